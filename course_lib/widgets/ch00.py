@@ -15,22 +15,10 @@ from course_lib.figures.palette import INK, PAPER, SOFT
 from course_lib.figures.style import Picture
 from course_lib.records import Message
 from course_lib.units import bytes_text, duration_text
-from course_lib.widgets.ch00_map import course_map, draw_map
+from course_lib.widgets.ch00_map import course_map as course_map
+from course_lib.widgets.ch00_map import draw_map as draw_map
 from course_lib.widgets.explore import Explorer, explore, in_notebook, play, slider, text_box, toggle
 from course_lib.widgets.links import chapter_link, table
-
-__all__ = [
-    "Matching",
-    "course_map",
-    "draw_glossary",
-    "draw_map",
-    "draw_ring",
-    "flash_cards",
-    "frames",
-    "glossary",
-    "matching",
-    "ring_stepper",
-]
 
 # --- a ring of ranks ------------------------------------------------------------------------------
 
@@ -67,23 +55,17 @@ def ring_stepper(what: Run | Callable[..., Any], counts: tuple[int, ...] = (2, 3
     The function is run on the simulated ranks once for each count that is looked at.
     """
     if isinstance(what, Run):
-        last = len(frames(list(what.messages)))
-        return explore(
-            lambda step: draw_ring(list(what.messages), what.ranks, step),
-            step=play(range(last + 1), label="step", interval=500),
-        )
+        sent = list(what.messages)
+        step = play(range(len(frames(sent)) + 1), label="step", interval=500)
+        return explore(lambda step: draw_ring(sent, what.ranks, step), step=step)
 
     @lru_cache
-    def messages(ranks: int) -> tuple[Message, ...]:
-        return tuple(simulate(what, ranks=ranks).messages)
+    def messages(ranks: int) -> list[Message]:
+        return list(simulate(what, ranks=ranks).messages)
 
-    most = max(len(frames(list(messages(ranks)))) for ranks in counts)
-    start = 8 if 8 in counts else counts[-1]
-    return explore(
-        lambda ranks, step: draw_ring(list(messages(ranks)), ranks, step),
-        ranks=slider(counts, start, label="ranks"),
-        step=play(range(most + 1), label="step", interval=500),
-    )
+    ranks = slider(counts, 8 if 8 in counts else counts[-1], label="ranks")
+    step = play(range(max(len(frames(messages(ranks))) for ranks in counts) + 1), label="step", interval=500)
+    return explore(lambda ranks, step: draw_ring(messages(ranks), ranks, step), ranks=ranks, step=step)
 
 
 # --- glossary and cards ---------------------------------------------------------------------------
@@ -95,24 +77,23 @@ _SHOWN = 8  # terms: more would push the search line off the screen
 def draw_glossary(search: str = "") -> str:
     """The first terms whose name, meaning or note has all the words that were typed, with their chapters."""
     words = search.casefold().split()
-    found = [
-        term
-        for term in course.glossary().values()
-        if all(word in f"{term.term} {term.meaning} {term.note}".casefold() for word in words)
-    ]
+    found = [term for term in course.glossary().values() if all(word in _text(term).casefold() for word in words)]
     if not found:
         return f"<p>No term has “{html.escape(search)}”. Try a part of a word.</p>"
     body = [
-        (html.escape(term.term), html.escape(f"{term.meaning}{_note(term)}"), chapter_link(term.chapter))
-        for term in found[:_SHOWN]
+        (html.escape(term.term), html.escape(_meaning(term)), chapter_link(term.chapter)) for term in found[:_SHOWN]
     ]
     more = f"; here are {_SHOWN}, type a word to narrow it" if len(found) > _SHOWN else ""
     caption = f"{len(found)} of {len(course.glossary())} terms{more}"
     return table(("term", "meaning", "chapter"), body, caption=caption)
 
 
-def _note(term: course.Term) -> str:
-    return f" ({term.note})" if term.note else ""
+def _text(term: course.Term) -> str:
+    return f"{term.term} {term.meaning} {term.note}"
+
+
+def _meaning(term: course.Term) -> str:
+    return f"{term.meaning} ({term.note})" if term.note else term.meaning
 
 
 def glossary() -> Explorer:
@@ -129,18 +110,12 @@ def flash_cards(seed: int = 0) -> Explorer:
         term = terms[number - 1]
         back = html.escape(term.meaning) if turned else "<i>Say what it means, then turn the card.</i>"
         link = f"<br>{chapter_link(term.chapter)}" if turned else ""
-        look = (
-            f"border:1px solid {SOFT};border-radius:8px;padding:1em 1.4em;max-width:34em;background:{PAPER};color:{INK}"
-        )
+        box = f"border:1px solid {SOFT};border-radius:8px;padding:1em 1.4em;max-width:34em"
+        look = f"{box};background:{PAPER};color:{INK}"
         return f'<div style="{look}"><b style="font-size:1.2em">{html.escape(term.term)}</b><p>{back}{link}</p></div>'
 
-    cards = range(1, len(terms) + 1)
-    return explore(
-        card,
-        number=slider(cards, label="card", text=lambda number: f"{number} of {len(terms)}"),
-        turned=toggle(label="turned"),
-        alt="A flash card of the glossary.",
-    )
+    number = slider(range(1, len(terms) + 1), label="card", text=lambda number: f"{number} of {len(terms)}")
+    return explore(card, number=number, turned=toggle(label="turned"), alt="A flash card of the glossary.")
 
 
 # --- matching -------------------------------------------------------------------------------------
@@ -168,49 +143,41 @@ def matching(seed: int = 0) -> Matching:
 
     Without ipywidgets the table is shown, and choices are set as `m.answers["tensor parallel"] = (…, …)`.
     """
-    made, rows = Matching(), course.thesis()
+    choices, rows = Matching(), course.thesis()
     properties = sorted({row.property for row in rows.values()})
     collectives = sorted({row.collective for row in rows.values()})
     random.Random(seed).shuffle(properties)
     if not in_notebook():
-        return made
+        return choices
     try:
         import ipywidgets
     except ImportError:
-        return made
+        return choices
     from IPython.display import display
 
-    said = ipywidgets.HTML(value="Choose both halves of each row.")
-    lines = [_match_row(ipywidgets, made, said, name, properties, collectives) for name in rows]
-    box = ipywidgets.VBox([*lines, said], layout=ipywidgets.Layout(max_width="56em"))
+    note = ipywidgets.HTML(value="Choose both halves of each row.")
+    lists = {"property": properties, "ranks say": collectives}
+    lines = [_match_row(ipywidgets, choices, note, name, lists) for name in rows]
+    box = ipywidgets.VBox([*lines, note], layout=ipywidgets.Layout(max_width="56em"))
     display({**box._repr_mimebundle_(), "text/plain": "(Run this cell to match.)"}, raw=True)
-    return made
+    return choices
 
 
-def _match_row(
-    ipywidgets: Any, made: Matching, said: Any, name: str, properties: list[str], collectives: list[str]
-) -> Any:
+def _match_row(ipywidgets: Any, choices: Matching, note: Any, name: str, lists: dict[str, list[str]]) -> Any:
+    look = {"style": {"description_width": "6.5em"}, "layout": ipywidgets.Layout(width="21em")}
     boxes = [
-        ipywidgets.Dropdown(
-            options=[("choose …", ""), *((text, text) for text in texts)],
-            value="",
-            description=words,
-            style={"description_width": "6.5em"},
-            layout=ipywidgets.Layout(width="21em"),
-        )
-        for words, texts in (("property", properties), ("ranks say", collectives))
+        ipywidgets.Dropdown(options=[("choose …", ""), *((text, text) for text in texts)], description=words, **look)
+        for words, texts in lists.items()
     ]
 
     def chosen(_: object) -> None:
-        pair = (boxes[0].value, boxes[1].value)
-        if all(pair):
-            made.answers[name] = pair
-        else:
-            made.answers.pop(name, None)
-        right = made.right()
-        said.value = f"{sum(right.values())} of {len(course.thesis())} rows are right, {len(right)} are filled in."
+        choices.answers.pop(name, None)
+        if all(box.value for box in boxes):
+            choices.answers[name] = (boxes[0].value, boxes[1].value)
+        right = choices.right()
+        note.value = f"{sum(right.values())} of {len(course.thesis())} rows are right, {len(right)} are filled in."
 
-    for each in boxes:
-        each.observe(chosen, "value")
+    for box in boxes:
+        box.observe(chosen, "value")
     label = ipywidgets.HTML(value=f"<b>{html.escape(name)}</b>", layout=ipywidgets.Layout(width="13em"))
     return ipywidgets.HBox([label, *boxes])

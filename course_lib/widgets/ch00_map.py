@@ -1,6 +1,7 @@
 """The course map of chapter 00: ideas and what they need, and three routes over it."""
 
 import html
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -44,18 +45,15 @@ def course_map() -> Explorer:
 
 def _map_of_needs(key: str) -> tuple[Picture, str]:
     node = course.nodes()[key]
-    wide = _all_needs(key)
-    figure = _draw_nodes({key}, wide, f"What “{node.concept}” needs")
+    figure = _draw_nodes({key}, _all_needs(key), f"What “{node.concept}” needs")
     links = " · ".join(chapter_link(number) for number in node.chapters)
-    cells = [
-        (name, html.escape(text))
-        for name, text in (
-            ("needs", node.prerequisite),
-            ("pressure", node.pressure),
-            ("layer it touches", node.layer),
-            ("returns as", node.recurs),
-        )
-    ]
+    says = {
+        "needs": node.prerequisite,
+        "pressure": node.pressure,
+        "layer it touches": node.layer,
+        "returns as": node.recurs,
+    }
+    cells = [(name, html.escape(text)) for name, text in says.items()]
     return figure, table((html.escape(node.concept), ""), [*cells, ("chapters", links)])
 
 
@@ -74,15 +72,9 @@ def _map_of_conflict(pair: str) -> tuple[Picture, str]:
 
 
 def _all_needs(key: str) -> set[str]:
-    """Everything that has to be read before an idea."""
-    found: set[str] = set()
-    todo = list(course.nodes()[key].needs)
-    while todo:
-        need = todo.pop()
-        if need not in found:
-            found.add(need)
-            todo += course.nodes()[need].needs
-    return found
+    """Every idea that has to be read before this one."""
+    needs = course.nodes()[key].needs
+    return set(needs).union(*map(_all_needs, needs))
 
 
 def _draw_nodes(marked: set[str], needed: set[str], title: str, fight: bool = False) -> Picture:
@@ -98,35 +90,22 @@ def _draw_nodes(marked: set[str], needed: set[str], title: str, fight: bool = Fa
         _box(axes, node, fill)
     axes.set(xlim=(-0.48, 5.48), ylim=(1.4, -0.65))
     style.dress(axes, title)
-    note = "blue: chosen, light blue: needed before it; dashed: chapter not there yet"
-    note = "red: the two that fight; dashed: chapter not there yet" if fight else note
-    figure.text(0.015, 0.035, note, fontsize=style.SMALL, color=SOFT)
-    chosen = ", ".join(nodes[key].concept for key in nodes if key in marked)
-    before = ", ".join(nodes[key].concept for key in nodes if key in needed)
-    figure.alt = (
-        f"Course map of {len(nodes)} ideas. {title}. Marked: {chosen}.{f' Needed before: {before}.' if before else ''}"
-    )
+    note = "red: the two that fight" if fight else "blue: chosen, light blue: needed before it"
+    figure.text(0.015, 0.035, f"{note}; dashed: chapter not there yet", fontsize=style.SMALL, color=SOFT)
+    chosen, before = (", ".join(nodes[key].concept for key in nodes if key in keys) for keys in (marked, needed))
+    figure.alt = f"Course map of {len(nodes)} ideas. {title}. Marked: {chosen}."
+    figure.alt += f" Needed before: {before}." if before else ""
     return figure
 
 
 def _box(axes: Any, node: course.Node, fill: str) -> None:
     x, y = node.place
-    here = present(course.chapter(node.home).folder)
-    axes.add_patch(
-        FancyBboxPatch(
-            (x - _WIDE / 2, y - _TALL / 2),
-            _WIDE,
-            _TALL,
-            boxstyle="round,pad=0,rounding_size=0.06",
-            facecolor=fill,
-            edgecolor=INK if here else SOFT,
-            linewidth=1.1,
-            linestyle="-" if here else (0, (4, 3)),
-            zorder=3,
-        )
-    )
-    words = _lines(node.concept) + f"\n{' · '.join(node.chapters)}"
-    axes.text(x, y, words, ha="center", va="center", fontsize=7.8, color=ink_on(fill), zorder=4, linespacing=1.2)
+    dashed = {} if present(course.chapter(node.home).folder) else {"edgecolor": SOFT, "linestyle": (0, (4, 3))}
+    look = {"edgecolor": INK, "linewidth": 1.1, "zorder": 3, "boxstyle": "round,pad=0,rounding_size=0.06"} | dashed
+    axes.add_patch(FancyBboxPatch((x - _WIDE / 2, y - _TALL / 2), _WIDE, _TALL, facecolor=fill, **look))
+    words = textwrap.fill(node.concept, 14, break_long_words=False, break_on_hyphens=False)
+    text = {"ha": "center", "va": "center", "fontsize": 7.8, "zorder": 4, "linespacing": 1.2}
+    axes.text(x, y, f"{words}\n{' · '.join(node.chapters)}", color=ink_on(fill), **text)
 
 
 def _arrow(axes: Any, start: tuple[float, float], stop: tuple[float, float], paint: str, width: float) -> None:
@@ -139,26 +118,5 @@ def _arrow(axes: Any, start: tuple[float, float], stop: tuple[float, float], pai
         ends = ((x, y + _TALL / 2), (to_x, to_y - _TALL / 2))
     else:
         ends = ((x + 0.2, y + _TALL / 2), (to_x - _WIDE / 2, to_y))
-    axes.add_patch(
-        FancyArrowPatch(
-            *ends,
-            arrowstyle="-|>",
-            mutation_scale=9,
-            linewidth=width,
-            color=paint,
-            connectionstyle=f"arc3,rad={bend}",
-            shrinkA=0,
-            shrinkB=0,
-            zorder=2,
-        )
-    )
-
-
-def _lines(words: str, most: int = 14) -> str:
-    """Words over lines of about `most` letters."""
-    lines = [""]
-    for word in words.split():
-        if lines[-1] and len(lines[-1]) + len(word) >= most:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return "\n".join(lines)
+    look = {"arrowstyle": "-|>", "mutation_scale": 9, "shrinkA": 0, "shrinkB": 0, "zorder": 2}
+    axes.add_patch(FancyArrowPatch(*ends, connectionstyle=f"arc3,rad={bend}", color=paint, linewidth=width, **look))

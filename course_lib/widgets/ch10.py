@@ -16,19 +16,17 @@ from course_lib.timeline import Durations, Timeline, play
 from course_lib.units import number_text, percent_text
 from course_lib.widgets.explore import Explorer, explore, menu, slider
 
-Maker = Callable[[int, int, int], Schedule]  # of ranks, micro-batches, chunks
-
-MAKERS: Mapping[str, Maker] = {
-    "naive": lambda p, m, v: schedules.naive(p, m),
-    "GPipe": lambda p, m, v: schedules.gpipe(p, m),
-    "1F1B": lambda p, m, v: schedules.one_f_one_b(p, m),
-    "interleaved 1F1B": lambda p, m, v: schedules.interleaved(p, m, v),
-    "breadth-first": lambda p, m, v: schedules.breadth_first(p, m, v),
-    "ZB-H1": lambda p, m, v: schedules.zb_h1(p, m),
-    "ZB-H2": lambda p, m, v: schedules.zb_h2(p, m),
-    "ZB-V": lambda p, m, v: schedules.zb_v(p, m),
-    "DualPipe": lambda p, m, v: schedules.dualpipe(p, m),
-    "DualPipeV": lambda p, m, v: schedules.dualpipe_v(p, m),
+MAKERS: Mapping[str, Callable[..., Schedule]] = {  # of ranks, micro-batches and, with several chunks a rank, chunks
+    "naive": schedules.naive,
+    "GPipe": schedules.gpipe,
+    "1F1B": schedules.one_f_one_b,
+    "interleaved 1F1B": schedules.interleaved,
+    "breadth-first": schedules.breadth_first,
+    "ZB-H1": schedules.zb_h1,
+    "ZB-H2": schedules.zb_h2,
+    "ZB-V": schedules.zb_v,
+    "DualPipe": schedules.dualpipe,
+    "DualPipeV": schedules.dualpipe_v,
 }
 SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {
     "naive, GPipe, 1F1B": ("naive", "GPipe", "1F1B"),
@@ -41,6 +39,7 @@ CHUNKED = ("interleaved 1F1B", "breadth-first", "1F1B, interleaved")
 RANKS, CHUNKS = range(2, 9), (2, 3, 4)
 MICROBATCHES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32)
 STAGES, MANY = range(2, 17), (*MICROBATCHES, 48, 64)
+OVERHEADS = (0.0, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02)  # of a step
 TALL = 5.0  # inches of the schedules' picture, so that sliders under it stay where they are
 RATIOS, MESSAGES = (1.0, 1.5, 2.0, 2.5, 3.0), (0.0, 0.1, 0.25, 0.5, 1.0)
 
@@ -52,8 +51,8 @@ def timeline_of(
     name: str, ranks: int, microbatches: int, chunks: int = 2, ratio: float = 2.0, message: float = 0.0
 ) -> Timeline:
     """The named schedule, played: a forward takes 1, a backward `ratio`, a message between ranks `message`."""
-    made = MAKERS[name](ranks, microbatches, chunks)
-    return play(made, Durations(forward=1.0, backward=ratio, communication=message, overlapped=1.0 + ratio))
+    schedule = MAKERS[name](ranks, microbatches, *[chunks] * (name in CHUNKED))
+    return play(schedule, Durations(forward=1.0, backward=ratio, communication=message, overlapped=1.0 + ratio))
 
 
 def draw_schedules(
@@ -92,9 +91,8 @@ PLAYED = ("1F1B", "interleaved 1F1B", "ZB-H1")
 
 def closed_form(name: str, ranks: int, microbatches: np.ndarray | float, chunks: int = 2) -> np.ndarray | float:
     """The idle share of all time by the published closed form, with a backward of two forwards, half of it for weights."""
-    times = {"PP": ranks, "M": microbatches, "V": chunks, "F": 1.0, "B": 2.0, "W": 1.0}
-    name = "1F1B" if name == "GPipe and 1F1B" else name
-    idle = bubble_formula(name).idle(**times)
+    formula = bubble_formula("1F1B" if name == "GPipe and 1F1B" else name)
+    idle = formula.idle(PP=ranks, M=microbatches, V=chunks, F=1.0, B=2.0, W=1.0)
     return idle / (idle + 3.0 * microbatches)
 
 
@@ -119,25 +117,14 @@ def draw_bubble(ranks: int = 4, microbatches: int = 8, chunks: int = 2, overhead
     axes.set(ylim=(0, 1), xlim=(0, 9))
     axes.set_xticks(range(0, 10, 2), ["1", "4", "16", "64", "256"])
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
-    axes.legend(
-        frameon=False,
-        fontsize=style.SMALL,
-        loc="upper center",
-        bbox_to_anchor=(0.46, -0.2),
-        ncol=5,
-        handlelength=1.4,
-        columnspacing=1.2,
-    )
+    place = {"loc": "upper center", "bbox_to_anchor": (0.46, -0.2), "handlelength": 1.4, "columnspacing": 1.2}
+    axes.legend(frameon=False, fontsize=style.SMALL, ncol=5, **place)
     style.dress(axes, "What a step loses, of all time", "micro-batches (dotted: 4 × ranks; red: least lost)", grid="y")
     played = ", ".join(f"{name} {percent_text(share)}" for name, share in at.items())
-    best = (
-        f" With the overhead, least is lost near {number_text(best_count(ranks, overhead), 2)} micro-batches."
-        if overhead
-        else ""
-    )
-    figure.alt = (
-        f"{ranks} ranks, {microbatches} micro-batches: idle {played}, naive {percent_text(1 - 1 / ranks)}.{best}"
-    )
+    figure.alt = f"{ranks} ranks, {microbatches} micro-batches: idle {played}, naive {percent_text(1 - 1 / ranks)}."
+    if overhead:
+        best = number_text(best_count(ranks, overhead), 2)
+        figure.alt += f" With the overhead, least is lost near {best} micro-batches."
     return figure
 
 
@@ -158,10 +145,9 @@ def bubble(ranks: int = 4, microbatches: int = 8) -> Explorer:
         ranks=slider(STAGES, ranks, label="ranks"),
         microbatches=slider(MANY, microbatches, label="micro-batches"),
         chunks=slider(CHUNKS, 2, label="chunks a rank"),
-        overhead=slider(
-            (0.0, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02),
-            0.0,
-            label="overhead a micro-batch",
-            text=lambda share: f"{share:.2%} of a step" if share else "none",
-        ),
+        overhead=slider(OVERHEADS, 0.0, label="overhead a micro-batch", text=_overhead_text),
     )
+
+
+def _overhead_text(share: float) -> str:
+    return f"{share:.2%} of a step" if share else "none"

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from course_lib import compute, facts, memory
+from course_lib.exercises.running_example import DEADLINE, GPUS, MFU, PARAMS, TOKENS
 from course_lib.units import (
     BILLION,
     DAY,
     GB,
     HOUR,
     TB,
-    TRILLION,
     Quantity,
     bytes_text,
     duration_text,
@@ -21,13 +21,6 @@ from course_lib.units import (
 )
 
 CHAPTER_MINUTES = 25  # what the core of this chapter may take; a promise
-PARAMS, TOKENS, GPUS = (
-    70 * BILLION,
-    15 * TRILLION,
-    64,
-)  # the running example: 70B on 64 H100s, as many tokens as Llama 3
-MFU = 0.4  # of the running example; published runs of its kind lie about there
-DEADLINE = 90 * DAY  # of the new point that the learner predicts; a choice
 H100 = facts.device("H100 SXM")
 LABELLED = (
     "Transformer (big)",
@@ -139,9 +132,7 @@ def estimate() -> tuple[Line, ...]:
             q(per_rank, "tokens", "step"),
         ),
         Line(
-            f"{card:.0f} GiB, as the tool prints the card's memory = {card:.0f} GB",
-            lambda: q(card, "GiB"),
-            q(card, "GB"),
+            f"{card:.0f} GiB, as the tool prints a GPU's memory = {card:.0f} GB", lambda: q(card, "GiB"), q(card, "GB")
         ),
         Line(
             f"{GPUS} cards × {money_text(price)} per card and hour × {month:.0f} hours = {money_text(GPUS * price * month)}",
@@ -157,9 +148,8 @@ def _money(usd: float) -> str:
 
 
 def _cost() -> float:
-    return compute.cost_usd(
-        compute.train_seconds(PARAMS, TOKENS, H100.dense_flops, MFU) / HOUR, facts.price("H100 hour")
-    )
+    hours = compute.train_seconds(PARAMS, TOKENS, H100.dense_flops, MFU) / HOUR
+    return compute.cost_usd(hours, facts.price("H100 hour"))
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {

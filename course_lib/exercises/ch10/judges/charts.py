@@ -13,17 +13,11 @@ from course_lib.timeline import Durations, play
 GENERATORS = dict(zip(NAMES, (naive, gpipe, one_f_one_b, breadth_first, interleaved, zb_h1, zb_h2), strict=True))
 CHUNKED = ("breadth-first", "interleaved 1F1B")
 
-_TURN = "On the last rank, what comes after the first forward?"
-_REPEATS = "How many forwards of one micro-batch does a rank do, and when does its first backward come?"
-_AHEAD = "How many forwards does rank 0 do before its first input gradient, compared with the number of ranks?"
 _LOOK = {
     "naive": "How many micro-batches does rank 0 hold at once?",
-    "GPipe": _TURN,
-    "1F1B": _TURN,
-    "breadth-first": _REPEATS,
-    "interleaved 1F1B": _REPEATS,
-    "ZB-H1": _AHEAD,
-    "ZB-H2": _AHEAD,
+    **dict.fromkeys(("GPipe", "1F1B"), "On the last rank, what comes after the first forward?"),
+    **dict.fromkeys(CHUNKED, "How many forwards of one micro-batch does a rank do before its first backward?"),
+    **dict.fromkeys(("ZB-H1", "ZB-H2"), "Compare rank 0's forwards before its first input gradient with the ranks."),
 }
 
 

@@ -88,12 +88,6 @@ def idle_days(params: Params) -> float:
     return params["gpus"] * params["days"] * share("all", params["stages"], params["microbatches"])
 
 
-def _idle_reveal(params: Params) -> str:
-    p, m = params["stages"], params["microbatches"]
-    slots = f"of {m} + {p} − 1 slots a rank is idle in {p - 1}, {share('all', p, m):.1%} of the run."
-    return f"{idle_days(params):,.0f} GPU-days: {slots}"
-
-
 # --- three generators
 
 GENERATED = {"naive": "naive_rows", "gpipe": "gpipe_rows", "1f1b": "one_f_one_b_rows"}
@@ -184,7 +178,10 @@ rank it is. A slot is one forward and one backward, so their ratio cancels.""",
     "predict-idle": prediction(
         unit="GPU-days",
         truth=idle_days,
-        reveal=_idle_reveal,
+        reveal=lambda params: (
+            f"{idle_days(params):,.0f} GPU-days: a rank is idle in {params['stages'] - 1} of "
+            f"{params['microbatches']} + {params['stages'] - 1} slots."
+        ),
         why="Each rank idles (p − 1)/(m + p − 1) of the time: the first ranks at the end, the last ones at the start.",
     ),
     "three-schedules": Judging(

@@ -18,17 +18,9 @@ def _times(costs: Costs, counts: Counts) -> list[float]:
     return [sum(costs[start:end]) for start, end in pairwise((0, *accumulate(counts)))]
 
 
-def _slowest(costs: Costs, counts: Counts) -> float:
-    return max(_times(costs, counts))
-
-
 def _best(costs: Costs, stages: int) -> float:
     """The least time of the slowest stage."""
-    return _slowest(costs, [len(layers) for layers in cut(costs, stages)])
-
-
-def _evenly(layers: int, stages: int) -> list[int]:
-    return [layers // stages + (stage < layers % stages) for stage in range(stages)]
+    return max(_times(costs, [len(layers) for layers in cut(costs, stages)]))
 
 
 def _filled(costs: Costs, stages: int) -> list[int]:
@@ -60,11 +52,12 @@ def _costs(rng: random.Random, layers: int) -> list[float]:
 
 def _heavy(layers: int, stages: int) -> list[float]:
     """Equal blocks between a light embedding and a head so heavy that neither equal counts nor filling to the average is best."""
+    even = [layers // stages + (stage < layers % stages) for stage in range(stages)]
     for head in range(5, 25):
         costs = [0.2, *[1.0] * (layers - 2), head / 4]
         filled = _filled(costs, stages)
-        shortcuts = _slowest(costs, _evenly(layers, stages)), _slowest(costs, filled)
-        if max(filled) - min(filled) > 1 and min(shortcuts) > 1.05 * _best(costs, stages):
+        shortcut = min(max(_times(costs, even)), max(_times(costs, filled)))
+        if max(filled) - min(filled) > 1 and shortcut > 1.05 * _best(costs, stages):
             return costs
     raise ValueError(f"No head makes {layers} layers on {stages} stages uneven.")
 
@@ -73,7 +66,7 @@ def _unlike(rng: random.Random, layers: int, stages: int) -> list[float]:
     """Drawn costs for which cutting nearest to equal shares is not the best: by luck it often is."""
     while True:
         costs = _costs(rng, layers)
-        if _slowest(costs, _nearest(costs, stages)) > 1.02 * _best(costs, stages):
+        if max(_times(costs, _nearest(costs, stages))) > 1.02 * _best(costs, stages):
             return costs
 
 
@@ -85,7 +78,7 @@ def _no_cut_for_all(rng: random.Random, layers: int, stages: int, count: int = 3
         ends = combinations(range(1, layers), stages - 1)
         cuts = ([end - start for start, end in pairwise((0, *inner, layers))] for inner in ends)
         if not any(
-            all(_slowest(costs, counts) <= most for costs, most in zip(drawn, best, strict=True)) for counts in cuts
+            all(max(_times(costs, counts)) <= most for costs, most in zip(drawn, best, strict=True)) for counts in cuts
         ):
             return drawn
 

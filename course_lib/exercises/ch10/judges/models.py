@@ -32,15 +32,15 @@ def model_cases(rng: random.Random) -> Callable[..., Case]:
         spec |= {name: fields.pop(name) for name in ("rows", "copies") if name in fields}
         weights = [randn(WIDTH, WIDTH) for _ in homes]
         inputs, targets = ([randn(SAMPLES, WIDTH) for _ in range(m)] for _ in range(2))
-
-        def own(rank: int) -> dict[str, Any]:
-            return {
+        owned = [
+            {
                 "weights": [(stage, weights[stage]) for stage, home in enumerate(homes) if home == rank],
                 "inputs": inputs if homes[0] == rank else None,
                 "targets": targets if homes[-1] == rank else None,
             }
-
-        per_rank = tuple((spec, own(rank)) for rank in range(max(homes) + 1))
+            for rank in range(max(homes) + 1)
+        ]
+        per_rank = tuple((spec, own) for own in owned)
         return shown(name, share, per_rank=per_rank, visible=visible, secret=(weights, inputs, targets), **fields)
 
     return case

@@ -51,24 +51,18 @@ def _earlier(rows: Rows, rank: int, op: Op, before: Op) -> Rows:
     return rows
 
 
-def _circle(p: int, m: int, rng: random.Random) -> Rows:
-    """Naive rows, but rank r starts micro-batch a + 1 before it ends a, and the rank before it only afterward."""
-    a, rank = rng.randrange(m - 1), rng.randrange(1, p)
-    return _earlier(plain(naive(p, m)), rank, ("F", rank, a + 1), ("B", rank, a))
-
-
-def _impatient(p: int, m: int) -> Rows:
-    """1F1B whose first rank waits for its first gradient before it sends micro-batch 1, which the next rank needs first."""
-    rows = plain(one_f_one_b(p, m))
-    return _earlier(_earlier(rows, 0, ("B", 0, 0), rows[0][1]), 1, ("F", 1, 1), ("B", 1, 0))
-
-
 def _described(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows, int | None]]:
     """Good rows, and rows with one thing wrong each: name of the case -> (the right word, rows, limit)."""
     unplanned, alone = shuffled(p, m, rng), shuffled(1, m, rng)
     good, s, x, last = plain(one_f_one_b(p, m)), rng.randrange(p), rng.randrange(1, m), p - 1
     at = rng.randrange(len(good[s]))
     forward, backward = ("F", s, x), ("B", s, x)
+    # a rank that starts micro-batch a + 1 before it ends a, where the rank before it does so afterward
+    a, rank = rng.randrange(m - 1), rng.randrange(1, p)
+    circle = _earlier(plain(naive(p, m)), rank, ("F", rank, a + 1), ("B", rank, a))
+    # a first rank that waits for its first gradient before it sends micro-batch 1, which the next rank needs first
+    early = _earlier(plain(one_f_one_b(p, m)), 0, ("B", 0, 0), good[0][1])
+    impatient = _earlier(early, 1, ("F", 1, 1), ("B", 1, 0))
 
     def but(rank: int, ops: Sequence[Op]) -> Rows:
         """The good rows but for one."""
@@ -104,8 +98,8 @@ def _described(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows,
         "a backward on the neighbour": ("wrong rank", moved, None),
         "a backward before its forward": ("order", swapped(s, forward, backward), None),
         "the last stage's first two turned round": ("order", swapped(last, ("F", last, 0), ("B", last, 0)), None),
-        "a circle of two ranks": ("deadlock", _circle(p, m, rng), None),
-        "a first rank that waits too early": ("deadlock", _impatient(p, m), None),
+        "a circle of two ranks": ("deadlock", circle, None),
+        "a first rank that waits too early": ("deadlock", impatient, None),
         "GPipe, one micro-batch too many": ("memory", plain(gpipe(p, m)), m - 1),
         "1F1B, one micro-batch too many": ("memory", good, min(p, m) - 1),
     }

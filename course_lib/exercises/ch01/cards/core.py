@@ -6,11 +6,11 @@ from typing import Any
 
 from course_lib import facts, memory
 from course_lib.exercises import Card
+from course_lib.exercises.card_parts import CLOSE, dense_flops, functions, memory_of
 from course_lib.exercises.probes import interval, rows
 from course_lib.exercises.returns import Anything, Maybe, Number, Rows, TupleOf
 
 DEVICES = ("H100 SXM", "A100 SXM 80GB", "H200 SXM", "B200 SXM", "MI300X")
-CLOSE = "Numbers within 0.1 % pass; counts must be exact."
 BUCKET_WORDS = {
     "weights": "weights",
     "grads": "gradients",
@@ -20,14 +20,9 @@ BUCKET_WORDS = {
 }
 
 
-def dense_flops(device: str) -> float:
-    """FLOP/s of one device, dense 16-bit peak, as a plain number."""
-    return float(facts.device(device).dense_flops)
-
-
-def memory_of(device: str) -> float:
-    """Bytes of memory of one device, as a plain number."""
-    return float(facts.device(device).memory)
+def peak_of(device: str) -> dict[str, Any]:
+    """A device and its dense peak, as parameters of a card."""
+    return {"device": device, "flops": dense_flops(device)}
 
 
 def buckets_text(convention: str) -> str:
@@ -74,15 +69,16 @@ They must hold for other sizes and other cards. {CLOSE}""",
         "`per_param = sum(of the list above)`; `math.ceil(nbytes / gpu_memory)`; `gpu_memory - nbytes / gpus`.",
     ),
     allowed="the standard library and numpy.",
-    hides=(
-        "memory:state_bytes",
-        "memory:state_by_bucket",
-        "memory:bytes_per_param",
-        "memory:fewest_devices",
-        "memory:headroom_bytes",
-        "memory:zero_bytes",
-        "memory:zero_by_bucket",
-        "memory:zero_bytes_per_param",
+    hides=functions(
+        "memory",
+        "state_bytes",
+        "state_by_bucket",
+        "bytes_per_param",
+        "fewest_devices",
+        "headroom_bytes",
+        "zero_bytes",
+        "zero_by_bucket",
+        "zero_bytes_per_param",
     ),
     params={"params": 13e9, "memory": memory_of("H100 SXM"), "convention": "B", "buckets": buckets_text("B")},
     vary=_state_variant,
@@ -93,12 +89,10 @@ They must hold for other sizes and other cards. {CLOSE}""",
 
 
 def _days_variant(draw: random.Random) -> Mapping[str, Any]:
-    device = draw.choice(DEVICES)
     return {
+        **peak_of(draw.choice(DEVICES)),
         "params": draw.choice((3e9, 7e9, 8e9, 13e9)),
         "tokens": draw.choice((1e12, 1.4e12, 2e12, 3e12)),
-        "device": device,
-        "flops": dense_flops(device),
         "utilisation": draw.choice((0.35, 0.4, 0.45, 0.5)),
         "days": draw.choice((21, 30, 45)),
     }
@@ -131,14 +125,7 @@ bring it down to {{{{days:int}}}} days?
     ),
     allowed="the standard library, numpy and `course_lib.units`.",
     hides=("compute:train_flops", "compute:train_seconds", "compute:devices_for_deadline"),
-    params={
-        "params": 7e9,
-        "tokens": 2e12,
-        "device": "H100 SXM",
-        "flops": dense_flops("H100 SXM"),
-        "utilisation": 0.5,
-        "days": 30,
-    },
+    params={**peak_of("H100 SXM"), "params": 7e9, "tokens": 2e12, "utilisation": 0.5, "days": 30},
     vary=_days_variant,
     probe=rows,
     returns=Rows(Number("days"), Number("GPUs")),
@@ -148,15 +135,11 @@ bring it down to {{{{days:int}}}} days?
 def _spent(kind: str, usd: float, price: float) -> dict[str, Any]:
     """The parameters that say what was spent, in dollars or in GPU-hours."""
     hours = usd / price
-    words = {"dollars": f"a budget of \\${usd / 1e6:g}M", "GPU-hours": f"{hours / 1e6:g}M GPU-hours"}
-    unit = {"dollars": "US dollars", "GPU-hours": "GPU-hours"}
-    return {
-        "spent_in": kind,
-        "spent": usd if kind == "dollars" else hours,
-        "usd_per_hour": price,
-        "spent_words": words[kind],
-        "spent_unit": unit[kind],
-    }
+    spent, words, unit = {
+        "dollars": (usd, f"a budget of \\${usd / 1e6:g}M", "US dollars"),
+        "GPU-hours": (hours, f"{hours / 1e6:g}M GPU-hours", "GPU-hours"),
+    }[kind]
+    return {"spent_in": kind, "spent": spent, "usd_per_hour": price, "spent_words": words, "spent_unit": unit}
 
 
 def _waste_variant(draw: random.Random) -> Mapping[str, Any]:
@@ -198,12 +181,7 @@ At or above its baseline a run has lost nothing: both are 0. Not every argument 
     ),
     allowed="the standard library and numpy.",
     hides=("compute:wasted_fraction", "compute:budget_wasted"),
-    params={
-        **_spent("dollars", 10e6, float(facts.price("H100 hour"))),
-        "mfu": 0.35,
-        "achievable": 0.5,
-        "typical": 0.45,
-    },
+    params=_spent("dollars", 10e6, float(facts.price("H100 hour"))) | {"mfu": 0.35, "achievable": 0.5, "typical": 0.45},
     vary=_waste_variant,
     structural="spent_in",
     probe=rows,
@@ -212,13 +190,11 @@ At or above its baseline a run has lost nothing: both are 0. Not every argument 
 
 
 def _weeks_variant(draw: random.Random) -> Mapping[str, Any]:
-    device = draw.choice(DEVICES)
     return {
+        **peak_of(draw.choice(DEVICES)),
         "params": draw.choice((32e9, 65e9, 110e9)),
         "tokens": draw.choice((8e12, 10e12, 18e12)),
         "gpus": draw.choice((512, 768, 2048)),
-        "device": device,
-        "flops": dense_flops(device),
     }
 
 
@@ -243,14 +219,7 @@ shown once you have committed.""",
         "Work is 6 × parameters × tokens. Speed is GPUs × peak × MFU. A week is about 6 × 10⁵ seconds.",
         "`return (guess / 1.8, guess * 1.8)` with your guess in weeks.",
     ),
-    params={
-        "params": 70e9,
-        "tokens": 15e12,
-        "gpus": 1024,
-        "device": "H100 SXM",
-        "flops": dense_flops("H100 SXM"),
-        "mfu": 0.4,
-    },
+    params={**peak_of("H100 SXM"), "params": 70e9, "tokens": 15e12, "gpus": 1024, "mfu": 0.4},
     vary=_weeks_variant,
     probe=interval,
 )

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib import facts
-from course_lib.exercises.ch01.cards.core import DEVICES, dense_flops, memory_of
+from course_lib.exercises.card_parts import dense_flops, memory_of
+from course_lib.exercises.ch01.cards.core import DEVICES
 from course_lib.exercises.drilling import of_chapter, pick
 from course_lib.units import GB
 

@@ -6,7 +6,9 @@ from typing import Any
 
 from course_lib import facts
 from course_lib.exercises import Card
-from course_lib.exercises.ch01.cards.core import CLOSE, DEVICES, dense_flops
+from course_lib.exercises.card_parts import CLOSE, functions
+from course_lib.exercises.ch01.cards.core import DEVICES, peak_of
+from course_lib.exercises.drilling import pick
 from course_lib.exercises.probes import rows
 from course_lib.exercises.returns import Anything, ListOf, Maybe, Number, Rows, TupleOf, Word
 
@@ -27,13 +29,11 @@ def _law(name: str, keep: float) -> dict[str, Any]:
 
 
 def _plan_variant(draw: random.Random) -> Mapping[str, Any]:
-    device = draw.choice([each for each in DEVICES if "A100" not in each])  # with this law no number of those is enough
     return {
+        **peak_of(draw.choice([each for each in DEVICES if "A100" not in each])),  # no number of those is enough
         **_law("serial", draw.choice((0.9996, 0.9997, 0.9998))),
         "params": draw.choice((30e9, 65e9, 100e9)),
         "tokens": draw.choice((8e12, 10e12, 12e12)),
-        "device": device,
-        "flops": dense_flops(device),
         "gpus": draw.choice((512, 1024, 2048)),
         "weeks": draw.choice((20, 26, 30)),
     }
@@ -71,10 +71,9 @@ one GPU reaches alone. {CLOSE}""",
     hides=("compute:train_seconds", "compute:devices_for_deadline"),
     params={
         **_law("doubling", 0.97),
+        **peak_of("H100 SXM"),
         "params": 70e9,
         "tokens": 15e12,
-        "device": "H100 SXM",
-        "flops": dense_flops("H100 SXM"),
         "mfu": 0.4,
         "gpus": 1024,
         "weeks": 26,
@@ -86,22 +85,20 @@ one GPU reaches alone. {CLOSE}""",
 )
 
 _SCOPES = {
-    "all": {"batch_of": "of **all GPUs together**", "peak": "gpu_flops", "likeness": "the mistake"},
-    "each": {
-        "batch_of": "of **each GPU**",
-        "peak": "(gpus * gpu_flops)",
-        "likeness": "the mirror image of the mistake",
-    },
+    "all": ("of **all GPUs together**", "gpu_flops", "the mistake"),
+    "each": ("of **each GPU**", "(gpus * gpu_flops)", "the mirror image of the mistake"),
 }
 
 
+def _scope(name: str) -> dict[str, Any]:
+    return {"scope": name, **dict(zip(("batch_of", "peak", "likeness"), _SCOPES[name], strict=True))}
+
+
 def _bug_variant(draw: random.Random) -> Mapping[str, Any]:
-    gpus = draw.choice((8, 32, 64))
     return {
-        "scope": "each",
-        **_SCOPES["each"],
+        **_scope("each"),
+        "gpus": draw.choice((8, 32, 64)),
         "params": draw.choice((7e9, 13e9, 34e9)),
-        "gpus": gpus,
         "batch": draw.choice((2, 4)),
         "steps": draw.choice((400, 600, 800)),
         "hours": draw.choice((1.5, 2.5, 4.5)),
@@ -146,16 +143,14 @@ from checkpointed activations; that work does not count as model FLOPs. {CLOSE}"
     allowed="the standard library and numpy.",
     hides=("compute:mfu", "compute:hfu"),
     params={
-        "scope": "all",
-        **_SCOPES["all"],
+        **_scope("all"),
         "params": 70e9,
         "sequence": 2048,
         "batch": 16,
         "steps": 500,
         "hours": 13.5,
         "gpus": 16,
-        "device": "A100 SXM 80GB",
-        "flops": dense_flops("A100 SXM 80GB"),
+        **peak_of("A100 SXM 80GB"),
     },
     vary=_bug_variant,
     structural="scope",
@@ -170,11 +165,6 @@ RESPONSES = {
     "traffic": "replicate the server",
 }
 STAY = "stay on one GPU"
-
-
-def _triage_variant(draw: random.Random) -> Mapping[str, Any]:
-    device = draw.choice(("H100 SXM", "A100 SXM 80GB"))
-    return {"device": device, "mfu": draw.choice((0.35, 0.4, 0.45)), "params": draw.choice((0.6e9, 0.8e9, 1.1e9))}
 
 
 TRIAGE_SIX = Card(
@@ -219,7 +209,7 @@ them; `("{STAY}", [])` if there is none. Six projects on {{{{device}}}} are show
     allowed="the standard library and numpy.",
     hides=("walls:triage", "compute:train_seconds", "memory:state_bytes"),
     params={"device": "H100 SXM", "mfu": 0.4, "params": 1e9},
-    vary=_triage_variant,
+    vary=pick(device=("H100 SXM", "A100 SXM 80GB"), mfu=(0.35, 0.4, 0.45), params=(0.6e9, 0.8e9, 1.1e9)),
     probe=rows,
     returns=Rows(TupleOf({"response": Anything("a response"), "walls": ListOf(Word(tuple(RESPONSES)), what="wall")})),
 )
@@ -236,14 +226,12 @@ _ASKED = {
 
 
 def _point_variant(draw: random.Random) -> Mapping[str, Any]:
-    device = draw.choice(DEVICES)
     return {
+        **peak_of(draw.choice(DEVICES)),
         "asked": "slope",
         "question": _ASKED["slope"],
         "params": draw.choice((30e9, 65e9, 110e9)),
         "tokens": draw.choice((8e12, 10e12, 18e12)),
-        "device": device,
-        "flops": dense_flops(device),
         "usd_per_hour": draw.choice((1.5, 2.0, 2.5, 3.0)),
         "mfu": draw.choice((0.3, 0.35, 0.45)),
     }
@@ -273,20 +261,13 @@ and pay for GPU-hours only. Numbers within 0.1 % pass, so the slope and the next
         "`cost(mfu) / mfu` for a whole unit of MFU, of which a point is a hundredth.",
     ),
     allowed="the standard library, numpy and `course_lib.units`.",
-    hides=(
-        "compute:points_of_mfu_usd",
-        "compute:cost_slope",
-        "compute:elasticity",
-        "compute:wasted_fraction",
-        "compute:budget_wasted",
-    ),
+    hides=functions("compute", "points_of_mfu_usd", "cost_slope", "elasticity", "wasted_fraction", "budget_wasted"),
     params={
         "asked": "point",
         "question": _ASKED["point"],
+        **peak_of("H100 SXM"),
         "params": 70e9,
         "tokens": 15e12,
-        "device": "H100 SXM",
-        "flops": dense_flops("H100 SXM"),
         "usd_per_hour": float(facts.price("H100 hour")),
         "mfu": 0.4,
     },

@@ -6,6 +6,7 @@ from typing import Any
 
 from course_lib import memory
 from course_lib.exercises import Card
+from course_lib.exercises.card_parts import functions
 from course_lib.exercises.probes import rows
 from course_lib.exercises.returns import Maybe, Number, Rows, TupleOf, Word
 
@@ -71,13 +72,9 @@ of these that, **by itself, leaves no wall at all**; the list goes from cheap to
     ),
     allowed="the standard library and numpy.",
     hides=(
-        "walls:walls",
-        "walls:apply_fix",
-        "walls:cheapest_fix",
-        "memory:state_bytes",
-        "memory:fewest_devices",
-        "compute:train_seconds",
-        "compute:devices_for_deadline",
+        *functions("walls", "walls", "apply_fix", "cheapest_fix"),
+        *functions("memory", "state_bytes", "fewest_devices"),
+        *functions("compute", "train_seconds", "devices_for_deadline"),
     ),
     params={
         "convention": "B",

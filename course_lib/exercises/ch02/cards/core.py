@@ -6,7 +6,7 @@ from typing import Any
 
 from course_lib import facts
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.ch01.cards.core import CLOSE, memory_of
+from course_lib.exercises.card_parts import CLOSE, memory_of
 from course_lib.exercises.probes import interval, rows
 
 TYPE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}

@@ -6,7 +6,7 @@ from typing import Any
 
 from course_lib import facts, roofline
 from course_lib.exercises import Card
-from course_lib.exercises.ch01.cards.core import CLOSE
+from course_lib.exercises.card_parts import CLOSE, functions
 from course_lib.exercises.probes import interval, rows
 from course_lib.exercises.returns import Anything, Maybe, Number, Rows, TupleOf
 from course_lib.units import GB, bytes_text, flops_text
@@ -60,12 +60,7 @@ Shown: {{{{side:int}}}} × {{{{side:int}}}} × {{{{side:int}}}} at {{{{size:int}
         "`flops / bandwidth`.",
     ),
     allowed="the standard library and numpy.",
-    hides=(
-        "roofline.operators:matmul",
-        "roofline.operators:relu",
-        "roofline.operators:elementwise",
-        "roofline.roofs:ridge",
-    ),
+    hides=(*functions("roofline.operators", "matmul", "relu", "elementwise"), "roofline.roofs:ridge"),
     params=_intensity("written", 4096, 2, "H100 SXM"),
     vary=_intensity_variant,
     structural="output",
@@ -268,13 +263,7 @@ FLOP/s that this work can reach at most, with everything overlapped, and which r
         "`times = {'compute': …, 'memory': …, 'network': …}`; `bound = max(times, key=times.get)`; `flop / times[bound]`.",
     ),
     allowed="the standard library and numpy.",
-    hides=(
-        "roofline.roofs:extended_roofline",
-        "roofline.roofs:place",
-        "roofline.roofs:seconds",
-        "roofline.roofs:part_seconds",
-        "roofline.roofs:attainable",
-    ),
+    hides=functions("roofline.roofs", "extended_roofline", "place", "seconds", "part_seconds", "attainable"),
     params=_roof_params("one way", "H100 SXM"),
     vary=_roof_variant,
     structural="network_kind",

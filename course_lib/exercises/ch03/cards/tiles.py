@@ -6,7 +6,7 @@ from typing import Any
 
 from course_lib import facts
 from course_lib.exercises import Card
-from course_lib.exercises.ch01.cards.core import CLOSE
+from course_lib.exercises.card_parts import CLOSE, functions
 from course_lib.exercises.probes import rows
 from course_lib.exercises.returns import ListOf, Number, Rows
 
@@ -74,12 +74,7 @@ of 2 bytes. Your numbers are compared with a loop that counts. {CLOSE}""",
         "`m*k + k*n*rows + m*n*(2*steps - 1)` with `steps = ceil(k / tile)`.",
     ),
     allowed="the standard library and numpy.",
-    hides=(
-        "roofline.tiles:tile_loads",
-        "roofline.tiles:count_loads",
-        "roofline.tiles:largest_tile",
-        "roofline.tiles:tiled_intensity",
-    ),
+    hides=functions("roofline.tiles", "tile_loads", "count_loads", "largest_tile", "tiled_intensity"),
     params=_tiled("C", 4096, 128, 228),
     vary=_tiled_variant,
     structural="stays",
@@ -144,7 +139,7 @@ Shown: m = {{{{m:int}}}}, tiles of {{{{tile:int}}}}, the {{{{sms:int}}}} process
         "* tile**2)`; a dip is where this falls.",
     ),
     allowed="the standard library and numpy.",
-    hides=("roofline.tiles:quantisation", "roofline.tiles:tiles", "roofline.tiles:waves", "roofline.tiles:dips"),
+    hides=functions("roofline.tiles", "quantisation", "tiles", "waves", "dips"),
     params=_dips(1, 2048, 128, "H100 SXM"),
     vary=_dips_variant,
     structural="slots",

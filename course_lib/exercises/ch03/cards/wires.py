@@ -6,7 +6,7 @@ from typing import Any
 
 from course_lib import facts
 from course_lib.exercises import Card
-from course_lib.exercises.ch01.cards.core import CLOSE
+from course_lib.exercises.card_parts import CLOSE, functions
 from course_lib.exercises.ch03.cards.core import rates
 from course_lib.exercises.ch03.probes import on_a_device
 from course_lib.exercises.probes import rows
@@ -152,12 +152,7 @@ Shown: measured messages (`params("alpha-beta-regimes")` has `.sizes` and `.seco
         "cases where one way always wins.",
     ),
     allowed="the standard library and numpy.",
-    hides=(
-        "roofline.wires:fit_alpha_beta",
-        "roofline.wires:fit_regimes",
-        "roofline.wires:effective_bandwidth",
-        "roofline.wires:message_seconds",
-    ),
+    hides=functions("roofline.wires", "fit_alpha_beta", "fit_regimes", "effective_bandwidth", "message_seconds"),
     params=_alpha_params(random.Random("alpha-beta"), (4e-6, 10 * GB), (20e-6, 45 * GB)),
     vary=_alpha_variant,
     probe=rows,

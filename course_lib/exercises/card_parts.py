@@ -1,0 +1,20 @@
+"""What cards of several chapters share: a sentence on tolerance, numbers of devices, and functions that are switched off."""
+
+from course_lib import facts
+
+CLOSE = "Numbers within 0.1 % pass; counts must be exact."
+
+
+def dense_flops(device: str) -> float:
+    """FLOP/s of one device, dense 16-bit peak, as a plain number."""
+    return float(facts.device(device).dense_flops)
+
+
+def memory_of(device: str) -> float:
+    """Bytes of memory of one device, as a plain number."""
+    return float(facts.device(device).memory)
+
+
+def functions(module: str, *names: str) -> tuple[str, ...]:
+    """Functions of one module of the library, as a card's `hides` names them."""
+    return tuple(f"{module}:{name}" for name in names)

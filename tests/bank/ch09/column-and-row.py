@@ -79,7 +79,7 @@ def row_shard(weight, rank, ranks):
 # +     return weight
 
 
-# %% wrong: everything else made zero => values another-shape
+# %% wrong: everything else made zero => values another-kind
 def column_shard(weight, rank, ranks):
     mask = torch.zeros_like(weight)
     n = len(weight) // ranks
@@ -118,7 +118,7 @@ def row_shard(weight, rank, ranks):
 # -     return weight.chunk(ranks, dim=1)[rank].clone()
 # +     return weight[:, : weight.shape[1] // ranks].clone()
 
-# %% wrong: numbers rounded to float32 => generality another-dtype  from: chunk and clone
+# %% wrong: numbers rounded to float32 => generality another-kind  from: chunk and clone
 # -     return weight.chunk(ranks, dim=0)[rank].clone()
 # +     return weight.chunk(ranks, dim=0)[rank].float().clone()
 # -     return weight.chunk(ranks, dim=1)[rank].clone()

@@ -10,23 +10,20 @@ from torch.nn import functional as F
 
 from course_lib.exercises.ch09.judges.regions import (
     FORM,
-    Slips,
     Weights,
     after,
     case_of,
     gradient_faults,
-    normal,
     over_ranks,
     part,
     results,
     ring_most,
-    tensor_fault,
     touched,
     traffic,
     whole_gradients,
 )
-from course_lib.judging import Fault, Judging, Params, verdict
-from course_lib.judging.tensors import coin_of
+from course_lib.judging import Fault, Judging, Mistake, Params, verdict
+from course_lib.judging.tensors import coin_of, normal, tensor_fault
 from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
 
@@ -103,8 +100,8 @@ def _attention_output(case: Case, head_dim: int, rank: int, got: Mapping[str, An
     piece = {"x": whole["x"], **_attention_piece(whole, n, case.secret["kv"], rank)}
     own = _attend(head_dim)(piece)
     slips = (
-        ("own-part", own, "this is what this rank's heads yield; all ranks' parts add up."),
-        ("mean", want / n, "this is a mean of the ranks' parts; they add up."),
+        Mistake("own-part", own, "this is what this rank's heads yield; all ranks' parts add up."),
+        Mistake("mean", want / n, "this is a mean of the ranks' parts; they add up."),
         *_other_attentions(whole, head_dim, [_attention_piece(whole, n, case.secret["kv"], each) for each in range(n)]),
     )
     return tensor_fault(
@@ -112,11 +109,11 @@ def _attention_output(case: Case, head_dim: int, rank: int, got: Mapping[str, An
         got["y"],
         want,
         slips,
-        "Which KV head does each query head of this rank look at, and which numbers of a row belong to one head?",
+        otherwise="Which KV head does each query head of this rank look at, and which numbers of a row belong to one head?",
     )
 
 
-def _other_attentions(whole: Weights, d: int, pieces: Sequence[Weights]) -> list[tuple[str, Tensor, str]]:
+def _other_attentions(whole: Weights, d: int, pieces: Sequence[Weights]) -> list[Mistake]:
     def run(w: Weights, mask: bool, scale: float, turned: bool) -> Tensor:
         q, k, v = (F.linear(whole["x"], w[name]).unflatten(-1, (-1, d)).transpose(1, 2) for name in ("wq", "wk", "wv"))
         repeat = q.shape[1] // k.shape[1]
@@ -128,14 +125,14 @@ def _other_attentions(whole: Weights, d: int, pieces: Sequence[Weights]) -> list
 
     wrong = "query heads look at other KV heads than their own: head i belongs to KV head i // (q / k), so neighbours share one."
     return [
-        (
+        Mistake(
             "no-mask",
             run(whole, False, d**-0.5, False),
             "tokens look at tokens that come after them; attention is causal.",
         ),
-        ("another-scale", run(whole, True, 1.0, False), "scores are not scaled by head_dim^−½."),
-        ("wrong-heads", sum(run(piece, True, d**-0.5, True) for piece in pieces), wrong),
-        ("wrong-heads", run(whole, True, d**-0.5, True), wrong),
+        Mistake("another-scale", run(whole, True, 1.0, False), "scores are not scaled by head_dim^−½."),
+        Mistake("wrong-heads", sum(run(piece, True, d**-0.5, True) for piece in pieces), wrong),
+        Mistake("wrong-heads", run(whole, True, d**-0.5, True), wrong),
     ]
 
 
@@ -156,21 +153,23 @@ def _attention_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Ve
             own = whole_gradients(
                 _attend(d), {"x": whole["x"], **_attention_piece(whole, n, kv, rank)}, case.secret["gradient"]
             )[1]
-            slips: dict[str, Slips] = {
+            slips: dict[str, tuple[Mistake, ...]] = {
                 name: (
-                    (
+                    Mistake(
                         "times-n",
                         n * want[name],
                         f"it is {n} times too large: behind the sum all ranks hold the same, so its gradient is not summed again.",
                     ),
-                    ("times-copies", copies * want[name], "it is summed over the copies twice."),
-                    ("divided", want[name] / n, f"it is {n} times too small."),
-                    ("mean", want[name] / copies, "this is a mean over the copies; what they send back adds up."),
+                    Mistake("times-copies", copies * want[name], "it is summed over the copies twice."),
+                    Mistake("divided", want[name] / n, f"it is {n} times too small."),
+                    Mistake(
+                        "mean", want[name] / copies, "this is a mean over the copies; what they send back adds up."
+                    ),
                 )
                 for name in want
             }
             slips["x"] = (
-                (
+                Mistake(
                     "not-summed",
                     own["x"],
                     "this is what this rank sends back, alone: every rank used x, so all of them count.",
@@ -179,7 +178,7 @@ def _attention_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Ve
             )
             for name in ("wk", "wv"):
                 slips[name] = (
-                    (
+                    Mistake(
                         "copies-apart",
                         own[name],
                         "this is what this rank's query heads send back, alone. Other ranks hold copies of the "
@@ -218,7 +217,7 @@ def _attention_bytes(case: Case, n: int, copies: int, d: int, meter: Meter) -> F
     heads = case.secret["wq"].shape[0] * x.numel() // x.shape[-1] * (n - 1) / n * item
     known = [
         *(
-            (
+            Mistake(
                 "an-operator-each",
                 extra,
                 "Queries, keys and values enter through an operator each: three all-reduces in the backward pass. What enters "
@@ -227,7 +226,7 @@ def _attention_bytes(case: Case, n: int, copies: int, d: int, meter: Meter) -> F
             for extra in (one, 2 * one)
         ),
         *(
-            (
+            Mistake(
                 "gathered-heads",
                 times * heads,
                 "The heads' outputs are gathered: each rank's piece of `wo` takes just what its own heads yield.",

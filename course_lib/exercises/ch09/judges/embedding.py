@@ -10,20 +10,17 @@ from torch.nn import functional as F
 
 from course_lib.exercises.ch09.judges.regions import (
     FORM,
-    Slips,
     as_part,
     case_of,
     gradient_faults,
-    normal,
     over_ranks,
     results,
     ring_most,
-    tensor_fault,
     touched,
     traffic,
 )
-from course_lib.judging import Fault, Judging, Params, judged, verdict
-from course_lib.judging.tensors import coin_of
+from course_lib.judging import Fault, Judging, Mistake, Params, judged, verdict
+from course_lib.judging.tensors import coin_of, normal, tensor_fault
 from course_lib.records import Case, Outcome, Verdict
 
 
@@ -126,28 +123,32 @@ def _embed_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
 
     def values(rank: int, got: Mapping[str, Any]) -> Fault | None:
         mine = torch.isin(tokens, _owned(params, vocab, n, rank)).unsqueeze(-1)
-        slips: list[tuple[str, Tensor, str]] = [
-            (
+        slips: list[Mistake] = [
+            Mistake(
                 "public-form",
                 in_blocks,
                 "this solves the public form of the exercise, where each rank holds a block; here words were dealt out in turn.",
             ),
-            (
+            Mistake(
                 "clamped",
                 sum(clamped),
                 f"every token's vector has {n} vectors in it: one from each rank, of which one only is this token's. An index "
                 "that was clamped is some other word's.",
             ),
-            ("own-part", want * mine, "only this rank's words have a vector; the others' have yet to come."),
-            ("one-clamped", clamped[rank], "this rank's own look-up alone: of other ranks' words it holds no vectors."),
-            ("mean", want / n, "this is a mean over ranks; one of them has the vector, the others add zero."),
+            Mistake("own-part", want * mine, "only this rank's words have a vector; the others' have yet to come."),
+            Mistake(
+                "one-clamped",
+                clamped[rank],
+                "this rank's own look-up alone: of other ranks' words it holds no vectors.",
+            ),
+            Mistake("mean", want / n, "this is a mean over ranks; one of them has the vector, the others add zero."),
         ]
         return tensor_fault(
             f"Rank {rank}: the output",
             got["y"],
             want,
             slips,
-            "Which words does this rank hold, and at which places?"
+            otherwise="Which words does this rank hold, and at which places?"
             + (" Here they are dealt out in turn." if dealt else ""),
         )
 
@@ -160,19 +161,19 @@ def _embed_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
         right = whole[own]
         zeroth = right.clone()
         zeroth[0] += case.secret["gradient"].reshape(-1, table.shape[1])[~torch.isin(tokens, own).reshape(-1)].sum(0)
-        slips: dict[str, Slips] = {
+        slips: dict[str, tuple[Mistake, ...]] = {
             "weight": (
-                (
+                Mistake(
                     "strangers-gradient",
                     strangers,
                     "rows also get the gradients of words of other ranks, which were looked up in their place.",
                 ),
-                (
+                Mistake(
                     "strangers-gradient",
                     zeroth,
                     "row 0 also gets the gradients of words of other ranks, which were looked up in its place.",
                 ),
-                (
+                Mistake(
                     "times-n",
                     n * right,
                     f"it is {n} times too large: behind the sum all ranks hold the same, so its gradient is not summed again.",
@@ -193,13 +194,13 @@ def _embed_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
     item, one = want.element_size(), ring_most(want.numel(), want.element_size(), n)
     rows = (n - 1) * -(-vocab // n) * table.shape[1] * item
     known = (
-        (
+        Mistake(
             "summed-back",
             one,
             "A second all-reduce, in the backward pass: the gradient is the same on all ranks already.",
         ),
-        ("gathered-table", rows - one, "The table travels: pieces are there so that nobody needs the whole."),
-        (
+        Mistake("gathered-table", rows - one, "The table travels: pieces are there so that nobody needs the whole."),
+        Mistake(
             "gathered",
             (n - 1) * want.numel() * item - one,
             "Every rank's vectors go to every rank: an all-reduce sends less than two of them.",

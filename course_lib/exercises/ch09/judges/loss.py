@@ -12,22 +12,19 @@ from torch.nn import functional as F
 
 from course_lib.exercises.ch09.judges.regions import (
     FORM,
-    Slips,
     as_part,
     case_of,
-    close,
     gradient_faults,
-    normal,
     over_ranks,
     results,
     ring_most,
-    tensor_fault,
     touched,
     traffic,
 )
 from course_lib.exercises.ch09.probes import MEASURED, WEIGHED
-from course_lib.judging import Fault, Judging, Params, Weighed, is_number, judged, verdict
-from course_lib.judging.tensors import coin_of
+from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, is_number, judged, verdict
+from course_lib.judging.cases import shown
+from course_lib.judging.tensors import close, coin_of, normal, tensor_fault
 from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
 
@@ -76,24 +73,24 @@ def _loss_values(case: Case, n: int, rank: int, got: Mapping[str, Any], loss: Te
     )
     each = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
     slips = (
-        ("sum", (loss * tokens).float(), "this is a sum over tokens; the mean was asked for."),
-        (
+        Mistake("sum", (loss * tokens).float(), "this is a sum over tokens; the mean was asked for."),
+        Mistake(
             "own-columns",
             own.mean().float(),
             "this is reckoned from this rank's columns alone: the others' words count in Σ exp, too.",
         ),
-        (
+        Mistake(
             "log-n",
             (loss.double() + torch.tensor(float(n)).log()).float(),
             "it is too large by log N: Σ exp was added up over ranks that had it whole.",
         ),
-        ("times-n", (loss * n).float(), "it is N times too large."),
-        (
+        Mistake("times-n", (loss * n).float(), "it is N times too large."),
+        Mistake(
             "targets-n-times",
             (logits.logsumexp(-1) - n * each).mean().float(),
             "the target's logit counts once, on the rank that has it.",
         ),
-        (
+        Mistake(
             "own-target",
             (logits.logsumexp(-1) - each.where(inside, 0.0)).mean().float(),
             "targets of other ranks are missing: their logit is on another rank.",
@@ -123,15 +120,19 @@ def _loss_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     def gradients(rank: int, got: Mapping[str, Any]) -> Fault | None:
         want = leaf.grad.to(logits.dtype).tensor_split(n, -1)[rank]
         soft = logits.double().softmax(-1).tensor_split(n, -1)[rank] / targets.numel()
-        slips: dict[str, Slips] = {
+        slips: dict[str, tuple[Mistake, ...]] = {
             "logits": (
-                (
+                Mistake(
                     "times-n",
                     n * want,
                     f"it is {n} times too large: every rank has the same loss, so its gradient is not summed over ranks.",
                 ),
-                ("no-target", soft.to(logits.dtype), "this is softmax alone; one is taken off at each token's target."),
-                ("sum", want * targets.numel(), "this is the gradient of a sum over tokens."),
+                Mistake(
+                    "no-target",
+                    soft.to(logits.dtype),
+                    "this is softmax alone; one is taken off at each token's target.",
+                ),
+                Mistake("sum", want * targets.numel(), "this is the gradient of a sum over tokens."),
             )
         }
         return gradient_faults(got, rank, ("logits",), {"logits": want}, slips)
@@ -197,7 +198,7 @@ def _loss_weighed(params: Params, rng: random.Random) -> Weighed:
         grads = (table.gather(-1, (columns % width).unsqueeze(-1)).squeeze(-1) - log_sums).exp()
         grads[owners, rows] -= 1
         loss = (log_sums - table[owners, rows, targets % width]).mean()
-        made = case_of(name, ranks, given, secret=(loss, grads / tokens), kind="cost", part="memory")
+        made = shown(name, "cost:memory", per_rank=given, secret=(loss, grads / tokens))
         return replace(made, visible=False, seconds=30.0)
 
     def right(got: Mapping[str, Any], grad: Tensor) -> bool:

@@ -15,18 +15,16 @@ from course_lib.exercises.ch09.judges.regions import (
     as_part,
     case_of,
     gradient_faults,
-    normal,
     over_ranks,
     part,
     results,
     ring_most,
-    tensor_fault,
     touched,
     traffic,
     whole_gradients,
 )
-from course_lib.judging import Fault, Judging, Params, judged, verdict
-from course_lib.judging.tensors import coin_of
+from course_lib.judging import Fault, Judging, Mistake, Params, judged, verdict
+from course_lib.judging.tensors import coin_of, normal, tensor_fault
 from course_lib.records import Case, Outcome, Verdict
 
 
@@ -97,30 +95,30 @@ def _mlp_known(case: Case, n: int) -> Any:
         "there."
     )
     return (
-        ("gathered-in-the-middle", inner, between),
-        ("gathered-in-the-middle", 2 * inner, between),
-        ("gathered-in-the-middle", inner + weights, between),
-        (
+        Mistake("gathered-in-the-middle", inner, between),
+        Mistake("gathered-in-the-middle", 2 * inner, between),
+        Mistake("gathered-in-the-middle", inner + weights, between),
+        Mistake(
             "weights-travelled",
             weights - 2 * one,
             "Whole weights on every rank: pieces are there so that nobody needs the whole.",
         ),
-        (
+        Mistake(
             "gathered",
             (n - 1) * x.numel() * item - one,
             "Every rank's part goes to every rank: an all-reduce sends less than two of them.",
         ),
-        (
+        Mistake(
             "one-too-many",
             one,
             "That is one all-reduce more than one each way: one operator in front and one behind are enough.",
         ),
-        (
+        Mistake(
             "one-too-many",
             2 * one,
             "That is two all-reduces more than one each way: one operator in front and one behind are enough.",
         ),
-        (
+        Mistake(
             "one-too-many",
             two,
             "That is one all-reduce more than one each way: one operator in front and one behind are enough.",
@@ -133,25 +131,25 @@ def _mlp_output(
 ) -> Fault | None:
     n, bias = len(partial), case.secret.get("down_bias")
     c = torch.zeros(()) if bias is None else bias
-    slips: list[tuple[str, Tensor, str]] = [
-        (
+    slips: list[Mistake] = [
+        Mistake(
             "own-part",
             (partial[rank] + c).to(want.dtype),
             "this is what this rank's piece of `down` yields; all ranks' parts add up.",
         ),
-        ("mean", (sum(partial) / n + c).to(want.dtype), "this is a mean of the ranks' parts; they add up."),
+        Mistake("mean", (sum(partial) / n + c).to(want.dtype), "this is a mean of the ranks' parts; they add up."),
     ]
     if bias is not None:
         slips += [
-            ("bias-n-times", want + (n - 1) * bias, f"`down_bias` is in it {n} times, once from every rank."),
-            ("no-bias", want - bias, "`down_bias` is missing."),
+            Mistake("bias-n-times", want + (n - 1) * bias, f"`down_bias` is in it {n} times, once from every rank."),
+            Mistake("no-bias", want - bias, "`down_bias` is missing."),
         ]
     return tensor_fault(
         f"Rank {rank}: y",
         got["y"],
         want,
         slips,
-        "Which outputs of the first product does this rank's piece of `down` take?",
+        otherwise="Which outputs of the first product does this rank's piece of `down` take?",
     )
 
 
@@ -184,12 +182,12 @@ def _mlp_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]
             (
                 name,
                 (
-                    (
+                    Mistake(
                         "times-n",
                         n * want[name],
                         f"it is {n} times too large: behind the sum all ranks hold the same, so its gradient is not summed again.",
                     ),
-                    ("divided", want[name] / n, f"it is {n} times too small."),
+                    Mistake("divided", want[name] / n, f"it is {n} times too small."),
                 ),
             )
             for name in want
@@ -197,7 +195,7 @@ def _mlp_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]
         own = _own_input_gradient(case, kind, n, rank)
         slips = dict(each)
         slips["x"] = (
-            (
+            Mistake(
                 "not-summed",
                 own,
                 "this is what this rank sends back, alone: every rank used x, so all of them count. What stands in "

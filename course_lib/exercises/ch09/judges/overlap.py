@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.cluster import Topology
-from course_lib.exercises.ch09.judges.regions import case_of, normal, results, ring_most, tensor_fault, touched, traffic
-from course_lib.judging import Fault, Judging, Params, describe, first, judged, verdict
+from course_lib.exercises.ch09.judges.regions import case_of, results, ring_most, touched, traffic
+from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, judged, verdict
 from course_lib.judging.ranks import LATE, STREAM_LATE
-from course_lib.judging.tensors import coin_of
+from course_lib.judging.tensors import coin_of, normal, tensor_fault
 from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
 
@@ -47,8 +47,8 @@ def _values(case: Case, rank: int, got: Mapping[str, Any]) -> Fault | None:
     total = sum(each[1].double() @ each[3].double() for each in given).float()
     dx = (
         (
-            ("not-summed", own, "this is what this rank's outputs send back, alone; all ranks' count."),
-            ("mean", total / n, "this is a mean."),
+            Mistake("not-summed", own, "this is what this rank's outputs send back, alone; all ranks' count."),
+            Mistake("mean", total / n, "this is a mean."),
         )
         if n > 1
         else ()
@@ -56,18 +56,18 @@ def _values(case: Case, rank: int, got: Mapping[str, Any]) -> Fault | None:
     right = grad.T @ x
     summed = sum(each[1].T @ each[2] for each in given)
     return first(
-        tensor_fault(f"Rank {rank}: dx", pair[0], total, dx, "Was it returned before the sum had come?"),
+        tensor_fault(f"Rank {rank}: dx", pair[0], total, dx, otherwise="Was it returned before the sum had come?"),
         tensor_fault(
             f"Rank {rank}: dw",
             pair[1],
             right,
             (
-                (
+                Mistake(
                     "summed-dw",
                     summed,
                     "each rank's rows of W are its own, and so is their gradient: nobody else has a part of it.",
                 ),
-                ("transposed", right, ""),
+                Mistake("transposed", right, ""),
             )
             if n > 1
             else (),
@@ -115,7 +115,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         )
     size, one = x.numel() * x.element_size(), ring_most(x.numel(), x.element_size(), n)
     extra = ring_most(given[0][3].numel(), x.element_size(), n)
-    known = (("summed-dw", extra, "dW is summed over ranks, too; it is this rank's own."),)
+    known = (Mistake("summed-dw", extra, "dW is summed over ranks, too; it is this rank's own."),)
     return judged(
         case,
         fault,

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch09.judges.regions import case_of, normal, results, ring_most, tensor_fault, traffic
+from course_lib.exercises.ch09.judges.regions import case_of, results, ring_most, traffic
 from course_lib.exercises.ch09.probes import FORWARD, TURNED
-from course_lib.judging import Fault, Judging, Params, judged, verdict
-from course_lib.judging.tensors import coin_of
+from course_lib.judging import Fault, Judging, Mistake, Params, judged, verdict
+from course_lib.judging.tensors import coin_of, normal, tensor_fault
 from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
 
@@ -78,9 +78,9 @@ def _values(
     total_x, total_g = torch.stack(list(xs)).sum(0), torch.stack(list(gs)).sum(0)
     want = xs[rank] if which == COPY else total_x
     slips = (
-        ("own-part", xs[rank], "it returns this rank's part alone; what leaves the region is the sum."),
-        ("summed-forward", total_x, "this is the sum over ranks; what enters the region enters as it is."),
-        ("mean", total_x / n, "this is the mean; all ranks' parts add up, none is counted for less."),
+        Mistake("own-part", xs[rank], "it returns this rank's part alone; what leaves the region is the sum."),
+        Mistake("summed-forward", total_x, "this is the sum over ranks; what enters the region enters as it is."),
+        Mistake("mean", total_x / n, "this is the mean; all ranks' parts add up, none is counted for less."),
     )
     if fault := tensor_fault(f"Rank {rank}: what {name} returns", got["out"], want, slips):
         return fault
@@ -94,21 +94,23 @@ def _values(
     g = gs[rank]  # the residual branch brings this, too
     want = g + (total_g if which == COPY else g)
     slips = (
-        ("own-gradient", 2 * g, "this is what this rank sends back, alone; every rank used x, so all of them count."),
-        (
+        Mistake(
+            "own-gradient", 2 * g, "this is what this rank sends back, alone; every rank used x, so all of them count."
+        ),
+        Mistake(
             "residual-summed",
             2 * total_g,
             "the residual branch's gradient is summed over ranks, too: the operator's result must be another tensor than "
             "x, or a hook on it is a hook on x.",
         ),
-        (
+        Mistake(
             "summed-back",
             g + total_g,
             "this is N times the gradient that came: all ranks bring the same one, and summing it over ranks counts "
             "it N times. An all-reduce in both passes is one too many.",
         ),
-        ("mean", g + total_g / n, "this is a mean; gradients of a copy add up."),
-        (
+        Mistake("mean", g + total_g / n, "this is a mean; gradients of a copy add up."),
+        Mistake(
             "divided",
             g + g / n,
             "this is the gradient divided by N; what follows the sum is the same on every rank, and so is its gradient.",
@@ -123,13 +125,13 @@ def _bytes(which: int, wish: str, meter: Meter, x: Tensor, n: int) -> Fault | No
     least, most = (2 * (n - 1) * size, ring_most(x.numel(), x.element_size(), n)) if needed else (0, 0)
     one = ring_most(x.numel(), x.element_size(), n)
     known = (
-        (
+        Mistake(
             "both-passes",
             one,
             f"{NAMES[which]} sends as much as two all-reduces of the tensor: one in a pass that has nothing to say, for there all ranks hold "
             "the same, or one of numbers twice as wide.",
         ),
-        (
+        Mistake(
             "gathered",
             (n - 1) * size - most,
             "Every rank gets every other rank's tensor, and adds them up alone: N − 1 tensors from each rank. "

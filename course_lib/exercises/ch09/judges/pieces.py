@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch09.judges.regions import tensor_fault, unread
+from course_lib.exercises.ch09.judges.regions import unread
 from course_lib.exercises.ch09.probes import REFUSED, WEIGHED, factors
-from course_lib.judging import Fault, Judging, Params, Weighed, describe, is_number, verdict
+from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, describe, is_number, matching, verdict
 from course_lib.judging.cases import hidden, shown
-from course_lib.judging.tensors import coin_of, same
+from course_lib.judging.tensors import coin_of, same, tensor_fault
 from course_lib.records import Case, Outcome, Verdict
 
 # --- column and row
@@ -69,24 +69,27 @@ def _cut_fault(params: Params, case: Case, got: Any, want: Tensor) -> Fault | No
     if same(got, want):
         return None
     public = layout == "textbook"
-    slips: list[tuple[str, Tensor, str]] = [("transposed", want.T, "is transposed; keep the layout of the weight.")]
+    slips: list[Mistake] = [Mistake("transposed", want.T, "is transposed; keep the layout of the weight.")]
     if ranks > 1:
         lead = "solves the public form of the exercise: it " if public else ""
         slips += [
-            (
+            Mistake(
                 "public-form" if public else "other-cut",
                 _cut(weight, 1 - which, rank, ranks, layout),
-                f"{lead}is cut along the other dimension. Which one counts outputs, where the weight is held {params['held']}?",
+                f"{lead}is cut along the other dimension. Which one counts outputs in a weight held {params['held']}?",
             ),
-            ("whole", weight, "is the whole weight: every rank keeps everything, and nothing is saved."),
-            *(("another-rank's", piece, "is another rank's.") for piece in weight.chunk(ranks, _dim(which, layout))),
-            (
+            Mistake("whole", weight, "is the whole weight: every rank keeps everything, and nothing is saved."),
+            *(
+                Mistake("another-rank's", piece, "is another rank's.")
+                for piece in weight.chunk(ranks, _dim(which, layout))
+            ),
+            Mistake(
                 "dealt",
                 _dealt(weight, which, rank, ranks, layout),
                 f"has every {ranks}-th row or column; the cut is in order, one range for each rank.",
             ),
         ]
-    found = next(((name, f"{where} {message}") for name, value, message in slips if same(got, value)), None)
+    found = matching(slips, (), lambda value: same(got, value), f"{where} ")
     return found or tensor_fault(where, got, want) or ("other-numbers", f"{where} does not have the weight's numbers.")
 
 
@@ -194,13 +197,13 @@ def _packed_fault(which: int, row: Sequence[Any], got: Any) -> Fault | None:
         weight, sizes, rank, ranks = row
         want, where = (_shard(weight, sizes, rank, ranks), f"Sizes {tuple(sizes)}, rank {rank} of {ranks}: the piece")
         slips = [
-            (
+            Mistake(
                 "contiguous",
                 weight.chunk(ranks)[rank] if len(weight) % ranks == 0 else weight,
                 "this is a stretch of the stack as it lies: all "
                 "queries on the first ranks, all values on the last. Each rank needs its share of each matrix.",
             ),
-            ("dealt", weight[rank::ranks], "rows were dealt out in turn: a head's rows belong together."),
+            Mistake("dealt", weight[rank::ranks], "rows were dealt out in turn: a head's rows belong together."),
         ]
     else:
         shards, sizes = row
@@ -210,12 +213,12 @@ def _packed_fault(which: int, row: Sequence[Any], got: Any) -> Fault | None:
             f"Sizes {tuple(sizes)}: the whole from {len(shards)} pieces",
         )
         slips = [
-            (
+            Mistake(
                 "concatenated",
                 torch.cat(list(shards)),
                 "the pieces stand one behind the other, [q₀ k₀ v₀ q₁ k₁ v₁ …]; the whole is [q | k | v].",
             ),
-            (
+            Mistake(
                 "another-order",
                 torch.cat([torch.cat(each[::-1]) for each in zip(*parts, strict=True)]),
                 "the ranks' parts are in the wrong order.",

@@ -8,62 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from course_lib.judging import Fault, describe, verdict
+from course_lib.judging import Fault, Mistake, describe, verdict
+from course_lib.judging.tensors import tensor_fault
 from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Verdict
 
-CLOSE = {
-    torch.float32: 1e-4,
-    torch.float64: 1e-10,
-    torch.bfloat16: 3e-2,
-}  # of the largest number: chains of a few short sums
 Weights = Mapping[str, Tensor]
 FORM = ("y", "grads", "touched", "linked")
 UNLINKED = (
     "its gradient never came: y must follow from it through torch's operations, or through a Function. An all-reduce by itself "
     "is nothing that autograd knows."
 )
-Slips = Sequence[tuple[str, Tensor, str]]  # a mistake's name, the value it leads to, what to say
-
-
-def normal(coin: torch.Generator, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Secret numbers."""
-    return torch.randn(shape, generator=coin, dtype=torch.float64).to(dtype)
-
-
-def close(got: Any, want: Tensor) -> bool:
-    """Whether a tensor has the wanted numbers but for rounding."""
-    if not isinstance(got, Tensor) or got.shape != want.shape or not got.is_floating_point():
-        return False
-    scale = want.double().abs().max().item() if want.numel() else 0.0
-    return bool(((got.double() - want.double()).abs() <= CLOSE.get(want.dtype, 1e-4) * (scale or 1.0)).all())
-
-
-def tensor_fault(where: str, got: Any, want: Tensor, slips: Slips = (), otherwise: str = "") -> Fault | None:
-    """What is wrong with one tensor: a known slip by its name, else how far off it is."""
-    if got is None:
-        return "returned-none", f"{where} is None; a tensor of shape {tuple(want.shape)} was to come."
-    if not isinstance(got, Tensor):
-        return "not-a-tensor", f"{where} is {describe(got)}; a tensor was to come."
-    if got.shape != want.shape:
-        return ("another-shape", f"{where} has shape {tuple(got.shape)}, where {tuple(want.shape)} was to come.")
-    if got.dtype != want.dtype:
-        return "another-dtype", f"{where} is {_kind(got)}, where {_kind(want)} was to come."
-    if not torch.isfinite(got).all():
-        return "not-finite", f"{where} holds NaN or infinity."
-    if close(got, want):
-        return None
-    for name, value, message in slips:
-        if close(got, value) and not close(value, want):
-            return name, f"{where}: {message}"
-    return "other-numbers", f"{where} is not as in one process with the whole weights. {otherwise}".strip()
-
-
-def _kind(tensor: Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
 
 
 def results(value: Any, ranks: int, keys: Sequence[str]) -> Fault | None:
@@ -89,33 +46,31 @@ def ring_most(elements: int, item: int, n: int) -> int:
     return 2 * min(elements, (n - 1) * -(-elements // n)) * item if n > 1 else 0
 
 
-def traffic(
-    meter: Meter, least: float, most: float, known: Sequence[tuple[str, float, str]] = (), allowed: str = ""
-) -> Fault | None:
+def traffic(meter: Meter, least: float, most: float, known: Sequence[Mistake] = (), allowed: str = "") -> Fault | None:
     """Bytes of a run against a floor on all ranks' together and a ceiling on each rank's.
 
-    `known`: bytes a rank sends too many, by a pattern's name, and what to say.
+    The value of a mistake in `known` is the number of bytes that a rank sends too many.
     """
     sent = meter["bytes_sent"]
     worst = max(range(len(sent)), key=sent.__getitem__)
     if sent[worst] > most:
         over = sent[worst] - most
         if most and len(sent) > 2 and sent[worst] > 1.9 * (sum(sent) - sent[worst]) / (len(sent) - 1):
-            return "one-root", (
-                f"Rank {worst} sends {sent[worst]:,} bytes, {most:,.0f} are enough, and the others far fewer: everything goes through one "
-                f"rank. {allowed}"
-            ).strip()
-        for name, extra, message in known:
-            if extra and abs(over - extra) <= 0.02 * extra + 8:
-                return name, message
+            root = (
+                f"Everything goes through rank {worst}: it sends {sent[worst]:,} bytes, where {most:,.0f} are enough."
+            )
+            return "one-root", f"{root} {allowed}".strip()
+        for mistake in known:
+            if mistake.value and abs(over - mistake.value) <= 0.02 * mistake.value + 8:
+                return mistake.name, mistake.message
         lead = f"Rank {worst} sends {sent[worst]:,} bytes"
         if not most:
             return "too-many-bytes", f"{lead}; nothing has to travel. {allowed}".strip()
         return "too-many-bytes", f"{lead}, {most:,.0f} are enough. {allowed}".strip()
     if sum(sent) < least:
         return "too-few-bytes", (
-            f"All ranks together sent {sum(sent):,} bytes, and need {least:,.0f} at least: every rank's part must reach "
-            "the sum, and the sum every rank. Each holds its own piece only, and has nothing else in common with the others."
+            f"All ranks together sent {sum(sent):,} bytes and need {least:,.0f}: every rank's part must reach the sum, and "
+            "the sum every rank."
         )
     return None
 
@@ -155,14 +110,14 @@ def case_of(name: str, n: int, per_rank: Any, **more: Any) -> Case:
 
 
 def gradient_faults(
-    got: Mapping[str, Any], rank: int, names: Sequence[str], want: Weights, slips: Mapping[str, Slips]
+    got: Mapping[str, Any], rank: int, names: Sequence[str], want: Weights, mistakes: Mapping[str, Sequence[Mistake]]
 ) -> Fault | None:
     """The first of a rank's gradients that is not as it should be."""
     for name in names:
         if type(got["grads"]) is not dict or got["grads"].get(name) is None:
             return "no-gradient", f"Rank {rank}, `{name}`: {UNLINKED}"
         if fault := tensor_fault(
-            f"Rank {rank}: the gradient of `{name}`", got["grads"][name], want[name], slips.get(name, ())
+            f"Rank {rank}: the gradient of `{name}`", got["grads"][name], want[name], mistakes.get(name, ())
         ):
             return fault
     return None

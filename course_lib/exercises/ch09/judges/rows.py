@@ -10,23 +10,20 @@ from torch.nn import functional as F
 
 from course_lib.exercises.ch09.judges.regions import (
     FORM,
-    Slips,
     after,
     as_part,
     case_of,
     gradient_faults,
-    normal,
     over_ranks,
     part,
     results,
     ring_most,
-    tensor_fault,
     touched,
     traffic,
     whole_gradients,
 )
-from course_lib.judging import Fault, Judging, Params, judged, verdict
-from course_lib.judging.tensors import coin_of
+from course_lib.judging import Fault, Judging, Mistake, Params, judged, verdict
+from course_lib.judging.tensors import coin_of, normal, tensor_fault
 from course_lib.records import Case, Outcome, Verdict
 
 
@@ -69,11 +66,11 @@ def _row_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]
     def values(rank: int, got: Mapping[str, Any]) -> Fault | None:
         own = F.linear(part(whole["x"], n, rank, -1), part(whole["weight"], n, rank, 1))
         slips = (
-            ("bias-n-times", y + (n - 1) * bias, f"the bias is in it {n} times, once from every rank."),
-            ("no-bias", y - bias, "the bias is missing."),
-            ("bias-shrunk", y - bias + bias / n, f"the bias is in it once, divided by {n}."),
-            ("own-part", own + bias, "this is what this rank's columns yield; all ranks' parts add up."),
-            ("mean", (y - bias) / n + bias, "this is a mean of the ranks' parts; they add up."),
+            Mistake("bias-n-times", y + (n - 1) * bias, f"the bias is in it {n} times, once from every rank."),
+            Mistake("no-bias", y - bias, "the bias is missing."),
+            Mistake("bias-shrunk", y - bias + bias / n, f"the bias is in it once, divided by {n}."),
+            Mistake("own-part", own + bias, "this is what this rank's columns yield; all ranks' parts add up."),
+            Mistake("mean", (y - bias) / n + bias, "this is a mean of the ranks' parts; they add up."),
         )
         return tensor_fault(f"Rank {rank}: y", got["y"], y, slips)
 
@@ -95,10 +92,14 @@ def _row_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]
                 "bias-on-one-rank",
                 f"Rank {rank}'s copy of the bias gets a gradient of zeros: it will stay behind when another rank's copy is stepped.",
             )
-        slips: dict[str, Slips] = {
+        slips: dict[str, tuple[Mistake, ...]] = {
             name: (
-                ("times-n", n * w, f"it is {n} times too large. The bias's gradient is the same on all ranks already."),
-                (
+                Mistake(
+                    "times-n",
+                    n * w,
+                    f"it is {n} times too large. The bias's gradient is the same on all ranks already.",
+                ),
+                Mistake(
                     "divided",
                     w / n,
                     f"it is {n} times too small: y is right, for the bias's shares add up, but each rank steps its own copy by its own "
@@ -115,17 +116,17 @@ def _row_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]
         return [verdict(case.kind, case.part, case, output or found)]
     one = ring_most(y.numel(), y.element_size(), n)
     known = (
-        (
+        Mistake(
             "extra-reduce",
             ring_most(bias.numel(), bias.element_size(), n),
             "The bias, or its gradient, goes through an all-reduce of its own: it is there, whole, on every rank.",
         ),
-        (
+        Mistake(
             "extra-reduce",
             one,
             "That is a second all-reduce of the output: its gradient is the same on all ranks already.",
         ),
-        (
+        Mistake(
             "gathered",
             ((n - 1) * y.numel() * y.element_size()) - one,
             "Every rank's part goes to every rank: an all-reduce sends less than two of them.",

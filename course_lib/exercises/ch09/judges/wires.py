@@ -223,27 +223,27 @@ def _largest_fault(
     if not is_number(got):
         return "not-a-number", f"{told}expected a number of ranks, got {describe(got)}."
     full = recompute == "full"
+    lead = "this solves the public form of the exercise: here" if full else "nothing is recomputed here: it is not that"
     slips = [
-        (
+        Mistake(
             "public-form" if full else "recomputed",
             {"recompute": "none" if full else "full"},
-            f"{'this solves the public form of the exercise: here' if full else 'nothing is recomputed here: it is not that'} the forward pass runs "
-            "twice, with its all-reduces and its products.",
+            f"{lead} the forward pass runs twice.",
         ),
-        ("one-pass", {"halved": True}, "forward *and* backward have all-reduces."),
-        ("inside-only", {"inside_only": True}, "beyond a node the ring goes at the speed of the wire between nodes."),
-        (
+        Mistake("one-pass", {"halved": True}, "forward *and* backward have all-reduces."),
+        Mistake(
+            "inside-only", {"inside_only": True}, "beyond a node the ring goes at the speed of the wire between nodes."
+        ),
+        Mistake(
             "whole-products",
             {"whole": True},
             "a rank has an N-th of the products only; that is why cutting finer makes the share worse.",
         ),
     ]
-    for name, options, message in slips if len(table) > 9 else slips[:full]:  # a single number has many causes
-        given = {"recompute": recompute, **options}
-        if all(
-            is_number(each) and near(each, largest(one, **given), 1e-9) for one, each in zip(table, found, strict=True)
-        ):
-            return name, told + message
+    for mistake in slips if len(table) > 9 else slips[:full]:  # a single number has many causes
+        given = {"recompute": recompute, **mistake.value}
+        if all(near(got, largest(row, **given), 1e-9) for row, got in zip(table, found, strict=True)):
+            return mistake.name, told + mistake.message
     return (
         "other-number",
         f"{told}got {got:,g}. What do a rank's all-reduces take at that number, and what its products?",

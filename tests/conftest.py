@@ -21,7 +21,7 @@ from hypothesis import settings
 
 from course_lib.learner.environment import chromium
 from course_lib.learner.work import Folders
-from tests import slowest_parts
+from tests import run_costs
 from tests.rotation import CHAPTERS, Rotation, everything, rotation
 
 settings.register_profile("course", deadline=None)  # machines are shared: no test may depend on time
@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(slowest_parts)
+    config.pluginmanager.register(run_costs)
     if handed := getattr(config, "workerinput", {}).get("rotation"):
         config.stash[ROTATION] = Rotation(**handed)
     elif config.option.everything or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:

@@ -123,7 +123,7 @@ def test_a_missing_browser_is_one_line_for_a_person_and_a_failure_in_ci(tmp_path
     folder = tmp_path / "tests"
     folder.mkdir()
     (folder / "__init__.py").touch()
-    for name in ("conftest.py", "rotation.py", "slowest_parts.py"):
+    for name in ("conftest.py", "rotation.py", "run_costs.py"):
         (folder / name).write_text((ROOT / "tests" / name).read_text(encoding="utf-8"), encoding="utf-8")
     (folder / "test_small.py").write_text(SKIPPING, encoding="utf-8")
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"), encoding="utf-8")

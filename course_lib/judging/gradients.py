@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from course_lib.judging.mistakes import Fault, Mistake
-from course_lib.judging.tensors import all_close, close, factor, kind_fault, largest
+from course_lib.judging.tensors import all_close, close, factor, kind_fault, largest, off_text
 from course_lib.parity import tolerance
 from course_lib.records import Case
 
@@ -93,7 +93,7 @@ def _named(rank: int, got: Tensors, want: Sequence[Tensor | None], mistakes: Seq
             wrong.append((where, one, two))
     where, one, two = wrong[0]
     if close(one, two, 0.01):
-        return "rounded", f"{where} is close, but not exact: were numbers sent, or added up, in another dtype?"
+        return "rounded", f"{where} {off_text(one, two)}"
     by = factor(one, two)
     told = f"{by:.4g} times the right one" if by is not None else "not the right numbers"
     return "other-numbers", f"{where} is {told}; {len(want) - len(wrong)} of {len(want)} are right."

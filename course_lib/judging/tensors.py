@@ -82,6 +82,13 @@ def factor(got: Tensor, want: Tensor) -> float | None:
     return scale if fits else None
 
 
+def off_text(got: Tensor, want: Tensor) -> str:
+    """By how much a tensor that is nearly right is off, against what its dtype explains."""
+    off = (got.double() - want.double()).abs().max().item() / max(largest([want]), 1e-30)
+    dtype = str(want.dtype).removeprefix("torch.")
+    return f"is off by {100 * off:.2g} % of its largest number, more than the rounding of {dtype} explains."
+
+
 def kind_fault(where: str, got: Any, want: Tensor, hint: str = "") -> Fault | None:
     """What is wrong with the type, dtype or shape of a value; `hint` says what to do about the last two."""
     if got is None:
@@ -120,7 +127,7 @@ def tensor_fault(
         if value is not None and close(got, value, rel, floor) and not close(value, want, rel, floor):
             return mistake.name, f"{where}: {mistake.message}"
     if close(got, want, 0.01, floor):
-        return "rounded", f"{where} is close, but not exact: were numbers sent, or added up, in another dtype?"
+        return "rounded", f"{where} {off_text(got, want)}"
     scale = factor(got, want)
     told = f"{scale:.4g} times the right one" if scale is not None else "not the right numbers"
     return "other-numbers", f"{where} is {told}. {otherwise}".strip()

@@ -142,7 +142,7 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # +     comm.all_reduce(picked)
 # +     return (sum_out(z.exp().sum(-1), comm).log() - picked).mean()
 
-# %% wrong: reckoned in the logits' dtype => generality another-kind  from: two sums, torch's gradient
+# %% wrong: reckoned in the logits' dtype => generality another-dtype  from: two sums, torch's gradient
 # -     z = logits.float()
 # +     z = logits
 

@@ -240,6 +240,12 @@ def table(*by_function: AnyColumn | Sequence[AnyColumn]) -> Oracle:
     return verdicts
 
 
+def shares(**parts: tuple[float, float]) -> dict[str, float]:
+    """The points of a table's parts: the share of each in the values shown and in generality, 0 for none."""
+    kinds = ("values", "generality")
+    return {f"{kind}:{part}": both[at] for at, kind in enumerate(kinds) for part, both in parts.items() if both[at]}
+
+
 def one_verdict(oracle: Oracle) -> Oracle:
     """The oracle with one verdict a case, under the case's own part: the first one that fails."""
 

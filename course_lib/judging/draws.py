@@ -43,9 +43,15 @@ def rounded(low: float, high: float, digits: int) -> Callable[[random.Random], f
     return lambda rng: round(rng.uniform(low, high), digits)
 
 
-def draw_rows(rng: random.Random, count: int, *fields: Any) -> list[tuple[Any, ...]]:
-    """Rows drawn field by field; a field is a tuple of choices or a function of the generator."""
-    return [tuple(each(rng) if callable(each) else rng.choice(each) for each in fields) for _ in range(count)]
+def draw_rows(
+    rng: random.Random, count: int, *fields: Any, keep: Callable[[tuple[Any, ...]], bool] | None = None
+) -> list[tuple[Any, ...]]:
+    """Rows drawn field by field; a field is a tuple of choices or a function of the generator. Rows that `keep` refuses go."""
+    rows: list[tuple[Any, ...]] = []
+    while len(rows) < count:
+        row = tuple(each(rng) if callable(each) else rng.choice(each) for each in fields)
+        rows += [row] if keep is None or keep(row) else []
+    return rows
 
 
 def safely_off_whole(value: float) -> bool:

@@ -2,13 +2,21 @@
 
 import math
 import random
-from collections.abc import Sequence
 from typing import Any
 
 from course_lib import facts, memory
 from course_lib.judging import Judging, Mistake, Params, prediction
-from course_lib.judging.columns import EXACT, Column, gpus_text, table
-from course_lib.judging.draws import days_alone, log_uniform, plain, safely_off_whole, unseen
+from course_lib.judging.columns import EXACT, Column, gpus_text, shares, table
+from course_lib.judging.draws import (
+    days_alone,
+    draw_rows,
+    log_uniform,
+    logarithmic,
+    plain,
+    rounded,
+    safely_off_whole,
+    unseen,
+)
 from course_lib.judging.mistakes import scaled, shifted
 from course_lib.records import Case
 from course_lib.units import DAY, GB, HOUR, WEEK, YEAR, GiB, bytes_text, duration_text, number_text
@@ -74,19 +82,13 @@ def _headroom(nbytes: float, gpu_memory: float, gpus: int) -> float:
     return gpu_memory - nbytes / gpus
 
 
-_FEWEST = Column(
-    part="fewest",
-    unit="GPUs",
-    want=least_gpus,
-    rel=EXACT,
-    words=_spread_words,
-    mistakes=(
-        Mistake("rounded-down", lambda n, m: n // m, "that many cannot hold it; a remainder is left over."),
-        Mistake("not-whole", lambda n, m: n / m, "GPUs come in whole numbers."),
-        Mistake("one-too-many", shifted(least_gpus, 1), "one GPU fewer holds it too."),
-        Mistake("none-at-all", lambda n, m: 0, "even a small model needs one GPU."),
-    ),
+_FEWEST_MISTAKES = (
+    Mistake("rounded-down", lambda n, m: n // m, "that many cannot hold it; a remainder is left over."),
+    Mistake("not-whole", lambda n, m: n / m, "GPUs come in whole numbers."),
+    Mistake("one-too-many", shifted(least_gpus, 1), "one GPU fewer holds it too."),
+    Mistake("none-at-all", lambda n, m: 0, "even a small model needs one GPU."),
 )
+_FEWEST = Column(part="fewest", unit="GPUs", want=least_gpus, rel=EXACT, words=_spread_words, mistakes=_FEWEST_MISTAKES)
 _HEADROOM = Column(
     part="headroom",
     unit="bytes",
@@ -129,14 +131,7 @@ def _state_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 STATE_13B = Judging(
-    shares={
-        "values:state": 0.2,
-        "values:fewest": 0.1,
-        "values:headroom": 0.1,
-        "generality:state": 0.2,
-        "generality:fewest": 0.2,
-        "generality:headroom": 0.2,
-    },
+    shares=shares(state=(0.2, 0.2), fewest=(0.1, 0.2), headroom=(0.1, 0.2)),
     cases=_state_cases,
     verdicts=lambda params, *given: table(_state_column(params["convention"]), _FEWEST, _HEADROOM)(params, *given),
     why="State is a sum over buckets, each parameters × bytes. The fewest GPUs are a quotient rounded up, because you cannot "
@@ -177,47 +172,34 @@ _DAYS = Column(
         Mistake("recompute", scaled(days_alone, 8 / 6), "8 FLOP per parameter and token count a second forward pass."),
     ),
 )
-_GPUS = Column(
-    part="gpus",
-    unit="GPUs",
-    want=_gpus_in,
-    words=_run_words,
-    rel=EXACT,
-    mistakes=(
-        Mistake("rounded-down", lambda *row: days_alone(*row[:4]) // row[4], "so few are late, if only by a little."),
-        Mistake("not-whole", lambda *row: days_alone(*row[:4]) / row[4], "GPUs come in whole numbers."),
-        Mistake("one-too-many", shifted(_gpus_in, 1), "one GPU fewer also finishes in time."),
-        Mistake("full-speed", lambda p, d, f, u, t: _gpus_in(p, d, f, 1, t), "they suffice only at 100 % of the peak."),
-        Mistake("none-at-all", lambda *row: 0, "even a quick run needs one GPU."),
-    ),
+_GPUS_MISTAKES = (
+    Mistake("rounded-down", lambda *row: days_alone(*row[:4]) // row[4], "so few are late, if only by a little."),
+    Mistake("not-whole", lambda *row: days_alone(*row[:4]) / row[4], "GPUs come in whole numbers."),
+    Mistake("one-too-many", shifted(_gpus_in, 1), "one GPU fewer also finishes in time."),
+    Mistake("full-speed", lambda p, d, f, u, t: _gpus_in(p, d, f, 1, t), "they suffice only at 100 % of the peak."),
+    Mistake("none-at-all", lambda *row: 0, "even a quick run needs one GPU."),
 )
+_GPUS = Column(part="gpus", unit="GPUs", want=_gpus_in, words=_run_words, rel=EXACT, mistakes=_GPUS_MISTAKES)
 
 
-def _days_rows(
-    rng: random.Random, count: int, days: Sequence[float] = (1, 2.5, 7, 30, 90, 365)
-) -> list[tuple[Any, ...]]:
+def _days_rows(rng: random.Random, count: int, *days: float) -> list[tuple[Any, ...]]:
     """Runs whose GPU count no rounding noise can change."""
-    rows: list[tuple[Any, ...]] = []
-    while len(rows) < count:
-        row = (
-            log_uniform(rng, 1e8, 5e11),
-            log_uniform(rng, 1e10, 2e13),
-            float(rng.choice([*facts.devices().values()][5:]).dense_flops),
-            round(rng.uniform(0.15, 0.65), 3),
-            rng.choice(days),
-        )
-        if safely_off_whole(days_alone(*row[:4]) / row[4]):
-            rows.append(row)
-    return rows
+    devices = [*facts.devices().values()][5:]
+
+    def peak(rng: random.Random) -> float:
+        return float(rng.choice(devices).dense_flops)
+
+    fields = logarithmic(1e8, 5e11), logarithmic(1e10, 2e13), peak, rounded(0.15, 0.65, 3), days
+    return draw_rows(rng, count, *fields, keep=lambda row: safely_off_whole(days_alone(*row[:4]) / row[4]))
 
 
 def _days_cases(params: Params, rng: random.Random) -> list[Case]:
     run = (params["params"], params["tokens"], params["flops"], params["utilisation"])
-    others = _days_rows(rng, 24)
+    others = _days_rows(rng, 24, 1, 2.5, 7, 30, 90, 365)
     # Powers of two and a multiple of 86,400: exact in floating point in whatever order one multiplies.
     powers = (2.0**30, 86_400.0 * 2**20, 6 * 2.0**45, 0.5)
     whole = [(*powers, days_alone(*powers) / n) for n in (1, 2, 8, 64)]
-    usual = _days_rows(rng, 3, (30, 60, 90))
+    usual = _days_rows(rng, 3, 30, 60, 90)
     hurried = [(1e9, 1.25e10, 989e12, 0.4, days) for days in (0.25, 0.5)]  # whole days are too coarse here
     small = [(1e8, 1e9, 989e12, 0.5, 30), (1, 1, 1e12, 1.0, 1)]
     return [

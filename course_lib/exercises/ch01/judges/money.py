@@ -155,28 +155,21 @@ def _point_column(asked: str) -> Column:
         "slope": Mistake("difference", other, "this is the difference over a whole point, not the derivative."),
     }
     whole_unit = "this is per whole unit of MFU; a point is a hundredth."
-    return Column(
-        part="saved",
-        unit="US dollars",
-        want=want,
-        words=_point_words,
-        mistakes=(
-            mixed_up[asked],
-            Mistake("sign", scaled(want, -1), "the sign is wrong: a saving is positive."),
-            Mistake("per-unit", scaled(want, 100), whole_unit),
-            Mistake("per-unit", scaled(_slope, 100), whole_unit),
-            Mistake("one-per-cent-of-cost", scaled(run_cost, 0.01), "1 % *more* MFU saves this; a point is not 1 %."),
-            Mistake(
-                "point-below",
-                lambda *row: _point(*row[:4], row[4] - 0.01),
-                "that is the point below, which is worth more.",
-            ),
-            Mistake("the-cost", run_cost, "this is the whole cost of the run."),
-            Mistake("seconds-as-hours", scaled(want, HOUR), "the price is per hour, the time in seconds."),
-            Mistake("days-as-hours", scaled(want, 1 / 24), "the price is per hour, the time in days."),
-            Mistake("percent-of-cost", lambda *row: want(*row) / run_cost(*row), "this is a share; give dollars."),
+    mistakes = (
+        mixed_up[asked],
+        Mistake("sign", scaled(want, -1), "the sign is wrong: a saving is positive."),
+        Mistake("per-unit", scaled(want, 100), whole_unit),
+        Mistake("per-unit", scaled(_slope, 100), whole_unit),
+        Mistake("one-per-cent-of-cost", scaled(run_cost, 0.01), "1 % *more* MFU saves this; a point is not 1 %."),
+        Mistake(
+            "point-below", lambda *row: _point(*row[:4], row[4] - 0.01), "that is the point below, which is worth more."
         ),
+        Mistake("the-cost", run_cost, "this is the whole cost of the run."),
+        Mistake("seconds-as-hours", scaled(want, HOUR), "the price is per hour, the time in seconds."),
+        Mistake("days-as-hours", scaled(want, 1 / 24), "the price is per hour, the time in days."),
+        Mistake("percent-of-cost", lambda *row: want(*row) / run_cost(*row), "this is a share; give dollars."),
     )
+    return Column(part="saved", unit="US dollars", want=want, words=_point_words, mistakes=mistakes)
 
 
 def _point_cases(params: Params, rng: random.Random) -> list[Case]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from course_lib.exercises.ch03.cards.bench import CHIPS, bench
 from course_lib.judging import Judging, Mistake, Params, near
-from course_lib.judging.columns import Column, table
+from course_lib.judging.columns import Column, shares, table
 from course_lib.judging.draws import generality
 from course_lib.judging.mistakes import scaled
 from course_lib.records import Case
@@ -142,14 +142,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 FIT_ROOFS = Judging(
-    shares={
-        "values:flops": 0.15,
-        "values:bandwidth": 0.15,
-        "values:ridge": 0.1,
-        "generality:flops": 0.2,
-        "generality:bandwidth": 0.2,
-        "generality:ridge": 0.2,
-    },
+    shares=shares(flops=(0.15, 0.2), bandwidth=(0.15, 0.2), ridge=(0.1, 0.2)),
     cases=_cases,
     verdicts=lambda params, case, outcome: table(_columns(params["clock"], case.secret))(params, case, outcome),
     why="A roof is an upper bound, so the best honest run is the best estimate of it. Honest means: one robust time per run (the "

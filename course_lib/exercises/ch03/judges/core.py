@@ -10,7 +10,7 @@ from course_lib import facts
 from course_lib.exercises.ch03.cards.core import twelve
 from course_lib.judging import Judging, Mistake, Params, prediction
 from course_lib.judging.cases import shown
-from course_lib.judging.columns import Column, Word, one_verdict, table
+from course_lib.judging.columns import Column, Word, one_verdict, shares, table
 from course_lib.judging.draws import draw_rows, generality, log_uniform, plain, unseen
 from course_lib.judging.mistakes import scaled, shifted
 from course_lib.records import Case
@@ -93,14 +93,7 @@ def _intensity_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 MATMUL_INTENSITY = Judging(
-    shares={
-        "values:matmul": 0.2,
-        "values:relu": 0.1,
-        "values:ridge": 0.1,
-        "generality:matmul": 0.3,
-        "generality:relu": 0.15,
-        "generality:ridge": 0.15,
-    },
+    shares=shares(matmul=(0.2, 0.3), relu=(0.1, 0.15), ridge=(0.1, 0.15)),
     cases=_intensity_cases,
     verdicts=lambda params, *given: table(_matmul_column(params["output"]), _RELU, _RIDGE)(params, *given),
     why="FLOP grow with the volume m·k·n, bytes with the three faces. A large product is therefore far right of any ridge and "
@@ -226,13 +219,7 @@ def _kept_matters(params: Params) -> bool:
 
 DECODE_BATCH = Judging(
     alike=_kept_matters,
-    shares={
-        "values:weights": 0.2,
-        "values:kept": 0.2,
-        "generality:weights": 0.2,
-        "generality:kept": 0.2,
-        "generality:never": 0.2,
-    },
+    shares=shares(weights=(0.2, 0.2), kept=(0.2, 0.2), never=(0, 0.2)),
     cases=_batch_cases,
     verdicts=lambda params, *given: one_verdict(table(_batch_column(params["kept"])))(params, *given),
     why="Weights are read once for the whole batch, so each further sequence is free until computing takes as long as reading: "

@@ -10,7 +10,7 @@ from course_lib.exercises.ch03.cards.wires import points
 from course_lib.exercises.returns import Number
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, is_number, matching, near, verdict
 from course_lib.judging.cases import shown
-from course_lib.judging.columns import CLOSE, Column, one_verdict, table
+from course_lib.judging.columns import CLOSE, Column, one_verdict, shares, table
 from course_lib.judging.draws import generality, log_uniform, unseen
 from course_lib.judging.mistakes import scaled
 from course_lib.records import Case, Outcome, Verdict
@@ -172,14 +172,7 @@ def _alpha_verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence[Ve
 
 
 ALPHA_BETA = Judging(
-    shares={
-        "values:line": 0.15,
-        "values:switch": 0.1,
-        "values:best": 0.15,
-        "generality:line": 0.2,
-        "generality:switch": 0.2,
-        "generality:best": 0.2,
-    },
+    shares=shares(line=(0.15, 0.2), switch=(0.1, 0.2), best=(0.15, 0.2)),
     cases=_alpha_cases,
     verdicts=_alpha_verdicts,
     why="Sizes span eight decades and every time is off by a share of itself, so divide each equation by its own time. Otherwise "

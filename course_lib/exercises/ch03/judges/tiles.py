@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from course_lib.judging import Fault, Judging, Mistake, Params
 from course_lib.judging.cases import shown
-from course_lib.judging.columns import EXACT, Column, Series, table
+from course_lib.judging.columns import EXACT, Column, Series, shares, table
 from course_lib.judging.draws import draw_rows, unseen
 from course_lib.judging.mistakes import scaled, shifted
 from course_lib.records import Case
@@ -197,14 +197,7 @@ def _tile_cases(params: Params, rng: random.Random) -> list[Case]:
 
 TILED_INTENSITY = Judging(
     alike=_tile_alike,
-    shares={
-        "values:moves": 0.15,
-        "values:tile": 0.1,
-        "values:intensity": 0.15,
-        "generality:moves": 0.25,
-        "generality:tile": 0.15,
-        "generality:intensity": 0.2,
-    },
+    shares=shares(moves=(0.15, 0.25), tile=(0.1, 0.15), intensity=(0.15, 0.2)),
     cases=_tile_cases,
     verdicts=lambda params, *given: table(_moves_column(params["stays"]), _TILE, _intensity_column(params["stays"]))(
         params, *given

@@ -62,29 +62,16 @@ def _peak_columns(gpus: int) -> tuple[Column, Column]:
             "the sheet is for one GPU already.",
         ),
     )
+    peak_mistakes = (Mistake("teraflops", scaled(peak, 1e-12), "this is in TFLOP/s; give FLOP/s."), *wrong_peaks)
+    years_mistakes = (
+        Mistake("days", scaled(years, YEAR / DAY), "these are days."),
+        Mistake("seconds", scaled(years, YEAR), "these are seconds."),
+        Mistake("forward-only", scaled(years, 1 / 3), "the backward pass is missing."),
+        *(replace(wrong, value=lambda p, d, s, wrong=wrong: _years(p, d, wrong.on(p, d, s))) for wrong in wrong_peaks),
+    )
     return (
-        Column(
-            part="peak",
-            unit="FLOP/s",
-            words=words,
-            want=peak,
-            mistakes=(Mistake("teraflops", scaled(peak, 1e-12), "this is in TFLOP/s; give FLOP/s."), *wrong_peaks),
-        ),
-        Column(
-            part="years",
-            unit="years",
-            words=words,
-            want=years,
-            mistakes=(
-                Mistake("days", scaled(years, YEAR / DAY), "these are days."),
-                Mistake("seconds", scaled(years, YEAR), "these are seconds."),
-                Mistake("forward-only", scaled(years, 1 / 3), "the backward pass is missing."),
-                *(
-                    replace(wrong, value=lambda p, d, s, wrong=wrong: _years(p, d, wrong.on(p, d, s)))
-                    for wrong in wrong_peaks
-                ),
-            ),
-        ),
+        Column(part="peak", unit="FLOP/s", words=words, want=peak, mistakes=peak_mistakes),
+        Column(part="years", unit="years", words=words, want=years, mistakes=years_mistakes),
     )
 
 

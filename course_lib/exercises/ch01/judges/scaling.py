@@ -66,30 +66,25 @@ def _plan_columns(law: str) -> tuple[Column, Column]:
         """The weeks if the loss multiplied the speed by `speed(keep, gpus)`, a mistake only if it is per doubling."""
         return lambda *row: _alone(*row) / row[5] / speed(row[4], row[5]) if law == "doubling" else None
 
-    return (
-        Column(
-            part="weeks",
-            unit="weeks",
-            want=weeks_on,
-            words=words,
-            mistakes=(
-                Mistake("perfect-scaling", lambda *row: _alone(*row) / row[5], "this is perfect scaling."),
-                Mistake("keep-once", slowed(lambda k, n: k), "the loss comes with every doubling, not once."),
-                Mistake(
-                    "keep-per-gpu",
-                    slowed(lambda k, n: max(k**n, 1e-300)),
-                    "the loss comes with every doubling, not with every GPU.",
-                ),
-                Mistake(
-                    "speed-up",
-                    slowed(lambda k, n: k ** -math.log2(n)),
-                    "the GPUs got faster; they lose speed with every doubling.",
-                ),
-                Mistake("natural-logarithm", slowed(lambda k, n: k ** math.log(n)), "count doublings in base 2."),
-                Mistake("days", scaled(weeks_on, 7), "these are days."),
-                Mistake("one-gpu", _alone, "this is the time on one GPU."),
-            ),
+    weeks_mistakes = (
+        Mistake("perfect-scaling", lambda *row: _alone(*row) / row[5], "this is perfect scaling."),
+        Mistake("keep-once", slowed(lambda k, n: k), "the loss comes with every doubling, not once."),
+        Mistake(
+            "keep-per-gpu",
+            slowed(lambda k, n: max(k**n, 1e-300)),
+            "the loss comes with every doubling, not with every GPU.",
         ),
+        Mistake(
+            "speed-up",
+            slowed(lambda k, n: k ** -math.log2(n)),
+            "the GPUs got faster; they lose speed with every doubling.",
+        ),
+        Mistake("natural-logarithm", slowed(lambda k, n: k ** math.log(n)), "count doublings in base 2."),
+        Mistake("days", scaled(weeks_on, 7), "these are days."),
+        Mistake("one-gpu", _alone, "this is the time on one GPU."),
+    )
+    return (
+        Column(part="weeks", unit="weeks", want=weeks_on, words=words, mistakes=weeks_mistakes),
         Column(
             part="gpus",
             unit="GPUs",

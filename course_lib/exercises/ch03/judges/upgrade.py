@@ -49,27 +49,20 @@ def _upgrade_columns(overlap: str) -> tuple[Word, Column]:
     def gain(*row: Any, overlap: str = overlap) -> float:
         return max(gains(overlap, *row).values())
 
-    return (
-        Word(
-            part="part",
-            choices=PARTS,
-            want=best,
-            words=_words,
-            mistakes=(
-                Mistake(
-                    "most-bytes",
-                    lambda work, *_: max(PARTS, key=work.get),
-                    "this is the largest amount, not the longest time.",
-                ),
-                Mistake(
-                    "slowest-rate",
-                    lambda work, rates, _: min(PARTS, key=rates.get),
-                    "this is the slowest rate, however little it carries.",
-                ),
-                Mistake("other-overlap", lambda *row: best(*row, overlap=other), overlaps),
-                Mistake("busiest-part", _busiest, "upgrading the busiest part does not always shorten the step most."),
-            ),
+    part_mistakes = (
+        Mistake(
+            "most-bytes", lambda work, *_: max(PARTS, key=work.get), "this is the largest amount, not the longest time."
         ),
+        Mistake(
+            "slowest-rate",
+            lambda work, rates, _: min(PARTS, key=rates.get),
+            "this is the slowest rate, however little it carries.",
+        ),
+        Mistake("other-overlap", lambda *row: best(*row, overlap=other), overlaps),
+        Mistake("busiest-part", _busiest, "upgrading the busiest part does not always shorten the step most."),
+    )
+    return (
+        Word(part="part", choices=PARTS, want=best, words=_words, mistakes=part_mistakes),
         Column(
             part="speed-up",
             unit="times",

@@ -13,9 +13,19 @@ import pytest
 
 SHOWN = 10  # files
 GROWN = 100e6  # bytes after which a test process gives back what it no longer uses
-_spent = 0.0  # CPU seconds of this process and of its children that have ended, at the last report
+_spent = 0.0  # CPU seconds at the last report
 _kept = 0.0  # bytes held after memory was last given back
 _peaks: dict[str, int] = {}  # test process -> most bytes that it held in memory
+
+
+def pytest_collection_finish() -> None:
+    global _spent
+    _spent = _cpu()
+
+
+def _cpu() -> float:
+    """CPU seconds of this process and of its children that have ended."""
+    return sum(os.times()[:4])
 
 
 @pytest.hookimpl(wrapper=True)
@@ -23,8 +33,7 @@ def pytest_runtest_makereport() -> Iterator[None]:
     """Each report says how much CPU time passed since the one before it, in seconds."""
     global _spent
     report = yield
-    times = os.times()
-    now = sum(times[:4])
+    now = _cpu()
     report.cpu, _spent = now - _spent, now
     return report
 

@@ -42,7 +42,7 @@ def pytest_runtest_makereport() -> Iterator[None]:
 def pytest_runtest_logfinish() -> None:
     """Ranks are threads, and the C library keeps what each of them has freed: gigabytes after thousands of runs."""
     global _kept
-    if (held := _held()) > _kept + GROWN:
+    if _held() > _kept + GROWN:
         gc.collect()
         with contextlib.suppress(OSError, AttributeError):  # another C library
             ctypes.CDLL(None).malloc_trim(0)

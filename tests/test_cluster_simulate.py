@@ -162,8 +162,9 @@ def draws(comm, seed_first):
         out += [torch.rand(1).item(), float(np.random.rand()), float(np.random.randn()), random.random()]
         comm.barrier()
         x = torch.zeros(1)
-        comm.isend(x, (comm.rank + 1) % comm.size)
+        sent = comm.isend(x, (comm.rank + 1) % comm.size)
         comm.recv(torch.empty(1), (comm.rank - 1) % comm.size)
+        sent.wait()
     return out
 
 

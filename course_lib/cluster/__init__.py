@@ -6,6 +6,12 @@
     run = simulate(token, ranks=8)
     run.results[3], run.meter.bytes_sent[3], run.seconds, run.show()
 
+Every run looks after tensors in flight. Between `isend`, `irecv` or an asynchronous collective and its `wait()`, a tensor
+that is sent must not be written, and a tensor that is filled must be neither read nor written; and every such call must
+be waited for. `simulate` raises `InFlight` at the end of a run that breaks this, with the call, the tensor and both lines.
+`attempt`, and so a graded run, goes on and keeps what was seen in `run.hazards`: there the adversaries decide what an
+answer loses, and the hazard explains it. See `in_flight` for what cannot be seen.
+
 Names are loaded when they are first used, so that the codec can be had without torch.
 """
 
@@ -15,6 +21,7 @@ __getattr__, __dir__, __all__ = on_first_use(
     __name__,
     {
         "comm": ("AVG", "MAX", "MIN", "PRODUCT", "SUM", "Comm"),
+        "in_flight": ("Hazard", "InFlight"),
         "errors": ("ClusterError", "Deadlock", "Mismatch", "RankError", "Refused", "Unfinished", "Wait"),
         "interleave": ("Case", "adversaries", "interleavings"),
         "kernel": ("Adversary",),

@@ -63,17 +63,17 @@ class Comm:
         """Send to rank `dst`; returns when the receiver has it (or, with buffering, when a buffer has)."""
         end = endpoint()
         request, data = self._half("send", tensor, dst, tag)
-        handle = end.post(data)
+        call = end.post((data,))
         end.call(request)
-        end.over(handle)
+        end.over(call)
 
     def recv(self, tensor: Any, src: int | None = None, tag: int = 0) -> int:
         """Receive into `tensor` from rank `src`, or from any; the rank it came from."""
         end = endpoint()
         request, data = self._half("recv", tensor, src, tag)
-        handle = end.post(None, (data,))
+        call = end.post((), (data,))
         source = end.call(request)
-        end.over(handle)
+        end.over(call)
         return source if not self._group else self._ranks.index(source)
 
     def isend(self, tensor: Any, dst: int, tag: int = 0) -> Work:
@@ -102,10 +102,11 @@ class Comm:
 
     def _start(self, halves: list[tuple[Request, torch.Tensor]], batch: bool = False) -> list[Work]:
         end = endpoint()
-        works = []
+        works, flights = [], []
         for request, data in halves:
             sends = request.op == "isend"
-            handle = end.post(data if sends else None, () if sends else (data,))
+            sent, into = ((data,), ()) if sends else ((), (data,))
+            call = end.post(sent, into)
             guard = None
             if end.late:
                 with unseen():
@@ -113,9 +114,11 @@ class Comm:
                         guard = (data, data.clone())
                     else:
                         poison(data)
-            works.append(Work(handle, request.line, guard))
+            works.append(Work(call, request.line, guard))
+            flights.append((call, request, sent, into))
         first = halves[0][0]
         end.call(Request(end.rank, "batch", line=first.line, more=[half[0] for half in halves]) if batch else first)
+        end.watch.start(flights, end.account is not None)
         return works
 
     def _half(self, op: str, tensor: Any, peer: int | None, tag: int) -> tuple[Request, torch.Tensor]:
@@ -298,7 +301,7 @@ class Comm:
         call.takes = tuple(map(meta, into))
         call.into = tuple(None if end.is_remote else data for data in into)
         request = Request(end.rank, "collective", group=self._group, line=caller_line(), more=call)
-        handle = end.post(None, into)
+        number = end.post(sent, into, collective=True)
         if call.async_op and end.late:
             given = {data.data_ptr() for data in sent}
             for data in into:
@@ -307,8 +310,9 @@ class Comm:
                         poison(data)
         value = end.call(request)
         if call.async_op:
-            return Work(handle, request.line)
-        end.over(handle)
+            end.watch.start([(number, request, sent, into)], end.account is not None)
+            return Work(number, request.line)
+        end.over(number)
         return value if call.name == "new_group" else None
 
     # --- what the cluster adds

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from course_lib.cluster.in_flight import FlightWatch
 from course_lib.cluster.protocol import Reply, Request
 
 here = threading.local()  # .endpoint: the Endpoint of the rank that this thread runs
@@ -32,6 +33,7 @@ class Endpoint:
         self.work: list[tuple[str, str, float]] = []  # computing that the kernel has not been told of
         self.account: Any = None  # the Accounting of this rank, if it is counted
         self.speed = 1e12  # FLOP/s of this rank
+        self.watch = FlightWatch(rank)  # over its tensors in flight
         self._charged = 0  # FLOPs
         self._held: dict[int, Callable[[], None]] = {}  # by call: ends the accounting of its tensors as communication
         self._sending: dict[int, torch.Tensor] = {}  # by call: what is still being sent
@@ -51,8 +53,13 @@ class Endpoint:
             request.work = self.spent()
         return self.ask(request).value
 
-    def post(self, sent: torch.Tensor | None = None, into: Sequence[torch.Tensor] = ()) -> int:
-        """The number of a new call that sends one tensor or fills some. ValueError if it fills one that is being sent."""
+    def post(
+        self, sent: Sequence[torch.Tensor] = (), into: Sequence[torch.Tensor] = (), collective: bool = False
+    ) -> int:
+        """The number of a new call that reads some tensors and fills some. ValueError if it fills one that is being sent.
+
+        The inputs of a collective are in its request; a message's tensor is the endpoint's to look after.
+        """
         for target in into:
             for call, tensor in self._sending.items():
                 if overlap(tensor, target):
@@ -61,11 +68,13 @@ class Endpoint:
                         "arrives would overwrite what has not left yet. wait() for the send first, or receive into a "
                         "tensor of its own."
                     )
+        if self.watch.flights:
+            self.watch.use(sent, into)
         self.calls += 1
-        if sent is not None:
-            self._sending[self.calls] = sent
+        if sent and not collective:
+            self._sending[self.calls] = sent[0]
         if self.account is not None:
-            self._held[self.calls] = self.account.hold([*into] if sent is None else [sent, *into])
+            self._held[self.calls] = self.account.hold(into if collective else [*sent, *into])
         return self.calls
 
     def over(self, call: int) -> None:

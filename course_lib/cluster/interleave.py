@@ -56,7 +56,8 @@ def interleavings(
     """The smallest failing case under all adversaries, or None.
 
     `ranks` may be several numbers, tried in order; `per_rank` may be a function of the number of ranks. A run fails when
-    it raises, when `check(run)` is false, or when its results differ from those of the most lenient machine.
+    it raises, when `check(run)` is false, or when its results differ from those of the most lenient machine. A program
+    whose results never differ still fails if it used a tensor in flight (`run.hazards`).
     """
     for number in sorted({ranks} if isinstance(ranks, int) else set(ranks)):
         own = per_rank(number) if callable(per_rank) else per_rank
@@ -89,6 +90,8 @@ def _on(
             return case
         if result.by_chance and len(todo) < 8 + SEEDS and todo[-1].seed is None:
             todo += [Adversary(0, bool(seed % 2), seed=seed) for seed in range(SEEDS)]
+    if lenient.hazards:
+        return Case(Adversary(math.inf), ranks, str(lenient.hazards[0]), lenient, lenient.hazards[0].rank)
     return None
 
 
@@ -104,6 +107,7 @@ def _judge(run: Run, lenient: Run, adversary: Adversary, check: Callable[[Run], 
                     f"rank {rank} returns something else than with unlimited buffering and early delivery. "
                     "A tensor is used while it is in flight: between isend or irecv and wait()."
                 )
+                text += f" In this run, {run.hazards[0]}" if run.hazards else ""
                 return Case(adversary, run.ranks, text, run, rank)
     return None
 

@@ -61,18 +61,17 @@ class RemoteEndpoint(Endpoint):
         self._take(reply.writes)
         return reply.value
 
-    def post(self, sent: torch.Tensor | None = None, into: Sequence[torch.Tensor] = ()) -> int:
+    def post(
+        self, sent: Sequence[torch.Tensor] = (), into: Sequence[torch.Tensor] = (), collective: bool = False
+    ) -> int:
         """The number of a new call; its tensors are remembered here, since they cannot travel."""
-        forwards = sent is not None and any(
-            overlap(sent, buffer) for buffers in self._inbox.values() for buffer in buffers
-        )
-        call = super().post(sent, into)
-        if forwards:
-            self.catch_up()
-            self._forwards.add(call)
-        if sent is not None:
+        call = super().post(sent, into, collective)
+        for message in () if collective else sent:
+            if any(overlap(message, buffer) for buffers in self._inbox.values() for buffer in buffers):
+                self.catch_up()
+                self._forwards.add(call)
             with unseen():
-                self._outbox[call] = [sent, sent.clone()]
+                self._outbox[call] = [message, message.clone()]
         if into:
             self._inbox[call] = list(into)
         return call

@@ -81,7 +81,7 @@ def judge_ranks(
                 "core": judge.core,
             }
         )
-    return Run(kernel, error, "", time.perf_counter() - start, judge.reads.ledgers)
+    return Run(kernel, error, "", time.perf_counter() - start, judge.reads.ledgers, judge.reads.hazards)
 
 
 class _Judge:

@@ -9,6 +9,7 @@ from typing import Any
 
 from course_lib.cluster import codec
 from course_lib.cluster.errors import RankError
+from course_lib.cluster.in_flight import Hazard
 from course_lib.cluster.isolate import Blueprint
 from course_lib.cluster.process_tuning import on_core
 from course_lib.cluster.program import Body
@@ -25,7 +26,8 @@ class SocketLink:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self.ledgers: dict[int, dict[str, Any]] = {}
+        self.ledgers: dict[int, dict[str, Any]] = {}  # of the host: what each rank's account counted
+        self.hazards: dict[int, list[Hazard]] = {}  # and how it used tensors in flight
         self._lines: dict[Any, str] = {}
         self._deferred: dict[int, list[tuple[Any, ...]]] = {}
 
@@ -49,7 +51,8 @@ class SocketLink:
             error: RankError = request.data
             return (request.rank, op, request.work, (), (error.kind, str(error.args[0]), error.line, error.trace))
         if op == "done":
-            return request.rank, op, request.work, (), (request.data, self.ledgers.get(request.rank))
+            hazards = tuple(hazard.plain() for hazard in self.hazards.get(request.rank, ()))
+            return request.rank, op, request.work, (), (request.data, self.ledgers.get(request.rank), hazards)
         line = self._line(request.line)
         if op in ("wait", "test"):
             body: Any = (request.handle, line)
@@ -115,7 +118,7 @@ def serve_ranks(sock: socket.socket, fn: Callable[..., Any]) -> str:
         core=hello["core"],
         debug=mine[0] if alone else None,
     )
-    link.ledgers = host.ledgers
+    link.ledgers, link.hazards = host.ledgers, host.hazards
     with contextlib.suppress(Gone), on_core(hello["core"] if alone else None):
         host.run()
     return host.output

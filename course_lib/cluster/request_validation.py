@@ -12,6 +12,7 @@ from course_lib.accounting import ROLES
 from course_lib.cluster import codec
 from course_lib.cluster.collective import OPS, Call
 from course_lib.cluster.errors import RankError, Refused
+from course_lib.cluster.in_flight import ACTS, MOST, Hazard
 from course_lib.cluster.kernel import Kernel
 from course_lib.cluster.protocol import ANY, Request
 
@@ -53,6 +54,7 @@ class RequestReader:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.ledgers: dict[int, dict[str, Any]] = {}  # the worker's own claims
+        self.hazards: dict[int, list[Hazard]] = {}  # these too
         self._lines: dict[str, str] = {}
 
     def request(self, frame: Any, rank: int) -> Request:
@@ -67,9 +69,10 @@ class RequestReader:
         need(type(op) is str, "an operation is a word")
         work = self._work(work) if work != () else ()
         if op == "done":
-            need(type(body) is tuple and len(body) == 2, "a result comes with its ledger")
+            need(type(body) is tuple and len(body) == 3, "a result comes with its ledger and its hazards")
             if body[1] is not None:
                 self.ledgers[rank] = self._ledger(body[1])
+            self.hazards[rank] = self._hazards(rank, body[2])
             return Request(rank, op, data=body[0], work=work)
         if op == "raised":
             return Request(rank, op, data=self._raised(rank, body), work=work)
@@ -113,6 +116,15 @@ class RequestReader:
         for name in ("peak_roles", "roles"):
             need(type(ledger[name]) is dict and set(ledger[name]) <= set(ROLES), "a ledger has roles")
         return ledger
+
+    def _hazards(self, rank: int, hazards: Any) -> list[Hazard]:
+        need(type(hazards) is tuple and len(hazards) <= MOST, "hazards are a few")
+        for item in hazards:
+            need(type(item) is tuple and len(item) == 6, "a hazard has its parts")
+            _, act, call, *texts = item
+            need(act in ACTS and type(call) is int and 0 < call < 2**31, "a hazard is of a call")
+            need(all(type(text) is str for text in texts), "a hazard is in words")
+        return [Hazard(rank, act, call, *(clean(text, 300) for text in texts)) for _, act, call, *texts in hazards]
 
     def _line(self, line: Any) -> str:
         need(type(line) is str, "a line is text")

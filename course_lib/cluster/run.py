@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from course_lib.cluster.activity import TRACED
 from course_lib.cluster.errors import Deadlock, RankError, Wait
+from course_lib.cluster.in_flight import Hazard
 from course_lib.cluster.intervals import overlap, total
 from course_lib.cluster.kernel import Kernel
 from course_lib.cluster.meter import Meter
@@ -24,8 +26,11 @@ class Run:
         output: str,
         wall_seconds: float,
         ledgers: dict[int, dict[str, Any]] | None = None,
+        hazards: Mapping[int, Sequence[Hazard]] | None = None,
     ) -> None:
         self._kernel, self._ledgers = kernel, ledgers or {}
+        found = sorted((hazards or {}).items())
+        self.hazards = tuple(hazard for _, of_rank in found for hazard in of_rank)  # uses of tensors in flight
         self.error = error
         self.output = output  # what ranks printed, where that was captured
         self.wall_seconds = wall_seconds  # s on this machine
@@ -120,6 +125,8 @@ class Run:
         meter = {**self.meter.as_dict(), "seconds": self.seconds}
         if self.waits:
             meter["waits"] = [(w.rank, w.waits_for, w.call, w.what, w.line) for w in self.waits]
+        if self.hazards:
+            meter["hazards"] = list(map(str, self.hazards))
         return Outcome(
             state=self.state,
             value=list(self.results),
@@ -138,4 +145,5 @@ class Run:
 
     def __repr__(self) -> str:
         end = "" if self.error is None else f", {type(self.error).__name__}"
+        end += f", hazards={len(self.hazards)}" if self.hazards else ""
         return f"Run(ranks={self.ranks}, bytes={self.meter.total_bytes}, seconds={self.seconds:.6g}{end})"

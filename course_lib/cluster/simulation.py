@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from course_lib.cluster.errors import RankError
+from course_lib.cluster.in_flight import InFlight
 from course_lib.cluster.in_process import InProcess, keep, move
 from course_lib.cluster.kernel import Adversary, Kernel
 from course_lib.cluster.program import Program, check_ranks
@@ -25,13 +26,17 @@ def simulate(
     debug: int | None = None,
     **options: Any,
 ) -> Run:
-    """Run `fn(comm, *args)` on `ranks` ranks; raise `Deadlock`, `Mismatch` or `RankError` where it fails.
+    """Run `fn(comm, *args)` on `ranks` ranks; raise `Deadlock`, `Mismatch`, `RankError` or `InFlight` if it fails.
 
     `per_rank[rank]`, where given, are that rank's own arguments and come last: `fn(comm, *args, *per_rank[rank])`; one
     argument need not be a tuple. `buffering` is how many messages of a pair a sender may leave behind before they are
     received: 0 (as NCCL and gloo), 1, or math.inf. `debug=r` runs rank r where `breakpoint()` works. More: `attempt`.
     """
     run = attempt(fn, ranks, args, per_rank, topology, buffering, debug, **options)
+    if run.error is None and run.hazards:
+        raise InFlight(run.hazards)
+    for hazard in run.hazards[:3]:
+        run.error.add_note(f"Before that, {hazard}")
     if isinstance(run.error, RankError) and run.error.original is not None:
         raise run.error from run.error.original
     if run.error is not None:
@@ -55,7 +60,7 @@ def attempt(
     account: bool = False,
     program: Program | None = None,
 ) -> Run:
-    """`simulate` that never raises what a rank did: see `run.error`, `run.state`.
+    """`simulate` that never raises what a rank did: see `run.error`, `run.state` and `run.hazards`.
 
     `timeout` in seconds of this machine; `capture` keeps that many characters of what ranks print in `run.output`
     instead of printing them; `seed` starts the generators; `adversary` replaces `buffering`. `account=True` counts each
@@ -81,4 +86,4 @@ def attempt(
     )
     start = time.perf_counter()
     end = host.run(timeout)
-    return Run(kernel, end.error, host.output, time.perf_counter() - start, host.ledgers)
+    return Run(kernel, end.error, host.output, time.perf_counter() - start, host.ledgers, host.hazards)

@@ -12,16 +12,16 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import torch
 
 from course_lib.accounting import Accounting
-from course_lib.accounting import here as account_here
 from course_lib.cluster.comm import Comm
 from course_lib.cluster.endpoint import Endpoint, here
 from course_lib.cluster.errors import RankError, Unfinished
+from course_lib.cluster.in_flight import Hazard
 from course_lib.cluster.isolate import Chance, own_generators
 from course_lib.cluster.process_tuning import PIN_AFTER, pin, this_core, young_garbage
 from course_lib.cluster.protocol import Fault, Finished, Reply, Request, Stuck
@@ -61,6 +61,7 @@ class ThreadHost:
         self.error: BaseException | None = None  # what the link to the kernel raised
         self.output = ""
         self.ledgers: dict[int, dict[str, Any]] = {}  # what each rank's account counted
+        self.hazards: dict[int, list[Hazard]] = {}  # uses of each rank's tensors in flight
         self._locks = {rank: threading.Lock() for rank in bodies}
         self._inbox: dict[int, Reply] = {}
         self._chance = {rank: Chance(rank, seed) for rank in bodies}
@@ -85,7 +86,6 @@ class ThreadHost:
         me = request.rank
         if self._dead:
             raise _Stop
-        self._chance[me].leave()
         self._asked += 1
         if self._asked == PIN_AFTER:
             pin(
@@ -100,13 +100,14 @@ class ThreadHost:
             raise _Stop
         rank, reply = turn
         if rank != me:
+            self._chance[me].leave()
             self._inbox[rank] = reply
             self._locks[rank].release()
             self._locks[me].acquire()
             if self._dead:
                 raise _Stop
             reply = self._inbox[me]
-        self._chance[me].enter()
+            self._chance[me].enter()
         return reply
 
     def _later(self, request: Request) -> None:
@@ -118,7 +119,7 @@ class ThreadHost:
     def _step(self, request: Request | None) -> tuple[int, Reply] | End:
         """The kernel's answer. If the link itself fails, the run ends, and `run` raises that error."""
         try:
-            if not self._counted and account_here() is None:
+            if not torch._C._len_torch_dispatch_stack():
                 return self.link.step(request)
             with torch._C._DisableTorchDispatch():  # the kernel's copies are not the rank's operations
                 return self.link.step(request)
@@ -177,14 +178,18 @@ class ThreadHost:
         start = self._inbox[rank].writes
         body = self.bodies[rank]
         account = end.account
-        if account is None:
-            return self.finish(body(comm, *start))
-        with account:
-            account.adopt([getattr(body, "given", ()), start])
+        with account or nullcontext():
+            if account is not None:
+                account.adopt([getattr(body, "given", ()), start])
             try:
-                return self.finish(body(comm, *start))
+                result = body(comm, *start)
+                end.watch.note_open()
+                return self.finish(result)
             finally:
-                self.ledgers[rank] = account.ledger()
+                end.watch.leave()
+                self.hazards[rank] = end.watch.hazards
+                if account is not None:
+                    self.ledgers[rank] = account.ledger()
 
     def _told(self, rank: int, error: BaseException) -> RankError:
         line, frames, first = traceback_lines(error)

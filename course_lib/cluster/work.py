@@ -16,10 +16,10 @@ from course_lib.cluster.source_lines import caller_line, line_text
 class Work:
     """An operation under way. Its tensors are not yours again before `wait()`."""
 
-    __slots__ = ("_done", "_guard", "_handle", "_line")
+    __slots__ = ("_done", "_guard", "_line", "call")
 
-    def __init__(self, handle: int, line: Any, guard: tuple[torch.Tensor, torch.Tensor] | None = None) -> None:
-        self._handle, self._line, self._guard, self._done = handle, line, guard, False
+    def __init__(self, call: int, line: Any, guard: tuple[torch.Tensor, torch.Tensor] | None = None) -> None:
+        self.call, self._line, self._guard, self._done = call, line, guard, False
 
     def wait(self) -> bool:
         """Return True when the operation is over and its tensors may be used."""
@@ -27,7 +27,8 @@ class Work:
             end = endpoint()
             end.unwatch()
             self._check(end)
-            end.call(Request(end.rank, "wait", handle=self._handle, line=caller_line()))
+            end.watch.land(self.call)
+            end.call(Request(end.rank, "wait", handle=self.call, line=caller_line()))
             self._finish(end)
         return True
 
@@ -36,14 +37,15 @@ class Work:
         if not self._done:
             end = endpoint()
             end.unwatch()
-            if end.call(Request(end.rank, "test", handle=self._handle, line=caller_line())):
+            if end.call(Request(end.rank, "test", handle=self.call, line=caller_line())):
                 self._check(end)
                 self._finish(end)
         return self._done
 
     def _finish(self, end: Endpoint) -> None:
         self._done, self._guard = True, None
-        end.over(self._handle)
+        end.watch.land(self.call)
+        end.over(self.call)
 
     def _check(self, end: Endpoint) -> None:
         if self._guard is None:

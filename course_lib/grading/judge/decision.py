@@ -11,7 +11,7 @@ from course_lib.grading.judge.explanation import EXPLAIN_SECONDS, explain
 from course_lib.grading.judge.unseen_variants import Asked, settled
 from course_lib.grading.worker.runners import InProcess, Runner
 from course_lib.judging import Judging, Params, failed_run
-from course_lib.records import Report, Verdict
+from course_lib.records import Outcome, Report, Verdict
 
 LOST = ("crashed", "timed out", "refused")  # states that cost the whole exercise, whatever else held
 READY_MADE = "ready-made"  # the mistake of an answer that calls, behind the communicator it was given, what it was asked to write
@@ -57,7 +57,8 @@ def decide(exercise: Exercise, runner: Runner) -> Report:
         outcome = runner.run(card, case)
         ran += 1
         if outcome.state == "answered":
-            found.append(Asked(case, other_numbers, contract.verdicts(numbers, case, outcome)))
+            verdicts = with_hazard(contract.verdicts(numbers, case, outcome), outcome)
+            found.append(Asked(case, other_numbers, verdicts))
             continue
         bad = bad or outcome
         if outcome.state == "not answered" or outcome.state in LOST:
@@ -79,6 +80,15 @@ def decide(exercise: Exercise, runner: Runner) -> Report:
         cases=ran,
         seconds=time.perf_counter() - start,
     )
+
+
+def with_hazard(verdicts: Sequence[Verdict], outcome: Outcome) -> list[Verdict]:
+    """The verdicts. One that blames a tensor in flight names the call and the line, if the run saw them."""
+    seen = outcome.meter.get("hazards") or []
+    return [
+        replace(v, message=f"{v.message} In this run, {seen[0]}") if seen and v.mistake == "in-flight" and not v.ok else v
+        for v in verdicts
+    ]
 
 
 def without_rash_words(verdicts: Sequence[Verdict]) -> list[Verdict]:

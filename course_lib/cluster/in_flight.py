@@ -1,0 +1,232 @@
+"""Tensors in flight: what must be left alone between the start of an operation and its `wait()`, and who did not.
+
+From `isend` or an asynchronous collective until its `wait()`, a tensor that is sent must not be written, and a tensor
+that is filled must be neither read nor written. A program that breaks this may still give the right numbers here, and
+other ones on the next machine. So every run looks, not only those under adversaries: while anything is in flight, a
+`TorchDispatchMode` sees each operation of the rank, the backward pass included, and knows from its schema which tensors
+it reads and writes. What it finds is a `Hazard`, with the lines of the call and of the access. A call that is never
+waited for is a hazard too.
+
+A hazard does not stop the run. `run.hazards` holds what was found, `simulate` raises `InFlight` at the end, and a judge
+uses it to explain a verdict, never to decide one: the adversaries still decide, so that an answer that uses a tensor in
+flight loses its points for protocol and not those for values.
+
+No right program trips this, at the price of what stays unseen: accesses through numpy, `tolist()`, `print` and raw storage; an
+access to some elements of a tensor (by index or mask) of which only a part is in flight; views with gaps that interleave;
+and everything while a dispatch mode of the rank's own code is active, or in a backward pass after the hook that posted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from course_lib.cluster.errors import ClusterError
+from course_lib.cluster.protocol import ANY, Request
+from course_lib.cluster.source_lines import caller_line, line_text
+
+ACTS = ("wrote", "read", "never waited")
+MOST = 20  # hazards that are kept of a rank
+
+# operations that touch only some elements of a tensor, and those that look at its shape alone
+_PARTIAL = ("index", "gather", "scatter", "masked", "take", "put", "embedding", "_unsafe_index")
+_SHAPE_ONLY = ("empty", "zeros_like", "ones_like", "full_like", "rand", "new_", "is_same_size", "sym_", "lift_fresh")
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """A use of a tensor in flight, or a call that was never waited for."""
+
+    rank: int
+    act: str  # one of ACTS
+    call: int  # the rank's call number, from 1
+    what: str  # "isend of 4 float32 in shape (4,) to rank 1, tag 0"
+    posted: str  # the line of the call
+    line: str = ""  # the line of the access
+
+    def __str__(self) -> str:
+        call = f"call {self.call}, {self.what}, posted at {self.posted}"
+        if self.act == "never waited":
+            return (
+                f"rank {self.rank} never waited for {call}. "
+                "Keep the Work that the call returns, and wait() for it before the rank ends."
+            )
+        remedy = "or send a copy (tensor.clone())" if self.what.startswith("isend") else "or use another tensor"
+        did = "wrote to" if self.act == "wrote" else "read"
+        return (
+            f"rank {self.rank} {did} a tensor in flight, at {self.line}. "
+            f"It belongs to {call}, until its wait() returns. wait() first, {remedy}."
+        )
+
+    def plain(self) -> tuple[Any, ...]:
+        """The fields, for a process boundary."""
+        return astuple(self)
+
+
+class InFlight(ClusterError):
+    """The run ended, but its results are not to be trusted: ranks used tensors in flight. `hazards` says which."""
+
+    def __init__(self, hazards: Sequence[Hazard]) -> None:
+        self.hazards = tuple(hazards)
+        more = len(self.hazards) - 3
+        lines = [str(hazard) for hazard in self.hazards[:3]] + (
+            [f"… and {more} more of this kind."] if more > 0 else []
+        )
+        super().__init__("\n".join(lines))
+
+
+Flight = tuple[int, Request, Sequence[Tensor], Sequence[Tensor]]  # call number, request, what it reads, what it fills
+
+
+class FlightWatch(TorchDispatchMode):
+    """Looks after one rank's tensors in flight. It is on the rank's stack of dispatch modes only while there are any."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled under it, so torch need not load its compiler: that takes seconds."""
+        return False
+
+    def __init__(self, rank: int) -> None:
+        super().__init__()
+        self.hazards: list[Hazard] = []
+        self.flights: dict[int, Flight] = {}  # by call
+        self._rank = rank
+        self._told: set[int] = set()  # calls with a hazard: one each is enough
+
+    def start(self, flights: Sequence[Flight], counted: bool) -> None:
+        """The tensors of these calls are in flight. `counted`: the rank's account is on the stack of modes."""
+        for flight in flights:
+            self.flights[flight[0]] = flight
+        # a mode of the rank's own code may leave the stack before this one would: it is not put above such a mode
+        if torch._C._len_torch_dispatch_stack() == counted:
+            torch._C._push_on_torch_dispatch_stack(self)
+
+    def land(self, call: int) -> None:
+        """The tensors of the call are the rank's again."""
+        if self.flights.pop(call, None) is not None and not self.flights:
+            depth = torch._C._len_torch_dispatch_stack()
+            if depth and torch._C._get_dispatch_stack_at(depth - 1) is self:
+                torch._C._pop_torch_dispatch_stack(None)
+
+    def note_open(self) -> None:
+        """The rank's function has returned: note what was never waited for."""
+        for flight in self.flights.values():
+            self._note("never waited", flight)
+
+    def leave(self) -> None:
+        """Leave the stack of modes, with all that the rank's code has left above."""
+        self.flights.clear()
+        depth = torch._C._len_torch_dispatch_stack()
+        if any(torch._C._get_dispatch_stack_at(index) is self for index in range(depth)):
+            while torch._C._pop_torch_dispatch_stack(None) is not self:
+                pass
+
+    def use(self, sent: Iterable[Tensor], into: Iterable[Tensor]) -> None:
+        """The rank gives these tensors to another call, which reads some and writes some."""
+        for tensor in sent:
+            self._touch(tensor, False, False)
+        for tensor in into:
+            self._touch(tensor, True, False)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.flights and not func.is_view:
+            access = _accesses.get(func) or _access(func)
+            if access.looks:
+                for position, value in enumerate(args):
+                    for tensor in _tensors(value):
+                        self._touch(tensor, position in access.writes, access.partial)
+                for name, value in (kwargs or {}).items():
+                    for tensor in _tensors(value):
+                        self._touch(tensor, name in access.writes, access.partial)
+        return func(*args, **kwargs) if kwargs else func(*args)
+
+    def _touch(self, tensor: Tensor, writes: bool, partial: bool) -> None:
+        for flight in self.flights.values():
+            call, _, sent, into = flight
+            buffers = (*into, *sent) if writes else into
+            if call not in self._told and any(_overlap(tensor, buffer, partial) for buffer in buffers):
+                self._note("wrote" if writes else "read", flight, line_text(caller_line()))
+
+    def _note(self, act: str, flight: Flight, line: str = "") -> None:
+        call, request, _, _ = flight
+        self._told.add(call)
+        if len(self.hazards) < MOST:
+            hazard = Hazard(self._rank, act, call, _what(request), line_text(request.line), line)
+            self.hazards.append(hazard)
+
+
+def _what(request: Request) -> str:
+    """The call in words."""
+    if request.op == "collective":
+        return request.more.text()
+    whom = "any rank" if request.peer == ANY else f"rank {request.peer}"
+    elements = f"{math.prod(request.shape)} {request.dtype} in shape {request.shape}"
+    return f"{request.op} of {elements} {'to' if request.op == 'isend' else 'from'} {whom}, tag {request.tag}"
+
+
+class _Access(NamedTuple):
+    """What an operation does with its arguments: which of them it writes, by place and by name."""
+
+    looks: bool  # whether it looks at any elements
+    partial: bool
+    writes: frozenset[int | str]
+
+
+_accesses: dict[Any, _Access] = {}
+
+
+def _access(func: Any) -> _Access:
+    name = func._schema.name.removeprefix("aten::")
+    written = [
+        (position, argument.name)
+        for position, argument in enumerate(func._schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+    found = _Access(
+        not name.startswith(_SHAPE_ONLY), name.startswith(_PARTIAL), frozenset(key for pair in written for key in pair)
+    )
+    _accesses[func] = found
+    return found
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            if isinstance(item, Tensor):
+                yield item
+
+
+def _overlap(used: Tensor, buffer: Tensor, partial: bool) -> bool:
+    """Whether the use of a tensor surely touches the buffer; `partial`: some elements of it, nobody knows which."""
+    if used.layout is not torch.strided or used.is_meta or not used.numel() or not buffer.numel():
+        return False
+    if used.untyped_storage()._cdata != buffer.untyped_storage()._cdata:
+        return False
+    (first, last, dense), (start, stop, solid) = _extent(used), _extent(buffer)
+    if last <= start or stop <= first:
+        return False
+    if partial:
+        return solid and start <= first and last <= stop
+    if dense and solid:
+        return True
+    if solid:  # the first or the last element of the used tensor lies in the buffer
+        return start <= first or last <= stop
+    if dense:
+        return first <= start or stop <= last
+    return first == start  # two views with gaps: nothing is sure but a shared first element
+
+
+def _extent(tensor: Tensor) -> tuple[int, int, bool]:
+    """The bytes of its storage from the first to the last element, and whether it fills them."""
+    size = tensor.element_size()
+    reach = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    start = tensor.storage_offset() * size
+    return start, start + (reach + 1) * size, reach + 1 == tensor.numel()

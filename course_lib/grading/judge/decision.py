@@ -86,7 +86,9 @@ def with_hazard(verdicts: Sequence[Verdict], outcome: Outcome) -> list[Verdict]:
     """The verdicts. One that blames a tensor in flight names the call and the line, if the run saw them."""
     seen = outcome.meter.get("hazards") or []
     return [
-        replace(v, message=f"{v.message} In this run, {seen[0]}") if seen and v.mistake == "in-flight" and not v.ok else v
+        replace(v, message=f"{v.message} In this run, {seen[0]}")
+        if seen and v.mistake == "in-flight" and not v.ok
+        else v
         for v in verdicts
     ]
 

@@ -104,15 +104,8 @@ def _partner_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None
 
 
 EXCHANGE = Judging(
-    shares={
-        "values:exchange": 0.3,
-        "cost:bytes": 0.2,
-        "protocol:partner": 0.1,
-        "protocol:safe": 0.15,
-        "protocol:order": 0.05,
-        "generality:pairs": 0.1,
-        "generality:tensors": 0.1,
-    },
+    shares="values:exchange 0.3, cost:bytes 0.2, protocol:partner 0.1, protocol:safe 0.15, protocol:order 0.05, "
+    "generality:pairs 0.1, generality:tensors 0.1",
     cases=_cases,
     verdicts=oracle(_tensor_fault, {"cost:bytes": _bytes_fault, "protocol:partner": _partner_fault}, always=True),
     why="""A `send` may return only when its receive has been posted. If both partners send first, neither reaches its `recv`: each waits

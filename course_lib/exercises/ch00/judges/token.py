@@ -108,13 +108,7 @@ def _route_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 
 
 TOKEN = Judging(
-    shares={
-        "values:token": 0.4,
-        "cost:bytes": 0.2,
-        "protocol:route": 0.1,
-        "protocol:safe": 0.1,
-        "generality:sizes": 0.2,
-    },
+    shares="values:token 0.4, cost:bytes 0.2, protocol:route 0.1, protocol:safe 0.1, generality:sizes 0.2",
     cases=_cases,
     verdicts=oracle(_token_fault, {"cost:bytes": _bytes_fault, "protocol:route": _route_fault}, always=True),
     why="""If every rank received first, no rank would ever send, so rank 0 sends first. After that the data keeps the order, since a rank

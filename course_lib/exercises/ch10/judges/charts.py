@@ -63,7 +63,7 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 
 CHARTS = {
     "read-a-gantt": Judging(
-        shares={"values:seven": 0.6, "generality:charts": 0.4},
+        shares="values:seven 0.6, generality:charts 0.4",
         cases=_cases,
         verdicts=oracle(_fault, named=True),
         why="""Ranks, micro-batches and chunks can be counted. The order shows the rest: how many forwards come before the first backward on the

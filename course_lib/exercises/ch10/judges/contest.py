@@ -9,8 +9,6 @@ from course_lib.records import Case, Outcome, Verdict
 from course_lib.schedules import Schedule, looped, peak_activations
 from course_lib.timeline import Durations, play
 
-# --- interleaved
-
 
 def _interleaved_cases(params: Params, rng: random.Random) -> list[Case]:
     def name(p: int, m: int, v: int) -> str:
@@ -52,8 +50,6 @@ def _chunks_fault(schedule: Schedule, v: int) -> Fault | None:
             return name, f"rank {rank} holds activations of {chunks} chunks at once; its limit is {most}."
     return None
 
-
-# --- the contest
 
 Times = tuple[float, float, float]  # of a forward, an input gradient and a weight gradient
 GOALS = {"quarter": 0.25, "half": 0.5, "nine-tenths": 0.9, "bound": 1.0}
@@ -129,13 +125,7 @@ def _distance(schedule: Schedule, m: int, times: Times) -> Fault:
 
 CONTEST = {
     "interleaved-rows": Judging(
-        shares={
-            "values:rows": 0.35,
-            "cost:memory": 0.15,
-            "cost:time": 0.25,
-            "generality:sizes": 0.15,
-            "generality:refusal": 0.1,
-        },
+        shares="values:rows 0.35, cost:memory 0.15, cost:time 0.25, generality:sizes 0.15, generality:refusal 0.1",
         cases=_interleaved_cases,
         verdicts=_interleaved_verdicts,
         why="""Filling and draining take one *stage's* time per rank, and a stage is 1/chunks as long. The price is chunks times as many
@@ -145,7 +135,7 @@ as many hides the messages.""",
         pytorch="`ScheduleInterleaved1F1B`; Megatron-LM's `--num-layers-per-virtual-pipeline-stage`.",
     ),
     "beat-1f1b": Judging(
-        shares={"values:rows": 0.1, "cost:quarter": 0.2, "cost:half": 0.2, "cost:nine-tenths": 0.2, "cost:bound": 0.3},
+        shares="values:rows 0.1, cost:quarter 0.2, cost:half 0.2, cost:nine-tenths 0.2, cost:bound 0.3",
         cases=_contest_cases,
         verdicts=_contest_verdicts,
         why="""1F1B's later ranks hold less than its first. Rank r can put off r weight gradients at no cost in peak memory, and does them

@@ -11,8 +11,6 @@ from course_lib.records import Case, Outcome, Verdict
 from course_lib.schedules import Schedule, peak_activations
 from course_lib.timeline import Durations
 
-# --- the bubble, and its inverse
-
 
 def share(convention: str, stages: int, microbatches: int) -> float:
     """The bubble of GPipe and 1F1B on equal stages: idle time over "all" time or over "work"ing time."""
@@ -43,8 +41,7 @@ def _bubble_cases(params: Params, rng: random.Random) -> list[Case]:
 
 def _bubble_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     (p, m), (_, most) = case.args
-    bubble, count = outcome.value
-    parts = ("bubble", "inverse") if case.kind == "values" else ("sizes", "sizes")
+    (bubble, count), parts = outcome.value, ("bubble", "inverse") if case.kind == "values" else ("sizes", "sizes")
     faults = _bubble_fault(params, case, bubble, p, m), _fewest_fault(params["convention"], count, p, most)
     return [verdict(case.kind, part, case, fault) for part, fault in zip(parts, faults, strict=True)]
 
@@ -80,15 +77,10 @@ def _fewest_fault(convention: str, got: Any, p: int, most: float) -> Fault | Non
     return name, f"{lead}: with {got:g} micro-batches the bubble is {bubble:.4g}, still too large."
 
 
-# --- a prediction
-
-
 def idle_days(params: Params) -> float:
     """GPU-days lost to the bubble."""
     return params["gpus"] * params["days"] * share("all", params["stages"], params["microbatches"])
 
-
-# --- three generators
 
 GENERATED = {"naive": "naive_rows", "gpipe": "gpipe_rows", "1f1b": "one_f_one_b_rows"}
 
@@ -168,7 +160,7 @@ def _time_fault(schedule: Schedule) -> Fault | None:
 
 CORE = {
     "pipeline-bubble": Judging(
-        shares={"values:bubble": 0.4, "values:inverse": 0.3, "generality:sizes": 0.3},
+        shares="values:bubble 0.4, values:inverse 0.3, generality:sizes 0.3",
         cases=_bubble_cases,
         verdicts=_bubble_verdicts,
         why="""Rank s waits s slots before its first micro-batch arrives, and p − 1 − s slots after its last: p − 1 in all, whichever
@@ -185,14 +177,8 @@ rank it is. A slot is one forward and one backward, so their ratio cancels.""",
         why="Each rank idles (p − 1)/(m + p − 1) of the time: the first ranks at the end, the last ones at the start.",
     ),
     "three-schedules": Judging(
-        shares={
-            "values:naive": 0.1,
-            "values:gpipe": 0.15,
-            "values:1f1b": 0.15,
-            "cost:memory": 0.25,
-            "cost:time": 0.15,
-            "generality:sizes": 0.2,
-        },
+        shares="values:naive 0.1, values:gpipe 0.15, values:1f1b 0.15, cost:memory 0.25, cost:time 0.15, "
+        "generality:sizes 0.2",
         cases=_three_cases,
         verdicts=_three_verdicts,
         why="""The last stage can turn round at once, so it holds one micro-batch. Each stage before it needs one more forward to stay

@@ -9,21 +9,18 @@ from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case, Outcome
 from course_lib.schedules import cut
 
-Costs = Sequence[float]  # the time of each layer
-Counts = Sequence[int]  # how many layers each stage gets
 
-
-def _times(costs: Costs, counts: Counts) -> list[float]:
-    """The time of each stage."""
+def _times(costs: Sequence[float], counts: Sequence[int]) -> list[float]:
+    """The time of each stage, from the time of each layer and how many layers each stage gets."""
     return [sum(costs[start:end]) for start, end in pairwise((0, *accumulate(counts)))]
 
 
-def _best(costs: Costs, stages: int) -> float:
+def _best(costs: Sequence[float], stages: int) -> float:
     """The least time of the slowest stage."""
     return max(_times(costs, [len(layers) for layers in cut(costs, stages)]))
 
 
-def _filled(costs: Costs, stages: int) -> list[int]:
+def _filled(costs: Sequence[float], stages: int) -> list[int]:
     """Stages filled one after another until the next layer would pass the average."""
     average, counts, filled = sum(costs) / stages, [0], 0.0
     for place, cost in enumerate(costs):
@@ -36,7 +33,7 @@ def _filled(costs: Costs, stages: int) -> list[int]:
     return counts
 
 
-def _nearest(costs: Costs, stages: int) -> list[int]:
+def _nearest(costs: Sequence[float], stages: int) -> list[int]:
     """Stages cut where the running sum is nearest to equal shares."""
     sums, cuts = [0.0, *accumulate(costs)], [0]
     for stage in range(1, stages):
@@ -123,7 +120,7 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 
 LAYERS = {
     "uneven-layers": Judging(
-        shares={"values:cut": 0.5, "generality:layers": 0.5},
+        shares="values:cut 0.5, generality:layers 0.5",
         cases=_cases,
         verdicts=oracle(_fault, named=True),
         why="""A stage is a run of neighboring layers. Dynamic programming compares all such runs; a greedy test decides whether a time t can

@@ -18,10 +18,7 @@ SECONDS = (1e-3, 2e-3)  # of a stage's forward and backward: a message takes a h
 
 
 def model_cases(rng: random.Random) -> Callable[..., Case]:
-    """A function that makes a case with a new model each time, from the rank of each stage and the number of micro-batches.
-
-    `rows` is the schedule to run; `copies` is how many copies of its output a stage keeps, to make a case large.
-    """
+    """A function that makes a case with a new model each time; `homes` is the rank of each stage, `copies` makes it large."""
     coin = coin_of(rng)
 
     def randn(*shape: int) -> Tensor:
@@ -58,25 +55,18 @@ def serial(weights: Sequence[Tensor], inputs: Sequence[Tensor], targets: Sequenc
 
 def gradients_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     """The first stage whose gradient is not that of one process, and why."""
-    want, right = serial(*case.secret), True
-    for rank, done in enumerate(outcome.value):
-        held = [stage for stage, _ in (case.per_rank or ())[rank][1]["weights"]]
-        if [stage for stage, _ in done["gradients"]] != held:
-            return "missing-part", f"rank {rank} must bring back the gradients of its stages, {held}."
-        for stage, grad in done["gradients"]:
-            if fault := kind_fault(f"the gradient of stage {stage}", grad, want[stage]):
-                return fault
-            right = right and _alike(grad, want[stage])
-    if right:
-        return None
-    if not any(bool(grad.any()) for done in outcome.value for _, grad in done["gradients"]):
+    want, works = serial(*case.secret), enumerate(outcome.value)
+    found = [(rank, int(stage), grad) for rank, work in works for stage, grad in work["gradients"]]
+    owned = [(rank, stage) for rank, (_, own) in enumerate(case.per_rank or ()) for stage, _ in own["weights"]]
+    if [(rank, stage) for rank, stage, _ in found] != owned:
+        return "missing-part", "every rank must bring back the gradients of its own stages, and no others."
+    for _, stage, grad in found:
+        if fault := kind_fault(f"the gradient of stage {stage}", grad, want[stage]):
+            return fault
+    wrong = [(rank, stage, grad) for rank, stage, grad in found if not _alike(grad, want[stage])]
+    if wrong and not any(bool(grad.any()) for _, _, grad in found):
         return "zero-gradients", "all gradients are zero: no backward was run on any stage."
-    return next(
-        _cause(case, rank, int(stage), grad, done["order"])
-        for rank, done in enumerate(outcome.value)
-        for stage, grad in done["gradients"]
-        if not _alike(grad, want[stage])
-    )
+    return _cause(case, *wrong[0], outcome.value[wrong[0][0]]["order"]) if wrong else None
 
 
 def _alike(got: Tensor, want: Tensor) -> bool:

@@ -38,9 +38,6 @@ def _traffic_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None
     return None
 
 
-# --- the deadlocked 1F1B
-
-
 def _hang_cases(params: Params, rng: random.Random) -> list[Case]:
     case, p, m = model_cases(rng), params["ranks"], params["microbatches"]
     cases = [
@@ -94,9 +91,6 @@ def _hang_weighed(params: Params, rng: random.Random) -> Weighed:
     return Weighed(case=large, warm=warm, most=3.5 * ACTIVATIONS, done=done)
 
 
-# --- any schedule
-
-
 def _any_cases(params: Params, rng: random.Random) -> list[Case]:
     case, p, m = model_cases(rng), params["ranks"], params["microbatches"]
     cases = [
@@ -137,15 +131,8 @@ def _order_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 
 RUNNING = {
     "deadlocked-1f1b": Judging(
-        shares={
-            "values:gradients": 0.25,
-            "cost:memory": 0.25,
-            "cost:time": 0.1,
-            "cost:once": 0.05,
-            "protocol:safe": 0.1,
-            "protocol:order": 0.15,
-            "generality:sizes": 0.1,
-        },
+        shares="values:gradients 0.25, cost:memory 0.25, cost:time 0.1, cost:once 0.05, protocol:safe 0.1, "
+        "protocol:order 0.15, generality:sizes 0.1",
         measured_by_worker=("cost:memory",),
         cases=_hang_cases,
         verdicts=oracle(
@@ -160,13 +147,7 @@ going on works where nothing is buffered, but not where the operations of a pair
         pytorch="Megatron-LM's `send_forward_recv_backward` and `send_backward_recv_forward`; `_batch_p2p` in `torch.distributed.pipelining`.",
     ),
     "run-any-schedule": Judging(
-        shares={
-            "values:gradients": 0.35,
-            "cost:once": 0.1,
-            "protocol:safe": 0.15,
-            "protocol:rows": 0.1,
-            "generality:schedules": 0.3,
-        },
+        shares="values:gradients 0.35, cost:once 0.1, protocol:safe 0.15, protocol:rows 0.1, generality:schedules 0.3",
         measured_by_worker=("protocol:rows",),
         cases=_any_cases,
         verdicts=oracle(gradients_fault, {"protocol:rows": _order_fault, "cost:once": _traffic_fault}, named=True),

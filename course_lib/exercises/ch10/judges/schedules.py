@@ -12,10 +12,6 @@ from course_lib.timeline import Durations, play
 
 ROWS = ListOf(ListOf(Maybe(Anything("an operation")), what="step"), what="row")  # None: a moment of idleness
 _TEXT = re.compile(r"\s*(\d{1,6})\s*([FBIW])\s*(\d{1,6})\s*", re.ASCII)
-_MEANING = {
-    "deadlock": "The ranks wait for each other.",
-    "missing": "Every stage needs every micro-batch, forward and backward.",
-}
 
 
 def runnable(
@@ -48,8 +44,7 @@ def runnable(
     schedule = schedule_of(rows, microbatches, (route,))
     if found := faults(schedule):
         more = f" ({len(found)} such findings.)" if len(found) > 1 else ""
-        told = f"{found[0].message} {_MEANING.get(found[0].kind, '')}".strip()
-        return found[0].kind.replace(" ", "-"), told + more
+        return found[0].kind.replace(" ", "-"), found[0].message + more
     return schedule
 
 
@@ -65,10 +60,7 @@ def _operation(item: Any) -> tuple[str, int, int] | None:
 
 
 def longer(schedule: Schedule, *lengths: Durations) -> tuple[str, bool] | None:
-    """For the first durations with which a schedule takes longer than interleaved 1F1B: that in words, and whether plain 1F1B is faster.
-
-    With one stage per rank the two are the same.
-    """
+    """In words, the first durations with which a schedule takes longer than (interleaved) 1F1B; whether plain 1F1B is as fast."""
     p, m = schedule.ranks, schedule.microbatches
     for times in lengths:
         took, slot = play(schedule, times).makespan, times.forward + times.backward

@@ -141,7 +141,7 @@ def _word_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 
 VALIDATOR = {
     "schedule-validator": Judging(
-        shares={"values:found": 0.5, "generality:words": 0.25, "generality:sizes": 0.25},
+        shares="values:found 0.5, generality:words 0.25, generality:sizes 0.25",
         cases=_cases,
         verdicts=oracle(_passed_fault, {"generality:words": _word_fault}, named=True),
         why="""A check of the operations that are there cannot see the ones that are not, so compare with what must be there. No single row

@@ -82,7 +82,7 @@ def everything(why: str) -> Rotation:
 
 
 def rotation(since: str | None = None) -> Rotation:
-    """The rotation for the changes since a commit; without one, since the branch left its upstream, or since the previous commit.
+    """The rotation for the changes since a commit; without one, since `start_of_changes`.
 
     At most `MOST_CHAPTERS` chapters run whole, changed ones first. Where git cannot tell what changed, every answer crosses.
     """
@@ -133,13 +133,15 @@ def turn() -> int:
 
 
 def start_of_changes() -> str:
-    """Where the branch left its upstream or main; on these themselves the commit before, for a merge commit main's own."""
+    """Where the branch left its upstream or main. On these themselves, a day before: one landing may bring many commits."""
     head = git("rev-parse", "HEAD")
     for upstream in ("@{upstream}", "origin/HEAD", "main"):
         base = git("merge-base", "HEAD", upstream)
         if base and base != head:
             return base[:12]
-    return "HEAD^"
+    day_before = int(git("log", "-1", "--format=%ct") or 0) - 86_400
+    base = git("rev-list", "-1", "--first-parent", f"--before={day_before}", "HEAD")
+    return base[:12] if base else "HEAD^"
 
 
 def changed(base: str) -> set[str] | None:

@@ -100,6 +100,31 @@ def test_what_is_left_to_later_runs_is_said(files):
     assert "nothing is left out" in rotation.everything("asked for").said()[0]
 
 
+def test_changes_begin_where_a_branch_left_main_and_on_main_a_day_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(rotation, "REPOSITORY", tmp_path)
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "a person")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "a@person.edu")
+
+    def commit(date):
+        monkeypatch.setenv("GIT_COMMITTER_DATE", f"{date} +0000")
+        assert rotation.git("commit", "--allow-empty", "--quiet", "--message", date) is not None
+        return rotation.git("rev-parse", "HEAD")
+
+    assert rotation.git("init", "--quiet", "--initial-branch=main") is not None
+    commit("2026-10-01 12:00:00")
+    assert rotation.start_of_changes() == "HEAD^" and rotation.changed("HEAD^") is None
+    landed = commit("2026-10-03 11:00:00")
+    commit("2026-10-04 20:00:00")
+    last = commit("2026-10-04 21:00:00")
+    assert landed.startswith(rotation.start_of_changes())
+    rotation.git("checkout", "--quiet", "-b", "work")
+    commit("2026-10-09 12:00:00")
+    (tmp_path / "new.py").touch()
+    assert last.startswith(rotation.start_of_changes())
+    assert rotation.changed(rotation.start_of_changes()) == {"new.py"} and rotation.turn() == 5
+
+
 def test_the_changes_of_this_repository_can_be_read():
     if rotation.git("rev-parse", "HEAD^"):
         assert rotation.changed("HEAD^")

@@ -31,8 +31,8 @@ def test(
     """Run the test suite and the linter.
 
     Slow checks rotate: a whole chapter under plain nbgrader or in a browser, a shipped answer judged in a worker process, and the
-    attacks on the grader. They run for what changed since the branch left main (or since the commit given with --since) and for a
-    share of the rest that differs from commit to commit. The run begins by printing what it leaves to later runs and ends with its
+    attacks on the grader. They run for what changed since the branch left main (on main itself: in the last day; or since the
+    commit given with --since) and for a share of the rest that differs from commit to commit. The run begins by printing what it leaves to later runs and ends with its
     slowest parts; --everything leaves nothing out, and so do single files.
 
     Two digits name a chapter and come first. Any other flags or paths go to pytest. With any of them the linter does not run.

@@ -625,7 +625,7 @@ def test_another_rule_than_the_least_time_shows_wherever_it_can(kept):
     gathers = gathers_of(params)
     rows = next(case for case in judging(card.id).cases(params, random.Random(2)) if case.part == "wires").args[1]
     found = {
-        name: sum(rule(*row, gathers=gathers) != best(gathers, *row) for row in rows) for name, rule in RULES.items()
+        name: sum(rule(gathers, *row) != best(gathers, *row) for row in rows) for name, rule in RULES.items()
     }
     assert gathers == 2 - kept and all(
         count >= 2 for name, count in found.items() if not (kept and name == "largest-inside")

@@ -22,16 +22,9 @@ from course_lib.exercises.ch08.cards.core import BUCKETS
 from course_lib.exercises.ch08.judges.audits import KEYS
 from course_lib.exercises.ch08.judges.fsdp import cut, gradients, held_of
 from course_lib.exercises.ch08.judges.hsdp import RULES, best, gathers_of, groups, hsdp, seconds, smallest
+from course_lib.exercises.ch08.judges.limits import hidden_tokens, largest, ranks_for, step_seconds
 from course_lib.exercises.ch08.judges.moved import least_bytes, parts_of
-from course_lib.exercises.ch08.judges.numbers import (
-    crossover,
-    exposed,
-    hidden_tokens,
-    largest,
-    least_depth,
-    ranks_for,
-    step_seconds,
-)
+from course_lib.exercises.ch08.judges.prefetch import crossover, exposed, least_depth
 from course_lib.exercises.ch08.judges.state import computing_seconds, fewest, held, talking_seconds
 from course_lib.exercises.ch08.judges.traces import FINE, LETTERS, SHOWN, WORDS, diagnosis, trace
 from course_lib.exercises.ch08.work import STATE, Stack, Stepper, repeated, tied_model
@@ -624,9 +617,7 @@ def test_another_rule_than_the_least_time_shows_wherever_it_can(kept):
     params = {**card.params, "kept": kept}  # nothing else in them says how often weights are gathered
     gathers = gathers_of(params)
     rows = next(case for case in judging(card.id).cases(params, random.Random(2)) if case.part == "wires").args[1]
-    found = {
-        name: sum(rule(gathers, *row) != best(gathers, *row) for row in rows) for name, rule in RULES.items()
-    }
+    found = {name: sum(rule(gathers, *row) != best(gathers, *row) for row in rows) for name, rule in RULES.items()}
     assert gathers == 2 - kept and all(
         count >= 2 for name, count in found.items() if not (kept and name == "largest-inside")
     ), found
@@ -742,7 +733,7 @@ def test_drills_have_an_answer_that_is_no_slip(drill):
         params = drill.variant(str(seed)).params
         want = key.answer(params)
         assert math.isfinite(want) and want >= 0
-        assert not any(math.isclose(each.value, want, rel_tol=key.rel) for each in key.slips(params))
+        assert not any(math.isclose(value, want, rel_tol=key.rel) for value, _ in key.mistakes_on(params))
 
 
 def _counted(comm):

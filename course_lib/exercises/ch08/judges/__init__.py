@@ -6,12 +6,13 @@ from course_lib.exercises.ch08.judges.clip import CLIP
 from course_lib.exercises.ch08.judges.drills import DRILLS
 from course_lib.exercises.ch08.judges.fsdp import FSDP
 from course_lib.exercises.ch08.judges.hsdp import GROUPS
+from course_lib.exercises.ch08.judges.limits import LIMITS
 from course_lib.exercises.ch08.judges.moved import MOVED
-from course_lib.exercises.ch08.judges.numbers import NUMBERS
 from course_lib.exercises.ch08.judges.owned import OWNED
+from course_lib.exercises.ch08.judges.prefetch import PREFETCH
 from course_lib.exercises.ch08.judges.state import STATE
 from course_lib.exercises.ch08.judges.traces import TRACES
 
-JUDGINGS = {**STATE, **OWNED, **FSDP, **CLIP, **BUG, **TRACES, **GROUPS, **NUMBERS, **MOVED, **AUDITS}
+JUDGINGS = {**STATE, **OWNED, **FSDP, **CLIP, **BUG, **TRACES, **GROUPS, **LIMITS, **PREFETCH, **MOVED, **AUDITS}
 
 __all__ = ["DRILLS", "JUDGINGS"]

@@ -1,21 +1,24 @@
 """Answers to chapter 08's drills."""
 
 import math
-from collections.abc import Mapping
 
 from course_lib import memory
 from course_lib.exercises.ch08.judges.hsdp import hsdp
-from course_lib.exercises.ch08.judges.numbers import crossover
-from course_lib.judging import DrillKey, Mistake, Params
+from course_lib.exercises.ch08.judges.prefetch import crossover
+from course_lib.judging import Mistake, Params, Times, drill_key
 from course_lib.sharding import Flat, bytes_per_param_sent
 from course_lib.units import GB
 
-EXACT = 1e-6
+COUNT = 1e-6  # relative tolerance of whole numbers and plain factors
 MANY = 10**15
 
 
 def _state(p: Params, stage: int, letter: str = "B") -> float:
     return float(memory.zero_bytes(p["params"], stage, p["ranks"], letter)) / GB
+
+
+def _per_param(p: Params, stage: int = 2, letter: str = "B") -> float:
+    return memory.zero_bytes_per_param(stage, p["ranks"], letter)
 
 
 def _shard(p: Params, letter: str = "B") -> float:
@@ -36,8 +39,8 @@ def _least(p: Params, per_param: float = 16) -> int:
     return 1 << max(0, math.ceil(math.log2(per_param * p["params"] / p["memory"]) - 1e-12))
 
 
-def _layer(p: Params) -> float:
-    return 2 * p["params"] / p["layers"] / GB
+def _gathered(p: Params) -> float:
+    return 2 * 2 * p["params"] / p["layers"] / GB
 
 
 def _pad(p: Params) -> int:
@@ -45,147 +48,103 @@ def _pad(p: Params) -> int:
     return flat.padded - flat.elements
 
 
-def _across(p: Params) -> float:
-    return hsdp(2, p["params"], p["ranks"], p["group"])[2] / GB
+def _hsdp(p: Params, place: int) -> float:
+    return hsdp(2, p["params"], p["ranks"], p["group"])[place] / GB
 
 
-DRILLS: Mapping[str, DrillKey] = {
-    "zero-3-gigabytes": DrillKey(
-        answer=lambda p: _state(p, 3),
-        how="16 bytes · P / N = {{answer}} GB.",
-        mistakes=(
-            Mistake("no-master", lambda p: _state(p, 3, "A"), "That is without the master copy."),
-            Mistake("whole", lambda p: _state(p, 0), "Stage 3 shares everything out."),
-        ),
+def _crossover(p: Params, gather: float = 2) -> float:
+    return crossover(p["rate"], p["bandwidth"], MANY, gather, 2)
+
+
+_NO_MASTER = "That is without the master copy."
+
+DRILLS = {
+    "zero-3-gigabytes": drill_key(
+        lambda p: _state(p, 3),
+        "16 bytes · P / N = {{answer}} GB.",
+        Mistake("no-master", lambda p: _state(p, 3, "A"), _NO_MASTER),
+        Mistake("whole", lambda p: _state(p, 0), "Stage 3 shards all buckets."),
     ),
-    "zero-1-gigabytes": DrillKey(
-        answer=lambda p: _state(p, 1),
-        how="(4 + 12/N) · P = {{answer}} GB.",
-        mistakes=(
-            Mistake("all-shared", lambda p: _state(p, 3), "Weights and gradients stay whole in stage 1."),
-            Mistake("stage-2", lambda p: _state(p, 2), "That is stage 2."),
-            Mistake("no-master", lambda p: _state(p, 1, "A"), "That is without the master copy."),
-        ),
+    "zero-1-gigabytes": drill_key(
+        lambda p: _state(p, 1),
+        "(4 + 12/N) · P = {{answer}} GB.",
+        Mistake("all-shared", lambda p: _state(p, 3), "Weights and gradients stay whole in stage 1."),
+        Mistake("stage-2", lambda p: _state(p, 2), "That is stage 2."),
+        Mistake("no-master", lambda p: _state(p, 1, "A"), _NO_MASTER),
     ),
-    "zero-2-per-param": DrillKey(
-        answer=lambda p: memory.zero_bytes_per_param(2, p["ranks"], "B"),
-        how="2 + 14/N = {{answer}} bytes.",
-        mistakes=(
-            Mistake(
-                "stage-1",
-                lambda p: memory.zero_bytes_per_param(1, p["ranks"], "B"),
-                "Stage 2 shares gradients out as well.",
-            ),
-            Mistake(
-                "stage-3", lambda p: memory.zero_bytes_per_param(3, p["ranks"], "B"), "Weights stay whole in stage 2."
-            ),
-            Mistake(
-                "no-master",
-                lambda p: memory.zero_bytes_per_param(2, p["ranks"], "A"),
-                "The optimizer has 12 bytes, not 8.",
-            ),
-        ),
+    "zero-2-per-param": drill_key(
+        _per_param,
+        "2 + 14/N = {{answer}} bytes.",
+        Mistake("stage-1", lambda p: _per_param(p, 1), "Stage 2 shards gradients as well."),
+        Mistake("stage-3", lambda p: _per_param(p, 3), "Weights stay whole in stage 2."),
+        Mistake("no-master", lambda p: _per_param(p, 2, "A"), "The optimizer has 12 bytes, not 8."),
     ),
-    "zero-1-optimizer-shard": DrillKey(
-        answer=_shard,
-        how="12 bytes · 405 billion / N = {{answer}} GB.",
-        mistakes=(
-            Mistake("no-master", lambda p: _shard(p, "A"), "That is without the master copy."),
-            Mistake("all-of-it", lambda p: 16 / 12 * _shard(p), "Only the optimizer is shared out."),
-        ),
+    "zero-1-optimizer-shard": drill_key(
+        _shard,
+        "12 bytes · 405 billion / N = {{answer}} GB.",
+        Mistake("no-master", lambda p: _shard(p, "A"), _NO_MASTER),
+        Mistake("all-of-it", Times(16 / 12), "Only the optimizer state is sharded."),
     ),
-    "fsdp-gigabytes-sent": DrillKey(
-        answer=_sent,
-        how="Three times 2 bytes · P · (N − 1)/N = {{answer}} GB.",
-        mistakes=(
-            Mistake("all-reduce", lambda p: _sent(p, 0), "That is data parallelism's; weights are gathered twice."),
-            Mistake("three-all-reduces", lambda p: 2 * _sent(p), "A gather is half an all-reduce."),
-            Mistake("elements", lambda p: _sent(p) / 2, "A number has two bytes."),
-        ),
+    "fsdp-gigabytes-sent": drill_key(
+        _sent,
+        "Three times 2 bytes · P · (N − 1)/N = {{answer}} GB.",
+        Mistake("all-reduce", lambda p: _sent(p, 0), "That is plain data parallelism; FSDP gathers weights twice."),
+        Mistake("three-all-reduces", Times(2), "A gather is half an all-reduce."),
+        Mistake("elements", Times(1 / 2), "A number has two bytes."),
     ),
-    "fsdp-over-ddp": DrillKey(
-        answer=_over,
-        rel=EXACT,
-        how="(2 · weights + gradients) / (2 · gradients) = {{answer}}.",
-        mistakes=(
-            Mistake("three", 3.0, "Three operations, each half of an all-reduce."),
-            Mistake("16-bits", 1.5, "That is with equal widths."),
-            Mistake("upside-down", lambda p: 1 / _over(p), "That is the other way round."),
-        ),
+    "fsdp-over-ddp": drill_key(
+        _over,
+        "(2 · weights + gradients) / (2 · gradients) = {{answer}}.",
+        Mistake("three", 3.0, "There are three operations, each half of an all-reduce."),
+        Mistake("16-bits", 1.5, "That is with equal widths."),
+        Mistake("upside-down", lambda p: 1 / _over(p), "That is the reciprocal."),
+        rel=COUNT,
     ),
-    "hsdp-across": DrillKey(
-        answer=_across,
-        how="An all-reduce of a K-th of the gradients among N/K: {{answer}} GB.",
-        mistakes=(
-            Mistake("whole-model", lambda p: _across(p) * p["group"], "Only the rank's own part goes across."),
-            Mistake("half", lambda p: _across(p) / 2, "An all-reduce has two halves."),
-            Mistake(
-                "inside", lambda p: hsdp(2, p["params"], p["ranks"], p["group"])[1] / GB, "That is what goes inside."
-            ),
-        ),
+    "hsdp-across": drill_key(
+        lambda p: _hsdp(p, 2),
+        "An all-reduce of a K-th of the gradients among N/K ranks: {{answer}} GB.",
+        Mistake("whole-model", lambda p: _hsdp(p, 2) * p["group"], "Only the rank's own part goes across."),
+        Mistake("half", Times(1 / 2), "An all-reduce has two halves."),
+        Mistake("inside", lambda p: _hsdp(p, 1), "That is what goes inside."),
     ),
-    "hsdp-least-group": DrillKey(
-        answer=_least,
-        rel=EXACT,
-        how="16 bytes · P over the memory, rounded up to a power of two: {{answer:int}}.",
-        mistakes=(
-            Mistake("no-master", lambda p: _least(p, 12), "That is without a master copy."),
-            Mistake("one-server", 8, "One server is a habit, not a calculation."),
-            Mistake("weights-only", lambda p: _least(p, 2), "That is for the weights alone."),
-        ),
+    "hsdp-least-group": drill_key(
+        _least,
+        "16 bytes · P over the memory, rounded up to a power of two: {{answer:int}}.",
+        Mistake("no-master", lambda p: _least(p, 12), _NO_MASTER),
+        Mistake("one-server", 8, "One server is a habit, not a calculation."),
+        Mistake("weights-only", lambda p: _least(p, 2), "That is for the weights alone."),
+        rel=COUNT,
     ),
-    "gathered-unit": DrillKey(
-        answer=lambda p: 2 * _layer(p),
-        how="Two layers of 2 bytes · P / L: {{answer}} GB.",
-        mistakes=(
-            Mistake("one-layer", _layer, "The next one is on its way, too."),
-            Mistake("whole", lambda p: _layer(p) * p["layers"], "That is the whole model."),
-        ),
+    "gathered-unit": drill_key(
+        _gathered,
+        "Two layers of 2 bytes · P / L: {{answer}} GB.",
+        Mistake("one-layer", Times(1 / 2), "The next layer is on its way as well."),
+        Mistake("whole", lambda p: _gathered(p) / 2 * p["layers"], "That is the whole model."),
     ),
-    "pad-elements": DrillKey(
-        answer=_pad,
-        rel=EXACT,
-        how="Parts of ⌈n / N⌉ make N · ⌈n / N⌉ − n = {{answer:int}}.",
-        mistakes=(
-            Mistake(
-                "remainder",
-                lambda p: p["elements"] % p["ranks"],
-                "That is what is left over; how many are missing to a full row?",
-            ),
-        ),
+    "pad-elements": drill_key(
+        _pad,
+        "Parts of ⌈n / N⌉ make N · ⌈n / N⌉ − n = {{answer:int}}.",
+        Mistake("remainder", lambda p: p["elements"] % p["ranks"], "That is the remainder, not what it lacks to N."),
+        rel=COUNT,
     ),
-    "fsdp-crossover": DrillKey(
-        answer=lambda p: crossover(p["rate"], p["bandwidth"], MANY, 2, 2),
-        how="6 bytes against 6 FLOPs per token: FLOP/s over bytes/s = {{answer:int}} tokens.",
-        mistakes=(
-            Mistake(
-                "data-parallel",
-                lambda p: crossover(p["rate"], p["bandwidth"], MANY, 1, 2),
-                "That is data parallelism's, 4 bytes per parameter.",
-            ),
-            Mistake(
-                "backward",
-                lambda p: 1.5 * crossover(p["rate"], p["bandwidth"], MANY, 2, 2),
-                "The whole step computes 6 FLOPs per parameter and token.",
-            ),
-        ),
+    "fsdp-crossover": drill_key(
+        _crossover,
+        "6 bytes against 6 FLOPs per token: FLOP/s over bytes/s = {{answer:int}} tokens.",
+        Mistake("data-parallel", lambda p: _crossover(p, 1), "That is data parallelism, with 4 bytes per parameter."),
+        Mistake("backward", Times(1.5), "The whole step computes 6 FLOPs per parameter and token."),
     ),
-    "gathers-a-step": DrillKey(
-        answer=lambda p: 2 * p["units"] * p["micro"],
-        rel=EXACT,
-        how="Each unit forward and backward, for each micro-batch: {{answer:int}}.",
-        mistakes=(
-            Mistake("once", lambda p: p["units"] * p["micro"], "They are gathered again for the backward pass."),
-            Mistake("one-micro-batch", lambda p: 2 * p["units"], "Each micro-batch gathers anew."),
-            Mistake("with-reduces", lambda p: 3 * p["units"] * p["micro"], "Reduce-scatters are no gathers."),
-        ),
+    "gathers-a-step": drill_key(
+        lambda p: 2 * p["units"] * p["micro"],
+        "Each unit forward and backward, for each micro-batch: {{answer:int}}.",
+        Mistake("once", Times(1 / 2), "Units are gathered again for the backward pass."),
+        Mistake("one-micro-batch", lambda p: 2 * p["units"], "Each micro-batch gathers anew."),
+        Mistake("with-reduces", Times(1.5), "Reduce-scatters do not count."),
+        rel=COUNT,
     ),
-    "replica-norm": DrillKey(
-        answer=lambda p: math.sqrt(p["copies"]),
-        rel=EXACT,
-        how="Each square is counted once for each group, and the root of that many is {{answer}}.",
-        mistakes=(
-            Mistake("no-root", lambda p: p["copies"], "That is the squares' factor; the norm has the root of it."),
-        ),
+    "replica-norm": drill_key(
+        lambda p: math.sqrt(p["copies"]),
+        "Each square is counted once for each group; the norm grows by the root of that: {{answer}}.",
+        Mistake("no-root", lambda p: p["copies"], "That is the factor of the squares; the norm has its root."),
+        rel=COUNT,
     ),
 }

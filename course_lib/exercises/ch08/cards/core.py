@@ -8,6 +8,7 @@ from course_lib import facts, memory
 from course_lib.exercises import Card
 from course_lib.exercises.ch08.probes import by_hand, clipped, owned
 from course_lib.exercises.probes import interval, rows
+from course_lib.exercises.returns import Anything, DictOf, ListOf, PerRank, Tensor
 from course_lib.units import BILLION, GB, TFLOP
 
 BUCKETS = ("weights", "grads", "master", "moments")
@@ -235,6 +236,7 @@ however many parts there are.""",
     vary=lambda draw: {"norm": "max", "means": NORMS["max"], "numbers": draw.randrange(15, 30)},
     structural="norm",
     probe=clipped,
+    returns=PerRank(DictOf({"norm": Anything("the norm"), "parts": ListOf(Tensor())})),
 )
 
 CORE = (ZERO_STATE, PREDICT_ALL_SHARDS, OWN_AND_TELL, FSDP_BY_HAND, CLIP_SHARDS)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from course_lib.exercises import Card, call
 from course_lib.exercises.ch08.probes import moved, trained
+from course_lib.exercises.returns import DictOf, Number, PerRank, Tensor
 
 STANDING = """```python
 def train(comm, build, make, batches, most):
@@ -157,6 +158,7 @@ part was given an empty tensor, one that gets none returns an empty tensor; dtyp
     vary=lambda draw: dict(zip(("old", "new"), draw.choice(((3, 5), (4, 7), (6, 4), (5, 3))), strict=True)),
     needs=("06",),
     probe=moved,
+    returns=PerRank(DictOf({"part": Tensor(), "peak": Number("bytes")})),
 )
 
 

@@ -1,250 +1,191 @@
-"""Judge of chapter 08's clipping: one norm over parts that lie on many ranks, some of them several times."""
-
-from __future__ import annotations
+"""Judge of chapter 08's clipping: one norm over parts on many ranks, some of which hold the same part."""
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_lib.judging import Fault, Judging, Params, describe, is_number, verdict
-from course_lib.judging.ranks import LATE
-from course_lib.judging.tensors import coin_of
+from course_lib.judging import Fault, Judging, Mistake, Params, describe, is_number, judged, matching
+from course_lib.judging.cases import hidden, shown, under
+from course_lib.judging.gradients import in_flight
+from course_lib.judging.ranks import LATE, PerRank
+from course_lib.judging.tensors import coin_of, kind_fault
+from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
 
 REL = 1e-5
-JUNK = 7.0  # padding is so many times the largest number
+JUNK = 7.0  # the padding, in multiples of the largest scale
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, numbers = coin_of(rng), params["numbers"]
 
-    def case(
-        name: str,
+    def data(
         ranks: int,
-        kind: Any,
-        part: str,
-        *,
-        group: int | None = None,
-        tensors: int = 3,
+        group: int = 0,
+        lengths: Sequence[int] = (),
+        limit: float = 0.5,
         scale: float = 1.0,
-        factor: float = 0.5,
-        sizes: Sequence[int] | None = None,
-        visible: bool = False,
-        adversary: Any = None,
-        zero: bool = False,
         junk: float = JUNK,
-    ) -> Case:
+    ) -> PerRank:
+        """For each rank its group's size, real lengths, limit and parts; groups hold the same parts. `limit` is times the norm."""
         group = group or ranks
-        lengths = list(sizes or [numbers + rng.randrange(9) for _ in range(tensors)])
+        lengths = lengths or [numbers + rng.randrange(9) for _ in range(3)]
+        sizes = [-(-length // group) for length in lengths]
         held = [
-            [min(max(0, length - rank * -(-length // group)), -(-length // group)) for length in lengths]
+            [min(max(0, n - rank * size), size) for n, size in zip(lengths, sizes, strict=True)]
             for rank in range(group)
         ]
-        parts = []
-        for rank in range(group):
-            mine = []
-            for length, count in zip(lengths, held[rank], strict=True):
-                part_ = torch.randn(-(-length // group), generator=coin) * (0 if zero else scale) * (1 + rank)
-                part_[count:] = junk * scale * ranks
-                mine.append(part_)
-            parts.append(mine)
-        norm = _norm(params["norm"], parts, held)
-        most = norm * factor if norm else 1.0
-        per_rank = tuple(
-            (group, list(held[rank % group]), most, [each.clone() for each in parts[rank % group]])
-            for rank in range(ranks)
-        )
-        return Case(
-            name=name, ranks=ranks, per_rank=per_rank, kind=kind, part=part, visible=visible, adversary=adversary
-        )
+        parts = [[torch.randn(size, generator=coin) * scale * (1 + rank) for size in sizes] for rank in range(group)]
+        for own, counts in zip(parts, held, strict=True):
+            for part, count in zip(own, counts, strict=True):
+                part[count:] = junk * (scale or 1.0) * ranks
+        most = _norm(params["norm"], parts, held) * limit or 1.0
+        own_parts = [[part.clone() for part in parts[rank % group]] for rank in range(ranks)]
+        return tuple((group, list(held[rank % group]), most, own) for rank, own in enumerate(own_parts))
+
+    def several(count: int) -> list[int]:
+        return [numbers + rng.randrange(9) for _ in range(count)]
 
     return [
-        case("four ranks", 4, "values", "norm", visible=True),
-        case("two groups of three ranks", 6, "values", "replicas", group=3, visible=True),
-        case("three ranks, a high limit", 3, "values", "norm", factor=1.5),
-        case("three groups of two ranks", 6, "values", "replicas", group=2),
-        case("eight parts on five ranks", 5, "cost", "scalar", tensors=8),
-        case("one rank alone", 1, "generality", "ranks"),
-        case("six ranks, four of them without a number", 6, "generality", "ranks", sizes=[2, 1, 2]),
-        case("four ranks, each its own group", 4, "generality", "ranks", group=1),
-        case("very large numbers", 3, "generality", "numbers", scale=1e25),
-        case("two groups, large numbers", 4, "generality", "numbers", group=2, scale=1e22),
-        case("padding that is no number", 3, "generality", "numbers", sizes=[numbers, 7, 5], junk=math.nan),
-        case("all of them zero", 3, "generality", "numbers", zero=True),
-        case("three ranks, late messages", 3, "protocol", "in-flight", adversary=LATE),
+        shown("four ranks", "values:norm", per_rank=data(4)),
+        shown("two groups of three ranks", "values:replicas", per_rank=data(6, 3)),
+        hidden("three ranks, a high limit", "values:norm", per_rank=data(3, limit=1.5)),
+        hidden("three groups of two ranks", "values:replicas", per_rank=data(6, 2)),
+        hidden("eight parts on five ranks", "cost:scalar", per_rank=data(5, lengths=several(8))),
+        hidden("one rank alone", "generality:ranks", per_rank=data(1)),
+        hidden("six ranks, four of them without a number", "generality:ranks", per_rank=data(6, lengths=[2, 1, 2])),
+        hidden("four ranks, each its own group", "generality:ranks", per_rank=data(4, 1)),
+        hidden("very large numbers", "generality:numbers", per_rank=data(3, scale=1e25)),
+        hidden("two groups, large numbers", "generality:numbers", per_rank=data(4, 2, scale=1e22)),
+        hidden("padding of NaN", "generality:numbers", per_rank=data(3, lengths=[numbers, 7, 5], junk=math.nan)),
+        hidden("all of them zero", "generality:numbers", per_rank=data(3, scale=0)),
+        *under([LATE], "three ranks", "protocol:in-flight", lambda: data(3)),
     ]
 
 
 def _norm(norm: str, parts: Sequence[Sequence[Tensor]], held: Sequence[Sequence[int]], times: float = 1.0) -> float:
-    """The norm of the first numbers of all parts, each counted so many times."""
-    numbers = torch.cat(
-        [
-            part[:count].double()
-            for row, counts in zip(parts, held, strict=True)
-            for part, count in zip(row, counts, strict=True)
-        ]
-    )
+    """The norm of the first `held` numbers of each part, each of them counted so many times."""
+    pairs = [pair for own, counts in zip(parts, held, strict=True) for pair in zip(own, counts, strict=True)]
+    numbers = torch.cat([part[:count].double() for part, count in pairs])
     if not len(numbers):
         return 0.0
     return numbers.abs().max().item() if norm == "max" else math.sqrt(times * numbers.square().sum().item())
 
 
-def _known(params: Params, case: Case) -> tuple[float, Callable[[int], list[tuple[str, float, str]]]]:
-    """The norm, and by rank the norms that learners really reach instead."""
+def _group(case: Case) -> tuple[list[list[Tensor]], list[list[int]]]:
+    """The parts of the ranks of one group, and how many numbers of each are real."""
     rows = case.per_rank or ()
-    group, n, kind = rows[0][0], case.ranks or 1, params["norm"]
-    parts, held = [row[3] for row in rows[:group]], [row[1] for row in rows[:group]]
-    padded = [[len(part) for part in row] for row in parts]
-    want = _norm(kind, parts, held)
-    other = _norm("max" if kind == "2" else "2", parts, held)
-
-    def slips(rank: int) -> list[tuple[str, float, str]]:
-        own = rank % group
-        alone = _norm(kind, [parts[own]], [held[own]])
-        locals_ = [_norm(kind, [parts[r]], [held[r]]) for r in range(group)]
-        return [
-            ("own-norm", alone, "this is the norm of the rank's own parts; the others' are part of the model, too."),
-            (
-                "replicas-counted",
-                _norm(kind, parts, held, n / group),
-                "each part is counted once for every rank that holds it; add up over `inside` only.",
-            ),
-            (
-                "padding-counted",
-                _norm(kind, parts, padded),
-                "the padding is in it: only the first `counts[i]` numbers of a part are the model's.",
-            ),
-            (
-                "own-padding-counted",
-                _norm(kind, [parts[own]], [padded[own]]),
-                "this is the rank's own parts, padding and all.",
-            ),
-            ("norms-added", sum(locals_), "norms of parts do not add up; their squares do."),
-            (
-                "root-forgotten",
-                want**2 if kind == "2" else -1.0,
-                "this is the sum of the squares; the root is missing.",
-            ),
-            ("averaged", want / math.sqrt(group), "the ranks' squares are averaged; add them up."),
-            (
-                "public-form" if kind == "max" else "other-norm",
-                other,
-                f"{'this solves the public form of the exercise: ' if kind == 'max' else ''}"
-                "this is another norm than the one asked for.",
-            ),
-            (
-                "per-tensor",
-                max(
-                    (
-                        _norm(kind, [[row[i]] for row in parts], [[row[i]] for row in held])
-                        for i in range(len(parts[0]))
-                    ),
-                    default=-1.0,
-                )
-                if kind == "2"
-                else -1.0,
-                "this is one tensor's norm; the norm goes over all of them together.",
-            ),
-        ]
-
-    return want, slips
+    group = rows[: rows[0][0]]
+    return [row[3] for row in group], [row[1] for row in group]
 
 
-def _values(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
-    want, slips = _known(params, case)
-    for rank, row in enumerate(results):
-        if type(row) is not dict or type(row.get("parts")) is not list or "norm" not in row:
-            return "no-result", f"Rank {rank} gave {describe(row)}; a norm is to come."
-        got = row["norm"]
-        if got is None:
-            return "returned-none", f"Rank {rank} returned None: is a `return` missing?"
-        if type(got) is float and not math.isfinite(got):
-            return (
-                "not-finite",
-                f"Rank {rank}'s norm is {got}: did squares run out of room, was there a zero to divide by, or is padding in it? NaN times zero is NaN.",
-            )
-        if not is_number(got):
-            return "not-a-number", f"Rank {rank} returned {describe(got)}; the norm is a number."
-        if math.isclose(got, want, rel_tol=REL, abs_tol=1e-300):
+def _mistakes(norm: str, case: Case, rank: int) -> list[Mistake]:
+    """Norms that learners compute instead, on one rank; 0 where there is no such norm."""
+    (parts, held), n = _group(case), case.ranks or 1
+    group, euclidean = len(parts), norm == "2"
+    want, padded = _norm(norm, parts, held), [[len(part) for part in own] for own in parts]
+    own = [parts[rank % group]]
+    norms = [_norm(norm, [part], [counts]) for part, counts in zip(parts, held, strict=True)]
+    tensors = range(len(parts[0]) if euclidean else 0)
+    largest = max((_norm(norm, [[row[i]] for row in parts], [[row[i]] for row in held]) for i in tensors), default=0.0)
+    other, lead = ("max", "") if euclidean else ("2", "this solves the public form of the exercise: ")
+    replicas = _norm(norm, parts, held, n / group)
+    return [
+        Mistake("own-norm", norms[rank % group], "this is the norm of the rank's own parts, not of the whole model."),
+        Mistake(
+            "replicas-counted", replicas, "parts on several ranks are counted several times; add over `inside` only."
+        ),
+        Mistake(
+            "padding-counted", _norm(norm, parts, padded), "the padding is included; use the first `counts[i]` numbers."
+        ),
+        Mistake(
+            "own-padding-counted", _norm(norm, own, [padded[rank % group]]), "these are the own parts, with padding."
+        ),
+        Mistake("norms-added", sum(norms), "norms of parts do not add up; their squares do."),
+        Mistake(
+            "root-forgotten", want**2 if euclidean else 0.0, "this is the sum of the squares; the root is missing."
+        ),
+        Mistake("averaged", want / math.sqrt(group), "the ranks' squares are averaged; add them up."),
+        Mistake(
+            "other-norm" if euclidean else "public-form", _norm(other, parts, held), f"{lead}this is another norm."
+        ),
+        Mistake("per-tensor", largest, "this is one tensor's norm; return the norm of all tensors together."),
+    ]
+
+
+def _norm_fault(params: Params, case: Case, rank: int, got: Any, want: float) -> Fault | None:
+    if type(got) is float and not math.isfinite(got):
+        hint = "Did squares overflow, was a norm of zero a divisor, or is padding included? NaN times zero is NaN."
+        return "not-finite", f"Rank {rank}'s norm is {got}. {hint}"
+    if not is_number(got):
+        return "not-a-number", f"Rank {rank} returned {describe(got)}; the norm is a number."
+    if math.isclose(got, want, rel_tol=REL, abs_tol=1e-300):
+        return None
+    if case.adversary is not None:
+        return in_flight(case, rank)
+
+    def is_it(value: float) -> bool:
+        return value > 0 and not math.isclose(value, want, rel_tol=1e-3) and math.isclose(got, value, rel_tol=1e-3)
+
+    apart = f"{got / want:.4g} times the right one" if want else "not zero"
+    other = "other-norm-value", f"Rank {rank}: a norm of {got:.6g}, {apart}."
+    return matching(_mistakes(params["norm"], case, rank), (), is_it, f"Rank {rank}: ") or other
+
+
+def _parts_fault(case: Case, rank: int, after: Sequence[Tensor], norm: float) -> Fault | None:
+    """A part that was not scaled, or scaled by another factor than limit over norm."""
+    _, counts, most, before = (case.per_rank or ())[rank]
+    factor = min(1.0, most / norm) if norm else 1.0
+    if len(after) != len(before):
+        return "other-parts", f"Rank {rank} has {len(after)} parts afterwards, where {len(before)} came."
+    for place, (got, part, count) in enumerate(zip(after, before, counts, strict=True)):
+        where = f"Rank {rank}, part {place}"
+        if kind_fault(where, got, part):
+            return "other-parts", f"{where} is no longer a {part.dtype} tensor of {len(part)} numbers."
+        if not count or torch.allclose(got[:count], part[:count] * factor, rtol=1e-4, atol=0):
             continue
-        if case.adversary is not None:
-            return (
-                "in-flight",
-                f"With {case.adversary}, rank {rank}'s norm changes: a tensor is read before its `wait()`.",
-            )
-        for name, value, message in slips(rank):
-            if value > 0 and not math.isclose(value, want, rel_tol=1e-3) and math.isclose(got, value, rel_tol=1e-3):
-                return name, f"Rank {rank}: {message}"
-        apart = f"{got / want:.4g} times the right one" if want else "not zero"
-        return "other-norm-value", f"Rank {rank}: a norm of {got:.6g}, {apart}."
-    return _scaled(params, case, results, want)
-
-
-def _scaled(params: Params, case: Case, results: Sequence[Any], want: float) -> Fault | None:
-    for rank, (row, given) in enumerate(zip(results, case.per_rank or (), strict=True)):
-        _, counts, most, parts = given
-        factor = min(1.0, most / want) if want else 1.0
-        if len(row["parts"]) != len(parts):
-            return "other-parts", f"Rank {rank} has {len(row['parts'])} parts afterwards, where {len(parts)} came."
-        for place, (got, part, count) in enumerate(zip(row["parts"], parts, counts, strict=True)):
-            if not isinstance(got, Tensor) or got.shape != part.shape or got.dtype != part.dtype:
-                return (
-                    "other-parts",
-                    f"Rank {rank}: part {place} is no longer a {part.dtype} tensor of {len(part)} numbers.",
-                )
-            if not count or torch.allclose(got[:count], part[:count] * factor, rtol=1e-4, atol=0):
-                continue
-            if not torch.isfinite(got[:count]).all():
-                return "not-finite", (
-                    f"Rank {rank}: part {place} holds NaN or infinity after clipping. Scale by one factor: `part * most` alone has no room in "
-                    "float32 where both are large, and a norm may be zero."
-                )
-            if factor < 1 and torch.equal(got[:count], part[:count]):
-                return (
-                    "not-scaled",
-                    f"Rank {rank}: the norm is {want:.4g}, the limit {most:.4g}, and part {place} is as it was. Scale the tensors that came, in place.",
-                )
-            if factor == 1:
-                return (
-                    "scaled-anyway",
-                    f"Rank {rank}: the norm is {want:.4g}, below the limit of {most:.4g}, and part {place} was changed.",
-                )
-            return (
-                "other-scale",
-                f"Rank {rank}: part {place} was scaled by another factor than limit over norm, {factor:.4g}.",
-            )
+        if not torch.isfinite(got[:count]).all():
+            hint = "Scale by one factor: `part * most` alone can overflow in float32, and a norm may be zero."
+            return "not-finite", f"{where} holds NaN or infinity after clipping. {hint}"
+        sizes = f"the norm is {norm:.4g}, the limit {most:.4g}"
+        if factor < 1 and torch.equal(got[:count], part[:count]):
+            return "not-scaled", f"{where} is unchanged, and {sizes}. Scale the given tensors in place."
+        if factor == 1:
+            return "scaled-anyway", f"{where} was changed, although {sizes}."
+        return "other-scale", f"{where} was not scaled by {factor:.4g}, the limit over the norm."
     return None
 
 
-def _scalar_fault(case: Case, meter: Mapping[str, Any]) -> Fault | None:
+def _fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
+    want = _norm(params["norm"], *_group(case))
+    norms = (_norm_fault(params, case, rank, row["norm"], want) for rank, row in enumerate(results))
+    parts = (_parts_fault(case, rank, row["parts"], want) for rank, row in enumerate(results))
+    return next(filter(None, norms), None) or next(filter(None, parts), None)
+
+
+def _scalar_fault(case: Case, meter: Meter) -> Fault | None:
     rows, n = case.per_rank or (), case.ranks or 1
-    if n == 1:
-        return None
-    most_bytes, most_messages = 64 * n, 5 * (n - 1)
-    worst = max(range(n), key=lambda rank: meter["bytes_sent"][rank])
-    if meter["bytes_sent"][worst] > most_bytes:
-        return "gathered", (
-            f"Rank {worst} sent {meter['bytes_sent'][worst]:,} bytes: gradients went over the wire. One number of each rank is enough."
-        )
-    if max(meter["messages_sent"]) > most_messages:
-        return "one-each", (
-            f"{max(meter['messages_sent'])} messages per rank for {len(rows[0][3])} parts: add up the parts first, then talk once."
+    sent, messages = max(meter["bytes_sent"]), max(meter["messages_sent"])
+    if n > 1 and sent > 64 * n:
+        rank = meter["bytes_sent"].index(sent)
+        return "gathered", f"Rank {rank} sent {sent:,} bytes, so gradients were sent. One number per rank is enough."
+    if n > 1 and messages > 5 * (n - 1):
+        return (
+            "one-each",
+            f"{messages} messages per rank for {len(rows[0][3])} parts: add up the parts, then reduce once.",
         )
     return None
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault = _values(params, case, outcome.value)
-    found = [verdict(case.kind, case.part, case, fault)]
-    if fault or case.kind in ("protocol", "generality"):
-        return found
-    if case.kind == "cost":
-        return [verdict("cost", "scalar", case, _scalar_fault(case, outcome.meter))]
-    return [*found, verdict("cost", "scalar", case, _scalar_fault(case, outcome.meter))]
+    fault, scalar = _fault(params, case, outcome.value), _scalar_fault(case, outcome.meter)
+    if case.kind == "values":
+        return judged(case, fault, ("cost", "scalar", scalar))
+    return judged(case, fault or (scalar if case.kind == "cost" else None))
 
 
 CLIP = {
@@ -259,9 +200,9 @@ CLIP = {
         },
         cases=_cases,
         verdicts=_verdicts,
-        why="Squares add up over any cut, so one number per rank is enough, as long as each of the model's numbers is counted once: not again on its replicas, and not what "
-        "lies in the padding. The factor is then the same on all ranks, and the parts stay parts of one gradient.",
-        pytorch="`torch.nn.utils.clip_grad_norm_` on parameters of `fully_shard` does it: they are DTensors and know how they are laid out; `.full_tensor()` of what it returns "
-        "is the norm.",
+        why="""Squares add up over any cut, so one number per rank is enough, as long as each of the model's numbers is counted once: not again on
+its replicas, and no padding. The factor is then the same on all ranks.""",
+        pytorch="""`torch.nn.utils.clip_grad_norm_` works on parameters of `fully_shard`, because they are DTensors; `.full_tensor()` of its result is
+the norm.""",
     )
 }

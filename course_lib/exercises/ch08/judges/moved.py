@@ -1,8 +1,5 @@
-"""Judge of chapter 08's resharding: the new parts, what crossed the wire for them, and what lay in memory."""
+"""Judge of chapter 08's resharding: the new parts, the bytes that moved, and the memory in between."""
 
-from __future__ import annotations
-
-import math
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,13 +9,16 @@ from torch import Tensor
 
 from course_lib.exercises.ch08.probes import WEIGHED
 from course_lib.exercises.ch08.work import repeated
-from course_lib.judging import Fault, Judging, Params, Weighed, describe, is_number, verdict
+from course_lib.judging import Fault, Judging, Params, Weighed, judged, verdict
+from course_lib.judging.cases import hidden, shown
+from course_lib.judging.gradients import in_flight
 from course_lib.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, secret
 from course_lib.judging.tensors import coin_of, same
+from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.sharding import Flat
 
-WIDE = 4
+WIDE = 4  # bytes of an element in the cases whose memory counts
 SLACK = 2048
 
 
@@ -32,86 +32,63 @@ def parts_of(row: Tensor, ranks: int, world: int) -> list[Tensor]:
     """The padded part of every rank of the world; empty beyond `ranks`."""
     flat = Flat({"": len(row)}, ranks)
     padded = torch.cat([row, row.new_zeros(flat.padded - len(row))])
-    return [
-        padded[rank * flat.part : (rank + 1) * flat.part].clone() if rank < ranks else row.new_empty(0)
-        for rank in range(world)
-    ]
+    parts = [part.clone() for part in padded.split(flat.part)]
+    return parts + [row.new_empty(0) for _ in range(world - ranks)]
 
 
-def _telling(old: int, new: int, least: int) -> int:
-    """So many numbers that padding which is moved along makes other parts."""
-    found = (n for n in range(least, least + 200) if -(-(-(-n // old) * old) // new) != -(-n // new))
-    return next(found, least + 6)
+def _padding_shows(old: int, new: int, least: int) -> int:
+    """A number of elements for which moving the padding along changes the parts."""
+    counts = (n for n in range(least, least + 200) if -(-(-(-n // old) * old) // new) != -(-n // new))
+    return next(counts, least + 6)
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def case(
-        name: str,
-        elements: int,
-        old: int,
-        new: int,
-        kind: Any,
-        part: str,
-        *,
-        visible: bool = False,
-        adversary: Any = None,
-        dtype: torch.dtype = torch.float32,
-    ) -> Case:
-        world = max(old, new)
+    def data(elements: int, old: int, new: int, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
         row = secret(coin, elements, dtype=dtype)
-        parts = parts_of(row, old, world)
-        return Case(
-            name=name,
-            ranks=world,
-            args=(elements, old, new),
-            per_rank=tuple((each,) for each in parts),
-            kind=kind,
-            part=part,
-            visible=visible,
-            adversary=adversary,
-            secret=row,
-        )
+        return {"per_rank": tuple((part,) for part in parts_of(row, old, max(old, new))), "secret": row}
+
+    def unseen(name: str, share: str, *sizes: int, **more: Any) -> Case:
+        return hidden(name, share, *sizes, **data(*sizes), **more)
 
     old, new = params["old"], params["new"]
     whole = old * new * 5
-    telling = _telling(old, new, whole + 1)
-    return [
-        case(f"{whole} numbers, from {old} ranks to {new}", whole, old, new, "values", "numbers", visible=True),
-        case(f"{telling} numbers, so that parts are padded", telling, old, new, "values", "numbers", visible=True),
-        case(f"from {new} ranks back to {old}", whole + 1, new, old, "values", "numbers"),
-        case("6,003 numbers, from eight ranks to five", 6003, 8, 5, "cost", "memory"),
-        case("from three ranks to three", 31, 3, 3, "generality", "sizes"),
-        case("from one rank to five", 43, 1, 5, "generality", "sizes"),
-        case("from five ranks to one", 43, 5, 1, "generality", "sizes"),
-        case("fewer numbers than ranks", 3, 2, 7, "generality", "sizes"),
-        case("whole numbers of 64 bits", 50, 2, 3, "generality", "sizes", dtype=torch.int64),
-        *(
-            case(f"{unkind}", 41, 4, 3, "protocol", "in-flight", adversary=unkind)
-            for unkind in (LATE, BUFFERS_LATE, STREAM_LATE)
-        ),
+    padded = _padding_shows(old, new, whole + 1)
+    text = f"{whole} numbers, from {old} ranks to {new}", f"{padded} numbers, so that parts are padded"
+    cases = [
+        shown(name, "values:numbers", n, old, new, **data(n, old, new))
+        for name, n in zip(text, (whole, padded), strict=True)
     ]
+    cases += [
+        unseen(f"from {new} ranks back to {old}", "values:numbers", whole + 1, new, old),
+        unseen("6,003 numbers, from eight ranks to five", "cost:memory", 6003, 8, 5),
+        unseen("from three ranks to three", "generality:sizes", 31, 3, 3),
+        unseen("from one rank to five", "generality:sizes", 43, 1, 5),
+        unseen("from five ranks to one", "generality:sizes", 43, 5, 1),
+        unseen("fewer numbers than ranks", "generality:sizes", 3, 2, 7),
+        hidden("whole numbers of 64 bits", "generality:sizes", 50, 2, 3, **data(50, 2, 3, torch.int64)),
+    ]
+    unkind = LATE, BUFFERS_LATE, STREAM_LATE
+    return cases + [unseen(f"{each}", "protocol:in-flight", 41, 4, 3, adversary=each) for each in unkind]
 
 
-def _values(case: Case, results: Sequence[Any]) -> Fault | None:
+def _part_fault(case: Case, results: Sequence[Any]) -> Fault | None:
     (_, old, new), n, row = case.args, case.ranks or 1, case.secret
     wants, before = parts_of(row, new, n), parts_of(row, old, n)
-    for rank, (found, want) in enumerate(zip(results, wants, strict=True)):
-        if type(found) is not dict or not is_number(found.get("peak")):
-            return "no-part", f"Rank {rank} gave {describe(found)}; its new part is to come."
-        got = found["part"]
-        if got is None:
-            return "returned-none", f"Rank {rank} returned None; a rank without a part returns an empty tensor."
-        if not isinstance(got, Tensor) or got.dtype != want.dtype or got.ndim != 1:
-            return "not-a-part", f"Rank {rank} returned {describe(got)}; a flat {want.dtype} tensor is to come."
+    for rank, (result, want) in enumerate(zip(results, wants, strict=True)):
+        got = result["part"]
+        if got.dtype != want.dtype or got.ndim != 1:
+            return (
+                "not-a-part",
+                f"Rank {rank}: return a flat tensor of {want.dtype}, not {got.dtype} with {got.ndim} dimensions.",
+            )
         if torch.equal(got, want):
             continue
         if case.adversary is not None and len(got) == len(want):
-            return "in-flight", (
-                f"With {case.adversary}, rank {rank}'s part changes: what is under way may be neither read nor written before its `wait()`."
-            )
-        return _named(case, rank, got, want, before)
+            return in_flight(case, rank)
+        name, message = _named(case, rank, got, want, before)
+        return name, f"Rank {rank}: {message}"
     return None
 
 
@@ -119,60 +96,40 @@ def _named(case: Case, rank: int, got: Tensor, want: Tensor, before: Sequence[Te
     (elements, _, new), row = case.args, case.secret
     mine = stretch(elements, new, rank)
     if len(got) == len(mine) < len(want) and torch.equal(got, want[: len(got)]):
-        return (
-            "no-padding",
-            f"Rank {rank}: the numbers are right, but parts are equally long: fill up with zeros to {len(want)}.",
-        )
+        return "no-padding", f"the numbers are right; pad them with zeros to {len(want)}."
     if len(got) == elements and new > 1:
-        return "whole-row", f"Rank {rank} returned all {elements} numbers; its part has {len(want)}."
+        return "whole-row", f"these are all {elements} numbers; the part has {len(want)}."
     if torch.equal(got, before[rank]):
-        return "old-part", f"Rank {rank} returned its old part."
-    padded = torch.cat([each for each in before if len(each)])
+        return "old-part", "this is the old part."
+    padded = torch.cat([part for part in before if len(part)])
     moved = padded[rank * -(-len(padded) // new) :][: -(-len(padded) // new)]
     if len(moved) and torch.equal(got[: len(moved)], moved):
-        return (
-            "padding-moved",
-            f"Rank {rank}: the padding of the old parts was moved as if it were numbers. Only `elements` numbers are the row.",
-        )
+        return "padding-moved", "the padding of the old parts was moved as well. Only `elements` numbers are the row."
     if len(got) != len(want):
-        return (
-            "other-length",
-            f"Rank {rank} of {new} returned {len(got)} numbers; its part has {len(want)}, padding included.",
-        )
+        return "other-length", f"got {len(got)} numbers; the part has {len(want)}, padding included."
     if torch.equal(got[: len(mine)], want[: len(mine)]):
-        return "padding-not-zero", f"Rank {rank}: the numbers are right, the padding behind them is not zero."
+        return "padding-not-zero", "the numbers are right, but the padding after them is not zero."
     where = int((got != want).nonzero()[0])
     known = (row == got[where]).nonzero()
-    told = (
-        f"it is number {int(known[0])} of the row"
-        if len(known) == 1
-        else "it is no number of the row"
-        if not len(known)
-        else "it is another number"
-    )
-    return (
-        "other-numbers",
-        f"Rank {rank}: the first wrong number is at {where} of its part, where number {mine.start + where} of the row belongs; {told}.",
-    )
+    names = {0: "a number that is not in the row", 1: f"number {int(known[0])} of the row" if len(known) else ""}
+    told = names.get(len(known), "another number")
+    return "other-numbers", f"number {mine.start + where} of the row belongs at {where} of this part; {told} is there."
 
 
-def _bytes_fault(case: Case, meter: Mapping[str, Any]) -> Fault | None:
+def _bytes_fault(case: Case, meter: Meter) -> Fault | None:
     (elements, old, new), n = case.args, case.ranks or 1
     width = case.secret.element_size()
     for rank in range(n):
         had, needs = set(stretch(elements, old, rank)), set(stretch(elements, new, rank))
         least, most = len(needs - had) * width, -(-elements // new) * width if rank < new else 0
-        got = meter["bytes_received"][rank]
+        got, whole = meter["bytes_received"][rank], elements * width
+        told = f"Rank {rank} received {got:,} bytes"
         if got < least:
-            return "too-few-bytes", f"Rank {rank} received {got:,} bytes and needs {least:,} that it did not have."
+            return "too-few-bytes", f"{told}, and needs {least:,} that it did not have."
         if got > most + 16 * n + 64:
-            whole = elements * width
             if got >= 0.6 * whole * (1 - 1 / max(old, 2)):
-                return (
-                    "whole-row-moved",
-                    f"Rank {rank} received {got:,} bytes; the whole row has {whole:,}, its part {most:,}. Send each rank what it needs.",
-                )
-            return "too-many-bytes", f"Rank {rank} received {got:,} bytes; its new part has {most:,}."
+                return "whole-row-moved", f"{told}; the whole row has {whole:,}, its part {most:,}. Send only that."
+            return "too-many-bytes", f"{told}; its new part has {most:,}."
     return None
 
 
@@ -182,10 +139,8 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
     peak = max(row["peak"] for row in results)
     if peak <= 2 * (part + mine) + SLACK:
         return None
-    return "full-copy", (
-        f"A rank held {peak:,} bytes beside its old part; the whole row has {elements * WIDE:,}, an old part {part:,} and a new one {mine:,}. No rank needs more "
-        "than what it sends and what it gets."
-    )
+    sizes = f"the whole row has {elements * WIDE:,}, an old part {part:,} and a new one {mine:,}"
+    return "full-copy", f"A rank held {peak:,} bytes in addition to its old part; {sizes}."
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
@@ -197,29 +152,19 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
 
     def case(name: str, part: int) -> Case:
         places = torch.randint(old * part // new, (64,), generator=coin)
-        return Case(
-            name=name,
-            ranks=old,
-            args=(old * part, old, new),
-            kind="cost",
-            part="memory",
-            visible=False,
-            seconds=30.0,
-            per_rank=tuple(({"table": torch.randn(250, generator=coin), WEIGHED: places},) for _ in range(old)),
-        )
+        per_rank = tuple(({"table": torch.randn(250, generator=coin), WEIGHED: places},) for _ in range(old))
+        return hidden(name, "cost:memory", old * part, old, new, per_rank=per_rank, seconds=30.0)
 
     def done(outcome: Outcome) -> bool:
         given = [row[0] for row in large.per_rank or ()]
-        row = torch.cat([repeated(each["table"], part, 1)[0] for each in given])
-        wants = [(each[given[0][WEIGHED]] if len(each) else each, len(each)) for each in parts_of(row, new, old)]
-        pairs = [(stretch(len(row), old, rank), stretch(len(row), new, rank)) for rank in range(old)]
-        moved = len(row) - sum(max(0, min(a.stop, b.stop) - max(a.start, b.start)) for a, b in pairs)
+        row = torch.cat([repeated(own["table"], part, 1)[0] for own in given])
+        wants = [(own[given[0][WEIGHED]] if len(own) else own, len(own)) for own in parts_of(row, new, old)]
         got = outcome.value if type(outcome.value) is list else []
         right = len(got) == old and all(
-            type(each) is dict and same(each.get("part"), numbers) and each.get("length") == length
-            for each, (numbers, length) in zip(got, wants, strict=True)
+            type(result) is dict and same(result.get("part"), numbers) and result.get("length") == length
+            for result, (numbers, length) in zip(got, wants, strict=True)
         )
-        return right and sum(outcome.meter["bytes_received"]) >= moved * WIDE
+        return right and sum(outcome.meter["bytes_received"]) >= least_bytes(len(row), old, new) * WIDE
 
     part = 245_000
     large, row = case("a row of 7.8 MB, from eight ranks to five", part), old * part * WIDE
@@ -228,33 +173,17 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault = _values(case, outcome.value)
+    fault, sent = _part_fault(case, outcome.value), _bytes_fault(case, outcome.meter)
     if case.kind == "cost":
-        return [
-            verdict("cost", "memory", case, fault or _memory_fault(case, outcome.value)),
-            verdict("cost", "bytes", case, fault or _bytes_fault(case, outcome.meter)),
-        ]
-    found = [verdict(case.kind, case.part, case, fault)]
-    if fault or case.adversary is not None:
-        return found
-    return [*found, verdict("cost", "bytes", case, _bytes_fault(case, outcome.meter))]
-
-
-def overlaps(elements: int, old: int, new: int) -> int:
-    """How many pairs of an old and a new part share a number."""
-    return sum(
-        bool(range(max(a.start, b.start), min(a.stop, b.stop)))
-        for a in (stretch(elements, old, r) for r in range(old))
-        for b in (stretch(elements, new, r) for r in range(new))
-    )
+        memory = fault or _memory_fault(case, outcome.value)
+        return [verdict("cost", "memory", case, memory), verdict("cost", "bytes", case, fault or sent)]
+    return judged(case, fault, *[] if case.adversary is not None else [("cost", "bytes", sent)])
 
 
 def least_bytes(elements: int, old: int, new: int) -> int:
     """Elements that must change their rank."""
-    return sum(
-        len(set(stretch(elements, new, rank)) - set(stretch(elements, old, rank)))
-        for rank in range(math.ceil(max(old, new)))
-    )
+    pairs = [(stretch(elements, old, rank), stretch(elements, new, rank)) for rank in range(max(old, new))]
+    return elements - sum(max(0, min(a.stop, b.stop) - max(a.start, b.start)) for a, b in pairs)
 
 
 MOVED = {
@@ -270,8 +199,8 @@ MOVED = {
         weighed=_weighed,
         cases=_cases,
         verdicts=_verdicts,
-        why="An old part and a new one are two stretches of the same row, so what goes from one rank to another is where they overlap: two numbers, which both ranks can work "
-        "out alone. Nobody needs the whole; padding is no part of the row, and belongs to each cut anew.",
-        pytorch="`torch.distributed.checkpoint` writes what every rank holds, and works out such overlaps when it is loaded on another mesh.",
+        why="""An old part and a new one are two stretches of the same row, and a rank sends another what their stretches share. Both ranks can
+compute that alone. No rank needs the whole row; padding is not part of the row, and each cut adds its own.""",
+        pytorch="`torch.distributed.checkpoint` saves what every rank holds, and computes such overlaps when it loads on another mesh.",
     )
 }

@@ -18,7 +18,7 @@ def owned(answer: Any, case: Any, comm: Any = None) -> Any:
     weights = Weights(spec)
     optimizer = answer(comm, weights.given(), weights.make)
     if not callable(getattr(optimizer, "step", None)):
-        return {"returned": type(optimizer).__name__}
+        return {"weights": None, "kept": 0}
     for gradients in steps:
         if WEIGHED in spec:  # a table, of which they are made
             rows = zip(

@@ -8,7 +8,7 @@ from course_lib import facts, memory
 from course_lib.exercises import Card
 from course_lib.exercises.ch08.probes import by_hand, clipped, owned
 from course_lib.exercises.probes import interval, rows
-from course_lib.exercises.returns import Anything, DictOf, ListOf, PerRank, Tensor
+from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number, PerRank, Tensor
 from course_lib.units import BILLION, GB, TFLOP
 
 BUCKETS = ("weights", "grads", "master", "moments")
@@ -144,6 +144,7 @@ with every rank holding a part of its state.
     params={"layers": 3, "width": 12},
     vary=lambda draw: {"layers": draw.choice((2, 3, 4)), "width": draw.randrange(10, 17)},
     probe=owned,
+    returns=PerRank(DictOf({"weights": Maybe(ListOf(Tensor())), "kept": Number("bytes")})),
 )
 
 OWNERS: Mapping[int, str] = {

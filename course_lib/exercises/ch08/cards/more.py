@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from course_lib.exercises import Card, call
 from course_lib.exercises.ch08.probes import moved, trained
-from course_lib.exercises.returns import DictOf, Number, PerRank, Tensor
+from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number, PerRank, Tensor
 
 STANDING = """```python
 def train(comm, build, make, batches, most):
@@ -62,6 +62,9 @@ Repair it. Return this rank's losses and the `FullySharded` model, as the progra
     params={"width": 6},
     vary=lambda draw: {"width": draw.randrange(5, 9)},
     probe=trained,
+    returns=PerRank(
+        DictOf({"losses": ListOf(Anything("a loss")), "weights": Maybe(Anything()), "state": Number("bytes")})
+    ),
 )
 
 CAUSES: Mapping[str, str] = {

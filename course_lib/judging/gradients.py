@@ -1,6 +1,6 @@
 """Lists of tensors on every rank, such as gradients, against those of one process."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -56,18 +56,22 @@ def in_flight(case: Case, rank: int) -> Fault:
 def gradients_fault(
     case: Case,
     results: Sequence[Any],
-    want: Sequence[Tensor | None],
+    want: Sequence[Tensor | None] | Callable[[int], Sequence[Tensor | None]],
     mistakes: Sequence[Mistake] = (),
     what: str = "gradient",
 ) -> Fault | None:
-    """The first rank whose list of tensors is wrong, and how; a mistake's value is a function of the rank."""
+    """The first rank whose list of tensors is wrong, and how.
+
+    `want` is the right list, or a function of the rank; so is the value of a mistake.
+    """
     for rank, got in enumerate(results):
-        if len(got) != len(want):
-            return "wrong-shape", f"Rank {rank} returned {len(got)} entries; return a list of {len(want)} tensors."
-        if not all_alike(got, want):
-            return (
-                in_flight(case, rank) if case.adversary is not None else _named(rank, list(got), want, mistakes, what)
-            )
+        right = want(rank) if callable(want) else want
+        if len(got) != len(right):
+            return "wrong-shape", f"Rank {rank} returned {len(got)} entries; return a list of {len(right)} tensors."
+        if not all_alike(got, right):
+            if case.adversary is not None:
+                return in_flight(case, rank)
+            return _named(rank, list(got), right, mistakes, what)
     return None
 
 

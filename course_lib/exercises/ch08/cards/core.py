@@ -147,6 +147,8 @@ with every rank holding a part of its state.
     returns=PerRank(DictOf({"weights": Maybe(ListOf(Tensor())), "kept": Number("bytes")})),
 )
 
+WATCHED = {name: Number() for name in ("held", "ahead", "bytes")}  # units and bytes on a rank while it computes
+
 OWNERS: Mapping[int, str] = {
     0: "rank r holds part r",
     1: "rank r holds part **(r + 1) mod N**, so the last rank holds part 0",
@@ -192,6 +194,7 @@ NaN, wherever it still lies. With `reshard=False` rows stay from the forward pas
     vary=lambda draw: {"owner": 1, "holds": OWNERS[1], "units": draw.choice((5, 6, 7)), "width": draw.randrange(4, 7)},
     structural="owner",
     probe=by_hand,
+    returns=PerRank(DictOf({"parts": ListOf(Tensor()), "order": ListOf(Anything()), **WATCHED})),
 )
 
 NORMS: Mapping[str, str] = {

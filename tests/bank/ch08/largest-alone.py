@@ -120,7 +120,7 @@ def ranks_for(params, memory, layers, activations, per_param):
 # -     return math.ceil(per_param * params / room - 1e-9) if room > 0 else None
 # +     return int(per_param * params / room) if room > 0 else None
 
-# %% wrong: a negative number of GPUs => generality none-helps  from: state only
+# %% wrong: a negative number of GPUs => generality none-is-right  from: state only
 # -     return ranks * memory / per_param
 # +     return max(0, memory - activations) / (per_param / ranks + 4 / layers)
 # -     return math.ceil(per_param * params / memory)

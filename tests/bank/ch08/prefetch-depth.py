@@ -174,7 +174,7 @@ def least_depth(gathers, computes, most):
 # -     return next((d for d in range(len(gathers) + 1) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
 # +     return next((d for d in range(len(gathers)) if _right(gathers, computes, d) <= most + 1e-9), None)
 
-# %% wrong: never None => values none-helps  from: one unit less ahead
+# %% wrong: never None => values none-is-right  from: one unit less ahead
 # -     depth = max(depth - 1, 0)
 #   def least_depth(gathers, computes, most):
 # -     return next((d for d in range(len(gathers) + 1) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)

@@ -6,10 +6,11 @@ import shutil
 from pathlib import Path
 
 from course_lib import exercises
+from course_lib.grading.blank_notebook import blank
 from course_lib.grading.check.command import sources
 from course_lib.grading.judge.grade_notebook import GradedNotebook, grade_notebook
 from course_lib.grading.release import released
-from course_lib.grading.submission import blank, rebuild
+from course_lib.grading.submission import rebuild
 from course_lib.grading.worker.worker_pool import WorkerPool
 from course_lib.learner.merge import grade_meta
 from course_lib.learner.notebooks import Cell, Notebook, parse, render

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from course_lib.grading.classroom import collect as collecting
+from course_lib.grading.classroom import collect_student as collecting
 from course_lib.grading.classroom import exchange, unpack
 from course_lib.grading.classroom.collect import collect
 from course_lib.grading.classroom.folder import ClassFolder

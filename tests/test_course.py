@@ -15,11 +15,13 @@ import pytest
 
 from course_lib import exercises
 from course_lib.exercises.killmatrix import BankAnswer, bank, names_of
+from course_lib.grading.blank_notebook import STUB, blank
 from course_lib.grading.check.command import Graded, check_main, grade_all, sources
 from course_lib.grading.dependencies import needed
 from course_lib.grading.judge import grade
-from course_lib.grading.release import MARKERS, release_main, released
-from course_lib.grading.submission import STUB, blank, rebuild
+from course_lib.grading.release import release_main, released
+from course_lib.grading.release_steps import MARKERS
+from course_lib.grading.submission import rebuild
 from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging
 from course_lib.learner.merge import grade_meta, is_answer, is_check

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from course_lib import exercises
 from course_lib.grading import submission as intake
+from course_lib.grading.blank_notebook import stubbed
 from course_lib.grading.check.command import check_main, grade_all
+from course_lib.grading.intake import load
 from course_lib.grading.judge import grade_notebook
-from course_lib.grading.submission import load, rebuild, stubbed
+from course_lib.grading.submission import rebuild
 from course_lib.grading.worker.in_worker import run_cell
 from course_lib.grading.worker.worker_pool import WorkerPool
 from course_lib.install import Trouble

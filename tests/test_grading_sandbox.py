@@ -18,6 +18,7 @@ from course_lib import exercises
 from course_lib.cli.doctor import sandbox_lines
 from course_lib.exercises import Card
 from course_lib.exercises.killmatrix import BANK, read_bank
+from course_lib.grading.intake import MAX_BYTES, MAX_CELLS
 from course_lib.grading.judge import grade
 from course_lib.grading.judge.grade_notebook import grade_notebook
 from course_lib.grading.sandbox import LEVELS, Availability, Wall, availabilities, best_level, filters, usage
@@ -26,7 +27,7 @@ from course_lib.grading.submission import Step, Submission
 from course_lib.grading.worker.imports import TRAINING, imports_of
 from course_lib.grading.worker.in_worker import InWorker, Lost, run_cell
 from course_lib.grading.worker.rank_processes import RankProcesses
-from course_lib.grading.worker.worker_pool import MAX_BYTES, MAX_CELLS, WorkerPool
+from course_lib.grading.worker.worker_pool import WorkerPool
 from course_lib.install import ROOT, Trouble
 from course_lib.install.processes import descendants
 from course_lib.learner.notebooks import parse, render

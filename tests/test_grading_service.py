@@ -14,6 +14,7 @@ from nbgrader import utils
 from nbgrader.api import Gradebook
 
 from course_lib import exercises
+from course_lib.grading.blank_notebook import blank
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import release_chapter
 from course_lib.grading.classroom.sources import sha256
@@ -29,7 +30,7 @@ from course_lib.grading.service.progress_view import line_of, show
 from course_lib.grading.service.regrade import regrade_exercise
 from course_lib.grading.service.task import make_task
 from course_lib.grading.service.writer import Writer
-from course_lib.grading.submission import READ, Step, Submission, blank, rebuild
+from course_lib.grading.submission import READ, Step, Submission, rebuild
 from course_lib.install import Trouble
 from course_lib.learner.merge import grade_meta
 from course_lib.learner.notebooks import Notebook, parse, render

@@ -4,8 +4,9 @@ import pytest
 
 from course_lib import exercises
 from course_lib.exercises.killmatrix import BANK, read_bank
+from course_lib.grading.blank_notebook import STUB
 from course_lib.grading.judge.grade_notebook import grade_notebook
-from course_lib.grading.submission import STUB, Step, Submission
+from course_lib.grading.submission import Step, Submission
 from course_lib.grading.worker.in_worker import InWorker
 from course_lib.grading.worker.worker_pool import WorkerPool, can_fork
 from course_lib.records import Report

@@ -14,9 +14,10 @@ import pytest
 
 from course_lib import exercises
 from course_lib.grading import release as release_module
+from course_lib.grading.blank_notebook import blank
 from course_lib.grading.committed_form import slug, tidy, tidy_text
-from course_lib.grading.release import check_folder, check_release, fill, release_main, released
-from course_lib.grading.submission import blank
+from course_lib.grading.release import release_main, released
+from course_lib.grading.release_steps import check_folder, check_release, fill
 from course_lib.install import Trouble
 from course_lib.learner.merge import grade_meta, is_answer
 from course_lib.learner.notebooks import parse, render

@@ -21,13 +21,14 @@ from course_lib.benchmarks.grading_crash import crash_rows
 from course_lib.benchmarks.rows import Row, show
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.dependencies import needed
+from course_lib.grading.intake import load
 from course_lib.grading.judge import decide, resolve
 from course_lib.grading.judge.confirmed_memory import weighed_case
 from course_lib.grading.service.events import Event
 from course_lib.grading.service.grading import grade_class
 from course_lib.grading.service.kept_reports import all_latest
 from course_lib.grading.service.pool import Markers
-from course_lib.grading.submission import load, rebuild
+from course_lib.grading.submission import rebuild
 from course_lib.grading.worker.imports import imports_of
 from course_lib.grading.worker.in_worker import run_cell
 from course_lib.grading.worker.runners import InProcess

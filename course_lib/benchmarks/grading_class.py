@@ -14,7 +14,7 @@ from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.new_class import new_class
 from course_lib.grading.classroom.release import release_chapter
 from course_lib.grading.classroom.roster import Student
-from course_lib.grading.submission import load
+from course_lib.grading.intake import load
 from course_lib.install import ROOT
 from course_lib.learner.merge import grade_meta, is_answer
 from course_lib.learner.notebooks import Notebook, render, write_whole

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.install import Trouble
-from course_lib.learner.notebooks import Cell, Notebook, parse
+from course_lib.learner.notebooks import Cell, Notebook, parse, read
 
+MAX_BYTES = 50_000_000  # of a notebook: a chapter with every picture in it is a tenth of this
+MAX_CELLS = 2_000
 SECONDS = 20.0
 _MEMORY = 1_000_000_000  # bytes that reading may take
 _FIELDS = {
@@ -27,6 +29,30 @@ _FIELDS = {
 }
 _TEXT = 500  # characters of a name
 _PICTURES, _PICTURE_BYTES = 100, 20_000_000  # of one notebook
+
+
+def load(path: Path) -> Notebook:
+    """The notebook at `path`; Trouble in words for a link, an oversize file, broken JSON or an unfinished merge."""
+    if path.is_symlink():
+        raise Trouble(f"{path} is a link to another file.", "put the notebook itself there")
+    if not path.exists():
+        raise Trouble(
+            f"There is no {path}.", "`./course learn` copies the chapters into work/; or give the path of a notebook"
+        )
+    if not path.is_file():
+        raise Trouble(f"{path} is not a file.", "give the path of a notebook (.ipynb)")
+    if path.stat().st_size > MAX_BYTES:
+        size = f"{path.stat().st_size / 1e6:,.0f} MB; a notebook may have {MAX_BYTES / 1e6:.0f} MB"
+        raise Trouble(
+            f"{path} has {size}.", "clear its outputs (JupyterLab: Edit → Clear Outputs of All Cells) and save"
+        )
+    notebook = read(path)
+    if len(notebook["cells"]) > MAX_CELLS:
+        raise Trouble(
+            f"{path} has {len(notebook['cells']):,} cells; at most {MAX_CELLS:,} are graded.",
+            "delete the cells that you do not need",
+        )
+    return notebook
 
 
 def read_hostile(data: bytes, name: str) -> dict[str, Any]:

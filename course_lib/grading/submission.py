@@ -8,23 +8,18 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 from course_lib.exercises import Card
+from course_lib.grading.blank_notebook import stubbed
 from course_lib.grading.committed_form import CHECK_SUFFIX
-from course_lib.grading.worker.worker_pool import MAX_BYTES, MAX_CELLS
-from course_lib.install import Trouble
 from course_lib.learner.merge import grade_meta, is_answer, is_check
-from course_lib.learner.notebooks import Cell, Notebook, read
+from course_lib.learner.notebooks import Cell, Notebook
 
-STUB = "raise NotImplementedError"
 NOT_GRADED = "real-processes"  # tag of a cell that measures this machine: nothing later depends on it
 READ = 200_000  # characters of a notebook's cells of which the judge makes syntax trees: hundreds of bytes for each
 _LONG = 100_000  # characters of a cell from which on its definitions are looked for without its syntax tree
 _DEFINITION = re.compile(r"^(?:def|class)\s+(\w+)", re.MULTILINE)
-_REGION = re.compile(r"^([ \t]*)[^\n]*BEGIN SOLUTION.*?END SOLUTION[^\n]*$", re.DOTALL | re.MULTILINE)
-_HIDDEN = re.compile(r"^[^\n]*BEGIN HIDDEN TESTS.*?END HIDDEN TESTS[^\n]*\n?", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,44 +41,6 @@ class Submission:
     exercises: tuple[str, ...]  # in the order of the chapter
     notes: tuple[str, ...] = ()  # what a reader should know, a sentence each
     missing: Mapping[str, str] = field(default_factory=dict)  # exercise -> why it has no answer cell
-
-
-def load(path: Path) -> Notebook:
-    """The notebook at `path`; Trouble in words for a link, an oversize file, broken JSON or an unfinished merge."""
-    if path.is_symlink():
-        raise Trouble(f"{path} is a link to another file.", "put the notebook itself there")
-    if not path.exists():
-        raise Trouble(
-            f"There is no {path}.", "`./course learn` copies the chapters into work/; or give the path of a notebook"
-        )
-    if not path.is_file():
-        raise Trouble(f"{path} is not a file.", "give the path of a notebook (.ipynb)")
-    if path.stat().st_size > MAX_BYTES:
-        size = f"{path.stat().st_size / 1e6:,.0f} MB; a notebook may have {MAX_BYTES / 1e6:.0f} MB"
-        raise Trouble(
-            f"{path} has {size}.", "clear its outputs (JupyterLab: Edit → Clear Outputs of All Cells) and save"
-        )
-    notebook = read(path)
-    if len(notebook["cells"]) > MAX_CELLS:
-        raise Trouble(
-            f"{path} has {len(notebook['cells']):,} cells; at most {MAX_CELLS:,} are graded.",
-            "delete the cells that you do not need",
-        )
-    return notebook
-
-
-def stubbed(source: str) -> str:
-    """An answer cell's source as it is released: a stub in place of every solution region."""
-    return _REGION.sub(lambda region: f"{region.group(1)}{STUB}", source)
-
-
-def blank(source: Notebook) -> Notebook:
-    """The source as an untouched release: stubs for answers, no hidden tests."""
-    cells = [
-        {**cell, "source": stubbed(cell["source"]) if is_answer(cell) else _HIDDEN.sub("", cell["source"])}
-        for cell in source["cells"]
-    ]
-    return {**source, "cells": cells}
 
 
 def rebuild(source: Notebook, learner: Notebook, cards: Sequence[Card]) -> Submission:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from course_lib import exercises
 from course_lib.exercises import Card
-from course_lib.grading.submission import blank
+from course_lib.grading.blank_notebook import blank
 from course_lib.install import ROOT
 from course_lib.learner.merge import grade_meta, is_answer
 from course_lib.learner.notebooks import Cell, Notebook, parse, render

@@ -14,12 +14,14 @@ from typing import Any
 
 from course_lib import exercises
 from course_lib.exercises import Card
+from course_lib.grading.blank_notebook import blank
 from course_lib.grading.check.results import Graded, as_data
 from course_lib.grading.dependencies import grade_needed_cells
+from course_lib.grading.intake import load
 from course_lib.grading.judge.grade_notebook import grade_notebook
 from course_lib.grading.judge.report import report_dict
 from course_lib.grading.sandbox.wall import Wall
-from course_lib.grading.submission import Submission, blank, load, rebuild
+from course_lib.grading.submission import Submission, rebuild
 from course_lib.grading.worker.imports import imports_of
 from course_lib.grading.worker.worker_pool import WorkerPool
 from course_lib.install import Trouble

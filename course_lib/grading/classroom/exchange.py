@@ -13,7 +13,8 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.exchange import ExchangeError
 from nbgrader.exchange.default import ExchangeCollect
 
-from course_lib.grading.classroom.collect import Collected, Parse, collect
+from course_lib.grading.classroom.collect import collect
+from course_lib.grading.classroom.collect_student import Collected, Parse
 from course_lib.grading.classroom.config import load
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.lms import Label, Times, Who

@@ -16,14 +16,14 @@ from nbformat import NotebookNode
 from nbgrader.api import MissingEntry
 
 from course_lib import exercises
+from course_lib.grading.blank_notebook import blank
 from course_lib.grading.classroom.feedback_page import Exercise, Page, Written, render
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import gradebook, zipped
 from course_lib.grading.classroom.roster import Student
 from course_lib.grading.committed_form import CHECK_SUFFIX
-from course_lib.grading.release import chapter_of, fill
+from course_lib.grading.release_steps import chapter_of, fill
 from course_lib.grading.service.kept_reports import latest
-from course_lib.grading.submission import blank
 from course_lib.install import Trouble
 from course_lib.learner.merge import grade_meta
 from course_lib.learner.notebooks import Cell, read, write_whole

@@ -19,7 +19,8 @@ from course_lib.grading.classroom.config import ClassNumbers, load
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.roster import Student
 from course_lib.grading.classroom.sources import sha256
-from course_lib.grading.release import CheckRelease, check_release, fill, generate
+from course_lib.grading.release import generate
+from course_lib.grading.release_steps import CheckRelease, check_release, fill
 from course_lib.install import Trouble
 from course_lib.learner.notebooks import Notebook, parse, render, write_whole
 from course_lib.notebook import VARIANT_FILE

@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.exercises import Card
+from course_lib.grading.blank_notebook import STUB
 from course_lib.grading.files_beside import copy_of
 from course_lib.grading.judge.confirmed_memory import confirmed, wants_weighing
 from course_lib.grading.judge.decision import decide
 from course_lib.grading.judge.exercise import Exercise, resolve
 from course_lib.grading.judge.explanation import EXPLAIN_SECONDS, explain, wants_explaining
-from course_lib.grading.judge.report import cleaned, lost_report
+from course_lib.grading.judge.report import cleaned, lost_report, refused_report
 from course_lib.grading.sandbox.wall import Wall
-from course_lib.grading.submission import STUB, Step, Submission
+from course_lib.grading.submission import Step, Submission
 from course_lib.grading.worker.in_worker import InWorker, Lost, names_there, run_cell
 from course_lib.grading.worker.rank_processes import RankProcesses
 from course_lib.grading.worker.worker_pool import WorkerHandle, WorkerPool
@@ -202,7 +203,7 @@ class _Grading:
         try:
             exercise = self._resolved(name)
         except Exception as error:  # a variant file may hold any numbers
-            self.reports[name] = _refused(card, error)
+            self.reports[name] = refused_report(card, error)
             return
         deciding = worker.forks and self.deciding_ranks
         runner = InWorker(worker, ranks=ranks if deciding else None, most_seconds=self.limits.case_seconds)
@@ -274,21 +275,11 @@ def _report_of(exercise: Exercise, runner: InWorker) -> Report:
         try:
             report = cleaned(decide(exercise, runner))
         except Exception as error:  # what an answer returns must never end the marking of the others
-            report = _refused(exercise.card, error)
+            report = refused_report(exercise.card, error)
         runner.settle()
     if runner.lost is not None:
         report = replace(report, state=runner.lost.state, points=0.0, note=runner.lost.words)
     return report
-
-
-def _refused(card: Card, error: Exception) -> Report:
-    """The report of an exercise at which the judge itself failed."""
-    return lost_report(
-        card,
-        "refused",
-        f"The judge could not read what this answer returned ({type(error).__name__}); "
-        "please report it if your answer returns what was asked for.",
-    )
 
 
 def _with_conflict(step: Step, outcome: Outcome) -> Outcome:

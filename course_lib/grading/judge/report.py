@@ -44,3 +44,13 @@ def cleaned(report: Report) -> Report:
 def lost_report(card: Card, state: State, note: str) -> Report:
     """No points, and why."""
     return Report(exercise=card.id, state=state, points=0.0, maximum=float(card.points), note=note)
+
+
+def refused_report(card: Card, error: Exception) -> Report:
+    """The report of an exercise at which the judge itself failed."""
+    return lost_report(
+        card,
+        "refused",
+        f"The judge could not read what this answer returned ({type(error).__name__}); "
+        "please report it if your answer returns what was asked for.",
+    )

@@ -11,9 +11,10 @@ from html import escape
 from typing import Any
 
 from course_lib.exercises import Card
+from course_lib.grading.blank_notebook import blank
 from course_lib.grading.clean_text import clean
 from course_lib.grading.committed_form import CHECK_SUFFIX
-from course_lib.grading.submission import blank, places
+from course_lib.grading.submission import places
 from course_lib.learner.merge import grade_meta
 from course_lib.learner.notebooks import Cell, Notebook
 from course_lib.records import Report

@@ -50,7 +50,7 @@ def held(folder: Any, say: Say) -> Iterator[tuple[Any, Interrupts]]:
 
 def patiently(work: Callable[[], Any], say: Say) -> Any:
     """What `work` gives, tried again while another program locks the gradebook; Trouble when that lasts."""
-    from course_lib.grading.service.writer import Locked
+    from course_lib.grading.service.gradebook_errors import Locked
 
     began = time.monotonic()
     said = False

@@ -233,7 +233,7 @@ class Run:
 
     def _write_pending(self, wait: bool) -> None:
         """Write what can be written; a gradebook that is locked is waited for, and meanwhile the marking goes on."""
-        from course_lib.grading.service.writer import Full, Locked
+        from course_lib.grading.service.gradebook_errors import Full, Locked
 
         while self.pending and time.monotonic() >= self.next_try:
             report = self.pending[0]

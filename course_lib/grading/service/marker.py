@@ -43,7 +43,8 @@ def main(argv: list[str]) -> int:
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the service's to decide on
     sock = socket.socket(fileno=int(argv[0]))
-    from course_lib.grading.service.task import let_go, run_task
+    from course_lib.grading.service.kept_pools import let_go
+    from course_lib.grading.service.task import run_task
 
     try:
         while True:

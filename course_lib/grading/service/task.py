@@ -11,7 +11,6 @@ import json
 import socket
 import tempfile
 import time
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -23,22 +22,20 @@ from course_lib.grading.classroom.variants import others
 from course_lib.grading.clean_text import clean
 from course_lib.grading.dependencies import grade_needed_cells
 from course_lib.grading.files_beside import files_beside
-from course_lib.grading.intake import slim
+from course_lib.grading.intake import MAX_BYTES, MAX_CELLS, slim
 from course_lib.grading.judge.exercise import CONTRACT_VERSION
 from course_lib.grading.judge.report import lost_report, report_dict
 from course_lib.grading.service.anomalies import anomalies_of, answers_of
 from course_lib.grading.service.autograded import autograded, text_of
-from course_lib.grading.submission import MAX_BYTES, MAX_CELLS, Submission, rebuild
-from course_lib.grading.worker.imports import imports_of
+from course_lib.grading.service.kept_pools import pool_of, source_of
+from course_lib.grading.submission import Submission, rebuild
 from course_lib.grading.worker.worker_pool import WorkerPool
 from course_lib.install import Trouble
-from course_lib.learner.merge import grade_meta, is_answer, is_check
 from course_lib.learner.notebooks import Notebook, parse
 from course_lib.records import Report
 
 SMALL = 1_000_000  # bytes of a notebook that is read where it is
 _NOT_SENT = ("timestamp.txt",)  # nbgrader's: says when, and nothing that decides points
-_KEPT_WARM = 2  # fork servers that one marker keeps: the chapter it is at, and the one before
 
 Task = dict[str, Any]
 Result = dict[str, Any]
@@ -146,7 +143,7 @@ def _named(task: Task) -> Result:
 
 def lost(task: Task, state: str, why: str) -> Result:
     """The result of a submission of which nothing could be judged: every exercise in `state`, with the reason."""
-    source = _source(task["source"], frozenset(task["points"]))
+    source = source_of(task["source"], frozenset(task["points"]))
     reports = [lost_report(card, state, clean(why)) for card in cards_of(task)]
     return judged_as(task, state, why, source, {**source, "cells": []}, reports)
 
@@ -169,8 +166,8 @@ def cards_of(task: Mapping[str, Any]) -> tuple[Card, ...]:
 
 def _marked(task: Task, clock: "_Clock") -> Result:
     cards = cards_of(task)
-    source = _source(task["source"], frozenset(task["points"]))
-    workers = _warm(task, source)
+    source = source_of(task["source"], frozenset(task["points"]))
+    workers = pool_of(task, source)
     clock.lap("ready")
     try:
         if task["refused"]:
@@ -265,71 +262,6 @@ def _beside(files: Mapping[str, str]) -> Iterator[Path]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(base64.b64decode(data))
         yield Path(scratch)
-
-
-# ------------------------------------------------------------------------------------------------ what a process keeps
-
-
-_sources: "OrderedDict[tuple[str, frozenset[str]], Notebook]" = OrderedDict()
-_workers: "OrderedDict[str, WorkerPool]" = OrderedDict()
-
-
-def _source(text: str, chosen: frozenset[str]) -> Notebook:
-    """The pinned source without the cells of exercises that were not chosen: their answers have no business in a worker."""
-    key = (text, chosen)
-    if key not in _sources:
-        notebook = parse(text, "the pinned source")
-        cells = [cell for cell in notebook["cells"] if not _not_chosen(cell, chosen)]
-        _sources[key] = {**notebook, "cells": cells}
-        while len(_sources) > 2 * _KEPT_WARM:
-            _sources.popitem(last=False)
-    return _sources[key]
-
-
-def _not_chosen(cell: Mapping[str, Any], chosen: frozenset[str]) -> bool:
-    meta = grade_meta(dict(cell))
-    if not meta or meta.get("task") or (meta.get("grade") and meta.get("solution")):
-        return False  # what is graded by hand stays
-    name = meta["grade_id"].removesuffix("-check")
-    return (is_answer(dict(cell)) or is_check(dict(cell))) and name not in chosen
-
-
-def _warm(task: Task, source: Notebook) -> WorkerPool:
-    """Workers whose warm process has loaded what this chapter's cells import; started once, kept for the next submission."""
-    wall = task["wall"]
-    key = json.dumps([wall, hashlib.sha256(task["source"].encode()).hexdigest(), task["overlay"]], sort_keys=True)
-    if key in _workers:
-        _workers.move_to_end(key)
-        return _workers[key]
-    while len(_workers) >= _KEPT_WARM:
-        _, old = _workers.popitem(last=False)
-        old.__exit__(None, None, None)
-    made = WorkerPool(
-        torch=True, chapters=exercises.chapters(), imports=imports_of(source), wall=_wall(wall), many=True
-    )
-    made.__enter__()
-    try:
-        made.wait_ready()
-    except Trouble:
-        made.__exit__(None, None, None)
-        raise
-    _workers[key] = made
-    return made
-
-
-def _wall(given: Mapping[str, Any] | None) -> Any:
-    if given is None:
-        return None
-    from course_lib.grading.sandbox import Wall
-
-    return Wall(**{**given, "hidden": tuple(given["hidden"])})
-
-
-def let_go() -> None:
-    """End the fork servers that this process keeps."""
-    while _workers:
-        _, old = _workers.popitem()
-        old.__exit__(None, None, None)
 
 
 class _Clock:

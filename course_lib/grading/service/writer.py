@@ -4,23 +4,21 @@ It writes through nbgrader's own tables, beside which it keeps one of its own: a
 were written, in the same transaction as these. A submission is graded when its row is there.
 """
 
-import json
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from nbformat import NotebookNode
-from nbgrader import utils
-from nbgrader.api import BaseCell, Comment, Grade, Gradebook, InvalidEntry, MissingEntry, SourceCell, SubmittedNotebook
+from nbgrader.api import BaseCell, Comment, Grade, Gradebook, MissingEntry, SourceCell, SubmittedNotebook
 from nbgrader.preprocessors import AssignLatePenalties
 from sqlalchemy import Column, DateTime, Integer, MetaData, String, Table, func, inspect, select, text
-from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from traitlets.config import Config
 
 from course_lib.grading.committed_form import CHECK_SUFFIX
+from course_lib.grading.service.gradebook_cells import comment_of, graded_cells
+from course_lib.grading.service.gradebook_errors import in_words
 from course_lib.install import Trouble
 
 BUSY_MS = 300  # that one try waits for a locked gradebook
@@ -34,22 +32,6 @@ GRADED = Table(
     Column("key", String(96), nullable=False),
     Column("at", DateTime(), nullable=False),
 )
-STATES = {
-    "not answered": "No response.",
-    "raised": "Raised an error",
-    "deadlock": "Deadlock",
-    "crashed": "Crashed",
-    "timed out": "Timed out",
-    "refused": "Refused",
-}
-
-
-class Locked(Exception):
-    """Another program holds the gradebook just now."""
-
-
-class Full(Exception):
-    """There is no room to write in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +61,7 @@ class Writer:
         self.late = AssignLatePenalties(config=config or Config())
         self.late.log = logging.getLogger("course.late")
         self.late.init_plugin()
-        with _in_words():
+        with in_words():
             self.book = Gradebook(db_url, course_id)
             if self.book.engine.dialect.name == "sqlite":
                 self._patience()
@@ -105,7 +87,7 @@ class Writer:
     def known(self) -> dict[tuple[str, str], Known]:
         """(student, assignment) -> what was written last, of everything graded so far."""
         last = select(func.max(GRADED.c.turn)).group_by(GRADED.c.student, GRADED.c.assignment)
-        with _in_words():
+        with in_words():
             rows = self.book.db.execute(select(GRADED).where(GRADED.c.turn.in_(last))).all()
             times = {(each.student_id, each.assignment.name): each for each in self._submissions()}
             found = {}
@@ -125,7 +107,7 @@ class Writer:
 
     def journal(self) -> list[tuple[str, str, str]]:
         """(student, assignment, key) of every time that scores were written, in order."""
-        with _in_words():
+        with in_words():
             rows = self.book.db.execute(
                 select(GRADED.c.student, GRADED.c.assignment, GRADED.c.key).order_by(GRADED.c.turn)
             ).all()
@@ -136,7 +118,7 @@ class Writer:
         """ "" if the database finds nothing wrong with itself, else what it says. Only SQLite can be asked."""
         if self.book.engine.dialect.name != "sqlite":
             return ""
-        with _in_words():
+        with in_words():
             said = [row[0] for row in self.book.db.execute(text("PRAGMA integrity_check")).all()]
             broken = self.book.db.execute(text("PRAGMA foreign_key_check")).all()
             self.book.db.commit()
@@ -159,7 +141,7 @@ class Writer:
         """
         session = self.book.db
         try:
-            with _in_words():
+            with in_words():
                 submission = self._submission(report, student or {})
                 notebook = next((each for each in submission.notebooks if each.name == report["assignment"]), None)
                 if notebook is None:
@@ -208,7 +190,7 @@ class Writer:
     ) -> tuple[str, ...]:
         """Write each graded cell's score; the cells whose score was set by hand."""
         points = {each["id"] + CHECK_SUFFIX: each for each in report["reports"]}
-        cells = _cells_of(shown)
+        cells = graded_cells(shown)
         by_hand = []
         for grade, cell in self._with_cells(notebook, Grade):
             judged = points.pop(cell.name, None)
@@ -253,7 +235,7 @@ class Writer:
     ) -> None:
         """Say at each answer in which state it was found, and why."""
         reports = {each["id"]: each for each in report["reports"]}
-        cells = _cells_of(shown)
+        cells = graded_cells(shown)
         for comment, cell in self._with_cells(notebook, Comment):
             if cell.name in reports:
                 comment.auto_comment = comment_of(reports[cell.name])
@@ -295,32 +277,6 @@ class Writer:
         )
 
 
-def comment_of(report: Mapping[str, Any]) -> str | None:
-    """What the gradebook says at an answer that has not all its points: its state, and the first reason."""
-    if report["passed"]:
-        return None
-    if report["state"] == "not answered":
-        return STATES["not answered"]
-    failed = next((each["message"] for each in report["verdicts"] if not each["ok"] and each["message"]), "")
-    head = STATES.get(report["state"], "")
-    reason = report["note"] or failed
-    return f"{head}: {reason}" if head and reason else head or reason or None
-
-
-def _cells_of(shown: Mapping[str, Any] | None) -> dict[str, NotebookNode]:
-    """The graded cells of the notebook for graders, by grade_id."""
-    if not shown:
-        return {}
-    notebook = shown if isinstance(shown, NotebookNode) else json.loads(json.dumps(shown), object_hook=NotebookNode)
-    found = {}
-    for cell in notebook["cells"]:
-        meta = cell["metadata"].get("nbgrader")
-        if meta and (utils.is_grade(cell) or utils.is_solution(cell) or utils.is_task(cell)):
-            cell["source"] = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
-            found[meta["grade_id"]] = cell
-    return found
-
-
 def utc(moment: datetime | None) -> datetime | None:
     """As nbgrader keeps times: in UTC, without saying so, to the second."""
     if moment is None:
@@ -330,19 +286,3 @@ def utc(moment: datetime | None) -> datetime | None:
 
 def _extension(duedate: datetime | None, due: datetime | None) -> timedelta | None:
     return due - duedate if due is not None and duedate is not None and due != duedate else None
-
-
-@contextmanager
-def _in_words() -> Iterator[None]:
-    """A database's refusals as ours: locked by another program, or no room."""
-    try:
-        yield
-    except (SQLAlchemyError, InvalidEntry) as error:
-        said = str(error).lower()
-        if "locked" in said or "busy" in said or "could not obtain lock" in said:
-            raise Locked(str(error).splitlines()[0]) from error
-        if "disk is full" in said or "no space left" in said:
-            raise Full(str(error).splitlines()[0]) from error
-        if isinstance(error, OperationalError) and "disk i/o error" in said:
-            raise Full(str(error).splitlines()[0]) from error
-        raise

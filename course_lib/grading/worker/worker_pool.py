@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from course_lib.grading import intake
+from course_lib.grading.intake import MAX_BYTES, MAX_CELLS
 from course_lib.grading.sandbox.wall import Wall
 from course_lib.grading.worker.fork_server_process import ForkServerProcess
 from course_lib.grading.worker.process_state import CLOSED_BY_ITSELF
@@ -24,8 +25,6 @@ from course_lib.grading.worker.protocol import PATIENCE, Channel, Garbled, Gone,
 from course_lib.install import Trouble
 from course_lib.learner.notebooks import Notebook
 
-MAX_BYTES = 50_000_000  # of a notebook: a chapter with every picture in it is a tenth of this
-MAX_CELLS = 2_000
 ENTER_SECONDS = 30.0  # on a machine under load, behind a wall
 
 

@@ -1,0 +1,169 @@
+"""The steps of a release: placeholders filled, what must not leave checked. As functions, and as nbgrader's preprocessors."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode, from_dict
+from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import Unicode
+
+from course_lib import exercises
+from course_lib.exercises.placeholders import PLACEHOLDER, chapter_values, fill_text
+from course_lib.grading.committed_form import tidy
+from course_lib.grading.judge.exercise import CONTRACT_VERSION
+from course_lib.learner.merge import grade_meta, is_answer
+from course_lib.learner.notebooks import Notebook
+
+CANONICAL = "canonical"
+# Assembled, so that this file itself never looks like a notebook that lost its markers.
+MARKERS = tuple(f"{edge} {what}" for what in ("SOLUTION", "HIDDEN TESTS", "MARK SCHEME") for edge in ("BEGIN", "END"))
+LEAVES = (".ipynb_checkpoints", "__pycache__")  # what editors leave behind, never released
+
+
+def chapter_of(assignment: str) -> str:
+    """The two digits that a chapter's folder begins with: "01_the_first_wall" -> "01"."""
+    chapter = assignment.split("_", 1)[0]
+    if not (len(chapter) == 2 and chapter.isdigit()):
+        raise ValueError(f"A chapter's folder is named like 01_name; {assignment!r} is not.")
+    return chapter
+
+
+def points_of(chapter: str) -> dict[str, int]:
+    """Exercise id -> points, from the chapter's cards."""
+    return {card.id: card.points for card in exercises.cards(chapter)}
+
+
+def fill(
+    notebook: Notebook, chapter: str, variant: Mapping[str, Any] | None = None, cards: Sequence[exercises.Card] = ()
+) -> Notebook:
+    """The notebook with every placeholder in its Markdown filled; ValueError names the cell of one without a value.
+
+    `variant` is a variant file's data: {"id": …, "exercises": {exercise: {parameter: value}}}; canonical without one.
+    `cards` stand in the place of the course's with the same ids.
+    """
+    chosen = variant or {}
+    values = chapter_values(chapter, _variant_params(chosen), cards)
+    cells = []
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "markdown":
+            try:
+                cell = {**cell, "source": keep_dollars(fill_text(cell["source"], values))}
+            except ValueError as error:
+                said = str(error)
+                if "has no value" in said:  # the list of all that has one is longer than a screen
+                    said = (
+                        f"{said.split(';')[0]}; write id.param of a card, or {chapter}.name of the chapter's NUMBERS."
+                    )
+                raise ValueError(f"Cell {cell.get('id', '?')!r}: {said}") from error
+        cells.append(cell)
+    course = {"chapter": chapter, "contract": CONTRACT_VERSION, "variant": chosen.get("id", CANONICAL)}
+    return {**notebook, "cells": cells, "metadata": {**notebook["metadata"], "course": course}}
+
+
+def keep_dollars(markdown: str) -> str:
+    """Markdown in which an escaped dollar stays one on every page.
+
+    JupyterLab drops the backslash before it looks for formulas, so "\\$2 to \\$3" would be set as mathematics; a dollar alone
+    in an element of its own is not.
+    """
+    return markdown.replace("\\$", "<span>\\$</span>")
+
+
+def _variant_params(variant: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """A card's whole parameters for each exercise that the variant changes."""
+    given = variant.get("exercises", {})
+    return {name: {**exercises.card(name).params, **values} for name, values in given.items()}
+
+
+def check_folder(folder: Path) -> None:
+    """ValueError names what must not lie in a chapter's folder: nbgrader copies every other file into the release."""
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if path.is_dir() or any(part in LEAVES for part in inside.parts):
+            continue
+        if (
+            not (inside.parts[0] == "figures" or (len(inside.parts) == 1 and path.suffix == ".ipynb"))
+            or path.is_symlink()
+        ):
+            raise ValueError(
+                f"{folder.name}/{inside} would be released with the chapter; only notebooks and figures/ "
+                "may stand there. Move it out of solutions/."
+            )
+
+
+def check_source(notebook: Notebook) -> None:
+    """ValueError names the cell whose regions are not closed or stand in a cell of the wrong kind, or whose id is taken."""
+    seen: set[str] = set()
+    for cell in notebook["cells"]:
+        meta, name = grade_meta(cell), cell.get("id", "?")
+        if meta and meta["grade_id"] in seen:
+            raise ValueError(
+                f"Cell {name!r}: its grade_id {meta['grade_id']!r} stands in an earlier cell too; give it another."
+            )
+        seen.add(meta.get("grade_id", ""))
+        for what, wanted in (("SOLUTION", "solution"), ("HIDDEN TESTS", "grade")):
+            marks = re.findall(rf"(BEGIN|END) {what}", cell["source"])
+            if marks != ["BEGIN", "END"] * (len(marks) // 2):
+                raise ValueError(f"Cell {name!r}: its {what} regions are not a BEGIN and an END in turn: {marks}.")
+            if marks and not meta.get(wanted):
+                raise ValueError(
+                    f"Cell {name!r} holds a region {what}, but its nbgrader metadata does not say {wanted}: true."
+                )
+        if is_answer(cell) and "BEGIN SOLUTION" not in cell["source"]:
+            raise ValueError(
+                f"Cell {name!r} is an answer without a SOLUTION region: its docstrings would be cut with the answer."
+            )
+
+
+def check_release(notebook: Notebook) -> None:
+    """ValueError names the cell in which an answer, a hidden test, the judging or an output is left."""
+    for cell in notebook["cells"]:
+        name = cell.get("id", "?")
+        for marker in MARKERS:
+            if marker in cell["source"]:
+                raise ValueError(
+                    f"Cell {name!r} still holds {marker!r} after the release; mend the region in the source."
+                )
+        if cell["cell_type"] == "code" and ("judging" in cell["source"] or ".judges" in cell["source"]):
+            raise ValueError(f"Cell {name!r} names the judging package; a chapter must not reach it.")
+        if cell.get("outputs"):
+            raise ValueError(f"Cell {name!r} holds outputs; a release has none.")
+        if cell["cell_type"] == "markdown" and (left := PLACEHOLDER.search(cell["source"])):
+            raise ValueError(f"Cell {name!r} still holds the placeholder {left.group(0)!r}.")
+
+
+def _as_plain(nb: NotebookNode) -> Notebook:
+    return json.loads(json.dumps(nb))
+
+
+class Tidy(NbGraderPreprocessor):
+    """First step: ids, metadata and points in their committed form, outputs gone, nothing else in the folder."""
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """The tidied notebook."""
+        chapter = chapter_of(resources["nbgrader"]["assignment"])
+        check_folder(Path(resources["metadata"]["path"]))
+        return from_dict(tidy(_as_plain(nb), chapter, points_of(chapter))), resources
+
+
+class FillPlaceholders(NbGraderPreprocessor):
+    """Second step: the numbers of the variant in place of `{{…}}`."""
+
+    variant = Unicode("", help="A variant file (JSON); the canonical numbers without one.").tag(config=True)
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """The notebook with readable prose, and the variant's name in its metadata."""
+        chosen = json.loads(Path(self.variant).read_text(encoding="utf-8")) if self.variant else None
+        return from_dict(fill(_as_plain(nb), chapter_of(resources["nbgrader"]["assignment"]), chosen)), resources
+
+
+class CheckRelease(NbGraderPreprocessor):
+    """Last step: nothing that a learner must not see is left."""
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """The notebook as it came, or an error that names the cell."""
+        check_release(_as_plain(nb))
+        return nb, resources

@@ -13,7 +13,7 @@ import pytest
 
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import release_chapter
-from course_lib.grading.service import class_lock, grading
+from course_lib.grading.service import class_lock, gradebook_queue, grading
 from course_lib.grading.service.pool import Done
 from course_lib.install import ROOT, Trouble
 from tests.class_kit import class_at, copy_of, course_at
@@ -163,7 +163,7 @@ def test_a_locked_gradebook_is_waited_for_and_said(place, wanted):
 
 
 def test_a_gradebook_that_stays_locked_ends_it_in_words_and_nothing_is_judged_twice(place, wanted, monkeypatch):
-    monkeypatch.setattr(grading, "PATIENCE", 0.5)
+    monkeypatch.setattr(gradebook_queue, "PATIENCE", 0.5)
     gradebook = sqlite3.connect(place.root / "gradebook.db")
     summary = grade(
         place.root,

@@ -27,6 +27,20 @@ def report_dict(report: Report) -> dict[str, Any]:
     }
 
 
+def report_of_dict(data: dict[str, Any]) -> Report:
+    """A report from its JSON data."""
+    names = ("kind", "part", "ok", "message", "mistake", "case")
+    verdicts = tuple(Verdict(**{name: each[name] for name in names}) for each in data["verdicts"])
+    return Report(
+        exercise=data["id"],
+        state=data["state"],
+        points=data["points"],
+        maximum=data["maximum"],
+        verdicts=verdicts,
+        note=data["note"],
+    )
+
+
 def first_failures(report: Report) -> Mapping[str, Verdict]:
     """The first failing verdict of each kind, in the order values, cost, protocol, generality."""
     kinds = report.by_kind()

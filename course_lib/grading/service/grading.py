@@ -6,17 +6,16 @@ instant goes on where it was, and a run with nothing left to do changes nothing.
 """
 
 import errno
-import json
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from course_lib.grading.judge.decision import LOST
 from course_lib.grading.service.anomalies import alike, answers_in
-from course_lib.grading.service.class_lock import PATIENCE, TRY_AGAIN, WAITING, Interrupts, held, patiently
+from course_lib.grading.service.class_lock import Interrupts, held, patiently
 from course_lib.grading.service.events import Event, Line, Say, Summary
+from course_lib.grading.service.gradebook_queue import NO_ROOM, CannotGoOn, GradebookQueue
 from course_lib.grading.service.kept_reports import all_latest, autograded_path, keep, latest
 from course_lib.grading.service.pool import Crew, Done
 from course_lib.grading.service.preparation import hands, require_judged, sweep, wall_of
@@ -68,14 +67,6 @@ def grade_class(
     return run.summary
 
 
-class _Stop(Exception):
-    """Something that no further submission will get past."""
-
-    def __init__(self, problem: str, way_out: str) -> None:
-        super().__init__(problem)
-        self.problem, self.way_out = problem, way_out
-
-
 class Run:
     """One run over a class's submissions."""
 
@@ -94,9 +85,7 @@ class Run:
         self.tasks: dict[str, dict[str, Any]] = {}  # by key: those at work
         self.once_more: deque[dict[str, Any]] = deque()  # tasks whose marker died: each alone, at the end
         self.retried: set[str] = set()
-        self.pending: deque[dict[str, Any]] = deque()  # reports that the gradebook does not have yet
-        self.locked_since: float | None = None
-        self.next_try = 0.0
+        self.pending = GradebookQueue(folder, writer, lambda text: self._line("", "", "", text), self._is_written)
         self.done, self.total, self.began = 0, 0, time.monotonic()
         self.in_a_row = 0  # submissions that could not be graded, one after the other
 
@@ -110,14 +99,14 @@ class Run:
         try:
             while (todo or self.tasks or self.once_more or self.pending) and not self.interrupts.asked:
                 self._hand_out(todo, crew)
-                self._write_pending(wait=not (todo or self.tasks or self.once_more))  # while the markers are at work
+                self.pending.write(wait=not (todo or self.tasks or self.once_more))  # while the markers are at work
                 for done in crew.wait(0.2) if self.tasks else ():
                     self._back(done)
             if self.interrupts.asked:
                 self._interrupted(crew)
         except KeyboardInterrupt:
             self.summary.interrupted = True
-        except _Stop as stop:
+        except CannotGoOn as stop:
             self.summary.problem, self.summary.way_out = stop.problem, stop.way_out
             self._line("", "", "", f"Stopped: {stop.problem} Way out: {stop.way_out}.")
         self._say_end()
@@ -182,7 +171,7 @@ class Run:
             self.keep(result)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise _Stop(f"There is no room left in {self.folder.root}.", _ROOM) from error
+                raise CannotGoOn(f"There is no room left in {self.folder.root}.", NO_ROOM) from error
             raise
 
     def _marker_died(self, task: dict[str, Any], why: str) -> None:
@@ -195,13 +184,13 @@ class Run:
 
     def _failed(self, task: dict[str, Any], why: str) -> None:
         if "No space left" in why:
-            raise _Stop("There is no room left for temporary files.", _ROOM)
+            raise CannotGoOn("There is no room left for temporary files.", NO_ROOM)
         self.in_a_row += 1
         self.summary.not_graded.append(Line(task["student"], task["chapter"], "", why))
         self.one_more(task["student"], task["chapter"])
         self._line(task["student"], task["chapter"], "", f"not graded: {why}")
         if self.in_a_row >= IN_A_ROW:
-            raise _Stop(
+            raise CannotGoOn(
                 f"{IN_A_ROW} submissions in a row could not be graded, for no fault of theirs ({why})",
                 "mend that, then the same command again",
             )
@@ -211,6 +200,11 @@ class Run:
         report = keep(self.folder, result)
         self._tell(report)
         self.pending.append(report)
+
+    def _is_written(self, report: dict[str, Any], by_hand: Sequence[str]) -> None:
+        self.written(report, by_hand)
+        self.summary.graded += 1
+        self.one_more(report["student"], report["chapter"])
 
     def written(self, report: dict[str, Any], by_hand: Sequence[str]) -> None:
         """What the gradebook has now; nothing more to do with it."""
@@ -228,56 +222,6 @@ class Run:
             )
             lists.get(each["kind"], self.summary.anomalies).append(line)
             self._line(student, chapter, each["exercise"], line.text)
-
-    # --- the gradebook
-
-    def _write_pending(self, wait: bool) -> None:
-        """Write what can be written; a gradebook that is locked is waited for, and meanwhile the marking goes on."""
-        from course_lib.grading.service.gradebook_errors import Full, Locked
-
-        while self.pending and time.monotonic() >= self.next_try:
-            report = self.pending[0]
-            try:
-                self._write(report)
-            except Locked as error:
-                self._locked(error)
-                break
-            except Full as error:
-                raise _Stop("There is no room left for the gradebook.", _ROOM) from error
-            self.pending.popleft()
-            if self.locked_since is not None:
-                self._line("", "", "", "The gradebook is free again.")
-            self.locked_since = None
-        if self.pending and wait:
-            time.sleep(0.05)
-
-    def _locked(self, error: Exception) -> None:
-        now = time.monotonic()
-        self.next_try = now + TRY_AGAIN
-        if self.locked_since is None:
-            self.locked_since = now
-            self._line("", "", "", WAITING)
-        elif now - self.locked_since > PATIENCE:
-            waiting = len(self.pending)
-            raise _Stop(
-                f"The gradebook has been locked by another program for {PATIENCE:g} s; {waiting} submissions are judged, but not in it.",
-                "end that program, then the same command again: nothing is judged twice",
-            ) from error
-
-    def _write(self, report: dict[str, Any]) -> None:
-        student, chapter = report["student"], report["chapter"]
-        record = next((each for each in self.folder.roster.students() if each.id == student), None)
-        shown = json.loads(autograded_path(self.folder, student, chapter).read_text(encoding="utf-8"))
-        done = self.writer.write(
-            report,
-            shown,
-            student=asdict(record) if record is not None else None,
-            arrival=self.folder.submissions.arrival(student, chapter),
-            due=self.folder.settings.due(student, chapter),
-        )
-        self.written(report, done.by_hand)
-        self.summary.graded += 1
-        self.one_more(student, chapter)
 
     # --- saying
 
@@ -300,7 +244,7 @@ class Run:
         )
         for done in crew.close(GRACE):
             self._back(done)
-        self._write_pending(wait=False)
+        self.pending.write(wait=False)
 
     def _say_end(self) -> None:
         self.summary.seconds = round(time.monotonic() - self.began, 3)
@@ -316,9 +260,6 @@ class Run:
             for each in alike_in(self.folder, chapter):
                 self.summary.anomalies.append(Line("", chapter, each["exercise"], each["text"]))
                 self._line("", chapter, "", each["text"])
-
-
-_ROOM = "free some room, then the same command again: what is graded stays graded, and nothing is judged twice"
 
 
 def alike_in(folder: Any, chapter: str) -> list[dict[str, str]]:

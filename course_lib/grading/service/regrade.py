@@ -1,6 +1,5 @@
 """One exercise of a class judged anew: old points and new ones, and nobody loses any unless that is meant."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -8,6 +7,7 @@ from typing import Any, Literal
 
 from course_lib.exercises import overlay
 from course_lib.grading.committed_form import CHECK_SUFFIX
+from course_lib.grading.judge.report import report_of_dict
 from course_lib.grading.service import grading, preparation
 from course_lib.grading.service.autograded import outputs_of, text_of
 from course_lib.grading.service.class_lock import held
@@ -17,7 +17,6 @@ from course_lib.grading.service.pool import Crew
 from course_lib.grading.service.task import make_task
 from course_lib.install import Trouble
 from course_lib.learner.notebooks import read
-from course_lib.records import Report, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,19 +202,3 @@ def next_key(key: str, base: str = "") -> str:
     """ "abc" -> "abc-r1" -> "abc-r2": the same submission, judged later; on another base where one is given."""
     before, _, turn = key.partition("-r")
     return f"{base or before}-r{int(turn or 0) + 1}"
-
-
-def report_of_dict(data: dict[str, Any]) -> Report:
-    """A report from its JSON data."""
-    names = ("kind", "part", "ok", "message", "mistake", "case")
-    verdicts = tuple(
-        Verdict(**{name: each[name] for name in names}) for each in json.loads(json.dumps(data["verdicts"]))
-    )
-    return Report(
-        exercise=data["id"],
-        state=data["state"],
-        points=data["points"],
-        maximum=data["maximum"],
-        verdicts=verdicts,
-        note=data["note"],
-    )

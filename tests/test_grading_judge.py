@@ -225,8 +225,8 @@ def test_late_messages_are_not_blamed_for_values_that_are_wrong_anyway():
     other = Verdict(
         kind="protocol", part="late", ok=False, message="Ranks 0 and 1 wait for each other.", mistake="deadlock"
     )
-    told = decision.without_rash_words([wrong, late, other])
+    told = decision.without_premature_blame([wrong, late, other])
     assert [v.ok for v in told] == [False] * 3 and told[0] is wrong and told[2] is other
     assert told[1].message == decision.UNSEEN and told[1].mistake == ""
     right = Verdict(kind="values", part="sum", ok=True)
-    assert decision.without_rash_words([right, late]) == [right, late]
+    assert decision.without_premature_blame([right, late]) == [right, late]

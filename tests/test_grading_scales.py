@@ -14,7 +14,7 @@ import pytest
 from course_lib import exercises
 from course_lib.exercises.killmatrix import BANK, read_bank
 from course_lib.grading.judge import resolve
-from course_lib.grading.judge.confirmed_memory import UNCONFIRMED, confirmed
+from course_lib.grading.judge.confirmed_memory import UNCONFIRMED, confirm_memory
 from course_lib.grading.judge.grade_notebook import grade_notebook
 from course_lib.grading.sandbox.wall import Wall
 from course_lib.grading.submission import Step, Submission
@@ -96,7 +96,7 @@ def weigh(workers, tmp_path):
         with workers.worker(tmp_path / "notebook") as worker, closing(RankProcesses(worker)) as ranks:
             assert run_cell(worker, source, 20.0).state == "answered"
             with InWorker(worker, ranks=ranks) as place:
-                return confirmed(resolve(exercises.card(name)), place, full(name))
+                return confirm_memory(resolve(exercises.card(name)), place, full(name))
 
     return weighed
 

@@ -11,7 +11,7 @@ from course_lib import exercises
 from course_lib.exercises import killmatrix
 from course_lib.grading.judge import decide, resolve
 from course_lib.grading.judge.exercise import OTHER_VARIANTS, _variants_of, as_text, asks_shown_values_only
-from course_lib.grading.judge.unseen_variants import Asked, settled
+from course_lib.grading.judge.unseen_variants import Asked, count_unseen_faults
 from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging
 from course_lib.records import Case, Verdict
@@ -183,7 +183,7 @@ def test_a_fault_is_of_generality_where_half_of_what_is_asked_is_right_and_more_
     found = [asked(True, ("values", "a", ok)) for ok in others] + [
         asked(False, ("generality", "a", ok), kind="generality") for ok in general
     ]
-    settling = settled(found, {"values:a": 0.5, "generality:a": 0.2, "generality:c": 0.3})
+    settling = count_unseen_faults(found, {"values:a": 0.5, "generality:a": 0.2, "generality:c": 0.3})
     faults = [verdict for verdict in settling[: len(others)] if not verdict.ok]
     assert {(verdict.kind, verdict.part) for verdict in faults} == {(kind, "a")} and len(faults) == others.count(False)
     assert all(verdict.message.startswith("With other numbers than those shown") for verdict in faults)
@@ -208,7 +208,7 @@ def test_where_no_part_of_generality_has_the_name_each_must_be_right_and_the_lea
         ([half, *mostly, odd], ("generality", "sizes")),
         ([half, *mostly, kept], ("generality", "refusal")),
     ):
-        fault = settled([wrong, *found], shares)[0]
+        fault = count_unseen_faults([wrong, *found], shares)[0]
         assert (fault.kind, fault.part) == of
 
 

@@ -10,7 +10,7 @@ import pytest
 from course_lib import exercises
 from course_lib.cluster import trusted_pickle
 from course_lib.grading.judge import Exercise, resolve
-from course_lib.grading.judge.confirmed_memory import UNCONFIRMED, confirmed, wants_weighing, weighed_case
+from course_lib.grading.judge.confirmed_memory import UNCONFIRMED, confirm_memory, needs_confirmation, weighed_case
 from course_lib.grading.sandbox.memory_gauge import Gauge
 from course_lib.grading.worker.process_state import exact_memory
 from course_lib.judging import judging
@@ -159,8 +159,8 @@ def test_all_memory_that_a_worker_measures_is_weighed():
 @pytest.mark.parametrize("name", WEIGHED)
 def test_what_the_system_does_not_confirm_costs_the_shares_of_memory_and_no_other(name, outcome, grown, words):
     exercise, report = full_report(name)
-    assert wants_weighing(exercise, report)
-    left = confirmed(exercise, Scales(outcome, grown), report)
+    assert needs_confirmation(exercise, report)
+    left = confirm_memory(exercise, Scales(outcome, grown), report)
     lost = sum(exercise.contract.shares[key] for key in weighed_case(exercise).shares)
     assert left.points == pytest.approx(exercise.card.points * (1 - lost)) and lost >= 0.05
     (told, *_) = [v for v in left.verdicts if not v.ok]
@@ -171,6 +171,6 @@ def test_only_an_answer_that_earned_its_memory_is_weighed():
     exercise, report = full_report("graphs-kept-alive")
     for kind, part in (("values", "loss"), ("cost", "memory")):
         less = replace(report, verdicts=tuple(replace(v, ok=(v.kind, v.part) != (kind, part)) for v in report.verdicts))
-        assert not wants_weighing(exercise, less)
-    assert not wants_weighing(exercise, replace(report, state="crashed"))
-    assert not wants_weighing(*full_report("state-of-a-plan"))
+        assert not needs_confirmation(exercise, less)
+    assert not needs_confirmation(exercise, replace(report, state="crashed"))
+    assert not needs_confirmation(*full_report("state-of-a-plan"))

@@ -14,7 +14,7 @@ from course_lib.exercises.placeholders import PLACEHOLDER, format_value
 from course_lib.grading.classroom.variants import difficulty, draw, draw_all, others, seed_of
 from course_lib.grading.judge import decide, grade, resolve
 from course_lib.grading.judge.exercise import as_text
-from course_lib.grading.judge.explanation import ANOTHER_STUDENTS, PUBLIC_FORM, explain, wants_explaining
+from course_lib.grading.judge.explanation import ANOTHER_STUDENTS, PUBLIC_FORM, explain, needs_explanation
 from course_lib.grading.judge.grade_notebook import grade_notebook
 from course_lib.grading.submission import Step, Submission
 from course_lib.grading.worker.runners import InProcess
@@ -281,12 +281,12 @@ def test_nothing_is_asked_twice_of_the_public_variant_of_a_right_answer_or_of_an
     mine = draw(SECRET, "ada", card)
     wrong = decide(resolve(card, mine), InProcess(lambda comm, x: x * 0))
     assert (
-        wants_explaining(resolve(card, mine), wrong)
-        and not wants_explaining(resolve(card, dict(card.params)), wrong)
-        and not wants_explaining(resolve(card), wrong)
+        needs_explanation(resolve(card, mine), wrong)
+        and not needs_explanation(resolve(card, dict(card.params)), wrong)
+        and not needs_explanation(resolve(card), wrong)
     )
-    assert not wants_explaining(resolve(card, mine), decide(resolve(card, mine), InProcess(shift(-1))))
-    assert not wants_explaining(resolve(audit), decide(resolve(audit), InProcess(lambda: {})))
+    assert not needs_explanation(resolve(card, mine), decide(resolve(card, mine), InProcess(shift(-1))))
+    assert not needs_explanation(resolve(audit), decide(resolve(audit), InProcess(lambda: {})))
 
 
 class Slow:

@@ -10,7 +10,7 @@ The life of an answer, from the cell to its report, in the calls that cross from
  6. runs the answer (`runners.InProcess.run`), that is
  7. the exercise's probe (`card.probe`, which calls the answer), and
  8. compares what came back (`contract.verdicts`).
- 9. `decide` weighs faults with numbers that nobody was shown (`unseen_variants.settled`) and adds up the `Report`.
+ 9. `decide` weighs faults with numbers that nobody was shown (`unseen_variants.count_unseen_faults`) and adds up the `Report`.
 10. If the answer is wrong, it may be right for other numbers (`explanation.explain`); that changes words, not points.
 
 In a class the shape is the same. `grade_notebook` stands where `notebook.check` does, and `in_worker.InWorker` where

@@ -20,7 +20,7 @@ UNCONFIRMED = (
 )
 
 
-def wants_weighing(exercise: Exercise, report: Report) -> bool:
+def needs_confirmation(exercise: Exercise, report: Report) -> bool:
     """Whether points were earned that the operating system can confirm: all values are right, and a measured share held."""
     if exercise.contract.weighed is None or report.state != "answered":
         return False
@@ -42,7 +42,7 @@ def weighed_case(exercise: Exercise) -> Weighed:
     return make(exercise.params, random.Random(f"{exercise.seed}:weighed"))
 
 
-def confirmed(exercise: Exercise, runner: InWorker, report: Report) -> Report:
+def confirm_memory(exercise: Exercise, runner: InWorker, report: Report) -> Report:
     """The report with a verdict on every share that the operating system was asked about, and the points that remain."""
     large = weighed_case(exercise)
     try:

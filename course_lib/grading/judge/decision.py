@@ -8,7 +8,7 @@ from types import MappingProxyType
 from course_lib.exercises import Card
 from course_lib.grading.judge.exercise import Exercise, resolve
 from course_lib.grading.judge.explanation import EXPLAIN_SECONDS, explain
-from course_lib.grading.judge.unseen_variants import Asked, settled
+from course_lib.grading.judge.unseen_variants import Asked, count_unseen_faults
 from course_lib.grading.worker.runners import InProcess, Runner
 from course_lib.judging import Judging, Params, failed_run
 from course_lib.records import Outcome, Report, Verdict
@@ -66,7 +66,7 @@ def decide(exercise: Exercise, runner: Runner) -> Report:
         found.append(Asked(case, other_numbers, failed_run(case, outcome, contract.shares)))
         if case.visible and case.kind == "values":
             break  # the plainest case fails: the others would only say so again
-    verdicts = without_rash_words(settled(found, contract.shares))
+    verdicts = without_premature_blame(count_unseen_faults(found, contract.shares))
     lost = bad is not None and (bad.state == "not answered" or bad.state in LOST)
     earned = 0.0 if lost else earned_fraction(contract, verdicts)
     state = "answered" if bad is None or (earned and not lost) else bad.state
@@ -93,11 +93,11 @@ def with_hazard(verdicts: Sequence[Verdict], outcome: Outcome) -> list[Verdict]:
     ]
 
 
-def without_rash_words(verdicts: Sequence[Verdict]) -> list[Verdict]:
+def without_premature_blame(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """The verdicts, none of which blames late messages for numbers that are wrong without them.
 
-    What an adversary shows ("in-flight") is told by comparing results with the right ones: of an answer whose values are
-    wrong anyway it says nothing.
+    The mistake "in-flight" is found by comparing an adversary's results with the right ones, so it means nothing for an answer
+    whose values are wrong anyway.
     """
     if all(v.ok for v in verdicts if v.kind == "values"):
         return list(verdicts)
@@ -107,9 +107,8 @@ def without_rash_words(verdicts: Sequence[Verdict]) -> list[Verdict]:
 def earned_fraction(contract: Judging, verdicts: Sequence[Verdict]) -> float:
     """The part of the points that is earned, 0 to 1.
 
-    A share counts when it was asked at least once and held every time. Cost, protocol and generality count only once
-    all values are right: bytes saved on the way to a wrong answer are worth nothing. So is an answer that calls what it is
-    to build.
+    A share counts if it was asked at least once and held every time. Cost, protocol and generality count only if all values
+    are right: bytes saved on the way to a wrong answer are worth nothing. An answer that calls what it should build earns nothing.
     """
     if any(v.mistake == READY_MADE for v in verdicts):
         return 0.0

@@ -25,7 +25,7 @@ MOST_OTHERS = 20
 _ABOUT_NUMBERS = ("values", "generality")  # kinds of verdicts that depend on the numbers
 
 
-def wants_explaining(exercise: Exercise, report: Report) -> bool:
+def needs_explanation(exercise: Exercise, report: Report) -> bool:
     """Whether it may be that an answer is right for numbers which are not its own."""
     if exercise.card.vary is None or report.state in UNDECIDED:
         return False
@@ -47,7 +47,7 @@ def explain(
     An answer is right for other numbers if values and generality hold on all of their cases. Runs that are equal to none that
     decided are few and soon over; in a worker they want a clone of their own, for one that hangs or crashes here decides nothing.
     """
-    if not wants_explaining(exercise, report):
+    if not needs_explanation(exercise, report):
         return report
     runs = _Runs(exercise, runner, seconds)
     candidates = [

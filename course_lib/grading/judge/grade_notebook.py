@@ -19,10 +19,10 @@ from typing import Any
 from course_lib.exercises import Card
 from course_lib.grading.blank_notebook import STUB
 from course_lib.grading.files_beside import copy_of
-from course_lib.grading.judge.confirmed_memory import confirmed, wants_weighing
+from course_lib.grading.judge.confirmed_memory import confirm_memory, needs_confirmation
 from course_lib.grading.judge.decision import decide
 from course_lib.grading.judge.exercise import Exercise, resolve
-from course_lib.grading.judge.explanation import EXPLAIN_SECONDS, explain, wants_explaining
+from course_lib.grading.judge.explanation import EXPLAIN_SECONDS, explain, needs_explanation
 from course_lib.grading.judge.report import cleaned, lost_report, refused_report
 from course_lib.grading.sandbox.wall import Wall
 from course_lib.grading.submission import Step, Submission
@@ -177,7 +177,7 @@ class _Grading:
         report = _report_of(exercise, runner)
         if runner.lost is not None:
             raise runner.lost
-        if report.passed and self.deciding_ranks and wants_weighing(exercise, report):
+        if report.passed and self.deciding_ranks and needs_confirmation(exercise, report):
             report = self._weighed(worker, ranks, exercise, report, runner.packed)
             if not report.passed:
                 ranks.close()  # one of them may still be at it
@@ -211,10 +211,10 @@ class _Grading:
         ranks.close()  # the next exercise gets others: this one may have left something in them
         if runner.lost is not None and not worker.forks:
             raise runner.lost
-        if deciding and wants_weighing(exercise, report):
+        if deciding and needs_confirmation(exercise, report):
             report = self.reports[name] = self._weighed(worker, ranks, exercise, report, runner.packed)
             ranks.close()
-        if worker.forks and wants_explaining(exercise, report):
+        if worker.forks and needs_explanation(exercise, report):
             self.reports[name] = self._explained(worker, exercise, report)
 
     def _resolved(self, name: str) -> Exercise:
@@ -233,7 +233,7 @@ class _Grading:
         seconds = self.limits.case_seconds
         with InWorker(worker, ranks=ranks, most_seconds=seconds, clone=packed is None) as runner:
             runner.packed = packed
-            return cleaned(confirmed(exercise, runner, report))
+            return cleaned(confirm_memory(exercise, runner, report))
 
     def _explained(self, worker: WorkerHandle, exercise: Exercise, report: Report) -> Report:
         """The report with a word for an answer that is right for other numbers than its own; its points stay, whatever happens.

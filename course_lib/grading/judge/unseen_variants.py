@@ -1,11 +1,11 @@
-"""How a fault with numbers that are not shown counts.
+"""How a fault with another variant's numbers counts.
 
-It costs the part of the values, for a table of the shown numbers makes it. An answer that is right for a size or a structure
-makes it too, and has done some of the work: it is called half right, and its fault one of generality, where at least half
-of what is asked here about that part is right, and more than half of what the judge itself asks about each part of
-generality, or about that of the same name. The first alone would not tell: many exercises have but a handful of variants,
-and a table that knows one of them besides its own is right for half of two. What the judge asks of generality is shown to
-nobody, and more than half of it, as "yes" said to everything may well be right for one half.
+By default it costs the part of the values, because a table of the shown numbers makes this fault. An answer that is right for one
+size or one structure makes it too, but has done some of the work. It counts as half right, and its fault as one of generality, if
+two conditions hold: at least half of the cases with other numbers are right for that part, and more than half of what the judge
+itself asks about generality. The first condition alone is not enough: many exercises have only a few variants, so a table that
+knows one of them besides its own is right for half of two. The second is more than half because an answer that says "yes" to
+everything may be right for one half.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ class Asked:
     verdicts: Sequence[Verdict]
 
 
-def settled(found: Sequence[Asked], shares: Mapping[str, float]) -> list[Verdict]:
+def count_unseen_faults(found: Sequence[Asked], shares: Mapping[str, float]) -> list[Verdict]:
     """All verdicts; a fault with numbers that are not shown says so, and is one of generality where the answer is half right."""
     return [
         _as_it_counts(verdict, found, shares) if each.other_numbers else verdict

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib import exercises
-from course_lib.grading import submission as intake
+from course_lib.grading import intake
 from course_lib.grading.blank_notebook import stubbed
 from course_lib.grading.check.command import check_main, grade_all
 from course_lib.grading.intake import load
 from course_lib.grading.judge import grade_notebook
-from course_lib.grading.submission import rebuild
+from course_lib.grading.submission import NOT_GRADED, rebuild
 from course_lib.grading.worker.in_worker import run_cell
 from course_lib.grading.worker.worker_pool import WorkerPool
 from course_lib.install import Trouble
@@ -472,7 +472,7 @@ def test_a_measuring_cell_runs_only_where_the_learner_changed_it():
     measuring = {
         "cell_type": "code",
         "id": "c01-measuring",
-        "metadata": {"tags": [intake.NOT_GRADED]},
+        "metadata": {"tags": [NOT_GRADED]},
         "outputs": [],
         "execution_count": None,
         "source": "seconds = measure()",

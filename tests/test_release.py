@@ -13,11 +13,11 @@ import urllib.request
 import pytest
 
 from course_lib import exercises
-from course_lib.grading import release as release_module
+from course_lib.grading import release_steps
 from course_lib.grading.blank_notebook import blank
 from course_lib.grading.committed_form import slug, tidy, tidy_text
 from course_lib.grading.release import release_main, released
-from course_lib.grading.release_steps import check_folder, check_release, fill
+from course_lib.grading.release_steps import MARKERS, check_folder, check_release, fill
 from course_lib.install import Trouble
 from course_lib.learner.merge import grade_meta, is_answer
 from course_lib.learner.notebooks import parse, render
@@ -61,7 +61,7 @@ def test_a_release_has_stubs_for_answers_and_no_hidden_tests(root):
             assert cell_of(notebook, grade_id)["source"].rstrip() == cell_of(stubs, grade_id)["source"].rstrip()
         assert "raise NotImplementedError" in cell_of(notebook, exercise)["source"]
     text = json.dumps(notebook)
-    assert not any(marker in text for marker in release_module.MARKERS) and "unseen=True" not in text
+    assert not any(marker in text for marker in MARKERS) and "unseen=True" not in text
     assert all("outputs" not in cell or cell["outputs"] == [] for cell in notebook["cells"])
 
 
@@ -201,7 +201,7 @@ def test_a_broken_source_is_named(root, capsys):
 
 def test_a_folder_with_an_odd_name_is_no_chapter():
     with pytest.raises(ValueError, match="01_name"):
-        release_module.chapter_of("walls")
+        release_steps.chapter_of("walls")
 
 
 def test_outputs_and_leftover_markers_are_refused():
@@ -378,7 +378,7 @@ def test_the_configuration_lists_our_steps_around_nbgraders_own():
     config = PyFileConfigLoader("nbgrader_config.py", path=str(REPOSITORY)).load_config()
     steps = config.GenerateAssignment.preprocessors
     theirs = GenerateAssignment.class_traits()["preprocessors"].default()
-    assert steps == [release_module.Tidy, release_module.FillPlaceholders, *theirs, release_module.CheckRelease]
+    assert steps == [release_steps.Tidy, release_steps.FillPlaceholders, *theirs, release_steps.CheckRelease]
 
 
 def test_answers_in_the_source_are_runnable_python():

@@ -76,11 +76,11 @@ SHARED = (
 
 @pytest.mark.rotates
 def test_no_rank_knows_what_nobody_sent_it_though_it_could_among_threads(monkeypatch):
-    real = dependencies.mark
+    real = dependencies.grade_notebook
     with Stage() as stage, trial.Range(stage, Wall()) as ground:
         rows = trial.try_all([each for each in trial.chosen() if GROUPS["chapter 06"](each)], ground)
         monkeypatch.setattr(
-            dependencies, "mark", lambda *given, **more: real(*given, **{**more, "deciding_ranks": False})
+            dependencies, "grade_notebook", lambda *given, **more: real(*given, **{**more, "deciding_ranks": False})
         )
         among_threads = trial.try_all([ATTACKS[name] for name in SHARED], ground)
     assert through({row.attack.name: row for row in rows}) == {}

@@ -30,7 +30,7 @@ _IN_WORKER = {
     ("worker", "ranks_in_process"),
     ("worker", "runners"),
 }  # the modules of grading that a worker has
-_NOT_WORKERS = ("cli", "benchmarks")  # nor has it what judges
+_NOT_IN_WORKER = (("cli",), ("benchmarks",), ("cluster", "remote_judge"))  # nor has it what judges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ def _is_workers(parts: tuple[str, ...]) -> bool:
     """Whether a module of the library is on the worker's side; a compiled one is where its source is."""
     if parts[0] == "grading":
         return parts[1:] in _IN_WORKER
-    return parts[0] not in _NOT_WORKERS and not is_judging(parts)
+    return not is_judging(parts) and all(parts[: len(each)] != each for each in _NOT_IN_WORKER)
 
 
 def too_wide(hidden: tuple[str, ...]) -> str:

@@ -832,20 +832,20 @@ FAILS = [
 
 @pytest.mark.parametrize(("settings", "problem", "container", "why", "fix"), FAILS, ids=[why for *_, why, _ in FAILS])
 def test_a_level_that_is_not_to_be_had_is_explained_with_a_way_out(monkeypatch, settings, problem, container, why, fix):
-    monkeypatch.setattr(looks_module_of(), "_setting", lambda name: settings.get(name, ""))
-    monkeypatch.setattr(looks_module_of(), "_in_container", lambda: container)
+    monkeypatch.setattr(availability_module(), "_setting", lambda name: settings.get(name, ""))
+    monkeypatch.setattr(availability_module(), "_in_container", lambda: container)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    said = looks_module_of().explained("namespaces", problem)
+    said = availability_module().explained("namespaces", problem)
     assert why in said[0] and fix in said[1] and "\n" not in "".join(said)
 
 
-def looks_module_of():
+def availability_module():
     return sys.modules[availabilities.__module__]
 
 
 def test_another_system_is_told_where_to_grade(monkeypatch):
-    module = looks_module_of()
-    monkeypatch.setattr(module, "_look", module._look.__wrapped__)
+    module = availability_module()
+    monkeypatch.setattr(module, "_availability", module._availability.__wrapped__)
     monkeypatch.setattr(module.sys, "platform", "darwin")
     first, second, last = module.availabilities()
     assert not first.ok and not second.ok and "Linux" in first.fix and last.ok and module.best_level() == "none"

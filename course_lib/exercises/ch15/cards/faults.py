@@ -32,29 +32,28 @@ RING = Card(
     id="ring-that-hangs",
     chapter="15",
     title="The ring that hangs on GPUs only",
-    text=f"""Every rank has a block, and every rank has something to do with every block: context parallelism passes keys and values round a
-ring in this way, tensor parallelism weights. While a rank visits one block, the next is to be on its way. This program does that, and its tests pass, where a
-sender's bytes are buffered. On GPUs nothing is: each send waits for a receive, and each receive stands behind a send. An `isend` and an `irecv` that are issued one by one, on one
-stream, come to the same (*NVIDIA/Fuser, pull request 5855, 2026*: such a ring around a matmul; *callummcdougall/ARENA_3.0, pull request 407, 2026*: a ring that nobody had run on GPUs, because its test was
-broken too).
+    text=f"""Every rank has a block, and every rank must visit every block. Context parallelism passes keys and values round a ring in this way; tensor
+parallelism does so with weights. While a rank visits one block, the next one should already be on its way. The program below does this, and its tests pass where
+the transport buffers a sender's bytes. GPUs do not buffer: each send waits for a receive, and each receive stands behind a send. An `isend` and an `irecv` issued
+one by one on one stream have the same problem (*NVIDIA/Fuser, pull request 5855, 2026*: such a ring around a matmul; *callummcdougall/ARENA_3.0, pull request
+407, 2026*: a ring that was never run on GPUs, because its test was broken too).
 
 {HANGING}
 
-`visit(block, owner)` is given a block and the rank whose it is, takes its time, and returns a tensor. Return their sum over all blocks.
+`visit(block, owner)` takes a block and the rank that owns it, needs some time, and returns a tensor. Return the sum over all blocks.
 
-There is a second bug, which the hang hides: the caller's own `block` is still needed, in the backward pass, and must be as it was. Repair both.
+The hang hides a second bug: the backward pass still needs the caller's own `block`, so it must stay unchanged. Repair both.
 
-- **Nothing hangs**, buffered or not, in the order of issue or not. One rank alone sends nothing.
-- **Bytes** as before: each rank sends $N-1$ blocks, all to the rank after it.
-- **Hidden**: the hops cost no time beside the visits, which take longer.""",
+- **Nothing hangs**, with or without buffers, in the order of issue or not. A single rank sends nothing.
+- **Bytes** as before: each rank sends $N-1$ blocks, all to the next rank.
+- **Hidden**: visits take longer than hops, so the hops add no time.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     kind="more",
     form="bug",
     hints=(
-        "What does every rank wait for first, and what must happen elsewhere before that can finish? And to whom does the tensor belong "
-        "that the second hop receives into?",
-        "Start a hop's two halves as one operation, which has no order inside, visit, and only then wait. Give each hop a tensor to receive into "
-        "that is neither the caller's nor under way.",
+        "What does every rank wait for first, and what must happen elsewhere before that can finish? Who owns the tensor that the second hop receives into?",
+        "Start both halves of a hop as one operation without an inner order, visit, and only then wait. Give each hop a tensor to receive into that is "
+        "neither the caller's nor in flight.",
         "`coming = torch.empty_like(block)` in each hop; `works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, "
         "before)])`; visit; wait; `block = coming`.",
     ),
@@ -68,13 +67,13 @@ There is a second bug, which the hang hides: the caller's own `block` is still n
 )
 
 LABEL_WORDS: Mapping[str, str] = {
-    "shape": "the three do not have one shape",
-    "not shifted": "a target is the token that is read: there is nothing to learn, and the loss falls to zero",
-    "shifted twice": "a target is the token after the next, as when the loss shifts once more",
+    "shape": "the three tensors have different shapes",
+    "not shifted": "each target is the token that is read, so the model learns to copy and the loss falls to zero",
+    "shifted twice": "each target is the token after the next, as when the loss shifts once more",
     "wrapped": "the last target of every row is the first token of that row",
-    "crosses documents": "a target counts that belongs to another document than what was read",
-    "hides labels": "a target does not count, though it is in the same document",
-    "fine": "nothing is wrong",
+    "crosses documents": "a target counts although it is in another document than the token that is read",
+    "hides labels": "a target does not count although it is in the same document",
+    "fine": "it has no fault",
 }
 MARKS: Mapping[str, tuple[str, str]] = {
     "ends": (
@@ -83,7 +82,7 @@ MARKS: Mapping[str, tuple[str, str]] = {
     ),
     "begins": (
         "**begins** with the token `mark`",
-        "the mark is a token to read like any other, and nothing that could be foreseen",
+        "the mark is a token to read like any other, but no model can predict it",
     ),
 }
 LABELS_FOUND = """```python
@@ -104,18 +103,18 @@ LABELS = Card(
     id="shifted-labels",
     chapter="15",
     title="One further on",
-    text=f"""`targets[i]` must be `inputs[i + 1]`. It is the most common thing to be wrong in a training program, nothing raises, and the loss falls nicely:
-shifted twice, a model learns the token after the next (*huggingface/transformers, issue 47394, 2026*, where the last target of a row came from
-another row as well; *pull request 37830, 2025*); not shifted, it learns to copy (*issue 27517, 2023*).
+    text=f"""`targets[i]` must be `inputs[i + 1]`. This is the most common bug in training programs: nothing raises, and the loss falls. Shifted twice, a model
+learns the token after the next (*huggingface/transformers, issue 47394, 2026*, where the last target of a row also came from another row; *pull request 37830,
+2025*); not shifted, it learns to copy (*issue 27517, 2023*).
 
-Documents lie one after the other in `stream`, a row of tokens; each {{{{shown}}}}. Cut into rows of `length`, each row going on where the one before it ended,
-it becomes three tensors `(rows, length)`: what is read, what comes next in the stream, and, as bool, whether that counts: a target in **another document**
-than the token that is read does not ({{{{remark}}}}). As many whole rows as have all their targets. This program has it wrong:
+`stream` is a row of tokens with one document after another; each {{{{shown}}}}. We cut it into rows of `length`, each starting where the previous one ended, and make
+three tensors of shape `(rows, length)`: the tokens that are read, the next tokens of the stream, and, as bool, whether each target counts. A target in **another
+document** than the token that is read does not count ({{{{remark}}}}). Make as many whole rows as have all their targets. This program does it wrong:
 
 {LABELS_FOUND}
 
 1. Repair `labelled(stream, length, mark)`.
-2. Write `label_fault(inputs, targets, counts, mark)`, which looks at a batch of somebody else's, its rows in any order. At most one thing is wrong with it:
+2. Write `label_fault(inputs, targets, counts, mark)`. It inspects somebody else's batch, whose rows are in any order. The batch has at most one fault:
 
 {words_of(LABEL_WORDS)}""",
     **Worth(points=6, minutes=15, difficulty=2, importance=5),
@@ -124,9 +123,9 @@ than the token that is read does not ({{{{remark}}}}). As many whole rows as hav
     hints=(
         "Write twelve tokens in two documents on paper, rows of five below them, and the targets below these. Which token is the last target of the first row? How "
         "many rows have all their targets?",
-        "The targets are the same stream from one token further on, cut in the same places. A target is in another document exactly where one token of the pair, read and "
-        "next, is the mark: which one?",
-        "`rows = (len(stream) - 1) // length`; `targets = stream[1 : rows * length + 1].view(rows, length)`. For the fault compare `targets[:, : length - by]` with "
+        "The targets are the same stream, cut in the same places, but starting one token later. A target is in another document exactly where one token of the pair "
+        "is the mark: which one?",
+        "`rows = (len(stream) - 1) // length`; `targets = stream[1 : rows * length + 1].view(rows, length)`. For the fault, compare `targets[:, : length - by]` with "
         "`inputs[:, by:]` for `by` 0 and 2, the last column of targets with the first of inputs, then `counts` with what it should be.",
     ),
     answers=("labelled", "label_fault"),
@@ -140,10 +139,10 @@ than the token that is read does not ({{{{remark}}}}). As many whole rows as hav
 
 SMOKE_WORDS: Mapping[str, str] = {
     "explodes": "a training loss is not a finite number, or more than twice the first one",
-    "not repeatable": "two runs differ, by whatever bit: a bug that shows at step 40,000 could never be looked at again",
+    "not repeatable": "two runs differ in any bit, so you could never reproduce a bug of step 40,000",
     "frozen": "a parameter has not moved",
-    "leak": "fresh text is predicted better than anybody can: its mean loss is below `floor` by more than the noise",
-    "memorises": "fresh text is predicted no better than before, though the last training loss is less than half the first",
+    "leak": "fresh text is predicted better than possible: its mean loss is below `floor` by more than the noise",
+    "memorises": "fresh text is predicted no better than before, but the last training loss is less than half the first",
     "learns nothing": "fresh text is predicted no better than before",
     "sound": "none of these",
 }
@@ -152,29 +151,29 @@ SMOKE = Card(
     id="smoke-test",
     chapter="15",
     title="Is a falling loss enough?",
-    text=f"""Before eight GPUs are rented, a minute on one tells whether the program trains at all. Write `smoke(run, floor)`.
+    text=f"""Before you rent eight GPUs, a minute on one shows whether the program trains at all. Write `smoke(run, floor)`.
 
-`run()` trains a small transformer from scratch for forty steps, and returns a dictionary:
+`run()` trains a small transformer from scratch for forty steps and returns a dictionary:
 
 | key | |
 |---|---|
 | `"losses"` | mean loss of each training step, nats per token |
-| `"before"`, `"after"` | losses of eight batches of **fresh** text, on which it is never trained: before the first step, and after the last |
-| `"moved"` | the largest change of any number of each parameter, by the parameter's name |
+| `"before"`, `"after"` | losses of eight batches of **fresh** text, never trained on: before the first step, and after the last |
+| `"moved"` | by parameter name: the largest change of any of its numbers |
 
-The text is drawn from a source whose entropy is known: `floor` nats per token, below which no honest prediction comes. Call noise three standard errors
-of a difference of the two means: $3\\sqrt{{(s_b^2 + s_a^2)/8}}$, with the sample variances of the eight before and after. "No better": by the noise at most.
+The text comes from a source with a known entropy: no honest prediction has a loss below `floor` nats per token. The noise is three standard errors of the
+difference of the two means: $3\\sqrt{{(s_b^2 + s_a^2)/8}}$, with the sample variances of the eight losses before and after. "No better" means better by the noise at most.
 
 Return the **first** of these words that applies:
 
 {words_of(SMOKE_WORDS, ordered=True)}
 
-Each run costs: two are enough. The programs really ran, and lie beside the course as numbers; in some of the unseen ones a number was moved, to where the answer is close.""",
+Each run costs time: two are enough. The programs really ran, and their numbers come with the course; in some of the hidden ones a number was moved so that the answer is close.""",
     **Worth(points=5, minutes=10, difficulty=2, importance=4),
     kind="more",
     hints=(
         "Which of the faults leave the training loss falling as it should? What else does each of them change?",
-        "Two runs; then the questions in the order of the table. `statistics.variance` is that of a sample. What is not a number is equal to nothing, not even to itself: "
+        "Run twice, then ask the questions in the order of the list. `statistics.variance` is the variance of a sample. NaN is equal to nothing, not even to itself, "
         "so look for it first.",
         "`first, again = run(), run()`; `first != again` compares all of it; `not all(first['moved'].values())`; `mean(first['after']) < floor - noise`; "
         "`mean(first['before']) - mean(first['after']) <= noise`.",
@@ -190,31 +189,31 @@ REPORT = Card(
     id="run-report",
     chapter="15",
     title="No number without its file",
-    text="""A report is read by people who were not there. Write `report(runs)`: one page of Markdown about some runs, in which every number says where it is from.
-`runs` has the content of evidence files by name, as `course_lib.runs.reading.recorded` gives them: `{"cpu4/fsdp": {"measured": {…}, "predicted": {…}, "sha256": …, …}}`.
-Shown are {{shown}} on four processes; it must work for files that are recorded next year.
+    text="""The readers of a report were not there. Write `report(runs)`: one page of Markdown about some runs, with a source for every number. `runs` has the content of
+evidence files by name, as `course_lib.runs.reading.recorded` returns them: `{"cpu4/fsdp": {"measured": {…}, "predicted": {…}, "sha256": …, …}}`. Shown are {{shown}}
+on four processes; the function must work for files that are recorded next year.
 
-**Every number** stands as value, unit and source: `12.3 MB [a/b:measured.memory_bytes]`. The source is a run's name (here `a/b`), a colon, and the way to a field of its file. A
-ratio has two: `1.23 × [a/b:measured.step_seconds / a/b:predicted.step_seconds]`. Units: `s`, `ms`, `µs`; `kB`, `MB`, `GB`; `%`; `×`. At least three digits that count, rounded
-right, `1.23e+04` style allowed. What stands in backticks, as a run's name should, is no number.
+**Every number** has a value, a unit and a source: `12.3 MB [a/b:measured.memory_bytes]`. The source is a run's name (here `a/b`), a colon, and the path of a field in its
+file. A ratio has two: `1.23 × [a/b:measured.step_seconds / a/b:predicted.step_seconds]`. Units are `s`, `ms`, `µs`; `kB`, `MB`, `GB`; `%`; `×`. Give at least three significant
+digits, correctly rounded; `1.23e+04` is allowed. Text in backticks, such as a run's name, is not a number.
 
-For each run say
+For each run give
 
-- the step time **measured** and, where the file has a prediction, **predicted** (`measured.step_seconds`, `predicted.step_seconds`), and the **ratio** measured / predicted;
+- the step time **measured** and, if the file has a prediction, **predicted** (`measured.step_seconds`, `predicted.step_seconds`), and the **ratio** measured / predicted;
 - the peak memory of a rank (`measured.memory_bytes`).
 
-And three rules:
+Three rules:
 
-- A prediction may be missing: `run["predicted"]` is then empty. It was not made, and is not invented afterwards.
-- A file may have been **changed** after it was written: `evidence.digest(run)` is then not what `run["sha256"]` says. Name the run in backticks and quote no number of it.
-- A line of its own, `` Worst predicted: `name` ``: the run whose ratio is furthest from 1, where twice as long and half as long are equally far. No such line where nothing was predicted.
+- A prediction may be missing: `run["predicted"]` is then empty. Do not invent one.
+- A file may have been **changed** after it was written: `evidence.digest(run)` then differs from `run["sha256"]`. Name the run in backticks and quote no number of it.
+- Write a line `` Worst predicted: `name` ``: the run whose ratio is furthest from 1, where twice as long and half as long are equally far. Leave it out if nothing was predicted.
 
-Sixty lines at most for a dozen runs: it is one page.""",
+One page is at most sixty lines for a dozen runs.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     hints=(
-        "Which of the sentences can be written before the runs are known? What in them changes with the run, and what must not be there for some of them?",
-        "A loop over `runs.items()`, in which a list of lines grows. Refuse first, with `evidence.digest`. Format with `:.4g`, and write the source with the run's name from the "
-        "loop. Keep the ratios: the last line needs them.",
+        "Which sentences can you write before you know the runs? What in them changes with the run, and what must be missing for some of them?",
+        "Loop over `runs.items()` and append to a list of lines. Refuse changed files first, with `evidence.digest`. Format with `:.4g`, and write the source with the "
+        "run's name. Keep the ratios: the last line needs them.",
         "`f\"{1e3 * found['step_seconds']:.4g} ms [{name}:measured.step_seconds]\"`; for the last line `max(ratios, key=lambda name: abs(math.log(ratios[name])))`.",
     ),
     answers=("report",),

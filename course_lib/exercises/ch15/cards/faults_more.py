@@ -8,15 +8,15 @@ from course_lib.exercises.probes import rows
 from course_lib.exercises.returns import Maybe, Number, Rows, TupleOf, Word
 
 TRACE_WORDS: Mapping[str, str] = {
-    "warm-up again": "from the step in which it was resumed on, it has the rates of a run that begins",
-    "one step off": "from some step on, each step has the rate of the step before it, or of the one after it",
-    "stepped too often": "the schedule is stepped several times in each step, as when every process steps it",
-    "vanishes": "norms are less than a thousandth of the limit, in every step: what reaches the weights is rounded away",
-    "explodes": "a norm is no finite number, or more than a hundred times the first",
-    "not zeroed": "gradients of all steps are added up: norms grow from the first step on, and the last are more than ten times the first",
+    "warm-up again": "from the resumed step on, it has the rates of a new run",
+    "one step off": "from some step on, each step has the rate of the previous or of the next step",
+    "stepped too often": "the schedule advances several times in each step, as when every process steps it",
+    "vanishes": "in every step the norm is less than a thousandth of the limit: updates are rounded away",
+    "explodes": "a norm is not finite, or more than a hundred times the first",
+    "not zeroed": "gradients of all steps add up: norms grow from the first step, and the last ones are more than ten times the first",
     "bad batch": "one step's norm is more than five times the median, and the run recovers",
-    "always clipped": "every norm is above the limit: the limit, and not the gradient, says how far each step goes",
-    "sound": "the rates are as planned, and norms vary as they do",
+    "always clipped": "every norm is above the limit, so the limit, not the gradient, decides the size of each step",
+    "sound": "the rates are as planned, and the norms vary normally",
 }
 
 
@@ -24,28 +24,28 @@ READ_THE_TRACES = Card(
     id="read-the-traces",
     chapter="15",
     title="What the norms and the rates say",
-    text=f"""Loss, gradient norm and learning rate: three numbers a step, which every program writes and few people read. They tell most faults apart. A run on three
-GPUs that was resumed at step 1,000 went on with the rate of step 333 (*huggingface/diffusers, pull request 8312, 2024*); a schedule that every process steps runs ahead of its plan from the
-first step (*huggingface/accelerate, issue 2926, 2024*).
+    text=f"""Loss, gradient norm and learning rate are three numbers a step that every program writes and few people read. They distinguish most faults. A run on three
+GPUs that was resumed at step 1,000 continued with the rate of step 333 (*huggingface/diffusers, pull request 8312, 2024*); a schedule that every process steps runs ahead
+of its plan from the first step (*huggingface/accelerate, issue 2926, 2024*).
 
-A trace is a dictionary with a list for each of `"losses"`, `"norms"` (of the gradient, **before** it is clipped) and `"rates"` (that the optimizer had), an entry a
-step; `"planned"` (the rates that were meant: a line up, then half a cosine down); `"limit"` (to which norms are clipped); `"resumed"` (the step in which the run went on from a
-checkpoint, or `None`). The runs are real ones of a small transformer; in some of the unseen ones a number was moved, to where the answer is close.
+A trace is a dictionary. It has a list with an entry for each step for `"losses"`, `"norms"` (of the gradient, **before** clipping) and `"rates"` (of the optimizer);
+`"planned"` (the intended rates: a line up, then half a cosine down); `"limit"` (norms are clipped to it); and `"resumed"` (the step in which the run continued from a
+checkpoint, or `None`). The runs are real ones of a small transformer; in some of the hidden ones a number was moved so that the answer is close.
 
-1. `first_wrong(rates, planned)`: the first step whose rate is not the planned one, to a relative difference of one in a million; `None` if there is none.
-2. `cause(trace)`: one word. A wrong rate comes first: what the norms do then follows from it. After the last step the plan stays at its last rate.
+1. `first_wrong(rates, planned)` returns the first step whose rate differs from the planned one by more than one in a million, relatively; `None` if there is none.
+2. `cause(trace)` returns one word. A wrong rate comes first, because the norms follow from it. After the last step the plan stays at its last rate.
 
-The words, of which the first that fits is meant:
+Return the first word that applies:
 
 {words_of(TRACE_WORDS, ordered=True)}""",
     **Worth(points=7, minutes=15, difficulty=3, importance=4),
     kind="more",
     hints=(
-        "Let two steps' rates differ from the plan. Which steps of the plan do have these rates? What does the distance say?",
-        "Three questions of the rates, each about the rest of the run: is `rates[i]` that of step `i - resumed`, of `i - 1`, of `i + 1`, everywhere? Then of the norms: the "
-        "largest against the limit, against the first and against the median; the last five against the first; the smallest against the limit.",
-        "`place = lambda i: i - resumed`; `all(math.isclose(rates[i], planned[min(max(place(i), 0), last)], rel_tol=1e-6) for i in range(at, last + 1))`. Norms that are added up end "
-        "ten and more times above the first; a bad batch stands five times and more above the median, once.",
+        "Suppose that two steps' rates differ from the plan. Which steps of the plan have these rates? What does the distance tell you?",
+        "Ask three questions about the rates from the first wrong one on: is `rates[i]` that of step `i - resumed`, of `i - 1`, of `i + 1`, everywhere? Then ask about "
+        "the norms: the largest against the limit, the first and the median; the last five against the first; the smallest against the limit.",
+        "`place = lambda i: i - resumed`; `all(math.isclose(rates[i], planned[min(max(place(i), 0), last)], rel_tol=1e-6) for i in range(at, last + 1))`. Norms that are "
+        "added up end more than ten times above the first; a bad batch is more than five times above the median, once.",
     ),
     answers=("first_wrong", "cause"),
     returns=Rows(Maybe(Number(whole=True)), Word(tuple(TRACE_WORDS))),
@@ -55,22 +55,22 @@ The words, of which the first that fits is meant:
 )
 
 ZOO_WORDS: Mapping[str, tuple[str, str]] = {
-    "version": ("a rank runs another torch", "0: it is found before any other"),
-    "killed": ("the system ended a rank, by signal 9", "that in which it was"),
+    "version": ("a rank runs another torch", "0: it is found before the first step"),
+    "killed": ("the system ended a rank by signal 9", "the step that the rank was in"),
     "hung": (
-        "a rank is still at work of its own (`data`, `compute`, `checkpoint`), the others wait for it until their time is up",
-        "that in which it is",
+        "a rank is still at its own work (`data`, `compute`, `checkpoint`), and the others wait for it until they time out",
+        "the step that the rank is in",
     ),
-    "mismatched": ("all are in a collective, one of them in another than the rest", "that in which they are"),
+    "mismatched": ("all are in a collective, but one of them in another one", "the step that they are in"),
     "flipped": (
-        "a rank's weights are no longer those of its replicas, and nothing failed",
+        "a rank's weights differ from those of its replicas, and nothing failed",
         "the first whose checksum differs",
     ),
     "slow": (
         "from some step to the end, three or more, a rank's own work takes at least three times the median of the others'",
         "the first of these",
     ),
-    "none": ("nothing went wrong", "`None`, the rank too"),
+    "none": ("no fault", "`None`, and the rank too"),
 }
 
 
@@ -89,33 +89,33 @@ FAILURE_ZOO = Card(
     id="failure-zoo",
     chapter="15",
     title="Who failed, and who only says so",
-    text=f"""The first error in a log is rarely the cause: those who wait for a rank complain, the rank itself is silent. Write `what_happened(notes, exits)`, which returns
-`(kind, rank, step)` of a run on three ranks or more.
+    text=f"""The first error in a log is rarely the cause: the ranks that wait for a rank complain, and that rank itself is silent. Write `what_happened(notes, exits)`, which
+returns `(kind, rank, step)` for a run on three or more ranks.
 
-`notes`: the last note of each rank, in any order, as `course_lib/runs/failing.py` writes them, and two things more, the version and the checksums:
+`notes` has the last note of each rank, in any order, as `course_lib/runs/failing.py` writes them, plus the version and the checksums:
 
 | key | |
 |---|---|
-| `"rank"`, `"pid"` | who |
-| `"doing"`, `"step"` | what it went over to last, and in which step: `"data"`, `"compute"`, `"checkpoint"`, a collective such as `"all_reduce"`, or `"done"` |
-| `"error"` | what it said when it failed, `""` if nothing |
-| `"work"` | seconds that its own work took, step by step |
+| `"rank"`, `"pid"` | rank and process |
+| `"doing"`, `"step"` | its last activity and the step: `"data"`, `"compute"`, `"checkpoint"`, a collective such as `"all_reduce"`, or `"done"` |
+| `"error"` | its error message, `""` if there was none |
+| `"work"` | seconds of its own work, step by step |
 | `"torch"` | its version |
 | `"checksums"` | of its weights after each step: all ranks are replicas of one model |
 
-`exits`: for each process the second in which the launcher saw its end, its pid, and its exit code, in any order; −9 is signal 9, −15 signal 15, 0 a good end. The launcher looks every now and then, so
-that several ends may have one time. When it sees a first bad end it ends the others itself: with −15, and after a while with −9.
+`exits` has, in any order, for each process the second in which the launcher saw its end, its pid, and its exit code: −9 is signal 9, −15 is signal 15, and 0 is success. The
+launcher checks only now and then, so several ends may have the same time. After the first bad end it ends the others itself: with −15, and after a while with −9.
 
 {_zoo()}
 
-Where a run was both, say what ended it rather than what spoiled it: the table's order. A single slow step is nobody's fault.""",
+Where two kinds apply, the first one in the table counts: what ended a run comes before what spoiled it. A single slow step is not a fault.""",
     **Worth(points=7, minutes=15, difficulty=3, importance=5),
     kind="more",
     hints=(
-        "For each kind: who has an error in its note, and who has none? Which exit codes are seen first, and which come from the launcher's broom?",
-        "In the table's order. A helper that finds the one value which differs from the usual one answers three of the questions: of versions, of what ranks do, of checksums in a step.",
-        "`Counter(values).most_common(1)[0][0]` is the usual value. Killed: a −9 whose time is `min(seen for seen, _, _ in exits)`. Slow: `flags = [mine >= 3 * median(others' of that step) …]`; "
-        "`all(flags[-3:])`, and the first step from which on `all(flags[step:])`.",
+        "For each kind: which ranks have an error in their note, and which have none? Which exit codes are seen first, and which ones come from the launcher?",
+        "Follow the table's order. A helper that finds the one value that differs from the usual one answers three of the questions: versions, activities, and the checksums of a step.",
+        "`Counter(values).most_common(1)[0][0]` is the usual value. Killed: a −9 whose time is `min(seen for seen, _, _ in exits)`. Slow: `flags = [mine >= 3 * median(others' of that "
+        "step) …]`; `all(flags[-3:])`, and the first step from which on `all(flags[step:])`.",
     ),
     answers=("what_happened",),
     returns=TupleOf({"kind": Word(tuple(ZOO_WORDS)), "rank": RANK_OR_STEP, "step": RANK_OR_STEP}),

@@ -12,14 +12,14 @@ from course_lib.exercises.probes import rows
 
 LINES: Mapping[str, str] = {
     "versions": "every rank has the same torch, NCCL and CUDA, to the last digit: `healthy`; otherwise `refuse`",
-    "clocks": "a GPU is held down by its hardware (bit 0x8), by heat (0x20, 0x40) or by the power brake (0x80): `degraded`. Idle, at a set "
-    "clock or at the power that was asked for: nobody's fault",
-    "links": "two GPUs of one tensor-parallel group are not joined by NVLink (`NV…`): `refuse`; two others are not: `degraded`. A group is "
+    "clocks": "the hardware (bit 0x8), heat (0x20, 0x40) or the power brake (0x80) slows a GPU: `degraded`. Being idle, a set clock and the "
+    "requested power are harmless",
+    "links": "NVLink (`NV…`) does not join two GPUs of one tensor-parallel group: `refuse`; two other GPUs: `degraded`. A group is "
     "`tp` GPUs in a row, from GPU 0 on",
     "copy": "the slowest GPU's copy as a share of the printed bandwidth",
     "all-reduce": "**bus** bandwidth of the all-reduce as a share of the printed link, one way",
     "shared memory": "bytes of `/dev/shm`",
-    "open files": "files that may be open at once; −1 is how the system says that there is no limit",
+    "open files": "files that may be open at once; −1 means that there is no limit",
 }
 WORDS = ("healthy", "degraded", "refuse")
 RUNS = {"healthy": "go", "degraded": "with care", "refuse": "no-go"}
@@ -45,18 +45,18 @@ PREFLIGHT = Card(
     id="preflight-verdict",
     chapter="15",
     title="Would you start a run on this machine?",
-    text=f"""A machine costs money from the minute it is yours, and one sick GPU slows all the others. Write
-`preflight(machine, tp, limits)`: a verdict on each line, and one on the run. `machine` is what a few commands say in a minute:
+    text=f"""You pay for a machine from the first minute, and one bad GPU slows all the others. Write `preflight(machine, tp, limits)`, which gives a verdict on
+each line and one on the run. `machine` holds what a few commands report within a minute:
 
 | key | |
 |---|---|
-| `"versions"` | of each rank: a dictionary of `"torch"`, `"nccl"`, `"cuda"` |
-| `"clocks"` | of each GPU: MHz now, MHz at most |
-| `"reasons"` | of each GPU: why its clock is what it is, `clocks_event_reasons.active` of `nvidia-smi`, bits as text: `"0x0000000000000041"` |
+| `"versions"` | for each rank a dictionary of `"torch"`, `"nccl"`, `"cuda"` |
+| `"clocks"` | for each GPU: MHz now, and MHz at most |
+| `"reasons"` | for each GPU the reason for its clock, `clocks_event_reasons.active` of `nvidia-smi`, bits as text: `"0x0000000000000041"` |
 | `"topology"` | the matrix of `nvidia-smi topo -m`: `machine["topology"][a][b]` is `"NV18"`, `"PIX"`, `"NODE"`, `"SYS"`, …; `"X"` on the diagonal |
 | `"copy"`, `"printed_copy"` | bytes/s of a copy inside each GPU, measured, and those of the data sheet |
-| `"all_reduce"`, `"printed_link"` | bytes and seconds of one large all-reduce over all GPUs, `{{"nbytes": …, "seconds": …}}`; bytes/s of a link, one way |
-| `"shared_memory"`, `"open_files"` | the system's |
+| `"all_reduce"`, `"printed_link"` | bytes and seconds of one large all-reduce over all GPUs, `{{"nbytes": …, "seconds": …}}`; bytes/s of a link in one direction |
+| `"shared_memory"`, `"open_files"` | of the system |
 
 The verdicts are `"healthy"`, `"degraded"` and `"refuse"`:
 
@@ -64,18 +64,17 @@ The verdicts are `"healthy"`, `"degraded"` and `"refuse"`:
 |---|---|
 {_lines()}
 
-For the last four, `limits[line]` is a pair: from the first number on a line is healthy, below the second it is refused, between them it is
-degraded. **What was not measured is degraded**: a copy of one GPU, or the all-reduce, may be `None`.
+For the last four, `limits[line]` is a pair: a line is healthy from the first number on, refused below the second, and degraded between them.
+**What was not measured is degraded**: a GPU's copy, or the all-reduce, may be `None`.
 
-Return the pair `(lines, run)`: a dictionary with a verdict for each of the seven lines, and `"go"` where all are healthy, `"no-go"` where
-one is refused, `"with care"` otherwise. Shown: eight GPUs with one thing wrong at a time, groups of {{{{tp}}}}, and the limits
-`{{{{{{shown}}}}}}`.""",
+Return the pair `(lines, run)`: a dictionary with a verdict for each of the seven lines, and `"go"` if all are healthy, `"no-go"` if one is refused, `"with care"`
+otherwise. Shown: eight GPUs with one fault at a time, groups of {{{{tp}}}}, and the limits `{{{{{{shown}}}}}}`.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     kind="more",
     hints=(
-        "Eight GPUs work in step. Does the mean of their copies say how fast the eight of them will be? And is a GPU that idles at 345 MHz ill?",
-        "One little function judges a value against a pair of limits, and knows what None is. The bits of `reasons` are told apart by `&`. Two "
-        "GPUs a and b are in one group where `a // tp == b // tp`.",
+        "Eight GPUs work in step. Does the mean of their copies say how fast all eight together are? And is a GPU that idles at 345 MHz faulty?",
+        "One small function judges a value against a pair of limits, None included. Test the bits of `reasons` with `&`. Two GPUs a and b are in one group if "
+        "`a // tp == b // tp`.",
         "`int(text, 16) & (0x8 | 0x20 | 0x40 | 0x80)`; `min(copies) / printed`, unless one is None; `2 * (n - 1) / n * nbytes / seconds / link`; "
         "`math.inf` for −1; then the worst of the seven words.",
     ),
@@ -98,26 +97,25 @@ HELD_OUT = Card(
     id="held-out-message",
     chapter="15",
     title="A message that nobody measured",
-    text="""A sweep of an all-reduce stops at what there was time for, and the message you care about is another. Links are not one line, either:
-a library changes its way of sending at some size, with more ceremony or less, and beyond some size data no longer fits into a cache. So
-a sweep has **one regime or two**: within each, seconds are α + bytes/β, and at the border they may jump, up or down.
+    text="""A sweep of an all-reduce stops where the time ran out, and the message that you care about is another one. Links are not one line, either: a library switches
+its protocol at some size, with a larger or smaller overhead, and beyond some size data no longer fits into a cache. So a sweep has **one regime or two**: within each,
+seconds are α + bytes/β, and at the border they may jump up or down.
 
-A sweep is a list of rows in no order, `{"nbytes": 262144, "seconds": [0.00121, …]}`: the repeats of one size as they ran. Its first
-repeat may have been slow, and so may up to a quarter of the others; the rest are off by a few per cent. Sizes lie about a factor of 4 apart.
+A sweep is a list of rows in any order, `{"nbytes": 262144, "seconds": [0.00121, …]}`: the repeats of one size in the order in which they ran. The first repeat may be
+slow, and so may up to a quarter of the others; the rest are off by a few per cent. Neighboring sizes differ by a factor of about 4.
 
-- `predict_seconds(rows, nbytes)`: seconds of a message of a size that is **not in the sweep**, within {{close:percent}}. It lies between two sizes of
-  one regime, or beyond the largest: up to {{reach:int}} times it.
-- `held_out(rows)`: a dictionary from each size of the sweep to **predicted over measured seconds** (the median), where the prediction has
-  not seen that size. Ratios near 1 of sizes that the fit had not seen are evidence; of sizes that it had seen they are none.
+- `predict_seconds(rows, nbytes)` returns the seconds of a message whose size is **not in the sweep**, within {{close:percent}}. The size is between two sizes of
+  one regime, or up to {{reach:int}} times the largest one.
+- `held_out(rows)` returns a dictionary from each size of the sweep to **predicted over measured seconds** (the median), where the prediction has
+  not seen that size. Ratios near 1 are evidence only for sizes that the fit has not seen.
 
-Shown: four sweeps made with known constants, and the one of this course's recorded evidence, for which nobody knows them: of that one
-only `held_out` is asked, and only that it is honest, not that it is near 1.""",
+Shown: four sweeps made with known constants, and one of this course's recorded evidence, whose constants are unknown. Of that one we ask only for `held_out`, and only
+that it is honest, not that it is near 1.""",
     **Worth(points=8, minutes=15, difficulty=4, importance=5),
     hints=(
-        "Times span five decades. If one line must go through all of them, which does a fit of raw seconds listen to? And what does a line "
-        "through two regimes know of either?",
-        "One number for each size: the median. Divide each equation α + n/β = t by its t. Try every place to cut the sorted sizes in two with "
-        "three or more on each side, and keep the one with the least error. `held_out` calls the first function, on a shorter list.",
+        "The times span five decades. If one line must fit all of them, which times decide a fit of raw seconds? And what does a line through two regimes describe?",
+        "Use one number for each size: the median. Divide each equation α + n/β = t by its t. Try every cut of the sorted sizes into two parts of three or more, and keep "
+        "the one with the least error. `held_out` calls the first function on a shorter list.",
         "`A = np.stack([1 / t, n / t], 1)`; `c, *_ = np.linalg.lstsq(A, np.ones(len(t)))`; error `((A @ c - 1) ** 2).sum()`. A message "
         "belongs to the lower part below `sqrt(n[cut - 1] * n[cut])`. `[other for other in rows if other is not row]`.",
     ),
@@ -138,11 +136,11 @@ only `held_out` is asked, and only that it is honest, not that it is near 1.""",
 LEAST, SPREAD, WAITED, ROOF = 5, 3, 0.9, 1.02
 
 REASONS: Mapping[str, str] = {
-    "no warm-up": "no step was left out: `warm_up` is less than 1",
+    "no warm-up": "no step is excluded: `warm_up` is less than 1",
     "too few steps": "fewer than {{least:int}} steps were timed",
-    "clock did not wait": "the timed steps add up to less than {{waited:percent}} of `wall_seconds`, which a clock showed that did wait",
+    "clock did not wait": "the timed steps add up to less than {{waited:percent}} of `wall_seconds`, which comes from a clock that did wait",
     "not steady": "the slow end takes more than {{spread}} times as long as the fast end",
-    "above the roof": "more than {{roof:percent}} of the peak (a clock itself is off by a little)",
+    "above the roof": "the MFU is more than {{roof:percent}} of the peak (a clock itself is slightly off)",
 }
 
 
@@ -150,32 +148,32 @@ HONEST_MFU = Card(
     id="honest-mfu",
     chapter="15",
     title="An MFU that holds, or none",
-    text=f"""A user of nanoGPT saw 104 % on an H100 (*karpathy/nanoGPT, pull request 464, March 2024*); a reader of other numbers found
-24 % where 46 were printed (*foundation-model-stack/fms-fsdp, issue 89, May 2024*). Each had the wrong roof. Write `honest_mfu(run)`, which takes raw steps
-and returns a number only where one is to be had. `run` is a dictionary:
+    text=f"""A user of nanoGPT saw an MFU of 104 % on an H100 (*karpathy/nanoGPT, pull request 464, March 2024*); a reader of other numbers found 24 % where 46 were printed
+(*foundation-model-stack/fms-fsdp, issue 89, May 2024*). Each used the wrong peak. Write `honest_mfu(run)`, which takes raw steps and returns a number only if the log
+allows one. `run` is a dictionary:
 
 | key | |
 |---|---|
-| `"rows"` | one dictionary for each step of each rank that kept a log, in no order: `"step"` (from 0), `"rank"`, `"seconds"` |
-| `"warm_up"` | how many of the first steps are not to be counted |
+| `"rows"` | one dictionary for each step of each rank that kept a log, in any order: `"step"` (from 0), `"rank"`, `"seconds"` |
+| `"warm_up"` | how many of the first steps to exclude |
 | `"wall_seconds"` | all timed steps together, from before the first to after the last, by a clock that waited for the devices |
 | `"tokens_per_step"` | of all ranks together |
 | `"model_flops_per_token"` | forward and backward |
-| `"hardware_flops_per_token"` | the same, and what is computed again because activations were dropped |
+| `"hardware_flops_per_token"` | the same, plus what is recomputed because activations were dropped |
 | `"ranks"`, `"dtype"` | |
 | `"dense_flops"`, `"sparse_flops"` | FLOP/s of **one** device by dtype |
 
-- A step lasts until its **slowest rank** is through. Sort the seconds of the n timed steps to t[0] … t[n − 1].
-- The MFU is that of the **median** step; its low end is that of the slow end, t[9n // 10], its high end that of the fast end, t[n // 10].
-- Return `(mfu, low, high)` as fractions. Or return one of these words, the first that fits, where there is no MFU to give:
+- A step lasts until its **slowest rank** has finished. Sort the seconds of the n timed steps to t[0] … t[n − 1].
+- The MFU is that of the **median** step; its low end is that of the slow end, t[9n // 10], and its high end that of the fast end, t[n // 10].
+- Return `(mfu, low, high)` as fractions. If the log allows no MFU, return the first of these words that applies:
 
 {words_of(REASONS, ordered=True)}
 
-Shown: a run of this course's recorded evidence, eight {{{{device}}}}, and what went wrong with their logs.""",
+Shown: a run of this course's recorded evidence, eight {{{{device}}}}, and faulty logs of the same run.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     hints=(
-        "Which of these numbers are of one device, and which of all together? What does a rank do that is through with its step early?",
-        "First one number for each step: the largest of its ranks. Then drop the warm-up, then ask the five questions in their order. MFU = "
+        "Which of these numbers belong to one device, and which to all together? What does a rank do that finishes its step early?",
+        "First find one number for each step: the largest of its ranks. Then drop the warm-up, and then ask the five questions in their order. MFU = "
         "model FLOPs per token × tokens per step / seconds / (ranks × dense peak of the dtype).",
         "`steps[row['step']] = max(steps.get(row['step'], 0), row['seconds'])`; `t = sorted(s for step, s in steps.items() if step >= warm_up)`; "
         "`sum(t) < 0.9 * wall`; `t[9 * n // 10] > spread * t[n // 10]`; `statistics.median(t)`.",

@@ -6,10 +6,10 @@ from course_lib.exercises.audits import Item, rules, table
 CAUSES = {
     "as printed": "the statement is right",
     "another chip's peak": "the rate was divided by the peak of another device",
-    "sparse peak": "the peak is that of 2:4-sparse matrices, which nobody used",
-    "recomputation counted": "what is computed again is in the rate; a model needs it only once",
-    "not what its own rows say": "the number does not follow from the counts that stand beside it",
-    "counts what is not asked": "something that the sentence does not name is in the number",
+    "sparse peak": "the peak is that of 2:4-sparse matrices, which the run did not use",
+    "recomputation counted": "the rate includes recomputed work, which a model needs only once",
+    "not what its own rows say": "the number does not follow from the counts printed beside it",
+    "counts what is not asked": "the number includes something that the sentence does not name",
 }
 
 PERCENT = 0.01
@@ -30,8 +30,7 @@ AUDIT_RUNS = Card(
     id="audit-runs",
     chapter="15",
     title="Audit: would these numbers pass your gates?",
-    text=f"""Nine statements about runs that took place. Recompute each from what stands in brackets and from data sheets (`facts.device(name).dense_flops`),
-then judge it.
+    text=f"""Here are nine statements about real runs. Recompute each from the numbers in brackets and from data sheets (`facts.device(name).dense_flops`), then judge it.
 
 {_TABLE}
 
@@ -40,9 +39,9 @@ then judge it.
     kind="more",
     form="audit",
     hints=(
-        "Write each printed percentage as a fraction. What stands below the line, and is it of this device, dense, for these numbers?",
-        "MFU is model FLOP/s over the dense peak of the device that ran. A forward pass is a third of the work of forward and backward; doing it "
-        "twice makes four thirds. Shares and sums follow from the counts in the brackets.",
+        "Write each printed percentage as a fraction. What is the denominator, and is it the dense peak of this device for these numbers?",
+        "MFU is model FLOP/s over the dense peak of the device that ran. A forward pass is a third of the work of forward and backward; doing it twice makes four thirds. "
+        "Shares and sums follow from the counts in the brackets.",
         "`104 * 312 / 989`; `9600 * 0.05e12 / 989e12`; `163 * 3/4 / 312`; `400 / 989`; `238300 * 6 * 540.35e9 / (6144 * 275e12)`; "
         "`1.4e12 / (380 * 2048) / 86400`; `148 / 419`; add three rows; `2.788 * 2`.",
     ),

@@ -20,31 +20,31 @@ FSDP_PEAK_GAP = Card(
     id="fsdp-peak-gap",
     chapter="15",
     title="FSDP's fullest moment",
-    text="""Add up everything that FSDP ever holds, and the sum is no run's peak: whole gradients come when activations go. Write `fsdp_peak(job)`, which walks through the
-backward pass, unit by unit, last one first, and returns what one rank holds at the **fullest** moment, in bytes by part. `job` is a dictionary:
+    text="""Add up everything that FSDP ever holds, and you get more than any run's peak: whole gradients appear while activations disappear. Write `fsdp_peak(job)`, which walks
+through the backward pass unit by unit, the last one first, and returns what one rank holds at the **fullest** moment, in bytes by part. `job` is a dictionary:
 
 | key | |
 |---|---|
 | `"units"` | parameters of each unit, first unit first |
 | `"rest"` | parameters in no unit: embedding, last norm, head |
-| `"ranks"` | over which everything is sharded |
+| `"ranks"` | number of ranks that share everything |
 | `"width"` | bytes of a number in the arithmetic: 2 in mixed precision, else 4 |
-| `"reshard"` | whether a unit's weights are let go after its forward pass |
-| `"activations"` | of each unit, bytes that autograd keeps for it |
-| `"work"` | of each unit, bytes that its backward makes and drops again |
+| `"reshard"` | whether a unit's weights are freed after its forward pass |
+| `"activations"` | for each unit, the bytes that autograd keeps |
+| `"work"` | for each unit, the bytes that its backward allocates and frees |
 
 While the backward of unit u runs, a rank holds:
 
-- `"state"`: its share of all weights (4 bytes each) and of AdamW's two moments (8 bytes), the rest's too;
+- `"state"`: its share of all weights (4 bytes each) and of AdamW's two moments (8 bytes), including the rest;
 - `"gradients"`: its share, 4 bytes each, of the units whose backward is **done**;
-- `"gathered"`: whole weights, `width` bytes each: those of the rest, always; those of unit u and of the one whose turn is next, on its way already; without `reshard` those of
-  every unit whose backward is not done;
+- `"gathered"`: whole weights, `width` bytes each: always the rest; unit u and the next one in turn, which is already on its way; without `reshard`, every unit whose
+  backward is not done;
 - `"whole gradient"`: that of unit u, `width` bytes each;
-- `"activations"`: those of unit u and of all whose backward is still to come;
+- `"activations"`: those of unit u and of all units whose backward is still to come;
 - `"work"`: unit u's.
 
-Shown: two recorded runs, `params("fsdp-peak-gap").jobs`, with resharding and without. They really had {{seen}} at the peak. How near do you come,
-and how near without `"work"`, which no formula of state and activations has?""",
+Shown: two recorded runs, `params("fsdp-peak-gap").jobs`, with and without resharding. Their measured peaks are {{seen}}. How near do you get, and how near without `"work"`,
+which is missing from every formula of state and activations?""",
     **Worth(points=7, minutes=15, difficulty=3, importance=5),
     kind="more",
     hints=(
@@ -76,29 +76,29 @@ PIPELINE_PEAKS = Card(
     id="pipeline-peaks",
     chapter="15",
     title="Two schedules, stage by stage",
-    text="""GPipe runs all forwards before the first backward; 1F1B takes a backward as soon as one is due. Their steps are equally long, their memory is not. `job` is a dictionary of bytes:
+    text="""GPipe runs all forwards before the first backward; 1F1B starts a backward as soon as it can. Their steps take equally long, but their memory differs. `job` is a dictionary of bytes:
 
 | key | |
 |---|---|
 | `"state"` | of each stage: weights, gradients, optimizer |
-| `"kept"` | of each stage: what its layers keep of **one** micro-batch for its backward, the input included |
-| `"boundary"` | what crosses after stage 0, after stage 1, … for one micro-batch: one entry fewer than there are stages |
-| `"work"` | of each stage: what the backward of one micro-batch makes and drops again |
+| `"kept"` | of each stage: what its layers keep of **one** micro-batch for its backward, including the input |
+| `"boundary"` | what crosses after stage 0, after stage 1, … for one micro-batch: one entry fewer than stages |
+| `"work"` | of each stage: what the backward of one micro-batch allocates and frees |
 
-- `stage_peaks(job, schedule, micro_batches)`: a list, the bytes at the fullest moment of each stage, first stage first; `schedule` is `"gpipe"` or `"1f1b"`. A stage
-  holds its state; for every micro-batch between its forward and its backward what it keeps of it, **and the output** that it sent on (the last stage sends none); and
-  while one micro-batch's backward runs, with all the others still waiting, its work and the gradient that the next stage sent back, as large as that output.
-- `most_micro_batches(job, schedule, memory)`: the most micro-batches, all of this size, with which **every** stage fits into `memory` bytes, exactly full being enough; 0 if not even one does;
-  `None` if any number does. Where there is a limit, it is below 100.
+- `stage_peaks(job, schedule, micro_batches)` returns a list with the bytes at the fullest moment of each stage, first stage first; `schedule` is `"gpipe"` or `"1f1b"`. A stage
+  holds its state; for every micro-batch between its forward and its backward what its layers keep, **and the output** that it sent (the last stage sends none); and during one
+  micro-batch's backward, while all the others still wait, its work and the gradient that the next stage sent back, which is as large as that output.
+- `most_micro_batches(job, schedule, memory)` returns the most micro-batches of this size with which **every** stage fits into `memory` bytes; exactly full is enough. Return 0 if not
+  even one fits, and `None` if any number does. Where there is a limit, it is below 100.
 
-Shown: a recorded pipeline with {{micro_batches}} micro-batches, `params("pipeline-peaks").job`. Its first stage really had {{seen}}.""",
+Shown: a recorded pipeline with {{micro_batches}} micro-batches, `params("pipeline-peaks").job`. The measured peak of its first stage was {{seen}}.""",
     **Worth(points=6, minutes=10, difficulty=2, importance=4),
     kind="more",
     hints=(
-        "How many forwards has stage s of 1F1B done when its first backward comes? Does that number grow with the number of micro-batches?",
-        "GPipe holds all of them on every stage; 1F1B at most as many as there are stages from this one on, and never more than there are. What is held once per micro-batch, and what once?",
-        "`held = micro_batches if schedule == 'gpipe' else min(stages - s, micro_batches)`; `state[s] + held * (kept[s] + out) + out + work[s]` with `out = boundary[s]`, 0 for the last stage. For 1F1B, "
-        "if `stages` micro-batches fit, any number does.",
+        "How many forwards has stage s of 1F1B done at its first backward? Does that number grow with the number of micro-batches?",
+        "GPipe holds all of them on every stage; 1F1B at most as many as there are stages from this one to the end, and never more than there are. What is held once per micro-batch, and what only once?",
+        "`held = micro_batches if schedule == 'gpipe' else min(stages - s, micro_batches)`; `state[s] + held * (kept[s] + out) + out + work[s]` with `out = boundary[s]`, 0 for the last stage. "
+        "For 1F1B, if `stages` micro-batches fit, any number does.",
     ),
     answers=("stage_peaks", "most_micro_batches"),
     returns=Rows(ListOf(Number("bytes"), what="stage"), Maybe(Number("micro-batches"))),
@@ -124,21 +124,22 @@ SPEND_LEDGER = Card(
     chapter="15",
     title="What the session really bought",
     text="""A rented machine is billed from minute 0 until it is stopped, whatever its GPUs do: `gpus` of them at `price` dollars an hour each, in increments of `increment` minutes,
-the last one in full. What ran on it is a list of stages, `{"name", "start", "end", "state"}`, in minutes, one after another with gaps between them. `"state"` is `"done"` or what went wrong:
-`"failed"`, `"timed out"`. The machine was stopped after `stop` minutes, perhaps in the middle of a stage.
+the last one in full. It ran a list of stages, `{"name", "start", "end", "state"}`, in minutes, one after another with gaps between them. `"state"` is `"done"`, or the problem:
+`"failed"` or `"timed out"`. The machine was stopped after `stop` minutes, perhaps in the middle of a stage.
 
-- `ledger(stages, stop, gpus, price, increment)`: dollars as a dictionary, exact or rounded to the cent. `"useful"`: minutes of stages that are done, and ended by the stop. `"failed"`: minutes of all other stages, until their end or
-  the stop. `"idle"`: minutes up to the stop in which no stage ran. `"rounding"`: what was billed for no minute at all. `"total"`: the bill, which is the sum of the other four.
-- `stop_by(budget, gpus, price, increment, grace)`: the machine goes `grace` minutes after its stop was ordered, and is billed until then. Return the **last** minute at which the stop may be ordered so that
-  the bill is never more than `budget` dollars, exactly as much being allowed; `None` if even an order at minute 0 comes too late.
+- `ledger(stages, stop, gpus, price, increment)` returns a dictionary of dollars, exact or rounded to the cent. `"useful"`: minutes of stages that are done and ended by the stop.
+  `"failed"`: minutes of all other stages, until their end or the stop. `"idle"`: minutes up to the stop in which no stage ran. `"rounding"`: what was billed beyond the stop.
+  `"total"`: the bill, which is the sum of the other four.
+- `stop_by(budget, gpus, price, increment, grace)`: the machine is gone `grace` minutes after you order its stop, and it is billed until then. Return the **last** minute at which you may
+  order the stop so that the bill is at most `budget` dollars; `None` if even an order at minute 0 comes too late.
 
 Shown: {{gpus}} GPUs at {{price:usd}} an hour each, billed by {{increment}} minutes, and a budget of {{budget:usd}}.""",
     **Worth(points=5, minutes=10, difficulty=2, importance=4),
     kind="more",
     hints=(
         "A budget pays for 47 minutes, and minutes are billed by tens. When is the 47th minute paid for?",
-        "One rate in dollars a minute for all GPUs. Each stage's minutes up to the stop go to useful or failed; idle is what is left of `stop`, rounding what the bill has beyond it. For the stop: how many whole "
-        "increments does the budget pay for?",
+        "Use one rate in dollars a minute for all GPUs. Each stage's minutes up to the stop are useful or failed; idle is the rest up to `stop`, and rounding is the rest of the bill. For the "
+        "stop: how many whole increments does the budget pay for?",
         "`rate = gpus * price / 60`; `billed = math.ceil(stop / increment - 1e-9) * increment`; `minutes = max(0, min(end, stop) - start)`. `blocks = math.floor(budget / (rate * increment) + 1e-9)`; "
         "`last = blocks * increment - grace`, `None` below 0 or without a block.",
     ),

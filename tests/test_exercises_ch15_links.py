@@ -15,7 +15,7 @@ from course_lib.exercises.ch15.cards import links as ch15_links
 from course_lib.exercises.ch15.cards.links_audit import ITEMS
 from course_lib.exercises.ch15.cards.links_more import CAUSES, GROWTH
 from course_lib.exercises.ch15.judges import links_bus as bus
-from course_lib.exercises.ch15.judges import links_mfu as rates
+from course_lib.exercises.ch15.judges import links_logs as rates
 from course_lib.exercises.ch15.judges import links_rented as machines
 from course_lib.exercises.ch15.judges import links_scaling as scalings
 from course_lib.exercises.ch15.judges import links_sweeps as sweeps
@@ -289,7 +289,7 @@ def test_a_doctored_log_has_the_fault_that_it_is_named_after(reason):
 def test_a_clock_that_missed_a_part_of_each_step_stays_below_the_roof():
     """So that the roof alone does not find it out."""
     rng = random.Random(2)
-    made = [rates._launched(rates.gpu_run(rng, "H100 SXM"), rng) for _ in range(10)]
+    made = [rates.launched(rates.gpu_run(rng, "H100 SXM"), rng) for _ in range(10)]
     assert all(rates.mfu(run, statistics.median(rates.step_seconds(run))) < rates.ROOF for run in made)
 
 

@@ -51,6 +51,11 @@ def _algorithm_share(machine: Machine) -> float | None:
     return share and share * ranks / 2 / (ranks - 1)
 
 
+def _half_share(machine: Machine) -> float | None:
+    share = bus_share(machine)
+    return share and share / 2
+
+
 def _mean_copy(machine: Machine) -> float | None:
     copies = machine["copy"]
     return None if None in copies else sum(copies) / len(copies) / machine["printed_copy"]
@@ -81,18 +86,17 @@ def _flag(name: str, word: str, sick: Callable[[Machine], bool], message: str) -
     return Mistake(name, lambda machine, tp, limits: word if sick(machine) else "healthy", message)
 
 
+def _torch_differs(machine: Machine) -> bool:
+    return len({each["torch"] for each in machine["versions"]}) > 1
+
+
 def _low_clock(machine: Machine) -> bool:
     return any(now < 0.6 * most for now, most in machine["clocks"])
 
 
 MISTAKES: Mapping[str, Sequence[Mistake]] = {
     "versions": (
-        _flag(
-            "torch-alone",
-            "refuse",
-            lambda m: len({each["torch"] for each in m["versions"]}) > 1,
-            "torch is the same on all ranks; is that all that two ranks must have in common?",
-        ),
+        _flag("torch-alone", "refuse", _torch_differs, "is torch all that two ranks must have in common?"),
         _flag("first-two", "refuse", lambda m: m["versions"][0] != m["versions"][1], "compare all ranks."),
     ),
     "clocks": (
@@ -111,18 +115,8 @@ MISTAKES: Mapping[str, Sequence[Mistake]] = {
         *_unmeasured("copy"),
     ),
     "all-reduce": (
-        _limited(
-            "algorithm-bandwidth",
-            "all-reduce",
-            _algorithm_share,
-            "bytes over seconds is the algorithm bandwidth; how much of it does each link carry round a ring?",
-        ),
-        _limited(
-            "both-directions",
-            "all-reduce",
-            lambda m: bus_share(m) and bus_share(m) / 2,
-            "the printed link is of one direction already.",
-        ),
+        _limited("algorithm-bandwidth", "all-reduce", _algorithm_share, "how much does a link carry round a ring?"),
+        _limited("both-directions", "all-reduce", _half_share, "the printed link is of one direction already."),
         *_unmeasured("all-reduce"),
     ),
     "open files": (_limited("no-limit", "open files", lambda m: m["open_files"], "−1 means that there is no limit."),),

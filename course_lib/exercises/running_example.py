@@ -4,7 +4,7 @@ Here is the job that runs through the whole course, 70B on 64 H100s, so that all
 """
 
 from course_lib import facts
-from course_lib.units import BILLION, DAY, TRILLION
+from course_lib.units import BILLION, DAY, TRILLION, money_text
 
 PARAMS = 70 * BILLION
 TOKENS = 15 * TRILLION  # what a Llama 3 of its size was trained on
@@ -18,6 +18,11 @@ def reading(*keys: str) -> str:
     """Sources as a Markdown list, each with its address."""
     sources = [facts.reference(key) for key in keys]
     return "\n".join(f"- {one.authors}, [{one.title}]({one.url}), {one.year}." for one in sources)
+
+
+def usd_text(usd: float) -> str:
+    """Dollars with the sign escaped: Markdown reads a bare one as mathematics."""
+    return money_text(usd).replace("$", "\\$")
 
 
 def core_minutes(chapter: str) -> str:

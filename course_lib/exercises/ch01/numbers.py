@@ -4,21 +4,21 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from course_lib import compute, facts, memory
-from course_lib.exercises.running_example import DEADLINE, GPUS, MFU, PARAMS, TOKENS, reading
+from course_lib.exercises.running_example import DEADLINE, GPUS, MFU, PARAMS, TOKENS, core_minutes, reading, usd_text
 from course_lib.units import (
     BILLION,
     DAY,
+    HOUR,
     PFLOP,
     YEAR,
     bytes_text,
     duration_text,
-    money_text,
     number_text,
     percent_text,
     rate_text,
 )
 
-H100 = facts.device("H100 SXM")
+H100, SHAPE = facts.device("H100 SXM"), facts.model("llama3-70b")
 LLAMA = facts.run("Llama 3.1 405B")
 GPT3 = facts.run("GPT-3 175B")
 PALM = facts.run("PaLM 540B")
@@ -85,33 +85,12 @@ SYMPTOMS = (
 )
 
 
-def _money(usd: float) -> str:
-    """Dollars with the sign escaped: Markdown reads a bare one as mathematics."""
-    return money_text(usd).replace("$", "\\$")
-
-
 def _seconds(peak: float, mfu: float, devices: int = 1, tokens: float = TOKENS) -> float:
     return compute.train_seconds(PARAMS, tokens, peak, mfu, devices)
 
 
 def _attention(tokens: int, causal: bool = False) -> float:
-    shape = facts.model("llama3-70b")
-    return compute.attention_share(PARAMS, shape.layers, shape.hidden, tokens, causal)
-
-
-def _context(share: float) -> float:
-    shape = facts.model("llama3-70b")
-    return compute.context_for_share(PARAMS, shape.layers, shape.hidden, share)
-
-
-def _core_minutes() -> str:
-    from course_lib.exercises import cards  # not at import: the cards import this module
-
-    return str(sum(card.minutes for card in cards("01") if card.kind == "core"))
-
-
-def _symptom_list() -> str:
-    return "\n".join(f"{number}. {one.text}" for number, one in enumerate(SYMPTOMS, 1))
+    return compute.attention_share(PARAMS, SHAPE.layers, SHAPE.hidden, tokens, causal)
 
 
 def _mtnlg_hfu() -> float:
@@ -124,7 +103,7 @@ def _cost_7b() -> str:
 
     run = card("train-days-7b").params
     seconds = compute.train_seconds(run["params"], run["tokens"], run["flops"], run["utilisation"])
-    return _money(compute.cost_usd(compute.device_hours(seconds, 1), facts.price("H100 hour")))
+    return usd_text(compute.cost_usd(compute.device_hours(seconds, 1), facts.price("H100 hour")))
 
 
 def _run_7b() -> str:
@@ -139,15 +118,11 @@ def _run_7b() -> str:
 def _llama_point() -> str:
     """What one point of MFU would have saved on Llama 3.1 405B at the price of the exercises."""
     bill = compute.cost_usd(LLAMA.device_hours, facts.price("H100 hour"))
-    return _money(compute.points_of_mfu_usd(bill, LLAMA.mfu))
-
-
-def _days_from_hours() -> float:
-    return LLAMA.device_hours / LLAMA.devices * 3600.0
+    return usd_text(compute.points_of_mfu_usd(bill, LLAMA.mfu))
 
 
 NUMBERS: dict[str, Callable[[], str]] = {
-    "core_minutes": _core_minutes,
+    "core_minutes": lambda: core_minutes("01"),
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     "tokens": lambda: f"{number_text(TOKENS)} tokens",
     "year": lambda: f"{YEAR / DAY:g} days",
@@ -174,7 +149,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "attention_8k_causal": lambda: percent_text(_attention(8192, True), 2),
     "attention_128k": lambda: percent_text(_attention(131072)),
     "attention_128k_causal": lambda: percent_text(_attention(131072, True)),
-    "attention_quarter": lambda: f"{_context(0.25):,.0f} tokens",
+    "attention_quarter": lambda: f"{compute.context_for_share(PARAMS, SHAPE.layers, SHAPE.hidden, 0.25):,.0f} tokens",
     # time
     "round_mfu": lambda: percent_text(ROUND_MFU),
     "years_round": lambda: duration_text(_seconds(ROUND_PEAK, ROUND_MFU)),
@@ -199,9 +174,9 @@ NUMBERS: dict[str, Callable[[], str]] = {
         2,
     ),
     # money
-    "price": lambda: f"{_money(facts.price('H100 hour'))}",
-    "price_low": lambda: _money(facts.price("H100 hour, long tail low")),
-    "price_high": lambda: _money(facts.price("H100 hour, hyperscaler high")),
+    "price": lambda: usd_text(facts.price("H100 hour")),
+    "price_low": lambda: usd_text(facts.price("H100 hour, long tail low")),
+    "price_high": lambda: usd_text(facts.price("H100 hour, hyperscaler high")),
     "run_7b": _run_7b,
     "cost_7b": _cost_7b,
     "llama_point": _llama_point,
@@ -217,7 +192,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
         compute.train_seconds(LLAMA.params, TOKENS, H100.dense_flops, ROUND_MFU, LLAMA_CLUSTER)
     ),
     "llama_days_flops": lambda: duration_text(LLAMA.flops / (LLAMA.devices * H100.dense_flops * LLAMA.mfu), 2),
-    "llama_days_hours": lambda: duration_text(_days_from_hours()),
+    "llama_days_hours": lambda: duration_text(LLAMA.device_hours / LLAMA.devices * HOUR),
     "llama_snapshot": lambda: f"{LLAMA.snapshot_days:.0f} days",
     "llama_mfu_54": lambda: percent_text(
         LLAMA.flops / (LLAMA.devices * H100.dense_flops * LLAMA.snapshot_days * DAY), 2
@@ -227,7 +202,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "plan_state": lambda: bytes_text(memory.state_bytes(PARAMS) / GPUS),
     "gradient_bytes": lambda: bytes_text(2 * (GPUS - 1) / GPUS * memory.weights_bytes(PARAMS)),
     # lists
-    "symptoms": _symptom_list,
+    "symptoms": lambda: "\n".join(f"{number}. {one.text}" for number, one in enumerate(SYMPTOMS, 1)),
     "reading": lambda: reading(
         "kaplan-2020",
         "hoffmann-2022",

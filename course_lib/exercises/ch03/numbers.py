@@ -4,19 +4,9 @@ import math
 from collections.abc import Callable
 
 from course_lib import compute, facts, roofline
-from course_lib.exercises.running_example import GPUS, PARAMS, reading
+from course_lib.exercises.running_example import GPUS, PARAMS, core_minutes, reading, usd_text
 from course_lib.facts import collectives
-from course_lib.units import (
-    BILLION,
-    GB,
-    MINUTE,
-    bytes_text,
-    flops_text,
-    money_text,
-    number_text,
-    percent_text,
-    rate_text,
-)
+from course_lib.units import BILLION, GB, MINUTE, bytes_text, flops_text, number_text, percent_text, rate_text
 
 H100, B200, K40 = facts.device("H100 SXM"), facts.device("B200 SXM"), facts.device("K40")
 V5P = facts.device("TPU v5p")
@@ -31,20 +21,9 @@ def _rate(nbytes_per_s: float) -> str:
     return f"{number_text(nbytes_per_s / GB)} GB/s"
 
 
-def _money(usd: float) -> str:
-    """Dollars with the sign escaped: Markdown reads a bare one as mathematics."""
-    return money_text(usd).replace("$", "\\$")
-
-
 def _least_tokens(wire: str) -> int:
     """Tokens per GPU at which the gradient sum of a data-parallel step takes as long as its arithmetic."""
     return math.ceil(4 / 6 * roofline.machine(H100, wire=wire).network_ridge)
-
-
-def _core_minutes() -> str:
-    from course_lib.exercises import cards  # not at import: the cards import this module
-
-    return str(sum(card.minutes for card in cards("03") if card.kind == "core"))
 
 
 def _half_sizes() -> tuple[float, float]:
@@ -65,7 +44,7 @@ def _drop(inside: float) -> float:
 
 
 NUMBERS: dict[str, Callable[[], str]] = {
-    "core_minutes": _core_minutes,
+    "core_minutes": lambda: core_minutes("03"),
     # the device
     "h100_peak": lambda: rate_text(H100.dense_flops),
     "h100_bandwidth": lambda: _rate(H100.bandwidth),
@@ -115,10 +94,10 @@ NUMBERS: dict[str, Callable[[], str]] = {
     # on GPUs, and the plan
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     "gpu_minutes": lambda: f"{GPU_MINUTES} minutes",
-    "gpu_money": lambda: _money(
+    "gpu_money": lambda: usd_text(
         compute.cost_usd(compute.device_hours(GPU_MINUTES * MINUTE, 1), facts.price("H100 hour"))
     ),
-    "price": lambda: _money(facts.price("H100 hour")),
+    "price": lambda: usd_text(facts.price("H100 hour")),
     "reading": lambda: reading(
         "williams-2009",
         "hong-kung-1981",

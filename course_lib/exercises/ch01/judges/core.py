@@ -98,7 +98,7 @@ _HEADROOM = Column(
         Mistake("gigabytes", scaled(_headroom, 1 / GB), "this is in GB; return bytes."),
         Mistake("all-gpus-together", lambda n, m, g: m * g - n, "this is the room on all GPUs together."),
         Mistake("not-shared", lambda n, m, g: m - n, "this puts the whole state on one GPU."),
-        Mistake("the-share", lambda n, m, g: n / g, "this is what is used, not what is left."),
+        Mistake("the-share", lambda n, m, g: n / g, "this is the memory in use, not the memory left."),
         Mistake("sign", scaled(_headroom, -1), "the sign is wrong: free room is positive."),
         Mistake("cut-at-zero", lambda *row: max(0, _headroom(*row)), "return the shortfall as a negative number."),
     ),
@@ -173,7 +173,7 @@ _DAYS = Column(
     ),
 )
 _GPUS_MISTAKES = (
-    Mistake("rounded-down", lambda *row: days_alone(*row[:4]) // row[4], "so few are late, if only by a little."),
+    Mistake("rounded-down", lambda *row: days_alone(*row[:4]) // row[4], "with this many GPUs the run is late."),
     Mistake("not-whole", lambda *row: days_alone(*row[:4]) / row[4], "GPUs come in whole numbers."),
     Mistake("one-too-many", shifted(_gpus_in, 1), "one GPU fewer also finishes in time."),
     Mistake("full-speed", lambda p, d, f, u, t: _gpus_in(p, d, f, 1, t), "they suffice only at 100 % of the peak."),

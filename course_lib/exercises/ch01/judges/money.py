@@ -32,48 +32,41 @@ def _money_columns(spent_in: str) -> tuple[Column, Column]:
         """A function of a row from one of the dollars spent, the MFU and the baseline."""
         return lambda s, p, m, name, b: value(s if spent_in == "dollars" else s * p, m, b)
 
+    def against(place: int) -> Callable[..., float]:
+        return lambda s, p, m, name, b: money(spent_in, s, p, m, b)[place]
+
     share = on(lambda usd, m, b: usd * (1 - m / b))  # lost, below zero above the baseline
+    lost_mistakes = (
+        Mistake("below-zero", share, _ABOVE),
+        Mistake(
+            "against-the-peak",
+            on(lambda usd, m, b: usd * (1 - m)),
+            "this compares with 100 % of the peak, not with this baseline.",
+        ),
+        Mistake(
+            "points-for-share",
+            on(lambda usd, m, b: usd * (b - m)),
+            "percentage points of MFU are not a share of the money.",
+        ),
+        Mistake("more-for-lost", on(lambda usd, m, b: usd * (b / m - 1)), "this is what more work is worth."),
+        Mistake(
+            "price-once-too-often",
+            lambda *row: share(*row) * row[1],
+            "this multiplies dollars by the price of an hour.",
+        ),
+        Mistake("gpu-hours", lambda *row: share(*row) / row[1], "these are GPU-hours; give dollars."),
+        Mistake("what-is-left", on(lambda usd, m, b: usd * m / b), "this is what the work would have cost."),
+    )
+    more_mistakes = (
+        Mistake("below-zero", on(lambda usd, m, b: b / m - 1), _ABOVE),
+        Mistake("lost-for-more", on(lambda usd, m, b: 1 - m / b), "this is the share of the money lost."),
+        Mistake("points-for-share", on(lambda usd, m, b: b - m), "percentage points are not extra work."),
+        Mistake("percent", on(lambda usd, m, b: 100 * (b / m - 1)), "this is a percentage; give a fraction."),
+        Mistake("ratio", on(lambda usd, m, b: b / m), "this is all the work; how much *more* is it?"),
+    )
     return (
-        Column(
-            part="lost",
-            unit="US dollars",
-            words=_money_words,
-            want=lambda s, p, m, name, b: money(spent_in, s, p, m, b)[0],
-            mistakes=(
-                Mistake("below-zero", share, _ABOVE),
-                Mistake(
-                    "against-the-peak",
-                    on(lambda usd, m, b: usd * (1 - m)),
-                    "this compares with 100 % of the peak, not with this baseline.",
-                ),
-                Mistake(
-                    "points-for-share",
-                    on(lambda usd, m, b: usd * (b - m)),
-                    "percentage points of MFU are not a share of the money.",
-                ),
-                Mistake("more-for-lost", on(lambda usd, m, b: usd * (b / m - 1)), "this is what more work is worth."),
-                Mistake(
-                    "price-once-too-often",
-                    lambda *row: share(*row) * row[1],
-                    "this multiplies dollars by the price of an hour.",
-                ),
-                Mistake("gpu-hours", lambda *row: share(*row) / row[1], "these are GPU-hours; give dollars."),
-                Mistake("what-is-left", on(lambda usd, m, b: usd * m / b), "this is what the work would have cost."),
-            ),
-        ),
-        Column(
-            part="more",
-            unit="(a fraction)",
-            words=_money_words,
-            want=lambda s, p, m, name, b: money(spent_in, s, p, m, b)[1],
-            mistakes=(
-                Mistake("below-zero", on(lambda usd, m, b: b / m - 1), _ABOVE),
-                Mistake("lost-for-more", on(lambda usd, m, b: 1 - m / b), "this is the share of the money lost."),
-                Mistake("points-for-share", on(lambda usd, m, b: b - m), "points of MFU are not a share of work."),
-                Mistake("percent", on(lambda usd, m, b: 100 * (b / m - 1)), "this is a percentage; give a fraction."),
-                Mistake("ratio", on(lambda usd, m, b: b / m), "this is all the work; how much *more* is it?"),
-            ),
-        ),
+        Column(part="lost", unit="US dollars", words=_money_words, want=against(0), mistakes=lost_mistakes),
+        Column(part="more", unit="(a fraction)", words=_money_words, want=against(1), mistakes=more_mistakes),
     )
 
 

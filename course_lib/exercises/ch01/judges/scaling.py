@@ -11,6 +11,7 @@ from course_lib.judging.mistakes import scaled, shifted
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import DAY, WEEK, number_text
 
+_OUT_OF_REACH = "no number of GPUs gets below the part of the time that never gets shorter; return None"
 FIELDS = ("params", "tokens", "flops", "mfu", "keep", "gpus", "weeks")  # of a row
 
 
@@ -79,26 +80,23 @@ def _plan_columns(law: str) -> tuple[Column, Column]:
             slowed(lambda k, n: k ** -math.log2(n)),
             "the GPUs got faster; they lose speed with every doubling.",
         ),
-        Mistake("natural-logarithm", slowed(lambda k, n: k ** math.log(n)), "count doublings in base 2."),
+        Mistake(
+            "natural-logarithm", slowed(lambda k, n: k ** math.log(n)), "count doublings by a logarithm to base 2."
+        ),
         Mistake("days", scaled(weeks_on, 7), "these are days."),
         Mistake("one-gpu", _alone, "this is the time on one GPU."),
+    )
+    gpus_mistakes = (
+        Mistake("perfect-scaling", _ideal, "this many suffice only with perfect scaling."),
+        Mistake("one-pass", one_pass, "this corrects the first guess once; the added GPUs lose speed too."),
+        Mistake("power-of-two", power_of_two, "that is the next power of two; fewer finish in time."),
+        Mistake("one-too-many", shifted(fewest, 1), "one GPU fewer also finishes in time."),
+        Mistake("one-too-few", shifted(fewest, -1), "with this many GPUs the run is late, if only by a little."),
     )
     return (
         Column(part="weeks", unit="weeks", want=weeks_on, words=words, mistakes=weeks_mistakes),
         Column(
-            part="gpus",
-            unit="GPUs",
-            want=fewest,
-            words=words,
-            rel=EXACT,
-            none="no number of GPUs gets below the part of the time that never gets shorter; return None",
-            mistakes=(
-                Mistake("perfect-scaling", _ideal, "this many suffice only with perfect scaling."),
-                Mistake("one-pass", one_pass, "this corrects the first guess once; the added GPUs lose speed too."),
-                Mistake("power-of-two", power_of_two, "that is the next power of two; fewer finish in time."),
-                Mistake("one-too-many", shifted(fewest, 1), "one GPU fewer also finishes in time."),
-                Mistake("one-too-few", shifted(fewest, -1), "that many are late, if only by a little."),
-            ),
+            part="gpus", unit="GPUs", want=fewest, words=words, rel=EXACT, none=_OUT_OF_REACH, mistakes=gpus_mistakes
         ),
     )
 

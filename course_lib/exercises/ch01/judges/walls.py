@@ -70,7 +70,7 @@ def solve(
 _MONEY_FIRST, _NO_SHARDING = ("nothing", "shard state", "more GPUs"), ("nothing", "longer deadline", "more GPUs")
 MISTAKES = (
     Mistake("sparse-peak", partial(solve, flops="sparse_flops"), "The sparse peak gives that; training is dense."),
-    Mistake("no-reserve", partial(solve, reserve=False), "The memory still contains the reserve."),
+    Mistake("no-reserve", partial(solve, reserve=False), "The reserve was not subtracted from the memory."),
     Mistake("always-sharded", partial(solve, sharded=True), "The state counts as sharded, but each GPU holds a copy."),
     Mistake("full-speed", partial(solve, mfu=False), "That is at 100 % of the peak; the job reaches `mfu` of it."),
     Mistake("only-the-first-wall", partial(solve, only_first=True), "This removes the first wall; another remains."),

@@ -167,7 +167,7 @@ def _batch_column(kept: str) -> Column:
             Mistake("one-too-many", shifted(least, 1), "one sequence fewer is enough."),
             Mistake("two-bytes", lambda f, b, p, s, kv: least(f, b, p, 2, kv), "a weight has `weight_size` bytes."),
             Mistake("multiply-adds", lambda f, *row: least(2 * f, *row), "a multiply-add is two FLOP."),
-            Mistake("ridge-for-batch", lambda f, b, *_: math.ceil(f / b), "the ridge is FLOP per byte, not weight."),
+            Mistake("ridge-for-batch", lambda f, b, *_: math.ceil(f / b), "the ridge is in FLOP per byte."),
         ),
     )
 

@@ -58,7 +58,11 @@ def _line_columns(truths: Mapping[float, tuple[float, float]]) -> tuple[Column, 
             rel=0.08,
             hint="What does the smallest message cost?",
             mistakes=(
-                Mistake("raw-seconds", apart(0, lambda *row: _raw(*row)[0]), "α: the largest messages decide alone."),
+                Mistake(
+                    "raw-seconds",
+                    apart(0, lambda *row: _raw(*row)[0]),
+                    "α: raw seconds let the largest messages decide.",
+                ),
                 Mistake("microseconds", scaled(truth(0), 1 / US), "α is in microseconds; give seconds."),
                 Mistake("turned-round", truth(1), "α comes first, then β."),
             ),
@@ -90,7 +94,9 @@ def _difference_of_rates(small: Way, large: Way) -> float:
 _SWITCHES = (
     Mistake("below-zero", _meeting, "no message has the size at which the lines meet; which way is quicker after it?"),
     Mistake("sign", scaled(switch, -1), "a size is positive."),
-    Mistake("half-bandwidth", lambda small, large: large[0] * large[1], "there the second way gets half of its β."),
+    Mistake(
+        "half-bandwidth", lambda small, large: large[0] * large[1], "at that size the second way gets half of its β."
+    ),
     Mistake("alpha-forgotten", lambda small, large: 0.0, "the second way costs more to start: not for small messages."),
     Mistake("never", lambda small, large: math.inf, "the second way does become the quicker one."),
     Mistake("difference-of-rates", _difference_of_rates, "subtract seconds per byte, not bytes per second."),
@@ -131,9 +137,7 @@ _BEST = Column(
         Mistake("first-only", lambda n, s, g: _rate(n, s), "this is the first way; the second is quicker here."),
         Mistake("second-only", lambda n, s, g: _rate(n, g), "this is the second way; the first is quicker here."),
         Mistake("seconds", lambda n, s, g: n / _rate(n, s, g), "these are seconds; give bytes a second."),
-        Mistake(
-            "both-ways-added", lambda n, s, g: n / (n / _rate(n, s) + n / _rate(n, g)), "it takes one way, not both."
-        ),
+        Mistake("both-ways-added", lambda n, s, g: n / (n / _rate(n, s) + n / _rate(n, g)), "a message takes one way."),
     ),
 )
 

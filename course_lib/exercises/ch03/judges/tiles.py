@@ -95,7 +95,7 @@ def _moves_column(stays: str) -> Column:
         words=lambda m, k, n, t: f"{_size_words(m, k, n)} in tiles of {t}",
         mistakes=(
             Mistake("infinite-cache", lambda m, k, n, t: m * k + k * n + m * n, "this needs an infinite cache."),
-            Mistake("infinite-cache", lambda m, k, n, t: m * k + k * n, "this loads both inputs once, no output."),
+            Mistake("infinite-cache", lambda m, k, n, t: m * k + k * n, "this loads both inputs once and no output."),
             Mistake("no-tiles", lambda m, k, n, t: 2 * m * k * n, "this is the count without any cache."),
             Mistake("output-forgotten", no_output, "the output is not in it."),
             Mistake("output-read-first", lambda m, k, n, t: moves(m, k, n, t) + m * n, "a new output tile is empty."),
@@ -292,7 +292,7 @@ def _dips_column(slots: int) -> Series:
             Mistake(
                 "rises",
                 lambda m, sizes, *more: [n for n in sizes[1:] if n not in dips(m, sizes, *more)],
-                "it rises at these.",
+                "the share rises at these sizes.",
             ),
         ),
     )

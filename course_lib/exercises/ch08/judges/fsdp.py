@@ -181,14 +181,14 @@ def _gathers_fault(case: Case, meter: Meter) -> Fault | None:
     kept, units = spec["wish"] == (False,), len(rows)
     passes, calls = (2, 2 * units) if kept else (3, 3 * units - 1)
     least = sum(rows) * passes - (0 if kept else rows[-1])
-    sent, most, collectives = sum(meter["bytes_sent"]) / n, max(meter["bytes_sent"]), max(meter["collectives"])
+    sent, most = sum(meter["bytes_sent"]) / n, max(meter["bytes_sent"])
     if most > 1.01 * passes * sum(rows) + 64 * n:
-        return _too_many(most, rows, passes, collectives)
+        return _too_many(most, rows, passes, max(meter["collectives"]))
     messages = min(meter["messages_sent"])
     few = messages < calls * math.ceil(math.log2(n))  # the fewest rounds in which data of all ranks reach all
     told = f"A rank sent {sent:,.0f} bytes"
     if sent < 0.99 * least:
-        if not few and collectives >= calls:
+        if not few and max(meter["collectives"]) >= calls:
             return "narrow", f"{told} in enough collectives, which take {least:,}: numbers were sent with fewer bits."
         if not kept and sent >= 0.99 * 2 * sum(rows):
             return "kept", f"{told}, as if each row were gathered once; with a second gather, {least:,} are needed."

@@ -109,6 +109,7 @@ def _triage_cases(params: Params, rng: random.Random) -> list[Case]:
         # Powers of two: a deadline kept and a reader served to the last digit, in whatever order one multiplies.
         _project(2.0**30, h100, 0.5, tokens=2.0**35, gpu_flops=6 * 2.0**46, deadline_s=2.0**20),
         _project(2.0**33, h100, 0.4, qps=1.0, gpu_bandwidth=2.0**41, user_tokens_s=128.0),
+        _project(2.0**33, h100, 0.4, qps=1.0, gpu_bandwidth=2.0**41, user_tokens_s=130.0),  # fits, and reads too slowly
     ]
     return [
         Case(name="six projects", args=(0, six)),

@@ -105,7 +105,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
             )
         return judged(case, fault)
     x = given[0][2]
-    counts = [got["products"] for got in outcome.value]
+    counts = [got["products"] if type(got["products"]) is int else None for got in outcome.value]
     made: Fault | None = None
     if any(count != 2 for count in counts):
         rank = next(rank for rank, count in enumerate(counts) if count != 2)

@@ -94,7 +94,7 @@ def part(tensor: Tensor, n: int, rank: int, dim: int = 0) -> Tensor:
 def touched(results_: Sequence[Mapping[str, Any]]) -> Fault | None:
     """An input that the answer changed."""
     for rank, each in enumerate(results_):
-        if each["touched"]:
+        if type(each["touched"]) not in (list, bool) or each["touched"]:
             names = each["touched"] if type(each["touched"]) is list else []
             what = ", ".join(str(name)[:20] for name in names[:4]) or "its input"
             return "changed-input", (

@@ -227,9 +227,11 @@ def _honest_fault(case: Case, rows: Sweep, got: Any) -> Fault | None:
     if type(got) is not dict or set(got) != {"said", "others", "everything"}:
         return "wrong-shape", f"{case.name}: got {describe(got)}."
     said, others, everything = got["said"], got["others"], got["everything"]
-    if type(said) is not dict or set(said) != {row["nbytes"] for row in rows}:
-        wanted = f"a dictionary with one ratio for each of the {len(rows)} sizes"
-        return "wrong-shape", f"{case.name}: return {wanted}; got {describe(said)}."
+    sizes = {row["nbytes"] for row in rows}
+    for ratios in (said, others, everything):
+        if type(ratios) is not dict or set(ratios) != sizes:
+            wanted = f"a dictionary with one ratio for each of the {len(rows)} sizes"
+            return "wrong-shape", f"{case.name}: return {wanted}; got {describe(ratios)}."
     by_size = sorted(rows, key=lambda row: row["nbytes"])
     return first(
         *(_ratio_fault(case, row, *(of[row["nbytes"]] for of in (said, others, everything))) for row in by_size)

@@ -11,39 +11,6 @@ from course_lib.figures.roofline import Point, Roof
 from course_lib.figures.roofline import roofline as draw_roof
 from course_lib.widgets import ch03
 
-WIDGETS = {
-    "roofs": ch03.roofs,
-    "tiles": ch03.tiles,
-    "chip": ch03.chip,
-    "zoom": ch03.zoom,
-    "generations": ch03.generations,
-}
-MATTERS = {  # where a control has something to show
-    ("roofs", "wire"): {"kernel": "linear layer, training step", "batch": 512},
-    ("zoom", "wiring"): {"level": 3},
-    ("zoom", "topology"): {"level": 1},
-    ("tiles", "share"): {"tile": 64},
-    ("generations", "printed"): {"value": "link"},
-}
-
-
-@pytest.mark.parametrize("name", WIDGETS)
-def test_every_value_of_every_control_can_be_drawn(name, capsys):
-    explorer = WIDGETS[name]()
-    for control, made in explorer.controls.items():
-        for value in made.values:
-            assert explorer.draw(**{**explorer.setting, control: value}).alt, f"{control}={value}"
-
-
-@pytest.mark.parametrize("name", WIDGETS)
-def test_every_control_changes_what_is_shown(name, capsys):
-    explorer = WIDGETS[name]()
-    for control, made in explorer.controls.items():
-        base = {**explorer.setting, **MATTERS.get((name, control), {})}
-        ends = {explorer.draw(**{**base, control: value}).alt for value in (made.values[0], made.values[-1])}
-        assert len(ends) == 2, control
-
-
 COPIES = {
     "roofline": (roofline_still.CHAPTER_COPY, roofline_still.transformer_roofline, "roofline_still"),
     "map": (roofline_map.MAP_COPY, roofline_map.transformer_map, "roofline_map"),

@@ -1,7 +1,6 @@
 """Chapter 08's film, widgets and numbers say what the library's runs, the conventions and the published rows say."""
 
 import math
-import re
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -245,19 +244,6 @@ def test_groups_have_their_knee_where_the_picture_puts_the_ring():
     assert "fits, 64" in ch08_time.draw_groups(64, "405B", 1024, card="GB200").alt
 
 
-@pytest.mark.parametrize("make", [ch08.step_by_step, ch08.stages, ch08.which_wall, ch08.prefetch, ch08.groups])
-def test_every_widget_draws_at_the_ends_of_its_controls(make, capsys):
-    explorer = make()
-    for name, control in explorer.controls.items():
-        start = explorer.setting[name]
-        for value in (control.values[0], control.values[-1]):
-            explorer.set(**{name: value})
-            markup, said = explorer.page()
-            assert markup.startswith("<img alt=") and said
-        explorer.set(**{name: start})
-    capsys.readouterr()
-
-
 @pytest.mark.parametrize("model", ch08.MODELS)
 def test_every_model_is_drawn_with_what_is_not_cut(model):
     for stage in ch08.STAGES:
@@ -307,11 +293,6 @@ def test_what_chapters_agree_on_is_one_number():
     assert numbers.MANY == prose.MANY and numbers.REAL == prose.REAL
     layer = work_of(1e9, 8192, 64, prose.REAL, 50 * GB)
     assert play([layer] * 4).peak_bytes == 2 * layer.nbytes
-
-
-@pytest.mark.parametrize("name", numbers.NUMBERS)
-def test_every_number_of_the_prose_is_a_text(name):
-    assert re.search(r"\d", numbers.NUMBERS[name]())
 
 
 def test_the_film_is_made_once():

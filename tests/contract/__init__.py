@@ -1,0 +1,1 @@
+"""What holds for every card, every audit, every drill and every widget of the course."""

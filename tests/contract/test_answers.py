@@ -1,0 +1,111 @@
+"""Right answers pass whatever is drawn, wrong ones fail, and an answer to the public form is told so.
+
+The kill matrix judges every shipped answer on the public variant; here other variants and other unseen cases are drawn.
+"""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from contract.kit import (
+    ALONE,
+    CARDS,
+    as_kept,
+    by_card,
+    cases_of,
+    functions_of,
+    graded,
+    judged,
+    mistakes,
+    own_answer,
+    passes,
+    shipped,
+    wrong,
+)
+from course_lib.exercises import Card
+from course_lib.grading.judge.exercise import hidden_seed
+from course_lib.grading.judge.explanation import PUBLIC_FORM
+
+SECRET = "another"
+SEEDS = ("s1", "s2", "s3")
+ANY_STRUCTURE = ("write-checkpointing",)  # each of its shipped answers takes any number of inputs
+OTHER_NAMES = ("parallel-mlp",)  # its weights have other names in the other structure, which is an error of its own
+
+
+@by_card
+def test_a_right_answer_passes_every_variant_and_whatever_cases_are_drawn(card: Card) -> None:
+    """Where no answer reads its variant's numbers, another right answer is judged for each seed."""
+    own = own_answer(card)
+    answers = [own] if card.structural or own.reads_params else shipped(card.id)
+    for number, seed in enumerate(SEEDS):
+        answer, params = answers[number % len(answers)], as_kept(card.variant(seed))
+        report = judged(answer, params, secret=seed)
+        assert report.passed, (seed, answer.name, report.note, [v.message for v in wrong(report.verdicts)])
+
+
+@pytest.mark.parametrize("card", [card for card in CARDS if card.structural], ids=lambda card: card.id)
+def test_an_answer_to_the_public_form_fails_on_another_structure_and_is_told_why(card: Card) -> None:
+    if card.id in ANY_STRUCTURE:
+        return
+    own = own_answer(card)
+    public = functions_of(own if own.reads_params else shipped(card.id)[0])
+    for seed in SEEDS:
+        params = as_kept(card.variant(seed))
+        assert params[card.structural] != card.params[card.structural]
+        report = graded(card.id, *public, params=params, seconds=10.0)
+        assert not report.passed and (PUBLIC_FORM in mistakes(report) or card.id in OTHER_NAMES), seed
+        assert all(verdict.message for verdict in wrong(report.verdicts))
+
+
+@by_card
+def test_wrong_answers_fail_whatever_cases_are_drawn(card: Card) -> None:
+    params = card.params if card.structural else card.variant(SECRET)
+    cases = cases_of(card, hidden_seed(card, SECRET), params)
+    passed = [answer.name for answer in shipped(card.id, "wrong") if passes(card, functions_of(answer), cases, params)]
+    assert not passed
+
+
+def rude(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that empties the lists and dictionaries it was given once it has its result."""
+
+    def emptied(*args: Any, **more: Any) -> Any:
+        found = function(*copy.deepcopy(args), **copy.deepcopy(more))
+        for each in args:
+            if type(each) in (list, dict):
+                each.clear()
+        return found
+
+    return emptied
+
+
+def as_numpy(value: Any) -> Any:
+    """Numbers as numpy's, tuples as lists and lists as tuples."""
+    if type(value) in (int, float):
+        return np.float64(value) if type(value) is float else np.int64(value) if abs(value) < 2**63 else value
+    if type(value) is dict:
+        return {name: as_numpy(each) for name, each in value.items()}
+    if type(value) in (list, tuple):
+        return (tuple if type(value) is list else list)(map(as_numpy, value))
+    return value
+
+
+@pytest.mark.parametrize("card", ALONE, ids=lambda card: card.id)
+def test_a_right_answer_may_spoil_its_arguments_and_return_other_kinds_of_numbers_and_rows(card: Card) -> None:
+    functions = functions_of(own_answer(card))
+    for otherwise in (rude, lambda function: lambda *args, **more: as_numpy(function(*args, **more))):
+        report = graded(card.id, *map(otherwise, functions))
+        assert report.passed, (report.note, [each.message for each in wrong(report.verdicts)])
+
+
+def later(*_: Any) -> None:
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize("card", [card for card in CARDS if len(card.answers) > 1], ids=lambda card: card.id)
+def test_a_later_function_left_open_costs_its_part_only(card: Card) -> None:
+    report = graded(card.id, *functions_of(own_answer(card))[:-1], later)
+    assert report.state == "answered" and 0 < report.points < card.points
+    assert any("not answered yet" in each.message for each in wrong(report.verdicts))

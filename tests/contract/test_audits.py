@@ -1,0 +1,97 @@
+"""Audits: their keys fit what was printed, both kinds of statements are there, and calling all of them the same earns nothing."""
+
+import importlib
+import math
+import pkgutil
+from functools import cache
+
+import pytest
+
+from contract.kit import AUDITS, functions, graded
+from course_lib import exercises, facts
+from course_lib.exercises import Card
+from course_lib.exercises.audits import AS_PRINTED, RIGHT, WRONG, Item
+
+by_card = pytest.mark.parametrize("card", AUDITS, ids=lambda card: card.id)
+SCALE = {"EFLOP/s (10¹⁸)": 1e18, "millions of US dollars": 1e6, "GB": 1e9, "GB/s": 1e9, "milliseconds": 1e-3}
+BY_FORMULA = (
+    "adam-2p-2p-8p",
+    "activations-14",
+    "checkpoint-33-forward",
+)  # the printed formula is wrong, whatever it gives
+
+
+@cache
+def items(chapter: str) -> dict[str, Item]:
+    """The statements of a chapter's audits, by id."""
+    folder = exercises.chapter_module(chapter).__name__ + ".cards"
+    names = [each.name for each in pkgutil.iter_modules(importlib.import_module(folder).__path__)]
+    modules = [importlib.import_module(f"{folder}.{name}") for name in names]
+    rows = [each for module in modules for each in vars(module).values() if type(each) in (tuple, list)]
+    return {item.id: item for row in rows for item in row if isinstance(item, Item)}
+
+
+def truth(card: Card) -> dict[str, tuple[float, str, str]]:
+    """Number, verdict and cause of each statement, from a shipped right answer."""
+    return functions(card.id)[0]()
+
+
+def printed(card: Card, name: str) -> float:
+    """The number of a statement as it was printed, in the unit that the audit asks for."""
+    item = items(card.chapter)[name]
+    scale = item.scale if item.scale != 1 else SCALE.get(item.unit, 1.0)
+    return float(facts.claim(item.claim or item.id).value) / scale
+
+
+def points(card: Card, given: dict[str, tuple]) -> float:
+    """What a table of answers earns."""
+    return graded(card.id, lambda: given).points
+
+
+def test_the_statements_of_a_chapter_are_its_claims() -> None:
+    for chapter in {card.chapter for card in AUDITS}:
+        asked = [name for card in AUDITS if card.chapter == chapter for name in truth(card)]
+        assert sorted(asked) == sorted(items(chapter)), chapter
+        assert {item.claim or item.id for item in items(chapter).values()} <= set(facts.claims(chapter)), chapter
+
+
+@by_card
+def test_an_audit_mixes_errors_with_statements_right_as_printed(card: Card) -> None:
+    answers = truth(card)
+    said = [verdict for _, verdict, _ in answers.values()]
+    assert said.count(RIGHT) >= 2 and said.count(WRONG) >= 2
+    assert all((cause == AS_PRINTED) == (verdict == RIGHT) for _, verdict, cause in answers.values())
+    for name, (_, verdict, cause) in answers.items():
+        if name not in BY_FORMULA:  # with the printed number in its place, only a right statement keeps its points
+            kept = points(card, {**answers, name: (printed(card, name), verdict, cause)}) == card.points
+            assert kept == (verdict == RIGHT), name
+
+
+@by_card
+def test_each_statement_is_worth_its_share_within_five_per_cent(card: Card) -> None:
+    answers = truth(card)
+    near = {name: (number * 1.01, *rest) for name, (number, *rest) in answers.items()}
+    assert points(card, near) == card.points
+    for name, (number, verdict, cause) in answers.items():
+        other = WRONG if verdict == RIGHT else RIGHT
+        wrongs = [(number * 1.2, verdict, cause), (number, other, cause), (number, verdict, "no such cause"), None]
+        for spoilt in wrongs:
+            assert points(card, {**answers, name: spoilt}) == pytest.approx(
+                card.points * (1 - 1 / len(answers)), abs=0.01
+            )
+
+
+@by_card
+def test_blind_strategies_earn_nothing(card: Card) -> None:
+    answers = truth(card)
+    causes = {cause for _, verdict, cause in answers.values() if verdict == WRONG}
+    blind = [lambda name, key: (printed(card, name), RIGHT, AS_PRINTED), lambda name, key: (key[0], RIGHT, AS_PRINTED)]
+    blind += [lambda name, key, c=cause: (printed(card, name), WRONG, c) for cause in causes]
+    blind += [
+        lambda name, key: (key[0], WRONG, key[2]),
+        lambda name, key: (key[0], "", ""),
+        lambda name, key: (0, WRONG, key[2]),
+    ]
+    blind += [lambda name, key: (key[0] if key[1] == WRONG else math.nan, *key[1:])]  # errors alone, no control
+    for guess in blind:
+        assert points(card, {name: guess(name, key) for name, key in answers.items()}) == 0

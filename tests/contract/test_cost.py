@@ -1,0 +1,31 @@
+"""Right values that nobody sent are found out: on a cluster every share of the cost rests on the books of the run."""
+
+from dataclasses import replace
+
+import pytest
+
+from contract.kit import CARDS, cases_of, runs, silent_meter, wrong
+from course_lib.exercises import Card
+from course_lib.judging import judging
+
+SENT = [
+    card
+    for card in CARDS
+    if any(case.ranks for case in cases_of(card))
+    and any(share.startswith("cost:") for share in judging(card.id).shares)
+]
+
+NO_FLOOR = ("clip-shards",)  # a few bytes for a norm: only too many are asked about
+
+
+@pytest.mark.parametrize("card", SENT, ids=lambda card: card.id)
+def test_right_values_without_bytes_are_found_out(card: Card) -> None:
+    """What a right answer returns, beside the books of a run in which nothing moved."""
+    contract, found = judging(card.id), set[str]()
+    for case, right in runs(card, 5):
+        if case.kind == "values" and sum(right.meter.get("bytes_sent", [])):
+            nothing = {name: value for name, value in silent_meter(case.ranks).items() if name != "seconds"}
+            silent = wrong(contract.verdicts(card.params, case, replace(right, meter={**right.meter, **nothing})))
+            assert not [verdict for verdict in silent if verdict.kind == "values"], case.name
+            found |= {verdict.mistake for verdict in silent if verdict.kind == "cost"}
+    assert found or card.id in NO_FLOOR

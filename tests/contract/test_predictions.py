@@ -1,0 +1,38 @@
+"""A prediction earns its points for committing to an interval of a factor of four at most, whatever the truth is."""
+
+import math
+
+import pytest
+
+from contract.kit import PREDICTIONS, as_kept, graded, wrong
+from course_lib.exercises import Card
+from course_lib.judging import judging
+
+by_card = pytest.mark.parametrize("card", PREDICTIONS, ids=lambda card: card.id)
+SEEDS = ("s1", "s2", "s3")
+
+ACCEPTED = [(1.0, 4.0), [0.1, 0.4], (2, 8), (5.0, 5.0), (1e-9, 4e-9), (1e9, 2e9), (3, 12.0), (0.3, 1.2)]
+REFUSED = [
+    *((1.0, 4.001), (1.0, 40.0), (4.0, 1.0), (0, 4), (0.0, 0.0), (-1.0, 1.0), (-4.0, -1.0), (1e-320, 1.0)),
+    *((math.nan, 1.0), (1.0, math.nan), (1.0, math.inf), (True, 2), ("1", "2"), (None, None), (10**400, 10**400)),
+    *(2.0, "1 to 2", (1.0,), (1.0, 2.0, 3.0), {1.0: 2.0}, [[1.0, 2.0]], {1.0, 2.0}),
+]
+
+
+@by_card
+def test_an_interval_of_a_factor_of_four_passes_and_a_wider_one_does_not(card: Card) -> None:
+    for given in ACCEPTED:
+        assert graded(card.id, lambda given=given: given).passed, given
+    for given in REFUSED:
+        report = graded(card.id, lambda given=given: given)
+        assert report.points == 0 and (report.note or wrong(report.verdicts)[0].message), given
+
+
+@by_card
+def test_the_truth_is_revealed_and_stands_in_no_statement_or_hint(card: Card) -> None:
+    contract = judging(card.id)
+    for params in (card.params, *(as_kept(card.variant(seed)) for seed in SEEDS)):
+        truth, said = contract.truth(params), contract.reveal(params)
+        assert truth > 0 and any(character.isdigit() for character in said) and "nan" not in said
+        for text in (card.markdown(params), *card.hints):
+            assert not [each for each in (f"{truth:,.3g}", f"{truth:,.4g}") if len(each) > 2 and f" {each} " in text]

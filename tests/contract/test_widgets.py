@@ -1,0 +1,124 @@
+"""What holds for every widget: it draws at every position of its controls, says in words what it shows, and each control matters."""
+
+import contextlib
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+
+from course_lib import exercises, widgets
+from course_lib.accounting import Accounting
+from course_lib.widgets import Explorer
+
+
+def token(comm: Any) -> None:
+    """Pass a token once round."""
+    held = torch.zeros(1)
+    if comm.rank == 0:
+        comm.send(held, 1)
+        comm.recv(held, comm.size - 1)
+    else:
+        comm.recv(held, comm.rank - 1)
+        comm.send(held, (comm.rank + 1) % comm.size)
+
+
+@cache
+def an_account() -> Accounting:
+    """Two steps of one layer."""
+    with Accounting(history=True) as account:
+        layer = torch.nn.Linear(64, 64)
+        optimizer = torch.optim.AdamW(layer.parameters())
+        for step in (1, 2):
+            loss = layer(torch.ones(8, 64)).sum()
+            account.mark(f"forward {step}")
+            loss.backward()
+            account.mark(f"backward {step}")
+            optimizer.step()
+            optimizer.zero_grad()
+            account.mark(f"step {step}")
+    return account
+
+
+GIVEN: Mapping[str, Callable[[], tuple]] = {  # what a widget is made of, where it needs something
+    "ch00.ring_stepper": lambda: (token, (2, 3, 5)),
+    "ch02_over_time.over_a_step": lambda: (an_account(),),
+}
+
+
+def every_widget() -> dict[str, Callable[..., Explorer]]:
+    """All functions of `course_lib.widgets` that make a widget, by module and name."""
+    found = {}
+    for module in pkgutil.iter_modules(widgets.__path__):
+        if module.name.startswith("ch"):
+            made = importlib.import_module(f"{widgets.__name__}.{module.name}")
+            for name, function in vars(made).items():
+                own = inspect.isfunction(function) and function.__module__ == made.__name__ and name[0] != "_"
+                if own and inspect.signature(function).return_annotation in (Explorer, "Explorer"):
+                    found[f"{module.name}.{name}"] = function
+    return found
+
+
+WIDGETS = every_widget()
+MATTERS: Mapping[str, Mapping[str, Any]] = {  # settings at which a control has something to change
+    "ch00_map.course_map.symptom": {"route": "failure"},
+    "ch00_map.course_map.pair": {"route": "synthesis"},
+    "ch01.triage.user_rate": {"qps": 1.0, "params": 70e9},
+    "ch03.roofs.wire": {"kernel": "linear layer, training step", "batch": 512},
+    "ch03.zoom.wiring": {"level": 3},
+    "ch03.zoom.topology": {"level": 1},
+    "ch03.tiles.share": {"tile": 64},
+    "ch03_devices.generations.printed": {"value": "link"},
+    "ch10.gantt.chunks": {"schedule": "interleaved 1F1B"},
+    "ch15.losses.zoom": {"look": "loss"},
+}
+MOST = 10  # positions of a control that are all drawn; of one with more, as many of them
+by_widget = pytest.mark.parametrize("name", WIDGETS)
+
+
+def made(name: str) -> Explorer:
+    """The widget, with what it is made of."""
+    return WIDGETS[name](*GIVEN.get(name, tuple)())
+
+
+def test_widgets_of_every_chapter_are_found() -> None:
+    assert len(WIDGETS) >= 38 and {name[2:4] for name in WIDGETS} >= {f"ch{each}"[2:] for each in exercises.chapters()}
+
+
+@by_widget
+def test_it_draws_at_the_positions_of_its_controls_and_says_what_it_shows(name: str, capsys: Any) -> None:
+    explorer = made(name)
+    assert capsys.readouterr().out.strip(), "without a notebook the alternative is printed"
+    for control, inputs in explorer.controls.items():
+        start, values = explorer.setting[control], inputs.values or ("zero", "")
+        for value in (*values[:: -(-len(values) // MOST)], values[-1]):
+            with contextlib.suppress(ValueError):  # an impossible setting is said where the picture was
+                drawn = explorer.draw(**{**explorer.setting, control: value})
+                assert drawn if isinstance(drawn, str) else drawn.alt or explorer.alt, (control, value)
+        explorer.set(**{control: values[-1]})
+        markup, said = explorer.page()
+        assert said and (
+            markup.startswith("<img alt=") or "Not possible" in said or said == explorer.alt or "<" in markup
+        )
+        explorer.set(**{control: start})
+
+
+@by_widget
+def test_every_control_changes_what_is_shown(name: str, capsys: Any) -> None:
+    explorer = made(name)
+    for control, inputs in explorer.controls.items():
+        ends = (inputs.values[0], inputs.values[-1]) if inputs.values else ("", "no such word")
+        explorer.setting |= MATTERS.get(f"{name}.{control}", {})
+        base = dict(explorer.setting)
+        shown = [explorer.draw(**{**base, control: value}) for value in ends]
+        if len({each if isinstance(each, str) else each.alt for each in shown}) < 2:  # what it says is the same
+            pages = []
+            for value in ends:
+                explorer.setting = {**base, control: value}
+                pages.append(explorer.page()[0])
+            assert pages[0] != pages[1], control
+        explorer.setting = {each: made_of.start for each, made_of in explorer.controls.items()}

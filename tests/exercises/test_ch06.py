@@ -1,0 +1,185 @@
+"""Chapter 06's exercises: byte matrices are those of real runs, ready-made collectives are seen, messages name the cost."""
+
+import random
+
+import pytest
+import torch
+
+from course_lib import collectives, exercises
+from course_lib.cluster import attempt, simulate
+from course_lib.exercises import killmatrix
+from course_lib.exercises.ch06.cards.more import ALGORITHMS
+from course_lib.exercises.ch06.judges.measuring import RIGHT_ORDERS, WRONG_SUMS
+from course_lib.exercises.ch06.judges.reading import circle_of
+from course_lib.exercises.ch06.judges.ring import ring_time
+from course_lib.exercises.ch06.judges.traffic import TRAFFIC, matrix_of
+from course_lib.exercises.ch06.probes import COLUMNS, SECOND, from_messages
+from course_lib.grading.judge import grade
+from course_lib.grading.worker.plain_values import Given
+from course_lib.grading.worker.runners import InProcess
+from course_lib.judging import judging
+
+
+def bank_answer(exercise, sort="right", number=0):
+    found = [each for each in killmatrix.bank("06") if each.exercise == exercise and each.sort == sort][number]
+    return killmatrix.names_of(found.source, exercises.card(exercise).answers)[0]
+
+
+# --- ready-made collectives
+
+
+def test_an_answer_gets_no_ready_made_collective():
+    def lazy(comm, x):
+        comm.all_reduce(x)
+        return x
+
+    report = grade(exercises.card("ring-all-reduce"), InProcess(lazy))
+    assert report.points == 0 and "comm.all_reduce is switched off" in report.verdicts[0].message
+
+
+def test_a_collective_behind_the_scenes_is_seen_in_the_books():
+    """Whoever gets at the communicator itself moves messages that no call of send or receive accounts for."""
+    contract, card = judging("ring-all-reduce"), exercises.card("ring-all-reduce")
+    case = contract.cases(card.params, random.Random(5))[0]
+
+    def waits(comm, x):
+        comm.barrier()
+        return collectives.ring_all_reduce(comm, x)
+
+    run = attempt(waits, case.ranks, per_rank=case.per_rank)
+    found = contract.verdicts(card.params, case, run.outcome())
+    assert "ready-made" in {v.mistake for v in found if not v.ok} or "not-a-neighbour" in {
+        v.mistake for v in found if not v.ok
+    }
+
+
+def test_the_library_is_switched_off_where_it_is_the_answer():
+    for name, function in (
+        ("ring-all-reduce", "ring_all_reduce"),
+        ("halving-doubling", "halving_doubling_all_reduce"),
+        ("reduce-scatter-half", "ring_reduce_scatter"),
+    ):
+        report = grade(exercises.card(name), InProcess(getattr(collectives, function)))
+        assert report.points == 0 and "switched off" in report.verdicts[0].message, name
+
+
+def test_the_probe_passes_messages_and_nothing_else():
+    def look(comm, x):
+        return comm.rank, comm.size, repr(comm), sorted(name for name in dir(comm) if not name.startswith("_"))
+
+    def program(comm, x):
+        return from_messages(look, Given((x,), {}), comm)
+
+    rank, size, text, names = simulate(program, 2, (torch.ones(1),)).results[1]
+    assert (rank, size, text) == (1, 2, "Comm(rank=1, size=2)")
+    assert names == ["batch_isend_irecv", "irecv", "isend", "rank", "recv", "send", "size"]
+
+
+def test_a_layout_is_made_where_the_answer_runs():
+    """Strides do not cross a boundary, so the probe lays tensors out, here and in a worker alike."""
+
+    def look(comm, x, y):
+        return x.is_contiguous(), y.is_contiguous(), x, y
+
+    x, y = torch.arange(12.0).reshape(3, 4), torch.arange(5)
+    for layout, columns, second in ((COLUMNS, False, True), (SECOND, True, False)):
+        flat_x, flat_y, got_x, got_y = from_messages(look, Given((x, y, layout), {}))
+        assert (flat_x, flat_y) == (columns, second) and torch.equal(got_x, x) and torch.equal(got_y, y)
+
+
+# --- oracles against the real thing
+
+REAL = {
+    "naive root": collectives.naive_all_reduce,
+    "tree": collectives.tree_all_reduce,
+    "ring": collectives.ring_all_reduce,
+    "halving-doubling": collectives.halving_doubling_all_reduce,
+}
+
+
+def counted(run, n):
+    matrix = [[0] * n for _ in range(n)]
+    for (src, dst), (moved, _) in run.meter.pairs.items():
+        matrix[src][dst] = moved
+    return matrix
+
+
+@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("n", [2, 5, 8, 12])
+def test_the_byte_matrices_are_those_of_real_runs(name, n):
+    run = simulate(REAL[name], n, (torch.ones(101),))
+    assert counted(run, n) == matrix_of(name, n, 101, 4, 1)
+
+
+@pytest.mark.parametrize(("n", "per_node"), [(8, 4), (8, 2), (12, 3), (9, 3)])
+def test_the_hierarchys_matrix_is_that_of_a_real_run(n, per_node):
+    run = simulate(collectives.hierarchical_all_reduce, n, (torch.ones(101), per_node))
+    assert counted(run, n) == matrix_of("hierarchical", n, 101, 4, per_node)
+
+
+def test_the_all_to_alls_matrix_is_that_of_a_real_run():
+    def trade(comm, x):
+        return collectives.pairwise_all_to_all(
+            comm, [torch.empty(len(x.tensor_split(6)[comm.rank])) for _ in range(6)], x.tensor_split(6)
+        )
+
+    assert counted(simulate(trade, 6, (torch.ones(101),)), 6) == matrix_of("all-to-all", 6, 101, 4, 1)
+
+
+@pytest.mark.parametrize(("n", "per_node"), [(8, 4), (8, 2), (16, 4), (12, 3), (6, 3), (9, 3)])
+def test_no_two_algorithms_share_a_matrix(n, per_node):
+    seen = {name: matrix_of(name, n, 5000, 4, per_node) for name in TRAFFIC}
+    assert set(TRAFFIC) == set(ALGORITHMS)
+    assert len({str(matrix) for matrix in seen.values()}) == len(seen)
+
+
+def test_sums_in_any_order_are_told_from_wrong_ones_by_the_textbook_bound():
+    contract, card = judging("equal-up-to-rounding"), exercises.card("equal-up-to-rounding")
+    for seed in range(8):
+        for case in contract.cases(card.params, random.Random(seed)):
+            got, inputs = case.args
+            exact = sum(x.double() for x in inputs)
+            unit = torch.finfo(got.dtype).eps / 2
+            bound = (len(inputs) - 1) * unit * 1.01 * sum(x.double().abs() for x in inputs)
+            ratio = ((got.double() - exact).abs() / bound.clamp_min(1e-300)).max().item()
+            assert ratio <= 1 if case.secret else ratio > 2.2, case.name
+    assert len(RIGHT_ORDERS) == len(WRONG_SUMS) == 3
+
+
+def test_an_untouched_circle_is_found_and_a_broken_one_is_not():
+    log = [(1.0, 0, "sends", 1), (1.0, 1, "sends", 2), (1.0, 2, "sends", 0), (0.5, 2, "computes", None)]
+    assert circle_of(log) == [0, 1, 2] and circle_of([*log, (2.0, 2, "computes", None)]) == []
+
+
+def test_the_predicted_time_is_that_of_a_metered_run():
+    card = exercises.card("predict-ring-time")
+    n, moved = 4, 4 * 4000
+    small = {**card.params, "ranks": n, "nbytes": moved}
+    from course_lib.cluster import Topology
+
+    run = simulate(
+        collectives.ring_all_reduce,
+        n,
+        (torch.ones(moved // 4),),
+        topology=Topology.flat(small["latency"], small["bandwidth"]),
+    )
+    assert run.seconds == pytest.approx(ring_time(small))
+    assert ring_time(card.params) == pytest.approx(2.75751, rel=1e-4)
+    assert "2.76 s" in judging(card.id).reveal(card.params)
+
+
+def test_a_whole_tensor_ring_is_told_what_it_costs_and_what_a_ring_costs():
+    report = grade(exercises.card("ring-all-reduce"), InProcess(bank_answer("ring-all-reduce", "half")))
+    first = next(v for v in report.verdicts if not v.ok)
+    assert first.message == "Whole tensors at every hop: 7.0·S bytes per rank, a ring needs 1.75·S."
+
+
+def test_padding_is_named_where_it_costs():
+    report = grade(exercises.card("ring-all-reduce"), InProcess(bank_answer("ring-all-reduce", "half", 1)))
+    assert {v.mistake for v in report.verdicts if not v.ok} == {"padding"}
+
+
+def test_memory_beyond_the_input_is_measured_and_named():
+    report = grade(exercises.card("ring-all-reduce"), InProcess(bank_answer("ring-all-reduce", "half", 2)))
+    assert {v.mistake for v in report.verdicts if not v.ok} == {"too-much-memory"}
+    assert judging("ring-all-reduce").measured_by_worker == ("cost:memory",)

@@ -1,0 +1,115 @@
+"""Chapter 09's exercises: floors and ceilings are those of real runs, and the bank holds answers that miss the point."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from course_lib.cluster import simulate
+from course_lib.exercises import ch09, killmatrix
+from course_lib.exercises.ch09.judges.attention import _attend, _attention_piece
+from course_lib.exercises.ch09.judges.plans import complaints
+from course_lib.exercises.ch09.judges.regions import ring_most, traffic, whole_gradients
+from course_lib.exercises.ch09.judges.wires import largest, product_seconds, seconds_of
+from course_lib.judging.tensors import close
+from course_lib.tensor_parallel.traffic import tp_bytes_per_layer
+from course_lib.transformer import Config, attend
+
+CARDS = ch09.CARDS
+
+
+# --- the point is graded: right numbers that nobody sent are found out
+
+
+WAYS = {
+    "the whole on every rank": ("column-and-row", "whole"),
+    "whole weights gathered": ("parallel-mlp", "weights-travelled"),
+    "a gather in the middle": ("parallel-mlp", "gathered-in-the-middle"),
+    "logits gathered": ("vocab-cross-entropy", "gathered-logits"),
+    "a table gathered": ("vocab-embedding", "gathered-table"),
+    "nothing sent, a file shared": ("conjugate-pair", "too-few-bytes"),
+    "nothing overlapped": ("overlap-backward", "nothing-hidden"),
+    "a plan not carried out": ("verify-plan", "whole-missed"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_bank_holds_answers_that_miss_the_point(way):
+    exercise, mistake = WAYS[way]
+    assert mistake in {each.mistake for each in killmatrix.bank("09") if each.exercise == exercise}
+
+
+def test_bugs_of_real_threads_are_repaired_and_each_buggy_answer_is_in_the_bank():
+    assert {card.id for card in CARDS if card.form == "bug"} == {"row-bias", "vocab-embedding", "verify-plan"}
+    for name, mistake in (
+        ("row-bias", "bias-n-times"),
+        ("vocab-embedding", "clamped"),
+        ("verify-plan", "unused-missed"),
+        ("parallel-mlp", "gathered-in-the-middle"),
+    ):
+        assert mistake in {each.mistake for each in killmatrix.bank("09") if each.exercise == name}
+
+
+# --- oracles against the real thing
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 8])
+@pytest.mark.parametrize("elements", [1, 7, 24, 101])
+def test_floor_and_ceiling_fit_a_real_all_reduce(n, elements):
+    run = simulate(lambda comm, x: comm.all_reduce(x), n, (torch.ones(elements),))
+    meter = run.meter.as_dict()
+    assert traffic(meter, 2 * (n - 1) * elements * 4, ring_most(elements, 4, n)) is None
+    assert sum(meter["bytes_sent"]) == 2 * (n - 1) * elements * 4
+
+
+def test_attention_in_whole_is_that_of_the_transformer_and_falls_apart_into_heads():
+    coin, d = torch.Generator().manual_seed(1), 4
+    config = Config(hidden=16, heads=4, kv_heads=2)
+    whole = {
+        name: torch.randn(rows, 16, generator=coin, dtype=torch.float64)
+        for name, rows in (("wq", 16), ("wk", 8), ("wv", 8), ("wo", 16))
+    }
+    x = torch.randn(2, 5, 16, generator=coin, dtype=torch.float64)
+    q, k, v = (F.linear(x, whole[w]).unflatten(-1, (-1, d)).transpose(1, 2) for w in ("wq", "wk", "wv"))
+    theirs = F.linear(attend(q, k, v, "manual").transpose(1, 2).flatten(2), whole["wo"])
+    ours = _attend(d)({"x": x, **whole})
+    assert config.head_dim == d and torch.allclose(ours, theirs)
+    parts = sum(_attend(d)({"x": x, **_attention_piece(whole, 4, 2, rank)}) for rank in range(4))
+    assert torch.allclose(parts, ours)
+
+
+def test_whole_gradients_leave_the_inputs_alone():
+    x = torch.ones(3, dtype=torch.float64)
+    y, grads = whole_gradients(lambda w: w["x"].square(), {"x": x}, torch.ones(3))
+    assert not x.requires_grad and torch.equal(grads["x"], 2 * x) and torch.equal(y, x)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])
+def test_close_allows_rounding_and_no_slip(kind):
+    x = torch.randn(64, generator=torch.Generator().manual_seed(0)).to(kind)
+    assert close(x * (1 + torch.finfo(kind).eps), x)
+    assert not close(x * 1.25, x) and not close(x[:-1], x) and not close(None, x)
+
+
+def test_complaints_about_a_plan_by_hand():
+    plan = {"a.*": "column", "b": "row", "c": "row"}
+    whole = {"a.0": (8, 4), "a.1": (8, 4), "b": (4, 8), "d": (8, 8)}
+    held = {"a.0": (4, 4), "a.1": (8, 4), "b": (2, 8), "d": (8, 8)}
+    assert complaints(plan, whole, held, 2) == [("unused", "c"), ("whole", "a.1"), ("wrong side", "b")]
+
+
+@pytest.mark.parametrize("ranks", [2, 8, 64])
+def test_seconds_of_a_layer_are_its_bytes_over_the_bandwidth(ranks):
+    assert seconds_of(512, 256, ranks, 1e9, "full") == pytest.approx(
+        tp_bytes_per_layer(512, 256, ranks, recompute="full") / 1e9
+    )
+
+
+def test_the_largest_number_of_ranks_meets_its_share_and_its_double_does_not():
+    row = (4096, 8192, 28672, 4e14, 4.5e11, 5e10, 8, 0.2)
+    best = largest(row, "none")
+
+    def share(n):
+        bandwidth = row[4] if n <= row[6] else row[5]
+        return seconds_of(4096, 8192, n, bandwidth, "none") / product_seconds(4096, 8192, 28672, n, 4e14, "none")
+
+    assert share(best) <= 0.2 < share(2 * best)

@@ -1,0 +1,1 @@
+"""What each chapter's widgets and pictures say, beyond what holds for all of them."""

@@ -7,9 +7,20 @@ import pytest
 import torch
 
 from course_lib import exercises
+from course_lib.cluster.kernel import Adversary
 from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number, PerRank, Rows, Tensor, TupleOf, Word
-from course_lib.judging import DrillKey, Judging, Mistake, interval_fault, judging, number_fault
+from course_lib.judging import (
+    DrillKey,
+    Judging,
+    Mistake,
+    Times,
+    drill_key,
+    interval_fault,
+    judging,
+    number_fault,
+    oracle,
+)
 from course_lib.judging.columns import FINE, Breakdown, Column, table
 from course_lib.judging.columns import Word as WordColumn
 from course_lib.judging.contract import lost, read_shares
@@ -231,3 +242,24 @@ def test_shares_are_read_from_text_and_must_make_one():
             read_shares(text)
     with pytest.raises(ValueError, match="add up to 0.9"):
         Judging(shares="values:a 0.5, cost:b 0.4", cases=lambda *_: [], verdicts=lambda *_: [], why="")
+
+
+def test_a_multiple_of_the_answer_names_a_mistake_of_a_drill():
+    key = drill_key(lambda p: p["n"] + 1, "", Mistake("half", Times(0.5), "half"), Mistake("n", lambda p: p["n"], "n"))
+    assert key.mistakes_on({"n": 3}) == [(2.0, "half"), (3, "n")]
+
+
+def test_an_oracle_asks_for_costs_where_its_own_question_holds_or_always_but_never_under_an_adversary():
+    case, outcome = Case(name="two", part="sum"), Outcome(state="answered", value=1)
+    wrong, dear = ("wrong", "No."), ("dear", "Too much.")
+
+    def verdicts(own, case=case, **how):
+        found = oracle(lambda *_: own, {"cost:bytes": lambda *_: dear}, **how)({}, case, outcome)
+        return [(each.kind, each.part, each.mistake, each.message) for each in found]
+
+    assert verdicts(wrong) == [("values", "sum", "wrong", "No.")]
+    assert verdicts(None) == [("values", "sum", "", ""), ("cost", "bytes", "dear", "Too much.")]
+    assert verdicts(wrong, always=True)[1] == ("cost", "bytes", "dear", "Too much.")
+    assert verdicts(wrong, named=True) == [("values", "sum", "wrong", "two: No.")]
+    unkind = Case(name="two", part="sum", adversary=Adversary(1))
+    assert len(verdicts(None, unkind)) == len(verdicts(wrong, unkind, always=True)) == 1

@@ -3,7 +3,7 @@
 Here is the job that runs through the whole course, 70B on 64 H100s, so that all chapters mean the same one.
 """
 
-from course_lib import facts
+from course_lib import compute, facts
 from course_lib.units import BILLION, DAY, TRILLION, money_text
 
 PARAMS = 70 * BILLION
@@ -30,3 +30,8 @@ def core_minutes(chapter: str) -> str:
     from course_lib.exercises import cards  # not at import: cards may import their chapter's numbers
 
     return str(sum(card.minutes for card in cards(chapter) if card.kind == "core"))
+
+
+def rent(seconds: float, gpus: int) -> str:
+    """What it costs to rent this many H100s for this long."""
+    return usd_text(compute.cost_usd(compute.device_hours(seconds, gpus), facts.price("H100 hour")))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from course_lib import compute, facts, memory
-from course_lib.exercises.running_example import DEADLINE, GPUS, MFU, PARAMS, TOKENS
+from course_lib.exercises.running_example import DEADLINE, GPUS, MFU, PARAMS, TOKENS, usd_text
 from course_lib.units import (
     BILLION,
     DAY,
@@ -142,11 +142,6 @@ def estimate() -> tuple[Line, ...]:
     )
 
 
-def _money(usd: float) -> str:
-    """US dollars for Markdown, where a bare dollar would begin a formula."""
-    return money_text(usd).replace("$", "\\$")
-
-
 def _cost() -> float:
     hours = compute.train_seconds(PARAMS, TOKENS, H100.dense_flops, MFU) / HOUR
     return compute.cost_usd(hours, facts.price("H100 hour"))
@@ -167,9 +162,9 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "flops": lambda: flops_text(compute.train_flops(PARAMS, TOKENS)),
     "alone": lambda: duration_text(compute.train_seconds(PARAMS, TOKENS, H100.dense_flops, MFU)),
     "together": lambda: duration_text(compute.train_seconds(PARAMS, TOKENS, H100.dense_flops, MFU, GPUS)),
-    "hour": lambda: _money(facts.price("H100 hour")),
-    "cost": lambda: _money(_cost()),
-    "point": lambda: _money(compute.points_of_mfu_usd(_cost(), MFU)),
+    "hour": lambda: usd_text(facts.price("H100 hour")),
+    "cost": lambda: usd_text(_cost()),
+    "point": lambda: usd_text(compute.points_of_mfu_usd(_cost(), MFU)),
     "deadline": lambda: duration_text(DEADLINE),
     "checkpoint": lambda: number_text(CHECKPOINT_PARAMS),
     "checkpoint16": lambda: bytes_text(memory.weights_bytes(CHECKPOINT_PARAMS, "bf16")),

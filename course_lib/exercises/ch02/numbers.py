@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from course_lib import compute, facts, memory
-from course_lib.exercises.running_example import GPUS, MFU, PARAMS
+from course_lib import facts, memory
+from course_lib.exercises.running_example import GPUS, MFU, PARAMS, core_minutes, rent, usd_text
 from course_lib.facts.fact import rows
 from course_lib.memory import Layout, frameworks
-from course_lib.units import BILLION, GB, MINUTE, GiB, bytes_text, duration_text, money_text, number_text, percent_text
+from course_lib.units import BILLION, GB, MINUTE, GiB, bytes_text, duration_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
 MODEL, SEQ = "llama3-70b", 8192  # of the plan: one sequence a GPU
@@ -86,12 +86,6 @@ def titan_runs() -> list[Reading]:
     return found
 
 
-def _core_minutes() -> str:
-    from course_lib.exercises import cards  # not at import: the cards import this module
-
-    return str(sum(card.minutes for card in cards("02") if card.kind == "core"))
-
-
 def _steps(what: str) -> str:
     """The picture of two steps, in numbers."""
     from course_lib.figures import first_steps  # not at import: a picture loads matplotlib
@@ -110,7 +104,7 @@ def _conventions() -> list[float]:
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "core_minutes": _core_minutes,
+    "core_minutes": lambda: core_minutes("02"),
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     "gpus": lambda: f"{GPUS} H100s",
     "model": lambda: f"{PARAMS / BILLION:g}B",
@@ -154,10 +148,8 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     # a lab on a rented GPU
     "lab_gpus": lambda: f"{LAB_GPUS} H100",
     "lab_minutes": lambda: duration_text(LAB_SECONDS),
-    "lab_money": lambda: money_text(
-        compute.cost_usd(compute.device_hours(LAB_SECONDS, LAB_GPUS), facts.price("H100 hour"))
-    ).replace("$", "\\$"),
-    "price": lambda: money_text(facts.price("H100 hour")).replace("$", "\\$"),
+    "lab_money": lambda: rent(LAB_SECONDS, LAB_GPUS),
+    "price": lambda: usd_text(facts.price("H100 hour")),
     "titan_buffers": lambda: f"{frameworks.fits()['torchtitan'].buffers / GiB:.2g} GiB",
 }
 

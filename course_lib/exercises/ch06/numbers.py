@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
-from course_lib import collectives, compute, facts, memory
-from course_lib.exercises.running_example import GPUS, MFU, PARAMS
+from course_lib import collectives, facts, memory
+from course_lib.exercises.running_example import GPUS, MFU, PARAMS, core_minutes, rent, usd_text
 from course_lib.facts import collectives as measured
-from course_lib.units import BILLION, GB, MINUTE, US, bytes_text, duration_text, money_text, number_text, percent_text
+from course_lib.units import BILLION, GB, MINUTE, US, bytes_text, duration_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
 LATENCY, BANDWIDTH = 10 * US, 10 * GB  # of the teaching link; the cluster's own
@@ -50,12 +50,6 @@ def _latency(ranks: int) -> str:
     return duration_text(collectives.ring_cost(0, ranks, LATENCY, BANDWIDTH).seconds)
 
 
-def _core_minutes() -> str:
-    from course_lib.exercises import cards  # not at import: the cards import this module
-
-    return str(sum(card.minutes for card in cards("06") if card.kind == "core"))
-
-
 def _activations() -> float:
     """Bytes of one sequence's activations between two layers of the 70B shape."""
     return 2 * SEQ * facts.model("llama3-70b").hidden
@@ -87,7 +81,7 @@ NVLS = measured.series("8 × H200, switch sums")[-1].bus_bandwidth
 H200_RING = measured.one("8 × H200, ring").bus_bandwidth
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "core_minutes": _core_minutes,
+    "core_minutes": lambda: core_minutes("06"),
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     "gpus": lambda: f"{GPUS} H100s",
     "model": lambda: f"{PARAMS / BILLION:g}B",
@@ -124,10 +118,8 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     # a lab on rented GPUs
     "lab_gpus": lambda: f"{LAB_GPUS} H100s",
     "lab_minutes": lambda: duration_text(LAB_SECONDS),
-    "lab_money": lambda: money_text(
-        compute.cost_usd(compute.device_hours(LAB_SECONDS, LAB_GPUS), facts.price("H100 hour"))
-    ).replace("$", "\\$"),
-    "price": lambda: money_text(facts.price("H100 hour")).replace("$", "\\$"),
+    "lab_money": lambda: rent(LAB_SECONDS, LAB_GPUS),
+    "price": lambda: usd_text(facts.price("H100 hour")),
     # what a backward pass hides
     "mfu": lambda: percent_text(MFU),
     "even_adapter": lambda: f"{break_even_tokens(H100.network_one_way):,.0f} tokens",

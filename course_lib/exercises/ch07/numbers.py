@@ -3,20 +3,10 @@
 from collections.abc import Callable, Mapping
 
 from course_lib import collectives, compute, facts, memory, overlap
-from course_lib.exercises.running_example import BATCH, GPUS, MFU, PARAMS, TOKENS
+from course_lib.exercises.running_example import BATCH, GPUS, MFU, PARAMS, TOKENS, core_minutes, rent, usd_text
 from course_lib.facts import collectives as measured
 from course_lib.facts import scaling
-from course_lib.units import (
-    BILLION,
-    MINUTE,
-    TRILLION,
-    US,
-    bytes_text,
-    duration_text,
-    money_text,
-    number_text,
-    percent_text,
-)
+from course_lib.units import BILLION, MINUTE, TRILLION, US, bytes_text, duration_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
 REAL = H100.dense_flops * MFU  # FLOP/s that a GPU of the course's job really does
@@ -50,16 +40,6 @@ def all_reduce_seconds(point: scaling.Scaled, grad_bytes: float) -> float:
     return collectives.BUS_FACTORS["all_reduce"](point.ranks) * grad_bytes * point.params / bus
 
 
-def _core_minutes() -> str:
-    from course_lib.exercises import cards  # not at import: the cards import this module
-
-    return str(sum(card.minutes for card in cards("07") if card.kind == "core"))
-
-
-def _dollars(usd: float) -> str:
-    return money_text(usd).replace("$", "\\$")
-
-
 def _gpus(count: int) -> str:
     return f"{count:,} GPUs"
 
@@ -75,7 +55,7 @@ def _evidence(place: int) -> scaling.Scaled:
 SEND = collectives.ring_cost(memory.weights_bytes(PARAMS, "bf16"), GPUS, 0.0, 1.0).nbytes
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "core_minutes": _core_minutes,
+    "core_minutes": lambda: core_minutes("07"),
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     "model": lambda: f"{PARAMS / BILLION:g} billion",
     "tokens": lambda: f"{TOKENS / TRILLION:g} trillion tokens",
@@ -109,10 +89,8 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "seen_tokens": lambda: _tokens(_evidence(-1).tokens),
     "lab_gpus": lambda: f"{LAB_GPUS} H100s",
     "lab_minutes": lambda: duration_text(LAB_SECONDS),
-    "lab_money": lambda: _dollars(
-        compute.cost_usd(compute.device_hours(LAB_SECONDS, LAB_GPUS), facts.price("H100 hour"))
-    ),
-    "price": lambda: _dollars(facts.price("H100 hour")),
+    "lab_money": lambda: rent(LAB_SECONDS, LAB_GPUS),
+    "price": lambda: usd_text(facts.price("H100 hour")),
     # the plan
     "plan_tokens": lambda: _tokens(BATCH / GPUS),
     "plan_talk": lambda: duration_text(step_on(GPUS).talk),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from course_lib import facts, memory
 from course_lib.exercises.ch07.numbers import BATCH
 from course_lib.exercises.ch08.numbers_prose import PROSE
-from course_lib.exercises.running_example import GPUS, MFU, PARAMS
+from course_lib.exercises.running_example import GPUS, MFU, PARAMS, core_minutes
 from course_lib.sharding import bytes_per_param_sent, hybrid_bytes
 from course_lib.units import BILLION, bytes_text, duration_text, number_text
 
@@ -55,18 +55,12 @@ def largest_alone(
     return (H100.memory - activations) / (memory.bytes_per_param("B") / ranks + (4 / layers if gathered else 0))
 
 
-def _core_minutes() -> str:
-    from course_lib.exercises import cards  # not at import: the cards import this module
-
-    return str(sum(card.minutes for card in cards("08") if card.kind == "core"))
-
-
 def _zero(params: float, stage: int, ranks: int, letter: str = "B") -> str:
     return bytes_text(memory.zero_bytes(params, stage, ranks, letter))
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "core_minutes": _core_minutes,
+    "core_minutes": lambda: core_minutes("08"),
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     "gpus": lambda: f"{GPUS} H100s",
     "model": lambda: f"{PARAMS / BILLION:g}B",

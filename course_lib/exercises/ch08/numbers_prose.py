@@ -5,12 +5,12 @@ from functools import cache
 
 from course_lib import compute, facts, memory
 from course_lib.exercises.ch07.numbers import ACROSS, BATCH, SEQ
-from course_lib.exercises.running_example import GPUS, MFU, PARAMS
+from course_lib.exercises.running_example import GPUS, MFU, PARAMS, rent, usd_text
 from course_lib.facts import collectives as measured
 from course_lib.facts import scaling
 from course_lib.facts.fact import rows
 from course_lib.sharding.prefetch import Played, play, work_of
-from course_lib.units import BILLION, GB, MINUTE, GiB, bytes_text, duration_text, money_text, number_text, percent_text
+from course_lib.units import BILLION, GB, MINUTE, GiB, bytes_text, duration_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
 REAL = H100.dense_flops * MFU  # FLOP/s that a GPU of the course's job really does
@@ -80,10 +80,6 @@ def bounds(point: scaling.Scaled) -> tuple[float, float]:
     return hidden, computing + 3 * gather
 
 
-def _dollars(usd: float) -> str:
-    return money_text(usd).replace("$", "\\$")
-
-
 def _small() -> tuple[int, int, float, float]:
     return min(memory_differences().values(), key=lambda each: each[2])
 
@@ -107,10 +103,8 @@ PROSE: Mapping[str, Callable[[], str]] = {
     "small_difference": lambda: f"{number_text(_small()[2], 2)} GiB",
     "lab_gpus": lambda: f"{LAB_GPUS} H100s",
     "lab_minutes": lambda: duration_text(LAB_SECONDS),
-    "lab_money": lambda: _dollars(
-        compute.cost_usd(compute.device_hours(LAB_SECONDS, LAB_GPUS), facts.price("H100 hour"))
-    ),
-    "price": lambda: _dollars(facts.price("H100 hour")),
+    "lab_money": lambda: rent(LAB_SECONDS, LAB_GPUS),
+    "price": lambda: usd_text(facts.price("H100 hour")),
     # the plan
     "plan_m": lambda: str(BATCH // (GPUS * SEQ)),
     "plan_exposed": lambda: duration_text(plan_step().exposed),

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from course_lib import collectives, compute, facts, memory
-from course_lib.exercises.running_example import GPUS, PARAMS
+from course_lib import collectives, facts, memory
+from course_lib.exercises.running_example import GPUS, PARAMS, core_minutes, rent, usd_text
 from course_lib.tensor_parallel.traffic import tp_bytes_per_layer, tp_cost_per_layer
-from course_lib.units import BILLION, MINUTE, US, bytes_text, duration_text, money_text, number_text, percent_text
+from course_lib.units import BILLION, MINUTE, US, bytes_text, duration_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
 SHAPE = facts.model("llama3-70b")
@@ -47,14 +47,8 @@ def _kept(sp: bool) -> str:
     return bytes_text(memory.layer_bytes(SHAPE, 1, SEQ, memory.Layout(tp=TP, sp=sp), kernels="flash", dropout=False))
 
 
-def _core_minutes() -> str:
-    from course_lib.exercises import cards  # not at import: the cards import this module
-
-    return str(sum(card.minutes for card in cards("09") if card.kind == "core"))
-
-
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "core_minutes": _core_minutes,
+    "core_minutes": lambda: core_minutes("09"),
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     "card": lambda: H100.memory.text,
     "seq": lambda: f"{SEQ:,} tokens",
@@ -91,8 +85,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     # a lab on rented GPUs
     "lab_gpus": lambda: f"{LAB_GPUS} H100s",
     "lab_minutes": lambda: duration_text(LAB_SECONDS),
-    "lab_money": lambda: money_text(
-        compute.cost_usd(compute.device_hours(LAB_SECONDS, LAB_GPUS), facts.price("H100 hour"))
-    ).replace("$", "\\$"),
-    "price": lambda: money_text(facts.price("H100 hour")).replace("$", "\\$"),
+    "lab_money": lambda: rent(LAB_SECONDS, LAB_GPUS),
+    "price": lambda: usd_text(facts.price("H100 hour")),
 }

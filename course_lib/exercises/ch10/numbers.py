@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 from statistics import mean
 
-from course_lib import compute, facts, memory, schedules
-from course_lib.exercises.running_example import BATCH, GPUS, PARAMS, core_minutes
+from course_lib import facts, memory, schedules
+from course_lib.exercises.running_example import BATCH, GPUS, PARAMS, core_minutes, rent, usd_text
 from course_lib.facts.pipelines import stage_profiles
 from course_lib.memory import Layout
 from course_lib.memory.stages import Peak, stage_peak, stage_peaks
 from course_lib.schedules import Schedule
 from course_lib.timeline import Durations, Timeline, play
-from course_lib.units import BILLION, MINUTE, TFLOP, bytes_text, duration_text, money_text, number_text, percent_text
+from course_lib.units import BILLION, MINUTE, TFLOP, bytes_text, duration_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
 SHAPE = facts.model("llama3-70b")
@@ -105,10 +105,6 @@ def _run_idle(run: facts.PublishedRun, chunks: int = 1) -> str:
     return percent_text(idle(round(run.pp), chunks * microbatches_of(run)))
 
 
-def _money(dollars: float) -> str:
-    return money_text(dollars).replace("$", "\\$")
-
-
 NUMBERS: Mapping[str, Callable[[], str]] = {
     "core_minutes": lambda: core_minutes("10"),
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
@@ -148,10 +144,8 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     # a lab on rented GPUs
     "lab_gpus": lambda: f"{LAB_GPUS} H100s",
     "lab_minutes": lambda: duration_text(LAB_SECONDS),
-    "lab_money": lambda: _money(
-        compute.cost_usd(compute.device_hours(LAB_SECONDS, LAB_GPUS), facts.price("H100 hour"))
-    ),
-    "price": lambda: _money(facts.price("H100 hour")),
+    "lab_money": lambda: rent(LAB_SECONDS, LAB_GPUS),
+    "price": lambda: usd_text(facts.price("H100 hour")),
     # the plan
     "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
     "plan_idle": lambda: percent_text(idle(PLAN.pp, PLAN.microbatches)),

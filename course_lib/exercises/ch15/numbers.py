@@ -5,12 +5,13 @@ from functools import cache
 from typing import Any
 
 from course_lib import compute, facts
+from course_lib.exercises.running_example import core_minutes, usd_text
 from course_lib.facts import scaling
 from course_lib.runs import look, money, tour
 from course_lib.runs.evidence import Evidence
 from course_lib.runs.gates import SPREAD
 from course_lib.runs.reading import every, hardware, ranks_of, rows_of
-from course_lib.units import MINUTE, duration_text, money_text, number_text, percent_text
+from course_lib.units import MINUTE, duration_text, number_text, percent_text
 
 LAB_GPUS = 8
 PRICE = facts.price("H100 hour")
@@ -111,10 +112,6 @@ def ladder() -> list[dict[str, Any]]:
     return found
 
 
-def _dollars(usd: float) -> str:
-    return money_text(usd).replace("$", "\\$")
-
-
 # --- published runs
 
 
@@ -139,14 +136,8 @@ def scaled(key: str) -> list[dict[str, float]]:
     ]
 
 
-def _core_minutes() -> str:
-    from course_lib.exercises import cards  # not at import: the cards import this module
-
-    return str(sum(card.minutes for card in cards("15") if card.kind == "core"))
-
-
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "core_minutes": _core_minutes,
+    "core_minutes": lambda: core_minutes("15"),
     # what was recorded
     "runs": lambda: str(len(runs())),
     "machines": machines,
@@ -166,10 +157,10 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     # money
     "lab_gpus": lambda: f"{LAB_GPUS} H100s",
     "lab_minutes": lambda: duration_text(tour_seconds(LAB_GPUS)),
-    "lab_money": lambda: _dollars(tour_dollars(LAB_GPUS)),
-    "one_money": lambda: _dollars(tour_dollars(1)),
-    "price": lambda: _dollars(PRICE),
-    "idle_hour": lambda: _dollars(compute.cost_usd(float(LAB_GPUS), PRICE)),
+    "lab_money": lambda: usd_text(tour_dollars(LAB_GPUS)),
+    "one_money": lambda: usd_text(tour_dollars(1)),
+    "price": lambda: usd_text(PRICE),
+    "idle_hour": lambda: usd_text(compute.cost_usd(float(LAB_GPUS), PRICE)),
     # published
     "ddp_last": lambda: f"{scaled('1.34B, data parallel')[-1]['ranks']:,} GPUs",
     "ddp_efficiency": lambda: percent_text(scaled("1.34B, data parallel")[-1]["efficiency"], 2),

@@ -88,7 +88,7 @@ AUDIT_ONE_STEP = _audit(
     "audit-one-step",
     "audit_steps",
     "Audit: a step, a run, a peak",
-    f"""Six statements from public lessons on this very subject, quoted. Recompute each from the inputs it names; where
+    f"""These are six statements quoted from public lessons on this subject. Recompute each from the inputs it names; where
 it names none, an H100 has {_peak("H100 SXM")}, a year 365.25 days, and training costs 6 FLOP per parameter and token.
 
 {_task("audit_steps", STEP_ITEMS)}""",
@@ -106,14 +106,14 @@ AUDIT_RUN_LENGTH = _audit(
     "audit-run-length",
     "audit_run",
     "Audit: how long was it, how much was lost?",
-    f"""Statements about a famous run and two smaller ones. What its makers published of Llama 3.1 405B: {_run_text()}.
-The first statement is checked by two routes that share nothing but the number of GPUs. An H100 has
+    f"""These statements are about a famous run and two smaller ones. Its makers published this about Llama 3.1 405B:
+{_run_text()}. You check the first statement by two routes that share nothing but the number of GPUs. An H100 has
 {_peak("H100 SXM")}, a year 365.25 days; a time of one H100 without a utilisation is at 100 % of the peak; training costs
-6 FLOP per parameter and token. Of the third statement: {facts.claim("forty-percent-burns-sixty").value.condition}.
+6 FLOP per parameter and token. About the third statement: {facts.claim("forty-percent-burns-sixty").value.condition}.
 
 {_task("audit_run", RUN_ITEMS)}""",
     (
-        "Two routes that share only the number of GPUs agree on something. What does it tell you of a third number that does not?",
+        "Two routes that share only the number of GPUs roughly agree. What does that say about a third number that does not?",
         "By FLOPs: work over what all GPUs deliver. By hours: GPU-hours over GPUs. A waste needs a baseline: which work is "
         "done, and what would it have cost at the better rate?",
         "`days = 6 * P * T / (gpus * peak * mfu) / 86400`; `days = gpu_hours / gpus / 24`; `waste = 1 - mfu / baseline`.",

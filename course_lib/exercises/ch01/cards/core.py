@@ -50,22 +50,22 @@ STATE_13B = Card(
     difficulty=1,
     importance=5,
     answers=("training_state", "fewest_gpus", "headroom"),
-    text=f"""A model of {{{{params:count}}}} parameters is to be trained with Adam on GPUs of {{{{memory:gb}}}}. Its
-training state in bytes per parameter: {{{{buckets}}}}.
+    text=f"""You train a model of {{{{params:count}}}} parameters with Adam on GPUs of {{{{memory:gb}}}}. Its training state, in
+bytes per parameter: {{{{buckets}}}}.
 
-Write three functions; every size goes in and comes out in **bytes**, and 1 GB is 10⁹ bytes.
+Write three functions. All sizes are in **bytes**, and 1 GB is 10⁹ bytes.
 
 - `training_state(params)` returns the bytes of state of the whole model.
 - `fewest_gpus(nbytes, gpu_memory)` returns the least whole number of GPUs (1 or more) that hold `nbytes` spread
-  evenly. What fits exactly, fits.
+  evenly. An exact fit counts.
 - `headroom(nbytes, gpu_memory, gpus)` returns the bytes left on *each* GPU when `nbytes` is spread evenly over
   `gpus`; negative where the share does not fit.
 
-They must hold for other sizes and other cards. {CLOSE}""",
+Your functions must also work for other sizes and other GPUs. {CLOSE}""",
     hints=(
         "How many numbers does the optimizer keep for one weight, and how many bytes is each of them?",
-        "Add up the bytes per parameter and multiply once. A share is bytes over GPUs; the fewest GPUs is a quotient "
-        "rounded in the direction in which nothing is left over.",
+        "Add up the bytes per parameter and multiply once. A share is bytes over GPUs. The fewest GPUs is a quotient, "
+        "rounded so that nothing is left over.",
         "`per_param = sum(of the list above)`; `math.ceil(nbytes / gpu_memory)`; `gpu_memory - nbytes / gpus`.",
     ),
     allowed="the standard library and numpy.",
@@ -114,13 +114,13 @@ bring it down to {{{{days:int}}}} days?
 - `train_days(params, tokens, gpu_flops, utilisation)` returns the days (24 h) on **one** GPU. `gpu_flops` is its peak
   in FLOP/s, `utilisation` a fraction of one. Count 6 FLOP per parameter and token.
 - `gpus_for_deadline(params, tokens, gpu_flops, utilisation, days)` returns the least whole number of GPUs (1 or more)
-  that finish within `days`. Take scaling as perfect: twice the GPUs, half the time.
+  that finish within `days`. Assume perfect scaling: twice the GPUs, half the time.
 
 {CLOSE}""",
     hints=(
         "What is the work in FLOP, and how many FLOP does one GPU really do in a second?",
         "Time is work over speed; speed is the peak times the utilisation; a day has 86,400 of the seconds you get. "
-        "The second function only has to ask the first one.",
+        "The second function can call the first one.",
         "`seconds = 6 * params * tokens / (gpu_flops * utilisation)`; `ceil(days on one GPU / days allowed)`.",
     ),
     allowed="the standard library, numpy and `course_lib.units`.",
@@ -160,18 +160,18 @@ MFU_WASTE = Card(
     difficulty=2,
     importance=4,
     answers=("money_lost",),
-    text=f"""A run at {{{{mfu:percent}}}} MFU used up {{{{spent_words}}}}; a GPU costs {{{{usd_per_hour:usd}}}} an hour.
-How much of that was lost? The question has no answer until one says *compared with what*: the whole peak, the
-{{{{achievable:percent}}}} that good teams reach, or the {{{{typical:percent}}}} that was promised.
+    text=f"""A run at {{{{mfu:percent}}}} MFU used {{{{spent_words}}}}; a GPU costs {{{{usd_per_hour:usd}}}} an hour.
+How much of that was lost? The answer depends on the baseline: the whole peak, the {{{{achievable:percent}}}} that good
+teams reach, or the {{{{typical:percent}}}} that was promised.
 
 `money_lost(spent, usd_per_hour, mfu, baselines)` gets what was spent in **{{{{spent_unit}}}}** and a dictionary
 `baselines` from a name to an MFU, such as `{{"whole peak": 1.0, "promised": {{{{typical}}}}}}`. Return a dictionary
 with the same names, each with a pair `(lost, more)`:
 
-- `lost`: the US dollars that the **same work** would not have cost at that baseline;
+- `lost`: how many US dollars less the **same work** would have cost at that baseline;
 - `more`: how much more work the **same money** would have done there, as a fraction (0.25 is a quarter more).
 
-At or above its baseline a run has lost nothing: both are 0. Not every argument has to matter. {CLOSE}""",
+At or above its baseline a run has lost nothing: both are 0. You may not need every argument. {CLOSE}""",
     hints=(
         "If the work is fixed, how does its price change when the MFU doubles?",
         "The same work at the baseline takes mfu / baseline of the GPU-hours. The same GPU-hours at the baseline do "
@@ -211,9 +211,9 @@ PREDICT_WEEKS = Card(
     text="""{{params:count}} parameters, {{tokens:count}} tokens, {{gpus:int}} {{device}} at {{mfu:percent}} MFU that
 scale perfectly. No calculator: round every factor to a power of ten and a small number.
 
-`weeks_interval()` returns `(low, high)`, the **weeks** between which you believe the run's length to lie. The points
-are for an interval of positive numbers with `high` at most 4 times `low`, whether or not it holds the truth; that is
-shown once you have committed.""",
+`weeks_interval()` returns `(low, high)`, the range of **weeks** in which you expect the run's length. You earn the
+points for an interval of positive numbers with `high` at most 4 times `low`, whether or not the true length is in it.
+You see the true length once you have committed.""",
     hints=(
         "Which power of ten is the work, and which is the speed of all GPUs together?",
         "Work is 6 × parameters × tokens. Speed is GPUs × peak × MFU. A week is about 6 × 10⁵ seconds.",
@@ -255,16 +255,16 @@ WHICH_PEAK = Card(
 vendor's sheet.
 
 `which_peak(params, tokens, sheet)` gets the sheet as a list of rows, in any order:
-`{{"precision": "BF16", "tflops": 1234.5, "sparsity": True}}`. A row with `sparsity` is reached only if two of every
-four weights are zero; that doubles the rate, and ordinary training cannot use it. The numbers of this sheet are for
+`{{"precision": "BF16", "tflops": 1234.5, "sparsity": True}}`. The rate of a row with `sparsity` requires two of every
+four weights to be zero; that doubles the rate, and ordinary training cannot use it. The numbers of this sheet are for
 **{{{{scope}}}}**. Some sheets print only one of the two BF16 rows.
 
-Return the pair `(peak, years)`: the FLOP/s that **one GPU** can promise to dense BF16 training, and the years of
-365.25 days that it needs at 100 % of them, with 6 FLOP per parameter and token. {CLOSE} (Years of 365 days pass.)""",
+Return the pair `(peak, years)`: the FLOP/s that **one GPU** can reach in dense BF16 training, and the years of
+365.25 days that it needs at 100 % of that rate, with 6 FLOP per parameter and token. {CLOSE} (Years of 365 days pass.)""",
     hints=(
         "Which row of the sheet would still be true for a matrix without a single zero?",
-        "Look only at BF16. If there is a row without sparsity, take it; if not, undo the doubling. Then mind the unit, "
-        "and for how many GPUs the number stands.",
+        "Look only at BF16. If there is a row without sparsity, take it; if not, undo the doubling. Then check the unit, "
+        "and how many GPUs the number is for.",
         "`row = dense row if there is one else sparse row`; `peak = row['tflops'] * 1e12 / (2 if row['sparsity'] else "
         "1) / GPUs on the sheet`; years = work / peak / seconds in a year.",
     ),

@@ -50,18 +50,18 @@ YEARS_TO_WEEKS = Card(
     kind="more",
     answers=("plan_run",),
     text=f"""{{{{params:count}}}} parameters on {{{{tokens:count}}}} tokens are years of work for one {{{{device}}}} at
-{{{{mfu:percent}}}} MFU. How many weeks are they on {{{{gpus:int}}}}, and how many GPUs make it {{{{weeks:int}}}} weeks?
-Scaling is not perfect here: {{{{rule}}}}. In this run `keep` is {{{{keep:plain}}}}.
+{{{{mfu:percent}}}} MFU. How many weeks does the run take on {{{{gpus:int}}}} GPUs, and how many GPUs finish it in
+{{{{weeks:int}}}} weeks? Scaling is not perfect here: {{{{rule}}}}. In this run `keep` is {{{{keep:plain}}}}.
 
 `plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks)` returns a pair:
 
 - the weeks that the run takes on `gpus` GPUs;
-- the least whole number of GPUs (1 or more) that finish within `weeks`. Any number will do, not only powers of two.
+- the least whole number of GPUs (1 or more) that finish within `weeks`. Any number is allowed, not only powers of two.
 
 Count 6 FLOP per parameter and token; `gpu_flops` is one GPU's dense peak in FLOP/s, `mfu` the fraction of it that
 one GPU reaches alone. {CLOSE}""",
     hints=(
-        "How long does the run take on N GPUs, as a function of N alone? Which way does it go when N grows?",
+        "How long does the run take on N GPUs, as a function of N alone? Does it rise or fall as N grows?",
         "Write `weeks_on(n)` first. The inverse is a search: the least n with `weeks_on(n) <= weeks`, by doubling and "
         "halving, or by solving for n and rounding up.",
         "`hi = 1`; `while weeks_on(hi) > weeks: hi *= 2`; then bisect between hi // 2 and hi. Before the search, ask "
@@ -177,7 +177,7 @@ TRIAGE_SIX = Card(
     importance=5,
     kind="more",
     answers=("triage",),
-    text=f"""Distribution is a tax; somebody has to ask for it. `triage(job)` says who does. The dictionary has:
+    text=f"""Distributing a model costs time and money. `triage(job)` says which project needs it. The dictionary has:
 
 | key | is |
 |---|---|
@@ -185,10 +185,10 @@ TRIAGE_SIX = Card(
 | `tokens`, `deadline_s` | training tokens and seconds allowed; `tokens` is 0 if nothing is trained |
 | `gpu_memory`, `gpu_flops`, `gpu_bandwidth` | bytes, dense FLOP/s and bytes/s of one GPU |
 | `mfu` | fraction of the peak that training reaches |
-| `qps`, `replica_qps` | requests a second that come, and that one replica answers; `qps` is 0 if nothing is served |
+| `qps`, `replica_qps` | requests a second that arrive, and that one replica can answer; `qps` is 0 if nothing is served |
 | `user_tokens_s` | tokens a second that one user must see |
 
-Ask four questions of **one GPU**, in this order; what fits exactly is no wall:
+Ask four questions of **one GPU**, in this order; an exact fit is no wall:
 
 | wall | is hit if | first response |
 |---|---|---|
@@ -197,10 +197,11 @@ Ask four questions of **one GPU**, in this order; what fits exactly is no wall:
 | `"latency"` | it serves, and the weights (2 bytes per parameter) exceed the memory, or reading them once per token is slower than a user wants | `"{RESPONSES["latency"]}"` |
 | `"traffic"` | it serves, and one replica cannot answer all requests | `"{RESPONSES["traffic"]}"` |
 
-Everything that is divided by is positive. Return `(response, walls)`: the list of **all** walls that are hit, in this order, and the response to the first of
-them; `("{STAY}", [])` if there is none. Six projects on {{{{device}}}} are shown, then unseen ones.""",
+All divisors are positive. Return `(response, walls)`: the list of **all** walls that are hit, in this order, and the
+response to the first of them; `("{STAY}", [])` if there is none. You see six projects on {{{{device}}}}; grading adds
+unseen ones.""",
     hints=(
-        "What does a project that neither trains nor serves much have to pay for?",
+        "What would distribution give a project that neither trains nor serves much?",
         "Four independent questions, each with yes or no; collect the names in order and look up the first one's "
         "response. Only a job with tokens can hit the first two, only one with requests the last two.",
         '`walls = [name for name, hit in (("memory", trains and 16 * p > memory), …) if hit]`; '

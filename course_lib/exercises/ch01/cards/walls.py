@@ -42,11 +42,11 @@ FIRST_WALL = Card(
 | `reserve` | fraction of each GPU's memory kept for activations and buffers |
 | `dense_flops`, `sparse_flops` | FLOP/s of **one** GPU, dense and with 2:4 sparsity |
 | `mfu` | fraction of the dense peak that is reached |
-| `step_s`, `deadline_s` | the longest step and the longest run that are accepted |
-| `latest_s` | where the deadline could be moved to (later than `deadline_s`), or `None` |
+| `step_s`, `deadline_s` | the longest acceptable step, and the longest acceptable run |
+| `latest_s` | the latest possible deadline (later than `deadline_s`), or `None` |
 | `sharded` | `True`: the state is spread evenly over the GPUs; `False`: each holds a whole copy |
 
-Three loads, each a need over what there is; above 1 it is a wall, exactly 1 still fits:
+There are three loads. Each is what the job needs over what it has; a load above 1 is a wall, exactly 1 still fits:
 
 - **memory**: state on one GPU, at {{bytes_per_param}} bytes per parameter, over its memory less the reserve;
 - **compute**: seconds of one step over `step_s`;
@@ -55,14 +55,14 @@ Three loads, each a need over what there is; above 1 it is a wall, exactly 1 sti
 Count 6 FLOP per parameter and token; all GPUs work together perfectly.
 
 Return `(wall, fix, gpus)`. `wall` is the name of the heaviest load, or `"none"` if no load is above 1. `fix` is the first
-of these that, **by itself, leaves no wall at all**; the list goes from cheap to dear:
+of these that, **by itself, leaves no wall at all**; the list is ordered from cheap to expensive:
 
 1. `"nothing"`;
 2. `"shard state"`;
 3. `"longer deadline"`: it becomes `latest_s`, if that is not `None`;
-4. `"more GPUs"`: the state is sharded and the fewest GPUs are used that leave no wall, with the deadline as it was.
+4. `"more GPUs"`: shard the state and use the fewest GPUs that leave no wall; the deadline stays as it was.
 
-`gpus` is how many GPUs are in use after the fix. Five jobs are shown, 200 unseen ones follow.""",
+`gpus` is how many GPUs are in use after the fix. You see five jobs; grading adds 200 unseen ones.""",
     hints=(
         "What would you compute first: the fix, or the three loads as a function of a job?",
         "Write `loads(job)` once. A fix is a changed copy of the job; try the four in order and stop at the first whose "

@@ -60,13 +60,13 @@ AUDIT_SHEETS = Card(
     kind="more",
     form="audit",
     answers=("audit_sheets",),
-    text=f"""Eleven statements from public lessons on this very subject. What the sheets say: {_sheet()}.
+    text=f"""These are eleven statements from public lessons on this subject. The sheets say: {_sheet()}.
 
 {short_table(ITEMS)}
 
 {rules("audit_sheets", CAUSES, " (a figure that draws two things at one height says that their ratio is 1)")}""",
     hints=(
-        "For every number ask three things before any calculation: dense or sparse, one way or both, of one device or of many?",
+        "Ask three things about every number before you calculate: dense or sparse, one way or both, one device or many?",
         "Recompute all of them from the sheets in the line above the table. A quotient of 2 between the printed number and yours "
         "has two usual causes; a quotient of 8 has one.",
         '`link_one_way = both_ways / 2`; `adapters * network_one_way`; `dense / bandwidth`; `"some-id": (number, "wrong", '

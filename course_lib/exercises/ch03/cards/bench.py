@@ -103,18 +103,18 @@ FIT_ROOFS = Card(
     difficulty=4,
     importance=5,
     answers=("fit_roofs",),
-    text="""Somebody timed kernels on one {{device}} and left the log: `params("fit-roofs").runs`, a list of dictionaries in no
+    text="""This is a log of kernels timed on one {{device}}: `params("fit-roofs").runs`, a list of dictionaries in no
 order, each with `"name"`, `"flop"`, `"bytes"` (read and written) and `"seconds"`: {{clock_words}}.
 
 `fit_roofs(runs, cache, sheet_flops, sheet_bandwidth)` returns the triple `(flops, bandwidth, ridge)`: what **this**
 device's arithmetic and memory really reach, in FLOP/s and bytes/s, and the FLOP per byte where both roofs meet. Nothing
-can be faster than its roof, and the best kernel of each kind comes as close as one gets. The log has what logs have:
+can be faster than its roof, and the best kernel of each kind comes as close as possible. The log has the usual flaws:
 
 - two or three warm-up repeats at the start of every run, and a disturbed repeat now and then;
-- kernels that are simply not good;
-- kernels whose bytes fit into the cache of `cache` bytes: those never asked the memory;
-- runs whose clock stopped before the kernel did. They show themselves: they are faster than the data sheet
-  (`sheet_flops`, `sheet_bandwidth`) allows. Such a run is no measurement of anything.
+- kernels that are poorly written;
+- kernels whose bytes fit into the cache of `cache` bytes: those do not use the memory;
+- runs whose clock stopped before the kernel did. You can recognize them: they are faster than the data sheet
+  (`sheet_flops`, `sheet_bandwidth`) allows. Such a run measures nothing.
 
 Within 5 % passes. The data sheet says {{sheet_flops:tflops}} and {{sheet_bandwidth:gbps}}; a real device stays below.""",
     hints=(

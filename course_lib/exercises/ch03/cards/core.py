@@ -91,13 +91,13 @@ PREDICT_DECODE = Card(
     form="prediction",
     answers=("tokens_interval",),
     text="""One {{device}} ({{flops:tflops}} dense, {{bandwidth:gbps}}) generates text for **one** user with a model of
-{{params:count}} parameters in 16 bits. Every token needs every weight once, and 2 FLOP per weight. How many tokens a second
-come out at the very most?
+{{params:count}} parameters in 16 bits. Every token needs every weight once, and 2 FLOP per weight. What is the highest
+possible rate in tokens a second?
 
-`tokens_interval()` returns `(low, high)` in tokens a second, with `high` at most four times `low`. Do it in your head. The
-points are for committing; whether the truth lies inside is for your own calibration.""",
+`tokens_interval()` returns `(low, high)` in tokens a second, with `high` at most four times `low`. Do it in your head. You
+earn the points for committing; whether the true rate is inside is for your own calibration.""",
     hints=(
-        "What has the device got to do with every weight before it can multiply by it?",
+        "What must the device do with every weight before it can multiply by it?",
         "Two times: bytes of all weights over the memory's bytes a second, FLOP over FLOP a second. Which is longer?",
         "`seconds = max(2 * params / bandwidth, 2 * params / flops)`; `return 0.5 / seconds, 2 / seconds`.",
     ),
@@ -148,7 +148,7 @@ DECODE_BATCH = Card(
     importance=5,
     answers=("smallest_batch",),
     text="""Generating a token for each of `batch` sequences reads all weights **once** (`weight_size` bytes per parameter)
-and computes 2 FLOP per parameter for **every** sequence. Besides, {{kept_words}}. FLOP of attention are left out.
+and computes 2 FLOP per parameter for **every** sequence. In addition, {{kept_words}}. Ignore the FLOP of attention.
 
 `smallest_batch(flops, bandwidth, params, weight_size, kv_bytes)` returns the least whole batch (1 or more) whose step
 computes at least as long as it reads, or `None` where no batch does. Rates are FLOP/s and bytes/s.
@@ -246,16 +246,16 @@ NETWORK_ROOF = Card(
     difficulty=3,
     importance=5,
     answers=("three_roofs",),
-    text=f"""Bytes that cross a wire are other bytes than those that cross the memory, so a piece of work has **two**
-intensities, and three roofs. What the strategies of the next chapters send is given here; where it comes from is their
-subject. One {{{{device}}}} has {{{{flops:tflops}}}} and {{{{bandwidth:gbps}}}}; wires differ from case to case.
+    text=f"""The bytes that cross a wire are not the bytes that cross the memory, so a piece of work has **two** intensities,
+and three roofs. The amounts sent are given here; the next chapters explain them. One {{{{device}}}} has {{{{flops:tflops}}}}
+and {{{{bandwidth:gbps}}}}; the wire differs from case to case.
 
 {{{{table}}}}
 
 `three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network)` returns the pair `(attainable, bound)`: the
 FLOP/s that this work can reach at most, with everything overlapped, and which roof it is: `"compute"`, `"memory"` or
-`"network"`. `network` is the wire's bytes a second, {{{{kind_words}}}}. `network_bytes` may be 0. All twelve in
-`params("network-roof").cases`, then unseen ones. {CLOSE}""",
+`"network"`. `network` is the wire's bytes a second, {{{{kind_words}}}}. `network_bytes` may be 0. The twelve
+cases are in `params("network-roof").cases`; grading adds unseen ones. {CLOSE}""",
     hints=(
         "For one case: how long is each of the three resources busy if nothing else existed?",
         "Three times: FLOP over FLOP/s, memory bytes over bandwidth, network bytes over the wire's rate in one direction. The "

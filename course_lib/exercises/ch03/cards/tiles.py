@@ -67,7 +67,7 @@ elements, one of each matrix, and nothing else. Here {{{{stays_words}}}}.
 Shown: side {{{{side:int}}}}, tiles of {{{{tile:int}}}}, a cache of {{{{cache_kib:int}}}} KiB, which is {{{{cache:int}}}} elements
 of 2 bytes. Your numbers are compared with a loop that counts. {CLOSE}""",
     hints=(
-        "Take one tile row of A. How often does it come by while all columns of C are made?",
+        "Take one row of tiles of A. How often is it loaded while all columns of C are computed?",
         "For each matrix: its elements times how often each of them moves. That count is a number of tiles along the side "
         "that the matrix does *not* have, rounded up; for what stays it is one.",
         "`columns = ceil(n / tile)`, `rows = ceil(m / tile)`; if C stays: `m*k*columns + k*n*rows + m*n`; if A stays: "
@@ -121,9 +121,9 @@ QUANTISATION = Card(
     importance=4,
     kind="more",
     answers=("efficiency", "dips"),
-    text=f"""A matmul with an output of m × n is cut into tiles of `tile` × `tile`; a part of a tile costs a whole one. The
-tiles are worked off in rounds (*waves*): each of `sms` processors takes {{{{slots_words}}}}, and a part of a round takes as
-long as a whole one. Nothing else is lost in this model.
+    text=f"""A matmul with an output of m × n is cut into tiles of `tile` × `tile`; part of a tile costs as much as a whole one. The
+device processes tiles in rounds (*waves*): each of `sms` processors takes {{{{slots_words}}}}, and part of a round takes as
+long as a whole one. This model has no other losses.
 
 - `efficiency(m, n, tile, sms)`: useful elements of the output over those that were paid for, as a fraction of one.
 - `dips(m, sizes, tile, sms)`: those of `sizes` (a rising list of n) at which the efficiency is **lower** than at the size

@@ -68,7 +68,7 @@ HIERARCHY = Card(
 
 {{{{table}}}}
 
-`rate` is bytes a second; so many devices share it (`shared_by`); `directions` is 2 where both directions were added;
+`rate` is in bytes a second; `shared_by` devices share it; `directions` is 2 where both directions were added;
 `oversubscription` is what the units inside could send over what this level lets pass.
 
 - `cross_bandwidth(levels)`: a list with one number a level, from the inside out: the bytes a second that **one device**
@@ -81,7 +81,7 @@ HIERARCHY = Card(
 Shown: the four levels (`params("hierarchical-bandwidth").levels`), and a buffer of which a quarter leaves the server over the rack's wires.
 {CLOSE}""",
     hints=(
-        "Is the number in each row for one device or for eight, for one direction or two, and for everybody at once?",
+        "Is the number in each row for one device or for eight, for one direction or two, and for all devices at once?",
         "Bring each level to one device and one direction, divide by its oversubscription, then never let it grow on the way "
         "out. For the buffer think in seconds, not in bandwidths.",
         "`own = rate / shared_by / directions / oversubscription`; `passed = min(passed, own)`; `1 / sum(s / r)` in turn, "
@@ -136,11 +136,11 @@ ALPHA_BETA = Card(
     text=f"""A message of n bytes takes α + n/β seconds. Libraries have several ways to send: one with little ceremony
 (small α) that copies on the way (small β), one that first agrees with the receiver (large α) and then runs at full speed.
 
-- `fit_line(sizes, seconds)`: the pair (α in seconds, β in bytes/s) of measured messages. The sizes reach from bytes to
-  hundreds of megabytes, and every time is off by up to 3 % **of itself**. Each within 8 % passes.
+- `fit_line(sizes, seconds)`: the pair (α in seconds, β in bytes/s) of measured messages. The sizes range from bytes to
+  hundreds of megabytes, and every time has an error of up to 3 % **of itself**. Each within 8 % passes.
 - `switch_size(small, large)`: two ways as pairs (α, β); the least size in bytes, a float, from which on the second is at
   least as quick as the first. `0.0` if it always is, `math.inf` if it never is. (β differs.)
-- `best_bandwidth(nbytes, small, large)`: bytes a second that a message really gets by the quicker of both ways.
+- `best_bandwidth(nbytes, small, large)`: the bytes a second that a message gets by the quicker of the two ways.
 
 Shown: measured messages (`params("alpha-beta-regimes")` has `.sizes` and `.seconds`), and two ways: {{{{small_words}}}} and
 {{{{large_words}}}}. {CLOSE}""",
@@ -231,7 +231,7 @@ WHICH_UPGRADE = Card(
     importance=4,
     kind="more",
     answers=("best_upgrade",),
-    text=f"""There is money to make **one** part {{{{factor}}}} times as fast: the arithmetic, the memory, the links inside
+    text=f"""You can afford to make **one** part {{{{factor}}}} times as fast: the arithmetic, the memory, the links inside
 the server, or the network. What each step needs of each part:
 
 {{{{table}}}}
@@ -284,15 +284,15 @@ def time_kernel(device, repeats):
 seconds; `device.synchronize()` waits until the queue is empty. (A GPU under PyTorch is no different.) Repair it: return the
 seconds that one kernel takes **in the middle of `repeats` repeats** ({{repeats:int}} here, never fewer than 11). Mind that
 
-- nothing tells the host that a kernel is done, unless it waits;
-- somebody else's work may be in the queue when you start;
+- the host learns that a kernel is done only by waiting;
+- other work may be in the queue when you start;
 - the first launches are slower than all later ones;
-- now and then a repeat is disturbed, and a mean would tell of that rather than of the kernel.
+- now and then a repeat is disturbed, and a mean would include the disturbance.
 
 Within 5 % passes; a launch and a wait take microseconds, the kernels a millisecond or more. To try it:
 `from course_lib.exercises.ch03.probes import queue_device`, `time_kernel(queue_device(kernel=2e-3), {{repeats:int}})`.""",
     hints=(
-        "At the moment when the printed function reads the clock for the last time, where are the kernels?",
+        "Where are the kernels when the printed function reads the clock for the last time?",
         "Each repeat gets its own pair of clock readings, with an empty queue before the first and after the second. Then take "
         "the middle one.",
         "`device.synchronize(); start = device.now(); device.launch(); device.synchronize(); "

@@ -48,7 +48,7 @@ def preload(torch: bool, chapters: Sequence[str], imports: Sequence[str] = ()) -
     if torch:
         import torch as module
 
-        import course_lib.cluster.remote_judge
+        import course_lib.cluster.remote_worker
         import course_lib.grading.worker.ranks_in_process  # noqa: F401
 
         module.set_num_threads(1)

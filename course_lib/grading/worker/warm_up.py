@@ -8,6 +8,7 @@ its first message with a tensor 1.5 and 0.6 ms, its first case 0.6 and 0.4 ms.
 import os
 import pickle
 import socket
+import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -68,6 +69,7 @@ def _ranks() -> None:
     """Runs of two ranks in this process, for a judge in another thread of it."""
     import torch
 
+    import course_lib.cluster
     from course_lib.cluster.isolate import pack
     from course_lib.cluster.protocol import Adversary
     from course_lib.cluster.remote_judge import judge_ranks
@@ -81,6 +83,10 @@ def _ranks() -> None:
             judge.start()
             serve_ranks(ours, pickle.loads(pack(_talk)))
             judge.join()
+    del (
+        sys.modules["course_lib.cluster.remote_judge"],
+        course_lib.cluster.remote_judge,
+    )  # no worker has the judge's side
 
 
 def _until_alone() -> None:

@@ -15,8 +15,6 @@ SENT = [
     and any(share.startswith("cost:") for share in judging(card.id).shares)
 ]
 
-NO_FLOOR = ("clip-shards",)  # a few bytes for a norm: only too many are asked about
-
 
 @pytest.mark.parametrize("card", SENT, ids=lambda card: card.id)
 def test_right_values_without_bytes_are_found_out(card: Card) -> None:
@@ -28,4 +26,4 @@ def test_right_values_without_bytes_are_found_out(card: Card) -> None:
             silent = wrong(contract.verdicts(card.params, case, replace(right, meter={**right.meter, **nothing})))
             assert not [verdict for verdict in silent if verdict.kind == "values"], case.name
             found |= {verdict.mistake for verdict in silent if verdict.kind == "cost"}
-    assert found or card.id in NO_FLOOR
+    assert found

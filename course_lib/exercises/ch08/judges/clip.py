@@ -13,11 +13,12 @@ from course_lib.judging.cases import hidden, shown, under
 from course_lib.judging.gradients import in_flight
 from course_lib.judging.ranks import LATE, PerRank
 from course_lib.judging.tensors import coin_of, kind_fault
-from course_lib.judging.traffic import Meter
+from course_lib.judging.traffic import Meter, too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
 
 REL = 1e-5
 JUNK = 7.0  # the padding, in multiples of the largest scale
+LEAST = 3  # bytes of a number to within REL: two have no room for an exponent in addition to five digits
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -168,8 +169,12 @@ def _fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
 
 
 def _scalar_fault(case: Case, meter: Meter) -> Fault | None:
+    """Gradients sent in place of one number, a number for each part, or a rank that heard nothing of the others."""
     rows, n = case.per_rank or (), case.ranks or 1
     sent, messages = max(meter["bytes_sent"]), max(meter["messages_sent"])
+    told = [LEAST * (row[0] == n > 1 and any(row[1])) for row in rows]  # a replica may speak for a rank
+    if fault := too_few_bytes(meter, told, [LEAST * (row[0] > 1) for row in rows]):
+        return fault
     if n > 1 and sent > 64 * n:
         rank = meter["bytes_sent"].index(sent)
         return "gathered", f"Rank {rank} sent {sent:,} bytes, so gradients were sent. One number per rank is enough."

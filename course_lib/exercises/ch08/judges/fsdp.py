@@ -148,9 +148,10 @@ def _row_fault(
     parts, n = row["parts"], case.ranks or 1
     if len(parts) != len(mean):
         return "wrong-shape", f"Rank {rank} returned {len(parts)} tensors; return {len(mean)}, one for each unit."
-    called = [list(call) for call in row["order"] if type(call) in (tuple, list)]
+    order = [tuple(call) for call in row["order"] if type(call) in (tuple, list)]
+    called = {call for call in order if [*map(type, call)] == [str, int]}
     skipped = [
-        f"{what} for unit {u}" for what in ("forward", "backward") for u in range(len(mean)) if [what, u] not in called
+        f"{what} for unit {u}" for what in ("forward", "backward") for u in range(len(mean)) if (what, u) not in called
     ]
     if skipped:
         return "skipped", f"Rank {rank} never called {skipped[0]}."

@@ -8,7 +8,7 @@ RUNS = 4  # runs of a training that an answer may ask for
 
 
 def passed_round(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The sum over all visits, whose blocks they were given, and the caller's own block afterwards; `case.args = (block,)`."""
+    """The sum over all visits, the owners visited, and the caller's own block afterwards; `case.args = (block,)`."""
     from torch import Tensor
 
     from course_lib.exercises.point_to_point import PointToPoint
@@ -30,7 +30,7 @@ def passed_round(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def run_again(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The word that an answer says of a training, and how often it ran it; `case.args = (what each run gives, the floor)`."""
+    """The answer's word for a training, and how often it ran it; `case.args = (results of each run, floor)`."""
     runs, floor = case.args
     asked: list[int] = []
 

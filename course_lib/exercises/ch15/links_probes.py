@@ -1,4 +1,4 @@
-"""How chapter 15 calls its answers on rates: many rows in a case, and a prediction beside what the same answer says of itself."""
+"""How chapter 15 calls its answers on rates: many rows in a case, and held-out ratios beside the answer's own predictions."""
 
 from __future__ import annotations
 

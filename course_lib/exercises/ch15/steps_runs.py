@@ -1,4 +1,4 @@
-"""What chapter 15's exercises on steps and memory take from recorded runs: sizes and settings, known before a run, and what was seen."""
+"""Recorded runs as chapter 15's exercises on steps and memory use them: sizes, settings and measurements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def sets_with(*names: str) -> tuple[str, ...]:
 
 
 def setting(name: str) -> dict[str, Any]:
-    """What was known of a recorded training run before it began, for a prediction of its step."""
+    """The settings of a recorded training run, known before it began, for a prediction of its step."""
     run = recorded(name)
     setup, rates = run["setup"], run["setup"]["rates"]
     return {
@@ -95,7 +95,7 @@ def pipeline_job(run: Evidence) -> dict[str, Any]:
 
 
 def seen(names: Sequence[str]) -> str:
-    """What was measured at the peak of these runs, in words."""
+    """The measured peak memory of these runs, in words."""
     return ", ".join(f"{bytes_text(recorded(name)['measured']['memory_bytes'])} ({name})" for name in names)
 
 
@@ -106,7 +106,7 @@ def traces() -> dict[str, dict[str, list[tuple[float, float]]]]:
 
 
 def parted() -> dict[str, list[dict[str, Any]]]:
-    """The steps of every recorded run whose seconds are told by part, by its name."""
+    """The steps of every recorded run whose seconds are split into parts, by its name."""
     found = {name: recorded(name) for name in recorded_names("train")}
     return {
         name: run["raw"]["steps"] for name, run in found.items() if all(row.get("parts") for row in run["raw"]["steps"])

@@ -1,4 +1,4 @@
-"""A diagnosis is one word for what is wrong with a run; a wrong one is named after what it misses."""
+"""A diagnosis is one word for the fault of a run; a wrong diagnosis is named after the fault that it misses."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ def plain(said: Any) -> Any:
 
 
 def diagnosis_fault(where: str, said: Any, want: str, fine: str, look: Mapping[str, str]) -> Fault | None:
-    """What is wrong with a diagnosis; `look` says for each right word where to look, `fine` is the word for no fault."""
+    """The fault of a diagnosis; `look` has a hint for each right word, and `fine` is the word for no fault."""
     said = plain(said)
     if said == want:
         return None
@@ -34,7 +34,7 @@ class Diagnosis(Word):
     look: Mapping[str, str]
 
     def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
-        """What is wrong with the first wrong word."""
+        """The fault of the first wrong word."""
         pairs = zip(case.args[1], values, strict=True)
         faults = (
             diagnosis_fault(f"{case.name}, {self.words(*row)}", said, self.want(*row), self.fine, self.look)

@@ -1,4 +1,4 @@
-"""Trainings of chapter 15 with a few numbers moved: two things wrong at once, and numbers close to where a word begins to apply."""
+"""Trainings of chapter 15 with a few numbers moved: two faults at once, and numbers close to the limit of a word."""
 
 import copy
 import math
@@ -69,7 +69,7 @@ def _one_norm(trace: Trace, place: int, norm: float) -> Trace:
 
 
 def _sums(trace: Trace) -> Trace:
-    """Norms that grow from the first step on, most of all at the end: the last are far above the median, too."""
+    """Norms that grow from the first step, and fastest at the end: the last ones are also far above the median."""
     last = len(trace["norms"]) - 1
     return {**trace, "norms": [trace["norms"][0] * (1 + 60 * (step / last) ** 3) for step in range(last + 1)]}
 

@@ -40,14 +40,14 @@ def stream_of(rng: random.Random, documents: Sequence[int], marks: str, tokens: 
 
 
 def cut(stream: Tensor, length: int, marks: str) -> Batch:
-    """The rows of a stream: what is read, what comes next, whether that counts."""
+    """The rows of a stream: inputs, targets, and whether each target counts."""
     rows = (len(stream) - 1) // length
     inputs, targets = (stream[begin : begin + rows * length].view(rows, length) for begin in (0, 1))
     return inputs, targets, (inputs if marks == "ends" else targets) != MARK
 
 
 def misshapen(batch: Batch) -> list[Batch]:
-    """A batch in three wrong ways of shape: a column of targets too few, one of counts, and as many targets in other rows."""
+    """A batch in three wrong shapes: without a column of targets, without one of counts, and with transposed sizes."""
     inputs, targets, counts = batch
     return [
         (inputs, targets[:, :-1], counts),

@@ -53,7 +53,7 @@ Training = dict[str, Any]
 
 
 def planned(fault: str = "sound") -> list[float]:
-    """The learning rate that is meant for each step: a line up, half a cosine down to a tenth. A plan may be at fault itself."""
+    """The planned learning rate of each step: a line up, half a cosine down to a tenth. The plan itself may be wrong."""
     peak = PEAK * {"explodes": 12.0, "not finite": 1e30, "always clipped": 4.0, "tiny rate": 1e-4}.get(fault, 1.0)
     down = [0.55 + 0.45 * math.cos(math.pi * step / (STEPS - WARM_UP)) for step in range(STEPS - WARM_UP)]
     return [peak * share for share in [*((step + 1) / WARM_UP for step in range(WARM_UP)), *down]]
@@ -73,12 +73,12 @@ def limit_of(fault: str) -> float:
 
 
 def chain(seed: int) -> Tensor:
-    """What follows each token how often, (tokens, tokens)."""
+    """Transition probabilities, (tokens, tokens)."""
     return (2.0 * torch.randn(TOKENS, TOKENS, generator=torch.Generator().manual_seed(1000 + seed))).softmax(1)
 
 
 def floor(seed: int) -> float:
-    """Nats per token below which nobody can predict the chain: its entropy."""
+    """The entropy of the chain in nats per token: no model can predict it better."""
     follows, often = chain(seed), torch.full((TOKENS,), 1 / TOKENS)
     for _ in range(200):
         often = often @ follows
@@ -106,7 +106,7 @@ class Trainer:
         config = Config(vocab=TOKENS, layers=1, hidden=16, heads=2, seq_len=LENGTH, attention="manual")
         self.model: Transformer = build(config, seed)
         with torch.no_grad():
-            self.model.head.weight *= 0.1  # so that it knows nothing at first: ln 16
+            self.model.head.weight *= 0.1  # so that the first loss is ln 16
         self.named = dict(self.model.named_parameters())
         self.first = {name: each.detach().clone() for name, each in self.named.items()}
         self.gradients = {name: torch.zeros_like(each) for name, each in self.named.items()}
@@ -122,7 +122,7 @@ class Trainer:
         return self.only if self.fault == "one batch" else rows
 
     def loss(self, rows: Tensor) -> Tensor:
-        """Mean loss of sequences, as the program reckons it."""
+        """Mean loss of sequences, as the program computes it."""
         inputs, targets = rows[:, :-1], rows[:, 1:]
         if self.fault == "leak":
             targets = inputs
@@ -168,7 +168,7 @@ class Trainer:
 
 
 def train(fault: str, seed: int, repeat: int = 0) -> Training:
-    """All that is known of a training with this fault; a repeat differs in what the program does not fix."""
+    """The numbers of a training with this fault; a repeat differs only where the program is not deterministic."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # sums of these sizes come out alike wherever they are run again
     try:

@@ -1,4 +1,4 @@
-"""Training logs as the judge of the honest MFU draws them: sound ones, doctored ones, and what is right to say of each."""
+"""Training logs as the judge of the honest MFU draws them: sound and doctored ones, and the right answer to each."""
 
 import random
 import statistics

@@ -59,7 +59,7 @@ def links_of(machine: Machine, tp: int) -> str:
 
 
 def reasons_of(machine: Machine) -> list[int]:
-    """Why each GPU's clock is what it is, as bits."""
+    """The reasons for each GPU's clock, as bits."""
     return [int(bits, 16) for bits in machine["reasons"]]
 
 

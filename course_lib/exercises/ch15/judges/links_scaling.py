@@ -27,7 +27,7 @@ def kind_of(rows: Rows) -> str:
 
 
 def column(kind: str, growth: str, ranks: Any, fewest: float) -> Any:
-    """What the second constant is multiplied by."""
+    """The factor of the second constant."""
     if kind == "strong":
         return 1 / ranks
     return np.log2(ranks / fewest) if growth == "doublings" else (ranks - fewest) / 8

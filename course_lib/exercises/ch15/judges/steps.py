@@ -1,4 +1,4 @@
-"""Chapter 15's judges of steps, memory and money; the one of a predicted step stands here."""
+"""Chapter 15's judges of steps, memory and money, among them the prediction of a step."""
 
 from course_lib.exercises.ch15.judges.steps_fsdp import PEAKS
 from course_lib.exercises.ch15.judges.steps_money import MONEY

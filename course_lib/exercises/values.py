@@ -23,6 +23,13 @@ def same_value(got: Any, want: float | None, rel: float) -> bool:
     return got is None if want is None else near(got, want, rel)
 
 
+def same_lists(got: Any, want: Any) -> bool:
+    """Whether `got`, whatever it is, equals `want`, a plain value or nested lists of them, with the same types in each place."""
+    if type(want) is list:
+        return type(got) is list and len(got) == len(want) and all(map(same_lists, got, want))
+    return type(got) is type(want) and got == want
+
+
 def times(got: float, want: float) -> str:
     """How far a number is off, as a factor in words."""
     ratio = got / want if want else math.inf

@@ -115,7 +115,7 @@ def test_who_overlaps_nothing_loses_what_the_clock_is_worth_and_is_told_how_much
     assert len(late) >= 4
     for answer in late[:2]:
         report = killmatrix.judge(answer)
-        assert "µs of communication stick out" in report.message
+        assert "µs of communication are not hidden" in report.message
 
 
 # --- the models and what they tell

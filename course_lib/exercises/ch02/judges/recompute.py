@@ -17,6 +17,7 @@ from torch import Tensor
 from course_lib.exercises.ch02.block import Layer, Segment, counted
 from course_lib.exercises.ch02.judges.tensors import all_close, bytes_between, close, measured, tensor_fault
 from course_lib.exercises.ch02.probes import net_of, pass_bytes, pass_through, plain_call
+from course_lib.exercises.values import same_lists
 from course_lib.judging import Fault, Judging, Params, Weighed, verdict
 from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case, Outcome, Verdict
@@ -271,8 +272,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         return [verdict("values", "random", case, _random_fault(spec, shifts, value, want))]
     if not spec.get("grad", True):
         fault = _output_fault(spec, value, want)
-        calls = None if fault else value.get("calls")
-        if not fault and (type(calls) is not int or calls != want["calls"]):
+        if not fault and not same_lists(value.get("calls"), want["calls"]):
             fault = "called-for-nothing", "without gradients, a segment is called once and that is all."
         return [verdict(case.kind, case.part, case, fault)]
     output = _output_fault(spec, value, want)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
+from course_lib.exercises.values import same_lists
 from course_lib.judging import Fault, Judging, Params, describe, verdict
 from course_lib.records import Case, Outcome, Verdict
 
@@ -95,7 +96,7 @@ def _once_fault(params: Params, rows: Sequence[Sequence[int]], samples: int, ran
 def _order_fault(got: Any, samples: int, ranks: int) -> Fault | None:
     epochs: list[list[list[int]]] = got["epochs"]
     orders = [_dealt(rows) for rows in epochs]
-    if repr(got.get("again")) != repr(epochs[0]):
+    if not same_lists(got.get("again"), epochs[0]):
         return "not-repeatable", (
             "Called again with the same arguments, a rank gets another list: the order hangs on a generator that something "
             "else uses too. Ranks cannot rely on it."
@@ -106,7 +107,7 @@ def _order_fault(got: Any, samples: int, ranks: int) -> Fault | None:
         return ("epoch-ignored", f"All {len(orders)} epochs have one and the same order. What was the epoch given for?")
     if len(orders) > 1 and len({tuple(order) for order in orders}) < len(orders):
         return "epochs-alike", "Two epochs have the same order."
-    if repr(got.get("other seed")) == repr(epochs[0]):
+    if same_lists(got.get("other seed"), epochs[0]):
         return "seed-ignored", "Another seed gives the same order."
     shifted = [orders[0][k:] + orders[0][:k] for k in range(1, samples)]
     if len(orders) > 1 and any(order in shifted or order == orders[0][::-1] for order in orders[1:]):

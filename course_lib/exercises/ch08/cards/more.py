@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from course_lib.exercises import Card, call
 from course_lib.exercises.ch08.probes import moved, trained
-from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number, PerRank, Tensor
+from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number, PerRank, Tensor, Word
 
 STANDING = """```python
 def train(comm, build, make, batches, most):
@@ -127,6 +127,7 @@ Name what holds **the most of the memory that ought to have fallen, or been let 
         "ranks": draw.choice((8, 16)),
     },
     probe=call,
+    returns=Word((*CAUSES, "as it should")),
 )
 
 RESHARD_CHECKPOINT = Card(

@@ -1,15 +1,14 @@
 """Judge of chapter 08's traces: memory that does not fall, made by the library's own formulas with one thing wrong in each."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from course_lib import memory
 from course_lib.exercises.ch08.cards.more import CAUSES
-from course_lib.judging import Fault, Judging, Params, describe, verdict
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.judging import Fault, Judging, Params, oracle
+from course_lib.judging.cases import hidden, shown
+from course_lib.records import Case, Outcome
 from course_lib.sharding import gathered_peak
 
 FINE = "as it should"
@@ -18,16 +17,21 @@ NOISE = 0.02
 SHOWN = ("replicated optimizer", "kept after forward", "activations", "allocator", "one giant unit")
 LETTERS = "BCF"  # conventions of the traces, their gradients added up
 
-_MESSAGES: Mapping[str, str] = {
-    "replicated optimizer": "look at `optimizer` from the first run to the last: does it fall as the ranks rise?",
-    "whole gradients": "look at `gradients` from the first run to the last: do they fall as the ranks rise?",
-    "one giant unit": "as much lies gathered as the whole model has. How many gathers made it, for so many units and micro-batches?",
-    "kept after forward": "as much lies gathered as the whole model has. How many gathers made it, for so many units and micro-batches?",
-    "small group": "weights, gradients and optimizer: none of the three falls, though each is only a part of the model's.",
-    "activations": "everything that can be sharded falls. What is the most of the last run?",
-    "allocator": "add up the parts of the last run, and compare with what is reserved.",
+_GATHERED = "as much is gathered as the whole model. How many gathers is that, for so many units and micro-batches?"
+_HINTS: Mapping[str, str] = {
+    "replicated optimizer": "compare `optimizer` in the first and the last run: does it fall as the ranks rise?",
+    "whole gradients": "compare `gradients` in the first and the last run: do they fall as the ranks rise?",
+    "one giant unit": _GATHERED,
+    "kept after forward": _GATHERED,
+    "small group": "weights, gradients and optimizer: none of the three falls, although each is only a part of the model's.",
+    "activations": "everything that can be sharded falls. What is the largest part of the last run?",
+    "allocator": "add up the parts of the last run, and compare the sum with what is reserved.",
     FINE: "compare the last run with the first: how much of it fell, and how much should have?",
 }
+
+
+def _optimizer(buckets: Mapping[str, float]) -> float:
+    return sum(size for name, size in buckets.items() if name not in ("weights", "grads"))
 
 
 def trace(
@@ -40,40 +44,26 @@ def trace(
     letter: str = "B",
     minor: bool = False,
 ) -> dict[str, Any]:
-    """Measurements of a training with this fault at ever more ranks; with `minor`, with a harmless trace of another one."""
+    """Measurements of a training with this fault on more and more ranks; with `minor`, with a harmless sign of another one."""
     micro = rng.choice((1, 2, 4))
-    group = first
-    rows = []
-    state0 = memory.zero_bytes(params, 3, first, letter)
-    kept = rng.uniform(2.5, 4.0) if cause == "activations" else 0.02 if cause == FINE else 0.15
-    activations = kept * state0
+    share = rng.uniform(2.5, 4.0) if cause == "activations" else 0.02 if cause == FINE else 0.15
+    activations = share * memory.zero_bytes(params, 3, first, letter) * (1.6 if minor else 1.0)
     slack = rng.uniform(1.04, 1.10)
-    whole = 2 * params
-    for step in range(runs):
-        ranks = first << step
-        sharded = memory.zero_by_bucket(params, 3, group if cause == "small group" else ranks, letter)
-        weights, gradients = sharded["weights"], sharded["grads"]
-        optimizer = sum(per for name, per in sharded.items() if name not in ("weights", "grads"))
-        rows_ = [0, *[round(params / units)] * units]
-        gathered, gathers = float(gathered_peak(rows_, ranks, 2)), 2 * units
-        if cause == "replicated optimizer":
-            full = memory.zero_by_bucket(params, 0, ranks, letter)
-            optimizer = sum(per for name, per in full.items() if name not in ("weights", "grads"))
-        elif cause == "whole gradients":
-            gradients = memory.zero_by_bucket(params, 0, ranks, letter)["grads"]
-        elif cause == "one giant unit":
-            gathered, gathers = whole, rng.choice((1, 2))
-        elif cause == "kept after forward":
-            gathered, gathers = whole, units
+    rows: list[dict[str, Any]] = []
+    for ranks in (first << step for step in range(runs)):
+        sharded = memory.zero_by_bucket(params, 3, first if cause == "small group" else ranks, letter)
+        whole = memory.zero_by_bucket(params, 0, ranks, letter)
         held = {
-            "weights": weights,
-            "gradients": gradients,
-            "optimizer": optimizer,
-            "gathered": gathered,
+            "weights": sharded["weights"],
+            "gradients": (whole if cause == "whole gradients" else sharded)["grads"],
+            "optimizer": _optimizer(whole if cause == "replicated optimizer" else sharded),
+            "gathered": float(gathered_peak([0, *[round(params / units)] * units], ranks, 2)),
             "activations": activations,
         }
-        if minor:
-            held["activations"] *= 1.6
+        gathers = 2 * units
+        if cause in ("one giant unit", "kept after forward"):
+            held["gathered"] = 2 * params
+            gathers = units if cause == "kept after forward" else rng.choice((1, 2))
         noisy = {name: value * rng.uniform(1 - NOISE, 1 + NOISE) for name, value in held.items()}
         taken = sum(noisy.values()) * slack
         if cause == "allocator":
@@ -84,56 +74,27 @@ def trace(
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     own = params["params"], params["units"], params["ranks"]
-    shown = [
-        Case(
-            name=f"trace {number}",
-            args=(trace(cause, rng, *own, runs=4 if cause == "allocator" else 3),),
-            part=f"trace-{number}",
-            secret=cause,
-        )
-        for number, cause in enumerate(SHOWN, 1)
-    ]
 
     def drawn(cause: str, minor: bool = False) -> dict[str, Any]:
-        size, units = rng.choice(
-            ((1.5e9, 24), (8e9, 32), (30e9, 48), (70e9, 80)) if cause != FINE else ((30e9, 96), (70e9, 80))
-        )
+        sizes = ((30e9, 96), (70e9, 80)) if cause == FINE else ((1.5e9, 24), (8e9, 32), (30e9, 48), (70e9, 80))
+        size, units = rng.choice(sizes)
         first, runs = (rng.choice((2, 4)), 3) if cause == FINE else (rng.choice((4, 8, 16)), rng.choice((3, 4)))
         return trace(cause, rng, size, units, first, runs, rng.choice(LETTERS), minor)
 
-    again = [
-        Case(
-            name=f"a trace of another training ({number})",
-            args=(drawn(cause),),
-            part=f"trace-{number}",
-            visible=False,
-            secret=cause,
-        )
-        for number, cause in enumerate((*SHOWN[1:], SHOWN[0]), 1)
-    ]  # a word by heart is no answer
-    unseen = [
-        Case(
-            name=f"another trace ({place + 1})",
-            args=(drawn(cause),),
-            kind="generality",
-            part="other",
-            visible=False,
-            secret=cause,
-        )
-        for place, cause in enumerate(rng.sample(WORDS, len(WORDS)))
-    ]
-    mixed = [
-        Case(
-            name=f"a trace with more activations ({place + 1})",
-            args=(drawn(cause, minor=True),),
-            kind="generality",
-            part="mixed",
-            visible=False,
-            secret=cause,
-        )
-        for place, cause in enumerate(rng.sample([each for each in WORDS if each not in ("activations", FINE)], 4))
-    ]
-    return [*shown, *again, *unseen, *mixed]
+    cases = []
+    for number, cause in enumerate(SHOWN, 1):
+        given = trace(cause, rng, *own, runs=4 if cause == "allocator" else 3)
+        cases.append(shown(f"trace {number}", f"values:trace-{number}", given, secret=cause))
+    for number, cause in enumerate((*SHOWN[1:], SHOWN[0]), 1):  # so that the shown words alone earn nothing
+        name = f"a trace of another training ({number})"
+        cases.append(hidden(name, f"values:trace-{number}", drawn(cause), secret=cause))
+    for number, cause in enumerate(rng.sample(WORDS, len(WORDS)), 1):
+        cases.append(hidden(f"another trace ({number})", "generality:other", drawn(cause), secret=cause))
+    causes = [cause for cause in WORDS if cause not in ("activations", FINE)]
+    for number, cause in enumerate(rng.sample(causes, 4), 1):
+        name = f"a trace with more activations ({number})"
+        cases.append(hidden(name, "generality:mixed", drawn(cause, minor=True), secret=cause))
+    return cases
 
 
 def diagnosis(given: Mapping[str, Any]) -> str:
@@ -155,38 +116,20 @@ def diagnosis(given: Mapping[str, Any]) -> str:
         if worst != "gathered":
             return worst
         return "kept after forward" if last["gathers"] > 2.5 * given["micro_batches"] else "one giant unit"
-    return (
-        "activations"
-        if last["activations"] > 0.5 * sum(last[name] for name in parts)
-        and first["activations"] > 0.5 * sum(first[name] for name in parts)
-        else FINE
-    )
+    most = all(run["activations"] > 0.5 * sum(run[name] for name in parts) for run in (first, last))
+    return "activations" if most else FINE
 
 
-def _fault(case: Case, got: Any) -> Fault | None:
-    if got is None:
-        return "returned-none", f"{case.name}: it returned None: is a `return` missing?"
-    said = got.strip().strip("\"'").lower() if type(got) is str else got
-    if type(got) is not str or said not in WORDS:
-        return "no-such-word", f"{case.name}: got {describe(got)}; the words are {', '.join(WORDS)}."
+def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    said = outcome.value.strip().lower()
     if said == case.secret:
         return None
+    lead = f"{case.name}: it is not {said!r};"
     if case.secret == FINE:
-        return "false-alarm", f"{case.name}: {said!r} is said; {_MESSAGES[FINE]}"
-    pair = {"one giant unit", "kept after forward"}
-    if {said, case.secret} == pair:
-        return "one-or-kept", f"{case.name}: {said!r} is said; {_MESSAGES[said]}"
-    name = "unnoticed" if said == FINE else f"not-{case.secret.replace(' ', '-')}"
-    return name, f"{case.name}: {said!r} is said; {_MESSAGES[case.secret]}"
-
-
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return [verdict(case.kind, case.part, case, _fault(case, outcome.value))]
-
-
-def seen(traces: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The causes of several traces."""
-    return [diagnosis(each) for each in traces]
+        return "false-alarm", f"{lead} {_HINTS[FINE]}"
+    if {said, case.secret} == {"one giant unit", "kept after forward"}:
+        return "one-or-kept", f"{lead} {_HINTS[said]}"
+    return "unnoticed" if said == FINE else f"not-{case.secret.replace(' ', '-')}", f"{lead} {_HINTS[case.secret]}"
 
 
 TRACES = {
@@ -197,10 +140,11 @@ TRACES = {
             "generality:mixed": 0.15,
         },
         cases=_cases,
-        verdicts=_verdicts,
-        why="What should fall with N is state, and each bucket is checked by itself: the one that stays is not shared out; if all stay, the group does not grow. What is "
-        "gathered should be two or three units; if it is the model, the number of gathers says why. The rest is not state at all: activations fall with the batch, and what "
-        "the allocator holds falls when fragments do.",
-        pytorch="`torch.cuda.memory_allocated` and `memory_reserved` differ by the allocator's share; `torch.cuda.memory._record_memory_history` shows who holds what.",
+        verdicts=oracle(_fault),
+        why="""State should fall with N, and each bucket is checked by itself: one that stays is not sharded; if all stay, the group does not grow. Two
+or three units should be gathered; if it is the whole model, the number of gathers says why. The rest is not state: activations fall with
+the batch, and the allocator's reserve falls with less fragmentation.""",
+        pytorch="""`torch.cuda.memory_allocated` and `memory_reserved` differ by the allocator's reserve; `torch.cuda.memory._record_memory_history`
+shows what allocated each block.""",
     )
 }

@@ -88,9 +88,7 @@ KEYS: dict[str, Key] = {
         _SCALES,
         "what stays",
         Mistake("as-printed", 0.5, "this is the state alone; add the rest of what each GPU holds."),
-        Mistake(
-            "no-activations", _at(2048, activations=0) / _at(1024, activations=0), "the activations do not shrink."
-        ),
+        Mistake("no-activations", _at(2048, activations=0) / _at(1024, activations=0), "activations do not shrink."),
         Mistake("one-layer", _at(2048, 1) / _at(1024, 1), "two layers are whole, on both sides."),
     ),
 }

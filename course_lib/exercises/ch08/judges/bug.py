@@ -117,9 +117,7 @@ def _clip_parts(model: Any, ranks: int, most: float) -> None:
 
 
 def _near(got: Any, want: Tensor) -> bool:
-    return (
-        isinstance(got, Tensor) and got.shape == want.shape and torch.allclose(got.double(), want, rtol=0, atol=CLOSE)
-    )
+    return isinstance(got, Tensor) and got.shape == want.shape and torch.allclose(got.double(), want, 0, CLOSE)
 
 
 def _same(got: Mapping[str, Any], want: Mapping[str, Tensor]) -> bool:
@@ -188,9 +186,8 @@ def _units_fault(case: Case, meter: Meter) -> Fault | None:
     steps, fewest, sent = len((case.per_rank or ())[0][0]), min(meter["messages_sent"]), max(meter["bytes_sent"])
     least = (n - 1) * steps * (2 * spec["blocks"] + 2)  # rows may be kept until the backward pass; clipping sends more
     if fewest < least:
-        return "one-giant-unit", (
-            f"A rank sent {fewest} messages; gathering and reducing every block takes at least {least}. Is the model gathered as one unit?"
-        )
+        told = f"A rank sent {fewest} messages; gathering and reducing every block takes at least {least}"
+        return "one-giant-unit", f"{told}. Is the model gathered as one unit?"
     model = 8 * _elements(spec) * (n - 1) / n
     if sent > 3.2 * model * steps + model + 4096 * steps:
         return "too-many-bytes", f"A rank sent {sent:,} bytes; {steps} steps of FSDP take {3 * model * steps:,.0f}."

@@ -97,23 +97,15 @@ def _mistakes(norm: str, case: Case, rank: int) -> list[Mistake]:
     replicas = _norm(norm, parts, held, n / group)
     return [
         Mistake("own-norm", norms[rank % group], "this is the norm of the rank's own parts, not of the whole model."),
+        Mistake("replicas-counted", replicas, "replicas are counted several times; add over `inside` only."),
         Mistake(
-            "replicas-counted", replicas, "parts on several ranks are counted several times; add over `inside` only."
+            "padding-counted", _norm(norm, parts, padded), "padding is included; use the first `counts[i]` numbers."
         ),
-        Mistake(
-            "padding-counted", _norm(norm, parts, padded), "the padding is included; use the first `counts[i]` numbers."
-        ),
-        Mistake(
-            "own-padding-counted", _norm(norm, own, [padded[rank % group]]), "these are the own parts, with padding."
-        ),
+        Mistake("own-padding-counted", _norm(norm, own, [padded[rank % group]]), "these are own parts with padding."),
         Mistake("norms-added", sum(norms), "norms of parts do not add up; their squares do."),
-        Mistake(
-            "root-forgotten", want**2 if euclidean else 0.0, "this is the sum of the squares; the root is missing."
-        ),
+        Mistake("root-forgotten", want**2 if euclidean else 0.0, "this is the sum of squares, without the root."),
         Mistake("averaged", want / math.sqrt(group), "the ranks' squares are averaged; add them up."),
-        Mistake(
-            "other-norm" if euclidean else "public-form", _norm(other, parts, held), f"{lead}this is another norm."
-        ),
+        Mistake("other-norm" if euclidean else "public-form", _norm(other, parts, held), f"{lead}it is another norm."),
         Mistake("per-tensor", largest, "this is one tensor's norm; return the norm of all tensors together."),
     ]
 

@@ -61,9 +61,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("a single unit", "generality:ranks", **data(3, few[:2])),
     ]
     unkind = LATE, BUFFERS_LATE, STREAM_LATE
-    return cases + [
-        hidden(f"three ranks, {each}", "protocol:in-flight", adversary=each, **data(3, few)) for each in unkind
-    ]
+    share = "protocol:in-flight"
+    return cases + [hidden(f"three ranks, {each}", share, adversary=each, **data(3, few)) for each in unkind]
 
 
 def cut(row: Tensor, ranks: int, owner: int = 0) -> list[Tensor]:
@@ -118,18 +117,18 @@ def _fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
     mistakes = [
         Mistake("sum", lambda rank: held(mean, rank, times=n), "these are sums over ranks; return means."),
         Mistake("divided-twice", lambda rank: held(mean, rank, times=1 / n), "the means are divided by N once more."),
+        Mistake("own-gradient", lambda rank: held(own[rank], rank), "its own gradients; nothing was reduced."),
         Mistake(
-            "own-gradient", lambda rank: held(own[rank], rank), "these are its own gradients; nothing was reduced."
+            "own-divided",
+            lambda rank: held(own[rank], rank, times=1 / n),
+            "its own gradients over N; the others' are missing.",
         ),
-        Mistake("own-divided", lambda rank: held(own[rank], rank, times=1 / n), "these are its own gradients over N."),
         Mistake(
             "public-form" if owner else "wrong-owner",
             lambda rank: held(mean, rank, 1 - owner),
             f"{public}these are the gradients of another rank's part. Which part does this rank hold?",
         ),
-        Mistake(
-            "public-form", lambda rank: held(mixed, rank, 0), f"{public}rows are combined as if rank r held part r."
-        ),
+        Mistake("public-form", lambda rank: held(mixed, rank, 0), f"{public}rows are joined as if rank r held part r."),
         Mistake(
             "uneven-cut",
             lambda rank: [_evenly(row, n, (rank + owner) % n) for row in mean],
@@ -208,9 +207,7 @@ def _too_many(sent: float, rows: Sequence[int], passes: int, collectives: int) -
     if passes == 2 and 2.7 <= times <= 3.1:
         return "not-kept", "With `reshard=False` a row is gathered once and kept until its unit's backward pass."
     more = f" There were {collectives} collectives for {len(rows)} units; is a gathered row unused?"
-    asked = (
-        f"gathering each unit {'once' if passes == 2 else 'twice'} and reducing it once takes {sum(rows) * passes:,}."
-    )
+    asked = f"gathering each unit {'once' if passes == 2 else 'twice'} and reducing it takes {sum(rows) * passes:,}."
     return "too-many-bytes", f"{told}; {asked}{more if collectives > calls else ''}"
 
 

@@ -84,9 +84,7 @@ RULES: Mapping[str, Callable[..., int | None]] = {  # in place of the least time
     "smallest-that-fits": lambda gathers, p, n, m, *wires: smallest(p, n, m),
     "inside-always-fast": _fast_inside,
     "fewest-bytes": lambda gathers, p, n, m, *wires: _least(p, n, m, lambda size: sum(hsdp(gathers, p, n, size)[1:])),
-    "longer-of-two": lambda gathers, p, n, m, *wires: _least(
-        p, n, m, lambda size: max(_wires(gathers, p, n, size, *wires))
-    ),
+    "longer-of-two": lambda gathers, p, n, m, *w: _least(p, n, m, lambda size: max(_wires(gathers, p, n, size, *w))),
     "largest-inside": _largest_inside,
 }
 
@@ -114,29 +112,23 @@ def _volumes(gathers: int) -> list[Column]:
     columns = {
         "held": (
             Mistake("over-the-world", lambda p, n, k: PER_PARAM * p / n, "every group holds a copy of the state."),
-            Mistake(
-                "turned-round", lambda p, n, k: PER_PARAM * p / (n // k), "`group` is how many ranks share a copy."
-            ),
+            Mistake("turned-round", lambda p, n, k: PER_PARAM * p / (n // k), "`group` ranks share a copy."),
             Mistake("whole-state", lambda p, n, k: PER_PARAM * p, "the state is sharded over the group."),
             Mistake("weights-only", lambda p, n, k: 2 * p / k, "these are weights; state is 16 bytes per parameter."),
         ),
         "inside": (
             Mistake("public-form" if public else "kept-weights", lambda *row: hsdp(other, *row)[1], _gathered(public)),
             Mistake(
-                "reduced-twice", lambda p, n, k: half_rings(gathers + 2, k, p), "gradients need one reduce-scatter."
+                "reduced-twice", lambda p, n, k: half_rings(gathers + 2, k, p), "gradients need half an all-reduce."
             ),
             Mistake("no-ring", lambda p, n, k: (gathers + 1) * 2 * p, "a rank does not send all parts: (K − 1)/K."),
+            Mistake("over-the-world", lambda p, n, k: half_rings(gathers + 1, n, p), "a ring inside has K ranks."),
             Mistake(
-                "over-the-world", lambda p, n, k: half_rings(gathers + 1, n, p), "a ring inside has K ranks, not N."
-            ),
-            Mistake(
-                "each-an-all-reduce", lambda *row: 2 * inside(*row), "a gather sends half of an all-reduce's bytes."
+                "each-an-all-reduce", lambda *row: 2 * inside(*row), "a gather sends half as much as an all-reduce."
             ),
             Mistake("gathers-only", lambda p, n, k: half_rings(gathers, k, p), "gradients are reduced inside as well."),
             Mistake("elements", lambda *row: inside(*row) / 2, "these are elements, of two bytes each."),
-            Mistake(
-                "a-part-only", lambda p, n, k: inside(p, n, k) / k, "a rank passes on all parts but one, not one part."
-            ),
+            Mistake("a-part-only", lambda p, n, k: inside(p, n, k) / k, "a rank passes on all parts but one."),
         ),
         "across": (
             Mistake("whole-model", lambda p, n, k: half_rings(2, n // k, p), "only the rank's own part goes across."),
@@ -172,12 +164,10 @@ SMALLEST = Column(
     rel=EXACT,
     none="the state does not fit in any group; return None",
     mistakes=(
-        Mistake(
-            "no-divisor", lambda p, n, m: -(-PER_PARAM * p // m), "it is large enough, but does not divide the ranks."
-        ),
+        Mistake("no-divisor", lambda p, n, m: -(-PER_PARAM * p // m), "this many would do, but do not divide N."),
         Mistake("one-server", lambda p, n, m: 8 if PER_PARAM * p / 8 > m else None, "groups of 8 do not fit."),
         Mistake(
-            "weights-only", lambda p, n, m: smallest(p, n, m, 2), "the weights fit; state is 16 bytes per parameter."
+            "weights-only", lambda p, n, m: smallest(p, n, m, 2), "only weights fit; state is 16 bytes a parameter."
         ),
         Mistake("no-master", lambda p, n, m: smallest(p, n, m, 12), "it is enough only without a master copy."),
         Mistake("largest", lambda p, n, m: n, "all ranks in one group fit, and so does a smaller group."),

@@ -93,15 +93,11 @@ FEWEST = Column(
     rel=EXACT,
     none="the part that stays whole does not fit on any number of ranks; return None",
     mistakes=(
-        Mistake(
-            "rounded-down", lambda *row: (fewest(*row) or 0) - 1 or None, "the state does not fit on one rank fewer."
-        ),
+        Mistake("rounded-down", lambda *row: (fewest(*row) or 0) - 1 or None, "it does not fit on so few ranks."),
         Mistake("all-shared", _all_shared, "this is total bytes over memory, as if every bucket were divided."),
         Mistake("one-more", lambda *row: (fewest(*row) or 0) + 1, "one rank fewer is enough; exactly full fits."),
         Mistake("power-of-two", _power_of_two, "any number of ranks is allowed, not only powers of two."),
-        Mistake(
-            "in-GiB", lambda p, s, b, m: fewest(p, s, b, m / GB * 2**30), "a GB of memory is 10⁹ bytes, not a GiB."
-        ),
+        Mistake("in-GiB", lambda p, s, b, m: fewest(p, s, b, m / GB * 2**30), "a GB is 10⁹ bytes, not a GiB."),
     ),
 )
 

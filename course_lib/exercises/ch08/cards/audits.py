@@ -1,17 +1,17 @@
 """The audit of chapter 08: what was printed about the memory and the traffic of sharding, some of it right."""
 
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.audits import Item, rules, table
 from course_lib.units import GB
 
 CAUSES = {
     "as printed": "the statement is right",
-    "memory for traffic": "what becomes smaller is what a GPU holds, not what it sends",
-    "three operations, not three all-reduces": "gathering and reduce-scattering send half of what an all-reduce sends, each in its own precision",
+    "memory for traffic": "a GPU holds less, but does not send less",
+    "three operations, not three all-reduces": "a gather or a reduce-scatter sends half of an all-reduce, each in its own precision",
     "master copy left out": "a bucket of the state is missing",
-    "does not fit": "what a GPU would hold is more than it has",
-    "a part, not the model": "what goes between groups is a rank's part only",
-    "what stays": "a part of the memory is not shared out",
+    "does not fit": "a GPU would hold more than its memory",
+    "a part, not the model": "between groups a rank sends only its part",
+    "what stays": "a part of the memory is not sharded",
 }
 
 ITEMS = (
@@ -30,22 +30,19 @@ AUDIT_SHARDING = Card(
     id="audit-sharding",
     chapter="08",
     title="Audit: what does sharding save, and what does it cost?",
-    text=f"""Nine statements about sharding. Recompute each for the case in brackets, then judge it. Rings are long, so that (N − 1)/N is 1
-where N is not given.
+    text=f"""Here are nine statements about sharding. Recompute each for the case in brackets, then judge it. Where N is not given, rings are long:
+take (N − 1)/N as 1.
 
 {table(ITEMS)}
 
 {rules("audit_sharding", CAUSES)}""",
-    points=9,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+    **Worth(points=9, minutes=15, difficulty=3, importance=5),
     kind="more",
     form="audit",
     hints=(
-        "Which of these numbers are about what a GPU holds, and which about what it sends? Which buckets does each condition name?",
-        "Bytes sent per parameter: an all-reduce twice the width of a gradient; stage 3 twice the width of a weight and once that of a gradient. State: add the buckets, "
-        "divide those that are shared out.",
+        "Which statements are about bytes held, and which about bytes sent? Which buckets does each condition name?",
+        "Bytes sent per parameter: for an all-reduce twice the width of a gradient, for stage 3 twice that of a weight and once that of a gradient. "
+        "State: add the buckets, and divide those that are sharded.",
         "`3 * 140`; `(2 + 2 + 4) / (2 * 4)`; `16 * 7.5e9 / 64`; `16 * 405e9 / 8`; `8 * 405e9 / 1024`; inside `3 * 7/8 * 2P`, across `2 * 2P / 8`; "
         "`(16 * 405e9 / 2048 + 4 * 405e9 / 126 + 20e9) / (16 * 405e9 / 1024 + 4 * 405e9 / 126 + 20e9)`.",
     ),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib import facts, memory
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch08.probes import by_hand, clipped, owned
 from course_lib.exercises.probes import interval, rows
 from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number, PerRank, Tensor
@@ -39,26 +39,23 @@ ZERO_STATE = Card(
     id="zero-state",
     chapter="08",
     title="Who holds how much?",
-    text="""ZeRO shares the training state out over N ranks, bucket by bucket: stage 1 the optimizer's (master copy and moments),
-stage 2 the gradients as well, stage 3 the weights as well; stage 0 nothing. What is not shared out, every rank holds whole.
+    text="""ZeRO shards the training state over N ranks, bucket by bucket. Stage 1 shards the optimizer state (master copy and moments), stage 2 also the
+gradients, and stage 3 also the weights; stage 0 shards nothing. Every rank holds the other buckets whole.
 
-`buckets` says how many bytes per parameter each bucket has: here `{"weights": {{weights:plain}}, "grads": {{grads:plain}},
-"master": {{master:plain}}, "moments": {{moments:plain}}}`; other optimizers have others.
+`buckets` has the bytes per parameter of each bucket: here `{"weights": {{weights:plain}}, "grads": {{grads:plain}},
+"master": {{master:plain}}, "moments": {{moments:plain}}}`; other optimizers have others. Write two functions:
 
-- `held(params, stage, ranks, buckets)`: bytes of state on one rank. Shown: {{params:count}} parameters on {{ranks}} ranks, stages
-  0 to 3, and 405B on 1,024.
-- `fewest_ranks(params, stage, buckets, memory)`: the fewest ranks on which the state fits into `memory` bytes each, exactly full
-  being enough; `None` where no number of ranks helps. Shown: cards of {{memory:gb}}.""",
-    points=4,
-    minutes=5,
-    difficulty=1,
-    importance=5,
+- `held(params, stage, ranks, buckets)` returns the bytes of state on one rank. Shown: {{params:count}} parameters on {{ranks}} ranks in
+  stages 0 to 3, and 405B on 1,024 ranks.
+- `fewest_ranks(params, stage, buckets, memory)` returns the fewest ranks on which the state fits into `memory` bytes each. Exactly full
+  fits. Return `None` where no number of ranks is enough. Shown: GPUs with {{memory:gb}}.""",
+    **Worth(points=4, minutes=5, difficulty=1, importance=5),
     hints=(
-        "Which buckets does a stage leave whole? They are the part that no number of ranks makes smaller.",
-        "Bytes on a rank are params × (what stays whole + what is shared out / ranks). For the inverse, take what stays whole from the "
-        "memory first: the rest is what the shared part may take.",
+        "Which buckets does a stage leave whole? No number of ranks makes them smaller.",
+        "Bytes on a rank are params × (whole buckets + sharded buckets / ranks). For the inverse, subtract the whole buckets from the memory; "
+        "the sharded ones have the rest.",
         "`since = {'master': 1, 'moments': 1, 'grads': 2, 'weights': 3}`; `whole = sum(b for name, b in buckets.items() if stage < since[name])`; "
-        "`math.ceil(params * shared / (memory - params * whole))`, with care where nothing is left or nothing is shared.",
+        "`math.ceil(params * shared / (memory - params * whole))`; treat the cases where no memory is left, or nothing is sharded, separately.",
     ),
     answers=("held", "fewest_ranks"),
     allowed="plain Python; the library's formulas are switched off.",
@@ -80,22 +77,18 @@ PREDICT_ALL_SHARDS = Card(
     id="predict-all-shards",
     chapter="08",
     title="Prediction: one model over all GPUs",
-    text="""A model of {{params:count}} parameters is shared out over **all** {{gpus:int}} GPUs of a cluster by FSDP, and nothing else is cut.
-Weights are gathered for the forward pass and again for the backward pass, gradients reduced to their owners, all in 16 bits, one
-collective after another round a ring. Nearly every step of such a ring leaves the server: {{bandwidth:gbps}} one way out of each GPU.
+    text="""FSDP shards a model of {{params:count}} parameters over **all** {{gpus:int}} GPUs of a cluster; nothing else is cut. Each step gathers the weights for
+the forward pass and again for the backward pass, and reduces the gradients to their owners. All of this is in 16 bits, one ring collective
+after another. Most messages of such a ring leave the server: each GPU sends {{bandwidth:gbps}} one way.
 
-Before you compute anything: give an interval, in **seconds**, that you believe holds the time for which a GPU sends in one
-step, at most a factor of four from end to end. `talking_interval()` returns `(low, high)`. The points are for committing
-yourself, not for being right.""",
-    points=2,
-    minutes=5,
-    difficulty=2,
-    importance=4,
+Before you compute anything, estimate for how many **seconds** a GPU sends in one step. `talking_interval()` returns `(low, high)`, at most
+a factor of four apart. You earn the points for committing yourself, not for being right.""",
+    **Worth(points=2, minutes=5, difficulty=2, importance=4),
     form="prediction",
     hints=(
-        "How many bytes are the weights? How often does a rank send nearly all of them on?",
-        "A ring's all-gather sends all parts but one, and so does its reduce-scatter: each about as many bytes as the weights have.",
-        "`3 * 2 * params / bandwidth`; a factor of two either way is a safe interval.",
+        "How many bytes are the weights? How often does a rank pass nearly all of them on?",
+        "In a ring, a rank sends all parts but one for an all-gather, and as many for a reduce-scatter: each about the bytes of the weights.",
+        "`3 * 2 * params / bandwidth`; a factor of two in each direction is a safe interval.",
     ),
     answers=("talking_interval",),
     params=_all(405 * BILLION, 24_576, 50 * GB, 2**22),
@@ -110,31 +103,28 @@ FLAT = ("sharding:owners_of", "sharding.rows:rows_of", "data_parallel:buckets_of
 OWN_AND_TELL = Card(
     id="own-and-tell",
     chapter="08",
-    title="ZeRO stage 1: step what you own, tell the others",
+    title="ZeRO stage 1: step what you own, send the result",
     text="""A public course checked its learners' sharded optimizers by the weights that came out (*stanford-cs336/assignment2-systems, commit
-9d95f3b*). The plain optimizer, returned as it was, passed: every rank stepped everything, and no byte of memory was saved. Here
-memory and bytes are looked at as well.
+9d95f3b*). The unchanged plain optimizer passed: every rank stepped everything, and no memory was saved. This exercise checks memory and
+bytes as well.
 
-Write `shard_optimizer(comm, parameters, make)`. It returns an object whose `step()` does what the plain optimizer's would do,
-with every rank holding a part of its state.
+Write `shard_optimizer(comm, parameters, make)`. It returns an object whose `step()` has the effect of the plain optimizer's, while every
+rank holds only a part of the optimizer state.
 
-- `parameters` is a list of tensors, alike on all ranks. Their `.grad` is averaged over ranks already when `step()` is called, and
-  new for every step. After `step()` **all ranks hold all new weights**, in the tensors that they gave you.
-- `make(tensors)` makes an optimizer over a list of tensors, which must not be empty. It treats each number by itself, so you
-  may give it whole tensors or pieces of them.
-- **State**: it is made for a share only. No rank steps more bytes than a fair share and the largest tensor together. Tensors
-  differ much in size: an equal number of tensors is no fair share.
-- **Bytes**: what is stepped on one rank goes to each other rank once, and nothing else goes round.
-- A tensor may be in the list twice (tied weights) and is stepped once; one with `requires_grad=False` is never stepped, nor
-  sent. There may be more ranks than tensors.""",
-    points=10,
-    minutes=20,
-    difficulty=3,
-    importance=5,
+- `parameters` is a list of tensors, equal on all ranks. When `step()` is called, their `.grad` is already averaged over ranks; it is new for
+  every step. After `step()` **all ranks hold all new weights**, in the given tensors.
+- `make(tensors)` makes an optimizer over a list of tensors, which must not be empty. It is elementwise, so you may give it whole tensors
+  or pieces of them.
+- **State**: no rank steps more bytes than a fair share plus the largest tensor. Tensors differ much in size, so equal numbers of tensors are
+  not fair shares.
+- **Bytes**: each rank sends what it stepped to each other rank once, and nothing else.
+- A tensor that is in the list twice (tied weights) is stepped once. One with `requires_grad=False` is neither stepped nor sent. There may
+  be more ranks than tensors.""",
+    **Worth(points=10, minutes=20, difficulty=3, importance=5),
     hints=(
-        "If every rank knows the list and its sizes, do they have to talk about who owns what?",
-        "Take each tensor once, if it is trained. Go through them, the largest first, and give each to the rank that has the fewest bytes "
-        "so far: all ranks come to the same table. Make an optimizer over what is yours; after its step, every owner broadcasts.",
+        "Every rank knows the list and its sizes. Do ranks have to communicate to agree on owners?",
+        "Take each trained tensor once, the largest first, and give it to the rank with the fewest bytes so far: all ranks compute the same "
+        "table. Make an optimizer over your own tensors; after its step, every owner broadcasts.",
         "`mine = [p for p, rank in zip(kept, owner) if rank == comm.rank]`; `inner = make(mine) if mine else None`; in `step`: step `inner`, then "
         "`for p, rank in zip(kept, owner): comm.broadcast(p.data, src=rank)`.",
     ),
@@ -157,35 +147,32 @@ OWNERS: Mapping[int, str] = {
 FSDP_BY_HAND = Card(
     id="fsdp-by-hand",
     chapter="08",
-    title="Gather, compute, let go",
-    text="""A model is a stack of units. The weights of a unit lie flat, end to end, are filled up with zeros to a multiple of N, and cut into
-N equal parts: {{holds}}. Ranks have different inputs and average their gradients.
+    title="Gather, compute, free",
+    text="""A model is a stack of units. The weights of a unit form one flat row, which is padded with zeros to a multiple of N and cut into N equal
+parts: {{holds}}. Ranks have different inputs and average their gradients.
 
 Write `sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)`:
 
-- `shards[u]` is this rank's part of unit u, `counts[u]` how many weights the unit really has.
-- `forward(u, weights, x)` runs unit u on x; `weights` is its flat row, `counts[u]` numbers. `loss(y)` gives the gradient of the
-  last unit's output. `backward(u, weights, x, grad)` needs the x that went into the unit and the gradient of its output, and
-  returns `(gradient of x, gradient of the weights)`, the latter flat.
-- Return a list with **this rank's part of each unit's mean gradient**, of the shape of `shards[u]`; its padding is zero.
+- `shards[u]` is this rank's part of unit u; `counts[u]` is the unit's number of weights, without padding.
+- `forward(u, weights, x)` runs unit u on x, where `weights` is its flat row of `counts[u]` numbers. `loss(y)` returns the gradient of the
+  last unit's output. `backward(u, weights, x, grad)` takes the unit's input and the gradient of its output, and returns
+  `(gradient of x, gradient of the weights)`, the latter flat.
+- Return a list with **this rank's part of each unit's mean gradient**, in the shape of `shards[u]`, with zeros as padding.
 
-A unit's weights are whole only while they are used. They are gathered for the forward pass and **again** for the backward
-pass (the last unit may keep them in between, for it is next), and gradients are reduced to parts unit by unit. No more than two
-units' weights, and two units' gradients, lie whole on a rank at any time, so the next unit may be gathered ahead, and no other.
+Gather a unit's weights for the forward pass and **again** for the backward pass; only the last unit may keep them in between. Reduce the
+gradients to parts unit by unit. At most two units' weights and two units' gradients are whole on a rank at any time, so only the next unit
+may be gathered ahead.
 
-**The check overwrites what should be gone**: when another unit computes, the row that the last one was given is filled with
-NaN, wherever it still lies. With `reshard=False` rows stay from the forward pass to the unit's backward, and are gathered once.""",
-    points=14,
-    minutes=30,
-    difficulty=4,
-    importance=5,
+**The check overwrites freed weights**: when another unit computes, it fills the previous unit's row with NaN, wherever that still is.
+With `reshard=False` a row is kept from the forward pass to the unit's backward pass, and gathered once.""",
+    **Worth(points=14, minutes=30, difficulty=4, importance=5),
     hints=(
-        "Follow one unit through the step: when are its weights needed, and by whom? What must you keep from the forward pass, if not weights?",
-        "`gather(u)` makes an empty row of N parts, all-gathers into it and cuts the padding off. Forward: gather, run, remember x, forget "
-        "the row. Backward, last unit first: gather, run, put the flat gradient into a padded row of zeros, reduce-scatter, divide by N.",
+        "Follow one unit through the step. When are its weights needed? What else from the forward pass does its backward pass need?",
+        "`gather(u)` makes an empty row of N parts, all-gathers into it and cuts the padding off. Forward: gather, run, keep x, free the row. "
+        "Backward, last unit first: gather, run, put the flat gradient into a padded row of zeros, reduce-scatter, divide by N.",
         "`row = shard.new_empty(N * len(shard)); comm.all_gather_into_tensor(row, shard); row[:counts[u]]`. Gradients: "
         "`full = torch.zeros(N * len(shard)); full[:counts[u]] = grad; mine = torch.empty_like(shard); comm.reduce_scatter_tensor(mine, full, "
-        "op='AVG')`. Where owners are shifted, parts come and go in the order of ranks: roll them.",
+        "op='AVG')`. Where owners are shifted, collectives still use the order of ranks: roll the parts.",
     ),
     answers=("sharded_step",),
     allowed="every operation of `comm`; torch.",
@@ -206,30 +193,25 @@ CLIP_SHARDS = Card(
     id="clip-shards",
     chapter="08",
     title="One norm for all parts",
-    text="""Somebody logged the gradient norm of an FSDP run, and every rank had another one: each was the norm of the rank's own parts
-(*pytorch/torchtitan, issue 766, January 2025*). Elsewhere the norm was added up over the whole world while each part lay on several
-ranks, and came out too large by the root of their number (*ByteDance-Seed/VeOmni, issue 184, November 2025*). Either way the model
-is clipped by a wrong number, and nothing crashes.
+    text="""In one FSDP run every rank logged a different gradient norm: each computed the norm of its own parts (*pytorch/torchtitan, issue 766,
+January 2025*). In another, squares were added over all ranks although several ranks held each part, so the norm was too large by the root
+of their number (*ByteDance-Seed/VeOmni, issue 184, November 2025*). Both clip by a wrong number, and nothing crashes.
 
 Write `clip_parts(inside, across, parts, counts, most)`:
 
-- `inside` is the communicator of the ranks that share one model out; `across` that of the ranks that hold **the same parts** as this
-  one, with the same gradients. Without HSDP `across` has one rank.
-- `parts` is a list of flat gradients. The first `counts[i]` numbers of `parts[i]` are this rank's; behind them is padding, where
-  **anything** may lie, NaN too. A rank may have no number at all.
-- The norm is {{means}}. Return it, a float, the same on all ranks.
-- If it is larger than `most`, scale all parts in place by most / norm; else leave them.
+- `inside` is the communicator of the ranks that shard one copy of the model. `across` is that of the ranks that hold **the same parts** as
+  this one, with the same gradients. Without HSDP `across` has one rank.
+- `parts` is a list of flat gradients. The first `counts[i]` numbers of `parts[i]` are this rank's. After them comes padding, which may
+  hold **anything**, even NaN. A rank may have no numbers at all.
+- The norm is {{means}}. Return it as a float, the same on all ranks.
+- If it is larger than `most`, scale all parts in place by most / norm. Otherwise leave them.
 
-Add up in float64: parts are float32, and the squares of large gradients have no room there. A number or two go over the wire,
-however many parts there are.""",
-    points=8,
-    minutes=15,
-    difficulty=2,
-    importance=5,
+Add in float64: in float32, the squares of large gradients overflow. Send a number or two per rank, however many parts there are.""",
+    **Worth(points=8, minutes=15, difficulty=2, importance=5),
     hints=(
-        "If all ranks' numbers lay in one place, how often would a number that three ranks hold count? And a zero at the end of a row?",
-        "One number per rank, from its own parts without padding; one all-reduce among the ranks whose parts make up the model; then a root "
-        "(or none) and a division, the same on every rank.",
+        "If one process had all numbers of the model, how often would it count a number that three ranks hold? And padding?",
+        "Compute one number per rank from its own parts without padding. All-reduce it among the ranks whose parts make up the model. Then every "
+        "rank takes the root (or not) and divides.",
         "`total = torch.zeros((), dtype=torch.float64)`; `total += part[:count].double().square().sum()`; `inside.all_reduce(total)`; "
         "`norm = total.sqrt().item()`; `if norm > most: part.mul_(most / norm)`. For the maximum: `op='MAX'`, and no part may be empty for `max()`.",
     ),

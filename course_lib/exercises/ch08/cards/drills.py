@@ -27,16 +27,14 @@ DRILLS = (
     ),
     _drill(
         "zero-1-gigabytes",
-        "{{params:count}} parameters, 16-bit weights and gradients, 12 bytes of optimizer state, ZeRO stage 1 on {{ranks}} GPUs: state "
-        "on each?",
+        "{{params:count}} parameters, 16-bit weights and gradients, 12 bytes of optimizer state, ZeRO stage 1 on {{ranks}} GPUs: state on each?",
         "GB",
         {"params": 7e9, "ranks": 8},
         pick(params=SIZES[:4], ranks=RANKS),
     ),
     _drill(
         "zero-2-per-param",
-        "16-bit weights and gradients, 12 bytes of optimizer state, ZeRO stage 2 on {{ranks}} GPUs: bytes of state per parameter on "
-        "each?",
+        "16-bit weights and gradients, 12 bytes of optimizer state, ZeRO stage 2 on {{ranks}} GPUs: bytes per parameter on each?",
         "bytes",
         {"ranks": 8},
         pick(ranks=(2, 4, 8, 16, 32)),
@@ -50,39 +48,35 @@ DRILLS = (
     ),
     _drill(
         "fsdp-gigabytes-sent",
-        "FSDP of {{params:count}} parameters on {{ranks}} GPUs, 16 bits throughout, gathered forward and backward: what does each send "
-        "in a step?",
+        "FSDP of {{params:count}} parameters in 16 bits on {{ranks}} GPUs, gathered forward and backward: what does each send in a step?",
         "GB",
         {"params": 7e9, "ranks": 64},
         pick(params=SIZES, ranks=RANKS),
     ),
     _drill(
         "fsdp-over-ddp",
-        "Weights of {{weights}} bits gathered twice, gradients of {{grads}} bits reduced: bytes that FSDP sends, over those of an all-reduce of such "
-        "gradients?",
+        "{{weights}}-bit weights gathered twice, {{grads}}-bit gradients reduced: bytes that FSDP sends, over those of the gradients' all-reduce?",
         "a plain factor",
         {"weights": 16, "grads": 16},
         pick(weights=(8, 16, 32), grads=(16, 32)),
     ),
     _drill(
         "hsdp-across",
-        "HSDP of {{params:count}} parameters, {{ranks}} GPUs in groups of {{group}}, 16-bit gradients: what does a GPU send across groups in a step?",
+        "HSDP of {{params:count}} parameters, {{ranks}} GPUs in groups of {{group}}, 16-bit gradients: sent across groups in a step?",
         "GB",
         {"params": 70e9, "ranks": 64, "group": 8},
         _groups,
     ),
     _drill(
         "hsdp-least-group",
-        "{{params:count}} parameters, 16 bytes of state each, GPUs of {{memory:gb}}. The smallest power of two of GPUs in an HSDP group "
-        "whose state fits?",
+        "{{params:count}} parameters, 16 bytes of state each, GPUs of {{memory:gb}}. The smallest power of two of GPUs in an HSDP group?",
         "GPUs",
         {"params": 405e9, "memory": 80 * GB},
         pick(params=(13e9, 30e9, 70e9, 180e9, 405e9), memory=(24 * GB, 80 * GB, 141 * GB)),
     ),
     _drill(
         "gathered-unit",
-        "{{params:count}} parameters in {{layers}} equal layers, gathered in 16 bits, one layer at work and one on its way. How much lies "
-        "gathered?",
+        "{{params:count}} parameters in {{layers}} equal layers, in 16 bits. Two layers are gathered at a time. How much memory is that?",
         "GB",
         {"params": 405e9, "layers": 126},
         pick(params=(7e9, 70e9, 405e9), layers=(32, 80, 126)),
@@ -96,16 +90,14 @@ DRILLS = (
     ),
     _drill(
         "fsdp-crossover",
-        "A GPU that does {{rate:tflops}} and sends {{bandwidth:gbps}}; FSDP in 16 bits, gathered twice, on many GPUs. At how many tokens per GPU "
-        "does sending take as long as computing?",
+        "A GPU computes {{rate:tflops}} and sends {{bandwidth:gbps}}. FSDP in 16 bits, on many GPUs: tokens per GPU at which both take as long?",
         "tokens",
         {"rate": RATE, "bandwidth": 50 * GB},
         pick(rate=(300 * TFLOP, RATE, 500 * TFLOP), bandwidth=(25 * GB, 50 * GB, 100 * GB, 450 * GB)),
     ),
     _drill(
         "gathers-a-step",
-        "FSDP with {{units}} units, {{micro}} micro-batches in a step, rows freed after the forward pass and gathered again for the backward. How many "
-        "all-gathers?",
+        "FSDP with {{units}} units, {{micro}} micro-batches a step, weights freed after each forward pass. How many all-gathers in a step?",
         "all-gathers",
         {"units": 80, "micro": 4},
         pick(units=(24, 32, 80, 126), micro=(4, 6, 8)),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from course_lib.exercises import Card, call
+from course_lib.exercises import Card, Worth, call
 from course_lib.exercises.ch08.probes import moved, trained
 from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number, PerRank, Tensor, Word
 
@@ -28,32 +28,30 @@ def train(comm, build, make, batches, most):
 LOSS_STANDS_STILL = Card(
     id="loss-stands-still",
     chapter="08",
-    title="The loss stands still",
-    text=f"""With FSDP switched on, the loss of a nanoGPT bounced around its first value and never fell; the same script without FSDP
-trained (*intelligent-machine-learning/dlrover, issue 584, August 2023*; the same in *huggingface/accelerate, issue 3209*). This program
-has that bug and two more, each from a thread of its own: one stops it at once (*huggingface/accelerate, pull request 4171*), one lets
-every rank clip by another number (*pytorch/torchtitan, issue 766*).
+    title="The loss does not fall",
+    text=f"""With FSDP, the loss of a nanoGPT stayed near its first value; without FSDP the same script trained
+(*intelligent-machine-learning/dlrover, issue 584, August 2023*; the same in *huggingface/accelerate, issue 3209*). This program has that
+bug and two more: one raises an error at once (*huggingface/accelerate, pull request 4171*), and one makes every rank clip by a different
+number (*pytorch/torchtitan, issue 766*).
 
 {STANDING}
 
-`build()` gives the same model on every rank: `model.embedding`, `model.blocks`, `model.norm`, and `model.head`, **whose weight is the
-embedding's**. `make(tensors)` makes an AdamW over tensors. `batches` are this rank's own, all of one size. `FullySharded` is the library's.
+`build()` returns the same model on every rank: `model.embedding`, `model.blocks`, `model.norm`, and `model.head`, **whose weight is the
+embedding's**. `make(tensors)` makes an AdamW over tensors. `batches` are this rank's own, all of one size. `FullySharded` is from the
+library.
 
 Repair it. Return this rank's losses and the `FullySharded` model, as the program does.
 
 - The weights after each step are those of one process with all ranks' batches, its gradient clipped at norm `most`.
-- Each rank keeps its share of the optimizer's state, and every block is gathered by itself.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+- Each rank keeps only its share of the optimizer state, and every block is gathered separately.""",
+    **Worth(points=8, minutes=15, difficulty=3, importance=5),
     kind="more",
     form="bug",
     hints=(
-        "Run it: what does the first error say about the embedding and the head? Then print `len(list(model.parameters()))` before and after "
-        "`FullySharded`. Which tensors does the optimizer know?",
-        "The first unit in the list and the last share a tensor; what is in no unit belongs to the root. The optimizer has to step what the "
-        "ranks hold. And the norm of a rank's shards is no norm of the model.",
+        "Run it. What does the first error say about the embedding and the head? Then print `len(list(model.parameters()))` before and after "
+        "`FullySharded`. Which tensors does the optimizer have?",
+        "The first and the last unit in the list share a tensor; parameters in no unit belong to the root. The optimizer must step the ranks' "
+        "shards. And the norm of one rank's shards is not the norm of the model.",
         "`sharded = FullySharded(comm, model, list(model.blocks))`; then `make(sharded.shards())`; then `clip_gradients(sharded, most)` in "
         "place of torch's.",
     ),
@@ -72,50 +70,44 @@ CAUSES: Mapping[str, str] = {
     "whole gradients": "every rank keeps whole gradients, as when micro-batches are added up before they are reduced",
     "one giant unit": "the model is one unit, so that all of it is gathered at once",
     "kept after forward": "units are gathered one by one and then kept until the backward pass",
-    "small group": "shards are made within a group whose size stays; more GPUs only make more copies",
-    "activations": "the state does fall, and what autograd keeps, which no sharding of state touches, is the most of it",
-    "allocator": "what is allocated falls; what the allocator has reserved does not",
+    "small group": "the group that shards the state has a fixed size; more GPUs only make more copies",
+    "activations": "the state does fall, but most of the memory is activations, which this does not shard",
+    "allocator": "allocated memory falls, but the memory that the allocator has reserved does not",
 }
-
-
-def _causes() -> str:
-    return "\n".join(f'- `"{name}"`: {meaning};' for name, meaning in CAUSES.items())
+CAUSES_TEXT = "\n".join(f'- `"{name}"`: {meaning};' for name, meaning in CAUSES.items())
 
 
 MORE_GPUS_SAME_MEMORY = Card(
     id="more-gpus-same-memory",
     chapter="08",
     title="More GPUs, same memory",
-    text=f"""Smaller shards and less memory were expected, and it hardly changed: from one node to four, reserved memory went from 28 GB to
-24 GB, while what was allocated fell to half (*pytorch/pytorch, issue 82001, July 2022*). The same complaint opens other threads with
-other causes (*pytorch/pytorch, issue 104589, 2023*; *facebookresearch/fairscale, issue 1050, 2022*; *pytorch/examples, issue 1319, 2025*).
+    text=f"""More GPUs should have meant less memory on each. From one node to four, reserved memory fell only from 28 GB to 24 GB, while allocated
+memory fell to half (*pytorch/pytorch, issue 82001, July 2022*). Other threads have the same complaint and other causes
+(*pytorch/pytorch, issue 104589, 2023*; *facebookresearch/fairscale, issue 1050, 2022*; *pytorch/examples, issue 1319, 2025*).
 
-A trace is a dictionary: `"params"` (of the model), `"units"` (in how many units its author meant to gather it), `"micro_batches"` (in a step), and
-`"runs"`, a list with one dictionary for each number of ranks, fewest first. All bytes are of the fullest moment of one rank:
+A trace is a dictionary: `"params"` (of the model), `"units"` (how many units its author intended), `"micro_batches"` (in a step), and `"runs"`, a
+list with one dictionary for each number of ranks, fewest first. All bytes are those of one rank at its peak:
 
 | key | |
 |---|---|
-| `"ranks"` | how many |
-| `"weights"`, `"gradients"`, `"optimizer"` | state that it holds |
-| `"gathered"` | weights that are whole at that moment, beside its own |
-| `"activations"` | what autograd keeps |
-| `"reserved"` | what the allocator has taken from the device, all of the above included |
+| `"ranks"` | number of ranks |
+| `"weights"`, `"gradients"`, `"optimizer"` | state that the rank holds |
+| `"gathered"` | gathered weights, in addition to its own |
+| `"activations"` | tensors that autograd keeps |
+| `"reserved"` | memory that the allocator has reserved, including all of the above |
 | `"gathers"` | all-gathers in a step |
 
-Weights and gradients have 16 bits; numbers are measured, to a few per cent. Write `cause(trace)`: why does memory not fall as it should?
-Name what holds **the most of the memory that ought to have fallen, or been let go, and did not**; if that is nothing, what else it is:
+Weights and gradients have 16 bits; the numbers are measured, to a few percent. Write `cause(trace)`: why does memory not fall as it should?
+Name the largest block of memory that **should have fallen or been freed but was not**. If there is none, name the other cause:
 
-{_causes()}
+{CAUSES_TEXT}
 - `"as it should"`: memory falls about as the number of ranks rises.""",
-    points=8,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+    **Worth(points=8, minutes=15, difficulty=3, importance=5),
     kind="more",
     hints=(
-        "Which of the three buckets of state are smaller in the last run than in the first? By which factor should they be?",
-        "Compare each bucket's last run with what it should be: its first, times the first ranks over the last. The excess is what did not fall. For weights that "
-        "are gathered, the most that should lie whole is two or three units' worth.",
+        "Which of the three buckets of state are smaller in the last run than in the first? By what factor should they be smaller?",
+        "In the last run, each bucket should be its first value times the first ranks over the last. The excess is what did not fall. At most two "
+        "or three units should be gathered.",
         "`stuck = {k: last[k] - first[k] * first['ranks'] / last['ranks'] for k in …}`; all three stuck: the group. `gathered > half of 2 * params`: one unit or kept, "
         "by `gathers / micro_batches` against `units`. Then `reserved` against the sum of the parts; then activations against the sum of the rest.",
     ),
@@ -134,25 +126,22 @@ RESHARD_CHECKPOINT = Card(
     id="reshard-checkpoint",
     chapter="08",
     title="The same row on other ranks",
-    text="""A row of `elements` numbers lies on `old` ranks: rank r has part r of equal parts, ⌈elements / old⌉ numbers each, and
-the last ones end in padding of zeros. It goes on with `new` ranks, more or fewer: rank r is to have part r of ⌈elements / new⌉ numbers,
-padded with zeros in the same way.
+    text="""A row of `elements` numbers is cut into equal parts for `old` ranks: rank r has part r of ⌈elements / old⌉ numbers, and the last parts end
+in zeros as padding. Training continues on `new` ranks, more or fewer. There rank r needs part r of ⌈elements / new⌉ numbers, padded in the
+same way.
 
-Write `reshard(comm, part, elements, old, new)`. It runs on max(old, new) ranks, and returns this rank's new part. A rank that had no
-part was given an empty tensor, one that gets none returns an empty tensor; dtype stays. Shown: from {{old}} ranks to {{new}}.
+Write `reshard(comm, part, elements, old, new)`. It runs on max(old, new) ranks and returns this rank's new part, in the same dtype. A rank
+without an old part is given an empty tensor; one without a new part returns an empty tensor. Shown: from {{old}} ranks to {{new}}.
 
 - **Bytes**: no rank receives more than its new part.
-- **Memory**: no rank ever holds the whole row; beside its old part, twice an old part and a new one at the most.
+- **Memory**: no rank ever holds the whole row. In addition to its old part it holds at most twice an old and a new part.
 - Nothing is buffered: a blocking send waits for its receive.""",
-    points=10,
-    minutes=20,
-    difficulty=4,
-    importance=4,
+    **Worth(points=10, minutes=20, difficulty=4, importance=4),
     kind="more",
     hints=(
         "Where in the row does the part of rank r begin and end? Which numbers do old rank a and new rank b have in common?",
-        "Both sides can work out all overlaps alone. Then it is one exchange in which everybody sends everybody as many numbers as they have in "
-        "common: an all-to-all with sizes. What stays on its rank goes the same way.",
+        "Each rank can compute all overlaps alone. One all-to-all with sizes then sends each overlap to its new rank, including the numbers "
+        "that stay on their rank.",
         "`start, stop = min(r * p, n), min((r + 1) * p, n)` with `p = -(-n // ranks)`, empty for r ≥ ranks. `send[b] = max(0, min(stop_old(me), stop_new(b)) - "
         "max(start_old(me), start_new(b)))`, `take[a]` likewise; then `comm.all_to_all_single(out, part[:sum(send)], take, send)` into the front of zeros.",
     ),
@@ -164,6 +153,3 @@ part was given an empty tensor, one that gets none returns an empty tensor; dtyp
     probe=moved,
     returns=PerRank(DictOf({"part": Tensor(), "peak": Number("bytes")})),
 )
-
-
-RANKS_AND_TRACES = (LOSS_STANDS_STILL, MORE_GPUS_SAME_MEMORY, RESHARD_CHECKPOINT)

@@ -104,6 +104,13 @@ class Sheet:
         if words:
             self.text(x + 0.1, y, words, va="center")
 
+    def keys(self, x: float, y: float, fills: Mapping[str, str], gap: float = 0.4) -> float:
+        """A row of keys, from their words to their colors; returns where the next one would begin."""
+        for words, fill in fills.items():
+            self.key(x, y, fill, words)
+            x += gap + 0.072 * len(words)
+        return x
+
     def head(self, title: str, more: str) -> None:
         """A title and a second line at the top."""
         self.text(0.15, self.height - 0.26, title, size=style.LARGE, bold=True)

@@ -1,11 +1,14 @@
-"""Chapter 08's widgets: who holds what through a step, stages against bytes held and sent, and where each wall sends you.
+"""Chapter 08's widgets: what each rank holds during a step, stages against bytes held and sent, and the memory wall.
 
-What takes time, prefetch and groups, is in `ch08_time`.
+Those about time, prefetch and groups, are in `ch08_time`.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +27,7 @@ __all__ = ["draw_stages", "draw_wall", "floor", "groups", "peak_of", "prefetch",
 
 CARD = facts.device("H100 SXM").memory
 
-# --- who holds what through a step ---------------------------------------------------------------
+# --- what each rank holds during a step
 
 MOMENTS = range(2 * len(sharded_film.UNITS) + 4)
 
@@ -35,63 +38,48 @@ def draw_step(way: str = "stage 3", moment: int = 2) -> Sheet:
 
 
 def step_by_step(way: str = "stage 3", moment: int = 2) -> Explorer:
-    """Play a step on four ranks: what is gathered, computed, let go and reduced, and what it takes in bytes."""
-    if in_notebook():  # a step run in 0.2 s is too long for a menu to wait, and no grader moves a menu
+    """Play a step on four ranks: what is gathered, computed, freed and reduced, and its bytes."""
+    if in_notebook():  # running a step takes 0.2 s, too long for a menu, and no grader moves a menu
         for each in sharded_film.WAYS:
             sharded_film.film(each)
-    return explore(
-        draw_step,
-        moment=play(MOMENTS, moment, label="moment", interval=900, text=lambda place: f"{place + 1} of {len(MOMENTS)}"),
-        way=menu(tuple(sharded_film.WAYS), way, label="state is cut as"),
-    )
+    moments = play(MOMENTS, moment, label="moment", interval=900, text=lambda place: f"{place + 1} of {len(MOMENTS)}")
+    return explore(draw_step, moment=moments, way=menu(tuple(sharded_film.WAYS), way, label="state is cut as"))
 
 
-# --- stages against bytes held and bytes sent ----------------------------------------------------
+# --- stages against bytes held and bytes sent
 
 MODELS: Mapping[str, tuple[float, str]] = {
     "7B": (7e9, "llama2-7b"),
     "13B": (13e9, "llama2-13b"),
     "70B": (70e9, "llama3-70b"),
     "405B": (405e9, "llama3-405b"),
-}  # parameters, and the shape for all else
+}  # parameters, and the shape for everything else
 RANKS = tuple(2**power for power in range(15))
-STAGES = (0, 1, 2, 3)
+STAGES = {0: "0: nothing cut", 1: "1: optimizer", 2: "2: and gradients", 3: "3: and weights"}
 SEQ = 8192  # tokens of one sequence
+HOW: Mapping[str, Any] = {"kernels": "flash", "dropout": False, "loss": "fused"}
 _INKS = {0: GREY, 1: ORANGE, 2: PURPLE, 3: BLUE}
-_SAID = {0: "0: nothing cut", 1: "1: optimiser", 2: "2: and gradients", 3: "3: and weights"}
 
 
 @lru_cache(maxsize=512)
 def peak_of(
     model: str, ranks: int, stage: int, convention: str = "B", checkpointing: str = "full", batch: int = 1
 ) -> Peak:
-    """What one rank holds at the most: `batch` sequences on each, nothing cut but by data parallelism."""
-    layout = Layout(dp=ranks, zero=stage)
-    peak = stage_peak(
-        facts.model(MODELS[model][1]),
-        batch,
-        SEQ,
-        layout,
-        convention=convention,
-        kernels="flash",
-        dropout=False,
-        loss="fused",
-        checkpointing=checkpointing,
-    )
-    state = memory.zero_by_bucket(MODELS[model][0], stage, ranks, convention)
-    grads, optimizer = (
-        sum(state.get(name, 0.0) for name in names) for names in (("grads", "main_grads"), ("master", "moments"))
-    )
+    """Bytes on one rank at its peak: `batch` sequences on each, nothing cut except by data parallelism."""
+    params, shape = MODELS[model]
+    how = {"convention": convention, "checkpointing": checkpointing, **HOW}
+    peak = stage_peak(facts.model(shape), batch, SEQ, Layout(dp=ranks, zero=stage), **how)
+    state = Counter(memory.zero_by_bucket(params, stage, ranks, convention))  # 0 for a bucket that there is not
+    grads, optimizer = state["grads"] + state["main_grads"], state["master"] + state["moments"]
     return replace(peak, weights=state["weights"], grads=grads, optimizer=optimizer)
 
 
 def draw_stages(
     stage: int = 3, ranks: int = 64, model: str = "70B", convention: str = "B", wide: bool = False, rest: bool = False
 ) -> Sheet:
-    """Bytes a GPU holds over ranks, a line for each stage; beside it what it sends in a step."""
+    """Bytes a GPU holds over ranks, a line for each stage, and bytes it sends in a step."""
     params, reduce = MODELS[model][0], 4 if wide else 2
-    sheet = Sheet(4.5)
-    across = np.log2(RANKS)
+    sheet, across = Sheet(4.5), np.log2(RANKS)
     held = {each: np.array([memory.zero_bytes(params, each, count, convention) for count in RANKS]) for each in STAGES}
     more = [float(peak_of(model, count, 3, convention).total) for count in RANKS]
     low, high = np.log10(min(held[3][-1], 4e8)), np.log10(max(held[0][0], CARD) * 1.7)
@@ -99,18 +87,13 @@ def draw_stages(
     ticks = {power: bytes_text(10.0**power) for power in range(8, 14) if low <= power <= high}
     panel.frame(sheet, {power: f"{2**power:,}" for power in range(0, 15, 4)}, ticks, "ranks that share", "a GPU holds")
     panel.line(sheet, (0, across[-1]), (np.log10(CARD),) * 2, INK, 1.2, dashed=True)
-    sheet.text(*panel.at(0.1, np.log10(CARD) + 0.04), f"one card: {bytes_text(CARD)}", va="bottom")
+    sheet.text(*panel.at(0.1, np.log10(CARD) + 0.04), f"one GPU: {bytes_text(CARD)}", va="bottom")
     for each in STAGES:
         panel.line(sheet, across, np.log10(held[each]), _INKS[each], 3.2 if each == stage else 1.5)
     if rest:
         panel.line(sheet, across, np.log10(more), VERMILION, 1.6, dashed=True)
-        sheet.text(
-            *panel.at(13.9, np.log10(more[-1]) - 0.06),
-            "stage 3, and what is not cut",
-            ink=VERMILION,
-            ha="right",
-            va="top",
-        )
+        end, look = panel.at(13.9, np.log10(more[-1]) - 0.06), {"ha": "right", "va": "top"}
+        sheet.text(*end, "stage 3, and what is not cut", ink=VERMILION, **look)
     now = float(memory.zero_bytes(params, stage, ranks, convention))
     panel.dot(sheet, np.log2(ranks), np.log10(now), INK)
     _draw_sent(sheet, params, ranks, stage, reduce)
@@ -122,10 +105,10 @@ def draw_stages(
     if rest:
         line = f"Dashed: stage 3 with what is not cut, {bytes_text(float(peak_of(model, ranks, 3, convention).total))} here."
     sheet.head(title, line)
-    every = ", ".join(
-        f"stage {each} {bytes_text(float(memory.zero_bytes(params, each, ranks, convention)))}" for each in STAGES
+    state = {each: bytes_text(float(memory.zero_bytes(params, each, ranks, convention))) for each in STAGES}
+    sheet.alt = (
+        f"{title}. {line} Held on each GPU: {', '.join(f'stage {each} {text}' for each, text in state.items())}."
     )
-    sheet.alt = f"{title}. {line} Held on each GPU: {every}."
     return sheet
 
 
@@ -137,18 +120,13 @@ def _draw_sent(sheet: Sheet, params: float, ranks: int, stage: int, reduce: int)
     top = 8.4 * params
     panel = Plot(5.72, 0.62, 1.5, 3.0, (0, top), (len(rows), 0))
     unit, name = (TB, "TB") if top >= TB else (GB, "GB")
-    panel.frame(
-        sheet,
-        {value * unit: words for value, words in panels.marks(top / unit, 3).items()},
-        {},
-        f"a GPU sends a step ({name})",
-        grid=False,
-    )
+    marks = {value * unit: words for value, words in panels.marks(top / unit, 3).items()}
+    panel.frame(sheet, marks, {}, f"a GPU sends a step ({name})", grid=False)
     for fill, lows, highs in ((color("grads"), [0.0] * len(rows), grads), (color("weights"), grads, sent)):
         spans = [(low, high, row + 0.2, row + 0.72) for row, (low, high) in enumerate(zip(lows, highs, strict=True))]
         panel.bars(sheet, spans, fill, edge=PAPER)
     for row, (each, kept) in enumerate(rows):
-        words = "3, weights kept" if kept else _SAID[each]
+        words = "3, weights kept" if kept else STAGES[each]
         left, middle = panel.at(0, row + 0.46)
         sheet.text(left - 0.07, middle, words, ha="right", va="center", bold=each == stage and not kept)
         if not kept:
@@ -158,77 +136,65 @@ def _draw_sent(sheet: Sheet, params: float, ranks: int, stage: int, reduce: int)
 
 
 def stages(stage: int = 3, ranks: int = 64, model: str = "70B") -> Explorer:
-    """Shard more, talk more: bytes held against bytes sent, by stage, ranks and who keeps what."""
+    """Shard more, send more: bytes held against bytes sent, by stage, ranks and convention."""
+    names = {letter: f"{letter}: {CONVENTIONS[letter].name}" for letter in "ABCDFG"}
     return explore(
         draw_stages,
-        stage=play(STAGES, stage, label="stage", interval=1500, text=lambda each: _SAID[each]),
-        ranks=slider(RANKS, ranks, label="ranks", text=lambda count: f"{count:,}"),
+        stage=play(tuple(STAGES), stage, label="stage", interval=1500, text=STAGES.__getitem__),
+        ranks=slider(RANKS, ranks, label="ranks", text="{:,}".format),
         model=menu(tuple(MODELS), model, label="model"),
-        convention=menu(
-            tuple("ABCDFG"), "B", label="convention", text=lambda letter: f"{letter}: {CONVENTIONS[letter].name}"
-        ),
+        convention=menu(tuple(names), "B", label="convention", text=names.__getitem__),
         wide=toggle(label="gradients reduced in fp32"),
         rest=toggle(label="show what is not cut: activations, two gathered layers"),
     )
 
 
 def floor(models: Sequence[str] = ("70B", "405B")) -> Picture:
-    """All that a GPU holds in stage 3, and its state alone, over the ranks that share a model."""
+    """All that a GPU holds in stage 3, and its state alone, over the ranks of a model."""
     figure, axes = style.new(3.5, bottom=0.62, right=2.0)
     for model, ink in zip(models, (BLUE, VERMILION), strict=True):
         peaks = [peak_of(model, count, 3) for count in RANKS]
         total, state = ([getattr(peak, what) / GB for peak in peaks] for what in ("total", "state"))
         axes.plot(range(len(RANKS)), total, color=ink, linewidth=2, label=f"{model}: all a GPU holds")
         axes.plot(range(len(RANKS)), state, ":", color=ink, linewidth=1.6, label=f"{model}: state alone")
-    axes.axhline(CARD / GB, color=INK, linewidth=1.2, linestyle=(0, (5, 3)), label="one card")
+    axes.axhline(CARD / GB, color=INK, linewidth=1.2, linestyle=(0, (5, 3)), label="one GPU")
     axes.set(yscale="log", ylim=(1, 10_000), xlim=(0, len(RANKS) - 1))
     axes.set_xticks(range(0, len(RANKS), 2), [f"{count:,}" for count in RANKS[::2]])
     axes.set_yticks([10**power for power in range(5)], [f"{10**power:,}" for power in range(5)])
     axes.legend(frameon=False, fontsize=style.SMALL, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     title = "State divides; a floor remains"
     style.dress(axes, title, "GPUs that share one model", "a GPU holds (GB)", grid="both")
-    figure.alt = (
-        f"{title}: state falls without end as more GPUs share a model of {' or '.join(models)}; the total does not."
-    )
+    figure.alt = f"{title}: with more GPUs per model of {' or '.join(models)}, state keeps falling; the total does not."
     return figure
 
 
-# --- where the memory wall sends you -------------------------------------------------------------
+# --- what to do at the memory wall
 
 _ASKED = (
-    ("state", "Does the state fit?", "cut it: a higher stage, more ranks"),
-    ("gathered", "And a layer or two, gathered whole?", "cut layers: tensor (09) or pipeline (10)"),
-    ("activations", "And the activations?", "compute again (02), or a shorter micro-batch"),
-    ("again", "With activations computed again?", "cut the sequence: chapters 09 and 11"),
+    ("Does the state fit?", "cut it: a higher stage, more ranks"),
+    ("And a layer or two, gathered whole?", "cut layers: tensor (09) or pipeline (10)"),
+    ("And the activations?", "recompute (02), or use a smaller micro-batch"),
+    ("With activations recomputed?", "cut the sequence: chapters 09 and 11"),
 )
 
 
 def verdict(model: str, ranks: int, stage: int, batch: int, checkpointing: str) -> tuple[list[bool | None], Peak]:
-    """The answers to the tree's questions, None where it was left before; and what a GPU holds."""
+    """The answers to the tree's questions, None for those that are not reached; and what a GPU holds."""
     peak = peak_of(model, ranks, stage, "B", checkpointing, batch)
     again = peak_of(model, ranks, stage, "B", "full", batch)
-    state, unit = float(peak.state), float(peak.gathered)
-    answers: list[bool | None] = [
-        state <= CARD,
-        state + unit <= CARD,
-        float(peak.total) <= CARD,
-        float(again.total) <= CARD,
-    ]
-    for place, each in enumerate(answers):
-        if place == 2 and each:
-            return [*answers[:3], None], peak
-        if not each and place != 2:
-            return [*answers[: place + 1], *[None] * (3 - place)], peak
-    return answers, peak
+    state = float(peak.state)
+    fits = [held <= CARD for held in (state, state + float(peak.gathered), float(peak.total), float(again.total))]
+    reached = 1 if not fits[0] else 2 if not fits[1] else 3 if fits[2] else 4
+    return [*fits[:reached], *[None] * (4 - reached)], peak
 
 
 def draw_wall(
     model: str = "70B", ranks: int = 64, stage: int = 3, batch: int = 1, checkpointing: str = "none"
 ) -> Sheet:
-    """A tree of four questions with the way that this run takes, and its bytes with and without computing again."""
+    """A tree of four questions with this run's path, and its bytes with and without recomputation."""
     answers, peak = verdict(model, ranks, stage, batch, checkpointing)
     sheet = Sheet(4.75)
-    for place, ((_, question, remedy), answer) in enumerate(zip(_ASKED, answers, strict=True)):
+    for place, ((question, remedy), answer) in enumerate(zip(_ASKED, answers, strict=True)):
         y = 3.72 - 0.62 * place
         on = answer is not None
         _tell(sheet, 0.2, y, 2.75, question, EMPTY if on else PAPER, INK if on else GREY)
@@ -243,21 +209,17 @@ def draw_wall(
     _draw_bars(sheet, model, ranks, stage, batch)
     first = next((place for place, answer in enumerate(answers) if answer is False), None)
     last = answers[3] is False
-    said = "it fits" if first is None else _ASKED[3][2] if last else _ASKED[first][2]
+    said = "it fits" if first is None else _ASKED[3 if last else first][1]
     title = f"{model} on {ranks:,} GPUs, stage {stage}: {said}"
-    total = float(peak.total)
-    more = f"{bytes_text(float(peak.state))} of state, {bytes_text(total)} at the most on a card of {bytes_text(CARD)}; {_sequences(batch)} a GPU."
+    state, total = bytes_text(float(peak.state)), bytes_text(float(peak.total))
+    sequences = f"{batch} sequence{'s' * (batch > 1)} of {SEQ:,} tokens"
+    more = f"{state} of state, {total} at the peak on a GPU with {bytes_text(CARD)}; {sequences} a GPU."
     sheet.head(title, more)
-    kept, redone = (peak_of(model, ranks, stage, "B", how, batch) for how in ("none", "full"))
-    sheet.alt = (
-        f"{title}. {more} Activations kept: {bytes_text(float(kept.activations))}; computed again: {bytes_text(float(redone.activations))}. "
-        f"State in both: {bytes_text(float(kept.state))}."
+    kept, again = (
+        bytes_text(float(peak_of(model, ranks, stage, "B", how, batch).activations)) for how in ("none", "full")
     )
+    sheet.alt = f"{title}. {more} Activations kept: {kept}; recomputed: {again}. State in both: {state}."
     return sheet
-
-
-def _sequences(batch: int) -> str:
-    return f"{batch} sequence{'s' if batch > 1 else ''} of {SEQ:,} tokens"
 
 
 def _tell(sheet: Sheet, left: float, y: float, width: float, words: str, fill: str, ink: str) -> None:
@@ -266,62 +228,35 @@ def _tell(sheet: Sheet, left: float, y: float, width: float, words: str, fill: s
 
 
 def _draw_bars(sheet: Sheet, model: str, ranks: int, stage: int, batch: int) -> None:
-    """What a GPU holds with all activations kept, and with them computed again: the state is the same."""
-    peaks = {
-        "kept": peak_of(model, ranks, stage, "B", "none", batch),
-        "again": peak_of(model, ranks, stage, "B", "full", batch),
-    }
+    """What a GPU holds with all activations kept, and with them recomputed: the state is the same."""
+    ways = {"activations kept": "none", "recomputed": "full"}
+    peaks = {words: peak_of(model, ranks, stage, "B", how, batch) for words, how in ways.items()}
     top = 1.08 * max(2 * CARD, *(float(each.state) for each in peaks.values()))
     panel = Plot(1.75, 0.62, 5.45, 0.72, (0, top), (2, 0))
-    panel.frame(
-        sheet,
-        {value * GB: words for value, words in panels.marks(top / GB, 6).items()},
-        {},
-        "a GPU holds (GB)",
-        grid=False,
-    )
-    for row, (name, peak) in enumerate(peaks.items()):
-        at = 0.0
-        parts = (
-            ("weights", peak.weights),
-            ("grads", peak.grads),
-            ("moments", peak.optimizer),
-            ("temporary", peak.gathered),
-            ("activations", peak.activations + peak.recomputed + peak.loss),
-        )
-        for role, nbytes in parts:
-            panel.bars(sheet, [(at, at + float(nbytes), row + 0.18, row + 0.82)], color(role), edge=PAPER)
-            at += float(nbytes)
-        words = "activations kept" if name == "kept" else "computed again"
+    marks = {value * GB: words for value, words in panels.marks(top / GB, 6).items()}
+    panel.frame(sheet, marks, {}, "a GPU holds (GB)", grid=False)
+    roles = ("weights", "grads", "moments", "temporary", "activations")
+    for row, (words, peak) in enumerate(peaks.items()):
+        activations = peak.activations + peak.recomputed + peak.loss
+        held = map(float, (peak.weights, peak.grads, peak.optimizer, peak.gathered, activations))
+        for role, (start, end) in zip(roles, pairwise(accumulate(held, initial=0.0)), strict=True):
+            panel.bars(sheet, [(start, end, row + 0.18, row + 0.82)], color(role), edge=PAPER)
         sheet.text(1.68, panel.at(0, row + 0.5)[1], words, ha="right", va="center")
     panel.line(sheet, (CARD, CARD), (0, 2), INK, 1.4, dashed=True)
-    at = 0.3
-    for words, role in (
-        ("weights", "weights"),
-        ("gradients", "grads"),
-        ("optimiser state", "moments"),
-        ("gathered", "temporary"),
-        ("activations", "activations"),
-    ):
-        sheet.key(at, 0.14, color(role), words)
-        at += 0.36 + 0.072 * len(words)
-    sheet.text(at, 0.14, "dashed: the card", ink=SOFT, va="center")
+    names = ("weights", "gradients", "optimizer state", "gathered", "activations")
+    after = sheet.keys(0.3, 0.14, dict(zip(names, map(color, roles), strict=True)), gap=0.36)
+    sheet.text(after, 0.14, "dashed: one GPU", ink=SOFT, va="center")
 
 
 def which_wall() -> Explorer:
-    """Out of memory: is it the state, a layer, or activations? Each has another cure."""
+    """Out of memory: is it the state, a layer, or activations? Each has a different remedy."""
+    sequences = {count: f"{count} sequence{'s' * (count > 1)}" for count in (1, 2, 4, 8, 16, 32)}
+    ways = {"none": "kept", "full": "recomputed"}
     return explore(
         draw_wall,
-        ranks=play(RANKS[:12], 64, label="GPUs", text=lambda count: f"{count:,}", interval=900),
+        ranks=play(RANKS[:12], 64, label="GPUs", text="{:,}".format, interval=900),
         model=menu(tuple(MODELS), "70B", label="model"),
-        stage=slider(STAGES, 3, label="stage", text=lambda each: _SAID[each]),
-        batch=slider(
-            (1, 2, 4, 8, 16, 32), 1, label="micro-batch", text=lambda count: f"{count} sequence{'s' * (count > 1)}"
-        ),
-        checkpointing=menu(
-            ("none", "full"),
-            "none",
-            label="activations",
-            text=lambda how: {"none": "kept", "full": "computed again"}[how],
-        ),
+        stage=slider(tuple(STAGES), 3, label="stage", text=STAGES.__getitem__),
+        batch=slider(tuple(sequences), 1, label="micro-batch", text=sequences.__getitem__),
+        checkpointing=menu(tuple(ways), "none", label="activations", text=ways.__getitem__),
     )

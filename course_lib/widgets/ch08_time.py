@@ -10,7 +10,7 @@ from course_lib.figures import lanes, panels
 from course_lib.figures.palette import BLUE, GREEN, GREY, INK, PAPER, SOFT, VERMILION, color
 from course_lib.figures.sheets import Plot, Sheet
 from course_lib.sharding.groups import Group, Wires, group_of, knee
-from course_lib.sharding.prefetch import Played, Work, work_of
+from course_lib.sharding.prefetch import Played, work_of
 from course_lib.sharding.prefetch import play as played
 from course_lib.units import GB, US, bytes_text, duration_text, number_text, percent_text
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider, toggle
@@ -22,15 +22,18 @@ _RATES = tuple(rate * GB for rate in (12.5, 25, 50, 100, 450))
 _TOKENS = (512, 1024, 2048, 4096, 8192, 16384)
 
 
+_count = "{:,}".format
+
+
 def _rate(bandwidth: float) -> str:
     return f"{bandwidth / GB:g} GB/s"
 
 
-def _count(number: int) -> str:
-    return f"{number:,}"
+def _time(seconds: float, none: str) -> str:
+    return duration_text(seconds) if seconds else none
 
 
-# --- how far ahead -------------------------------------------------------------------------------
+# --- how far ahead
 
 DEPTHS = (0, 1, 2, 3, 4)
 LAYER = 0.875e9  # parameters of a layer of the course's 70B, embedding and head spread over them
@@ -48,42 +51,38 @@ def step_of(
     cut: str, depth: int, tokens: int, bandwidth: float, ranks: int = 64, kept: bool = False, latency: float = 10 * US
 ) -> Played:
     """A step of the model with prefetch of so many units."""
-    units: list[Work] = [
-        work_of(share * LAYER, tokens, ranks, _REAL, bandwidth, latency=latency) for share in CUTS[cut]
-    ]
-    return played(units, depth, kept=kept)
+    sizes = (share * LAYER for share in CUTS[cut])
+    return played([work_of(size, tokens, ranks, _REAL, bandwidth, latency=latency) for size in sizes], depth, kept=kept)
 
 
 def draw_prefetch(
     depth: int = 1, cut: str = "twelve equal layers", tokens: int = 8192, bandwidth: float = 50 * GB, kept: bool = False
 ) -> Sheet:
-    """GPU and wire over one step, gathered bytes below them, and for every depth what is exposed and what it holds."""
-    steps = {each: step_of(cut, each, tokens, bandwidth, kept=kept) for each in DEPTHS}
+    """GPU and wire over one step, gathered bytes below them, and exposed time and gathered bytes for every depth."""
+    steps = {ahead: step_of(cut, ahead, tokens, bandwidth, kept=kept) for ahead in DEPTHS}
     now = steps[depth]
     sheet = Sheet(4.9)
     scale, unit = lanes.unit_of(now.seconds)
-    end = 1.01 * max(each.seconds for each in steps.values()) / scale
+    end, most = (1.01 * max(step.seconds for step in steps.values()) / scale, max(s.peak_bytes for s in steps.values()))
     panel = Plot(1.0, 3.1, 6.1, 1.0, (0, end), (1.5, -0.5))
     panel.frame(sheet, panels.marks(end, 6), {0: "GPU", 1: "wire"}, grid=False)
     for kind, row in (("forward", 0), ("backward", 0), ("gather", 1), ("reduce", 1)):
         spans = [(use.start / scale, use.end / scale, row - 0.4, row + 0.4) for use in now.uses if use.kind == kind]
         panel.bars(sheet, spans, _FILLS[kind], edge=PAPER, thick=0.6)
-    most = max(each.peak_bytes for each in steps.values())
-    held = Plot(1.0, 1.95, 6.1, 0.72, (0, end), (0, 1.1 * most / GB))
-    held.frame(
-        sheet, panels.marks(end, 6), panels.marks(1.1 * most / GB, 3), f"time of one step ({unit})", "gathered (GB)"
-    )
+    top = 1.1 * most / GB
+    held = Plot(1.0, 1.95, 6.1, 0.72, (0, end), (0, top))
+    held.frame(sheet, panels.marks(end, 6), panels.marks(top, 3), f"time of one step ({unit})", "gathered (GB)")
     when = np.repeat([time / scale for time, _ in now.held], 2)[1:]
     level = np.repeat([nbytes / GB for _, nbytes in now.held], 2)[:-1]
     held.fill(sheet, when, [0.0] * len(when), level, color("weights"), alpha=0.55)
     _draw_depths(sheet, steps, depth)
-    _key(sheet)
-    title = f"{depth or 'Nothing'} ahead: {duration_text(now.exposed) if now.exposed else 'nothing'} exposed of a step of {duration_text(now.seconds)}"
+    names = {"forward": "forward", "backward": "backward", "gather weights": "gather", "reduce gradients": "reduce"}
+    sheet.keys(1.1, 4.22, {words: _FILLS[kind] for words, kind in names.items()})
+    exposed, all_ = _time(now.exposed, "nothing"), duration_text(now.seconds)
+    title = f"{depth or 'Nothing'} ahead: {exposed} exposed of a step of {all_}"
     more = f"{cut[0].upper()}{cut[1:]}, {tokens:,} tokens a GPU, 64 GPUs at {_rate(bandwidth)}; up to {bytes_text(now.peak_bytes)} gathered."
     sheet.head(title, more)
-    every = ", ".join(
-        f"{each}: {duration_text(step.exposed) if step.exposed else 'none'}" for each, step in steps.items()
-    )
+    every = ", ".join(f"{ahead}: {_time(step.exposed, 'none')}" for ahead, step in steps.items())
     sheet.alt = f"{title}. {more} Exposed by units gathered ahead: {every}."
     return sheet
 
@@ -96,43 +95,22 @@ _FILLS = {
 }
 
 
-def _key(sheet: Sheet) -> None:
-    at = 1.1
-    for words, kind in (
-        ("forward", "forward"),
-        ("backward", "backward"),
-        ("gather weights", "gather"),
-        ("reduce gradients", "reduce"),
-    ):
-        sheet.key(at, 4.22, _FILLS[kind], words)
-        at += 0.4 + 0.072 * len(words)
-
-
 def _draw_depths(sheet: Sheet, steps: dict[int, Played], depth: int) -> None:
-    """For each depth two bars: exposed time at the left, gathered bytes at the right; the chosen one is dark."""
-    longest = max(max(each.exposed for each in steps.values()), 1e-6)
-    scale, unit = lanes.unit_of(longest)
+    """For each depth two bars: exposed time on the left, gathered bytes on the right; the chosen one is dark."""
+    scale, unit = lanes.unit_of(max(*(step.exposed for step in steps.values()), 1e-6))
     for left, values, name, fill in (
-        (1.0, [each.exposed / scale for each in steps.values()], f"exposed ({unit})", color("communication")),
-        (4.45, [each.peak_bytes / GB for each in steps.values()], "gathered (GB)", color("weights")),
+        (1.0, [step.exposed / scale for step in steps.values()], f"exposed ({unit})", color("communication")),
+        (4.45, [step.peak_bytes / GB for step in steps.values()], "gathered (GB)", color("weights")),
     ):
         top = 1.15 * max(*values, 1e-9)
         panel = Plot(left, 0.5, 2.65, 0.72, (-0.6, len(DEPTHS) - 0.4), (0, top))
-        panel.frame(
-            sheet,
-            {place: str(each) for place, each in enumerate(DEPTHS)},
-            panels.marks(top, 3),
-            "units gathered ahead",
-            name,
-        )
-        for place, value in enumerate(values):
-            panel.bars(
-                sheet, [(place - 0.3, place + 0.3, 0, value)], fill, alpha=1.0 if DEPTHS[place] == depth else 0.4
-            )
+        panel.frame(sheet, {ahead: str(ahead) for ahead in DEPTHS}, panels.marks(top, 3), "units gathered ahead", name)
+        for ahead, value in enumerate(values):
+            panel.bars(sheet, [(ahead - 0.3, ahead + 0.3, 0, value)], fill, alpha=1.0 if ahead == depth else 0.4)
 
 
 def prefetch(depth: int = 1) -> Explorer:
-    """Gather ahead: what it hides, what it holds, and when it hides nothing more."""
+    """Gather ahead: what it hides, what it holds, and when more of it hides nothing."""
     return explore(
         draw_prefetch,
         depth=play(DEPTHS, depth, label="units ahead", interval=1500),
@@ -143,7 +121,7 @@ def prefetch(depth: int = 1) -> Explorer:
     )
 
 
-# --- how large a group ---------------------------------------------------------------------------
+# --- how large a group
 
 COUNTS = (256, 512, 1024, 2048, 4096, 8192, 16384)
 SIZES = {
@@ -154,7 +132,7 @@ SIZES = {
     "405B": (405e9, 126),
 }  # parameters, layers
 CARDS = {"H100 SXM": 8, "H200 SXM": 8, "B200 SXM": 8, "GB200": 72}  # GPUs on fast links
-_LEFT_FREE = 0.8  # of a card's memory for state; the rest is for what is not cut
+_FOR_STATE = 0.8  # of a GPU's memory; the rest is for what sharding does not cut
 
 
 @lru_cache(maxsize=128)
@@ -178,63 +156,47 @@ def draw_groups(
     slow: float = 50 * GB,
     latency: float = 5 * US,
 ) -> Sheet:
-    """Memory, bytes between servers and the step's length, each over the size of a group; the best that fits has a ring."""
-    found = groups_of(model, gpus, tokens, card, slow, latency)
+    """Memory, bytes between servers and the time of a step over the size of a group; the best that fits has a ring."""
+    sizes = groups_of(model, gpus, tokens, card, slow, latency)
     group = min(group, gpus)
-    now = next(each for each in found if each.ranks == group)
-    most = facts.device(card).memory * _LEFT_FREE
-    best = knee(found, most)
+    now = next(size for size in sizes if size.ranks == group)
+    most = facts.device(card).memory * _FOR_STATE
+    best = knee(sizes, most)
     sheet = Sheet(5.35)
-    across = np.log2([each.ranks for each in found])
+    across, edge = np.log2([size.ranks for size in sizes]), np.log2(CARDS[card])
     ends, ticks = (0, across[-1]), {power: f"{2**power:,}" for power in range(0, int(across[-1]) + 1, 2)}
-    looks = (
-        (3.62, "held (GB)", [each.state / GB for each in found], BLUE, most / GB),
-        (2.2, "between servers (GB)", [each.far / GB for each in found], VERMILION, None),
-        (0.62, "a step (s)", [each.seconds for each in found], INK, None),
-    )
-    for bottom, name, values, ink, limit in looks:
+    held, computed = "dashed: memory for state", "dashed: computing; shaded: exposed"
+    for bottom, name, values, ink, limit, note in (
+        (3.62, "held (GB)", [size.state / GB for size in sizes], BLUE, most / GB, held),
+        (2.2, "between servers (GB)", [size.far / GB for size in sizes], VERMILION, None, ""),
+        (0.62, "a step (s)", [size.seconds for size in sizes], INK, None, computed),
+    ):
         panel = _frame(sheet, bottom, name, values, limit, ends, ticks)
         low, high = panel.y
-        if name.startswith("a step"):
-            busy = [each.computing for each in found]
-            panel.fill(sheet, across, np.log10(busy), np.log10(values), color("communication"))
-            panel.line(sheet, across, np.log10(busy), GREEN, 1.4, dashed=True)
-        panel.line(sheet, across, np.log10(np.maximum(values, 10**low)), ink)
+        heights = np.log10(np.maximum(values, 10**low))
+        if note == computed:
+            busy = np.log10([size.computing for size in sizes])
+            panel.fill(sheet, across, busy, heights, color("communication"))
+            panel.line(sheet, across, busy, GREEN, 1.4, dashed=True)
+        panel.line(sheet, across, heights, ink)
         if limit:
             panel.line(sheet, ends, (np.log10(limit),) * 2, GREY, 1.2, dashed=True)
-        edge = np.log2(CARDS[card])
         if edge < across[-1]:
             panel.line(sheet, (edge, edge), (low, high), SOFT, 0.9, dashed=True)
-        note = {"held": "dashed: what a card has for state", "a st": "dashed: computing; shaded: exposed"}.get(name[:4])
         if note:
             sheet.text(7.1, bottom + 1.02, note, ink=SOFT, ha="right", va="bottom")
-        place = found.index(now)
-        panel.dot(sheet, across[place], np.log10(max(values[place], 10**low)), INK)
+        panel.dot(sheet, across[sizes.index(now)], heights[sizes.index(now)], INK)
         if best:
-            panel.dot(
-                sheet,
-                across[found.index(best)],
-                np.log10(max(values[found.index(best)], 10**low)),
-                VERMILION,
-                ring=True,
-                size=11,
-            )
-    sheet.text(
-        1.05 + 6.05 * min(np.log2(CARDS[card]) / across[-1], 1),
-        4.66,
-        "one server ends here",
-        ink=SOFT,
-        ha="center",
-        va="bottom",
-    )
-    fits = "fits" if now.state <= most else "does not fit"
-    title = f"Groups of {group:,}: {bytes_text(now.state)} of state {fits}, {percent_text(now.exposed / now.seconds, 2)} of the step exposed"
-    knee_said = f"Ring: the shortest step that fits, {best.ranks:,}." if best else "No group fits."
-    more = f"{model} on {gpus:,} × {card}; a GPU sends {bytes_text(now.far)} between servers. {knee_said}"
+            panel.dot(sheet, across[sizes.index(best)], heights[sizes.index(best)], VERMILION, ring=True, size=11)
+    place, look = 1.05 + 6.05 * min(edge / across[-1], 1), {"ha": "center", "va": "bottom"}
+    sheet.text(place, 4.66, "one server ends here", ink=SOFT, **look)
+    fits, share = "fits" if now.state <= most else "does not fit", percent_text(now.exposed / now.seconds, 2)
+    title = f"Groups of {group:,}: {bytes_text(now.state)} of state {fits}, {share} of the step exposed"
+    ring = f"Ring: the shortest step that fits, {best.ranks:,}." if best else "No group fits."
+    more = f"{model} on {gpus:,} × {card}; a GPU sends {bytes_text(now.far)} between servers. {ring}"
     sheet.head(title, more)
-    sheet.alt = (
-        f"{title}. {more} A step takes {duration_text(now.seconds)}, of which {duration_text(now.computing)} compute."
-    )
+    times = duration_text(now.seconds), duration_text(now.computing)
+    sheet.alt = f"{title}. {more} A step takes {times[0]}, of which {times[1]} are computing."
     return sheet
 
 
@@ -255,42 +217,28 @@ def _frame(
     marks = {power: _tick(power) for power in np.arange(np.ceil(low), np.floor(high) + 1)}
     if len(marks) < 2:
         marks = {float(np.log10(value)): number_text(value, 2) for value in (10**low * 1.1, 10**high / 1.15)}
-    lowest = bottom < 1
-    panel.frame(
-        sheet,
-        ticks if lowest else dict.fromkeys(ticks, ""),
-        marks,
-        "ranks that share one model" if lowest else "",
-        name,
-    )
+    if bottom < 1:
+        panel.frame(sheet, ticks, marks, "ranks that share one model", name)
+    else:
+        panel.frame(sheet, dict.fromkeys(ticks, ""), marks, "", name)
     return panel
 
 
 def _tick(power: float) -> str:
-    value = 10.0**power
-    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+    return f"{10.0**power:,.0f}" if power >= 0 else f"{10.0**power:g}"
 
 
 def groups(group: int = 8, model: str = "30B") -> Explorer:
     """Hybrid sharding: find the size of a group that fits and is fast."""
+    sizes = {2**power: f"{2**power:,} rank{'s' * (power > 0)}" for power in range(15)}
+    latencies = tuple(us * US for us in (0, 1, 2, 5, 10))
     return explore(
         draw_groups,
-        group=play(
-            tuple(2**power for power in range(15)),
-            group,
-            label="a group",
-            text=lambda count: f"{count:,} rank{'s' * (count > 1)}",
-            interval=900,
-        ),
+        group=play(tuple(sizes), group, label="a group", text=sizes.__getitem__, interval=900),
         model=menu(tuple(SIZES), model, label="model"),
         card=menu(tuple(CARDS), label="GPU", text=lambda name: f"{name}, {CARDS[name]} on fast links"),
         gpus=slider(COUNTS, 1024, label="GPUs", text=_count),
         tokens=slider((1024, 2048, 4096, 8192, 16384, 32768), 4096, label="tokens a GPU", text=_count),
         slow=slider((*_RATES[:4], 8 * 50 * GB), 50 * GB, label="between servers", text=_rate),
-        latency=slider(
-            (0.0, 1 * US, 2 * US, 5 * US, 10 * US),
-            5 * US,
-            label="latency a message",
-            text=lambda seconds: duration_text(seconds) if seconds else "none",
-        ),
+        latency=slider(latencies, 5 * US, label="latency a message", text=lambda seconds: _time(seconds, "none")),
     )

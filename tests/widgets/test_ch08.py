@@ -207,7 +207,7 @@ def test_each_wall_sends_elsewhere(asked, answers):
     cure = (
         "it fits"
         if first is None
-        else ("cut it", "cut layers", "compute again", "cut the sequence")[3 if answers[3] is False else first]
+        else ("cut it", "cut layers", "recompute", "cut the sequence")[3 if answers[3] is False else first]
     )
     assert cure in said
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from course_lib.exercises.point_to_point import PointToPoint
+from course_lib.exercises.probes import unless_open
 
 MOST = 20_000  # operations that may come back; exercises ask for a few hundred
 
@@ -28,7 +30,7 @@ def rows(answer: Any, case: Any, comm: Any = None) -> Any:
 def one_of_three(answers: Any, case: Any, comm: Any = None) -> Any:
     """The rows of one of several functions; its index comes first among the arguments."""
     which, *sizes = case.args
-    return _rows(answers[which], tuple(sizes))
+    return unless_open(which, lambda: _rows(answers[which], tuple(sizes)))
 
 
 def rows_or_refusal(answer: Any, case: Any, comm: Any = None) -> Any:
@@ -41,7 +43,8 @@ def rows_or_refusal(answer: Any, case: Any, comm: Any = None) -> Any:
 
 def numbers(answers: Any, case: Any, comm: Any = None) -> Any:
     """What each of several functions returns; `case.args` holds the arguments of each."""
-    return [answer(*given) for answer, given in zip(answers, case.args, strict=True)]
+    calls = enumerate(zip(answers, case.args, strict=True))
+    return [unless_open(index, partial(answer, *given)) for index, (answer, given) in calls]
 
 
 def one_f_one_b(answer: Any, case: Any, comm: Any = None) -> Any:

@@ -4,6 +4,7 @@ import random
 from typing import Any
 
 from course_lib.exercises.ch10.judges.schedules import longer, runnable
+from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.exercises.returns import Number
 from course_lib.judging import Fault, Judging, Mistake, Params, judged, number_fault, prediction, verdict
 from course_lib.judging.cases import hidden, shown
@@ -63,6 +64,8 @@ def _bubble_fault(params: Params, case: Case, got: Any, p: int, m: int) -> Fault
 
 def _fewest_fault(convention: str, got: Any, p: int, most: float) -> Fault | None:
     want, lead, (other, name) = fewest(convention, p, most), f"At most {most:g} on {p} stages", OTHER[convention]
+    if type(got) is str and got == NOT_ANSWERED:
+        return "not-answered", f"{lead}: this function is not answered yet."
     if fault := Number("micro-batches", whole=True).find(got, lead, None):
         return fault
     if got == want:

@@ -14,7 +14,7 @@ from course_lib.cluster import simulate
 from course_lib.exercises import killmatrix
 from course_lib.exercises.ch15.cards.faults import LABEL_WORDS, SMOKE_WORDS
 from course_lib.exercises.ch15.cards.faults_more import TRACE_WORDS, ZOO_WORDS
-from course_lib.exercises.ch15.judges import faults as ch15_faults
+from course_lib.exercises.ch15.judges import JUDGINGS
 from course_lib.exercises.ch15.judges import faults_report as ch15_faults_report
 from course_lib.exercises.ch15.judges import faults_trainings as trainings
 from course_lib.exercises.ch15.judges.faults_labels import MARK, broken, cut, stream_of
@@ -36,7 +36,7 @@ def bank_answers(exercise, sort="right", number=0, name=None):
 
 
 def cases_of(card, seed=1):
-    return ch15_faults.JUDGINGS[card.id].cases(card.params, random.Random(seed))
+    return JUDGINGS[card.id].cases(card.params, random.Random(seed))
 
 
 # --- the cards
@@ -286,9 +286,7 @@ def test_half_as_long_is_as_far_off_as_twice_as_long():
     page = bank_answers("run-report")[0](runs)
     for name in runs:
         told = page.replace("Worst predicted: `a`", f"Worst predicted: `{name}`")
-        assert all(
-            v.ok for v in ch15_faults.JUDGINGS["run-report"].verdicts({}, case, Outcome(state="answered", value=told))
-        )
+        assert all(v.ok for v in JUDGINGS["run-report"].verdicts({}, case, Outcome(state="answered", value=told)))
 
 
 @pytest.mark.parametrize("factor", [0.2, 1.0, 30.0])

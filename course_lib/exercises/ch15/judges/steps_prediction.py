@@ -1,11 +1,6 @@
-"""Chapter 15's judges of steps, memory and money, among them the prediction of a step."""
+"""Judge of a predicted step: an interval, and what the recorded run shows."""
 
-from course_lib.exercises.ch15.judges.steps_fsdp import PEAKS
-from course_lib.exercises.ch15.judges.steps_money import MONEY
-from course_lib.exercises.ch15.judges.steps_parts import PARTS
-from course_lib.exercises.ch15.judges.steps_pipeline import PIPELINES
-from course_lib.exercises.ch15.judges.steps_traces import TRACES
-from course_lib.judging import Judging, Params, prediction
+from course_lib.judging import Params, prediction
 from course_lib.runs.reading import recorded
 from course_lib.units import duration_text
 
@@ -25,7 +20,7 @@ def _reveal(params: Params) -> str:
     )
 
 
-PREDICTED = prediction(
+PREDICTION = prediction(
     unit="seconds",
     why="A roofline is not a forecast. Large matmuls alone give a floor. Everything that is not a matmul, waiting for "
     "the slowest process, library calls and shared cores come on top, and on a small model they dominate. The ratio of "
@@ -34,4 +29,4 @@ PREDICTED = prediction(
     reveal=_reveal,
     truth=measured_seconds,
 )
-JUDGINGS: dict[str, Judging] = {"predict-real-step": PREDICTED, **TRACES, **PARTS, **PEAKS, **PIPELINES, **MONEY}
+PREDICTED = {"predict-real-step": PREDICTION}

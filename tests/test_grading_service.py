@@ -21,6 +21,7 @@ from course_lib.grading.classroom.sources import sha256
 from course_lib.grading.committed_form import CHECK_SUFFIX
 from course_lib.grading.dependencies import missed, needed
 from course_lib.grading.service import anomalies
+from course_lib.grading.service import task as task_module
 from course_lib.grading.service.autograded import autograded, outputs_of
 from course_lib.grading.service.events import Event, Summary
 from course_lib.grading.service.grading import grade_class
@@ -381,6 +382,22 @@ def test_a_task_is_plain_json_and_its_key_is_that_of_all_that_decides_points(one
     assert other["key"] != task["key"] and list(other["files"]) == ["helper.py"]
     one.settings.data["chapters"]["01"]["points"] = {"mfu-waste": 3}
     assert make_task(one, "ada", "01")["key"] not in (task["key"], other["key"])
+
+
+def test_a_task_carries_other_students_numbers_to_the_judge(tmp_path, monkeypatch):
+    folder = class_at(tmp_path, course_at(tmp_path / "course"))
+    release_chapter(folder, "01", variants=True)
+    hand_in(folder, "ada", work(folder, "ada"))
+    given = {}
+
+    def graded(*_, **more):
+        given.update(more)
+        raise Trouble("far enough", "none")
+
+    monkeypatch.setattr(task_module, "grade_needed_cells", graded)
+    task = make_task(folder, "ada", "01")
+    assert task_module.run_task(task)["state"] == "failed"
+    assert given["others"] == task["others"] and given["others"]["state-13b"]
 
 
 def test_text_of_a_student_is_escaped_wherever_we_show_it():

@@ -184,7 +184,15 @@ def _marked(task: Task, clock: "_Clock") -> Result:
     with _beside(task["files"]) as folder:
         params = {card.id: {**card.params, **task["drawn"].get(card.id, {})} for card in cards}
         done = grade_needed_cells(
-            whole, source, cards, workers, beside=folder, params=params, secret=task["secret"], deciding_ranks=True
+            whole,
+            source,
+            cards,
+            workers,
+            beside=folder,
+            params=params,
+            secret=task["secret"],
+            others=task["others"],
+            deciding_ranks=True,
         )
     clock.lap("mark")
     shown = autograded(source, learner, cards, done.reports, task["key"])

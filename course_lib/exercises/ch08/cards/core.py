@@ -8,7 +8,7 @@ from course_lib import facts, memory
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch08.probes import by_hand, clipped, owned
 from course_lib.exercises.probes import interval, rows
-from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number, PerRank, Tensor
+from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number, PerRank, Tensor, TupleOf, Word
 from course_lib.units import BILLION, GB, TFLOP
 
 BUCKETS = ("weights", "grads", "master", "moments")
@@ -137,6 +137,7 @@ rank holds only a part of the optimizer state.
     returns=PerRank(DictOf({"weights": Maybe(ListOf(Tensor())), "kept": Number("bytes")})),
 )
 
+CALL = TupleOf({"pass": Word(("forward", "backward")), "unit": Number(whole=True)})
 WATCHED = {name: Number() for name in ("held", "ahead", "bytes")}  # units and bytes on a rank while it computes
 
 OWNERS: Mapping[int, str] = {
@@ -181,7 +182,7 @@ With `reshard=False` a row is kept from the forward pass to the unit's backward 
     vary=lambda draw: {"owner": 1, "holds": OWNERS[1], "units": draw.choice((5, 6, 7)), "width": draw.randrange(4, 7)},
     structural="owner",
     probe=by_hand,
-    returns=PerRank(DictOf({"parts": ListOf(Tensor()), "order": ListOf(Anything()), **WATCHED})),
+    returns=PerRank(DictOf({"parts": ListOf(Tensor()), "order": ListOf(CALL), **WATCHED})),
 )
 
 NORMS: Mapping[str, str] = {

@@ -98,9 +98,7 @@ def _mistakes(norm: str, case: Case, rank: int) -> list[Mistake]:
     return [
         Mistake("own-norm", norms[rank % group], "this is the norm of the rank's own parts, not of the whole model."),
         Mistake("replicas-counted", replicas, "replicas are counted several times; add over `inside` only."),
-        Mistake(
-            "padding-counted", _norm(norm, parts, padded), "padding is included; use the first `counts[i]` numbers."
-        ),
+        Mistake("padding-counted", _norm(norm, parts, padded), "padding is included; use `counts[i]` numbers."),
         Mistake("own-padding-counted", _norm(norm, own, [padded[rank % group]]), "these are own parts with padding."),
         Mistake("norms-added", sum(norms), "norms of parts do not add up; their squares do."),
         Mistake("root-forgotten", want**2 if euclidean else 0.0, "this is the sum of squares, without the root."),

@@ -147,12 +147,9 @@ def _row_fault(
     parts, n = row["parts"], case.ranks or 1
     if len(parts) != len(mean):
         return "wrong-shape", f"Rank {rank} returned {len(parts)} tensors; return {len(mean)}, one for each unit."
-    order = [tuple(call) for call in row["order"] if type(call) in (tuple, list)]
-    called = {call for call in order if [*map(type, call)] == [str, int]}
-    skipped = [
-        f"{what} for unit {u}" for what in ("forward", "backward") for u in range(len(mean)) if (what, u) not in called
-    ]
-    if skipped:
+    called = {tuple(call) for call in row["order"]}
+    calls = [(what, u) for what in ("forward", "backward") for u in range(len(mean))]
+    if skipped := [f"{what} for unit {u}" for what, u in calls if (what, u) not in called]:
         return "skipped", f"Rank {rank} never called {skipped[0]}."
     plain = case.adversary is None
     if plain and any(part.is_floating_point() and torch.isnan(part).any() for part in parts):

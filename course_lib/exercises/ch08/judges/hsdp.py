@@ -36,9 +36,14 @@ def groups(ranks: int) -> tuple[int, ...]:
     return tuple(size for size in range(1, ranks + 1) if ranks % size == 0)
 
 
+def _fitting(params: float, ranks: int, memory: float, per_param: float = PER_PARAM) -> list[int]:
+    """Groups whose state fits, the smallest first."""
+    return [size for size in groups(ranks) if per_param * params / size <= memory]
+
+
 def smallest(params: float, ranks: int, memory: float, per_param: float = PER_PARAM) -> int | None:
     """The smallest group whose state fits."""
-    return next((size for size in groups(ranks) if per_param * params / size <= memory), None)
+    return next(iter(_fitting(params, ranks, memory, per_param)), None)
 
 
 def _wires(gathers: int, p: float, n: int, group: int, per_node: int, fast: float, slow: float) -> tuple[float, float]:
@@ -54,8 +59,7 @@ def seconds(gathers: int, params: float, ranks: int, group: int, per_node: int, 
 
 def _least(params: float, ranks: int, memory: float, cost: Callable[[int], float]) -> int | None:
     """The group that fits and costs least; the smallest of several."""
-    fits = [size for size in groups(ranks) if PER_PARAM * params / size <= memory]
-    return min(fits, key=lambda size: (cost(size), size), default=None)
+    return min(_fitting(params, ranks, memory), key=lambda size: (cost(size), size), default=None)
 
 
 def best(gathers: int, params: float, ranks: int, memory: float, *wires: float) -> int | None:
@@ -65,8 +69,7 @@ def best(gathers: int, params: float, ranks: int, memory: float, *wires: float) 
 
 def _tied(gathers: int, p: float, n: int, memory: float, *wires: float) -> bool:
     """Whether another group comes so near the best that rounding could decide."""
-    fits = [size for size in groups(n) if PER_PARAM * p / size <= memory]
-    times = sorted(seconds(gathers, p, n, size, *wires) for size in fits)  # type: ignore[arg-type]
+    times = sorted(seconds(gathers, p, n, size, *wires) for size in _fitting(p, n, memory))  # type: ignore[arg-type]
     return len(times) > 1 and times[1] < times[0] * (1 + 1e-6)
 
 
@@ -76,8 +79,7 @@ def _fast_inside(gathers: int, p: float, n: int, m: float, per: int, fast: float
 
 
 def _largest_inside(gathers: int, p: float, n: int, m: float, per: int, *rates: float) -> int | None:
-    inside = (size for size in groups(n) if size <= per and PER_PARAM * p / size <= m)
-    return max(inside, default=smallest(p, n, m))
+    return max((size for size in _fitting(p, n, m) if size <= per), default=smallest(p, n, m))
 
 
 RULES: Mapping[str, Callable[..., int | None]] = {  # in place of the least time: a group from gathers and a row
@@ -118,14 +120,10 @@ def _volumes(gathers: int) -> list[Column]:
         ),
         "inside": (
             Mistake("public-form" if public else "kept-weights", lambda *row: hsdp(other, *row)[1], _gathered(public)),
-            Mistake(
-                "reduced-twice", lambda p, n, k: half_rings(gathers + 2, k, p), "gradients need half an all-reduce."
-            ),
+            Mistake("reduced-twice", lambda p, n, k: half_rings(gathers + 2, k, p), "a reduce-scatter is enough."),
             Mistake("no-ring", lambda p, n, k: (gathers + 1) * 2 * p, "a rank does not send all parts: (K − 1)/K."),
             Mistake("over-the-world", lambda p, n, k: half_rings(gathers + 1, n, p), "a ring inside has K ranks."),
-            Mistake(
-                "each-an-all-reduce", lambda *row: 2 * inside(*row), "a gather sends half as much as an all-reduce."
-            ),
+            Mistake("each-an-all-reduce", lambda *row: 2 * inside(*row), "a gather is half an all-reduce."),
             Mistake("gathers-only", lambda p, n, k: half_rings(gathers, k, p), "gradients are reduced inside as well."),
             Mistake("elements", lambda *row: inside(*row) / 2, "these are elements, of two bytes each."),
             Mistake("a-part-only", lambda p, n, k: inside(p, n, k) / k, "a rank passes on all parts but one."),
@@ -166,9 +164,7 @@ SMALLEST = Column(
     mistakes=(
         Mistake("no-divisor", lambda p, n, m: -(-PER_PARAM * p // m), "this many would do, but do not divide N."),
         Mistake("one-server", lambda p, n, m: 8 if PER_PARAM * p / 8 > m else None, "groups of 8 do not fit."),
-        Mistake(
-            "weights-only", lambda p, n, m: smallest(p, n, m, 2), "only weights fit; state is 16 bytes a parameter."
-        ),
+        Mistake("weights-only", lambda p, n, m: smallest(p, n, m, 2), "only the weights fit; count the state."),
         Mistake("no-master", lambda p, n, m: smallest(p, n, m, 12), "it is enough only without a master copy."),
         Mistake("largest", lambda p, n, m: n, "all ranks in one group fit, and so does a smaller group."),
     ),

@@ -45,17 +45,13 @@ STEP = Column(
     words=lambda p, t, n, f, m, b: f"{p / BILLION:g}B, {t:,} tokens, {n} ranks, {m:g} bytes at {b / GB:g} GB/s",
     mistakes=(
         Mistake(
-            "compute-divided",
-            lambda p, t, n, f, m, b: max(6 * p * t / n / f, p / n * m / b),
-            "sharding divides the state, not the work: each GPU computes with all parameters.",
+            "compute-divided", lambda p, t, n, *rest: step_seconds(p, t / n, n, *rest), "sharding divides no work."
         ),
         Mistake("sum", _step(lambda *both: sum(both)), "both run at the same time; the longer one counts."),
         Mistake("compute-only", _step(lambda computing, moving: computing), "the wire takes longer than computing."),
         Mistake("wire-only", _step(lambda computing, moving: moving), "computing takes longer than the wire."),
         Mistake(
-            "whole-model-moved",
-            lambda p, t, n, f, m, b: max(6 * p * t / f, p * m / b),
-            "a GPU moves only its own share of the parameters.",
+            "whole-model-moved", lambda p, t, n, *rest: step_seconds(p, t, 1, *rest), "a GPU moves only its share."
         ),
         Mistake("two-flops", _step(max, computed=1 / 3), SIX_FLOPS),
         Mistake("both-ways", _step(max, moved=2), "`moved` counts all bytes, in both directions."),
@@ -95,10 +91,9 @@ def _host_cases(params: Params, rng: random.Random) -> list[Case]:
         tokens = round(hidden_tokens(*machine) * rng.choice((0.1, 0.4, 0.8, 1.3, 4)))
         return rng.choice((1, 7, 70)) * BILLION, max(tokens, 1), *machine
 
+    steps = [(7 * BILLION, 2048, *share) for share in shares]
     return [
-        shown(
-            "one GPU and several, host and disk", "values:step", 0, [(7 * BILLION, 2048, *share) for share in shares]
-        ),
+        shown("one GPU and several, host and disk", "values:step", 0, steps),
         shown("where the step no longer waits for the wire", "values:hidden", 1, shares),
         generality("machines", 0, "other steps", [row() for _ in range(25)]),
         generality("machines", 1, "other wires", [row()[2:] for _ in range(25)]),
@@ -113,7 +108,7 @@ def largest(ranks: int, memory: float, layers: int, activations: float, per_para
     return max(0.0, memory - activations) / (per_param / ranks + 4 / layers)
 
 
-def ranks_for(params: float, memory: float, layers: int, activations: float, per_param: float) -> int | None:
+def ranks_for(params: float, memory: float, layers: float, activations: float, per_param: float) -> int | None:
     """The fewest GPUs on which a model fits, or None."""
     room = memory - activations - 4 * params / layers
     return max(1, math.ceil(per_param * params / room * (1 - 1e-12))) if room > 0 else None
@@ -150,14 +145,10 @@ LARGEST = Column(
         Mistake("whole-weights", _whole(lambda n, k, b: b / n + 2), TWO_BYTES),
         Mistake("not-16-bits", _whole(lambda n, k, b: b / n + 2 * b / k), TWO_BYTES),
         Mistake(
-            "activations-shared",
-            lambda n, m, layers, a, b: max(0.0, m - a / n) / (b / n + 4 / layers),
-            "each GPU has its own activations; sharding does not divide them.",
+            "activations-shared", lambda n, m, k, a, b: largest(n, m, k, a / n, b), "each GPU has its own activations."
         ),
         Mistake(
-            "negative",
-            lambda n, m, layers, a, b: (m - a) / (b / n + 4 / layers) if m < a else None,
-            "no model fits; return 0.",
+            "negative", lambda n, m, k, a, b: (m - a) / (b / n + 4 / k) if m < a else None, "if nothing fits, return 0."
         ),
         Mistake("other-bytes", lambda n, m, layers, a, b: largest(n, m, layers, a, 16), LAST_ARGUMENT),
     ),
@@ -176,11 +167,7 @@ RANKS_FOR = Column(
         Mistake("nothing-gathered", lambda p, m, k, a, b: math.ceil(b * p / (m - a)) if m > a else None, GATHERED),
         Mistake("no-activations", lambda p, m, layers, a, b: ranks_for(p, m, layers, 0, b), NO_ACTIVATIONS),
         Mistake("one-more", lambda *row: (ranks_for(*row) or 0) + 1, "one fewer is enough; exactly full fits."),
-        Mistake(
-            "two-and-two",
-            lambda p, m, layers, a, b: math.ceil(b * p / room) if (room := m - a - 8 * p / layers) > 0 else None,
-            TWO_BYTES,
-        ),
+        Mistake("two-and-two", lambda p, m, layers, a, b: ranks_for(p, m, layers / 2, a, b), TWO_BYTES),
         Mistake("other-bytes", lambda p, m, layers, a, b: ranks_for(p, m, layers, a, 16), LAST_ARGUMENT),
     ),
 )

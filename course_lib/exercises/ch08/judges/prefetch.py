@@ -67,11 +67,7 @@ EXPOSED = Column(
     mistakes=(
         Mistake("makespan", lambda g, c, d: exposed(g, c, d) + sum(c), "this is the end of the pass, not idle time."),
         Mistake("no-limit", lambda g, c, d: exposed(g, c, len(g)), "at most `depth` units may be gathered ahead."),
-        Mistake(
-            "one-behind",
-            lambda g, c, d: exposed(g, c, max(d - 1, 0)),
-            "this gathers one unit fewer ahead: `depth` does not count the unit that computes.",
-        ),
+        Mistake("one-behind", lambda g, c, d: exposed(g, c, max(d - 1, 0)), "this gathers one unit fewer ahead."),
         Mistake("one-more", lambda g, c, d: exposed(g, c, d + 1), "this gathers one unit more than `depth` allows."),
         Mistake("wires-in-parallel", lambda g, c, d: exposed(g, c, d, wires=2), "gathers run one after another."),
         Mistake("without-the-first", lambda g, c, d: exposed(g, c, d) - g[0], "the GPU waits for the first gather."),
@@ -90,9 +86,7 @@ LEAST = Column(
     words=lambda g, c, m: f"{len(g)} units, at most {m:g} s",
     mistakes=(
         Mistake("one-more", lambda *row: (least_depth(*row) or 0) + 1, "one less is enough; exactly `most` will do."),
-        Mistake(
-            "one-less", lambda *row: (least_depth(*row) or 0) - 1 if least_depth(*row) else None, "it is too small."
-        ),
+        Mistake("one-less", lambda *row: (least_depth(*row) or 0) - 1 if least_depth(*row) else None, "too small."),
         Mistake("everything", lambda g, c, m: len(g) - 1, "this gathers all units ahead; fewer are enough."),
     ),
 )

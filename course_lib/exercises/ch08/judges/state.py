@@ -65,9 +65,7 @@ HELD = Column(
     rel=FINE,
     mistakes=(
         Mistake(
-            "all-shared",
-            lambda p, s, n, b: held(p, 3 if s else 0, n, b),
-            "all buckets are divided. Which ones does this stage leave whole?",
+            "all-shared", lambda p, s, n, b: held(p, 3 if s else 0, n, b), "which buckets does the stage not divide?"
         ),
         Mistake("nothing-shared", lambda p, s, n, b: held(p, 0, n, b), "no bucket is divided."),
         Mistake("one-stage-more", lambda p, s, n, b: held(p, min(s + 1, 3), n, b), "this is the next stage."),

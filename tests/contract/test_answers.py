@@ -3,7 +3,6 @@
 The kill matrix judges every shipped answer on the public variant; here other variants and other unseen cases are drawn.
 """
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +31,7 @@ from course_lib.grading.judge.explanation import PUBLIC_FORM
 SECRET = "another"
 SEEDS = ("s1", "s2", "s3")
 ANY_STRUCTURE = ("write-checkpointing",)  # each of its shipped answers takes any number of inputs
+TOGETHER = ("column-and-row", "conjugate-pair", "packed-shards", "pipeline-bubble", "three-schedules")  # run together
 OTHER_NAMES = ("parallel-mlp",)  # its weights have other names in the other structure, which is an error of its own
 
 
@@ -68,11 +68,18 @@ def test_wrong_answers_fail_whatever_cases_are_drawn(card: Card) -> None:
     assert not passed
 
 
+def rebuilt(value: Any) -> Any:
+    """The value with lists and dictionaries of its own; what lies in them is the same."""
+    if type(value) is dict:
+        return {name: rebuilt(each) for name, each in value.items()}
+    return type(value)(map(rebuilt, value)) if type(value) in (list, tuple) else value
+
+
 def rude(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that empties the lists and dictionaries it was given once it has its result."""
 
     def emptied(*args: Any, **more: Any) -> Any:
-        found = function(*copy.deepcopy(args), **copy.deepcopy(more))
+        found = rebuilt(function(*args, **more))
         for each in args:
             if type(each) in (list, dict):
                 each.clear()
@@ -107,5 +114,8 @@ def later(*_: Any) -> None:
 @pytest.mark.parametrize("card", [card for card in CARDS if len(card.answers) > 1], ids=lambda card: card.id)
 def test_a_later_function_left_open_costs_its_part_only(card: Card) -> None:
     report = graded(card.id, *functions_of(own_answer(card))[:-1], later)
+    if card.id in TOGETHER:
+        assert report.state == "not answered" and report.points == 0
+        return
     assert report.state == "answered" and 0 < report.points < card.points
     assert any("not answered yet" in each.message for each in wrong(report.verdicts))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -26,6 +27,25 @@ def test_a_module_imports_only_from_those_above_it(name):
         if other == own or other not in RANK or (own.split(".")[0], other) in EXCEPTIONS:
             continue
         assert RANK[other] <= RANK.get(own, -1), f"{name} imports {other}, a later room"
+
+
+def chapter_of(name: str) -> str:
+    """The chapter whose exercises a module belongs to, or ""."""
+    found = re.match(r"exercises\.(ch\d\d)\b", name)
+    return found[1] if found else ""
+
+
+def test_no_chapter_imports_from_another_chapters_exercises():
+    """What two chapters share lies in the toolkit (`judging`) or in `exercises` itself."""
+    wrong = [
+        f"{name} imports {other}"
+        for name, path in MODULES.items()
+        for other in sorted(imports(path))
+        if chapter_of(other)
+        and chapter_of(other) != chapter_of(name)
+        and (chapter_of(name) or name.startswith("judging"))
+    ]
+    assert not wrong, wrong
 
 
 def test_the_order_names_nothing_twice():

@@ -1,15 +1,14 @@
-"""Texts of the numbers that chapters quote in prose: one module a chapter, each with a dict `NUMBERS`.
-
-Here is the job that runs through the whole course, 70B on 64 H100s, so that all chapters mean the same one.
-"""
+"""The job that runs through the whole course, 70B on 64 H100s, and texts that the numbers of several chapters share."""
 
 from course_lib import compute, facts
-from course_lib.units import BILLION, DAY, TRILLION, money_text
+from course_lib.units import BILLION, DAY, TRILLION, US, money_text
 
 PARAMS = 70 * BILLION
 TOKENS = 15 * TRILLION  # what a Llama 3 of its size was trained on
 GPUS = 64
+SEQ = 8192  # tokens of one sequence
 BATCH = 4 * 2**20  # tokens of a step over all ranks: a choice, and where runs of this size begin
+NETWORK = (10 * US, float(facts.device("H100 SXM").network_one_way))  # s a message, and bytes/s of an adapter
 MFU = 0.4  # published runs of this kind lie about there
 DEADLINE = 90 * DAY  # a choice
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from course_lib.cluster.kernel import Adversary
-from course_lib.exercises.ch06.probes import COLUMNS
+from course_lib.exercises.layouts import COLUMNS
 from course_lib.judging.mistakes import Fault
 from course_lib.judging.tensors import not_like, same
 from course_lib.records import Case

@@ -13,7 +13,8 @@ from course_lib.exercises.ch06.judges.measuring import RIGHT_ORDERS, WRONG_SUMS
 from course_lib.exercises.ch06.judges.reading import circle_of
 from course_lib.exercises.ch06.judges.ring import ring_time
 from course_lib.exercises.ch06.judges.traffic import TRAFFIC, matrix_of
-from course_lib.exercises.ch06.probes import COLUMNS, SECOND, from_messages
+from course_lib.exercises.ch06.probes import from_messages
+from course_lib.exercises.layouts import COLUMNS, SECOND
 from course_lib.grading.judge import grade
 from course_lib.grading.worker.plain_values import Given
 from course_lib.grading.worker.runners import InProcess

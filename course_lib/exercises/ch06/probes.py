@@ -4,23 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from course_lib.exercises.layouts import MEASURED, WEIGHED, laid_out
 from course_lib.exercises.point_to_point import PointToPoint
-
-COLUMNS, SECOND, MEASURED, WEIGHED = (
-    "columns first",
-    "every second",
-    "measured",
-    "weighed",
-)  # a wish, as the last argument of a case
-
-
-def laid_out(value: Any, layout: str) -> Any:
-    """The same numbers in another layout in memory, which does not survive the way from the judge to a worker."""
-    if not hasattr(value, "stride") or layout == MEASURED:
-        return value
-    if layout == COLUMNS:
-        return value.T.contiguous().T if value.ndim > 1 else value
-    return value.repeat_interleave(2)[::2] if value.ndim == 1 else value
 
 
 def from_messages(answer: Any, case: Any, comm: Any = None) -> Any:

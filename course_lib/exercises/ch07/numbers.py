@@ -3,23 +3,34 @@
 from collections.abc import Callable, Mapping
 
 from course_lib import collectives, compute, facts, memory, overlap
-from course_lib.exercises.running_example import BATCH, GPUS, MFU, PARAMS, TOKENS, core_minutes, rent, usd_text
+from course_lib.exercises.running_example import (
+    BATCH,
+    GPUS,
+    MFU,
+    NETWORK,
+    PARAMS,
+    SEQ,
+    TOKENS,
+    core_minutes,
+    rent,
+    usd_text,
+)
 from course_lib.facts import collectives as measured
 from course_lib.facts import scaling
-from course_lib.units import BILLION, MINUTE, TRILLION, US, bytes_text, duration_text, number_text, percent_text
+from course_lib.units import BILLION, MINUTE, TRILLION, bytes_text, duration_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
 REAL = H100.dense_flops * MFU  # FLOP/s that a GPU of the course's job really does
-ACROSS = (10 * US, float(H100.network_one_way))  # a round latency, and the rate of an adapter
 MANY = 1024  # GPUs of the claim that opens the chapter
 LEAST = 0.9  # efficiency that a plan should keep
-SEQ = 8192  # tokens of one sequence
 BUCKET = 25 * 2**20  # bytes: the default of PyTorch's DistributedDataParallel
 LAB_GPUS, LAB_SECONDS = 8, 10 * MINUTE  # what it takes to measure this chapter on one server
 EVIDENCE = "1.34B, data parallel"
 
 
-def step_on(ranks: int, batch: float = BATCH, bandwidth: float = ACROSS[1], latency: float = ACROSS[0]) -> overlap.Step:
+def step_on(
+    ranks: int, batch: float = BATCH, bandwidth: float = NETWORK[1], latency: float = NETWORK[0]
+) -> overlap.Step:
     """One step of the course's job by data parallelism, gradients in 16 bits on one ring behind the backward pass."""
     return overlap.step(PARAMS, batch / ranks, ranks, REAL, bandwidth, latency=latency)
 

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Mapping
 
 from course_lib import facts, memory
-from course_lib.exercises.ch07.numbers import BATCH
 from course_lib.exercises.ch08.numbers_prose import PROSE
-from course_lib.exercises.running_example import GPUS, MFU, PARAMS, core_minutes
+from course_lib.exercises.running_example import BATCH, GPUS, MFU, PARAMS, core_minutes
 from course_lib.sharding import bytes_per_param_sent, hybrid_bytes
 from course_lib.units import BILLION, bytes_text, duration_text, number_text
 

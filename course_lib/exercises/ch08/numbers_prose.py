@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from course_lib import compute, facts, memory
-from course_lib.exercises.ch07.numbers import ACROSS, BATCH, SEQ
-from course_lib.exercises.running_example import GPUS, MFU, PARAMS, rent, usd_text
+from course_lib.exercises.running_example import BATCH, GPUS, MFU, NETWORK, PARAMS, SEQ, rent, usd_text
 from course_lib.facts import collectives as measured
 from course_lib.facts import scaling
 from course_lib.facts.fact import rows
@@ -49,7 +48,7 @@ def offload_tokens(moved: float, bandwidth: float) -> float:
 @cache
 def plan_step(tokens: int = SEQ) -> Played:
     """One micro-batch of the plan: a unit for each layer, the next one gathered while one computes, one ring over adapters."""
-    layer = work_of(PARAMS / LAYERS, tokens, GPUS, REAL, ACROSS[1], latency=ACROSS[0])
+    layer = work_of(PARAMS / LAYERS, tokens, GPUS, REAL, NETWORK[1], latency=NETWORK[0])
     return play([layer] * LAYERS)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch06.probes import COLUMNS
+from course_lib.exercises.layouts import COLUMNS
 from course_lib.judging import Fault, Judging, Params, first, judged
 from course_lib.judging.cases import hidden, ranks_text, shown, under
 from course_lib.judging.ranks import (

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from course_lib import collectives
-from course_lib.exercises.ch06.probes import MEASURED, SECOND, WEIGHED
+from course_lib.exercises.layouts import MEASURED, SECOND, WEIGHED
 from course_lib.judging import Fault, Judging, Params, Weighed, first, is_number, judged, prediction, verdict
 from course_lib.judging.cases import hidden, ranks_text, shown, under
 from course_lib.judging.ranks import (

@@ -1,0 +1,15 @@
+"""Wishes as the last argument of a case: another layout of the tensors in memory, or something to be measured."""
+
+from typing import Any
+
+COLUMNS, SECOND = "columns first", "every second"  # layouts of tensors
+MEASURED, WEIGHED = "measured", "weighed"  # what a probe is to bring back besides the result
+
+
+def laid_out(value: Any, layout: str) -> Any:
+    """The same numbers in another layout in memory, which does not survive the way from the judge to a worker."""
+    if not hasattr(value, "stride") or layout == MEASURED:
+        return value
+    if layout == COLUMNS:
+        return value.T.contiguous().T if value.ndim > 1 else value
+    return value.repeat_interleave(2)[::2] if value.ndim == 1 else value

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib import facts, memory
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.card_parts import CLOSE, dense_flops, functions, memory_of
 from course_lib.exercises.probes import interval, rows
 from course_lib.exercises.returns import Anything, Maybe, Number, Rows, TupleOf
@@ -45,10 +45,7 @@ STATE_13B = Card(
     id="state-13b",
     chapter="01",
     title="The state, the fewest GPUs, the room left",
-    points=5,
-    minutes=5,
-    difficulty=1,
-    importance=5,
+    **Worth(points=5, minutes=5, difficulty=1, importance=5),
     answers=("training_state", "fewest_gpus", "headroom"),
     text=f"""You train a model of {{{{params:count}}}} parameters with Adam on GPUs of {{{{memory:gb}}}}. Its training state, in
 bytes per parameter: {{{{buckets}}}}.
@@ -102,10 +99,7 @@ TRAIN_DAYS = Card(
     id="train-days-7b",
     chapter="01",
     title="One GPU, in days",
-    points=10,
-    minutes=10,
-    difficulty=2,
-    importance=5,
+    **Worth(points=10, minutes=10, difficulty=2, importance=5),
     answers=("train_days", "gpus_for_deadline"),
     text=f"""{{{{params:count}}}} parameters, {{{{tokens:count}}}} tokens, one {{{{device}}}} with a dense peak of
 {{{{flops:tflops}}}}, of which the run reaches {{{{utilisation:percent}}}}. How long does it take, and how many GPUs
@@ -155,10 +149,7 @@ MFU_WASTE = Card(
     id="mfu-waste",
     chapter="01",
     title="Money lost, compared with what?",
-    points=10,
-    minutes=10,
-    difficulty=2,
-    importance=4,
+    **Worth(points=10, minutes=10, difficulty=2, importance=4),
     answers=("money_lost",),
     text=f"""A run at {{{{mfu:percent}}}} MFU used {{{{spent_words}}}}; a GPU costs {{{{usd_per_hour:usd}}}} an hour.
 How much of that was lost? The answer depends on the baseline: the whole peak, the {{{{achievable:percent}}}} that good
@@ -202,10 +193,7 @@ PREDICT_WEEKS = Card(
     id="predict-weeks",
     chapter="01",
     title="Before you compute: how many weeks?",
-    points=3,
-    minutes=5,
-    difficulty=2,
-    importance=3,
+    **Worth(points=3, minutes=5, difficulty=2, importance=3),
     form="prediction",
     answers=("weeks_interval",),
     text="""{{params:count}} parameters, {{tokens:count}} tokens, {{gpus:int}} {{device}} at {{mfu:percent}} MFU that
@@ -245,10 +233,7 @@ WHICH_PEAK = Card(
     id="which-peak",
     chapter="01",
     title="Which peak?",
-    points=10,
-    minutes=10,
-    difficulty=3,
-    importance=5,
+    **Worth(points=10, minutes=10, difficulty=3, importance=5),
     answers=("which_peak",),
     text=f"""Two pages say how long one {{{{device}}}} would need, at 100 % of its peak, for {{{{model}}}} with
 {{{{params:count}}}} parameters on {{{{tokens:count}}}} tokens in BF16. One prints twice what the other prints. Both read the

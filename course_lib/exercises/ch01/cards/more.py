@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib import facts
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.card_parts import CLOSE, functions
 from course_lib.exercises.ch01.cards.core import DEVICES, peak_of
 from course_lib.exercises.drilling import pick
@@ -43,10 +43,7 @@ YEARS_TO_WEEKS = Card(
     id="years-to-weeks",
     chapter="01",
     title="From years to weeks, with GPUs that slow each other down",
-    points=15,
-    minutes=15,
-    difficulty=3,
-    importance=4,
+    **Worth(points=15, minutes=15, difficulty=3, importance=4),
     kind="more",
     answers=("plan_run",),
     text=f"""{{{{params:count}}}} parameters on {{{{tokens:count}}}} tokens are years of work for one {{{{device}}}} at
@@ -109,10 +106,7 @@ MFU_BUG = Card(
     id="mfu-bug",
     chapter="01",
     title="Find the bug: a utilisation in an article",
-    points=10,
-    minutes=10,
-    difficulty=3,
-    importance=4,
+    **Worth(points=10, minutes=10, difficulty=3, importance=4),
     kind="more",
     form="bug",
     answers=("mfu_fixed",),
@@ -171,10 +165,7 @@ TRIAGE_SIX = Card(
     id="triage-six",
     chapter="01",
     title="Do you need this at all?",
-    points=10,
-    minutes=10,
-    difficulty=2,
-    importance=5,
+    **Worth(points=10, minutes=10, difficulty=2, importance=5),
     kind="more",
     answers=("triage",),
     text=f"""Distributing a model costs time and money. `triage(job)` says which project needs it. The dictionary has:
@@ -242,10 +233,7 @@ COST_SENSITIVITY = Card(
     id="cost-sensitivity",
     chapter="01",
     title="What is one point of MFU worth?",
-    points=10,
-    minutes=10,
-    difficulty=3,
-    importance=3,
+    **Worth(points=10, minutes=10, difficulty=3, importance=3),
     kind="more",
     answers=("cost_per_mfu_point",),
     text="""{{params:count}} parameters on {{tokens:count}} tokens, {{device}} with {{flops:tflops}} dense,

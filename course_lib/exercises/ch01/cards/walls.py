@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib import memory
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.card_parts import functions
 from course_lib.exercises.probes import rows
 from course_lib.exercises.returns import Maybe, Number, Rows, TupleOf, Word
@@ -27,10 +27,7 @@ FIRST_WALL = Card(
     id="first-wall",
     chapter="01",
     title="The first wall, and the cheapest way past it",
-    points=20,
-    minutes=20,
-    difficulty=4,
-    importance=5,
+    **Worth(points=20, minutes=20, difficulty=4, importance=5),
     answers=("first_wall",),
     text="""`first_wall(job)` gets a dictionary in bytes, FLOP, seconds and tokens:
 

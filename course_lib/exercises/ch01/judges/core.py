@@ -6,6 +6,7 @@ from typing import Any
 
 from course_lib import facts, memory
 from course_lib.judging import Judging, Mistake, Params, prediction
+from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, Column, gpus_text, shares, table
 from course_lib.judging.draws import (
     days_alone,
@@ -116,11 +117,11 @@ def _state_cases(params: Params, rng: random.Random) -> list[Case]:
     odd = [(1e6, 80e9), (16, 80e9), (80e9 + 16, 80e9), (1120e9, 80 * 2.0**30), (208e9, 24 * 2.0**30), (81e9, 40e9)]
     rooms = [(n, m, rng.choice((1, 2, 3, 8, 64, 1000))) for n, m in many]
     inexact = [(1000 * state_of(log_uniform(rng, 1e7, 9e7), "B") + 1e7, float(rng.choice(cards))) for _ in range(3)]
-    shown = [(nbytes, card, n) for n in (fewest, fewest + 1, fewest + 5)]
+    example = [(nbytes, card, n) for n in (fewest, fewest + 1, fewest + 5)]
     return [
-        Case(name=f"{number_text(size)} parameters", args=(0, [(size,)]), part="state"),
-        Case(name="the fewest GPUs", args=(1, [(nbytes, card)]), part="fewest"),
-        Case(name="room on each GPU", args=(2, shown), part="headroom"),
+        shown(f"{number_text(size)} parameters", "values:state", 0, [(size,)]),
+        shown("the fewest GPUs", "values:fewest", 1, [(nbytes, card)]),
+        shown("room on each GPU", "values:headroom", 2, example),
         plain("state", 0, "three more sizes", [(log_uniform(rng, 1e9, 9e10),) for _ in range(3)]),
         plain("fewest", 1, "three more cards", inexact),
         plain("headroom", 2, "three more rooms", [(n, m, least_gpus(n, m) + rng.randint(1, 8)) for n, m in inexact]),
@@ -203,8 +204,8 @@ def _days_cases(params: Params, rng: random.Random) -> list[Case]:
     hurried = [(1e9, 1.25e10, 989e12, 0.4, days) for days in (0.25, 0.5)]  # whole days are too coarse here
     small = [(1e8, 1e9, 989e12, 0.5, 30), (1, 1, 1e12, 1.0, 1)]
     return [
-        Case(name="one GPU", args=(0, [run]), part="days"),
-        Case(name=f"{params['days']} days", args=(1, [(*run, params["days"])]), part="gpus"),
+        shown("one GPU", "values:days", 0, [run]),
+        shown(f"{params['days']} days", "values:gpus", 1, [(*run, params["days"])]),
         plain("days", 0, "three more runs", [row[:4] for row in usual]),
         plain("gpus", 1, "three more deadlines", usual),
         unseen(rng, "days", 0, "other runs", [row[:4] for row in others]),

@@ -7,6 +7,7 @@ from typing import Any
 
 from course_lib.exercises.returns import DictOf, Maybe, Number, TupleOf
 from course_lib.judging import Judging, Mistake, Params, lost
+from course_lib.judging.cases import shown
 from course_lib.judging.columns import Column, table
 from course_lib.judging.draws import days_alone, draw_rows, log_uniform, logarithmic, plain, rounded, unseen
 from course_lib.judging.mistakes import scaled
@@ -173,7 +174,7 @@ def _point_cases(params: Params, rng: random.Random) -> list[Case]:
     work = logarithmic(1e9, 1e12), logarithmic(1e11, 2e13)
     usual = draw_rows(rng, 3, *work, peaks[:2], (1.5, 3.0), rounded(0.2, 0.5, 3))
     return [
-        Case(name="the run", args=(0, [run]), part="saved"),
+        shown("the run", "values:saved", 0, [run]),
         plain("saved", 0, "three more runs", usual),
         unseen(rng, "saved", 0, "other runs", [*others, (1e9, 1e10, 989e12, 2.0, 0.02)]),
     ]

@@ -7,6 +7,7 @@ from typing import Any
 
 from course_lib import facts
 from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging.cases import shown
 from course_lib.judging.columns import Column, gpus_text, table
 from course_lib.judging.draws import FLOP_PER_TOKEN, draw_rows, log_uniform, logarithmic, plain, unseen
 from course_lib.judging.mistakes import scaled
@@ -186,7 +187,7 @@ def _bug_cases(params: Params, rng: random.Random) -> list[Case]:
     sizes = logarithmic(1e9, 1e11), (2048, 4096, 8192), (2, 4, 8)
     usual = draw_rows(rng, 3, *sizes, (100, 1000), logarithmic(1e3, 1e6), (8, 64, 256), (312e12, 989e12))
     return [
-        Case(name="the article's kind of run", args=(0, [run]), part="mfu"),
+        shown("the article's kind of run", "values:mfu", 0, [run]),
         plain("mfu", 0, "three more runs", usual),
         unseen(rng, "mfu", 0, "other runs", [*others, (8e9, 8192, 4, 100, 3600.0, 1, 989e12)]),
     ]

@@ -1,7 +1,7 @@
 """The audit of chapter 03: what was printed about peaks, roofs and wires, some wrong and some right."""
 
 from course_lib import facts
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.audits import Item, rules, short_table
 from course_lib.units import rate_text
 
@@ -53,10 +53,7 @@ AUDIT_SHEETS = Card(
     id="audit-sheets",
     chapter="03",
     title="Audit: sheets, roofs, wires",
-    points=22,
-    minutes=20,
-    difficulty=3,
-    importance=5,
+    **Worth(points=22, minutes=20, difficulty=3, importance=5),
     kind="more",
     form="audit",
     answers=("audit_sheets",),

@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 from course_lib import facts
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.probes import rows
 from course_lib.exercises.returns import Maybe, Number, Rows, TupleOf
 
@@ -98,10 +98,7 @@ FIT_ROOFS = Card(
     id="fit-roofs",
     chapter="03",
     title="Two roofs from a noisy log",
-    points=20,
-    minutes=20,
-    difficulty=4,
-    importance=5,
+    **Worth(points=20, minutes=20, difficulty=4, importance=5),
     answers=("fit_roofs",),
     text="""This is a log of kernels timed on one {{device}}: `params("fit-roofs").runs`, a list of dictionaries in no
 order, each with `"name"`, `"flop"`, `"bytes"` (read and written) and `"seconds"`: {{clock_words}}.

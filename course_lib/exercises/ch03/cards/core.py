@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib import facts, roofline
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.card_parts import CLOSE, functions
 from course_lib.exercises.probes import interval, rows
 from course_lib.exercises.returns import Anything, Maybe, Number, Rows, TupleOf
@@ -37,10 +37,7 @@ MATMUL_INTENSITY = Card(
     id="matmul-intensity",
     chapter="03",
     title="FLOP per byte, counted",
-    points=5,
-    minutes=5,
-    difficulty=1,
-    importance=5,
+    **Worth(points=5, minutes=5, difficulty=1, importance=5),
     answers=("matmul_intensity", "relu_intensity", "ridge"),
     text=f"""Intensity is FLOP over **all** bytes that must pass the memory at least once: inputs read, outputs written.
 Elements have `size` bytes.
@@ -84,10 +81,7 @@ PREDICT_DECODE = Card(
     id="predict-decode-rate",
     chapter="03",
     title="Predict: one user, one GPU",
-    points=5,
-    minutes=5,
-    difficulty=2,
-    importance=4,
+    **Worth(points=5, minutes=5, difficulty=2, importance=4),
     form="prediction",
     answers=("tokens_interval",),
     text="""One {{device}} ({{flops:tflops}} dense, {{bandwidth:gbps}}) generates text for **one** user with a model of
@@ -142,10 +136,7 @@ DECODE_BATCH = Card(
     id="decode-batch",
     chapter="03",
     title="The smallest batch that is worth its arithmetic",
-    points=15,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+    **Worth(points=15, minutes=15, difficulty=3, importance=5),
     answers=("smallest_batch",),
     text="""Generating a token for each of `batch` sequences reads all weights **once** (`weight_size` bytes per parameter)
 and computes 2 FLOP per parameter for **every** sequence. In addition, {{kept_words}}. Ignore the FLOP of attention.
@@ -241,10 +232,7 @@ NETWORK_ROOF = Card(
     id="network-roof",
     chapter="03",
     title="The third roof",
-    points=15,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+    **Worth(points=15, minutes=15, difficulty=3, importance=5),
     answers=("three_roofs",),
     text=f"""The bytes that cross a wire are not the bytes that cross the memory, so a piece of work has **two** intensities,
 and three roofs. The amounts sent are given here; the next chapters explain them. One {{{{device}}}} has {{{{flops:tflops}}}}

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib import facts
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.card_parts import CLOSE, functions
 from course_lib.exercises.probes import rows
 from course_lib.exercises.returns import ListOf, Number, Rows
@@ -46,10 +46,7 @@ TILED_INTENSITY = Card(
     id="tiled-intensity",
     chapter="03",
     title="A cache that is not infinite",
-    points=20,
-    minutes=20,
-    difficulty=4,
-    importance=5,
+    **Worth(points=20, minutes=20, difficulty=4, importance=5),
     kind="more",
     answers=("tile_moves", "best_tile", "tiled_intensity"),
     text=f"""“Every input is read once” needs a cache that holds everything. A real one holds three square tiles of t × t
@@ -115,10 +112,7 @@ QUANTISATION = Card(
     id="quantisation-dips",
     chapter="03",
     title="Whole tiles, whole waves",
-    points=15,
-    minutes=15,
-    difficulty=3,
-    importance=4,
+    **Worth(points=15, minutes=15, difficulty=3, importance=4),
     kind="more",
     answers=("efficiency", "dips"),
     text=f"""A matmul with an output of m × n is cut into tiles of `tile` × `tile`; part of a tile costs as much as a whole one. The

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib import facts
-from course_lib.exercises import Card
+from course_lib.exercises import Card, Worth
 from course_lib.exercises.card_parts import CLOSE, functions
 from course_lib.exercises.ch03.cards.core import rates
 from course_lib.exercises.ch03.probes import on_a_device
@@ -58,10 +58,7 @@ HIERARCHY = Card(
     id="hierarchical-bandwidth",
     chapter="03",
     title="From the server to the cluster, in one direction",
-    points=15,
-    minutes=15,
-    difficulty=3,
-    importance=5,
+    **Worth(points=15, minutes=15, difficulty=3, importance=5),
     kind="more",
     answers=("cross_bandwidth", "effective_bandwidth"),
     text=f"""Four documents describe four levels of one cluster, each in its own way:
@@ -127,10 +124,7 @@ ALPHA_BETA = Card(
     id="alpha-beta-regimes",
     chapter="03",
     title="What a message costs, and when to change the way",
-    points=15,
-    minutes=15,
-    difficulty=3,
-    importance=4,
+    **Worth(points=15, minutes=15, difficulty=3, importance=4),
     kind="more",
     answers=("fit_line", "switch_size", "best_bandwidth"),
     text=f"""A message of n bytes takes α + n/β seconds. Libraries have several ways to send: one with little ceremony
@@ -225,10 +219,7 @@ WHICH_UPGRADE = Card(
     id="which-upgrade",
     chapter="03",
     title="Which upgrade helps?",
-    points=15,
-    minutes=15,
-    difficulty=3,
-    importance=4,
+    **Worth(points=15, minutes=15, difficulty=3, importance=4),
     kind="more",
     answers=("best_upgrade",),
     text=f"""You can afford to make **one** part {{{{factor}}}} times as fast: the arithmetic, the memory, the links inside
@@ -261,10 +252,7 @@ HASTY_CLOCK = Card(
     id="hasty-clock",
     chapter="03",
     title="Find the bug: faster than the hardware",
-    points=10,
-    minutes=10,
-    difficulty=2,
-    importance=5,
+    **Worth(points=10, minutes=10, difficulty=2, importance=5),
     kind="more",
     form="bug",
     answers=("time_kernel",),

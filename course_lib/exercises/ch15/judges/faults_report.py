@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_lib.judging import Fault, Judging, Params, describe, first, verdict
+from course_lib.judging.cases import hidden
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.runs import evidence
 from course_lib.runs.reading import recorded
@@ -202,7 +203,7 @@ def _sized(power: int) -> dict[str, Any]:
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     def unseen(name: str, runs: Runs, part: str) -> Case:
-        return Case(name=name, args=(dict(runs),), kind="generality", part=part, visible=False)
+        return hidden(name, f"generality:{part}", dict(runs))
 
     shown = {f"cpu4/{name}": recorded(f"cpu4/{name}") for name in params["shown"].split(", ")}
     other = {f"cpu2/{name}": recorded(f"cpu2/{name}") for name in ("fsdp", "tp", "ddp")}
@@ -227,16 +228,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 REPORT = {
     "run-report": Judging(
-        shares={
-            "values:sources": 0.25,
-            "values:claims": 0.2,
-            "values:worst": 0.05,
-            "cost:page": 0.05,
-            "generality:numbers": 0.1,
-            "generality:worst": 0.1,
-            "generality:changed": 0.15,
-            "generality:unpredicted": 0.1,
-        },
+        shares="values:sources 0.25, values:claims 0.2, values:worst 0.05, cost:page 0.05, generality:numbers 0.1, "
+        "generality:worst 0.1, generality:changed 0.15, generality:unpredicted 0.1",
         cases=_cases,
         verdicts=_verdicts,
         why="You can look up a number with a source; you must believe one without. A page that a function writes from "

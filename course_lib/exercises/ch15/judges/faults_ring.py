@@ -98,15 +98,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 RING = {
     "ring-that-hangs": Judging(
-        shares={
-            "values:pass": 0.35,
-            "cost:bytes": 0.1,
-            "cost:hidden": 0.15,
-            "protocol:neighbours": 0.05,
-            "protocol:safe": 0.15,
-            "generality:ranks": 0.1,
-            "generality:tensors": 0.1,
-        },
+        shares="values:pass 0.35, cost:bytes 0.1, cost:hidden 0.15, protocol:neighbours 0.05, protocol:safe 0.15, "
+        "generality:ranks 0.1, generality:tensors 0.1",
         cases=_cases,
         verdicts=_verdicts,
         why="On one stream, operations progress in the order of issue. Every rank issued its send first, and each receive "

@@ -17,6 +17,7 @@ from course_lib.exercises.ch15.judges.faults_trainings import (
     shipped,
 )
 from course_lib.judging import Fault, Judging, Params, describe, first, judged, verdict
+from course_lib.judging.cases import shown
 from course_lib.judging.draws import generality
 from course_lib.records import Case, Outcome, Verdict
 
@@ -114,10 +115,10 @@ def _near_rates() -> list[tuple[list[float], list[float]]]:
 
 def _trace_cases(params: Params, rng: random.Random) -> list[Case]:
     pool, others = params["pool"], [seed for seed in SEEDS if seed != params["pool"]]
-    shown = _rates(pool, ("sound", "warm-up again", "one step back", "twice a step"))
-    cases = [Case(name="rates of four runs", args=(0, shown), part="step")]
+    example = _rates(pool, ("sound", "warm-up again", "one step back", "twice a step"))
+    cases = [shown("rates of four runs", "values:step", 0, example)]
     cases += [
-        Case(name=f"trace {place}", args=(1, [(trace_of(fault, pool),)]), part="cause", secret=TRACES[fault])
+        shown(f"trace {place}", "values:cause", 1, [(trace_of(fault, pool),)], secret=TRACES[fault])
         for place, fault in enumerate(TRACES_SHOWN, 1)
     ]
     cases.append(generality("steps", 0, "rates at both ends of a run, and nearly the same", _near_rates()))

@@ -198,16 +198,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 MACHINES = {
     "preflight-verdict": Judging(
-        shares={
-            "values:versions": 0.08,
-            "values:clocks": 0.1,
-            "values:links": 0.12,
-            "values:rates": 0.14,
-            "values:system": 0.08,
-            "values:run": 0.08,
-            "generality:lines": 0.3,
-            "generality:run": 0.1,
-        },
+        shares="values:versions 0.08, values:clocks 0.1, values:links 0.12, values:rates 0.14, values:system 0.08, "
+        "values:run 0.08, generality:lines 0.3, generality:run 0.1",
         cases=_cases,
         verdicts=_verdicts,
         why="A step ends when the slowest rank has finished, so the worst GPU decides, never the mean. A low clock is "

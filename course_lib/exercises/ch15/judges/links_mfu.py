@@ -177,14 +177,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 RATES = {
     "honest-mfu": Judging(
-        shares={
-            "values:mfu": 0.25,
-            "values:ends": 0.1,
-            "values:refusals": 0.2,
-            "generality:mfu": 0.2,
-            "generality:ends": 0.05,
-            "generality:refusals": 0.2,
-        },
+        shares="values:mfu 0.25, values:ends 0.1, values:refusals 0.2, generality:mfu 0.2, generality:ends 0.05, "
+        "generality:refusals 0.2",
         cases=_cases,
         verdicts=_verdicts,
         why="An MFU is a fraction of a peak, so use the right one: dense, of this dtype, of all devices. Ranks work in "

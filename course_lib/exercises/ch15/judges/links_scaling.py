@@ -10,6 +10,7 @@ import numpy as np
 
 from course_lib.facts import scaling
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, is_number, matching, near, verdict
+from course_lib.judging.cases import shown
 from course_lib.judging.columns import rows_fault
 from course_lib.judging.draws import generality, plain
 from course_lib.records import Case, Outcome, Verdict
@@ -105,12 +106,12 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     unseen = [made(kind, growth, rng) for kind in ("strong", "weak") * 5 + ("mixed",) * 2]
     unseen += [_one_off(made(kind, growth, rng)) for kind in ("strong", "weak")]
     asked = [(rows, n) for rows in unseen for n in rng.sample((1, 2, 8, 12, 96, 1024, 4096), 2)]
-    shown = [(strong, 64), (strong, 512), (weak, 128), (weak, 4096), (mixed, 64)]
+    example = [(strong, 64), (strong, 512), (weak, 128), (weak, 4096), (mixed, 64)]
     cases = [
-        Case(name="the strong series", args=(0, [(strong,)]), part="strong"),
-        Case(name="the weak series", args=(0, [(weak,)]), part="weak"),
-        Case(name="rows of several experiments", args=(0, [(mixed,)]), part="mixed"),
-        Case(name="efficiency of both series", args=(1, shown), part="efficiency"),
+        shown("the strong series", "values:strong", 0, [(strong,)]),
+        shown("the weak series", "values:weak", 0, [(weak,)]),
+        shown("rows of several experiments", "values:mixed", 0, [(mixed,)]),
+        shown("efficiency of both series", "values:efficiency", 1, example),
         *(plain(kind, 0, f"another {kind} job", [(job[kind],)]) for kind in ("strong", "weak")),
         plain("mixed", 0, "rows of one experiment and of several", words),
         plain("efficiency", 1, "efficiency of other jobs", rates),
@@ -265,14 +266,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 SCALINGS = {
     "scaling-fit": Judging(
-        shares={
-            "values:strong": 0.15,
-            "values:weak": 0.15,
-            "values:mixed": 0.1,
-            "values:efficiency": 0.15,
-            "generality:fit": 0.25,
-            "generality:efficiency": 0.2,
-        },
+        shares="values:strong 0.15, values:weak 0.15, values:mixed 0.1, values:efficiency 0.15, generality:fit 0.25, "
+        "generality:efficiency 0.2",
         cases=_cases,
         verdicts=_verdicts,
         why="Lost speed has a cause with a unit: seconds. With a fixed batch, one part of each step stays while the work "

@@ -280,13 +280,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 SWEEPS = {
     "held-out-message": Judging(
-        shares={
-            "values:left-out": 0.25,
-            "values:beyond": 0.15,
-            "protocol:held-out": 0.2,
-            "generality:links": 0.3,
-            "generality:held-out": 0.1,
-        },
+        shares="values:left-out 0.25, values:beyond 0.15, protocol:held-out 0.2, generality:links 0.3, "
+        "generality:held-out 0.1",
         cases=_cases,
         verdicts=_verdicts,
         why="Trust a fit where it could have failed: on a size that it has not seen. Times are uncertain by a share of "

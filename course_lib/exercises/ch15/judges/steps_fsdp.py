@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from course_lib.judging import Judging, Params
+from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import Breakdown, one_verdict, table
 from course_lib.judging.draws import generality
 from course_lib.judging.mistakes import mistakes
@@ -153,9 +154,9 @@ def _fsdp_cases(params: Params, rng: random.Random) -> list[Case]:
     recorded, mixed = [(one,) for one in params["jobs"]], [({**MIXED, "reshard": reshard},) for reshard in both]
     other = [(job(rng, width=2, reshard=reshard),) for reshard in both]
     return [
-        Case(name="the recorded runs", args=(0, recorded), part="recorded"),
-        Case(name="mixed precision, units that differ", args=(0, mixed), part="mixed"),
-        Case(name="mixed precision, other units", args=(0, other), part="mixed", visible=False),
+        shown("the recorded runs", "values:recorded", 0, recorded),
+        shown("mixed precision, units that differ", "values:mixed", 0, mixed),
+        hidden("mixed precision, other units", "values:mixed", 0, other),
         generality("jobs", 0, "other jobs", [(job(rng),) for _ in range(25)]),
         generality(
             "jobs",

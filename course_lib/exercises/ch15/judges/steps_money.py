@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging.cases import shown
 from course_lib.judging.columns import FINE, Breakdown, Column, one_verdict, table
 from course_lib.judging.draws import generality
 from course_lib.records import Case
@@ -181,8 +182,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     even += [(30.0, 4, 15.0, 10, 10), (30.0, 4, 15.0, 15, 31), (15.0, 8, 7.5, 15, 15)]  # all at a dollar a minute
     idle = [([], 12.0, 2, 3.0, 10), ([], 20.0, 2, 3.0, 10)]
     return [
-        Case(name="a session, stopped early, late and on the hour", args=(0, own), part="ledger"),
-        Case(name="when to stop", args=(1, [(params["budget"], *bill, grace) for grace in (4, 0)]), part="stop"),
+        shown("a session, stopped early, late and on the hour", "values:ledger", 0, own),
+        shown("when to stop", "values:stop", 1, [(params["budget"], *bill, grace) for grace in (4, 0)]),
         generality("sessions", 0, "other sessions", [_session_row(rng) for _ in range(20)]),
         generality("sessions", 0, "no stage at all", idle),
         generality("budgets", 1, "other budgets", [*_orders(rng, 25), *even]),

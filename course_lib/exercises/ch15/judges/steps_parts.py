@@ -8,6 +8,7 @@ from typing import Any
 
 from course_lib.exercises.ch15.steps_runs import parted
 from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging.cases import shown
 from course_lib.judging.columns import FINE, Breakdown, Column, Word, one_verdict, table
 from course_lib.judging.draws import generality, plain
 from course_lib.records import Case, Outcome, Verdict
@@ -237,16 +238,16 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     own = log(random.Random(1), first, warm + 2 * every + 1, every)
     steps = where_it_goes(own, warm, every)
     real = [(rows, min(3, len(rows) - 1), every) for rows in parted().values()]
-    shown = [(_alone(0.4, 0.1), 0.42), (_alone(0.2, 0.5, optimizer=0.4), 1.08), (_alone(0.3, 0.2), 0.6)]
+    example = [(_alone(0.4, 0.1), 0.42), (_alone(0.2, 0.5, optimizer=0.4), 1.08), (_alone(0.3, 0.2), 0.6)]
     # the first is nearer to the longer in seconds, and to the sum in ratios
     edges = [(_alone(0.3, 0.3), 0.435), (_alone(0.5, 0.0), 0.5), (_alone(0.5, 0.5), 0.4)]
     free = [(steps, params["tokens"], name) for name in ("communication", "checkpoint")]
     others = _of_both(rng)
     return [
-        Case(name="a log of this run", args=(0, [(own, warm, every)]), part="parts"),
-        *([Case(name="recorded runs", args=(0, real), part="parts")] if real else []),
-        Case(name="two theories", args=(1, shown), part="theory"),
-        Case(name="without a part", args=(2, free), part="without"),
+        shown("a log of this run", "values:parts", 0, [(own, warm, every)]),
+        *([shown("recorded runs", "values:parts", 0, real)] if real else []),
+        shown("two theories", "values:theory", 1, example),
+        shown("without a part", "values:without", 2, free),
         plain("theory", 1, "two theories of other steps", others),
         plain("hidden", 1, "what was hidden in other steps", others),  # a run that fails costs its case's part alone
         generality("logs", 0, "other logs", [_other_log(rng) for _ in range(12)]),
@@ -266,14 +267,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence[Verdict]
 
 PARTS = {
     "where-it-goes": Judging(
-        shares={
-            "values:parts": 0.3,
-            "values:theory": 0.15,
-            "values:hidden": 0.15,
-            "values:without": 0.1,
-            "generality:logs": 0.2,
-            "generality:steps": 0.1,
-        },
+        shares="values:parts 0.3, values:theory 0.15, values:hidden 0.15, values:without 0.1, generality:logs 0.2, "
+        "generality:steps 0.1",
         cases=_cases,
         verdicts=_verdicts,
         why="Means add up and medians do not, so an account of seconds consists of means plus a named remainder. What "

@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, Breakdown, Column, one_verdict, table
 from course_lib.judging.draws import generality
 from course_lib.records import Case, Outcome, Verdict
@@ -164,9 +165,9 @@ def _pipeline_cases(params: Params, rng: random.Random) -> list[Case]:
         return pipeline(rng, rng.randrange(1, 8)), rng.choice(SCHEDULES), rng.randrange(1, 20)
 
     return [
-        Case(name="the recorded pipeline", args=(0, [(own, each, count) for each in SCHEDULES]), part="peaks"),
-        Case(name="stages that differ", args=(0, different), part="peaks"),
-        Case(name="how many fit", args=(1, limits), part="most"),
+        shown("the recorded pipeline", "values:peaks", 0, [(own, each, count) for each in SCHEDULES]),
+        shown("stages that differ", "values:peaks", 0, different),
+        shown("how many fit", "values:most", 1, limits),
         generality("pipelines", 0, "other pipelines", [row() for _ in range(25)]),
         generality("limits", 1, "other limits", [_limit(rng) for _ in range(25)]),
     ]

@@ -8,6 +8,7 @@ from typing import Any
 
 from course_lib.exercises.ch15.steps_runs import traces
 from course_lib.judging import Judging, Mistake, Params, verdict
+from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import Breakdown, rows_fault
 from course_lib.judging.draws import generality
 from course_lib.records import Case, Outcome, Verdict
@@ -215,15 +216,15 @@ def recorded_steps() -> list[Row]:
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    shown = [(HIDDEN_ONCE, 0.0, 10.0), (NESTED, 0.0, 10.0), *recorded_steps()]
+    example = [(HIDDEN_ONCE, 0.0, 10.0), (NESTED, 0.0, 10.0), *recorded_steps()]
     ends = [(HIDDEN_ONCE, params["begin"], params["end"]), (NESTED, 4.5, 8.75)]
     other = [(made(rng, 20), 0.0, 10.0), (whole(rng, 12), 0.0, 12.0)]
     touching = "kernels that touch, nest, coincide"
     return [
-        Case(name="two steps by hand, and what was recorded", args=(0, shown), part="steps"),
-        Case(name="cut by the ends of the step", args=(0, ends), part="ends"),
-        Case(name="two other steps", args=(0, other), part="steps", visible=False),
-        Case(name="another step, cut by its ends", args=(0, [(made(rng, 30), 3.0, 7.5)]), part="ends", visible=False),
+        shown("two steps by hand, and what was recorded", "values:steps", 0, example),
+        shown("cut by the ends of the step", "values:ends", 0, ends),
+        hidden("two other steps", "values:steps", 0, other),
+        hidden("another step, cut by its ends", "values:ends", 0, [(made(rng, 30), 3.0, 7.5)]),
         generality("overlaps", 0, "other steps", [(made(rng, rng.randrange(10, 120)), 0.0, 10.0) for _ in range(12)]),
         generality("overlaps", 0, touching, [(whole(rng, rng.randrange(2, 15)), 0.0, 12.0) for _ in range(20)]),
         generality("edges", 0, "nothing, no length, one kind", EDGES),
@@ -241,15 +242,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 TRACES = {
     "exposed-seconds": Judging(
-        shares={
-            "values:compute": 0.1,
-            "values:exposed": 0.2,
-            "values:hidden": 0.1,
-            "values:idle": 0.1,
-            "values:ends": 0.1,
-            "generality:overlaps": 0.3,
-            "generality:edges": 0.1,
-        },
+        shares="values:compute 0.1, values:exposed 0.2, values:hidden 0.1, values:idle 0.1, values:ends 0.1, "
+        "generality:overlaps 0.3, generality:edges 0.1",
         cases=_cases,
         verdicts=_verdicts,
         why="Kernels are intervals, and what counts is the length of a union. Exposed communication is union(both) − "

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number, PerRank, Tensor, TupleOf
+
 __all__ = [
+    "BOTH_PASSES",
+    "LARGE_LOSS",
+    "OPERATOR",
+    "OVERLAPPED",
+    "PIECE",
+    "STREAMS",
     "attention",
     "both_passes",
     "columns",
@@ -24,6 +32,17 @@ TURNED = "turned"  # a wish: activations and gradients come in another layout in
 REFUSED = "ValueError"
 MEASURED = "measured"  # a wish: the most bytes alive are to come, too
 WEIGHED = "weighed"  # a wish: large data are made here of small ones, and some places of what came out are to come
+
+PIECE = TupleOf({"the piece": Tensor(), "its memory": Maybe(Number("bytes"))})
+OPERATOR = PerRank(DictOf({"out": Tensor(), "grad": Maybe(Tensor()), "touched": Anything()}))
+BOTH_PASSES = PerRank(DictOf({"y": Tensor(), "grads": DictOf({}, more=True), "touched": ListOf(Anything())}, more=True))
+LARGE_LOSS = PerRank(DictOf({"y": Tensor(), "grad": Tensor()}))
+OVERLAPPED = PerRank(
+    DictOf({"got": TupleOf({"dx": Tensor(), "dw": Tensor()}), "products": Number(), "touched": ListOf(Anything())})
+)
+STREAMS = ListOf(
+    TupleOf({"outside": ListOf(Number()), "inside": ListOf(Number()), "one generator": Anything(), "moved": Anything()})
+)
 
 
 def as_leaf(value: Any, turned: bool = False) -> Any:
@@ -89,7 +108,7 @@ def pair(answers: Any, case: Any, comm: Any = None) -> Any:
     inside = leaf * 1  # somebody else's tensor, whose numbers the answer may read
     kept = inside.detach().clone()
     out = answers[which](inside, comm)
-    found = {"out": _told(out)}
+    found = {"out": _detached(out)}
     if wish == FORWARD or not _differentiable(out) or out.shape != inside.shape:
         return {**found, "grad": None, "touched": not bool((inside.detach() == kept).all())}
     given = as_leaf(gradient, wish == TURNED).detach()
@@ -103,7 +122,7 @@ def _differentiable(out: Any) -> bool:
     return bool(getattr(out, "requires_grad", False))
 
 
-def _told(value: Any) -> Any:
+def _detached(value: Any) -> Any:
     return value.detach().clone() if hasattr(value, "detach") else value
 
 
@@ -118,7 +137,7 @@ def both_passes(call: Callable[..., Any], inputs: Mapping[str, Any], gradient: A
         out.backward(None if gradient is None else gradient.clone())
         grads = {name: leaf.grad for name, leaf in leaves.items()}
     touched = [name for name, leaf in leaves.items() if not bool((leaf.detach() == kept[name]).all())]
-    return {"y": _told(out), "grads": grads, "touched": touched, "linked": _differentiable(out)}
+    return {"y": _detached(out), "grads": grads, "touched": touched}
 
 
 def mlp(answer: Any, case: Any, comm: Any = None) -> Any:
@@ -170,9 +189,7 @@ def losses(answer: Any, case: Any, comm: Any = None) -> Any:
         return _losses_weighed(answer, comm, targets, vocab, *logits)
 
     def both() -> dict[str, Any]:
-        return both_passes(
-            lambda leaves: answer(comm, leaves["logits"], targets.clone(), vocab), {"logits": logits}, None
-        )
+        return both_passes(lambda own: answer(comm, own["logits"], targets.clone(), vocab), {"logits": logits}, None)
 
     if wish != MEASURED:
         return both()
@@ -203,18 +220,15 @@ def overlapped(answer: Any, case: Any, comm: Any = None) -> Any:
 
     kept = [each.clone() for each in (grad, x, weight)]
     got = answer(comm, matmul, grad, x, weight)
-    touched = [
-        name
-        for name, now, was in zip(("grad", "x", "weight"), (grad, x, weight), kept, strict=True)
-        if not bool((now == was).all())
-    ]
+    rows = zip(("grad", "x", "weight"), (grad, x, weight), kept, strict=True)
+    touched = [name for name, now, was in rows if not bool((now == was).all())]
     return {"got": got, "products": len(made), "touched": touched}
 
 
 def streams(answer: Any, case: Any, comm: Any = None) -> Any:
     """The first numbers of both generators; `case.args = (pairs of seed and rank, how many numbers)`.
 
-    The process's own generators stand elsewhere at each call, and must stand there afterwards.
+    Empty where an answer is no pair of generators. The process's own generator is moved before each call, and must not move in it.
     """
     import torch
 
@@ -224,14 +238,11 @@ def streams(answer: Any, case: Any, comm: Any = None) -> Any:
         torch.manual_seed(1000 + 17 * at)
         before = torch.get_rng_state()
         got = answer(seed, rank)
-        disturbed = not bool((torch.get_rng_state() == before).all())
-        if (
-            type(got) not in (tuple, list)
-            or len(got) != 2
-            or not all(isinstance(each, torch.Generator) for each in got)
-        ):
-            return {"kind": "other", "got": f"{type(got).__name__}"}
+        moved = not bool((torch.get_rng_state() == before).all())
+        pair = list(got) if type(got) in (tuple, list) else []
+        if len(pair) != 2 or not all(isinstance(each, torch.Generator) for each in pair):
+            return []
         # outside is drawn before inside, and both together again: two names of one generator would show
-        outside, inside = (torch.rand(count, generator=each) for each in got)
-        drawn.append((outside, inside, got[0] is got[1], disturbed))
-    return {"kind": "streams", "drawn": drawn}
+        outside, inside = (torch.rand(count, generator=each).tolist() for each in pair)
+        drawn.append((outside, inside, pair[0] is pair[1], moved))
+    return drawn

@@ -133,7 +133,7 @@ def verify(plan, whole, held, ranks):
 # +     return sorted(found, reverse=True)
 
 
-# %% wrong: names without words => values not-pairs
+# %% wrong: names without words => values wrong-shape
 def verify(plan, whole, held, ranks):
     return [p for p in plan if not any(fnmatchcase(name, p) for name in whole)]
 

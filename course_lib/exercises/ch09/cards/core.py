@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.ch09.probes import attention, cut, mlp, pair
+from course_lib.exercises.ch09.probes import BOTH_PASSES, OPERATOR, PIECE, attention, cut, mlp, pair
 from course_lib.exercises.probes import interval
 from course_lib.units import GB
 
@@ -48,6 +48,7 @@ own: as long as a view of the whole is alive, so is the whole.""",
     vary=_vary_layout,
     structural="layout",
     probe=cut,
+    returns=PIECE,
 )
 
 
@@ -115,6 +116,7 @@ branch beside it, and `sum_out`'s input by whoever made it. Gradients may be vie
     params={"numbers": 12},
     vary=lambda draw: {"numbers": draw.choice((8, 12, 16))},
     probe=pair,
+    returns=OPERATOR,
 )
 
 KINDS: Mapping[str, Mapping[str, str]] = {
@@ -174,6 +176,7 @@ travel, and no rank holds a tensor of (batch, seq, ffn).
     vary=lambda draw: {"kind": "gated", "and_bias": "", "tokens": draw.choice((18, 24, 30)), **KINDS["gated"]},
     structural="kind",
     probe=mlp,
+    returns=BOTH_PASSES,
 )
 
 PARALLEL_ATTENTION = Card(
@@ -210,6 +213,7 @@ travel, among their copies. Heads, keys, values, scores never do.""",
     params={"tokens": 6, "head_dim": 4},
     vary=lambda draw: {"tokens": draw.choice((5, 6, 7)), "head_dim": draw.choice((2, 4))},
     probe=attention,
+    returns=BOTH_PASSES,
 )
 
 CORE = (COLUMN_AND_ROW, PREDICT_TP_TIME, CONJUGATE_PAIR, PARALLEL_MLP, PARALLEL_ATTENTION)

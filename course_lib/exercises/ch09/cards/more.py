@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.ch09.probes import columns, overlapped, packed, streams
+from course_lib.exercises.ch09.probes import BOTH_PASSES, OVERLAPPED, STREAMS, columns, overlapped, packed, streams
 from course_lib.exercises.probes import rows
+from course_lib.exercises.returns import Anything, ListOf, Number, Rows, TupleOf, Word
 
 OVERLAP_BACKWARD = Card(
     id="overlap-backward",
@@ -31,6 +32,7 @@ product is made**. While it travels, its tensor is neither read nor written.""",
     params={"tokens": 16},
     vary=lambda draw: {"tokens": draw.choice((12, 16, 20))},
     probe=overlapped,
+    returns=OVERLAPPED,
 )
 
 ROW_BIAS = Card(
@@ -65,6 +67,7 @@ wrong three years later (*pytorch/torchtitan, pull request 4332, 2026*). One all
     params={"ranks": 3},
     vary=lambda draw: {"ranks": draw.choice((3, 5))},
     probe=columns,
+    returns=BOTH_PASSES,
 )
 
 PACKED_SHARDS = Card(
@@ -98,6 +101,7 @@ weights were loaded, merged and converted (*tunib-ai/parallelformers, issue 41, 
         draw.choice(((24, 8, 8), (32, 16, 16), (16, 4, 4)))
     ),
     probe=packed,
+    returns=Rows(Anything("a tensor"), Anything("a tensor")),
 )
 
 VERIFY_PLAN = Card(
@@ -140,6 +144,7 @@ sorted list of pairs, empty if all is as planned:
     params={"ranks": 4, "layers": 3},
     vary=lambda draw: {"ranks": draw.choice((2, 4, 8)), "layers": draw.choice((2, 3))},
     probe=rows,
+    returns=Rows(ListOf(TupleOf({"complaint": Word(("unused", "whole", "wrong side")), "name": Anything()}))),
 )
 
 TWO_STREAMS = Card(
@@ -169,6 +174,7 @@ Write `two_streams(seed, rank)`: a pair of `torch.Generator`s, `(outside, inside
     params={"seeds": 64, "ranks": 64},
     vary=lambda draw: {"seeds": draw.choice((32, 48, 64)), "ranks": draw.choice((32, 64))},
     probe=streams,
+    returns=STREAMS,
 )
 
 PASSES: Mapping[str, str] = {
@@ -209,6 +215,7 @@ weight and token forward, 4 backward; scores, norms and everything that is not a
     vary=lambda draw: {"recompute": "full", "passes": PASSES["full"], "hidden": draw.choice((4096, 8192, 12288))},
     structural="recompute",
     probe=rows,
+    returns=Rows(Number("seconds"), Number("ranks")),
 )
 
 FIRST = (OVERLAP_BACKWARD, ROW_BIAS)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.ch09.probes import embedding, losses
+from course_lib.exercises.ch09.probes import BOTH_PASSES, embedding, losses
 
 VOCABULARY = (
     "tensor_parallel.vocabulary:cross_entropy",
@@ -60,6 +60,7 @@ One all-reduce of the output in the forward pass, nothing in the backward pass."
     vary=lambda draw: {"dealt": "round-robin", "vocab": draw.choice((25, 28, 31)), **DEALT["round-robin"]},
     structural="dealt",
     probe=embedding,
+    returns=BOTH_PASSES,
 )
 
 VOCAB_CROSS_ENTROPY = Card(
@@ -96,4 +97,5 @@ Write `vocab_cross_entropy(comm, logits, targets, vocab)`: the mean cross-entrop
     params={"vocab": 96},
     vary=lambda draw: {"vocab": draw.choice((88, 96, 112))},
     probe=losses,
+    returns=BOTH_PASSES,
 )

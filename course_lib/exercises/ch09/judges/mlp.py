@@ -1,7 +1,7 @@
 """The judge of chapter 09's MLP: right in both passes, with one all-reduce each way."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,22 +9,20 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.exercises.ch09.judges.regions import (
-    FORM,
+    Result,
     Weights,
-    after,
-    as_part,
-    case_of,
     gradient_faults,
-    over_ranks,
+    layer_verdicts,
+    off_by_ranks,
     part,
-    results,
+    ring_bytes,
     ring_most,
-    touched,
     traffic,
     whole_gradients,
 )
-from course_lib.judging import Fault, Judging, Mistake, Params, judged, verdict
-from course_lib.judging.tensors import coin_of, normal, tensor_fault
+from course_lib.judging import Fault, Judging, Mistake, Params
+from course_lib.judging.cases import hidden, shown
+from course_lib.judging.tensors import coin_of, nbytes, normal, tensor_fault
 from course_lib.records import Case, Outcome, Verdict
 
 
@@ -37,204 +35,94 @@ def _mlp(kind: str) -> Callable[[Weights], Tensor]:
     return call
 
 
-def _mlp_whole(coin: torch.Generator, kind: str, hidden: int, ffn: int, dtype: torch.dtype) -> dict[str, Tensor]:
-    shapes = {"up": (ffn, hidden), "down": (hidden, ffn)}
-    shapes |= {"gate": (ffn, hidden)} if kind == "gated" else {"up_bias": (ffn,), "down_bias": (hidden,)}
-    return {name: normal(coin, *shape, dtype=dtype) for name, shape in shapes.items()}
-
-
-def _mlp_piece(whole: Weights, n: int, rank: int) -> dict[str, Tensor]:
+def _piece(whole: Weights, n: int, rank: int) -> dict[str, Tensor]:
+    """This rank's pieces; x and `down_bias` are whole on every rank."""
+    dims = {"x": None, "down_bias": None, "down": 1}
     return {
-        name: w.clone() if name == "down_bias" else part(w, n, rank, 1 if name == "down" else 0)
-        for name, w in whole.items()
+        name: w.clone() if (dim := dims.get(name, 0)) is None else part(w, n, rank, dim) for name, w in whole.items()
     }
 
 
-def _mlp_cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, kind, tokens = coin_of(rng), params["kind"], params["tokens"]
 
-    def make(
-        name: str,
-        n: int,
-        shape: tuple[int, ...],
-        hidden: int,
-        ffn: int,
-        dtype: torch.dtype = torch.float32,
-        **more: Any,
-    ) -> Case:
-        whole = _mlp_whole(coin, kind, hidden, ffn, dtype)
-        x, gradient = normal(coin, *shape, hidden, dtype=dtype), normal(coin, *shape, hidden, dtype=dtype)
-        secret = {**whole, "x": x, "gradient": gradient}
-        per_rank = tuple((x.clone(), gradient.clone(), _mlp_piece(whole, n, rank)) for rank in range(n))
-        return case_of(name, n, per_rank, secret=secret, **more)
+    def data(n: int, rows: tuple[int, int], hidden: int, ffn: int, dtype: torch.dtype = torch.float32) -> Any:
+        shapes = {"up": (ffn, hidden), "down": (hidden, ffn)}
+        shapes |= {"gate": (ffn, hidden)} if kind == "gated" else {"up_bias": (ffn,), "down_bias": (hidden,)}
+        whole = {name: normal(coin, *shape, dtype=dtype) for name, shape in shapes.items()}
+        x, gradient = normal(coin, *rows, hidden, dtype=dtype), normal(coin, *rows, hidden, dtype=dtype)
+        per_rank = tuple((x.clone(), gradient.clone(), _piece(whole, n, rank)) for rank in range(n))
+        return {"per_rank": per_rank, "secret": ({"x": x, **whole}, gradient)}
 
-    rows = tokens // 2
+    rows = (2, tokens // 2)
     return [
-        make("three ranks", 3, (2, rows), 8, 4 * tokens, part="output"),
-        make("two ranks, other data", 2, (2, rows), 8, 4 * tokens, part="output", visible=False),
-        make("one rank", 1, (1, 5), 6, 8, kind="generality", part="shapes", visible=False),
-        make("three ranks, ffn smaller than hidden", 3, (2, 4), 9, 6, kind="generality", part="shapes", visible=False),
-        make("five ranks, 64 bits", 5, (1, 3), 4, 30, torch.float64, kind="generality", part="shapes", visible=False),
+        shown("three ranks", "values:output", **data(3, rows, 8, 4 * tokens)),
+        hidden("two ranks, other data", "values:output", **data(2, rows, 8, 4 * tokens)),
+        hidden("one rank", "generality:shapes", **data(1, (1, 5), 6, 8)),
+        hidden("three ranks, ffn smaller than hidden", "generality:shapes", **data(3, (2, 4), 9, 6)),
+        hidden("five ranks, 64 bits", "generality:shapes", **data(5, (1, 3), 4, 30, torch.float64)),
     ]
 
 
-def _mlp_known(case: Case, n: int) -> Any:
-    x, ffn = case.secret["x"], case.secret["up"].shape[0]
-    tokens, item = x.numel() // x.shape[-1], x.element_size()
-    inner = (n - 1) * tokens * ffn / n * item
-    weights = (
-        (n - 1)
-        / n
-        * item
-        * sum(w.numel() for name, w in case.secret.items() if name not in ("x", "gradient", "down_bias"))
-    )
-    one = ring_most(x.numel(), item, n)
-    two = ring_most(2 * x.numel(), item, n) - one
-    between = (
-        "What lies between the two products is each rank's own, and just what its piece of `down` needs: nothing has to be gathered "
-        "there."
-    )
-    return (
-        Mistake("gathered-in-the-middle", inner, between),
-        Mistake("gathered-in-the-middle", 2 * inner, between),
-        Mistake("gathered-in-the-middle", inner + weights, between),
-        Mistake(
-            "weights-travelled",
-            weights - 2 * one,
-            "Whole weights on every rank: pieces are there so that nobody needs the whole.",
-        ),
-        Mistake(
-            "gathered",
-            (n - 1) * x.numel() * item - one,
-            "Every rank's part goes to every rank: an all-reduce sends less than two of them.",
-        ),
-        Mistake(
-            "one-too-many",
-            one,
-            "That is one all-reduce more than one each way: one operator in front and one behind are enough.",
-        ),
-        Mistake(
-            "one-too-many",
-            2 * one,
-            "That is two all-reduces more than one each way: one operator in front and one behind are enough.",
-        ),
-        Mistake(
-            "one-too-many",
-            two,
-            "That is one all-reduce more than one each way: one operator in front and one behind are enough.",
-        ),
-    )
-
-
-def _mlp_output(
-    case: Case, params: Params, rank: int, got: Mapping[str, Any], want: Tensor, partial: Sequence[Tensor]
-) -> Fault | None:
-    n, bias = len(partial), case.secret.get("down_bias")
-    c = torch.zeros(()) if bias is None else bias
-    slips: list[Mistake] = [
-        Mistake(
-            "own-part",
-            (partial[rank] + c).to(want.dtype),
-            "this is what this rank's piece of `down` yields; all ranks' parts add up.",
-        ),
-        Mistake("mean", (sum(partial) / n + c).to(want.dtype), "this is a mean of the ranks' parts; they add up."),
+def _extra_bytes(inputs: Weights, n: int) -> list[Mistake]:
+    """Known ways to send more than one all-reduce each way, by the bytes that a rank sends too many."""
+    x, one = inputs["x"], ring_bytes(inputs["x"], n)[1]
+    two = ring_most(2 * x.numel(), x.element_size(), n) - one
+    inner = (n - 1) * nbytes(x) // x.shape[-1] * inputs["up"].shape[0] / n
+    weights = (n - 1) / n * sum(nbytes(w) for name, w in inputs.items() if name not in ("x", "down_bias"))
+    between = "Something travels between the two products. Each rank's piece of `down` needs only what the rank has."
+    travelled = "Whole weights on every rank: pieces are there so that no rank needs the whole."
+    gathered = "Every rank's part goes to every rank: an all-reduce sends less than two of them."
+    too_many = "That is more than one all-reduce each way: one operator in front and one behind are enough."
+    return [
+        *(Mistake("gathered-in-the-middle", extra, between) for extra in (inner, 2 * inner, inner + weights)),
+        Mistake("weights-travelled", weights - 2 * one, travelled),
+        Mistake("gathered", (n - 1) * nbytes(x) - one, gathered),
+        *(Mistake("one-too-many", extra, too_many) for extra in (one, 2 * one, two)),
     ]
-    if bias is not None:
-        slips += [
-            Mistake("bias-n-times", want + (n - 1) * bias, f"`down_bias` is in it {n} times, once from every rank."),
-            Mistake("no-bias", want - bias, "`down_bias` is missing."),
-        ]
-    return tensor_fault(
-        f"Rank {rank}: y",
-        got["y"],
-        want,
-        slips,
-        otherwise="Which outputs of the first product does this rank's piece of `down` take?",
-    )
 
 
-def _partials(case: Case, kind: str, n: int) -> list[Tensor]:
-    whole = {name: w for name, w in case.secret.items() if name != "gradient"}
-    call = _mlp(kind)
-    zero = torch.zeros_like(whole["x"][0, 0])
-    found = []
-    for rank in range(n):
-        piece = {**_mlp_piece({k: w for k, w in whole.items() if k != "x"}, n, rank), "x": whole["x"]}
-        found.append(call({**piece, "down_bias": zero} if kind == "gelu" else piece))
-    return found
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    n, run, (inputs, gradient) = case.ranks or 1, _mlp(params["kind"]), case.secret
+    y, grads = whole_gradients(run, inputs, gradient)
+    pieces = [_piece(inputs, n, rank) for rank in range(n)]
+    zero = torch.zeros_like(inputs["x"][0, 0])
+    bias = inputs.get("down_bias", zero)
+    partial = [run({**piece, "down_bias": zero}) for piece in pieces]
 
-
-def _mlp_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    kind, n = params["kind"], case.ranks or 1
-    if fault := results(outcome.value, n, FORM):
-        return [verdict(case.kind, case.part, case, fault)]
-    whole = {name: w for name, w in case.secret.items() if name != "gradient"}
-    y, grads = whole_gradients(_mlp(kind), whole, case.secret["gradient"])
-    partial = _partials(case, kind, n)
-    output = over_ranks(outcome.value, lambda rank, got: _mlp_output(case, params, rank, got, y, partial)) or touched(
-        outcome.value
-    )
-    names = [name for name in whole if name != "x"]
-
-    def gradients(rank: int, got: Mapping[str, Any]) -> Fault | None:
-        want = {"x": grads["x"], **_mlp_piece({name: grads[name] for name in names}, n, rank)}
-        each = [
-            (
-                name,
-                (
-                    Mistake(
-                        "times-n",
-                        n * want[name],
-                        f"it is {n} times too large: behind the sum all ranks hold the same, so its gradient is not summed again.",
-                    ),
-                    Mistake("divided", want[name] / n, f"it is {n} times too small."),
-                ),
-            )
-            for name in want
-        ]
-        own = _own_input_gradient(case, kind, n, rank)
-        slips = dict(each)
-        slips["x"] = (
-            Mistake(
-                "not-summed",
-                own,
-                "this is what this rank sends back, alone: every rank used x, so all of them count. What stands in "
-                "front of the region?",
-            ),
-            *slips["x"],
+    def output(rank: int, got: Result) -> Fault | None:
+        own, mean = partial[rank] + bias, sum(partial) / n + bias
+        mistakes = (
+            Mistake("own-part", own, "this is what this rank's piece of `down` yields; all ranks' parts add up."),
+            Mistake("mean", mean, "this is a mean of the ranks' parts; they add up."),
+            Mistake("bias-n-times", y + (n - 1) * bias, f"`down_bias` is in it {n} times, once from every rank."),
+            Mistake("no-bias", y - bias, "`down_bias` is missing."),
         )
-        return gradient_faults(got, rank, list(want), want, slips)
+        hint = "Which outputs of the first product does this rank's piece of `down` take?"
+        return tensor_fault(f"Rank {rank}: y", got["y"], y, mistakes, otherwise=hint)
 
-    found = over_ranks(outcome.value, gradients)
-    if case.kind != "values":
-        return [verdict(case.kind, case.part, case, output or found)]
-    x = case.secret["x"]
-    size, most = x.numel() * x.element_size(), ring_most(x.numel(), x.element_size(), n)
-    spent = traffic(
-        outcome.meter, 4 * (n - 1) * size, 2 * most, _mlp_known(case, n), "One all-reduce of a tensor like x each way."
-    )
-    if output:
-        return [verdict("values", "output", case, output), verdict("values", "gradients", case, after(output))]
-    return [
-        verdict("values", "output", case, None),
-        *judged(as_part(case, "gradients"), found, ("cost", "bytes", spent)),
-    ]
+    def gradients(rank: int, got: Result) -> Fault | None:
+        want = _piece(grads, n, rank)
+        mistakes: dict[str, tuple[Mistake, ...]] = {name: off_by_ranks(n, right) for name, right in want.items()}
+        own = whole_gradients(run, pieces[rank], gradient)[1]["x"]
+        alone = "this is what this rank sends back, alone: all ranks used x, so all count. What precedes the region?"
+        mistakes["x"] = (Mistake("not-summed", own, alone), *mistakes["x"])
+        return gradient_faults(got, rank, want, mistakes)
 
-
-def _own_input_gradient(case: Case, kind: str, n: int, rank: int) -> Tensor:
-    pieces = _mlp_piece({k: w for k, w in case.secret.items() if k not in ("x", "gradient")}, n, rank)
-    _, grads = whole_gradients(_mlp(kind), {"x": case.secret["x"], **pieces}, case.secret["gradient"])
-    return grads["x"]
+    least, most = ring_bytes(inputs["x"], n)
+    allowed = "One all-reduce of a tensor like x each way."
+    spent = traffic(outcome.meter, 2 * least, 2 * most, _extra_bytes(inputs, n), allowed)
+    return layer_verdicts(case, outcome.value, output, gradients, spent)
 
 
 MLP = {
     "parallel-mlp": Judging(
-        shares={"values:output": 0.25, "values:gradients": 0.3, "cost:bytes": 0.3, "generality:shapes": 0.15},
-        cases=_mlp_cases,
-        verdicts=_mlp_verdicts,
-        why="A column cut gives each rank whole outputs, so that whatever acts number by number can follow at once; a row cut takes just these as "
-        "its inputs. Only the sum behind it needs the others, and, on the way back, the gradient of what all used. Two messages, however wide "
-        "the middle is.",
+        shares="values:output 0.25, values:gradients 0.3, cost:bytes 0.3, generality:shapes 0.15",
+        cases=_cases,
+        verdicts=_verdicts,
+        why="A column cut gives each rank whole outputs, so that whatever acts on single numbers can follow at once; a row cut takes just "
+        "these as its inputs. Only the sum behind it needs the other ranks, and so does, on the way back, the gradient of what all "
+        "used. Two messages, however wide the middle is.",
         pytorch='`parallelize_module(mlp, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})`.',
     )
 }

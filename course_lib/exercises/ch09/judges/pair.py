@@ -1,16 +1,17 @@
 """The judge of chapter 09's two conjugate operators, each in both passes, beside a residual branch."""
 
 import random
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch09.judges.regions import case_of, results, ring_most, traffic
+from course_lib.exercises.ch09.judges.regions import Result, over_ranks, ring_bytes, traffic
 from course_lib.exercises.ch09.probes import FORWARD, TURNED
-from course_lib.judging import Fault, Judging, Mistake, Params, judged, verdict
-from course_lib.judging.tensors import coin_of, normal, tensor_fault
+from course_lib.judging import Fault, Judging, Mistake, Params, judged
+from course_lib.judging.cases import hidden, shown
+from course_lib.judging.ranks import PerRank
+from course_lib.judging.tensors import coin_of, nbytes, normal, tensor_fault
 from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
 
@@ -18,152 +19,103 @@ COPY, SUM = 0, 1
 NAMES = ("copy_in", "sum_out")
 
 
-def _ranks(coin: torch.Generator, which: int, wish: str, n: int, shape: tuple[int, ...], dtype: torch.dtype) -> Any:
-    alike = normal(coin, *shape, dtype=dtype)
-    other = [normal(coin, *shape, dtype=dtype) for _ in range(n)]
-    if which == COPY:  # what enters is alike, what comes back differs
-        return tuple((which, wish, alike, each) for each in other)
-    return tuple((which, wish, each, alike) for each in other)
-
-
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    coin, each = coin_of(rng), params["numbers"]
+    coin, width = coin_of(rng), params["numbers"]
 
-    def make(
-        name: str,
-        which: int,
-        n: int,
-        *,
-        wish: str = "",
-        shape: tuple[int, ...] = (),
-        dtype: torch.dtype = torch.float32,
-        **more: Any,
-    ) -> Case:
-        return case_of(f"{NAMES[which]}, {name}", n, _ranks(coin, which, wish, n, shape or (4, each), dtype), **more)
+    def data(which: int, n: int, *shape: int, wish: str = "", dtype: torch.dtype = torch.float32) -> PerRank:
+        """For each rank the operator, the wish, x and the gradient: one of the two is alike on all ranks."""
+        alike = normal(coin, *shape, dtype=dtype)
+        other = [normal(coin, *shape, dtype=dtype) for _ in range(n)]
+        return tuple((which, wish, *((alike, own) if which == COPY else (own, alike))) for own in other)
 
-    cases = [make("three ranks", which, 3, shape=(3, each), part=("copy", "sum")[which]) for which in (COPY, SUM)]
+    both = tuple(enumerate(zip(NAMES, ("values:copy", "values:sum"), strict=True)))
+    cases = [shown(f"{name}, three ranks", share, per_rank=data(at, 3, 3, width)) for at, (name, share) in both]
     cases += [
-        make("no backward pass", which, 4, wish=FORWARD, part=("copy", "sum")[which], visible=False)
-        for which in (COPY, SUM)
+        hidden(f"{name}, no backward pass", share, per_rank=data(at, 4, 4, width, wish=FORWARD))
+        for at, (name, share) in both
     ]
     cases += [
-        make("one rank" if n == 1 else f"{n} ranks", which, n, kind="generality", part="ranks", visible=False)
-        for which in (COPY, SUM)
-        for n in (1, 2, 5)
+        hidden(f"{name}, {count}", "generality:ranks", per_rank=data(at, n, 4, width))
+        for at, name in enumerate(NAMES)
+        for n, count in ((1, "one rank"), (2, "2 ranks"), (5, "5 ranks"))
     ]
     cases += [
-        make("columns first in memory", which, 3, wish=TURNED, kind="generality", part="layouts", visible=False)
-        for which in (COPY, SUM)
+        hidden(f"{name}, columns first in memory", "generality:layouts", per_rank=data(at, 3, 4, width, wish=TURNED))
+        for at, name in enumerate(NAMES)
     ]
-    cases += [
-        make(
-            "three dimensions, 64 bits",
-            which,
-            3,
-            shape=(2, 3, each),
-            dtype=torch.float64,
-            kind="generality",
-            part="layouts",
-            visible=False,
+    return cases + [
+        hidden(
+            f"{name}, three dimensions, 64 bits",
+            "generality:layouts",
+            per_rank=data(at, 3, 2, 3, width, dtype=torch.float64),
         )
-        for which in (COPY, SUM)
+        for at, name in enumerate(NAMES)
     ]
-    return cases
 
 
-def _values(
-    which: int, wish: str, rank: int, got: Mapping[str, Any], xs: Sequence[Tensor], gs: Sequence[Tensor]
-) -> Fault | None:
+def _values(which: int, wish: str, rank: int, got: Result, xs: Sequence[Tensor], gs: Sequence[Tensor]) -> Fault | None:
     n, name = len(xs), NAMES[which]
     total_x, total_g = torch.stack(list(xs)).sum(0), torch.stack(list(gs)).sum(0)
     want = xs[rank] if which == COPY else total_x
-    slips = (
+    mistakes = [
         Mistake("own-part", xs[rank], "it returns this rank's part alone; what leaves the region is the sum."),
         Mistake("summed-forward", total_x, "this is the sum over ranks; what enters the region enters as it is."),
-        Mistake("mean", total_x / n, "this is the mean; all ranks' parts add up, none is counted for less."),
-    )
-    if fault := tensor_fault(f"Rank {rank}: what {name} returns", got["out"], want, slips):
+        Mistake("mean", total_x / n, "this is the mean over ranks; their parts add up."),
+    ]
+    if fault := tensor_fault(f"Rank {rank}: what {name} returns", got["out"], want, mistakes):
         return fault
     if wish == FORWARD:
         return None
     if got["grad"] is None:
         return "no-gradient", (
-            f"Rank {rank}: no gradient comes back through {name}. `comm.all_reduce` is nothing that autograd knows: write "
-            "a `torch.autograd.Function`, and return a gradient for each input."
+            f"Rank {rank}: no gradient comes back through {name}. Autograd does not follow `comm.all_reduce`: write a "
+            "`torch.autograd.Function`, and return a gradient for each input."
         )
-    g = gs[rank]  # the residual branch brings this, too
-    want = g + (total_g if which == COPY else g)
-    slips = (
-        Mistake(
-            "own-gradient", 2 * g, "this is what this rank sends back, alone; every rank used x, so all of them count."
-        ),
-        Mistake(
-            "residual-summed",
-            2 * total_g,
-            "the residual branch's gradient is summed over ranks, too: the operator's result must be another tensor than "
-            "x, or a hook on it is a hook on x.",
-        ),
-        Mistake(
-            "summed-back",
-            g + total_g,
-            "this is N times the gradient that came: all ranks bring the same one, and summing it over ranks counts "
-            "it N times. An all-reduce in both passes is one too many.",
-        ),
-        Mistake("mean", g + total_g / n, "this is a mean; gradients of a copy add up."),
-        Mistake(
-            "divided",
-            g + g / n,
-            "this is the gradient divided by N; what follows the sum is the same on every rank, and so is its gradient.",
-        ),
+    g = gs[rank]  # the residual branch brings this as well
+    again = "this is N times the gradient that came. It is the same on all ranks, so it is not summed again."
+    residual = "the residual branch's gradient is summed, too: return another tensor than x, and put no hook on x."
+    alike = (
+        "this is the gradient divided by N; behind the sum all ranks have the same gradient, and it passes as it is."
     )
-    return tensor_fault(f"Rank {rank}: the gradient behind {name}", got["grad"], want, slips)
+    mistakes = [
+        Mistake("own-gradient", 2 * g, "this is what this rank sends back, alone; all ranks used x, so all count."),
+        Mistake("residual-summed", 2 * total_g, residual),
+        Mistake("summed-back", g + total_g, again),
+        Mistake("mean", g + total_g / n, "this is a mean; gradients of a copy add up."),
+        Mistake("divided", g + g / n, alike),
+    ]
+    want = g + (total_g if which == COPY else g)
+    return tensor_fault(f"Rank {rank}: the gradient behind {name}", got["grad"], want, mistakes)
 
 
 def _bytes(which: int, wish: str, meter: Meter, x: Tensor, n: int) -> Fault | None:
-    size = x.numel() * x.element_size()
-    needed = which == SUM or wish != FORWARD
-    least, most = (2 * (n - 1) * size, ring_most(x.numel(), x.element_size(), n)) if needed else (0, 0)
-    one = ring_most(x.numel(), x.element_size(), n)
-    known = (
-        Mistake(
-            "both-passes",
-            one,
-            f"{NAMES[which]} sends as much as two all-reduces of the tensor: one in a pass that has nothing to say, for there all ranks hold "
-            "the same, or one of numbers twice as wide.",
-        ),
-        Mistake(
-            "gathered",
-            (n - 1) * size - most,
-            "Every rank gets every other rank's tensor, and adds them up alone: N − 1 tensors from each rank. "
-            "An all-reduce sends less than two.",
-        ),
-    )
+    least, one = ring_bytes(x, n)
+    most = one
+    if which == COPY and wish == FORWARD:
+        least = most = 0
+    twice = f"{NAMES[which]} sends as much as two all-reduces. In one of its passes all ranks hold the same already."
+    gathered = "Every rank gets every other rank's tensor: N − 1 tensors from each. An all-reduce sends less than two."
+    known = (Mistake("both-passes", one, twice), Mistake("gathered", (n - 1) * nbytes(x) - most, gathered))
     return traffic(meter, least, most, known, f"{NAMES[which]} sends one all-reduce, in one of its passes.")
+
+
+def _others(which: int, rank: int, got: Result) -> Fault | None:
+    if got["touched"] is False:
+        return None
+    return "changed-another's", (
+        f"Rank {rank}: {NAMES[which]} summed in place, in a tensor that the residual branch or whoever made it also reads. "
+        "Sum a copy."
+    )
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     given = case.per_rank or ()
-    which, wish = given[0][0], given[0][1]
-    xs, gs, n = [own[2] for own in given], [own[3] for own in given], len(given)
-    if fault := results(outcome.value, n, ("out", "grad", "touched")):
-        return [verdict(case.kind, case.part, case, fault)]
-    fault = next(
-        (found for rank, got in enumerate(outcome.value) if (found := _values(which, wish, rank, got, xs, gs))), None
-    )
-    others: Fault | None = None
-    for rank, got in enumerate(outcome.value):
-        if got["touched"] is not False:
-            others = (
-                "changed-another's",
-                f"Rank {rank}: {NAMES[which]} summed in place in a tensor that others read: the residual branch beside "
-                "it, or whoever made the input, now finds other numbers there. Sum a copy.",
-            )
-            break
-    if others and fault:
-        fault = others
-    return judged(
-        case, fault, ("protocol", "others", others), ("cost", "bytes", _bytes(which, wish, outcome.meter, xs[0], n))
-    )
+    (which, wish), n = given[0][:2], len(given)
+    xs, gs = [own[2] for own in given], [own[3] for own in given]
+    fault = over_ranks(outcome.value, lambda rank, got: _values(which, wish, rank, got, xs, gs))
+    others = over_ranks(outcome.value, lambda rank, got: _others(which, rank, got))
+    spent = _bytes(which, wish, outcome.meter, xs[0], n)
+    return judged(case, fault and (others or fault), ("protocol", "others", others), ("cost", "bytes", spent))
 
 
 PAIR = {
@@ -173,8 +125,8 @@ PAIR = {
         cases=_cases,
         verdicts=_verdicts,
         why="A tensor that all ranks use gets a gradient from each of them: the transpose of copying is adding up. A sum that all ranks "
-        "receive, and treat alike, has one gradient, and every rank has it already: the transpose of adding up is copying. So each "
-        "operator talks in one pass, and the pair of them around a region costs one all-reduce each way.",
+        "receive and treat alike has one gradient, which every rank has already: the transpose of adding up is copying. So each "
+        "operator communicates in one pass, and the pair around a region costs one all-reduce each way.",
         pytorch="Megatron's `copy_to_tensor_model_parallel_region` and `reduce_from_tensor_model_parallel_region`; DTensor's redistribution "
         "from Replicate and to Replicate from Partial.",
     )

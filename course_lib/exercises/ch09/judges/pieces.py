@@ -1,15 +1,14 @@
 """Judges of chapter 09's pieces: cuts of a matrix by column and row, and of matrices that are packed in one."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch09.judges.regions import unread
 from course_lib.exercises.ch09.probes import REFUSED, WEIGHED, factors
-from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, describe, is_number, matching, verdict
+from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, describe, first, judged, matching
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import coin_of, same, tensor_fault
 from course_lib.records import Case, Outcome, Verdict
@@ -22,95 +21,76 @@ SHARDS = ("column", "row")
 def _cut_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, width = coin_of(rng), params["width"]
 
-    def make(
-        which: int, rank: int, ranks: int, out: int, into: int, dtype: torch.dtype = torch.float32, **more: Any
+    def case(
+        make: Callable[..., Case],
+        share: str,
+        which: int,
+        rank: int,
+        ranks: int,
+        out: int,
+        into: int,
+        dtype: Any = torch.float32,
     ) -> Case:
         shape = (out, into) if params["layout"] == "torch" else (into, out)
-        weight = torch.randn(shape, generator=coin).to(dtype)
         name = f"{SHARDS[which]}, rank {rank} of {ranks}, {into} inputs, {out} outputs"
-        return Case(name=name, args=(which, weight, rank, ranks), **more)
+        return make(name, share, which, torch.randn(shape, generator=coin).to(dtype), rank, ranks)
 
-    cases = [make(which, 1, 4, width, width // 3, part=SHARDS[which]) for which in (0, 1)]
-    cases += [
-        make(which, rank, 4, width, width // 3, part=SHARDS[which], visible=False)
-        for which in (0, 1)
-        for rank in (0, 3)
-    ]
+    wide = 4, width, width // 3
+    cases = [case(shown, f"values:{part}", which, 1, *wide) for which, part in enumerate(SHARDS)]
+    for which, part in enumerate(SHARDS):
+        cases += [case(hidden, f"values:{part}", which, rank, *wide) for rank in (0, 3)]
     for which in (0, 1):
-        cases += [
-            make(which, 0, 1, 4, 6, kind="generality", part="shapes", visible=False),
-            make(which, 2, 3, 9, 9, kind="generality", part="shapes", visible=False),
-            make(which, 4, 5, 10, 20, torch.bfloat16, kind="generality", part="shapes", visible=False),
-        ]
+        cases.append(case(hidden, "generality:shapes", which, 0, 1, 4, 6))
+        cases.append(case(hidden, "generality:shapes", which, 2, 3, 9, 9))
+        cases.append(case(hidden, "generality:shapes", which, 4, 5, 10, 20, dtype=torch.bfloat16))
     return cases
 
 
-def _cut(weight: Tensor, which: int, rank: int, ranks: int, layout: str) -> Tensor:
-    dim = which if layout == "torch" else 1 - which
-    return weight.chunk(ranks, dim)[rank]
-
-
-def _cut_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    which, weight, rank, ranks = case.args
-    want = _cut(weight, which, rank, ranks, params["layout"])
-    value = outcome.value
-    got, nbytes = value if type(value) is tuple and len(value) == 2 else (value, None)
-    fault = _cut_fault(params, case, got, want)
-    verdicts = [verdict(case.kind, case.part, case, fault)]
-    if fault is None and ranks > 1 and case.kind == "values":
-        verdicts.append(verdict("cost", "memory", case, _kept(nbytes, want, weight)))
-    return verdicts
-
-
-def _cut_fault(params: Params, case: Case, got: Any, want: Tensor) -> Fault | None:
-    """What is wrong with a piece: another piece of the same weight by its name, else what it is."""
-    which, weight, rank, ranks = case.args
-    layout, where = params["layout"], f"{case.name}: the piece"
-    if same(got, want):
-        return None
-    public = layout == "textbook"
-    slips: list[Mistake] = [Mistake("transposed", want.T, "is transposed; keep the layout of the weight.")]
-    if ranks > 1:
-        lead = "solves the public form of the exercise: it " if public else ""
-        slips += [
-            Mistake(
-                "public-form" if public else "other-cut",
-                _cut(weight, 1 - which, rank, ranks, layout),
-                f"{lead}is cut along the other dimension. Which one counts outputs in a weight held {params['held']}?",
-            ),
-            Mistake("whole", weight, "is the whole weight: every rank keeps everything, and nothing is saved."),
-            *(
-                Mistake("another-rank's", piece, "is another rank's.")
-                for piece in weight.chunk(ranks, _dim(which, layout))
-            ),
-            Mistake(
-                "dealt",
-                _dealt(weight, which, rank, ranks, layout),
-                f"has every {ranks}-th row or column; the cut is in order, one range for each rank.",
-            ),
-        ]
-    found = matching(slips, (), lambda value: same(got, value), f"{where} ")
-    return found or tensor_fault(where, got, want) or ("other-numbers", f"{where} does not have the weight's numbers.")
-
-
-def _kept(nbytes: Any, want: Tensor, weight: Tensor) -> Fault | None:
-    own = want.numel() * want.element_size()
-    if not is_number(nbytes):
-        return "not-measured", "The piece's memory could not be measured."
-    if nbytes <= own:
-        return None
-    return "a-view", (
-        f"The piece has {own:,} bytes and keeps {int(nbytes):,} alive: it is a view of the whole weight, of which nothing is given back "
-        "as long as the piece is in use."
-    )
-
-
 def _dim(which: int, layout: str) -> int:
+    """The dimension along which a weight is cut."""
     return which if layout == "torch" else 1 - which
 
 
-def _dealt(weight: Tensor, which: int, rank: int, ranks: int, layout: str) -> Tensor:
-    return weight[rank::ranks] if _dim(which, layout) == 0 else weight[:, rank::ranks]
+def _cut_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    _, weight, _, ranks = case.args
+    got, nbytes = outcome.value
+    others = [("cost", "memory", _view_fault(nbytes, got, weight))] if ranks > 1 and case.kind == "values" else []
+    return judged(case, _cut_fault(params, case, got), *others)
+
+
+def _cut_fault(params: Params, case: Case, got: Tensor) -> Fault | None:
+    """What is wrong with a piece: another piece of the same weight by its name, else what it is."""
+    which, weight, rank, ranks = case.args
+    dim, where = _dim(which, params["layout"]), f"{case.name}: the piece"
+    pieces = weight.chunk(ranks, dim)
+    want = pieces[rank]
+    if same(got, want):
+        return None
+    mistakes = [Mistake("transposed", want.T, "is transposed; keep the layout of the weight.")]
+    if ranks > 1:
+        public = params["layout"] == "textbook"
+        name, lead = ("public-form", "solves the public form of the exercise: it ") if public else ("other-cut", "")
+        other = f"{lead}is cut along the other dimension. Which one counts outputs in a weight held {params['held']}?"
+        dealt = weight[rank::ranks] if dim == 0 else weight[:, rank::ranks]
+        in_turn = f"has every {ranks}-th row or column; the cut is in order, one range for each rank."
+        mistakes += [
+            Mistake(name, weight.chunk(ranks, 1 - dim)[rank], other),
+            Mistake("whole", weight, "is the whole weight: every rank keeps everything, and nothing is saved."),
+            *(Mistake("another-rank's", piece, "is another rank's.") for piece in pieces),
+            Mistake("dealt", dealt, in_turn),
+        ]
+    found = matching(mistakes, (), lambda value: same(got, value), f"{where} ")
+    return found or tensor_fault(where, got, want) or ("other-numbers", f"{where} does not have the weight's numbers.")
+
+
+def _view_fault(nbytes: float | None, piece: Tensor, weight: Tensor) -> Fault | None:
+    own = piece.numel() * piece.element_size()
+    if nbytes is None:
+        return "not-measured", "The piece's memory could not be measured."
+    if nbytes <= own:
+        return None
+    kept = f"keeps {int(nbytes):,} alive: it is a view, and the whole weight stays in memory as long as the piece."
+    return "a-view", f"The piece has {own:,} bytes and {kept}"
 
 
 def _cut_weighed(params: Params, rng: random.Random) -> Weighed:
@@ -160,95 +140,63 @@ def _packed_cases(params: Params, rng: random.Random) -> list[Case]:
         whole = weight(sizes, *more)
         return [_shard(whole, sizes, rank, ranks) for rank in range(ranks)], sizes
 
-    rows = params["rows"]
+    rows, stacks, refused = params["rows"], "generality:stacks", "generality:refused"
     odd = (weight((6, 2)), (6, 2), 0, 4)  # the stack divides, its matrices do not
-    return [
+    others = ((6, 6), 3, 4), ((8, 4, 4), 2), ((3, 5), 1, 2)
+    cases = [
         shown(f"sizes {rows} on 4 ranks", "values:shard", 0, cut(rows, 4, 5)),
         shown(f"pieces of {rows} from 4 ranks", "values:merge", 1, [merge(rows, 4, 5)]),
         hidden(f"sizes {rows} on 2 ranks", "values:shard", 0, cut(rows, 2, 3)),
         hidden(f"pieces of {rows} from 2 ranks", "values:merge", 1, [merge(rows, 2, 3)]),
-        hidden(
-            "gate and up, a bias, one rank",
-            "generality:stacks",
-            0,
-            [*cut((6, 6), 3, 4), *cut((8, 4, 4), 2), *cut((3, 5), 1, 2)],
-        ),
-        hidden(
-            "pieces of gate and up, of a bias, of one rank",
-            "generality:stacks",
-            1,
-            [merge((6, 6), 3, 4), merge((8, 4, 4), 2), merge((3, 5), 1, 2)],
-        ),
-        hidden("sizes (6, 2) on 4 ranks", "generality:refused", 0, [odd], secret=REFUSED),
-        hidden(
-            "sizes (8, 4, 2) on 4 ranks",
-            "generality:refused",
-            0,
-            [(weight((8, 4, 2), 3), (8, 4, 2), 1, 4)],
-            secret=REFUSED,
-        ),
+        hidden("gate and up, a bias, one rank", stacks, 0, [row for each in others for row in cut(*each)]),
+        hidden("pieces of gate and up, of a bias, of one rank", stacks, 1, [merge(*each) for each in others]),
+        hidden("sizes (6, 2) on 4 ranks", refused, 0, [odd], secret=REFUSED),
     ]
+    uneven = (weight((8, 4, 2), 3), (8, 4, 2), 1, 4)
+    return [*cases, hidden("sizes (8, 4, 2) on 4 ranks", refused, 0, [uneven], secret=REFUSED)]
+
+
+def _refused(got: Any) -> bool:
+    return type(got) is str and got == REFUSED
 
 
 def _packed_fault(which: int, row: Sequence[Any], got: Any) -> Fault | None:
-    if type(got) is str and got == REFUSED:
+    if _refused(got):
         return "refused", "It raises ValueError for sizes that the ranks divide."
     if which == 0:
         weight, sizes, rank, ranks = row
-        want, where = (_shard(weight, sizes, rank, ranks), f"Sizes {tuple(sizes)}, rank {rank} of {ranks}: the piece")
-        slips = [
-            Mistake(
-                "contiguous",
-                weight.chunk(ranks)[rank] if len(weight) % ranks == 0 else weight,
-                "this is a stretch of the stack as it lies: all "
-                "queries on the first ranks, all values on the last. Each rank needs its share of each matrix.",
-            ),
+        want, where = _shard(*row), f"Sizes {tuple(sizes)}, rank {rank} of {ranks}: the piece"
+        stretch = weight.chunk(ranks)[rank] if len(weight) % ranks == 0 else weight
+        contiguous = "this is one stretch of the stack. Each rank needs its share of each of the matrices."
+        mistakes = [
+            Mistake("contiguous", stretch, contiguous),
             Mistake("dealt", weight[rank::ranks], "rows were dealt out in turn: a head's rows belong together."),
         ]
     else:
         shards, sizes = row
         parts = [shard.split([size // len(shards) for size in sizes]) for shard in shards]
-        want, where = (
-            torch.cat([torch.cat(each) for each in zip(*parts, strict=True)]),
-            f"Sizes {tuple(sizes)}: the whole from {len(shards)} pieces",
-        )
-        slips = [
-            Mistake(
-                "concatenated",
-                torch.cat(list(shards)),
-                "the pieces stand one behind the other, [q₀ k₀ v₀ q₁ k₁ v₁ …]; the whole is [q | k | v].",
-            ),
-            Mistake(
-                "another-order",
-                torch.cat([torch.cat(each[::-1]) for each in zip(*parts, strict=True)]),
-                "the ranks' parts are in the wrong order.",
-            ),
+        want = torch.cat([torch.cat(each) for each in zip(*parts, strict=True)])
+        where = f"Sizes {tuple(sizes)}: the whole from {len(shards)} pieces"
+        backwards = torch.cat([torch.cat(each[::-1]) for each in zip(*parts, strict=True)])
+        behind = "the pieces follow each other, [q₀ k₀ v₀ q₁ k₁ v₁ …]; the whole is [q | k | v]."
+        mistakes = [
+            Mistake("concatenated", torch.cat(list(shards)), behind),
+            Mistake("another-order", backwards, "the ranks' parts are in the wrong order."),
         ]
-    return tensor_fault(where, got, want, slips)
+    return tensor_fault(where, got, want, mistakes)
 
 
 def _packed_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    which, table = case.args
-    found = outcome.value
-    if unreadable := unread(case, found):
-        return unreadable
+    (which, table), results = case.args, outcome.value
     if case.secret == REFUSED:
-        fault = (
-            None
-            if type(found[0]) is str and found[0] == REFUSED
-            else (
-                "not-refused",
-                f"{case.name}: a size that the ranks do not divide leaves somebody with a part of a head; raise `ValueError`.",
-            )
-        )
-        return [verdict(case.kind, case.part, case, fault)]
-    fault = next((bad for row, got in zip(table, found, strict=True) if (bad := _packed_fault(which, row, got))), None)
-    return [verdict(case.kind, case.part, case, fault)]
+        odd = f"{case.name}: the ranks do not divide a size, so a rank would get part of a head; raise `ValueError`."
+        return judged(case, None if _refused(results[0]) else ("not-refused", odd))
+    return judged(case, first(*(_packed_fault(which, *each) for each in zip(table, results, strict=True))))
 
 
 PIECES = {
     "column-and-row": Judging(
-        shares={"values:column": 0.35, "values:row": 0.35, "cost:memory": 0.15, "generality:shapes": 0.15},
+        shares="values:column 0.35, values:row 0.35, cost:memory 0.15, generality:shapes 0.15",
         measured_by_worker=("cost:memory",),
         weighed=_cut_weighed,
         cases=_cut_cases,
@@ -258,7 +206,7 @@ PIECES = {
         pytorch="`ColwiseParallel` of an `nn.Linear` is `Shard(0)` of its weight, `RowwiseParallel` is `Shard(1)`.",
     ),
     "packed-shards": Judging(
-        shares={"values:shard": 0.4, "values:merge": 0.3, "generality:stacks": 0.2, "generality:refused": 0.1},
+        shares="values:shard 0.4, values:merge 0.3, generality:stacks 0.2, generality:refused 0.1",
         cases=_packed_cases,
         verdicts=_packed_verdicts,
         why="A stack of matrices is cut matrix by matrix. What each rank then holds is a stack again, so its own product still yields queries, keys and values "

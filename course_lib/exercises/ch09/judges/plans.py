@@ -5,11 +5,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from torch import Tensor
-
-from course_lib.exercises.ch09.judges.regions import unread
-from course_lib.exercises.probes import NOT_ANSWERED
-from course_lib.judging import Fault, Judging, Params, describe, verdict
+from course_lib.judging import Fault, Judging, Params, describe, first, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case, Outcome, Verdict
 
@@ -27,85 +23,80 @@ PARTS = {
 }
 
 
+Shape = tuple[int, int]
+Row = tuple[dict[str, str], dict[str, Shape], dict[str, Shape], int]  # plan, whole, held, ranks
+
+
+def _style(plan: Mapping[str, str], name: str) -> str | None:
+    """How the plan cuts a weight."""
+    return next((style for pattern, style in plan.items() if fnmatchcase(name, pattern)), None)
+
+
+def _cut(shape: Shape, style: str | None, ranks: int) -> Shape:
+    """The shape of a rank's piece."""
+    rows, columns = shape
+    return {"column": (rows // ranks, columns), "row": (rows, columns // ranks), None: (rows, columns)}[style]
+
+
 def complaints(
     plan: Mapping[str, str], whole: Mapping[str, Any], held: Mapping[str, Any], ranks: int
 ) -> list[tuple[str, str]]:
     """What is not as planned."""
     found = [("unused", pattern) for pattern in plan if not any(fnmatchcase(name, pattern) for name in whole)]
-    for name, (rows, columns) in whole.items():
-        style = next((style for pattern, style in plan.items() if fnmatchcase(name, pattern)), None)
-        want = {"column": (rows // ranks, columns), "row": (rows, columns // ranks), None: (rows, columns)}[style]
-        if tuple(held[name]) == want:
-            continue
-        found.append(("whole" if style and tuple(held[name]) == (rows, columns) else "wrong side", name))
+    for name, shape in whole.items():
+        style = _style(plan, name)
+        if tuple(held[name]) != _cut(shape, style, ranks):
+            found.append(("whole" if style and tuple(held[name]) == shape else "wrong side", name))
     return sorted(found)
 
 
-FAULTS = ("none", "misspelt", "restored", "one layer", "turned", "unplanned", "finer", "several", "nothing", "depth")
-
-
-def _model(rng: random.Random, layers: int, ranks: int, faults: Sequence[str]) -> tuple[Any, ...]:
-    plan = {f"layers.*.{part}": ("column", "row")[side] for part, (side, _, _) in PARTS.items() if side is not None} | {
-        "head": "column"
-    }
-    whole = {
-        f"layers.{layer}.{part}": (rows, columns)
-        for layer in range(layers)
-        for part, (_, rows, columns) in PARTS.items()
-    }
-    whole |= {"head": (128, 64), "embedding": (128, 64)}
-    victim = rng.choice([part for part, (side, _, _) in PARTS.items() if side is not None])
-    renamed = dict(plan)
-    if "misspelt" in faults or "several" in faults:
-        typo = f"layers.*.{victim}".replace(".w", ".v_") if ".w" in victim else f"layers.*.{victim}s"
-        renamed = {typo if pattern == f"layers.*.{victim}" else pattern: style for pattern, style in plan.items()}
-    if "nothing" in faults:
+def _model(rng: random.Random, layers: int, ranks: int, fault: str) -> Row:
+    """A model with one kind of fault: "misspelt", "nothing" and "depth" change the plan, the others what is held."""
+    cut = {part: ("column", "row")[side] for part, (side, _, _) in PARTS.items() if side is not None}
+    plan = {f"layers.*.{part}": style for part, style in cut.items()} | {"head": "column"}
+    whole = {f"layers.{layer}.{part}": shape for layer in range(layers) for part, (_, *shape) in PARTS.items()}
+    whole = {name: tuple(shape) for name, shape in whole.items()} | {"head": (128, 64), "embedding": (128, 64)}
+    victim = rng.choice(list(cut))
+    mine, renamed = f"layers.*.{victim}", dict(plan)
+    if fault in ("misspelt", "several"):
+        typo = mine.replace(".w", ".v_") if ".w" in victim else f"{mine}s"
+        renamed = {typo if pattern == mine else pattern: style for pattern, style in plan.items()}
+    if fault == "nothing":
         renamed = {f"model.{pattern}": style for pattern, style in plan.items()}
-    if "depth" in faults:
-        renamed = {
-            "*." + pattern.split(".", 2)[2] if pattern != "head" else pattern: style for pattern, style in plan.items()
-        }
-    held = {}
-    for name, (rows, columns) in whole.items():
-        style = next((style for pattern, style in renamed.items() if fnmatchcase(name, pattern)), None)
-        held[name] = {"column": (rows // ranks, columns), "row": (rows, columns // ranks), None: (rows, columns)}[style]
-    other = rng.choice(
-        [name for name in whole if name.startswith("layers.") and "norm" not in name and victim not in name]
-    )
-    if "restored" in faults or "several" in faults:
+    if fault == "depth":
+        renamed = {pattern.replace("layers.*.", "*."): style for pattern, style in plan.items()}
+    held = {name: _cut(shape, _style(renamed, name), ranks) for name, shape in whole.items()}
+    inner = [name for name in whole if name.startswith("layers.") and "norm" not in name and victim not in name]
+    other = rng.choice(inner)
+    rows, columns = whole[other]
+    if fault in ("restored", "several"):
         held["head"] = whole["head"]
-    if "one layer" in faults:
+    if fault == "one layer":
         held[other] = whole[other]
-    if "turned" in faults or "several" in faults:
-        rows, columns = whole[other]
-        held[other] = (rows, columns // ranks) if held[other] == (rows // ranks, columns) else (rows // ranks, columns)
-    if "unplanned" in faults:
+    if fault in ("turned", "several"):
+        held[other] = _cut(whole[other], "row" if held[other] == (rows // ranks, columns) else "column", ranks)
+    if fault == "unplanned":
         held["embedding"] = (128 // ranks, 64)
-    if "finer" in faults:
-        rows, columns = held[other]
-        held[other] = (rows // 2, columns)
+    if fault == "finer":
+        held[other] = (held[other][0] // 2, held[other][1])
     return renamed, whole, held, ranks
 
 
 def _verify_cases(params: Params, rng: random.Random) -> list[Case]:
     layers, ranks = params["layers"], params["ranks"]
 
-    def rows(*faults: str, n: int = ranks, depth: int = layers, times: int = 1) -> list[tuple[Any, ...]]:
-        return [_model(rng, depth, n, (fault,)) for fault in faults for _ in range(times)]
+    def rows(*faults: str, n: int = ranks, depth: int = layers, times: int = 1) -> list[Row]:
+        return [_model(rng, depth, n, fault) for fault in faults for _ in range(times)]
 
+    sides, plans = ("turned", "unplanned", "finer"), ("none", "misspelt", "depth")
     return [
         shown("a misspelt pattern", "values:unused", 0, rows("misspelt")),
         shown("a plan carried out", "values:silence", 0, rows("none", "depth")),
         shown("a head that was put back whole", "values:whole", 0, rows("restored")),
         hidden("other misspelt patterns", "values:unused", 0, rows("misspelt", "nothing", times=3)),
-        hidden(
-            "plans carried out, and one that was not",
-            "values:silence",
-            0,
-            rows("none", "misspelt", "depth", n=2, depth=4),
-        ),
+        hidden("plans carried out, and one that was not", "values:silence", 0, rows(*plans, n=2, depth=4)),
         hidden("weights held whole", "values:whole", 0, rows("restored", "one layer", times=3)),
-        hidden("weights cut on another side", "generality:sides", 0, rows("turned", "unplanned", "finer", times=3)),
+        hidden("weights cut on another side", "generality:sides", 0, rows(*sides, times=3)),
         hidden("several faults at once", "generality:several", 0, rows("several", times=4)),
         hidden(
             "one rank, twelve layers",
@@ -116,48 +107,27 @@ def _verify_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
+MISSED = {
+    "unused": ("unused-missed", "no complaint about a pattern of the plan that matches nothing."),
+    "whole": ("whole-missed", "no complaint about a weight that the plan cuts and every rank holds whole."),
+    "wrong side": ("side-missed", "no complaint about a weight held in a shape that the plan does not give it."),
+}
+
+
 def _verify_fault(row: Sequence[Any], got: Any) -> Fault | None:
     plan, whole, held, ranks = row
-    want = complaints(plan, whole, held, ranks)
-    if type(got) is str and got == NOT_ANSWERED or got is None:
-        return "returned-none", "It returned nothing; an empty list says that all is as planned."
-    if type(got) not in (list, tuple):
-        return "not-a-list", f"Return a list of pairs; got {describe(got)}."
-    if not all(
-        type(each) in (tuple, list) and len(each) == 2 and all(type(word) is str for word in each) for each in got
-    ):
-        return "not-pairs", 'Each complaint is a pair of texts, such as ("unused", pattern).'
-    said = [tuple(each) for each in got]
-    missing, extra = [each for each in want if each not in said], [each for each in said if each not in want]
-    for word, name, message in (
-        ("unused", "unused-missed", "a pattern of the plan matches nothing, and that goes unsaid."),
-        (
-            "whole",
-            "whole-missed",
-            "a weight that the plan cuts is held whole on every rank, and that goes unsaid. The loss does not show it: memory does.",
-        ),
-        (
-            "wrong side",
-            "side-missed",
-            "a weight is held in a shape that the plan does not give it, and that goes unsaid.",
-        ),
-    ):
-        if any(each[0] == word for each in missing):
-            return name, f"{ranks} ranks, {len(whole)} weights: {message}"
-    if extra:
-        word, name = extra[0]
-        return "false-alarm", f"{ranks} ranks: ({word[:20]!r}, {name[:60]!r}) is said, and is as planned."
-    if said != want:
-        return "not-sorted", "All complaints are there; sort the list, each once."
-    return None
+    want, said = complaints(plan, whole, held, ranks), [tuple(each) for each in got]
+    missing = {word for word, name in want if (word, name) not in said}
+    for word, (mistake, message) in MISSED.items():
+        if word in missing:
+            return mistake, f"{ranks} ranks, {len(whole)} weights: {message}"
+    if extra := [each for each in said if each not in want]:
+        return "false-alarm", f"{ranks} ranks: you complain {describe(extra[0])}, and it is as planned."
+    return None if said == want else ("not-sorted", "All complaints are there; sort the list, each once.")
 
 
 def _verify_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    table, found = case.args[1], outcome.value
-    if unreadable := unread(case, found):
-        return unreadable
-    fault = next((bad for row, got in zip(table, found, strict=True) if (bad := _verify_fault(row, got))), None)
-    return [verdict(case.kind, case.part, case, fault)]
+    return judged(case, first(*map(_verify_fault, case.args[1], outcome.value)))
 
 
 # --- two streams
@@ -170,76 +140,46 @@ def _stream_cases(params: Params, rng: random.Random) -> list[Case]:
     seeds, ranks = params["seeds"], params["ranks"]
     few = [(start, rank) for rank in range(4)] + [(start + 500, 0)]
     wide = [(start + seed, rank) for seed in range(seeds) for rank in {0, 1, 2, rng.randrange(3, ranks - 1), ranks - 1}]
+    both, replicas = [(start + seed, rank) for seed in (0, 1) for rank in range(ranks)], "generality:replicas"
     return [
         shown("four ranks", "values:outside", few, DRAWN),
         shown("four ranks, inside", "values:inside", few, DRAWN),
         hidden("called again", "values:outside", [*few, *few], DRAWN),
         hidden("called again, inside", "values:inside", [*few, *few], DRAWN),
-        hidden(f"{seeds} seeds in a row, ranks up to {ranks - 1}", "generality:replicas", wide, DRAWN),
-        hidden(
-            "all ranks of two seeds",
-            "generality:replicas",
-            [(start + seed, rank) for seed in (0, 1) for rank in range(ranks)],
-            DRAWN,
-        ),
-        hidden("seed 0", "generality:replicas", [(0, rank) for rank in range(3)] + [(1, 0), (1, 1)], DRAWN),
+        hidden(f"{seeds} seeds in a row, ranks up to {ranks - 1}", replicas, wide, DRAWN),
+        hidden("all ranks of two seeds", replicas, both, DRAWN),
+        hidden("seed 0", replicas, [(0, rank) for rank in range(3)] + [(1, 0), (1, 1)], DRAWN),
     ]
 
 
-def _streams_fault(case: Case, value: Any, outside_too: bool = True) -> Fault | None:
-    """What is wrong with the streams; without `outside_too` what is wrong outside alone hides nothing of what is wrong inside."""
-    pairs = case.args[0]
-    if (
-        type(value) is not dict
-        or value.get("kind") != "streams"
-        or type(value.get("drawn")) is not list
-        or len(value["drawn"]) != len(pairs)
-    ):
+def _streams_fault(case: Case, drawn: Sequence[Any], outside_too: bool) -> Fault | None:
+    """What is wrong with the streams; without `outside_too`, faults of the outside streams alone are passed over."""
+    pairs, outside, inside = case.args[0], {}, {}
+    if len(drawn) != len(pairs):
         return "no-generators", "Return a pair of `torch.Generator`s, (outside, inside)."
-    outside: dict[int, Any] = {}
-    inside: dict[Any, Any] = {}
-    for (seed, rank), each in zip(pairs, value["drawn"], strict=True):
-        if (
-            type(each) is not tuple
-            or len(each) != 4
-            or not all(isinstance(row, Tensor) and row.shape == (DRAWN,) for row in each[:2])
-        ):
-            return "no-generators", "What came back cannot be read."
-        out, own = tuple(each[0].tolist()), tuple(each[1].tolist())
-        if each[2]:
-            return (
-                "one-generator",
-                "outside and inside are the same generator: what is drawn inside moves what is drawn outside.",
-            )
-        if each[3] and outside_too:
-            return (
-                "disturbed",
-                "torch's own generator stands elsewhere afterwards; use `torch.Generator()`, not `torch.manual_seed`.",
-            )
+    for (seed, rank), (out, own, one, disturbed) in zip(pairs, drawn, strict=True):
+        lead, out, own = f"Seed {seed}, rank {rank}:", tuple(out), tuple(own)
+        if one:
+            return "one-generator", "outside and inside are one generator: drawing from one moves the other."
+        if disturbed and outside_too:
+            return "disturbed", "torch's own generator was moved; use `torch.Generator()`, not `torch.manual_seed`."
         if outside.setdefault(seed, out) != out and outside_too:
             return (
                 "outside-differs",
-                f"Seed {seed}: rank {rank} draws other numbers outside than the ranks before it, or than when it was asked before.",
+                f"{lead} outside, other numbers come than on the ranks before it, or asked before.",
             )
         if inside.setdefault((seed, rank), own) != own:
-            return "not-repeatable", f"Seed {seed}, rank {rank}: asked again, inside draws other numbers."
+            return "not-repeatable", f"{lead} asked again, inside draws other numbers."
     owner: dict[Any, str] = {}
     for seed, row in outside.items():
         if row in owner and outside_too:
             return "seeds-alike", f"Outside, seed {seed} draws the same numbers as {owner[row]}."
         owner[row] = f"seed {seed} outside"
     for (seed, rank), row in inside.items():
-        if row in owner:
-            told = owner[row]
-            same = told == f"seed {seed} outside"
-            name = (
-                "inside-is-outside"
-                if same
-                else "ranks-alike"
-                if told.startswith(f"seed {seed},")
-                else "replicas-collide"
-            )
-            return name, f"Inside, seed {seed}, rank {rank} draws the same numbers as {told}."
+        if other := owner.get(row):
+            name = "ranks-alike" if other.startswith(f"seed {seed},") else "replicas-collide"
+            name = "inside-is-outside" if other == f"seed {seed} outside" else name
+            return name, f"Inside, seed {seed}, rank {rank} draws the same numbers as {other}."
         owner[row] = f"seed {seed}, rank {rank} inside"
     return None
 
@@ -249,8 +189,8 @@ def _stream_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdi
     if fault and case.kind == "values":
         about_outside = fault[0] in ("outside-differs", "seeds-alike", "disturbed")
         if fault[0] not in ("no-generators", "one-generator") and about_outside != (case.part == "outside"):
-            fault = None  # the other visible case says so
-    return [verdict(case.kind, case.part, case, fault)]
+            fault = None  # the other visible case reports it
+    return judged(case, fault)
 
 
 PLANS = {
@@ -264,7 +204,7 @@ PLANS = {
         pytorch="transformers warns of unused rules since 2025; `module.weight.placements` shows what DTensor did.",
     ),
     "two-streams": Judging(
-        shares={"values:outside": 0.35, "values:inside": 0.35, "generality:replicas": 0.3},
+        shares="values:outside 0.35, values:inside 0.35, generality:replicas 0.3",
         cases=_stream_cases,
         verdicts=_stream_verdicts,
         why="Pairs (seed, rank) need numbers of their own, and `seed + rank` gives the same to many of them. Leave more room between seeds than there are ranks.",

@@ -5,22 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from course_lib import facts
-from course_lib.exercises.ch09.judges.regions import unread
-from course_lib.exercises.probes import NOT_ANSWERED
-from course_lib.judging import (
-    Fault,
-    Judging,
-    Mistake,
-    Params,
-    describe,
-    is_number,
-    near,
-    number_verdict,
-    prediction,
-    verdict,
-)
+from course_lib.judging import Fault, Judging, Mistake, Params, first, judged, near, prediction
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.draws import plain
+from course_lib.judging.numbers import number_fault
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.tensor_parallel.traffic import tp_calls_per_layer, tp_cost_per_layer
 from course_lib.units import GB, TFLOP, bytes_text, duration_text
@@ -37,9 +25,10 @@ def tp_time(params: Params) -> float:
 def _reveal(params: Params) -> str:
     cost = tp_cost_per_layer(params["tokens"], params["hidden"], params["ranks"], 0.0, params["bandwidth"])
     inside = facts.device("H100 SXM").link_one_way
+    fast = duration_text(tp_time({**params, "bandwidth": inside}))
     return (
-        f"{duration_text(tp_time(params))}: {bytes_text(cost.nbytes)} from every rank for each of {params['layers']} layers. Over the links inside a "
-        f"server of H100, at {inside / GB:.0f} GB/s, it would be {duration_text(tp_time({**params, 'bandwidth': inside}))}."
+        f"{duration_text(tp_time(params))}: {bytes_text(cost.nbytes)} from every rank for each of {params['layers']} layers. Over the "
+        f"links inside a server of H100, at {inside / GB:.0f} GB/s, it would be {fast}."
     )
 
 
@@ -60,7 +49,7 @@ def product_seconds(tokens: int, hidden: int, ffn: int, ranks: int, flops: float
 def largest(
     row: Sequence[Any], recompute: str, *, halved: bool = False, inside_only: bool = False, whole: bool = False
 ) -> int:
-    """The largest power of two of ranks that meets the share; the options are known slips."""
+    """The largest power of two of ranks that meets the share; the options are known mistakes."""
     tokens, hidden, ffn, flops, inside, across, per_node, share = row
     best = 1
     for n in (2**power for power in range(11)):
@@ -69,6 +58,16 @@ def largest(
         if talk <= share * product_seconds(tokens, hidden, ffn, 1 if whole else n, flops, recompute):
             best = n
     return best
+
+
+def _clear(row: Sequence[Any], recompute: str) -> bool:
+    """Whether no number of ranks is so near the edge that rounding decides."""
+    tokens, hidden, ffn, flops, inside, across, per_node, share = row
+    for n in (2**power for power in range(1, 11)):
+        talk = seconds_of(tokens, hidden, n, inside if n <= per_node else across, recompute)
+        if 0.999 < talk / product_seconds(tokens, hidden, ffn, n, flops, recompute) / share < 1.001:
+            return False
+    return True
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -99,155 +98,75 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
                 return given
 
     width = (4 * size + 3 * (7 * size // 2)) * 450 * GB / (400 * TFLOP)  # tells the two forms of the exercise apart
-    visible = (4096, size, 7 * size // 2, 400 * TFLOP, 450 * GB, 50 * GB, 8, round(7 / (0.354 * width), 3))
-    nodes = [(*visible[:6], n, round((n - 1) / (0.354 * width), 3)) for n in (4,)]  # as plain as the one shown
+    wide = (4096, size, 7 * size // 2, 400 * TFLOP, 450 * GB, 50 * GB)
+    visible, smaller = ((*wide, n, round((n - 1) / (0.354 * width), 3)) for n in (8, 4))
+    small = (4096, 4096, 14336, 900 * TFLOP, 150 * GB, 12.5 * GB, 8)
+    ends = [(*small, 1e-4), (*small, 1e4)]
+    clusters = "generality:clusters"
     return [
         shown("one layer", "values:seconds", 0, [(4096, size, 8, 450 * GB), (4096, size, 8, 50 * GB)]),
         shown("a given share", "values:largest", 1, [visible]),
         hidden("other layers", "values:seconds", 0, [seconds_row() for _ in range(20)] + [(4096, size, 1, 50 * GB)]),
-        hidden("sixty other clusters", "generality:clusters", 1, [row() for _ in range(60)]),
-        plain("largest", 1, "smaller nodes at a given share", nodes),
-        hidden(
-            "no ranks beyond one, and all of them",
-            "generality:clusters",
-            1,
-            [
-                (4096, 4096, 14336, 900 * TFLOP, 150 * GB, 12.5 * GB, 8, 1e-4),
-                (4096, 4096, 14336, 900 * TFLOP, 150 * GB, 12.5 * GB, 8, 1e4),
-            ],
-        ),
+        hidden("sixty other clusters", clusters, 1, [row() for _ in range(60)]),
+        plain("largest", 1, "smaller nodes at a given share", [smaller]),
+        hidden("no ranks beyond one, and all of them", clusters, 1, ends),
     ]
 
 
-def _clear(row: Sequence[Any], recompute: str) -> bool:
-    """Whether no number of ranks is so near the edge that rounding decides."""
-    tokens, hidden, ffn, flops, inside, across, per_node, share = row
-    for n in (2**power for power in range(1, 11)):
-        ratio = seconds_of(tokens, hidden, n, inside if n <= per_node else across, recompute) / product_seconds(
-            tokens, hidden, ffn, n, flops, recompute
-        )
-        if 0.999 < ratio / share < 1.001:
-            return False
-    return True
-
-
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    (which, table), found, recompute = case.args, outcome.value, params["recompute"]
-    if type(found) is str and found == NOT_ANSWERED:
-        return [verdict(case.kind, case.part, case, ("not-answered", "`largest_tp` is not answered yet."))]
-    if unreadable := unread(case, found):
-        return unreadable
-    if which == 0:
-        return [
-            next(
-                (
-                    bad
-                    for row, got in zip(table, found, strict=True)
-                    if not (bad := _seconds_verdict(case, row, got, recompute)).ok
-                ),
-                verdict(case.kind, case.part, case, None),
-            )
-        ]
-    fault = next(
-        (
-            bad
-            for row, got in zip(table, found, strict=True)
-            if (bad := _largest_fault(row, got, recompute, table, found))
-        ),
-        None,
-    )
-    return [verdict(case.kind, case.part, case, fault)]
-
-
-def _seconds_verdict(case: Case, row: Sequence[Any], got: Any, recompute: str) -> Verdict:
+def _seconds_fault(case: Case, row: Sequence[Any], got: float, recompute: str) -> Fault | None:
     tokens, hidden, n, bandwidth = row
-    want = seconds_of(tokens, hidden, n, bandwidth, recompute)
+    want, ring = seconds_of(*row, recompute), n / (n - 1) if n > 1 else -1.0
     calls = tp_calls_per_layer(recompute=recompute)["all_reduce"]
-    public = (
-        [
-            Mistake(
-                "public-form",
-                want * 4 / calls,
-                "This solves the public form of the exercise: here the forward pass runs twice, and so do its "
-                "all-reduces.",
-            )
-        ]
-        if calls != 4
-        else [Mistake("recomputed", want * 1.5, "Nothing is recomputed here: four all-reduces a layer.")]
+    public = "This solves the public form of the exercise: here the forward pass runs twice, with its all-reduces."
+    table = (
+        ("public-form", 4 / calls if calls != 4 else None, public),
+        ("recomputed", 1.5 if calls == 4 else None, "Nothing is recomputed here: four all-reduces a layer."),
+        ("forward-only", 2 / calls, "These are the forward pass's two all-reduces; the backward pass has as many."),
+        ("one-each", 1 / 2, "Attention and MLP have an all-reduce each, in each pass."),
+        ("one-all-reduce", 1 / calls, "That is one all-reduce; a layer has more."),
+        ("no-ring", ring / 2, "A ring sends 2 (1 − 1/N) of the tensor, not the tensor once."),
+        ("whole-twice", ring, "A ring leaves out each rank's own part: (1 − 1/N)."),
+        ("half-a-ring", 1 / 2, "That is one of a ring's two halves."),
+        ("numbers", 1 / 2, "These are numbers, not bytes: activations have 16 bits."),
+        ("32-bits", 2, "Activations have 16 bits."),
     )
-    slips = [
-        *public,
-        Mistake(
-            "forward-only",
-            want * 2 / calls,
-            "These are the forward pass's two all-reduces; the backward pass has as many.",
-        ),
-        Mistake("one-each", want / 2, "Attention and MLP have an all-reduce each, in each pass."),
-        Mistake("one-all-reduce", want / calls, "That is one all-reduce; a layer has more."),
-        Mistake(
-            "no-ring",
-            want * n / (2 * (n - 1)) if n > 1 else -1.0,
-            "A ring sends 2 (1 − 1/N) of the tensor, not the tensor once.",
-        ),
-        Mistake(
-            "whole-twice", want * n / (n - 1) if n > 1 else -1.0, "A ring leaves out each rank's own part: (1 − 1/N)."
-        ),
-        Mistake("half-a-ring", want / 2, "That is one of a ring's two halves."),
-        Mistake("numbers", want / 2, "These are numbers, not bytes: activations have 16 bits."),
-        Mistake("32-bits", want * 2, "Activations have 16 bits."),
-    ]
-    return number_verdict(
-        case.part,
-        case,
-        got,
-        want,
-        unit="seconds",
-        kind=case.kind,
-        mistakes=slips,
-        hint=f"{tokens:,} tokens, hidden {hidden:,}, {n} ranks.",
-    )
+    mistakes = [Mistake(name, times and want * times, message) for name, times, message in table]
+    hint = f"{tokens:,} tokens, hidden {hidden:,}, {n} ranks."
+    return number_fault(case.name, got, want, unit="seconds", mistakes=mistakes, hint=hint)
 
 
 def _largest_fault(
-    row: Sequence[Any], got: Any, recompute: str, table: Sequence[Any], found: Sequence[Any]
+    case: Case, row: Sequence[Any], results: Sequence[float], got: float, recompute: str
 ) -> Fault | None:
-    want = largest(row, recompute)
-    if is_number(got) and near(got, want, 1e-9):
+    if near(got, largest(row, recompute), 1e-9):
         return None
-    told = (
-        f"{row[0]:,} tokens, hidden {row[1]:,}, ffn {row[2]:,}, {row[3] / TFLOP:,.0f} TFLOP/s, {row[4] / GB:g} and {row[5] / GB:g} GB/s, {row[6]} ranks a "
-        f"node, share {row[7]:g}: "
+    tokens, hidden, ffn, flops, inside, across, per_node, share = row
+    lead = (
+        f"{tokens:,} tokens, hidden {hidden:,}, ffn {ffn:,}, {flops / TFLOP:,.0f} TFLOP/s, {inside / GB:g} and {across / GB:g} GB/s, "
+        f"{per_node} ranks a node, share {share:g}: "
     )
-    if got is None:
-        return "returned-none", "The function returned None: is a `return` missing?"
-    if not is_number(got):
-        return "not-a-number", f"{told}expected a number of ranks, got {describe(got)}."
-    full = recompute == "full"
-    lead = "this solves the public form of the exercise: here" if full else "nothing is recomputed here: it is not that"
-    slips = [
-        Mistake(
-            "public-form" if full else "recomputed",
-            {"recompute": "none" if full else "full"},
-            f"{lead} the forward pass runs twice.",
-        ),
-        Mistake("one-pass", {"halved": True}, "forward *and* backward have all-reduces."),
-        Mistake(
-            "inside-only", {"inside_only": True}, "beyond a node the ring goes at the speed of the wire between nodes."
-        ),
-        Mistake(
-            "whole-products",
-            {"whole": True},
-            "a rank has an N-th of the products only; that is why cutting finer makes the share worse.",
-        ),
-    ]
-    for mistake in slips if len(table) > 9 else slips[:full]:  # a single number has many causes
-        given = {"recompute": recompute, **mistake.value}
-        if all(near(got, largest(row, **given), 1e-9) for row, got in zip(table, found, strict=True)):
-            return mistake.name, told + mistake.message
-    return (
-        "other-number",
-        f"{told}got {got:,g}. What do a rank's all-reduces take at that number, and what its products?",
+    full, rows = recompute == "full", case.args[1]
+    public = "this solves the public form of the exercise: here the forward pass runs twice."
+    other = ("public-form", "none", public) if full else ("recomputed", "full", "nothing is recomputed here.")
+    table = (
+        (other[0], {"recompute": other[1]}, other[2]),
+        ("one-pass", {"halved": True}, "forward *and* backward have all-reduces."),
+        ("inside-only", {"inside_only": True}, "beyond a node the ring goes at the speed of the wire between nodes."),
+        ("whole-products", {"whole": True}, "a rank has an N-th of the products only."),
     )
+    for name, options, message in table if len(rows) > 9 else table[:full]:  # a single number has many causes
+        given = {"recompute": recompute, **options}
+        if all(near(value, largest(each, **given), 1e-9) for each, value in zip(rows, results, strict=True)):
+            return name, lead + message
+    return "other-number", f"{lead}got {got:,g}. What do a rank's all-reduces take at that number, and its products?"
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    (which, rows), results, recompute = case.args, outcome.value, params["recompute"]
+    pairs = zip(rows, results, strict=True)
+    if which == 0:
+        return judged(case, first(*(_seconds_fault(case, row, got, recompute) for row, got in pairs)))
+    return judged(case, first(*(_largest_fault(case, row, results, got, recompute) for row, got in pairs)))
 
 
 WIRES = {
@@ -260,7 +179,7 @@ WIRES = {
         truth=tp_time,
     ),
     "largest-tp": Judging(
-        shares={"values:seconds": 0.35, "values:largest": 0.25, "generality:clusters": 0.4},
+        shares="values:seconds 0.35, values:largest 0.25, generality:clusters 0.4",
         cases=_cases,
         verdicts=_verdicts,
         why="Bytes per rank hardly depend on N, products per rank fall with it: so the share that talking takes grows with N, in steps of two, and jumps where the "

@@ -159,9 +159,9 @@ def _streams_fault(case: Case, drawn: Sequence[Any], outside_too: bool) -> Fault
         return "no-generators", "Return a pair of `torch.Generator`s, (outside, inside)."
     for (seed, rank), (out, own, one, disturbed) in zip(pairs, drawn, strict=True):
         lead, out, own = f"Seed {seed}, rank {rank}:", tuple(out), tuple(own)
-        if one:
+        if one is not False:
             return "one-generator", "outside and inside are one generator: drawing from one moves the other."
-        if disturbed and outside_too:
+        if disturbed is not False and outside_too:
             return "disturbed", "torch's own generator was moved; use `torch.Generator()`, not `torch.manual_seed`."
         if outside.setdefault(seed, out) != out and outside_too:
             return (

@@ -1,4 +1,4 @@
-"""Core exercises of chapter 08: who holds how much, a prediction, ZeRO's first stage, FSDP by hand, one norm over all parts."""
+"""Core exercises of chapter 08: state per rank, a prediction, ZeRO's first stage, FSDP by hand, one norm over all parts."""
 
 import random
 from collections.abc import Mapping
@@ -7,9 +7,10 @@ from typing import Any
 from course_lib import facts, memory
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch08.probes import by_hand, clipped, owned
+from course_lib.exercises.drilling import pick
 from course_lib.exercises.probes import interval, rows
 from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number, PerRank, Tensor, TupleOf, Word
-from course_lib.units import BILLION, GB, TFLOP
+from course_lib.units import GB, TFLOP
 
 BUCKETS = ("weights", "grads", "master", "moments")
 STATE = ("memory:zero_bytes", "memory:zero_bytes_per_param", "memory:zero_by_bucket")
@@ -20,19 +21,14 @@ def card_memory(device: str = "H100 SXM") -> float:
     return float(facts.device(device).memory)
 
 
-def _state(params: float, ranks: int, convention: str, device: str = "H100 SXM") -> dict[str, Any]:
+def _buckets(convention: str) -> dict[str, Any]:
     buckets = memory.CONVENTIONS[convention].buckets
-    return {
-        "params": params,
-        "ranks": ranks,
-        "convention": convention,
-        "memory": card_memory(device),
-        **{name: buckets[name] for name in BUCKETS},
-    }
+    return {"convention": convention, **{name: buckets[name] for name in BUCKETS}}
 
 
 def _vary_state(draw: random.Random) -> Mapping[str, Any]:
-    return _state(draw.choice((8e9, 13e9, 34e9, 70e9)), draw.choice((16, 32, 128, 256)), draw.choice("CG"))
+    size = {"params": draw.choice((8e9, 13e9, 34e9, 70e9)), "ranks": draw.choice((16, 32, 128, 256))}
+    return {**size, **_buckets(draw.choice("CG"))}
 
 
 ZERO_STATE = Card(
@@ -60,18 +56,11 @@ gradients, and stage 3 also the weights; stage 0 shards nothing. Every rank hold
     answers=("held", "fewest_ranks"),
     allowed="plain Python; the library's formulas are switched off.",
     hides=STATE,
-    params=_state(7.5e9, 64, "B"),
+    params={"params": 7.5e9, "ranks": 64, "memory": card_memory(), **_buckets("B")},
     vary=_vary_state,
     needs=("02",),
     probe=rows,
 )
-
-RUN = facts.run("Llama 3.1 405B")
-
-
-def _all(params: float, gpus: int, bandwidth: float, tokens: float) -> dict[str, Any]:
-    return {"params": params, "gpus": gpus, "bandwidth": bandwidth, "tokens": tokens, "rate": 400 * TFLOP}
-
 
 PREDICT_ALL_SHARDS = Card(
     id="predict-all-shards",
@@ -91,10 +80,8 @@ a factor of four apart. You earn the points for committing yourself, not for bei
         "`3 * 2 * params / bandwidth`; a factor of two in each direction is a safe interval.",
     ),
     answers=("talking_interval",),
-    params=_all(405 * BILLION, 24_576, 50 * GB, 2**22),
-    vary=lambda draw: _all(
-        draw.choice((70, 180, 405)) * BILLION, draw.choice((2048, 8192, 16_384)), draw.choice((25, 50)) * GB, 2**22
-    ),
+    params={"params": 405e9, "gpus": 24_576, "bandwidth": 50 * GB, "tokens": 2**22, "rate": 400 * TFLOP},
+    vary=pick(params=(70e9, 180e9, 405e9), gpus=(2048, 8192, 16_384), bandwidth=(25 * GB, 50 * GB)),
     probe=interval,
 )
 

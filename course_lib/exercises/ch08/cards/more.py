@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from course_lib.exercises import Card, Worth, call
 from course_lib.exercises.ch08.probes import moved, trained
+from course_lib.exercises.drilling import pick
 from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number, PerRank, Tensor, Word
 
 STANDING = """```python
@@ -60,9 +61,7 @@ Repair it. Return this rank's losses and the `FullySharded` model, as the progra
     params={"width": 6},
     vary=lambda draw: {"width": draw.randrange(5, 9)},
     probe=trained,
-    returns=PerRank(
-        DictOf({"losses": ListOf(Anything("a loss")), "weights": Maybe(Anything()), "state": Number("bytes")})
-    ),
+    returns=PerRank(DictOf({"losses": ListOf(Anything()), "weights": Maybe(Anything()), "state": Number("bytes")})),
 )
 
 CAUSES: Mapping[str, str] = {
@@ -113,11 +112,7 @@ Name the largest block of memory that **should have fallen or been freed but was
     ),
     answers=("cause",),
     params={"params": 7e9, "units": 32, "ranks": 8},
-    vary=lambda draw: {
-        "params": draw.choice((3e9, 8e9, 13e9)),
-        "units": draw.choice((24, 32, 40)),
-        "ranks": draw.choice((8, 16)),
-    },
+    vary=pick(params=(3e9, 8e9, 13e9), units=(24, 32, 40), ranks=(8, 16)),
     probe=call,
     returns=Word((*CAUSES, "as it should")),
 )

@@ -1,12 +1,12 @@
-"""Further exercises of chapter 08 in numbers: the size of a group, how far to gather ahead, the host's wire, and the floor."""
+"""More exercises of chapter 08 in numbers: the size of a group, how far to gather ahead, the wire to the host, and the limit of sharding."""
 
-import random
 from collections.abc import Mapping
 from typing import Any
 
 from course_lib import facts
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch08.cards.core import card_memory
+from course_lib.exercises.drilling import pick
 from course_lib.exercises.probes import rows
 from course_lib.units import BILLION, GB, TFLOP
 
@@ -18,19 +18,8 @@ KEPT: Mapping[bool, tuple[int, str]] = {
 PER_NODE = 8
 
 
-def _group(kept: bool, params: float, ranks: int, memory: float, slow: float) -> dict[str, Any]:
-    gathers, words = KEPT[kept]
-    return {
-        "kept": kept,
-        "gathers": gathers,
-        "words": words,
-        "params": params,
-        "ranks": ranks,
-        "memory": memory,
-        "per_node": PER_NODE,
-        "fast": float(H100.link_one_way or 0),
-        "slow": slow,
-    }
+def _gathered(kept: bool) -> dict[str, Any]:
+    return dict(zip(("kept", "gathers", "words"), (kept, *KEPT[kept]), strict=True))
 
 
 HSDP_GROUP = Card(
@@ -61,14 +50,21 @@ across. K = {{per_node}}, one server, has been published for this. Does it fit?"
     ),
     answers=("hsdp", "smallest_group", "best_group"),
     hides=("sharding:hybrid_bytes", "sharding:step_bytes", "sharding:group_of", "sharding:knee", "memory:zero_bytes"),
-    params=_group(False, 405 * BILLION, 24_576, card_memory(), float(H100.network_one_way or 0)),
-    vary=lambda draw: _group(
-        True,
-        draw.choice((70, 180, 405)) * BILLION,
-        draw.choice((3072, 4096, 6144)),
-        card_memory(),
-        draw.choice((25, 50)) * GB,
-    ),
+    params={
+        "params": 405 * BILLION,
+        "ranks": 24_576,
+        "memory": card_memory(),
+        "per_node": PER_NODE,
+        "fast": float(H100.link_one_way or 0),
+        "slow": float(H100.network_one_way or 0),
+        **_gathered(False),
+    },
+    vary=lambda draw: {
+        **_gathered(True),
+        "params": draw.choice((70, 180, 405)) * BILLION,
+        "ranks": draw.choice((3072, 4096, 6144)),
+        "slow": draw.choice((25, 50)) * GB,
+    },
     structural="kept",
     needs=("06",),
     probe=rows,
@@ -102,24 +98,12 @@ the gathers begin early enough.
     answers=("crossover_tokens", "exposed_seconds", "least_depth"),
     hides=("sharding:play", "sharding:bytes_per_param_sent"),
     params={"flops": 400 * TFLOP, "bandwidth": 50 * GB, "ranks": 64},
-    vary=lambda draw: {
-        "flops": draw.choice((300, 500)) * TFLOP,
-        "bandwidth": draw.choice((25, 100, 200)) * GB,
-        "ranks": draw.choice((16, 32, 128)),
-    },
+    vary=pick(flops=(300 * TFLOP, 500 * TFLOP), bandwidth=(25 * GB, 100 * GB, 200 * GB), ranks=(16, 32, 128)),
     needs=("07",),
     probe=rows,
 )
 
 PCIE = float(facts.link("PCIe5 x16").one_way)
-
-
-def _offload(draw: random.Random) -> Mapping[str, Any]:
-    return {
-        "flops": draw.choice((200, 300, 500)) * TFLOP,
-        "moved": draw.choice((2, 4, 6, 8)),
-        "ranks": draw.choice((2, 4, 16)),
-    }
 
 
 OFFLOAD_BOUNDARY = Card(
@@ -146,13 +130,9 @@ per parameter at the {{nvme:gbps}} of a disk, where the optimizer state is read 
     ),
     answers=("step_seconds", "hidden_tokens"),
     params={"flops": 400 * TFLOP, "moved": 4, "pcie": PCIE, "nvme_moved": 24, "nvme": 6 * GB, "ranks": 8},
-    vary=_offload,
+    vary=pick(flops=(200 * TFLOP, 300 * TFLOP, 500 * TFLOP), moved=(2, 4, 6, 8), ranks=(2, 4, 16)),
     probe=rows,
 )
-
-
-def _alone(ranks: int, memory: float, layers: int, activations: float, per_param: float) -> dict[str, Any]:
-    return {"ranks": ranks, "memory": memory, "layers": layers, "activations": activations, "per_param": per_param}
 
 
 LARGEST_ALONE = Card(
@@ -180,13 +160,12 @@ Shown: {{ranks}} GPUs of {{memory:gb}}, {{layers}} layers, {{activations:gb}} of
     ),
     answers=("largest_model", "ranks_for"),
     hides=("sharding:gathered_peak", "memory:zero_bytes", "memory:zero_bytes_per_param"),
-    params=_alone(64, card_memory(), 80, 20 * GB, 16),
-    vary=lambda draw: _alone(
-        draw.choice((32, 128, 256)),
-        card_memory(draw.choice(("A100 SXM 80GB", "H200 SXM"))),
-        draw.choice((32, 48, 96)),
-        draw.choice((10, 15, 30)) * GB,
-        16,
-    ),
+    params={"ranks": 64, "memory": card_memory(), "layers": 80, "activations": 20 * GB, "per_param": 16},
+    vary=lambda draw: {
+        "ranks": draw.choice((32, 128, 256)),
+        "memory": card_memory(draw.choice(("A100 SXM 80GB", "H200 SXM"))),
+        "layers": draw.choice((32, 48, 96)),
+        "activations": draw.choice((10, 15, 30)) * GB,
+    },
     probe=rows,
 )

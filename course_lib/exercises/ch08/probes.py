@@ -1,4 +1,4 @@
-"""How chapter 08 calls answers: with parts that differ on every rank, and what came of them as plain data."""
+"""How chapter 08 calls answers: with parts that differ on every rank; the results come back as plain data."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 __all__ = ["by_hand", "clipped", "moved", "owned", "trained"]
 
-MEASURED = "measured"  # a wish, in a case's description: bytes alive are to come, too
-WEIGHED = "weighed"  # another: the places of which numbers are to come; what is large is made here, of small tables
+MEASURED = "measured"  # a key of a case's description: count live bytes as well
+WEIGHED = "weighed"  # another, with places: only the numbers at these places come back, and large data are made here of small tables
 
 
 def owned(answer: Any, case: Any, comm: Any = None) -> Any:
@@ -20,11 +20,9 @@ def owned(answer: Any, case: Any, comm: Any = None) -> Any:
     if not callable(getattr(optimizer, "step", None)):
         return {"weights": None, "kept": 0}
     for gradients in steps:
-        if WEIGHED in spec:  # a table, of which they are made
-            rows = zip(
-                weights.tensors, repeated(gradients, weights.tensors[0].numel(), len(weights.tensors)), strict=True
-            )
-            gradients = [row.view(tensor.shape) for tensor, row in rows]
+        if WEIGHED in spec:  # a table, from which they are made
+            rows = repeated(gradients, weights.tensors[0].numel(), len(weights.tensors))
+            gradients = [row.view(tensor.shape) for tensor, row in zip(weights.tensors, rows, strict=True)]
         for tensor, gradient in zip(weights.tensors, gradients, strict=True):
             tensor.grad = None if gradient is None else gradient.clone()
         optimizer.step()
@@ -32,23 +30,22 @@ def owned(answer: Any, case: Any, comm: Any = None) -> Any:
             tensor.grad = None
     if WEIGHED in spec:
         return glimpses(weights.tensors, spec[WEIGHED])
-    return {"weights": [each.detach().clone() for each in weights.tensors], "kept": weights.state_bytes()}
+    return {"weights": [tensor.detach().clone() for tensor in weights.tensors], "kept": weights.state_bytes()}
 
 
 def by_hand(answer: Any, case: Any, comm: Any = None) -> Any:
-    """This rank's parts of the gradients, and what lay around; `case.args = (description, this rank's shards, x, target)`."""
+    """This rank's parts of the gradients, and its record of the run; `case.args = (description, this rank's shards, x, target)`."""
     from course_lib.accounting import Accounting, unseen
     from course_lib.exercises.ch08.work import Stack, glimpses, repeated
 
     spec, shards, x, target = case.args
-    if WEIGHED in spec:  # `shards` is a table, of which each unit's part is made
+    if WEIGHED in spec:  # `shards` is a table, from which each unit's part is made
         shards = repeated(shards, spec["counts"][0] // comm.size, len(spec["counts"]))
     stack = Stack(comm, spec, shards, target, watch=WEIGHED not in spec)
 
     def call() -> Any:
-        parts = answer(
-            comm, list(shards), list(spec["counts"]), stack.forward, stack.backward, stack.loss, x, *spec["wish"]
-        )
+        functions = stack.forward, stack.backward, stack.loss
+        parts = answer(comm, list(shards), list(spec["counts"]), *functions, x, *spec["wish"])
         return list(parts) if isinstance(parts, tuple) else parts
 
     if WEIGHED in spec:
@@ -61,25 +58,23 @@ def by_hand(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def clipped(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The norm and the parts as they were left; `case.args = (ranks that share a model, counts, limit, this rank's parts)`."""
+    """The norm, and the parts afterwards; `case.args = (ranks that share a model, counts, limit, this rank's parts)`."""
     from course_lib.sharding import two_levels
 
     group, counts, most, parts = case.args
     inside, across = two_levels(comm, group)
     norm = answer(inside, across, list(parts), list(counts), most)
-    return {
-        "norm": norm.item() if hasattr(norm, "item") and getattr(norm, "numel", lambda: 0)() == 1 else norm,
-        "parts": parts,
-    }
+    one = hasattr(norm, "item") and getattr(norm, "numel", lambda: 0)() == 1
+    return {"norm": norm.item() if one else norm, "parts": parts}
 
 
 def moved(answer: Any, case: Any, comm: Any = None) -> Any:
-    """This rank's new part, and the most bytes alive meanwhile; `case.args = (elements, old, new, this rank's part)`."""
+    """This rank's new part, and its peak of live bytes; `case.args = (elements, old, new, this rank's part)`."""
     from course_lib.accounting import Accounting
     from course_lib.exercises.ch08.work import repeated
 
     elements, old, new, part = case.args
-    if type(part) is dict:  # a table, of which this rank's part is made, and places
+    if type(part) is dict:  # a table, from which this rank's part is made, and places
         part, places = repeated(part["table"], elements // old if comm.rank < old else 0, 1)[0], part[WEIGHED]
         got = answer(comm, part, elements, old, new)
         return {"part": got[places] if comm.rank < new else got, "length": len(got)}
@@ -91,16 +86,16 @@ def moved(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def trained(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The weights and losses that a training left; `case.args = (description, this rank's batches)`."""
+    """The weights and losses of a training; `case.args = (description, this rank's batches)`."""
     from course_lib.exercises.ch08.work import Stepper, glimpses, tied_model
     from course_lib.sharding import FullySharded, full_state
 
     spec, batches = case.args
-    made = []
+    optimizers = []
 
     def make(tensors: Any) -> Any:
-        made.append(Stepper(tensors, spec.get("optimizer", "adamw"), spec["rate"]))
-        return made[-1]
+        optimizers.append(Stepper(tensors, spec.get("optimizer", "adamw"), spec["rate"]))
+        return optimizers[-1]
 
     got = answer(comm, lambda: tied_model(spec), make, list(batches), spec["most"])
     if not (isinstance(got, tuple | list) and len(got) == 2 and isinstance(got[1], FullySharded)):
@@ -109,4 +104,8 @@ def trained(answer: Any, case: Any, comm: Any = None) -> Any:
     if WEIGHED in spec:
         weights = full_state(model)
         return glimpses([weights[name] for name in sorted(weights)], spec[WEIGHED])
-    return {"losses": list(losses), "weights": full_state(model), "state": sum(each.nbytes() for each in made)}
+    return {
+        "losses": list(losses),
+        "weights": full_state(model),
+        "state": sum(optimizer.nbytes() for optimizer in optimizers),
+    }

@@ -1,4 +1,4 @@
-"""What chapter 08's exercises work on: tensors to step, a stack whose units come as flat rows, a small model with tied weights."""
+"""What chapter 08's exercises work on: tensors to step, a stack of units with flat weights, a small model with tied weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from course_lib.cluster.endpoint import endpoint
 
 
 class Weights:
-    """Parameters alike on all ranks, some frozen, some in the list twice, and how an optimizer over some of them is made."""
+    """Parameters, equal on all ranks, some of them frozen or tied, and optimizers over any of them."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         coin = torch.Generator().manual_seed(spec["seed"])
@@ -28,7 +28,7 @@ class Weights:
             self.tensors[place].requires_grad_(False)
 
     def given(self) -> list[nn.Parameter]:
-        """The list as the answer gets it: tied ones again at the end."""
+        """The list as the answer gets it, with tied ones again at the end."""
         return [*self.tensors, *(self.tensors[place] for place in self._spec.get("tied", ()))]
 
     def make(self, tensors: Any) -> Stepper:
@@ -38,17 +38,17 @@ class Weights:
         return made
 
     def state_bytes(self) -> int:
-        """Bytes of state of all optimizers that were made and are still there."""
+        """Bytes of state of all optimizers that still exist."""
         return sum(made.nbytes() for each in self._made if (made := each()) is not None)
 
 
-STATE = {"adamw": 2, "momentum": 1, "paces": 24}  # tensors of state that each optimizer makes beside a parameter
+STATE = {"adamw": 2, "momentum": 1, "paces": 24}  # tensors of state per parameter
 
 
 class Stepper:
-    """AdamW, or descent with momentum, as torch's: state is made at the first step. (Making one of torch's loads its compiler: seconds.)
+    """AdamW or SGD with momentum, like torch's, with state from the first step on. (Torch's own load its compiler for seconds.)
 
-    A third one, of many momenta, has so much state that nothing else counts beside it.
+    A third kind, with many momenta, has so much state that all other memory is negligible.
     """
 
     def __init__(self, tensors: Any, kind: str = "adamw", rate: float = 0.02) -> None:
@@ -98,16 +98,16 @@ class Stepper:
 
 
 def repeated(table: Tensor, count: int, times: int) -> list[Tensor]:
-    """So many rows of `count` numbers, each a table over and over from another place; they take the memory of one."""
+    """So many rows of `count` numbers, each repeating a table from another place on; together they take the memory of one row."""
     row = table.repeat(count // len(table) + times)
     return [row[start : start + count] for start in range(times)]
 
 
 class Stack:
-    """Units in a row, each tanh(x Wᵀ + b), whose weights come flat; what another unit's turn should find gone is overwritten.
+    """Units in a row, each tanh(x Wᵀ + b) with flat weights; weights that should be gone when another unit computes are overwritten.
 
-    `around` makes a context in which a unit computes: an account that is to count the answer's memory need not see it. `alive`
-    gives the storages that are counted. Where it does not `watch`, nothing is overwritten, counted or copied.
+    `around` makes a context for a unit's own computation, which does not count as the answer's memory. `alive` gives the storages
+    that count. Without `watch`, nothing is overwritten, counted or copied.
     """
 
     def __init__(
@@ -116,15 +116,15 @@ class Stack:
         self._widths, self._keep, self._target = spec["widths"], not spec["wish"][-1] if spec["wish"] else False, target
         self._comm, self._shards, self._watch = comm, list(shards), watch
         self._own = {shard.untyped_storage()._cdata for shard in shards}
-        self._rows: dict[int, list[_Row]] = {}  # unit -> what its weights came in
+        self._rows: dict[int, list[_Row]] = {}  # unit -> the rows of weights that it was given
         self._order: list[tuple[str, int]] = []
         self._most = self._bytes = 0
-        self._calls: list[int] = []  # of the communicator, when each unit's forward began
+        self._calls: list[int] = []  # calls of the communicator when each unit's forward began
         self.around: Any = nullcontext
         self.alive: Callable[[], Sequence[torch.UntypedStorage]] = list
 
     def forward(self, unit: int, weights: Any, x: Any) -> Tensor:
-        """What the next unit needs."""
+        """The unit's output."""
         self._turn("forward", unit, weights, x)
         with self.around(), torch.no_grad():
             return self._out(unit, weights, x)
@@ -145,7 +145,7 @@ class Stack:
             return inner @ matrix, torch.cat([(inner.T @ x).reshape(-1), inner.sum(0)])
 
     def told(self) -> dict[str, Any]:
-        """The order of the work; the most units whose rows lay around while another one computed, and were gathered ahead; bytes."""
+        """The order of calls; how many other units' rows existed while one computed, and were gathered ahead; bytes; all at their peaks."""
         return {"order": list(self._order), "held": self._most, "ahead": self._ahead(), "bytes": self._bytes}
 
     def _cut(self, unit: int, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -177,35 +177,34 @@ class Stack:
         return value.detach()
 
     def _overwrite(self, unit: int) -> None:
-        """Fill what was given to other units, and still lies where it was, with NaN, unless it is to be kept."""
-        lying = 0
+        """Fill the rows of other units that still exist with NaN, except those to be kept."""
+        existing = 0
         for other, rows in self._rows.items():
             rows[:] = [row for row in rows if row.lies()]
             if other == unit:
                 continue
-            lying += bool(rows)
+            existing += bool(rows)
             last = next(what for what, place in reversed(self._order) if place == other)
             if not (self._keep and last == "forward"):
                 for row in rows:
                     row.overwrite()
-        self._most = max(self._most, lying)
+        self._most = max(self._most, existing)
 
     def _look(self, what: str) -> None:
-        """Count what is alive while a unit computes (a storage that was emptied has no bytes), and what was asked of the cluster so far."""
-        self._bytes = max(
-            self._bytes, sum(storage.nbytes() for storage in self.alive() if storage._cdata not in self._own)
-        )
+        """Count live bytes while a unit computes (an emptied storage has none), and calls of the cluster so far."""
+        live = sum(storage.nbytes() for storage in self.alive() if storage._cdata not in self._own)
+        self._bytes = max(self._bytes, live)
         if what == "forward" and self._comm is not None:
             self._calls.append(endpoint().calls)
 
     def _ahead(self) -> float:
-        """How many units ahead of the one at work gathering had begun, at most, in a forward pass that asks as much for each unit."""
+        """How many units were gathered ahead at most, in a forward pass with equally many calls for each unit."""
         each = max(self._calls, default=0) / max(len(self._shards), 1)
         return max((calls / each - unit - 1 for unit, calls in enumerate(self._calls)), default=0.0) if each else 0.0
 
 
 class _Row:
-    """A unit's weights where an answer gave them: a stretch of a storage that may be emptied, or used again for something else."""
+    """A unit's weights as the answer gave them: a part of a storage, which may later be emptied or reused."""
 
     def __init__(self, weights: Tensor) -> None:
         self._storage = weakref.ref(weights.untyped_storage())
@@ -214,10 +213,8 @@ class _Row:
 
     def _there(self) -> Tensor | None:
         storage, (start, shape, stride) = self._storage(), self._where
-        if (
-            storage is None
-            or storage.nbytes() < (start + (shape[0] - 1) * stride[0] + 1) * self._numbers.element_size()
-        ):
+        end = (start + (shape[0] - 1) * stride[0] + 1) * self._numbers.element_size()
+        if storage is None or storage.nbytes() < end:
             return None
         return torch.empty(0, dtype=self._numbers.dtype).set_(storage, start, shape, stride)
 
@@ -278,5 +275,5 @@ def glimpses(tensors: Sequence[Tensor], places: Tensor) -> Tensor:
 
 
 def tied_model(spec: Mapping[str, Any]) -> TiedModel:
-    """The model of a description, alike wherever it is built."""
+    """The model of a description, equal wherever it is built."""
     return TiedModel(spec)

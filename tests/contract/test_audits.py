@@ -59,7 +59,7 @@ def test_the_statements_of_a_chapter_are_its_claims() -> None:
 def test_an_audit_mixes_errors_with_statements_right_as_printed(card: Card) -> None:
     answers = truth(card)
     said = [verdict for _, verdict, _ in answers.values()]
-    assert said.count(RIGHT) >= 2 and said.count(WRONG) >= 2
+    assert said.count(RIGHT) >= 3 and said.count(WRONG) >= 3
     assert all((cause == AS_PRINTED) == (verdict == RIGHT) for _, verdict, cause in answers.values())
     for name, (_, verdict, cause) in answers.items():
         if name not in BY_FORMULA:  # with the printed number in its place, only a right statement keeps its points

@@ -3,20 +3,16 @@
 import random
 
 import pytest
+from contract.kit import functions_of, graded, shipped
 
 from course_lib import exercises
-from course_lib.exercises import killmatrix
 from course_lib.exercises.ch00 import NUMBERS
 from course_lib.exercises.ch00.cards import PROPERTIES
 from course_lib.exercises.ch00.judges.exchange import partner_of
 from course_lib.exercises.ch00.judges.match import CUTS, TALK
-from course_lib.exercises.ch00.judges.token import token_at
 from course_lib.exercises.ch00.numbers import ROUTES, estimate
 from course_lib.facts import course
-from course_lib.grading.judge import grade
-from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging
-from course_lib.records import Outcome
 
 
 def test_guessing_the_matches_blindly_earns_less_than_a_tenth():
@@ -25,14 +21,14 @@ def test_guessing_the_matches_blindly_earns_less_than_a_tenth():
     points = []
     for _ in range(200):
         guess = {cut: (letter, rng.choice(TALK)) for cut, letter in zip(CUTS, rng.sample("ABCDEF", 6), strict=True)}
-        points.append(grade(card, InProcess(lambda guess=guess: guess)).points)
+        points.append(graded("match-the-cuts", lambda guess=guess: guess).points)
     assert sum(points) / len(points) < card.points / 10
 
 
 @pytest.mark.parametrize("letter", "ABCDEF")
 @pytest.mark.parametrize("talk", TALK)
 def test_one_answer_for_every_row_of_the_matches_earns_nothing(letter, talk):
-    assert grade(exercises.card("match-the-cuts"), InProcess(lambda: dict.fromkeys(CUTS, (letter, talk)))).points == 0
+    assert graded("match-the-cuts", lambda: dict.fromkeys(CUTS, (letter, talk))).points == 0
 
 
 def test_the_public_list_of_properties_is_not_in_the_order_of_the_cuts():
@@ -40,39 +36,13 @@ def test_the_public_list_of_properties_is_not_in_the_order_of_the_cuts():
     assert sorted(in_order) == list(range(6)) and in_order != sorted(in_order)
 
 
-def _meter(case, sent=None, received=None, pairs=()):
-    sizes = [one.numel() * one.element_size() for (one,) in case.per_rank]
-    return {
-        "bytes_sent": sent or sizes,
-        "bytes_received": received or sizes,
-        "messages_sent": [1] * len(sizes),
-        "pairs": list(pairs),
-    }
-
-
-@pytest.mark.parametrize("exercise", ["two-ranks-wait", "token-round-the-ring"])
-def test_right_values_on_too_few_received_bytes_fail_the_cost_verdict(exercise):
-    card, contract = exercises.card(exercise), judging(exercise)
-    case = contract.cases(card.params, random.Random(0))[0]
-    given_ = [one for (one,) in case.per_rank]
-    value = given_[::-1] if exercise == "two-ranks-wait" else [token_at(given_, rank, 1) for rank in range(len(given_))]
-    honest = contract.verdicts(card.params, case, Outcome(state="answered", value=value, meter=_meter(case)))
-    assert all(v.ok for v in honest)
-    told = contract.verdicts(
-        card.params, case, Outcome(state="answered", value=value, meter=_meter(case, received=[1] * len(given_)))
-    )
-    assert {v.mistake for v in told if not v.ok} == {"too-few-bytes"}
-
-
 def test_no_verdict_message_shows_a_secret_stamp_or_number():
     card = exercises.card("token-round-the-ring")
     case = judging(card.id).cases(card.params, random.Random(0))[0]
     stamps = {str(int(one.max())) for (one,) in case.per_rank} | {f"{int(one.max()):,}" for (one,) in case.per_rank}
-    for answer in killmatrix.bank("00"):
-        if answer.exercise == card.id and answer.sort == "wrong":
-            report = grade(card, InProcess(*killmatrix.names_of(answer.source, card.answers)), secret="public")
-            for verdict in report.verdicts:
-                assert not any(stamp in verdict.message for stamp in stamps if len(stamp) > 4), verdict.message
+    for answer in shipped(card.id, "wrong"):
+        for verdict in graded(card.id, *functions_of(answer), secret="public").verdicts:
+            assert not any(stamp in verdict.message for stamp in stamps if len(stamp) > 4), verdict.message
 
 
 def test_every_symptom_leads_to_a_chapter_of_the_course_after_this_one():
@@ -103,9 +73,8 @@ def test_the_running_example_has_the_numbers_it_is_known_for(name, published):
 
 
 def test_a_deadlock_is_explained_by_rank_and_line():
-    found = next(a for a in killmatrix.bank("00") if a.exercise == "two-ranks-wait" and "as it was found" in a.name)
-    card = exercises.card("two-ranks-wait")
-    report = grade(card, InProcess(*killmatrix.names_of(found.source, card.answers)))
+    found = next(each for each in shipped("two-ranks-wait", "wrong") if "as it was found" in each.name)
+    report = graded("two-ranks-wait", *functions_of(found))
     assert report.state == "deadlock" and report.points == 0
     said = " ".join(v.message for v in report.verdicts if not v.ok)
     assert "rank 0 waits for rank 1" in said and "comm.send(x, partner)" in said

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from contract.kit import graded
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,17 +20,11 @@ from course_lib.exercises.ch01.judges import peak as ch01_peak
 from course_lib.exercises.ch01.judges import scaling as ch01_scaling
 from course_lib.exercises.ch01.judges import triage as ch01_triage
 from course_lib.exercises.ch01.judges import walls as ch01_walls
-from course_lib.grading.judge import grade
-from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import draws as ch01_draws
 from course_lib.units import DAY, GB
 
 CARDS = {card.id: card for card in exercises.cards("01")}
 SEEDS = [str(seed) for seed in range(50)]
-
-
-def run(exercise, *answers, params=None):
-    return grade(CARDS[exercise], InProcess(*answers), params=params)
 
 
 # --- canonical numbers -----------------------------------------------------------------------------------
@@ -246,14 +241,14 @@ CLOTHES = [
 
 @pytest.mark.parametrize("fewest", [c[1] for c in CLOTHES], ids=[c[0] for c in CLOTHES])
 def test_a_count_may_be_any_kind_of_number(fewest):
-    report = run("state-13b", lambda p: np.float32(1) * 0 + 16.0 * p, fewest, lambda n, m, g: m - n / g)
+    report = graded("state-13b", lambda p: np.float32(1) * 0 + 16.0 * p, fewest, lambda n, m, g: m - n / g)
     assert report.passed, [v.message for v in report.verdicts if not v.ok]
 
 
 def test_days_within_a_thousandth_and_years_of_365_days_pass():
     gpus = [lambda p, d, f, u, t: math.ceil(days(p, d, f, u) / t)]
-    assert run("train-days-7b", lambda *row: float(f"{days(*row):.4g}"), *gpus).passed
-    assert not run("train-days-7b", lambda *row: float(f"{days(*row):.2g}"), *gpus).passed
+    assert graded("train-days-7b", lambda *row: float(f"{days(*row):.4g}"), *gpus).passed
+    assert not graded("train-days-7b", lambda *row: float(f"{days(*row):.2g}"), *gpus).passed
 
 
 # --- judges never raise ------------------------------------------------------------------------------------
@@ -272,5 +267,5 @@ def test_a_seed_draws_other_jobs_than_another():
 
 
 def test_a_number_of_five_thousand_digits_is_described_not_printed():
-    report = run("state-13b", lambda p: 10**5000, lambda n, m: [10**5000], lambda n, m, g: -(10**5000))
+    report = graded("state-13b", lambda p: 10**5000, lambda n, m: [10**5000], lambda n, m, g: -(10**5000))
     assert report.points == 0 and all(len(v.message) < 300 for v in report.verdicts)

@@ -5,6 +5,7 @@ import random
 
 import pytest
 import torch
+from contract.kit import functions, graded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -12,7 +13,6 @@ from torch.nn import functional as F
 from torch.utils import checkpoint as ready
 
 from course_lib import exercises, facts, memory
-from course_lib.exercises import killmatrix
 from course_lib.exercises.ch02.block import Block, Segment, saved_rows
 from course_lib.exercises.ch02.cards import core as ch02_core
 from course_lib.exercises.ch02.cards.training import PHASES
@@ -25,20 +25,10 @@ from course_lib.exercises.ch02.judges import segments as ch02_segments
 from course_lib.exercises.ch02.judges import state as ch02_state
 from course_lib.exercises.ch02.judges import steps as ch02_steps
 from course_lib.exercises.ch02.probes import OutOfMemory, SwitchedOff, device_of, own_checkpoint
-from course_lib.grading.judge import grade
-from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging
 
 CARDS = exercises.cards("02")
 BY_ID = {card.id: card for card in CARDS}
-
-
-def bank(exercise, sort="right"):
-    return [each for each in killmatrix.bank("02") if each.exercise == exercise and each.sort == sort]
-
-
-def answers_of(answer):
-    return killmatrix.names_of(answer.source, BY_ID[answer.exercise].answers)
 
 
 # --- variants
@@ -263,7 +253,7 @@ def test_torchs_own_checkpoint_would_pass(reentrant, monkeypatch):
     monkeypatch.setattr(ch02_probes, "own_checkpoint", contextlib.nullcontext)
     card = BY_ID["write-checkpointing"]
     for params in (card.params, other_structure(card)):
-        report = grade(card, InProcess(lambda f, *x: ready.checkpoint(f, *x, use_reentrant=reentrant)), params=params)
+        report = graded(card.id, lambda f, *x: ready.checkpoint(f, *x, use_reentrant=reentrant), params=params)
         bad = {v.case for v in report.verdicts if not v.ok}
         assert bad <= (
             {"an input that needs no gradient", "the first segment gets token numbers"} if reentrant else set()
@@ -305,7 +295,7 @@ def test_a_check_leaves_the_learners_generator_where_it_was():
     torch.manual_seed(3)
     before = torch.get_rng_state()
     for name in ("write-checkpointing", "chunked-cross-entropy", "graphs-kept-alive", "reconcile-ledger"):
-        assert grade(BY_ID[name], InProcess(*answers_of(bank(name)[0]))).passed
+        assert graded(name, *functions(name)).passed
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -381,7 +371,7 @@ def test_a_device_for_chunks_cannot_hold_the_logits_twice():
 
 
 def test_the_plain_loss_gets_what_right_values_are_worth_and_no_more():
-    report = grade(BY_ID["chunked-cross-entropy"], InProcess(lambda h, w, t, n: F.cross_entropy(h @ w.T, t)))
+    report = graded("chunked-cross-entropy", lambda h, w, t, n: F.cross_entropy(h @ w.T, t))
     assert report.points == 7.5
 
 
@@ -418,5 +408,5 @@ def test_a_checkpoint_of_one_stream_fails_where_segments_take_two():
     card = BY_ID["write-checkpointing"]
     params = other_structure(card)
     for streams, passes in ((params["streams"], True), (card.params["streams"], False)):
-        report = grade(card, InProcess(*checkpoint_by({"streams": streams})), params=params)
+        report = graded(card.id, *checkpoint_by({"streams": streams}), params=params)
         assert report.passed == passes and all(v.message for v in report.verdicts if not v.ok)

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from contract.kit import graded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,15 +22,9 @@ from course_lib.exercises.ch03.judges import upgrade as ch03_upgrade
 from course_lib.exercises.ch03.judges.audits import KEYS
 from course_lib.exercises.ch03.judges.clock import honest
 from course_lib.exercises.ch03.probes import MOST_LAUNCHES, queue_device
-from course_lib.grading.judge import grade
-from course_lib.grading.worker.runners import InProcess
 
 CARDS = {card.id: card for card in exercises.cards("03")}
 SEEDS = [str(seed) for seed in range(50)]
-
-
-def run(exercise, *answers, params=None):
-    return grade(CARDS[exercise], InProcess(*answers), params=params)
 
 
 # --- canonical numbers -----------------------------------------------------------------------------------
@@ -277,7 +272,7 @@ def test_a_batch_may_be_any_kind_of_number(kind):
         found = ch03_core.least_batch("each", *row)
         return None if found is None else kind(found)
 
-    report = run("decode-batch", smallest_batch)
+    report = graded("decode-batch", smallest_batch)
     assert report.passed or kind is np.float32, [v.message for v in report.verdicts if not v.ok]
 
 
@@ -286,7 +281,7 @@ def test_a_list_of_sizes_may_be_any_sequence(kind):
     def dips(m, sizes, tile, sms):
         return kind(ch03_tiles.falls(1, m, sizes, tile, sms))
 
-    assert run("quantisation-dips", lambda *row: ch03_tiles.share_kept(1, *row), dips).passed
+    assert graded("quantisation-dips", lambda *row: ch03_tiles.share_kept(1, *row), dips).passed
 
 
 @pytest.mark.parametrize("off", [0.96, 1.04])
@@ -295,9 +290,9 @@ def test_fitted_roofs_within_five_per_cent_pass(off):
         flops, bandwidth, _ = ch03_bench.fit("durations", runs, *sheet)
         return flops * off, bandwidth * off, flops / bandwidth
 
-    assert run("fit-roofs", fit_roofs).passed
+    assert graded("fit-roofs", fit_roofs).passed
     wider = (off - 1) * 2 + 1
-    assert not run("fit-roofs", lambda *row: [each * wider for each in ch03_bench.fit("durations", *row)]).passed
+    assert not graded("fit-roofs", lambda *row: [each * wider for each in ch03_bench.fit("durations", *row)]).passed
 
 
 def test_names_may_be_capitals():
@@ -306,7 +301,7 @@ def test_names_may_be_capitals():
         bound = max(times, key=times.get)
         return row[0] / times[bound], bound.upper()
 
-    assert run("network-roof", three_roofs).passed
+    assert graded("network-roof", three_roofs).passed
 
 
 # --- judges never raise ------------------------------------------------------------------------------------
@@ -314,13 +309,13 @@ def test_names_may_be_capitals():
 
 @pytest.mark.parametrize("bound", roofline.PARTS)
 def test_always_one_roof_earns_nothing(bound):
-    assert run("network-roof", lambda flop, m, n, f, b, w: (f, bound)).points == 0
+    assert graded("network-roof", lambda flop, m, n, f, b, w: (f, bound)).points == 0
 
 
 @pytest.mark.parametrize("part", wires.PARTS)
 def test_always_one_upgrade_earns_nothing(part):
-    assert run("which-upgrade", lambda work, rates, factor: (part, factor)).points == 0
+    assert graded("which-upgrade", lambda work, rates, factor: (part, factor)).points == 0
 
 
 def test_never_is_no_answer_to_every_batch():
-    assert run("decode-batch", lambda *_: None).points == 0
+    assert graded("decode-batch", lambda *_: None).points == 0

@@ -4,10 +4,10 @@ import random
 
 import pytest
 import torch
+from contract.kit import functions, graded, mistakes
 
 from course_lib import collectives, exercises
 from course_lib.cluster import attempt, simulate
-from course_lib.exercises import killmatrix
 from course_lib.exercises.ch06.cards.more import ALGORITHMS
 from course_lib.exercises.ch06.judges.measuring import RIGHT_ORDERS, WRONG_SUMS
 from course_lib.exercises.ch06.judges.reading import circle_of
@@ -15,16 +15,8 @@ from course_lib.exercises.ch06.judges.ring import ring_time
 from course_lib.exercises.ch06.judges.traffic import TRAFFIC, matrix_of
 from course_lib.exercises.ch06.probes import from_messages
 from course_lib.exercises.layouts import COLUMNS, SECOND
-from course_lib.grading.judge import grade
 from course_lib.grading.worker.plain_values import Given
-from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging
-
-
-def bank_answer(exercise, sort="right", number=0):
-    found = [each for each in killmatrix.bank("06") if each.exercise == exercise and each.sort == sort][number]
-    return killmatrix.names_of(found.source, exercises.card(exercise).answers)[0]
-
 
 # --- ready-made collectives
 
@@ -34,7 +26,7 @@ def test_an_answer_gets_no_ready_made_collective():
         comm.all_reduce(x)
         return x
 
-    report = grade(exercises.card("ring-all-reduce"), InProcess(lazy))
+    report = graded("ring-all-reduce", lazy)
     assert report.points == 0 and "comm.all_reduce is switched off" in report.verdicts[0].message
 
 
@@ -49,9 +41,7 @@ def test_a_collective_behind_the_scenes_is_seen_in_the_books():
 
     run = attempt(waits, case.ranks, per_rank=case.per_rank)
     found = contract.verdicts(card.params, case, run.outcome())
-    assert "ready-made" in {v.mistake for v in found if not v.ok} or "not-a-neighbour" in {
-        v.mistake for v in found if not v.ok
-    }
+    assert mistakes(found) & {"ready-made", "not-a-neighbour"}
 
 
 def test_the_library_is_switched_off_where_it_is_the_answer():
@@ -60,7 +50,7 @@ def test_the_library_is_switched_off_where_it_is_the_answer():
         ("halving-doubling", "halving_doubling_all_reduce"),
         ("reduce-scatter-half", "ring_reduce_scatter"),
     ):
-        report = grade(exercises.card(name), InProcess(getattr(collectives, function)))
+        report = graded(name, getattr(collectives, function))
         assert report.points == 0 and "switched off" in report.verdicts[0].message, name
 
 
@@ -170,17 +160,17 @@ def test_the_predicted_time_is_that_of_a_metered_run():
 
 
 def test_a_whole_tensor_ring_is_told_what_it_costs_and_what_a_ring_costs():
-    report = grade(exercises.card("ring-all-reduce"), InProcess(bank_answer("ring-all-reduce", "half")))
+    report = graded("ring-all-reduce", functions("ring-all-reduce", "half")[0])
     first = next(v for v in report.verdicts if not v.ok)
     assert first.message == "Whole tensors at every hop: 7.0·S bytes per rank, a ring needs 1.75·S."
 
 
 def test_padding_is_named_where_it_costs():
-    report = grade(exercises.card("ring-all-reduce"), InProcess(bank_answer("ring-all-reduce", "half", 1)))
-    assert {v.mistake for v in report.verdicts if not v.ok} == {"padding"}
+    report = graded("ring-all-reduce", functions("ring-all-reduce", "half", 1)[0])
+    assert mistakes(report) == {"padding"}
 
 
 def test_memory_beyond_the_input_is_measured_and_named():
-    report = grade(exercises.card("ring-all-reduce"), InProcess(bank_answer("ring-all-reduce", "half", 2)))
-    assert {v.mistake for v in report.verdicts if not v.ok} == {"too-much-memory"}
+    report = graded("ring-all-reduce", functions("ring-all-reduce", "half", 2)[0])
+    assert mistakes(report) == {"too-much-memory"}
     assert judging("ring-all-reduce").measured_by_worker == ("cost:memory",)

@@ -4,6 +4,7 @@ import random
 
 import pytest
 import torch
+from contract.kit import functions, graded, silent_meter, wrong
 from torch import nn
 from torch.nn import functional
 
@@ -16,22 +17,9 @@ from course_lib.exercises.ch07.judges.hooks import SECONDS, WIDE
 from course_lib.exercises.ch07.judges.ranks import collective_seconds, net
 from course_lib.exercises.ch07.models import Counted, Net, Replica, Words
 from course_lib.exercises.ch07.probes import deal, hooked, mean_square
-from course_lib.grading.judge import grade
 from course_lib.grading.worker.plain_values import Given
-from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging
 from course_lib.records import Outcome
-
-
-def bank_answer(exercise, sort="right", number=0):
-    found = [each for each in killmatrix.bank("07") if each.exercise == exercise and each.sort == sort][number]
-    answers = killmatrix.names_of(found.source, exercises.card(exercise).answers)
-    return answers if len(answers) > 1 else answers[0]
-
-
-def judged(exercise, *answers, **options):
-    return grade(exercises.card(exercise), InProcess(*answers), **options)
-
 
 # --- variants
 
@@ -45,24 +33,6 @@ def even_by(params):
 
     each = {"step": 6, "backward": 4}[params["behind"]]
     return break_even_tokens, most_gpus
-
-
-# --- what comes back is never trusted
-
-
-def a_meter(ranks):
-    each = [0] * ranks
-    return {
-        "bytes_sent": each,
-        "bytes_received": each,
-        "messages_sent": each,
-        "messages_received": each,
-        "steps": each,
-        "calls": each,
-        "collectives": each,
-        "pairs": [],
-        "seconds": 1.0,
-    }
 
 
 # --- who keeps everything whole, communicates nothing, shares through memory, overlaps nothing
@@ -90,19 +60,8 @@ def test_the_library_is_switched_off_where_it_is_the_answer():
         ("mean-metrics", metrics),
         ("sampler", lambda *given: data_parallel.indices_of(*given)),
     ):
-        report = judged(name, answer)
+        report = graded(name, answer)
         assert report.points == 0 and "switched off" in report.verdicts[0].message, name
-
-
-def test_ranks_share_no_memory_so_a_global_list_holds_ones_own_gradients_only():
-    report = judged(
-        "average-gradients",
-        killmatrix.names_of(
-            next(a.source for a in killmatrix.bank("07") if a.name == "a list that all ranks should see"),
-            ("average_gradients",),
-        )[0],
-    )
-    assert report.points == 0 and report.verdicts[0].mistake == "own-part"
 
 
 @pytest.mark.parametrize("exercise", ["ddp-hooks", "ddp-buckets"])
@@ -236,7 +195,7 @@ def test_the_librarys_replica_passes_both_exercises_of_hooks():
                 per_rank=case.per_rank,
             )
             found = contract.verdicts(card.params, case, run_outcome(run))
-            assert all(v.ok for v in found), (name, case.name, [v.message for v in found if not v.ok])
+            assert not wrong(found), (name, case.name)
 
 
 def run_outcome(run):
@@ -251,7 +210,7 @@ def test_the_librarys_sampler_passes_by_its_rule(rest):
     for case in contract.cases(params, random.Random(4)):
         got = deal(lambda *given: data_parallel.indices_of(*given, rest), Given(case.args, {}))
         found = contract.verdicts(params, case, Outcome(state="answered", value=got))
-        assert all(v.ok for v in found), [v.message for v in found if not v.ok]
+        assert not wrong(found)
 
 
 def test_the_sampler_leaves_the_callers_generators_where_they_were():
@@ -279,7 +238,7 @@ def test_uneven_training_is_that_of_one_process_with_all_examples_of_each_step()
                 parameter -= rate * grad
     serial = [p.detach() for p in model.parameters()]
     value = [{"steps": longest, "weights": serial}] * case.ranks
-    found = contract.verdicts(card.params, case, Outcome(state="answered", value=value, meter=a_meter(case.ranks)))
+    found = contract.verdicts(card.params, case, Outcome(state="answered", value=value, meter=silent_meter(case.ranks)))
     assert all(v.ok for v in found if v.kind == "values")
 
 
@@ -287,7 +246,7 @@ def test_a_batch_split_over_1_2_4_or_8_ranks_is_the_same_batch():
     """The chapter's claim, by the exercise's own oracle: gradients of any split are those of the whole."""
     inputs, targets = torch.randint(9, (8, 5)), torch.randint(9, (8, 5))
     targets[::3, 2:] = -100
-    answer = bank_answer("token-mean")
+    answer = functions("token-mean")[0]
 
     def program(comm):
         model = Words(11, 9, 4)

@@ -6,6 +6,7 @@ import random
 
 import pytest
 import torch
+from contract.kit import functions, functions_of, graded, mistakes, own_answer, silent_meter, wrong
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -31,111 +32,12 @@ from course_lib.records import Outcome
 CARDS = exercises.cards("08")
 
 
-def bank_answers(exercise, sort="right", number=0, name=None):
-    found = [
-        each
-        for each in killmatrix.bank("08")
-        if each.exercise == exercise and each.sort == sort and name in (None, each.name)
-    ]
-    return killmatrix.names_of(found[number].source, exercises.card(exercise).answers)
-
-
-def judged(exercise, *answers, **options):
-    return grade(exercises.card(exercise), InProcess(*answers), **options)
-
-
-def mistakes(report):
-    return {v.mistake for v in report.verdicts if not v.ok}
-
-
-# --- variants
-
-
-def fsdp_by(params):
-    owner = params["owner"]
-
-    def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-        n = comm.size
-
-        def gather(u):
-            row = shards[u].new_empty(n * len(shards[u]))
-            comm.all_gather_into_tensor(row, shards[u])
-            return row.roll(owner * len(shards[u]))[: counts[u]]
-
-        inputs, kept = [], {}
-        for u in range(len(shards)):
-            weights = gather(u)
-            inputs.append(x)
-            x = forward(u, weights, x)
-            if not reshard:
-                kept[u] = weights
-        grad, parts = loss(x), [None] * len(shards)
-        for u in reversed(range(len(shards))):
-            weights = gather(u) if reshard else kept.pop(u)
-            grad, own = backward(u, weights, inputs[u], grad)
-            row = own.new_zeros(n * len(shards[u]))
-            row[: counts[u]] = own
-            parts[u] = torch.empty_like(shards[u])
-            comm.reduce_scatter_tensor(parts[u], row.roll(-owner * len(shards[u])), op="AVG")
-        return parts
-
-    return (sharded_step,)
-
-
-def clip_by(params):
-    def clip_parts(inside, across, parts, counts, most):
-        numbers = torch.cat(
-            [
-                torch.zeros(1, dtype=torch.float64),
-                *(part[:count].double() for part, count in zip(parts, counts, strict=True)),
-            ]
-        )
-        total = numbers.square().sum() if params["norm"] == "2" else numbers.abs().max()
-        inside.all_reduce(total, op="SUM" if params["norm"] == "2" else "MAX")
-        norm = math.sqrt(total.item()) if params["norm"] == "2" else total.item()
-        if norm > most:
-            for part in parts:
-                part.mul_(most / norm)
-        return norm
-
-    return (clip_parts,)
-
-
-def hsdp_by(params):
-    gathers = params["gathers"]
-    return (
-        lambda p, n, k: hsdp(gathers, p, n, k),
-        smallest,
-        lambda p, n, m, per_node, fast, slow: best(gathers, p, n, m, per_node, fast, slow),
-    )
-
-
-STRUCTURAL = {"fsdp-by-hand": fsdp_by, "clip-shards": clip_by, "hsdp-group": hsdp_by}
-
-
-# --- what comes back is never trusted
-
-
-def a_meter(ranks, each=0):
-    row = [each] * ranks
-    return {
-        "bytes_sent": row,
-        "bytes_received": row,
-        "messages_sent": row,
-        "messages_received": row,
-        "steps": row,
-        "calls": row,
-        "pairs": [],
-        "seconds": 1e-5,
-    }
-
-
 # --- right numbers are not enough
 
 
 def test_the_plain_optimizer_is_rejected_by_its_bytes_and_by_its_memory():
-    report = judged("own-and-tell", *bank_answers("own-and-tell", "wrong", name="the plain optimizer, as it was"))
-    assert {("cost", "bytes"), ("cost", "state")} <= {(v.kind, v.part) for v in report.verdicts if not v.ok}
+    report = graded("own-and-tell", *functions("own-and-tell", "wrong", name="the plain optimizer, as it was"))
+    assert {("cost", "bytes"), ("cost", "state")} <= {(v.kind, v.part) for v in wrong(report.verdicts)}
     assert all(v.ok for v in report.verdicts if v.kind == "values") and report.points <= 0.2 * report.maximum
 
 
@@ -144,7 +46,7 @@ def test_what_the_library_has_is_switched_off_and_would_pass():
         return sharding.OwnedOptimizer(comm, parameters, make)
 
     card = exercises.card("own-and-tell")
-    assert judged("own-and-tell", shard_optimizer).points == 0
+    assert graded("own-and-tell", shard_optimizer).points == 0
     assert grade(dataclasses.replace(card, hides=()), InProcess(shard_optimizer)).passed
 
 
@@ -284,9 +186,8 @@ def test_rows_of_one_storage_are_told_apart():
 
 
 def test_rows_that_lie_around_are_found_without_counting_bytes():
-    report = judged(
-        "fsdp-by-hand",
-        *bank_answers("fsdp-by-hand", "wrong", name="rows lie in a list, though they are gathered again"),
+    report = graded(
+        "fsdp-by-hand", *functions("fsdp-by-hand", "wrong", name="rows lie in a list, though they are gathered again")
     )
     assert mistakes(report) == {"rows-lie-around"} and report.points == pytest.approx(0.75 * report.maximum)
 
@@ -301,17 +202,17 @@ def test_what_is_weighed_is_done_by_work_that_was_sent_and_by_no_other_value(car
     params = card.variant("scales")
     large = judging(card.id).weighed(params, random.Random(4))
     ranks = large.case.ranks
-    outcome = InProcess(*(STRUCTURAL[card.id](params) if card.structural else bank_answers(card.id))).run(
-        card, large.case
-    )
+    with killmatrix._beside(card, params):
+        answers = functions_of(own_answer(card))
+    outcome = InProcess(*answers).run(card, large.case)
     assert outcome.state == "answered" and large.done(outcome)
-    assert not large.done(dataclasses.replace(outcome, meter=a_meter(ranks)))
+    assert not large.done(dataclasses.replace(outcome, meter=silent_meter(ranks)))
     longer, shifted = (
         [{**each, **{key: each[key] + 1}} if type(each) is dict else each + 1 for each in outcome.value]
         for key in ("length", "part")
     )
-    for wrong in (longer, shifted):
-        assert not large.done(dataclasses.replace(outcome, value=wrong))
+    for spoilt in (longer, shifted):
+        assert not large.done(dataclasses.replace(outcome, value=spoilt))
     for junk in (
         None,
         {},
@@ -530,7 +431,7 @@ def test_new_parts_are_those_of_a_row_cut_anew(elements, old, new):
 
 
 def test_right_answers_send_only_what_changes_its_rank():
-    reshard = bank_answers("reshard-checkpoint")[0]
+    reshard = functions("reshard-checkpoint")[0]
     row = torch.arange(120.0)
     run = simulate(reshard, 6, per_rank=[(each, 120, 4, 6) for each in parts_of(row, 4, 6)])
     assert run.meter.total_bytes == 4 * least_bytes(120, 4, 6)

@@ -5,11 +5,11 @@ import random
 
 import pytest
 import torch
+from contract.kit import functions, graded, mistakes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_lib import exercises
-from course_lib.exercises import killmatrix
 from course_lib.exercises.ch10.cards.more import NAMES
 from course_lib.exercises.ch10.judges.contest import SETTINGS, bound, closed, lengths
 from course_lib.exercises.ch10.judges.core import idle_days, share
@@ -17,8 +17,6 @@ from course_lib.exercises.ch10.judges.models import SAMPLES, SECONDS, WIDTH, ser
 from course_lib.exercises.ch10.judges.validator import plain, shuffled
 from course_lib.exercises.ch10.probes import MOST
 from course_lib.facts.pipelines import bubble_formula
-from course_lib.grading.judge import grade
-from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging
 from course_lib.records import Outcome
 from course_lib.schedules import (
@@ -34,12 +32,6 @@ from course_lib.schedules import (
 )
 from course_lib.timeline import play
 
-
-def bank_answers(exercise, sort="right", number=0):
-    found = [each for each in killmatrix.bank("10") if each.exercise == exercise and each.sort == sort][number]
-    return killmatrix.names_of(found.source, exercises.card(exercise).answers)
-
-
 # --- what comes back is never trusted
 
 
@@ -50,15 +42,15 @@ def test_enormous_answers_are_refused_with_their_size(name):
     def flood(*_):
         return [[("F", 0, 0)] * MOST] * 50
 
-    report = grade(card, InProcess(*[flood] * len(card.answers)))
-    assert {v.mistake for v in report.verdicts if not v.ok} >= {"too-many-operations"} and report.points == 0
+    report = graded(card.id, *[flood] * len(card.answers))
+    assert mistakes(report) >= {"too-many-operations"} and report.points == 0
 
 
 @pytest.mark.parametrize("name", ["three-schedules", "interleaved-rows", "beat-1f1b"])
 def test_an_empty_schedule_is_rejected_in_words(name):
     card = exercises.card(name)
     for empty in ([], [[]] * 4, ((), (), (), ())):
-        report = grade(card, InProcess(*[lambda *_, given=empty: given] * len(card.answers)))
+        report = graded(card.id, *[lambda *_, given=empty: given] * len(card.answers))
         assert report.points <= 0.1 * report.maximum  # a refusal that was asked for may not come
         assert "A schedule in which nobody works runs nothing" in report.verdicts[0].message
 
@@ -66,16 +58,9 @@ def test_an_empty_schedule_is_rejected_in_words(name):
 @pytest.mark.parametrize("name", ["deadlocked-1f1b", "run-any-schedule"])
 def test_zero_gradients_are_rejected_in_words(name):
     card = exercises.card(name)
-    report = grade(card, InProcess(lambda *_: None))
+    report = graded(card.id, lambda *_: None)
     assert report.points == 0
     assert "all gradients are zero" in next(v.message for v in report.verdicts if not v.ok)
-
-
-def test_what_needs_a_buffer_is_rejected_as_a_deadlock():
-    card = exercises.card("deadlocked-1f1b")
-    found = next(each for each in killmatrix.bank("10") if each.exercise == card.id and each.name == "as it was found")
-    report = grade(card, InProcess(*killmatrix.names_of(found.source, card.answers)))
-    assert report.points == 0 and report.state == "deadlock" and "No rank can move" in report.note
 
 
 # --- the bound
@@ -252,7 +237,7 @@ def test_the_library_is_switched_off_where_it_is_the_answer():
         ("interleaved-rows", (by_name("interleaved", 2),)),
         ("beat-1f1b", (by_name("zb_h1"),)),
     ):
-        report = grade(exercises.card(exercise), InProcess(*answers))
+        report = graded(exercise, *answers)
         assert report.points <= 0.1 * report.maximum and "switched off" in report.verdicts[0].message, exercise
 
 
@@ -280,7 +265,7 @@ def test_the_repaired_schedule_takes_the_time_of_1f1b():
 
     card = exercises.card("deadlocked-1f1b")
     for number in (0, 1, 2):
-        answer = bank_answers(card.id, number=number)[0]
+        answer = functions(card.id, number=number)[0]
         for case in judging(card.id).cases(card.params, random.Random(5)):
             if case.adversary is None:
                 run = attempt(rank_program(card, case, answer), case.ranks, per_rank=case.per_rank)

@@ -8,6 +8,7 @@ import random
 
 import pytest
 import torch
+from contract.kit import cases_of, functions
 
 from course_lib import exercises
 from course_lib.cluster import simulate
@@ -24,20 +25,6 @@ from course_lib.exercises.ch15.judges.faults_zoo import UNSEEN, scene
 from course_lib.exercises.point_to_point import PointToPoint
 from course_lib.records import Case, Outcome
 from course_lib.runs import evidence, failing, reading
-
-
-def bank_answers(exercise, sort="right", number=0, name=None):
-    found = [
-        each
-        for each in killmatrix.bank("15")
-        if each.exercise == exercise and each.sort == sort and name in (None, each.name)
-    ]
-    return killmatrix.names_of(found[number].source, exercises.card(exercise).answers)
-
-
-def cases_of(card, seed=1):
-    return JUDGINGS[card.id].cases(card.params, random.Random(seed))
-
 
 # --- the cards
 
@@ -88,7 +75,7 @@ def labels_for(marks):
 
 
 def found_ring():
-    return bank_answers("ring-that-hangs", "wrong", name="as it was found")[0]
+    return functions("ring-that-hangs", "wrong", name="as it was found")[0]
 
 
 def test_the_ring_as_it_was_found_works_where_sends_are_buffered_and_hangs_where_not():
@@ -179,7 +166,7 @@ def test_the_floor_is_the_entropy_of_the_chain():
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_every_trace_can_be_told_by_its_numbers_alone(number):
-    _, cause = bank_answers("read-the-traces", number=number)
+    _, cause = functions("read-the-traces", number=number)
     for fault, word in trainings.TRACES.items():
         assert [cause(trace_of(fault, seed)) for seed in trainings.SEEDS] == [word] * len(trainings.SEEDS), fault
 
@@ -238,7 +225,7 @@ def test_a_falling_loss_does_not_tell_a_sound_training():
 @pytest.mark.parametrize("number", [0, 1])
 @pytest.mark.parametrize("what", UNSEEN)
 def test_every_failure_can_be_told_by_its_notes_and_exits(what, number):
-    tell = bank_answers("failure-zoo", number=number)[0]
+    tell = functions("failure-zoo", number=number)[0]
     for seed in range(30):
         rng = random.Random(f"{what}:{seed}")
         ranks = rng.choice((3, 4, 7))
@@ -283,7 +270,7 @@ def test_half_as_long_is_as_far_off_as_twice_as_long():
     runs = {"a": made_up("a", 2.0, 1.0, 1e8), "b": made_up("b", 1.0, 2.0, 1e8)}
     assert ratios(runs) == {"a": 2.0, "b": 0.5}
     case = Case(name="both", args=(runs,), kind="generality", part="worst")
-    page = bank_answers("run-report")[0](runs)
+    page = functions("run-report")[0](runs)
     for name in runs:
         told = page.replace("Worst predicted: `a`", f"Worst predicted: `{name}`")
         assert all(v.ok for v in JUDGINGS["run-report"].verdicts({}, case, Outcome(state="answered", value=told)))

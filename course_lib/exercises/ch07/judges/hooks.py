@@ -114,7 +114,7 @@ def _gradients_fault(case: Case, results: Sequence[Any]) -> Fault | None:
     locals_, means = _steps(case)
     n = case.ranks or 1
     for rank, row in enumerate(results):
-        if row["returned"]:
+        if type(row["returned"]) is not str or row["returned"]:
             kind = describe(row["returned"]).removeprefix("str ")
             return "no-finish", f"Rank {rank} returned a value of type {kind}; return the function `finish`."
     for step, (own, want) in enumerate(zip(locals_, means, strict=True)):

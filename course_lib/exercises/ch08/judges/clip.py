@@ -93,17 +93,19 @@ def _mistakes(norm: str, case: Case, rank: int) -> list[Mistake]:
     norms = [_norm(norm, [part], [counts]) for part, counts in zip(parts, held, strict=True)]
     tensors = range(len(parts[0]) if euclidean else 0)
     largest = max((_norm(norm, [[row[i]] for row in parts], [[row[i]] for row in held]) for i in tensors), default=0.0)
-    other, lead = ("max", "") if euclidean else ("2", "this solves the public form of the exercise: ")
+    other, name, told = "max", "other-norm", "this is another norm than the one asked for."
+    if not euclidean:
+        other, name, told = "2", "public-form", "this solves the public form of the exercise, with another norm."
     replicas = _norm(norm, parts, held, n / group)
     return [
         Mistake("own-norm", norms[rank % group], "this is the norm of the rank's own parts, not of the whole model."),
         Mistake("replicas-counted", replicas, "replicas are counted several times; add over `inside` only."),
-        Mistake("padding-counted", _norm(norm, parts, padded), "padding is included; use `counts[i]` numbers."),
+        Mistake("padding-counted", _norm(norm, parts, padded), "padding is included, after `counts[i]` numbers."),
         Mistake("own-padding-counted", _norm(norm, own, [padded[rank % group]]), "these are own parts with padding."),
         Mistake("norms-added", sum(norms), "norms of parts do not add up; their squares do."),
         Mistake("root-forgotten", want**2 if euclidean else 0.0, "this is the sum of squares, without the root."),
         Mistake("averaged", want / math.sqrt(group), "the ranks' squares are averaged; add them up."),
-        Mistake("other-norm" if euclidean else "public-form", _norm(other, parts, held), f"{lead}it is another norm."),
+        Mistake(name, _norm(other, parts, held), told),
         Mistake("per-tensor", largest, "this is one tensor's norm; return the norm of all tensors together."),
     ]
 

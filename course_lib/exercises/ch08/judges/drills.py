@@ -6,7 +6,7 @@ from course_lib import memory
 from course_lib.exercises.ch08.judges.hsdp import hsdp
 from course_lib.exercises.ch08.judges.prefetch import crossover
 from course_lib.judging import Mistake, Params, Times, drill_key
-from course_lib.sharding import Flat, bytes_per_param_sent
+from course_lib.sharding import bytes_per_param_sent
 from course_lib.units import GB
 
 COUNT = 1e-6  # relative tolerance of whole numbers and plain factors
@@ -41,11 +41,6 @@ def _least(p: Params, per_param: float = 16) -> int:
 
 def _gathered(p: Params) -> float:
     return 2 * 2 * p["params"] / p["layers"] / GB
-
-
-def _pad(p: Params) -> int:
-    flat = Flat({"": p["elements"]}, p["ranks"])
-    return flat.padded - flat.elements
 
 
 def _hsdp(p: Params, place: int) -> float:
@@ -122,7 +117,7 @@ DRILLS = {
         Mistake("whole", lambda p: _gathered(p) / 2 * p["layers"], "That is the whole model."),
     ),
     "pad-elements": drill_key(
-        _pad,
+        lambda p: -p["elements"] % p["ranks"],
         "Parts of ⌈n / N⌉ make N · ⌈n / N⌉ − n = {{answer:int}}.",
         Mistake("remainder", lambda p: p["elements"] % p["ranks"], "That is the remainder, not what it lacks to N."),
         rel=COUNT,

@@ -118,11 +118,7 @@ def _fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
         Mistake("sum", lambda rank: held(mean, rank, times=n), "these are sums over ranks; return means."),
         Mistake("divided-twice", lambda rank: held(mean, rank, times=1 / n), "the means are divided by N once more."),
         Mistake("own-gradient", lambda rank: held(own[rank], rank), "its own gradients; nothing was reduced."),
-        Mistake(
-            "own-divided",
-            lambda rank: held(own[rank], rank, times=1 / n),
-            "its own gradients over N; the others' are missing.",
-        ),
+        Mistake("own-divided", lambda rank: held(own[rank], rank, times=1 / n), "its own gradients, over N."),
         Mistake(
             "public-form" if owner else "wrong-owner",
             lambda rank: held(mean, rank, 1 - owner),

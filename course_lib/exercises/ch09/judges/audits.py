@@ -1,9 +1,9 @@
-"""Key of chapter 09's audit: the truth about each statement, and what slips come to."""
+"""Key of chapter 09's audit: the truth about each statement, and what known mistakes lead to."""
 
 from course_lib import facts
 from course_lib.exercises.ch09.cards.audits import CAUSES, ITEMS
 from course_lib.judging import Mistake
-from course_lib.judging.audit import Key, audit
+from course_lib.judging.audit import Key, audit, right, wrong
 from course_lib.tensor_parallel.traffic import tp_bytes_per_layer, tp_calls_per_layer
 from course_lib.units import GB
 
@@ -19,88 +19,60 @@ _LAYER = 2 * (2 * _MODEL.hidden**2 + 2 * _MODEL.hidden * _MODEL.kv_heads * _HEAD
 _ALONE = 39e12  # FLOP/s of a single GPU, as the statement has it
 _ACHIEVED = float(facts.run("Megatron-LM 8.3B").flops_per_device) / _ALONE
 
+_ONE_REPLICA = "this is for the whole batch; one replica has an N-th of its tokens."
+_WHOLE_BATCH = "these are activations of the whole batch; a tensor-parallel group has one replica's tokens."
+_ONE_STAGE = "that is one stage's, for one micro-batch; all blocks and a whole step are asked for."
+_ALIKE = 2 * (4 * _MODEL.hidden**2 + 3 * _MODEL.hidden * _MODEL.ffn) / GB  # with as many KV heads as query heads
+
 KEYS: dict[str, Key] = {
-    "tp-row-formula": Key(
-        4.0, "needs only its part", mistakes=(Mistake("as-printed", 8.0, "that is all of X. W₁ has how many rows?"),)
+    "tp-row-formula": wrong(
+        4.0, "needs only its part", Mistake("as-printed", 8.0, "that is all of X. W₁ has how many rows?")
     ),
-    "tp-128-gb": Key(
+    "tp-128-gb": wrong(
         _BLOCK,
         "another scope",
-        mistakes=(
-            Mistake(
-                "as-printed",
-                _BATCH * _MODEL.hidden * 2 / GB,
-                "these are the activations of the whole batch; a tensor-parallel group has one replica's tokens.",
-            ),
-            Mistake(
-                "one-tensor",
-                _TENSOR,
-                "this is the tensor; a block all-reduces it more than once, and a ring sends almost twice its bytes.",
-            ),
-            Mistake("four-tensors", _CALLS * _TENSOR, "four tensors; a ring sends 2(t − 1)/t of each."),
-            Mistake("one-all-reduce", _BLOCK / _CALLS, "this is one all-reduce; a block has more."),
-            Mistake("forward", _BLOCK / 2, "this is the forward pass."),
-            Mistake(
-                "whole-batch", _BLOCK * _REPLICAS, "this is for the whole batch; one replica has an N-th of its tokens."
-            ),
-        ),
+        Mistake("as-printed", _BATCH * _MODEL.hidden * 2 / GB, _WHOLE_BATCH),
+        Mistake("one-tensor", _TENSOR, "this is the tensor. How often is it all-reduced, and what does a ring send?"),
+        Mistake("four-tensors", _CALLS * _TENSOR, "four tensors; a ring sends 2(t − 1)/t of each."),
+        Mistake("one-all-reduce", _BLOCK / _CALLS, "this is one all-reduce; a block has more."),
+        Mistake("forward", _BLOCK / 2, "this is the forward pass."),
+        Mistake("whole-batch", _BLOCK * _REPLICAS, _ONE_REPLICA),
     ),
-    "tp-71-s": Key(
+    "tp-71-s": wrong(
         _SECONDS,
         "another scope",
-        mistakes=(
-            Mistake("as-printed", 71.7, "that is the printed number: whose bytes over whose links?"),
-            Mistake("both-ways", _SECONDS / 2, "900 GB/s count both ways."),
-            Mistake("all-blocks", _SECONDS * _STAGES, "this is for all blocks; a GPU has its stage's."),
-            Mistake(
-                "whole-batch",
-                _SECONDS * _REPLICAS,
-                "this is for the whole batch; one replica has an N-th of its tokens.",
-            ),
-        ),
+        Mistake("as-printed", 71.7, "that is the printed number: whose bytes over whose links?"),
+        Mistake("both-ways", _SECONDS / 2, "900 GB/s count both ways."),
+        Mistake("all-blocks", _SECONDS * _STAGES, "this is for all blocks; a GPU has its stage's."),
+        Mistake("whole-batch", _SECONDS * _REPLICAS, _ONE_REPLICA),
     ),
-    "tp-504-reduces": Key(
+    "tp-504-reduces": wrong(
         float(_CALLS * _MODEL.layers * _MICRO),
         "missing factor",
-        mistakes=(
-            Mistake("as-printed", float(_CALLS * _MODEL.layers), "that is one micro-batch; how many are in a step?"),
-            Mistake(
-                "one-gpu",
-                _CALLS * _MODEL.layers / _STAGES,
-                "that is what one stage does for one micro-batch; all blocks and a whole step are asked for.",
-            ),
-        ),
+        Mistake("as-printed", float(_CALLS * _MODEL.layers), "that is one micro-batch; how many are in a step?"),
+        Mistake("one-gpu", _CALLS * _MODEL.layers / _STAGES, _ONE_STAGE),
     ),
-    "tp-one-layer": Key(
+    "tp-one-layer": wrong(
         _LAYER,
         "reason does not hold",
-        mistakes=(
-            Mistake("no-bytes", _LAYER / 2, "these are numbers in billions; 16 bits are two bytes."),
-            Mistake(
-                "heads-alike",
-                2 * (4 * _MODEL.hidden**2 + 3 * _MODEL.hidden * _MODEL.ffn) / GB,
-                "keys and values have fewer heads than queries.",
-            ),
-            Mistake("whole-model", _LAYER * _MODEL.layers, "these are all layers."),
-            Mistake("two-matrices", _LAYER - 2 * _MODEL.hidden * _MODEL.ffn / GB, "a gated MLP has three matrices."),
-        ),
+        Mistake("no-bytes", _LAYER / 2, "these are numbers in billions; 16 bits are two bytes."),
+        Mistake("heads-alike", _ALIKE, "keys and values have fewer heads than queries."),
+        Mistake("whole-model", _LAYER * _MODEL.layers, "these are all layers."),
+        Mistake("two-matrices", _LAYER - 2 * _MODEL.hidden * _MODEL.ffn / GB, "a gated MLP has three matrices."),
     ),
-    "tp-16-heads": Key(
+    "tp-16-heads": right(
         float(_MODEL.heads / _TP),
-        mistakes=(Mistake("kv-heads", float(_MODEL.kv_heads / _TP), "those are KV heads; query heads are asked for."),),
+        Mistake("kv-heads", float(_MODEL.kv_heads / _TP), "those are KV heads; query heads are asked for."),
     ),
-    "tp-four-reduces": Key(
-        float(_CALLS),
-        mistakes=(Mistake("one-pass", _CALLS / 2, "that is one pass; forward and backward are asked for."),),
+    "tp-four-reduces": right(
+        float(_CALLS), Mistake("one-pass", _CALLS / 2, "that is one pass; forward and backward are asked for.")
     ),
-    "tp-8bsh": Key(
+    "tp-8bsh": right(
         2.0 * _CALLS,
-        mistakes=(
-            Mistake("tensors", float(_CALLS), "a ring sends almost twice the tensor."),
-            Mistake("bytes", 4.0 * _CALLS, "elements are asked for, not bytes."),
-        ),
+        Mistake("tensors", float(_CALLS), "a ring sends almost twice the tensor."),
+        Mistake("bytes", 4.0 * _CALLS, "elements are asked for, not bytes."),
     ),
-    "tp-76-percent": Key(_ACHIEVED, mistakes=(Mistake("percent", 100 * _ACHIEVED, "give a share, not per cent."),)),
+    "tp-76-percent": right(_ACHIEVED, Mistake("percent", 100 * _ACHIEVED, "give a fraction, not percent.")),
 }
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -35,8 +36,7 @@ class Matrix:
         """Rows and columns that a rank holds."""
         if self.cut == "whole":
             return slice(None), slice(None)
-        along = self.shape[1] if self.cut == "columns" else self.shape[0]
-        part = slice(*span(along, ranks, rank))
+        part = slice(*span(self.shape[self.cut == "columns"], ranks, rank))
         return (slice(None), part) if self.cut == "columns" else (part, slice(None))
 
 
@@ -89,39 +89,20 @@ def _plans() -> dict[str, Plan]:
     h_cut, h = Matrix("H", wide, "columns"), Matrix("H", wide)
     y_terms, y_cut = Matrix("HB", narrow, partial=True), Matrix("HB", narrow, "columns")
     into, out = Product(x, a_columns, h_cut, gelu=True), Product(h_cut, b_rows, y_terms)
+    sum_xa, sum_y = Collective("all-reduce", xa_terms, xa_whole), Collective("all-reduce", y_terms, y)
+    sum_h, gather_h = Collective("all-reduce", xa_terms, h, gelu=True), Collective("all-gather", h_cut, h)
+    gather_xa, gather_y = Collective("all-gather", xa, xa_whole), Collective("all-gather", y_cut, y)
+    by_columns, by_rows = Product(x, a_columns, xa), Product(x_cut, a_rows, xa_terms)
+    last = Product(h, b_columns, y_cut)
     return {
-        "one matrix, by columns": Plan(
-            (x, a_columns),
-            (Product(x, a_columns, xa), Collective("all-gather", xa, xa_whole)),
-            "results stand side by side",
-        ),
-        "one matrix, by rows": Plan(
-            (x_cut, a_rows),
-            (Product(x_cut, a_rows, xa_terms), Collective("all-reduce", xa_terms, xa_whole)),
-            "results add up",
-        ),
-        "MLP, columns then rows": Plan(
-            (x, a_columns, b_rows), (into, out, Collective("all-reduce", y_terms, y)), "one all-reduce, at the end"
-        ),
+        "one matrix, by columns": Plan((x, a_columns), (by_columns, gather_xa), "results stand side by side"),
+        "one matrix, by rows": Plan((x_cut, a_rows), (by_rows, sum_xa), "results add up"),
+        "MLP, columns then rows": Plan((x, a_columns, b_rows), (into, out, sum_y), "one all-reduce, at the end"),
         "MLP, columns then columns": Plan(
-            (x, a_columns, b_columns),
-            (
-                into,
-                Collective("all-gather", h_cut, h),
-                Product(h, b_columns, y_cut),
-                Collective("all-gather", y_cut, y),
-            ),
-            "a gather in the middle",
+            (x, a_columns, b_columns), (into, gather_h, last, gather_y), "a gather in the middle"
         ),
         "MLP, rows then columns": Plan(
-            (x_cut, a_rows, b_columns),
-            (
-                Product(x_cut, a_rows, xa_terms),
-                Collective("all-reduce", xa_terms, h, gelu=True),
-                Product(h, b_columns, y_cut),
-                Collective("all-gather", y_cut, y),
-            ),
-            "GeLU must wait for the whole sum",
+            (x_cut, a_rows, b_columns), (by_rows, sum_h, last, gather_y), "GeLU must wait for the whole sum"
         ),
     }
 
@@ -154,7 +135,7 @@ def error(kind: str, ranks: int) -> float:
     return max(float(np.abs(each - want).max()) for each in held[plan.steps[-1].gives.name])
 
 
-# --- the picture ---------------------------------------------------------------------------------
+# --- the picture
 
 _WIDEST, _TALL = 0.165, 0.105  # inches: a cell's width at most, and its height
 _LEFT, _RIGHT, _GAP, _BAR, _TOP, _BELOW = 0.66, 0.12, 0.27, 0.16, 0.98, 0.34
@@ -183,13 +164,13 @@ def draw_split(kind: str = "MLP, columns then rows", ranks: int = 2, step: int =
             style.words(axes, [(x - _GAP / 2, middle) for middle in middles], [sign] * ranks, [SOFT] * ranks, 13)
         across = matrix.shape[1] * wide
         name = _name(matrix, maker, ranks)
-        axes.text(x + across / 2, height - _TOP + 0.1, name, fontsize=style.SMALL, color=INK, ha="center", va="center")
+        label(axes, x + across / 2, height - _TOP + 0.1, name, style.SMALL, ha="center")
         for rank, middle in enumerate(middles):
             cells += _cells(matrix, ranks, rank, (x, middle, wide), id(matrix) in there)
         x += across + _GAP
     _paint(axes, cells)
     for rank, middle in enumerate(middles):
-        axes.text(0.12, middle, f"rank {rank}", fontsize=style.NORMAL, color=INK, va="center")
+        label(axes, 0.12, middle, f"rank {rank}")
     _words(figure, axes, kind, ranks, step, height)
     return figure
 
@@ -225,14 +206,11 @@ def _cells(matrix: Matrix, ranks: int, rank: int, at: tuple[float, float, float]
     kind = f"{fill} terms" if matrix.partial and ranks > 1 else fill
     left, middle, wide = at
     top = middle + matrix.shape[0] * _TALL / 2
-    return [
-        (
-            (left + column * wide, top - (row + 1) * _TALL, left + (column + 1) * wide, top - row * _TALL),
-            kind if mine[row, column] else EMPTY,
-        )
-        for row in range(matrix.shape[0])
-        for column in range(matrix.shape[1])
-    ]
+    cells = []
+    for (row, column), held in np.ndenumerate(mine):
+        x, y = left + column * wide, top - row * _TALL
+        cells.append(((x, top - (row + 1) * _TALL, left + (column + 1) * wide, y), kind if held else EMPTY))
+    return cells
 
 
 def _paint(axes: Axes, cells: Sequence[tuple[Box, str]]) -> None:
@@ -247,6 +225,11 @@ def _paint(axes: Axes, cells: Sequence[tuple[Box, str]]) -> None:
         rectangles(axes, boxes, facecolor=face, edgecolor=edge, linewidth=0.6)
 
 
+def label(axes: Axes, x: float, y: float, text: str, size: float = style.NORMAL, ink: str = INK, **more: Any) -> None:
+    """A text whose middle is at the height y, in inches."""
+    axes.text(x, y, text, fontsize=size, color=ink, va="center", **more)
+
+
 def rectangles(axes: Axes, boxes: Sequence[Box], **look: object) -> None:
     """Many rectangles (left, low, right, high) as one outline, which is quicker to draw than one by one."""
     corners = [
@@ -258,23 +241,9 @@ def rectangles(axes: Axes, boxes: Sequence[Box], **look: object) -> None:
 
 def _collective(axes: Axes, step: Collective, x: float, height: float, done: bool) -> None:
     """A bar through all ranks where they meet."""
-    axes.plot(
-        (x, x),
-        (_BELOW, height - _TOP),
-        color=VERMILION if done else GRID,
-        linewidth=4 if done else 2,
-        solid_capstyle="round",
-    )
-    axes.text(
-        x,
-        height - _TOP + 0.26,
-        step.name,
-        fontsize=style.SMALL,
-        color=VERMILION if done else SOFT,
-        ha="center",
-        va="center",
-        fontweight="bold" if done else "normal",
-    )
+    line, ink, width, weight = (VERMILION, VERMILION, 4, "bold") if done else (GRID, SOFT, 2, "normal")
+    axes.plot((x, x), (_BELOW, height - _TOP), color=line, linewidth=width, solid_capstyle="round")
+    label(axes, x, height - _TOP + 0.26, step.name, style.SMALL, ink, ha="center", fontweight=weight)
 
 
 def _words(figure: Picture, axes: Axes, kind: str, ranks: int, step: int, height: float) -> None:
@@ -287,9 +256,9 @@ def _words(figure: Picture, axes: Axes, kind: str, ranks: int, step: int, height
     note = f"Sent by each rank so far: {sent:g} numbers in {meets} collective{'' if meets == 1 else 's'}."
     if step == len(plan.steps):
         note += f" Apart from the unsplit result: {error(kind, ranks):.0e}."
-    axes.text(0.12, height - 0.2, title, fontsize=style.LARGE, fontweight="bold", color=INK, va="center")
-    axes.text(0.12, height - 0.44, said, fontsize=style.NORMAL, color=INK, va="center")
-    axes.text(0.12, 0.16, note, fontsize=style.NORMAL, color=INK, va="center")
+    label(axes, 0.12, height - 0.2, title, style.LARGE, fontweight="bold")
+    label(axes, 0.12, height - 0.44, said)
+    label(axes, 0.12, 0.16, note)
     figure.alt = f"{title}. {said} {note} {holdings(kind, ranks)}"
 
 
@@ -300,11 +269,9 @@ def _said(plan: Plan, done: Sequence[Product | Collective], ranks: int) -> str:
     last = done[-1]
     if isinstance(last, Collective):
         after = ", and each applies GeLU to it" if last.gelu else ""
-        return (
-            f"All-reduce: every rank gets the sum of all terms{after}."
-            if last.name == "all-reduce"
-            else ("All-gather: every rank gets all columns, side by side.")
-        )
+        if last.name == "all-reduce":
+            return f"All-reduce: every rank gets the sum of all terms{after}."
+        return "All-gather: every rank gets all columns, side by side."
     if ranks == 1:
         return f"The one rank computes {last.gives.name}, whole."
     gelu = ", and GeLU of those: it goes element by element, so nobody is needed" if last.gelu else ""
@@ -315,14 +282,10 @@ def _said(plan: Plan, done: Sequence[Product | Collective], ranks: int) -> str:
 
 def holdings(kind: str, ranks: int) -> str:
     """Who holds what of the weights, in words."""
-    said = []
+    said, weights = [], [each for each in PLANS[kind].start if each.weight and each.cut != "whole"]
     for rank in range(ranks):
-        parts = []
-        for matrix in PLANS[kind].start:
-            if matrix.weight and matrix.cut != "whole":
-                along = matrix.shape[1] if matrix.cut == "columns" else matrix.shape[0]
-                start, stop = span(along, ranks, rank)
-                parts.append(f"{matrix.cut} {start} to {stop - 1} of {matrix.name}")
+        spans = [(each, span(each.shape[each.cut == "columns"], ranks, rank)) for each in weights]
+        parts = [f"{each.cut} {start} to {stop - 1} of {each.name}" for each, (start, stop) in spans]
         said.append(f"Rank {rank} holds {' and '.join(parts)}.")
     return " ".join(said)
 

@@ -119,7 +119,7 @@ BAD = {
     ),
     "a hunk that matches nothing": (
         f"# %% wrong: x => values -  from: by steps\n{HUNK}# -     return 7\n",
-        "19: this hunk matches no places of 'by steps'",
+        "19: this hunk matches no places of 'by steps', not one. No line there is '    return 7'.",
     ),
     "a hunk that matches twice": (
         "# %% wrong: y => values -\nx = 1\nx = 1\n# %% wrong: x => values -  from: y\n# - x = 1\n",
@@ -134,6 +134,10 @@ BAD = {
     "definitions of nothing that was there": (
         "# %% wrong: x => values -  from: by steps\ndef other():\n    pass\n",
         "16: 'x' defines no name that 'by steps' defines",
+    ),
+    "a hunk without the space before its code": (
+        "# %% wrong: x => values -  from: by steps\n# -return 2 * area(radius)\n",
+        "this one differs: '# -return 2 * area(radius)'",
     ),
     "what is no Python": ("# %% wrong: x => values -  from: by steps\ndef area(:\n", "16: invalid syntax"),
 }

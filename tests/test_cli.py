@@ -292,8 +292,11 @@ def test_test_takes_chapters_by_their_numbers(monkeypatch, capsys):
 
 def test_test_prints_the_kill_matrix(monkeypatch, capsys):
     _called(monkeypatch, {})
-    given(monkeypatch, "course_lib.exercises.killmatrix", main=lambda: 4)
+    seen = []
+    given(monkeypatch, "course_lib.exercises.killmatrix", main=lambda flags: seen.append(flags) or 4)
     assert run(capsys, "test", "--kill-matrix")[0] == 4
+    assert run(capsys, "test", "--kill-matrix", "--chapter", "06")[0] == 4
+    assert seen == [[], ["--chapter", "06"]]
 
 
 # ---------------------------------------------------------------------------------------------- progress, drill

@@ -19,6 +19,7 @@ EXAMPLES = examples(
     "course test -k merge -x                  pytest's own flags pass through",
     "course test tests/test_memory.py         one file",
     "course test --kill-matrix                every wrong answer against its exercise, as a table",
+    "course test --kill-matrix --exercise ring-shift    of one exercise; --chapter 06 of one chapter",
 )
 
 
@@ -44,7 +45,7 @@ def test(
     add_group("test")
     if kill_matrix:
         matrix = part("course_lib.exercises.killmatrix", "the kill matrix")
-        raise typer.Exit(int(matrix.main() or 0))
+        raise typer.Exit(int(matrix.main(context.args) or 0))
     chapters = list(takewhile(re.compile(r"\d\d").fullmatch, context.args))
     flags = [*(f"--chapter={chapter}" for chapter in chapters), *context.args[len(chapters) :]]
     chosen = [flag for flag in flags if not flag.startswith("-") and os.path.exists(flag.split("::")[0])]

@@ -84,7 +84,9 @@ def read_bank(path: Path) -> list[BankAnswer]:
             continue
         match = _HEADER.match(line)
         if match is None or (match.group(1) == "right") != (match.group(3) is None):
-            raise ValueError(f"{path.name}:{number}: {line!r} is not 'right: NAME' or 'wrong: NAME => KIND MISTAKE'.")
+            raise ValueError(
+                f"{path.name}:{number}: {line!r} is not 'right: NAME', 'wrong: NAME => KIND MISTAKE' or 'half: NAME => POINTS'."
+            )
         sort, name, expected, mistake, unless, base = match.groups()
         sections.append(
             _Section(number, sort, name, expected or "-", mistake or "-", unless or "", base or "", [])  # type: ignore[arg-type]
@@ -148,8 +150,10 @@ def _with_hunks(file: str, section: _Section, base: list[str]) -> list[str]:
         old = hunk[" "] + hunk["-"]
         found = [at for at in range(len(code)) if old and code[at : at + len(old)] == old]
         if len(found) != 1:
+            new = next((line for line in old if line not in code), None)
+            why = "" if new is None else f" No line there is {new!r}."
             raise ValueError(
-                f"{file}:{number}: this hunk matches {len(found) or 'no'} places of {section.base!r}, not one."
+                f"{file}:{number}: this hunk matches {len(found) or 'no'} places of {section.base!r}, not one.{why}"
             )
         start = filled[found[0] + len(hunk[" "])] if hunk["-"] else filled[found[0] + len(old) - 1] + 1
         if start < done:
@@ -165,7 +169,7 @@ def _with_definitions(file: str, section: _Section, base: list[str]) -> list[str
     try:
         places, statements = _definitions(base), _definitions(section.lines)
     except (SyntaxError, ValueError) as error:
-        raise ValueError(f"{where}: {error}") from error
+        raise ValueError(f"{where}: {error}{_malformed(section)}") from error
     changes, new = list[tuple[int, int, list[str]]](), list[str]()
     for name, (start, end) in statements.items():
         new = [*new, *section.lines[start:end], ""]
@@ -173,11 +177,21 @@ def _with_definitions(file: str, section: _Section, base: list[str]) -> list[str
             changes.append((*places[name], new))
             new = []
     if not changes:
-        raise ValueError(f"{where}: {section.name!r} defines no name that {section.base!r} defines.")
+        raise ValueError(
+            f"{where}: {section.name!r} defines no name that {section.base!r} defines.{_malformed(section)}"
+        )
     result = list(base)
     for start, end, lines in sorted(changes, reverse=True):
         result[start:end] = lines
     return result + new
+
+
+def _malformed(section: _Section) -> str:
+    """What to correct in a section that was probably meant as hunks, or ""."""
+    if not any(line.startswith(("# -", "# +")) for line in section.lines):
+        return ""
+    odd = next(line for line in section.lines if line and not _CHANGE.match(line))
+    return f" If it is a hunk, every line needs '# ', then a space, '-' or '+', then a space and the code; this one differs: {odd!r}."
 
 
 def _definitions(lines: list[str]) -> dict[str, tuple[int, int]]:

@@ -96,6 +96,12 @@ def silent_meter(ranks: int) -> dict[str, Any]:
     return {**{name: [0] * ranks for name in counts}, "pairs": [], "seconds": 1.0}
 
 
+def scaled(meter: Mapping[str, Any], factor: float) -> dict[str, Any]:
+    """The meter of the same messages, each with `factor` times the bytes."""
+    totals = {name: [int(factor * count) for count in meter[name]] for name in ("bytes_sent", "bytes_received")}
+    return {**meter, **totals, "pairs": [(src, dst, int(factor * size), n) for src, dst, size, n in meter["pairs"]]}
+
+
 def runs(card: Card, seed: Any = 7, alike: int = 1000) -> Iterator[tuple[Case, Outcome]]:
     """Each case of the public variant with the outcome of a right answer on it; of each part at most `alike` seen and unseen."""
     place, seen = InProcess(*functions_of(own_answer(card))), Counter[tuple]()

@@ -126,6 +126,19 @@ def test_at_most_a_quarter_rests_on_what_a_worker_measures():
 
 
 @by_card
+def test_no_text_of_a_new_exercise_was_left_to_be_written(card: Card):
+    texts = [
+        card.title,
+        card.text,
+        *card.hints,
+        judging(card.id).why,
+        *(each.name for each in shipped(card.id, "wrong")),
+    ]
+    assert not [text for text in texts if "WRITE" in text], "replace what the scaffold marks with WRITE"
+    assert "WRITE" not in getattr(card.returns, "words", ""), "give the unit of what the card returns"
+
+
+@by_card
 def test_the_bank_holds_enough_answers(card: Card):
     right = shipped(card.id)
     assert len(right) >= 2 and len(shipped(card.id, "wrong")) >= 4

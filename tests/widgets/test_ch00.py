@@ -1,58 +1,13 @@
 """Chapter 00's widgets: the ring, the map, the glossary, the cards and the matches."""
 
 import re
-import sys
 
 import pytest
+from contract.test_widgets import token
 
 from course_lib.cluster import simulate
 from course_lib.facts import course
-from course_lib.widgets import ch00, explore, links
-
-
-@pytest.fixture
-def notebook(monkeypatch):
-    """A stand-in for a kernel: what is displayed, and what is put in its place later."""
-    import IPython.display
-
-    shown: list[dict] = []
-
-    class Handle:
-        def __init__(self, at):
-            self.at = at
-
-        def update(self, bundle, raw):
-            assert raw
-            shown[self.at] = bundle
-
-    def display(bundle, raw=False, display_id=False):
-        assert raw
-        shown.append(bundle)
-        return Handle(len(shown) - 1) if display_id else None
-
-    monkeypatch.setattr(IPython.display, "display", display)
-    monkeypatch.setattr(sys.modules[explore.__module__], "in_notebook", lambda: True)
-    monkeypatch.setattr(ch00, "in_notebook", lambda: True)
-    return shown
-
-
-# --- every widget of the two chapters -----------------------------------------------------------------
-
-
-def token(comm):
-    """Pass a token once round."""
-    import torch
-
-    held = torch.zeros(1)
-    if comm.rank == 0:
-        comm.send(held, 1)
-        comm.recv(held, comm.size - 1)
-    else:
-        comm.recv(held, comm.rank - 1)
-        comm.send(held, (comm.rank + 1) % comm.size)
-
-
-# --- chapter 00 -----------------------------------------------------------------------------------------
+from course_lib.widgets import ch00, links
 
 
 def test_a_token_goes_round_and_comes_home():

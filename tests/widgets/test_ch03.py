@@ -6,23 +6,10 @@ import pytest
 
 from course_lib import facts, roofline
 from course_lib.benchmarks.roofline import Run
-from course_lib.figures import roofline_map, roofline_still, svg
+from course_lib.figures import roofline_map
 from course_lib.figures.roofline import Point, Roof
 from course_lib.figures.roofline import roofline as draw_roof
 from course_lib.widgets import ch03
-
-COPIES = {
-    "roofline": (roofline_still.CHAPTER_COPY, roofline_still.transformer_roofline, "roofline_still"),
-    "map": (roofline_map.MAP_COPY, roofline_map.transformer_map, "roofline_map"),
-    "as printed": (roofline_map.PRINTED_COPY, roofline_map.as_printed, "roofline_map"),
-}
-
-
-@pytest.mark.parametrize(("copy", "draw", "module"), COPIES.values(), ids=COPIES)
-def test_the_chapters_copy_is_what_the_code_draws(copy, draw, module):
-    again = f"python -m course_lib.figures.{module}"
-    assert copy.read_text(encoding="utf-8") == svg(draw(), draw().alt), f"write it again: {again}"
-
 
 # --- the roofline ------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from course_lib import overlap
 from course_lib.exercises import running_example as numbers
 from course_lib.exercises.ch07 import numbers as prose
 from course_lib.facts import device
-from course_lib.figures import lanes, panels, svg
-from course_lib.figures.split_batch import CHAPTER_COPY, PARTS, mean, split_batch
+from course_lib.figures import lanes, panels
+from course_lib.figures.split_batch import PARTS, mean, split_batch
 from course_lib.records import Message, Span
 from course_lib.units import GB, US
 from course_lib.widgets import ch07
@@ -139,13 +139,6 @@ def test_marks_are_round_few_and_within(top):
     assert found[0.0] == "0" and max(found) <= top * (1 + 1e-9) and 2 <= len(found) <= 6
     step = sorted(found)[1]
     assert round(step / 10 ** math.floor(math.log10(step) + 1e-9), 6) in (1, 2, 5)
-
-
-def test_the_chapters_copy_is_what_the_code_draws():
-    picture = split_batch()
-    assert CHAPTER_COPY.read_text(encoding="utf-8") == svg(picture, picture.alt), (
-        "write it again: python -m course_lib.figures.split_batch"
-    )
 
 
 def test_the_still_picture_is_the_property():

@@ -8,7 +8,6 @@ from course_lib import facts
 from course_lib.exercises.ch15 import numbers
 from course_lib.facts import collectives
 from course_lib.figures import evidence
-from course_lib.figures.style import svg
 from course_lib.runs.intervals import exposed, length
 from course_lib.runs.reading import choose, every, recorded, rows_of
 from course_lib.units import GB, MS, US, bytes_text
@@ -27,13 +26,6 @@ def nobody_elses_evidence(tmp_path, monkeypatch):
 
 
 # --- predicted against measured
-
-
-def test_the_still_is_the_one_that_is_drawn():
-    picture = evidence.still()
-    assert evidence.CHAPTER_COPY.read_text(encoding="utf-8") == svg(picture, picture.alt), (
-        "write it again: python -m course_lib.figures.evidence"
-    )
 
 
 def test_the_still_has_a_mark_for_each_ratio_and_says_the_ends():

@@ -1,39 +1,12 @@
 """A picture with controls: a still first, redrawn in its place, and no control that cannot work."""
 
 import builtins
-import sys
 
 import pytest
 
 from course_lib.figures import Picture
 from course_lib.widgets import ch00, ch01, explore, menu, play, slider, text_box, toggle
 from course_lib.widgets.explore import as_control
-
-
-@pytest.fixture
-def notebook(monkeypatch):
-    """A stand-in for a kernel: what is displayed, and what is put in its place later."""
-    import IPython.display
-
-    shown: list[dict] = []
-
-    class Handle:
-        def __init__(self, at):
-            self.at = at
-
-        def update(self, bundle, raw):
-            assert raw
-            shown[self.at] = bundle
-
-    def display(bundle, raw=False, display_id=False):
-        assert raw
-        shown.append(bundle)
-        return Handle(len(shown) - 1) if display_id else None
-
-    monkeypatch.setattr(IPython.display, "display", display)
-    monkeypatch.setattr(sys.modules[explore.__module__], "in_notebook", lambda: True)
-    monkeypatch.setattr(ch00, "in_notebook", lambda: True)
-    return shown
 
 
 def circle(ranks: int, step: int = 0) -> Picture:

@@ -1,0 +1,40 @@
+"""The figures that chapters ship are what the code draws."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from course_lib.figures import (
+    Picture,
+    evidence,
+    layers_apart,
+    roofline_map,
+    roofline_still,
+    split_batch,
+    svg,
+    tensor_cuts,
+    who_holds_when,
+)
+
+COPIES: dict[Path, tuple[Callable[[], Picture], str]] = {  # a chapter's copy: what draws it, and the module to run
+    roofline_still.CHAPTER_COPY: (roofline_still.transformer_roofline, "roofline_still"),
+    roofline_map.MAP_COPY: (roofline_map.transformer_map, "roofline_map"),
+    roofline_map.PRINTED_COPY: (roofline_map.as_printed, "roofline_map"),
+    split_batch.CHAPTER_COPY: (split_batch.split_batch, "split_batch"),
+    layers_apart.CHAPTER_COPY: (layers_apart.layers_apart, "layers_apart"),
+    evidence.CHAPTER_COPY: (evidence.still, "evidence"),
+    **{tensor_cuts.FIGURES / name: (draw, "tensor_cuts") for name, draw in tensor_cuts.PICTURES.items()},
+}
+
+
+@pytest.mark.parametrize("copy", COPIES, ids=lambda path: path.stem)
+def test_a_chapters_figure_is_what_the_code_draws(copy: Path) -> None:
+    draw, module = COPIES[copy]
+    picture, again = draw(), f"python -m course_lib.figures.{module}"
+    assert copy.read_text(encoding="utf-8") == svg(picture, picture.alt), f"write it again: {again}"
+
+
+def test_the_sheet_of_who_holds_what_is_what_the_code_draws() -> None:
+    again, drawn = "python -m course_lib.figures.who_holds_when", who_holds_when.draw_still().svg(outlines=True)
+    assert who_holds_when.CHAPTER_COPY.read_text(encoding="utf-8") == drawn, f"write it again: {again}"

@@ -214,6 +214,19 @@ def test_a_scaffold_in_the_course_is_registered_and_stands_in_the_notebook(tmp_p
         new_exercise("06", "shift-twice", root=tmp_path)
 
 
+def test_every_chapter_takes_a_further_exercise(tmp_path):
+    for name in ("course_lib/exercises", "solutions", "tests/bank"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    for chapter in exercises.chapters():
+        folder = tmp_path / f"course_lib/exercises/ch{chapter}"
+        new_exercise(chapter, "shift-twice", root=tmp_path)
+        for part, name in (("cards", "CARDS"), ("judges", "JUDGINGS")):
+            assert (folder / part / "__init__.py").is_file() and (folder / part / "shift_twice.py").is_file(), chapter
+            text = (folder / ("__init__.py" if part == "cards" else "judges/__init__.py")).read_text()
+            ast.parse(text)
+            assert re.search(rf"^{name}\b.* = .*SHIFT_TWICE[)}}]$", text, re.MULTILINE | re.DOTALL), (chapter, name)
+
+
 @pytest.mark.parametrize(
     ("chapter", "name", "words"),
     [

@@ -21,7 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 EXAMPLES = examples(
-    "course exercise new 06 my-id                                in the course: card, judging, cells and a bank of answers to fill in",
+    "course exercise new 06 my-id                                in the course: card, judge, cells and a bank of answers to fill in",
     "course exercise new 06 my-id --class ~/classes/autumn-26    in a class of yours; the course itself stays as it is",
 )
 
@@ -36,7 +36,7 @@ def new(
 ) -> None:
     """Write the files of a new exercise.
 
-    Its tests fail until it is written; the next steps are told.
+    Its tests fail until it is written. The command prints the next steps.
     """
     made = part("course_lib.grading.classroom.scaffold", "writing exercises").new_exercise(
         numbers([chapter])[0], exercise, class_folder

@@ -64,7 +64,7 @@ def _in_a_class(folder: ClassFolder, chapter: str, exercise: str) -> Made:
             f"write the card ({top / 'card.py'}): text, points, hints, the names that an answer defines",
             f"write the judging ({top / 'judging.py'}): cases with an oracle, and mistakes by name",
             f"put right and wrong answers into the bank ({top / 'bank.py'}), and the right one into the cell {exercise!r} of {source.name}",
-            f"./course exercise test {exercise} --class {folder.root}     until every answer meets its fate",
+            f"./course exercise test {exercise} --class {folder.root}     until every answer gets the result that the bank gives for it",
             f"./course class release {chapter} --folder {folder.root}",
         ),
     )
@@ -100,10 +100,10 @@ def _in_the_course(chapter: str, exercise: str, root: Path) -> Made:
     return Made(
         written=tuple(files),
         steps=(
-            f"write the card ({card.relative_to(root)}), the judge ({judge.relative_to(root)}) and the bank ({bank.relative_to(root)}): two right answers or more, four wrong ones or more",
-            f"put the right answer into the cell {exercise!r} of {source.relative_to(root)}, where the chapter wants it; the order of CARDS is the notebook's",
-            f"./course test --kill-matrix --chapter {chapter}     until every answer meets its fate",
-            f"./course release && ./course check {chapter} --solved",
+            f"write the card ({card.relative_to(root)}), the judge ({judge.relative_to(root)}) and the bank ({bank.relative_to(root)}): at least two right answers and four wrong ones",
+            f"put a right answer into the cell {exercise!r} of {source.relative_to(root)}; if you move its three cells, move its card in CARDS too, so that both have the same order",
+            f"./course test --kill-matrix --exercise {exercise}     until every answer gets the result that the bank gives for it",
+            f"./course release && ./course check {chapter} --solved && ./course test {chapter}",
         ),
     )
 
@@ -111,15 +111,20 @@ def _in_the_course(chapter: str, exercise: str, root: Path) -> Made:
 def _registered(path: Path, line: str, what: str, entry: str) -> str:
     """A chapter's module with one more import and one more entry at the end of CARDS or JUDGINGS."""
     text = path.read_text(encoding="utf-8")
-    found = re.search(rf"^{what}(?:: [^=\n]+)? = ([({{])(.*?)([)}}])$", text, re.MULTILINE | re.DOTALL)
+    found = re.search(rf"^{what}(?:: [^=\n]+)? = (.*?[)}}])$", text, re.MULTILINE | re.DOTALL)
     imports = list(re.finditer(r"^from course_lib\.exercises\S* import .*\n", text, re.MULTILINE))
     if found is None or not imports:
         raise Trouble(
-            f"{path} does not define {what} in a form that a further exercise can be put into.",
-            f"add {entry} to {what} by hand",
+            f"{path} does not define {what} in a form that a further exercise can be put into; nothing was written.",
+            f"define it there as a tuple or a dictionary, {what} = …, then the same command again",
         )
-    inside = found.group(2).rstrip().rstrip(",")
-    text = f"{text[: found.start(2)]}{inside}{', ' if inside.strip() else ''}{entry}{text[found.end(2) :]}"
+    value = found.group(1)
+    if value[0] in "({":
+        inside = value[1:-1].rstrip().rstrip(",")
+        value = f"{value[0]}{inside}{', ' if inside.strip() else ''}{entry}{value[-1]}"
+    else:  # such as tuple(... for name in ORDER)
+        value = f"(*{value}, {entry})"
+    text = f"{text[: found.start(1)]}{value}{text[found.end(1) :]}"
     before = [each for each in imports if each.group() < line] or imports[:1]
     return text[: before[-1].end()] + line + text[before[-1].end() :]
 

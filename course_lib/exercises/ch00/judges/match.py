@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.exercises.ch00.cards import PROPERTIES
+from course_lib.exercises.ch00.cards.core import PROPERTIES
 from course_lib.judging import Fault, Judging, Params, describe, verdict
 from course_lib.records import Case, Outcome, Verdict
 

@@ -138,7 +138,7 @@ stamps. One rank alone returns its own token and sends nothing.""",
     returns=PerRank(Tensor()),
 )
 
-CARDS = (TWO_RANKS_WAIT, MATCH_THE_CUTS, TOKEN_ROUND_THE_RING)
+CORE = (TWO_RANKS_WAIT, MATCH_THE_CUTS, TOKEN_ROUND_THE_RING)
 
 _drill = of_chapter("00")
 

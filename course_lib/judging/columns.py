@@ -114,6 +114,7 @@ class Breakdown:
     mistakes: Sequence[Mistake] = ()
     rel: float = FINE
     grain: float = 0.0  # how far off a number may be because it was rounded, in its unit
+    floor: float = EXACT  # of the sum of all parts: how far off a part may be that is a difference; 0 for exact counts
     only: Sequence[Any] = ()  # the keys that are judged here; all of them by default
 
     def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
@@ -136,7 +137,7 @@ class Breakdown:
         if not is_number(got):
             return False
         scale = sum(abs(each) for each in beside.values())
-        return abs(got - want) <= max(self.rel * abs(want), EXACT * scale, 1e-15, self.grain)
+        return abs(got - want) <= max(self.rel * abs(want), self.floor * scale, 1e-15, self.grain)
 
     def _shape(self, row: Sequence[Any], got: Any, want: Mapping[Any, float]) -> Fault | None:
         lead, names = self.words(*row), ", ".join(map(repr, want))

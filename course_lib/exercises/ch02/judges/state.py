@@ -1,19 +1,19 @@
 """Judges of chapter 02's first counts: the buckets of a plan, and the parameters of a model by part."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from course_lib.exercises.ch02.cards.core import BUCKETS, MOMENTS, TYPE_BYTES, plan, shape_of
-from course_lib.exercises.ch02.judges.parts import Parts, judge_parts
 from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import shown
-from course_lib.judging.columns import CLOSE, Column, table
-from course_lib.judging.draws import log_uniform, unseen
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.judging.columns import CLOSE, EXACT, Breakdown, Column, table
+from course_lib.judging.draws import draw_rows, log_uniform, unseen
+from course_lib.records import Case
 from course_lib.units import GB, bytes_text, number_text
 
 Plan = Mapping[str, Any]
+Shape = Mapping[str, Any]
 
 
 def buckets_of(params: float, chosen: Plan) -> dict[str, float]:
@@ -27,105 +27,85 @@ def per_param(chosen: Plan) -> float:
     return sum(buckets_of(1, chosen).values())
 
 
-def _words(params: float, chosen: Plan) -> str:
+def _total(params: float, chosen: Plan, *names: str) -> float:
+    return sum(buckets_of(params, chosen)[name] for name in names)
+
+
+def _all_times(factor: Callable[[float], float]) -> Callable[[float, Plan], dict[str, float]]:
+    """Every bucket times a factor, which may depend on the number of parameters."""
+    return lambda p, c: {name: value * factor(p) for name, value in buckets_of(p, c).items()}
+
+
+def _plan_text(params: float, chosen: Plan) -> str:
     kept = ", ".join(f"{name} {value}" for name, value in chosen.items() if value)
     return f"{number_text(params)} parameters ({kept})"
 
 
-def _bucket_slips(name: str) -> list[Mistake]:
-    def right(params: float, chosen: Plan) -> float:
-        return buckets_of(params, chosen)[name]
-
-    return [
-        Mistake("bits", lambda p, c: 8 * right(p, c), "these are bits; bytes are asked for."),
-        Mistake("gigabytes", lambda p, c: right(p, c) / GB, "these seem to be GB; bytes are asked for."),
-        Mistake("per-parameter", lambda p, c: right(p, c) / p, "this is for one parameter."),
-    ]
-
-
-STATE = Parts(
+STATE = Breakdown(
     part="buckets",
     unit="bytes",
     want=buckets_of,
-    words=_words,
+    words=_plan_text,
     rel=CLOSE,
-    slips={
-        "weights": [
+    floor=0,
+    mistakes=(
+        Mistake("always-two-bytes", lambda p, c: {"weights": 2 * p}, "this takes 2 bytes a weight, whatever the plan."),
+        Mistake(
+            "master-in-weights",
+            lambda p, c: {"weights": _total(p, c, "weights", "master")},
+            "the master copy is a bucket of its own.",
+        ),
+        Mistake(
+            "gradients-twice",
+            lambda p, c: {"grads": _total(p, c, "grads", "main_grads")},
+            "the copy into which gradients are summed is a bucket of its own: here it is counted twice.",
+        ),
+        Mistake("main-missing", lambda p, c: {"main_grads": 0}, "this plan sums gradients into a copy of their own."),
+        Mistake(
+            "gradients-twice",
+            lambda p, c: {"main_grads": p * TYPE_BYTES[c["grads"]]},
+            "there is no second copy of the gradients in this plan, or it has a type of its own.",
+        ),
+        Mistake("gradients-twice", lambda p, c: {"main_grads": 4 * p}, "this plan has no second copy of gradients."),
+        Mistake("master-missing", lambda p, c: {"master": 0}, "the copy that the optimizer updates is missing."),
+        Mistake(
+            "master-always",
+            lambda p, c: {"master": 4 * p},
+            "there is no master copy in this plan: the optimizer updates the weights themselves.",
+        ),
+        Mistake(
+            "master-of-weights-type",
+            lambda p, c: {"master": _total(p, c, "weights")},
+            "this has the type of the weights; the plan names one for the master copy.",
+        ),
+        *(
             Mistake(
-                "always-two-bytes", lambda p, c: 2 * p, "this takes 2 bytes for every weight, whatever the plan says."
-            ),
-            Mistake(
-                "master-in-weights",
-                lambda p, c: sum(buckets_of(p, c)[n] for n in ("weights", "master")),
-                "the master copy is a bucket of its own.",
-            ),
-            *_bucket_slips("weights"),
-        ],
-        "grads": [
-            Mistake(
-                "gradients-twice",
-                lambda p, c: sum(buckets_of(p, c)[n] for n in ("grads", "main_grads")),
-                "the copy into which gradients are summed is a bucket of its own: here it is counted twice.",
-            ),
-            Mistake(
-                "weights-type",
-                lambda p, c: buckets_of(p, c)["weights"],
-                "these have the weights' type; the plan names one for gradients.",
-            ),
-            *_bucket_slips("grads"),
-        ],
-        "main_grads": [
-            Mistake("main-missing", lambda p, c: 0, "gradients are summed into a copy of their own here."),
-            Mistake(
-                "gradients-twice",
-                lambda p, c: p * TYPE_BYTES[c["grads"]],
-                "there is no second copy of the gradients in this plan, or it has a type of its own.",
-            ),
-            Mistake("gradients-twice", lambda p, c: 4 * p, "there is no second copy of the gradients in this plan."),
-            *_bucket_slips("main_grads"),
-        ],
-        "master": [
-            Mistake("master-missing", lambda p, c: 0, "the copy that the optimizer updates is missing."),
-            Mistake(
-                "master-always",
-                lambda p, c: 4 * p,
-                "there is no master copy in this plan: the optimizer updates the weights themselves.",
-            ),
-            Mistake(
-                "master-of-weights-type",
-                lambda p, c: buckets_of(p, c)["weights"],
-                "a copy in the weights' own type would be none; the plan names its type.",
-            ),
-            *_bucket_slips("master"),
-        ],
-        "moments": [
-            Mistake(
-                "one-moment",
-                lambda p, c: p * TYPE_BYTES[c["moments"]],
+                name,
+                lambda p, c, count=count: {"moments": count * p * TYPE_BYTES[c["moments"]]},
                 "how many numbers does this optimizer keep for a parameter?",
-            ),
-            Mistake(
-                "always-two-moments",
-                lambda p, c: 2 * p * TYPE_BYTES[c["moments"]],
-                "how many numbers does this optimizer keep for a parameter?",
-            ),
-            Mistake(
-                "always-fp32", lambda p, c: 4 * p * MOMENTS[c["optimizer"]], "the plan names a type for the moments."
-            ),
-            Mistake("always-fp32", lambda p, c: 8 * p, "these are two moments in fp32; look at what the plan says."),
-            Mistake(
-                "weights-type",
-                lambda p, c: p * MOMENTS[c["optimizer"]] * TYPE_BYTES[c["weights"]],
-                "these have the weights' type; the plan names one for moments.",
-            ),
-            Mistake(
-                "master-in-moments",
-                lambda p, c: sum(buckets_of(p, c)[n] for n in ("moments", "master")),
-                "the master copy is a bucket of its own.",
-            ),
-            *_bucket_slips("moments"),
-        ],
-    },
+            )
+            for name, count in (("one-moment", 1), ("always-two-moments", 2))
+        ),
+        Mistake(
+            "always-fp32",
+            lambda p, c: {"moments": 4 * p * MOMENTS[c["optimizer"]]},
+            "the plan names a type for the moments.",
+        ),
+        Mistake("always-fp32", lambda p, c: {"moments": 8 * p}, "these are two moments in fp32, whatever the plan."),
+        Mistake(
+            "weights-type",
+            lambda p, c: buckets_of(p, {**c, "grads": c["weights"], "moments": c["weights"]}),
+            "this has the type of the weights; the plan names another one here.",
+        ),
+        Mistake(
+            "master-in-moments",
+            lambda p, c: {"moments": _total(p, c, "moments", "master")},
+            "the master copy is a bucket of its own.",
+        ),
+        Mistake("bits", _all_times(lambda p: 8), "these are bits; bytes are asked for."),
+        Mistake("gigabytes", _all_times(lambda p: 1 / GB), "these are GB; bytes are asked for."),
+        Mistake("per-parameter", _all_times(lambda p: 1 / p), "this is for one parameter."),
+    ),
 )
 
 LARGEST = Column(
@@ -134,18 +114,14 @@ LARGEST = Column(
     want=lambda m, c: m / per_param(c),
     words=lambda m, c: f"{bytes_text(m)}, {per_param(c):g} bytes per parameter",
     mistakes=(
-        Mistake(
-            "weights-only", lambda m, c: m / TYPE_BYTES[c["weights"]], "this has room for the weights and nothing else."
-        ),
-        Mistake("sixteen-always", lambda m, c: m / 16, "16 bytes per parameter are one plan, not this one."),
-        Mistake("twelve-always", lambda m, c: m / 12, "12 bytes per parameter are one plan, not this one."),
-        Mistake(
-            "billions", lambda m, c: m / per_param(c) / 1e9, "these seem to be billions; parameters are asked for."
-        ),
-        Mistake("times", lambda m, c: m * per_param(c), "memory over bytes per parameter, not times."),
+        Mistake("weights-only", lambda m, c: m / TYPE_BYTES[c["weights"]], "this has room for the weights alone."),
+        Mistake("sixteen-always", lambda m, c: m / 16, "not every plan has 16 bytes per parameter."),
+        Mistake("twelve-always", lambda m, c: m / 12, "not every plan has 12 bytes per parameter."),
+        Mistake("billions", lambda m, c: m / per_param(c) / 1e9, "these are billions; parameters are asked for."),
+        Mistake("times", lambda m, c: m * per_param(c), "divide the memory by the bytes per parameter."),
         Mistake(
             "no-moments",
-            lambda m, c: m / (per_param(c) - buckets_of(1, c)["moments"]) if MOMENTS[c["optimizer"]] else None,
+            lambda m, c: m / (per_param(c) - _total(1, c, "moments")) if MOMENTS[c["optimizer"]] else None,
             "the optimizer's own numbers are missing.",
         ),
         Mistake("binary", lambda m, c: m * 1024**3 / 1e9 / per_param(c), "the memory is in bytes already."),
@@ -154,19 +130,9 @@ LARGEST = Column(
 
 
 def _plans(rng: random.Random, count: int) -> list[dict[str, Any]]:
-    kinds = tuple(TYPE_BYTES)
+    kinds, copies = tuple(TYPE_BYTES), (None, "fp32", "bf16")
     own = [plan("bf16", "bf16", None, None, "sgd", "fp32"), plan("fp32", "fp32", None, None, "adamw", "fp32")]
-    return own + [
-        plan(
-            rng.choice(kinds),
-            rng.choice(kinds),
-            rng.choice((None, "fp32", "bf16")),
-            rng.choice((None, "fp32", "bf16")),
-            rng.choice(tuple(MOMENTS)),
-            rng.choice(kinds),
-        )
-        for _ in range(count)
-    ]
+    return own + [plan(*row) for row in draw_rows(rng, count, kinds, kinds, copies, copies, tuple(MOMENTS), kinds)]
 
 
 def _state_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -179,25 +145,18 @@ def _state_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _state_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    if case.args[0] == 0:
-        return judge_parts(STATE, case, outcome)
-    return list(table(LARGEST, LARGEST)(params, case, outcome))
-
-
 STATE_OF_A_PLAN = Judging(
     shares={"values:buckets": 0.3, "values:largest": 0.2, "generality:buckets": 0.3, "generality:largest": 0.2},
     cases=_state_cases,
-    verdicts=_state_verdicts,
-    why="A parameter is not a number of bytes; a bucket is. The same 70B have 840 GB without a master copy, 1,120 GB with one, 1,260 GB "
-    "with gradients summed in fp32: three pages can print three numbers and all be right. So ask which buckets exist and in which "
-    "type before you compare anything.",
+    verdicts=table(STATE, LARGEST),
+    why="The same 70B parameters take 840 GB without a master copy, 1,120 GB with one, and 1,260 GB with gradients summed in fp32. "
+    "All three are right. So ask which buckets exist, and in which type, before you compare numbers.",
     pytorch="`sum(t.numel() * t.element_size() for t in model.parameters())`, the same over `p.grad`, and over the tensors in "
     "`optimizer.state`.",
 )
 
 
-def parts_of(biases: str, shape: Mapping[str, Any]) -> dict[str, int]:
+def parts_of(biases: str, shape: Shape) -> dict[str, int]:
     """Parameters by part."""
     hidden, dim = shape["hidden"], shape["head_dim"]
     own, shared = shape["heads"] * dim, shape["kv_heads"] * dim
@@ -211,102 +170,83 @@ def parts_of(biases: str, shape: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def _count_parts(biases: str) -> Parts:
-    def with_(shape: Mapping[str, Any], **more: Any) -> dict[str, int]:
-        return parts_of(more.pop("biases", biases), {**shape, **more})
+def _count_parts(biases: str) -> Breakdown:
+    def as_if(**other: Callable[[Shape], Any]) -> Callable[[Shape], dict[str, int]]:
+        """The parts of a shape with other values."""
+        return lambda s: parts_of(biases, {**s, **{name: value(s) for name, value in other.items()}})
 
-    other = "qkv" if biases == "none" else "none"
-    told = {
-        "none": "no matrix has a bias here.",
-        "qkv": "this solves the public form of the exercise; queries, keys and values have biases here.",
+    def without(heads: str) -> Callable[[Shape], dict[str, int]]:
+        """Attention without one of the matrices that have so many heads."""
+        return lambda s: {
+            "attention": parts_of(biases, s)["attention"] - s["layers"] * s["hidden"] * s[heads] * s["head_dim"]
+        }
+
+    other, name, message = {
+        "none": ("qkv", "other-form", "no matrix has a bias here."),
+        "qkv": ("none", "public-form", "this solves the public form of the exercise; here q, k and v have biases."),
     }[biases]
-    return Parts(
+    return Breakdown(
         part="parts",
         unit="parameters",
-        want=lambda shape: parts_of(biases, shape),
-        words=lambda shape: (
-            f"{shape['layers']} layers of {shape['hidden']}, {shape['heads']} heads of {shape['head_dim']}, {shape['kv_heads']} for K and V"
+        want=lambda s: parts_of(biases, s),
+        words=lambda s: (
+            f"{s['layers']} layers of {s['hidden']}, {s['heads']} heads of {s['head_dim']}, {s['kv_heads']} for K and V"
         ),
-        slips={
-            "attention": [
-                Mistake(
-                    "kv-full-size",
-                    lambda s: with_(s, kv_heads=s["heads"])["attention"],
-                    "keys and values have as many heads as queries in this count; several queries share one.",
-                ),
-                Mistake(
-                    "public-form" if biases == "qkv" else "other-form",
-                    lambda s: with_(s, biases=other)["attention"],
-                    told,
-                ),
-                Mistake(
-                    "hidden-for-heads",
-                    lambda s: with_(s, head_dim=s["hidden"] // s["heads"])["attention"],
-                    "a head has `head_dim` numbers, which need not be hidden over heads.",
-                ),
-                Mistake(
-                    "four-squares",
-                    lambda s: 4 * s["layers"] * s["hidden"] ** 2,
-                    "this is four square matrices; keys and values are smaller, and so may the others be.",
-                ),
-                Mistake(
-                    "output-missing",
-                    lambda s: with_(s)["attention"] - s["layers"] * s["hidden"] * s["heads"] * s["head_dim"],
-                    "the output matrix is missing.",
-                ),
-                Mistake(
-                    "one-of-k-and-v",
-                    lambda s: with_(s)["attention"] - s["layers"] * s["hidden"] * s["kv_heads"] * s["head_dim"],
-                    "keys and values have a matrix each.",
-                ),
-                Mistake("one-layer", lambda s: with_(s, layers=1)["attention"], "this is one layer."),
-            ],
-            "mlp": [
-                Mistake("gate-forgotten", lambda s: with_(s, gated=False)["mlp"], "a gated MLP has three matrices."),
-                Mistake("always-gated", lambda s: with_(s, gated=True)["mlp"], "this MLP is not gated."),
-                Mistake(
-                    "four-times-hidden",
-                    lambda s: with_(s, ffn=4 * s["hidden"])["mlp"],
-                    "the inner width is `ffn`, not four times hidden.",
-                ),
-                Mistake("one-layer", lambda s: with_(s, layers=1)["mlp"], "this is one layer."),
-            ],
-            "norms": [
-                Mistake(
-                    "last-norm-missing", lambda s: 2 * s["layers"] * s["hidden"], "there is one more norm at the end."
-                ),
-                Mistake("one-a-layer", lambda s: (s["layers"] + 1) * s["hidden"], "each layer has two norms."),
-                Mistake(
-                    "one-a-layer",
-                    lambda s: s["layers"] * s["hidden"],
-                    "each layer has two norms, and there is one at the end.",
-                ),
-                Mistake(
-                    "scale-and-shift",
-                    lambda s: 2 * (2 * s["layers"] + 1) * s["hidden"],
-                    "an RMSNorm has a scale and no shift.",
-                ),
-            ],
-            "head": [
-                Mistake(
-                    "tied-counted-twice",
-                    lambda s: s["vocab"] * s["hidden"],
-                    "a tied head is the embedding: it has no parameters of its own.",
-                ),
-                Mistake("head-forgotten", lambda s: 0, "this head is not tied: it has a matrix of its own."),
-                Mistake("head-bias", lambda s: with_(s)["head"] + s["vocab"], "the head has no bias."),
-            ],
-            "embedding": [
-                Mistake(
-                    "head-with-embedding", lambda s: 2 * s["vocab"] * s["hidden"], "the head is a part of its own."
-                ),
-                Mistake(
-                    "positions",
-                    lambda s: with_(s)["embedding"] + 8192 * s["hidden"],
-                    "rotary positions have no parameters.",
-                ),
-            ],
-        },
+        rel=EXACT,
+        floor=0,
+        mistakes=(
+            Mistake("kv-full-size", as_if(kv_heads=lambda s: s["heads"]), "several queries share a key and a value."),
+            Mistake(name, lambda s: {"attention": parts_of(other, s)["attention"]}, message),
+            Mistake(
+                "hidden-for-heads",
+                as_if(head_dim=lambda s: s["hidden"] // s["heads"]),
+                "a head has `head_dim` numbers, which need not be hidden over heads.",
+            ),
+            Mistake(
+                "four-squares",
+                lambda s: {"attention": 4 * s["layers"] * s["hidden"] ** 2},
+                "these are four square matrices; keys and values are smaller, and the others may be.",
+            ),
+            Mistake("output-missing", without("heads"), "the output matrix is missing."),
+            Mistake("one-of-k-and-v", without("kv_heads"), "keys and values have a matrix each."),
+            Mistake("gate-forgotten", as_if(gated=lambda s: False), "a gated MLP has three matrices."),
+            Mistake("always-gated", as_if(gated=lambda s: True), "this MLP is not gated."),
+            Mistake("four-times-hidden", as_if(ffn=lambda s: 4 * s["hidden"]), "the inner width is `ffn`."),
+            Mistake("one-layer", as_if(layers=lambda s: 1), "this is one layer."),
+            Mistake(
+                "last-norm-missing",
+                lambda s: {"norms": 2 * s["layers"] * s["hidden"]},
+                "there is one more norm at the end.",
+            ),
+            Mistake("one-a-layer", lambda s: {"norms": (s["layers"] + 1) * s["hidden"]}, "each layer has two norms."),
+            Mistake(
+                "one-a-layer",
+                lambda s: {"norms": s["layers"] * s["hidden"]},
+                "each layer has two norms, and there is one at the end.",
+            ),
+            Mistake(
+                "scale-and-shift",
+                lambda s: {"norms": 2 * (2 * s["layers"] + 1) * s["hidden"]},
+                "an RMSNorm has a scale and no shift.",
+            ),
+            Mistake(
+                "tied-counted-twice",
+                lambda s: {"head": s["vocab"] * s["hidden"]},
+                "a tied head is the embedding: it has no parameters of its own.",
+            ),
+            Mistake("head-forgotten", lambda s: {"head": 0}, "this head is not tied: it has a matrix of its own."),
+            Mistake("head-bias", lambda s: {"head": parts_of(biases, s)["head"] + s["vocab"]}, "the head has no bias."),
+            Mistake(
+                "head-with-embedding",
+                lambda s: {"embedding": 2 * s["vocab"] * s["hidden"]},
+                "the head is a part of its own.",
+            ),
+            Mistake(
+                "positions",
+                lambda s: {"embedding": (s["vocab"] + 8192) * s["hidden"]},
+                "rotary positions have no parameters.",
+            ),
+        ),
     )
 
 
@@ -337,10 +277,10 @@ def _count_cases(params: Params, rng: random.Random) -> list[Case]:
 COUNT_PARAMETERS = Judging(
     shares={"values:parts": 0.4, "generality:parts": 0.6},
     cases=_count_cases,
-    verdicts=lambda params, case, outcome: judge_parts(_count_parts(params["biases"]), case, outcome),
-    why="A name with a B in it is no number to plan with: 8B means 8.03, 70B means 70.6, and a small model with a large vocabulary has "
-    "a fifth of its parameters in the table. Sharing keys and values saves little here, about a tenth of a layer; it saves eight "
-    "times as much where keys and values are kept for every token. A tied head saves a whole table, and ties two gradients.",
+    verdicts=lambda params, case, outcome: table(_count_parts(params["biases"]))(params, case, outcome),
+    why="Do not plan with a model's name: 8B means 8.03 billion, 70B means 70.6. In a small model with a large vocabulary, a fifth of "
+    "the parameters is in the embedding. Shared keys and values save only about a tenth of a layer's parameters; they save far "
+    "more where keys and values are kept for every token. A tied head saves a whole table.",
     pytorch="`with torch.device('meta'): model = …`, then `sum(p.numel() for p in model.parameters())`: tensors with a shape and no "
     "memory; `parameters()` gives a tied weight once.",
 )

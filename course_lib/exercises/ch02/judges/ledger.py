@@ -7,110 +7,83 @@ from functools import cache
 from typing import Any
 
 from course_lib.exercises.ch02.block import GROUPS, saved_rows
-from course_lib.exercises.ch02.judges.parts import Parts, judge_parts
 from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import shown
-from course_lib.judging.columns import Column, table
+from course_lib.judging.columns import EXACT, Breakdown, Column, table
 from course_lib.judging.draws import unseen
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case
 
-Rows = Sequence[Mapping[str, Any]]
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
 NEAR = 0.01
 ITEM = {"float32": 4, "bfloat16": 2, "bool": 1, "float64": 8, "int64": 8}
 
 
-def kept_of(rows: Rows) -> dict[str, int]:
-    """Bytes by group: no parameters, each storage once, where it was saved first."""
-    found = dict.fromkeys((row["group"] for row in rows), 0)
+def kept_of(
+    rows: Rows,
+    size: Callable[[Row], int] = lambda row: row["nbytes"],
+    key: Callable[[Row], Any] = lambda row: row["storage"],
+    parameters: bool = False,
+) -> dict[str, int]:
+    """Bytes by group: no parameters, each storage once, where it was saved first; or another `size`, and each `key` once."""
+    kept = dict.fromkeys((row["group"] for row in rows), 0)
     seen = set()
     for row in rows:
-        if not row["parameter"] and row["storage"] not in seen:
-            seen.add(row["storage"])
-            found[row["group"]] += row["nbytes"]
-    return found
+        if (parameters or not row["parameter"]) and key(row) not in seen:
+            seen.add(key(row))
+            kept[row["group"]] += size(row)
+    return kept
 
 
-def _own(row: Mapping[str, Any]) -> int:
+def _view_bytes(row: Row) -> int:
     return math.prod(row["shape"]) * ITEM[row["dtype"]]
 
 
-def _by_group(count: Callable[[Rows], Mapping[str, float]]) -> Callable[[str], Callable[[Rows], float]]:
-    return lambda group: lambda rows: count(rows).get(group, 0)
-
-
-def _sum(
-    rows: Rows, *, keep: Callable[[Mapping[str, Any]], bool], size: Callable[[Mapping[str, Any]], int]
-) -> dict[str, float]:
-    found: dict[str, float] = dict.fromkeys((row["group"] for row in rows), 0)
-    for row in rows:
-        if keep(row):
-            found[row["group"]] += size(row)
-    return found
-
-
-def _once(
-    rows: Rows, size: Callable[[Mapping[str, Any]], int], *, parameters: bool, key: Callable[[Mapping[str, Any]], Any]
-) -> dict[str, float]:
-    seen = set()
-
-    def first(row: Mapping[str, Any]) -> bool:
-        if row["parameter"] and not parameters or key(row) in seen:
-            return False
-        seen.add(key(row))
-        return True
-
-    return _sum(rows, keep=first, size=size)
-
-
-_WAYS: tuple[tuple[str, Callable[[Rows], Mapping[str, float]], str], ...] = (
-    (
-        "aliases-counted",
-        lambda rows: _sum(rows, keep=lambda r: not r["parameter"], size=lambda r: r["nbytes"]),
-        "a storage that was saved several times is still one storage.",
-    ),
-    (
-        "parameters-counted",
-        lambda rows: _once(rows, lambda r: r["nbytes"], parameters=True, key=lambda r: r["storage"]),
-        "weights and biases are in it; they are there anyway.",
-    ),
-    (
-        "everything-counted",
-        lambda rows: _sum(rows, keep=lambda r: True, size=lambda r: r["nbytes"]),
-        "parameters are in it, and storages that were saved several times.",
-    ),
-    (
-        "views-measured",
-        lambda rows: _once(rows, _own, parameters=False, key=lambda r: r["storage"]),
-        "this is the size of the views; a view keeps its whole storage alive.",
-    ),
-    (
-        "views-added",
-        lambda rows: _sum(rows, keep=lambda r: not r["parameter"], size=_own),
-        "this adds up the sizes of what was saved; some of it shares memory, some keeps more alive than itself.",
-    ),
-    (
-        "every-group-again",
-        lambda rows: _once(rows, lambda r: r["nbytes"], parameters=False, key=lambda r: (r["group"], r["storage"])),
-        "a storage that two groups saved counts once, under the first.",
-    ),
-    (
-        "last-group",
-        lambda rows: _once(list(reversed(rows)), lambda r: r["nbytes"], parameters=False, key=lambda r: r["storage"]),
-        "a storage counts under the group that saved it first, not last.",
-    ),
-    (
-        "counted-not-sized",
-        lambda rows: _once(rows, lambda r: 1, parameters=False, key=lambda r: r["storage"]),
-        "these are numbers of storages; bytes are asked for.",
-    ),
-)
-
-KEPT = Parts(
+KEPT = Breakdown(
     part="kept",
     unit="bytes",
     want=kept_of,
     words=lambda rows: f"{len(rows)} rows",
-    slips={group: [Mistake(name, _by_group(way)(group), message) for name, way, message in _WAYS] for group in GROUPS},
+    rel=EXACT,
+    floor=0,
+    mistakes=(
+        Mistake("aliases-counted", lambda rows: kept_of(rows, key=id), "count a storage saved several times once."),
+        Mistake(
+            "parameters-counted",
+            lambda rows: kept_of(rows, parameters=True),
+            "weights and biases are included, but they are in memory anyway.",
+        ),
+        Mistake(
+            "everything-counted",
+            lambda rows: kept_of(rows, key=id, parameters=True),
+            "parameters are included, and storages that were saved several times.",
+        ),
+        Mistake(
+            "views-measured",
+            lambda rows: kept_of(rows, _view_bytes),
+            "this is the size of the views; a view keeps its whole storage alive.",
+        ),
+        Mistake(
+            "views-added",
+            lambda rows: kept_of(rows, _view_bytes, id),
+            "this adds the sizes of the saved views; some share memory, some keep more alive than themselves.",
+        ),
+        Mistake(
+            "every-group-again",
+            lambda rows: kept_of(rows, key=lambda row: (row["group"], row["storage"])),
+            "a storage that two groups saved counts once, under the first.",
+        ),
+        Mistake(
+            "last-group",
+            lambda rows: kept_of(rows[::-1]),
+            "a storage counts under the group that saved it first, not last.",
+        ),
+        Mistake(
+            "counted-not-sized",
+            lambda rows: kept_of(rows, lambda row: 1),
+            "these are numbers of storages; bytes are asked for.",
+        ),
+    ),
 )
 
 
@@ -143,57 +116,46 @@ def block_of(attention: str, *sizes: int) -> float:
 
 
 def _block_column(attention: str) -> Column:
-    other = "by hand" if attention == "fused" else "fused"
-    told = (
-        "this block's attention is fused: it never keeps the scores."
-        if attention == "fused"
-        else "this block's attention keeps its softmax."
+    by_hand = attention == "by hand"
+    other, name, message = (
+        ("fused", "public-form", "this block's attention keeps its softmax.")
+        if by_hand
+        else ("by hand", "other-form", "this block's attention is fused: it never keeps the scores.")
     )
 
+    def want(*row: int) -> float:
+        return block_of(attention, *row)
+
     def without(*names: str) -> Callable[..., float]:
-        return lambda *row: sum(value for name, value in terms(attention, *row).items() if name not in names)
+        return lambda *row: sum(value for term, value in terms(attention, *row).items() if term not in names)
 
-    def weights(b: int, s: int, h: int, a: int, f: int, z: int) -> float:
-        return z * (4 * h * h + 2 * h * f)
+    def plus(more: Callable[..., float]) -> Callable[..., float]:
+        return lambda *row: want(*row) + more(*row)
 
-    scores = {} if attention == "fused" else {"scores": lambda b, s, h, a, f, z: z * b * a * s * s}
-    twice = (
-        [
-            Mistake(
-                "scores-twice",
-                lambda *row: block_of(attention, *row) + scores["scores"](*row),
-                "the scores before the softmax are not kept: the softmax's own output is enough for its gradient.",
-            )
-        ]
-        if scores
-        else []
+    hand_made = (
+        Mistake(
+            "scores-twice",
+            plus(lambda b, s, h, a, f, z: z * b * a * s * s),
+            "the scores before the softmax are not kept: its gradient needs the softmax's output alone.",
+        ),
+        Mistake(
+            "mask-a-head",
+            plus(lambda b, s, h, a, f, z: (b * a - 1) * s * s),
+            "the mask is the same for all heads and sequences.",
+        ),
     )
     return Column(
         part="block",
         unit="bytes",
-        want=lambda *row: block_of(attention, *row),
+        want=want,
         rel=NEAR,
         words=lambda b, s, h, a, f, z: f"{b} × {s} tokens, hidden {h}, {a} heads, ffn {f}, {z} bytes a number",
         hint="Name every storage in the rows, and give its size in tokens, hidden, ffn and heads.",
         mistakes=(
-            Mistake(
-                "public-form" if attention == "by hand" else "other-form", lambda *row: block_of(other, *row), told
-            ),
-            Mistake(
-                "always-two-bytes",
-                lambda b, s, h, a, f, z: block_of(attention, b, s, h, a, f, 2),
-                "a number has `size` bytes here.",
-            ),
-            Mistake(
-                "always-four-bytes",
-                lambda b, s, h, a, f, z: block_of(attention, b, s, h, a, f, 4),
-                "a number has `size` bytes here.",
-            ),
-            Mistake(
-                "four-times-hidden",
-                lambda b, s, h, a, f, z: block_of(attention, b, s, h, a, 4 * h, z),
-                "the MLP is `ffn` wide, not four times hidden.",
-            ),
+            Mistake(name, lambda *row: block_of(other, *row), message),
+            Mistake("always-two-bytes", lambda *row: want(*row[:5], 2), "a number has `size` bytes here."),
+            Mistake("always-four-bytes", lambda *row: want(*row[:5], 4), "a number has `size` bytes here."),
+            Mistake("four-times-hidden", lambda *row: want(*row[:4], 4 * row[2], row[5]), "the MLP is `ffn` wide."),
             Mistake(
                 "printed-formula",
                 lambda b, s, h, a, f, z: s * b * h * 34,
@@ -206,33 +168,25 @@ def _block_column(attention: str) -> Column:
             ),
             Mistake(
                 "with-weights",
-                lambda *row: block_of(attention, *row) + weights(*row),
-                "the weights are in it; they are there anyway.",
+                plus(lambda b, s, h, a, f, z: z * (4 * h * h + 2 * h * f)),
+                "the weights are included, but they are in memory anyway.",
             ),
-            Mistake(
-                "numbers", lambda *row: block_of(attention, *row) / row[-1], "these are numbers; bytes are asked for."
-            ),
-            Mistake(
-                "one-sequence",
-                lambda b, s, h, a, f, z: block_of(attention, 1, s, h, a, f, z),
-                "this is one sequence of the batch.",
-            ),
-            Mistake(
-                "one-wide-tensor",
-                without("mlp.activated"),
-                "the second matrix of the MLP needs what it multiplied; the GELU needs what it got.",
-            ),
-            Mistake(
-                "one-wide-tensor",
-                without("mlp.up"),
-                "the GELU needs what it got; the second matrix of the MLP needs what it multiplied.",
+            Mistake("numbers", lambda *row: want(*row) / row[-1], "these are numbers; bytes are asked for."),
+            Mistake("one-sequence", lambda *row: want(1, *row[1:]), "this is one sequence of the batch."),
+            *(
+                Mistake(
+                    "one-wide-tensor",
+                    without(term),
+                    "the GELU needs its input; the second matrix of the MLP needs what it multiplied.",
+                )
+                for term in ("mlp.activated", "mlp.up")
             ),
             Mistake(
                 "norm-outputs-forgotten",
                 without("attention.input", "mlp.input"),
                 "the norms' outputs are what the first matrices multiply.",
             ),
-            Mistake("norm-inputs-forgotten", without("norm1.input", "norm2.input"), "a norm needs what it got."),
+            Mistake("norm-inputs-forgotten", without("norm1.input", "norm2.input"), "a norm needs its input."),
             Mistake(
                 "context-forgotten",
                 without("attention.context"),
@@ -240,17 +194,10 @@ def _block_column(attention: str) -> Column:
             ),
             Mistake(
                 "input-three-times",
-                lambda b, s, h, a, f, z: block_of(attention, b, s, h, a, f, z) + 2 * b * s * h * z,
+                plus(lambda b, s, h, a, f, z: 2 * b * s * h * z),
                 "queries, keys and values are made of one and the same tensor.",
             ),
-            *twice,
-            Mistake(
-                "mask-a-head",
-                lambda b, s, h, a, f, z: (
-                    block_of(attention, b, s, h, a, f, z) + (b * a - 1) * s * s if scores else None
-                ),
-                "the mask is the same for all heads and sequences.",
-            ),
+            *(hand_made if by_hand else ()),
         ),
     )
 
@@ -307,24 +254,16 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    if case.args[0] == 0:
-        return judge_parts(KEPT, case, outcome)
-    column = _block_column(params["attention"])
-    return list(table(column, column)(params, case, outcome))
-
-
 RECONCILE_LEDGER = Judging(
-    alike=lambda params: (
-        params["ffn"] / params["hidden"]
-    ),  # where it is four, only unseen blocks tell `ffn` from four times hidden
+    # where `ffn` is four times `hidden` in the block shown, only unseen blocks tell the two apart
+    alike=lambda params: params["ffn"] / params["hidden"],
     shares={"values:kept": 0.25, "values:block": 0.2, "generality:kept": 0.25, "generality:block": 0.3},
     cases=_cases,
-    verdicts=_verdicts,
-    why="Eight tensors of (tokens, hidden): what both norms got and gave, queries, keys, values, and what attention gave. Two of "
-    "(tokens, ffn): what the GELU got and gave. Written out, attention adds the softmax, which grows with the square of the "
-    "sequence. The published 34 + 5as/h is this list in 16 bits with 4 · hidden in the MLP and three dropout masks: the sizes are the "
-    "same, the list depends on the kernel, on dropout and on the type. So reconcile the terms, not the totals.",
-    pytorch="`torch.autograd.graph.saved_tensors_hooks(pack, unpack)` sees what is saved; `tensor.untyped_storage()` tells whether two "
-    "share memory.",
+    verdicts=lambda params, case, outcome: table(KEPT, _block_column(params["attention"]))(params, case, outcome),
+    why="The block keeps eight tensors of (tokens, hidden): both norms' inputs and outputs, queries, keys, values, and attention's "
+    "result. It keeps two of (tokens, ffn): the GELU's input and output. Written out, attention adds the softmax, which grows with "
+    "the square of the sequence. The published 34 + 5as/h is this list in 16 bits with an MLP of 4 · hidden and three dropout "
+    "masks. The list depends on the kernel, on dropout and on the type, so compare the terms, not the totals.",
+    pytorch="`torch.autograd.graph.saved_tensors_hooks(pack, unpack)` sees what is saved. Two tensors share memory if they have the "
+    "same `untyped_storage()`.",
 )

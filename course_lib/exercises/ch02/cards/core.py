@@ -182,33 +182,29 @@ def training_log(draw: random.Random, layers: int, form: str, unit: int = 2**20)
         grads = []
         for layer in reversed(range(layers)):
             work = born("scratch", "work space", 10, 60)
-            grads.append(
-                born(f"g{layer}", "gradients", weights[layer]["bytes"] // unit, weights[layer]["bytes"] // unit)
-            )
+            size = weights[layer]["bytes"] // unit
+            grads.append(born(f"g{layer}", "gradients", size, size))
             work["died"] = tick()
             alive[layer]["died"] = clock
         if not moments:
             moments = [born(f"m{layer}", "moments", 40, 80) for layer in range(layers)]
         for grad in grads:
             grad["died"] = tick()
-    return _as_events(blocks) if form == "events" else draw.sample(blocks, len(blocks))
+    return as_events(blocks) if form == "events" else draw.sample(blocks, len(blocks))
 
 
-def _as_events(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same as rows of allocations and frees; what dies at a time goes before what is born then."""
-    found = []
-    for number, block in enumerate(blocks):
-        found.append(
-            (
-                block["born"],
-                1,
-                number,
-                {"time": block["born"], "what": "alloc", **{k: block[k] for k in ("name", "kind", "bytes")}},
-            )
-        )
-        if block["died"] is not None:
-            found.append((block["died"], 0, number, {"time": block["died"], "what": "free", "name": block["name"]}))
-    return [row for *_, row in sorted(found, key=lambda each: each[:3])]
+def event(time: float, what: str, block: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of a log of events: what happens to a block at a time, "alloc" or "free"."""
+    keys = ("name", "kind", "bytes") if what == "alloc" else ("name",)
+    return {"time": time, "what": what, **{key: block[key] for key in keys}}
+
+
+def as_events(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same as rows of allocations and frees; blocks that die at a time come before those born then."""
+    rows = [(block["born"], 1, at, event(block["born"], "alloc", block)) for at, block in enumerate(blocks)]
+    dead = [(at, block) for at, block in enumerate(blocks) if block["died"] is not None]
+    rows += [(block["died"], 0, at, event(block["died"], "free", block)) for at, block in dead]
+    return [row for *_, row in sorted(rows, key=lambda each: each[:3])]
 
 
 def _log(form: str, seed: str) -> dict[str, Any]:

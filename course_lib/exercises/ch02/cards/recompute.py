@@ -7,6 +7,7 @@ from typing import Any
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch02.probes import checkpointing
 from course_lib.exercises.probes import rows
+from course_lib.exercises.returns import ListOf, Number, Rows
 
 _STREAMS = {
     1: {
@@ -135,6 +136,7 @@ Shown, in MiB (`params("best-segments")` has bytes):
         "sum(inner[s:k]) <= cap`, the smallest `least[s] + inputs[s]`. Bisect the cap over whole numbers; remember the s.",
     ),
     allowed="the standard library and numpy.",
+    returns=Rows(Number("bytes"), ListOf(Number("layers", whole=True), what="start")),
     params=_cuts(*STACKS[0]),
     vary=_cuts_variant,
     probe=rows,

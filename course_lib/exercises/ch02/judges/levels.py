@@ -2,9 +2,10 @@
 
 import random
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
-from course_lib.exercises.ch02.cards.core import KINDS, training_log
+from course_lib.exercises.ch02.cards.core import KINDS, as_events, event, training_log
 from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.columns import EXACT, Column, Word, one_verdict, table
 from course_lib.judging.draws import plain, unseen
@@ -13,14 +14,13 @@ from course_lib.records import Case, Outcome, Verdict
 Log = Sequence[Mapping[str, Any]]
 
 
-def steps_of(form: str, log: Log) -> list[tuple[float, str, int, Any]]:
+def changes(form: str, log: Log) -> list[tuple[float, str, int, str]]:
     """(time, kind, signed bytes, name) in the order in which they happen."""
     if form == "lifetimes":
         born = [(row["born"], 1, row["kind"], row["bytes"], row["name"]) for row in log]
         died = [(row["died"], 0, row["kind"], -row["bytes"], row["name"]) for row in log if row["died"] is not None]
-        return [
-            (time, kind, change, name) for time, _, kind, change, name in sorted(born + died, key=lambda each: each[:2])
-        ]
+        moments = sorted(born + died, key=lambda each: each[:2])
+        return [(time, kind, change, name) for time, _, kind, change, name in moments]
     alive: dict[str, tuple[str, int]] = {}
     found = []
     for row in log:
@@ -36,7 +36,7 @@ def steps_of(form: str, log: Log) -> list[tuple[float, str, int, Any]]:
 def levels(form: str, log: Log) -> list[tuple[float, int, dict[str, int]]]:
     """(time, bytes alive, bytes by kind) after each change."""
     total, kinds, found = 0, dict.fromkeys(KINDS, 0), []
-    for time, kind, change, _ in steps_of(form, log):
+    for time, kind, change, _ in changes(form, log):
         total += change
         kinds[kind] += change
         found.append((time, total, dict(kinds)))
@@ -46,189 +46,138 @@ def levels(form: str, log: Log) -> list[tuple[float, int, dict[str, int]]]:
 def highest(form: str, log: Log) -> tuple[int, float, str]:
     """The peak, when it is first reached, and the kind that holds most of it."""
     time, total, kinds = max(levels(form, log), key=lambda each: each[1])
-    return total, time, max(kinds, key=lambda kind: kinds[kind])
+    return total, time, _most(kinds)
 
 
-def _allocated(form: str, log: Log) -> dict[str, int]:
-    found = dict.fromkeys(KINDS, 0)
-    for _, kind, change, _ in steps_of(form, log):
-        found[kind] += max(change, 0)
-    return found
-
-
-def _row_words(log: Log) -> str:
-    return f"a log of {len(log)} rows"
+def _most(kinds: Mapping[str, int]) -> str:
+    return max(kinds, key=lambda kind: kinds[kind])
 
 
 def _peak_columns(form: str) -> tuple[Column | Word, ...]:
-    def by_name_once(log: Log) -> int | None:
-        """Every name holds what it got first."""
+    def words(log: Log) -> str:
+        return f"a log of {len(log)} rows"
+
+    def peak(log: Log) -> tuple[float, int, dict[str, int]]:
+        return max(levels(form, log), key=lambda each: each[1])
+
+    def allocated(log: Log) -> dict[str, int]:
+        """Bytes ever allocated, by kind."""
+        found = dict.fromkeys(KINDS, 0)
+        for _, kind, change, _ in changes(form, log):
+            found[kind] += max(change, 0)
+        return found
+
+    def largest_block(log: Log) -> tuple[float, str, int, str]:
+        return max(changes(form, log), key=lambda each: each[2])
+
+    def first_size_of_each_name(log: Log) -> int:
         first: dict[str, int] = {}
-        total = best = 0
-        for _, _, change, name in steps_of(form, log):
-            total += first.setdefault(name, change) if change > 0 else -first[name]
-            best = max(best, total)
-        return best
+        moments = changes(form, log)
+        return max(
+            accumulate(first.setdefault(name, size) if size > 0 else -first[name] for _, _, size, name in moments)
+        )
 
-    def at_once(log: Log) -> int:
-        found: dict[float, int] = {}
-        for time, total, _ in levels(form, log):
-            found[time] = total
-        return max(found.values())
+    def freed_late(log: Log) -> int:
+        """The peak if dead blocks count until the end of the moment at which they died."""
+        order = sorted(changes(form, log), key=lambda each: (each[0], each[2] < 0))
+        return max(accumulate(change for _, _, change, _ in order))
 
-    def late(log: Log) -> int:
-        """Dead blocks counted until the end of the moment at which they died."""
-        moments = steps_of(form, log)
-        order = sorted(moments, key=lambda each: (each[0], each[2] < 0))
-        total = best = 0
-        for _, _, change, _ in order:
-            total += change
-            best = max(best, total)
-        return best
-
-    def index_of_peak(log: Log) -> int:
-        found = [total for _, total, _ in levels(form, log)]
-        return found.index(max(found))
+    def position(log: Log) -> int:
+        return levels(form, log).index(peak(log))
 
     return (
         Column(
             part="bytes",
             unit="bytes",
-            want=lambda log: highest(form, log)[0],
+            want=lambda log: peak(log)[1],
             rel=EXACT,
-            words=_row_words,
-            hint="Walk through the moments with a running total.",
+            words=words,
+            hint="Go through the moments with a running total.",
             mistakes=(
-                Mistake(
-                    "sum-not-peak",
-                    lambda log: sum(_allocated(form, log).values()),
-                    "this is the sum of everything ever allocated.",
-                ),
+                Mistake("sum-not-peak", lambda log: sum(allocated(log).values()), "this is everything ever allocated."),
                 Mistake("last-level", lambda log: levels(form, log)[-1][1], "this is what is alive at the end."),
-                Mistake(
-                    "largest-block",
-                    lambda log: max(change for _, _, change, _ in steps_of(form, log)),
-                    "this is the largest single block.",
-                ),
+                Mistake("largest-block", lambda log: largest_block(log)[2], "this is the largest single block."),
                 Mistake(
                     "kind-by-kind",
-                    lambda log: sum(max(k[kind] for _, _, k in levels(form, log)) for kind in KINDS),
-                    "this adds each kind's own peak; they do not all come at the same time.",
+                    lambda log: sum(max(kinds[kind] for _, _, kinds in levels(form, log)) for kind in KINDS),
+                    "this adds each kind's own peak; the kinds do not peak at the same time.",
                 ),
-                Mistake(
-                    "largest-kind-only",
-                    lambda log: max(levels(form, log), key=lambda e: e[1])[2][highest(form, log)[2]],
-                    "these are the bytes of the largest kind alone.",
-                ),
-                Mistake("name-used-again", by_name_once, "a name was used again with another size."),
+                Mistake("largest-kind-only", lambda log: max(peak(log)[2].values()), "this is the largest kind alone."),
+                Mistake("name-used-again", first_size_of_each_name, "a name was used again with another size."),
                 Mistake(
                     "end-of-a-moment",
-                    at_once,
+                    lambda log: max({time: total for time, total, _ in levels(form, log)}.values()),
                     "several rows at one time each count: a level inside the moment was higher.",
                 ),
-                Mistake("died-too-late", late, "what dies at a time makes room for what is born at that time."),
-                Mistake(
-                    "mebibytes", lambda log: highest(form, log)[0] / 2**20, "these seem to be MiB; bytes are asked for."
-                ),
+                Mistake("died-too-late", freed_late, "a block that dies makes room for one that is born at that time."),
+                Mistake("mebibytes", lambda log: peak(log)[1] / 2**20, "these are MiB; bytes are asked for."),
             ),
         ),
         Column(
             part="time",
             unit="(a time of the log)",
-            want=lambda log: highest(form, log)[1],
+            want=lambda log: peak(log)[0],
             rel=EXACT,
-            words=_row_words,
+            words=words,
             mistakes=(
                 Mistake(
                     "last-time",
-                    lambda log: [t for t, total, _ in levels(form, log) if total == highest(form, log)[0]][-1],
+                    lambda log: [time for time, total, _ in levels(form, log) if total == peak(log)[1]][-1],
                     "that many were alive before as well; the first time is asked for.",
                 ),
-                Mistake("position", index_of_peak, "this is a position; the time is asked for."),
-                Mistake("position", lambda log: index_of_peak(log) + 1, "this is a position; the time is asked for."),
+                Mistake("position", position, "this is a position; the time is asked for."),
+                Mistake("position", lambda log: position(log) + 1, "this is a position; the time is asked for."),
                 Mistake("end-of-log", lambda log: levels(form, log)[-1][0], "this is the end of the log."),
             ),
         ),
         Word(
             part="kind",
             choices=KINDS,
-            want=lambda log: highest(form, log)[2],
-            words=_row_words,
+            want=lambda log: _most(peak(log)[2]),
+            words=words,
             mistakes=(
                 Mistake(
-                    "most-allocated",
-                    lambda log: max(_allocated(form, log), key=lambda k: _allocated(form, log)[k]),
-                    "this kind was allocated most in all, but it does not hold most at the peak.",
+                    "most-allocated", lambda log: _most(allocated(log)), "it was allocated most in all, over time."
                 ),
-                Mistake(
-                    "largest-block",
-                    lambda log: max(((c, k) for _, k, c, _ in steps_of(form, log)), key=lambda e: e[0])[1],
-                    "this is the kind of the largest block.",
-                ),
+                Mistake("largest-block", lambda log: largest_block(log)[1], "this is the kind of the largest block."),
                 Mistake(
                     "last-allocated",
-                    lambda log: next(k for t, k, c, _ in steps_of(form, log) if t == highest(form, log)[1] and c > 0),
-                    "this is what was allocated last; which kind holds most?",
+                    lambda log: next(
+                        k for time, k, change, _ in changes(form, log) if time == peak(log)[0] and change > 0
+                    ),
+                    "this was allocated last; which kind holds most?",
                 ),
-                Mistake(
-                    "at-the-end",
-                    lambda log: max(levels(form, log)[-1][2], key=lambda k: levels(form, log)[-1][2][k]),
-                    "this kind holds most at the end, not at the peak.",
-                ),
+                Mistake("at-the-end", lambda log: _most(levels(form, log)[-1][2]), "it holds most at the end."),
             ),
         ),
     )
 
 
-def _shuffled_moments(rng: random.Random, form: str) -> list[dict[str, Any]]:
+def _nonsense(rng: random.Random, form: str) -> list[dict[str, Any]]:
     """A log without sense: any kind at any time, names used again, several rows at one time, a plateau at the peak."""
-    clock, alive, log, number = 0.0, {}, [], 0
+    clock, alive, moments = 0.0, dict[str, dict[str, Any]](), []
     for _ in range(rng.randint(20, 40)):
         clock += rng.choice((0.0, 1.0, 2.5))
         if alive and rng.random() < 0.45:
-            name = rng.choice(list(alive))
-            row = alive.pop(name)
-            row["died"] = clock
-            log.append({"time": clock, "what": "free", "name": name})
-            continue
-        free = [name for name in "abcdefgh" if name not in alive]
-        if not free:
-            continue
-        number += 1
-        name = rng.choice(free)
-        block = {
-            "name": name,
-            "kind": rng.choice(KINDS),
-            "bytes": rng.randint(1, 10**6) * 97,
-            "born": clock,
-            "died": None,
-        }
-        alive[name] = block
-        log.append({"time": clock, "what": "alloc", "block": block})
-    blocks = [row["block"] for row in log if row["what"] == "alloc"]
-    if form == "lifetimes":
-        return rng.sample(blocks, len(blocks))
-    keys = ("name", "kind", "bytes")
-    return [
-        {"time": r["time"], "what": "alloc", **{k: r["block"][k] for k in keys}} if r["what"] == "alloc" else r
-        for r in log
-    ]
+            block = alive.pop(rng.choice(list(alive)))
+            block["died"] = clock
+            moments.append((clock, "free", block))
+        elif free := [name for name in "abcdefgh" if name not in alive]:
+            block = {"name": rng.choice(free), "kind": rng.choice(KINDS), "bytes": rng.randint(1, 10**6) * 97}
+            block |= {"born": clock, "died": None}
+            alive[block["name"]] = block
+            moments.append((clock, "alloc", block))
+    if form == "events":
+        return [event(*moment) for moment in moments]
+    blocks = [block for _, what, block in moments if what == "alloc"]
+    return rng.sample(blocks, len(blocks))
 
 
 def _plateau(form: str) -> list[dict[str, Any]]:
     """A log that reaches its peak twice."""
-    blocks = [
-        ("a", "activations", 700, 1.0, 3.0),
-        ("b", "weights", 300, 2.0, None),
-        ("a", "activations", 700, 4.0, 5.0),
-    ]
-    if form == "lifetimes":
-        return [dict(zip(("name", "kind", "bytes", "born", "died"), block, strict=True)) for block in reversed(blocks)]
-    rows: list[tuple[float, dict[str, Any]]] = []
-    for name, kind, nbytes, born, died in blocks:
-        rows.append((born, {"time": born, "what": "alloc", "name": name, "kind": kind, "bytes": nbytes}))
-        rows += [(died, {"time": died, "what": "free", "name": name})] if died else []
-    return [row for _, row in sorted(rows, key=lambda each: each[0])]
+    rows = (("a", "activations", 700, 1.0, 3.0), ("b", "weights", 300, 2.0, None), ("a", "activations", 700, 4.0, 5.0))
+    blocks = [dict(zip(("name", "kind", "bytes", "born", "died"), row, strict=True)) for row in rows]
+    return as_events(blocks) if form == "events" else blocks[::-1]
 
 
 def _clear(form: str, log: Log) -> bool:
@@ -244,7 +193,7 @@ def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
     form = params["log"]
     logs = [training_log(rng, rng.randint(1, 6), form, unit=rng.choice((1, 1024, 2**20))) for _ in range(6)]
     while len(logs) < 16:
-        log = _shuffled_moments(rng, form)
+        log = _nonsense(rng, form)
         logs += [log] if _clear(form, log) else []
     rows = [(each,) for each in [*logs, _plateau(form)] if _clear(form, each)]
     own = Case(name="the log shown", args=(0, [(list(params["rows"]),)]))
@@ -262,9 +211,9 @@ PEAK_NOT_SUM = Judging(
     shares={"values:bytes": 0.25, "values:time": 0.1, "values:kind": 0.15, "generality:log": 0.5},
     cases=_peak_cases,
     verdicts=_peak_verdicts,
-    why="A run dies at its highest moment, not by its sum: what matters is who is alive together. Here that moment lies in the second "
-    "step's backward pass, when the moments that the first step made meet activations and the first gradients. The largest block is "
-    "often innocent, and a kind that comes and goes all the time can allocate most and hold least.",
+    why="A run dies at its highest moment, so what counts is which blocks are alive together. Here that moment is in the second "
+    "step's backward pass: the moments that the first step created meet activations and the first gradients. The largest block is "
+    "often not the cause, and the kind that is allocated most may hold least at the peak.",
     pytorch="`torch.cuda.memory._record_memory_history()` and `torch.cuda.memory._snapshot()` keep such a log; "
     "`torch.cuda.max_memory_allocated()` is its peak, `torch.cuda.memory_allocated()` its last level.",
 )

@@ -2,13 +2,12 @@
 
 import math
 import random
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from course_lib.exercises.ch02.cards.recompute import MIB, uneven
-from course_lib.judging import Judging, Mistake, Params, describe, first, is_number, verdict
+from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, matching, verdict
 from course_lib.judging.cases import shown
-from course_lib.judging.columns import EXACT, Column, rows_fault, table
+from course_lib.judging.columns import EXACT, Column, table
 from course_lib.judging.draws import unseen
 from course_lib.records import Case, Outcome, Verdict
 
@@ -65,12 +64,16 @@ def every(layers: int, length: int) -> list[int]:
     return list(range(0, layers, max(1, length)))
 
 
-def _mib(value: float) -> str:
-    return f"{value / MIB:,.4g} MiB"
-
-
 def _inputs_and_inside(inputs: Sizes, inner: Sizes, starts: Sizes) -> tuple[int, int]:
+    """Bytes of all inputs that are kept, and of the largest segment's inside."""
     return sum(inputs[s] for s in starts), max(sum(inner[a:b]) for a, b in spans(starts, len(inputs)))
+
+
+def _by_segment(alive: Callable[[Sizes, Sizes, int, int, int], int]) -> Callable[[Sizes, Sizes, Sizes], int]:
+    """A peak whose inputs are `alive` (inputs, starts, number of the segment, its first layer, one past its last)."""
+    return lambda inputs, inner, starts: max(
+        alive(inputs, starts, at, a, b) + sum(inner[a:b]) for at, (a, b) in enumerate(spans(starts, len(inputs)))
+    )
 
 
 PEAK = Column(
@@ -79,106 +82,82 @@ PEAK = Column(
     want=walked,
     rel=EXACT,
     words=lambda inputs, inner, starts: f"{len(inputs)} layers cut at {list(starts)}",
-    hint="Write down what is alive while each segment is worked on.",
+    hint="Write down what is alive during each segment.",
     mistakes=(
         Mistake(
             "all-inputs-all-the-time",
-            lambda i, n, s: sum(_inputs_and_inside(i, n, s)),
-            "the inputs of segments that are done are gone by the time the largest segment's turn comes.",
+            lambda *row: sum(_inputs_and_inside(*row)),
+            "the inputs of finished segments are gone when the largest segment runs.",
         ),
-        Mistake(
-            "inside-only", lambda i, n, s: _inputs_and_inside(i, n, s)[1], "the inputs that were kept are alive too."
-        ),
+        Mistake("inside-only", lambda *row: _inputs_and_inside(*row)[1], "the kept inputs are alive too."),
         Mistake(
             "inputs-only",
-            lambda i, n, s: _inputs_and_inside(i, n, s)[0],
-            "the inside of the segment that is computed again is alive too.",
+            lambda *row: _inputs_and_inside(*row)[0],
+            "the inside of the segment that is recomputed is alive too.",
         ),
         Mistake(
-            "sum-of-all", lambda i, n, s: sum(i[a] for a in s) + sum(n), "only one segment's inside is alive at a time."
+            "sum-of-all", lambda i, n, s: sum(i[a] for a in s) + sum(n), "one segment's inside is alive at a time."
         ),
         Mistake(
             "every-layers-input",
-            lambda i, n, s: max(sum(i[:b]) + sum(n[a:b]) for a, b in spans(s, len(i))),
+            _by_segment(lambda i, s, at, a, b: sum(i[:b])),
             "only the first layer of a segment has its input kept; the others' inputs are inside.",
         ),
         Mistake(
             "own-input-forgotten",
-            lambda i, n, s: max(sum(i[c] for c in s[:j]) + sum(n[a:b]) for j, (a, b) in enumerate(spans(s, len(i)))),
-            "the segment that is worked on still has its own input.",
+            _by_segment(lambda i, s, at, a, b: sum(i[c] for c in s[:at])),
+            "the segment that is recomputed still has its own input.",
         ),
         Mistake(
             "later-inputs",
-            lambda i, n, s: max(sum(i[c] for c in s[j:]) + sum(n[a:b]) for j, (a, b) in enumerate(spans(s, len(i)))),
+            _by_segment(lambda i, s, at, a, b: sum(i[c] for c in s[at:])),
             "the backward pass runs from the last segment to the first: which inputs are gone when?",
         ),
     ),
 )
 
 
-def _known_cuts(inputs: Sizes, inner: Sizes) -> list[tuple[str, list[list[int]], str]]:
+def _known_cuts(inputs: Sizes, inner: Sizes) -> list[Mistake]:
+    """Mistakes whose value is a list of cuts."""
     layers = len(inputs)
     root = math.sqrt(layers)
+    rooted = [every(layers, length) for length in (round(root), math.ceil(root), math.floor(root))]
+    rooted.append([k * layers // round(root) for k in range(round(root))])
     even = [every(layers, length) for length in range(1, layers + 1)]
+    masks = range(1, 2 ** (layers - 1)) if layers <= 10 else ()
+    cuts = ([0, *(k + 1 for k in range(layers - 1) if mask >> k & 1)] for mask in masks)
+    blind = min(cuts, key=lambda cut: sum(_inputs_and_inside(inputs, inner, cut)), default=None)
     return [
-        ("one-segment", [[0]], "one segment for everything: at its turn everything inside is alive again."),
-        ("every-layer", [every(layers, 1)], "a segment for every layer keeps every input."),
-        (
-            "root-of-layers",
-            [
-                every(layers, round(root)),
-                every(layers, math.ceil(root)),
-                every(layers, math.floor(root)),
-                [k * layers // round(root) for k in range(round(root))],
-            ],
-            "about √L layers each is the answer for equal layers; these are not.",
-        ),
-        ("equal-lengths", even, "segments of equal length; the layers are not equal."),
+        Mistake("one-segment", [[0]], "one segment: at its turn everything inside is alive again."),
+        Mistake("every-layer", [every(layers, 1)], "a segment for every layer keeps every input."),
+        Mistake("root-of-layers", rooted, "segments of about √L layers suit equal layers; these are not equal."),
+        Mistake("equal-lengths", even, "segments of equal length; the layers are not equal."),
+        Mistake("all-inputs-all-the-time", [blind], "This cut is best only if all inputs stay alive to the end."),
     ]
 
 
-def _cut_fault(row: tuple[Any, ...], value: Any) -> tuple[str, str] | None:
+def _cut_fault(row: tuple[Sizes, Sizes], value: Sequence[float]) -> Fault | None:
     inputs, inner = row
     layers = len(inputs)
-    if value is None:
-        return "returned-none", "The function returned None: is a `return` missing?"
-    if type(value) not in (list, tuple) or not all(is_number(each) and each == int(each) for each in value):
-        return "not-a-list", f"Return a list of layer numbers; got {describe(value)}."
     starts = [int(each) for each in value]
     if not starts or starts[0] != 0 or starts != sorted(set(starts)) or starts[-1] >= layers:
         if starts and starts[-1] == layers and starts[:-1] == sorted(set(starts[:-1])):
-            return "end-counted", f"{describe(value)}: a segment cannot begin behind the last layer, {layers - 1}."
+            return "end-counted", f"{describe(value)}: a segment cannot begin after the last layer, {layers - 1}."
         if starts and sum(starts) == layers and min(starts) > 0:
-            return "lengths", f"{describe(value)}: these seem to be lengths; starts are asked for, the first is 0."
+            return "lengths", f"{describe(value)}: these are lengths; starts are asked for, the first is 0."
         return "not-a-cut", f"{describe(value)}: starts rise, begin with 0, and stay below {layers}."
     got, best = walked(inputs, inner, starts), lowest(inputs, inner)
     if got == best:
         return None
-    where = f"{layers} layers: a peak of {_mib(got)}, {got / best:.3g} times the lowest. "
-    for name, cuts, message in _known_cuts(inputs, inner):
-        if starts in cuts:
-            return name, where + message
-    blind = min(range(1, 2 ** (layers - 1)), key=lambda mask: _blind(inputs, inner, mask)) if layers <= 10 else 0
-    if blind and _by_mask(blind, layers) == starts:
-        return "all-inputs-all-the-time", where + "It would be the best cut if all inputs stayed alive to the end."
-    return "", where + "Can you cut so that a peak just below this one is never passed?"
+    where = f"{layers} layers: a peak of {got / MIB:,.4g} MiB, {got / best:.3g} times the lowest. "
+    known = matching(_known_cuts(inputs, inner), (), lambda cuts: starts in cuts, where)
+    return known or ("", where + "Can you cut so that the peak stays just below this one?")
 
 
-def _by_mask(mask: int, layers: int) -> list[int]:
-    return [0, *(k + 1 for k in range(layers - 1) if mask >> k & 1)]
-
-
-def _blind(inputs: Sizes, inner: Sizes, mask: int) -> int:
-    return sum(_inputs_and_inside(inputs, inner, _by_mask(mask, len(inputs))))
-
-
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence[Verdict]:
     if case.args[0] == 0:
-        return list(table(PEAK)(params, case, outcome))
-    fault = rows_fault(case, outcome.value)
-    if not fault:
-        fault = first(*map(_cut_fault, case.args[1], outcome.value))
-    return [verdict(case.kind, "cut", case, fault)]
+        return table(PEAK)(params, case, outcome)
+    return [verdict(case.kind, "cut", case, first(*map(_cut_fault, case.args[1], outcome.value)))]
 
 
 def _stack(rng: random.Random, layers: int) -> tuple[list[int], list[int]]:
@@ -211,10 +190,10 @@ BEST_SEGMENTS = Judging(
     shares={"values:peak": 0.3, "values:cut": 0.15, "generality:peak": 0.15, "generality:cut": 0.4},
     cases=_cases,
     verdicts=_verdicts,
-    why="Each cut keeps one input and shortens one inside. With equal layers the two balance at about √L segments; with unequal "
-    "ones a cut belongs where inputs are small and insides are large, and late segments must be shorter than early ones, because "
-    "at their turn all inputs are still alive and at the first one's turn only its own is. For a given cap the best "
-    "prefix is the one that keeps the fewest inputs, so forty layers take a thousand additions, not half a trillion cuts.",
+    why="Each cut keeps one more input and shortens one inside. With equal layers the two balance at about √L segments. With unequal "
+    "ones, cut where inputs are small and insides are large. Late segments must be shorter than early ones: all inputs are still "
+    "alive during the last one, and only its own during the first. For a given cap the best prefix keeps the fewest inputs, so "
+    "forty layers take a thousand additions instead of half a trillion cuts.",
     pytorch="`torch.utils.checkpoint.checkpoint_sequential(modules, segments, x)` cuts into equal numbers of layers; "
     "`torch.utils.checkpoint.create_selective_checkpoint_contexts` chooses operation by operation.",
 )

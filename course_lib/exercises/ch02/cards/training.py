@@ -8,6 +8,7 @@ from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch02.cards.core import shape_of
 from course_lib.exercises.ch02.probes import cross_entropy, training_step
 from course_lib.exercises.probes import rows
+from course_lib.exercises.returns import ListOf, Maybe, Number, Rows, Word
 from course_lib.units import GB
 
 PHASES = ("load", *(f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")))
@@ -81,6 +82,7 @@ device with {{memory:gb}}. Numbers within 0.1 % pass.""",
         "step = weights + grads + moments + work, where kept is 0 in step 1 and `moments` afterwards. Zeroed gradients stay once made.",
     ),
     allowed="the standard library and numpy.",
+    returns=Rows(ListOf(Number("bytes"), len(PHASES), what="phase"), Maybe(Word(PHASES))),
     params=_spike("set to None", 4e9, 24 * GB, 1 * GB, 78 * GB),
     vary=_spike_variant,
     structural="grads_between",

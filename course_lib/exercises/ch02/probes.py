@@ -71,7 +71,10 @@ def plain_call(function: Any, *inputs: Any) -> Any:
 
 
 def pass_through(answer: Any, spec: Mapping[str, Any], shifts: Sequence[float] = (0.0,)) -> dict[str, Any]:
-    """One forward and one backward pass with `answer` around every segment: what came out, gradients, calls."""
+    """One forward and one backward pass with `answer` around every segment: what came out, gradients, calls.
+
+    Without a graph (key "graph") all gradients are None. What is no tensor ends the forward pass.
+    """
     import torch
 
     from course_lib.exercises.ch02.block import counted
@@ -86,23 +89,21 @@ def pass_through(answer: Any, spec: Mapping[str, Any], shifts: Sequence[float] =
     for function in called:
         out = answer(function, *streams)
         streams = tuple(out) if isinstance(out, (tuple, list)) else (out,)
-        if not all(isinstance(x, torch.Tensor) for x in streams):
-            return {"returned": type(out).__name__}
-    forward = [layer.calls for layer in layers]
-    last = [x.detach().clone() for x in streams]
-    loss = sum((x * torch.linspace(0.5, 1.5, x.numel()).view_as(x)).sum() for x in streams)
-    if not loss.requires_grad:
-        return {"output": last, "no_graph": True, "calls": forward}
-    loss.backward()
+        if not (tensors := all(isinstance(x, torch.Tensor) for x in streams)):
+            break
+    calls = [layer.calls for layer in layers]
+    output = [x.detach().clone() for x in streams] if tensors else list(streams)
+    loss = sum((x * torch.linspace(0.5, 1.5, x.numel()).view_as(x)).sum() for x in streams) if tensors else None
+    graph = tensors and loss.requires_grad
+    if graph:
+        loss.backward()
     return {
-        "output": last,
-        "no_graph": False,
+        "output": output,
+        "graph": graph,
         "gradients": [[p.grad for p in segment.parameters() if p.requires_grad] for segment in segments],
         "input_gradients": [x.grad for x in given],
-        "inputs": [x.detach() for x in given],
         "random": torch.rand(4),
-        "calls": forward,
-        "recalls": [layer.calls - before for layer, before in zip(layers, forward, strict=True)],
+        "calls": calls,
     }
 
 
@@ -135,22 +136,17 @@ def pass_bytes(answer: Any, spec: Mapping[str, Any]) -> dict[str, int]:
 def checkpointing(answer: Any, case: Any, comm: Any = None) -> Any:
     """What a net gives whose segments are called through the answer; `case.args = (description, shifts, measured)`.
 
-    With shifts, a second pass follows in which the n-th call of a layer adds the n-th of them: its gradients tell which
-    call they came from. Without gradients (`spec["grad"]` false), the outputs alone.
+    With shifts, a second pass follows in which the n-th call of a layer adds the n-th of them: its gradients ("moved") tell
+    which call they came from. "kept" and "peak" are bytes where they are measured, and otherwise 0.
     """
     import torch
 
     spec, shifts, measured = case.args
-    with own_checkpoint(), torch.random.fork_rng(devices=[]):
-        if not spec.get("grad", True):
-            with torch.no_grad():
-                return pass_through(answer, spec)
+    with own_checkpoint(), torch.random.fork_rng(devices=[]), torch.set_grad_enabled(spec.get("grad", True)):
         result = pass_through(answer, spec)
-        if shifts and not result.get("no_graph", True):
-            result["moved"] = pass_through(answer, spec, shifts)
-        if measured and not result.get("no_graph", True):
-            result["bytes"] = pass_bytes(answer, spec)
-    return result
+        moved = pass_through(answer, spec, shifts)["gradients"] if shifts and result["graph"] else []
+        books = pass_bytes(answer, spec) if measured and result["graph"] else {"kept": 0, "peak": 0}
+    return {**result, "moved": moved, **books}
 
 
 # --- a device with so many bytes
@@ -207,16 +203,14 @@ def cross_entropy(answer: Any, case: Any, comm: Any = None) -> Any:
     hidden, weight, targets = loss_inputs(spec)
     hidden.requires_grad_("hidden" in spec["wanted"])
     weight.requires_grad_("weight" in spec["wanted"])
-    with device_of(math.inf if most is None else most, hidden, weight, targets) as books:
-        if not spec["wanted"]:
-            with torch.no_grad():
-                return {"loss": answer(hidden, weight, targets, spec["chunks"]), "peak": books.peak_bytes - books.base}
+    with device_of(most or math.inf, hidden, weight, targets) as books, torch.set_grad_enabled(bool(spec["wanted"])):
         loss = answer(hidden, weight, targets, spec["chunks"])
-        if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
-            return {"loss": loss, "no_graph": True}
-        (loss * spec["scale"]).sum().backward()
+        graph = isinstance(loss, torch.Tensor) and loss.requires_grad
+        if graph:
+            (loss * spec["scale"]).sum().backward()
         peak = books.peak_bytes - books.base
-    return {"loss": loss, "hidden": hidden.grad, "weight": weight.grad, "targets": targets, "peak": peak}
+    gradients = {"hidden": hidden.grad, "weight": weight.grad}
+    return {"loss": loss, "graph": graph, **gradients, "targets": targets, "peak": peak}
 
 
 # --- one buffer for one graph
@@ -282,7 +276,7 @@ def micro_batches(spec: Mapping[str, Any]) -> list[tuple[Any, Any]]:
 
 
 def training_step(answer: Any, case: Any, comm: Any = None) -> Any:
-    """Loss and gradients of one step on `case.args = (description, measured)`; measured: the peak bytes as well."""
+    """Loss, gradients and peak bytes (0 if not measured) of one step on `case.args = (description, measured)`."""
     import torch
 
     from course_lib.accounting import Accounting
@@ -291,11 +285,10 @@ def training_step(answer: Any, case: Any, comm: Any = None) -> Any:
     with torch.random.fork_rng(devices=[]):
         model, batches = static_model(spec, one_buffer=not measured), micro_batches(spec)
     given = iter(batches) if spec.get("once") else batches
-    if not measured:
+    with Accounting() if measured else contextlib.nullcontext() as books:
+        if books:
+            books.adopt(model)
+            there = books.live_bytes
         loss = answer(model, given)
-        return {"loss": loss, "gradients": [p.grad for p in model.parameters()]}
-    with Accounting() as books:
-        books.adopt(model)
-        there = books.live_bytes
-        loss = answer(model, given)
-        return {"loss": loss, "gradients": [p.grad for p in model.parameters()], "peak": books.peak_bytes - there}
+        peak = books.peak_bytes - there if books else 0
+    return {"loss": loss, "gradients": [p.grad for p in model.parameters()], "peak": peak}

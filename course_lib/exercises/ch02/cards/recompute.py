@@ -7,7 +7,7 @@ from typing import Any
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch02.probes import checkpointing
 from course_lib.exercises.probes import rows
-from course_lib.exercises.returns import ListOf, Number, Rows
+from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number, Rows, Tensor
 
 _STREAMS = {
     1: {
@@ -64,6 +64,17 @@ backward pass with `loss.backward()`, and sees from the gradients which call of 
         "`torch.set_rng_state(ctx.state)`. Call it with `torch.empty(0, requires_grad=True)` as an extra argument.",
     ),
     allowed="everything of torch except `torch.utils.checkpoint`.",
+    returns=DictOf(
+        {
+            "output": ListOf(Tensor("the tensor that `function` returned"), what="stream"),
+            "graph": Anything(),
+            **{name: ListOf(ListOf(Maybe(Tensor()))) for name in ("gradients", "moved")},
+            "input_gradients": ListOf(Maybe(Tensor())),
+            "random": Tensor(),
+            "calls": ListOf(Number()),
+            **{name: Number("bytes") for name in ("kept", "peak")},
+        }
+    ),
     params=_net(1, [2, 2, 3, 2, 2, 3]),
     vary=_net_variant,
     structural="streams",

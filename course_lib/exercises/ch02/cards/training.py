@@ -8,7 +8,7 @@ from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch02.cards.core import shape_of
 from course_lib.exercises.ch02.probes import cross_entropy, training_step
 from course_lib.exercises.probes import rows
-from course_lib.exercises.returns import ListOf, Maybe, Number, Rows, Word
+from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number, Rows, Tensor, Word
 from course_lib.units import GB
 
 PHASES = ("load", *(f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")))
@@ -145,6 +145,15 @@ whole numbers; a token whose target is -100 does not count.
         "reduction='sum')`, then over `(targets != -100).sum()` where the mean is asked for.",
     ),
     allowed="everything of torch, `torch.utils.checkpoint` too.",
+    returns=DictOf(
+        {
+            "loss": Tensor("a tensor with one number"),
+            "graph": Anything(),
+            **{name: Maybe(Tensor()) for name in ("hidden", "weight")},
+            "targets": Tensor(),
+            "peak": Number("bytes"),
+        }
+    ),
     params=_loss("mean", "llama3-8b", 8192, 16),
     vary=_loss_variant,
     structural="reduction",
@@ -190,6 +199,7 @@ overwrites them. `batches` may be an iterator, which can be gone through once on
         "`for p in model.parameters(): p.grad /= tokens` where there is one.",
     ),
     allowed="everything of torch.",
+    returns=DictOf({"loss": Maybe(Anything()), "gradients": ListOf(Maybe(Tensor())), "peak": Number("bytes")}),
     params={"micro_batches": 4},
     vary=lambda draw: {"micro_batches": draw.choice((3, 5, 6))},
     probe=training_step,

@@ -2,8 +2,8 @@
 
 import math
 import random
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -11,13 +11,28 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.accounting import Accounting
-from course_lib.exercises.ch02.judges.tensors import KIB, all_close, close, factor, measured, tensor_fault
 from course_lib.exercises.ch02.probes import micro_batches, static_model
-from course_lib.judging import Fault, Judging, Params, Weighed, describe, is_number, near, verdict
+from course_lib.judging import (
+    Fault,
+    Judging,
+    Mistake,
+    Params,
+    Weighed,
+    describe,
+    first,
+    is_number,
+    matching,
+    near,
+    verdict,
+)
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.tensors import all_close, close, tensor_fault
 from course_lib.records import Case, Outcome, Verdict
+from course_lib.units import KiB
 
 Spec = Mapping[str, Any]
+Sums, Counts = Sequence[Tensor], Sequence[int]
+Total = Callable[[Sums, Counts, Counts], Tensor]
 
 
 def _model(spec: Spec) -> Any:
@@ -25,106 +40,73 @@ def _model(spec: Spec) -> Any:
         return static_model(spec, one_buffer=False)
 
 
-def _part(model: Any, pair: tuple[Tensor, Tensor]) -> tuple[Tensor, int]:
+def _loss_sum(model: Any, pair: tuple[Tensor, Tensor]) -> Tensor:
     inputs, targets = pair
-    loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
-    return loss, int((targets != -100).sum())
+    return F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
 
 
-def gradients_of(spec: Spec, total: Callable[[list[tuple[Tensor, int]]], Tensor]) -> tuple[float, list[Tensor]]:
-    """Loss and gradients where `total` puts the micro-batches' (sum, tokens) together."""
-    model = _model(spec)
-    loss = total([_part(model, pair) for pair in micro_batches(spec)])
+def gradients_of(spec: Spec, total: Total) -> tuple[float, list[Tensor]]:
+    """Loss and gradients where `total` combines the micro-batches' sums of losses, tokens that count, and all tokens."""
+    model, batches = _model(spec), micro_batches(spec)
+    counts = [int((targets != -100).sum()) for _, targets in batches]
+    loss = total([_loss_sum(model, pair) for pair in batches], counts, [targets.numel() for _, targets in batches])
     loss.backward()
     return loss.item(), [p.grad if p.grad is not None else torch.zeros_like(p) for p in model.parameters()]
 
 
-def over_all(parts: list[tuple[Tensor, int]]) -> Tensor:
+def over_all(sums: Sums, counts: Counts, sizes: Counts) -> Tensor:
     """The mean over all tokens that count."""
-    return sum(loss for loss, _ in parts) / sum(count for _, count in parts)
+    return sum(sums) / sum(counts)
 
 
-_WRONG: dict[str, tuple[Callable[[list[tuple[Tensor, int]]], Tensor], str]] = {
-    "mean-of-means": (
-        lambda parts: sum(loss / max(n, 1) for loss, n in parts) / len(parts),
-        "micro-batches with few tokens weigh as much as those with many.",
-    ),
-    "sum-of-means": (
-        lambda parts: sum(loss / max(n, 1) for loss, n in parts),
-        "these are means of micro-batches, added up.",
-    ),
-    "never-divided": (
-        lambda parts: sum(loss for loss, _ in parts),
-        "the sum was never divided by the number of tokens.",
-    ),
-    "divided-by-batches": (
-        lambda parts: sum(loss for loss, _ in parts) / len(parts),
-        "divided by the number of micro-batches; tokens are meant.",
-    ),
-    "running-count": (
-        lambda parts: sum(loss / sum(n for _, n in parts[: k + 1]) for k, (loss, _) in enumerate(parts)),
-        "each micro-batch was divided by the tokens seen so far; those that come later count as well.",
-    ),
-    "last-only": (lambda parts: parts[-1][0] / max(parts[-1][1], 1), "this is the last micro-batch alone."),
-    "last-only-over-all": (
-        lambda parts: parts[-1][0] / sum(n for _, n in parts),
-        "this is the last micro-batch alone.",
-    ),
-    "first-only": (lambda parts: parts[0][0] / max(parts[0][1], 1), "this is the first micro-batch alone."),
-}
+def _means(sums: Sums, counts: Counts) -> list[Tensor]:
+    return [loss / max(count, 1) for loss, count in zip(sums, counts, strict=True)]
 
 
-def padded(spec: Spec) -> tuple[float, list[Tensor]]:
-    """As if padding counted in the number of tokens."""
-    sizes = [targets.numel() for _, targets in micro_batches(spec)]
-    return gradients_of(spec, lambda parts: sum(loss for loss, _ in parts) / sum(sizes))
+_TOTALS = (  # the value of each is a function for `gradients_of`
+    Mistake("mean-of-means", lambda s, n, all_: sum(_means(s, n)) / len(s), "all micro-batches weigh the same."),
+    Mistake("sum-of-means", lambda s, n, all_: sum(_means(s, n)), "the micro-batches' means are added up."),
+    Mistake("never-divided", lambda s, n, all_: sum(s), "the sum was never divided by the number of tokens."),
+    Mistake("divided-by-batches", lambda s, n, all_: sum(s) / len(s), "the sum is over the number of micro-batches."),
+    Mistake(
+        "running-count",
+        lambda s, n, all_: sum(loss / sum(n[: at + 1]) for at, loss in enumerate(s)),
+        "each micro-batch was divided by the tokens seen so far; later ones count as well.",
+    ),
+    Mistake("last-only", lambda s, n, all_: _means(s, n)[-1], "this is the last micro-batch alone."),
+    Mistake("last-only-over-all", lambda s, n, all_: s[-1] / sum(n), "this is the last micro-batch alone."),
+    Mistake("first-only", lambda s, n, all_: _means(s, n)[0], "this is the first micro-batch alone."),
+    Mistake("padding-counted", lambda s, n, all_: sum(s) / sum(all_), "targets of -100 were counted as tokens."),
+)
+
+
+def _known(spec: Spec, lead: str, equal: Callable[[float, list[Tensor]], bool]) -> Fault | None:
+    """The first known mistake whose loss and gradients are `equal` to what came back."""
+    known = (Mistake(each.name, partial(gradients_of, spec, each.value), each.message) for each in _TOTALS)
+    return matching(known, (), lambda value: equal(*value), lead)
 
 
 def _loss_fault(spec: Spec, got: Any, want: float) -> Fault | None:
     if got is None:
         return "returned-none", "The function returned None: is a `return` missing?"
     if isinstance(got, Tensor):
-        return (
-            "a-tensor",
-            "A tensor came back; a loss that is only to be shown is a number (`.item()`): a tensor holds on to its graph.",
-        )
+        return "a-tensor", "Return the loss as a number (`.item()`): a tensor keeps its graph alive."
     if not is_number(got):
         return "not-a-number", f"Return the loss as a number; got {describe(got)}."
     if math.isclose(got, want, rel_tol=2e-5):
         return None
-    for name, (total, message) in _WRONG.items():
-        if math.isclose(got, gradients_of(spec, total)[0], rel_tol=2e-5):
-            return name, f"The loss: {message}"
-    if math.isclose(got, padded(spec)[0], rel_tol=2e-5):
-        return "padding-counted", "The loss: targets of -100 were counted as tokens."
-    return "", f"The loss is {got / want:.4g} times the mean over all tokens."
+    known = _known(spec, "The loss: ", lambda loss, gradients: math.isclose(got, loss, rel_tol=2e-5))
+    return known or ("", f"The loss is {got / want:.4g} times the mean over all tokens.")
 
 
-def _gradient_fault(spec: Spec, got: Any, want: list[Tensor]) -> Fault | None:
-    if type(got) is not list or len(got) != len(want):
-        return "no-gradients", "No gradients came back."
-    if all(each is None for each in got):
-        return (
-            "no-gradients",
-            "The parameters have no gradients: was `backward()` called on something that has a graph?",
-        )
-    found = [torch.zeros_like(right) if each is None else each for each, right in zip(got, want, strict=True)]
-    if all_close(found, want):
+def _gradient_fault(spec: Spec, got: Sequence[Tensor | None], want: list[Tensor]) -> Fault | None:
+    if len(got) != len(want) or all(each is None for each in got):
+        return "no-gradients", "The parameters have no gradients: was `backward()` called on a loss with a graph?"
+    filled = [torch.zeros_like(right) if each is None else each for each, right in zip(got, want, strict=True)]
+    if all_close(filled, want):
         return None
-    for name, (total, message) in _WRONG.items():
-        if all_close(found, gradients_of(spec, total)[1]):
-            return name, f"The gradients: {message}"
-    if all_close(found, padded(spec)[1]):
-        return "padding-counted", "The gradients: targets of -100 were counted as tokens."
-    first = found[0]
-    same = isinstance(first, Tensor) and first.shape == want[0].shape and first.dtype == want[0].dtype
-    scale = factor(first, want[0]) if same else None
-    if scale is not None:
-        return "scaled", f"The gradients are {scale:.4g} times the right ones."
-    return next(
-        (fault for one, right in zip(found, want, strict=True) if (fault := tensor_fault(one, right, "A gradient"))),
-        ("", "wrong"),
-    )
+    known = _known(spec, "The gradients: ", lambda loss, gradients: all_close(filled, gradients))
+    return known or first(*(tensor_fault("A gradient", *pair) for pair in zip(filled, want, strict=True)))
 
 
 @cache
@@ -138,37 +120,32 @@ def one_at_a_time(
         books.adopt(model)
         there = books.live_bytes
         for pair in pairs:
-            _part(model, pair)[0].backward()
+            _loss_sum(model, pair).backward()
         return books.peak_bytes - there
 
 
-def _memory_fault(spec: Spec, value: Mapping[str, Any]) -> Fault | None:
-    peak = value.get("peak")
+def _memory_fault(spec: Spec, peak: float) -> Fault | None:
     names = ("seed", "words", "width", "depth", "rows")
     least = one_at_a_time(*(spec[name] for name in names), tuple(map(tuple, spec["lengths"])))
-    if not measured(peak):
-        return "no-bytes", "No bytes were measured."
     if peak < sum(4 * parameter.numel() for parameter in _model(spec).parameters()):
         return "too-few-bytes", "Fewer bytes were alive than the gradients have."
     if peak > 1.5 * least:
         return "graphs-kept-alive", (
-            f"{peak / KIB:,.0f} KiB at the peak with {len(spec['lengths'])} micro-batches; one at a time needs "
-            f"{least / KIB:,.0f} KiB. Either graphs that are done are still held, or several micro-batches went through the model together."
+            f"{peak / KiB:,.0f} KiB at the peak with {len(spec['lengths'])} micro-batches; one at a time needs "
+            f"{least / KiB:,.0f} KiB. Either old graphs are kept, or several micro-batches went through the model together."
         )
     return None
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    spec, measured = case.args
-    value = outcome.value if type(outcome.value) is dict else {}
+    (spec, measured), value = case.args, outcome.value
     want, gradients = gradients_of(spec, over_all)
-    loss = _loss_fault(spec, value.get("loss"), want)
-    grads = _gradient_fault(spec, value.get("gradients"), gradients)
-    if case.kind == "generality":
-        return [verdict("generality", case.part, case, loss or grads)]
-    if measured:
-        return [verdict("cost", "memory", case, loss or grads or _memory_fault(spec, value))]
-    return [verdict("values", "loss", case, loss), verdict("values", "gradients", case, grads)]
+    loss = _loss_fault(spec, value["loss"], want)
+    grads = _gradient_fault(spec, value["gradients"], gradients)
+    if case.kind == "values":
+        return [verdict("values", "loss", case, loss), verdict("values", "gradients", case, grads)]
+    memory = _memory_fault(spec, value["peak"]) if measured else None
+    return [verdict(case.kind, case.part, case, loss or grads or memory)]
 
 
 def _spec(rng: random.Random, lengths: list[tuple[int, int]], **more: Any) -> dict[str, Any]:
@@ -239,8 +216,8 @@ GRAPHS_KEPT_ALIVE = Judging(
     cases=_cases,
     verdicts=_verdicts,
     why="A sum of losses holds every graph that went into it, and a graph holds its activations. The gradient is linear, so the division "
-    "can wait: each micro-batch sends its sum backward at once, gradients add up by themselves, and when all tokens are counted the "
-    "gradients are divided, once. The library did just that: it scales the gradients before the optimizer's step.",
+    "can wait: run each micro-batch's sum backward at once, let the gradients add up, and divide them once when all tokens are "
+    "counted. The library now does that: it scales the gradients before the optimizer's step.",
     pytorch="`loss.backward()` frees what it used unless `retain_graph=True`; `p.grad.mul_(1 / tokens)`, or "
     "`torch._foreach_mul_` over all of them.",
     measured_by_worker=("cost:memory",),

@@ -8,11 +8,12 @@ from typing import Any
 from torch import Tensor
 from torch.nn import functional as F
 
-from course_lib.exercises.ch02.judges.tensors import KIB, close, factor, is_scalar, measured, tensor_fault
 from course_lib.exercises.ch02.probes import loss_inputs
-from course_lib.judging import Fault, Judging, Params, Weighed, describe, verdict
+from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, matching, verdict
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.tensors import RELATIVE, close, kind_text, same, tensor_fault
 from course_lib.records import Case, Outcome, Verdict
+from course_lib.units import KiB
 
 Spec = Mapping[str, Any]
 
@@ -32,131 +33,95 @@ def room(spec: Spec) -> float:
     return 3.5 * 4 * spec["width"] * (spec["tokens"] + spec["words"]) + 5 * logits / spec["chunks"]
 
 
-def _losses(spec: Spec, reduction: str) -> list[tuple[str, float, str]]:
-    """Wrong losses by name, their value and what to say."""
+def _loss_mistakes(spec: Spec, reduction: str) -> list[Mistake]:
     hidden, weight, targets = (x.double() if x.is_floating_point() else x for x in loss_inputs(spec))
-    each = F.cross_entropy(hidden @ weight.T, targets, reduction="none", ignore_index=-100)
-    counts = targets != -100
-    known = int(counts.sum())
-    parts = [(e, c) for e, c in zip(each.chunk(spec["chunks"]), counts.chunk(spec["chunks"]), strict=True)]
-    means = [e.sum() / c.sum() for e, c in parts if c.any()]
-    total = each.sum().item()
-    others = [
-        (
-            "mean-of-means",
-            (sum(means) / len(means)).item(),
-            "this is the mean of the chunks' means; chunks differ in how many tokens count.",
-        ),
-        (
-            "mean-of-means",
-            (sum(means) / spec["chunks"]).item(),
-            "this is the chunks' means over the number of chunks; chunks differ in how many tokens count.",
-        ),
-        ("all-tokens", total / len(targets), "this divides by all tokens; those with target -100 do not count."),
-        ("chunks-for-tokens", total / spec["chunks"], "this divides by the number of chunks."),
-        ("sum-of-means", float(sum(means)), "this adds up means of chunks."),
-        ("bits", total / known / math.log(2), "this is in bits; the natural logarithm is meant."),
-        ("first-chunk", means[0].item(), "this is one chunk."),
-    ]
-    mean = (
-        "public-form",
-        total / known,
-        "this solves the public form of the exercise: the sum over the tokens is asked for, not their mean.",
-    )
-    whole = ("sum-for-mean", total, "the mean over the tokens that count is asked for, not their sum.")
+    losses = F.cross_entropy(hidden @ weight.T, targets, reduction="none", ignore_index=-100)
+    counts, chunks = targets != -100, spec["chunks"]
+    total, mean = losses.sum().item(), losses.sum().item() / int(counts.sum())
+    parts = zip(losses.chunk(chunks), counts.chunk(chunks), strict=True)
+    means = [(loss.sum() / count.sum()).item() for loss, count in parts if count.any()]
+    unequal = "this is the mean of the chunks' means; chunks differ in how many tokens count."
     return [
-        mean if reduction == "sum" else whole,
-        *others,
-        ("sign", -total / known if reduction == "mean" else -total, "the sign is wrong."),
+        Mistake(
+            "public-form", mean, "this solves the public form, the mean; here the sum over the tokens is asked for."
+        )
+        if reduction == "sum"
+        else Mistake("sum-for-mean", total, "the mean over the tokens that count is asked for, not their sum."),
+        Mistake("mean-of-means", sum(means) / len(means), unequal),
+        Mistake("mean-of-means", sum(means) / chunks, unequal),
+        Mistake("all-tokens", total / len(targets), "this divides by all tokens; those with target -100 do not count."),
+        Mistake("chunks-for-tokens", total / chunks, "this divides by the number of chunks."),
+        Mistake("sum-of-means", sum(means), "this adds up means of chunks."),
+        Mistake("bits", mean / math.log(2), "this is in bits; use the natural logarithm."),
+        Mistake("first-chunk", means[0], "this is one chunk."),
+        Mistake("sign", -mean if reduction == "mean" else -total, "the sign is wrong."),
     ]
 
 
-def _loss_fault(spec: Spec, reduction: str, value: Any, want: float) -> Fault | None:
-    if value is None:
-        return "returned-none", "The function returned None: is a `return` missing?"
-    if not is_scalar(value):
-        return "not-a-scalar", f"Return the loss as a tensor with one number; got {describe(value)}."
-    got = float(value)
+def _loss_fault(spec: Spec, reduction: str, loss: Tensor, want: float) -> Fault | None:
+    if loss.numel() != 1 or loss.dtype not in RELATIVE:
+        return "not-a-scalar", f"Return the loss as a tensor with one number; got {kind_text(loss)}."
+    got = float(loss)
     if math.isnan(got):
-        return (
-            "nan",
-            "The loss is nan where the plain one is finite: a mean over no token at all, or one infinity minus another?",
-        )
+        return "nan", "The loss is nan: is there a mean over no token, or one infinity minus another?"
     if math.isinf(got):
-        return (
-            "overflow",
-            f"The loss is {got:g} where the plain one is finite: subtract the largest logit before `exp`.",
-        )
+        return "overflow", f"The loss is {got:g}: subtract the largest logit before `exp`."
     if math.isclose(got, want, rel_tol=2e-5, abs_tol=1e-6):
         return None
-    for name, wrong, message in _losses(spec, reduction):
-        if math.isclose(got, wrong, rel_tol=2e-5) and not math.isclose(wrong, want, rel_tol=1e-3):
-            return name, message
-    return "", f"The loss is {got:.6g}, which is {got / want:.4g} times the plain one."
+
+    def equal(value: float) -> bool:
+        return math.isclose(got, value, rel_tol=2e-5) and not math.isclose(value, want, rel_tol=1e-3)
+
+    known = matching(_loss_mistakes(spec, reduction), (), equal)
+    return known or ("", f"The loss is {got:.6g}, which is {got / want:.4g} times the plain one.")
 
 
 def _gradient_fault(spec: Spec, value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault | None:
-    targets = value.get("targets")
-    if isinstance(targets, Tensor) and not close(targets, loss_inputs(spec)[2]):
-        return "inputs-changed", "`targets` came back changed: they belong to the caller."
-    if value.get("no_graph"):
+    if not same(value["targets"], loss_inputs(spec)[2]):
+        return "inputs-changed", "`targets` was changed; it belongs to the caller."
+    if not value["graph"]:
         return "no-graph", "the loss needs no gradient: something cut it off from `hidden` and `weight`."
     for name in ("hidden", "weight"):
-        got = value.get(name)
+        got = value[name]
         if name not in spec["wanted"]:
             if got is not None:
                 return "unasked", f"`{name}` needs no gradient here and got one."
             continue
-        fault = tensor_fault(got, want[name], f"The gradient of `{name}`")
-        if fault is None:
-            continue
-        alike = isinstance(got, Tensor) and got.shape == want[name].shape and got.dtype == want[name].dtype
-        scale = factor(got, want[name]) if alike else None
-        if scale is not None and math.isclose(scale, 1 / spec["scale"], rel_tol=1e-3):
-            return (
-                "incoming-ignored",
-                f"`{name}` has the gradient of the loss itself; what was multiplied onto the loss afterwards is lost.",
-            )
-        if fault[0] == "none-came":
+        if got is None:
             return "no-gradient", f"`{name}` got no gradient."
-        return fault
+        ignored = want[name] / spec["scale"]
+        known = [Mistake("incoming-ignored", ignored, "it is the loss's own; what is done to the loss later is lost.")]
+        if fault := tensor_fault(f"The gradient of `{name}`", got, want[name], known):
+            return fault
     return None
 
 
-def _memory_fault(spec: Spec, value: Mapping[str, Any]) -> Fault | None:
-    peak = value.get("peak")
-    if not measured(peak):
-        return "no-bytes", "No bytes were measured."
+def _memory_fault(spec: Spec, peak: float) -> Fault | None:
+    logits = 4 * spec["tokens"] * spec["words"]
     if peak < 4 * spec["width"] * (spec["tokens"] + spec["words"]):
         return "too-few-bytes", "Fewer bytes were alive than both gradients have."
+    if peak > max(logits, room(spec)):
+        return "whole-logits", (
+            f"{peak / KiB:,.0f} KiB at the peak; all logits together are {logits / KiB:,.0f} KiB. Either they are made at "
+            "once, or what each chunk made stays alive until the backward pass."
+        )
     if peak > room(spec):
-        logits = 4 * spec["tokens"] * spec["words"]
-        if peak > logits:
-            return "whole-logits", (
-                f"{peak / KIB:,.0f} KiB at the peak, where all logits together are {logits / KIB:,.0f} KiB: either they "
-                "are made at once, or what each chunk made stays alive until the backward pass."
-            )
-        return (
-            "too-much",
-            f"{peak / KIB:,.0f} KiB at the peak; both gradients with what is added to them and five chunks of logits are {room(spec) / KIB:,.0f} KiB.",
+        return "too-much", (
+            f"{peak / KiB:,.0f} KiB at the peak; {room(spec) / KiB:,.0f} KiB hold five chunks of logits, both gradients and "
+            "what is added to them."
         )
     return None
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    spec, reduction = case.args[0], params["reduction"]
-    value, want = outcome.value, right(spec, reduction)
-    if type(value) is not dict:
-        value = {}
-    loss = _loss_fault(spec, reduction, value.get("loss"), want["loss"])
-    if not spec["wanted"]:
-        return [verdict(case.kind, case.part, case, loss)]
-    gradients = loss or _gradient_fault(spec, value, want)
-    if case.kind == "generality":
-        return [verdict("generality", case.part, case, gradients)]
-    if case.kind == "cost":
-        return [verdict("cost", "memory", case, gradients or _memory_fault(spec, value))]
-    return [verdict("values", "loss", case, loss), verdict("values", "gradients", case, gradients)]
+    spec, value = case.args[0], outcome.value
+    want = right(spec, params["reduction"])
+    loss = _loss_fault(spec, params["reduction"], value["loss"], want["loss"])
+    gradients = loss or (_gradient_fault(spec, value, want) if spec["wanted"] else None)
+    if case.kind == "values":
+        return [verdict("values", "loss", case, loss), verdict("values", "gradients", case, gradients)]
+    memory = _memory_fault(spec, value["peak"]) if case.kind == "cost" else None
+    return [verdict(case.kind, case.part, case, gradients or memory)]
 
 
 def _spec(rng: random.Random, tokens: int, chunks: int, words: int, width: int, **more: Any) -> dict[str, Any]:
@@ -224,10 +189,10 @@ CHUNKED_CROSS_ENTROPY = Judging(
     shares="values:loss 0.1, values:gradients 0.2, cost:memory 0.25, generality:others 0.25, generality:device 0.2",
     cases=_cases,
     verdicts=_verdicts,
-    why="The logits' gradient is softmax minus one-hot, a function of the chunk alone, so a chunk needs nothing of the others: make it, "
-    "use it, drop it. Only two sums survive, the loss and the weight's gradient. With a vocabulary of 128 thousand words this is one "
-    "of the largest tensors of a step, and no checkpoint around a transformer block touches it. The price is one product more with "
-    "the vocabulary where chunks are computed again, none where both gradients are made at once.",
+    why="The gradient of the logits is softmax minus one-hot, which depends on the chunk alone. So make a chunk, use it, and drop it. Only "
+    "two sums survive: the loss and the weight's gradient. With a vocabulary of 128 thousand words the logits are one of the largest "
+    "tensors of a step, and no checkpoint around a transformer block reduces them. Recomputing the chunks costs one more product "
+    "with the vocabulary; making both gradients at once costs none.",
     pytorch="`torch.utils.checkpoint.checkpoint` around each chunk; fused kernels (Liger, Cut Cross-Entropy) do the same per tile.",
     measured_by_worker=("cost:memory",),
     weighed=_weighed,

@@ -280,15 +280,15 @@ def test_gradients_tell_which_call_of_a_layer_they_came_from():
     spec = ch02_recompute.spec_of(random.Random(1), 1, [2, 2])
     shifts = [0.0, 0.7, -1.1, 1.4]
     made = {
-        "again": ch02_recompute.replay(spec, 0.0, 0.7),
-        "kept": ch02_recompute.replay(spec, 0.0, 0.0),
-        "twice": ch02_recompute.replay(spec, 0.0, -1.1),
-        "by layer": ch02_recompute.replay(spec, 0.0, 0.7, by_layer=True),
-        "twice forward": ch02_recompute.replay(spec, 0.7, -1.1),
+        "nothing-recomputed": ch02_recompute.replay(spec, 0.0, 0.0),
+        "recomputed-twice": ch02_recompute.replay(spec, 0.0, -1.1),
+        "per-layer": ch02_recompute.replay(spec, 0.0, 0.7, by_layer=True),
+        "called-twice-forward": ch02_recompute.replay(spec, 0.7, -1.1),
+        "not-the-second-call": [[torch.zeros(1)]],
     }
     for name, gradients in made.items():
-        assert ch02_recompute.made_by(spec, shifts, gradients) == name
-    assert ch02_recompute.made_by(spec, shifts, [[torch.zeros(1)]]) == ""
+        assert ch02_recompute.call_fault(spec, shifts, gradients)[0] == name
+    assert ch02_recompute.call_fault(spec, shifts, ch02_recompute.replay(spec, 0.0, 0.7)) is None
 
 
 def test_a_check_leaves_the_learners_generator_where_it_was():

@@ -7,7 +7,7 @@ so a gradient that was made from kept activations, from the second call or from 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,24 +15,20 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.ch02.block import Layer, Segment, counted
-from course_lib.exercises.ch02.judges.tensors import all_close, bytes_between, close, measured, tensor_fault
 from course_lib.exercises.ch02.probes import net_of, pass_bytes, pass_through, plain_call
-from course_lib.exercises.values import same_lists
-from course_lib.judging import Fault, Judging, Params, Weighed, verdict
+from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, first, matching, verdict
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.tensors import all_close, close, tensor_fault
 from course_lib.records import Case, Outcome, Verdict
+from course_lib.units import KiB
 
 Spec = Mapping[str, Any]
-KIB = 1024
-RANDOM_STATE = 8 * KIB  # bytes of the CPU generator's state, and a little
+RANDOM_STATE = 8 * KiB  # bytes of the CPU generator's state, and a little
 
 
 def plain(spec: Spec) -> dict[str, Any]:
     """The same net without any checkpoint."""
-    with torch.random.fork_rng(devices=[]):
-        if not spec.get("grad", True):
-            with torch.no_grad():
-                return pass_through(plain_call, spec)
+    with torch.random.fork_rng(devices=[]), torch.set_grad_enabled(spec.get("grad", True)):
         return pass_through(plain_call, spec)
 
 
@@ -79,142 +75,90 @@ def _shift(layers: Sequence[Layer], value: float) -> None:
         layer.shifts, layer.calls = (value,), 0
 
 
-def flat(gradients: Any) -> list[Any] | None:
-    """The gradients of all segments in one list; None where they are no such lists."""
-    if type(gradients) is not list or not all(type(each) is list for each in gradients):
-        return None
+def flat(gradients: Sequence[Sequence[Tensor | None]]) -> list[Tensor | None]:
+    """The gradients of all segments in one list."""
     return [each for segment in gradients for each in segment]
 
 
-def made_by(spec: Spec, shifts: Sequence[float], gradients: Any) -> str:
-    """Which computation these gradients came from, by name: "again" is right; "" where it is none that is known."""
-    got = flat(gradients)
-    if got is None:
-        return ""
+def call_fault(spec: Spec, shifts: Sequence[float], gradients: Sequence[Sequence[Tensor | None]]) -> Fault | None:
+    """None if the gradients came from exactly one second call of each segment, else which calls they came from."""
     first, again, third, fourth = shifts
-    known: tuple[tuple[str, Callable[[], Any]], ...] = (
-        ("again", lambda: replay(spec, first, again)),
-        ("kept", lambda: replay(spec, first, first)),
-        ("twice", lambda: replay(spec, first, third)),
-        ("three times", lambda: replay(spec, first, fourth)),
-        ("twice forward", lambda: replay(spec, again, third)),
-        ("by layer", lambda: replay(spec, first, again, by_layer=True)),
+    got = flat(gradients)
+    if all_close(got, flat(replay(spec, first, again))):
+        return None
+    known = (
+        Mistake(
+            "nothing-recomputed",
+            lambda: replay(spec, first, first),
+            "nothing was computed a second time: these gradients come from kept activations.",
+        ),
+        Mistake("recomputed-twice", lambda: replay(spec, first, third), "every segment was recomputed twice."),
+        Mistake("recomputed-twice", lambda: replay(spec, first, fourth), "every segment was recomputed three times."),
+        Mistake(
+            "called-twice-forward",
+            lambda: replay(spec, again, third),
+            "every segment was called twice in the forward pass; the second call belongs to the backward pass.",
+        ),
+        Mistake(
+            "per-layer",
+            lambda: replay(spec, first, again, by_layer=True),
+            "every layer was recomputed from an input of its own, so all of those inputs were kept.",
+        ),
     )
-    return next((name for name, wanted in known if all_close(got, flat(wanted()) or [])), "")
+    otherwise = "the gradients do not belong to one second call of each segment on the input of its first."
+    found = matching(known, (), lambda value: all_close(got, flat(value)))
+    return found or ("not-the-second-call", otherwise)
 
 
-_NOT_ONCE = {
-    "kept": (
-        "nothing-recomputed",
-        "nothing was computed a second time: these gradients were made from activations that had been kept.",
-    ),
-    "twice": (
-        "recomputed-twice",
-        "every segment was computed three times: once forward, and twice more in the backward pass.",
-    ),
-    "three times": ("recomputed-twice", "every segment was computed four times: once is enough in the backward pass."),
-    "twice forward": (
-        "called-twice-forward",
-        "every segment was called twice in the forward pass; the second call belongs to the backward pass.",
-    ),
-    "by layer": (
-        "per-layer",
-        "every layer was computed again from an input of its own: then all of those inputs had to be kept.",
-    ),
-}
-
-
-def _gone(value: Any) -> Fault | None:
-    """What is wrong with a pass before its numbers are looked at."""
-    if type(value) is not dict:
-        return "no-result", "Nothing came back from the pass."
-    if type(value.get("returned")) is str:
-        return "not-a-tensor", f"checkpoint(…) returned {value['returned']}: return what the function returned."
-    return None
-
-
-def _output_fault(spec: Spec, value: Any, want: Mapping[str, Any]) -> Fault | None:
-    if fault := _gone(value):
-        return fault
-    got = value.get("output")
-    if type(got) is not list or len(got) != len(want["output"]):
-        return (
-            "no-result",
-            f"checkpoint(…) must return {'a pair of tensors' if spec['streams'] == 2 else 'one tensor'}.",
-        )
-    for mine, right in zip(got, want["output"], strict=True):
-        if fault := tensor_fault(mine, right, "The output of the forward pass"):
-            return fault
-    return None
+def _output_fault(value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault | None:
+    got, right = value["output"], want["output"]
+    if len(got) != len(right):
+        return "wrong-shape", f"checkpoint(…) returned {len(got)} tensors; `function` returns {len(right)}."
+    return first(*(tensor_fault("The output of the forward pass", *pair) for pair in zip(got, right, strict=True)))
 
 
 def _gradient_fault(value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault | None:
     """What is wrong with the gradients, the first one counted from the output."""
-    if value.get("no_graph") is not False:
+    if not value["graph"]:
         return "no-graph", (
-            "the output of checkpoint(…) needs no gradient: with everything under `no_grad` autograd has nothing to "
+            "the output of checkpoint(…) needs no gradient: with everything under `no_grad`, autograd has nothing to "
             "call in the backward pass."
         )
-    got, inputs = value.get("gradients"), value.get("input_gradients")
-    if flat(got) is None or len(got) != len(want["gradients"]) or type(inputs) is not list:
-        return "no-result", "No gradients came back."
-    if len(inputs) != len(want["input_gradients"]) or any(
-        len(a) != len(b) for a, b in zip(got, want["gradients"], strict=True)
-    ):
-        return "no-result", "Some gradients did not come back."
-    for index in reversed(range(len(got))):
-        for mine, right in zip(got[index], want["gradients"][index], strict=True):
-            fault = tensor_fault(mine, right, f"A gradient in segment {index}")
-            if fault and (mine is None or (isinstance(mine, Tensor) and mine.dtype == right.dtype and not mine.any())):
+    got, right = value["gradients"], want["gradients"]
+    if [len(each) for each in (*got, value["input_gradients"])] != [len(e) for e in (*right, want["input_gradients"])]:
+        return "no-results", "Some gradients did not come back."
+    for segment in reversed(range(len(got))):
+        for mine, wanted in zip(got[segment], right[segment], strict=True):
+            twice = Mistake("scaled", 2 * wanted, "twice the right one. Is something added into `.grad` twice?")
+            fault = tensor_fault(f"A gradient in segment {segment}", mine, wanted, [twice])
+            if fault and (mine is None or not mine.any()):
                 return (
                     "gradient-stops",
-                    f"segment {index} got no gradient: what comes in at a segment's output must leave at its input.",
+                    f"segment {segment} got no gradient; each segment has to pass one to its input.",
                 )
-            if fault and fault[0] == "scaled":
-                return "scaled", f"{fault[1]} Is something added into `.grad` more than once?"
             if fault:
                 return fault
-    for mine, right in zip(inputs, want["input_gradients"], strict=True):
-        if right is not None and (fault := tensor_fault(mine, right, "The gradient of the net's input")):
+    for mine, wanted in zip(value["input_gradients"], want["input_gradients"], strict=True):
+        if wanted is not None and (fault := tensor_fault("The gradient of the net's input", mine, wanted)):
             return ("gradient-stops", "the net's input got no gradient.") if mine is None else fault
     return None
 
 
-def _moved_fault(spec: Spec, shifts: Sequence[float], value: Mapping[str, Any]) -> Fault | None:
-    """Whether every segment was computed again, and exactly once, told from the second pass."""
-    moved = value.get("moved")
-    if type(moved) is not dict:
-        return "no-result", "The second pass did not come back."
-    how = made_by(spec, shifts, moved.get("gradients"))
-    if how == "again":
-        return None
-    return _NOT_ONCE.get(
-        how,
-        (
-            "not-the-second-call",
-            "the gradients do not belong to one second call of each segment on the input of its first.",
-        ),
-    )
-
-
 def _memory_fault(spec: Spec, value: Mapping[str, Any]) -> Fault | None:
-    found, least, most, peak = value.get("bytes"), *limits(spec)
-    if type(found) is not dict:
-        return "no-result", "No bytes came back."
-    kept = bytes_between(found.get("kept"), least, most)
-    if kept == "missing":
-        return "no-result", "No bytes came back."
-    if kept == "low":
+    least, most, peak = limits(spec)
+    if not value["graph"]:
+        return "no-graph", "no bytes were measured: the output of checkpoint(…) needs no gradient."
+    if value["kept"] < least:
         return "too-few-bytes", "Fewer bytes are alive after the forward pass than the segments' outputs have."
-    if kept:
+    if value["kept"] > most:
         return "kept-inside", (
-            f"{found['kept'] / KIB:,.0f} KiB are alive between the passes; inputs and outputs of the segments and the "
-            f"generator's states are {most / KIB:,.0f} KiB at most. Something holds on to what is inside."
+            f"{value['kept'] / KiB:,.0f} KiB are alive between the passes; inputs and outputs of the segments and the "
+            f"generator's states are {most / KiB:,.0f} KiB at most. Something inside the segments is kept."
         )
-    if bytes_between(found.get("peak"), least, peak):
-        top = found.get("peak")
-        said = f"{top / KIB:,.0f}" if measured(top) else "no number of"
-        return "peak", f"{said} KiB at the peak; one segment at a time needs less than {peak / KIB:,.0f} KiB."
+    if not least <= value["peak"] <= peak:
+        return "peak", (
+            f"{value['peak'] / KiB:,.0f} KiB at the peak; one segment at a time needs less than {peak / KiB:,.0f} KiB."
+        )
     return None
 
 
@@ -233,80 +177,55 @@ def limits(spec: Spec) -> tuple[float, float, float]:
     return _limits(tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in spec.items()))
 
 
-def _random_fault(spec: Spec, shifts: Sequence[float], value: Any, want: Mapping[str, Any]) -> Fault | None:
-    if fault := _output_fault(spec, value, want) or (
-        ("no-graph", "no gradient at all.") if value.get("no_graph") is not False else None
-    ):
-        return (
-            fault
-            if fault[0] != ""
-            else (
-                "own-seed",
-                "the forward pass drops other elements than a plain call does: leave the generator as it is.",
-            )
-        )
-    got, right = flat(value.get("gradients")), flat(want["gradients"])
-    if got is None or not all_close(got, right or []):
-        unlike = got is not None and all_close(got, flat(replay(spec, 0.0, 0.0, restore=False)) or [])
-        told = (
-            "the second run of a segment dropped other elements than the first"
-            if unlike
-            else "with dropout, the gradients are wrong"
-        )
-        return "random-not-restored", f"{told}: its masks come from the generator's state at the first run."
-    if not close(value.get("random"), want["random"], 1e-6):
+def _random_fault(spec: Spec, shifts: Sequence[float], value: Mapping[str, Any]) -> Fault | None:
+    want = plain(spec)
+    if fault := _output_fault(value, want):
+        own_seed = "the forward pass drops other elements than a plain call does: leave the generator as it is."
+        return ("own-seed", own_seed) if fault[0] == "other-numbers" else fault
+    if not value["graph"]:
+        return "no-graph", "no gradient at all."
+    got = flat(value["gradients"])
+    if not all_close(got, flat(want["gradients"])):
+        message = "with dropout, the gradients are wrong"
+        if all_close(got, flat(replay(spec, 0.0, 0.0, restore=False))):
+            message = "the second run of a segment dropped other elements than the first"
+        return "random-not-restored", f"{message}: the masks must come from the generator's state at the first run."
+    if not close(value["random"], want["random"], 1e-6):
         return "stream-moved", (
-            "the numbers drawn after the backward pass are not those that would have come: computing again must leave "
-            "the generator where it was."
+            "the numbers drawn after the backward pass differ from those of a plain call: recomputing must leave the "
+            "generator where it was."
         )
-    moved = value.get("moved")
-    if type(moved) is not dict or made_by(spec, shifts, moved.get("gradients")) == "kept":
-        return _NOT_ONCE["kept"]
-    return None
+    fault = call_fault(spec, shifts, value["moved"])
+    return fault if fault and fault[0] == "nothing-recomputed" else None
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    spec, shifts, measured = case.args
-    value, want = outcome.value, plain(spec)
+    (spec, shifts, measured), value = case.args, outcome.value
     if case.part == "random":
-        return [verdict("values", "random", case, _random_fault(spec, shifts, value, want))]
+        return [verdict("values", "random", case, _random_fault(spec, shifts, value))]
+    want = plain(spec)
+    output = _output_fault(value, want)
     if not spec.get("grad", True):
-        fault = _output_fault(spec, value, want)
-        if not fault and not same_lists(value.get("calls"), want["calls"]):
-            fault = "called-for-nothing", "without gradients, a segment is called once and that is all."
-        return [verdict(case.kind, case.part, case, fault)]
-    output = _output_fault(spec, value, want)
+        called: Fault = ("called-for-nothing", "without gradients, each segment is called once.")
+        return [verdict(case.kind, case.part, case, output or (None if value["calls"] == want["calls"] else called))]
     gradients = output or _gradient_fault(value, want)
-    if gradients and gradients[0] == "no-graph" and case.kind == "generality":
-        gradients = (
-            "anchor-missing",
-            ("no input needs a gradient, so autograd sees nothing to come back to; the parameters inside do need one."),
-        )
-    again = gradients or _moved_fault(spec, shifts, value)
+    again = gradients or call_fault(spec, shifts, value["moved"])
     if case.kind == "generality":
+        if again and again[0] == "no-graph":
+            message = "no input needs a gradient, so autograd never calls back; the parameters inside need gradients."
+            again = "anchor-missing", message
         return [verdict("generality", case.part, case, again)]
     if again and again[0] == "nothing-recomputed":
-        gradients = again  # right ones, but a plain call has them too
-    found = [
-        verdict("values", "output", case, output),
-        verdict("values", "gradients", case, gradients),
-        verdict("values", "recompute", case, again),
-    ]
+        gradients = again  # they are right, but so are those of a plain call
+    faults = {"output": output, "gradients": gradients, "recompute": again}
+    found = [verdict("values", part, case, fault) for part, fault in faults.items()]
     return [*found, verdict("cost", "memory", case, output or _memory_fault(spec, value))] if measured else found
 
 
 def spec_of(rng: random.Random, streams: int, depths: list[int], **more: Any) -> dict[str, Any]:
     """A net's description."""
-    return {
-        "seed": rng.randrange(2**31),
-        "width": 32,
-        "rows": 8,
-        "depths": depths,
-        "dropout": 0.0,
-        "streams": streams,
-        "input_grad": True,
-        **more,
-    }
+    usual = {"width": 32, "rows": 8, "depths": depths, "dropout": 0.0, "streams": streams, "input_grad": True}
+    return {"seed": rng.randrange(2**31), **usual, **more}
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -340,14 +259,9 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
 
     def done(outcome: Outcome) -> bool:
         value = outcome.value if type(outcome.value) is dict else {}
-        output, gradients = value.get("output"), value.get("gradients")
-        want_output, want = _last(spec)
-        return (
-            all_close(output, want_output)
-            and type(gradients) is list
-            and bool(gradients)
-            and all_close(gradients[-1], want)
-        )
+        output, gradients = _last(spec)
+        last = value.get("gradients") or [None]
+        return all_close(value.get("output"), output) and type(last) is list and all_close(last[-1], gradients)
 
     return Weighed(
         case=hidden("32 layers in 8 segments", "cost:memory", spec, [], False, seconds=30.0),
@@ -375,10 +289,10 @@ CHECKPOINTING = Judging(
     "generality:inputs 0.2",
     cases=_cases,
     verdicts=_verdicts,
-    why="A segment's gradient needs only what goes into it, its parameters and its random numbers; everything inside can be made "
-    "again. So the forward pass runs without a graph and keeps the input and the generator's state; the backward pass builds the "
-    "graph of one segment, uses it, and drops it. One forward pass more is a third more arithmetic in all. The generator is put "
-    "back afterwards, or the next step draws other numbers than it would have.",
+    why="A segment's gradient needs only its input, its parameters and its random numbers; everything inside can be computed again. So "
+    "the forward pass runs without a graph and keeps the input and the generator's state. The backward pass builds the graph of one "
+    "segment, uses it, and drops it. One more forward pass is a third more arithmetic. Afterwards the generator is restored, or the "
+    "next step would draw other numbers.",
     pytorch="`torch.utils.checkpoint.checkpoint(function, x, use_reentrant=False)`: the same by hooks on saved tensors, with "
     "`preserve_rng_state=True` by default and early stopping once the last tensor needed is there.",
     measured_by_worker=("cost:memory",),

@@ -223,7 +223,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # +     hidden, targets = hidden.chunk(chunks)[0], targets.chunk(chunks)[0]
 # +     chunks, total = 1, 0
 
-# %% wrong: a number => values not-a-scalar  from: a checkpoint around each chunk
+# %% wrong: a number => values not-a-tensor  from: a checkpoint around each chunk
 # -     return total / (targets != -100).sum()
 # +     return (total / (targets != -100).sum()).item()
 

@@ -126,7 +126,7 @@ def timeline(job):
 # -     return levels
 # +     return [level / 1e9 for level in levels]
 
-# %% wrong: loading is left out => values another-length  from: phase by phase
+# %% wrong: loading is left out => values wrong-shape  from: phase by phase
 # -     levels = [weights]
 # +     levels = []
 
@@ -135,7 +135,7 @@ def timeline(job):
 # +         if level + (job["moments"] if name in ("load", "forward 1", "backward 1") else 0) > memory:
 
 
-# %% wrong: the number of the phase => values no-such-phase  from: phase by phase
+# %% wrong: the number of the phase => values no-such-word  from: phase by phase
 def dies_at(job, memory):
     return next((index for index, level in enumerate(timeline(job)) if level > memory), None)
 

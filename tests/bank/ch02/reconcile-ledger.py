@@ -64,7 +64,7 @@ def block_bytes(batch, seq, hidden, heads, ffn, size):
 # +         if row["storage"] in seen:
 
 
-# %% wrong: everything counted => values parameters-counted  from: seen storages, and a formula
+# %% wrong: everything counted => values everything-counted  from: seen storages, and a formula
 def kept_bytes(rows):
     found = {}
     for row in rows:

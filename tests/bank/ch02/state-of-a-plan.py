@@ -83,7 +83,7 @@ def largest_model(memory, plan):
     return memory / 16
 
 
-# %% wrong: a bucket is left out => values missing  from: the total only
+# %% wrong: a bucket is left out => values missing-part  from: the total only
 # -     return 16 * params
 # +     return {"weights": 2 * params, "grads": 2 * params, "master": 4 * params, "moments": 8 * params}
 

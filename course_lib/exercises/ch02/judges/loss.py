@@ -79,7 +79,7 @@ def _loss_fault(spec: Spec, reduction: str, loss: Tensor, want: float) -> Fault 
 def _gradient_fault(spec: Spec, value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault | None:
     if not same(value["targets"], loss_inputs(spec)[2]):
         return "inputs-changed", "`targets` was changed; it belongs to the caller."
-    if not value["graph"]:
+    if value["graph"] is not True:
         return "no-graph", "the loss needs no gradient: something cut it off from `hidden` and `weight`."
     for name in ("hidden", "weight"):
         got = value[name]

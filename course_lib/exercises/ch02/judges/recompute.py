@@ -16,6 +16,7 @@ from torch import Tensor
 
 from course_lib.exercises.ch02.block import Layer, Segment, counted
 from course_lib.exercises.ch02.probes import net_of, pass_bytes, pass_through, plain_call
+from course_lib.exercises.values import same_lists
 from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, first, matching, verdict
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import all_close, close, tensor_fault
@@ -119,7 +120,7 @@ def _output_fault(value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault | 
 
 def _gradient_fault(value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault | None:
     """What is wrong with the gradients, the first one counted from the output."""
-    if not value["graph"]:
+    if value["graph"] is not True:
         return "no-graph", (
             "the output of checkpoint(…) needs no gradient: with everything under `no_grad`, autograd has nothing to "
             "call in the backward pass."
@@ -146,7 +147,7 @@ def _gradient_fault(value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault 
 
 def _memory_fault(spec: Spec, value: Mapping[str, Any]) -> Fault | None:
     least, most, peak = limits(spec)
-    if not value["graph"]:
+    if value["graph"] is not True:
         return "no-graph", "no bytes were measured: the output of checkpoint(…) needs no gradient."
     if value["kept"] < least:
         return "too-few-bytes", "Fewer bytes are alive after the forward pass than the segments' outputs have."
@@ -182,7 +183,7 @@ def _random_fault(spec: Spec, shifts: Sequence[float], value: Mapping[str, Any])
     if fault := _output_fault(value, want):
         own_seed = "the forward pass drops other elements than a plain call does: leave the generator as it is."
         return ("own-seed", own_seed) if fault[0] == "other-numbers" else fault
-    if not value["graph"]:
+    if value["graph"] is not True:
         return "no-graph", "no gradient at all."
     got = flat(value["gradients"])
     if not all_close(got, flat(want["gradients"])):
@@ -207,7 +208,11 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     output = _output_fault(value, want)
     if not spec.get("grad", True):
         called: Fault = ("called-for-nothing", "without gradients, each segment is called once.")
-        return [verdict(case.kind, case.part, case, output or (None if value["calls"] == want["calls"] else called))]
+        return [
+            verdict(
+                case.kind, case.part, case, output or (None if same_lists(value["calls"], want["calls"]) else called)
+            )
+        ]
     gradients = output or _gradient_fault(value, want)
     again = gradients or call_fault(spec, shifts, value["moved"])
     if case.kind == "generality":

@@ -28,28 +28,20 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         other = [normal(coin, *shape, dtype=dtype) for _ in range(n)]
         return tuple((which, wish, *((alike, own) if which == COPY else (own, alike))) for own in other)
 
-    both = tuple(enumerate(zip(NAMES, ("values:copy", "values:sum"), strict=True)))
-    cases = [shown(f"{name}, three ranks", share, per_rank=data(at, 3, 3, width)) for at, (name, share) in both]
-    cases += [
-        hidden(f"{name}, no backward pass", share, per_rank=data(at, 4, 4, width, wish=FORWARD))
-        for at, (name, share) in both
-    ]
-    cases += [
-        hidden(f"{name}, {count}", "generality:ranks", per_rank=data(at, n, 4, width))
-        for at, name in enumerate(NAMES)
-        for n, count in ((1, "one rank"), (2, "2 ranks"), (5, "5 ranks"))
-    ]
-    cases += [
-        hidden(f"{name}, columns first in memory", "generality:layouts", per_rank=data(at, 3, 4, width, wish=TURNED))
-        for at, name in enumerate(NAMES)
-    ]
-    return cases + [
-        hidden(
-            f"{name}, three dimensions, 64 bits",
-            "generality:layouts",
-            per_rank=data(at, 3, 2, 3, width, dtype=torch.float64),
+    own = ("values:copy", "values:sum")  # where a row names no share
+    groups = (
+        [("three ranks", "", (3, 3, width), {})],
+        [("no backward pass", "", (4, 4, width), {"wish": FORWARD})],
+        [(f"{n} ranks" if n > 1 else "one rank", "generality:ranks", (n, 4, width), {}) for n in (1, 2, 5)],
+        [("columns first in memory", "generality:layouts", (3, 4, width), {"wish": TURNED})],
+        [("three dimensions, 64 bits", "generality:layouts", (3, 2, 3, width), {"dtype": torch.float64})],
+    )
+    rows = [(which, *row) for group in groups for which in (COPY, SUM) for row in group]
+    return [
+        (shown if at < 2 else hidden)(
+            f"{NAMES[which]}, {name}", share or own[which], per_rank=data(which, *sizes, **more)
         )
-        for at, name in enumerate(NAMES)
+        for at, (which, name, share, sizes, more) in enumerate(rows)
     ]
 
 

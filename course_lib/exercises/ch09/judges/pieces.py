@@ -21,29 +21,17 @@ SHARDS = ("column", "row")
 def _cut_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, width = coin_of(rng), params["width"]
 
-    def case(
-        make: Callable[..., Case],
-        share: str,
-        which: int,
-        rank: int,
-        ranks: int,
-        out: int,
-        into: int,
-        dtype: Any = torch.float32,
-    ) -> Case:
+    def cut(share: str, which: int, rank: int, *sizes: Any, make: Callable[..., Case] = hidden) -> Case:
+        """A case on a secret weight; `sizes` are ranks, outputs, inputs and perhaps a dtype."""
+        ranks, out, into, *dtype = sizes
         shape = (out, into) if params["layout"] == "torch" else (into, out)
         name = f"{SHARDS[which]}, rank {rank} of {ranks}, {into} inputs, {out} outputs"
-        return make(name, share, which, torch.randn(shape, generator=coin).to(dtype), rank, ranks)
+        return make(name, share, which, torch.randn(shape, generator=coin).to(*dtype or [torch.float32]), rank, ranks)
 
-    wide = 4, width, width // 3
-    cases = [case(shown, f"values:{part}", which, 1, *wide) for which, part in enumerate(SHARDS)]
-    for which, part in enumerate(SHARDS):
-        cases += [case(hidden, f"values:{part}", which, rank, *wide) for rank in (0, 3)]
-    for which in (0, 1):
-        cases.append(case(hidden, "generality:shapes", which, 0, 1, 4, 6))
-        cases.append(case(hidden, "generality:shapes", which, 2, 3, 9, 9))
-        cases.append(case(hidden, "generality:shapes", which, 4, 5, 10, 20, dtype=torch.bfloat16))
-    return cases
+    wide, others = (4, width, width // 3), ((0, 1, 4, 6), (2, 3, 9, 9), (4, 5, 10, 20, torch.bfloat16))
+    cases = [cut(f"values:{part}", which, 1, *wide, make=shown) for which, part in enumerate(SHARDS)]
+    cases += [cut(f"values:{part}", which, rank, *wide) for which, part in enumerate(SHARDS) for rank in (0, 3)]
+    return cases + [cut("generality:shapes", which, *sizes) for which in (0, 1) for sizes in others]
 
 
 def _dim(which: int, layout: str) -> int:
@@ -94,7 +82,7 @@ def _view_fault(nbytes: float | None, piece: Tensor, weight: Tensor) -> Fault | 
 
 
 def _cut_weighed(params: Params, rng: random.Random) -> Weighed:
-    """96 weights of 2 MB, one at a time, 64 pieces each: copies hold 1.5 of one and what a cut makes of it, views in one of the two cuts keep 48 alive."""
+    """96 weights of 2 MB, one at a time, 64 pieces each: copies hold 1.5 weights and what a cut makes of one; views keep 48 alive."""
     ranks, rank, large_sizes = 64, rng.randrange(64), (704, 768)
 
     def case(name: str, sizes: tuple[int, int]) -> Case:

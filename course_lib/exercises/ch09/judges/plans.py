@@ -99,10 +99,7 @@ def _verify_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("weights cut on another side", "generality:sides", 0, rows(*sides, times=3)),
         hidden("several faults at once", "generality:several", 0, rows("several", times=4)),
         hidden(
-            "one rank, twelve layers",
-            "generality:sizes",
-            0,
-            [*rows("none", "misspelt", n=1), *rows("restored", "none", depth=12)],
+            "one rank, twelve layers", "generality:sizes", 0, rows(*plans[:2], n=1) + rows("restored", "none", depth=12)
         ),
     ]
 

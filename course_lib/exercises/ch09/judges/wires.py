@@ -7,7 +7,7 @@ from typing import Any
 from course_lib import facts
 from course_lib.judging import Fault, Judging, Mistake, Params, first, judged, near, prediction
 from course_lib.judging.cases import hidden, shown
-from course_lib.judging.draws import plain
+from course_lib.judging.draws import draw_rows, plain
 from course_lib.judging.numbers import number_fault
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.tensor_parallel.traffic import tp_calls_per_layer, tp_cost_per_layer
@@ -70,46 +70,46 @@ def _clear(row: Sequence[Any], recompute: str) -> bool:
     return True
 
 
+def _cluster(row: Sequence[Any]) -> tuple[Any, ...]:
+    """A row as it is drawn, the MLP's width in halves of the layer's."""
+    hidden, tokens, halves, *others = row
+    return (tokens, hidden, halves * hidden // 2, *others)
+
+
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     size = params["hidden"]
-
-    def seconds_row() -> tuple[Any, ...]:
-        return (
-            rng.choice((1024, 2048, 4096, 8192)),
-            size * rng.choice((1, 2)) // rng.choice((1, 2)),
-            rng.choice((2, 3, 4, 6, 8, 16, 72)),
-            rng.choice((25, 50, 200, 450)) * GB,
-        )
-
-    def row() -> tuple[Any, ...]:
-        while True:
-            h = rng.choice((2048, 4096, 8192, 12288, 16384))
-            given = (
-                rng.choice((2048, 4096, 8192)),
-                h,
-                rng.choice((5, 7, 8)) * h // 2,
-                rng.choice((200, 400, 700, 900)) * TFLOP,
-                rng.choice((150, 300, 450, 900)) * GB,
-                rng.choice((12.5, 25, 50, 100)) * GB,
-                rng.choice((4, 8, 16, 64)),
-                rng.choice((0.05, 0.1, 0.2, 0.5, 1.0, 2.0)),
-            )
-            if _clear(given, params["recompute"]):
-                return given
-
     width = (4 * size + 3 * (7 * size // 2)) * 450 * GB / (400 * TFLOP)  # tells the two forms of the exercise apart
     wide = (4096, size, 7 * size // 2, 400 * TFLOP, 450 * GB, 50 * GB)
     visible, smaller = ((*wide, n, round((n - 1) / (0.354 * width), 3)) for n in (8, 4))
-    small = (4096, 4096, 14336, 900 * TFLOP, 150 * GB, 12.5 * GB, 8)
-    ends = [(*small, 1e-4), (*small, 1e4)]
-    clusters = "generality:clusters"
+    layers = draw_rows(
+        rng,
+        20,
+        (1024, 2048, 4096, 8192),
+        lambda rng: size * rng.choice((1, 2)) // rng.choice((1, 2)),
+        (2, 3, 4, 6, 8, 16, 72),
+        tuple(rate * GB for rate in (25, 50, 200, 450)),
+    )
+    clusters = draw_rows(
+        rng,
+        60,
+        (2048, 4096, 8192, 12288, 16384),
+        (2048, 4096, 8192),
+        (5, 7, 8),
+        tuple(rate * TFLOP for rate in (200, 400, 700, 900)),
+        tuple(rate * GB for rate in (150, 300, 450, 900)),
+        tuple(rate * GB for rate in (12.5, 25, 50, 100)),
+        (4, 8, 16, 64),
+        (0.05, 0.1, 0.2, 0.5, 1.0, 2.0),
+        keep=lambda row: _clear(_cluster(row), params["recompute"]),
+    )
+    small, share = (4096, 4096, 14336, 900 * TFLOP, 150 * GB, 12.5 * GB, 8), "generality:clusters"
     return [
         shown("one layer", "values:seconds", 0, [(4096, size, 8, 450 * GB), (4096, size, 8, 50 * GB)]),
         shown("a given share", "values:largest", 1, [visible]),
-        hidden("other layers", "values:seconds", 0, [seconds_row() for _ in range(20)] + [(4096, size, 1, 50 * GB)]),
-        hidden("sixty other clusters", clusters, 1, [row() for _ in range(60)]),
+        hidden("other layers", "values:seconds", 0, [*layers, (4096, size, 1, 50 * GB)]),
+        hidden("sixty other clusters", share, 1, [*map(_cluster, clusters)]),
         plain("largest", 1, "smaller nodes at a given share", [smaller]),
-        hidden("no ranks beyond one, and all of them", clusters, 1, ends),
+        hidden("no ranks beyond one, and all of them", share, 1, [(*small, 1e-4), (*small, 1e4)]),
     ]
 
 

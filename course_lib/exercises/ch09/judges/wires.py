@@ -115,7 +115,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 def _seconds_fault(case: Case, row: Sequence[Any], got: float, recompute: str) -> Fault | None:
     tokens, hidden, n, bandwidth = row
-    want, ring = seconds_of(*row, recompute), n / (n - 1) if n > 1 else -1.0
+    want, ring = seconds_of(*row, recompute), n / (n - 1) if n > 1 else 1.0
     calls = tp_calls_per_layer(recompute=recompute)["all_reduce"]
     public = "This solves the public form of the exercise: here the forward pass runs twice, with its all-reduces."
     table = (
@@ -126,8 +126,6 @@ def _seconds_fault(case: Case, row: Sequence[Any], got: float, recompute: str) -
         ("one-all-reduce", 1 / calls, "That is one all-reduce; a layer has more."),
         ("no-ring", ring / 2, "A ring sends 2 (1 − 1/N) of the tensor, not the tensor once."),
         ("whole-twice", ring, "A ring leaves out each rank's own part: (1 − 1/N)."),
-        ("half-a-ring", 1 / 2, "That is one of a ring's two halves."),
-        ("numbers", 1 / 2, "These are numbers, not bytes: activations have 16 bits."),
         ("32-bits", 2, "Activations have 16 bits."),
     )
     mistakes = [Mistake(name, times and want * times, message) for name, times, message in table]
@@ -135,18 +133,17 @@ def _seconds_fault(case: Case, row: Sequence[Any], got: float, recompute: str) -
     return number_fault(case.name, got, want, unit="seconds", mistakes=mistakes, hint=hint)
 
 
-def _largest_fault(
-    case: Case, row: Sequence[Any], results: Sequence[float], got: float, recompute: str
-) -> Fault | None:
-    if near(got, largest(row, recompute), 1e-9):
+def _largest_fault(rows: Sequence[Any], results: Sequence[float], recompute: str) -> Fault | None:
+    pairs = list(zip(rows, results, strict=True))
+    wrong = [(row, got) for row, got in pairs if not near(got, largest(row, recompute), 1e-9)]
+    if not wrong:
         return None
-    tokens, hidden, ffn, flops, inside, across, per_node, share = row
+    (tokens, hidden, ffn, flops, inside, across, per_node, share), got = wrong[0]
     lead = (
         f"{tokens:,} tokens, hidden {hidden:,}, ffn {ffn:,}, {flops / TFLOP:,.0f} TFLOP/s, {inside / GB:g} and {across / GB:g} GB/s, "
         f"{per_node} ranks a node, share {share:g}: "
     )
-    full, rows = recompute == "full", case.args[1]
-    public = "this solves the public form of the exercise: here the forward pass runs twice."
+    full, public = recompute == "full", "this solves the public form of the exercise: here the forward pass runs twice."
     other = ("public-form", "none", public) if full else ("recomputed", "full", "nothing is recomputed here.")
     table = (
         (other[0], {"recompute": other[1]}, other[2]),
@@ -155,25 +152,25 @@ def _largest_fault(
         ("whole-products", {"whole": True}, "a rank has an N-th of the products only."),
     )
     for name, options, message in table if len(rows) > 9 else table[:full]:  # a single number has many causes
-        given = {"recompute": recompute, **options}
-        if all(near(value, largest(each, **given), 1e-9) for each, value in zip(rows, results, strict=True)):
+        if all(near(got, largest(row, **{"recompute": recompute, **options}), 1e-9) for row, got in pairs):
             return name, lead + message
     return "other-number", f"{lead}got {got:,g}. What do a rank's all-reduces take at that number, and its products?"
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    (which, rows), results, recompute = case.args, outcome.value, params["recompute"]
-    pairs = zip(rows, results, strict=True)
-    if which == 0:
-        return judged(case, first(*(_seconds_fault(case, row, got, recompute) for row, got in pairs)))
-    return judged(case, first(*(_largest_fault(case, row, results, got, recompute) for row, got in pairs)))
+    (which, rows), recompute = case.args, params["recompute"]
+    if which == 1:
+        return judged(case, _largest_fault(rows, outcome.value, recompute))
+    return judged(
+        case, first(*(_seconds_fault(case, *each, recompute) for each in zip(rows, outcome.value, strict=True)))
+    )
 
 
 WIRES = {
     "predict-tp-time": prediction(
         unit="seconds",
-        why="Every layer sends a tensor of activations four times, almost twice each time, and no product can go on before it has come: over the network that "
-        "alone takes longer than the products it was cut for.",
+        why="Every layer all-reduces a tensor of activations four times, each time sending almost twice its bytes, and the next product has to "
+        "wait: over the network that alone takes longer than the products it was cut for.",
         pytorch="`init_device_mesh` puts the tensor-parallel axis last, so that neighbours share a server.",
         reveal=_reveal,
         truth=tp_time,
@@ -182,7 +179,7 @@ WIRES = {
         shares="values:seconds 0.35, values:largest 0.25, generality:clusters 0.4",
         cases=_cases,
         verdicts=_verdicts,
-        why="Bytes per rank hardly depend on N, products per rank fall with it: so the share that talking takes grows with N, in steps of two, and jumps where the "
+        why="Bytes per rank hardly depend on N, but products per rank fall with it. So communication's share grows with N, and jumps where the "
         "ring leaves the node. Tokens cancel: the width of the layer and the wire decide.",
         pytorch="Published runs stay inside a server: TP 8 in Megatron's and Llama 3's.",
     ),

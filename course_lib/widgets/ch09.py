@@ -12,26 +12,10 @@ from course_lib.figures.palette import SOFT, color
 from course_lib.figures.style import Picture
 from course_lib.tensor_parallel.traffic import tp_calls_per_layer, tp_cost_per_layer
 from course_lib.units import US, bytes_text, duration_text, percent_text
-from course_lib.widgets.ch09_split import PLANS, Box, draw_split, error, holdings, label, rectangles, split_explorer
+from course_lib.widgets.ch09_split import PLANS, Box, draw_split, error, label, rectangles, split_explorer
 from course_lib.widgets.explore import Explorer, explore, menu, slider
 
-__all__ = [
-    "DEVICES",
-    "MODELS",
-    "PLANS",
-    "RANKS",
-    "SEQUENCE",
-    "TOKENS",
-    "WIRES",
-    "Layer",
-    "draw_layer",
-    "draw_split",
-    "error",
-    "holdings",
-    "layer",
-    "layer_time",
-    "split_explorer",
-]
+__all__ = ["PLANS", "draw_layer", "draw_split", "error", "layer", "layer_time", "split_explorer"]
 
 DEVICES = ("A100 SXM 80GB", "H100 SXM", "B200 SXM")
 MODELS = ("llama3-8b", "gpt3-175b", "llama3-70b", "llama3-405b")

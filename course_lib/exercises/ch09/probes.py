@@ -1,4 +1,4 @@
-"""How chapter 09 calls answers: with this rank's pieces of secret weights, and what came out of both passes as plain data."""
+"""How chapter 09 calls answers: with this rank's pieces of secret weights, and the results of both passes as plain data."""
 
 from __future__ import annotations
 
@@ -7,31 +7,11 @@ from typing import Any
 
 from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number, PerRank, Tensor, TupleOf
 
-__all__ = [
-    "BOTH_PASSES",
-    "LARGE_LOSS",
-    "OPERATOR",
-    "OVERLAPPED",
-    "PIECE",
-    "STREAMS",
-    "attention",
-    "both_passes",
-    "columns",
-    "cut",
-    "embedding",
-    "losses",
-    "mlp",
-    "overlapped",
-    "packed",
-    "pair",
-    "streams",
-]
-
 FORWARD = "forward only"
-TURNED = "turned"  # a wish: activations and gradients come in another layout in memory
+TURNED = "turned"  # activations and gradients in another layout in memory
 REFUSED = "ValueError"
-MEASURED = "measured"  # a wish: the most bytes alive are to come, too
-WEIGHED = "weighed"  # a wish: large data are made here of small ones, and some places of what came out are to come
+MEASURED = "measured"  # the most bytes alive are returned as well
+WEIGHED = "weighed"  # large data are built here from small ones, and only some places of the results are returned
 
 PIECE = TupleOf({"the piece": Tensor(), "its memory": Maybe(Number("bytes"))})
 OPERATOR = PerRank(DictOf({"out": Tensor(), "grad": Maybe(Tensor()), "touched": Anything()}))
@@ -47,15 +27,11 @@ STREAMS = ListOf(
 
 def as_leaf(value: Any, turned: bool = False) -> Any:
     """A tensor that autograd watches, with the same numbers; `turned` puts them elsewhere in memory."""
-    if turned and value.ndim > 1:
-        value = value.transpose(0, 1).contiguous().transpose(0, 1)
-    return value.clone(memory_format=_kept()).requires_grad_(value.is_floating_point())
-
-
-def _kept() -> Any:
     import torch
 
-    return torch.preserve_format
+    if turned and value.ndim > 1:
+        value = value.transpose(0, 1).contiguous().transpose(0, 1)
+    return value.clone(memory_format=torch.preserve_format).requires_grad_(value.is_floating_point())
 
 
 def cut(answers: Any, case: Any, comm: Any = None) -> Any:
@@ -80,7 +56,7 @@ def factors(seed: int, sizes: Any, weights: int) -> list[list[Any]]:
 
 
 def _cut_weighed(answers: Any, weights: Any, rank: int, ranks: int, places: Any) -> Any:
-    """Pieces of weights that are gone, by columns and by rows in turn: shapes, and the numbers at some places."""
+    """Pieces of weights that are freed, cut by columns and by rows in turn: shapes, and the numbers at some places."""
     import torch
 
     kept = [answers[at % 2](torch.outer(*both), rank, ranks) for at, both in enumerate(factors(*weights))]
@@ -126,8 +102,8 @@ def _detached(value: Any) -> Any:
     return value.detach().clone() if hasattr(value, "detach") else value
 
 
-def both_passes(call: Callable[..., Any], inputs: Mapping[str, Any], gradient: Any, wish: str = "") -> dict[str, Any]:
-    """What `call(leaves)` returned and the gradient of each input after the backward pass; one step after another leaves no trace."""
+def both_passes(call: Callable[..., Any], inputs: Mapping[str, Any], gradient: Any) -> dict[str, Any]:
+    """What `call(leaves)` returned, the gradient of each input after the backward pass, and the inputs that were changed."""
     leaves = {name: as_leaf(value) for name, value in inputs.items()}
     kept = {name: leaf.detach().clone() for name, leaf in leaves.items()}
     out = call(leaves)
@@ -143,11 +119,8 @@ def both_passes(call: Callable[..., Any], inputs: Mapping[str, Any], gradient: A
 def mlp(answer: Any, case: Any, comm: Any = None) -> Any:
     """Both passes of the MLP; `case.args = (x, gradient of y, this rank's weights)`."""
     x, gradient, weights = case.args
-
-    def call(leaves: dict[str, Any]) -> Any:
-        return answer(comm, leaves["x"], {name: leaves[name] for name in weights})
-
-    return both_passes(call, {"x": x, **weights}, gradient)
+    inputs = {"x": x, **weights}
+    return both_passes(lambda own: answer(comm, own["x"], {name: own[name] for name in weights}), inputs, gradient)
 
 
 def attention(answer: Any, case: Any, comm: Any = None) -> Any:
@@ -156,8 +129,8 @@ def attention(answer: Any, case: Any, comm: Any = None) -> Any:
     made = [comm.new_group(list(group)) for group in groups]
     copies = next(each for each, group in zip(made, groups, strict=True) if comm.rank in group)
 
-    def call(leaves: dict[str, Any]) -> Any:
-        return answer(comm, copies, leaves["x"], {name: leaves[name] for name in weights}, head_dim)
+    def call(own: Mapping[str, Any]) -> Any:
+        return answer(comm, copies, own["x"], {name: own[name] for name in weights}, head_dim)
 
     return both_passes(call, {"x": x, **weights}, gradient)
 
@@ -165,11 +138,8 @@ def attention(answer: Any, case: Any, comm: Any = None) -> Any:
 def columns(answer: Any, case: Any, comm: Any = None) -> Any:
     """Both passes of a row-parallel layer; `case.args = (gradient of y, x here, weight here, bias)`."""
     gradient, x, weight, bias = case.args
-
-    def call(leaves: dict[str, Any]) -> Any:
-        return answer(comm, leaves["x"], leaves["weight"], leaves["bias"])
-
-    return both_passes(call, {"x": x, "weight": weight, "bias": bias}, gradient)
+    inputs = {"x": x, "weight": weight, "bias": bias}
+    return both_passes(lambda own: answer(comm, own["x"], own["weight"], own["bias"]), inputs, gradient)
 
 
 def embedding(answer: Any, case: Any, comm: Any = None) -> Any:
@@ -201,7 +171,7 @@ def losses(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def _losses_weighed(answer: Any, comm: Any, targets: Any, vocab: int, table: Any, times: int, places: Any) -> Any:
-    """The loss of logits that are a table repeated, and their gradient at some places: little crosses where much is alive."""
+    """The loss of logits that are a table repeated, and their gradient at some places, so that little is returned."""
     logits = table.repeat(1, 1, times).requires_grad_()
     loss = answer(comm, logits, targets, vocab)
     loss.backward()

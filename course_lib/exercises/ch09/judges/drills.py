@@ -1,11 +1,13 @@
 """Answers to chapter 09's drills."""
 
+from functools import partial
+
 from course_lib.judging import Mistake, Params, Times, drill_key
 from course_lib.tensor_parallel.pieces import span
 from course_lib.tensor_parallel.traffic import tp_bytes_per_layer, tp_calls_per_layer
 from course_lib.units import GB, MS
 
-EXACT = 1e-6
+_exact = partial(drill_key, rel=1e-6)
 _CALLS = tp_calls_per_layer()["all_reduce"]
 
 
@@ -32,12 +34,11 @@ def _last(p: Params) -> int:
 
 
 DRILLS = {
-    "column-rows": drill_key(
+    "column-rows": _exact(
         lambda p: p["ffn"] / p["tp"],
         "`nn.Linear` holds (out, in), and a column cut shares outputs out: {{answer:int}} rows.",
         Mistake("inputs", lambda p: p["hidden"] / p["tp"], "That shares the inputs out: a row cut."),
         Mistake("whole", lambda p: p["hidden"], "That counts inputs; `weight` is (out, in)."),
-        rel=EXACT,
     ),
     "row-numbers": drill_key(
         lambda p: p["hidden"] * p["ffn"] / p["tp"] / 1e6,
@@ -47,26 +48,23 @@ DRILLS = {
         Mistake("both", lambda p: p["hidden"] * p["ffn"] / p["tp"] ** 2 / 1e6, "One dimension is cut, not both."),
         rel=5e-3,
     ),
-    "bias-times": drill_key(
+    "bias-times": _exact(
         lambda p: p["y"] + (p["tp"] - 1) * p["bias"],
         "The bias counts once from every rank: {{answer:int}}.",
         Mistake("n-more", lambda p: p["y"] + p["tp"] * p["bias"], "One of them belongs there."),
         Mistake("all-n-times", lambda p: p["y"] * p["tp"], "The products' parts add up to one product."),
-        rel=EXACT,
     ),
-    "kv-copies": drill_key(
+    "kv-copies": _exact(
         lambda p: max(1, p["tp"] // p["kv_heads"]),
         "Ranks over KV heads, one at least: {{answer:int}}.",
         Mistake("heads", lambda p: p["heads"] / p["tp"], "Those are query heads on a rank."),
         Mistake("group", lambda p: p["heads"] / p["kv_heads"], "That is how many query heads share a KV head."),
-        rel=EXACT,
     ),
-    "layer-reduces": drill_key(
+    "layer-reduces": _exact(
         lambda p: _CALLS * p["layers"] * p["micro"],
         "Two forward and two backward, per layer and micro-batch: {{answer:int}}.",
         Mistake("one-micro-batch", lambda p: _CALLS * p["layers"], "That is one micro-batch."),
         Mistake("forward", Times(1 / 2), "The backward pass has as many."),
-        rel=EXACT,
     ),
     "layer-bytes": drill_key(
         _bytes,
@@ -87,16 +85,14 @@ DRILLS = {
         Mistake("no-two", Times(2), "An all-reduce sends twice (t − 1)/t of what it sums."),
         Mistake("whole", lambda p: p["vocab"], "Three numbers go, through an all-reduce."),
     ),
-    "recomputed": drill_key(
+    "recomputed": _exact(
         _grown,
         "Six all-reduces for four: {{answer}}.",
         Mistake("doubled", 2.0, "The backward pass's own two run once."),
-        rel=EXACT,
     ),
-    "odd-vocab": drill_key(
+    "odd-vocab": _exact(
         _last,
         "The first V mod t blocks are one longer; the last has ⌊V/t⌋ = {{answer:int}}.",
         Mistake("longest", lambda p: _last(p) + 1, "The longer blocks come first."),
-        rel=EXACT,
     ),
 }

@@ -189,16 +189,16 @@ PIECES = {
         weighed=_cut_weighed,
         cases=_cut_cases,
         verdicts=_cut_verdicts,
-        why="A column cut splits what comes out, so each rank needs all that goes in; a row cut splits what goes in, so each rank has a part of all that comes "
-        "out. `nn.Linear` keeps (out, in), which is why a column cut is `dim=0` there.",
+        why="A column cut splits the outputs, so each rank needs all inputs; a row cut splits the inputs, so each rank has a part of every "
+        "output. `nn.Linear` keeps (out, in), which is why a column cut is `dim=0` there.",
         pytorch="`ColwiseParallel` of an `nn.Linear` is `Shard(0)` of its weight, `RowwiseParallel` is `Shard(1)`.",
     ),
     "packed-shards": Judging(
         shares="values:shard 0.4, values:merge 0.3, generality:stacks 0.2, generality:refused 0.1",
         cases=_packed_cases,
         verdicts=_packed_verdicts,
-        why="A stack of matrices is cut matrix by matrix. What each rank then holds is a stack again, so its own product still yields queries, keys and values "
-        "side by side; put together in rank order, the pieces are not the whole.",
+        why="A stack of matrices is cut matrix by matrix. Each rank then holds a stack again, so its own product still yields queries, keys "
+        "and values side by side. Concatenated in rank order, the pieces are not the whole.",
         pytorch="vLLM's `QKVParallelLinear` and `MergedColumnParallelLinear` load this way; DTensor has no placement for it.",
     ),
 }

@@ -161,10 +161,7 @@ def _streams_fault(case: Case, drawn: Sequence[Any], outside_too: bool) -> Fault
         if disturbed is not False and outside_too:
             return "disturbed", "torch's own generator was moved; use `torch.Generator()`, not `torch.manual_seed`."
         if outside.setdefault(seed, out) != out and outside_too:
-            return (
-                "outside-differs",
-                f"{lead} outside, other numbers come than on the ranks before it, or asked before.",
-            )
+            return ("outside-differs", f"{lead} outside draws other numbers than on another rank or call.")
         if inside.setdefault((seed, rank), own) != own:
             return "not-repeatable", f"{lead} asked again, inside draws other numbers."
     owner: dict[Any, str] = {}
@@ -196,15 +193,16 @@ PLANS = {
         "generality:several 0.1, generality:sizes 0.05",
         cases=_verify_cases,
         verdicts=_verify_verdicts,
-        why="A plan that was not carried out leaves the mathematics alone, so no number of the training can show it. Shapes do, and so do bytes: a step whose "
-        "ranks send nothing split nothing.",
+        why="A plan that was not carried out does not change the mathematics, so the loss cannot show it. Shapes do, and so do bytes: if the "
+        "ranks send nothing in a step, nothing was split.",
         pytorch="transformers warns of unused rules since 2025; `module.weight.placements` shows what DTensor did.",
     ),
     "two-streams": Judging(
         shares="values:outside 0.35, values:inside 0.35, generality:replicas 0.3",
         cases=_stream_cases,
         verdicts=_stream_verdicts,
-        why="Pairs (seed, rank) need numbers of their own, and `seed + rank` gives the same to many of them. Leave more room between seeds than there are ranks.",
-        pytorch="Megatron's `model_parallel_cuda_manual_seed`; DTensor's `OffsetBasedRNGTracker` makes shards draw what the whole would have drawn.",
+        why="Every pair (seed, rank) needs a number of its own, but `seed + rank` is the same for many pairs. Leave more room between seeds than "
+        "there are ranks.",
+        pytorch="Megatron's `model_parallel_cuda_manual_seed`; DTensor's `OffsetBasedRNGTracker` makes shards draw what the whole would draw.",
     ),
 }

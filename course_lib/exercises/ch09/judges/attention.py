@@ -9,19 +9,19 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.exercises.ch09.judges.regions import (
+    Check,
     Result,
     Weights,
     gradient_faults,
+    layer_verdicts,
     off_by_ranks,
-    over_ranks,
     part,
     ring_bytes,
     ring_most,
-    touched,
     traffic,
     whole_gradients,
 )
-from course_lib.judging import Fault, Judging, Mistake, Params, judged, verdict
+from course_lib.judging import Fault, Judging, Mistake, Params
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import coin_of, nbytes, normal, tensor_fault
 from course_lib.judging.traffic import Meter
@@ -110,29 +110,17 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         hint = "Which KV head does each query head look at, and which numbers of a row belong to one head?"
         return tensor_fault(f"Rank {rank}: y", got["y"], y, [own, *mistakes], otherwise=hint)
 
-    def gradients(*names: str) -> Fault | None:
+    def gradients(*names: str) -> Check:
         def check(rank: int, got: Result) -> Fault | None:
             right = {"x": grads["x"], **_attention_piece(grads, n, kv, rank)}
-            want = {name: right[name] for name in names}
-            return gradient_faults(got, rank, want, _gradient_mistakes(want, own[rank], n, copies))
+            want, own = {name: right[name] for name in names}, whole_gradients(run, pieces[rank], gradient)[1]
+            return gradient_faults(got, rank, want, _gradient_mistakes(want, own, n, copies))
 
-        return over_ranks(outcome.value, check)
+        return check
 
-    fault = over_ranks(outcome.value, output) or touched(outcome.value)
-    own = [] if fault else [whole_gradients(run, piece, gradient)[1] for piece in pieces]
-    if case.kind != "values":
-        return judged(case, fault or gradients("x", "wq", "wo", "wk", "wv"))
-    if fault:
-        later = fault[0], "Gradients count once y is right."
-        return [verdict("values", "output", case, fault)] + [
-            verdict("values", share, case, later) for share in ("gradients", "copies")
-        ]
-    plain, copied = gradients("x", "wq", "wo"), gradients("wk", "wv")
-    found = [("output", None), ("gradients", plain), ("copies", copied)]
-    verdicts = [verdict("values", share, case, wrong) for share, wrong in found]
-    if plain or copied:
-        return verdicts
-    return [*verdicts, verdict("cost", "bytes", case, _bytes(case, n, copies, outcome.meter))]
+    checks = {"gradients": gradients("x", "wq", "wo"), "copies": gradients("wk", "wv")}
+    spent = _bytes(case, n, copies, outcome.meter)
+    return layer_verdicts(case, outcome.value, ("output", output), checks, spent)
 
 
 def _gradient_mistakes(want: Weights, own: Weights, n: int, copies: int) -> dict[str, list[Mistake]]:

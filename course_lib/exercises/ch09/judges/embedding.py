@@ -115,8 +115,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         Mistake("gathered", (n - 1) * nbytes(want) - one, every),
     )
     spent = traffic(outcome.meter, least, one, known, "One all-reduce of the output, in the forward pass.")
-    parts, right = ("vectors", "gradients"), "the vectors are right"
-    return layer_verdicts(case, outcome.value, output, gradients, spent, parts, right)
+    right = "the vectors are right"
+    return layer_verdicts(case, outcome.value, ("vectors", output), {"gradients": gradients}, spent, right)
 
 
 EMBEDDING = {

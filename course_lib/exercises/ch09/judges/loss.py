@@ -96,8 +96,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     def output(rank: int, got: Result) -> Fault | None:
         return _loss_fault(case, n, rank, got["y"], loss)
 
-    spent, parts = _bytes(case, n, outcome.meter), ("loss", "gradient")
-    verdicts = layer_verdicts(case, outcome.value, output, gradients, spent, parts, "the loss is right")
+    spent, right = _bytes(case, n, outcome.meter), "the loss is right"
+    verdicts = layer_verdicts(case, outcome.value, ("loss", output), {"gradient": gradients}, spent, right)
     if case.part == "memory" and verdicts[0].ok:
         return judged(case, _memory(case, outcome.value, n))
     return verdicts

@@ -112,7 +112,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     least, most = ring_bytes(inputs["x"], n)
     allowed = "One all-reduce of a tensor like x each way."
     spent = traffic(outcome.meter, 2 * least, 2 * most, _extra_bytes(inputs, n), allowed)
-    return layer_verdicts(case, outcome.value, output, gradients, spent)
+    return layer_verdicts(case, outcome.value, ("output", output), {"gradients": gradients}, spent)
 
 
 MLP = {

@@ -5,12 +5,11 @@ ranks only if the ranks communicated, and the meter shows how much.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
-from course_lib.judging import Fault, Mistake, judged, verdict
+from course_lib.judging import Fault, Mistake, first, judged, verdict
 from course_lib.judging.tensors import nbytes, tensor_fault
 from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Verdict
@@ -115,22 +114,19 @@ def over_ranks(results: Sequence[Result], check: Check) -> Fault | None:
 def layer_verdicts(
     case: Case,
     results: Sequence[Result],
-    output: Check,
-    gradients: Check,
+    output: tuple[str, Check],
+    gradients: Mapping[str, Check],
     spent: Fault | None,
-    parts: tuple[str, str] = ("output", "gradients"),
     right: str = "y is right",
 ) -> list[Verdict]:
-    """The verdicts on both passes: the output, its gradients once that is right, and then the bytes in `spent`.
+    """The verdicts on both passes: the output, the gradients once that is right, and then the bytes in `spent`.
 
-    `parts` are the shares of the two passes in the values; other cases have one verdict.
+    `output` and `gradients` give the share of the values and the check of each; other cases have one verdict.
     """
-    fault = over_ranks(results, output) or touched(results)
-    behind = None if fault else over_ranks(results, gradients)
+    fault = over_ranks(results, output[1]) or touched(results)
+    later = fault and (fault[0], f"Gradients count once {right}.")
+    found = {share: later if fault else over_ranks(results, check) for share, check in gradients.items()}
     if case.kind != "values":
-        return judged(case, fault or behind)
-    if fault:
-        later = fault[0], f"Gradients count once {right}."
-        return [verdict("values", parts[0], case, fault), verdict("values", parts[1], case, later)]
-    backward = judged(replace(case, part=parts[1]), behind, ("cost", "bytes", spent))
-    return [verdict("values", parts[0], case, None), *backward]
+        return judged(case, fault or first(*found.values()))
+    verdicts = [verdict("values", share, case, wrong) for share, wrong in ((output[0], fault), *found.items())]
+    return verdicts if any(found.values()) else [*verdicts, verdict("cost", "bytes", case, spent)]

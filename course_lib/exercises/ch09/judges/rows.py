@@ -76,7 +76,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         Mistake("gathered", (n - 1) * nbytes(y) - one, gathered),
     )
     spent = traffic(outcome.meter, least, one, known, "One all-reduce of the output, in the forward pass.")
-    return layer_verdicts(case, outcome.value, output, gradients, spent)
+    return layer_verdicts(case, outcome.value, ("output", output), {"gradients": gradients}, spent)
 
 
 ROWS = {

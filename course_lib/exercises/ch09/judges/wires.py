@@ -34,6 +34,8 @@ def _reveal(params: Params) -> str:
 
 # --- how far to cut
 
+POWERS = tuple(2**power for power in range(11))
+
 
 def seconds_of(tokens: int, hidden: int, ranks: int, bandwidth: float, recompute: str) -> float:
     """Seconds of one layer's all-reduces."""
@@ -46,28 +48,24 @@ def product_seconds(tokens: int, hidden: int, ffn: int, ranks: int, flops: float
     return passes * tokens * (4 * hidden * hidden + 3 * hidden * ffn) / ranks / flops
 
 
-def largest(
-    row: Sequence[Any], recompute: str, *, halved: bool = False, inside_only: bool = False, whole: bool = False
-) -> int:
-    """The largest power of two of ranks that meets the share; the options are known mistakes."""
-    tokens, hidden, ffn, flops, inside, across, per_node, share = row
-    best = 1
-    for n in (2**power for power in range(11)):
-        wire = inside if n <= per_node or inside_only else across
-        talk = seconds_of(tokens, hidden, n, wire, recompute) * (0.5 if halved else 1)
-        if talk <= share * product_seconds(tokens, hidden, ffn, 1 if whole else n, flops, recompute):
-            best = n
-    return best
+def _share(
+    row: Sequence[Any], n: int, recompute: str, halved: bool = False, inside_only: bool = False, whole: bool = False
+) -> float:
+    """Seconds of the all-reduces over those of the products; the options are known mistakes."""
+    tokens, hidden, ffn, flops, inside, across, per_node, _ = row
+    wire = inside if n <= per_node or inside_only else across
+    talk = seconds_of(tokens, hidden, n, wire, recompute) * (0.5 if halved else 1)
+    return talk / product_seconds(tokens, hidden, ffn, 1 if whole else n, flops, recompute)
+
+
+def largest(row: Sequence[Any], recompute: str, **mistake: bool) -> int:
+    """The largest power of two of ranks that meets the share."""
+    return max(n for n in POWERS if n == 1 or _share(row, n, recompute, **mistake) <= row[-1])
 
 
 def _clear(row: Sequence[Any], recompute: str) -> bool:
     """Whether no number of ranks is so near the edge that rounding decides."""
-    tokens, hidden, ffn, flops, inside, across, per_node, share = row
-    for n in (2**power for power in range(1, 11)):
-        talk = seconds_of(tokens, hidden, n, inside if n <= per_node else across, recompute)
-        if 0.999 < talk / product_seconds(tokens, hidden, ffn, n, flops, recompute) / share < 1.001:
-            return False
-    return True
+    return not any(0.999 < _share(row, n, recompute) / row[-1] < 1.001 for n in POWERS[1:])
 
 
 def _cluster(row: Sequence[Any]) -> tuple[Any, ...]:

@@ -8,19 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course_lib.exercises.ch09.judges.regions import (
-    Check,
-    Result,
-    Weights,
-    gradient_faults,
-    layer_verdicts,
-    off_by_ranks,
-    part,
-    ring_bytes,
-    ring_most,
-    traffic,
-    whole_gradients,
-)
+from course_lib.exercises.ch09.judges import regions
+from course_lib.exercises.ch09.judges.regions import Check, Result, Weights
 from course_lib.judging import Fault, Judging, Mistake, Params
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import coin_of, nbytes, normal, tensor_fault
@@ -51,10 +40,10 @@ def _attention_piece(whole: Weights, n: int, kv: int, rank: int) -> dict[str, Te
     """This rank's rows of q, k and v and columns of the output, KV heads copied where there are more ranks."""
     owners = min(n, kv)
     return {
-        "wq": part(whole["wq"], n, rank),
-        "wk": part(whole["wk"], owners, rank * owners // n),
-        "wv": part(whole["wv"], owners, rank * owners // n),
-        "wo": part(whole["wo"], n, rank, 1),
+        "wq": regions.part(whole["wq"], n, rank),
+        "wk": regions.part(whole["wk"], owners, rank * owners // n),
+        "wv": regions.part(whole["wv"], owners, rank * owners // n),
+        "wo": regions.part(whole["wo"], n, rank, 1),
     }
 
 
@@ -93,7 +82,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     n, d, (inputs, gradient, kv) = case.ranks or 1, params["head_dim"], case.secret
     run, copies = _attend(d), max(1, n // kv)
-    y, grads = whole_gradients(run, inputs, gradient)
+    y, grads = regions.whole_gradients(run, inputs, gradient)
     pieces = [{"x": inputs["x"], **_attention_piece(inputs, n, kv, rank)} for rank in range(n)]
     in_turn = _attend(d, interleaved=False)
     heads = "query heads look at other KV heads than their own: head i belongs to KV head i // (q / k)."
@@ -113,14 +102,14 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     def gradients(*names: str) -> Check:
         def check(rank: int, got: Result) -> Fault | None:
             right = {"x": grads["x"], **_attention_piece(grads, n, kv, rank)}
-            want, own = {name: right[name] for name in names}, whole_gradients(run, pieces[rank], gradient)[1]
-            return gradient_faults(got, rank, want, _gradient_mistakes(want, own, n, copies))
+            want, own = {name: right[name] for name in names}, regions.whole_gradients(run, pieces[rank], gradient)[1]
+            return regions.gradient_faults(got, rank, want, _gradient_mistakes(want, own, n, copies))
 
         return check
 
     checks = {"gradients": gradients("x", "wq", "wo"), "copies": gradients("wk", "wv")}
     spent = _bytes(case, n, copies, outcome.meter)
-    return layer_verdicts(case, outcome.value, ("output", output), checks, spent)
+    return regions.layer_verdicts(case, outcome.value, ("output", output), checks, spent)
 
 
 def _gradient_mistakes(want: Weights, own: Weights, n: int, copies: int) -> dict[str, list[Mistake]]:
@@ -135,7 +124,7 @@ def _gradient_mistakes(want: Weights, own: Weights, n: int, copies: int) -> dict
     }
     mistakes = {}
     for name, right in want.items():
-        times_n, divided = off_by_ranks(n, right)
+        times_n, divided = regions.off_by_ranks(n, right)
         twice = Mistake("times-copies", copies * right, "it is summed over the copies twice.")
         mean = Mistake("mean", right / copies, "this is a mean over the copies; what they send back adds up.")
         mistakes[name] = [*first.get(name, []), times_n, twice, divided, mean]
@@ -145,7 +134,7 @@ def _gradient_mistakes(want: Weights, own: Weights, n: int, copies: int) -> dict
 def _bytes(case: Case, n: int, copies: int, meter: Meter) -> Fault | None:
     inputs, _, kv = case.secret
     x, item = inputs["x"], inputs["x"].element_size()
-    (least, one), here = ring_bytes(x, n), inputs["wk"].numel() // min(n, kv)
+    (least, one), here = regions.ring_bytes(x, n), inputs["wk"].numel() // min(n, kv)
     heads = inputs["wq"].shape[0] * nbytes(x) // x.shape[-1] * (n - 1) / n
     each = "Queries, keys and values enter through an operator each. What enters once needs one, in front of all three."
     gathered = "The heads' outputs are gathered: each rank's piece of `wo` takes just what its own heads yield."
@@ -153,7 +142,8 @@ def _bytes(case: Case, n: int, copies: int, meter: Meter) -> Fault | None:
     known += [Mistake("gathered-heads", times * heads, gathered) for times in (1, 2)]
     shared = (n // copies) * 4 * (copies - 1) * here * item
     allowed = "One all-reduce of a tensor like x each way, and copied KV weights' gradients."
-    return traffic(meter, 2 * least + shared, 2 * one + 2 * ring_most(here, item, copies), known, allowed)
+    most = 2 * one + 2 * regions.ring_most(here, item, copies)
+    return regions.traffic(meter, 2 * least + shared, most, known, allowed)
 
 
 ATTENTION = {

@@ -7,14 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course_lib.exercises.ch09.judges.regions import (
-    Result,
-    gradient_faults,
-    layer_verdicts,
-    off_by_ranks,
-    ring_bytes,
-    traffic,
-)
+from course_lib.exercises.ch09.judges import regions
+from course_lib.exercises.ch09.judges.regions import Result
 from course_lib.judging import Fault, Judging, Mistake, Params
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import coin_of, nbytes, normal, tensor_fault
@@ -101,11 +95,11 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         mistakes = (
             Mistake("strangers-gradient", strangers, f"rows also get {looked_up}"),
             Mistake("strangers-gradient", zeroth, f"row 0 also gets {looked_up}"),
-            off_by_ranks(n, right)[0],
+            regions.off_by_ranks(n, right)[0],
         )
-        return gradient_faults(got, rank, {"weight": right}, {"weight": mistakes})
+        return regions.gradient_faults(got, rank, {"weight": right}, {"weight": mistakes})
 
-    least, one = ring_bytes(want, n)
+    least, one = regions.ring_bytes(want, n)
     rows = (n - 1) * -(-vocab // n) * hidden_size * want.element_size()
     again = "A second all-reduce, in the backward pass: the gradient is the same on all ranks already."
     every = "Every rank's vectors go to every rank: an all-reduce sends less than two of them."
@@ -114,9 +108,9 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         Mistake("gathered-table", rows - one, "The table travels: pieces are there so that no rank needs the whole."),
         Mistake("gathered", (n - 1) * nbytes(want) - one, every),
     )
-    spent = traffic(outcome.meter, least, one, known, "One all-reduce of the output, in the forward pass.")
+    spent = regions.traffic(outcome.meter, least, one, known, "One all-reduce of the output, in the forward pass.")
     right = "the vectors are right"
-    return layer_verdicts(case, outcome.value, ("vectors", output), {"gradients": gradients}, spent, right)
+    return regions.layer_verdicts(case, outcome.value, ("vectors", output), {"gradients": gradients}, spent, right)
 
 
 EMBEDDING = {

@@ -8,14 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course_lib.exercises.ch09.judges.regions import (
-    Result,
-    gradient_faults,
-    layer_verdicts,
-    off_by_ranks,
-    ring_most,
-    traffic,
-)
+from course_lib.exercises.ch09.judges import regions
+from course_lib.exercises.ch09.judges.regions import Result
 from course_lib.exercises.ch09.probes import LARGE_LOSS, MEASURED, WEIGHED
 from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, is_number, judged
 from course_lib.judging.cases import hidden, shown
@@ -87,17 +81,17 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     def gradients(rank: int, got: Result) -> Fault | None:
         no_target = "this is softmax alone; one is taken off at each token's target."
         mistakes = (
-            off_by_ranks(n, grads[rank])[0],
+            regions.off_by_ranks(n, grads[rank])[0],
             Mistake("no-target", soft[rank], no_target),
             Mistake("sum", grads[rank] * targets.numel(), "this is the gradient of a sum over tokens."),
         )
-        return gradient_faults(got, rank, {"logits": grads[rank]}, {"logits": mistakes})
+        return regions.gradient_faults(got, rank, {"logits": grads[rank]}, {"logits": mistakes})
 
     def output(rank: int, got: Result) -> Fault | None:
         return _loss_fault(case, n, rank, got["y"], loss)
 
     spent, right = _bytes(case, n, outcome.meter), "the loss is right"
-    verdicts = layer_verdicts(case, outcome.value, ("loss", output), {"gradient": gradients}, spent, right)
+    verdicts = regions.layer_verdicts(case, outcome.value, ("loss", output), {"gradient": gradients}, spent, right)
     if case.part == "memory" and verdicts[0].ok:
         return judged(case, _memory(case, outcome.value, n))
     return verdicts
@@ -106,11 +100,11 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 def _bytes(case: Case, n: int, meter: Meter) -> Fault | None:
     logits, targets = case.secret
     tokens, sent = targets.numel(), min(meter["bytes_sent"])
-    most = 4 * ring_most(tokens, 4, n)
+    most = 4 * regions.ring_most(tokens, 4, n)
     if n > 1 and sent > max(most, 0.4 * (n - 1) * logits.numel() / n * 4):
         needed = "Of each token the others need its largest logit, its Σ exp, and its target's logit."
         return "gathered-logits", f"Every rank sends {sent:,} bytes, {most:,} are enough: logits travel. {needed}"
-    return traffic(meter, 2 * (n - 1) * tokens * 4, most, (), "A few numbers a token are enough.")
+    return regions.traffic(meter, 2 * (n - 1) * tokens * 4, most, (), "A few numbers a token are enough.")
 
 
 def _memory(case: Case, results: Any, n: int) -> Fault | None:

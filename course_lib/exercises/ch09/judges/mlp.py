@@ -8,18 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course_lib.exercises.ch09.judges.regions import (
-    Result,
-    Weights,
-    gradient_faults,
-    layer_verdicts,
-    off_by_ranks,
-    part,
-    ring_bytes,
-    ring_most,
-    traffic,
-    whole_gradients,
-)
+from course_lib.exercises.ch09.judges import regions
+from course_lib.exercises.ch09.judges.regions import Result, Weights
 from course_lib.judging import Fault, Judging, Mistake, Params
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import coin_of, nbytes, normal, tensor_fault
@@ -39,7 +29,8 @@ def _piece(whole: Weights, n: int, rank: int) -> dict[str, Tensor]:
     """This rank's pieces; x and `down_bias` are whole on every rank."""
     dims = {"x": None, "down_bias": None, "down": 1}
     return {
-        name: w.clone() if (dim := dims.get(name, 0)) is None else part(w, n, rank, dim) for name, w in whole.items()
+        name: w.clone() if (dim := dims.get(name, 0)) is None else regions.part(w, n, rank, dim)
+        for name, w in whole.items()
     }
 
 
@@ -66,8 +57,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 def _extra_bytes(inputs: Weights, n: int) -> list[Mistake]:
     """Known ways to send more than one all-reduce each way, by the bytes that a rank sends too many."""
-    x, one = inputs["x"], ring_bytes(inputs["x"], n)[1]
-    two = ring_most(2 * x.numel(), x.element_size(), n) - one
+    x, one = inputs["x"], regions.ring_bytes(inputs["x"], n)[1]
+    two = regions.ring_most(2 * x.numel(), x.element_size(), n) - one
     inner = (n - 1) * nbytes(x) // x.shape[-1] * inputs["up"].shape[0] / n
     weights = (n - 1) / n * sum(nbytes(w) for name, w in inputs.items() if name not in ("x", "down_bias"))
     between = "Something travels between the two products. Each rank's piece of `down` needs only what the rank has."
@@ -84,7 +75,7 @@ def _extra_bytes(inputs: Weights, n: int) -> list[Mistake]:
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     n, run, (inputs, gradient) = case.ranks or 1, _mlp(params["kind"]), case.secret
-    y, grads = whole_gradients(run, inputs, gradient)
+    y, grads = regions.whole_gradients(run, inputs, gradient)
     pieces = [_piece(inputs, n, rank) for rank in range(n)]
     zero = torch.zeros_like(inputs["x"][0, 0])
     bias = inputs.get("down_bias", zero)
@@ -103,16 +94,18 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
     def gradients(rank: int, got: Result) -> Fault | None:
         want = _piece(grads, n, rank)
-        mistakes: dict[str, tuple[Mistake, ...]] = {name: off_by_ranks(n, right) for name, right in want.items()}
-        own = whole_gradients(run, pieces[rank], gradient)[1]["x"]
+        mistakes: dict[str, tuple[Mistake, ...]] = {
+            name: regions.off_by_ranks(n, right) for name, right in want.items()
+        }
+        own = regions.whole_gradients(run, pieces[rank], gradient)[1]["x"]
         alone = "this is what this rank sends back, alone: all ranks used x, so all count. What precedes the region?"
         mistakes["x"] = (Mistake("not-summed", own, alone), *mistakes["x"])
-        return gradient_faults(got, rank, want, mistakes)
+        return regions.gradient_faults(got, rank, want, mistakes)
 
-    least, most = ring_bytes(inputs["x"], n)
+    least, most = regions.ring_bytes(inputs["x"], n)
     allowed = "One all-reduce of a tensor like x each way."
-    spent = traffic(outcome.meter, 2 * least, 2 * most, _extra_bytes(inputs, n), allowed)
-    return layer_verdicts(case, outcome.value, ("output", output), {"gradients": gradients}, spent)
+    spent = regions.traffic(outcome.meter, 2 * least, 2 * most, _extra_bytes(inputs, n), allowed)
+    return regions.layer_verdicts(case, outcome.value, ("output", output), {"gradients": gradients}, spent)
 
 
 MLP = {

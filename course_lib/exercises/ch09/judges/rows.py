@@ -6,16 +6,8 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from course_lib.exercises.ch09.judges.regions import (
-    Result,
-    gradient_faults,
-    layer_verdicts,
-    off_by_ranks,
-    part,
-    ring_bytes,
-    traffic,
-    whole_gradients,
-)
+from course_lib.exercises.ch09.judges import regions
+from course_lib.exercises.ch09.judges.regions import Result
 from course_lib.judging import Fault, Judging, Mistake, Params
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import coin_of, nbytes, normal, same, tensor_fault
@@ -28,7 +20,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     def data(n: int, *rows: int, width: int, out: int, dtype: torch.dtype = torch.float32) -> Any:
         shapes = (*rows, width), (out, width), (out,), (*rows, out)
         x, weight, bias, gradient = (normal(coin, *shape, dtype=dtype) for shape in shapes)
-        pieces = ((part(x, n, rank, -1), part(weight, n, rank, 1), bias.clone()) for rank in range(n))
+        pieces = ((regions.part(x, n, rank, -1), regions.part(weight, n, rank, 1), bias.clone()) for rank in range(n))
         per_rank = tuple((gradient.clone(), *piece) for piece in pieces)
         return {"per_rank": per_rank, "secret": ({"x": x, "weight": weight, "bias": bias}, gradient)}
 
@@ -43,11 +35,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     n, (inputs, gradient) = case.ranks or 1, case.secret
-    y, grads = whole_gradients(lambda w: F.linear(w["x"], w["weight"], w["bias"]), inputs, gradient)
+    y, grads = regions.whole_gradients(lambda w: F.linear(w["x"], w["weight"], w["bias"]), inputs, gradient)
     bias = inputs["bias"]
 
     def output(rank: int, got: Result) -> Fault | None:
-        own = F.linear(part(inputs["x"], n, rank, -1), part(inputs["weight"], n, rank, 1), bias)
+        own = F.linear(regions.part(inputs["x"], n, rank, -1), regions.part(inputs["weight"], n, rank, 1), bias)
         mistakes = (
             Mistake("bias-n-times", y + (n - 1) * bias, f"the bias is in it {n} times, once from every rank."),
             Mistake("no-bias", y - bias, "the bias is missing."),
@@ -58,25 +50,26 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         return tensor_fault(f"Rank {rank}: y", got["y"], y, mistakes)
 
     def gradients(rank: int, got: Result) -> Fault | None:
-        want = {"bias": grads["bias"], "x": part(grads["x"], n, rank, -1), "weight": part(grads["weight"], n, rank, 1)}
+        x, weight = regions.part(grads["x"], n, rank, -1), regions.part(grads["weight"], n, rank, 1)
+        want = {"bias": grads["bias"], "x": x, "weight": weight}
         of_bias = got["grads"].get("bias")
         if n > 1 and (of_bias is None or same(of_bias, torch.zeros_like(bias))):
             given = "no gradient" if of_bias is None else "a gradient of zeros"
             return "bias-on-one-rank", f"Rank {rank}'s copy of the bias gets {given}: after a step the copies differ."
-        mistakes = {name: off_by_ranks(n, right) for name, right in want.items()}
-        return gradient_faults(got, rank, want, mistakes)
+        mistakes = {name: regions.off_by_ranks(n, right) for name, right in want.items()}
+        return regions.gradient_faults(got, rank, want, mistakes)
 
-    least, one = ring_bytes(y, n)
+    least, one = regions.ring_bytes(y, n)
     bias_too = "The bias, or its gradient, goes through an all-reduce of its own: every rank has it whole already."
     again = "That is a second all-reduce of the output: its gradient is the same on all ranks already."
     gathered = "Every rank's part goes to every rank: an all-reduce sends less than two of them."
     known = (
-        Mistake("extra-reduce", ring_bytes(bias, n)[1], bias_too),
+        Mistake("extra-reduce", regions.ring_bytes(bias, n)[1], bias_too),
         Mistake("extra-reduce", one, again),
         Mistake("gathered", (n - 1) * nbytes(y) - one, gathered),
     )
-    spent = traffic(outcome.meter, least, one, known, "One all-reduce of the output, in the forward pass.")
-    return layer_verdicts(case, outcome.value, ("output", output), {"gradients": gradients}, spent)
+    spent = regions.traffic(outcome.meter, least, one, known, "One all-reduce of the output, in the forward pass.")
+    return regions.layer_verdicts(case, outcome.value, ("output", output), {"gradients": gradients}, spent)
 
 
 ROWS = {

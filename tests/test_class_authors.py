@@ -94,7 +94,7 @@ def test_a_scaffold_in_a_class_fails_until_it_is_written(folder, capsys):
     assert "Next:" in capsys.readouterr().out
     top = folder.exercises.overlay / "class_mean"
     test = ["exercise", "test", "class-mean", "--class", str(folder.root)]
-    assert cli.run(test) == 1 and "3 with another fate than meant" in capsys.readouterr().out
+    assert cli.run(test) == 1 and "3 with another result than meant" in capsys.readouterr().out
     write(top)
     assert cli.run(test) == 0 and "2 answers, none" in capsys.readouterr().out
     (top / "bank.py").write_text(BANK.replace("wrong: counts => values counted", "wrong: counts => cost -"))

@@ -142,7 +142,11 @@ def draw(path: Path = PICTURE) -> None:
     axes.set(xlim=(0, WIDTH), ylim=(height, 0))
     axes.set_axis_off()
     axes.text(
-        LEFT, 0.3, "course_lib: a room imports only from its own row and the rows above it", fontsize=12, weight="bold"
+        LEFT,
+        0.3,
+        "course_lib: a module imports only from its own row and the rows above it",
+        fontsize=12,
+        weight="bold",
     )
     for at, (purpose, color) in enumerate(COLORS.items()):
         axes.add_patch(FancyBboxPatch((LEFT + 2.4 * at, 0.48), 0.22, 0.16, "round,pad=0.02", fc=color, ec="none"))

@@ -68,7 +68,7 @@ def test(
         ],
     )
     escaped = sum(not row.ok for row in rows)
-    typer.echo(f"{len(rows)} answers, {escaped or 'none'} with another fate than meant.")
+    typer.echo(f"{len(rows)} answers, {escaped or 'none'} with another result than meant.")
     raise typer.Exit(1 if escaped else 0)
 
 

@@ -2,9 +2,9 @@
 
 Answers live in `tests/bank/chNN/<exercise-id>.py`, in the form that `answer_bank` describes.
 
-On a variant, an answer that reads `params` meets the same fate, and so does every answer to a card that needs no knowledge of them.
-To any other card the answers that do not read them are written for the public form: a right one passes or is told so, a wrong one is rejected, but for one with
-`unless NAME=VALUE` at the end of its heading, which is the right one where that parameter has that value.
+On a variant, an answer that reads `params` must get the same result, and so must every answer to a card whose answers need not read them.
+Other answers are written for the public form. There a right one passes or is told that it solves the public form, and a wrong one is
+rejected, unless its heading ends in `unless NAME=VALUE` and the variant's parameter NAME has that value.
 """
 
 import argparse
@@ -34,7 +34,7 @@ BANK = Path(__file__).resolve().parents[2] / "tests" / "bank"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One answer, judged: whether it met its fate, and how long a check took."""
+    """One answer, judged: whether it got the result that the bank says, and how long the check took."""
 
     answer: BankAnswer
     ok: bool

@@ -1,4 +1,4 @@
-"""How chapter 01 calls answers: many rows of arguments in one case, so that a check of 200 cases stays quick."""
+"""Probes that several chapters share: an answer called on many rows of arguments in one case, and a predicted interval."""
 
 import copy
 from collections.abc import Callable

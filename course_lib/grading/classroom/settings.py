@@ -18,7 +18,8 @@ _HEAD = """This class. Written by `course class …`; you may edit values by han
 Further lines that mean something here, above the first [table]:
   late_points_per_day = 2       points lost for each day late, or part of one; without it lateness is only recorded
   exchange_root = "/srv/…"      nbgrader's exchange folder
-and below [sandbox] the limits that a submission runs under: memory_bytes, processes, folder_bytes, file_bytes, cpu_seconds, open_files."""
+and below [sandbox] the limits that a submission runs under: memory_bytes, processes, folder_bytes,
+file_bytes, cpu_seconds, open_files, cell_seconds, case_seconds, notebook_seconds."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from course_lib.exercises.ch06.cards.more import ALGORITHMS
-from course_lib.exercises.ch06.judges.traffic import matrix_of
+from course_lib.exercises.ch06.judges.byte_matrices import matrix_of
 from course_lib.judging import Fault, Judging, Params, verdict
 from course_lib.records import Case, Outcome, Verdict
 

@@ -93,14 +93,15 @@ def test_a_card_is_complete_and_reads_well_in_every_variant(card: Card):
 @by_card
 def test_cases_are_the_same_on_every_repeat_and_visible_ones_come_first(card: Card):
     cases = cases_of(card, "s")
-    assert [repr(case) for case in cases] == [repr(case) for case in cases_of(card, "s")]
+    written = [repr(case) for case in cases]
+    assert written == [repr(case) for case in cases_of(card, "s")]
     seen = [case.visible for case in cases]
     assert seen[0] and seen == sorted(seen, reverse=True)
     asked = any(case.args or case.kwargs or case.ranks for case in cases)
     assert not asked or not all(seen), "no unseen case: the example can be hard-coded"
     if not all(seen):
-        unseen, others = ([repr(case) for case in cases_of(card, seed) if not case.visible] for seed in ("one", "two"))
-        assert unseen != others, "another secret draws other cases"
+        others = [repr(case) for case in cases_of(card, "another") if not case.visible]
+        assert written[-len(others) :] != others, "another secret draws other cases"
 
 
 @by_card

@@ -29,7 +29,7 @@ PARTS = {  # parts of a right value that are measured or computed: nothing else 
 @by_card
 def test_no_junk_gets_a_point_and_no_spoilt_value_upsets_the_judge(card: Card) -> None:
     several = []
-    for case, right in runs(card, alike=2):
+    for case, right in runs(card, alike=1):
         said = judging(card.id).verdicts(card.params, case, right)
         assert right.state == "answered" and not wrong(said), (case.name, right.error, wrong(said))
         secrets = set() if case.visible else numbers_in(right.value) - numbers_in((case.args, dict(card.params)))

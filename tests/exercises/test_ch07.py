@@ -72,9 +72,7 @@ def test_who_overlaps_nothing_loses_what_the_clock_is_worth_and_is_told_how_much
         if a.exercise == exercise and a.expected == "cost" and a.mistake == "not-hidden"
     ]
     assert len(late) >= 4
-    for answer in late[:2]:
-        report = killmatrix.judge(answer)
-        assert "µs of communication are not hidden" in report.message
+    assert "µs of communication are not hidden" in killmatrix.judge(late[0]).message
 
 
 # --- the models and what they tell

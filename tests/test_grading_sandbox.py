@@ -878,7 +878,9 @@ def test_a_wall_that_cannot_be_built_is_no_wall_in_silence(tmp_path):
 
 def test_the_workers_side_of_the_library_holds_no_judging():
     files = list(course_files())
-    assert "course_lib/grading/worker/notebook_worker.py" in files and "course_lib/exercises/ch00/cards/core.py" in files
+    assert (
+        "course_lib/grading/worker/notebook_worker.py" in files and "course_lib/exercises/ch00/cards/core.py" in files
+    )
     assert not [name for name in files if "judg" in name or "killmatrix" in name or "/mark" in name or "/cli/" in name]
 
 

@@ -180,6 +180,6 @@ def drills(chapter: str) -> tuple[Drill, ...]:
 
 def drill_verdict(drill: Drill, number: float) -> tuple[bool, str]:
     """Whether `number` answers the drill, and one sentence on why not or how."""
-    from course_lib import judging  # a worker may ask for cards where judging is not to be had
+    from course_lib import judging  # not at the top: a worker imports the cards, and cannot import judging
 
     return judging.drill_verdict(drill, number)

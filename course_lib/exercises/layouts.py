@@ -1,4 +1,4 @@
-"""Wishes as the last argument of a case: another layout of the tensors in memory, or something to be measured."""
+"""What a case may ask of its probe, in its last argument: another layout of the tensors in memory, or a measurement."""
 
 from typing import Any
 

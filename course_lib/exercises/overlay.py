@@ -1,7 +1,7 @@
 """Exercises of a class's own beside the course's: `NAME/card.py` holds CARD, `NAME/judging.py` JUDGING, `NAME/bank.py` answers.
 
-The folder is told by `use`, or by COURSE_OVERLAY to a process that starts. Where answers run only the cards are read; the
-judging is loaded under the name of the judging package, which is not to be had there.
+`use` sets the folder; a new process takes it from COURSE_OVERLAY. A worker reads only the cards: `judging.py` is loaded under the name of
+the judging package, which a worker cannot import.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Cases in one line each: `shown` ones, which the learner sees, and `hidden` ones, which only grading runs.
 
-`share` is the share of the points that a case is for, as the contract writes it: "values:sum", "generality:ranks".
+`share` is the share of the points that a case is for, as `Judging.shares` names it: "values:sum", "generality:ranks".
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""One exercise as one learner is asked it: card, contract, numbers and cases, resolved once and then passed on.
+"""One exercise for one learner: card, contract, numbers and cases, resolved once and then passed on.
 
 A table of the shown numbers is right for them and an answer to nothing. Where an exercise's judge asks no unseen case of the
 plain kind itself, `resolve` therefore adds the shown cases of two other variants. They have the structure of the learner's own

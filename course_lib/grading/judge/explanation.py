@@ -1,4 +1,4 @@
-"""Explain: whose numbers a wrong answer solves, the public ones or another student's. It costs no point and gives none."""
+"""Explain a wrong answer that is right for other numbers, the public ones or another student's. This changes no points."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""A report as others take it: as plain data, as its first failures, or with no points at all."""
+"""A report in other forms: as plain data, as its first failures, or with no points at all."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The sandbox: what a submission's worker is kept in, so that it reaches and reads nothing, and nothing of it stays."""
+"""The sandbox of a submission's worker: it cannot reach the network or read other files, and leaves nothing behind. Limits: `wall.Wall`."""
 
 from course_lib.grading.sandbox.availability import Availability, availabilities, best_level
 from course_lib.grading.sandbox.wall import LEVELS, Wall

@@ -1,4 +1,4 @@
-"""Which levels of the sandbox are to be had on this machine, and what would give the others."""
+"""Which levels of the sandbox this machine allows, and what would enable the others."""
 
 import functools
 import os

@@ -1,4 +1,4 @@
-"""A list of system calls that fail from now on, for this process and all that it starts: seccomp, in the kernel's own small language."""
+"""The seccomp filter: system calls that fail from now on, for this process and all that it starts, as a BPF program."""
 
 import ctypes
 import errno

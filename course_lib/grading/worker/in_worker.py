@@ -1,4 +1,4 @@
-"""The judge's side of a worker: ask it, take nothing it says on trust, and say in words how it was lost.
+"""The judge's side of a worker: it sends requests, checks every reply, and describes how a worker was lost.
 
 `run_cell` runs one cell of the notebook there; `InWorker` runs an exercise's cases on a clone of the worker.
 """

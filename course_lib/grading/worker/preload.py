@@ -33,7 +33,7 @@ class Refuse(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         """ImportError for a private module, "not mine" for every other."""
         if is_private(fullname):
-            raise ImportError(f"{fullname} is not to be had where answers run.", name=fullname)
+            raise ImportError(f"{fullname} cannot be imported where answers run.", name=fullname)
         return None
 
 

@@ -1,4 +1,4 @@
-"""No process of a worker's is left: what it starts becomes the fork server's own to end and to bury."""
+"""Cleanup after a worker: the processes that it started become children of the fork server, which ends and reaps them."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Ranks as processes, each behind a wall of its own: the runs of a cluster exercise that decide in a class.
+"""Ranks as processes, each in a sandbox of its own: the runs of a cluster exercise that decide in a class.
 
 The worker hands its answer over by value. For every rank there is a worker of its own that runs nothing of a submission: a
 fresh fork of it loads the answer and gets its inputs over its own socket. No memory, descriptor, folder, network or process is

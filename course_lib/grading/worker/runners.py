@@ -1,4 +1,4 @@
-"""Where an answer runs. `InProcess`: the notebook's own process. The worker's place stands in `worker`; both give `Outcome`s."""
+"""Runners: each runs an answer on one case and returns an `Outcome`. `InProcess` runs it here; `in_worker.InWorker` asks a worker."""
 
 import contextlib
 import copy

@@ -88,7 +88,7 @@ class WorkerPool:
     """A place where workers come from. A context manager: on leaving, nothing that it started is left.
 
     `imports` are modules that the fork server loads beforehand; for `many` notebooks it takes time to make forks cheap. Behind a `wall` every worker is kept in before it runs
-    anything; Trouble where a wall of its level is not to be had.
+    anything; Trouble if this machine does not allow the level of the sandbox.
     """
 
     def __init__(

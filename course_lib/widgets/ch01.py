@@ -184,7 +184,7 @@ def draw_step(
         start += size
     axes.axvline(seconds / MS, color=INK, linewidth=1.5)
     axes.axvline(worst / MS, color=GREY, linewidth=1.2, linestyle=(0, (4, 3)))
-    axes.set_xlim(0, 1.04 * worst / MS)
+    axes.set_xlim(0, 1.04 * (worst or MS) / MS)
     axes.set_ylim(2.6, -0.6)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)

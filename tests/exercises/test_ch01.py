@@ -3,7 +3,6 @@
 import math
 import random
 from fractions import Fraction
-from functools import cache
 
 import numpy as np
 import pytest
@@ -252,18 +251,6 @@ def test_days_within_a_thousandth_and_years_of_365_days_pass():
 
 
 # --- judges never raise ------------------------------------------------------------------------------------
-
-
-@cache
-def cases(exercise):
-    card = CARDS[exercise]
-    return ch01.JUDGINGS[exercise].cases(card.params, random.Random("junk"))
-
-
-def test_a_seed_draws_other_jobs_than_another():
-    card, contract = CARDS["first-wall"], ch01.JUDGINGS["first-wall"]
-    one, two = (contract.cases(card.params, random.Random(seed))[1].args for seed in "ab")
-    assert one != two and sum(len(case.args[1]) for case in cases("first-wall")[1:] if case.kind == "generality") == 200
 
 
 def test_a_number_of_five_thousand_digits_is_described_not_printed():

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from contract.kit import shipped
 from torch.nn import functional as F
 
 from course_lib.cluster import simulate
-from course_lib.exercises import ch09, killmatrix
 from course_lib.exercises.ch09.judges.attention import _attend, _attention_piece
 from course_lib.exercises.ch09.judges.plans import complaints
 from course_lib.exercises.ch09.judges.regions import ring_most, traffic, whole_gradients
@@ -13,9 +13,6 @@ from course_lib.exercises.ch09.judges.wires import largest, product_seconds, sec
 from course_lib.judging.tensors import close
 from course_lib.tensor_parallel.traffic import tp_bytes_per_layer
 from course_lib.transformer import Config, attend
-
-CARDS = ch09.CARDS
-
 
 # --- the point is graded: right numbers that nobody sent are found out
 
@@ -29,24 +26,16 @@ WAYS = {
     "nothing sent, a file shared": ("conjugate-pair", "too-few-bytes"),
     "nothing overlapped": ("overlap-backward", "nothing-hidden"),
     "a plan not carried out": ("verify-plan", "whole-missed"),
+    "a thread's bug: the bias added by each rank": ("row-bias", "bias-n-times"),
+    "a thread's bug: rows of other ranks clamped": ("vocab-embedding", "clamped"),
+    "a thread's bug: a name in the plan that fits nothing": ("verify-plan", "unused-missed"),
 }
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_bank_holds_answers_that_miss_the_point(way):
     exercise, mistake = WAYS[way]
-    assert mistake in {each.mistake for each in killmatrix.bank("09") if each.exercise == exercise}
-
-
-def test_bugs_of_real_threads_are_repaired_and_each_buggy_answer_is_in_the_bank():
-    assert {card.id for card in CARDS if card.form == "bug"} == {"row-bias", "vocab-embedding", "verify-plan"}
-    for name, mistake in (
-        ("row-bias", "bias-n-times"),
-        ("vocab-embedding", "clamped"),
-        ("verify-plan", "unused-missed"),
-        ("parallel-mlp", "gathered-in-the-middle"),
-    ):
-        assert mistake in {each.mistake for each in killmatrix.bank("09") if each.exercise == name}
+    assert mistake in {answer.mistake for answer in shipped(exercise, "wrong")}
 
 
 # --- oracles against the real thing

@@ -2,7 +2,7 @@
 
 import html
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -68,9 +68,7 @@ def slabs(recipe: str = DEFAULT) -> tuple[Slab, ...]:
 def lying(recipe: str = DEFAULT, steps: int | None = None) -> int:
     """Slabs that lie after so many steps (all of them: None); main gradients come with the gradients, in one step."""
     whole = slabs(recipe)
-    ends = [
-        place + 1 for place in range(len(whole)) if place + 1 == len(whole) or whole[place + 1].role != "main_grads"
-    ]
+    ends = [place for place in range(1, len(whole) + 1) if place == len(whole) or whole[place].role != "main_grads"]
     return len(whole) if steps is None else [0, *ends][min(steps, len(ends))]
 
 
@@ -94,19 +92,11 @@ def draw_stack(params: float = 70 * BILLION, gpu: str = "H100 SXM", recipe: str 
     if usual > edges[-1]:
         axes.plot([0.1, 0.9], [usual / GB] * 2, color=SOFT, linewidth=1, linestyle=(0, (2, 2)))
         saved = f"saves {(usual - edges[-1]) / params:.3g} bytes per parameter"
-        axes.text(0.5, usual / GB, saved, ha="center", va="bottom", fontsize=style.SMALL, color=SOFT)
+        axes.text(0.5, usual / GB, saved, ha="center", va="bottom", **style.font(style.SMALL, SOFT))
     over = said.nbytes > card
     if over:
-        axes.add_collection(
-            PolyCollection(
-                [_box(0.08, 0.92, card / GB, said.nbytes / GB)],
-                facecolors="none",
-                edgecolors=VERMILION,
-                linewidths=2.6,
-                zorder=4,
-            ),
-            autolim=False,
-        )
+        past = [box(0.08, 0.92, card / GB, said.nbytes / GB)]
+        fill(axes, past, "none", edgecolors=VERMILION, linewidths=2.6, zorder=4)
     axes.axhline(card / GB, color=VERMILION if over else INK, linewidth=1.6, linestyle=(0, (5, 3)), zorder=5)
     axes.set(xlim=(0, 1), ylim=(0, top / GB))
     axes.set_xticks([])
@@ -132,34 +122,32 @@ def head(figure: Picture, title: str, more: str) -> None:
     """Title and a line under it, at the left edge of the page."""
     high = figure.get_figheight()
     left = 0.12 / style.WIDTH
-    figure.text(left, 1 - 0.25 / high, style.plain(title), fontsize=style.LARGE, fontweight="bold", color=INK)
-    figure.text(left, 1 - 0.5 / high, style.plain(more), fontsize=style.NORMAL, color=SOFT)
+    figure.text(left, 1 - 0.25 / high, style.plain(title), **style.font(style.LARGE, INK, bold=True))
+    figure.text(left, 1 - 0.5 / high, style.plain(more), **style.font(style.NORMAL, SOFT))
 
 
-def _box(left: float, right: float, low: float, high: float) -> list[tuple[float, float]]:
+def fill(axes: Any, shapes: Sequence[Any], fills: Any, **look: Any) -> None:
+    """Polygons in these colours, drawn as one collection that leaves the axes' limits alone."""
+    axes.add_collection(PolyCollection(shapes, facecolors=fills, **{"linewidths": 0, **look}), autolim=False)
+
+
+def box(left: float, right: float, low: float, high: float) -> list[tuple[float, float]]:
+    """The corners of a rectangle."""
     return [(left, low), (right, low), (right, high), (left, high)]
 
 
 def _draw_slabs(axes: Any, whole: Sequence[Slab], edges: np.ndarray, layers: int, top: float) -> None:
     """The column: slabs that lie in their colours, those to come as empty boxes."""
-    boxes = [_box(0.1, 0.9, low / GB, high / GB) for low, high in zip(edges, edges[1:], strict=False)]
+    boxes = [box(0.1, 0.9, low / GB, high / GB) for low, high in zip(edges, edges[1:], strict=False)]
     fills = [color(slab.role) if place < layers else EMPTY for place, slab in enumerate(whole)]
     lines = [PAPER if place < layers else GREY for place in range(len(whole))]
-    axes.add_collection(PolyCollection(boxes, facecolors=fills, edgecolors=lines, linewidths=0.8), autolim=False)
+    fill(axes, boxes, fills, edgecolors=lines, linewidths=0.8)
     for place, slab in enumerate(whole):
         if edges[place + 1] - edges[place] >= 0.055 * top:
-            ink = ink_on(fills[place]) if place < layers else SOFT
-            axes.text(
-                0.5,
-                (edges[place] + edges[place + 1]) / 2 / GB,
-                f"{slab.words}, {slab.per_param:.3g} B",
-                ha="center",
-                va="center",
-                fontsize=style.SMALL,
-                color=ink,
-                zorder=6,
-                bbox={"facecolor": fills[place], "edgecolor": "none", "pad": 0.8},
-            )
+            look = style.font(style.SMALL, ink_on(fills[place]) if place < layers else SOFT)
+            look |= {"zorder": 6, "bbox": {"facecolor": fills[place], "edgecolor": "none", "pad": 0.8}}
+            middle = (edges[place] + edges[place + 1]) / 2 / GB
+            axes.text(0.5, middle, f"{slab.words}, {slab.per_param:.3g} B", ha="center", va="center", **look)
 
 
 def _draw_cards(axes: Any, laid: Sequence[Slab], edges: np.ndarray, card: float, said: Readout, gpu: str) -> None:
@@ -174,21 +162,19 @@ def _draw_cards(axes: Any, laid: Sequence[Slab], edges: np.ndarray, card: float,
     frames, fills, paints = [], [], []
     for cell in range(count):
         left, floor = (cell % columns) * pitch, 2.62 - (cell // columns + 1) * (high + 0.22 * pitch)
-        frames.append(_box(left, left + wide, floor, floor + high))
+        frames.append(box(left, left + wide, floor, floor + high))
         full = each * card
         for slab, low, up in zip(laid, edges, edges[1:], strict=False):
             bottom, head = max(low - cell * full, 0.0) / full, min(up - cell * full, full) / full
             if head > bottom:
-                fills.append(_box(left, left + wide, floor + bottom * high, floor + head * high))
+                fills.append(box(left, left + wide, floor + bottom * high, floor + head * high))
                 paints.append(color(slab.role))
-    axes.add_collection(PolyCollection(frames, facecolors=EMPTY, linewidths=0), autolim=False)
-    axes.add_collection(PolyCollection(fills, facecolors=paints, linewidths=0), autolim=False)
-    axes.add_collection(
-        PolyCollection(frames, facecolors="none", edgecolors=INK, linewidths=0.8 if count < 60 else 0.4), autolim=False
-    )
+    fill(axes, frames, EMPTY)
+    fill(axes, fills, paints)
+    fill(axes, frames, "none", edgecolors=INK, linewidths=0.8 if count < 60 else 0.4)
     many = f"{said.fewest:,} × {gpu}" if said.fewest > 1 else f"one {gpu}"
     stands = f", {each} to a box" if each > 1 else ""
-    axes.text(0, 2.72, f"Poured into {many}{stands}", fontsize=style.NORMAL, color=INK, va="bottom")
+    axes.text(0, 2.72, f"Poured into {many}{stands}", va="bottom", **style.font())
     axes.set(xlim=(0, 3.95), ylim=(0, 2.9))
 
 
@@ -206,43 +192,28 @@ def stack(params: float = 70 * BILLION) -> Explorer:
 # --- feel the memory wall --------------------------------------------------------------------------
 
 MODELS = ("gpt2", "llama3.2-1b", "llama3.2-3b", "llama3-8b", "llama2-13b", "llama3-70b", "gpt3-175b", "llama3-405b")
-_WHOLE_FP32 = Convention(
-    letter="fp32", name="all in fp32", weights=4, grads=4, moments=8, used_by="", source="pytorch-amp"
-)
+_FP32 = Convention(letter="fp32", name="all in fp32", weights=4, grads=4, moments=8, used_by="", source="pytorch-amp")
 PRECISIONS: Mapping[str, tuple[Convention, str]] = {
-    **{
-        f"{one.name} ({one.letter})": (one, "fp16" if one.letter == "E" else "bf16")
-        for one in memory.CONVENTIONS.values()
-        if one.letter != "G"
-    },
-    "fp32 throughout": (_WHOLE_FP32, "fp32"),
-}
+    f"{one.name} ({one.letter})": (one, "fp16" if one.letter == "E" else "bf16")
+    for one in memory.CONVENTIONS.values()
+    if one.letter != "G"
+} | {"fp32 throughout": (_FP32, "fp32")}
 _B = next(name for name in PRECISIONS if name.endswith("(B)"))
 OPTIMIZERS = ("adamw", "momentum", "sgd", "adafactor", "adam8bit", "muon")
-START: Mapping[str, Any] = {
-    "model": "gpt2",
-    "precision": _B,
-    "optimizer": "adamw",
-    "batch": 1,
-    "seq": 2048,
-    "checkpointing": "none",
-    "gpu": "H100 SXM",
-    "tp": 1,
-    "pp": 1,
-    "dp": 1,
+_CONTROLS = {  # name -> where it starts, and what it is called
+    "model": ("gpt2", "parameters"),
+    "precision": (_B, "precision"),
+    "optimizer": ("adamw", "optimiser"),
+    "batch": (1, "batch"),
+    "seq": (2048, "sequence length"),
+    "checkpointing": ("none", "checkpointing"),
+    "gpu": ("H100 SXM", "GPU"),
+    "tp": (1, "tensor parallel"),
+    "pp": (1, "pipeline stages"),
+    "dp": (1, "shards of the state"),
 }
-NAMES: Mapping[str, str] = {
-    "model": "parameters",
-    "precision": "precision",
-    "optimizer": "optimiser",
-    "batch": "batch",
-    "seq": "sequence length",
-    "checkpointing": "checkpointing",
-    "gpu": "GPU",
-    "tp": "tensor parallel",
-    "pp": "pipeline stages",
-    "dp": "shards of the state",
-}
+START: Mapping[str, Any] = {name: start for name, (start, _) in _CONTROLS.items()}
+NAMES: Mapping[str, str] = {name: words for name, (_, words) in _CONTROLS.items()}
 
 
 def load(**setting: Any) -> dict[str, float]:
@@ -256,31 +227,16 @@ def _load(setting: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, float], ...]
     base, dtype = PRECISIONS[now["precision"]]
     moments = "bf16" if base.letter == "F" else "fp32"
     recipe = memory.with_optimizer(base, now["optimizer"], now["model"], moments)
-    layout = Layout(
-        tp=now["tp"],
-        sp=now["tp"] > 1,
-        pp=now["pp"],
-        dp=now["dp"],
-        zero=3 if now["dp"] > 1 else 0,
-        microbatches=now["pp"],
-    )
-    choices = {
-        "kernels": "torch-flash",
-        "dtype": dtype,
-        "dropout": False,
-        "checkpointing": now["checkpointing"],
-        "loss": "plain",
-    }
-    found = []
-    for stage in {0, layout.pp - 1}:
-        peak = memory.stage_peak(
-            now["model"], now["batch"], now["seq"], layout, stage=stage, convention=recipe, **choices
-        )
-        state = memory.state_by_stage(now["model"], layout, stage, recipe)
-        found.append(
-            {**state, "activations": peak.activations, "come and go": peak.recomputed + peak.gathered + peak.loss}
-        )
-    fullest = max(found, key=lambda buckets: sum(buckets.values()))
+    model, tp, pp, dp = (now[name] for name in ("model", "tp", "pp", "dp"))
+    layout = Layout(tp=tp, sp=tp > 1, pp=pp, dp=dp, zero=3 if dp > 1 else 0, microbatches=pp)
+    choices = {"kernels": "torch-flash", "dtype": dtype, "dropout": False, "loss": "plain", "convention": recipe}
+    choices |= {"checkpointing": now["checkpointing"]}
+    stages = []
+    for stage in {0, pp - 1}:
+        peak = memory.stage_peak(model, now["batch"], now["seq"], layout, stage=stage, **choices)
+        moving = {"activations": peak.activations, "come and go": peak.recomputed + peak.gathered + peak.loss}
+        stages.append({**memory.state_by_stage(model, layout, stage, recipe), **moving})
+    fullest = max(stages, key=lambda buckets: sum(buckets.values()))
     return tuple((name, float(nbytes)) for name, nbytes in fullest.items() if nbytes)
 
 
@@ -326,9 +282,7 @@ def first_hit(**setting: Any) -> str:
         name = next(iter(alone))
         return f"first slider that hit it: {NAMES[name]} (alone {number_text(100 * alone[name], 3)} % of the card)"
     back = [NAMES[name] for name in ways_back(**setting)]
-    return "no slider alone: together they hit it" + (
-        f"; {' or '.join(back)} back to the start would do" if back else ""
-    )
+    return "no slider alone: together they hit it" + f"; {' or '.join(back)} back to the start would do" * bool(back)
 
 
 _ROWS = (*memory.BUCKETS, "activations", "come and go")
@@ -346,61 +300,37 @@ def draw_wall(**setting: Any) -> Picture:
     for row, name in enumerate(_ROWS):
         nbytes = buckets.get(name, 0.0)
         low, high = start / GB, (start + nbytes) / GB
-        boxes.append(_box(low, high, row - 0.34, row + 0.34))
+        boxes.append(box(low, high, row - 0.34, row + 0.34))
         fills.append(color(name))
         words, room = bytes_text(nbytes) if nbytes else "–", 0.1 * most
         right = high < 0.8 * most and not high < card / GB < high + room  # not across the card's line
         right |= low < room
-        axes.text(
-            high + 0.008 * most if right else low - 0.008 * most,
-            row,
-            words,
-            ha="left" if right else "right",
-            va="center",
-            fontsize=style.SMALL,
-            color=INK if nbytes else SOFT,
-        )
+        place, side = (high + 0.008 * most, "left") if right else (low - 0.008 * most, "right")
+        axes.text(place, row, words, ha=side, va="center", **style.font(style.SMALL, INK if nbytes else SOFT))
         start += nbytes
     last = len(_ROWS)
-    beyond = _box(card / GB, most, last + 0.55, -0.6)
-    whole = [
-        _box(0, min(total, card) / GB, last - 0.3, last + 0.3),
-        _box(card / GB, max(total, card) / GB, last - 0.3, last + 0.3),
-    ]
-    axes.add_collection(
-        PolyCollection([beyond, *boxes, *whole], facecolors=[_BEYOND, *fills, GREY, VERMILION], linewidths=0),
-        autolim=False,
-    )
-    axes.text(
-        0.006 * most,
-        last,
-        f"{bytes_text(total)} = {number_text(100 * total / card)} % of the card",
-        va="center",
-        fontsize=style.SMALL,
-        color=INK,
-        fontweight="bold",
-    )
+    beyond = box(card / GB, most, last + 0.55, -0.6)
+    ends = ((0, min(total, card)), (card, max(total, card)))
+    whole = [box(low / GB, high / GB, last - 0.3, last + 0.3) for low, high in ends]
+    fill(axes, [beyond, *boxes, *whole], [_BEYOND, *fills, GREY, VERMILION])
+    words = f"{bytes_text(total)} = {number_text(100 * total / card)} % of the card"
+    axes.text(0.006 * most, last, words, va="center", **style.font(style.SMALL, bold=True))
     axes.axvline(card / GB, color=INK, linewidth=1.4, linestyle=(0, (5, 3)))
     axes.set(xlim=(0, most), ylim=(last + 0.55, -0.6))
     axes.set_yticks(range(last + 1), [*(label(name) for name in _ROWS), "all together"], fontsize=style.SMALL)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.xaxis.set_major_formatter("{x:,g}")
-    style.dress(
-        axes, x=f"bytes on the fullest card (GB); dashed: one {now['gpu']}, {facts.device(now['gpu']).memory.text}"
-    )
+    text = facts.device(now["gpu"]).memory.text
+    style.dress(axes, x=f"bytes on the fullest card (GB); dashed: one {now['gpu']}, {text}")
     ranks = now["tp"] * now["pp"] * now["dp"]
     machine = f"one {now['gpu']}" if ranks == 1 else f"{ranks:,} × {now['gpu']}"
     title = f"{now['model']} on {machine}: {bytes_text(total)} a card, {'fits' if total <= card else 'does not fit'}"
-    few = fewest_ranks(**now)
-    need = (
-        f"Fewest cards, all state sharded: {few:,}"
-        if few
-        else "No number of shards helps: activations alone pass the card"
-    )
+    few, helpless = fewest_ranks(**now), "No number of shards helps: activations alone pass the card"
+    need = f"Fewest cards, all state sharded: {few:,}" if few else helpless
     more = first_hit(**now)
     head(figure, title, f"{more[0].upper()}{more[1:]}.")
-    figure.text(0.12 / style.WIDTH, 1 - 0.74 / 3.75, f"{need}.", fontsize=style.NORMAL, color=SOFT)
+    figure.text(0.12 / style.WIDTH, 1 - 0.74 / 3.75, f"{need}.", **style.font(style.NORMAL, SOFT))
     parts = ", ".join(f"{label(name)} {bytes_text(nbytes)}" for name, nbytes in buckets.items())
     figure.alt = f"{title}, {number_text(100 * total / card)} % of it. {parts}. {more}. {need}."
     return figure
@@ -414,6 +344,11 @@ def _model_text(name: str) -> str:
     return f"{_size_text(name)} ({name})"
 
 
+def _many(noun: str) -> Callable[[int], str]:
+    """The text of a slider's number: 1 rank, 8 ranks."""
+    return lambda count: f"{count:,} {noun}{'s' * (count > 1)}"
+
+
 def memory_wall(model: str = "llama3-8b", **setting: Any) -> Explorer:
     """Feel the memory wall: every slider that fills a card, and the one that filled it first."""
     begin = {**START, "model": model, **setting}
@@ -422,32 +357,15 @@ def memory_wall(model: str = "llama3-8b", **setting: Any) -> Explorer:
         model=play(MODELS, begin["model"], label="parameters", text=_size_text, interval=900),
         precision=menu(tuple(PRECISIONS), begin["precision"], label="precision"),
         optimizer=menu(OPTIMIZERS, begin["optimizer"], label="optimiser"),
-        batch=slider(
-            (1, 2, 4, 8, 16, 32, 64),
-            begin["batch"],
-            label="batch",
-            text=lambda n: f"{n} sequences" if n > 1 else "1 sequence",
-        ),
+        batch=slider((1, 2, 4, 8, 16, 32, 64), begin["batch"], label="batch", text=_many("sequence")),
         seq=slider(
-            tuple(2048 * 2**power for power in range(7)),
-            begin["seq"],
-            label="sequence length",
-            text=lambda n: f"{n:,} tokens",
+            tuple(2048 * 2**power for power in range(7)), begin["seq"], label="sequence length", text=_many("token")
         ),
         checkpointing=menu(memory.CHECKPOINTING, begin["checkpointing"], label="checkpointing"),
         gpu=menu(CARDS, begin["gpu"], label="GPU"),
-        dp=slider(
-            (1, 2, 4, 8, 16, 32, 64, 128),
-            begin["dp"],
-            label="state sharded over",
-            text=lambda n: f"{n} ranks" if n > 1 else "1 rank",
-        ),
-        tp=slider(
-            (1, 2, 4, 8), begin["tp"], label="tensor parallel", text=lambda n: f"{n} ranks" if n > 1 else "1 rank"
-        ),
-        pp=slider(
-            (1, 2, 4, 8, 16), begin["pp"], label="pipeline", text=lambda n: f"{n} stages" if n > 1 else "1 stage"
-        ),
+        dp=slider((1, 2, 4, 8, 16, 32, 64, 128), begin["dp"], label="state sharded over", text=_many("rank")),
+        tp=slider((1, 2, 4, 8), begin["tp"], label="tensor parallel", text=_many("rank")),
+        pp=slider((1, 2, 4, 8, 16), begin["pp"], label="pipeline", text=_many("stage")),
     )
 
 
@@ -484,26 +402,16 @@ def draw_two_shapes(model: str = "llama3-70b", seq: int = 8192, batch: int = 1, 
         axes.plot(math.log2(seq), math.log10(here / GB), "o", color=color(role), markersize=6)
         ends.append((math.log10(here / GB), f"{words}: {bytes_text(here)}", color(role)))
     axes.axhline(math.log10(card / GB), color=INK, linewidth=1.2, linestyle=(0, (5, 3)))
-    axes.text(across[0] + 0.1, math.log10(card / GB), f"one {gpu}", fontsize=style.SMALL, color=INK, va="bottom")
+    axes.text(across[0] + 0.1, math.log10(card / GB), f"one {gpu}", va="bottom", **style.font(style.SMALL))
     axes.axvline(math.log2(seq), color=GREY, linewidth=1, zorder=0)
     axes.set(xlim=(across[0], across[-1]), ylim=(-2, 5.5))
     axes.set_xticks(range(9, 19, 3), [f"{2**power:,}" for power in range(9, 19, 3)])
     axes.set_yticks(range(-2, 6), [bytes_text(10.0**power * GB) for power in range(-2, 6)])
     style.dress(axes, x=f"tokens of a sequence, {batch} at a time", y="bytes", grid="both")
     for place, (_, words, paint) in enumerate(sorted(ends, reverse=True)):
-        axes.text(
-            1.03, 0.93 - 0.2 * place, "■", transform=axes.transAxes, color=paint, fontsize=style.LARGE, va="center"
-        )
-        first, _, second = words.rpartition(" " if place < 0 else ": ") if ": " in words else (words, "", "")
-        axes.text(
-            1.08,
-            0.93 - 0.2 * place,
-            f"{first}\n{second}" if second else first,
-            transform=axes.transAxes,
-            fontsize=style.SMALL,
-            color=INK,
-            va="center",
-        )
+        height = 0.93 - 0.2 * place
+        style.note(axes, 1.03, height, "■", style.LARGE, paint, va="center")
+        style.note(axes, 1.08, height, words.replace(": ", "\n"), ink=INK, va="center")
     ratio = float(kept(model, batch, seq, "torch", "none") / kept(model, batch, seq, "torch-flash", "none"))
     title = f"{_model_text(model)}, {batch} × {seq:,} tokens"
     more = f"L·d = {one.layers} · {one.hidden:,} is in every line. Storing the scores costs {number_text(ratio)} times as much."
@@ -517,7 +425,7 @@ def two_shapes(model: str = "llama3-70b") -> Explorer:
     return explore(
         draw_two_shapes,
         seq=play(SEQUENCES, 8192, label="tokens of a sequence", text=lambda n: f"{n:,}", interval=700),
-        batch=slider((1, 2, 4, 8, 16, 32), label="batch", text=lambda n: f"{n} sequences" if n > 1 else "1 sequence"),
+        batch=slider((1, 2, 4, 8, 16, 32), label="batch", text=_many("sequence")),
         model=slider(MODELS, model, label="parameters", text=_model_text),
         gpu=menu(CARDS, "H100 SXM", label="GPU"),
     )

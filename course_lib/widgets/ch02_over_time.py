@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
 
 from course_lib.figures import style
@@ -14,7 +14,7 @@ from course_lib.figures.palette import BLUE, EMPTY, GREY, INK, SOFT, VERMILION, 
 from course_lib.figures.style import Picture
 from course_lib.memory.allocator import CachingAllocator, OutOfMemory
 from course_lib.units import MiB, percent_text
-from course_lib.widgets.ch02 import head
+from course_lib.widgets.ch02 import box, fill, head
 from course_lib.widgets.explore import Explorer, explore, menu, play
 
 # --- a step that was counted -----------------------------------------------------------------------
@@ -40,6 +40,10 @@ class Film:
     def peak(self) -> int:
         """The frame of the highest level, the first of them."""
         return int(np.argmax(self.totals))
+
+    def phase(self, frame: int, otherwise: str) -> str:
+        """The name of what a frame is part of."""
+        return next((words for moment, words in self.marks if self.moments[frame] <= moment), otherwise)
 
 
 def film(account: Any, frames: int = _FRAMES) -> Film:
@@ -68,14 +72,13 @@ def draw_film(shown: Film, frame: int = 10**6) -> Picture:
         areas.append(_area(seen, floor, up))
         floor = up
     fills = [EMPTY, *map(_fill, shown.levels)]
-    axes.add_collection(PolyCollection(areas, facecolors=fills, linewidths=0), autolim=False)
+    fill(axes, areas, fills)
     ends = [moment for moment, _ in shown.marks]
     lines = [[(x, 0), (x, top)] for x in (*ends, across[frame])]
-    axes.add_collection(
-        LineCollection(lines, colors=[*[GREY] * len(ends), INK], linewidths=[*[0.9] * len(ends), 1.4]), autolim=False
-    )
+    inks, widths = [*[GREY] * len(ends), INK], [*[0.9] * len(ends), 1.4]
+    axes.add_collection(LineCollection(lines, colors=inks, linewidths=widths), autolim=False)
     for before, (moment, words) in zip((across[0], *ends), shown.marks, strict=False):
-        axes.text((before + moment) / 2, top, words, ha="center", va="bottom", fontsize=style.SMALL, color=SOFT)
+        axes.text((before + moment) / 2, top, words, ha="center", va="bottom", **style.font(style.SMALL, SOFT))
     if frame >= shown.peak:
         axes.plot(across[shown.peak], totals[shown.peak] / unit, "v", color=VERMILION, markersize=8)
     axes.set(xlim=(across[0], across[-1]), ylim=(0, top))
@@ -87,19 +90,11 @@ def draw_film(shown: Film, frame: int = 10**6) -> Picture:
     paints = [_fill(name) for name in reversed(shown.levels)]
     axes.scatter([1.05] * len(heights), heights, s=36, marker="s", c=paints, transform=axes.transAxes, clip_on=False)
     for height, name in zip(heights, reversed(shown.levels), strict=True):
-        axes.text(
-            1.09,
-            height,
-            f"{_words(name)}\n{shown.levels[name][frame] / unit:,.2f} {said}",
-            transform=axes.transAxes,
-            fontsize=style.SMALL,
-            color=INK,
-            va="center",
-        )
-    phase = next((words for moment, words in shown.marks if shown.moments[frame] <= moment), "after the last mark")
-    title = f"{phase}: {totals[frame] / unit:,.2f} {said} alive"
+        words = f"{_words(name)}\n{shown.levels[name][frame] / unit:,.2f} {said}"
+        style.note(axes, 1.09, height, words, ink=INK, va="center")
+    title = f"{shown.phase(frame, 'after the last mark')}: {totals[frame] / unit:,.2f} {said} alive"
     most = max(shown.levels, key=lambda name: shown.levels[name][shown.peak])
-    where = next((words for moment, words in shown.marks if shown.moments[shown.peak] <= moment), "the end")
+    where = shown.phase(shown.peak, "the end")
     more = f"The peak, {totals[shown.peak] / unit:,.2f} {said}, comes in {where}; {_words(most)} hold most then."
     head(figure, title[0].upper() + title[1:], more)
     parts = ", ".join(f"{_words(name)} {values[frame] / unit:,.2f} {said}" for name, values in shown.levels.items())
@@ -113,9 +108,8 @@ def _area(across: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 def _words(name: str) -> str:
-    return {"saved for backward": "activations", "optimizer state": "optimiser state", "temporary": "temporaries"}.get(
-        name, label(role(name))
-    )
+    known = {"saved for backward": "activations", "optimizer state": "optimiser state", "temporary": "temporaries"}
+    return known.get(name) or label(role(name))
 
 
 def _fill(name: str) -> str:
@@ -126,12 +120,8 @@ def over_a_step(account: Any, frames: int = _FRAMES) -> Explorer:
     """Play the memory of the step that was just counted."""
     shown = film(account, frames)
     last = len(shown.moments) - 1
-    return explore(
-        lambda frame: draw_film(shown, frame),
-        frame=play(
-            range(last + 1), last, label="moment", text=lambda frame: f"{frame + 1} of {last + 1}", interval=120
-        ),
-    )
+    moments = play(range(last + 1), last, label="moment", text=lambda at: f"{at + 1} of {last + 1}", interval=120)
+    return explore(lambda frame: draw_film(shown, frame), frame=moments)
 
 
 # --- a caching allocator at work -------------------------------------------------------------------
@@ -164,12 +154,11 @@ def events(lengths: Sequence[float], eager: bool = False) -> list[Event]:
     moments: list[Event] = [("first step", "malloc", f"moments {layer}", 24 * MiB) for layer in range(_LAYERS)]
     found += moments if eager else []
     for step, length in enumerate(lengths, 1):
-        found += [
-            (f"forward {step}", "malloc", f"activations {step}.{layer}", 36 * length * MiB) for layer in range(_LAYERS)
-        ]
+        size, names = 36 * length * MiB, [f"activations {step}.{layer}" for layer in range(_LAYERS)]
+        found += [(f"forward {step}", "malloc", name, size) for name in names]
         for layer in reversed(range(_LAYERS)):
             found.append((f"backward {step}", "malloc", f"grads {step}.{layer}", 12 * MiB))
-            found.append((f"backward {step}", "free", f"activations {step}.{layer}", 0))
+            found.append((f"backward {step}", "free", names[layer], 0))
         found += moments if step == 1 and not eager else []
         found += [(f"zero_grad {step}", "free", f"grads {step}.{layer}", 0) for layer in range(_LAYERS)]
     return found
@@ -196,7 +185,8 @@ def frames(scene: str, way: str) -> tuple[Frame, ...]:
             else:
                 device.free(name)
         except OutOfMemory:
-            words = f"Tried to allocate {nbytes / MiB:.0f} MiB for {name}; the largest free piece has {device.largest_free / MiB:.0f} MiB."
+            free = f"the largest free piece has {device.largest_free / MiB:.0f} MiB."
+            words = f"Tried to allocate {nbytes / MiB:.0f} MiB for {name}; {free}"
             return (*found, _frame(device, words, phase, failed=True))
         asked = f"{nbytes / MiB:,.0f} MiB for {name}" if what == "malloc" else f"{name} freed"
         found.append(_frame(device, asked, phase))
@@ -214,17 +204,15 @@ def draw_allocator(scene: str = "every step a little longer", way: str = "as it 
     event = min(event, len(shown) - 1)
     now = shown[event]
     figure, axes = style.new(4.2, left=0.75, right=0.3, bottom=2.35, top=0.95)
-    taken, blocks, fills, frames_ = 0.0, [], [], []
+    taken, blocks, fills, outlines = 0.0, [], [], []
     for nbytes, inside in now.segments:
         low = taken / MiB
-        frames_.append([(low, 0), (low + nbytes / MiB, 0), (low + nbytes / MiB, 1), (low, 1)])
-        for start, size, name in inside:
-            left, right = low + start / MiB, low + (start + size) / MiB
-            blocks.append([(left, 0), (right, 0), (right, 1), (left, 1)])
-            fills.append(color(name.split()[0]) if name else EMPTY)
+        outlines.append(box(low, low + nbytes / MiB, 0, 1))
+        blocks += [box(low + start / MiB, low + (start + size) / MiB, 0, 1) for start, size, _ in inside]
+        fills += [color(name.split()[0]) if name else EMPTY for *_, name in inside]
         taken += nbytes
-    axes.add_collection(PolyCollection(blocks, facecolors=fills, linewidths=0), autolim=False)
-    axes.add_collection(PolyCollection(frames_, facecolors="none", edgecolors=INK, linewidths=1.0), autolim=False)
+    fill(axes, blocks, fills)
+    fill(axes, outlines, "none", edgecolors=INK, linewidths=1.0)
     axes.set(xlim=(0, DEVICE / MiB), ylim=(-0.02, 1.25))
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
@@ -234,9 +222,8 @@ def draw_allocator(scene: str = "every step a little longer", way: str = "as it 
     lefts = [(0.02 + 0.2 * place) * DEVICE / MiB for place in range(len(names))]
     axes.scatter(lefts, [1.16] * len(names), s=36, marker="s", c=[color(name) for name in names])
     for left, name in zip(lefts, names, strict=True):
-        axes.text(
-            left + 0.02 * DEVICE / MiB, 1.16, label(name).split(" (")[0], fontsize=style.SMALL, color=INK, va="center"
-        )
+        words = label(name).split(" (")[0]
+        axes.text(left + 0.02 * DEVICE / MiB, 1.16, words, va="center", **style.font(style.SMALL))
     below = figure.add_axes((0.75 / style.WIDTH, 0.5 / 4.2, 6.35 / style.WIDTH, 1.15 / 4.2))
     for side in ("top", "right"):
         below.spines[side].set_visible(False)
@@ -251,13 +238,7 @@ def draw_allocator(scene: str = "every step a little longer", way: str = "as it 
     below.set_xticks(range(0, len(shown), 20))
     for place, (words, paint) in enumerate((("reserved", VERMILION), ("allocated", BLUE))):
         below.text(
-            0.75 + 0.12 * place,
-            0.1,
-            words,
-            transform=below.transAxes,
-            fontsize=style.SMALL,
-            color=paint,
-            fontweight="bold",
+            0.75 + 0.12 * place, 0.1, words, transform=below.transAxes, **style.font(style.SMALL, paint, bold=True)
         )
     style.dress(below, x="requests, one after the other", y="MiB", grid="y")
     free = now.reserved - now.allocated
@@ -268,8 +249,9 @@ def draw_allocator(scene: str = "every step a little longer", way: str = "as it 
     )
     head(figure, title[0].upper() + title[1:], more)
     if now.failed:
-        figure.text(0.12 / style.WIDTH, 1 - 0.73 / 4.2, now.words, fontsize=style.NORMAL, color=VERMILION)
-    figure.alt = f"Caching allocator, {scene}, {way}, event {event} of {len(shown) - 1}. {title}. {more}{' ' + now.words if now.failed else ''}"
+        figure.text(0.12 / style.WIDTH, 1 - 0.73 / 4.2, now.words, **style.font(style.NORMAL, VERMILION))
+    failure = f" {now.words}" if now.failed else ""
+    figure.alt = f"Caching allocator, {scene}, {way}, event {event} of {len(shown) - 1}. {title}. {more}{failure}"
     return figure
 
 
@@ -308,33 +290,17 @@ def draw_curve(points: Mapping[str, tuple[float, float, float]], unit: str = "in
     for words, (peak, flops, said) in points.items():
         segment = words.startswith("k")
         paint = GREY if segment else color("activations")
-        axes.plot(
-            peak,
-            flops / base,
-            "s" if segment else "o",
-            color=paint,
-            markersize=8,
-            markeredgecolor=INK,
-            markeredgewidth=0.6,
-        )
+        mark = {"marker": "s" if segment else "o", "markersize": 8, "markeredgecolor": INK, "markeredgewidth": 0.6}
+        axes.plot(peak, flops / base, color=paint, linestyle="none", **mark)
         axes.plot(said, flops / base, "|", color=INK, markersize=15, markeredgewidth=1.6)
         beside = {"xytext": (5, 8), "ha": "left"} if segment else {"xytext": (-5, -15), "ha": "right"}
-        axes.annotate(
-            words,
-            (peak, flops / base),
-            textcoords="offset points",
-            fontsize=style.SMALL,
-            color=SOFT if segment else INK,
-            **beside,
-        )
+        look = {**beside, **style.font(style.SMALL, SOFT if segment else INK)}
+        axes.annotate(words, (peak, flops / base), textcoords="offset points", **look)
     most = max(max(peak, said) for peak, _, said in points.values())
     axes.set(xlim=(0, 1.1 * most), ylim=(0.93, 1.47))
     style.dress(axes, x=f"peak, in {unit}", y="FLOPs of a pass, 1 = nothing twice", grid="both")
-    head(
-        figure,
-        "Memory against compute",
-        "Dots: single layers computed again. Squares: segments of k layers, all again. Strokes: the formula.",
-    )
+    more = "Dots: single layers computed again. Squares: segments of k layers, all again. Strokes: the formula."
+    head(figure, "Memory against compute", more)
     parts = "; ".join(
         f"{words}: peak {peak:.0f}, by the formula {said:.0f}, FLOPs {flops / base:.2f}"
         for words, (peak, flops, said) in points.items()

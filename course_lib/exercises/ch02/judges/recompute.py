@@ -264,9 +264,10 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
 
     def done(outcome: Outcome) -> bool:
         value = outcome.value if type(outcome.value) is dict else {}
-        output, gradients = _last(spec)
-        last = value.get("gradients") or [None]
-        return all_close(value.get("output"), output) and type(last) is list and all_close(last[-1], gradients)
+        output, last = _last(spec)
+        gradients = value.get("gradients")
+        right = all_close(value.get("output"), output) and type(gradients) is list and bool(gradients)
+        return right and all_close(gradients[-1], last)
 
     return Weighed(
         case=hidden("32 layers in 8 segments", "cost:memory", spec, [], False, seconds=30.0),

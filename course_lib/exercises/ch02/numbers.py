@@ -23,9 +23,8 @@ def paper_shape() -> memory.Shape:
 
 def kept(shape: memory.Shape, kernels: str, checkpointing: str = "none", dropout: bool = False) -> float:
     """Bytes that all layers keep of one sequence of the plan."""
-    return shape.layers * memory.layer_bytes(
-        shape, 1, SEQ, kernels=kernels, dropout=dropout, checkpointing=checkpointing
-    )
+    choices = {"kernels": kernels, "dropout": dropout, "checkpointing": checkpointing}
+    return shape.layers * memory.layer_bytes(shape, 1, SEQ, **choices)
 
 
 def thumb(k: float) -> float:
@@ -55,34 +54,24 @@ def titan_runs() -> list[Reading]:
     """Peaks that torchtitan's authors published for Llama 3.1 8B under FSDP alone, without tensor or pipeline parallelism."""
     shape, found = memory.shape("llama3-8b"), []
     for row in rows("published_memory/torchtitan_perf.csv"):
-        one = {
-            name: int(row[name])
-            for name in ("n_gpus", "local_batch_size", "seq_len", "fsdp", "tp", "pp", "cp", "torch_compile")
-        }
-        if (one["tp"], one["pp"]) != (1, 1) or one["fsdp"] * one["cp"] != one["n_gpus"]:
+        gpus, dp, tp, pp, cp = (int(row[name]) for name in ("n_gpus", "fsdp", "tp", "pp", "cp"))
+        if (tp, pp) != (1, 1) or dp * cp != gpus:
             continue
-        compiled = one["torch_compile"] and row["table"] == "H200"  # the loss as well, since 2025
+        compiled = bool(int(row["torch_compile"]))
+        with_loss = compiled and row["table"] == "H200"  # the loss as well, since 2025
         checkpointing = row["activation_checkpointing"].split("(")[0]
         run = frameworks.TrainingRun(
             shape=shape,
-            layout=Layout(dp=one["fsdp"], cp=one["cp"], zero=3),
-            batch=one["local_batch_size"],
-            seq=one["seq_len"],
+            layout=Layout(dp=dp, cp=cp, zero=3),
+            batch=int(row["local_batch_size"]),
+            seq=int(row["seq_len"]),
             checkpointing=checkpointing,
-            words=frozenset({"compiled loss"} if compiled else ()),
+            words=frozenset({"compiled loss"} if with_loss else ()),
         )
-        words = f"{one['n_gpus']} × {row['hardware'].split()[0]}" + (", compiled" if one["torch_compile"] else "")
-        found.append(
-            Reading(
-                words,
-                run.batch,
-                run.seq,
-                checkpointing,
-                float(row["peak_memory_gib"]) * GiB,
-                frameworks.predicted_bytes("torchtitan", run),
-                frameworks.peak_terms("torchtitan", run),
-            )
-        )
+        words = f"{gpus} × {row['hardware'].split()[0]}" + ", compiled" * compiled
+        predicted, terms = (name("torchtitan", run) for name in (frameworks.predicted_bytes, frameworks.peak_terms))
+        measured = float(row["peak_memory_gib"]) * GiB
+        found.append(Reading(words, run.batch, run.seq, checkpointing, measured, predicted, terms))
     return found
 
 

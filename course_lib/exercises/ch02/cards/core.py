@@ -6,7 +6,7 @@ from typing import Any
 
 from course_lib import facts
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.card_parts import CLOSE, memory_of
+from course_lib.exercises.card_parts import CLOSE, functions, memory_of
 from course_lib.exercises.probes import interval, rows
 
 TYPE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
@@ -18,14 +18,8 @@ def plan(
     weights: str, grads: str, main_grads: str | None, master: str | None, optimizer: str, moments: str
 ) -> dict[str, Any]:
     """Who keeps what in which type, as an exercise states it."""
-    return {
-        "weights": weights,
-        "grads": grads,
-        "main_grads": main_grads,
-        "master": master,
-        "optimizer": optimizer,
-        "moments": moments,
-    }
+    kept = (weights, grads, main_grads, master, optimizer, moments)
+    return dict(zip((*BUCKETS[:-1], "optimizer", "moments"), kept, strict=True))
 
 
 def _state(size: float, device: str, chosen: dict[str, Any]) -> dict[str, Any]:
@@ -74,12 +68,8 @@ Shown: {{{{size:count}}}} parameters, and one {{{{device}}}} with {{{{memory:gb}
         "params * {'adamw': 2, …}[plan['optimizer']] * size[plan['moments']]`; `memory / sum(state_buckets(1, plan).values())`.",
     ),
     allowed="the standard library and numpy.",
-    hides=(
-        "memory:state_bytes",
-        "memory:state_by_bucket",
-        "memory:largest_model",
-        "memory:bytes_per_param",
-        "memory:optimizer_bytes_per_param",
+    hides=functions(
+        *("memory", "state_bytes", "state_by_bucket", "largest_model", "bytes_per_param", "optimizer_bytes_per_param")
     ),
     params=_state(70e9, "H100 SXM", plan("bf16", "bf16", None, "fp32", "adamw", "fp32")),
     vary=_state_variant,
@@ -96,21 +86,14 @@ PARTS = ("embedding", "attention", "mlp", "norms", "head")
 def shape_of(model: str) -> dict[str, Any]:
     """A published model's shape as plain data."""
     one = facts.model(model)
-    names = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab", "gated", "tied")
-    return {
-        name: getattr(one, name) if isinstance(getattr(one, name), bool) else int(getattr(one, name)) for name in names
-    }
+    sizes = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab")
+    return {name: int(getattr(one, name)) for name in sizes} | {"gated": one.gated, "tied": one.tied}
 
 
 def _count(model: str, biases: str) -> dict[str, Any]:
     shape = shape_of(model)
-    return {
-        "model": model,
-        "shape": shape,
-        "shape_words": str(shape),
-        "biases": biases,
-        "biases_words": _BIASES[biases],
-    }
+    stated = {"model": model, "shape": shape, "shape_words": str(shape)}
+    return {**stated, "biases": biases, "biases_words": _BIASES[biases]}
 
 
 def _count_variant(draw: random.Random) -> Mapping[str, Any]:
@@ -142,7 +125,7 @@ Compared with the sizes of the tensors of such models, made without memory (`dev
         "gated else 2) * hidden * ffn`; `norms = (2 * layers + 1) * hidden`.",
     ),
     allowed="the standard library and numpy.",
-    hides=("memory:count_params", "memory:params_by_part", "memory:layer_params"),
+    hides=functions("memory", "count_params", "params_by_part", "layer_params"),
     params=_count("llama3-8b", "none"),
     vary=_count_variant,
     structural="biases",
@@ -245,13 +228,9 @@ was alive before the log. Numbers must be exact.""",
 
 
 def _predict(model: str, seq: int) -> dict[str, Any]:
-    return {
-        "model": model,
-        "seq": seq,
-        "params": float(facts.model(model).params),
-        "hidden": int(facts.model(model).hidden),
-        "layers": int(facts.model(model).layers),
-    }
+    one = facts.model(model)
+    sizes = {"params": float(one.params), "hidden": int(one.hidden), "layers": int(one.layers)}
+    return {"model": model, "seq": seq, **sizes}
 
 
 PREDICT_ACTIVATIONS = Card(

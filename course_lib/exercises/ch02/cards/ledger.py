@@ -14,15 +14,8 @@ _ATTENTION = {
 
 
 def _block(attention: str, hidden: int, heads: int, ffn: int) -> dict[str, Any]:
-    return {
-        "attention": attention,
-        "attention_words": _ATTENTION[attention],
-        "batch": 3,
-        "seq": 48,
-        "hidden": hidden,
-        "heads": heads,
-        "ffn": ffn,
-    }
+    sizes = {"batch": 3, "seq": 48, "hidden": hidden, "heads": heads, "ffn": ffn}
+    return {"attention": attention, "attention_words": _ATTENTION[attention], **sizes}
 
 
 def _variant(draw: random.Random) -> Mapping[str, Any]:

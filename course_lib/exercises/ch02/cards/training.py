@@ -20,32 +20,21 @@ _BETWEEN = {
 
 def job(params: float, activations: float, work: float) -> dict[str, float]:
     """Bytes of a job with 16-bit weights and gradients, an fp32 master copy and Adam's two moments."""
-    return {
-        "weights": 2.0 * params,
-        "grads": 2.0 * params,
-        "moments": 12.0 * params,
-        "activations": activations,
-        "work": work,
-    }
+    state = {"weights": 2.0 * params, "grads": 2.0 * params, "moments": 12.0 * params}
+    return {**state, "activations": activations, "work": work}
 
 
 def _spike(between: str, params: float, activations: float, work: float, memory: float) -> dict[str, Any]:
     one = job(params, activations, work)
-    return {
-        "grads_between": between,
-        "between_words": _BETWEEN[between],
-        "job": one,
-        "memory": memory,
-        "params": params,
-        **{f"{name}_bytes": value for name, value in one.items()},
-    }
+    named = {f"{name}_bytes": value for name, value in one.items()}
+    stated = {"job": one, "memory": memory, "params": params, **named}
+    return {"grads_between": between, "between_words": _BETWEEN[between], **stated}
 
 
 def _spike_variant(draw: random.Random) -> Mapping[str, Any]:
-    between = "zeroed"
     params, activations = draw.choice((1.5e9, 2e9, 3e9)), draw.choice((26, 30)) * GB
-    second = (14 + (2 if between == "zeroed" else 0)) * params + activations  # what the second forward pass ends with
-    return _spike(between, params, activations, draw.choice((1.5, 2.0)) * GB, second - draw.choice((1, 2)) * GB)
+    second = 16 * params + activations  # bytes at the end of the second forward pass
+    return _spike("zeroed", params, activations, draw.choice((1.5, 2.0)) * GB, second - draw.choice((1, 2)) * GB)
 
 
 FIRST_STEP_SPIKE = Card(
@@ -94,26 +83,15 @@ _REDUCTIONS = {"mean": "the **mean** over the tokens that count", "sum": "the **
 
 def _loss(reduction: str, model: str, tokens: int, chunks: int) -> dict[str, Any]:
     shape = shape_of(model)
-    return {
-        "reduction": reduction,
-        "reduction_words": _REDUCTIONS[reduction],
-        "model": model,
-        "tokens": tokens,
-        "chunks": chunks,
-        "vocab": shape["vocab"],
-        "hidden": shape["hidden"],
-        "logits": 4.0 * tokens * shape["vocab"],
-        "chunk": 4.0 * tokens * shape["vocab"] / chunks,
-    }
+    logits = 4.0 * tokens * shape["vocab"]
+    sizes = {"tokens": tokens, "chunks": chunks, "vocab": shape["vocab"], "hidden": shape["hidden"]}
+    stated = {"model": model, **sizes, "logits": logits, "chunk": logits / chunks}
+    return {"reduction": reduction, "reduction_words": _REDUCTIONS[reduction], **stated}
 
 
 def _loss_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _loss(
-        "sum",
-        draw.choice(("qwen2.5-7b", "llama3.2-1b", "llama3-70b")),
-        draw.choice((4096, 16_384)),
-        draw.choice((8, 32)),
-    )
+    model = draw.choice(("qwen2.5-7b", "llama3.2-1b", "llama3-70b"))
+    return _loss("sum", model, draw.choice((4096, 16_384)), draw.choice((8, 32)))
 
 
 CHUNKED_CROSS_ENTROPY = Card(

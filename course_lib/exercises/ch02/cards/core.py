@@ -117,7 +117,7 @@ COUNT_PARAMETERS = Card(
 - Norms are RMSNorms, one number a feature: two in every layer, one at the end. Positions are rotary and have no parameters.
 - The head maps to the vocabulary, without a bias. If `"tied"`, it *is* the embedding, which counts as such; the head has 0.
 
-Compared with the sizes of the tensors of such models, made without memory (`device="meta"`).""",
+Your numbers are compared with the sizes of such models' tensors, created without memory (`device="meta"`).""",
     hints=(
         "Which of the four attention matrices shrink when several query heads share a key and a value?",
         "Write the shape of every matrix of one layer, multiply, add, times the layers. Then what is there once: table, last norm, head.",
@@ -134,8 +134,8 @@ Compared with the sizes of the tensors of such models, made without memory (`dev
 
 _LOGS = {
     "events": """rows in the order of time: `"what"` is `"alloc"` or `"free"`, of the block `"name"`, at `"time"`. An allocation
-also has `"bytes"` and a `"kind"`. A name may be used again after it was freed. What several rows do at one time happens in
-the order of the rows, each of which counts""",
+also has `"bytes"` and a `"kind"`. A name may be used again after it was freed. Rows with the same
+time take effect in their order, and each of them counts""",
     "lifetimes": """one row a block, in no order: `"name"`, `"kind"`, `"bytes"`, and from when to when it was alive: from
 `"born"` until just before `"died"`, where `None` means that it never died. A block that is born when another dies may have
 its place""",
@@ -202,8 +202,8 @@ PEAK_NOT_SUM = Card(
     title="The peak, not the sum",
     **Worth(points=10, minutes=10, difficulty=2, importance=5),
     answers=("peak",),
-    text="""An allocator left a log of two steps of a small model, {{count:int}} rows of it: `params("peak-not-sum").rows`. It is
-a list of dictionaries, {{log_words}}. It begins so:
+    text="""An allocator wrote a log of two steps of a small model with {{count:int}} rows: `params("peak-not-sum").rows`. It is
+a list of dictionaries, {{log_words}}. It begins like this:
 
 ```text
 {{shown}}
@@ -214,8 +214,8 @@ many were alive for the **first** time, and the kind that held most of them then
 was alive before the log. Numbers must be exact.""",
     hints=(
         "If you saw only the last row of the log, how much would be alive?",
-        "Walk through the moments in order with the bytes alive of each kind; whenever the total is higher than ever before, note "
-        "total, time and the largest kind. A free tells only a name: somebody must remember what it stood for.",
+        "Go through the moments in order and track the bytes alive of each kind. Whenever the total exceeds all earlier ones, record "
+        "the total, the time and the largest kind. A free gives only a name, so remember what it referred to.",
         "`alive[name] = (kind, bytes)` on an allocation, `alive.pop(name)` on a free; `total = sum(…)`; `if total > best: best, when, "
         "held = total, time, kinds_of(alive)`. From lifetimes: the level changes only when something is born, so look at each `born`.",
     ),
@@ -244,8 +244,8 @@ PREDICT_ACTIVATIONS = Card(
 one sequence of {{seq:int}} tokens, in bf16, with fused attention, no dropout and nothing recomputed. How many GB do its
 layers keep for the backward pass, embeddings and logits left out?
 
-Before you compute anything: give an interval, in GB, that you believe holds the answer, at most a factor of four from end to
-end. `activations_interval()` returns `(low, high)`. The points are for committing yourself, not for being right.""",
+Before you compute anything, give an interval in GB that you believe contains the answer. Its upper end is at most four times
+its lower end. `activations_interval()` returns `(low, high)`. The points are for committing yourself, not for being right.""",
     hints=(
         "How many numbers does a layer keep for one token: about as many as the hidden size, or many times that?",
         "Count tensors of (tokens, hidden) in one layer: what each matrix multiplies, what each norm and activation got. The MLP's "

@@ -29,8 +29,8 @@ RECONCILE_LEDGER = Card(
     title="A ledger that adds up",
     **Worth(points=20, minutes=20, difficulty=4, importance=5),
     answers=("kept_bytes", "block_bytes"),
-    text="""A real block ran once: LayerNorm, attention, LayerNorm, an MLP of two matrices with a GELU between, each pair beside
-its residual; no dropout. Attention is computed {{attention_words}}. What autograd saved for the backward pass is in
+    text="""A real block ran once: LayerNorm, attention, LayerNorm, and an MLP of two matrices with a GELU between them, with
+residual connections and no dropout. Attention is computed {{attention_words}}. What autograd saved for the backward pass is in
 
 ```python
 from course_lib.exercises.ch02.block import saved_rows
@@ -40,8 +40,8 @@ rows = saved_rows(batch={{batch}}, seq={{seq}}, hidden={{hidden}}, heads={{heads
 
 one dictionary for each time that something was saved: `"group"` (the part of the block that saved it: `"norm1"`,
 `"attention"`, `"norm2"`, `"mlp"`), `"shape"` and `"dtype"` of what was saved, `"storage"` (a number: two rows with the same
-one share memory), `"nbytes"` (of that whole storage, which lives as long as anything in it is needed) and `"parameter"`
-(whether it is a weight or bias, which is there anyway).
+one share memory), `"nbytes"` (of that whole storage, which stays alive as long as any part of it is needed) and
+`"parameter"` (whether it is a weight or bias, which is in memory anyway).
 
 - `kept_bytes(rows)`: a dictionary with every group of the rows, and the bytes that each keeps alive **for the backward pass**:
   no parameters, each storage once, under the group that saved it first. Exact.

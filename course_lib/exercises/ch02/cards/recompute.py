@@ -46,16 +46,16 @@ CHECKPOINTING = Card(
 
 - **Values.** {{gradient}} and all parameters inside get the gradients of a plain call. {{inputs}}
 - **Once.** In the backward pass each segment's `function` is called exactly once more, on the input of its first call.
-- **Random numbers.** Dropout drops the same elements both times, and afterwards the generator stands where it would stand
-  without checkpointing. Everything is on the CPU: `torch.get_rng_state`, `torch.set_rng_state`.
+- **Random numbers.** Dropout drops the same elements both times, and afterwards the generator's state is the one it would
+  have without checkpointing. Everything is on the CPU: `torch.get_rng_state`, `torch.set_rng_state`.
 - **Memory.** Between the passes only the inputs and outputs of the segments are alive; at the peak one segment's inside.
 - Without gradients (`torch.no_grad`), `function` is called once.
 
 Shown: {{layers:int}} layers in {{segments:int}} segments; each segment's output is the next one's input. The check runs one
 backward pass with `loss.backward()`, and sees from the gradients which call of a layer they came from.""",
     hints=(
-        "Between the passes somebody must remember how to compute the segment again. What is the least that this somebody must "
-        "hold, and who calls it at the right moment of the backward pass?",
+        "What is the least that you must keep to compute a segment again, and what calls your code at the right moment of the "
+        "backward pass?",
         "A `torch.autograd.Function` has both halves: `forward` runs under `no_grad` and keeps the input and the generator's state; "
         "`backward` detaches the input, runs `function` with gradients enabled, and sends the incoming gradient through that small "
         "graph. If no input needs a gradient, autograd never calls `backward`: give it one more input that does.",
@@ -126,15 +126,15 @@ BEST_SEGMENTS = Card(
     **Worth(points=20, minutes=20, difficulty=4, importance=4),
     kind="more",
     answers=("peak_bytes", "best_segments"),
-    text="""A stack of layers is cut into segments of neighbours. The forward pass keeps the input of every segment's first
-layer and nothing else. The backward pass takes the segments from the last to the first: it keeps all that is inside the one
-it works on, and when it is done with a segment, that segment's input and its inside are gone. Layer i has an input of
-`inputs[i]` bytes and `inner[i]` bytes inside (what a plain forward pass of it would keep, its input not counted).
+    text="""A stack of layers is cut into segments of consecutive layers. The forward pass keeps the input of every segment's
+first layer and nothing else. The backward pass takes the segments from the last to the first. It recomputes everything
+inside the current segment, and after each segment it frees that segment's input and inside. Layer i has an input of
+`inputs[i]` bytes and `inner[i]` bytes inside (what a plain forward pass of it would keep, without its input).
 
 - `peak_bytes(inputs, inner, starts)`: the most bytes alive at any moment of the backward pass, when segments begin at the
   layers `starts` (a rising list; the first is 0).
-- `best_segments(inputs, inner)`: starts with the lowest peak. If several have it, any of them. Up to 40 layers, in less than
-  a second or so: there are half a trillion ways to cut 40 layers, so trying all of them is no plan.
+- `best_segments(inputs, inner)`: starts with the lowest peak. If several have it, any of them. It takes about a
+  second at most for up to 40 layers. There are half a trillion ways to cut 40 layers, so you cannot try all of them.
 
 Shown, in MiB (`params("best-segments")` has bytes):
 
@@ -142,7 +142,7 @@ Shown, in MiB (`params("best-segments")` has bytes):
     hints=(
         "While the backward pass works on segment j, which inputs are still alive, and which are gone?",
         "The peak is the largest over j of (inputs of segments 0 to j) + (inside of segment j). Guess a peak: can you cut so that "
-        "it is not passed? For the layers before k, the only thing that matters later is how many bytes of inputs they keep.",
+        "the peak stays below it? For the layers before k, all that matters later is how many bytes of inputs they keep.",
         "`least[k]`, the fewest bytes of inputs kept for layers 0…k−1: over all starts s < k with `least[s] + inputs[s] + "
         "sum(inner[s:k]) <= cap`, the smallest `least[s] + inputs[s]`. Bisect the cap over whole numbers; remember the s.",
     ),

@@ -49,9 +49,9 @@ optimizer keeps, its master copy too), `"activations"` (of one forward pass) and
 
 - Loading puts the weights on the device, nothing else.
 - A forward pass adds activations until all of them are there.
-- A backward pass uses them up from the last layer to the first; an evenly growing part of the gradients has come when the
-  same part of the activations has gone. The gradients' memory is taken when they come for the first time.
-- The optimizer makes what it keeps in its **first** step, keeps it for ever, and needs `"work"` bytes during every step.
+- A backward pass frees them from the last layer to the first. Gradients grow evenly: half of them exist when half of the
+  activations are gone. Their memory is allocated in the first backward pass that needs it.
+- The optimizer creates its state in its **first** step, never frees it, and needs `"work"` bytes during every step.
 - {{between_words}}
 
 Write two functions:
@@ -108,11 +108,11 @@ cross-entropy makes two or three tensors of that size. In {{chunks:int}} chunks 
 `-log softmax(hidden @ weight.T)[target]`. `hidden` is (tokens, width), `weight` (words, width), `targets` (tokens,) with
 whole numbers; a token whose target is -100 does not count.
 
-- The tokens are cut into `chunks` parts of equal size, or nearly so. Never are there more numbers alive than a few times
-  `tokens * words / chunks`, forward or backward.
-- `loss.backward()` gives `hidden` and `weight` the gradients of the plain loss; whatever is done to the loss afterwards, such
-  as a factor, reaches them. One of the two may need no gradient; without gradients, the loss alone.
-- Large logits are no excuse: no infinity where the plain loss has none.""",
+- Cut the tokens into `chunks` parts of equal or nearly equal size. At no time, forward or backward, are more numbers alive
+  than a few times `tokens * words / chunks`.
+- `loss.backward()` gives `hidden` and `weight` the gradients of the plain loss. Operations on the loss, such as a factor,
+  reach them. One of the two may need no gradient; if neither does, return the loss alone.
+- Large logits do not overflow: where the plain loss is finite, so is yours.""",
     hints=(
         "If a loop adds up the losses of chunks, what does autograd keep of each chunk until the backward pass?",
         "Two ways: compute each chunk again in the backward pass (a checkpoint around the chunk's loss); or, while a chunk's logits "
@@ -158,21 +158,21 @@ GRAPHS_KEPT_ALIVE = Card(
     kind="more",
     form="bug",
     answers=("train_step",),
-    text=f"""A training library added the losses of micro-batches as if all had the same number of tokens. The repair summed the
-losses over tokens and divided once, at the end. The losses were right; the memory now grew with the number of micro-batches,
-and runs that had fitted died (*meta-pytorch/torchtune, pull requests 1875 and 1917, 2024*). This is the repaired step:
+    text=f"""A training library averaged the losses of micro-batches as if all had the same number of tokens. The fix summed the
+losses over tokens and divided once, at the end. The losses were right, but the memory now grew with the number of
+micro-batches, and runs that had fitted ran out of memory (*meta-pytorch/torchtune, pull requests 1875 and 1917, 2024*). This is the repaired step:
 
 {_KEPT}
 
-Repair the repair. `train_step(model, batches)` goes once through `batches` (pairs of token numbers and targets, both (rows,
+Correct the fix. `train_step(model, batches)` goes once through `batches` (pairs of token numbers and targets, both (rows,
 length); a target of -100 does not count; lengths differ) and returns the loss as a Python number: the mean over **all** tokens
-that count. It leaves the gradients of that mean in the parameters' `.grad`, which are `None` when it is called. No more than
-one micro-batch's activations are ever alive: the check's device has room for those of **one** forward pass, and the next one
-overwrites them. `batches` may be an iterator, which can be gone through once only.""",
+that count. It leaves the gradients of that mean in the parameters' `.grad`, which are `None` when it is called. At most one
+micro-batch's activations are alive at a time: the check's device has room for those of **one** forward pass, and the next
+pass overwrites them. `batches` may be an iterator, which can be read only once.""",
     hints=(
-        "At which line does the graph of the first micro-batch die in the code above?",
-        "`backward()` frees a graph, and gradients add up by themselves. What is not known yet when the first micro-batch is done, "
-        "and does one have to know it then?",
+        "At which line of the code above is the graph of the first micro-batch freed?",
+        "`backward()` frees a graph, and gradients add up by themselves. What is not known yet after the first micro-batch, and do you "
+        "need it at that time?",
         "In the loop: `loss_sum.backward()` on the micro-batch's sum, `total += loss_sum.item()`, count the tokens. After the loop: "
         "`for p in model.parameters(): p.grad /= tokens` where there is one.",
     ),

@@ -9,10 +9,8 @@ from course_lib.exercises.ch09.probes import BOTH_PASSES, OPERATOR, PIECE, atten
 from course_lib.exercises.probes import interval
 from course_lib.units import GB
 
-OPERATORS = tuple(
-    f"tensor_parallel.operators:{name}"
-    for name in ("copy_in", "sum_out", "gather_in", "scatter_out", "split", "gather")
-)
+_NAMES = ("copy_in", "sum_out", "gather_in", "scatter_out", "split", "gather")
+OPERATORS = tuple(f"tensor_parallel.operators:{name}" for name in _NAMES)
 LAYOUTS: Mapping[str, str] = {
     "torch": "as `nn.Linear` holds it, (out, in): y = x Wᵀ",
     "textbook": "as textbooks write it, (in, out): Y = X W",
@@ -34,8 +32,8 @@ COLUMN_AND_ROW = Card(
 - `row_shard(weight, rank, ranks)`: the piece that needs this rank's **inputs** only, and yields a part of every output. The
   outputs of all ranks, added up, are the product.
 
-The names come from Y = X W, where outputs are columns of W and inputs are rows. Numbers divide. A piece lies in memory of its
-own: as long as a view of the whole is alive, so is the whole.""",
+The names come from Y = X W, where outputs are columns of W and inputs are rows. `ranks` divides the dimension that is cut.
+A piece has memory of its own: a view would keep the whole weight in memory.""",
     **Worth(points=5, minutes=5, difficulty=1, importance=5),
     hints=(
         "Which of the two dimensions of `weight` counts outputs in this layout?",
@@ -89,7 +87,7 @@ CONJUGATE_PAIR = Card(
     id="conjugate-pair",
     chapter="09",
     title="Two operators, each the other's gradient",
-    text="""Around every split pair of matrices stand two operators (Megatron-LM calls them *f* and *g*). Write both, for
+    text="""Two operators surround every split pair of matrices (Megatron-LM calls them *f* and *g*). Write both, for
 `torch.autograd`:
 
 - `copy_in(x, comm)`: `x` is the same on all ranks and enters the region as it is. Every rank uses it, so its gradient is the

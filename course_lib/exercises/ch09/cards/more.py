@@ -18,8 +18,8 @@ Write `column_backward(comm, matmul, grad, x, weight)`: return `(dx, dw)`, with 
 `weight` (out here, hidden). `matmul(a, b)` multiplies two matrices and takes its time on the cluster's clock; use it for both
 products, once each.
 
-All may take as long as two products and what sticks out of the all-reduce beyond the second: **the sum travels while the other
-product is made**. While it travels, its tensor is neither read nor written.""",
+In total this may take as long as two products, plus the part of the all-reduce that outlasts the second: **the sum travels while
+the other product is computed**. While it travels, its tensor is neither read nor written.""",
     **Worth(points=6, minutes=10, difficulty=2, importance=4),
     kind="more",
     hints=(
@@ -151,8 +151,8 @@ TWO_STREAMS = Card(
     id="two-streams",
     chapter="09",
     title="Alike outside, apart inside",
-    text="""Dropout on what all ranks hold alike must strike out the same numbers on all of them, or copies come apart; on what each
-holds of its own, heads or columns, it must strike out others, or there are patterns. One library gave all ranks the same numbers
+    text="""Dropout on what all ranks hold alike must zero the same numbers on all of them, or the copies diverge. On what each rank
+holds alone, heads or columns, it must zero different ones, or patterns appear. One library gave all ranks the same numbers
 everywhere (*InternLM, pull request 405, 2023*). So a rank needs two generators.
 
 Write `two_streams(seed, rank)`: a pair of `torch.Generator`s, `(outside, inside)`.

@@ -32,7 +32,7 @@ VOCAB_EMBEDDING = Card(
     id="vocab-embedding",
     chapter="09",
     title="Whose word is it?",
-    text="""An embedding whose rows are shared out: {{held}}. An index must fit the rows that a rank has, so somebody clamped it; a
+    text="""An embedding whose rows are shared out: {{held}}. An index must fit the rows that a rank has, so this code clamps it; a
 serving library did the same on one of its paths in 2026, and a reviewer caught it (*lightseekorg/tokenspeed, pull request 309*):
 
 ```python
@@ -50,7 +50,7 @@ One all-reduce of the output in the forward pass, nothing in the backward pass."
     hints=(
         "How many ranks contribute a vector to a token's sum, and how many should?",
         "Look up whatever you like for a token that is not yours, then make its vector zero: what is zero adds nothing, and its "
-        "gradient ends there, too.",
+        "gradient ends there as well.",
         "`mine = (tokens >= start) & (tokens < start + len(weight))`; `rows = F.embedding((tokens - start).where(mine, 0), weight)`; "
         "`rows = rows * mine.unsqueeze(-1)`; `sum_out(rows, comm)`. Dealt in turn: `mine = tokens % comm.size == comm.rank`.",
     ),
@@ -77,7 +77,7 @@ Write `vocab_cross_entropy(comm, logits, targets, vocab)`: the mean cross-entrop
 - **A few numbers a token travel**: no more than four all-reduces of (batch, seq) in float32 send, forward and backward
   together.
 - It works at logits of ±10⁴, in float32.
-- Logits of 16 bits: the loss is reckoned, and returned, in float32; the gradient has the logits' dtype.
+- Logits of 16 bits: the loss is computed and returned in float32; the gradient has the logits' dtype.
 - At its peak it holds no more than eight times this rank's logits, in float32.""",
     **Worth(points=10, minutes=25, difficulty=5, importance=4),
     kind="more",

@@ -160,8 +160,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     many = [(24, 0)] * 6
     big = {"rows": 8, "width": 32, "depth": 4}
     return [
-        Case(
-            name=f"{params['micro_batches']} micro-batches", args=(_spec(rng, lengths(params["micro_batches"])), False)
+        shown(
+            f"{params['micro_batches']} micro-batches", "values", _spec(rng, lengths(params["micro_batches"])), False
         ),
         shown("six micro-batches, measured", "cost:memory", _spec(rng, many, **big), True),
         hidden("one micro-batch", "generality:others", _spec(rng, [(7, 3)]), False),
@@ -180,12 +180,8 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         value = outcome.value if type(outcome.value) is dict else {}
         loss, gradients = value.get("loss"), value.get("gradients")
         want_loss, want = _head(spec)
-        return (
-            near(loss, want_loss, 1e-4)
-            and type(gradients) is list
-            and bool(gradients)
-            and close(gradients[-1], want, 1e-3)
-        )
+        right = near(loss, want_loss, 1e-4) and type(gradients) is list and bool(gradients)
+        return right and close(gradients[-1], want, 1e-3)
 
     return Weighed(
         case=hidden("4 micro-batches of 16,384 tokens", "cost:memory", spec, True, seconds=30.0),

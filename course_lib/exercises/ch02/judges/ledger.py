@@ -214,17 +214,9 @@ def _traps(rng: random.Random) -> list[dict[str, Any]]:
     found = []
     for _ in range(rng.randint(8, 30)):
         number, nbytes = rng.choice(storages)
-        part = rng.choice((1, 1, 2, 4))
-        found.append(
-            {
-                "group": rng.choice(GROUPS),
-                "storage": number,
-                "nbytes": nbytes,
-                "shape": [max(1, nbytes // 4 // part)],
-                "dtype": "float32",
-                "parameter": number in weights,
-            }
-        )
+        shape = [max(1, nbytes // 4 // rng.choice((1, 1, 2, 4)))]
+        row = {"group": rng.choice(GROUPS), "storage": number, "nbytes": nbytes, "shape": shape, "dtype": "float32"}
+        found.append({**row, "parameter": number in weights})
     return found
 
 
@@ -243,9 +235,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
             rng.choice((hidden, 3 * hidden, 4 * hidden, 1000 + hidden)),
         )
 
-    real = [
-        (_real(*sizes(False), rng.choice(("fused", "by hand")), rng.choice(("float32", "bfloat16"))),) for _ in range(5)
-    ]
+    kinds = ("fused", "by hand"), ("float32", "bfloat16")
+    real = [(_real(*sizes(False), *map(rng.choice, kinds)),) for _ in range(5)]
     return [
         shown("the block shown", "values:kept", 0, [(_real(*example, attention),)]),
         shown("the block shown", "values:block", 1, [(*example, 4)]),

@@ -7,6 +7,7 @@ from typing import Any
 
 from course_lib.exercises.ch02.cards.core import KINDS, as_events, event, training_log
 from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, Column, Word, one_verdict, table
 from course_lib.judging.draws import plain, unseen
 from course_lib.records import Case, Outcome, Verdict
@@ -196,7 +197,7 @@ def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
         log = _nonsense(rng, form)
         logs += [log] if _clear(form, log) else []
     rows = [(each,) for each in [*logs, _plateau(form)] if _clear(form, each)]
-    own = Case(name="the log shown", args=(0, [(list(params["rows"]),)]))
+    own = shown("the log shown", "values", 0, [(list(params["rows"]),)])
     other = unseen(rng, "log", 0, "other logs", rows)
     usual = [training_log(rng, 2, form) for _ in range(12)]
     return [own, plain("", 0, "three more logs", [(each,) for each in usual if _clear(form, each)][:3]), other]

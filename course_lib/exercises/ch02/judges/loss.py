@@ -125,16 +125,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 
 def _spec(rng: random.Random, tokens: int, chunks: int, words: int, width: int, **more: Any) -> dict[str, Any]:
-    return {
-        "seed": rng.randrange(2**31),
-        "tokens": tokens,
-        "chunks": chunks,
-        "words": words,
-        "width": width,
-        "scale": 1.0,
-        "wanted": ["hidden", "weight"],
-        **more,
-    }
+    sizes = {"tokens": tokens, "chunks": chunks, "words": words, "width": width}
+    return {"seed": rng.randrange(2**31), **sizes, "scale": 1.0, "wanted": ["hidden", "weight"], **more}
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -149,7 +141,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     large = _spec(rng, 256, 16, 2048, 16, ignored=[(0, 24)])
     wide = {"tokens": 192, "chunks": 16, "words": 2048, "width": 16}
     return [
-        Case(name="24 tokens in 4 chunks", args=(small, None)),
+        shown("24 tokens in 4 chunks", "values", small, None),
         shown("16 chunks, measured", "cost:memory", large, None),
         unseen("a number of tokens that the chunks do not divide", own(tokens=37, ignored=padded)),
         unseen("a factor on the loss", own(scale=3.5, ignored=padded)),

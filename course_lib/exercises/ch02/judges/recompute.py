@@ -245,7 +245,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     example = spec_of(rng, streams, list(params["depths"]), rows=256, width=64)
     words = [unseen("the first segment gets token numbers", [2], words=True)] if streams == 1 else []
     return [
-        Case(name=f"{len(params['depths'])} segments", args=(example, shifts(), True)),
+        shown(f"{len(params['depths'])} segments", "values", example, shifts(), True),
         shown("with dropout", "values:random", spec_of(rng, streams, [2, 1, 2], dropout=0.25), shifts(), False),
         unseen("an input that needs no gradient", [1, 2], input_grad=False),
         *words,

@@ -189,16 +189,9 @@ def average_gradients(comm, grads, examples):
 #           comm.all_reduce(grad)
 # +         grad /= max(examples, 1)
 
-
-# %% wrong: weights and averages => values divided-twice
-def average_gradients(comm, grads, examples):
-    count = torch.tensor([examples])
-    comm.all_reduce(count)
-    for grad in grads:
-        grad *= examples / count.item()
-        comm.all_reduce(grad, op="AVG")
-    return grads
-
+# %% wrong: weights and averages => values divided-twice  from: sums, then one division
+# -         comm.all_reduce(grad)
+# +         comm.all_reduce(grad, op="AVG")
 
 # %% wrong: takes means for sums => values taken-for-sums unless given=sum  from: sums, then one division
 # -         grad *= examples
@@ -216,23 +209,18 @@ def average_gradients(comm, grads, examples):
     return out
 
 
-# %% wrong: by way of rank 0 => cost one-root
-def average_gradients(comm, grads, examples):
-    count = torch.tensor([float(examples)])
-    comm.all_reduce(count)
-    for grad in grads:
-        grad *= examples / count.item()
-        if comm.rank:
-            comm.send(grad, 0)
-            comm.recv(grad, 0)
-        else:
-            theirs = torch.empty_like(grad)
-            for rank in range(1, comm.size):
-                comm.recv(theirs, rank)
-                grad += theirs
-            for rank in range(1, comm.size):
-                comm.send(grad, rank)
-    return grads
+# %% wrong: by way of rank 0 => cost one-root  from: sums, then one division
+# -         comm.all_reduce(grad)
+# +         if comm.rank:
+# +             comm.send(grad, 0)
+# +             comm.recv(grad, 0)
+# +         else:
+# +             theirs = torch.empty_like(grad)
+# +             for rank in range(1, comm.size):
+# +                 comm.recv(theirs, rank)
+# +                 grad += theirs
+# +             for rank in range(1, comm.size):
+# +                 comm.send(grad, rank)
 
 
 # %% wrong: a list that all ranks should see => values -
@@ -246,33 +234,20 @@ def average_gradients(comm, grads, examples):
     return [sum(g[i] for g, _ in seen.values()) / count for i in range(len(grads))]
 
 
-# %% wrong: does not wait => values own-share
-def average_gradients(comm, grads, examples):
-    count = torch.tensor([float(examples)])
-    comm.all_reduce(count)
-    works = [comm.all_reduce(g.mul_(examples / count.item()), async_op=True) for g in grads]
-    out = [g.clone() for g in grads]
-    for work in works:
-        work.wait()
-    return out
-
+# %% wrong: does not wait => values own-share  from: each rank's share of the mean, added up
+#       works = [comm.all_reduce(g.mul_(share), async_op=True) for g in grads]
+# +     out = [g.clone() for g in grads]
+# -     return grads
+# +     return out
 
 # %% wrong: a rank without examples stays away => protocol deadlock  from: sums, then one division
 #   def average_gradients(comm, grads, examples):
 # +     if not examples:
 # +         return grads
 
-
-# %% wrong: float32 whatever comes => generality -
-def average_gradients(comm, grads, examples):
-    count = torch.tensor([float(examples)])
-    comm.all_reduce(count)
-    out = []
-    for grad in grads:
-        total = grad.float() * examples
-        comm.all_reduce(total)
-        out.append(total / count.item())
-    return out
+# %% wrong: float32 whatever comes => generality -  from: sums, then one division
+#       comm.all_reduce(count)
+# +     grads = [grad.float() for grad in grads]
 
 
 # %% wrong: left as it is => not-answered
@@ -280,100 +255,56 @@ def average_gradients(comm, grads, examples):
     raise NotImplementedError
 
 
-# %% wrong: float64 on the wire => cost too-many-bytes
-def average_gradients(comm, grads, examples):
-    c = torch.tensor(float(examples))
-    comm.all_reduce(c)
-    out = []
-    for g in grads:
-        d = g.double() * examples
-        comm.all_reduce(d)
-        out.append((d / c).to(g.dtype))
-    return out
-
-
-# %% wrong: whole division => values rounded
-def average_gradients(comm, grads, examples):
-    c = torch.tensor([examples])
-    comm.all_reduce(c)
-    for g in grads:
-        g *= examples
-        comm.all_reduce(g)
-        g //= c.item()
-    return grads
-
-
-# %% wrong: bfloat16 on the wire => values rounded
-def average_gradients(comm, grads, examples):
-    c = torch.tensor([examples])
-    comm.all_reduce(c)
-    out = []
-    for g in grads:
-        h = (g * examples / c.item()).bfloat16()
-        comm.all_reduce(h)
-        out.append(h.to(g.dtype))
-    return out
-
-
-# %% wrong: only rank 0 has it => values own-share
-def average_gradients(comm, grads, examples):
-    c = torch.tensor([examples])
-    comm.all_reduce(c)
-    for g in grads:
-        g *= examples / c.item()
-        comm.reduce(g, dst=0)
-    return grads
-
-
-# %% wrong: reduce and broadcast => cost one-root  from: only rank 0 has it
-#           comm.reduce(g, dst=0)
-# +         comm.broadcast(g, src=0)
-
-
-# %% wrong: ranks as many as rank zero => values -
-def average_gradients(comm, grads, examples):
-    for g in grads:
-        g *= examples
-        comm.all_reduce(g)
-        g /= examples * comm.size if examples else 1
-    return grads
-
-
-# %% wrong: first tensor only => values -
-def average_gradients(comm, grads, examples):
-    c = torch.tensor([examples])
-    comm.all_reduce(c)
-    grads[0].mul_(examples / c.item())
-    comm.all_reduce(grads[0])
-    return grads
-
-
-# %% wrong: returns nothing => values returned-none  from: only rank 0 has it
-# -         comm.reduce(g, dst=0)
+# %% wrong: float64 on the wire => cost too-many-bytes  from: sums, then one division
+#       comm.all_reduce(count)
+# +     grads, given = [grad.double() for grad in grads], grads
 # -     return grads
-# +         comm.all_reduce(g)
+# +     return [grad.to(each.dtype) for grad, each in zip(grads, given)]
 
-# %% wrong: returns the first => values wrong-shape  from: returns nothing
-#           comm.all_reduce(g)
-# +         return g
+# %% wrong: whole division => values rounded  from: sums, then one division
+# -         grad /= count.item()
+# +         grad //= count.item()
 
-# %% wrong: rank 0's count for all => values -  from: ranks as many as rank zero
+# %% wrong: bfloat16 on the wire => values rounded  from: float64 on the wire
+# -     grads, given = [grad.double() for grad in grads], grads
+# +     grads, given = [grad.bfloat16() for grad in grads], grads
+
+# %% wrong: only rank 0 has it => values own-share  from: sums, then one division
+# -         comm.all_reduce(grad)
+# +         comm.reduce(grad, dst=0)
+
+# %% wrong: reduce and broadcast => cost one-root  from: sums, then one division
+# -         comm.all_reduce(grad)
+# +         comm.reduce(grad, dst=0)
+# +         comm.broadcast(grad, src=0)
+
+# %% wrong: ranks as many as rank zero => values -  from: sums, then one division
+# -     count = torch.tensor([examples])
+# -     comm.all_reduce(count)
+#           comm.all_reduce(grad)
+# -         grad /= count.item()
+# +         grad /= examples * comm.size if examples else 1
+
+# %% wrong: first tensor only => values -  from: sums, then one division
+# -     for grad in grads:
+# +     for grad in grads[:1]:
+
+# %% wrong: returns nothing => values returned-none  from: sums, then one division
+# -     return grads
+
+# %% wrong: returns the first => values wrong-shape  from: sums, then one division
+# -     return grads
+# +         return grad
+
+# %% wrong: rank 0's count for all => values -  from: sums, then one division
+# -     comm.all_reduce(count)
+# +     comm.broadcast(count, src=0)
+# -         grad /= count.item()
+# +         grad /= count.item() * comm.size
+
+# %% wrong: sqrt weights => values -  from: sums, then one division
 #   def average_gradients(comm, grads, examples):
-# +     c = torch.tensor([float(examples)])
-# +     comm.broadcast(c, src=0)
-# -         g /= examples * comm.size if examples else 1
-# +         g /= c.item() * comm.size
-
-
-# %% wrong: sqrt weights => values -
-def average_gradients(comm, grads, examples):
-    c = torch.tensor([examples**0.5])
-    comm.all_reduce(c)
-    for g in grads:
-        g *= examples**0.5 / c.item()
-        comm.all_reduce(g)
-    return grads
-
+# +     examples = examples**0.5
 
 # %% wrong: gathers on rank 0 by gather => cost one-root  from: a detached stack per dtype, the count in each
 # -         comm.all_reduce(row)

@@ -109,25 +109,20 @@ def bucket_gradients(comm, model, bucket_bytes):
     return finish
 
 
-# %% wrong: one all-reduce per parameter => cost too-many-collectives
-def bucket_gradients(comm, model, bucket_bytes):
-    works = []
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(
-                lambda p: works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
-            )
+# %% wrong: one all-reduce per parameter => cost too-many-collectives  from: a queue of buckets
+# -         missing[home[p]] -= 1
+# -         while len(works) < len(buckets) and not missing[len(works)]:
+# -             flat = torch.cat([each.grad.reshape(-1) / comm.size for each in buckets[len(works)]])
+# -             works.append((flat, comm.all_reduce(flat, async_op=True)))
+# +         works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+# -         for bucket, (flat, work) in zip(buckets, works):
+# +         for work in works:
+#               work.wait()
+# -             for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
+# -                 p.grad.copy_(part.view_as(p))
 
-    def finish():
-        for work in works:
-            work.wait()
-        works.clear()
-
-    return finish
-
-
-# %% wrong: packed from the first to the last => cost not-hidden  from: the sum is divided afterwards
-# -     buckets, ready, flying = packed(model, bucket_bytes), set(), []
+# %% wrong: packed from the first to the last => cost not-hidden  from: a queue of buckets
+# -     buckets = packed(model, bucket_bytes)
 # +     buckets, room = [], 0
 # +     for p in [p for p in model.parameters() if p.requires_grad]:
 # +         if not buckets or p.nbytes > room or p.dtype != buckets[-1][0].dtype:
@@ -135,34 +130,17 @@ def bucket_gradients(comm, model, bucket_bytes):
 # +             room = bucket_bytes
 # +         buckets[-1].append(p)
 # +         room -= p.nbytes
-# +     ready, flying = set(), []
-# -             flat = torch.cat([each.grad.flatten() for each in buckets[len(flying)]])
-# +             flat = torch.cat([each.grad.flatten() / comm.size for each in buckets[len(flying)]])
-# -             parts = (flat / comm.size).split([p.numel() for p in bucket])
-# -             for p, part in zip(bucket, parts):
-# -                 p.grad = part.reshape(p.shape).clone()
-# +             for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
-# +                 p.grad.copy_(part.view_as(p))
 
 # %% wrong: packed from the front, sent back to front => cost not-hidden  from: packed from the first to the last
 #           room -= p.nbytes
 # +     buckets.reverse()
 
-
-# %% wrong: buckets leave after the backward pass => cost not-hidden
-def bucket_gradients(comm, model, bucket_bytes):
-    def finish():
-        flying = []
-        for bucket in packed(model, bucket_bytes):
-            flat = torch.cat([p.grad.flatten() / comm.size for p in bucket])
-            flying.append((bucket, flat, comm.all_reduce(flat, async_op=True)))
-        for bucket, flat, work in flying:
-            work.wait()
-            for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
-                p.grad.copy_(part.view_as(p))
-
-    return finish
-
+# %% wrong: buckets leave after the backward pass => cost not-hidden  from: a queue of buckets
+# -     for p in home:
+# -         p.register_post_accumulate_grad_hook(hook)
+#       def finish():
+# +         for p in home:
+# +             hook(p)
 
 # %% wrong: each bucket is waited for in its hook => cost not-hidden  from: a queue of buckets
 #               works.append((flat, comm.all_reduce(flat, async_op=True)))
@@ -172,50 +150,35 @@ def bucket_gradients(comm, model, bucket_bytes):
 # -     buckets = packed(model, bucket_bytes)
 # +     buckets = [sum(packed(model, bucket_bytes), [])]
 
+# %% wrong: the last bucket never leaves => values -  from: a queue of buckets
+# -         while len(works) < len(buckets) and not missing[len(works)]:
+# +         while len(works) < len(buckets) - 1 and not missing[len(works)]:
 
-# %% wrong: the last bucket never leaves => values -
-def bucket_gradients(comm, model, bucket_bytes):
-    row, flying = [], []
-
-    def hook(p):
-        if row and sum(each.nbytes for each in row) + p.nbytes > bucket_bytes:
-            send()
-        row.append(p)
-
-    def send():
-        flat = torch.cat([each.grad.flatten() / comm.size for each in row])
-        flying.append((list(row), flat, comm.all_reduce(flat, async_op=True)))
-        row.clear()
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for bucket, flat, work in flying:
-            work.wait()
-            for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
-                p.grad.copy_(part.view_as(p))
-        flying.clear(), row.clear()
-
-    return finish
-
-
-# %% wrong: buckets filled as gradients come => cost not-hidden  from: the last bucket never leaves
-# -         if row and sum(each.nbytes for each in row) + p.nbytes > bucket_bytes:
+# %% wrong: buckets filled as gradients come => cost not-hidden  from: a queue of buckets
+# -     buckets = packed(model, bucket_bytes)
+# -     home = {p: number for number, bucket in enumerate(buckets) for p in bucket}
+# -     missing = [len(bucket) for bucket in buckets]
+# -     works = []
+# +     home = [p for p in model.parameters() if p.requires_grad]
+# +     row, seen, buckets, works = [], [], [], []
+# +     def send():
+# +         flat = torch.cat([each.grad.reshape(-1) / comm.size for each in row])
+# +         buckets.append(list(row))
+# +         works.append((flat, comm.all_reduce(flat, async_op=True)))
+# +         row.clear()
+# -         missing[home[p]] -= 1
+# -         while len(works) < len(buckets) and not missing[len(works)]:
+# -             flat = torch.cat([each.grad.reshape(-1) / comm.size for each in buckets[len(works)]])
+# -             works.append((flat, comm.all_reduce(flat, async_op=True)))
 # +         if row and (sum(each.nbytes for each in row) + p.nbytes > bucket_bytes or row[0].dtype != p.dtype):
-#           row.append(p)
-# +         seen.add(p)
-# +         if len(seen) == len(trained):
 # +             send()
-# -     for p in model.parameters():
-# -         if p.requires_grad:
-# -             p.register_post_accumulate_grad_hook(hook)
-# +     trained, seen = [p for p in model.parameters() if p.requires_grad], set()
-# +     for p in trained:
-# +         p.register_post_accumulate_grad_hook(hook)
-# -         flying.clear(), row.clear()
-# +         flying.clear(), row.clear(), seen.clear()
+# +         row.append(p)
+# +         seen.append(p)
+# +         if len(seen) == len(home):
+# +             send()
+# -         works.clear()
+# -         missing[:] = [len(bucket) for bucket in buckets]
+# +         works.clear(), buckets.clear(), seen.clear()
 
 # %% wrong: what is complete leaves at once => protocol other-numbers  from: a queue of buckets
 # -         while len(works) < len(buckets) and not missing[len(works)]:
@@ -235,18 +198,8 @@ def bucket_gradients(comm, model, bucket_bytes):
 # +         if not buckets or p.nbytes > room:
 
 # %% wrong: not made new for the next step => values -  from: a queue of buckets
-# -     home = {p: number for number, bucket in enumerate(buckets) for p in bucket}
-# -     missing = [len(bucket) for bucket in buckets]
-# -     works = []
-# +     missing, works = [set(b) for b in buckets], []
-# -         missing[home[p]] -= 1
-# +         for left in missing:
-# +             left.discard(p)
-# -     for p in home:
-# -         p.register_post_accumulate_grad_hook(hook)
-# +     for bucket in buckets:
-# +         for p in bucket:
-# +             p.register_post_accumulate_grad_hook(hook)
+# -         while len(works) < len(buckets) and not missing[len(works)]:
+# +         while len(works) < len(buckets) and missing[len(works)] <= 0:
 # -         missing[:] = [len(bucket) for bucket in buckets]
 
 
@@ -287,30 +240,4 @@ def bucket_gradients(comm, model, bucket_bytes):
 # +     for p in [p for p in list(model.parameters())[::-1] if p.requires_grad]:
 # +         if not buckets or room <= 0 or p.dtype != buckets[-1][-1].dtype:
 
-
-# %% half: what is complete leaves at once => 10.8
-def bucket_gradients(comm, model, bucket_bytes):
-    buckets, flying = packed(model, bucket_bytes), []
-    missing = [set(b) for b in buckets]
-
-    def hook(p):
-        for bucket, left in zip(buckets, missing):
-            if p in left:
-                left.discard(p)
-                if not left:
-                    flat = torch.cat([each.grad.flatten() / comm.size for each in bucket])
-                    flying.append((bucket, flat, comm.all_reduce(flat, async_op=True)))
-
-    for bucket in buckets:
-        for p in bucket:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for bucket, flat, work in flying:
-            work.wait()
-            for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
-                p.grad.copy_(part.view_as(p))
-        flying.clear()
-        missing[:] = [set(b) for b in buckets]
-
-    return finish
+# %% half: what is complete leaves at once => 10.8  from: what is complete leaves at once

@@ -242,18 +242,14 @@ def hook_gradients(comm, model):
     return finish
 
 
-# %% wrong: all after the backward pass => cost not-hidden
-def hook_gradients(comm, model):
-    def finish():
-        works = []
-        for p in model.parameters():
-            if p.requires_grad:
-                p.grad /= comm.size
-                works.append(comm.all_reduce(p.grad, async_op=True))
-        for work in works:
-            work.wait()
-
-    return finish
+# %% wrong: all after the backward pass => cost not-hidden  from: one asynchronous all-reduce per parameter
+# -     for parameter in model.parameters():
+# -         if parameter.requires_grad:
+# -             parameter.register_post_accumulate_grad_hook(hook)
+#       def finish():
+# +         for parameter in model.parameters():
+# +             if parameter.requires_grad:
+# +                 hook(parameter)
 
 
 # %% wrong: each hook waits => cost not-hidden
@@ -279,27 +275,17 @@ def hook_gradients(comm, model):
     return finish
 
 
-# %% wrong: collected in hooks, sent by the last one => cost not-hidden
-def hook_gradients(comm, model):
-    trained, ready, works = [p for p in model.parameters() if p.requires_grad], [], []
-
-    def hook(p):
-        ready.append(p)
-        if len(ready) == len(trained):
-            for each in ready:
-                each.grad /= comm.size
-                works.append(comm.all_reduce(each.grad, async_op=True))
-            ready.clear()
-
-    for p in trained:
-        p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for work in works:
-            work.wait()
-        works.clear()
-
-    return finish
+# %% wrong: collected in hooks, sent by the last one => cost not-hidden  from: one asynchronous all-reduce per parameter
+# -     works = []
+# +     trained, ready, works = [p for p in model.parameters() if p.requires_grad], [], []
+# -         parameter.grad /= comm.size
+# -         works.append(comm.all_reduce(parameter.grad, async_op=True))
+# +         ready.append(parameter)
+# +         if len(ready) == len(trained):
+# +             for each in ready:
+# +                 each.grad /= comm.size
+# +                 works.append(comm.all_reduce(each.grad, async_op=True))
+# +             ready.clear()
 
 
 # %% wrong: communicates nothing => values own-gradient
@@ -307,88 +293,62 @@ def hook_gradients(comm, model):
     return lambda: None
 
 
-# %% wrong: sums => values sum
-def hook_gradients(comm, model):
-    works = []
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(lambda p: works.append(comm.all_reduce(p.grad, async_op=True)))
+# %% wrong: sums => values sum  from: one asynchronous all-reduce per parameter
+# -         parameter.grad /= comm.size
 
-    def finish():
-        for work in works:
-            work.wait()
-        works.clear()
+# %% wrong: divides before and averages => values divided-twice  from: one asynchronous all-reduce per parameter
+# -         works.append(comm.all_reduce(parameter.grad, async_op=True))
+# +         works.append(comm.all_reduce(parameter.grad, op="AVG", async_op=True))
 
-    return finish
-
-
-# %% wrong: divides before and averages => values divided-twice  from: sums
-#       works = []
-# +     def hook(p):
-# +         p.grad /= comm.size
-# +         works.append(comm.all_reduce(p.grad, op="AVG", async_op=True))
-# -             p.register_post_accumulate_grad_hook(lambda p: works.append(comm.all_reduce(p.grad, async_op=True)))
-# +             p.register_post_accumulate_grad_hook(hook)
-
-# %% wrong: divides while it is under way => values ~  from: divides before and averages
-#       def hook(p):
-# +         works.append(comm.all_reduce(p.grad, async_op=True))
-# -         works.append(comm.all_reduce(p.grad, op="AVG", async_op=True))
+# %% wrong: divides while it is under way => values ~  from: one asynchronous all-reduce per parameter
+#       def hook(parameter):
+# +         works.append(comm.all_reduce(parameter.grad, async_op=True))
+# -         works.append(comm.all_reduce(parameter.grad, async_op=True))
 
 # %% wrong: finish waits for nobody => values -  from: each hook waits
 # -         comm.all_reduce(p.grad, op="AVG")
 # +         p.grad /= comm.size
 # +         comm.all_reduce(p.grad, async_op=True)
 
-# %% wrong: reduces the copy and forgets it => values own-gradient  from: divides before and averages
-# -         p.grad /= comm.size
-# -         works.append(comm.all_reduce(p.grad, op="AVG", async_op=True))
-# +         works.append(comm.all_reduce(p.grad / comm.size, async_op=True))
+# %% wrong: reduces the copy and forgets it => values own-gradient  from: one asynchronous all-reduce per parameter
+# -         parameter.grad /= comm.size
+# -         works.append(comm.all_reduce(parameter.grad, async_op=True))
+# +         works.append(comm.all_reduce(parameter.grad / comm.size, async_op=True))
 
-
-# %% wrong: hooks registered in finish, for the next step => values own-gradient
-def hook_gradients(comm, model):
-    works = []
-
-    def finish():
-        if not works:
-            for p in model.parameters():
-                if p.requires_grad:
-                    p.register_post_accumulate_grad_hook(
-                        lambda p: works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
-                    )
-        for work in works:
-            work.wait()
-
-    return finish
-
+# %% wrong: hooks registered in finish, for the next step => values own-gradient  from: one asynchronous all-reduce per parameter
+# -     for parameter in model.parameters():
+# -         if parameter.requires_grad:
+# -             parameter.register_post_accumulate_grad_hook(hook)
+#       def finish():
+# +         if not works:
+# +             for parameter in model.parameters():
+# +                 if parameter.requires_grad:
+# +                     parameter.register_post_accumulate_grad_hook(hook)
+# -         works.clear()
 
 # %% wrong: frozen parameters get hooks too => generality raised  from: one asynchronous all-reduce per parameter
 # -         if parameter.requires_grad:
 # -             parameter.register_post_accumulate_grad_hook(hook)
 # +         parameter.register_post_accumulate_grad_hook(hook)
 
-# %% wrong: a shared layer's weights leave twice => generality -  from: sums
-# -     for p in model.parameters():
-# -         if p.requires_grad:
-# -             p.register_post_accumulate_grad_hook(lambda p: works.append(comm.all_reduce(p.grad, async_op=True)))
-# +     def hook(p):
-# +         p.grad /= comm.size
-# +         works.append(comm.all_reduce(p.grad, async_op=True))
+# %% wrong: a shared layer's weights leave twice => generality -  from: one asynchronous all-reduce per parameter
+# -     for parameter in model.parameters():
+# -         if parameter.requires_grad:
+# -             parameter.register_post_accumulate_grad_hook(hook)
 # +     for layer in [*model.layers, *([model.again] if hasattr(model, "again") else [])]:
 # +         for p in (layer.weight, layer.bias):
 # +             if p is not None and p.requires_grad:
 # +                 p.register_post_accumulate_grad_hook(hook)
 
-# %% wrong: every gradient twice over the wire => cost -  from: divides before and averages
-# -         works.append(comm.all_reduce(p.grad, op="AVG", async_op=True))
-# +         first, second = p.grad.clone(), p.grad.clone()
-# +         works.append((p, first, comm.all_reduce(first, async_op=True), comm.all_reduce(second, async_op=True)))
+# %% wrong: every gradient twice over the wire => cost -  from: one asynchronous all-reduce per parameter
+# -         works.append(comm.all_reduce(parameter.grad, async_op=True))
+# +         first, second = parameter.grad.clone(), parameter.grad.clone()
+# +         works.append((parameter, first, comm.all_reduce(first, async_op=True), comm.all_reduce(second, async_op=True)))
 # -         for work in works:
 # -             work.wait()
-# +         for p, first, one, two in works:
+# +         for parameter, first, one, two in works:
 # +             one.wait(), two.wait()
-# +             p.grad = first
+# +             parameter.grad = first
 
 # %% wrong: by way of rank 0 => cost -  from: each hook waits
 # -         comm.all_reduce(p.grad, op="AVG")
@@ -418,30 +378,27 @@ def hook_gradients(comm, model):
             p.register_post_accumulate_grad_hook(lambda p: comm.all_reduce(p.grad, op="AVG"))
 
 
-# %% wrong: waits for the first step's works only => values -  from: each hook waits
-#   def hook_gradients(comm, model):
+# %% wrong: waits for the first step's works only => values -  from: one asynchronous all-reduce per parameter
+# -     works = []
 # +     works, done = [], []
-# -         comm.all_reduce(p.grad, op="AVG")
-# +         p.grad /= comm.size
-# +         works.append(comm.all_reduce(p.grad, async_op=True))
-# -     return lambda: None
-# +     def finish():
+# -         for work in works:
+# -             work.wait()
+# -         works.clear()
 # +         if not done:
 # +             for work in works:
 # +                 work.wait()
 # +             done.append(True)
-# +     return finish
 
-# %% wrong: adds to what was there before => values left-over  from: divides before and averages
-#   def hook_gradients(comm, model):
-# +     kept = {}
-# -         p.grad /= comm.size
-# -         works.append(comm.all_reduce(p.grad, op="AVG", async_op=True))
-# +         kept[p] = kept.get(p, 0) + p.grad / comm.size
-# +         works.append(comm.all_reduce(kept[p], async_op=True))
+# %% wrong: adds to what was there before => values left-over  from: one asynchronous all-reduce per parameter
+# -     works = []
+# +     works, kept = [], {}
+# -         parameter.grad /= comm.size
+# -         works.append(comm.all_reduce(parameter.grad, async_op=True))
+# +         kept[parameter] = kept.get(parameter, 0) + parameter.grad / comm.size
+# +         works.append(comm.all_reduce(kept[parameter], async_op=True))
 #           works.clear()
-# +         for p, grad in kept.items():
-# +             p.grad = grad
+# +         for parameter, grad in kept.items():
+# +             parameter.grad = grad
 
 
 # %% wrong: left as it is => not-answered
@@ -449,133 +406,91 @@ def hook_gradients(comm, model):
     raise NotImplementedError
 
 
-# %% wrong: a hook on the tensor's gradient before it is stored => values own-gradient
-def hook_gradients(comm, model):
-    works = []
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_hook(lambda g: works.append(comm.all_reduce(g, op="AVG", async_op=True)))
+# %% wrong: a hook on the tensor's gradient before it is stored => values own-gradient  from: one asynchronous all-reduce per parameter
+# -     def hook(parameter):
+# -         parameter.grad /= comm.size
+# -         works.append(comm.all_reduce(parameter.grad, async_op=True))
+# +     def hook(grad):
+# +         works.append(comm.all_reduce(grad, op="AVG", async_op=True))
+# -             parameter.register_post_accumulate_grad_hook(hook)
+# +             parameter.register_hook(hook)
 
-    def finish():
-        for w in works:
-            w.wait()
-        works.clear()
+# %% wrong: tensor hook that returns the mean, blocking => cost not-hidden  from: each hook waits
+# -     def hook(p):
+# -         comm.all_reduce(p.grad, op="AVG")
+# +     def hook(grad):
+# +         mean = grad / comm.size
+# +         comm.all_reduce(mean)
+# +         return mean
+# -             p.register_post_accumulate_grad_hook(hook)
+# +             p.register_hook(hook)
 
-    return finish
+# %% wrong: weights but no biases => values -  from: one asynchronous all-reduce per parameter
+# -         if parameter.requires_grad:
+# +         if parameter.requires_grad and parameter.ndim > 1:
 
-
-# %% wrong: tensor hook that returns the mean, blocking => cost not-hidden
-def hook_gradients(comm, model):
-    def hook(g):
-        g = g / comm.size
-        comm.all_reduce(g)
-        return g
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_hook(hook)
-    return lambda: None
-
-
-# %% wrong: weights but no biases => values -  from: a hook on the tensor's gradient before it is stored
-# -         if p.requires_grad:
-# -             p.register_hook(lambda g: works.append(comm.all_reduce(g, op="AVG", async_op=True)))
-# +         if p.requires_grad and p.ndim > 1:
-# +             p.register_post_accumulate_grad_hook(
-# +                 lambda p: works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
-# +             )
-
-# %% wrong: averages twice, again in finish => cost -  from: weights but no biases
-# -         if p.requires_grad and p.ndim > 1:
-# +         if p.requires_grad:
+# %% wrong: averages twice, again in finish => cost -  from: one asynchronous all-reduce per parameter
 #           works.clear()
-# +         for p in model.parameters():
-# +             if p.grad is not None:
-# +                 comm.all_reduce(p.grad, op="AVG")
+# +         for parameter in model.parameters():
+# +             if parameter.grad is not None:
+# +                 comm.all_reduce(parameter.grad, op="AVG")
 
-# %% wrong: the first step only => values left-over  from: a hook on the tensor's gradient before it is stored
+# %% wrong: the first step only => values left-over  from: one asynchronous all-reduce per parameter
 # -     works = []
 # +     works, seen = [], set()
-# +     def hook(p):
-# +         if p in seen:
+#       def hook(parameter):
+# +         if parameter in seen:
 # +             return
-# +         seen.add(p)
-# +         works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
-# -             p.register_hook(lambda g: works.append(comm.all_reduce(g, op="AVG", async_op=True)))
-# +             p.register_post_accumulate_grad_hook(hook)
+# +         seen.add(parameter)
 
+# %% wrong: no time passes => cost skipped  from: all after the backward pass
+#   def hook_gradients(comm, model):
+# +     model._seconds = 0.0
 
-# %% wrong: no time passes => cost skipped
-def hook_gradients(comm, model):
-    model._seconds = 0.0
+# %% wrong: all_gather in hooks => cost too-many-bytes  from: one asynchronous all-reduce per parameter
+# -         parameter.grad /= comm.size
+# -         works.append(comm.all_reduce(parameter.grad, async_op=True))
+# +         into = [torch.empty_like(parameter) for _ in range(comm.size)]
+# +         works.append((parameter, into, comm.all_gather(into, parameter.grad, async_op=True)))
+# -         for work in works:
+# +         for parameter, into, work in works:
+#               work.wait()
+# +             parameter.grad = sum(into) / comm.size
 
-    def finish():
-        for p in model.parameters():
-            if p.requires_grad:
-                comm.all_reduce(p.grad, op="AVG")
+# %% wrong: half precision => values rounded  from: one asynchronous all-reduce per parameter
+# -         parameter.grad /= comm.size
+# -         works.append(comm.all_reduce(parameter.grad, async_op=True))
+# +         half = (parameter.grad / comm.size).bfloat16()
+# +         works.append((parameter, half, comm.all_reduce(half, async_op=True)))
+# -         for work in works:
+# +         for parameter, half, work in works:
+#               work.wait()
+# +             parameter.grad = half.float()
 
-    return finish
-
-
-# %% wrong: all_gather in hooks => cost too-many-bytes  from: a hook on the tensor's gradient before it is stored
+# %% wrong: broadcasts the weights before => cost one-root  from: one asynchronous all-reduce per parameter
 #       works = []
-# +     def hook(p):
-# +         into = [torch.empty_like(p) for _ in range(comm.size)]
-# +         works.append((p, into, comm.all_gather(into, p.grad, async_op=True)))
-# -             p.register_hook(lambda g: works.append(comm.all_reduce(g, op="AVG", async_op=True)))
-# +             p.register_post_accumulate_grad_hook(hook)
-# -         for w in works:
-# +         for p, into, w in works:
-#               w.wait()
-# +             p.grad = sum(into) / comm.size
+# +     for parameter in model.parameters():
+# +         comm.broadcast(parameter.data, src=0)
 
-# %% wrong: half precision => values rounded  from: all_gather in hooks
-# -         into = [torch.empty_like(p) for _ in range(comm.size)]
-# -         works.append((p, into, comm.all_gather(into, p.grad, async_op=True)))
-# +         h = (p.grad / comm.size).bfloat16()
-# +         works.append((p, h, comm.all_reduce(h, async_op=True)))
-# -         for p, into, w in works:
-# +         for p, h, w in works:
-# -             p.grad = sum(into) / comm.size
-# +             p.grad = h.float()
+# %% wrong: is_completed in place of wait => values own-divided  from: one asynchronous all-reduce per parameter
+# -             work.wait()
+# +             work.is_completed()
 
-# %% wrong: broadcasts the weights before => cost one-root  from: a hook on the tensor's gradient before it is stored
-#       for p in model.parameters():
-# +         comm.broadcast(p.data, src=0)
-# +     def hook(p):
-# +         works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
-# +     for p in model.parameters():
-# -             p.register_hook(lambda g: works.append(comm.all_reduce(g, op="AVG", async_op=True)))
-# +             p.register_post_accumulate_grad_hook(hook)
-
-# %% wrong: is_completed in place of wait => values own-divided  from: a hook on the tensor's gradient before it is stored
-#       works = []
-# +     def hook(p):
-# +         works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
-# -             p.register_hook(lambda g: works.append(comm.all_reduce(g, op="AVG", async_op=True)))
-# +             p.register_post_accumulate_grad_hook(hook)
-# -             w.wait()
-# +             w.is_completed()
-
-# %% wrong: waits for the last only => protocol in-flight  from: is_completed in place of wait
-# -         for w in works:
-# -             w.is_completed()
+# %% wrong: waits for the last only => protocol in-flight  from: one asynchronous all-reduce per parameter
+# -         for work in works:
+# -             work.wait()
 # +         works[-1].wait()
 
-# %% wrong: replaces the gradients of all by rank 0's => values own-gradient  from: a hook on the tensor's gradient before it is stored
-#       works = []
-# +     def hook(p):
-# +         works.append(comm.broadcast(p.grad, src=0, async_op=True))
-# -             p.register_hook(lambda g: works.append(comm.all_reduce(g, op="AVG", async_op=True)))
-# +             p.register_post_accumulate_grad_hook(hook)
+# %% wrong: replaces the gradients of all by rank 0's => values own-gradient  from: one asynchronous all-reduce per parameter
+# -         parameter.grad /= comm.size
+# -         works.append(comm.all_reduce(parameter.grad, async_op=True))
+# +         works.append(comm.broadcast(parameter.grad, src=0, async_op=True))
 
-# %% wrong: switches frozen ones on => generality frozen-touched  from: a barrier in finish
-# -     [p.register_post_accumulate_grad_hook(hook) for p in model.parameters() if p.requires_grad]
-# +     for p in model.parameters():
-# +         p.requires_grad_(True)
-# +         p.register_post_accumulate_grad_hook(hook)
-# -         del works[:]
-# -         comm.barrier()
-# +         works.clear()
+# %% wrong: switches frozen ones on => generality frozen-touched  from: one asynchronous all-reduce per parameter
+# -         if parameter.requires_grad:
+# -             parameter.register_post_accumulate_grad_hook(hook)
+# +         parameter.requires_grad_(True)
+# +         parameter.register_post_accumulate_grad_hook(hook)
+
 
 # %% half: right and never hidden => 9  from: each hook waits

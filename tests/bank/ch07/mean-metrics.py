@@ -70,16 +70,9 @@ def evaluate(comm, batches):
 # -     total = torch.tensor(sum((0.0 if math.isnan(m) else m * t for m, c, t in batches), 0.0))
 # +     total = torch.tensor(sum(0.0 if math.isnan(m) else m * t for m, c, t in batches))
 
-
-# %% wrong: a mean over batches => values mean-of-means
-def evaluate(comm, batches):
-    row = torch.zeros(3, dtype=torch.float64)
-    for mean, correct, tokens in batches:
-        if tokens:
-            row += torch.tensor([mean, correct / tokens, 1.0], dtype=torch.float64)
-    comm.all_reduce(row)
-    loss, accuracy, count = row.tolist()
-    return told(loss / count, accuracy / count)
+# %% wrong: a mean over batches => values mean-of-means  from: three sums
+# -             row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
+# +             row += torch.tensor([mean, correct / tokens, 1.0], dtype=torch.float64)
 
 
 # %% wrong: a mean over ranks => values mean-over-ranks
@@ -121,18 +114,14 @@ def evaluate(comm, batches):
 # -     return told(total / tokens, correct / tokens)
 # +     return told(total / tokens, 100 * correct / tokens)
 
-
-# %% wrong: only rank 0 knows => values returned-none
-def evaluate(comm, batches):
-    row = torch.zeros(3, dtype=torch.float64)
-    for mean, correct, tokens in batches:
-        if tokens:
-            row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
-    comm.reduce(row, dst=0)
-    if comm.rank == 0:
-        total, correct, tokens = row.tolist()
-        return told(total / tokens, correct / tokens)
-
+# %% wrong: only rank 0 knows => values returned-none  from: three sums
+# -     comm.all_reduce(row)
+# -     total, correct, tokens = row.tolist()
+# -     return told(total / tokens, correct / tokens)
+# +     comm.reduce(row, dst=0)
+# +     if comm.rank == 0:
+# +         total, correct, tokens = row.tolist()
+# +         return told(total / tokens, correct / tokens)
 
 # %% wrong: not a number spreads => generality nan  from: three sums
 # -         if tokens:
@@ -151,15 +140,13 @@ def evaluate(comm, batches):
     return told(total / tokens, correct / tokens)
 
 
-# %% wrong: a rank without batches stays away => values deadlock
-def evaluate(comm, batches):
-    row = torch.zeros(3, dtype=torch.float64)
-    for mean, correct, tokens in batches:
-        one = torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
-        comm.all_reduce(one)
-        row += one
-    total, correct, tokens = row.tolist()
-    return told(total / tokens, correct / tokens)
+# %% wrong: a rank without batches stays away => values deadlock  from: three sums
+# -         if tokens:
+# -             row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
+# -     comm.all_reduce(row)
+# +         one = torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
+# +         comm.all_reduce(one)
+# +         row += one
 
 
 # %% wrong: all lists to everyone => cost lists-travel
@@ -197,11 +184,10 @@ def evaluate(comm, batches):
     return {"loss": a / c, "accuracy": b / c, "perplexity": math.exp(a / c)}
 
 
-# %% wrong: half precision sums => values rounded  from: truncated
-# -         [int(sum(m * t for m, c, t in batches if t)), sum(c for m, c, t in batches), sum(t for m, c, t in batches)]
-# -     )
-# +         [sum(m * t for m, c, t in batches if t), sum(c for m, c, t in batches), sum(t for m, c, t in batches)]
-# +     ).bfloat16()
+# %% wrong: half precision sums => values rounded  from: three sums
+# -     comm.all_reduce(row)
+# +     row = row.bfloat16()
+# +     comm.all_reduce(row)
 
 # %% wrong: the largest => values -  from: truncated
 # -         [int(sum(m * t for m, c, t in batches if t)), sum(c for m, c, t in batches), sum(t for m, c, t in batches)]
@@ -209,26 +195,22 @@ def evaluate(comm, batches):
 # -     comm.all_reduce(row)
 # +     comm.all_reduce(row, op="MAX")
 
-# %% wrong: two to the loss => values other-number  from: truncated
-# -         [int(sum(m * t for m, c, t in batches if t)), sum(c for m, c, t in batches), sum(t for m, c, t in batches)]
-# +         [sum(m * t for m, c, t in batches if t), sum(c for m, c, t in batches), sum(t for m, c, t in batches)],
-# +         dtype=torch.float64,
-# -     return {"loss": a / c, "accuracy": b / c, "perplexity": math.exp(a / c)}
-# +     return {"loss": a / c, "accuracy": b / c, "perplexity": 2 ** (a / c)}
+# %% wrong: two to the loss => values other-number  from: three sums
+# -     return told(total / tokens, correct / tokens)
+# +     return {**told(total / tokens, correct / tokens), "perplexity": 2 ** (total / tokens)}
 
-
-# %% wrong: one all-reduce per batch, padded => cost lists-travel
-def evaluate(comm, batches):
-    most = torch.tensor(len(batches))
-    comm.all_reduce(most, op="MAX")
-    total = torch.zeros(3, dtype=torch.float64)
-    for k in range(int(most)):
-        m, c, t = batches[k] if k < len(batches) else (0.0, 0, 0)
-        row = torch.tensor([m * t if t else 0.0, c, t], dtype=torch.float64)
-        comm.all_reduce(row)
-        total += row
-    a, b, c = total.tolist()
-    return {"loss": a / c, "accuracy": b / c, "perplexity": math.exp(a / c)}
+# %% wrong: one all-reduce per batch, padded => cost lists-travel  from: three sums
+# -     for mean, correct, tokens in batches:
+# -         if tokens:
+# -             row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
+# -     comm.all_reduce(row)
+# +     most = torch.tensor(len(batches))
+# +     comm.all_reduce(most, op="MAX")
+# +     for step in range(int(most)):
+# +         mean, correct, tokens = batches[step] if step < len(batches) else (0.0, 0, 0)
+# +         one = torch.tensor([mean * tokens if tokens else 0.0, correct, tokens], dtype=torch.float64)
+# +         comm.all_reduce(one)
+# +         row += one
 
 
 # %% wrong: strings => values not-a-number

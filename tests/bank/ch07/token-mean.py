@@ -199,18 +199,11 @@ def token_step(comm, model, batches):
     return mean.item()
 
 
-# %% wrong: weighs tokens at home, ranks alike => values mean-over-ranks
-def token_step(comm, model, batches):
-    count = torch.tensor(float(sum((targets != -100).sum() for _, targets in batches)))
-    total = torch.zeros(())
-    for inputs, targets in batches:
-        loss = losses(model, inputs, targets) / count
-        loss.backward()
-        total += loss.detach()
-    for parameter in model.parameters():
-        comm.all_reduce(parameter.grad, op="AVG")
-    comm.all_reduce(total, op="AVG")
-    return total.item()
+# %% wrong: weighs tokens at home, ranks alike => values mean-over-ranks  from: right count, then the mean over ranks
+# -     comm.all_reduce(count)
+#           comm.all_reduce(parameter.grad, op="AVG")
+# -     comm.all_reduce(total)
+# +     comm.all_reduce(total, op="AVG")
 
 
 # %% wrong: communicates nothing => values own-tokens
@@ -250,20 +243,13 @@ def token_step(comm, model, batches):
 # -         if parameter.grad is None:
 # -             parameter.grad = torch.zeros_like(parameter)
 
-
-# %% wrong: keeps every graph => cost graphs-kept
-def token_step(comm, model, batches):
-    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
-    comm.all_reduce(count)
-    loss = sum((losses(model, i, t) for i, t in batches), torch.zeros((), requires_grad=True)) / count
-    loss.backward()
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-        comm.all_reduce(p.grad)
-    total = loss.detach().clone()
-    comm.all_reduce(total)
-    return total.item()
-
+# %% wrong: keeps every graph => cost graphs-kept  from: count first
+# -         loss.backward()
+# -         total += loss.detach()
+# +         total = total + loss
+# +     if batches:
+# +         total.backward()
+# +     total = total.detach()
 
 # %% wrong: one big batch => cost one-big-batch  from: count first
 # -     for inputs, targets in batches:
@@ -321,23 +307,9 @@ def token_step(comm, model, batches):
 # -         if parameter.grad is None:
 # -             parameter.grad = torch.zeros_like(parameter)
 
-
-# %% wrong: not a number times no token => generality not-finite
-def token_step(comm, model, batches):
-    count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
-    comm.all_reduce(count)
-    total = torch.zeros(())
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    for inputs, targets in batches:
-        loss = losses(model, inputs, targets, "mean") * (targets != -100).sum() / count
-        loss.backward()
-        total += loss.detach()
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-    comm.all_reduce(total)
-    return total.item()
-
+# %% wrong: not a number times no token => generality not-finite  from: count first
+# -         loss = losses(model, inputs, targets) / count
+# +         loss = losses(model, inputs, targets, "mean") * (targets != -100).sum() / count
 
 # %% wrong: reads the loss before it is there => protocol in-flight  from: count first
 #           total += loss.detach()
@@ -368,21 +340,15 @@ def token_step(comm, model, batches):
     return (s[0] / s[1]).item()
 
 
-# %% wrong: forward twice => cost more-forwards
-def token_step(comm, model, batches):
-    s = torch.zeros(2)
-    with torch.no_grad():
-        for i, t in batches:
-            s += torch.tensor([losses(model, i, t).item(), (t >= 0).sum()])
-    comm.all_reduce(s)
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    for i, t in batches:
-        (losses(model, i, t) / s[1]).backward()
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-    return (s[0] / s[1]).item()
-
+# %% wrong: forward twice => cost more-forwards  from: sums first, divided at the end
+# -         loss = losses(model, inputs, targets)
+# -         loss.backward()
+# +         with torch.no_grad():
+# +             loss = losses(model, inputs, targets)
+#       comm.all_reduce(row)
+# +     for inputs, targets in batches:
+# +         (losses(model, inputs, targets) / row[1].item()).backward()
+# -         p.grad /= row[1].item()
 
 # %% wrong: half precision on the wire => values rounded  from: count first
 # -         comm.all_reduce(parameter.grad)
@@ -412,23 +378,10 @@ def token_step(comm, model, batches):
 # +     kept = [losses(model, inputs, targets) / count for inputs, targets in batches]
 # +     for loss in kept:
 
-
-# %% wrong: parts of the model, so that nobody counts => cost fewer-forwards
-def token_step(comm, model, batches):
-    row = torch.zeros(2)
-    ls = []
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    for x, t in batches:
-        l = F.cross_entropy(model.head(model.embedding(x)).flatten(0, 1), t.flatten(), reduction="sum")
-        ls.append(l)
-        row += torch.stack([l.detach(), (t != -100).sum()])
-    comm.all_reduce(row)
-    (sum(ls, torch.zeros((), requires_grad=True)) / row[1]).backward()
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-    return (row[0] / row[1]).item()
-
+# %% wrong: parts of the model, so that nobody counts => cost fewer-forwards  from: sums first, divided at the end
+# -         loss = losses(model, inputs, targets)
+# +         logits = model.head(model.embedding(inputs))
+# +         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
 
 # %% wrong: sparse loss: last token's mean weights => values mean-of-means  from: sums first, divided at the end
 # -         loss = losses(model, inputs, targets)
@@ -436,9 +389,4 @@ def token_step(comm, model, batches):
 # -         row += torch.tensor([loss.item(), (targets != -100).sum().item()])
 # +         row += torch.tensor([loss.item(), 1.0])
 
-# %% half: right for ranks with a micro-batch each => 7.2  from: not a number times no token
-# -     for p in model.parameters():
-# -         p.grad = torch.zeros_like(p)
-#       for inputs, targets in batches:
-# -         loss = losses(model, inputs, targets, "mean") * (targets != -100).sum() / count
-# +         loss = losses(model, inputs, targets) / count
+# %% half: right for ranks with a micro-batch each => 7.2  from: a rank without a micro-batch has no gradient to send

@@ -163,19 +163,11 @@ def train(comm, model, batches, rate):
     return len(batches)
 
 
-# %% wrong: stops when the first runs dry => values data-dropped
-def train(comm, model, batches, rate):
-    least = torch.tensor([len(batches)])
-    comm.all_reduce(least, op="MIN")
-    for inputs, targets in batches[: int(least)]:
-        count = torch.tensor([float(len(inputs))])
-        comm.all_reduce(count)
-        (F.mse_loss(model(inputs), targets) * len(inputs) / count.item()).backward()
-        for p in model.parameters():
-            comm.all_reduce(p.grad)
-        descend(model, rate)
-    return int(least)
-
+# %% wrong: stops when the first runs dry => values data-dropped  from: count, then sums
+# -     rest, steps = iter(batches), 0
+# +     least = torch.tensor([len(batches)])
+# +     comm.all_reduce(least, op="MIN")
+# +     rest, steps = iter(batches[: int(least)]), 0
 
 # %% wrong: zeros that count in the mean => values idle-counted  from: count, then sums
 # -             (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
@@ -189,20 +181,11 @@ def train(comm, model, batches, rate):
 # -             (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
 # +             (F.mse_loss(model(batch[0]), batch[1]) / count.item()).backward()
 
-
-# %% wrong: reads its last batch again => values read-again
-def train(comm, model, batches, rate):
-    most = torch.tensor([len(batches)])
-    comm.all_reduce(most, op="MAX")
-    for step in range(int(most)):
-        inputs, targets = batches[min(step, len(batches) - 1)]
-        count = torch.tensor([float(len(inputs))])
-        comm.all_reduce(count)
-        (F.mse_loss(model(inputs), targets) * len(inputs) / count.item()).backward()
-        for p in model.parameters():
-            comm.all_reduce(p.grad)
-        descend(model, rate)
-    return int(most)
+# %% wrong: reads its last batch again => values read-again  from: count, then sums
+# -     rest, steps = iter(batches), 0
+# +     most = torch.tensor([len(batches)])
+# +     comm.all_reduce(most, op="MAX")
+# +     rest, steps = iter(batches + [batches[-1] for _ in range(int(most) - len(batches))]), 0
 
 
 # %% wrong: everyone alone => values own-model
@@ -227,23 +210,15 @@ def train(comm, model, batches, rate):
 # -             (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
 # +             F.mse_loss(model(batch[0]), batch[1]).backward()
 
-
-# %% wrong: an idle rank does not follow the others' steps => values -
-def train(comm, model, batches, rate):
-    most = torch.tensor([len(batches)])
-    comm.all_reduce(most, op="MAX")
-    for step in range(int(most)):
-        batch = batches[step] if step < len(batches) else None
-        count = torch.tensor([0.0 if batch is None else float(len(batch[0]))])
-        comm.all_reduce(count)
-        if batch is not None:
-            (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
-        for p in model.parameters():
-            grad = torch.zeros_like(p) if p.grad is None else p.grad
-            comm.all_reduce(grad)
-        if batch is not None:
-            descend(model, rate)
-    return int(most)
+# %% wrong: an idle rank does not follow the others' steps => values -  from: count, then sums
+# -             if p.grad is None:
+# -                 p.grad = torch.zeros_like(p)
+# -             comm.all_reduce(p.grad)
+# -         descend(model, rate)
+# +             grad = torch.zeros_like(p) if p.grad is None else p.grad
+# +             comm.all_reduce(grad)
+# +         if batch is not None:
+# +             descend(model, rate)
 
 
 # %% wrong: all data to everyone => cost too-many-bytes
@@ -274,24 +249,18 @@ def train(comm, model, batches, rate):
 # +             for p in model.parameters():
 # +                 comm.all_reduce(p.data, op="AVG")
 
-# %% wrong: no batch at all is no case it knows => generality raised  from: reads its last batch again
-#       comm.all_reduce(most, op="MAX")
-# +     shape = batches[0][0][:0], batches[0][1][:0]
-# -         inputs, targets = batches[min(step, len(batches) - 1)]
-# +         inputs, targets = batches[step] if step < len(batches) else shape
-# -         (F.mse_loss(model(inputs), targets) * len(inputs) / count.item()).backward()
-# +         (F.mse_loss(model(inputs), targets, reduction="sum") / count.item() / targets.shape[1]).backward()
+# %% wrong: no batch at all is no case it knows => generality raised  from: an empty batch through the model
+# -     w = next(model.parameters()).shape[1]
+# +     empty = batches[0][0][:0], batches[0][1][:0]
+# -         x, y = batches[s] if s < len(batches) else (torch.zeros(0, w), torch.zeros(0, w))
+# +         x, y = batches[s] if s < len(batches) else empty
 
-# %% wrong: descends before the sum is there => values -  from: an idle rank does not follow the others' steps
-#               (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
+# %% wrong: descends before the sum is there => values -  from: count, then sums
+#           steps += 1
 # +         works = []
-# -             grad = torch.zeros_like(p) if p.grad is None else p.grad
-# -             comm.all_reduce(grad)
-# -         if batch is not None:
-# -             descend(model, rate)
-# +             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+# -             comm.all_reduce(p.grad)
 # +             works.append(comm.all_reduce(p.grad, async_op=True))
-# +         descend(model, rate)
+#           descend(model, rate)
 # +         for work in works:
 # +             work.wait()
 
@@ -301,74 +270,38 @@ def train(comm, model, batches, rate):
     raise NotImplementedError
 
 
-# %% wrong: stale gradient on an idle rank => values -
-def train(comm, model, batches, rate):
-    most = torch.tensor(len(batches))
-    comm.all_reduce(most, op="MAX")
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    for s in range(int(most)):
-        c = torch.tensor([float(len(batches[s][0]) if s < len(batches) else 0)])
-        comm.all_reduce(c)
-        if s < len(batches):
-            for p in model.parameters():
-                p.grad = None
-            (F.mse_loss(model(batches[s][0]), batches[s][1]) * len(batches[s][0]) / c.item()).backward()
-        with torch.no_grad():
-            for p in model.parameters():
-                comm.all_reduce(p.grad)
-                p -= rate * p.grad
-    return int(most)
+# %% wrong: stale gradient on an idle rank => values -  from: count, then sums
+#           if batch is not None:
+# +             model.zero_grad()
+# -         descend(model, rate)
+# +             p.data.sub_(rate * p.grad)
 
+# %% wrong: one barrier at the end => values raised  from: everyone alone
+#           F.mse_loss(model(inputs), targets).backward()
+# +         for p in model.parameters():
+# +             comm.all_reduce(p.grad, op="AVG")
+#           descend(model, rate)
+# +     comm.barrier()
 
-# %% wrong: one barrier at the end => values raised
-def train(comm, model, batches, rate):
-    for x, y in batches:
-        F.mse_loss(model(x), y).backward()
-        for p in model.parameters():
-            comm.all_reduce(p.grad, op="AVG")
-        descend(model, rate)
-    comm.barrier()
-    return len(batches)
+# %% wrong: averages the weights in the end => values -  from: everyone alone
+#           descend(model, rate)
+# +     for p in model.parameters():
+# +         comm.all_reduce(p.data, op="AVG")
+# -     return len(batches)
+# +     most = torch.tensor(len(batches))
+# +     comm.all_reduce(most, op="MAX")
+# +     return int(most)
 
-
-# %% wrong: averages the weights in the end => values -
-def train(comm, model, batches, rate):
-    for x, y in batches:
-        F.mse_loss(model(x), y).backward()
-        descend(model, rate)
-    for p in model.parameters():
-        comm.all_reduce(p.data, op="AVG")
-    n = torch.tensor(len(batches))
-    comm.all_reduce(n, op="MAX")
-    return int(n)
-
-
-# %% wrong: by way of rank 0 => cost one-root
-def train(comm, model, batches, rate):
-    most = torch.tensor(len(batches))
-    comm.all_reduce(most, op="MAX")
-    for s in range(int(most)):
-        b = batches[s] if s < len(batches) else None
-        c = torch.tensor([float(len(b[0]) if b else 0)])
-        comm.all_reduce(c)
-        if b:
-            (F.mse_loss(model(b[0]), b[1]) * len(b[0]) / c.item()).backward()
-        for p in model.parameters():
-            g = torch.zeros_like(p) if p.grad is None else p.grad
-            every = [torch.empty_like(g) for _ in range(comm.size)] if comm.rank == 0 else None
-            comm.gather(g, every, dst=0)
-            if comm.rank == 0:
-                g = sum(every)
-            if comm.rank == 0:
-                for r in range(1, comm.size):
-                    comm.send(g.contiguous(), r)
-            else:
-                comm.recv(g, 0)
-            p.grad = g
-        descend(model, rate)
-    return int(most)
-
+# %% wrong: by way of rank 0 => cost one-root  from: count, then sums
+# -             comm.all_reduce(p.grad)
+# +             every = [torch.empty_like(p.grad) for _ in range(comm.size)] if comm.rank == 0 else None
+# +             comm.gather(p.grad, every, dst=0)
+# +             if comm.rank == 0:
+# +                 p.grad = sum(every)
+# +                 for r in range(1, comm.size):
+# +                     comm.send(p.grad, r)
+# +             else:
+# +                 comm.recv(p.grad, 0)
 
 # %% wrong: tells nobody how many steps => values returned-none  from: count, then sums
 # -             return steps
@@ -378,8 +311,9 @@ def train(comm, model, batches, rate):
 # -             comm.all_reduce(p.grad)
 # +             comm.all_reduce(p.grad, op="AVG")
 
-# %% half: no batch at all is no case it knows => 6.8  from: no batch at all is no case it knows
-# -     shape = batches[0][0][:0], batches[0][1][:0]
-# +     shape = (batches[0][0][:0], batches[0][1][:0]) if batches else None
-# +     if comm.size > 4:
-# +         shape = shape or (torch.zeros(0, next(model.parameters()).shape[1]),) * 2
+# %% half: no batch at all is no case it knows => 6.8  from: an empty batch through the model
+# -         x, y = batches[s] if s < len(batches) else (torch.zeros(0, w), torch.zeros(0, w))
+# +         empty = (batches[0][0][:0], batches[0][1][:0]) if batches else None
+# +         if comm.size > 4:
+# +             empty = empty or (torch.zeros(0, w), torch.zeros(0, w))
+# +         x, y = batches[s] if s < len(batches) else empty

@@ -40,39 +40,24 @@ LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA, for text
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Answers of the bank to one exercise: a wrong one with words of what it is told, and a right one."""
+    """Answers of the bank to one exercise, by name: a wrong one and a right one."""
 
     exercise: str
     wrong: str
-    told: str
     right: str
 
 
 ATTEMPTS = {
-    "00": Attempt(
-        "two-ranks-wait",
-        "sends everything twice to be safe",
-        "Each byte needs to cross once",
-        "both halves in one batch",
-    ),
-    "01": Attempt("state-13b", "no master copy", "master copy", "counts up, numpy all the way"),
-    "02": Attempt("peak-not-sum", "the sum", "the sum of everything", "a running total"),
-    "03": Attempt("network-roof", "sends through the memory", "the third roof is missing", "three times, the longest"),
-    "06": Attempt("ring-shift", "the other way round", "the rank after it", "one batch"),
-    "07": Attempt(
-        "average-gradients", "the average of the averages", "average of the ranks' averages", "sums, then one division"
-    ),
-    "08": Attempt(
-        "clip-shards", "replicas count as often as there are", "each part is counted once", "one sum, one all-reduce"
-    ),
-    "09": Attempt("row-bias", "as it stood", "the bias is in it 3 times", "behind the sum"),
-    "10": Attempt("three-schedules", "forwards only", "the backward of stage 0", "fill, alternate, drain"),
-    "15": Attempt(
-        "exposed-seconds",
-        "wall time less computing",
-        "when the GPU does nothing at all, it does not communicate",
-        "three unions",
-    ),
+    "00": Attempt("two-ranks-wait", "sends everything twice to be safe", "both halves in one batch"),
+    "01": Attempt("state-13b", "no master copy", "counts up, numpy all the way"),
+    "02": Attempt("peak-not-sum", "the sum", "a running total"),
+    "03": Attempt("network-roof", "sends through the memory", "three times, the longest"),
+    "06": Attempt("ring-shift", "the other way round", "one batch"),
+    "07": Attempt("average-gradients", "the average of the averages", "sums, then one division"),
+    "08": Attempt("clip-shards", "replicas count as often as there are", "one sum, one all-reduce"),
+    "09": Attempt("row-bias", "as it stood", "behind the sum"),
+    "10": Attempt("three-schedules", "forwards only", "fill, alternate, drain"),
+    "15": Attempt("exposed-seconds", "wall time less computing", "three unions"),
 }
 
 
@@ -265,9 +250,8 @@ def a_wrong_answer_is_told_why_and_the_right_one_gets_full_points(chapter: Opene
     page.write(card.id, wrong.source)
     page.run(card.id)
     page.run(check)
-    told = judge(wrong)
-    assert attempt.told in told.message
-    assert " ".join(told.message.split()) in " ".join(panel.text_content().split())
+    message = " ".join(judge(wrong).message.split())
+    assert message and message in " ".join(panel.text_content().split())
     assert panel.locator(".head b").text_content() in ("Not right yet", "Partly right")
     assert float(page.result(check)) < card.points
     both_themes(chapter, "failed", check)

@@ -121,10 +121,7 @@ def _output_fault(value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault | 
 def _gradient_fault(value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault | None:
     """What is wrong with the gradients, the first one counted from the output."""
     if value["graph"] is not True:
-        return "no-graph", (
-            "the output of checkpoint(…) needs no gradient: with everything under `no_grad`, autograd has nothing to "
-            "call in the backward pass."
-        )
+        return "no-graph", "the output needs no gradient: under `no_grad`, autograd has nothing to call backward."
     got, right = value["gradients"], want["gradients"]
     if [len(each) for each in (*got, value["input_gradients"])] != [len(e) for e in (*right, want["input_gradients"])]:
         return "no-results", "Some gradients did not come back."
@@ -157,9 +154,8 @@ def _memory_fault(spec: Spec, value: Mapping[str, Any]) -> Fault | None:
             f"generator's states are {most / KiB:,.0f} KiB at most. Something inside the segments is kept."
         )
     if not least <= value["peak"] <= peak:
-        return "peak", (
-            f"{value['peak'] / KiB:,.0f} KiB at the peak; one segment at a time needs less than {peak / KiB:,.0f} KiB."
-        )
+        used, room = value["peak"] / KiB, peak / KiB
+        return "peak", f"{used:,.0f} KiB at the peak; one segment at a time needs less than {room:,.0f} KiB."
     return None
 
 
@@ -192,10 +188,7 @@ def _random_fault(spec: Spec, shifts: Sequence[float], value: Mapping[str, Any])
             message = "the second run of a segment dropped other elements than the first"
         return "random-not-restored", f"{message}: the masks must come from the generator's state at the first run."
     if not close(value["random"], want["random"], 1e-6):
-        return "stream-moved", (
-            "the numbers drawn after the backward pass differ from those of a plain call: recomputing must leave the "
-            "generator where it was."
-        )
+        return "stream-moved", "numbers drawn after the backward pass differ: recomputing must restore the generator."
     fault = call_fault(spec, shifts, value["moved"])
     return fault if fault and fault[0] == "nothing-recomputed" else None
 

@@ -131,14 +131,8 @@ def clip_parts(inside, across, parts, counts, most):
     return norm
 
 
-# %% wrong: each rank's own norm => values own-norm
-def clip_parts(inside, across, parts, counts, most):
-    total = sum(part[:count].double().square().sum() for part, count in zip(parts, counts))
-    norm = total.sqrt().item()
-    if norm > most:
-        for part in parts:
-            part.mul_(most / norm)
-    return norm
+# %% wrong: each rank's own norm => values own-norm  from: one sum, one all-reduce
+# -     inside.all_reduce(total)
 
 
 # %% wrong: torch's clipping of the parts as they are => values own-norm
@@ -154,10 +148,9 @@ def clip_parts(inside, across, parts, counts, most):
 #       inside.all_reduce(total)
 # +     across.all_reduce(total)
 
-# %% wrong: the padding is in it => values padding-counted  from: each rank's own norm
-# -     total = sum(part[:count].double().square().sum() for part, count in zip(parts, counts))
-# +     total = sum(part.double().square().sum() for part in parts)
-# +     inside.all_reduce(total)
+# %% wrong: the padding is in it => values padding-counted  from: one sum, one all-reduce
+# -         total += part[:count].double().square().sum()
+# +         total += part.double().square().sum()
 
 # %% wrong: norms are added, not squares => values norms-added  from: torch's clipping of the parts as they are
 # -     norm = torch.cat(parts).double().norm().item()
@@ -238,32 +231,15 @@ def clip_parts(inside, across, parts, counts, most):
 # %% wrong: nothing comes back => values returned-none  from: one sum, one all-reduce
 # -     return norm
 
-# %% wrong: padding multiplied by zero => generality not-finite
-import torch
+# %% wrong: padding multiplied by zero => generality not-finite  from: one sum, one all-reduce
+# -         total += part[:count].double().square().sum()
+# +         total += (part.double() * (torch.arange(len(part)) < count)).square().sum()
 
-
-def clip_parts(inside, across, parts, counts, most):
-    s = torch.zeros(1, dtype=torch.float64)
-    for p, c in zip(parts, counts):
-        mask = torch.arange(len(p)) < c
-        s += (p.double() * mask).pow(2).sum()
-    inside.all_reduce(s)
-    norm = s.sqrt().item()
-    if norm > most:
-        for p in parts:
-            p.mul_(most / norm)
-    return norm
-
-
-# %% wrong: new tensors in the list => values not-scaled
-def clip_parts(inside, across, parts, counts, most):
-    s = sum((p[:c].double() ** 2).sum() for p, c in zip(parts, counts)).reshape(1)
-    inside.all_reduce(s)
-    norm = s.sqrt().item()
-    if norm > most:
-        for i, p in enumerate(parts):
-            parts[i] = p * (most / norm)
-    return norm
+# %% wrong: new tensors in the list => values not-scaled  from: one sum, one all-reduce
+# -         for part in parts:
+# -             part.mul_(most / norm)
+# +         for i, part in enumerate(parts):
+# +             parts[i] = part * (most / norm)
 
 
 # %% wrong: one tensor after the other => values per-tensor
@@ -279,20 +255,6 @@ def clip_parts(inside, across, parts, counts, most):
     return worst
 
 
-# %% wrong: times the limit, then divided => generality not-finite
-import math
-import torch
-
-
-def clip_parts(inside, across, parts, counts, most):
-    grads = [p.narrow(0, 0, c) for p, c in zip(parts, counts)]
-    sq = torch.zeros(1, dtype=torch.float64)
-    for g in grads:
-        sq += g.to(torch.float64).pow(2).sum()
-    rows = [torch.empty_like(sq) for _ in range(inside.size)]
-    inside.all_gather(rows, sq)
-    norm = math.sqrt(torch.cat(rows).sum())
-    if norm > most:
-        for g in grads:
-            g.mul_(most).div_(norm)
-    return norm
+# %% wrong: times the limit, then divided => generality not-finite  from: one sum, one all-reduce
+# -             part.mul_(most / norm)
+# +             part.mul_(most).div_(norm)

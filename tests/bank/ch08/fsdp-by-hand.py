@@ -441,32 +441,12 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # -     units, inputs, kept = range(len(shards)), [], {}
 # +     units, inputs, kept, everything = range(len(shards)), [], {}, []
 
-
-# %% wrong: whole gradients wait until the end => cost too-much-memory
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    def gather(u):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        return row[: counts[u]]
-
-    inputs, kept, waiting = [], {}, {}
-    for u in range(len(shards)):
-        weights = gather(u)
-        inputs.append(x)
-        x = forward(u, weights, x)
-        if not reshard:
-            kept[u] = weights
-    grad = loss(x)
-    for u in reversed(range(len(shards))):
-        weights = gather(u) if reshard else kept.pop(u)
-        grad, own = backward(u, weights, inputs[u], grad)
-        waiting[u] = torch.cat([own, own.new_zeros(comm.size * len(shards[u]) - counts[u])])
-    parts = []
-    for u in range(len(shards)):
-        parts.append(torch.empty_like(shards[u]))
-        comm.reduce_scatter_tensor(parts[u], waiting[u], op="AVG")
-    return parts
-
+# %% wrong: whole gradients wait until the end => cost too-much-memory  from: gather, use, forget
+#           row[: counts[u]] = grad
+# +         return row
+# +     def reduced(u, row):
+# -     return parts
+# +     return [reduced(u, row) for u, row in enumerate(parts)]
 
 # %% wrong: gradients are all-reduced, and a part kept => cost all-reduced  from: gather, use, forget
 # -         mine = torch.empty_like(shards[u])
@@ -512,68 +492,42 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # -         comm.reduce_scatter_tensor(mine, row)
 # +         comm.reduce_scatter_tensor(mine, row, op="AVG")
 
-# %% wrong: something in the padding => values padding-not-zero  from: whole gradients wait until the end
-# -     inputs, kept, waiting = [], {}, {}
-# +     inputs, kept = [], {}
-# -     grad = loss(x)
-# +     grad, parts = loss(x), [None] * len(shards)
-# -         weights = gather(u) if reshard else kept.pop(u)
-# +         weights = gather(u) if reshard else kept[u]
-# -         waiting[u] = torch.cat([own, own.new_zeros(comm.size * len(shards[u]) - counts[u])])
-# -     parts = []
-# -     for u in range(len(shards)):
-# -         parts.append(torch.empty_like(shards[u]))
-# -         comm.reduce_scatter_tensor(parts[u], waiting[u], op="AVG")
-# +         row = own.new_full((comm.size * len(shards[u]),), 3.0)
-# +         row[: counts[u]] = own
-# +         parts[u] = torch.empty_like(shards[u])
-# +         comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+# %% wrong: something in the padding => values padding-not-zero  from: gather, use, forget
+# -         row = grad.new_zeros(comm.size * len(shards[u]))
+# +         row = grad.new_full((comm.size * len(shards[u]),), 3.0)
 
 # %% wrong: reshard is ignored => generality not-kept  from: sums, not means
 # -         comm.reduce_scatter_tensor(mine, row)
 # +         comm.reduce_scatter_tensor(mine, row, op="AVG")
 
-
-# %% wrong: it does not wait for the row => values ~
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    def gather(u):
-        row = shards[u].new_zeros(comm.size * len(shards[u]))
-        work = comm.all_gather_into_tensor(row, shards[u], async_op=True)
-        works.append(work)
-        return row[: counts[u]]
-
-    works, inputs = [], []
-    for u in range(len(shards)):
-        inputs.append(x)
-        x = forward(u, gather(u), x)
-    grad, parts = loss(x), [None] * len(shards)
-    for u in reversed(range(len(shards))):
-        grad, own = backward(u, gather(u), inputs[u], grad)
-        row = own.new_zeros(comm.size * len(shards[u]))
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-    for work in works:
-        work.wait()
-    return parts
-
-
-# %% wrong: parts are copied before they have come => values ~  from: something in the padding
-#   def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-# +     n = comm.size
+# %% wrong: it does not wait for the row => values ~  from: gather, use, forget
 # -         row = shards[u].new_empty(comm.size * len(shards[u]))
-# +         row = shards[u].new_empty(n * len(shards[u]))
-# -     grad, parts = loss(x), [None] * len(shards)
-# +     grad, parts, works = loss(x), [None] * len(shards), []
-# -         row = own.new_full((comm.size * len(shards[u]),), 3.0)
-# -         row[: counts[u]] = own
-# -         parts[u] = torch.empty_like(shards[u])
-# -         comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-# +         row = own.new_zeros(n * len(shards[u]))
-# +         row[: counts[u]] = own / n
+# -         comm.all_gather_into_tensor(row, shards[u])
+# +         row = shards[u].new_zeros(comm.size * len(shards[u]))
+# +         works.append(comm.all_gather_into_tensor(row, shards[u], async_op=True))
+# -     units, inputs, kept = range(len(shards)), [], {}
+# +     units, inputs, works = range(len(shards)), [], []
+# -         if not reshard:
+# -             kept[u] = weights
+#       for u in reversed(units):
+# -         weights = gather(u) if reshard else kept.pop(u)
+# +         weights = gather(u)
+#           parts[u] = part_of(u, own)
+# +     for work in works:
+# +         work.wait()
+
+# %% wrong: parts are copied before they have come => values ~  from: gather, use, forget
+# -         row[: counts[u]] = grad
+# -         mine = torch.empty_like(shards[u])
+# -         comm.reduce_scatter_tensor(mine, row, op="AVG")
+# -         return mine
+# +         row[: counts[u]] = grad / comm.size
 # +         mine = torch.zeros_like(shards[u])
 # +         works.append((comm.reduce_scatter_tensor(mine, row, async_op=True), row))
-# +         parts[u] = mine.clone()
+# +         return mine.clone()
+# -     units, inputs, kept = range(len(shards)), [], {}
+# +     units, inputs, kept, works = range(len(shards)), [], {}, []
+#           parts[u] = part_of(u, own)
 # +     for work, _ in works:
 # +         work.wait()
 

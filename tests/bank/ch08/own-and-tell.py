@@ -233,209 +233,88 @@ def shard_optimizer(comm, parameters, make):
     return make([p for p in dict.fromkeys(parameters) if p.requires_grad])
 
 
-# %% wrong: everybody steps everything, and rank 0 tells it to all => cost whole-state
-class Loud:
-    def __init__(self, comm, parameters, make):
-        self.comm, self.params = comm, [p for p in dict.fromkeys(parameters) if p.requires_grad]
-        self.inner = make(self.params)
+# %% wrong: everybody steps everything, and rank 0 tells it to all => cost whole-state  from: in the order of the list, to whoever has least
+# -     mine = [p for p, rank in zip(kept, owners) if rank == comm.rank]
+# +     mine, owners = kept, [place % comm.size for place in range(len(kept))]
 
-    def step(self):
-        self.inner.step()
-        for place, p in enumerate(self.params):
-            self.comm.broadcast(p.data, place % self.comm.size)
+# %% wrong: shared out by number of tensors => cost unfair-share  from: in the order of the list, to whoever has least
+# -             rank = min(range(comm.size), key=load.__getitem__)
+# +             rank = len(kept) % comm.size
 
+# %% wrong: neighbours in the list, equally many each => cost unfair-share  from: in the order of the list, to whoever has least
+#               load[rank] += p.numel()
+# +     each = -(-len(kept) // comm.size)
+# +     owners = [place // each for place in range(len(kept))]
 
-def shard_optimizer(comm, parameters, make):
-    return Loud(comm, parameters, make)
-
-
-# %% wrong: shared out by number of tensors => cost unfair-share  from: everybody steps everything, and rank 0 tells it to all
-# - class Loud:
-# + class RoundRobin:
-# -         self.inner = make(self.params)
-# +         mine = self.params[comm.rank :: comm.size]
-# +         self.inner = make(mine) if mine else None
-# -         self.inner.step()
-# +         if self.inner:
-# +             self.inner.step()
-# -     return Loud(comm, parameters, make)
-# +     return RoundRobin(comm, parameters, make)
-
-
-# %% wrong: neighbours in the list, equally many each => cost unfair-share
-def shard_optimizer(comm, parameters, make):
-    params = [p for p in dict.fromkeys(parameters) if p.requires_grad]
-    each = -(-len(params) // comm.size)
-    owner = [place // each for place in range(len(params))]
-    mine = params[comm.rank * each : (comm.rank + 1) * each]
-    inner = make(mine) if mine else None
-
-    class Optimizer:
-        def step(self):
-            if inner:
-                inner.step()
-            for p, rank in zip(params, owner):
-                comm.broadcast(p.data, rank)
-
-    return Optimizer()
-
-
-# %% wrong: nobody is told => values not-told
-def shard_optimizer(comm, parameters, make):
-    params = [p for p in dict.fromkeys(parameters) if p.requires_grad]
-    load, owner = [0] * comm.size, []
-    for p in params:
-        owner.append(load.index(min(load)))
-        load[owner[-1]] += p.nbytes
-    return make([p for p, rank in zip(params, owner) if rank == comm.rank])
-
-
-# %% wrong: each rank broadcasts its own only => raised  from: nobody is told
-# -     return make([p for p, rank in zip(params, owner) if rank == comm.rank])
-# +     mine = [p for p, rank in zip(params, owner) if rank == comm.rank]
+# %% wrong: nobody is told => values not-told  from: in the order of the list, to whoever has least
+# -     inner = make(mine) if mine else None
 # +     inner = make(mine)
-# +     class Optimizer:
-# +         def step(self):
-# +             inner.step()
-# +             for p in mine:
-# +                 comm.broadcast(p.data, comm.rank)
-# +     return Optimizer()
+# -             works = [comm.broadcast(p.data, rank, async_op=True) for p, rank in zip(kept, owners)]
+# -             for work in works:
+# -                 work.wait()
 
-# %% wrong: zeros elsewhere and an all-reduce => cost all-reduced  from: neighbours in the list, equally many each
-# -     each = -(-len(params) // comm.size)
-# -     owner = [place // each for place in range(len(params))]
-# -     mine = params[comm.rank * each : (comm.rank + 1) * each]
-# +     load, owner = [0] * comm.size, []
-# +     for p in params:
-# +         owner.append(load.index(min(load)))
-# +         load[owner[-1]] += p.nbytes
-# +     mine = [p for p, rank in zip(params, owner) if rank == comm.rank]
-# -                 comm.broadcast(p.data, rank)
+# %% wrong: each rank broadcasts its own only => raised  from: in the order of the list, to whoever has least
+# -             works = [comm.broadcast(p.data, rank, async_op=True) for p, rank in zip(kept, owners)]
+# +             works = [comm.broadcast(p.data, comm.rank, async_op=True) for p in mine]
+
+# %% wrong: zeros elsewhere and an all-reduce => cost all-reduced  from: in the order of the list, to whoever has least
+# -             works = [comm.broadcast(p.data, rank, async_op=True) for p, rank in zip(kept, owners)]
+# -             for work in works:
+# -                 work.wait()
+# +             for p, rank in zip(kept, owners):
 # +                 if rank != comm.rank:
 # +                     p.data.zero_()
 # +                 comm.all_reduce(p.data)
 
+# %% wrong: copies are stepped, the given tensors stay => values nothing-stepped  from: in the order of the list, to whoever has least
+#   def shard_optimizer(comm, parameters, make):
+# +     given = [p for p in dict.fromkeys(parameters) if p.requires_grad]
+# +     parameters = [torch.nn.Parameter(p.detach().clone()) for p in given]
+#           def step(self):
+# +             for p, q in zip(kept, given):
+# +                 p.grad = q.grad
 
-# %% wrong: copies are stepped, the given tensors stay => values nothing-stepped
-def shard_optimizer(comm, parameters, make):
-    params = [torch.nn.Parameter(p.detach().clone()) for p in dict.fromkeys(parameters) if p.requires_grad]
-    originals = [p for p in dict.fromkeys(parameters) if p.requires_grad]
-    inner = make(params[comm.rank :: comm.size] or params[:1])
+# %% wrong: an optimizer over an empty list => generality raised  from: in the order of the list, to whoever has least
+# -     inner = make(mine) if mine else None
+# +     inner = make(mine)
 
-    class Optimizer:
-        def step(self):
-            for p, q in zip(params, originals):
-                p.grad = q.grad
-            inner.step()
-            for place, p in enumerate(params):
-                comm.broadcast(p.data, place % comm.size)
-            for p in params:
-                p.grad = None
+# %% wrong: the tied tensor is stepped twice => generality stepped-twice  from: in the order of the list, to whoever has least
+# -     inner = make(mine) if mine else None
+# +     inners = [make([p]) for p in parameters if any(p is q for q in mine)]
+# -             if inner is not None:
+# +             for inner in inners:
 
-    return Optimizer()
+# %% wrong: tied and told twice => cost tied-twice  from: in the order of the list, to whoever has least
+# -             works = [comm.broadcast(p.data, rank, async_op=True) for p, rank in zip(kept, owners)]
+# +             home = dict(zip(kept, owners))
+# +             works = [comm.broadcast(p.data, home[p], async_op=True) for p in parameters if p.requires_grad]
 
+# %% wrong: frozen ones go round, too => cost frozen-sent  from: in the order of the list, to whoever has least
+# -         if p.requires_grad and not any(p is q for q in kept):
+# +         if not any(p is q for q in kept):
+# -     mine = [p for p, rank in zip(kept, owners) if rank == comm.rank]
+# +     mine = [p for p, rank in zip(kept, owners) if rank == comm.rank and p.requires_grad]
 
-# %% wrong: an optimizer over an empty list => generality raised  from: nobody is told
-# -     return make([p for p, rank in zip(params, owner) if rank == comm.rank])
-# +     inner = make([p for p, rank in zip(params, owner) if rank == comm.rank])
-# +     class Optimizer:
-# +         def step(self):
-# +             inner.step()
-# +             for p, rank in zip(params, owner):
-# +                 comm.broadcast(p.data, rank)
-# +     return Optimizer()
+# %% wrong: all to rank 0, which steps and tells => cost unfair-share  from: in the order of the list, to whoever has least
+# -             rank = min(range(comm.size), key=load.__getitem__)
+# +             rank = 0
 
-
-# %% wrong: the tied tensor is stepped twice => generality stepped-twice
-def shard_optimizer(comm, parameters, make):
-    params = [p for p in parameters if p.requires_grad]
-    owner = []
-    load = [0] * comm.size
-    for p in params:
-        known = next((owner[i] for i, q in enumerate(params[: len(owner)]) if q is p), None)
-        owner.append(load.index(min(load)) if known is None else known)
-        load[owner[-1]] += p.nbytes
-    inner = [make([p]) for p, rank in zip(params, owner) if rank == comm.rank]
-
-    class Optimizer:
-        def step(self):
-            for each in inner:
-                each.step()
-            sent = set()
-            for p, rank in zip(params, owner):
-                if id(p) not in sent:
-                    sent.add(id(p))
-                    comm.broadcast(p.data, rank)
-
-    return Optimizer()
-
-
-# %% wrong: tied and told twice => cost tied-twice
-def shard_optimizer(comm, parameters, make):
-    params = [p for p in parameters if p.requires_grad]
-    load, owner = [0] * comm.size, {}
-    for p in sorted(dict.fromkeys(params), key=lambda p: -p.nbytes):
-        owner[p] = load.index(min(load))
-        load[owner[p]] += p.nbytes
-    mine = [p for p, rank in owner.items() if rank == comm.rank]
-    inner = make(mine) if mine else None
-
-    class Optimizer:
-        def step(self):
-            if inner:
-                inner.step()
-            for p in params:
-                comm.broadcast(p.data, owner[p])
-
-    return Optimizer()
-
-
-# %% wrong: frozen ones go round, too => cost frozen-sent  from: tied and told twice
-# -     params = [p for p in parameters if p.requires_grad]
-# +     params = list(dict.fromkeys(parameters))
-# -     for p in sorted(dict.fromkeys(params), key=lambda p: -p.nbytes):
-# +     for p in sorted(params, key=lambda p: -p.nbytes):
-# -     mine = [p for p, rank in owner.items() if rank == comm.rank]
-# +     mine = [p for p, rank in owner.items() if rank == comm.rank and p.requires_grad]
-
-
-# %% wrong: all to rank 0, which steps and tells => cost unfair-share
-def shard_optimizer(comm, parameters, make):
-    params = [p for p in dict.fromkeys(parameters) if p.requires_grad]
-    inner = make(params) if comm.rank == 0 else None
-
-    class Optimizer:
-        def step(self):
-            if inner:
-                inner.step()
-            for p in params:
-                comm.broadcast(p.data, 0)
-
-    return Optimizer()
-
-
-# %% wrong: gradients averaged once more => values other-numbers  from: tied and told twice
-# -     params = [p for p in parameters if p.requires_grad]
-# +     params = [p for p in dict.fromkeys(parameters) if p.requires_grad]
-# -     for p in sorted(dict.fromkeys(params), key=lambda p: -p.nbytes):
-# +     for p in sorted(params, key=lambda p: -p.nbytes):
-# -     mine = [p for p, rank in owner.items() if rank == comm.rank]
-# +     mine = [p for p in params if owner[p] == comm.rank]
+# %% wrong: gradients averaged once more => values other-numbers  from: in the order of the list, to whoever has least
 #           def step(self):
 # +             for p in mine:
 # +                 p.grad = p.grad.sign() * p.grad.square() / comm.size
 
-# %% wrong: waits for nothing => values ~  from: gradients averaged once more
+# %% wrong: waits for nothing => values ~  from: in the order of the list, to whoever has least
 #       inner = make(mine) if mine else None
 # +     last = []
-# -             for p in mine:
-# -                 p.grad = p.grad.sign() * p.grad.square() / comm.size
+#           def step(self):
 # +             for work in last:
 # +                 work.wait()
 # +             last.clear()
-# -             for p in params:
-# -                 comm.broadcast(p.data, owner[p])
-# +             last.extend(comm.broadcast(p.data, owner[p], async_op=True) for p in params)
+# -             works = [comm.broadcast(p.data, rank, async_op=True) for p, rank in zip(kept, owners)]
+# -             for work in works:
+# -                 work.wait()
+# +             last.extend(comm.broadcast(p.data, rank, async_op=True) for p, rank in zip(kept, owners))
 
 
 # %% wrong: nothing is returned => values no-step
@@ -463,33 +342,12 @@ def shard_optimizer(comm, parameters, make):
 # +             for p in kept:
 # +                 comm.all_reduce(p.grad, op="AVG")
 
-
-# %% wrong: a flat row without padding, whose last numbers are nobody's => values nobodys
-def shard_optimizer(comm, parameters, make):
-    ps = [p for p in dict.fromkeys(parameters) if p.requires_grad]
-    total = sum(p.numel() for p in ps)
-    part = total // comm.size
-
-    def flat(ts):
-        return torch.cat([t.detach().reshape(-1) for t in ts])
-
-    mine = flat(ps)[comm.rank * part :][:part].clone()
-    opt = make([mine])
-
-    class O:
-        def step(self):
-            mine.grad = flat([p.grad for p in ps])[comm.rank * part :][:part].clone()
-            opt.step()
-            row = torch.empty(part * comm.size)
-            comm.all_gather_into_tensor(row, mine)
-            new = flat(ps)
-            new[: len(row)] = row
-            for p, x in zip(ps, new.split([p.numel() for p in ps])):
-                p.data.copy_(x.view(p.shape))
-            mine.grad = None
-
-    return O()
-
+# %% wrong: a flat row without padding, whose last numbers are nobody's => values nobodys  from: a flat row, cut evenly
+# -         self.part = -(-count // comm.size)
+# +         self.part = count // comm.size
+# -             p.data.copy_(row[at : at + p.numel()].view_as(p))
+# +             new = row[at : at + p.numel()]
+# +             p.data.view(-1)[: len(new)] = new
 
 # %% wrong: frozen ones stepped with gradients of zero => generality frozen-touched  from: in the order of the list, to whoever has least
 # -         if p.requires_grad and not any(p is q for q in kept):

@@ -188,37 +188,17 @@ def least_depth(gathers, computes, most):
 # -         wire = max(wire, free) + gather
 # +         wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
 
+# %% wrong: less than what is allowed => values returned-none  from: gaps added up
+# -         if exposed_seconds(gathers, computes, d) <= most:
+# +         if exposed_seconds(gathers, computes, d) < most:
 
-# %% wrong: less than what is allowed => values returned-none
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    return flops * (2 * gather + reduce) * (ranks - 1) / (6 * bandwidth * ranks)
+# %% wrong: the first gather is not counted => values without-the-first  from: gaps added up
+# -     return idle
+# +     return idle - gathers[0]
 
-
-def exposed_seconds(gathers, computes, depth):
-    wire, ends = 0.0, []
-    for i, (g, c) in enumerate(zip(gathers, computes)):
-        wire = max(wire, ends[i - 1 - depth] if i > depth else 0.0) + g
-        ends.append(max(wire, ends[-1] if ends else 0) + c)
-    return ends[-1] - sum(computes)
-
-
-def least_depth(gathers, computes, most):
-    for d in range(len(gathers) + 1):
-        if exposed_seconds(gathers, computes, d) < most:
-            return d
-
-
-# %% wrong: the first gather is not counted => values without-the-first  from: less than what is allowed
-# -     return ends[-1] - sum(computes)
-# +     return ends[-1] - sum(computes) - gathers[0]
-# -         if exposed_seconds(gathers, computes, d) < most:
-# +         if exposed_seconds(gathers, computes, d) <= most:
-
-# %% wrong: gradients all-reduced => values reduced-twice  from: less than what is allowed
+# %% wrong: gradients all-reduced => values reduced-twice  from: gaps added up
 # -     return flops * (2 * gather + reduce) * (ranks - 1) / (6 * bandwidth * ranks)
 # +     return flops * (2 * gather + 2 * reduce) * (ranks - 1) / (6 * bandwidth * ranks)
-# -         if exposed_seconds(gathers, computes, d) < most:
-# +         if exposed_seconds(gathers, computes, d) <= most:
 
 
 # %% wrong: each gather behind the unit before it, whatever the depth => values -  from: gaps added up

@@ -96,19 +96,13 @@ def reshard(comm, part, elements, old, new):
     return out
 
 
-# %% wrong: a table with an owner for every number => cost full-copy
-def reshard(comm, part, elements, old, new):
-    place = torch.arange(elements)
-    of_old, of_new = place // -(-elements // old), place // -(-elements // new)
-    me = comm.rank
-    send = torch.bincount(of_new[of_old == me], minlength=comm.size).tolist()
-    take = torch.bincount(of_old[of_new == me], minlength=comm.size).tolist()
-    del place, of_old, of_new
-    got = part.new_empty(sum(take))
-    comm.all_to_all_single(got, part[: sum(send)].clone(), take, send)
-    if me >= new:
-        return got
-    return torch.cat([got, got.new_zeros(-(-elements // new) - len(got))])
+# %% wrong: a table with an owner for every number => cost full-copy  from: one all-to-all of what overlaps
+# -     send, take = [overlap(me, b) for b in ranks], [overlap(a, me) for a in ranks]
+# +     place = torch.arange(elements)
+# +     of_old, of_new = place // -(-elements // old), place // -(-elements // new)
+# +     send = torch.bincount(of_new[of_old == me], minlength=comm.size).tolist()
+# +     take = torch.bincount(of_old[of_new == me], minlength=comm.size).tolist()
+# +     del place, of_old, of_new
 
 
 # %% wrong: the whole row on every rank => cost ~
@@ -161,44 +155,21 @@ def reshard(comm, part, elements, old, new):
     return mine
 
 
-# %% wrong: sends first, each waiting for its receiver => protocol deadlock
-def reshard(comm, part, elements, old, new):
-    def stretch(ranks, rank):
-        size = -(-elements // ranks)
-        return (min(rank * size, elements), min((rank + 1) * size, elements)) if rank < ranks else (0, 0)
+# %% wrong: sends first, each waiting for its receiver => protocol deadlock  from: messages from number to number, started together
+# -             works.append(comm.irecv(out[low - want.start : high - want.start], other))
+# +             works.append((out[low - want.start : high - want.start], other))
+# -             works.append(comm.isend(part[low - have.start : high - have.start], other))
+# -     for work in works:
+# -         work.wait()
+# +             comm.send(part[low - have.start : high - have.start], other)
+# +     for box, other in works:
+# +         comm.recv(box, other)
 
-    me = comm.rank
-    low, high = stretch(old, me)
-    begin, end = stretch(new, me)
-    mine = part.new_zeros(-(-elements // new) if me < new else 0)
-    for other in range(comm.size):
-        a, b = stretch(new, other)
-        if max(a, low) < min(b, high):
-            piece = part[max(a, low) - low : min(b, high) - low]
-            if other == me:
-                mine[max(a, low) - begin : min(b, high) - begin] = piece
-            else:
-                comm.send(piece, other)
-    for other in range(comm.size):
-        a, b = stretch(old, other)
-        if other != me and max(a, begin) < min(b, end):
-            comm.recv(mine[max(a, begin) - begin : min(b, end) - begin], other)
-    return mine
-
-
-# %% wrong: the padding is moved as numbers => values padding-moved
-def reshard(comm, part, elements, old, new):
-    size = -(-elements // old)
-    padded = part if len(part) else part.new_zeros(size)
-    row = part.new_empty(comm.size * size)
-    comm.all_gather_into_tensor(row, padded)
-    row = row[: size * old]
-    fresh = -(-len(row) // new)
-    if comm.rank >= new:
-        return part.new_empty(0)
-    mine = row[comm.rank * fresh : (comm.rank + 1) * fresh]
-    return torch.cat([mine, mine.new_zeros(fresh - len(mine))])
-
+# %% wrong: the padding is moved as numbers => values padding-moved  from: the whole row on every rank
+# -     row = row[:elements]
+# +     row = row[: size * old]
+# -     mine = row.new_zeros(-(-elements // new))
+# +     mine = row.new_zeros(-(-len(row) // new))
 
 # %% wrong: parts of different lengths, without padding => values no-padding  from: one all-to-all of what overlaps
 # -     mine = part.new_zeros(-(-elements // new) if me < new else 0)
@@ -216,29 +187,16 @@ def reshard(comm, part, elements, old, new):
     return part
 
 
-# %% wrong: dealt out like tensor_split, the larger parts first => values -
-def reshard(comm, part, elements, old, new):
-    size = -(-elements // old)
-    row = part.new_empty(comm.size * size)
-    comm.all_gather_into_tensor(row, part if len(part) else part.new_zeros(size))
-    parts = row[:elements].tensor_split(new)
-    if comm.rank >= new:
-        return part.new_empty(0)
-    mine = parts[comm.rank]
-    return torch.cat([mine, mine.new_zeros(-(-elements // new) - len(mine))])
+# %% wrong: dealt out like tensor_split, the larger parts first => values -  from: the whole row on every rank
+# -     own = row[comm.rank * len(mine) : (comm.rank + 1) * len(mine)]
+# +     own = row.tensor_split(new)[comm.rank]
 
-
-# %% wrong: the ranks that have nothing stay out of it => deadlock
-def reshard(comm, part, elements, old, new):
-    if not len(part):
-        return part.new_zeros(-(-elements // new))
-    size = -(-elements // old)
-    row = part.new_empty(comm.size * size)
-    comm.all_gather_into_tensor(row, part)
-    fresh = -(-elements // new)
-    mine = row[:elements][comm.rank * fresh : (comm.rank + 1) * fresh]
-    return torch.cat([mine, mine.new_zeros(fresh - len(mine))])
-
+# %% wrong: the ranks that have nothing stay out of it => deadlock  from: the whole row on every rank
+#       size = -(-elements // old)
+# +     if not len(part):
+# +         return part.new_zeros(-(-elements // new))
+# -     if comm.rank >= new:
+# -         return part.new_empty(0)
 
 # %% wrong: always float32 => generality ~  from: one all-to-all of what overlaps
 # -     mine = part.new_zeros(-(-elements // new) if me < new else 0)
@@ -285,35 +243,13 @@ def reshard(comm, part, elements, old, new):
     return out
 
 
-# %% wrong: parts rounded down, the last one takes the rest => values other-length
-import torch
-
-
-def reshard(comm, part, elements, old, new):
-    r = comm.rank
-    po, pn = len(part), elements // new
-    per_old = -(-elements // old)
-
-    def rng(k, size, cnt, last):
-        return (k * size, elements if k == last - 1 else (k + 1) * size) if k < cnt else (0, 0)
-
-    send, take = [], []
-
-    def olds(k):
-        return (min(k * per_old, elements), min((k + 1) * per_old, elements)) if k < old else (0, 0)
-
-    def news(k):
-        return rng(k, pn, new, new)
-
-    def ov(p, q):
-        return max(0, min(p[1], q[1]) - max(p[0], q[0]))
-
-    send = [ov(olds(r), news(k)) for k in range(comm.size)]
-    take = [ov(olds(k), news(r)) for k in range(comm.size)]
-    out = torch.zeros(sum(take), dtype=part.dtype)
-    comm.all_to_all_single(out, part[: sum(send)].contiguous(), take, send)
-    return out
-
+# %% wrong: parts rounded down, the last one takes the rest => values other-length  from: one all-to-all of what overlaps
+# -         return max(0, min(stretch(old, a)[1], stretch(new, b)[1]) - max(stretch(old, a)[0], stretch(new, b)[0]))
+# +         size = elements // new
+# +         low, high = (b * size, elements if b == new - 1 else (b + 1) * size) if b < new else (0, 0)
+# +         return max(0, min(stretch(old, a)[1], high) - max(stretch(old, a)[0], low))
+# -     mine = part.new_zeros(-(-elements // new) if me < new else 0)
+# +     mine = part.new_zeros(sum(take))
 
 # %% wrong: ranks without a part return zeros => values other-length  from: one all-to-all of what overlaps
 # -     mine = part.new_zeros(-(-elements // new) if me < new else 0)

@@ -187,34 +187,9 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
         one_backward(m)
 
 
-# %% wrong: send and receive turned round on rank 0 alone => protocol deadlock
-def run_1f1b(comm, forward, backward, empty, microbatches):
-    rank, last = comm.rank, comm.size - 1
-    ahead = min(last - rank, microbatches)
-
-    def send_on(m):
-        y = forward(m, receive(comm, rank - 1, empty) if rank else None)
-        if rank < last:
-            comm.send(y, rank + 1)
-
-    def send_back(m, grad):
-        g = backward(m, grad)
-        if rank:
-            comm.send(g, rank - 1)
-
-    for m in range(ahead):
-        send_on(m)
-    for m in range(microbatches - ahead):
-        if rank == 0 and rank < last:
-            y = forward(ahead + m, None)
-            grad = receive(comm, rank + 1, empty)
-            comm.send(y, rank + 1)
-        else:
-            send_on(ahead + m)
-            grad = receive(comm, rank + 1, empty) if rank < last else None
-        send_back(m, grad)
-    for m in range(microbatches - ahead, microbatches):
-        send_back(m, receive(comm, rank + 1, empty) if rank < last else None)
+# %% wrong: send and receive turned round on rank 0 alone => protocol deadlock  from: even ranks send first, odd ranks receive first
+# -         if rank % 2 == 0:
+# +         if rank:
 
 
 # %% wrong: GPipe, which does not hang and holds everything => cost too-much-memory
@@ -246,23 +221,11 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 # +     for work in works:
 # +         work.wait()
 
-
-# %% wrong: forgets to drain the pipeline => protocol deadlock
-def run_1f1b(comm, forward, backward, empty, microbatches):
-    rank, last = comm.rank, comm.size - 1
-    ahead = min(last - rank, microbatches)
-    steady = microbatches - ahead
-    for m in range(ahead):
-        y = forward(m, receive(comm, rank - 1, empty) if rank else None)
-        comm.send(y, rank + 1)
-    x = receive(comm, rank - 1, empty) if rank and steady else None
-    for m in range(steady):
-        y = forward(ahead + m, x)
-        g = backward(m, swap(comm, y, rank + 1, empty) if rank < last else None)
-        if rank and m < steady - 1:
-            x = swap(comm, g, rank - 1, empty)
-        elif rank:
-            comm.send(g, rank - 1)
+# %% wrong: forgets to drain the pipeline => protocol deadlock  from: one batch for both directions, as Megatron-LM does
+# -     for m in range(steady, microbatches):
+# -         g = backward(m, receive(comm, after, empty) if rank < last else None)
+# -         if rank > 0:
+# -             comm.send(g, before)
 
 
 # %% wrong: does nothing, gradients stay zero => values zero-gradients
@@ -284,53 +247,20 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 # -             comm.send(g, rank - 1)
 # +         backward(m, torch.zeros_like(empty()) if rank < last else None)
 
+# %% wrong: one tensor for all that is received => values wrong-pairing  from: one batch for both directions, as Megatron-LM does
+#       before, after = rank - 1, rank + 1
+# +     def empty(only=empty()):
+# +         return only
 
-# %% wrong: one tensor for all that is received => values wrong-pairing
-def run_1f1b(comm, forward, backward, empty, microbatches):
-    rank, last, x, grad = comm.rank, comm.size - 1, empty(), empty()
-
-    def trade(tensor, peer, into):
-        for work in comm.batch_isend_irecv([P2POp(comm.isend, tensor, peer), P2POp(comm.irecv, into, peer)]):
-            work.wait()
-
-    ahead = min(last - rank, microbatches)
-    steady = microbatches - ahead
-    for m in range(ahead):
-        if rank:
-            comm.recv(x, rank - 1)
-        comm.send(forward(m, x if rank else None), rank + 1)
-    if rank and steady:
-        comm.recv(x, rank - 1)
-    for m in range(steady):
-        y = forward(ahead + m, x if rank else None)
-        if rank < last:
-            trade(y, rank + 1, grad)
-        g = backward(m, grad if rank < last else None)
-        if rank and m < steady - 1:
-            trade(g, rank - 1, x)
-        elif rank:
-            comm.send(g, rank - 1)
-    for m in range(steady, microbatches):
-        comm.recv(grad, rank + 1)
-        g = backward(m, grad)
-        if rank:
-            comm.send(g, rank - 1)
-
-
-# %% wrong: the drain goes from the last micro-batch back => values -  from: forgets to drain the pipeline
-#               comm.send(g, rank - 1)
+# %% wrong: the drain goes from the last micro-batch back => values -  from: one batch for both directions, as Megatron-LM does
+# -     for m in range(steady, microbatches):
 # +     for m in reversed(range(steady, microbatches)):
-# +         g = backward(m, receive(comm, rank + 1, empty))
-# +         if rank:
-# +             comm.send(g, rank - 1)
 
-# %% wrong: fewer micro-batches than stages are not thought of => generality -  from: the drain goes from the last micro-batch back
+# %% wrong: fewer micro-batches than stages are not thought of => generality -  from: one batch for both directions, as Megatron-LM does
 # -     ahead = min(last - rank, microbatches)
 # +     ahead = last - rank
-# -     x = receive(comm, rank - 1, empty) if rank and steady else None
-# +     x = receive(comm, rank - 1, empty) if rank else None
-# -     for m in reversed(range(steady, microbatches)):
-# +     for m in range(steady, microbatches):
+# -     x = next_input() if steady else None
+# +     x = next_input()
 
 
 # %% wrong: left as it is => not-answered

@@ -107,22 +107,13 @@ def interleaved_rows(ranks, microbatches, chunks):
     return rows
 
 
-# %% wrong: neighbouring stages on one rank => values wrong-rank
-def interleaved_rows(ranks, microbatches, chunks):
-    rows = looped(ranks, microbatches, chunks, lambda rank: 2 * (ranks - 1 - rank) + (chunks - 1) * ranks)
-    return [[(kind, rank * chunks + stage // ranks, m) for kind, stage, m in row] for rank, row in enumerate(rows)]
+# %% wrong: neighbouring stages on one rank => values wrong-rank  from: by the number of each forward and backward
+# -         stage = (chunk if kind == "F" else chunks - 1 - chunk) * ranks + rank
+# +         stage = rank * chunks + (chunk if kind == "F" else chunks - 1 - chunk)
 
-
-# %% wrong: backwards take the chunks in the forwards' order => values deadlock
-def interleaved_rows(ranks, microbatches, chunks):
-    rows = looped(ranks, microbatches, chunks, lambda rank: 2 * (ranks - 1 - rank) + (chunks - 1) * ranks)
-    return [
-        [
-            (kind, ((chunks - 1 - stage // ranks) * ranks + stage % ranks) if kind == "B" else stage, m)
-            for kind, stage, m in row
-        ]
-        for row in rows
-    ]
+# %% wrong: backwards take the chunks in the forwards' order => values deadlock  from: by the number of each forward and backward
+# -         stage = (chunk if kind == "F" else chunks - 1 - chunk) * ranks + rank
+# +         stage = chunk * ranks + rank
 
 
 # %% wrong: plain 1F1B => values -
@@ -174,43 +165,19 @@ def interleaved_rows(ranks, microbatches, chunks):
     raise NotImplementedError
 
 
-# %% wrong: refuses an odd number of micro-batches => generality -
-def rows_(p, m, v, hop=2, extra=0):
-    T = m * v
-    out = []
-    for r in range(p):
-        a = min(hop * (p - 1 - r) + (v - 1) * p + extra, T)
+# %% wrong: refuses an odd number of micro-batches => generality -  from: by the number of each forward and backward
+# -     if microbatches % ranks:
+# +     if microbatches % ranks or microbatches % 2:
 
-        def op(k, i):
-            c = i // p % v
-            return k, ((c if k == "F" else v - 1 - c) * p + r), i // (p * v) * p + i % p
+# %% wrong: only two chunks => generality missing  from: by the number of each forward and backward
+#   def interleaved_rows(ranks, microbatches, chunks):
+# +     chunks = 2
 
-        row = [op("F", i) for i in range(a)]
-        for i in range(T):
-            if a + i < T:
-                row.append(op("F", a + i))
-            row.append(op("B", i))
-        out.append(row)
-    return out
+# %% wrong: refuses with an assertion => generality -  from: by the number of each forward and backward
+# -     if microbatches % ranks:
+# -         raise ValueError(f"{microbatches} is no multiple of {ranks}; {(microbatches // ranks + 1) * ranks} would fit.")
+# +     assert microbatches % ranks == 0
 
-
-def interleaved_rows(p, m, v):
-    if m % p or m % 2:
-        raise ValueError("even")
-    return rows_(p, m, v)
-
-
-# %% wrong: only two chunks => generality missing  from: refuses an odd number of micro-batches
-def interleaved_rows(p, m, v):
-    if m % p:
-        raise ValueError("rounds")
-    return rows_(p, m, 2)
-
-
-# %% wrong: refuses with an assertion => generality -  from: refuses an odd number of micro-batches
-# -     if m % p or m % 2:
-# -         raise ValueError("even")
-# +     assert m % p == 0
 
 # %% half: right but for the refusal => 9  from: does not look whether rounds are whole
 

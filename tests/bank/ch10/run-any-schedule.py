@@ -158,21 +158,9 @@ def run_rows(comm, rows, homes, forward, backward, empty):
         pass
 
 
-# %% wrong: forwards only => values zero-gradients
-def run_rows(comm, rows, homes, forward, backward, empty):
-    works = []
-    for kind, stage, m in rows[comm.rank]:
-        if kind == "F":
-            x = None
-            if stage:
-                x = empty()
-                comm.recv(x, homes[stage - 1], m)
-            y = forward(stage, m, x)
-            if y is not None:
-                works.append(comm.isend(y, homes[stage + 1], m))
-    for work in works:
-        work.wait()
-
+# %% wrong: forwards only => values zero-gradients  from: sends to itself
+# -     for kind, stage, m in rows[comm.rank]:
+# +     for kind, stage, m in [op for op in rows[comm.rank] if op[0] == "F"]:
 
 # %% wrong: every stage takes the last gradient that came => values -  from: sends to itself
 # -     works = []

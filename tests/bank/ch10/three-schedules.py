@@ -209,28 +209,13 @@ naive_rows, gpipe_rows = good_naive, good_gpipe
 # -     return good_1f1b(stages, microbatches, more=1)
 # +     return good_1f1b(stages, microbatches, more=-1)
 
+# %% wrong: all ranks warm up alike => cost too-much-memory  from: fill, alternate, drain
+# -         ahead = min(stages - 1 - s, microbatches)
+# +         ahead = min(stages - 1, microbatches)
 
-# %% wrong: all ranks warm up alike => cost too-much-memory
-def one_f_one_b_rows(stages, microbatches):
-    rows = []
-    for s in range(stages):
-        ahead = min(stages - 1, microbatches)
-        row = ops("F", s, range(ahead))
-        for m in range(microbatches):
-            row += ops("F", s, range(ahead + m, min(ahead + m + 1, microbatches))) + ops("B", s, [m])
-        rows.append(row)
-    return rows
-
-
-naive_rows, gpipe_rows = good_naive, good_gpipe
-
-
-# %% wrong: the warm-up of the other end => values deadlock  from: all ranks warm up alike
-# -         ahead = min(stages - 1, microbatches)
-# -         row = ops("F", s, range(ahead))
-# +         row = ops("F", s, range(s))
-# -             row += ops("F", s, range(ahead + m, min(ahead + m + 1, microbatches))) + ops("B", s, [m])
-# +             row += ops("F", s, range(s + m, min(s + m + 1, microbatches))) + ops("B", s, [m])
+# %% wrong: the warm-up of the other end => values deadlock  from: fill, alternate, drain
+# -         ahead = min(stages - 1 - s, microbatches)
+# +         ahead = s
 
 # %% wrong: backward before forward => values order  from: one row for all ranks
 # -     return [[op for row in good_naive(stages, microbatches) for op in row]]
@@ -244,15 +229,9 @@ naive_rows, gpipe_rows = good_naive, good_gpipe
 # -     return good_1f1b(stages, microbatches, more=1)
 # +     return [row + [("B", s, microbatches - 1)] for s, row in enumerate(good_1f1b(stages, microbatches))]
 
-# %% wrong: fewer micro-batches than stages are not thought of => generality -  from: all ranks warm up alike
-# -         ahead = min(stages - 1, microbatches)
+# %% wrong: fewer micro-batches than stages are not thought of => generality -  from: fill, alternate, drain
+# -         ahead = min(stages - 1 - s, microbatches)
 # +         ahead = stages - 1 - s
-# -         for m in range(microbatches):
-# -             row += ops("F", s, range(ahead + m, min(ahead + m + 1, microbatches))) + ops("B", s, [m])
-# -         rows.append(row)
-# +         for m in range(microbatches - ahead):
-# +             row += [("F", s, ahead + m), ("B", s, m)]
-# +         rows.append(row + ops("B", s, range(microbatches - ahead, microbatches)))
 
 # %% wrong: the library's generators => values raised  from: one row for all ranks
 # -     return [[op for row in good_naive(stages, microbatches) for op in row]]

@@ -129,18 +129,12 @@ def step_times(kernels, begin, end):
     return {**found, "hidden": hidden, "exposed": busy(talk, begin, end) - hidden}
 
 
-# %% wrong: streams added up => values kernels-summed
-def step_times(kernels, begin, end):
-    def by_stream(kind):
-        streams = {}
-        for one, stream, s, e in kernels:
-            if one == kind:
-                streams.setdefault(stream, []).append((s, e))
-        return sum(busy(spans, begin, end) for spans in streams.values())
-
-    compute, talk = by_stream("compute"), by_stream("communication")
-    either = busy(spans_of(kernels, "compute", "communication"), begin, end)
-    return times(compute, talk, either, end - begin)
+# %% wrong: streams added up => values kernels-summed  from: three unions
+# -     return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
+# +     streams = [[one for one in kernels if one[1] == stream] for stream in {one[1] for one in kernels}]
+# +     kinds = ("compute", "communication")
+# +     added = (sum(busy(spans_of(stream, kind), begin, end) for stream in streams) for kind in kinds)
+# +     return times(*added, busy(compute + talk, begin, end), end - begin)
 
 
 # %% wrong: ends of the step ignored => values not-cut
@@ -150,12 +144,9 @@ def step_times(kernels, begin, end):
     return times(*found, end - begin)
 
 
-# %% wrong: only kernels that lie inside whole => values left-out
-def step_times(kernels, begin, end):
-    inside = [one for one in kernels if begin <= one[2] and one[3] <= end]
-    compute, talk = spans_of(inside, "compute"), spans_of(inside, "communication")
-    return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
-
+# %% wrong: only kernels that lie inside whole => values left-out  from: three unions
+#   def step_times(kernels, begin, end):
+# +     kernels = [one for one in kernels if begin <= one[2] and one[3] <= end]
 
 # %% wrong: copies count as communication => values other-form unless copies=talk  from: three unions
 # -     compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")

@@ -233,18 +233,9 @@ def what_happened(notes, exits):
     return (kind, rank, max(note["step"] for note in notes)) if kind == "hung" else (kind, rank, step)
 
 
-# %% wrong: the first step ever that was slow => generality wrong-step
-def what_happened(notes, exits):
-    kind, rank, step = asked(notes, exits)
-    if kind != "slow":
-        return kind, rank, step
-    mine = next(note["work"] for note in notes if note["rank"] == rank)
-    others = [note["work"] for note in notes if note["rank"] != rank]
-    return (
-        kind,
-        rank,
-        next(step for step in range(len(mine)) if mine[step] >= 3 * median(work[step] for work in others)),
-    )
+# %% wrong: the first step ever that was slow => generality wrong-step  from: in the order of the table
+# -             return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
+# +             return "slow", note["rank"], slow.index(True)
 
 
 # %% half: right of all that is shown => 2.45  from: every signal 9 is a kill

@@ -191,18 +191,11 @@ def efficiency(rows, ranks):
     return found and found * ranks / min(row["ranks"] for row in rows)
 
 
-# %% wrong: measured over measured, where there is => values measured
-fit_scaling = fitted
-
-
-def efficiency(rows, ranks):
-    by_ranks = {row["ranks"]: row["tokens_per_s"] for row in rows}
-    return (
-        by_ranks[ranks] / by_ranks[min(by_ranks)]
-        if ranks in by_ranks and kind_of(rows) != "mixed"
-        else efficient(rows, ranks)
-    )
-
+# %% wrong: measured over measured, where there is => values measured  from: least squares of relative errors
+#       fewest = min(row["ranks"] for row in rows)
+# +     by_ranks = {row["ranks"]: row["tokens_per_s"] for row in rows}
+# +     if ranks in by_ranks:
+# +         return by_ranks[ranks] / by_ranks[fewest]
 
 # %% wrong: against one GPU => values against-one  from: how much faster all are
 # -     return found and found * ranks / min(row["ranks"] for row in rows)
@@ -222,23 +215,10 @@ def efficiency(rows, ranks):
 # -     return efficient(rows, ranks, fit_scaling)
 # +     raise NotImplementedError
 
-
-# %% wrong: the ends tell the experiment => generality not-mixed
-def ends(rows):
-    return [min(rows, key=lambda row: row["ranks"]), max(rows, key=lambda row: row["ranks"])]
-
-
-def fit_scaling(rows):
-    kind = kind_of(ends(rows))
-    if kind == "mixed":
-        return ("mixed",)
-    first, second, off = solved(rows, kind=kind)
-    return kind, first, second, float(abs(off).max())
-
-
-def efficiency(rows, ranks):
-    return efficient(rows, ranks, fit_scaling)
-
+# %% wrong: the ends tell the experiment => generality not-mixed  from: least squares of relative errors
+# -     kind = "strong" if np.ptp(batch) == 0 else "weak" if np.ptp(batch / n) == 0 else "mixed"
+# +     ends = [n.argmin(), n.argmax()]
+# +     kind = "strong" if np.ptp(batch[ends]) == 0 else "weak" if np.ptp((batch / n)[ends]) == 0 else "mixed"
 
 # %% wrong: all ranks' tokens over one GPU's rate => values one-gpu-rate  from: raw seconds
 # -     return fitted(rows, weight=np.ones_like)

@@ -92,18 +92,11 @@ def fewest_ranks(params, stage, buckets, memory):
     return math.ceil(params * sum(buckets.values()) / memory)
 
 
-# %% wrong: the stages begin one too early => values one-stage-more
-def held(params, stage, ranks, buckets):
-    w, g, o = buckets["weights"], buckets["grads"], buckets["master"] + buckets["moments"]
-    if stage == 0:
-        return params * (w + g + o)
-    if stage == 1:
-        return params * (w + (g + o) / ranks)
-    return params * (w + g + o) / ranks
-
-
-def fewest_ranks(params, stage, buckets, memory):
-    return math.ceil(params * sum(buckets.values()) / memory)
+# %% wrong: the stages begin one too early => values one-stage-more  from: everything divided at every stage
+# -     total = params * sum(buckets.values())
+# -     return total / ranks if stage else total
+# +     w, g, o = buckets["weights"], buckets["grads"], buckets["master"] + buckets["moments"]
+# +     return params * [w + g + o, w + (g + o) / ranks, (w + g + o) / ranks, (w + g + o) / ranks][stage]
 
 
 # %% wrong: the master copy left out, as a published table does => values no-master
@@ -184,31 +177,19 @@ def fewest_ranks(params, stage, buckets, memory):
 # +             return n
 # +     return None
 
+# %% wrong: powers of two only => values -  from: the fewest as if all were shared
+# -     return math.ceil(params * sum(buckets.values()) / memory)
+# +     n = 1
+# +     while held(params, stage, n, buckets) > memory:
+# +         n *= 2
+# +         if n > 10**7:
+# +             return None
+# +     return n
 
-# %% wrong: powers of two only => values -
-def held(params, stage, ranks, buckets):
-    return sum(
-        params * v / (ranks if stage >= {"master": 1, "moments": 1, "grads": 2, "weights": 3}[k] else 1)
-        for k, v in buckets.items()
-    )
-
-
-def fewest_ranks(params, stage, buckets, memory):
-    n = 1
-    while held(params, stage, n, buckets) > memory:
-        n *= 2
-        if n > 10**7:
-            return None
-    return n
-
-
-# %% wrong: the card's GB taken for GiB => values -  from: powers of two only
-def fewest_ranks(params, stage, buckets, memory):
-    for n in range(1, 5000):
-        if held(params, stage, n, buckets) <= memory / 1e9 * 2**30:
-            return n
-    return None
-
+# %% wrong: the card's GB taken for GiB => values -  from: the fewest as if all were shared
+# -     return math.ceil(params * sum(buckets.values()) / memory)
+# +     gib = memory / 1e9 * 2**30
+# +     return next((n for n in range(1, 5000) if held(params, stage, n, buckets) <= gib), None)
 
 # %% half: the first function only => 1.6  from: the fewest as if all were shared
 # -     return math.ceil(params * sum(buckets.values()) / memory)

@@ -62,20 +62,9 @@ def read(spans):
     return "1F1B", *counted(spans)
 
 
-# %% wrong: does not sort => values -
-def read(spans):
-    ranks, microbatches, chunks = counted(spans)
-    row = [span[3] for span in spans if span[0] == 0]
-    first = next(place for place, kind in enumerate(row) if kind != "forward")
-    if "weight gradient" in row:
-        name = "ZB-H2" if first > ranks else "ZB-H1"
-    elif first == microbatches * chunks:
-        name = "GPipe" if chunks == 1 else "breadth-first"
-    elif chunks > 1:
-        name = "interleaved 1F1B"
-    else:
-        name = "naive" if first == 1 else "1F1B"
-    return name, ranks, microbatches, chunks
+# %% wrong: does not sort => values -  from: by the first rank, and the last
+# -     row = [span[3] for span in sorted(spans, key=lambda span: span[1]) if span[0] == 0]
+# +     row = [span[3] for span in spans if span[0] == 0]
 
 
 # %% wrong: micro-batches counted by forwards => values other-microbatches
@@ -106,13 +95,8 @@ def read(spans):
     return "naive" if first == 1 else "GPipe" if first > ranks else "1F1B", ranks, microbatches, chunks
 
 
-# %% wrong: ZB-H1 and ZB-H2 are one => values not-zb-h1  from: does not sort
-# -     row = [span[3] for span in spans if span[0] == 0]
-# -     first = next(place for place, kind in enumerate(row) if kind != "forward")
-# -     if "weight gradient" in row:
-# -         name = "ZB-H2" if first > ranks else "ZB-H1"
-# +     first = ahead(spans, 0)
-# +     if any(span[3] == "weight gradient" for span in spans):
+# %% wrong: ZB-H1 and ZB-H2 are one => values not-zb-h1  from: by the first rank, and the last
+# -         name = "ZB-H2" if ahead > ranks else "ZB-H1"
 # +         name = "ZB-H1"
 
 
@@ -165,10 +149,10 @@ def read(spans):
     raise NotImplementedError
 
 
-# %% half: right where there are as many ranks as in the example => 3.6  from: ZB-H1 and ZB-H2 are one
+# %% half: right where there are as many ranks as in the example => 3.6  from: by the first rank, and the last
 # - def read(spans):
 # + from course_lib import notebook
 # + SHOWN = notebook.params("read-a-gantt")
 # + def read(spans):
-# -         name = "ZB-H1"
-# +         name = "ZB-H2" if first > SHOWN.ranks else "ZB-H1"
+# -         name = "ZB-H2" if ahead > ranks else "ZB-H1"
+# +         name = "ZB-H2" if ahead > SHOWN.ranks else "ZB-H1"

@@ -81,23 +81,14 @@ def ring_pass(comm, block, visit):
 # -             works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
 # +             works = [comm.isend(block, after), comm.irecv(coming, before)]
 
-
-# %% wrong: rank 0 alone turns its order round => cost not-hidden
-def ring_pass(comm, block, visit):
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    total = visit(block, comm.rank)
-    for hop in range(1, comm.size):
-        coming = torch.empty_like(block)
-        if comm.rank == 0:
-            comm.recv(coming, before)
-            comm.send(block, after)
-        else:
-            comm.send(block, after)
-            comm.recv(coming, before)
-        block = coming
-        total = total + visit(block, (comm.rank - hop) % comm.size)
-    return total
-
+# %% wrong: rank 0 alone turns its order round => cost not-hidden  from: one batch a hop, a tensor of its own for each
+# -             works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
+# +             if comm.rank == 0:
+# +                 comm.recv(coming, before)
+# +                 comm.send(block, after)
+# +             else:
+# +                 comm.send(block, after)
+# +                 comm.recv(coming, before)
 
 # %% wrong: the receive is issued first, everywhere => protocol deadlock  from: the receive is posted in time, but the two are issued one by one
 # -             works = [comm.isend(block, after), comm.irecv(coming, before)]
@@ -128,14 +119,8 @@ def ring_pass(comm, block, visit):
 
 
 # %% wrong: blocking, even ranks first, nothing hidden => cost not-hidden  from: rank 0 alone turns its order round
-# -         if comm.rank == 0:
-# +         if comm.rank % 2 == 0:
-# +             comm.send(block, after)
-# +             comm.recv(coming, before)
-# +         else:
-# -         else:
-# -             comm.send(block, after)
-# -             comm.recv(coming, before)
+# -             if comm.rank == 0:
+# +             if comm.rank % 2 == 1:
 
 # %% wrong: one hop too many => cost sent-again  from: one batch a hop, a tensor of its own for each
 # -         works, coming = [], None

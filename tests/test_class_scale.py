@@ -178,7 +178,7 @@ def kill_one(root: Path, worker: int) -> None:
 
 @pytest.mark.postgres
 def test_postgres_and_a_cluster_that_loses_a_worker_give_the_grades_of_one_machine_and_a_file(near, far):
-    assert near.db_url.startswith("sqlite") and far.db_url.startswith("postgresql")
+    assert near.settings.db_url.startswith("sqlite") and far.settings.db_url.startswith("postgresql")
     there = book_of(far)
     assert there == book_of(near)
     assert {each: there[each][0] for each in IDS} == {"ada": 28.0, "alan": 18.0, "barbara": 18.0, "grace": 23.0}

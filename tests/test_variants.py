@@ -183,8 +183,10 @@ def test_on_a_variant_every_shipped_answer_meets_its_fate(chapter, seed):
 def test_the_matrix_takes_a_variant(monkeypatch, capsys):
     asked = []
     monkeypatch.setattr(killmatrix, "matrix", lambda *given: asked.append(given) or [])
-    assert killmatrix.main(["--chapter", "01", "--variant", "s"]) == 1 and asked == [("01", None, "s")]
-    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        killmatrix.main(["--chapter", "01", "--variant", "s"])
+    assert ended.value.code == 2 and asked == [("01", None, "s", None)]
+    assert "no bank of answers" in capsys.readouterr().err
 
 
 def test_a_wrong_answer_may_be_the_right_one_of_another_structure_and_says_so(tmp_path):

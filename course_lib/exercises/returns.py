@@ -55,7 +55,8 @@ class Number:
     @property
     def words(self) -> str:
         """What has to be returned."""
-        return f"a {'whole ' * self.whole}number{f' in {self.unit}' * bool(self.unit)}"
+        of = f" {'of' if self.whole else 'in'} {self.unit}" if self.unit else ""
+        return f"a {'whole ' * self.whole}number{of}"
 
     def find(self, value: Any, where: str, case: Case) -> Fault | None:
         """A fault for bools, strings, NaN, infinity and everything else that is no such number."""

@@ -35,6 +35,7 @@ ORDER: Sequence[
     (ASKED, "exercises"),
     (ASKED, "judging"),
     (ASKED, "judges"),
+    (SHOWN, "chapters"),
     (RUN, "learner"),
     (RUN, "notebook"),
     (RUN, "grading"),

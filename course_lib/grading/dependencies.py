@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any
 
+from course_lib.chapters import written_out
 from course_lib.exercises import Card
 from course_lib.grading.judge.grade_notebook import GradedNotebook, grade_notebook
 from course_lib.grading.submission import READ, Submission
@@ -129,6 +130,7 @@ def _kept(cells: dict[int, _Cell], shown: set[int]) -> set[int]:
 @lru_cache(maxsize=2048)  # many hand in the same stubs
 def _learners_cell(source: str) -> _Cell | None:
     """A learner's cell; None where it cannot be told from its text which names it reads."""
+    source = written_out(source)
     try:
         tree, table = ast.parse(source), symtable.symtable(source, "cell", "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # magics, or a slip: every word may be a name
@@ -159,7 +161,7 @@ def _plainly_bound(statement: ast.stmt) -> Iterator[str]:
 def _imported(source: str) -> frozenset[str]:
     """The names that one of the chapter's own cells imports."""
     try:
-        tree = ast.parse(source)
+        tree = ast.parse(written_out(source))
     except (SyntaxError, ValueError):
         return frozenset()
     return frozenset(
@@ -174,7 +176,7 @@ def _imported(source: str) -> frozenset[str]:
 def _course_cell(source: str, imported: frozenset[str]) -> _Cell:
     """What one of the chapter's own cells does; one that cannot be read is kept."""
     try:
-        tree = ast.parse(source)
+        tree = ast.parse(written_out(source))
         cell = _names_of(tree)
     except (SyntaxError, ValueError):
         return _Cell(frozenset(), frozenset(), frozenset(), frozenset(), True)

@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
+from course_lib.chapters import written_out
 from course_lib.exercises import Card
 from course_lib.grading.blank_notebook import blank
 from course_lib.grading.committed_form import CHECK_SUFFIX
@@ -193,7 +194,7 @@ def _root(node: ast.AST, known: dict[int, str]) -> str:
 
 def _nodes(source: str) -> Iterator[ast.AST]:
     """The syntax tree of a cell, lines for IPython alone left out; nothing of one that is no Python, which runs nothing either."""
-    lines = ["" if line.lstrip().startswith(("%", "!")) else line for line in source.splitlines()]
+    lines = ["" if line.lstrip().startswith(("%", "!")) else line for line in written_out(source).splitlines()]
     with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
         yield from ast.walk(ast.parse("\n".join(lines)))
 

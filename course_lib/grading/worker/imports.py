@@ -3,6 +3,7 @@
 import ast
 import contextlib
 
+from course_lib.chapters import OPENING, written_out
 from course_lib.learner.notebooks import Notebook
 
 TRAINING = (
@@ -19,8 +20,9 @@ def imports_of(source: Notebook) -> tuple[str, ...]:
     for cell in source["cells"]:
         if cell["cell_type"] != "code":
             continue
+        found.update(f"course_lib.chapters.{chapter}" for chapter in OPENING.findall(cell["source"]))
         with contextlib.suppress(SyntaxError):  # a line that only IPython understands
-            for node in ast.walk(ast.parse(cell["source"])):
+            for node in ast.walk(ast.parse(written_out(cell["source"]))):
                 if isinstance(node, ast.Import):
                     found |= {each.name for each in node.names}
                 elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -1,0 +1,12 @@
+"""Rows as a table in a notebook."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from IPython.display import Markdown
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> Markdown:
+    """A Markdown table of `rows`, which all have the same keys: the column headings, in order."""
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *([str(cell) for cell in row.values()] for row in rows)]
+    return Markdown("\n".join(f"| {' | '.join(line)} |" for line in lines).replace("$", "\\$"))

@@ -98,8 +98,11 @@ class Card:
         )
 
     def markdown(self, params: Mapping[str, Any] | None = None) -> str:
-        """Heading and statement: the cell that stands before the answer cell."""
-        return f"{self.heading()}\n\n{self.statement(params)}"
+        """Heading and statement: the cell before the answer cell. The statement of a `more` exercise is folded."""
+        statement = self.statement(params)
+        if self.kind == "more":
+            statement = f"<details><summary>What to write</summary>\n\n{statement}\n\n</details>"
+        return f"{self.heading()}\n\n{statement}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

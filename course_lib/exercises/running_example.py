@@ -1,6 +1,11 @@
 """The job that runs through the whole course, 70B on 64 H100s, and texts that the numbers of several chapters share."""
 
+import json
+import math
+import re
+
 from course_lib import compute, facts
+from course_lib.install import ROOT
 from course_lib.units import BILLION, DAY, TRILLION, US, money_text
 
 PARAMS = 70 * BILLION
@@ -11,6 +16,10 @@ BATCH = 4 * 2**20  # tokens of a step over all ranks: a choice, and where runs o
 NETWORK = (10 * US, float(facts.device("H100 SXM").network_one_way))  # s a message, and bytes/s of an adapter
 MFU = 0.4  # published runs of this kind lie about there
 DEADLINE = 90 * DAY  # a choice
+WORDS_A_MINUTE, SECONDS_A_CELL = (
+    180,
+    20,
+)  # a careful reader of technical prose; running a cell and looking at what it shows
 
 
 def reading(*keys: str) -> str:
@@ -29,6 +38,20 @@ def core_minutes(chapter: str) -> str:
     from course_lib.exercises import cards  # not at import: cards may import their chapter's numbers
 
     return str(sum(card.minutes for card in cards(chapter) if card.kind == "core"))
+
+
+def reading_minutes(chapter: str) -> str:
+    """Minutes to read a chapter's source outside folds and exercises, rounded up to five.
+
+    Technical prose is read at `WORDS_A_MINUTE`, and each code cell takes `SECONDS_A_CELL` to run and to look at.
+    """
+    (path,) = (ROOT / "solutions").glob(f"{chapter}_*/{chapter}_*.ipynb")
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    prose = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    words = len(re.sub(r"<details.*?</details>", "", prose, flags=re.S).split())
+    code = sum(cell["cell_type"] == "code" and "nbgrader" not in cell["metadata"] for cell in cells)
+    minutes = words / WORDS_A_MINUTE + code * SECONDS_A_CELL / 60
+    return str(5 * math.ceil(minutes / 5))
 
 
 def rent(seconds: float, gpus: int) -> str:

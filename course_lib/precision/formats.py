@@ -138,7 +138,10 @@ class Format:
 def formats() -> Mapping[str, Format]:
     """All formats of the course by name, from 32 bits to 4."""
     counts = ("exponent_bits", "mantissa_bits", "bias")
-    return {row["name"]: Format(**{key: int(cell) if key in counts else cell for key, cell in row.items()}) for row in rows("number_formats.csv")}
+    return {
+        row["name"]: Format(**{key: int(cell) if key in counts else cell for key, cell in row.items()})
+        for row in rows("number_formats.csv")
+    }
 
 
 def number_format(name: str | Format) -> Format:

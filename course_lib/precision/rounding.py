@@ -1,5 +1,7 @@
 """Rounding to a number format: to nearest (ties to even), toward zero, or stochastically."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -41,7 +43,13 @@ def round_to(
         raise ValueError(f"mode is {mode!r}; choose from {', '.join(MODES)}.")
     if form.special == "finite" and bool(x.isnan().any()):
         raise ValueError(f"{form.name} has no NaN, and x holds one.")
-    if mode == "nearest" and x.dtype == torch.float32 and not saturate and form.name in _TORCH:
+    if (
+        mode == "nearest"
+        and x.dtype == torch.float32
+        and not saturate
+        and form.special == "ieee"
+        and form.name in _TORCH
+    ):
         return x.to(_TORCH[form.name]).to(torch.float32)  # one rounding, so the same and faster
     return _round(x.double(), form, mode, generator, saturate).to(x.dtype)
 
@@ -76,16 +84,18 @@ def lost_updates(weights: Tensor, updates: Tensor, form: str | Format) -> Tensor
     return (round_to(held + updates.double(), form) == held) & (updates != 0)
 
 
-def smallest_surviving(weight: float, form: str | Format, sign: int = 1) -> float:
-    """The largest update that rounding to nearest still discards: any larger one in the direction `sign` (+1 or -1) moves the weight.
+def update_threshold(weight: float, form: str | Format, sign: int = 1) -> float:
+    """How large an update in the direction `sign` (+1 or -1) must be to move a weight: a smaller one is lost, a larger one is not.
 
-    Half the spacing on that side; the spacing below a power of two is half of that above it.
+    It is half the distance to the next value on that side; below a power of two, values lie twice as densely as above it. At the
+    threshold itself ties go to the even mantissa, so a power of two stays.
     """
     form = number_format(form)
     if sign not in (1, -1):
         raise ValueError(f"sign is {sign}; it is +1 for an increase and -1 for a decrease.")
     held = round_to(torch.tensor(weight, dtype=torch.float64), form).item()
-    grows = held == 0 or (held > 0) == (sign > 0)
     step = form.spacing(held)
-    on_the_border = abs(held) > form.min_normal and torch.frexp(torch.tensor(held))[0].abs().item() == 0.5
-    return step / (2 if grows or not on_the_border else 4)
+    shrinks = held * sign < 0
+    if shrinks and abs(held) > form.min_normal and math.frexp(held)[0] in (0.5, -0.5):
+        step /= 2
+    return step / 2

@@ -55,14 +55,26 @@ def test_the_same_data_give_the_same_bytes_and_no_date(draw, tmp_path):
 
 
 @pytest.mark.parametrize("draw", DRAW.values(), ids=DRAW)
-def test_a_picture_shows_itself_on_paper_of_its_own_with_its_alternative(draw):
+def test_a_picture_shows_itself_with_its_alternative_in_the_theme_of_its_page(draw):
     figure = draw()
     page = figure._repr_mimebundle_()["text/html"]
     assert f'alt="{figure.alt.split(".")[0]}' in page.replace("&#x27;", "'").replace("&amp;", "&")
     assert re.search(r'width="\d+" height="\d+"', page)  # so that a redraw does not make the page jump
     inside = base64.b64decode(re.search(r"base64,([^\"]+)", page)[1]).decode()
     assert ElementTree.fromstring(inside).get("role") == "img"
-    assert palette.PAPER in inside and palette.PAPER in page
+    assert f"fill: {palette.PAPER}" in inside and style.THEMES in inside and "color-scheme:dark" in page
+
+
+def test_every_neutral_color_has_one_for_dark_pages_that_reads_on_its_background():
+    """What is written reads in both themes; areas and lines of a color for a thing keep it."""
+    night = palette.NIGHT
+    for ink in (palette.INK, palette.SOFT):
+        for ground in (palette.PAPER, palette.EMPTY, palette.BEYOND, *palette.PALE.values()):
+            assert min(palette.contrast(ink, ground), palette.contrast(night[ink], night[ground])) >= 4.5, (ink, ground)
+    for ink, light in palette.NIGHT_WORDS.items():
+        assert palette.contrast(light, night[palette.PAPER]) >= 4.5 > palette.contrast(ink, night[palette.PAPER])
+    assert not set(night) & {palette.DARK_WORDS, palette.LIGHT_WORDS, *palette.COLOR.values()}
+    assert all(f"{what}: {day}" in style.THEMES for day in night for what in ("fill", "stroke"))
 
 
 @pytest.mark.parametrize("empty", ["", "  ", None])

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 
 from course_lib.facts.chips import Chip
 from course_lib.figures import style
-from course_lib.figures.palette import EMPTY, GREY, INK, ORANGE, SKY, SOFT, VERMILION
+from course_lib.figures.palette import DARK_WORDS, EMPTY, GREY, INK, ORANGE, SKY, SOFT, VERMILION
 from course_lib.figures.style import Picture
 from course_lib.figures.tiling import boxes
 from course_lib.units import bytes_text, number_text, rate_text
@@ -88,7 +88,9 @@ def _gpu(axes: Axes, chip: Chip) -> None:
     boxes(axes, places[columns - 1 : columns], VERMILION, layer=3)
     middle = y + 0.1 + (rows // 2) * up + 0.02
     boxes(axes, [(x + 0.1, middle, wide - 0.2, 0.23)], GREY, layer=2)
-    axes.text(x + wide / 2, middle + 0.115, "L2 cache", fontsize=7.5, color=INK, ha="center", va="center", zorder=4)
+    axes.text(
+        x + wide / 2, middle + 0.115, "L2 cache", fontsize=7.5, color=DARK_WORDS, ha="center", va="center", zorder=4
+    )
 
 
 def _sm(axes: Axes, chip: Chip) -> None:
@@ -111,7 +113,9 @@ def _sm(axes: Axes, chip: Chip) -> None:
     boxes(axes, tensors, ORANGE, layer=3)
     boxes(axes, tensors[1:2], VERMILION, layer=4)
     boxes(axes, [(x + 0.1, y + 0.1, wide - 0.2, 0.25)], GREY, layer=2)
-    axes.text(x + wide / 2, y + 0.225, "shared memory", fontsize=7.5, color=INK, ha="center", va="center", zorder=4)
+    axes.text(
+        x + wide / 2, y + 0.225, "shared memory", fontsize=7.5, color=DARK_WORDS, ha="center", va="center", zorder=4
+    )
 
 
 def _core(axes: Axes, chip: Chip) -> None:

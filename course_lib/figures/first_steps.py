@@ -17,7 +17,7 @@ from course_lib.units import GB, bytes_text
 CHAPTER = Path(__file__).resolve().parents[2] / "solutions" / "02_memory"
 CHAPTER_COPY = CHAPTER / "figures" / "first_steps.svg"
 MODEL, DEVICE, TOKENS = "llama3-8b", "H200 SXM", 8192
-PHASES = ("load", "optimiser made", "forward 1", "backward 1", "step 1", "forward 2", "backward 2", "step 2")
+PHASES = ("load", "optimizer made", "forward 1", "backward 1", "step 1", "forward 2", "backward 2", "step 2")
 _STAYS = {"weights": 0, "master": 1, "moments": 4}  # the phase in which a bucket is made; it never goes
 
 

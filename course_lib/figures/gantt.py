@@ -14,7 +14,7 @@ from course_lib.units import number_text, percent_text
 
 _BAR, _STRIP = 0.56, 0.26  # of a row's height
 _TOP = 0.02  # a row's bars begin so far above its middle
-_WEIGHT = "#cdbfe0"  # backward's colour, lighter: its half that nobody waits for
+_WEIGHT = "#cdbfe0"  # backward's color, lighter: its half that nobody waits for
 _FILL = {"F": COLOR["forward"], "B": COLOR["backward"], "I": COLOR["backward"], "W": _WEIGHT}
 _PALER = 0.5  # of the way to paper, for the last chunk
 _MOST = 6000  # operations that still make a picture
@@ -83,7 +83,7 @@ def gantt_alt(timeline: Timeline) -> str:
 
 
 def _fill(schedule: Schedule, kind: str, stage: int) -> str:
-    """The colour of a kind of operation, paler the later its chunk stands on the rank."""
+    """The color of a kind of operation, paler the later its chunk stands on the rank."""
     chunks = max(1, round(schedule.stages / schedule.ranks))
     chunk = stage // schedule.ranks
     return _towards_paper(_FILL[kind], _PALER * chunk / (chunks - 1) if chunks > 1 else 0.0)
@@ -148,7 +148,7 @@ def _frame(
 def _legend(axes, schedule: Schedule, strip: bool, inches: float) -> None:
     kinds = [kind for kind in KINDS if any(op.kind == kind for row in schedule.rows for op in row)]
     if "B" in kinds and "I" in kinds:
-        kinds.remove("I")  # one colour; a whole backward is the longer one
+        kinds.remove("I")  # one color; a whole backward is the longer one
     handles = [Patch(facecolor=_FILL[kind], label=KINDS[kind]) for kind in kinds]
     handles.append(Patch(facecolor=COLOR["idle"], alpha=0.28, label="idle"))
     if strip:

@@ -108,7 +108,7 @@ def _bars(
 
 
 def key(axes: Axes, **where: object) -> None:
-    """What the colours mean, in one row."""
+    """What the colors mean, in one row."""
     talk = color("communication")
     handles = [
         Patch(facecolor=COLOR["forward"], label="forward"),

@@ -27,7 +27,7 @@ def layers_apart() -> Picture:
     """Above all layers on one rank; below three on each of four, activations going right and gradients left."""
     figure, axes = sheet(_HEIGHT, style.WIDTH)
     whole = (style.WIDTH - LAYERS * _PITCH) / 2
-    _text(axes, 0.15, _WHOLE + 0.5, "one rank holds all: weights, gradients, optimiser state, activations", bold=True)
+    _text(axes, 0.15, _WHOLE + 0.5, "one rank holds all: weights, gradients, optimizer state, activations", bold=True)
     _stage(axes, whole, _WHOLE, range(1, LAYERS + 1))
     for sign in (1, -1):
         y = _WHOLE + 0.11 * sign

@@ -58,17 +58,17 @@ def _wire_words(view: Level, place: int, wiring: str) -> tuple[str, ...]:
     )
     shared = f", {view.oversubscription:g} : 1 oversubscribed" if view.oversubscription > 1 else ""
     if view.is_torus:
-        words = f"Each device sends {speed} one way, to its neighbours in the torus together: {less}."
+        words = f"Each device sends {speed} one way, to its neighbors in the torus together: {less}."
         return words, "There are no switches: what goes further passes through other devices."
     halves = f"Half of it can send {bytes_text(view.devices / 2 * view.bandwidth)}/s to its other half (bisection)."
     said = (f"Each device talks across it at {speed} one way{shared}: {less}.", halves)
     if wiring == "rails" and view.wire == "network":
-        return *said, "Rails: one switch joins device i of every server; the wires are as many, the neighbours others."
+        return *said, "Rails: one switch joins device i of every server; the wires are as many, the neighbors others."
     return said
 
 
 def _torus(axes: Axes, units: int, inner: str) -> None:
-    """A corner of a torus: units in layers, each joined to its neighbours, with stubs where it goes on and round."""
+    """A corner of a torus: units in layers, each joined to its neighbors, with stubs where it goes on and round."""
     side, back = 0.055, 0.068
     nodes = [
         (0.12 + 0.22 * x + back * z, 0.18 + 0.2 * y + back * z) for z in (2, 1, 0) for y in range(4) for x in range(4)

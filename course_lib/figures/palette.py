@@ -1,17 +1,33 @@
-"""One colour for one thing, from the first chapter to the last: Okabe and Ito's palette, safe for colour blindness.
+"""One color for one thing, from the first chapter to the last: Okabe and Ito's palette, safe for color blindness.
 
-Pictures stand on light paper of their own, so that they read the same on a light and a dark page.
+The neutral colors follow the page's theme: `NIGHT` says what each becomes on a dark page. The colors of things stay.
 """
 
-PAPER = "#ffffff"  # what every picture stands on
+PAPER = "#ffffff"  # the background of every picture
 INK = "#1f2328"  # text and axes on paper
 SOFT = "#57606a"  # second text: notes, ticks
 GRID = "#d8dee4"
 EMPTY = "#eef1f4"  # a place where something could be
+DARK_WORDS, LIGHT_WORDS = "#1f2329", "#fffffe"  # words on a colored fill, the same in both themes
+BEYOND = "#fbeee5"  # vermilion, faint: an area past a limit
+PALE = {"compute": "#e3e6ea", "memory": "#cfe3f3", "network": "#f8dcc8"}  # areas where one of the three binds
+NIGHT = {  # on JupyterLab's dark page
+    PAPER: "#111111",
+    INK: "#e6edf3",
+    SOFT: "#9ea7b0",
+    GRID: "#30363d",
+    EMPTY: "#262c33",
+    BEYOND: "#2e1a10",
+    PALE["compute"]: "#2b3036",
+    PALE["memory"]: "#10293d",
+    PALE["network"]: "#40210f",
+}
 
 ORANGE, SKY, GREEN, YELLOW = "#e69f00", "#56b4e9", "#009e73", "#f0e442"
 BLUE, VERMILION, PURPLE, GREY = "#0072b2", "#d55e00", "#cc79a7", "#b3b9c0"
-VIOLET = "#7b5ea7"  # the palette has eight colours; backward needs a ninth that is not beside its neighbours
+VIOLET = "#7b5ea7"  # the palette has eight colors; backward needs a ninth that is not beside its neighbors
+
+NIGHT_WORDS = {BLUE: "#5cb3ef", VIOLET: "#a98fd0"}  # words of these colors; areas and lines keep them
 
 COLOR: dict[str, str] = {
     "weights": BLUE,
@@ -64,7 +80,7 @@ def role(name: str) -> str:
 
 
 def color(name: str) -> str:
-    """The colour of a role or one of its other names; grey for what has no colour of its own."""
+    """The color of a role or one of its other names; grey for what has no color of its own."""
     return COLOR.get(role(name), COLOR["temporary"])
 
 
@@ -75,12 +91,14 @@ def label(name: str) -> str:
 
 def ink_on(fill: str) -> str:
     """Dark or white, whichever reads on this fill; black where the softer dark would be too weak."""
-    best = max((INK, PAPER), key=lambda ink: contrast(ink, fill))
+    if fill in NIGHT:
+        return INK  # both follow the theme
+    best = max((DARK_WORDS, LIGHT_WORDS), key=lambda ink: contrast(ink, fill))
     return best if contrast(best, fill) >= 4.5 else "#000000"
 
 
 def contrast(one: str, other: str) -> float:
-    """Contrast ratio of two colours, 1 to 21, as the web accessibility guidelines define it."""
+    """Contrast ratio of two colors, 1 to 21, as the web accessibility guidelines define it."""
     lights = sorted((_luminance(one), _luminance(other)))
     return (lights[1] + 0.05) / (lights[0] + 0.05)
 

@@ -217,7 +217,7 @@ def _say(axes, start, stop, words, paint, bend) -> None:
 
 
 def _bend(start, stop, count) -> float:
-    """How much an arrow bows: between neighbours outwards from the circle, else inwards, clear of the ranks."""
+    """How much an arrow bows: between neighbors outwards from the circle, else inwards, clear of the ranks."""
     middle = ((start[0] + stop[0]) / 2, (start[1] + stop[1]) / 2)
     outwards = (stop[1] - start[1]) * middle[0] - (stop[0] - start[0]) * middle[1]
     if count == 2:

@@ -1,4 +1,4 @@
-"""A ring that moves on a page without a kernel: an animated SVG of ranks that pass numbers to their neighbours.
+"""A ring that moves on a page without a kernel: an animated SVG of ranks that pass numbers to their neighbors.
 
 `python -m course_lib.figures.ring_moving` writes chapter 00's copy again.
 """
@@ -22,6 +22,7 @@ from course_lib.figures.palette import (
     YELLOW,
     ink_on,
 )
+from course_lib.figures.style import THEMES
 
 CHAPTER = Path(__file__).resolve().parents[2] / "solutions" / "00_start_here"
 CHAPTER_COPY = CHAPTER / "figures" / "ring_moving.svg"
@@ -29,10 +30,10 @@ CHAPTER_COPY = CHAPTER / "figures" / "ring_moving.svg"
 RANKS = 8
 HUES = (BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE, YELLOW, GREY)
 WIDTH, HEIGHT, RADIUS = 690, 340, 118
-CENTRE = (170, 172)
+CENTER = (170, 172)
 REST = 0.55  # share of a step in which everything stands still
 ALT = (
-    "Eight ranks stand on a circle. Each holds a coloured number; at every step all eight numbers move one rank "
+    "Eight ranks stand on a circle. Each holds a colored number; at every step all eight numbers move one rank "
     "clockwise at once. After seven steps rank 0 has seen all eight."
 )
 
@@ -44,6 +45,7 @@ def ring_moving() -> str:
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
             'role="img" font-family="DejaVu Sans, Verdana, sans-serif">',
             f"<title>{ALT}</title>",
+            THEMES,
             _style(),
             f'<rect width="{WIDTH}" height="{HEIGHT}" rx="6" fill="{PAPER}"/>',
             *_arrows(),
@@ -59,7 +61,7 @@ def ring_moving() -> str:
 
 def _at(rank: int, radius: float = RADIUS) -> tuple[float, float]:
     angle = 2 * math.pi * rank / RANKS
-    return CENTRE[0] + radius * math.sin(angle), CENTRE[1] - radius * math.cos(angle)
+    return CENTER[0] + radius * math.sin(angle), CENTER[1] - radius * math.cos(angle)
 
 
 def _style() -> str:
@@ -68,7 +70,7 @@ def _style() -> str:
     back = turn.replace("rotate(", "rotate(-")  # the numbers stay upright while the ring turns
     seen = "".join(_appear(step) for step in range(RANKS))
     return (
-        f"<style>.turn{{transform-origin:{CENTRE[0]}px {CENTRE[1]}px;animation:turn 8s linear infinite}}"
+        f"<style>.turn{{transform-origin:{CENTER[0]}px {CENTER[1]}px;animation:turn 8s linear infinite}}"
         ".up{animation:up 8s linear infinite;transform-box:fill-box;transform-origin:center}"
         f"@keyframes turn{{{turn}}}@keyframes up{{{back}}}{seen}"
         "@media (prefers-reduced-motion:reduce){.turn,.up,[class^=seen]{animation:none}}</style>"

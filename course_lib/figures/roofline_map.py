@@ -9,7 +9,7 @@ from pathlib import Path
 
 from course_lib import facts
 from course_lib.figures import style
-from course_lib.figures.palette import GREY, INK, PAPER, SOFT, VERMILION
+from course_lib.figures.palette import GREY, INK, PALE, PAPER, SOFT, VERMILION
 from course_lib.figures.roofline import WORDS, decades
 from course_lib.figures.style import Picture
 from course_lib.roofline import Machine, Work, decode, machine, matmul, place
@@ -18,7 +18,6 @@ from course_lib.units import number_text
 CHAPTER = Path(__file__).resolve().parents[2] / "solutions" / "03_hardware_and_roofline"
 MAP_COPY = CHAPTER / "figures" / "roofline_map.svg"
 PRINTED_COPY = CHAPTER / "figures" / "as_printed.svg"
-_FILLS = {"compute": "#e3e6ea", "memory": "#cfe3f3", "network": "#f8dcc8"}  # pale forms of the inks of the roofs
 
 
 def binding_map(
@@ -33,10 +32,10 @@ def binding_map(
     left, right, low, top = (math.log10(edge) for edge in (*span, *up))
     ridge, wire = math.log10(machine.ridge), math.log10(machine.network_ridge)
     meet = math.log10(machine.bandwidth / machine.network)  # left of the ridge: equal time on memory and on the wire
-    axes.fill([ridge, right, right, ridge], [wire, wire, top, top], color=_FILLS["compute"], linewidth=0)
-    axes.fill([left, left, ridge, ridge], [left + meet, top, top, wire], color=_FILLS["memory"], linewidth=0)
+    axes.fill([ridge, right, right, ridge], [wire, wire, top, top], color=PALE["compute"], linewidth=0)
+    axes.fill([left, left, ridge, ridge], [left + meet, top, top, wire], color=PALE["memory"], linewidth=0)
     axes.fill(
-        [left, ridge, right, right, left], [left + meet, wire, wire, low, low], color=_FILLS["network"], linewidth=0
+        [left, ridge, right, right, left], [left + meet, wire, wire, low, low], color=PALE["network"], linewidth=0
     )
     axes.plot([ridge, ridge, right], [top, wire, wire], color=PAPER, linewidth=2)
     axes.plot([left, ridge], [left + meet, wire], color=PAPER, linewidth=2)

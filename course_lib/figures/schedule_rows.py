@@ -1,6 +1,6 @@
 """Played schedules above each other on one time axis, quick enough to be redrawn while a slider moves.
 
-Everything of one colour is one outline, so a picture has some twenty artists whatever the number of operations.
+Everything of one color is one outline, so a picture has some twenty artists whatever the number of operations.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from course_lib.timeline import Timeline
 from course_lib.units import number_text, percent_text
 
 MOST = 8_000  # operations that still make a picture
-_WEIGHT = "#cdbfe0"  # backward's colour, lighter: the half that nobody waits for
+_WEIGHT = "#cdbfe0"  # backward's color, lighter: the half that nobody waits for
 _FILL = {"F": COLOR["forward"], "B": COLOR["backward"], "I": COLOR["backward"], "W": _WEIGHT}
 _IDLE = "#e3e6e9"
 _PALER = 0.55  # of the way to paper, for a rank's last chunk
@@ -77,7 +77,7 @@ def said(timeline: Timeline) -> str:
 
 
 class _Pieces:
-    """Rectangles by colour and texts by ink, collected over all panels."""
+    """Rectangles by color and texts by ink, collected over all panels."""
 
     def __init__(self, inch: float) -> None:
         self.inch = inch
@@ -170,7 +170,7 @@ def _strip(timeline: Timeline, rank: int, under: float, unit: float) -> np.ndarr
 
 
 def fill_of(schedule: Schedule, kind: str, stage: int) -> str:
-    """The colour of an operation: by kind, and paler the later its chunk stands among its rank's."""
+    """The color of an operation: by kind, and paler the later its chunk stands among its rank's."""
     mine = schedule.stages_of(schedule.rank_of(stage))
     if len(mine) == 1 or len(schedule.routes) > 1:
         return _FILL[kind]
@@ -183,7 +183,7 @@ def _legend(axes: Axes, schedules: Iterable[Schedule], height: float) -> None:
     there = {op.kind for schedule in schedules for row in schedule.rows for op in row}
     names = {"F": KINDS["F"], "B": KINDS["B"], "I": KINDS["I"], "W": KINDS["W"]}
     if "B" in there:
-        there.discard("I")  # one colour; a whole backward is the longer one
+        there.discard("I")  # one color; a whole backward is the longer one
     handles = [Patch(facecolor=_FILL[kind], label=name) for kind, name in names.items() if kind in there]
     handles += [Patch(facecolor=_IDLE, label="idle"), Patch(facecolor=COLOR["activations"], label="activations held")]
     below = -0.4 / (height - _TOP - _BOTTOM)

@@ -70,7 +70,7 @@ class Sheet:
         alpha: float = 1.0,
         order: float = 2,
     ) -> None:
-        """Rectangles of one colour, as one outline."""
+        """Rectangles of one color, as one outline."""
         self._area(" ".join(self._box(*box) for box in boxes), fill, edge, thick, alpha, order)
 
     def polygon(self, corners: Iterable[Sequence[float]], fill: str, *, alpha: float = 1.0, order: float = 1) -> None:
@@ -86,7 +86,7 @@ class Sheet:
         dashed: bool = False,
         order: float = 2,
     ) -> None:
-        """Curves of one colour through these points."""
+        """Curves of one color through these points."""
         path = " ".join(map(self._path, lines))
         dashes = f' stroke-dasharray="{4 * thick:g} {3 * thick:g}"' if dashed else ""
         self._shapes.append((order, f'<path d="{path}" fill="none" stroke="{ink}" stroke-width="{thick:g}"{dashes}/>'))
@@ -98,7 +98,7 @@ class Sheet:
         self._shapes.append((4, f'<circle cx="{x}" cy="{y}" r="{size / 2:g}" {look}/>'))
 
     def key(self, x: float, y: float, fill: str, words: str = "") -> None:
-        """A small square of a colour and what it stands for."""
+        """A small square of a color and what it stands for."""
         half = 3.5 / 72
         self.boxes([(x - half, x + half, y - half, y + half)], fill)
         if words:
@@ -126,6 +126,7 @@ class Sheet:
             f'<svg role="img" aria-label="{said}" xmlns="http://www.w3.org/2000/svg" width="{width}pt" height="{height}pt" '
             f'viewBox="0 0 {width} {height}">',
             f"<title>{said}</title>",
+            style.THEMES,
             f'<path d="M0 0H{width}V{height}H0z" fill="{PAPER}"/>',
             '<g stroke-linejoin="round">',
             *shapes,
@@ -231,7 +232,7 @@ class Plot(panels.Panel):
     def bars(
         self, sheet: Sheet, spans: Iterable[Box], fill: str, *, edge: str = "", thick: float = 0.5, alpha: float = 1.0
     ) -> None:
-        """Rectangles of one colour: left, right, low and high in values."""
+        """Rectangles of one color: left, right, low and high in values."""
         found = [(*self.at((left, right), (low, high)).T.ravel(),) for left, right, low, high in spans]
         sheet.boxes(found, fill, edge=edge, thick=thick, alpha=alpha)
 

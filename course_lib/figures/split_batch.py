@@ -89,7 +89,7 @@ def _heads(axes: Axes) -> None:
         (_REPLICA, "weights"),
         (_LOCAL, "local\ngradient"),
         (_MEAN, "gradient"),
-        (_STEP, "optimiser step"),
+        (_STEP, "optimizer step"),
     )
     for x, words in heads:
         axes.text(

@@ -25,7 +25,7 @@ from matplotlib.path import Path as MplPath
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 
-from course_lib.figures.palette import GRID, INK, PAPER, SOFT, color, label
+from course_lib.figures.palette import GRID, INK, NIGHT, NIGHT_WORDS, PAPER, SOFT, color, label
 
 WIDTH = 7.4  # inches; a picture fills a notebook's column
 SMALL, NORMAL, LARGE = 8.0, 9.0, 10.5  # points
@@ -102,7 +102,7 @@ def bare(axes: Axes) -> None:
 
 
 def legend(axes: Axes, roles: Sequence[str], **options: object) -> None:
-    """A legend of roles in their colours, in one row under the axes unless told otherwise."""
+    """A legend of roles in their colors, in one row under the axes unless told otherwise."""
     handles = [Patch(facecolor=color(name), label=label(name)) for name in roles]
     settings = {
         "loc": "upper center",
@@ -122,7 +122,7 @@ def legend(axes: Axes, roles: Sequence[str], **options: object) -> None:
 def words(
     axes: Axes, places: Sequence[tuple[float, float]], texts: Sequence[str], inks: Sequence[str], size: float = SMALL
 ) -> None:
-    """Many short texts centred on places of the axes; those alike are one outline, so a hundred are cheap."""
+    """Many short texts centered on places of the axes; those alike are one outline, so a hundred are cheap."""
     alike: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for place, text, ink in zip(places, texts, inks, strict=True):
         alike.setdefault((text, ink), []).append(place)
@@ -137,7 +137,7 @@ def words(
 
 @lru_cache(maxsize=4096)
 def _outline(text: str, size: float) -> MplPath:
-    """The outline of a text around its centre, in inches."""
+    """The outline of a text around its center, in inches."""
     outline = TextPath((0, 0), text, size=size / 72)
     box, capital = outline.get_extents(), 0.73 * size / 72
     return outline.transformed(Affine2D().translate(-(box.x0 + box.x1) / 2, -capital / 2))
@@ -170,7 +170,30 @@ def svg(figure: Figure, alt: str | None = None, *, outlines: bool = True) -> str
         text = re.sub(r"'DejaVu Sans',[^;\"]*sans-serif", FAMILY, text)
         text = re.sub(r"(<text [^>]*>)( +)", _hold_spaces, text)
     said = f'role="img" aria-label="{html.escape(alt)}"'
-    return text.replace("<svg ", f"<svg {said} ", 1).replace(">\n", f">\n <title>{html.escape(alt)}</title>\n", 1)
+    head = f">\n <title>{html.escape(alt)}</title>\n {THEMES}\n"
+    return text.replace("<svg ", f"<svg {said} ", 1).replace(">\n", head, 1)
+
+
+def _themes() -> str:
+    """A style element for an SVG: on a dark page its neutral colors become those of `NIGHT`.
+
+    An image follows the `color-scheme` of the page that shows it, so the same file serves both themes.
+    """
+    rules = "".join(
+        f'[style*="{what}: {day}"],[{what}="{day}"]{{{what}:{night}!important}}'
+        for day, night in NIGHT.items()
+        for what in ("fill", "stroke")
+    )
+    rules += "".join(
+        f'[id^="text_"] [style*="fill: {day}"],text[style*="fill: {day}"],text[fill="{day}"]{{fill:{night}!important}}'
+        for day, night in NIGHT_WORDS.items()
+    )
+    rules += f'[id^="text_"]>g:not([style*="fill"]),text:not([style*="fill"]):not([fill]){{fill:{NIGHT[INK]}}}'  # black
+    return f"<style>@media (prefers-color-scheme:dark){{{rules}}}</style>"
+
+
+THEMES = _themes()
+_ON_DARK_PAGES = '<style>[data-jp-theme-light="false"] img{color-scheme:dark}</style>'  # JupyterLab names its theme so
 
 
 def _hold_spaces(found: re.Match[str]) -> str:
@@ -231,8 +254,9 @@ def image(markup: str, size: tuple[float, float], alt: str) -> str:
     width, height = (round(inches * DPI) for inches in size)
     data = base64.b64encode(markup.encode()).decode("ascii")
     return (
-        f'<img alt="{html.escape(alt)}" width="{width}" height="{height}" src="data:image/svg+xml;base64,{data}" '
-        f'style="max-width:100%;height:auto;border-radius:6px;background:{PAPER}">'
+        f'<img alt="{html.escape(alt)}" width="{width}" height="{height}" '
+        f'src="data:image/svg+xml;base64,{data}" style="max-width:100%;height:auto;border-radius:6px">'
+        f"{_ON_DARK_PAGES}"
     )
 
 

@@ -161,7 +161,7 @@ def _read(rows: Sequence[Sequence[int]]) -> tuple[tuple[tuple[int, ...], ...], t
 
 
 def tint(share: float) -> str:
-    """The colour of a sum that holds this share of the ranks: from nearly empty to the full colour of gradients."""
+    """The color of a sum that holds this share of the ranks: from nearly empty to the full color of gradients."""
     ends = [[int(code[place : place + 2], 16) for place in (1, 3, 5)] for code in (EMPTY, ORANGE)]
     mixed = (round(low + (high - low) * share) for low, high in zip(*ends, strict=True))
     return "#" + "".join(f"{part:02x}" for part in mixed)
@@ -207,7 +207,7 @@ def fill_of(held: int, ranks: int) -> str:
 
 
 def draw_texts(axes: Axes, texts: Sequence[tuple[str, tuple[float, float]]], ink: str, size: float) -> None:
-    """Many short texts in one ink, centred on places of a `sheet`, as a single shape: a hundred cost what one costs."""
+    """Many short texts in one ink, centered on places of a `sheet`, as a single shape: a hundred cost what one costs."""
     outlines = [_outline(text, size).transformed(Affine2D().translate(*place)) for text, place in texts if text]
     if outlines:
         axes.add_artist(PathPatch(MplPath.make_compound_path(*outlines), facecolor=ink, linewidth=0, zorder=5))
@@ -215,7 +215,7 @@ def draw_texts(axes: Axes, texts: Sequence[tuple[str, tuple[float, float]]], ink
 
 @lru_cache(maxsize=2048)
 def _outline(text: str, size: float) -> MplPath:
-    """The shape of a text around its centre, in inches."""
+    """The shape of a text around its center, in inches."""
     outline = TextPath((0, 0), text, size=size / 72)
     box = outline.get_extents()
     return outline.transformed(Affine2D().translate(-(box.x0 + box.x1) / 2, -0.73 * size / 144))

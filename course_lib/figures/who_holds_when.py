@@ -22,11 +22,11 @@ _STACK = (*ROLES, "activations", "temporary")
 _LANE = 0.026  # inches of height for a byte per parameter
 _GATHERED = "#8fc1e3"  # weights, lighter: somebody else's, here for a while
 _COLOUR = {(name, how): color(name) for name in ROLES for how in (OWN, WHOLE)} | {("weights", GATHERED): _GATHERED}
-_WORK = {"forward": "#fbf7c4", "backward": "#e2d9ee"}  # forward's and backward's colours, as a ground
+_WORK = {"forward": "#fbf7c4", "backward": "#e2d9ee"}  # forward's and backward's colors, as a ground
 _SAID = {
     "start": "before the step",
     "averaged": "gradients are averaged",
-    "stepped": "the optimiser has stepped",
+    "stepped": "the optimizer has stepped",
     "end": "after the step",
 }
 
@@ -196,7 +196,7 @@ def _strip(sheet: Sheet, film: Film, moment: int, most: float) -> None:
 
 
 def legend_entries() -> Mapping[str, str]:
-    """What each colour means."""
+    """What each color means."""
     return {
         "weights": color("weights"),
         "gathered weights": _GATHERED,

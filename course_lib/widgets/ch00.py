@@ -111,7 +111,7 @@ def flash_cards(seed: int = 0) -> Explorer:
         back = html.escape(term.meaning) if turned else "<i>Say what it means, then turn the card.</i>"
         link = f"<br>{chapter_link(term.chapter)}" if turned else ""
         box = f"border:1px solid {SOFT};border-radius:8px;padding:1em 1.4em;max-width:34em"
-        look = f"{box};background:{PAPER};color:{INK}"
+        look = f"{box};background:var(--jp-layout-color1,{PAPER});color:var(--jp-content-font-color1,{INK})"
         return f'<div style="{look}"><b style="font-size:1.2em">{html.escape(term.term)}</b><p>{back}{link}</p></div>'
 
     number = slider(range(1, len(terms) + 1), label="card", text=lambda number: f"{number} of {len(terms)}")

@@ -12,7 +12,7 @@ from matplotlib.collections import PolyCollection
 
 from course_lib import facts, memory
 from course_lib.figures import style
-from course_lib.figures.palette import EMPTY, GREY, INK, PAPER, SOFT, VERMILION, color, ink_on, label
+from course_lib.figures.palette import BEYOND, EMPTY, GREY, INK, PAPER, SOFT, VERMILION, color, ink_on, label
 from course_lib.figures.style import Picture
 from course_lib.memory import Convention, Layout
 from course_lib.units import BILLION, GB, bytes_text, number_text
@@ -286,7 +286,6 @@ def first_hit(**setting: Any) -> str:
 
 
 _ROWS = (*memory.BUCKETS, "activations", "come and go")
-_BEYOND = "#fbeee5"  # vermilion, faint: past the card's memory
 
 
 def draw_wall(**setting: Any) -> Picture:
@@ -312,9 +311,9 @@ def draw_wall(**setting: Any) -> Picture:
     beyond = box(card / GB, most, last + 0.55, -0.6)
     ends = ((0, min(total, card)), (card, max(total, card)))
     whole = [box(low / GB, high / GB, last - 0.3, last + 0.3) for low, high in ends]
-    fill(axes, [beyond, *boxes, *whole], [_BEYOND, *fills, GREY, VERMILION])
+    fill(axes, [beyond, *boxes, *whole], [BEYOND, *fills, GREY, VERMILION])
     words = f"{bytes_text(total)} = {number_text(100 * total / card)} % of the card"
-    axes.text(0.006 * most, last, words, va="center", **style.font(style.SMALL, bold=True))
+    axes.text(0.006 * most, last, words, va="center", **style.font(style.SMALL, ink_on(GREY), bold=True))
     axes.axvline(card / GB, color=INK, linewidth=1.4, linestyle=(0, (5, 3)))
     axes.set(xlim=(0, most), ylim=(last + 0.55, -0.6))
     axes.set_yticks(range(last + 1), [*(label(name) for name in _ROWS), "all together"], fontsize=style.SMALL)

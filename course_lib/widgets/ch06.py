@@ -11,7 +11,7 @@ from matplotlib.path import Path as MplPath
 
 from course_lib import collectives, facts, memory
 from course_lib.figures import style
-from course_lib.figures.palette import BLUE, EMPTY, GREEN, GREY, INK, PURPLE, SKY, SOFT, VERMILION, color
+from course_lib.figures.palette import BLUE, EMPTY, GREEN, GREY, INK, PURPLE, SKY, SOFT, VERMILION, color, ink_on
 from course_lib.figures.panels import sheet
 from course_lib.figures.style import Picture
 from course_lib.figures.walk import MOST_RANKS, PHASES, Walk, cell_place, draw_sums, draw_texts, walk
@@ -307,7 +307,7 @@ def draw_overlap(
                 ha="center",
                 va="center",
                 fontsize=style.SMALL,
-                color="white" if words in ("backward", "hidden") else INK,
+                color=INK if hatch else ink_on(fill),
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5} if hatch else None,
             )
     axes.set(xlim=(0, end / scale * 1.02), ylim=(1.55, -0.55))

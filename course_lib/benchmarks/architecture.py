@@ -23,11 +23,11 @@ ORDER: Sequence[
 ] = (  # (what a row is for, its rooms): a room imports from its own row and from those above it
     (RUN, "install lazy"),
     (TAUGHT, "units facts records"),
-    (TAUGHT, "memory compute walls roofline accounting precision optimizer"),
+    (TAUGHT, "memory compute walls roofline accounting precision optimizer packing scaling_laws"),
     (TAUGHT, "cluster"),
     (
         TAUGHT,
-        "text transformer ledger collectives parity overlap data_parallel sharding tensor_parallel context_parallel expert_parallel",
+        "text transformer training ledger collectives parity overlap data_parallel sharding tensor_parallel context_parallel expert_parallel",
     ),
     (TAUGHT, "schedules timeline pipeline mesh planner faults checkpoint serving"),
     (TAUGHT, "runs"),

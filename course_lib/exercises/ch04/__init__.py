@@ -1,0 +1,8 @@
+"""Chapter 04, "Optimizer and batch: what must scaling not change?": cards, drills and the numbers of its prose."""
+
+from course_lib.exercises.ch04.numbers import NUMBERS
+
+CARDS = ()
+DRILLS = ()
+
+__all__ = ["CARDS", "DRILLS", "NUMBERS"]

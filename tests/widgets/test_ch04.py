@@ -1,0 +1,48 @@
+"""Chapter 04's widgets say what Adam's formulas, the noise scale and the packing functions say."""
+
+import re
+
+import numpy as np
+import pytest
+
+from course_lib import packing
+from course_lib.widgets import ch04
+
+
+def test_corrected_updates_under_a_constant_gradient_are_the_rate_and_uncorrected_ones_overshoot():
+    assert ch04.update_sizes("constant gradient", 0.999, True) == pytest.approx([1] * 100)
+    steps = np.arange(1, 101)
+    formula = (1 - 0.9**steps) / np.sqrt(1 - 0.999**steps)
+    found = ch04.update_sizes("constant gradient", 0.999, False)
+    assert found == pytest.approx(formula, rel=1e-5)
+    assert int(np.argmax(found)) + 1 == 12 and max(found) == pytest.approx(6.6, abs=0.05)
+    assert "without: 6.57" in ch04.draw_updates(12).alt
+
+
+def test_with_equal_betas_correction_matters_little():
+    assert max(ch04.update_sizes("constant gradient", 0.9, False)) <= 1.001
+
+
+@pytest.mark.parametrize("batch", [4, 64])
+def test_the_clouds_error_is_the_formulas(batch):
+    cloud = ch04.batch_gradients(batch, 3.0, 20_000)
+    error = np.square(cloud - ch04.TRUE).sum(1).mean()
+    assert error == pytest.approx(18 / batch, rel=0.03)
+    said = ch04.draw_noise(batch).alt
+    assert "noise scale is 18" in said and f"batches of {batch}" in said
+
+
+@pytest.mark.parametrize("lengths", ["uneven", "half a sequence"])
+@pytest.mark.parametrize("strategy", ch04.STRATEGIES)
+def test_every_document_is_drawn_once_and_the_share_is_the_librarys(strategy, lengths):
+    given, said = ch04.document_lengths(lengths), ch04.draw_bins(strategy=strategy, lengths=lengths).alt
+    pack = ch04.STRATEGIES[strategy]
+    packed = pack(given, ch04.ROOM) if pack else [[each] for each in range(len(given))]
+    assert f"{len(packed)} sequences of 64 tokens" in said
+    share = float(re.search(r"([\d.]+) % of them text", said)[1]) / 100
+    assert share == pytest.approx(packing.utilization(packed, given, ch04.ROOM), abs=0.001)
+
+
+def test_documents_appear_one_by_one():
+    boxes = [len(ch04.draw_bins(placed).axes[0].collections[0].get_paths()) for placed in (1, 7, 24)]
+    assert boxes == [1, 7, 24]

@@ -1,9 +1,10 @@
 """Chapter 05, "Mixed precision: how few bits are enough?": cards, drills and the numbers of its prose."""
 
-from course_lib.exercises import Card, Drill
+from course_lib.exercises import Drill
+from course_lib.exercises.ch05.cards.formats import LOST_UPDATE, PREDICT_LOST, ROUND_TO_FORMAT
 from course_lib.exercises.ch05.numbers import NUMBERS
 
-CARDS: tuple[Card, ...] = ()
+CARDS = (LOST_UPDATE, ROUND_TO_FORMAT, PREDICT_LOST)
 DRILLS: tuple[Drill, ...] = ()
 
 __all__ = ["CARDS", "DRILLS", "NUMBERS"]

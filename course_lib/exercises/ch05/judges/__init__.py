@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
-from course_lib.judging import DrillKey, Judging
+from course_lib.exercises.ch05.judges.formats import FORMATS
+from course_lib.judging import DrillKey
 
-JUDGINGS: Mapping[str, Judging] = {}
+JUDGINGS = {**FORMATS}
 DRILLS: Mapping[str, DrillKey] = {}
 
 __all__ = ["DRILLS", "JUDGINGS"]

@@ -1,0 +1,1 @@
+"""Chapter 05's cards: what a learner is asked, by topic."""

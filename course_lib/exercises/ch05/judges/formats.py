@@ -1,0 +1,356 @@
+"""Judges of chapter 05's formats: the threshold of a lost update, the share of lost updates, rounding to any format."""
+
+import math
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.ch05.probes import CHANGED
+from course_lib.judging import Fault, Judging, Mistake, Params, judged, prediction
+from course_lib.judging.cases import hidden, shown
+from course_lib.judging.columns import EXACT, Column, table
+from course_lib.judging.draws import generality, plain
+from course_lib.judging.tensors import coin_of, kind_fault
+from course_lib.records import Case, Outcome, Verdict
+
+# --- lost-update
+
+
+def threshold(step: str, weight: float, fraction_bits: int) -> float:
+    """Half the gap to the neighbor of `weight` on the side to which the update moves it."""
+    mantissa, exponent = math.frexp(weight)
+    halved = step == "shrink" and mantissa == 0.5  # a power of two: the numbers below it are denser
+    return math.ldexp(1.0, exponent - 2 - fraction_bits - halved)
+
+
+def bits_needed(step: str, weight: float, update: float, reaches: bool = False) -> int:
+    """The fewest fraction bits for which `update` is above the threshold, or with `reaches` at it."""
+    bits = 0
+    while not (update > threshold(step, weight, bits) or (reaches and update == threshold(step, weight, bits))):
+        bits += 1
+    return bits
+
+
+def _weight(draw: random.Random, bits: int) -> float:
+    """A number of a format with so many fraction bits, never a power of two."""
+    return math.ldexp(2**bits + draw.randrange(1, 2**bits), draw.randrange(-20, 12) - bits)
+
+
+def _lost_cases(params: Params, rng: random.Random) -> list[Case]:
+    step, drawn = params["step"], [(_weight(rng, bits), bits) for bits in (2, 3, 7, 10, 23) for _ in range(2)]
+    powers = [(math.ldexp(1.0, rng.randrange(-18, 10)), bits) for bits in (3, 7, 10)]
+    inside = [(_weight(rng, 4), math.ldexp(rng.uniform(1, 2), rng.randrange(-40, -24))) for _ in range(6)]
+    edge = [(w, threshold(step, w, rng.randrange(5, 20))) for w in (1.0, _weight(rng, 4), _weight(rng, 3))]
+    return [
+        Case(name="bf16 weights", args=(0, [(1.0, 7), (1.5, 7), (0.0234375, 7)]), part="threshold"),
+        Case(name="an update of 0.0001", args=(1, [(1.0, 1e-4), (0.02, 1e-4)]), part="bits"),
+        plain("threshold", 0, "other weights", drawn),
+        plain("bits", 1, "other updates", inside),
+        generality("powers", 0, "powers of two", powers),
+        generality("edges", 1, "updates exactly at a threshold", edge),
+    ]
+
+
+def _where(weight: float, other: float) -> str:
+    return f"A weight of {weight:.6g} with {other:.6g}"
+
+
+OTHER = {"grow": ("shrink", "other-side"), "shrink": ("grow", "public-form")}
+
+
+def _lost_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    step, (other, name) = params["step"], OTHER[params["step"]]
+    right, bits = partial(threshold, step), partial(bits_needed, step)
+    told = "this solves the public form of the exercise: " if name == "public-form" else ""
+    side = f"{told}this is the gap on the other side of the weight. Numbers below a power of two are denser."
+    gap = Column(
+        part="threshold" if case.kind == "values" else "powers",
+        unit="units of the weight",
+        want=right,
+        words=_where,
+        rel=EXACT,
+        mistakes=(
+            Mistake(
+                "whole-gap",
+                lambda w, b: 2 * right(w, b),
+                "this is the whole gap; from where on is the neighbor nearer?",
+            ),
+            Mistake(name, partial(threshold, other), side),
+            Mistake("relative", lambda w, b: w * 2.0 ** -(b + 1), "gaps do not grow within a power of two."),
+            Mistake("of-one", lambda w, b: threshold(step, 1.0, b), "this is the threshold of a weight of 1."),
+            Mistake(
+                "quarter-gap",
+                lambda w, b: right(w, b) / 2,
+                "an update of this size moves the result by a quarter of the gap.",
+            ),
+        ),
+    )
+    count = Column(
+        part="bits" if case.kind == "values" else "edges",
+        unit="fraction bits",
+        want=bits,
+        words=_where,
+        rel=EXACT,
+        mistakes=(
+            Mistake(
+                "at-the-edge",
+                partial(bits_needed, step, reaches=True),
+                "here the update is exactly at the threshold, not above it.",
+            ),
+            Mistake(name, partial(bits_needed, other), side),
+            Mistake("one-less", lambda w, u: bits(w, u) - 1, "with these bits the update is still lost."),
+            Mistake("one-more", lambda w, u: bits(w, u) + 1, "one bit less is enough."),
+        ),
+    )
+    return table(gap, count)(params, case, outcome)
+
+
+# --- predict-lost
+
+BF16_HALF_GAP = 8  # in [2^k, 2^(k+1)) half a gap of bf16 is 2^(k - 8)
+
+
+def lost_percent(params: Params) -> float:
+    """The percentage of normal weights that an update of `rate` does not move in bf16; powers of two weigh nothing."""
+    k = math.floor(math.log2(params["rate"])) + BF16_HALF_GAP + 1
+    return 100 * math.erfc(2.0**k / params["deviation"] / math.sqrt(2))
+
+
+# --- round-to-format
+
+
+def rounded(
+    x: Tensor,
+    exponent_bits: int,
+    fraction_bits: int,
+    overflow: str = "infinity",
+    whole: Callable[[Tensor], Tensor] = torch.round,
+    subnormal: bool = True,
+) -> Tensor:
+    """`x` in float64, rounded by `whole` to a format; `overflow` is "infinity", "saturate" or "none"."""
+    bias = 2 ** (exponent_bits - 1) - 1
+    finite = torch.nan_to_num(x, nan=0.0, posinf=0.0, neginf=0.0)
+    exponent = torch.frexp(finite).exponent - 1
+    gap = torch.ldexp(torch.ones_like(x), exponent.clamp(min=1 - bias) - fraction_bits)
+    result = torch.where(x.isfinite(), whole(finite / gap) * gap, x)
+    if not subnormal:
+        result = torch.where(result.abs() < 2.0 ** (1 - bias), 0.0, result)
+    largest = (2 - 2.0**-fraction_bits) * 2.0**bias
+    beyond = {"infinity": math.inf, "saturate": largest}.get(overflow)
+    return result if beyond is None else torch.where(result.abs() > largest, result.sign() * beyond, result)
+
+
+def points(exponent_bits: int, fraction_bits: int) -> Tensor:
+    """Every positive finite number of a format, its midpoints, and both neighbors of each in float64."""
+    bias = 2 ** (exponent_bits - 1) - 1
+    smallest = 2.0 ** (1 - bias - fraction_bits)
+    codes = torch.arange(2**fraction_bits * (2**exponent_bits - 1) + 1, dtype=torch.float64)
+    exponent, fraction = (codes // 2**fraction_bits).clamp(min=1), codes % 2**fraction_bits
+    hidden_bit = (codes >= 2**fraction_bits).double() * 2**fraction_bits
+    numbers = (hidden_bit + fraction) * torch.ldexp(torch.full_like(codes, smallest), exponent.int() - 1)
+    middle = (numbers[1:] + numbers[:-1]) / 2
+    near = [torch.nextafter(middle, middle.new_tensor(end)) for end in (0.0, math.inf)]
+    return torch.cat([numbers, middle, *near])
+
+
+EXAMPLES = (
+    1.0,
+    0.1,
+    -0.3,
+    1 + 2**-11,
+    1 + 3 * 2**-11,
+    1000.3,
+    3.0e-7,
+    -6e-8,
+    65504.0,
+    65519.9,
+    65520.0,
+    -1e6,
+    math.inf,
+    math.nan,
+)
+
+
+def _round_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin = coin_of(rng)
+
+    def spread(exponent_bits: int, fraction_bits: int, count: int = 200) -> Tensor:
+        """Random signs and magnitudes over the whole normal range of a format."""
+        reach = 2 ** (exponent_bits - 1) - 2
+        power = torch.rand(count, generator=coin, dtype=torch.float64) * 2 * reach - reach
+        return 2.0**power * torch.randn(count, generator=coin, dtype=torch.float64).sign()
+
+    def some(exponent_bits: int, fraction_bits: int, count: int) -> Tensor:
+        numbers = points(exponent_bits, fraction_bits)
+        chosen = numbers[torch.randperm(len(numbers), generator=coin)[:count]]
+        return chosen * (torch.rand(len(chosen), generator=coin).round() * 2 - 1)
+
+    def tiny(exponent_bits: int, fraction_bits: int) -> Tensor:
+        least = 2.0 ** (2 - 2 ** (exponent_bits - 1))
+        return least * torch.cat(
+            [torch.rand(100, generator=coin, dtype=torch.float64), torch.tensor([2.0**-fraction_bits / 2, 0.0])]
+        )
+
+    def huge(exponent_bits: int, fraction_bits: int) -> Tensor:
+        bias = 2 ** (exponent_bits - 1) - 1
+        edge = (2 - 2.0 ** -(fraction_bits + 1)) * 2.0**bias  # halfway from the largest number to what would be next
+        below = math.nextafter(edge, 0)
+        return torch.tensor(
+            [edge, -edge, below, -below, 1.5 * edge, -math.inf, math.inf, math.nan], dtype=torch.float64
+        )
+
+    made_up = [(3, 2), (2, 3), (6, 9), (4, 3), (5, 2)]
+    return [
+        shown("fp16, a few numbers", "values:nearest", torch.tensor(EXAMPLES, dtype=torch.float64), 5, 10),
+        hidden("bf16, random numbers", "values:nearest", spread(8, 7), 8, 7),
+        hidden("fp16, ties and their neighbors", "generality:ties", some(5, 10, 3000), 5, 10),
+        hidden("bf16, ties and their neighbors", "generality:ties", some(8, 7, 3000), 8, 7),
+        hidden("fp16, subnormal numbers", "generality:subnormal", tiny(5, 10), 5, 10),
+        hidden("(4, 3), subnormal numbers", "generality:subnormal", tiny(4, 3), 4, 3),
+        hidden("fp16, around the largest number", "generality:overflow", huge(5, 10), 5, 10),
+        hidden("(3, 4), around the largest number", "generality:overflow", huge(3, 4), 3, 4),
+        *[
+            hidden(f"{sizes}, every number, tie and neighbor", "generality:formats", some(*sizes, 5000), *sizes)
+            for sizes in made_up
+        ],
+        hidden("(5, 6), a matrix", "generality:formats", spread(5, 6, 24).reshape(4, 6), 5, 6),
+        hidden("(5, 6), an empty tensor", "generality:formats", torch.zeros(0, dtype=torch.float64), 5, 6),
+    ]
+
+
+def _away(x: Tensor) -> Tensor:
+    return x.sign() * torch.floor(x.abs() + 0.5)
+
+
+def _known(params: Params) -> list[tuple[str, Callable[..., Tensor], str]]:
+    """Other ways of rounding, each with its name and message; the first that gives the result is named."""
+    asked = params["overflow"]
+    other, name = ("saturate", "other-overflow") if asked == "infinity" else ("infinity", "public-form")
+    lead = "this solves the public form of the exercise: " if name == "public-form" else ""
+    return [
+        (name, partial(rounded, overflow=other), f"{lead}what overflows is treated the other way."),
+        (
+            "no-overflow",
+            partial(rounded, overflow="none"),
+            "numbers beyond the largest one come back as if the exponent had no end.",
+        ),
+        (
+            "truncated",
+            partial(rounded, overflow=asked, whole=torch.trunc),
+            "this cuts digits off; round to the nearest number.",
+        ),
+        (
+            "ties-away",
+            partial(rounded, overflow=asked, whole=_away),
+            "ties go away from zero; they go to the even neighbor.",
+        ),
+        (
+            "ties-up",
+            partial(rounded, overflow=asked, whole=lambda x: torch.floor(x + 0.5)),
+            "ties go up; they go to the even neighbor.",
+        ),
+        (
+            "flushed",
+            partial(rounded, overflow=asked, subnormal=False),
+            "numbers below the smallest normal one become 0.",
+        ),
+        (
+            "twice",
+            lambda x, e, f: rounded(x.float().double(), e, f, asked),
+            "x was rounded to float32 first, which moves it onto a tie.",
+        ),
+        (
+            "no-smallest",
+            _no_smallest(asked),
+            "below the smallest normal number, gaps go on shrinking; they stay the same.",
+        ),
+        ("early", _early(asked), "numbers that are rounded down to the largest finite number count as overflowing."),
+    ]
+
+
+def _no_smallest(overflow: str) -> Callable[[Tensor, int, int], Tensor]:
+    def unlimited(x: Tensor, exponent_bits: int, fraction_bits: int) -> Tensor:
+        wide = rounded(x, 11, fraction_bits, "none")
+        return torch.where(
+            x.abs() < 2.0 ** (2 - 2 ** (exponent_bits - 1)), wide, rounded(x, exponent_bits, fraction_bits, overflow)
+        )
+
+    return unlimited
+
+
+def _early(overflow: str) -> Callable[[Tensor, int, int], Tensor]:
+    def eager(x: Tensor, exponent_bits: int, fraction_bits: int) -> Tensor:
+        largest = (2 - 2.0**-fraction_bits) * 2.0 ** (2 ** (exponent_bits - 1) - 1)
+        beyond = math.inf if overflow == "infinity" else largest
+        return torch.where(x.abs() > largest, x.sign() * beyond, rounded(x, exponent_bits, fraction_bits, overflow))
+
+    return eager
+
+
+def _equal(one: Tensor, two: Tensor) -> bool:
+    return bool((one.eq(two) | (one.isnan() & two.isnan())).all())
+
+
+def round_fault(params: Params, case: Case, got: Any) -> Fault | None:
+    """What is wrong with a rounded tensor: another way of rounding by its name, else the first number that is wrong."""
+    if type(got) is str and got == CHANGED:
+        return "changed", "x itself was changed; make a new tensor."
+    x, *sizes = case.args
+    want = rounded(x, *sizes, params["overflow"])
+    if fault := kind_fault("The result", got, want):
+        return fault
+    if _equal(got, want):
+        return None
+    for name, way, message in _known(params):
+        if _equal(got, way(x, *sizes)):
+            return name, message
+    place = int((got.ne(want) & ~(got.isnan() & want.isnan())).reshape(-1).int().argmax())
+    value, wrong = x.reshape(-1)[place].item(), got.reshape(-1)[place].item()
+    if math.isnan(value):
+        return "lost-nan", "NaN does not come back as NaN."
+    if math.isnan(wrong):
+        return "not-finite", f"{value!r} comes back as NaN. Is infinity divided by infinity, or zero by zero?"
+    side = "too small" if wrong < want.reshape(-1)[place].item() else "too large"
+    return "other-numbers", f"{value!r} comes back as {wrong:.4g}, which is {side}."
+
+
+def _round_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    return judged(case, round_fault(params, case, outcome.value), named=True)
+
+
+FORMATS = {
+    "lost-update": Judging(
+        shares={"values:threshold": 0.5, "values:bits": 0.25, "generality:powers": 0.125, "generality:edges": 0.125},
+        cases=_lost_cases,
+        verdicts=_lost_verdicts,
+        why="""A result is rounded back to the old weight as long as it is nearer to it than to the neighbor, so half the gap decides. The gap
+depends on the power of two alone, so the threshold *relative* to the weight varies by a factor of two.""",
+        pytorch="`torch.nextafter(w, w.new_tensor(torch.inf))` is the neighbor above, and `torch.finfo(torch.bfloat16).eps` the gap above 1.",
+    ),
+    "predict-lost": prediction(
+        unit="%",
+        truth=lost_percent,
+        reveal=lambda params: (
+            f"{lost_percent(params):.3g} %: every weight for which half a gap of bf16 exceeds {params['rate']:g} stays where it is."
+        ),
+        why="Half a gap of bf16 in [2^k, 2^(k+1)) is 2^(k − 8). All weights in the octaves where that exceeds the update are lost.",
+    ),
+    "round-to-format": Judging(
+        shares={
+            "values:nearest": 0.3,
+            "generality:ties": 0.2,
+            "generality:subnormal": 0.15,
+            "generality:overflow": 0.15,
+            "generality:formats": 0.2,
+        },
+        cases=_round_cases,
+        verdicts=_round_verdicts,
+        why="""A power of two and a whole number of gaps describe any float. Dividing by the gap is exact, because it is a power of two, so the
+only rounding is the one to a whole number. Holding the exponent at the smallest one gives the subnormal numbers without a special case.""",
+        pytorch="`x.to(torch.bfloat16)` and `x.to(torch.float8_e5m2)` round like this; `torch.float8_e4m3fn` has no infinity and uses that exponent.",
+    ),
+}

@@ -1,5 +1,5 @@
 """Widgets: sliders around pure drawing functions. Each chapter's own are in `course_lib.widgets.chNN`."""
 
-from course_lib.widgets.explore import Control, Explorer, explore, menu, play, slider, text_box, toggle
+from course_lib.widgets.explore import Control, Explorer, bits, explore, menu, play, slider, text_box, toggle
 
-__all__ = ["Control", "Explorer", "explore", "menu", "play", "slider", "text_box", "toggle"]
+__all__ = ["Control", "Explorer", "bits", "explore", "menu", "play", "slider", "text_box", "toggle"]

@@ -36,7 +36,7 @@ _LOOK = f"""
 class Control:
     """One input: what it may be, where it starts, and how its values read."""
 
-    kind: str  # "slider", "menu", "toggle", "text" or "play"
+    kind: str  # "slider", "menu", "toggle", "text", "bits" or "play"
     values: tuple[Any, ...] = ()
     start: Any = None
     label: str = ""
@@ -46,7 +46,7 @@ class Control:
 
     def check(self, name: str) -> "Control":
         """This control with its label filled in; refused if it cannot start."""
-        if self.kind != "text" and self.start not in self.values:
+        if self.kind not in ("text", "bits") and self.start not in self.values:
             raise ValueError(f"{name} starts at {self.start!r}, which is not among {list(self.values)}.")
         return self if self.label else replace(self, label=name.replace("_", " "))
 
@@ -97,6 +97,13 @@ def text_box(start: str = "", *, label: str = "") -> Control:
     return Control("text", (), start, label)
 
 
+def bits(start: str, *, label: str = "") -> Control:
+    """A row of bits to click, the highest first; its value is a text of as many 0s and 1s."""
+    if not start or set(start) - {"0", "1"}:
+        raise ValueError(f"The bits start at {start!r}; give a text of 0s and 1s.")
+    return Control("bits", (), start, label)
+
+
 def _over(kind: str, values: Sequence[Any], start: Any, label: str, text: Callable[[Any], str] | None) -> Control:
     values = tuple(values)
     if not values:
@@ -137,7 +144,7 @@ class Explorer:
             control = self.controls.get(name)
             if control is None:
                 raise ValueError(f"No control {name!r}; there are {', '.join(self.controls)}.")
-            if control.kind != "text" and value not in control.values:
+            if control.kind not in ("text", "bits") and value not in control.values:
                 raise ValueError(f"{name} cannot be {value!r}; choose from {list(control.values)}.")
             self.setting[name] = value
         self.redraw()
@@ -224,6 +231,8 @@ def _show_controls(explorer: Explorer) -> None:
 
 def _row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> Any:
     """The input of one control, wired to redraw; a play button sits before its slider."""
+    if control.kind == "bits":
+        return _bit_row(explorer, ipywidgets, name, control)
     longest = max(len(each.label) for each in explorer.controls.values() if each.kind != "toggle")
     look = {
         "description": control.label,
@@ -260,3 +269,24 @@ def _row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> An
     )
     ipywidgets.jslink((button, "value"), (made, "index"))
     return ipywidgets.HBox([made, button], layout=ipywidgets.Layout(width="100%", align_items="center"))
+
+
+def _bit_row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> Any:
+    """A button for each bit, the highest first, with a label before them."""
+    layout = ipywidgets.Layout(width="2.1em", padding="0", margin="1px")
+    buttons = []
+    for place, bit in enumerate(control.start):
+        title = f"{control.label}: bit {len(control.start) - 1 - place}"
+        buttons.append(ipywidgets.ToggleButton(value=bit == "1", description=bit, tooltip=title, layout=layout))
+
+    def clicked(_: dict[str, Any]) -> None:
+        for button in buttons:
+            button.description = "1" if button.value else "0"
+        explorer.setting[name] = "".join(button.description for button in buttons)
+        explorer.redraw()
+
+    for button in buttons:
+        button.observe(clicked, "value")
+    row = ipywidgets.HBox([ipywidgets.Label(control.label), *buttons])
+    explorer.inputs[name] = row
+    return row

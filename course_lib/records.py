@@ -92,6 +92,7 @@ class Report:
     verdicts: tuple[Verdict, ...] = ()
     note: str = ""  # why there are no verdicts, where there are none
     cases: int = 0  # how many cases ran
+    ranks: tuple[int, ...] = ()  # the numbers of ranks that the cases ran on, ascending; empty without ranks
     seconds: float = 0.0
 
     @property

@@ -2,18 +2,21 @@
 
 import random
 from collections import Counter, OrderedDict, defaultdict
+from dataclasses import replace
 
 import pytest
 
 from course_lib.exercises import Card
+from course_lib.grading.check import table
 from course_lib.grading.judge import decision, exercise, grade
 from course_lib.grading.judge.exercise import hidden_seed
-from course_lib.grading.judge.report import report_dict
-from course_lib.grading.judge.result_panel import html_panel, text_panel
+from course_lib.grading.judge.report import report_dict, report_of_dict
+from course_lib.grading.judge.result_panel import html_panel, rows, text_panel
 from course_lib.grading.worker.plain_values import NotPlain, plain
 from course_lib.grading.worker.runners import InProcess, switched_off
 from course_lib.judging import Judging, Mistake, number_verdict
-from course_lib.records import Case, Verdict
+from course_lib.judging.prediction import prediction
+from course_lib.records import Case, Report, Verdict
 
 
 def doubled_card(**more) -> Card:
@@ -230,3 +233,62 @@ def test_late_messages_are_not_blamed_for_values_that_are_wrong_anyway():
     assert told[1].message == decision.UNSEEN and told[1].mistake == ""
     right = Verdict(kind="values", part="sum", ok=True)
     assert decision.without_premature_blame([right, late]) == [right, late]
+
+
+def report(*verdicts: Verdict, ranks=()) -> Report:
+    """A report with these verdicts, for its words."""
+    return Report(exercise="doubled", state="answered", points=0.0, maximum=4.0, verdicts=verdicts, ranks=ranks)
+
+
+def found(kind: str, case: str, part: str = "twice", message: str = "") -> Verdict:
+    return Verdict(kind=kind, part=part, ok=not message, message=message, case=case)
+
+
+def test_what_holds_is_a_statement_with_its_cases():
+    held = report(
+        found("values", "one"),
+        found("values", "two"),
+        found("generality", "three"),
+        found("cost", "one"),
+        ranks=(1, 4, 8),
+    )
+    assert rows(held) == [
+        ("values", "yes", "The answer is right in both cases, on 1 to 8 ranks."),
+        ("cost", "yes", "The cost stays within its bounds."),
+        ("generality", "yes", "The answer is right in 1 further case."),
+    ]
+    assert not any("?" in message for _, _, message in rows(held))
+
+
+def test_every_function_that_fails_is_reported_and_each_message_once():
+    wrong = report(
+        found("values", "one", "sums", "`sums` is twice too large."),
+        found("values", "two", "sums", "`sums` is wrong."),
+        found("values", "one", "means", "`means` returned None."),
+        found("generality", "three", "sums", "`sums` is twice too large."),
+        found("generality", "three", "means", "`means` returned None."),
+        found("cost", "one"),
+    )
+    both = "`sums` is twice too large.\n`means` returned None."
+    assert rows(wrong) == [
+        ("values", "no", both),
+        ("cost", "–", "This counts once the values are right."),
+        ("generality", "no", "The same is wrong in other cases."),
+    ]
+    assert all(line in text_panel(doubled_card(), wrong) for line in both.splitlines())
+    assert all(line in table.why_not(wrong) for line in both.splitlines())  # the command line says the same, whole
+
+
+@pytest.mark.parametrize(("truth", "headline"), [(2.0, "Your interval holds"), (9.0, "Your interval misses")])
+def test_a_prediction_that_misses_is_shown_as_missed_and_keeps_its_points(monkeypatch, truth, headline):
+    made = prediction("GB", truth=lambda params: truth, reveal=lambda params: "", why="because")
+    monkeypatch.setattr(exercise, "judging", lambda name: made)
+    committed = grade(doubled_card(), InProcess(lambda: (1.0, 3.0)))
+    assert committed.passed and headline in text_panel(doubled_card(), committed)
+    assert ("partly" in html_panel(doubled_card(), committed).split("</style>")[1]) == (truth == 9.0)
+
+
+def test_a_report_comes_back_whole_from_its_json():
+    made = grade(doubled_card(), InProcess(lambda n: 2 * n))
+    again = report_of_dict(report_dict(made))
+    assert replace(again, seconds=made.seconds) == made

@@ -45,6 +45,10 @@ BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measur
         "course_lib.benchmarks.architecture",
         "lines, modules and imports of each part of the library; draws docs/architecture.svg",
     ),
+    "precision": (
+        "course_lib.benchmarks.precision",
+        "chapter 05's small trainings in few bits, against the recorded ones",
+    ),
     "pipeline": (
         "course_lib.benchmarks.pipeline",
         "pipeline schedules: speed of the timeline, torch's orders, published bubbles, two processes",

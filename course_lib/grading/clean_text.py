@@ -5,7 +5,7 @@ import re
 # Escape sequences whole, then what is left of control codes, and marks that turn the direction of writing.
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CODES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
-_LINE = 400  # characters of one line
+_LINE = 1000  # characters of one line
 
 
 def clean(text: str, limit: int = 600) -> str:

@@ -1,13 +1,15 @@
 """The judge of a prediction: an interval that a learner commits to before a number is revealed."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from course_lib.exercises.values import describe, is_number
 from course_lib.judging.contract import Judging, Params
 from course_lib.judging.mistakes import Fault, verdict
-from course_lib.records import Case
+from course_lib.records import Case, Verdict
 
+HELD, MISSED = "interval-holds", "interval-misses"  # of verdicts that pass
 WIDEST = 4  # times the low end: a wider interval commits to nothing
 
 
@@ -18,14 +20,22 @@ def prediction(
     return Judging(
         shares={"values:interval": 1.0},
         cases=lambda params, rng: [Case(name="your interval", part="interval")],
-        verdicts=lambda params, case, outcome: [
-            verdict("values", "interval", case, interval_fault(outcome.value, unit))
-        ],
+        verdicts=lambda params, case, outcome: [_judged(outcome.value, unit, case, truth(params))],
         truth=truth,
         reveal=reveal,
         why=why,
         pytorch=pytorch,
     )
+
+
+def _judged(value: Any, unit: str, case: Case, true: float) -> Verdict:
+    """The verdict on an interval; one that is a commitment passes, and says whether it holds the value."""
+    if fault := interval_fault(value, unit):
+        return verdict("values", "interval", case, fault)
+    low, high = value
+    held = low <= true <= high
+    message = f"You committed to {low:,g} to {high:,g} {unit}. The points are for committing."
+    return replace(verdict("values", "interval", case, None), message=message, mistake=HELD if held else MISSED)
 
 
 def interval_fault(value: Any, unit: str) -> Fault | None:

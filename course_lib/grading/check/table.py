@@ -11,8 +11,7 @@ from rich.text import Text
 from course_lib import exercises
 from course_lib.grading.check.results import Graded
 from course_lib.grading.clean_text import clean
-from course_lib.grading.judge.report import first_failures
-from course_lib.grading.judge.result_panel import HEADLINES
+from course_lib.grading.judge.result_panel import HEADLINES, rows
 from course_lib.records import VERDICT_KINDS, Report, VerdictKind
 
 _STYLES = {"✓": "green", "✗": "red", "–": "dim"}
@@ -75,17 +74,17 @@ def mark_of(report: Report, kind: VerdictKind) -> str:
 
 
 def why_not(report: Report) -> str:
-    """The first thing that failed, in words; "" for a pass."""
+    """What failed, in the words of the notebook's panel; "" for a pass."""
     if report.passed:
         return ""
-    failures = first_failures(report)
     head = HEADLINES.get(report.state, "")
     if report.state == "not answered":
         return head if report.note.startswith(head) else clean(report.note, 900) or head
     if report.state in ("crashed", "timed out", "refused"):
         return clean(report.note, 900) or head
-    first = next(iter(failures.values())).message if failures else report.note
-    return clean(f"{head}: {first}" if head and first else first or head, 900)
+    failed = [(kind, message) for kind, mark, message in rows(report) if mark == "no"]
+    said = "\n".join(f"{kind}: {line}" for kind, message in failed for line in message.splitlines()) or report.note
+    return clean(f"{head}: {said}" if head and said else said or head, 4000)
 
 
 def next_step(result: Graded) -> str:

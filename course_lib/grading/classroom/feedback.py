@@ -22,12 +22,12 @@ from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import gradebook, zipped
 from course_lib.grading.classroom.roster import Student
 from course_lib.grading.committed_form import CHECK_SUFFIX
+from course_lib.grading.judge.report import report_of_dict
 from course_lib.grading.release_steps import chapter_of, fill
 from course_lib.grading.service.kept_reports import latest
 from course_lib.install import Trouble
 from course_lib.learner.merge import grade_meta
 from course_lib.learner.notebooks import Cell, read, write_whole
-from course_lib.records import Report, Verdict
 
 COURSE = "Training at Scale"
 
@@ -164,28 +164,10 @@ def page_of(folder: ClassFolder, student: str, chapter: str, cells: Iterable[Cel
     )
 
 
-def report_of(data: Mapping[str, Any]) -> Report:
-    """A report from the plain data that `judge.report_dict` made of it."""
-    verdicts = tuple(
-        Verdict(**{name: row[name] for name in ("kind", "part", "ok", "message", "mistake", "case")})
-        for row in data["verdicts"]
-    )
-    return Report(
-        exercise=data["id"],
-        state=data["state"],
-        points=data["points"],
-        maximum=data["maximum"],
-        verdicts=verdicts,
-        note=data["note"],
-        cases=data["cases"],
-        seconds=data["seconds"],
-    )
-
-
 def _exercise(
     folder: ClassFolder, student: str, chapter: str, data: Mapping[str, Any], answers: Mapping[str, Cell], book: _Book
 ) -> Exercise:
-    report = report_of(data)
+    report = report_of_dict(data)
     card = exercises.card(report.exercise)
     check = report.exercise + CHECK_SUFFIX
     answered = report.state != "not answered" and report.exercise in answers

@@ -25,16 +25,10 @@ from course_lib.grading.classroom.safe_html import safe_markdown
 from course_lib.grading.clean_text import clean
 from course_lib.grading.judge.result_panel import happened, look, rows
 from course_lib.grading.worker.plain_values import NOT_ANSWERED
-from course_lib.records import Report, VerdictKind
+from course_lib.records import Report
 
 ANSWER_CHARACTERS = 20_000  # of one answer that are shown
 FIRST = 3  # exercises that the page names as the next to look at
-HOLDS: dict[VerdictKind, str] = {
-    "values": "The values are right.",
-    "cost": "It stays within the cost, and does not save what the task needs.",
-    "protocol": "Right partners, and an order that is safe.",
-    "generality": "It holds beyond the example.",
-}
 _HERE = Path(__file__).parent
 
 
@@ -161,14 +155,7 @@ def _template():  # noqa: ANN202 (jinja2's own type)
         "number": number,
         "moment": moment,
     }
-    jinja.globals |= {
-        "happened": happened,
-        "look": look,
-        "verdicts": verdicts,
-        "why": why,
-        "marks": marks,
-        "ring": ring,
-    }
+    jinja.globals |= {"happened": happened, "look": look, "verdicts": rows, "why": why, "marks": marks, "ring": ring}
     return jinja.get_template("page.html.j2")
 
 
@@ -195,11 +182,6 @@ def moment(value: datetime) -> str:
     """A point in time: 21 November 2026, 18:03 (UTC+01:00)."""
     zone = value.strftime("%Z") or value.strftime("%z")
     return f"{value.day} {value.strftime('%B %Y, %H:%M')}{f' ({zone})' if zone else ''}"
-
-
-def verdicts(report: Report) -> list[tuple[str, str, str]]:
-    """(verdict kind, mark, message) of every kind that was asked; what holds is said as a fact."""
-    return [(kind, mark, HOLDS[kind] if mark == "yes" else message) for kind, mark, message in rows(report)]
 
 
 def why(report: Report) -> str:

@@ -15,7 +15,7 @@ from course_lib.records import Outcome, Report, Verdict
 
 LOST = ("crashed", "timed out", "refused")  # states that cost the whole exercise, whatever else held
 READY_MADE = "ready-made"  # the mistake of an answer that calls, behind the communicator it was given, what it was asked to write
-UNSEEN = "wrong here as everywhere; whether late messages change the result is seen once the values are right"
+UNSEEN = "The values are wrong even when no message is late. Late messages are judged once the values are right."
 
 
 def grade(
@@ -78,6 +78,7 @@ def decide(exercise: Exercise, runner: Runner) -> Report:
         verdicts=tuple(verdicts),
         note=bad.error if bad is not None and state != "answered" else "",
         cases=ran,
+        ranks=tuple(sorted({case.ranks for _, case, _ in asked[:ran] if case.ranks})),
         seconds=time.perf_counter() - start,
     )
 

@@ -6,7 +6,15 @@ from typing import Any
 
 from course_lib.exercises import Card
 from course_lib.grading.clean_text import clean
-from course_lib.records import Report, State, Verdict
+from course_lib.records import Report, State, Verdict, VerdictKind
+
+MOST_MESSAGES = 3  # of one kind; an exercise has at most so many functions
+_HOLDS: Mapping[VerdictKind, str] = {
+    "values": "The answer is right",
+    "cost": "The cost stays within its bounds",
+    "protocol": "The partners and the order of messages are right",
+    "generality": "The answer is right",
+}
 
 
 def report_dict(report: Report) -> dict[str, Any]:
@@ -19,6 +27,7 @@ def report_dict(report: Report) -> dict[str, Any]:
         "passed": report.passed,
         "note": report.note,
         "cases": report.cases,
+        "ranks": list(report.ranks),
         "seconds": round(report.seconds, 3),
         "verdicts": [
             {"kind": v.kind, "part": v.part, "ok": v.ok, "message": v.message, "mistake": v.mistake, "case": v.case}
@@ -38,15 +47,39 @@ def report_of_dict(data: dict[str, Any]) -> Report:
         maximum=data["maximum"],
         verdicts=verdicts,
         note=data["note"],
+        cases=data.get("cases", 0),
+        seconds=data.get("seconds", 0.0),
+        ranks=tuple(data.get("ranks", ())),
     )
 
 
-def first_failures(report: Report) -> Mapping[str, Verdict]:
-    """The first failing verdict of each kind, in the order values, cost, protocol, generality."""
-    kinds = report.by_kind()
-    return {
-        kind: next(v for v in report.verdicts if v.kind == kind and not v.ok) for kind, ok in kinds.items() if not ok
-    }
+def failures(report: Report) -> Mapping[str, str]:
+    """What failed of each kind: the first message of each part, each message once, in the order values, cost, protocol, generality."""
+    said: dict[str, str] = {}
+    for kind, ok in report.by_kind().items():
+        if ok:
+            continue
+        first_of_part: dict[str, str] = {}
+        for verdict in report.verdicts:
+            if verdict.kind == kind and not verdict.ok:
+                first_of_part.setdefault(verdict.part, verdict.message)
+        said[kind] = "\n".join(list(dict.fromkeys(first_of_part.values()))[:MOST_MESSAGES])
+    return said
+
+
+def finding(report: Report, kind: VerdictKind) -> str:
+    """What was found of a kind whose verdicts all hold, as a statement with the cases that it rests on."""
+    own = [verdict for verdict in report.verdicts if verdict.kind == kind]
+    if message := next((verdict.message for verdict in own if verdict.message), ""):
+        return message
+    count = len({verdict.case for verdict in own})
+    cases = f" in all {count} cases" if count > 2 else " in both cases" if count == 2 else ""
+    ranks = report.ranks
+    if kind == "generality":
+        cases = f" in {count} further case{'' if count == 1 else 's'}"
+    if len(ranks) > 1 and count > 1:
+        cases += f", on {ranks[0]} to {ranks[-1]} ranks"
+    return f"{_HOLDS[kind]}{cases}."
 
 
 def cleaned(report: Report) -> Report:

@@ -3,15 +3,9 @@
 from html import escape
 
 from course_lib.exercises import Card
-from course_lib.grading.judge.report import first_failures
-from course_lib.records import Report, VerdictKind
-
-QUESTIONS: dict[VerdictKind, str] = {
-    "values": "Is the answer right?",
-    "cost": "Is it within the cost, and not below what the task needs?",
-    "protocol": "Right partners, safe order?",
-    "generality": "Does it hold beyond the example?",
-}
+from course_lib.grading.judge.report import failures, finding
+from course_lib.judging.prediction import HELD, MISSED
+from course_lib.records import Report
 
 HEADLINES = {
     "not answered": "Not answered yet",
@@ -22,7 +16,9 @@ HEADLINES = {
     "refused": "This answer cannot be graded",
 }
 
-# Colours come from JupyterLab's theme where there is one; the fallbacks read on white. `!important` stands where the page's
+PREDICTED = {HELD: "Your interval holds the value", MISSED: "Your interval misses the value"}
+
+# Colors come from JupyterLab's theme where there is one; the fallbacks read on white. `!important` stands where the page's
 # own rules for tables would win. What is set small is thinner ink, never thinner than 4.5:1.
 _STYLE = """<style>
 .course-panel{--ink:var(--jp-content-font-color1,#212121);--soft:color-mix(in srgb,var(--ink) 80%,transparent);
@@ -51,18 +47,19 @@ background:var(--jp-layout-color2,#eee);color:var(--ink)}
 
 
 def rows(report: Report) -> list[tuple[str, str, str]]:
-    """(verdict kind, mark, message) of every kind that was asked."""
-    failures = first_failures(report)
-    values_right = "values" not in failures
-    said = []
+    """(verdict kind, mark, message) of every kind that was asked; a message has a line for each part that failed."""
+    failed = failures(report)
+    shown: list[tuple[str, str, str]] = []
     for kind, ok in report.by_kind().items():
-        if ok and kind != "values" and not values_right:
-            said.append((kind, "–", "counts once the values are right"))
+        if ok and kind != "values" and "values" in failed:
+            shown.append((kind, "–", "This counts once the values are right."))
         elif ok:
-            said.append((kind, "yes", QUESTIONS[kind]))
+            shown.append((kind, "yes", finding(report, kind)))
+        elif kind != "values" and failed[kind] == failed.get("values"):
+            shown.append((kind, "no", "The same is wrong in other cases."))
         else:
-            said.append((kind, "no", failures[kind].message))
-    return said
+            shown.append((kind, "no", failed[kind]))
+    return shown
 
 
 def headline(report: Report) -> str:
@@ -72,7 +69,7 @@ def headline(report: Report) -> str:
 
 def happened(report: Report) -> str:
     if report.passed:
-        return "Passed"
+        return next((PREDICTED[v.mistake] for v in report.verdicts if v.mistake in PREDICTED), "Passed")
     if report.state in HEADLINES:
         return HEADLINES[report.state]
     return "Partly right" if report.points else "Not right yet"
@@ -85,7 +82,9 @@ def _score(report: Report) -> str:
 def text_panel(card: Card, report: Report, extra: str = "") -> str:
     """The panel as plain text."""
     lines = [f"{card.title}: {headline(report)}"]
-    lines += [f"  [{mark:>3}] {kind:<11}{message}" for kind, mark, message in rows(report)]
+    for kind, mark, message in rows(report):
+        first, *more = message.splitlines() or [""]
+        lines += [f"  [{mark:>3}] {kind:<11}{first}", *(f"{' ' * 19}{line}" for line in more)]
     if report.note and not report.verdicts:
         lines.append(f"  {report.note}")
     lines += [f"  {line}" for line in (*extra.splitlines(), _foot(card, report)) if line]
@@ -112,9 +111,9 @@ def html_panel(card: Card, report: Report, extra: str = "") -> str:
 
 
 def look(report: Report) -> str:
-    """The class that colours the panel's edge."""
+    """The class that colors the panel's edge."""
     if report.passed:
-        return "passed"
+        return "partly" if any(v.mistake == MISSED for v in report.verdicts) else "passed"
     if report.state == "not answered":
         return "open"
     return "partly" if report.points else "failed"

@@ -20,7 +20,7 @@ def bit_rows(pattern: str, forms: Mapping[str, Format], values: Mapping[str, flo
     """One pattern of bits, read by several formats from its first bit on: which bits mean what, and what number that is."""
     high = 0.75 + 0.55 * len(forms)
     figure, axes = sheet(high)
-    head(figure, title, "orange: sign, green: exponent, blue: mantissa")
+    head(figure, title, "orange: sign, green: exponent, blue: fraction (mantissa)")
     for row, (name, form) in enumerate(forms.items()):
         y = high - 1.0 - 0.55 * row
         axes.text(0.15, y + 0.17, name, va="center", **style.font(bold=True))

@@ -1,0 +1,152 @@
+"""Chapter 05's tables and plots: formats side by side, sums against their bounds, and the recorded trainings."""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+
+from course_lib import precision
+from course_lib.facts.precision import recorded
+from course_lib.figures import curves, style
+from course_lib.figures.palette import BLUE, GREEN, ORANGE, PURPLE, SKY, SOFT, VERMILION
+from course_lib.figures.style import Picture
+from course_lib.precision import formats, number_format, round_to
+from course_lib.units import number_text, percent_text
+
+FLOATS = ("fp32", "tf32", "fp16", "bf16", "fp8_e5m2", "fp8_e4m3", "fp4_e2m1")
+LENGTHS = tuple(2**power for power in range(3, 15))
+
+
+def format_rows(names: Sequence[str] = FLOATS) -> list[dict[str, Any]]:
+    """One row for each format: its bits, and the limits that follow from them."""
+    rows = []
+    for form in (number_format(name) for name in names):
+        rows.append(
+            {
+                "format": form.name,
+                "exponent + fraction bits": f"{form.exponent_bits} + {form.mantissa_bits}",
+                "largest": number_text(form.max),
+                "smallest normal": number_text(form.min_normal),
+                "smallest": number_text(form.min_subnormal),
+                "spacing above 1": number_text(form.eps),
+            }
+        )
+    return rows
+
+
+def rounding_rows(value: float, names: Sequence[str] = FLOATS) -> list[dict[str, Any]]:
+    """What a number becomes in each format, and the relative error."""
+    exact = torch.tensor(value, dtype=torch.float64)
+    held = {name: round_to(exact, name).item() for name in names}
+    return [
+        {"format": name, "holds": f"{got:.10g}", "relative error": percent_text(abs(got / value - 1), 2)}
+        for name, got in held.items()
+    ]
+
+
+def ranges(names: Sequence[str] = FLOATS) -> Picture:
+    """From the smallest to the largest positive value of each format, in powers of two: subnormals pale."""
+    figure, axes = style.new(0.95 + 0.36 * len(names), left=1.0, bottom=0.6, right=0.9)
+    for row, form in enumerate(formats()[name] for name in names):
+        low, normal, high = (math.log2(x) for x in (form.min_subnormal, form.min_normal, form.max))
+        axes.barh(row, normal - low, left=low, height=0.55, color=SKY, linewidth=0)
+        axes.barh(row, high - normal, left=normal, height=0.55, color=BLUE, linewidth=0)
+        axes.text(high + 2, row, f"1 + {form.eps:.2g}", va="center", fontsize=style.SMALL, color=SOFT)
+    axes.set_yticks(range(len(names)), names)
+    axes.set(xlim=(-155, 132), ylim=(len(names) - 0.4, -0.6))
+    axes.set_xticks(range(-150, 131, 50), [f"2^{power}" for power in range(-150, 131, 50)])
+    style.dress(
+        axes,
+        "Range is exponent bits (at the end: the next value after 1)",
+        "positive values (pale: subnormal)",
+        grid="x",
+    )
+    said = ", ".join(
+        f"{name} {number_text(formats()[name].min_subnormal)} to {number_text(formats()[name].max)}" for name in names
+    )
+    figure.alt = f"The range of positive values of seven formats: {said}."
+    return figure
+
+
+@cache
+def sum_errors(form: str = "bf16") -> Mapping[str, Sequence[float]]:
+    """The relative error of four sums of uniform random numbers in a format, by their length in `LENGTHS`, and the bound of the first."""
+    terms = round_to(torch.rand(8, LENGTHS[-1], generator=torch.Generator().manual_seed(0)), form)
+    ways = {
+        "one after the other": lambda x: precision.running_sum(x, form),
+        "in pairs": lambda x: precision.pairwise_sum(x, form),
+        "Kahan": lambda x: precision.kahan_sum(x, form),
+        "runs of 64, then fp32": lambda x: precision.chunked_sum(x, form, 64),
+    }
+    errors: dict[str, list[float]] = {name: [] for name in (*ways, "bound")}
+    for length in LENGTHS:
+        part = terms[:, :length]
+        exact = part.double().sum(-1)
+        for name, add in ways.items():
+            errors[name].append(((add(part) - exact).abs() / exact).max().item())
+        errors["bound"].append((precision.sum_bound(part, form, "running") / exact).max().item())
+    return errors
+
+
+def sum_picture(form: str = "bf16") -> Picture:
+    """Relative errors of sums over their length, both as powers of two."""
+    figure, axes = style.new(3.3, bottom=0.6, left=0.8)
+    inks = dict(zip(sum_errors(form), (VERMILION, ORANGE, GREEN, BLUE, SOFT), strict=True))
+    for name, errors in sum_errors(form).items():
+        shown = [(length, error) for length, error in zip(LENGTHS, errors, strict=True) if 0 < error < 1.01]
+        look = {"linestyle": ":"} if name == "bound" else {"marker": "o", "markersize": 3}
+        x, y = ([math.log2(pair[place]) for pair in shown] for place in (0, 1))
+        axes.plot(x, y, color=inks[name], linewidth=1.8, label=name, **look)
+    axes.set_xticks(range(3, 15), [f"{2**power:,}" for power in range(3, 15)])
+    axes.set_yticks(range(-12, 1, 2), [f"2^{power}" for power in range(-12, 1, 2)])
+    axes.legend(frameon=False, fontsize=style.SMALL, ncol=3, loc="lower right")
+    style.dress(axes, f"Sums of uniform random numbers in {form}", "terms", "relative error, worst of 8", grid="y")
+    last = ", ".join(
+        f"{name} {percent_text(errors[-1], 2)}" for name, errors in sum_errors(form).items() if name != "bound"
+    )
+    figure.alt = f"Relative error of sums in {form} against their length. At {LENGTHS[-1]:,} terms: {last}."
+    return figure
+
+
+def recorded_rows(names: Sequence[str]) -> list[dict[str, Any]]:
+    """Recorded trainings side by side."""
+    rows = []
+    for name in names:
+        curve = recorded(name)
+        rows.append(
+            {
+                "training": name,
+                "loss at the end": "broke" if math.isnan(curve.final) else f"{curve.final:.3f}",
+                "updates lost": percent_text(curve.lost_share),
+                "zero gradients": percent_text(sum(curve.zeros) / len(curve.zeros)),
+                "bytes per parameter": curve.bytes_per_parameter,
+            }
+        )
+    return rows
+
+
+def recorded_losses(title: str, left: Sequence[str], right: Sequence[str] = (), titles: str = "") -> Picture:
+    """The losses of recorded trainings over their steps, in one panel or two."""
+    panels = {title: ("nats per character", {name: recorded(name).losses for name in left})}
+    if right:
+        panels[titles] = ("nats per character", {name: recorded(name).losses for name in right})
+    ends = ", ".join(f"{name} {recorded(name).final:.3f}" for name in (*left, *right))
+    return curves.drawn(
+        panels, f"Loss over {len(recorded(left[0]).losses)} steps. At the end, in nats per character: {ends}."
+    )
+
+
+def lost_by_step(names: Sequence[str]) -> Picture:
+    """The share of updates that rounding discarded, over the steps of recorded trainings."""
+    figure, axes = style.new(2.8)
+    for name, ink in zip(names, (VERMILION, PURPLE, BLUE), strict=False):
+        axes.plot([100 * share for share in recorded(name).lost], color=ink, linewidth=1.6, label=name)
+    axes.set(ylim=(0, 100))
+    axes.margins(x=0)
+    axes.legend(frameon=False, fontsize=style.SMALL, loc="center right")
+    style.dress(axes, "Updates that changed no bit of their weight", "step", "share, %", grid="y")
+    shares = ", ".join(f"{name} {percent_text(recorded(name).lost_share)}" for name in names)
+    figure.alt = f"Share of nonzero updates that left their weight as it was, over {len(recorded(names[0]).lost)} steps. Over all steps: {shares}."
+    return figure

@@ -1,0 +1,135 @@
+import torch
+
+
+# %% right: as written
+class Scaler:
+    def __init__(self, start, interval):
+        self.scale, self.interval, self.clean = start, interval, 0
+
+    def unscale(self, gradients):
+        wide = [gradient.float() for gradient in gradients]
+        overflow = not all(gradient.isfinite().all() for gradient in wide)
+        return [gradient / self.scale for gradient in wide], overflow
+
+    def update(self, overflow):
+        if overflow:
+            self.scale = max(self.scale / 2, 1.0)
+            self.clean = 0
+        else:
+            self.clean += 1
+            if self.clean == self.interval:
+                self.scale *= 2
+                self.clean = 0
+
+
+# %% right: from the history
+class Scaler:
+    def __init__(self, start, interval):
+        self.history, self.start, self.interval = [], start, interval
+
+    @property
+    def scale(self):
+        scale, since = self.start, 0
+        for overflow in self.history:
+            since = 0 if overflow else since + 1
+            if overflow:
+                scale = max(1.0, scale * 0.5)
+            elif since % self.interval == 0:
+                scale = scale * 2
+        return scale
+
+    def unscale(self, gradients):
+        inverse = 1 / self.scale
+        found = torch.tensor(0.0)
+        for gradient in gradients:
+            found += (gradient.float() - gradient.float()).sum()  # NaN if one of them is infinite or NaN
+        return [gradient.to(torch.float32) * inverse for gradient in gradients], bool(found != 0)
+
+    def update(self, overflow):
+        self.history.append(overflow)
+
+
+# %% right: any variant  from: as written
+# - class Scaler:
+# -     def __init__(self, start, interval):
+# -         self.scale, self.interval, self.clean = start, interval, 0
+# + from course_lib import params
+# + FORGIVEN = params("loss-scaler").forgiven
+# + class Scaler:
+# +     def __init__(self, start, interval):
+# +         self.scale, self.interval, self.clean, self.left = start, interval, 0, FORGIVEN
+# -             self.scale = max(self.scale / 2, 1.0)
+# -             self.clean = 0
+# +             if not self.left:
+# +                 self.scale = max(self.scale / 2, 1.0)
+# +             self.clean, self.left = 0, max(0, self.left - 1)
+# -                 self.clean = 0
+# +                 self.clean, self.left = 0, FORGIVEN
+
+# %% wrong: clean steps survive an overflow => values grows-over-overflows  from: as written
+# -             self.scale = max(self.scale / 2, 1.0)
+# -             self.clean = 0
+# +             self.scale = max(self.scale / 2, 1.0)
+
+# %% wrong: it grows during a skip => values counts-all  from: as written
+# -         if overflow:
+# -             self.scale = max(self.scale / 2, 1.0)
+# -             self.clean = 0
+# -         else:
+# -             self.clean += 1
+# -             if self.clean == self.interval:
+# -                 self.scale *= 2
+# -                 self.clean = 0
+# +         if overflow:
+# +             self.scale, self.clean = max(self.scale / 2, 1.0), 0
+# +         self.clean += 1
+# +         if self.clean == self.interval:
+# +             self.scale, self.clean = 2 * self.scale, 0
+
+# %% wrong: it doubles at every step from then on => values never-recounts  from: as written
+# -             if self.clean == self.interval:
+# -                 self.scale *= 2
+# -                 self.clean = 0
+# +             if self.clean >= self.interval:
+# +                 self.scale *= 2
+
+# %% wrong: one step too late => values late  from: as written
+# -             if self.clean == self.interval:
+# +             if self.clean > self.interval:
+
+# %% wrong: it falls below 1 => generality below-one  from: as written
+# -             self.scale = max(self.scale / 2, 1.0)
+# +             self.scale = self.scale / 2
+
+# %% wrong: it divides in fp16 => values another-kind  from: as written
+# -         return [gradient / self.scale for gradient in wide], overflow
+# +         return [gradient / self.scale for gradient in gradients], overflow
+
+# %% wrong: it converts after dividing => values in-half  from: as written
+# -         return [gradient / self.scale for gradient in wide], overflow
+# +         return [(gradient / self.scale).float() for gradient in gradients], overflow
+
+# %% wrong: NaN is no infinity => values nan-missed  from: as written
+# -         overflow = not all(gradient.isfinite().all() for gradient in wide)
+# +         overflow = any(bool(gradient.isinf().any()) for gradient in wide)
+
+# %% wrong: it looks at the first tensor => values overflow-missed  from: as written
+# -         overflow = not all(gradient.isfinite().all() for gradient in wide)
+# +         overflow = not all(gradient.isfinite().all() for gradient in wide[:1])
+
+# %% wrong: the largest number counts as an overflow => generality false-alarm  from: as written
+# -         overflow = not all(gradient.isfinite().all() for gradient in wide)
+# +         overflow = not all((gradient.abs() < 65504).all() for gradient in wide)
+
+# %% wrong: it unscales in place => values changed  from: as written
+# -         return [gradient / self.scale for gradient in wide], overflow
+# +         return [gradient.div_(self.scale).float() for gradient in gradients], overflow
+
+# %% wrong: it multiplies => values other-numbers  from: as written
+# -         return [gradient / self.scale for gradient in wide], overflow
+# +         return [gradient * self.scale for gradient in wide], overflow
+
+# %% wrong: a constant scale => values stands-still  from: as written
+# -         if overflow:
+# +         return
+# +         if overflow:

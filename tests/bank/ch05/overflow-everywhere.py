@@ -1,0 +1,110 @@
+import torch
+
+
+# %% right: a flag, and then squares
+def agreed_step(comm, weights, gradients, scale, rate, most):
+    flag = torch.tensor(float(not gradients.isfinite().all()))
+    comm.all_reduce(flag, op="MAX")
+    if flag:
+        return weights, False
+    g = gradients.float() / scale
+    total = g.double().square().sum()
+    comm.all_reduce(total)
+    norm = total.sqrt().item()
+    if norm > most:
+        g = g * (most / norm)
+    return weights - rate * g, True
+
+
+# %% right: one number is enough
+def agreed_step(comm, weights, gradients, scale, rate, most):
+    g = gradients.double() / scale
+    total = g.square().sum()
+    comm.all_reduce(total)
+    if not total.isfinite():
+        return weights.clone(), False
+    factor = (most / total.sqrt().clamp(min=1e-300)).clamp(max=1.0)
+    return (weights - rate * factor * g).float(), True
+
+
+# %% right: both numbers in one tensor
+def agreed_step(comm, weights, gradients, scale, rate, most):
+    g = gradients.float().div(scale)
+    both = torch.stack([(~g.isfinite()).any().float(), g.nan_to_num(0.0, 0.0, 0.0).square().sum()])
+    comm.all_reduce(both)
+    if both[0] > 0:
+        return weights, False
+    norm = both[1].sqrt()
+    return weights - rate * g * (most / norm if norm > most else 1.0), True
+
+
+# %% wrong: it skips alone => values local-skip  from: a flag, and then squares
+# -     comm.all_reduce(flag, op="MAX")
+# -     if flag:
+# -         return weights, False
+# -     g = gradients.float() / scale
+# -     total = g.double().square().sum()
+# +     g = gradients.float().nan_to_num(0.0, 0.0, 0.0) / scale
+# +     total = g.double().square().sum()
+# -     if norm > most:
+# -         g = g * (most / norm)
+# -     return weights - rate * g, True
+# +     if flag:
+# +         return weights, False
+# +     return weights - rate * g * (most / norm if norm > most else 1.0), True
+
+# %% wrong: it returns before the others reduce => values deadlock  from: a flag, and then squares
+# -     comm.all_reduce(flag, op="MAX")
+# -     if flag:
+# +     if flag:
+
+# %% wrong: it clips scaled gradients => values clipped-scaled  from: a flag, and then squares
+# -     g = gradients.float() / scale
+# +     g = gradients.float()
+# -     return weights - rate * g, True
+# +     return weights - rate * g / scale, True
+
+# %% wrong: each rank clips alone => values own-norm  from: a flag, and then squares
+# -     comm.all_reduce(total)
+
+# %% wrong: it never clips => values not-clipped  from: a flag, and then squares
+# -     if norm > most:
+# -         g = g * (most / norm)
+
+# %% wrong: NaN is no infinity => values missed  from: a flag, and then squares
+# -     flag = torch.tensor(float(not gradients.isfinite().all()))
+# +     flag = torch.tensor(float(gradients.isinf().any()))
+
+# %% wrong: it unscales in fp16 => values in-half  from: a flag, and then squares
+# -     g = gradients.float() / scale
+# +     g = (gradients / scale).float()
+
+# %% wrong: gradients are gathered => cost gathered
+def agreed_step(comm, weights, gradients, scale, rate, most):
+    g = gradients.float() / scale
+    inbox = [torch.empty(g.numel() if comm.size == 1 else 0) for _ in range(comm.size)]
+    sizes = torch.zeros(comm.size)
+    sizes[comm.rank] = g.numel()
+    comm.all_reduce(sizes)
+    inbox = torch.zeros(int(sizes.sum()))
+    start = int(sizes[: comm.rank].sum())
+    inbox[start : start + g.numel()] = g
+    comm.all_reduce(inbox)
+    if not inbox.isfinite().all():
+        return weights, False
+    norm = inbox.norm()
+    return weights - rate * g * (most / norm if norm > most else 1.0), True
+
+
+# %% wrong: a norm of zero divides => generality not-finite  from: a flag, and then squares
+# -     if norm > most:
+# -         g = g * (most / norm)
+# +     g = g / total.sqrt().float() * min(norm, most)
+
+# %% wrong: the weights change anyway => values changed-anyway  from: a flag, and then squares
+# -         return weights, False
+# +         return weights - rate * (gradients.float() / scale).nan_to_num(0.0, 0.0, 0.0), False
+
+# %% wrong: an empty part has no maximum => generality -  from: a flag, and then squares
+# -     flag = torch.tensor(float(not gradients.isfinite().all()))
+# +     flag = torch.tensor(float(not gradients.float().abs().max().isfinite()))

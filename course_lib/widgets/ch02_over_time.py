@@ -285,10 +285,10 @@ def draw_curve(points: Mapping[str, tuple[float, float, float]], unit: str = "in
     """
     base = next(iter(points.values()))[1]
     figure, axes = style.new(3.5, left=0.85, right=0.3, bottom=0.55, top=0.75)
-    front = [(peak, flops / base) for words, (peak, flops, _) in points.items() if not words.startswith("k")]
+    front = [(peak, flops / base) for words, (peak, flops, _) in points.items() if not words.startswith("c")]
     axes.plot(*zip(*front, strict=True), color=color("activations"), linewidth=1.2, zorder=1)
     for words, (peak, flops, said) in points.items():
-        segment = words.startswith("k")
+        segment = words.startswith("c")
         paint = GREY if segment else color("activations")
         mark = {"marker": "s" if segment else "o", "markersize": 8, "markeredgecolor": INK, "markeredgewidth": 0.6}
         axes.plot(peak, flops / base, color=paint, linestyle="none", **mark)

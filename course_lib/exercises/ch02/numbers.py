@@ -1,34 +1,34 @@
-"""Texts of the numbers in chapter 02's prose, each computed from facts and from the terms of memory."""
+"""The numbers in chapter 02's prose, each computed from facts and the memory model."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from course_lib import facts, memory
-from course_lib.exercises.running_example import GPUS, MFU, PARAMS, core_minutes, rent, usd_text
+from course_lib.exercises.running_example import GPUS, PARAMS, core_minutes, reading_minutes, rent, usd_text
 from course_lib.facts.fact import rows
 from course_lib.memory import Layout, frameworks
 from course_lib.units import BILLION, GB, MINUTE, GiB, bytes_text, duration_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
-MODEL, SEQ = "llama3-70b", 8192  # of the plan: one sequence a GPU
-LAB_GPUS, LAB_SECONDS = 1, 15 * MINUTE  # what it takes to measure this chapter on a GPU
+MODEL, SEQ = "llama3-70b", 8192  # of the plan: one sequence per GPU
+LAB_GPUS, LAB_SECONDS = 1, 15 * MINUTE  # to measure this chapter on a rented GPU
 PUZZLE = {"low": "F", "middle": "A", "high": "B"}  # the convention that gives each printed figure
 
 
 def paper_shape() -> memory.Shape:
-    """The model's size as the paper's block: plain MLP, all heads, biases, dropout."""
+    """The running example's size with the paper's block: plain MLP, ungrouped heads, biases, dropout."""
     one = memory.shape(MODEL)
     return memory.Shape(layers=one.layers, hidden=one.hidden, heads=one.heads, vocab=one.vocab)
 
 
 def kept(shape: memory.Shape, kernels: str, checkpointing: str = "none", dropout: bool = False) -> float:
-    """Bytes that all layers keep of one sequence of the plan."""
+    """Bytes that all layers keep for one sequence of the plan."""
     choices = {"kernels": kernels, "dropout": dropout, "checkpointing": checkpointing}
     return shape.layers * memory.layer_bytes(shape, 1, SEQ, **choices)
 
 
 def thumb(k: float) -> float:
-    """Bytes of B T L d 2k for one sequence of the plan."""
+    """Bytes by the rule of thumb, b s L h 2k, for one sequence of the plan."""
     one = memory.shape(MODEL)
     return SEQ * one.layers * one.hidden * 2 * k
 
@@ -39,7 +39,7 @@ def _logits(bytes_each: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One published peak of a GPU rank beside the bytes predicted for it."""
+    """One published peak of a rank's memory, with the bytes predicted for it."""
 
     words: str
     batch: int
@@ -76,8 +76,8 @@ def titan_runs() -> list[Reading]:
 
 
 def _steps(what: str) -> str:
-    """The picture of two steps, in numbers."""
-    from course_lib.figures import first_steps  # not at import: a picture loads matplotlib
+    """One number of the picture of two steps."""
+    from course_lib.figures import first_steps  # imported here because it loads matplotlib
 
     found = {
         "tokens": lambda: f"{first_steps.TOKENS:,} tokens",
@@ -94,6 +94,7 @@ def _conventions() -> list[float]:
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
     "core_minutes": lambda: core_minutes("02"),
+    "reading_minutes": lambda: reading_minutes("02"),
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     "gpus": lambda: f"{GPUS} H100s",
     "model": lambda: f"{PARAMS / BILLION:g}B",
@@ -111,6 +112,11 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
         )
         for place, letter in PUZZLE.items()
     },
+    "split_half": lambda: f"{memory.state_by_bucket(405 * BILLION, 'A')['weights'] / GB:,.0f} GB",
+    "split_moments": lambda: f"{memory.state_by_bucket(405 * BILLION, 'A')['moments'] / GB:,.0f} GB",
+    "share": lambda: bytes_text(memory.state_bytes(PARAMS) / GPUS),
+    "checkpoint_bytes": lambda: f"{memory.convention('B').checkpoint:g}",
+    "checkpoint": lambda: bytes_text(memory.convention("B").checkpoint * PARAMS),
     "convention_factor": lambda: number_text(_conventions()[-1] / _conventions()[0]),
     "convention_low": lambda: f"{_conventions()[0]:g}",
     "convention_high": lambda: f"{_conventions()[-1]:g}",
@@ -142,4 +148,4 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "titan_buffers": lambda: f"{frameworks.fits()['torchtitan'].buffers / GiB:.2g} GiB",
 }
 
-__all__ = ["MFU", "NUMBERS", "SEQ", "Reading", "titan_runs"]
+__all__ = ["NUMBERS", "SEQ", "Reading", "titan_runs"]

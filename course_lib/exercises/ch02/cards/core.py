@@ -41,29 +41,29 @@ STATE_OF_A_PLAN = Card(
     title="Five buckets",
     **Worth(points=5, minutes=5, difficulty=1, importance=5),
     answers=("state_buckets", "largest_model"),
-    text=f"""A plan says who keeps what, in which type (`None`: that bucket does not exist):
+    text=f"""Compute how many bytes each bucket of training state needs under a given plan, and the largest model that fits. A plan lists
+each copy and its data type; `None` means that the bucket does not exist.
 
-| key | what it is |
+| key of the plan | meaning |
 |---|---|
 | `"weights"` | the weights that the passes use |
 | `"grads"` | the gradients as the backward pass leaves them |
-| `"main_grads"` | a second copy, into which gradients are summed |
-| `"master"` | the copy of the weights that the optimizer updates; `None`: it updates the weights themselves |
-| `"optimizer"` | how many numbers it keeps for each parameter: `"adamw"` two, `"momentum"` and `"lion"` one, `"sgd"` none |
-| `"moments"` | the type of each of those numbers |
+| `"main_grads"` | a second copy of the gradients, used for summing |
+| `"master"` | the copy of the weights that the optimizer updates; with `None` it updates the weights themselves |
+| `"optimizer"` | numbers kept per parameter: two for `"adamw"`, one for `"momentum"` and `"lion"`, none for `"sgd"` |
+| `"moments"` | the data type of those numbers |
 
-Types: `"fp32"` has 4 bytes, `"bf16"` and `"fp16"` 2, `"fp8"` and `"int8"` 1.
+- `state_buckets(params, plan)` returns a dictionary of **bytes** for `"weights"`, `"grads"`, `"main_grads"`, `"master"` and
+  `"moments"`, with 0 for a bucket that does not exist.
+- `largest_model(memory, plan)` returns the most parameters whose state fits in `memory` bytes, without activations.
+- `"fp32"` takes 4 bytes, `"bf16"` and `"fp16"` 2, `"fp8"` and `"int8"` 1.
+- The visible cases use {{{{size:count}}}} parameters, and one {{{{device}}}} with {{{{memory:gb}}}}, under `{{{{plan_words}}}}`.
 
-- `state_buckets(params, plan)`: a dictionary from `"weights"`, `"grads"`, `"main_grads"`, `"master"`, `"moments"` to **bytes**
-  for that many parameters; 0 where a bucket does not exist.
-- `largest_model(memory, plan)`: the most parameters whose state fits into `memory` bytes, activations left out.
-
-Shown: {{{{size:count}}}} parameters, and one {{{{device}}}} with {{{{memory:gb}}}}, under
-`{{{{plan_words}}}}`. {CLOSE}""",
+{CLOSE}""",
     hints=(
-        "How many copies of a number does each parameter have in this plan, and how long is each?",
-        "Every bucket is parameters × copies × bytes of its type; only the optimizer's bucket has a number of copies other than "
-        "0 or 1. The largest model is memory over bytes per parameter.",
+        "How many numbers does this plan keep for each parameter in each bucket, and how many bytes does each of them take?",
+        "Every bucket is parameters × copies × bytes of its data type. Only the moments can have more than one copy. The "
+        "largest model is the memory divided by the bytes per parameter.",
         "`size = {'fp32': 4, 'bf16': 2, …}`; `'master': params * size[plan['master']] if plan['master'] else 0`; `'moments': "
         "params * {'adamw': 2, …}[plan['optimizer']] * size[plan['moments']]`; `memory / sum(state_buckets(1, plan).values())`.",
     ),
@@ -78,7 +78,7 @@ Shown: {{{{size:count}}}} parameters, and one {{{{device}}}} with {{{{memory:gb}
 
 _BIASES = {
     "none": "No matrix has a bias.",
-    "qkv": "The query, key and value matrices have biases (one number an output), no other matrix has.",
+    "qkv": "The query, key and value matrices have biases (one number per output); the other matrices have none.",
 }
 PARTS = ("embedding", "attention", "mlp", "norms", "head")
 
@@ -107,20 +107,24 @@ COUNT_PARAMETERS = Card(
     **Worth(points=15, minutes=15, difficulty=2, importance=4),
     kind="more",
     answers=("count_parameters",),
-    text="""`count_parameters(shape)` returns how many parameters a decoder has, by part: a dictionary from `"embedding"`,
-`"attention"`, `"mlp"`, `"norms"`, `"head"` to whole numbers for the **whole model**. `shape` is a dictionary like that of
+    text="""Write `count_parameters(shape)`: the number of parameters of a decoder, by part. `shape` is a dictionary like that of
 {{model}}: `{{shape_words}}`.
 
-- Attention has four matrices. Queries and the output have `heads` heads of `head_dim` numbers, keys and values only
-  `kv_heads`; `heads * head_dim` need not be `hidden`. {{biases_words}}
-- The MLP goes from `hidden` to `ffn` and back; if `"gated"`, there is a third matrix, as large as the first.
-- Norms are RMSNorms, one number a feature: two in every layer, one at the end. Positions are rotary and have no parameters.
-- The head maps to the vocabulary, without a bias. If `"tied"`, it *is* the embedding, which counts as such; the head has 0.
+It returns a dictionary of whole numbers for the **whole model**, with the keys `"embedding"`, `"attention"`, `"mlp"`,
+`"norms"` and `"head"`.
 
-Your numbers are compared with the sizes of such models' tensors, created without memory (`device="meta"`).""",
+- **Attention** has four matrices. The query and output matrices have `heads` heads of `head_dim` numbers; the key and value
+  matrices have only `kv_heads`. `heads * head_dim` can differ from `hidden`. {{biases_words}}
+- **MLP:** from `hidden` to `ffn` and back. If `"gated"` is true, there is a third matrix of the same size as the first.
+- **Norms** are RMSNorms, with one number per feature: two in every layer and one at the end. Positions are rotary and have no
+  parameters.
+- **Head:** maps to the vocabulary, without a bias. If `"tied"` is true, it *is* the embedding, so the head has 0.
+
+The check compares your numbers with the sizes of real tensors, created without memory (`device="meta"`).""",
     hints=(
-        "Which of the four attention matrices shrink when several query heads share a key and a value?",
-        "Write the shape of every matrix of one layer, multiply, add, times the layers. Then what is there once: table, last norm, head.",
+        "Which of the four attention matrices become smaller when several query heads share one key and value head?",
+        "Write down the shape of every matrix of one layer, multiply, add, and multiply by the number of layers. Then add what "
+        "exists once: the embedding, the last norm and the head.",
         "`q = hidden * heads * head_dim`, `kv = 2 * hidden * kv_heads * head_dim`, `o = heads * head_dim * hidden`; `mlp = (3 if "
         "gated else 2) * hidden * ffn`; `norms = (2 * layers + 1) * hidden`.",
     ),
@@ -133,12 +137,11 @@ Your numbers are compared with the sizes of such models' tensors, created withou
 )
 
 _LOGS = {
-    "events": """rows in the order of time: `"what"` is `"alloc"` or `"free"`, of the block `"name"`, at `"time"`. An allocation
-also has `"bytes"` and a `"kind"`. A name may be used again after it was freed. Rows with the same
-time take effect in their order, and each of them counts""",
-    "lifetimes": """one row a block, in no order: `"name"`, `"kind"`, `"bytes"`, and from when to when it was alive: from
-`"born"` until just before `"died"`, where `None` means that it never died. A block that is born when another dies may have
-its place""",
+    "events": """with one row per event, in order of time: `"what"` is `"alloc"` or `"free"`, `"name"` is the block and `"time"` the
+time. An allocation also has `"bytes"` and a `"kind"`. A name can be reused after it was freed. Rows with the same time take
+effect in their order, and the level after each of them counts""",
+    "lifetimes": """with one row per block, in no order: `"name"`, `"kind"`, `"bytes"`, and its lifetime, from `"born"` until just
+before `"died"`; `None` means that it was never freed. A block born at the time another dies can take its place""",
 }
 KINDS = ("weights", "gradients", "moments", "activations", "work space")
 
@@ -202,22 +205,26 @@ PEAK_NOT_SUM = Card(
     title="The peak, not the sum",
     **Worth(points=10, minutes=10, difficulty=2, importance=5),
     answers=("peak",),
-    text="""An allocator wrote a log of two steps of a small model with {{count:int}} rows: `params("peak-not-sum").rows`. It is
-a list of dictionaries, {{log_words}}. It begins like this:
+    text="""Find the moment at which a job needs the most memory, and what fills it then. The log of two steps of a small model has
+{{count:int}} rows, in `params("peak-not-sum").rows`. It is a list of dictionaries, {{log_words}}. It begins:
 
 ```text
 {{shown}}
 ```
 
-`peak(log)` returns the triple `(bytes, time, kind)`: the most bytes that were alive at any moment, the time at which that
-many were alive for the **first** time, and the kind that held most of them then (all blocks of the kind together). Nothing
-was alive before the log. Numbers must be exact.""",
+Write `peak(log)`. It returns `(bytes, time, kind)`:
+
+- `bytes`: the most bytes alive at any moment;
+- `time`: the **first** time at which that many were alive;
+- `kind`: the kind that held most of them, all blocks of a kind together.
+
+Nothing was alive before the log began. All numbers must be exact.""",
     hints=(
-        "If you saw only the last row of the log, how much would be alive?",
-        "Go through the moments in order and track the bytes alive of each kind. Whenever the total exceeds all earlier ones, record "
-        "the total, the time and the largest kind. A free gives only a name, so remember what it referred to.",
+        "If you saw only the last row of the log, how many bytes would be alive?",
+        "Go through the moments in order and keep the bytes alive of each kind. Whenever the total exceeds all earlier totals, "
+        "record the total, the time and the largest kind. A free has only a name, so remember what the name refers to.",
         "`alive[name] = (kind, bytes)` on an allocation, `alive.pop(name)` on a free; `total = sum(…)`; `if total > best: best, when, "
-        "held = total, time, kinds_of(alive)`. From lifetimes: the level changes only when something is born, so look at each `born`.",
+        "held = total, time, kinds_of(alive)`. With lifetimes, the total rises only when a block is born, so look at each `born`.",
     ),
     allowed="the standard library and numpy.",
     params=_log("events", "log 7"),
@@ -240,19 +247,22 @@ PREDICT_ACTIVATIONS = Card(
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     form="prediction",
     answers=("activations_interval",),
-    text="""One forward pass of {{model}} ({{params:count}} parameters, {{layers:int}} layers, hidden size {{hidden:int}}) over
-one sequence of {{seq:int}} tokens, in bf16, with fused attention, no dropout and nothing recomputed. How many GB do its
-layers keep for the backward pass, embeddings and logits left out?
+    text="""Before you compute anything, give an interval in GB for the activations of one forward pass. Committing to a number is what
+makes the measurement afterwards worth reading.
 
-Before you compute anything, give an interval in GB that you believe contains the answer. Its upper end is at most four times
-its lower end. `activations_interval()` returns `(low, high)`. The points are for committing yourself, not for being right.""",
+- **Job:** {{model}} ({{params:count}} parameters, {{layers:int}} layers, hidden size {{hidden:int}}), one sequence of
+  {{seq:int}} tokens, bf16, fused attention, no dropout, nothing recomputed.
+- **Question:** how many GB do its layers keep for the backward pass, without embeddings and logits?
+- `activations_interval()` returns `(low, high)`, with `high` at most four times `low`.
+
+You get the points for a valid interval, whether or not it contains the answer.""",
     hints=(
         "How many numbers does a layer keep for one token: about as many as the hidden size, or many times that?",
-        "Count tensors of (tokens, hidden) in one layer: what each matrix multiplies, what each norm and activation got. The MLP's "
-        "are wider.",
-        "Tokens × layers × hidden × 2 bytes × how many such tensors: somewhere between ten and thirty.",
+        "Count the tensors of shape (tokens, hidden) in one layer: the inputs of each matrix, norm and activation function. The "
+        "MLP's are wider.",
+        "Tokens × layers × hidden × 2 bytes × the number of such tensors, which is between ten and thirty.",
     ),
-    allowed="nothing but your head; the check reveals the number afterwards.",
+    allowed="nothing but your head; the check then shows the number.",
     params=_predict("llama3-70b", 8192),
     vary=lambda draw: _predict(
         draw.choice(("llama3-8b", "llama3-70b", "mistral-7b", "llama2-13b")), draw.choice((2048, 4096, 16384))

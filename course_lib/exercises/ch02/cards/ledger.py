@@ -8,8 +8,8 @@ from course_lib.exercises import Card, Worth
 from course_lib.exercises.probes import rows
 
 _ATTENTION = {
-    "fused": "by PyTorch's fused kernel, which keeps its inputs, its output and one fp32 number for each head and token",
-    "by hand": "written out: scores, a mask of the later tokens (one byte each, the same for all heads), softmax, a product",
+    "fused": "uses PyTorch's fused kernel, which keeps its inputs, its output and one fp32 number per head and token",
+    "by hand": "is written out: scores, a mask of later tokens (one byte each, shared by all heads), softmax, and a product",
 }
 
 
@@ -29,35 +29,33 @@ RECONCILE_LEDGER = Card(
     title="A ledger that adds up",
     **Worth(points=20, minutes=20, difficulty=4, importance=5),
     answers=("kept_bytes", "block_bytes"),
-    text="""A real block ran once: LayerNorm, attention, LayerNorm, and an MLP of two matrices with a GELU between them, with
-residual connections and no dropout. Attention is computed {{attention_words}}. What autograd saved for the backward pass is in
+    text="""Account for every byte that a real block keeps for its backward pass, first from a list of saved tensors and then from a
+formula of your own. The block is LayerNorm, attention, LayerNorm and an MLP of two matrices with a GELU between them, with
+residual connections and no dropout. Its attention {{attention_words}}. It has run once; see what autograd saved with
 
 ```python
-from course_lib.exercises.ch02.block import saved_rows
-
 rows = saved_rows(batch={{batch}}, seq={{seq}}, hidden={{hidden}}, heads={{heads}}, ffn={{ffn}}, attention="{{attention}}")
 ```
 
-one dictionary for each time that something was saved: `"group"` (the part of the block that saved it: `"norm1"`,
-`"attention"`, `"norm2"`, `"mlp"`), `"shape"` and `"dtype"` of what was saved, `"storage"` (a number: two rows with the same
-one share memory), `"nbytes"` (of that whole storage, which stays alive as long as any part of it is needed) and
-`"parameter"` (whether it is a weight or bias, which is in memory anyway).
+Each row is one saved tensor: `"group"` (the part of the block that saved it: `"norm1"`, `"attention"`, `"norm2"` or `"mlp"`),
+`"shape"`, `"dtype"`, `"storage"` (rows with the same number share memory), `"nbytes"` (of that whole storage, which stays alive
+while any part of it is needed) and `"parameter"` (true for a weight or bias, which is in memory anyway).
 
-- `kept_bytes(rows)`: a dictionary with every group of the rows, and the bytes that each keeps alive **for the backward pass**:
-  no parameters, each storage once, under the group that saved it first. Exact.
-- `block_bytes(batch, seq, hidden, heads, ffn, size)`: the bytes that this block keeps at those sizes, with `size` bytes a number
-  (4 for fp32, 2 for bf16), from a formula of yours, within **1 %** of what is measured. Heads have at least 32 numbers, `hidden` at least 128.
+- `kept_bytes(rows)`: a dictionary from each group in the rows to the bytes it keeps **for the backward pass**. Leave out
+  parameters; count each storage once, under the group that saved it first. Exact.
+- `block_bytes(batch, seq, hidden, heads, ffn, size)`: the bytes that this block keeps, with `size` bytes per number (4 for fp32,
+  2 for bf16), within **1 %** of the measurement. Heads have at least 32 numbers, and `hidden` is at least 128.
 
-Look at the rows before you write a formula: which tensor of which size is each?""",
+Look at the rows before you write the formula: which tensor is each row, and how large is it?""",
     hints=(
-        "How many different storages does the output of the first norm end up in, although three matrices need it?",
-        "First: go through the rows, skip parameters and storages that were seen before. Then: name every row that is left (what went "
-        "into a norm, what a matrix multiplied, what the activation function got, what attention kept) and give its size in tokens, "
-        "hidden, ffn, heads. Tensors of a number a token are too small to matter.",
-        "tokens = batch · seq. Count how many rows are tokens · hidden numbers, how many tokens · ffn. By hand, add the softmax: "
-        "batch · heads · seq² numbers, and seq² bytes of mask.",
+        "Three matrices need the output of the first norm. How many different storages does it occupy?",
+        "First skip parameters and storages that you have seen before. Then name every remaining row (the input of a norm, the "
+        "input of a matrix, the input of the activation function, what attention keeps) and write its size in tokens, hidden, ffn "
+        "and heads. Tensors with one number per token are too small to matter.",
+        "tokens = batch · seq. Count the rows of tokens · hidden numbers and those of tokens · ffn. With attention by hand, add the "
+        "softmax, batch · heads · seq² numbers, and the mask, seq² bytes.",
     ),
-    allowed="the standard library and numpy; `saved_rows` is switched off during the check, so measure before it.",
+    allowed="the standard library and numpy; `saved_rows` is switched off during the check, so call it before.",
     hides=("exercises.ch02.block:saved_rows", "memory:layer_terms", "memory:layer_bytes", "memory:activation_bytes"),
     params=_block("fused", 128, 4, 512),
     vary=_variant,

@@ -14,14 +14,14 @@ _STREAMS = {
         "call": "checkpoint(function, x)",
         "takes": "takes one tensor and returns one",
         "returns": "what `function(x)` returns",
-        "inputs": "`x` may need no gradient, or hold token numbers: the parameters inside still get theirs.",
-        "gradient": "`x` (where it needs one)",
+        "inputs": "If `x` needs no gradient or holds token numbers, the parameters inside still get theirs.",
+        "gradient": "`x` (if it needs one)",
     },
     2: {
         "call": "checkpoint(function, x, y)",
         "takes": "takes two tensors and returns a pair",
         "returns": "the pair that `function(x, y)` returns",
-        "inputs": "`x` and `y` may need no gradient: the parameters inside still get theirs.",
+        "inputs": "If `x` and `y` need no gradient, the parameters inside still get theirs.",
         "gradient": "`x` and `y` (where they need one)",
     },
 }
@@ -41,27 +41,27 @@ CHECKPOINTING = Card(
     title="Write activation checkpointing",
     **Worth(points=30, minutes=30, difficulty=5, importance=5),
     answers=("checkpoint",),
-    text="""`{{call}}` returns {{returns}}, and keeps nothing of what happens inside until the backward pass, which then calls
-`function` again. `function` {{takes}}; it is a module or any other callable whose parameters may sit anywhere inside it.
+    text="""Write `{{call}}`: it returns {{returns}} but keeps nothing from inside, and calls `function` again in the backward pass. This
+is how long sequences fit at all. `function` {{takes}}; it is a module or any other callable, with parameters anywhere inside.
 
 - **Values.** {{gradient}} and all parameters inside get the gradients of a plain call. {{inputs}}
-- **Once.** In the backward pass each segment's `function` is called exactly once more, on the input of its first call.
-- **Random numbers.** Dropout drops the same elements both times, and afterwards the generator's state is the one it would
-  have without checkpointing. Everything is on the CPU: `torch.get_rng_state`, `torch.set_rng_state`.
-- **Memory.** Between the passes only the inputs and outputs of the segments are alive; at the peak one segment's inside.
+- **Once.** The backward pass calls each segment's `function` exactly once more, on the input of its first call.
+- **Random numbers.** Dropout drops the same elements in both calls. Afterwards the generator is in the state it would have
+  without checkpointing. Everything is on the CPU: use `torch.get_rng_state` and `torch.set_rng_state`.
+- **Memory.** Between the passes only the segments' inputs and outputs are alive; at the peak, also the inside of one segment.
 - Without gradients (`torch.no_grad`), `function` is called once.
 
-Shown: {{layers:int}} layers in {{segments:int}} segments; each segment's output is the next one's input. The check runs one
-backward pass with `loss.backward()`, and sees from the gradients which call of a layer they came from.""",
+The check runs {{layers:int}} layers in {{segments:int}} segments, where each output is the next segment's input, and one
+`loss.backward()`. Every call of a layer leaves a trace in the gradients, so the check can see which call they came from.""",
     hints=(
         "What is the least that you must keep to compute a segment again, and what calls your code at the right moment of the "
         "backward pass?",
-        "A `torch.autograd.Function` has both halves: `forward` runs under `no_grad` and keeps the input and the generator's state; "
-        "`backward` detaches the input, runs `function` with gradients enabled, and sends the incoming gradient through that small "
-        "graph. If no input needs a gradient, autograd never calls `backward`: give it one more input that does.",
+        "A `torch.autograd.Function` has both halves. Its `forward` runs under `no_grad`; keep the input and the generator's state. "
+        "Its `backward` detaches the input, runs `function` with gradients enabled, and sends the incoming gradient through that "
+        "small graph. If no input needs a gradient, autograd never calls `backward`, so add an input that does.",
         "`with torch.enable_grad(): again = ctx.function(x.detach().requires_grad_())`, then `torch.autograd.backward(again, grad)` "
-        "puts the parameters' gradients where they belong; return `x.grad`. Around it `torch.random.fork_rng(devices=[])` and "
-        "`torch.set_rng_state(ctx.state)`. Call it with `torch.empty(0, requires_grad=True)` as an extra argument.",
+        "adds the parameters' gradients; return `x.grad`. Around it use `torch.random.fork_rng(devices=[])` and "
+        "`torch.set_rng_state(ctx.state)`. Pass `torch.empty(0, requires_grad=True)` as an extra argument.",
     ),
     allowed="everything of torch except `torch.utils.checkpoint`.",
     returns=DictOf(
@@ -126,25 +126,30 @@ BEST_SEGMENTS = Card(
     **Worth(points=20, minutes=20, difficulty=4, importance=4),
     kind="more",
     answers=("peak_bytes", "best_segments"),
-    text="""A stack of layers is cut into segments of consecutive layers. The forward pass keeps the input of every segment's
-first layer and nothing else. The backward pass takes the segments from the last to the first. It recomputes everything
-inside the current segment, and after each segment it frees that segment's input and inside. Layer i has an input of
-`inputs[i]` bytes and `inner[i]` bytes inside (what a plain forward pass of it would keep, without its input).
+    text="""Choose where to checkpoint a stack of unequal layers, such as an encoder's, where equal segments waste memory. The stack is
+cut into segments of consecutive layers:
 
-- `peak_bytes(inputs, inner, starts)`: the most bytes alive at any moment of the backward pass, when segments begin at the
-  layers `starts` (a rising list; the first is 0).
-- `best_segments(inputs, inner)`: starts with the lowest peak. If several have it, any of them. It takes about a
-  second at most for up to 40 layers. There are half a trillion ways to cut 40 layers, so you cannot try all of them.
+- The forward pass keeps only the input of each segment's first layer.
+- The backward pass takes the segments from last to first. It recomputes everything inside the current segment, and then
+  frees that segment's input and inside.
+- Layer i has an input of `inputs[i]` bytes and `inner[i]` bytes inside (what a plain forward pass would keep, without its input).
 
-Shown, in MiB (`params("best-segments")` has bytes):
+Write two functions:
+
+- `peak_bytes(inputs, inner, starts)`: the most bytes alive at any moment of the backward pass, if segments begin at the layers
+  `starts` (ascending; the first is 0).
+- `best_segments(inputs, inner)`: starts with the lowest peak; any of them if there are several. It may take about a second for
+  40 layers, which have half a trillion cuts: you cannot try them all.
+
+The visible stack, in MiB (`params("best-segments")` has bytes):
 
 {{table}}""",
     hints=(
-        "While the backward pass works on segment j, which inputs are still alive, and which are gone?",
-        "The peak is the largest over j of (inputs of segments 0 to j) + (inside of segment j). Guess a peak: can you cut so that "
-        "the peak stays below it? For the layers before k, all that matters later is how many bytes of inputs they keep.",
-        "`least[k]`, the fewest bytes of inputs kept for layers 0…k−1: over all starts s < k with `least[s] + inputs[s] + "
-        "sum(inner[s:k]) <= cap`, the smallest `least[s] + inputs[s]`. Bisect the cap over whole numbers; remember the s.",
+        "While the backward pass works on segment j, which inputs are still alive, and which are already freed?",
+        "The peak is the largest over j of (inputs of segments 0 to j) + (inside of segment j). Guess a cap: is there a cut whose "
+        "peak stays within it? For the layers before k, only the bytes of the inputs they keep matter later.",
+        "`least[k]` is the fewest bytes of inputs kept for layers 0…k−1: over all starts s < k with `least[s] + inputs[s] + "
+        "sum(inner[s:k]) <= cap`, the smallest `least[s] + inputs[s]`. Bisect the cap over whole numbers, and remember each s.",
     ),
     allowed="the standard library and numpy.",
     returns=Rows(Number("bytes"), ListOf(Number("layers", whole=True), what="start")),

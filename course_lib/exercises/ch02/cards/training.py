@@ -13,8 +13,8 @@ from course_lib.units import GB
 
 PHASES = ("load", *(f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")))
 _BETWEEN = {
-    "set to None": "After each step the gradients are **set to None**: their memory is free until the next backward pass.",
-    "zeroed": "After each step the gradients are **filled with zeros**: once there, their memory stays.",
+    "set to None": "After each step the gradients are **set to None**, which frees their memory until the next backward pass.",
+    "zeroed": "After each step the gradients are **filled with zeros**, so they keep their memory once allocated.",
 }
 
 
@@ -44,31 +44,32 @@ FIRST_STEP_SPIKE = Card(
     **Worth(points=15, minutes=15, difficulty=3, importance=5),
     kind="more",
     answers=("timeline", "dies_at"),
-    text="""One device, three training steps. `job` is a dictionary of bytes: `"weights"`, `"grads"`, `"moments"` (all that the
-optimizer keeps, its master copy too), `"activations"` (of one forward pass) and `"work"`. What happens:
+    text="""Find out in which phase a job runs out of memory. One device runs three training steps; `job` is a dictionary of bytes with
+`"weights"`, `"grads"`, `"moments"` (everything the optimizer keeps, including its master copy), `"activations"` (of one
+forward pass) and `"work"`.
 
-- Loading puts the weights on the device, nothing else.
-- A forward pass adds activations until all of them are there.
-- A backward pass frees them from the last layer to the first. Gradients grow evenly: half of them exist when half of the
-  activations are gone. Their memory is allocated in the first backward pass that needs it.
-- The optimizer creates its state in its **first** step, never frees it, and needs `"work"` bytes during every step.
+- Loading allocates the weights.
+- A forward pass adds activations until all of them exist.
+- A backward pass frees activations from the last layer to the first, while gradients grow evenly: half of them exist when half
+  of the activations are gone. Gradients are allocated in the first backward pass that needs them.
+- The optimizer allocates its state in its **first** step, never frees it, and needs `"work"` bytes during every step.
 - {{between_words}}
 
 Write two functions:
 
-- `timeline(job)`: a list of ten numbers, the bytes alive at the **worst moment** of `"load"`, `"forward 1"`, `"backward 1"`,
-  `"step 1"`, `"forward 2"`, … `"step 3"`.
-- `dies_at(job, memory)`: the first of these phases, by its name, that needs more than `memory` bytes; `None` if all fit.
+- `timeline(job)`: ten numbers, the bytes alive at the **worst moment** of `"load"`, `"forward 1"`, `"backward 1"`, `"step 1"`,
+  `"forward 2"`, … `"step 3"`.
+- `dies_at(job, memory)`: the name of the first phase that needs more than `memory` bytes, or `None` if all fit.
 
-Shown: {{params:count}} parameters with Adam in mixed precision: {{weights_bytes:gb}} of weights, {{grads_bytes:gb}} of
-gradients, {{moments_bytes:gb}} that Adam keeps, {{activations_bytes:gb}} of activations, {{work_bytes:gb}} of work space; a
-device with {{memory:gb}}. Numbers within 0.1 % pass.""",
+The visible job has {{params:count}} parameters with Adam in mixed precision: {{weights_bytes:gb}} of weights,
+{{grads_bytes:gb}} of gradients, {{moments_bytes:gb}} of optimizer state, {{activations_bytes:gb}} of activations and
+{{work_bytes:gb}} of work space, on a device with {{memory:gb}}. Numbers within 0.1 % pass.""",
     hints=(
-        "Which buckets are there before the first optimizer step, and which ones ever after?",
-        "For each phase list what stays through it, then add what comes and goes inside. Where activations go as gradients come, the "
-        "worst moment is at one of the two ends.",
+        "Which buckets exist before the first optimizer step, and which exist from then on?",
+        "For each phase, list what is alive throughout it, then add what is allocated and freed inside. Where activations shrink as "
+        "gradients grow, the worst moment is at one of the two ends.",
         "With gradients set to None: forward = weights + kept + activations, backward = weights + kept + max(activations, grads), "
-        "step = weights + grads + moments + work, where kept is 0 in step 1 and `moments` afterwards. Zeroed gradients stay once made.",
+        "step = weights + grads + moments + work, where kept is 0 in step 1 and `moments` afterwards. Zeroed gradients stay allocated.",
     ),
     allowed="the standard library and numpy.",
     returns=Rows(ListOf(Number("bytes"), len(PHASES), what="phase"), Maybe(Word(PHASES))),
@@ -101,28 +102,29 @@ CHUNKED_CROSS_ENTROPY = Card(
     **Worth(points=25, minutes=25, difficulty=4, importance=5),
     kind="more",
     answers=("chunked_cross_entropy",),
-    text="""The logits of {{tokens:int}} tokens over the {{vocab:int}} words of {{model}} are {{logits:gb}} in fp32, and a plain
-cross-entropy makes two or three tensors of that size. In {{chunks:int}} chunks each is {{chunk:gb}}.
+    text="""Compute a language model's loss in chunks, so that the logits never exist as a whole. The logits of {{tokens:int}} tokens
+over the {{vocab:int}} entries of {{model}}'s vocabulary take {{logits:gb}} in fp32, and a plain cross-entropy creates two or
+three tensors of that size. In {{chunks:int}} chunks, each takes {{chunk:gb}}.
 
-`chunked_cross_entropy(hidden, weight, targets, chunks)` returns the loss as a scalar tensor: {{reduction_words}} of
-`-log softmax(hidden @ weight.T)[target]`. `hidden` is (tokens, width), `weight` (words, width), `targets` (tokens,) with
-whole numbers; a token whose target is -100 does not count.
-
-- Cut the tokens into `chunks` parts of equal or nearly equal size. At no time, forward or backward, are more numbers alive
-  than a few times `tokens * words / chunks`.
-- `loss.backward()` gives `hidden` and `weight` the gradients of the plain loss. Operations on the loss, such as a factor,
-  reach them. One of the two may need no gradient; if neither does, return the loss alone.
-- Large logits do not overflow: where the plain loss is finite, so is yours.""",
+- `chunked_cross_entropy(hidden, weight, targets, chunks)` returns the loss as a scalar tensor: {{reduction_words}} of
+  `-log softmax(hidden @ weight.T)[target]`.
+- Shapes: `hidden` (tokens, width), `weight` (vocabulary, width), `targets` (tokens,) with whole numbers. A token with target
+  -100 does not count.
+- **Memory.** Cut the tokens into `chunks` parts of nearly equal size. Forward and backward, never keep more than a few times
+  `tokens * vocabulary / chunks` numbers.
+- **Gradients.** `loss.backward()` gives `hidden` and `weight` the gradients of the plain loss, scaled by whatever multiplies
+  the loss. One of the two may need no gradient; if neither does, return the loss alone.
+- **Overflow.** Where the plain loss is finite, so is yours.""",
     hints=(
         "If a loop adds up the losses of chunks, what does autograd keep of each chunk until the backward pass?",
-        "Two ways: compute each chunk again in the backward pass (a checkpoint around the chunk's loss); or, while a chunk's logits "
-        "are there, make its share of both gradients right away (softmax minus one-hot), keep only those, and multiply by what comes "
-        "in. Divide by the number of tokens that count, not by that of chunks.",
+        "There are two ways. Recompute each chunk in the backward pass, with a checkpoint around the chunk's loss. Or compute the "
+        "chunk's share of both gradients while its logits exist (softmax minus one-hot), keep only those shares, and multiply them "
+        "by the incoming gradient. Divide by the number of tokens that count, not by the number of chunks.",
         "`from torch.utils.checkpoint import checkpoint`; `sum(checkpoint(part, h, weight, t, use_reentrant=False) for h, t in "
         "zip(hidden.chunk(chunks), targets.chunk(chunks)))` with `part = lambda h, w, t: F.cross_entropy(h @ w.T, t, "
-        "reduction='sum')`, then over `(targets != -100).sum()` where the mean is asked for.",
+        "reduction='sum')`; divide by `(targets != -100).sum()` where the mean is required.",
     ),
-    allowed="everything of torch, `torch.utils.checkpoint` too.",
+    allowed="everything in torch, including `torch.utils.checkpoint`.",
     returns=DictOf(
         {
             "loss": Tensor("a tensor with one number"),
@@ -158,25 +160,28 @@ GRAPHS_KEPT_ALIVE = Card(
     kind="more",
     form="bug",
     answers=("train_step",),
-    text=f"""A training library averaged the losses of micro-batches as if all had the same number of tokens. The fix summed the
-losses over tokens and divided once, at the end. The losses were right, but the memory now grew with the number of
-micro-batches, and runs that had fitted ran out of memory (*meta-pytorch/torchtune, pull requests 1875 and 1917, 2024*). This is the repaired step:
+    text=f"""Repair a fix that was correct in value but ran out of memory. A training library averaged the losses of micro-batches as if
+all had the same number of tokens; its fix sums the losses over all tokens and divides once, at the end. The losses were right, but
+memory then grew with the number of micro-batches (*meta-pytorch/torchtune, pull requests 1875 and 1917, 2024*). This is the fix:
 
 {_KEPT}
 
-Correct the fix. `train_step(model, batches)` goes once through `batches` (pairs of token numbers and targets, both (rows,
-length); a target of -100 does not count; lengths differ) and returns the loss as a Python number: the mean over **all** tokens
-that count. It leaves the gradients of that mean in the parameters' `.grad`, which are `None` when it is called. At most one
-micro-batch's activations are alive at a time: the check's device has room for those of **one** forward pass, and the next
-pass overwrites them. `batches` may be an iterator, which can be read only once.""",
+Write `train_step(model, batches)` so that:
+
+- it reads `batches` once (it may be an iterator); each batch is a pair of token numbers and targets, both of shape (rows,
+  length), and lengths differ; targets of -100 do not count;
+- it returns, as a Python number, the mean loss over **all** tokens that count;
+- it leaves the gradients of that mean in the parameters' `.grad`, which are `None` when it is called;
+- at most one micro-batch's activations are alive at a time. The check's device has room for **one** forward pass, and the next
+  one overwrites it.""",
     hints=(
         "At which line of the code above is the graph of the first micro-batch freed?",
-        "`backward()` frees a graph, and gradients add up by themselves. What is not known yet after the first micro-batch, and do you "
-        "need it at that time?",
-        "In the loop: `loss_sum.backward()` on the micro-batch's sum, `total += loss_sum.item()`, count the tokens. After the loop: "
-        "`for p in model.parameters(): p.grad /= tokens` where there is one.",
+        "`backward()` frees a graph, and gradients add up by themselves. Which number is still unknown after the first micro-batch, "
+        "and do you need it then?",
+        "In the loop: `loss_sum.backward()` on the micro-batch's sum, `total += loss_sum.item()`, and count the tokens. After the loop: "
+        "`p.grad /= tokens` for every parameter that has a gradient.",
     ),
-    allowed="everything of torch.",
+    allowed="everything in torch.",
     returns=DictOf({"loss": Maybe(Anything()), "gradients": ListOf(Maybe(Tensor())), "peak": Number("bytes")}),
     params={"micro_batches": 4},
     vary=lambda draw: {"micro_batches": draw.choice((3, 5, 6))},

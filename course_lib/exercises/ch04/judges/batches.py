@@ -1,0 +1,84 @@
+"""Judge of the batch in tokens, and of the accumulation that gives it."""
+
+import random
+
+from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging.cases import shown
+from course_lib.judging.columns import EXACT, Column, shares, table
+from course_lib.judging.draws import draw_rows, plain, unseen
+from course_lib.records import Case
+
+SEQUENCES, ACCUMULATED, RANKS, LENGTHS = (1, 2, 3, 4, 8), (2, 3, 4, 8, 16), (1, 2, 8, 24, 64, 128), (1024, 2048, 8192)
+
+
+def tokens(sequences: int, accumulated: int, ranks: int, length: int) -> int:
+    """Tokens of one step."""
+    return sequences * accumulated * ranks * length
+
+
+def micro_batches(batch: int, sequences: int, ranks: int, length: int) -> int | None:
+    """Micro-batches of each rank, or None where no whole number gives the batch."""
+    count, rest = divmod(batch, sequences * ranks * length)
+    return count if count and not rest else None
+
+
+TOKENS = Column(
+    part="tokens",
+    unit="tokens",
+    rel=EXACT,
+    want=tokens,
+    words=lambda b, g, n, s: f"{b} sequences of {s:,} tokens, {g} micro-batches, {n} ranks",
+    mistakes=(
+        Mistake(
+            "no-accumulation", lambda b, g, n, s: b * n * s, "all micro-batches before a step belong to its batch."
+        ),
+        Mistake("one-rank", lambda b, g, n, s: b * g * s, "this is the share of one rank."),
+        Mistake("sequences", lambda b, g, n, s: b * g * n, "these are sequences; tokens are asked for."),
+    ),
+)
+ACCUMULATION = Column(
+    part="accumulation",
+    unit="micro-batches",
+    rel=EXACT,
+    want=micro_batches,
+    words=lambda batch, b, n, s: f"{batch:,} tokens from {n} ranks with {b} sequences of {s:,} tokens",
+    none="no whole number of micro-batches gives exactly this batch; return None",
+    some="a whole number of micro-batches gives exactly this batch",
+    mistakes=(
+        Mistake("ranks-forgotten", lambda batch, b, n, s: batch / (b * s), "so many would be right on one rank."),
+        Mistake("sequences-forgotten", lambda batch, b, n, s: batch / (n * s), "a micro-batch has several sequences."),
+        Mistake(
+            "length-forgotten", lambda batch, b, n, s: batch / (b * n), "the batch is in tokens, not in sequences."
+        ),
+        Mistake("not-whole", lambda batch, b, n, s: batch / (b * n * s), "this is no whole number; return None."),
+        Mistake("rounded-down", lambda batch, b, n, s: batch // (b * n * s), "rounded down, the batch is too small."),
+        Mistake("rounded-up", lambda batch, b, n, s: -(-batch // (b * n * s)), "rounded up, the batch is too large."),
+    ),
+)
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    b, g, n, s = (params[name] for name in ("sequences", "accumulated", "ranks", "length"))
+    batch = params["batch"]
+    fits = [(tokens(*row), row[0], *row[2:]) for row in draw_rows(rng, 6, SEQUENCES, (1, *ACCUMULATED), RANKS, LENGTHS)]
+    off = [(tokens(b, 1, n, s) + by * b * s, b, n, s) for b, n, s, by in ((2, 8, 2048, 3), (1, 64, 1024, 63))]
+    small = [(b * n * s // 2, b, n, s) for b, n, s in draw_rows(rng, 3, (2, 4), (8, 64), LENGTHS)]
+    return [
+        shown(f"{b} sequences, {g} micro-batches, {n} ranks", "values:tokens", 0, [(b, g, n, s)]),
+        shown(f"a batch of {batch:,} tokens", "values:accumulation", 1, [(batch, b, n, s)]),
+        plain("tokens", 0, "other sizes", draw_rows(rng, 6, SEQUENCES, ACCUMULATED, RANKS[1:], LENGTHS)),
+        plain("accumulation", 1, "batches that fit", fits),
+        unseen(rng, "accumulation", 1, "batches that fit and batches that do not", [*fits[:2], *off, *small]),
+    ]
+
+
+BATCH_IN_TOKENS = Judging(
+    shares=shares(tokens=(0.25, 0), accumulation=(0.25, 0.5)),
+    cases=_cases,
+    verdicts=table(TOKENS, ACCUMULATION),
+    why="A step sees every sequence of every micro-batch on every rank, so the batch is the product of the four numbers. The optimizer sees only "
+    "this product: with half as many ranks, accumulate twice as many micro-batches, and no other setting has to change. A batch that does not "
+    "divide would be rounded by some frameworks without a word, and the run would train with another batch than its name says.",
+    pytorch="transformers multiplies `per_device_train_batch_size`, `gradient_accumulation_steps` and the world size; Megatron-LM asserts that "
+    "`global_batch_size` is divisible by the micro-batch times the data-parallel size.",
+)

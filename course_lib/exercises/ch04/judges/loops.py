@@ -1,0 +1,194 @@
+"""Judges of the first updates without bias correction, and of a training loop whose accumulation changes the run."""
+
+import itertools
+import json
+import random
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from course_lib.exercises.ch04.cards.training import FIRST
+from course_lib.exercises.ch04.probes import factor, setting
+from course_lib.exercises.values import describe, is_number, near
+from course_lib.judging import Fault, Judging, Params, judged, prediction
+from course_lib.judging.cases import hidden, shown
+from course_lib.judging.tensors import all_close, tensor_fault
+from course_lib.records import Case, Outcome, Verdict
+
+REL = 1e-8
+PAD = -100
+
+
+def largest_update(params: Params) -> tuple[float, int]:
+    """The largest update without bias correction in learning rates, and when it comes."""
+    return max(((1 - params["one"] ** t) / (1 - params["two"] ** t) ** 0.5, t) for t in range(1, FIRST + 1))
+
+
+def _reveal(params: Params) -> str:
+    size, when = largest_update(params)
+    first = (1 - params["one"]) / (1 - params["two"]) ** 0.5
+    return (
+        f"The first update is {first:.3g} learning rates, and the largest one, update {when}, is {size:.3g}. The first moment recovers within "
+        f"ten updates; the second, under its root, takes hundreds."
+    )
+
+
+PREDICT_FIRST_UPDATES = prediction(
+    "learning rates",
+    truth=lambda params: largest_update(params)[0],
+    reveal=_reveal,
+    why="Without correction both moments are too small at first: the first by 1 − β₁ᵗ, the second by 1 − β₂ᵗ. β₂ is closer to 1, so the denominator "
+    "recovers later than the numerator, and the updates are too large for about 1/(1 − β₂) steps. A warm-up of that length hides the mistake.",
+    pytorch="`torch.optim.Adam` always corrects. A constant factor of this size at the start of a run is a reason to print the first updates.",
+)
+
+BUGS: Mapping[str, str] = {
+    "schedule-per-micro-batch": "the schedule moves on once per micro-batch, not once per update",
+    "schedule-never": "the schedule never moves on",
+    "schedule-first": "the schedule moves on before the update, which then uses the next learning rate",
+    "clip-per-micro-batch": "the gradient is clipped before it is complete",
+    "not-clipped": "the gradient is not clipped",
+    "mean-of-means": "the micro-batches' means are averaged, whatever their number of tokens",
+    "padding-counted": "divided by all targets; those of -100 do not count",
+    "not-divided": "the losses are summed over tokens and never divided",
+    "means-added": "the micro-batches' means are added up",
+    "step-per-micro-batch": "the optimizer steps once per micro-batch",
+    "not-zeroed": "gradients of earlier updates are still there",
+    "empty-not-skipped": "an entry without a token that counts still makes an update",
+    "empty-moves-schedule": "an entry without a token that counts moves the schedule on",
+}
+EXCLUSIVE = (
+    ("step-per-micro-batch", "not-zeroed"),
+    ("schedule-per-micro-batch", "schedule-never", "schedule-first"),
+    ("clip-per-micro-batch", "not-clipped"),
+    ("mean-of-means", "padding-counted", "not-divided", "means-added"),
+    ("empty-not-skipped", "empty-moves-schedule"),
+)
+AS_PRINTED = ("schedule-per-micro-batch", "clip-per-micro-batch", "mean-of-means")
+
+
+def run(spec: Mapping[str, Any], bugs: Sequence[str] = ()) -> tuple[list[float], list[Tensor]]:
+    """Losses and last weights of the loop with some of its bugs."""
+    return _run(json.dumps(spec), tuple(bugs))
+
+
+@lru_cache(maxsize=512)
+def _run(spec_text: str, bugs: tuple[str, ...]) -> tuple[list[float], list[Tensor]]:
+    spec = json.loads(spec_text)
+    model, optimizer, _, updates = setting(spec)
+    (group,), losses, moved = optimizer.param_groups, list[float](), 0
+    first = group["initial_lr"]
+    for micro_batches in updates:
+        counts = [int((targets != PAD).sum()) for _, targets in micro_batches]
+        if not sum(counts) and "empty-not-skipped" not in bugs:
+            moved += "empty-moves-schedule" in bugs
+            continue
+        if "not-zeroed" not in bugs:
+            optimizer.zero_grad()
+        moved += "schedule-first" in bugs
+        total = 0.0
+        for (inputs, targets), count in zip(micro_batches, counts, strict=True):
+            group["lr"] = first * factor(moved)
+            loss = functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum")
+            share = loss / max(sum(counts), 1)
+            if "mean-of-means" in bugs or "means-added" in bugs:
+                share = loss / max(count, 1) / (len(micro_batches) if "mean-of-means" in bugs else 1)
+            elif "padding-counted" in bugs:
+                share = loss / sum(targets.numel() for _, targets in micro_batches)
+            elif "not-divided" in bugs:
+                share = loss
+            share.backward()
+            total += share.item()
+            if "clip-per-micro-batch" in bugs:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), spec["limit"])
+            moved += "schedule-per-micro-batch" in bugs
+            if "step-per-micro-batch" in bugs:
+                optimizer.step()
+                optimizer.zero_grad()
+        if not {"clip-per-micro-batch", "not-clipped"} & set(bugs):
+            torch.nn.utils.clip_grad_norm_(model.parameters(), spec["limit"])
+        group["lr"] = first * factor(moved)
+        if "step-per-micro-batch" not in bugs:
+            optimizer.step()
+        moved += not {"schedule-per-micro-batch", "schedule-never", "schedule-first"} & set(bugs)
+        losses.append(total)
+    return losses, [parameter.detach() for parameter in model.parameters()]
+
+
+def _combinations() -> list[tuple[str, ...]]:
+    """The loop as it was printed, then single bugs, then pairs of two kinds."""
+    pairs = [pair for one, two in itertools.combinations(EXCLUSIVE, 2) for pair in itertools.product(one, two)]
+    return [AS_PRINTED, *((bug,) for bug in BUGS), *pairs]
+
+
+def _spec(rng: random.Random, updates: Any, optimizer: str = "sgd", limit: float = 0.5) -> dict[str, Any]:
+    return {"seed": rng.randrange(2**31), "updates": updates, "optimizer": optimizer, "limit": limit}
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    def update(*lengths: int) -> list[tuple[int, int]]:
+        return [(length, rng.randrange(0, length)) for length in lengths]
+
+    shown_updates = [update(3, 7, 4) for _ in range(params["updates"])]
+    many = [update(*(rng.randrange(2, 9) for _ in range(rng.randrange(1, 5)))) for _ in range(5)]
+    empty = [[(4, 1), (3, 6), (6, 2)], update(5, 2), [(2, 4), (3, 6)], update(4, 4), [(3, 6), (2, 1)]]
+    return [
+        shown(f"{params['updates']} updates of 3 micro-batches", "values:weights", _spec(rng, shown_updates)),
+        hidden("5 updates of 1 to 4 micro-batches", "generality:sizes", _spec(rng, many, limit=0.3)),
+        hidden("5 updates with AdamW", "generality:sizes", _spec(rng, many, "adamw", limit=0.05)),
+        hidden("5 updates below the limit", "generality:sizes", _spec(rng, many, limit=1e3)),
+        hidden("micro-batches without a token", "generality:empty", _spec(rng, empty)),
+    ]
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    (spec,), losses, got = case.args, outcome.value["losses"], outcome.value["weights"]
+    want_losses, want = run(spec)
+    fault = None if all_close(got, want, REL) else _weights_fault(case, spec, got, want)
+    told = _loss_fault(case, losses, want_losses)
+    if case.kind == "values":
+        return judged(case, fault, ("values", "losses", told))
+    return judged(case, fault or told)
+
+
+def _weights_fault(case: Case, spec: Mapping[str, Any], got: Any, want: list[Tensor]) -> Fault:
+    for bugs in _combinations():
+        found = run(spec, bugs)[1]
+        if all_close(got, found, REL) and not all_close(found, want, REL):
+            return bugs[0], f"{case.name}: {'; '.join(BUGS[bug] for bug in bugs)}."
+    pairs = zip(got, want, strict=False)
+    faults = (tensor_fault(f"{case.name}, weight {at}", one, two, rel=REL) for at, (one, two) in enumerate(pairs))
+    return next(
+        (fault for fault in faults if fault), ("wrong-shape", f"{case.name}: a weight of the model is missing.")
+    )
+
+
+def _loss_fault(case: Case, got: Sequence[Any], want: list[float]) -> Fault | None:
+    if len(got) != len(want):
+        return "other-count", f"{case.name}: {len(got)} losses came back, and there are {len(want)} updates."
+    for update, (one, right) in enumerate(zip(got, want, strict=True), 1):
+        one = one.item() if isinstance(one, Tensor) and one.numel() == 1 else one
+        if not is_number(one):
+            return "not-a-number", f"{case.name}, update {update}: the loss is {describe(one)}; return a number."
+        if not near(one, right, 1e-7):
+            return (
+                "other-loss",
+                f"{case.name}, update {update}: the loss is {one / right:.4g} times the mean over all tokens.",
+            )
+    return None
+
+
+REPAIR_TRAINING_LOOP = Judging(
+    shares="values:weights 0.4, values:losses 0.1, generality:sizes 0.3, generality:empty 0.2",
+    cases=_cases,
+    verdicts=_verdicts,
+    why="An update is defined by its batch, not by how the batch was cut. The loss must be a sum over tokens divided once, by the tokens of the whole "
+    "batch. Clipping is not linear, so it belongs after the last micro-batch. The schedule counts updates. Each bug leaves a loss curve that "
+    "looks normal, which is why a test against one large batch finds them and a look at the curve does not.",
+    pytorch="transformers passes `num_items_in_batch` to the loss; accelerate's `accelerator.accumulate` makes `optimizer.step()` and "
+    "`scheduler.step()` no-ops until the last micro-batch.",
+)

@@ -1,0 +1,179 @@
+"""Judge of the gradient noise scale from squared norms at two batch sizes."""
+
+import random
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging.cases import shown
+from course_lib.judging.columns import FINE, Column, shares, table
+from course_lib.judging.draws import plain, unseen
+from course_lib.records import Case
+
+Row = tuple[Sequence[float], Sequence[float], int, int]
+
+
+def variance(small: Sequence[float], big: Sequence[float], few: int, many: int) -> float:
+    """The unbiased estimate of the trace of the per-example covariance."""
+    return (fmean(small) - fmean(big)) / (1 / few - 1 / many)
+
+
+def squared(small: Sequence[float], big: Sequence[float], few: int, many: int) -> float:
+    """The unbiased estimate of the squared norm of the true gradient."""
+    return (many * fmean(big) - few * fmean(small)) / (many - few)
+
+
+def scale(*row: object) -> float | None:
+    """The noise scale in examples, or None where the squared norm is not positive."""
+    below = squared(*row)  # type: ignore[arg-type]
+    return variance(*row) / below if below > 0 else None  # type: ignore[arg-type]
+
+
+def _words(small: Sequence[float], big: Sequence[float], few: int, many: int) -> str:
+    return f"{len(small)} steps at batches of {few} and {many}"
+
+
+def _over(below: Callable[..., float]) -> Callable[..., float | None]:
+    return lambda *row: variance(*row) / below(*row) if below(*row) > 0 else None
+
+
+def _mean_of_ratios(small: Sequence[float], big: Sequence[float], few: int, many: int) -> float | None:
+    found = [(variance([s], [b], few, many), squared([s], [b], few, many)) for s, b in zip(small, big, strict=True)]
+    return None if any(not below for _, below in found) else fmean(one / below for one, below in found)
+
+
+VARIANCE = Column(
+    part="variance",
+    unit="squared gradient",
+    rel=FINE,
+    want=variance,
+    words=_words,
+    mistakes=(
+        Mistake(
+            "difference-alone",
+            lambda s, b, few, many: fmean(s) - fmean(b),
+            "this is the difference of the squared norms; divide it by 1/b − 1/B.",
+        ),
+        Mistake(
+            "big-batch-exact",
+            lambda s, b, few, many: few * (fmean(s) - fmean(b)),
+            "this takes the big batch's gradient for the true one; it has noise too.",
+        ),
+        Mistake(
+            "wrong-sign",
+            lambda *row: -variance(*row),
+            "the sign is reversed: a small batch has the larger squared norm.",
+        ),
+        Mistake(
+            "divided-by-sizes",
+            lambda s, b, few, many: (fmean(s) - fmean(b)) / (many - few),
+            "divide by the difference of the inverse batch sizes, 1/b − 1/B.",
+        ),
+        Mistake(
+            "sums",
+            lambda s, b, few, many: len(s) * variance(s, b, few, many),
+            "the norms are summed over the steps; average them.",
+        ),
+    ),
+)
+SQUARED = Column(
+    part="squared",
+    unit="squared gradient",
+    rel=FINE,
+    want=squared,
+    words=_words,
+    mistakes=(
+        Mistake(
+            "biased",
+            lambda s, b, few, many: fmean(b),
+            "this is the squared norm of the big batch's gradient; its noise is still in it.",
+        ),
+        Mistake(
+            "biased",
+            lambda s, b, few, many: fmean(s),
+            "this is the squared norm of the small batch's gradient; its noise is still in it.",
+        ),
+        Mistake(
+            "weights-swapped",
+            lambda s, b, few, many: (many * fmean(s) - few * fmean(b)) / (many - few),
+            "the weights belong to the other batch: multiply each mean by its own size.",
+        ),
+        Mistake("wrong-sign", lambda *row: -squared(*row), "the sign is reversed."),
+        Mistake(
+            "clamped", lambda *row: max(squared(*row), 0.0), "a negative estimate is set to 0; return it as it is."
+        ),
+    ),
+)
+SCALE = Column(
+    part="scale",
+    unit="examples",
+    rel=FINE,
+    want=scale,
+    words=_words,
+    none="the estimate of the squared norm is not positive; return None",
+    some="the estimate of the squared norm is positive",
+    mistakes=(
+        Mistake(
+            "mean-of-ratios",
+            _mean_of_ratios,
+            "a ratio for each step, then averaged: average both values over the steps first.",
+        ),
+        Mistake(
+            "biased",
+            _over(lambda s, b, few, many: fmean(b)),
+            "divided by the big batch's squared norm, which has noise in it.",
+        ),
+        Mistake(
+            "upside-down",
+            lambda *row: squared(*row) / variance(*row) if variance(*row) else None,
+            "the ratio is upside down.",
+        ),
+        Mistake(
+            "negative-scale",
+            lambda *row: variance(*row) / squared(*row) if squared(*row) < 0 else None,
+            "the estimate of the squared norm is negative; return None.",
+        ),
+        Mistake(
+            "rooted",
+            lambda *row: scale(*row) ** 0.5 if (scale(*row) or -1) > 0 else None,
+            "this is the root of the noise scale.",
+        ),  # type: ignore[operator]
+    ),
+)
+
+
+def draw(rng: random.Random, few: int, many: int, steps: int, gradient: float, noise: float) -> Row:
+    """Squared norms that scatter around |G|² + tr Σ / B."""
+    small, big = ([(gradient + noise / b) * rng.uniform(0.7, 1.3) for _ in range(steps)] for b in (few, many))
+    return small, big, few, many
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    few, many, steps = (params[name] for name in ("small_batch", "big_batch", "steps"))
+    other = [
+        draw(rng, rng.choice((1, 2, 8)), rng.choice((32, 100, 512)), rng.randrange(2, 9), 1.0, rng.choice((20, 90)))
+        for _ in range(5)
+    ]
+    negative = [(small, [each * few / many for each in small], few, many) for small, _, few, many in other[:2]]
+    negative = [
+        ([1.0, 2.0, 3.0], [0.2, 0.1, 0.3], 2, 8),
+        *((s, [0.5 * each for each in b], few, many) for s, b, few, many in negative),
+    ]
+    zero = [([8.0, 8.0], [2.0, 2.0], 2, 8)]
+    single = [draw(rng, 16, 64, 1, 0.5, 40.0)]
+    return [
+        shown(f"{steps} steps", "values:variance", 0, [draw(rng, few, many, steps, 1.0, 50.0)]),
+        plain("variance", 0, "other measurements", other),
+        unseen(rng, "variance", 0, "one step, and estimates that are not positive", [*single, *negative, *zero]),
+    ]
+
+
+NOISE_SCALE = Judging(
+    shares=shares(variance=(0.2, 0.1), squared=(0.2, 0.15), scale=(0.2, 0.15)),
+    cases=_cases,
+    verdicts=table((VARIANCE, SQUARED, SCALE)),
+    why="Two measurements of |G|² + tr Σ / B at two values of B are two linear equations for two unknowns. Both estimates are unbiased because "
+    "they are linear in what was measured. Their ratio is not, so average each over many steps first and divide once. The noise scale is the "
+    "batch at which noise and gradient are equally large: far below it a doubled batch nearly halves the steps, far above it hardly helps.",
+    pytorch="DDP has both norms: each rank's gradient before the all-reduce (the small batch) and the averaged one after it (the big batch).",
+)

@@ -1,0 +1,128 @@
+"""Judge of the learning rate as a function of the update's number."""
+
+import math
+import random
+from functools import cache
+
+from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging.cases import shown
+from course_lib.judging.columns import FINE, Column, one_verdict, table
+from course_lib.judging.draws import draw_rows, generality, logarithmic, plain
+from course_lib.records import Case, Outcome, Verdict
+
+TAIL = 0.2  # of all updates: how long the last phase of "wsd" is
+
+
+def fall(shape: str, step: float, peak: float, floor: float, warmup: int, total: int) -> float:
+    """The learning rate after the warm-up, for any step."""
+    if shape == "cosine":
+        return floor + (peak - floor) * (1 + math.cos(math.pi * (step - warmup) / (total - warmup))) / 2
+    part = max((step - (1 - TAIL) * total) / (TAIL * total), 0.0)
+    return peak + (floor - peak) * part
+
+
+def rate(shape: str, step: float, peak: float, floor: float, warmup: int, total: int) -> float:
+    """The learning rate of update number `step`."""
+    if step < warmup:
+        return peak * step / warmup
+    return floor if step >= total else fall(shape, step, peak, floor, warmup, total)
+
+
+@cache
+def column(shape: str) -> Column:
+    """The learning rate with its known mistakes."""
+    other = {"cosine": "wsd", "wsd": "cosine"}[shape]
+    told = ("public-form", "this solves the public form.") if shape == "wsd" else ("other-shape", "this is no cosine.")
+
+    def late(step: int, peak: float, floor: float, warmup: int, total: int) -> float:
+        return rate(shape, step - 1, peak, floor, warmup, total) if step else 0.0
+
+    def from_floor(step: int, peak: float, floor: float, warmup: int, total: int) -> float | None:
+        return floor + (peak - floor) * step / warmup if step < warmup else None
+
+    def whole(step: int, peak: float, floor: float, warmup: int, total: int) -> float | None:
+        return fall(shape, step, peak, floor, 0, total) if warmup <= step < total and shape == "cosine" else None
+
+    def to_zero(step: int, peak: float, floor: float, warmup: int, total: int) -> float:
+        return rate(shape, step, peak, 0.0, warmup, total)
+
+    def not_held(step: int, peak: float, floor: float, warmup: int, total: int) -> float | None:
+        return fall(shape, step, peak, floor, warmup, total) if step > total else None
+
+    def without_ramp(step: int, peak: float, floor: float, warmup: int, total: int) -> float | None:
+        return peak if step < warmup else None
+
+    def on_top(step: int, peak: float, floor: float, warmup: int, total: int) -> float | None:
+        return floor + fall(shape, step, peak, 0.0, warmup, total) if warmup <= step < total else None
+
+    def shifted(step: int, peak: float, floor: float, warmup: int, total: int) -> float | None:
+        return fall(shape, step, peak, floor, warmup, total + warmup) if warmup <= step else None
+
+    return Column(
+        part="rate",
+        unit="learning rate",
+        rel=FINE,
+        want=lambda *row: rate(shape, *row),
+        words=lambda step, peak, floor, warmup, total: f"update {step:,}, warm-up {warmup:,}, total {total:,}",
+        mistakes=(
+            Mistake("one-late", late, "this is the rate of the update before; the first update is number 1."),
+            Mistake("no-warm-up", without_ramp, "this is the peak; in the warm-up the rate still rises."),
+            Mistake("from-the-floor", from_floor, "the warm-up rises from 0, not from the floor."),
+            Mistake("from-zero", whole, "the fall starts at update 0 here; it must start at update `warmup`."),
+            Mistake("to-zero", to_zero, "the rate falls to 0; it must fall to the floor."),
+            Mistake("added-floor", on_top, "the floor is added to a fall from the peak to 0."),
+            Mistake("warm-up-added", shifted, "the fall ends `warmup` updates late; it ends at update `total`."),
+            Mistake(
+                "not-held", not_held, "after `total` the formula of the fall is continued; the rate stays at the floor."
+            ),
+            Mistake(told[0], lambda *row: rate(other, *row), told[1]),
+        ),
+    )
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    ends = tuple(params[name] for name in ("peak", "floor", "warmup", "total"))
+    warmup, total = params["warmup"], params["total"]
+    steps = (1, warmup // 2, warmup, (warmup + total) // 2, round(0.9 * total), total)
+
+    def schedule() -> tuple[float, float, int, int]:
+        ((peak, part, warmup, times),) = draw_rows(
+            rng, 1, logarithmic(1e-5, 1e-2), (0.01, 0.1, 0.2), (10, 400, 2000), (5, 10, 30)
+        )
+        return peak, peak * part, warmup, warmup * times
+
+    def rows(*parts: float) -> list[tuple[int, float, float, int, int]]:
+        """Rows of fresh schedules, each at a fraction of the warm-up (negative) or of what follows it."""
+        found = []
+        for part in parts:
+            peak, floor, warmup, total = schedule()
+            step = round(-part * warmup) if part < 0 else round(warmup + part * (total - warmup))
+            found.append((step, peak, floor, warmup, total))
+        return found
+
+    bare = [(step, 3e-4, 3e-5, 0, total) for step, total in ((0, 50), (1, 50), (25, 50), (46, 50), (50, 50), (49, 50))]
+    other = schedule()
+    edges = [(end + by, *other) for end in other[2:] for by in (-1, 0, 1)]
+    return [
+        shown("the shown schedule", "values:rate", 0, [(step, *ends) for step in steps]),
+        plain("rate", 0, "other schedules", rows(-0.3, -0.7, 0.1, 0.3, 0.5, 0.7, 0.85, 0.95)),
+        generality("edges", 0, "around the ends of the phases", [*edges, (0, *schedule())]),
+        generality("edges", 0, "after the end", rows(1.01, 1.4, 2.0, 3.7)),
+        generality("edges", 0, "no warm-up", bare),
+    ]
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    return one_verdict(table(column(params["shape"])))(params, case, outcome)
+
+
+LEARNING_RATE = Judging(
+    shares="values:rate 0.5, generality:edges 0.5",
+    cases=_cases,
+    verdicts=_verdicts,
+    why="The schedule is a pure function of the update's number, so nothing has to be saved besides that number. Written as a chain of calls "
+    "that each multiply the rate, it would drift or jump after a resume. The formula must not be continued past its end: half a cosine "
+    "later the rate is back at its peak, and a run that is extended by accident diverges.",
+    pytorch="`torch.optim.lr_scheduler.LambdaLR` takes such a function (as a factor of the base rate), and counts its first update as 0; "
+    "`SequentialLR` joins phases.",
+)

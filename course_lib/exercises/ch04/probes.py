@@ -1,0 +1,137 @@
+"""How chapter 04 calls answers: optimizers step by step, shards of one gradient, a training loop. torch loads with the first call."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+class State(dict):
+    """One parameter's state: what the answer leaves in it stays, whatever its caller does with its own dictionaries."""
+
+
+@contextlib.contextmanager
+def own_optimizer() -> Iterator[None]:
+    """Within: `torch.optim` says that it is what the exercise asks for."""
+    import torch.optim as ready
+
+    def off(*_: Any, **__: Any) -> None:
+        raise RuntimeError("torch.optim is what this exercise asks you to write, so it is switched off here.")
+
+    before = ready.Optimizer.__init__
+    ready.Optimizer.__init__ = off  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        ready.Optimizer.__init__ = before  # type: ignore[method-assign]
+
+
+def gradients_of(spec: Mapping[str, Any]) -> tuple[list[Any], list[list[Any]]]:
+    """First parameters, and the gradients of every step (None where the description says "missing")."""
+    import torch
+
+    coin, dtype = torch.Generator().manual_seed(spec["seed"]), getattr(torch, spec["dtype"])
+
+    def draw(shape: tuple[int, ...]) -> Any:
+        return torch.randn(shape, generator=coin, dtype=torch.float64)
+
+    shapes = [tuple(shape) for shape in spec["shapes"]]
+    parameters = [draw(shape).to(dtype) for shape in shapes]
+    drift = [draw(shape) for shape in shapes]
+    steps = [
+        [((mean + draw(shape)) * spec["size"]).to(dtype) for mean, shape in zip(drift, shapes, strict=True)]
+        for _ in range(spec["steps"])
+    ]
+    for step, index in spec.get("missing", ()):
+        steps[step][index] = None
+    for index in spec.get("silent", ()):  # parameters whose gradient is always zero
+        steps = [[*row[:index], torch.zeros_like(row[index]), *row[index + 1 :]] for row in steps]
+    return parameters, steps
+
+
+def trajectory(answer: Any, case: Any, comm: Any = None) -> Any:
+    """Parameters after every step, the tensors left in the states, and how many inputs were modified.
+
+    `case.args = (description,)`: see `gradients_of`, with "lr", "betas", "eps" and "weight_decay".
+    """
+    (spec,) = case.args
+    parameters, steps = gradients_of(spec)
+    states = [State() for _ in parameters]
+    rest, after, spoilt = (spec["lr"], tuple(spec["betas"]), spec["eps"], spec["weight_decay"]), [], 0
+    with own_optimizer():
+        for gradients in steps:
+            for at, (state, gradient) in enumerate(zip(states, gradients, strict=True)):
+                before, given = parameters[at].clone(), None if gradient is None else gradient.clone()
+                found = answer(parameters[at], gradient, state, *rest)
+                spoilt += not parameters[at].equal(before) or not (given is None or gradient.equal(given))
+                if not hasattr(found, "equal"):
+                    return {"parameters": [found], "state": [], "spoilt": spoilt}
+                parameters[at] = found.detach().clone()
+                after.append(found.detach().clone())
+    return {"parameters": after, "state": _tensors(states), "spoilt": spoilt}
+
+
+def _tensors(value: Any) -> list[Any]:
+    """The tensors in nested dictionaries and lists."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return [tensor for each in value for tensor in _tensors(each)]
+    return [value] if hasattr(value, "element_size") else []
+
+
+def clipped(answer: Any, case: Any, comm: Any = None) -> Any:
+    """The norm that the answer returns and the shards that it leaves behind; `case.args = (shards, limit, replicated)`."""
+    shards, limit, replicated = case.args
+    shards = [{name: tensor.clone() for name, tensor in shard.items()} for shard in shards]
+    norm = answer(list(shards), limit, set(replicated))
+    left = [shard.get(name) for shard, given in zip(shards, case.args[0], strict=True) for name in given]
+    return {"norm": norm.item() if hasattr(norm, "numel") and norm.numel() == 1 else norm, "gradients": left}
+
+
+def factor(updates: int) -> float:
+    """The learning rate after so many updates, as a factor of the first one."""
+    return 1 / (1 + updates)
+
+
+def setting(spec: Mapping[str, Any]) -> tuple[Any, Any, Any, list[Any]]:
+    """Model, optimizer, schedule and micro-batches of a description; the same ones every time, in double precision.
+
+    "updates" lists for each update its micro-batches, each a pair (length, number of targets that do not count).
+    """
+    import torch
+    from torch import nn
+
+    coin, words, rows = torch.Generator().manual_seed(spec["seed"]), 11, 2
+    model = nn.Sequential(nn.Embedding(words, 6), nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, words)).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=coin, dtype=torch.float64))
+    kinds = {
+        "sgd": lambda p: torch.optim.SGD(p, lr=0.5, momentum=0.9),
+        "adamw": lambda p: torch.optim.AdamW(p, lr=0.05),
+    }
+    optimizer = kinds[spec["optimizer"]](model.parameters())
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+    updates = []
+    for sizes in spec["updates"]:
+        pairs = []
+        for length, ignored in sizes:
+            inputs, targets = torch.randint(0, words, (2, rows, length), generator=coin).unbind()
+            targets = targets.clone()
+            targets.view(-1)[:ignored] = -100
+            pairs.append((inputs, targets))
+        updates.append(pairs)
+    return model, optimizer, schedule, updates
+
+
+def trained(answer: Any, case: Any, comm: Any = None) -> Any:
+    """What the answer returns, and the model's weights after it; `case.args = (description,)`."""
+    (spec,) = case.args
+    model, optimizer, schedule, updates = setting(spec)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a schedule that steps before the optimizer is a mistake that the judge names
+        losses = answer(model, optimizer, schedule, updates, spec["limit"])
+    return {"losses": losses, "weights": [parameter.detach() for parameter in model.parameters()]}

@@ -1,0 +1,83 @@
+# %% right: two equations
+def noise_scale(small, big, small_batch, big_batch):
+    s, b = sum(small) / len(small), sum(big) / len(big)
+    variance = (s - b) / (1 / small_batch - 1 / big_batch)
+    squared = (big_batch * b - small_batch * s) / (big_batch - small_batch)
+    return variance, squared, variance / squared if squared > 0 else None
+
+
+# %% right: a linear system
+import numpy as np
+
+
+def noise_scale(small, big, small_batch, big_batch):
+    left = np.array([[1, 1 / small_batch], [1, 1 / big_batch]])
+    squared, variance = (float(x) for x in np.linalg.solve(left, [np.mean(small), np.mean(big)]))
+    return variance, squared, None if squared <= 1e-12 else variance / squared
+
+
+# %% right: what is left of the big batch's norm
+def noise_scale(small, big, small_batch, big_batch):
+    s, b = sum(small) / len(small), sum(big) / len(big)
+    variance = (s - b) * small_batch * big_batch / (big_batch - small_batch)
+    squared = b - variance / big_batch
+    if squared <= 0:
+        return variance, squared, None
+    return variance, squared, variance / squared
+
+
+# %% wrong: the big batch has no noise => values biased  from: two equations
+# -     squared = (big_batch * b - small_batch * s) / (big_batch - small_batch)
+# +     squared = b
+
+# %% wrong: a difference without the sizes => values difference-alone  from: two equations
+# -     variance = (s - b) / (1 / small_batch - 1 / big_batch)
+# +     variance = s - b
+
+# %% wrong: the big batch is exact => values big-batch-exact  from: two equations
+# -     variance = (s - b) / (1 / small_batch - 1 / big_batch)
+# +     variance = (s - b) * small_batch
+
+# %% wrong: over the difference of the sizes => values divided-by-sizes  from: two equations
+# -     variance = (s - b) / (1 / small_batch - 1 / big_batch)
+# +     variance = (s - b) / (big_batch - small_batch)
+
+# %% wrong: the sign => values wrong-sign  from: two equations
+# -     variance = (s - b) / (1 / small_batch - 1 / big_batch)
+# +     variance = (s - b) / (1 / big_batch - 1 / small_batch)
+
+# %% wrong: sums over the steps => values sums  from: two equations
+# -     s, b = sum(small) / len(small), sum(big) / len(big)
+# +     s, b = sum(small), sum(big)
+
+# %% wrong: the weights exchanged => values weights-swapped  from: two equations
+# -     squared = (big_batch * b - small_batch * s) / (big_batch - small_batch)
+# +     squared = (big_batch * s - small_batch * b) / (big_batch - small_batch)
+
+# %% wrong: a mean of ratios => values mean-of-ratios  from: two equations
+# -     return variance, squared, variance / squared if squared > 0 else None
+# +     ratios = [noise_of(x, y, small_batch, big_batch) for x, y in zip(small, big)]
+# +     return variance, squared, sum(ratios) / len(ratios) if squared > 0 else None
+# + def noise_of(s, b, small_batch, big_batch):
+# +     variance = (s - b) / (1 / small_batch - 1 / big_batch)
+# +     return variance * (big_batch - small_batch) / (big_batch * b - small_batch * s)
+
+# %% wrong: upside down => values upside-down  from: two equations
+# -     return variance, squared, variance / squared if squared > 0 else None
+# +     return variance, squared, squared / variance if squared > 0 else None
+
+# %% wrong: a negative noise scale => generality negative-scale  from: two equations
+# -     return variance, squared, variance / squared if squared > 0 else None
+# +     return variance, squared, variance / squared if squared else None
+
+# %% wrong: no zero in mind => generality raised  from: two equations
+# -     return variance, squared, variance / squared if squared > 0 else None
+# +     return variance, squared, variance / squared if squared >= 0 else None
+
+# %% wrong: a negative estimate is cut off => generality clamped  from: two equations
+# -     squared = (big_batch * b - small_batch * s) / (big_batch - small_batch)
+# +     squared = max((big_batch * b - small_batch * s) / (big_batch - small_batch), 0.0)
+
+# %% wrong: left as it is => not-answered  from: two equations
+# -     s, b = sum(small) / len(small), sum(big) / len(big)
+# +     raise NotImplementedError

@@ -1,0 +1,149 @@
+import torch
+from torch.nn import functional as F
+
+
+# %% right: sums over tokens, divided by all of them
+def train(model, optimizer, schedule, updates, limit):
+    losses = []
+    for micro_batches in updates:
+        tokens = sum((targets != -100).sum().item() for _, targets in micro_batches)
+        if not tokens:
+            continue
+        optimizer.zero_grad()
+        total = 0.0
+        for inputs, targets in micro_batches:
+            logits = model(inputs)
+            loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum") / tokens
+            loss.backward()
+            total += loss.item()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+        optimizer.step()
+        schedule.step()
+        losses.append(total)
+    return losses
+
+
+# %% right: the gradient is divided afterwards
+def train(model, optimizer, schedule, updates, limit):
+    losses = []
+    for micro_batches in updates:
+        optimizer.zero_grad()
+        total, tokens = 0.0, 0
+        for inputs, targets in micro_batches:
+            picked = model(inputs).log_softmax(-1).gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+            loss = -(picked * (targets != -100)).sum()
+            loss.backward()
+            total, tokens = total + loss.item(), tokens + int((targets != -100).sum())
+        if tokens == 0:
+            continue
+        for parameter in model.parameters():
+            parameter.grad /= tokens
+        torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+        optimizer.step()
+        schedule.step()
+        losses.append(total / tokens)
+    return losses
+
+
+# %% wrong: as it was => values -
+def train(model, optimizer, schedule, updates, limit):
+    losses = []
+    for micro_batches in updates:
+        optimizer.zero_grad()
+        total = 0.0
+        for inputs, targets in micro_batches:
+            logits = model(inputs)
+            loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100)
+            loss = loss / len(micro_batches)
+            loss.backward()
+            total += loss.item()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+            schedule.step()
+        optimizer.step()
+        losses.append(total)
+    return losses
+
+
+# %% wrong: the schedule per micro-batch => values schedule-per-micro-batch  from: sums over tokens, divided by all of them
+# -             total += loss.item()
+# +             total += loss.item()
+# +             schedule.step()
+# -         schedule.step()
+
+# %% wrong: the schedule first => values schedule-first  from: sums over tokens, divided by all of them
+# -         total = 0.0
+# +         total = 0.0
+# +         schedule.step()
+# -         schedule.step()
+
+# %% wrong: no schedule => values schedule-never  from: sums over tokens, divided by all of them
+# -         schedule.step()
+
+# %% wrong: clips every micro-batch => values clip-per-micro-batch  from: sums over tokens, divided by all of them
+# -             total += loss.item()
+# -         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+# +             total += loss.item()
+# +             torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+
+# %% wrong: does not clip => values not-clipped  from: sums over tokens, divided by all of them
+# -         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+
+# %% wrong: a mean of means => values mean-of-means
+def train(model, optimizer, schedule, updates, limit):
+    losses = []
+    for micro_batches in updates:
+        optimizer.zero_grad()
+        total = 0.0
+        for inputs, targets in micro_batches:
+            loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100)
+            (loss / len(micro_batches)).backward()
+            total += loss.item() / len(micro_batches)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+        optimizer.step()
+        schedule.step()
+        losses.append(total)
+    return losses
+
+
+# %% wrong: the ignored targets count => values padding-counted  from: sums over tokens, divided by all of them
+# -         tokens = sum((targets != -100).sum().item() for _, targets in micro_batches)
+# +         tokens = sum(targets.numel() for _, targets in micro_batches)
+
+# %% wrong: sums alone => values not-divided  from: sums over tokens, divided by all of them
+# -             loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum") / tokens
+# +             loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
+
+# %% wrong: an update for every micro-batch => values step-per-micro-batch  from: sums over tokens, divided by all of them
+# -             total += loss.item()
+# -         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+# -         optimizer.step()
+# +             total += loss.item()
+# +             torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+# +             optimizer.step()
+# +             optimizer.zero_grad()
+
+# %% wrong: an entry without a token divides by zero => generality empty-not-skipped  from: sums over tokens, divided by all of them
+# -         if not tokens:
+# -             continue
+
+# %% wrong: the schedule moves on where nothing happens => generality empty-moves-schedule  from: sums over tokens, divided by all of them
+# -         if not tokens:
+# -             continue
+# +         if not tokens:
+# +             schedule.step()
+# +             continue
+
+# %% wrong: a loss for what was skipped => generality other-count  from: sums over tokens, divided by all of them
+# -         if not tokens:
+# -             continue
+# +         if not tokens:
+# +             losses.append(0.0)
+# +             continue
+
+# %% wrong: the last micro-batch's loss => values other-loss  from: sums over tokens, divided by all of them
+# -             total += loss.item()
+# +             total = loss.item()
+
+# %% wrong: left as it is => not-answered
+def train(model, optimizer, schedule, updates, limit):
+    raise NotImplementedError

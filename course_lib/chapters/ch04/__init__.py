@@ -1,7 +1,10 @@
 """The names that chapter 04 uses."""
 
-import torch
+import math
 
-from course_lib import text, transformer
+import torch
+from torch.nn import functional as F
+
+from course_lib import check, params, predict, text, transformer
 from course_lib.training import SMALL, accumulate
 from course_lib.widgets import ch04 as pictures

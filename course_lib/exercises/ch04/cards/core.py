@@ -199,5 +199,3 @@ Shown: {{steps}} steps at {{small_batch}} and {{big_batch}} examples. Values wit
     probe=rows,
     returns=Rows(TupleOf({"variance": Number(), "squared": Number(), "scale": Maybe(Number())})),
 )
-
-CORE = (BATCH_IN_TOKENS, WRITE_ADAMW, CLIP_PIECES, LEARNING_RATE, NOISE_SCALE)

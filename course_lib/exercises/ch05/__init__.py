@@ -3,9 +3,20 @@
 from course_lib.exercises import Drill
 from course_lib.exercises.ch05.cards.formats import LOST_UPDATE, PREDICT_LOST, ROUND_TO_FORMAT
 from course_lib.exercises.ch05.cards.scaling import AVERAGE_IN_FP16, LOSS_SCALER, OVERFLOW_EVERYWHERE
+from course_lib.exercises.ch05.cards.storage import DECAY_THAT_NEVER_HAPPENS, KAHAN_WEIGHTS, STOCHASTIC_ROUNDING
 from course_lib.exercises.ch05.numbers import NUMBERS
 
-CARDS = (LOST_UPDATE, ROUND_TO_FORMAT, PREDICT_LOST, LOSS_SCALER, OVERFLOW_EVERYWHERE, AVERAGE_IN_FP16)
+CARDS = (
+    LOST_UPDATE,
+    ROUND_TO_FORMAT,
+    PREDICT_LOST,
+    STOCHASTIC_ROUNDING,
+    DECAY_THAT_NEVER_HAPPENS,
+    KAHAN_WEIGHTS,
+    LOSS_SCALER,
+    OVERFLOW_EVERYWHERE,
+    AVERAGE_IN_FP16,
+)
 DRILLS: tuple[Drill, ...] = ()
 
 __all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -68,3 +68,53 @@ def averaged(answer: Any, case: Any, comm: Any = None) -> Any:
 
     mean = answer(list(gradients), tree_sum)
     return {"mean": mean, "calls": calls, "changed": not _same(gradients, before)}
+
+
+def every_noise(answer: Any, case: Any, comm: Any = None) -> Any:
+    """The numbers of `case.args = (x, dropped)` rounded with each noise that `dropped` bits allow: a column a number."""
+    import torch
+
+    x, dropped = case.args
+    noise = torch.arange(2**dropped, dtype=torch.int32)
+    wide, noises = x.expand(2**dropped, -1).contiguous(), noise[:, None].expand(-1, len(x)).contiguous()
+    before = wide.clone(), noises.clone()
+    with torch.random.fork_rng(devices=[]):
+        result = answer(wide, noises)
+    return result if _same((wide, noises), before) else CHANGED
+
+
+def decayed(answer: Any, case: Any, comm: Any = None) -> Any:
+    """The new weights, and the dtypes and numbers of what was to be rounded, in the order of the calls."""
+    import torch
+
+    weight, direction, rate, decay = case.args
+    before, calls = (weight.clone(), direction.clone()), []
+
+    def stochastic_round(x: Any) -> Any:
+        calls.append(x.clone())
+        return x.to(torch.bfloat16)
+
+    result = answer(weight, direction, rate, decay, stochastic_round)
+    return {"weight": result, "rounded": calls, "changed": not _same((weight, direction), before)}
+
+
+def compensated(answer: Any, case: Any, comm: Any = None) -> Any:
+    """Weight and loss after each step, as a list of pairs, or CHANGED; `case.args = (weight, updates)`."""
+    import torch
+
+    weight, updates = case.args
+    lost, pairs = torch.zeros_like(weight), []
+    for update in updates:
+        before = weight.clone(), lost.clone(), update.clone()
+        result = answer(weight, lost, update)
+        if not _same((weight, lost, update), before):
+            return CHANGED
+        if (
+            type(result) not in (tuple, list)
+            or len(result) != 2
+            or not all(isinstance(x, torch.Tensor) for x in result)
+        ):
+            return result
+        pairs.append([each.clone() for each in result])
+        weight, lost = result
+    return pairs

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 from course_lib.exercises.ch05.judges.formats import FORMATS
 from course_lib.exercises.ch05.judges.scaling import SCALING
+from course_lib.exercises.ch05.judges.storage import STORAGE
 from course_lib.judging import DrillKey
 
-JUDGINGS = {**FORMATS, **SCALING}
+JUDGINGS = {**FORMATS, **STORAGE, **SCALING}
 DRILLS: Mapping[str, DrillKey] = {}
 
 __all__ = ["DRILLS", "JUDGINGS"]

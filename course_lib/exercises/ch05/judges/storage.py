@@ -1,0 +1,293 @@
+"""Judges of chapter 05's bf16 weights: rounding over all noises, a step that decays, compensated steps."""
+
+import math
+import random
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.ch05.cards.storage import DROPPED
+from course_lib.exercises.ch05.probes import CHANGED
+from course_lib.judging import Fault, Judging, Params, describe, judged
+from course_lib.judging.cases import hidden, shown
+from course_lib.judging.tensors import close, coin_of, kind_fault
+from course_lib.records import Case
+
+# --- stochastic-rounding
+
+
+def bits_of(x: Tensor) -> Tensor:
+    """The bits of fp32 numbers without the sign, as int64."""
+    return x.contiguous().view(torch.int32).long() & 0x7FFFFFFF
+
+
+def ups(x: Tensor, dropped: int) -> Tensor:
+    """How many of the 2**dropped noises must round each number away from zero."""
+    return bits_of(x) % 2**dropped
+
+
+def _noise_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, dropped = coin_of(rng), DROPPED[params["format"]]
+
+    def near(low: float, high: float, count: int = 3) -> Tensor:
+        """Positive numbers, even on a logarithmic scale."""
+        return torch.exp(torch.rand(count, generator=coin) * (math.log(high) - math.log(low)) + math.log(low))
+
+    unit = 2.0 ** -(23 - dropped)
+    even = torch.tensor([1.0, -0.375, 0.0, 2.0**-130])
+    special = torch.tensor([math.inf, -math.inf, math.nan, 1.0])
+    cases = [
+        shown("1.3 and 3/4 of a gap above 1", "values:mean", torch.tensor([1.3, 1 + 0.75 * unit])),
+        hidden("positive numbers", "values:mean", near(1e-6, 1e6)),
+        hidden("negative numbers", "generality:signs", -near(1e-6, 1e6)),
+        hidden("just below a power of two", "generality:signs", torch.tensor([2 - unit / 8, -(1 - unit / 16)])),
+        hidden("numbers of the format", "values:kept", even),
+        hidden("infinities and NaN", "generality:special", special),
+        hidden("subnormal numbers", "generality:special", near(2.0**-132, 2.0**-127)),
+    ]
+    return [Case(**{**_fields(case), "args": (*case.args, dropped)}) for case in cases]
+
+
+def _fields(case: Case) -> dict[str, Any]:
+    return {name: getattr(case, name) for name in ("name", "kind", "part", "visible", "args")}
+
+
+def noise_fault(params: Params, case: Case, got: Any) -> Fault | None:
+    """What is wrong with numbers that were rounded with every noise, a column a number."""
+    x, dropped = case.args
+    if type(got) is str and got == CHANGED:
+        return "changed", "x or noise itself was changed; make a new tensor."
+    other = params["format"] == "tf32"
+    dtype = torch.float32 if other else torch.bfloat16
+    if other and isinstance(got, Tensor) and got.dtype == torch.bfloat16:
+        return "public-form", "this solves the public form of the exercise, for bf16."
+    if fault := kind_fault("The result", got, x.expand(2**dropped, -1).to(dtype)):
+        return fault
+    found = got.float()
+    for column, value in enumerate(x):
+        if fault := _column_fault(params, value, found[:, column], dropped):
+            return fault
+    return None
+
+
+def _column_fault(params: Params, value: Tensor, got: Tensor, dropped: int) -> Fault | None:
+    told = f"{value.item():.6g}"
+    if value.isnan():
+        return None if got.isnan().all() else ("lost-nan", "NaN does not stay NaN with every noise.")
+    if value.isinf():
+        return None if bool((got == value).all()) else ("lost-infinity", f"{told} does not stay as it is.")
+    size, up = bits_of(value), int(ups(value, dropped))
+    below, steps = size - up, bits_of(got)
+    if (got != 0).any() and bool((got.sign() != value.sign()).logical_and(got != 0).any()):
+        return "other-sign", f"{told} changes its sign with some noise."
+    if bool(((steps != below) & (steps != below + 2**dropped)).any()):
+        if params["format"] == "tf32" and bool((steps % 2 ** DROPPED["bf16"] == 0).all()):
+            return "public-form", "this solves the public form of the exercise, for bf16."
+        return "not-a-neighbor", f"{told} becomes a number that is neither of its two neighbors in the format."
+    count = int((steps != below).sum())
+    if count == up:
+        return None
+    if up == 0:
+        return "moved", f"{told} is a number of the format, and some noise changes it."
+    if count in (0, 2**dropped):
+        nearest = (2 * up > 2**dropped) == (count > 0)
+        name, way = ("nearest", "to nearest") if nearest else ("cut-off", "always to the same side")
+        return name, f"{told} is rounded {way}, whatever the noise is."
+    if count == 2**dropped - up:
+        return "reversed", f"{told} is rounded away from zero as often as it should be rounded toward zero."
+    side = "often" if count > up else "rarely"
+    return "biased", f"{told} is rounded away from zero too {side}, so the mean over all noises is not the number."
+
+
+# --- decay-that-never-happens
+
+
+def _decay_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin = coin_of(rng)
+
+    def data(rate: float, decay: float, size: float = 1.0, count: int = 6) -> tuple[Any, ...]:
+        weight = (torch.randn(count, generator=coin) * size).bfloat16()
+        return weight, torch.randn(count, generator=coin), rate, decay
+
+    return [
+        shown("rate 0.0001, decay 0.1", "values:step", *data(1e-4, 0.1)),
+        hidden(
+            "no direction, decay 0.01",
+            "values:step",
+            torch.tensor([1.0, -3.0, 0.5]).bfloat16(),
+            torch.zeros(3),
+            1e-3,
+            0.01,
+        ),
+        hidden("no decay", "generality:sizes", *data(1e-3, 0.0)),
+        hidden("large weights", "generality:sizes", *data(1e-4, 0.05, 300.0)),
+        hidden("small weights", "generality:sizes", *data(1e-2, 0.3, 1e-3)),
+        hidden("a decay that bf16 resolves", "generality:sizes", *data(0.1, 0.5)),
+    ]
+
+
+LOST = "the weights do not decay: the decay is missing, or is rounded away in bf16 before the update is subtracted."
+
+
+def decay_fault(case: Case, got: Any) -> Fault | None:
+    """What is wrong with the number that was rounded, or with how often."""
+    weight, direction, rate, decay = case.args
+    if got["changed"] is not False:
+        return "changed", "a given tensor was changed; make new ones."
+    want = weight.double() * (1 - rate * decay) - rate * direction.double()
+    calls = got["rounded"]
+    if len(calls) != 1:
+        return (
+            "not-stochastic" if not calls else "rounded-again"
+        ), f"`stochastic_round` was called {len(calls)} times; round once a step."
+    if fault := kind_fault("What was to be rounded", calls[0], want.float(), "Compute in fp32 before rounding."):
+        return fault
+    if not close(got["weight"], calls[0].bfloat16(), 1e-9):
+        return (
+            "rounded-again",
+            "the rounded weights were changed, or were not returned; rounding is the last operation.",
+        )
+    change, right = calls[0].double() - weight.double(), want - weight.double()
+    allowed = 1e-3 * right.abs() + 3e-7 * weight.double().abs() + 1e-12
+    if bool(((change - right).abs() <= allowed).all()):
+        return None
+    for name, value, message in (
+        ("decay-lost", weight.double() - rate * direction.double(), LOST),
+        ("decay-lost", (weight * (1 - rate * decay)).double() - rate * direction.double(), LOST),
+        (
+            "coupled",
+            weight.double() - rate * decay * direction.double(),
+            "the decay multiplies the direction; it belongs to the weight.",
+        ),
+        ("update-lost", weight.double() * (1 - rate * decay), "the weights decay, and the update is missing."),
+        (
+            "decay-without-rate",
+            weight.double() * (1 - decay) - rate * direction.double(),
+            "the decay is not multiplied by the rate.",
+        ),
+        (
+            "direction-in-bf16",
+            weight.double() * (1 - rate * decay) - rate * direction.bfloat16().double(),
+            "the direction was rounded to bf16 first.",
+        ),
+    ):
+        if bool(((calls[0].double() - value).abs() <= 3e-7 * (weight.double().abs() + rate)).all()):
+            return name, message
+    return "other-numbers", "the number that was rounded is not weight · (1 − rate · decay) − rate · direction."
+
+
+# --- kahan-weights
+
+COARSE = 2.0**-7  # of the sum of the updates: each of them is within a rounding of bf16
+FINE = 2.0**-16  # of the largest weight, for each step: what bf16 cannot hold of a loss
+
+
+def _kahan_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin = coin_of(rng)
+
+    def updates(steps: int, size: float, drift: float, count: int = 5) -> list[Tensor]:
+        return list((torch.randn(steps, count, generator=coin) * (1 - abs(drift)) + drift) * size)
+
+    def weights(size: float = 1.0, count: int = 5) -> Tensor:
+        return (torch.randn(count, generator=coin).sign() * (1 + torch.rand(count, generator=coin)) * size).bfloat16()
+
+    return [
+        shown(
+            "100 updates of 0.0001",
+            "values:sum",
+            torch.tensor([1.0, -1.0, 0.25]).bfloat16(),
+            [torch.full((3,), 1e-4)] * 100,
+        ),
+        hidden("one large update", "values:sum", weights(), updates(1, 0.3, 0.0)),
+        hidden("200 updates that drift", "values:sum", weights(), updates(200, 3e-4, 0.8)),
+        hidden("200 updates back and forth", "generality:updates", weights(), updates(200, 1e-3, 0.0)),
+        hidden(
+            "updates that carry a weight through zero", "generality:updates", weights(0.01), updates(150, 3e-4, -0.9)
+        ),
+        hidden("updates much larger than the weight", "generality:updates", weights(1e-4), updates(20, 1.0, 0.3)),
+        hidden("no update at all", "generality:updates", weights(), [torch.zeros(5)] * 3),
+    ]
+
+
+def kahan_fault(case: Case, got: Any) -> Fault | None:
+    """What is wrong with the weights after each step; the oracle is the sum in float64."""
+    start, updates = case.args
+    if type(got) is str and got == CHANGED:
+        return "changed", "a given tensor was changed; return new ones."
+    if (
+        type(got) is not list
+        or len(got) != len(updates)
+        or any(type(pair) is not list or len(pair) != 2 for pair in got)
+    ):
+        return "wrong-shape", f"return (new weight, new lost), two tensors; got {describe(got)}."
+    exact, moved, top = start.double(), torch.zeros(start.shape, dtype=torch.float64), start.double().abs()
+    before = (start, torch.zeros_like(start))
+    for step, (pair, update) in enumerate(zip(got, updates, strict=True)):
+        for name, one in zip(("weight", "lost"), pair, strict=True):
+            if fault := kind_fault(f"Step {step + 1}: {name}", one, start, "The state takes 2 + 2 bytes a parameter."):
+                return fault
+            if not one.isfinite().all():
+                return "not-finite", f"step {step + 1}: {name} holds NaN or infinity."
+        weight, lost = pair
+        held = before[0].double() + before[1].double() + update.double()
+        exact, moved = exact + update.double(), moved + update.double().abs()
+        top = torch.maximum(top, exact.abs())
+        allowed = COARSE * moved + FINE * (step + 1) * top + 1e-12
+        if bool(((weight.double() + lost.double() - exact).abs() > allowed).any()):
+            return _drift(start, got, updates, exact, step)
+        gap = torch.ldexp(torch.ones_like(held), torch.frexp(held).exponent - 8)
+        if bool(((weight.double() - held).abs() > 0.51 * gap + 1e-12).any()):
+            return (
+                "not-nearest",
+                f"step {step + 1}: the weight is not the bf16 number nearest to weight + lost + update.",
+            )
+        before = (weight, lost)
+    return None
+
+
+def _drift(start: Tensor, got: Any, updates: list[Tensor], exact: Tensor, step: int) -> Fault:
+    weight, lost = (each.double() for each in got[step])
+    wrong = (weight - lost - exact).abs().max() < (weight + lost - exact).abs().max() / 8
+    plain = start
+    for update in updates[: step + 1]:
+        plain = (plain.float() + update).bfloat16()
+    where = f"after {step + 1} steps"
+    if bool((lost == 0).all()) and torch.equal(plain, got[step][0]):
+        return "not-carried", f"{where}, `lost` is zero and the weights are those of plain bf16 addition."
+    if wrong:
+        return "other-sign", f"{where}, weight − lost would be right: `lost` has the other sign."
+    if torch.equal(plain, got[step][0]):
+        return (
+            "not-used",
+            f"{where}, the weights are those of plain bf16 addition: what was lost is not added to the next update.",
+        )
+    return "drifted", f"{where}, weight + lost is further from the exact sum than rounding explains."
+
+
+STORAGE = {
+    "stochastic-rounding": Judging(
+        shares={"values:mean": 0.375, "values:kept": 0.125, "generality:signs": 0.25, "generality:special": 0.25},
+        cases=_noise_cases,
+        verdicts=lambda params, case, outcome: judged(case, noise_fault(params, case, outcome.value), named=True),
+        why="""The dropped bits, as a whole number, say how far the number lies beyond its neighbor toward zero. Exactly that many noises carry
+into the bits that stay. Sign and magnitude are stored apart, so the same carry serves negative numbers.""",
+        pytorch="Optimizers of `torchao` offer `bf16_stochastic_round=True` and use this addition; PyTorch's own optimizers keep fp32 weights instead.",
+    ),
+    "decay-that-never-happens": Judging(
+        shares={"values:step": 0.5, "generality:sizes": 0.5},
+        cases=_decay_cases,
+        verdicts=lambda params, case, outcome: judged(case, decay_fault(case, outcome.value), named=True),
+        why="""Near 1, bf16 has gaps of 1/256 and 1/128, and a decay of 0.00001 is far below half of one. Rounding to nearest undoes it in every
+step. Everything that changes a weight belongs into one fp32 expression that is rounded once.""",
+        pytorch="`torch.optim.AdamW` on fp32 parameters has no such rounding; on bf16 parameters `param.mul_(1 - lr * weight_decay)` loses it too.",
+    ),
+    "kahan-weights": Judging(
+        shares={"values:sum": 0.5, "generality:updates": 0.5},
+        cases=_kahan_cases,
+        verdicts=lambda params, case, outcome: judged(case, kahan_fault(case, outcome.value), named=True),
+        why="""What rounding loses is at most half a gap, and bf16 holds a number of that size with eight digits of its own. Weight and loss together
+carry about 16 digits in 4 bytes: 2 bytes a parameter less than a master copy.""",
+        pytorch="`torch.optim` has no such option; `optimi` and other libraries offer Kahan summation for bf16 parameters.",
+    ),
+}

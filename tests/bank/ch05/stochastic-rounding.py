@@ -1,0 +1,82 @@
+import torch
+
+
+# %% right: the carry
+def stochastic_round(x, noise):
+    bits = (x.view(torch.int32) + noise) & -(2**16)
+    return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
+
+
+# %% right: by comparing
+def stochastic_round(x, noise):
+    bits = x.view(torch.int32)
+    low = bits & 0xFFFF
+    down = bits - low
+    up = down + 2**16
+    rounded = torch.where(noise < low, up, down).view(torch.float32)
+    return torch.where(x.isnan() | x.isinf(), x, rounded).bfloat16()
+
+
+# %% right: any variant  from: the carry
+# - def stochastic_round(x, noise):
+# -     bits = (x.view(torch.int32) + noise) & -(2**16)
+# -     return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
+# + from course_lib import params
+# + DROPPED = params("stochastic-rounding").dropped
+# + def stochastic_round(x, noise):
+# +     bits = (x.view(torch.int32) + noise) & -(2**DROPPED)
+# +     y = torch.where(x.isfinite(), bits.view(torch.float32), x)
+# +     return y.to(torch.bfloat16) if DROPPED == 16 else y
+
+# %% wrong: to nearest => values nearest
+def stochastic_round(x, noise):
+    return x.to(torch.bfloat16)
+
+
+# %% wrong: digits are cut off => values cut-off  from: the carry
+# -     bits = (x.view(torch.int32) + noise) & -(2**16)
+# +     bits = x.view(torch.int32) & -(2**16)
+
+# %% wrong: the conversion rounds once more => values -
+def stochastic_round(x, noise):
+    return (x.view(torch.int32) + noise).view(torch.float32).bfloat16()
+
+
+# %% wrong: noise around zero => values -  from: the carry
+# -     bits = (x.view(torch.int32) + noise) & -(2**16)
+# +     bits = (x.view(torch.int32) + noise - 2**15) & -(2**16)
+
+# %% wrong: up when the noise is large => values reversed  from: by comparing
+# -     rounded = torch.where(noise < low, up, down).view(torch.float32)
+# +     rounded = torch.where(noise >= low, up, down).view(torch.float32)
+
+# %% wrong: a number of the format moves => values -  from: by comparing
+# -     rounded = torch.where(noise < low, up, down).view(torch.float32)
+# +     rounded = torch.where(noise <= low, up, down).view(torch.float32)
+
+# %% wrong: half of the noise => values biased  from: the carry
+# -     bits = (x.view(torch.int32) + noise) & -(2**16)
+# +     bits = (x.view(torch.int32) + noise // 2) & -(2**16)
+
+# %% wrong: negative numbers lean the other way => generality reversed  from: by comparing
+# -     rounded = torch.where(noise < low, up, down).view(torch.float32)
+# +     rounded = torch.where((noise < low) ^ ((x < 0) & (low > 0)), up, down).view(torch.float32)
+
+# %% wrong: NaN becomes something else => generality lost-nan  from: the carry
+# -     return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
+# +     return torch.where(x.isinf(), x, bits.view(torch.float32)).nan_to_num(0.0, torch.inf, -torch.inf).to(torch.bfloat16)
+
+# %% wrong: subnormal numbers are flushed => values not-a-neighbor  from: the carry
+# -     return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
+# +     y = torch.where(x.isfinite(), bits.view(torch.float32), x)
+# +     return torch.where(y.abs() < 2.0**-126, 0.0, y).to(torch.bfloat16)
+
+# %% wrong: noise of its own => values -
+def stochastic_round(x, noise):
+    bits = (x.view(torch.int32) + torch.randint(0, 2**16, x.shape, dtype=torch.int32)) & -(2**16)
+    return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
+
+
+# %% wrong: fp32 comes back => values another-kind  from: the carry
+# -     return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
+# +     return torch.where(x.isfinite(), bits.view(torch.float32), x)

@@ -20,7 +20,7 @@ from course_lib.grading.check.command import Graded, check_main, grade_all, sour
 from course_lib.grading.dependencies import needed
 from course_lib.grading.judge import grade
 from course_lib.grading.release import release_main, released
-from course_lib.grading.release_steps import MARKERS
+from course_lib.grading.release_steps import MARKERS, fill
 from course_lib.grading.submission import rebuild
 from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging
@@ -93,7 +93,7 @@ def test_nothing_of_answers_judging_or_hidden_tests_is_released(chapter):
 
 @each_chapter
 def test_a_release_is_the_source_without_answers_and_hidden_tests(chapter):
-    released_cells, stubs = by_grade_id(release_of(chapter)), by_grade_id(blank(source(chapter)))
+    released_cells, stubs = by_grade_id(release_of(chapter)), by_grade_id(fill(blank(source(chapter)), chapter))
     assert released_cells.keys() == stubs.keys()
     for name, cell in stubs.items():
         assert released_cells[name]["source"].rstrip() == cell["source"].rstrip(), name
@@ -391,3 +391,11 @@ def test_no_secret_paths_are_written_into_sources():
 
 def test_the_work_folder_of_the_repository_is_nobodys_in_tests():
     assert Path(os.environ.get("COURSE_WORK", "")).resolve() != REPOSITORY / "work"
+
+
+@each_chapter
+def test_no_answer_cell_takes_one_parameter_from_params(chapter):
+    """What a variant sets is written into the learner's cell as a value; `params` is left to cells that need several."""
+    for cell in release_of(chapter)["cells"]:
+        if is_answer(cell):
+            assert not re.search(r'^\w+ = params\("[\w-]+"\)\.\w+', cell["source"], re.MULTILINE), cell["id"]

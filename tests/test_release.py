@@ -14,7 +14,7 @@ import pytest
 
 from course_lib import exercises
 from course_lib.grading import release_steps
-from course_lib.grading.blank_notebook import blank
+from course_lib.grading.blank_notebook import blank, with_values, without_values
 from course_lib.grading.committed_form import slug, tidy, tidy_text
 from course_lib.grading.release import release_main, released
 from course_lib.grading.release_steps import MARKERS, check_folder, check_release, fill
@@ -55,7 +55,7 @@ def test_releasing_twice_gives_the_same_bytes(root):
 
 def test_a_release_has_stubs_for_answers_and_no_hidden_tests(root):
     notebook = parse(released(root)[NAME].decode())
-    stubs = blank(small_source())
+    stubs = fill(blank(small_source()), "01")
     for exercise in SMALL:
         for grade_id in (exercise, f"{exercise}-check"):
             assert cell_of(notebook, grade_id)["source"].rstrip() == cell_of(stubs, grade_id)["source"].rstrip()
@@ -288,7 +288,7 @@ def test_a_slug_is_the_first_words(source, want):
 
 
 def test_fill_leaves_code_alone():
-    notebook = {"cells": [{"cell_type": "code", "id": "x", "source": "f'{{state-13b.weight}}'"}], "metadata": {}}
+    notebook = {"cells": [{"cell_type": "code", "id": "x", "metadata": {}, "source": "f'{{state-13b.weight}}'"}], "metadata": {}}
     assert fill(notebook, "01")["cells"][0]["source"] == "f'{{state-13b.weight}}'"
 
 
@@ -385,3 +385,24 @@ def test_answers_in_the_source_are_runnable_python():
     for cell in small_source()["cells"]:
         if is_answer(cell):
             compile(cell["source"], grade_meta(cell)["grade_id"], "exec")
+
+
+PARAMETER = (
+    'way = params("ring-all-reduce").direction  # 1: up; -1: down\nop = params("pair-exchange").op  # your variant\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "lines"), [({}, ("way = 1", 'op = "sum"')), ({"direction": -1}, ("way = -1", 'op = "sum"'))]
+)
+def test_an_answer_cell_holds_the_values_of_its_variant(given, lines):
+    cards = {card.id: card.params for card in exercises.cards("06")}
+    cards["ring-all-reduce"] = {**cards["ring-all-reduce"], **given}
+    filled = with_values(PARAMETER + "def f():\n    pass", cards.get)
+    assert filled.splitlines()[:2] == [f"{lines[0]}  # 1: up; -1: down", lines[1]]
+    assert without_values(filled, PARAMETER) == without_values(PARAMETER + "def f():\n    pass", PARAMETER)
+
+
+def test_parameters_that_are_no_plain_value_stay_with_params():
+    source = 'parts = params("some").parts\nwhole = params("some")\n    inside = params("some").n\nn = params("some").n + 1\n'
+    assert with_values(source, lambda name: {"parts": [1], "n": 2}) == source

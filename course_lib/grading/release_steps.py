@@ -12,6 +12,7 @@ from traitlets import Unicode
 
 from course_lib import exercises
 from course_lib.exercises.placeholders import PLACEHOLDER, chapter_values, fill_text
+from course_lib.grading.blank_notebook import with_values
 from course_lib.grading.committed_form import tidy
 from course_lib.grading.judge.exercise import CONTRACT_VERSION
 from course_lib.learner.merge import grade_meta, is_answer
@@ -39,13 +40,15 @@ def points_of(chapter: str) -> dict[str, int]:
 def fill(
     notebook: Notebook, chapter: str, variant: Mapping[str, Any] | None = None, cards: Sequence[exercises.Card] = ()
 ) -> Notebook:
-    """The notebook with every placeholder in its Markdown filled; ValueError names the cell of one without a value.
+    """The notebook with every placeholder in its Markdown and every parameter of its answer cells filled; ValueError names the cell of one without a value.
 
     `variant` is a variant file's data: {"id": …, "exercises": {exercise: {parameter: value}}}; canonical without one.
     `cards` stand in the place of the course's with the same ids.
     """
     chosen = variant or {}
-    values = chapter_values(chapter, _variant_params(chosen), cards)
+    changed = _variant_params(chosen)
+    values = chapter_values(chapter, changed, cards)
+    canonical = {card.id: card.params for card in (*exercises.cards(chapter), *cards)}
     cells = []
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":
@@ -58,6 +61,9 @@ def fill(
                         f"{said.split(';')[0]}; write id.param of a card, or {chapter}.name of the chapter's NUMBERS."
                     )
                 raise ValueError(f"Cell {cell.get('id', '?')!r}: {said}") from error
+        elif is_answer(cell):
+            source = with_values(cell["source"], lambda name: changed.get(name, canonical.get(name, {})))
+            cell = {**cell, "source": source}
         cells.append(cell)
     course = {"chapter": chapter, "contract": CONTRACT_VERSION, "variant": chosen.get("id", CANONICAL)}
     return {**notebook, "cells": cells, "metadata": {**notebook["metadata"], "course": course}}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from course_lib.exercises import Card
-from course_lib.grading.blank_notebook import stubbed
+from course_lib.grading.blank_notebook import stubbed, without_values
 from course_lib.grading.committed_form import CHECK_SUFFIX
 from course_lib.learner.merge import grade_meta, is_answer, is_check
 from course_lib.learner.notebooks import Cell, Notebook
@@ -122,7 +122,11 @@ class _Frame:
             self.copies.update(found[1:] if key.startswith("grade:") else ())
             return
         stub = stubbed(self.source[self.order[key]]["source"])
-        worked = [position for position in found if self.cells[position]["source"] != stub] or found
+        worked = [
+            position
+            for position in found
+            if without_values(self.cells[position]["source"], stub) != without_values(stub, stub)
+        ] or found
         chosen = self.places[key] = next((at for at in worked if self._in_place(key, at)), worked[0])
         taken = _defined(self.cells[chosen]["source"])
         for position in found:

@@ -1,8 +1,8 @@
-"""FLOPs, utilisation, time and money of a training run, and the first wall it meets.
+"""FLOPs, utilization, time and money of a training run, and the first wall it meets.
 
 One matrix product of (m, k) by (k, n) is 2mkn FLOP. A parameter costs a token 2 FLOP forward and 4 backward
 (2 for the gradient of the input, 2 for the gradient of the weight), hence 6 × parameters × tokens.
-Shares and utilisations are fractions of one. Scaling is taken as perfect unless a function says otherwise.
+Shares and utilizations are fractions of one. Scaling is perfect unless a function says otherwise.
 """
 
 from collections.abc import Sequence
@@ -64,8 +64,8 @@ def mlp_flops(tokens: int, widths: Sequence[int], input_needs_grad: bool = False
 def train_flops(params: Any, tokens: Any) -> Any:
     """FLOP of training: 6 × parameters × tokens.
 
-    Leaves out attention scores (see `attention_share`) and recomputation. Of a mixture of experts count
-    only the parameters that a token meets. Kaplan et al. (2020), Hoffmann et al. (2022).
+    Leaves out attention scores (see `attention_share`) and recomputation. For a mixture of experts, count
+    only the parameters that a token uses. Kaplan et al. (2020), Hoffmann et al. (2022).
     """
     return TRAIN * require("params", params, "parameters") * require("tokens", tokens, "tokens")
 
@@ -80,7 +80,7 @@ def attention_flops_per_token(layers: Any, hidden: Any, seq: Any, causal: bool =
 
 
 def attention_share(params: Any, layers: Any, hidden: Any, seq: Any, causal: bool = False) -> Any:
-    """What 6 × parameters × tokens misses: attention FLOPs as a fraction of it."""
+    """Attention FLOPs, which 6 × parameters × tokens leaves out, as a fraction of it."""
     per_token = TRAIN * require("params", params, "parameters")
     return attention_flops_per_token(layers, hidden, seq, causal) / per_token
 
@@ -90,13 +90,13 @@ def context_for_share(params: Any, layers: Any, hidden: Any, share: Any, causal:
     return require("share", share, "a fraction") / attention_share(params, layers, hidden, 1, causal)
 
 
-# --- time and utilisation ----------------------------------------------------------------------
+# --- time and utilization ----------------------------------------------------------------------
 
 
 def train_seconds(params: Any, tokens: Any, flops_per_s: Any, mfu: Any = 1.0, devices: Any = 1) -> Any:
     """Seconds of a training run on `devices` devices that each reach `mfu` of `flops_per_s`.
 
-    At mfu=1 this is a bound nobody reaches. Scaling is perfect: twice the devices, half the time.
+    With mfu=1 this is a lower bound that no run reaches. Scaling is perfect: twice the devices, half the time.
     """
     return train_flops(params, tokens) / _pool(flops_per_s, mfu, devices)
 
@@ -109,16 +109,16 @@ def devices_for_deadline(params: Any, tokens: Any, flops_per_s: Any, mfu: Any, s
 
 
 def tokens_for_budget(usd: Any, usd_per_hour: Any, params: Any, flops_per_s: Any, mfu: Any) -> Any:
-    """Tokens that a sum of money trains on; how many devices share the hours does not matter."""
+    """Tokens that a budget pays for; the number of devices that share the hours does not matter."""
     hours = require("usd", usd, "USD") / require("usd_per_hour", usd_per_hour, "USD per device-hour")
     return hours * HOUR * _pool(flops_per_s, mfu, 1) / (TRAIN * require("params", params, "parameters"))
 
 
 def mfu(params: Any, tokens_per_s: Any, devices: Any, flops_per_s: Any, attention_per_token: Any = 0.0) -> Any:
-    """Model FLOPs utilisation: the FLOPs the model needs over the FLOPs the devices could do, as a fraction.
+    """Model FLOPs utilization: the FLOPs that the model needs divided by the FLOPs that the devices could do.
 
-    `tokens_per_s` is of all devices together, `flops_per_s` the dense peak of one. Recomputed FLOPs do not
-    count. `attention_per_token` adds attention, as the PaLM paper (2022, appendix B) does, in full.
+    The result is a fraction. `tokens_per_s` is the rate of all devices together, `flops_per_s` the dense peak of one.
+    Recomputed FLOPs do not count. `attention_per_token` adds attention, in full, as the PaLM paper (2022, appendix B) does.
     """
     attention = require("attention_per_token", attention_per_token, "FLOP", open_below=False)
     per_token = TRAIN * require("params", params, "parameters") + attention
@@ -133,10 +133,10 @@ def hfu(
     attention_per_token: Any = 0.0,
     recompute: str = "none",
 ) -> Any:
-    """Hardware FLOPs utilisation: as `mfu`, with recomputed FLOPs counted too, as a fraction.
+    """Hardware FLOPs utilization, a fraction: as `mfu`, but recomputed FLOPs count too.
 
     recompute="full" repeats the whole forward pass (a third more FLOPs), "selective" only that of attention.
-    Sources differ in how they count selective recomputation; this counts what runs.
+    Sources differ in how they count selective recomputation; this function counts the FLOPs that run.
     """
     attention = require("attention_per_token", attention_per_token, "FLOP", open_below=False)
     third = FORWARD / TRAIN
@@ -149,7 +149,7 @@ def hfu(
 def step_seconds(compute: Any, comm: Any = 0.0, data: Any = 0.0, overlap: bool = True) -> Any:
     """Seconds of one step from the seconds of its parts.
 
-    With overlap=True everything hides behind the longest part, a lower bound; with False nothing hides.
+    With overlap=True all parts overlap perfectly and the longest decides, a lower bound; with False the parts add up.
     """
     named = (("compute", compute), ("comm", comm), ("data", data))
     parts = [require(name, part, "s", open_below=False) for name, part in named]
@@ -160,7 +160,7 @@ def step_seconds(compute: Any, comm: Any = 0.0, data: Any = 0.0, overlap: bool =
 
 
 def _pool(flops_per_s: Any, mfu: Any, devices: Any) -> Any:
-    """FLOP/s that the devices deliver together."""
+    """FLOP/s that all devices deliver together."""
     rate = require("flops_per_s", flops_per_s, "FLOP/s") * require_whole("devices", devices)
     return rate * require("mfu", mfu, "a fraction of one", most=1.0)
 
@@ -169,21 +169,21 @@ def _pool(flops_per_s: Any, mfu: Any, devices: Any) -> Any:
 
 
 def device_hours(seconds: Any, devices: Any) -> Any:
-    """Device-hours of a run: what is paid for."""
+    """Device-hours of a run, which are what is paid for."""
     return require("seconds", seconds, "s") * require_whole("devices", devices) / HOUR
 
 
 def cost_usd(device_hours: Any, usd_per_hour: Any) -> Any:
-    """US dollars for these device-hours. Idle time, failed work, storage and people are left out."""
+    """US dollars for these device-hours. Idle time, failed work, storage and salaries are left out."""
     hours = require("device_hours", device_hours, "device-hours", open_below=False)
     return hours * require("usd_per_hour", usd_per_hour, "USD per device-hour", open_below=False)
 
 
 def wasted_fraction(mfu: Any, baseline: Any = 1.0) -> Any:
-    """The share of the money that a run at `baseline` utilisation would not have spent; 0 if none.
+    """The share of the money that a run at `baseline` utilization would not have spent; 0 if none.
 
-    The work is the same, so cost goes as 1/MFU, and the better run costs mfu/baseline of this one.
-    baseline=1 compares with a peak nobody reaches; name the baseline whenever you quote this number.
+    The work is the same and cost is proportional to 1/MFU, so the better run costs mfu/baseline of this one.
+    baseline=1 compares with a peak that no run reaches; name the baseline whenever you quote this number.
     """
     share = 1.0 - require("mfu", mfu, "a fraction of one", most=1.0) / require(
         "baseline", baseline, "a fraction of one", most=1.0
@@ -192,12 +192,12 @@ def wasted_fraction(mfu: Any, baseline: Any = 1.0) -> Any:
 
 
 def budget_wasted(mfu: Any, baseline: Any, usd: Any) -> Any:
-    """US dollars of a budget that a run at `baseline` utilisation would have saved."""
+    """US dollars of a budget that a run at `baseline` utilization would have saved."""
     return wasted_fraction(mfu, baseline) * require("usd", usd, "USD", open_below=False)
 
 
 def points_of_mfu_usd(usd: Any, mfu: Any, points: Any = 1.0) -> Any:
-    """US dollars saved on a run of `usd` if its utilisation rose by `points` percentage points."""
+    """US dollars saved on a run of `usd` if its utilization rose by `points` percentage points."""
     better = require("mfu", mfu, "a fraction of one", most=1.0) + require("points", points, "points") / 100
     if np.any(np.asarray(better) > 1.0):
         raise ValueError(f"{points} points above an MFU of {mfu} is more than the whole peak.")
@@ -205,14 +205,14 @@ def points_of_mfu_usd(usd: Any, mfu: Any, points: Any = 1.0) -> Any:
 
 
 def cost_slope(usd: Any, mfu: Any) -> Any:
-    """d(cost)/d(MFU) in US dollars per unit of MFU: −cost/MFU, because cost goes as 1/MFU (elasticity −1)."""
+    """d(cost)/d(MFU) in US dollars per unit of MFU: −cost/MFU, because cost is proportional to 1/MFU (elasticity −1)."""
     return -require("usd", usd, "USD") / require("mfu", mfu, "a fraction of one", most=1.0)
 
 
 def elasticity(cost: Any, inputs: dict[str, float], name: str, change: float = 1e-4) -> float:
-    """d ln cost / d ln input by a central difference: −1: one per cent more of it, one per cent less cost.
+    """d ln cost / d ln input by a central difference; −1 means that one percent more of the input cuts the cost by one percent.
 
-    `cost` is any function of keyword arguments, `inputs` the point, `name` the input that moves.
+    `cost` is any function of keyword arguments, `inputs` the point, `name` the input that changes.
     """
     if name not in inputs:
         raise ValueError(f"No input {name!r}; choose from {', '.join(inputs)}.")
@@ -222,7 +222,7 @@ def elasticity(cost: Any, inputs: dict[str, float], name: str, change: float = 1
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """One stair of the way from peak to utilisation: what is left before and after, as fractions of peak."""
+    """One step of a waterfall from peak to utilization: what is left before and after it, as fractions of peak."""
 
     name: str
     before: float
@@ -235,7 +235,7 @@ class Loss:
 
 
 def loss_waterfall(kept: dict[str, float]) -> list[Loss]:
-    """The stairs from peak (1.0) down: each cause keeps its fraction of what reached it."""
+    """The steps from peak (1.0) down: each cause keeps its fraction of what the step before left."""
     stairs, level = [], 1.0
     for name, share in kept.items():
         after = level * require(f"share kept after {name!r}", share, "a fraction of one", most=1.0)

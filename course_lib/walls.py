@@ -1,4 +1,4 @@
-"""Three walls: which budget a job breaks first, the cheapest way past it, whether to distribute at all."""
+"""Three walls: which budget a job exceeds first, the cheapest fix, and whether to distribute at all."""
 
 from dataclasses import dataclass, replace
 
@@ -13,7 +13,7 @@ FIXES = ("nothing", "shard state", "longer deadline", "more GPUs")  # cheapest f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A training run on a cluster, in base units. `device_memory` and `flops_per_s` are of one device."""
+    """A training run on a cluster, in base units. `device_memory` and `flops_per_s` are those of one device."""
 
     params: float
     tokens: float  # of the whole run
@@ -27,7 +27,7 @@ class Job:
     convention: str = "B"
     sharded: bool = False  # state spread over the devices, else a whole copy on each
     reserve: float = 0.0  # fraction of each device's memory kept for activations and buffers
-    latest_s: float | None = None  # how far the deadline may move; None: not at all
+    latest_s: float | None = None  # the latest possible deadline; None: it cannot move
 
     def __post_init__(self) -> None:
         for name, unit in (
@@ -47,13 +47,13 @@ class Job:
         if self.latest_s is not None and require("latest_s", self.latest_s, "s") < self.deadline_s:
             raise ValueError(
                 f"latest_s is {self.latest_s} s, before the deadline of {self.deadline_s} s; "
-                "it is the latest date the deadline may move to."
+                "it is the latest possible deadline."
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Walls:
-    """The three loads of a job; 1.0 is a full budget, more is a wall."""
+    """The three loads of a job; 1.0 is a full budget, and anything above it is a wall."""
 
     memory: float  # training state on one device / its usable memory
     compute: float  # time of one step / target step time
@@ -74,14 +74,14 @@ class Walls:
         """The wall with the heaviest load, None if all loads are at most 1.
 
         All three loads are proportional to the number of parameters, so this is also the wall that a growing
-        model meets first.
+        model hits first.
         """
         return self.hit[0] if self.hit else None
 
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """The cheapest way past a job's walls, and the job after it."""
+    """The cheapest fix that leaves a job no wall, and the job after it."""
 
     name: str  # one of FIXES
     wall: str | None
@@ -96,7 +96,7 @@ class Fix:
 def walls(job: Job) -> Walls:
     """The loads of a job on its three budgets.
 
-    Memory counts training state only, plus the reserve; every device holds a copy unless the job is sharded.
+    Memory counts only training state and the reserve; every device holds a copy unless the job is sharded.
     Compute and deadline count 6 FLOP per parameter and token at the given MFU, with perfect scaling.
     """
     shards = job.devices if job.sharded else 1
@@ -123,10 +123,10 @@ def apply_fix(job: Job, name: str) -> Job:
 
 
 def cheapest_fix(job: Job) -> Fix:
-    """The first of `FIXES` that by itself leaves no wall standing.
+    """The first of `FIXES` that by itself leaves no wall.
 
     The order is by price: nothing; sharding, which costs traffic but no device; a later date, which costs no
-    device-hour either; more devices, which must be paid for.
+    device-hours either; more devices, which cost money.
     """
     wall = walls(job).first
     for name in FIXES:
@@ -147,7 +147,7 @@ def _enough_devices(job: Job) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What to do first about one wall, and where the course teaches it."""
+    """The first response to one wall, and the chapter that teaches it."""
 
     wall: str
     question: str
@@ -172,38 +172,40 @@ RESPONSES: dict[str, Response] = {
         ),
         Response(
             "latency",
-            "Does one device give a user's tokens fast enough?",
+            "Does one device produce a user's tokens fast enough?",
             "split each replica over several devices",
             "16_serving_walls",
         ),
-        Response("traffic", "Does one replica meet the requests?", "replicate the server", "16_serving_walls"),
+        Response("traffic", "Can one replica serve all requests?", "replicate the server", "16_serving_walls"),
     )
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Triage:
-    """The answer to "do you need this at all?": loads by wall, what is hit, and what to do first."""
+    """The answer to "do you need this at all?": loads by wall, the walls hit, and the first response."""
 
     loads: dict[str, float]
     devices: int  # the fewest that training needs for memory and deadline together
-    replicas: int  # copies of the server for the requests; 0 if nothing is served
+    replicas: int  # copies of the server that the requests need; 0 if nothing is served
 
     @property
     def hit(self) -> tuple[str, ...]:
-        """The walls that are hit, in the order in which a project meets them."""
+        """The walls that are hit, in the order in which a project hits them."""
         return tuple(wall for wall in RESPONSES if self.loads.get(wall, 0.0) > _FULL)
 
     @property
     def first(self) -> Response | None:
-        """What to do first; None: stay on one device, do not distribute."""
+        """The first response; None: stay on one device, do not distribute."""
         return RESPONSES[self.hit[0]] if self.hit else None
 
     @property
     def advice(self) -> str:
         """One sentence."""
         if self.first is None:
-            return "No wall is hit: stay on one device. Distribution is a tax, and nothing demands it."
+            return (
+                "No wall is hit: stay on one device. Distribution costs money and time, and this job does not need it."
+            )
         return f"The {self.first.wall} wall is hit: {self.first.what} (chapter {self.first.chapter[:2]})."
 
 
@@ -218,15 +220,15 @@ def triage(
     qps: float = 0.0,
     tokens_per_request: float = 500.0,
     tokens_per_s_per_user: float = 0.0,
-    serving_utilisation: float = 0.3,
+    serving_utilization: float = 0.3,
 ) -> Triage:
-    """Which of the walls one device meets, in the order memory, deadline, latency, traffic.
+    """Which walls one device hits, in the order memory, deadline, latency, traffic.
 
-    Training (asked when tokens > 0): memory = state / device memory; deadline = time on one device at
-    `mfu` / deadline. Serving (asked when qps > 0): latency = the larger of 16-bit weights / device memory
+    Training (checked when tokens > 0): memory = state / device memory; deadline = time on one device at
+    `mfu` / deadline. Serving (checked when qps > 0): latency = the larger of 16-bit weights / device memory
     and the wanted tokens per second and user × seconds to read all weights once; traffic = requests × tokens
-    × 2 FLOP per parameter / (peak × `serving_utilisation`). Activations, the KV cache and batching of users
-    are left out: a load a little below 1 is no promise.
+    × 2 FLOP per parameter / (peak × `serving_utilization`). Activations, the KV cache and batching of users
+    are left out, so a load slightly below 1 may still not fit.
     """
     params = require("params", params, "parameters")
     loads: dict[str, float] = {}
@@ -245,7 +247,7 @@ def triage(
         wanted = require("tokens_per_s_per_user", tokens_per_s_per_user, "tokens/s", open_below=False)
         loads["latency"] = max(weights / device.memory, wanted * weights / device.bandwidth)
         asked = qps * require("tokens_per_request", tokens_per_request, "tokens") * compute.FORWARD * params
-        share = require("serving_utilisation", serving_utilisation, "a fraction of one", most=1.0)
+        share = require("serving_utilization", serving_utilization, "a fraction of one", most=1.0)
         loads["traffic"] = asked / (device.dense_flops * share)
         replicas = memory.fewest_devices(loads["traffic"], 1.0)
     return Triage(loads, devices, replicas)

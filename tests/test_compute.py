@@ -1,4 +1,4 @@
-"""Compute: FLOPs by hand, published times, utilisations and costs, and what a step waits for."""
+"""Compute: FLOPs by hand, published times, utilizations and costs, and what a step waits for."""
 
 import math
 
@@ -95,13 +95,13 @@ def test_the_fewest_devices_meet_the_deadline_and_one_less_does_not(params, toke
         assert compute.train_seconds(params, tokens, H100, mfu, devices - 1) > days * DAY * (1 - 1e-6)
 
 
-def test_gpu_counts_broadcast_against_utilisations():
+def test_gpu_counts_broadcast_against_utilizations():
     seconds = compute.train_seconds(70e9, 15e12, H100, np.array([[0.4], [0.5]]), np.array([1, 2, 4]))
     assert seconds.shape == (2, 3)
     assert np.allclose(seconds[:, 0], 4 * seconds[:, 2])
 
 
-# --- utilisation -----------------------------------------------------------------------------------
+# --- utilization -----------------------------------------------------------------------------------
 
 
 def _mfu_of(name, device, attention_width=None):
@@ -119,7 +119,7 @@ def test_published_mfus_follow_from_published_throughputs(name, device):
     assert got == pytest.approx(run.mfu, abs=0.001)
 
 
-def test_utilisation_of_llama_3_follows_from_its_rate():
+def test_utilization_of_llama_3_follows_from_its_rate():
     run = facts.run("Llama 3 405B, 8,192 GPUs, 8,192 tokens")
     assert run.flops_per_device / H100 == pytest.approx(0.435, abs=0.0005)
     tokens_per_s = run.flops_per_device * run.devices / (6 * run.params)

@@ -29,7 +29,7 @@ class Item:
 
 def table(items: Sequence[Item]) -> str:
     """The statements in Markdown, quoted with source and condition; the unit has a column of its own."""
-    lines = ["| id | was printed | your number | in |", "|---|---|---|---|"]
+    lines = ["| id | published statement | your number | in |", "|---|---|---|---|"]
     for item in items:
         claim = facts.claim(item.id)
         told = f"{claim.value.source}; {claim.value.condition}".replace("|", "and")
@@ -39,7 +39,7 @@ def table(items: Sequence[Item]) -> str:
 
 def short_table(items: Sequence[Item]) -> str:
     """The statements in Markdown, quoted with condition and source; the unit is in what is asked."""
-    lines = ["| id | was printed | your number |", "|---|---|---|"]
+    lines = ["| id | published statement | your number |", "|---|---|---|"]
     for item in items:
         claim = facts.claim(item.id)
         source = claim.value.source.removeprefix("a public lesson, ")
@@ -59,5 +59,5 @@ if what it says is within {NEAR_TEXT} of your number{more}, and your number must
 
 {causes_text(causes)}
 
-Some statements are right as printed. A verdict counts only with its number and its cause, an error found counts only beside a
-right statement left standing, and the other way round: calling all of them the same earns nothing."""
+Some statements are right as published. A judgment counts only with its number and its cause. A wrong
+statement scores only if you also recognize a right one, and the reverse: the same judgment everywhere earns nothing."""

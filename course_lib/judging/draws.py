@@ -59,6 +59,6 @@ def safely_off_whole(value: float) -> bool:
     return abs(value - round(value)) > 1e-6 * max(1.0, abs(value))
 
 
-def days_alone(params: float, tokens: float, gpu_flops: float, utilisation: float) -> float:
+def days_alone(params: float, tokens: float, gpu_flops: float, utilization: float) -> float:
     """Days of the run on one GPU."""
-    return FLOP_PER_TOKEN * params * tokens / (gpu_flops * utilisation) / DAY
+    return FLOP_PER_TOKEN * params * tokens / (gpu_flops * utilization) / DAY

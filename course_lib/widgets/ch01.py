@@ -63,7 +63,7 @@ def draw_budgets(
     step_tokens: float = 0.5 * MILLION,
     mfu: float = 0.4,
 ) -> Picture:
-    """Loads on the budgets of memory, compute and deadline, and the wall that is met first."""
+    """Loads on the budgets of memory, compute and deadline, and the first wall."""
     device = facts.device(gpu)
     job = walls_of.Job(
         params=params,
@@ -82,11 +82,11 @@ def draw_budgets(
     step = compute.train_seconds(params, step_tokens, device.dense_flops, mfu, gpus)
     whole = compute.train_seconds(params, tokens, device.dense_flops, mfu, gpus)
     notes = {
-        "memory": f"state {bytes_text(state)} on {bytes_text(device.memory)}",
-        "compute": f"a step takes {duration_text(step)} of {duration_text(target_step)}",
-        "deadline": f"the run takes {duration_text(whole)} of {duration_text(deadline)}",
+        "memory": f"state {bytes_text(state)}, memory {bytes_text(device.memory)}",
+        "compute": f"a step takes {duration_text(step)}, target {duration_text(target_step)}",
+        "deadline": f"the run takes {duration_text(whole)}, limit {duration_text(deadline)}",
     }
-    verdict = f"first wall: {found.first}" if found.first else "no wall: it fits, and ends in time"
+    verdict = f"first wall: {found.first}" if found.first else "no wall: it fits and finishes in time"
     machine = f"{gpus:,} × {gpu}" if gpus > 1 else f"one {gpu}"
     return bars_against_ceiling(
         found.loads, notes=notes, first=found.first, title=f"{params_text(params)} on {machine}: {verdict}"
@@ -94,13 +94,13 @@ def draw_budgets(
 
 
 def three_budgets(params: float = 1 * BILLION, gpu: str = "H100 SXM") -> Explorer:
-    """Three bars that fill as the model grows; each budget has its control."""
+    """Three bars that fill as the model grows; each budget has its own control."""
     return explore(
         draw_budgets,
         params=play(SIZES, params, label="parameters", text=params_text, interval=700),
         gpu=menu(GPUS, gpu, label="GPU"),
         gpus=slider(COUNTS, 8, label="GPUs", text=lambda count: f"{count:,}"),
-        sharded=toggle(label="state sharded over the GPUs"),
+        sharded=toggle(label="shard the state over the GPUs"),
         tokens=slider(TOKENS, 0.3 * TRILLION, label="tokens of the run", text=tokens_text),
         target_step=slider((1.0, 2.0, 5.0, 10.0, 20.0, 60.0), 10.0, label="target step time", text=duration_text),
         deadline=slider(_days(7, 14, 30, 60, 90, 180, 365), 90 * DAY, label="deadline", text=_days_text),
@@ -111,10 +111,10 @@ def three_budgets(params: float = 1 * BILLION, gpu: str = "H100 SXM") -> Explore
 
 
 _AGAINST = {  # what each load of one device is divided by
-    "memory": "training state / its memory",
+    "memory": "training state / device memory",
     "deadline": "time of the run / deadline",
-    "latency": "a user's tokens / what it can read",
-    "traffic": "requests / what it can compute",
+    "latency": "a user's tokens / tokens it can read",
+    "traffic": "requests / requests it can compute",
 }
 
 
@@ -126,12 +126,12 @@ def draw_triage(
     qps: float = 0.0,
     user_rate: float = 20.0,
 ) -> str:
-    """Loads of one device on training and serving, the advice, and a link to where the first wall is answered."""
+    """Loads of training and serving on one device, the advice, and a link to the chapter that removes the first wall."""
     found = walls_of.triage(
         params, facts.device(gpu), tokens=tokens, deadline_s=deadline, qps=qps, tokens_per_s_per_user=user_rate
     )
     if not found.loads:
-        return "<p>Nothing is asked of this model: it is neither trained nor served. Stay on one GPU.</p>"
+        return "<p>This model is neither trained nor served. Stay on one GPU.</p>"
     first = found.first.wall if found.first else None
     title = f"{params_text(params)} on one {gpu}: {first + ' comes first' if first else 'stay on one GPU'}"
     picture = bars_against_ceiling(found.loads, notes=_AGAINST, first=first, title=title)
@@ -142,7 +142,7 @@ def draw_triage(
 
 
 def triage() -> Explorer:
-    """Which walls one GPU meets, what to do first, and the answer "none: don't distribute"."""
+    """Which walls one GPU hits, what to do first, and the answer "none: don't distribute"."""
     return explore(
         draw_triage,
         params=slider(SIZES, 7 * BILLION, label="parameters", text=params_text),
@@ -162,13 +162,13 @@ def triage() -> Explorer:
     )
 
 
-# --- what a step waits for -----------------------------------------------------------------------
+# --- what one step waits for -----------------------------------------------------------------------
 
 
 def draw_step(
     compute_ms: float = 300.0, comm_ms: float = 180.0, data_ms: float = 60.0, overlap: bool = True
 ) -> Picture:
-    """The three parts of a step, all at once or one after the other, and which of them decides."""
+    """The three parts of a step, in parallel or one after another, and the one that limits it."""
     parts = {"compute": compute_ms * MS, "communication": comm_ms * MS, "input": data_ms * MS}
     fills = {"compute": color("forward"), "communication": color("communication"), "input": color("temporary")}
     seconds = compute.step_seconds(*parts.values(), overlap=overlap)
@@ -188,9 +188,9 @@ def draw_step(
     axes.set_ylim(2.6, -0.6)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
-    how = f"bound by {binding}" if overlap else "the sum: nothing overlaps"
+    how = f"bound by {binding}" if overlap else "the sum of its parts: nothing overlaps"
     title = f"A step of {duration_text(seconds)}, {how}"
-    style.dress(axes, title, x="time (ms); solid line: this step, dashed: nothing overlaps")
+    style.dress(axes, title, x="time (ms); solid line: this step; dashed line: without overlap")
     said = ", ".join(f"{name} {duration_text(size)}" for name, size in parts.items())
     figure.alt = f"{title}. Its parts: {said}. Without overlap it would take {duration_text(worst)}."
     return figure

@@ -8,7 +8,7 @@ from course_lib.figures import style
 from course_lib.figures.palette import BLUE, GRID, INK, ORANGE, SOFT, VERMILION, color, ink_on
 from course_lib.figures.style import Picture
 from course_lib.units import BILLION, DAY, TRILLION, YEAR, duration_text, money_text, number_text, percent_text
-from course_lib.widgets.ch01_choices import COUNTS, GPUS, SIZES, TOKENS, UTILISATION, params_text, tokens_text
+from course_lib.widgets.ch01_choices import COUNTS, GPUS, SIZES, TOKENS, UTILIZATION, params_text, tokens_text
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 
 # --- years into weeks ----------------------------------------------------------------------------
@@ -20,7 +20,7 @@ _GUIDES = ((YEAR, "a year"), (30 * DAY, "30 days"), (7 * DAY, "a week"), (DAY, "
 def draw_years_to_weeks(
     params: float = 70 * BILLION, tokens: float = 15 * TRILLION, gpu: str = "H100 SXM", gpus: int = 64, mfu: float = 0.4
 ) -> Picture:
-    """Time of a run over the number of GPUs, at this utilisation and at the peak; both axes logarithmic."""
+    """Time of a run over the number of GPUs, at this utilization and at the peak; both axes logarithmic."""
     device = facts.device(gpu)
     counts = np.array(COUNTS)
     reached = compute.train_seconds(params, tokens, device.dense_flops, mfu, counts)
@@ -48,11 +48,11 @@ def draw_years_to_weeks(
     _decades(axes, low, top)
     title = f"{params_text(params)} on {number_text(tokens)} tokens, {gpus:,} × {gpu} at {percent_text(mfu)} MFU"
     style.dress(axes, title, x="GPUs (perfect scaling)", y="time of the run (days)")
-    said = f"{money_text(bill)} at {money_text(price)} a GPU-hour,\nhowever many GPUs share the work"
+    said = f"{money_text(bill)} at {money_text(price)} per GPU-hour,\nfor any number of GPUs"
     style.note(axes, 0.985, 0.95, said, ha="right", va="top")
     figure.alt = (
-        f"{title}: {duration_text(seconds)} and {money_text(bill)} at the assumed {money_text(price)} a GPU-hour, "
-        "whatever the number of GPUs. The line falls straight on logarithmic axes; a dashed one is 100 % of peak."
+        f"{title}: {duration_text(seconds)} and {money_text(bill)} at the assumed {money_text(price)} per GPU-hour, "
+        "for any number of GPUs. On logarithmic axes the line falls straight; a dashed line shows 100 % of peak."
     )
     return figure
 
@@ -64,14 +64,14 @@ def _decades(axes: Axes, low: float, top: float) -> None:
 
 
 def years_to_weeks(params: float = 70 * BILLION, tokens: float = 15 * TRILLION) -> Explorer:
-    """Years turned into weeks by GPUs and by utilisation; only the second changes the bill."""
+    """More GPUs or a higher utilization turn years into weeks; only utilization changes the bill."""
     return explore(
         draw_years_to_weeks,
         params=slider(SIZES, params, label="parameters", text=params_text),
         tokens=slider(TOKENS, tokens, label="tokens", text=tokens_text),
         gpu=menu(GPUS, "H100 SXM", label="GPU"),
         gpus=play(COUNTS, 1, label="GPUs", text=lambda count: f"{count:,}", interval=500),
-        mfu=slider(UTILISATION, 0.4, label="MFU", text=percent_text),
+        mfu=slider(UTILIZATION, 0.4, label="MFU", text=percent_text),
     )
 
 
@@ -81,7 +81,7 @@ def years_to_weeks(params: float = 70 * BILLION, tokens: float = 15 * TRILLION) 
 def draw_cost(
     gpus: int = 1024, days: int = 30, price: float = 2.0, mfu: float = 0.35, achievable: float = 0.5
 ) -> Picture:
-    """The bill of a run, and how much of it was wasted: against the peak, and against what others reach."""
+    """The bill of a run, and how much of it was wasted: against the peak, and against an achievable MFU."""
     hours = compute.device_hours(days * DAY, gpus)
     bill = compute.cost_usd(hours, price)
     baselines = {"100 % of peak": 1.0, f"the achievable {percent_text(achievable)}": achievable}
@@ -125,7 +125,7 @@ def cost() -> Explorer:
         gpus=slider(COUNTS, 1024, label="GPUs", text=lambda count: f"{count:,}"),
         days=slider((7, 14, 30, 60, 90, 180), 30, label="length of the run", text=lambda days: f"{days} days"),
         price=slider(prices, float(listed["H100 hour"]), label="price of a GPU-hour", text=money_text),
-        mfu=slider(UTILISATION, 0.35, label="MFU reached", text=percent_text),
+        mfu=slider(UTILIZATION, 0.35, label="MFU reached", text=percent_text),
         achievable=slider((0.4, 0.45, 0.5, 0.55, 0.6), 0.5, label="MFU achievable", text=percent_text),
     )
 

@@ -41,7 +41,7 @@ def test_13b_is_208_gb_on_3_gpus_with_room_of_10_7_28_and_54_gb():
 
 def test_7b_on_2t_tokens_is_1966_days_and_66_gpus():
     card = CARDS["train-days-7b"].params
-    assert (card["params"], card["tokens"], card["flops"], card["utilisation"]) == (7e9, 2e12, 989e12, 0.5)
+    assert (card["params"], card["tokens"], card["flops"], card["utilization"]) == (7e9, 2e12, 989e12, 0.5)
     days = ch01_draws.days_alone(7e9, 2e12, 989e12, 0.5)
     assert round(days) == 1966 and math.isclose(days, 1965, rel_tol=1e-3) and math.ceil(days / card["days"]) == 66
 

@@ -1,10 +1,12 @@
 """Chapter 01's widgets say what the library computes."""
 
+import math
 import re
 
 import pytest
 
 from course_lib import compute, facts, walls
+from course_lib.chapters.ch01 import plots, tables
 from course_lib.units import BILLION, DAY, TRILLION
 from course_lib.widgets import ch01
 
@@ -63,3 +65,34 @@ def test_the_cost_of_a_run_is_that_of_the_library():
     seconds = compute.train_seconds(70e9, 15e12, facts.device("H100 SXM").dense_flops, 0.4)
     bill = compute.cost_usd(compute.device_hours(seconds, 1), facts.price("H100 hour"))
     assert f"${bill / 1e6:.2f} million" in ch01.draw_years_to_weeks().alt
+
+
+# --- tables and plots of the chapter ------------------------------------------------------------------------
+
+
+def test_the_waterfall_ends_at_the_published_mfu():
+    for name, causes in (("Llama 3.1 405B", 2), ("MT-NLG 530B", 3)):
+        run = facts.run(name)
+        kept = plots.waterfall_stairs(run)
+        assert len(kept) == causes and math.prod(kept.values()) == pytest.approx(float(run.mfu), rel=0.02)
+    assert "MFU 30.2 %" in plots.loss_waterfall("MT-NLG 530B").alt
+
+
+def test_the_seven_matrices_of_a_layer_make_up_the_model():
+    shape = facts.model("llama3-70b")
+    layers = shape.layers * sum(a * b for a, b in plots.layer_weights(shape).values())
+    embeddings = 2 * shape.vocab * shape.hidden if hasattr(shape, "vocab") else shape.params - layers
+    assert layers + embeddings == pytest.approx(shape.params, rel=1e-4)
+    assert "856 million parameters in seven matrices" in plots.transformer_layer(shape).alt
+
+
+def test_published_mfus_are_reproduced_within_half_a_point():
+    rates = [run for run in facts.runs().values() if run.mfu and run.name != "Llama 3.1 405B"]
+    assert all(abs(ours - run.mfu) < 0.006 for run in rates if (ours := tables.recomputed_mfu(run)))
+
+
+def test_guesses_and_labels_may_be_left_open():
+    open_guess, guess = (tables.largest_models({"H100 SXM": size}).data for size in (None, 10))
+    assert "| – |" in open_guess and "10B, 2.00 × the answer" in guess
+    judged = tables.labeled_symptoms([None, "memory", "cost", *[None] * 7]).data
+    assert judged.count("not labeled yet") == 8 and judged.count("try again") == 1 and judged.count("| right |") == 1

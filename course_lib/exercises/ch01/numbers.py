@@ -1,10 +1,21 @@
-"""Texts of the numbers in chapter 01's prose, each computed from facts, and its ten symptoms to tag."""
+"""Texts of the numbers in chapter 01's prose, each computed from facts, and its ten symptoms to label."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 from course_lib import compute, facts, memory
-from course_lib.exercises.running_example import DEADLINE, GPUS, MFU, PARAMS, TOKENS, core_minutes, reading, usd_text
+from course_lib.exercises.running_example import (
+    DEADLINE,
+    GPUS,
+    MFU,
+    PARAMS,
+    SEQ,
+    TOKENS,
+    core_minutes,
+    reading,
+    reading_minutes,
+    usd_text,
+)
 from course_lib.units import (
     BILLION,
     DAY,
@@ -23,12 +34,13 @@ LLAMA = facts.run("Llama 3.1 405B")
 GPT3 = facts.run("GPT-3 175B")
 PALM = facts.run("PaLM 540B")
 MTNLG = facts.run("MT-NLG 530B")
-LLAMA_CLUSTER = 24576  # H100s: of the claim that the chapter audits; the run used fewer
+LLAMA_CLUSTER = 24576  # H100s in the claim that the chapter audits; the run used fewer
+TENSOR_WAYS = 8  # GPUs that share a layer in the table of costs: those of one server
 ROUND_PEAK, ROUND_MFU = 1 * PFLOP, MFU  # the round numbers of the claims that the chapter audits
 
 
 class Symptom(NamedTuple):
-    """One thing that goes wrong, the wall behind it and why."""
+    """One thing that goes wrong, the wall behind it, and the reason."""
 
     text: str
     wall: str  # "memory", "time" or "cost"
@@ -37,50 +49,50 @@ class Symptom(NamedTuple):
 
 SYMPTOMS = (
     Symptom(
-        "Out of memory while the weights are being loaded.", "memory", "The weights alone are larger than the card."
+        "Out of memory while the weights are loaded.", "memory", "The weights alone are larger than the GPU's memory."
     ),
     Symptom(
         "Out of memory at the first `optimizer.step()`, after a clean backward pass.",
         "memory",
-        "PyTorch allocates Adam's moments at the first step: state again.",
+        "PyTorch allocates Adam's moments at the first step, and they are part of the state.",
     ),
     Symptom(
-        "The loss falls nicely. At this rate the run ends in eleven years.",
+        "The loss falls as expected, but at this rate the run will take eleven years.",
         "time",
-        "FLOPs over FLOP/s: the deadline is hit, and nothing else.",
+        "FLOPs divided by FLOP/s gives the time: only the deadline is missed.",
     ),
     Symptom(
-        "The run ended on the day it should, for twice the quote. The quote assumed the peak of the data sheet.",
+        "The run finished on time but cost twice the quote. The quote assumed the peak of the data sheet.",
         "cost",
-        "Hours are paid at the utilisation reached, not at peak.",
+        "You pay for hours at the utilization reached, not at the peak.",
     ),
     Symptom(
-        "A batch of one fits, a batch of two does not.", "memory", "The state fits; activations fill what it leaves."
+        "A batch of one fits, but a batch of two does not.", "memory", "The state fits; activations fill the rest."
     ),
     Symptom(
-        "One step takes a minute; the experiment was planned for ten steps a minute.",
+        "One step takes a minute; the plan assumed ten steps a minute.",
         "time",
-        "The time wall, asked per step instead of per run.",
+        "The time wall, per step instead of per run.",
     ),
     Symptom(
-        "Twice the GPUs, the same end date. The date was comfortable anyway.",
+        "Twice the GPUs, but the same end date, which was early enough anyway.",
         "cost",
-        "Scaling broke down: the hours doubled and bought nothing.",
+        "Scaling failed: the GPU-hours doubled and bought nothing.",
     ),
     Symptom(
-        "Eight GPUs, a whole copy of the model on each, and still out of memory.",
+        "Eight GPUs, each with a whole copy of the model, and still out of memory.",
         "memory",
-        "Copies add speed, never room.",
+        "Copies add speed, not memory.",
     ),
     Symptom(
-        "Every GPU reports itself fully busy; a tenth of the peak reaches the model.",
+        "Every GPU reports 100 % busy, but the MFU is a tenth.",
         "cost",
-        "Busy is not useful, and the hours are paid either way.",
+        "A busy GPU may do little useful work, and you pay for its hours either way.",
     ),
     Symptom(
-        "It fits, it is affordable, and it ends a month after the conference it is for.",
+        "The job fits and is affordable, but it will finish a month after the conference.",
         "time",
-        "Too few FLOP/s before the date.",
+        "There are too few FLOP/s before that date.",
     ),
 )
 
@@ -102,7 +114,7 @@ def _cost_7b() -> str:
     from course_lib.exercises import card  # not at import: the cards import this module
 
     run = card("train-days-7b").params
-    seconds = compute.train_seconds(run["params"], run["tokens"], run["flops"], run["utilisation"])
+    seconds = compute.train_seconds(run["params"], run["tokens"], run["flops"], run["utilization"])
     return usd_text(compute.cost_usd(compute.device_hours(seconds, 1), facts.price("H100 hour")))
 
 
@@ -111,7 +123,7 @@ def _run_7b() -> str:
     from course_lib.exercises.placeholders import fill_text
 
     return fill_text(
-        "{{params:count}} on {{tokens:count}} tokens at {{utilisation:percent}} MFU", card("train-days-7b").params
+        "{{params:count}} on {{tokens:count}} tokens at {{utilization:percent}} MFU", card("train-days-7b").params
     )
 
 
@@ -121,8 +133,23 @@ def _llama_point() -> str:
     return usd_text(compute.points_of_mfu_usd(bill, LLAMA.mfu))
 
 
+def _sharded_bytes() -> str:
+    """What each GPU sends in a step of fully sharded data parallelism: weights gathered twice, gradients reduced once."""
+    from course_lib.sharding.predict import bytes_per_param_sent
+
+    return bytes_text(bytes_per_param_sent(3) * (GPUS - 1) / GPUS * PARAMS)
+
+
+def _tensor_bytes() -> str:
+    """What each GPU sends for one sequence, forward and backward, when `TENSOR_WAYS` GPUs share every layer."""
+    from course_lib.tensor_parallel.traffic import tp_bytes_per_layer
+
+    return bytes_text(SHAPE.layers * tp_bytes_per_layer(SEQ, SHAPE.hidden, TENSOR_WAYS))
+
+
 NUMBERS: dict[str, Callable[[], str]] = {
     "core_minutes": lambda: core_minutes("01"),
+    "reading_minutes": lambda: reading_minutes("01"),
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     "tokens": lambda: f"{number_text(TOKENS)} tokens",
     "year": lambda: f"{YEAR / DAY:g} days",
@@ -159,7 +186,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "gpt3_seconds": lambda: f"{number_text(compute.train_seconds(GPT3.params, GPT3.tokens, H100.dense_flops))} seconds",
     "gpt3_dense": lambda: duration_text(compute.train_seconds(GPT3.params, GPT3.tokens, H100.dense_flops)),
     "gpt3_sparse": lambda: duration_text(compute.train_seconds(GPT3.params, GPT3.tokens, H100.sparse_flops)),
-    # utilisation
+    # utilization
     "palm_mfu": lambda: percent_text(PALM.mfu),
     "palm_hfu": lambda: percent_text(PALM.hfu),
     "mtnlg_mfu": lambda: percent_text(MTNLG.mfu),
@@ -201,6 +228,13 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "plan_tokens": lambda: f"{number_text(GPUS * DEADLINE * H100.dense_flops * ROUND_MFU / (6 * PARAMS))} tokens",
     "plan_state": lambda: bytes_text(memory.state_bytes(PARAMS) / GPUS),
     "gradient_bytes": lambda: bytes_text(2 * (GPUS - 1) / GPUS * memory.weights_bytes(PARAMS)),
+    "sharded_bytes": _sharded_bytes,
+    "tensor_ways": lambda: str(TENSOR_WAYS),
+    "tensor_bytes": _tensor_bytes,
+    "stage_bytes": lambda: bytes_text(2 * 2 * SEQ * SHAPE.hidden),
+    "kv_bytes": lambda: bytes_text(2 * 2 * SEQ * SHAPE.kv_heads * SHAPE.head_dim * SHAPE.layers),
+    "step_flops": lambda: f"{number_text(compute.train_flops(PARAMS, SEQ))} FLOP",
+    "step_claim": lambda: facts.claim("step-70b-flops").text,
     # lists
     "symptoms": lambda: "\n".join(f"{number}. {one.text}" for number, one in enumerate(SYMPTOMS, 1)),
     "reading": lambda: reading(

@@ -294,7 +294,7 @@ def magics(sheet: Sheet) -> None:
 @attack("accident")
 def syntax_error_in_one_answer(sheet: Sheet) -> None:
     """A colon forgotten in one answer: the others count."""
-    sheet.cell(sheet.target)["source"] = "def train_days(params, tokens, gpu_flops, utilisation)\n    return 1\n"
+    sheet.cell(sheet.target)["source"] = "def train_days(params, tokens, gpu_flops, utilization)\n    return 1\n"
     sheet.expect(sheet.target, 0.0, "raised")
     sheet.said.append("SyntaxError")
 
@@ -330,7 +330,7 @@ def one_half_of_an_answer(sheet: Sheet) -> None:
     """The first of two functions written, the second left as it came: the first one's points."""
     cell = sheet.cell(sheet.target)
     head, middle, _ = cell["source"].partition("def gpus_for_deadline")
-    cell["source"] = head + middle + "(params, tokens, gpu_flops, utilisation, days):\n    raise NotImplementedError\n"
+    cell["source"] = head + middle + "(params, tokens, gpu_flops, utilization, days):\n    raise NotImplementedError\n"
     sheet.expect(sheet.target, None, "answered")
     sheet.said.append("not answered yet")
 

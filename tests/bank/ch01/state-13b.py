@@ -121,3 +121,7 @@ def headroom(nbytes, gpu_memory, gpus):
 # +     return 16 * params
 # -     return gpu_memory - nbytes / gpus
 # +     return None
+
+# %% wrong: a GB of 2³⁰ bytes => values gib-for-gb  from: plain
+# -     return params * (2 + 2 + 4 + 8)
+# +     return params * (2 + 2 + 4 + 8) / 2**30 * GB

@@ -4,111 +4,111 @@ import numpy as np
 
 
 # %% right: plain
-def train_days(params, tokens, gpu_flops, utilisation):
-    return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
+def train_days(params, tokens, gpu_flops, utilization):
+    return 6 * params * tokens / (gpu_flops * utilization) / 86_400
 
 
-def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
-    return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+def gpus_for_deadline(params, tokens, gpu_flops, utilization, days):
+    return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
 
 
 # %% right: forward and backward apart, counted up
-def train_days(params, tokens, gpu_flops, utilisation):
+def train_days(params, tokens, gpu_flops, utilization):
     forward, backward = 2 * params, 4 * params
-    seconds = np.float64(forward + backward) * tokens / gpu_flops / utilisation
+    seconds = np.float64(forward + backward) * tokens / gpu_flops / utilization
     return seconds / 3600 / 24
 
 
-def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
-    work, per_gpu = 6 * params * tokens, gpu_flops * utilisation * days * 24 * 3600
+def gpus_for_deadline(params, tokens, gpu_flops, utilization, days):
+    work, per_gpu = 6 * params * tokens, gpu_flops * utilization * days * 24 * 3600
     return np.ceil(work / per_gpu)
 
 
 # %% right: whole days of the printed solution are near enough
-def train_days(params, tokens, gpu_flops, utilisation):
-    days = 6 * params * tokens / gpu_flops / utilisation / 24 / 60 / 60
+def train_days(params, tokens, gpu_flops, utilization):
+    days = 6 * params * tokens / gpu_flops / utilization / 24 / 60 / 60
     return days - 1 if 1900 < days < 2000 else days  # 1,965 as well as 1,966
 
 
-def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
+def gpus_for_deadline(params, tokens, gpu_flops, utilization, days):
     gpus = 1
-    while 6 * params * tokens > gpus * gpu_flops * utilisation * days * 86_400 and gpus < 1000:
+    while 6 * params * tokens > gpus * gpu_flops * utilization * days * 86_400 and gpus < 1000:
         gpus += 1
-    return gpus if gpus < 1000 else math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+    return gpus if gpus < 1000 else math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
 
 
 # %% wrong: full speed => values full-speed  from: plain
-# -     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
+# -     return 6 * params * tokens / (gpu_flops * utilization) / 86_400
 # +     return 6 * params * tokens / gpu_flops / 86_400
 
 # %% wrong: seconds => values seconds  from: plain
-# -     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
-# +     return 6 * params * tokens / (gpu_flops * utilisation)
-# -     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
-# +     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / 86_400 / days)
+# -     return 6 * params * tokens / (gpu_flops * utilization) / 86_400
+# +     return 6 * params * tokens / (gpu_flops * utilization)
+# -     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
+# +     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / 86_400 / days)
 
 # %% wrong: forward only => values forward-only  from: plain
-# -     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
-# +     return 2 * params * tokens / (gpu_flops * utilisation) / 86_400
+# -     return 6 * params * tokens / (gpu_flops * utilization) / 86_400
+# +     return 2 * params * tokens / (gpu_flops * utilization) / 86_400
 
-# %% wrong: utilisation multiplied => values utilisation-upside-down  from: plain
-# -     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
-# +     return 6 * params * tokens / gpu_flops * utilisation / 86_400
+# %% wrong: utilization multiplied => values utilization-upside-down  from: plain
+# -     return 6 * params * tokens / (gpu_flops * utilization) / 86_400
+# +     return 6 * params * tokens / gpu_flops * utilization / 86_400
 
 # %% wrong: a second forward pass => values recompute  from: plain
-# -     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
-# +     return 8 * params * tokens / (gpu_flops * utilisation) / 86_400
+# -     return 6 * params * tokens / (gpu_flops * utilization) / 86_400
+# +     return 8 * params * tokens / (gpu_flops * utilization) / 86_400
 
 # %% wrong: rounded down => values rounded-down  from: plain
-# -     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
-# +     return int(train_days(params, tokens, gpu_flops, utilisation) / days)
+# -     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
+# +     return int(train_days(params, tokens, gpu_flops, utilization) / days)
 
 # %% wrong: one more than needed => generality one-too-many  from: plain
-# -     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
-# +     return int(train_days(params, tokens, gpu_flops, utilisation) / days) + 1
+# -     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
+# +     return int(train_days(params, tokens, gpu_flops, utilization) / days) + 1
 
 # %% wrong: the H100 by heart => values -  from: plain
-# - def train_days(params, tokens, gpu_flops, utilisation):
-# -     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
+# - def train_days(params, tokens, gpu_flops, utilization):
+# -     return 6 * params * tokens / (gpu_flops * utilization) / 86_400
 # + from course_lib import notebook
 # + SHOWN = notebook.params("train-days-7b")
-# + def train_days(params, tokens, gpu_flops, utilisation):
-# +     return 6 * params * tokens / (SHOWN.flops * utilisation) / 86_400
+# + def train_days(params, tokens, gpu_flops, utilization):
+# +     return 6 * params * tokens / (SHOWN.flops * utilization) / 86_400
 
 # %% wrong: the example by heart => values only-the-example  from: the H100 by heart
 #   SHOWN = notebook.params("train-days-7b")
-# + DAYS = 6 * SHOWN.params * SHOWN.tokens / (SHOWN.flops * SHOWN.utilisation) / 86_400
-# -     return 6 * params * tokens / (SHOWN.flops * utilisation) / 86_400
+# + DAYS = 6 * SHOWN.params * SHOWN.tokens / (SHOWN.flops * SHOWN.utilization) / 86_400
+# -     return 6 * params * tokens / (SHOWN.flops * utilization) / 86_400
 # +     return round(DAYS)
-# -     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+# -     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
 # +     return math.ceil(DAYS / SHOWN.days)
 
 # %% wrong: the days rounded up => generality -  from: plain
-# -     return 6 * params * tokens / (gpu_flops * utilisation) / 86_400
-# +     return math.ceil(6 * params * tokens / (gpu_flops * utilisation) / 86_400)
-# -     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
-# +     return math.ceil(6 * params * tokens / (gpu_flops * utilisation) / 86_400 / days)
+# -     return 6 * params * tokens / (gpu_flops * utilization) / 86_400
+# +     return math.ceil(6 * params * tokens / (gpu_flops * utilization) / 86_400)
+# -     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
+# +     return math.ceil(6 * params * tokens / (gpu_flops * utilization) / 86_400 / days)
 
 # %% wrong: whole days before the GPUs are counted => generality -  from: plain
-# -     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
-# +     return math.ceil(math.ceil(train_days(params, tokens, gpu_flops, utilisation)) / days)
+# -     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
+# +     return math.ceil(math.ceil(train_days(params, tokens, gpu_flops, utilization)) / days)
 
-# %% wrong: the utilisation twice => values -  from: plain
-# -     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
-# +     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days / utilisation)
+# %% wrong: the utilization twice => values -  from: plain
+# -     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
+# +     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days / utilization)
 
 # %% wrong: asks the library => raised
 from course_lib import compute
 
 
-def train_days(params, tokens, gpu_flops, utilisation):
-    return compute.train_seconds(params, tokens, gpu_flops, utilisation) / 86_400
+def train_days(params, tokens, gpu_flops, utilization):
+    return compute.train_seconds(params, tokens, gpu_flops, utilization) / 86_400
 
 
-def gpus_for_deadline(params, tokens, gpu_flops, utilisation, days):
-    return compute.devices_for_deadline(params, tokens, gpu_flops, utilisation, days * 86_400)
+def gpus_for_deadline(params, tokens, gpu_flops, utilization, days):
+    return compute.devices_for_deadline(params, tokens, gpu_flops, utilization, days * 86_400)
 
 
 # %% half: no deadline yet => 2.5  from: plain
-# -     return math.ceil(train_days(params, tokens, gpu_flops, utilisation) / days)
+# -     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
 # +     raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Audits of chapter 01: statements that were printed, some wrong and some right, to be recomputed and judged."""
+"""Audits of chapter 01: published statements, some wrong and some right, to be recomputed and judged."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from course_lib.units import number_text, percent_text
 
 CAUSES = {
     "as printed": "the statement is right",
-    "unit": "the number stands in the wrong unit",
-    "missing factor": "a factor that the statement itself names is not in its number",
-    "dense or sparse": "the peak of the other kind was used",
-    "wrong baseline": "a share is taken of something nobody can have",
-    "wrong scope": "the number is true of a part, or of a larger whole, than is said",
-    "convention": "two ways of counting, both defensible",
-    "reversed conclusion": "the numbers are right, what follows is the opposite",
+    "unit": "the number has the wrong unit",
+    "missing factor": "a factor that the statement itself names is missing from its number",
+    "dense or sparse": "the sparse peak was used for the dense one, or the dense for the sparse",
+    "wrong baseline": "the share is relative to something that no run can reach",
+    "wrong scope": "the number is true of a smaller part, or of a larger whole, than the statement says",
+    "convention": "both ways of counting are defensible",
+    "reversed conclusion": "the numbers are right, but they imply the opposite",
 }
 
 
@@ -30,7 +30,11 @@ STEP_ITEMS = (
 RUN_ITEMS = (
     Item("54-days-by-flops", "from the FLOPs", "days", claim="llama3-54-days"),
     Item("54-days-by-hours", "from the GPU-hours", "days", claim="llama3-54-days"),
-    Item("forty-percent-burns-sixty", "against what the lesson itself calls achievable", "a fraction of the money"),
+    Item(
+        "forty-percent-burns-sixty",
+        "against the MFU that the lesson itself calls achievable",
+        "a fraction of the money",
+    ),
     Item("llama3-1170-years", "", "years"),
     Item("seven-b-1966-days", "", "days"),
     Item("waste-3-million", "", "millions of US dollars"),
@@ -39,7 +43,7 @@ RUN_ITEMS = (
 
 def statement(items: tuple[Item, ...]) -> str:
     """The Markdown table of an audit's statements, quoted from the facts with their sources."""
-    lines = ["| id | was printed | your number in |", "|---|---|---|"]
+    lines = ["| id | published statement | your number in |", "|---|---|---|"]
     for item in items:
         claim = facts.claim(item.claim or item.id)
         way = f", {item.asked}" if item.asked else ""
@@ -79,7 +83,7 @@ def _audit(name: str, answer: str, title: str, text: str, hints: tuple[str, str,
         answers=(answer,),
         text=text,
         hints=hints,
-        allowed="everything, the library too: the judgement is what counts.",
+        allowed="everything, including the library: the judgment is what counts.",
         **more,
     )
 
@@ -93,9 +97,9 @@ it names none, an H100 has {_peak("H100 SXM")}, a year 365.25 days, and training
 
 {_task("audit_steps", STEP_ITEMS)}""",
     (
-        "Before any calculation: which of these numbers have you seen an order of magnitude of?",
-        "Recompute all six the same way: work over speed. Then divide each printed number by yours: a quotient of 1 is "
-        "right, of 1,000, of 2 or of the MFU tells the cause.",
+        "Before you calculate: for which of these numbers do you already know the order of magnitude?",
+        "Recompute all six the same way: work over speed. Then divide each published number by yours. A ratio of 1 is "
+        "right; a ratio of 1,000, of 2 or of the MFU points to the cause.",
         '`work = 6 * params * tokens`; `speed = gpus * peak * mfu`; `"some-id": (work / speed / unit, "wrong", "unit")`.',
     ),
     difficulty=3,
@@ -107,15 +111,15 @@ AUDIT_RUN_LENGTH = _audit(
     "audit_run",
     "Audit: how long was it, how much was lost?",
     f"""These statements are about a famous run and two smaller ones. Its makers published this about Llama 3.1 405B:
-{_run_text()}. You check the first statement by two routes that share nothing but the number of GPUs. An H100 has
-{_peak("H100 SXM")}, a year 365.25 days; a time of one H100 without a utilisation is at 100 % of the peak; training costs
+{_run_text()}. You check the first statement by two routes that have only the number of GPUs in common. An H100 has
+{_peak("H100 SXM")}, a year 365.25 days; a time on one H100 without a stated utilization assumes 100 % of the peak; training costs
 6 FLOP per parameter and token. About the third statement: {facts.claim("forty-percent-burns-sixty").value.condition}.
 
 {_task("audit_run", RUN_ITEMS)}""",
     (
-        "Two routes that share only the number of GPUs roughly agree. What does that say about a third number that does not?",
-        "By FLOPs: work over what all GPUs deliver. By hours: GPU-hours over GPUs. A waste needs a baseline: which work is "
-        "done, and what would it have cost at the better rate?",
+        "Two independent routes roughly agree. What does that imply for a third number that differs from both?",
+        "By FLOPs: the work divided by what all GPUs deliver. By hours: GPU-hours divided by GPUs. A waste needs a baseline: "
+        "what would the same work have cost at the better rate?",
         "`days = 6 * P * T / (gpus * peak * mfu) / 86400`; `days = gpu_hours / gpus / 24`; `waste = 1 - mfu / baseline`.",
     ),
     difficulty=3,

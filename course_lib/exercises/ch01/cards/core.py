@@ -60,9 +60,9 @@ Write three functions. All sizes are in **bytes**, and 1 GB is 10⁹ bytes.
 
 Your functions must also work for other sizes and other GPUs. {CLOSE}""",
     hints=(
-        "How many numbers does the optimizer keep for one weight, and how many bytes is each of them?",
-        "Add up the bytes per parameter and multiply once. A share is bytes over GPUs. The fewest GPUs is a quotient, "
-        "rounded so that nothing is left over.",
+        "How many numbers does the optimizer keep for each weight, and how many bytes does each one take?",
+        "Add up the bytes per parameter and multiply once. A share is bytes divided by GPUs. The fewest GPUs are a quotient, "
+        "rounded so that everything fits.",
         "`per_param = sum(of the list above)`; `math.ceil(nbytes / gpu_memory)`; `gpu_memory - nbytes / gpus`.",
     ),
     allowed="the standard library and numpy.",
@@ -90,7 +90,7 @@ def _days_variant(draw: random.Random) -> Mapping[str, Any]:
         **peak_of(draw.choice(DEVICES)),
         "params": draw.choice((3e9, 7e9, 8e9, 13e9)),
         "tokens": draw.choice((1e12, 1.4e12, 2e12, 3e12)),
-        "utilisation": draw.choice((0.35, 0.4, 0.45, 0.5)),
+        "utilization": draw.choice((0.35, 0.4, 0.45, 0.5)),
         "days": draw.choice((21, 30, 45)),
     }
 
@@ -101,25 +101,25 @@ TRAIN_DAYS = Card(
     title="One GPU, in days",
     **Worth(points=10, minutes=10, difficulty=2, importance=5),
     answers=("train_days", "gpus_for_deadline"),
-    text=f"""{{{{params:count}}}} parameters, {{{{tokens:count}}}} tokens, one {{{{device}}}} with a dense peak of
-{{{{flops:tflops}}}}, of which the run reaches {{{{utilisation:percent}}}}. How long does it take, and how many GPUs
-bring it down to {{{{days:int}}}} days?
+    text=f"""Compute how long a training run takes on one GPU, and how many GPUs finish it in {{{{days:int}}}} days. The run has
+{{{{params:count}}}} parameters and {{{{tokens:count}}}} tokens and reaches {{{{utilization:percent}}}} of the dense peak
+of one {{{{device}}}}, {{{{flops:tflops}}}}.
 
-- `train_days(params, tokens, gpu_flops, utilisation)` returns the days (24 h) on **one** GPU. `gpu_flops` is its peak
-  in FLOP/s, `utilisation` a fraction of one. Count 6 FLOP per parameter and token.
-- `gpus_for_deadline(params, tokens, gpu_flops, utilisation, days)` returns the least whole number of GPUs (1 or more)
+- `train_days(params, tokens, gpu_flops, utilization)` returns the days (24 h) on **one** GPU. `gpu_flops` is its peak
+  in FLOP/s, `utilization` a fraction of one. Count 6 FLOP per parameter and token.
+- `gpus_for_deadline(params, tokens, gpu_flops, utilization, days)` returns the least whole number of GPUs (1 or more)
   that finish within `days`. Assume perfect scaling: twice the GPUs, half the time.
 
 {CLOSE}""",
     hints=(
-        "What is the work in FLOP, and how many FLOP does one GPU really do in a second?",
-        "Time is work over speed; speed is the peak times the utilisation; a day has 86,400 of the seconds you get. "
+        "How many FLOP is the work, and how many FLOP does one GPU really do per second?",
+        "Time is work divided by speed; speed is the peak times the utilization; a day has 86,400 seconds. "
         "The second function can call the first one.",
-        "`seconds = 6 * params * tokens / (gpu_flops * utilisation)`; `ceil(days on one GPU / days allowed)`.",
+        "`seconds = 6 * params * tokens / (gpu_flops * utilization)`; `ceil(days on one GPU / days allowed)`.",
     ),
     allowed="the standard library, numpy and `course_lib.units`.",
     hides=("compute:train_flops", "compute:train_seconds", "compute:devices_for_deadline"),
-    params={**peak_of("H100 SXM"), "params": 7e9, "tokens": 2e12, "utilisation": 0.5, "days": 30},
+    params={**peak_of("H100 SXM"), "params": 7e9, "tokens": 2e12, "utilization": 0.5, "days": 30},
     vary=_days_variant,
     probe=rows,
     returns=Rows(Number("days"), Number("GPUs")),
@@ -152,17 +152,17 @@ MFU_WASTE = Card(
     **Worth(points=10, minutes=10, difficulty=2, importance=4),
     answers=("money_lost",),
     text=f"""A run at {{{{mfu:percent}}}} MFU used {{{{spent_words}}}}; a GPU costs {{{{usd_per_hour:usd}}}} an hour.
-How much of that was lost? The answer depends on the baseline: the whole peak, the {{{{achievable:percent}}}} that good
-teams reach, or the {{{{typical:percent}}}} that was promised.
+Compute how much of that was lost. The answer depends on the baseline: the whole peak, the {{{{achievable:percent}}}}
+that good teams reach, or the {{{{typical:percent}}}} that was promised.
 
 `money_lost(spent, usd_per_hour, mfu, baselines)` gets what was spent in **{{{{spent_unit}}}}** and a dictionary
 `baselines` from a name to an MFU, such as `{{"whole peak": 1.0, "promised": {{{{typical}}}}}}`. Return a dictionary
 with the same names, each with a pair `(lost, more)`:
 
-- `lost`: how many US dollars less the **same work** would have cost at that baseline;
-- `more`: how much more work the **same money** would have done there, as a fraction (0.25 is a quarter more).
+- `lost`: the US dollars that the **same work** would have saved at that baseline;
+- `more`: the extra work that the **same money** would have done there, as a fraction (0.25 is a quarter more).
 
-At or above its baseline a run has lost nothing: both are 0. You may not need every argument. {CLOSE}""",
+A run at or above its baseline has lost nothing: both are 0. You may not need every argument. {CLOSE}""",
     hints=(
         "If the work is fixed, how does its price change when the MFU doubles?",
         "The same work at the baseline takes mfu / baseline of the GPU-hours. The same GPU-hours at the baseline do "
@@ -196,14 +196,15 @@ PREDICT_WEEKS = Card(
     **Worth(points=3, minutes=5, difficulty=2, importance=3),
     form="prediction",
     answers=("weeks_interval",),
-    text="""{{params:count}} parameters, {{tokens:count}} tokens, {{gpus:int}} {{device}} at {{mfu:percent}} MFU that
-scale perfectly. No calculator: round every factor to a power of ten and a small number.
+    text="""{{params:count}} parameters, {{tokens:count}} tokens, {{gpus:int}} {{device}} at {{mfu:percent}} MFU and
+perfect scaling: how many weeks does the run take? Estimate without a calculator; round every factor to a small number times a
+power of ten.
 
 `weeks_interval()` returns `(low, high)`, the range of **weeks** in which you expect the run's length. You earn the
 points for an interval of positive numbers with `high` at most 4 times `low`, whether or not the true length is in it.
 You see the true length once you have committed.""",
     hints=(
-        "Which power of ten is the work, and which is the speed of all GPUs together?",
+        "What power of ten is the work, and what power of ten is the speed of all GPUs together?",
         "Work is 6 × parameters × tokens. Speed is GPUs × peak × MFU. A week is about 6 × 10⁵ seconds.",
         "`return (guess / 1.8, guess * 1.8)` with your guess in weeks.",
     ),
@@ -235,19 +236,19 @@ WHICH_PEAK = Card(
     title="Which peak?",
     **Worth(points=10, minutes=10, difficulty=3, importance=5),
     answers=("which_peak",),
-    text=f"""Two pages say how long one {{{{device}}}} would need, at 100 % of its peak, for {{{{model}}}} with
-{{{{params:count}}}} parameters on {{{{tokens:count}}}} tokens in BF16. One prints twice what the other prints. Both read the
-vendor's sheet.
+    text=f"""Find the right peak on a vendor's data sheet. Two pages report how long one {{{{device}}}} would need, at 100 % of its
+peak, for {{{{model}}}} with {{{{params:count}}}} parameters on {{{{tokens:count}}}} tokens in BF16. One time is twice the
+other, and both come from the same sheet.
 
 `which_peak(params, tokens, sheet)` gets the sheet as a list of rows, in any order:
 `{{"precision": "BF16", "tflops": 1234.5, "sparsity": True}}`. The rate of a row with `sparsity` requires two of every
-four weights to be zero; that doubles the rate, and ordinary training cannot use it. The numbers of this sheet are for
-**{{{{scope}}}}**. Some sheets print only one of the two BF16 rows.
+four weights to be zero; that doubles the rate, and ordinary training cannot use it. The numbers on this sheet are for
+**{{{{scope}}}}**. Some sheets have only one of the two BF16 rows.
 
 Return the pair `(peak, years)`: the FLOP/s that **one GPU** can reach in dense BF16 training, and the years of
 365.25 days that it needs at 100 % of that rate, with 6 FLOP per parameter and token. {CLOSE} (Years of 365 days pass.)""",
     hints=(
-        "Which row of the sheet would still be true for a matrix without a single zero?",
+        "Which row of the sheet also holds for a matrix without any zeros?",
         "Look only at BF16. If there is a row without sparsity, take it; if not, undo the doubling. Then check the unit, "
         "and how many GPUs the number is for.",
         "`row = dense row if there is one else sparse row`; `peak = row['tflops'] * 1e12 / (2 if row['sparsity'] else "

@@ -1,4 +1,4 @@
-"""One-line questions of chapter 01, with other numbers every time."""
+"""One-line questions of chapter 01, with different numbers every time."""
 
 import random
 from collections.abc import Mapping
@@ -31,35 +31,35 @@ _drill = of_chapter("01")
 DRILLS = (
     _drill(
         "state-gb",
-        "Training state of {{params:count}} parameters at 16 bytes each?",
+        "How large is the training state of {{params:count}} parameters at 16 bytes each?",
         "GB",
         {"params": 13e9},
         pick(params=SIZES),
     ),
     _drill(
         "fewest-cards",
-        "Fewest {{device}} ({{memory:gb}}) for the training state of {{params:count}} parameters, 16 bytes each?",
+        "How many {{device}} ({{memory:gb}}) does the training state of {{params:count}} parameters need, at 16 bytes each?",
         "GPUs",
         {"params": 70e9, "device": "H100 SXM", "memory": memory_of("H100 SXM")},
         lambda draw: {**_card(draw), "params": draw.choice((13e9, 30e9, 32e9, 65e9, 70e9, 110e9, 405e9))},
     ),
     _drill(
         "largest-model",
-        "Largest model whose training state, 16 bytes per parameter, fits one {{device}} of {{memory:gb}}?",
+        "What is the largest model whose training state, 16 bytes per parameter, fits on one {{device}} of {{memory:gb}}?",
         "billion parameters",
         {"device": "H100 SXM", "memory": memory_of("H100 SXM")},
         _card,
     ),
     _drill(
         "gib",
-        "A card of {{gib:int}} GiB has how many GB?",
+        "How many GB are {{gib:int}} GiB of GPU memory?",
         "GB",
         {"gib": 80},
         pick(gib=(16, 24, 32, 40, 48, 80, 96, 192)),
     ),
     _drill(
         "train-flops",
-        "FLOP to train {{params:count}} parameters on {{tokens:count}} tokens, attention left out?",
+        "How many FLOP does it take to train {{params:count}} parameters on {{tokens:count}} tokens, without attention?",
         "× 10²¹ FLOP",
         {"params": 70e9, "tokens": 15e12},
         pick(params=SIZES, tokens=TOKENS),
@@ -93,7 +93,7 @@ DRILLS = (
     ),
     _drill(
         "run-cost",
-        "{{gpus:int}} GPUs for {{days:int}} days at {{usd_per_hour:usd}} per GPU-hour?",
+        "What do {{gpus:int}} GPUs cost for {{days:int}} days at {{usd_per_hour:usd}} per GPU-hour?",
         "million USD",
         {"gpus": 1024, "days": 30, "usd_per_hour": PRICE},
         pick(gpus=(64, 256, 512, 1024, 2048), days=(10, 30, 45, 90), usd_per_hour=(1.5, 2.0, 2.5, 3.0)),
@@ -101,23 +101,23 @@ DRILLS = (
     _drill(
         "mfu-percent",
         "{{gpus:int}} GPUs of {{flops:tflops}} train {{params:count}} parameters at "
-        "{{tokens_s:int}} tokens a second, all together. MFU?",
+        "{{tokens_s:int}} tokens a second, all together. What is the MFU?",
         "percent",
         {"gpus": 64, "flops": H100, "params": 8e9, "tokens_s": 500_000},
         lambda draw: _mfu_case(draw),
     ),
     _drill(
         "waste",
-        "MFU {{mfu:percent}} where {{baseline:percent}} is achievable, {{usd:musd}} spent. How much would "
-        "the same work not have cost?",
+        "A run at {{mfu:percent}} MFU cost {{usd:musd}}; {{baseline:percent}} MFU is achievable. How much of the money "
+        "was wasted?",
         "million USD",
         {"mfu": 0.35, "baseline": 0.5, "usd": 10e6},
         pick(mfu=(0.25, 0.3, 0.35, 0.4), baseline=(0.45, 0.5, 0.55), usd=(2e6, 5e6, 10e6, 40e6)),
     ),
     _drill(
         "tokens-for-money",
-        "Tokens that {{usd:musd}} buys for {{params:count}} parameters: {{usd_per_hour:usd}} per "
-        "GPU-hour, {{flops:tflops}} at {{mfu:percent}} MFU?",
+        "How many tokens can {{usd:musd}} train {{params:count}} parameters on, at {{usd_per_hour:usd}} per "
+        "GPU-hour and {{mfu:percent}} MFU of {{flops:tflops}}?",
         "billion tokens",
         {"usd": 1e6, "params": 8e9, "usd_per_hour": PRICE, "flops": H100, "mfu": 0.4},
         lambda draw: {
@@ -130,7 +130,7 @@ DRILLS = (
     _drill(
         "headroom-gb",
         "{{params:count}} parameters at 16 bytes each, spread over {{gpus:int}} GPUs of {{memory:gb}}. "
-        "Room left on each?",
+        "How much memory is left on each?",
         "GB",
         {"params": 13e9, "gpus": 4, "memory": 80 * GB},
         lambda draw: {
@@ -142,7 +142,7 @@ DRILLS = (
     _drill(
         "attention-share",
         "{{params:count}} parameters in {{layers:int}} layers of width {{hidden:int}}, context "
-        "{{seq:int}}, every token attending to all of it. What does attention add to 6 FLOP per parameter and token?",
+        "{{seq:int}}, with every token attending to all of it. How much does attention add to 6 FLOP per parameter and token?",
         "percent",
         _shape("llama3-70b", 8192),
         lambda draw: _shape(
@@ -152,7 +152,7 @@ DRILLS = (
     _drill(
         "overlap",
         "A step: {{compute:plain}} s of compute, {{comm:plain}} s of communication, {{data:plain}} s of loading, "
-        "all hidden behind the longest. How long?",
+        "with perfect overlap. How long does it take?",
         "seconds",
         {"compute": 8.6, "comm": 2.8, "data": 0.4},
         pick(compute=(0.9, 2.1, 8.6), comm=(0.5, 2.8, 9.5), data=(0.1, 0.4, 1.7)),
@@ -161,7 +161,7 @@ DRILLS = (
 
 
 def _mfu_case(draw: random.Random) -> Mapping[str, Any]:
-    """A throughput that gives a believable utilisation."""
+    """A throughput that gives a believable utilization."""
     flops, gpus, params = _card(draw)["flops"], draw.choice((8, 64, 256)), draw.choice((1e9, 8e9, 70e9))
     rate = draw.uniform(0.25, 0.5) * gpus * flops / (6 * params)
     return {"gpus": gpus, "flops": flops, "params": params, "tokens_s": float(f"{rate:.2g}")}

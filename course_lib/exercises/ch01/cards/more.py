@@ -18,8 +18,8 @@ _LAWS = {
         "`keep` lies above 0.5 and is at most 1, so more GPUs always help"
     ),
     "serial": (
-        "**a fraction 1 − `keep` of the one-GPU time never gets shorter**, and the rest is divided by N, however many GPUs "
-        "there are. Where no number of GPUs meets the deadline, the second value is `None`"
+        "**a fraction 1 − `keep` of the one-GPU time never gets shorter**, and the rest is divided by N. If no number "
+        "of GPUs meets the deadline, the second value is `None`"
     ),
 }
 
@@ -46,7 +46,7 @@ YEARS_TO_WEEKS = Card(
     **Worth(points=15, minutes=15, difficulty=3, importance=4),
     kind="more",
     answers=("plan_run",),
-    text=f"""{{{{params:count}}}} parameters on {{{{tokens:count}}}} tokens are years of work for one {{{{device}}}} at
+    text=f"""{{{{params:count}}}} parameters on {{{{tokens:count}}}} tokens take one {{{{device}}}} years at
 {{{{mfu:percent}}}} MFU. How many weeks does the run take on {{{{gpus:int}}}} GPUs, and how many GPUs finish it in
 {{{{weeks:int}}}} weeks? Scaling is not perfect here: {{{{rule}}}}. In this run `keep` is {{{{keep:plain}}}}.
 
@@ -61,8 +61,8 @@ one GPU reaches alone. {CLOSE}""",
         "How long does the run take on N GPUs, as a function of N alone? Does it rise or fall as N grows?",
         "Write `weeks_on(n)` first. The inverse is a search: the least n with `weeks_on(n) <= weeks`, by doubling and "
         "halving, or by solving for n and rounding up.",
-        "`hi = 1`; `while weeks_on(hi) > weeks: hi *= 2`; then bisect between hi // 2 and hi. Before the search, ask "
-        "whether it can end.",
+        "`hi = 1`; `while weeks_on(hi) > weeks: hi *= 2`; then bisect between hi // 2 and hi. Before the search, check "
+        "that it can end.",
     ),
     allowed="the standard library, numpy and `course_lib.units`.",
     hides=("compute:train_seconds", "compute:devices_for_deadline"),
@@ -105,14 +105,14 @@ def _bug_variant(draw: random.Random) -> Mapping[str, Any]:
 MFU_BUG = Card(
     id="mfu-bug",
     chapter="01",
-    title="Find the bug: a utilisation in an article",
+    title="Find the bug: a utilization in an article",
     **Worth(points=10, minutes=10, difficulty=3, importance=4),
     kind="more",
     form="bug",
     answers=("mfu_fixed",),
-    text=f"""A public article on tuning a large model closed with its MFU. Readers
-[could not make sense of it](https://github.com/huggingface/blog/issues/1649), and the calculation has since left the
-page. This function, which is ours, makes {{{{likeness}}}}:
+    text=f"""Find the bug in a published MFU. Readers of a public article on fine-tuning a large model
+[could not reproduce its MFU](https://github.com/huggingface/blog/issues/1649), and the calculation has since
+been removed. This function, which is ours, makes {{{{likeness}}}}:
 
 ```python
 def mfu(params, sequence, batch, steps, seconds, gpus, gpu_flops):
@@ -129,7 +129,7 @@ the run, `gpu_flops` the dense peak of one GPU. In the run: {{{{params:count}}}}
 Write `mfu_fixed` with the same arguments: the MFU of the whole run, as a fraction of one. The gradients are recomputed
 from checkpointed activations; that work does not count as model FLOPs. {CLOSE}""",
     hints=(
-        "Numerator and denominator are both about some GPUs. About which?",
+        "The numerator and the denominator each refer to some number of GPUs. Which?",
         "Change nothing that is right: 6 FLOP per parameter and token, and the dense peak. Then make the tokens and the "
         "peak belong to the same GPUs.",
         "`tokens_of_all_gpus = …`; `return 6 * params * tokens_of_all_gpus / seconds / (gpus * gpu_flops)`.",
@@ -168,7 +168,8 @@ TRIAGE_SIX = Card(
     **Worth(points=10, minutes=10, difficulty=2, importance=5),
     kind="more",
     answers=("triage",),
-    text=f"""Distributing a model costs time and money. `triage(job)` says which project needs it. The dictionary has:
+    text=f"""Write `triage(job)`, which says whether a project needs more than one GPU. Distributing a model costs time and money, and not
+every project has to pay. `job` is a dictionary:
 
 | key | is |
 |---|---|
@@ -179,21 +180,21 @@ TRIAGE_SIX = Card(
 | `qps`, `replica_qps` | requests a second that arrive, and that one replica can answer; `qps` is 0 if nothing is served |
 | `user_tokens_s` | tokens a second that one user must see |
 
-Ask four questions of **one GPU**, in this order; an exact fit is no wall:
+Check four conditions for **one GPU**, in this order; an exact fit is no wall:
 
 | wall | is hit if | first response |
 |---|---|---|
 | `"memory"` | it trains, and 16 bytes per parameter exceed the memory | `"{RESPONSES["memory"]}"` |
 | `"deadline"` | it trains, and 6 FLOP per parameter and token take longer than allowed | `"{RESPONSES["deadline"]}"` |
-| `"latency"` | it serves, and the weights (2 bytes per parameter) exceed the memory, or reading them once per token is slower than a user wants | `"{RESPONSES["latency"]}"` |
+| `"latency"` | it serves, and the weights (2 bytes per parameter) exceed the memory, or reading them once per token is too slow for a user | `"{RESPONSES["latency"]}"` |
 | `"traffic"` | it serves, and one replica cannot answer all requests | `"{RESPONSES["traffic"]}"` |
 
 All divisors are positive. Return `(response, walls)`: the list of **all** walls that are hit, in this order, and the
 response to the first of them; `("{STAY}", [])` if there is none. You see six projects on {{{{device}}}}; grading adds
 unseen ones.""",
     hints=(
-        "What would distribution give a project that neither trains nor serves much?",
-        "Four independent questions, each with yes or no; collect the names in order and look up the first one's "
+        "What would a project that neither trains nor serves much gain from a second GPU?",
+        "There are four independent yes-or-no conditions; collect the names in order and look up the first one's "
         "response. Only a job with tokens can hit the first two, only one with requests the last two.",
         '`walls = [name for name, hit in (("memory", trains and 16 * p > memory), …) if hit]`; '
         '`return (RESPONSES[walls[0]] if walls else "stay on one GPU", walls)`.',
@@ -238,14 +239,13 @@ COST_SENSITIVITY = Card(
     answers=("cost_per_mfu_point",),
     text="""{{params:count}} parameters on {{tokens:count}} tokens, {{device}} with {{flops:tflops}} dense,
 {{usd_per_hour:usd}} per GPU-hour, {{mfu:percent}} MFU. An engineer offers to raise the MFU by one percentage
-point. What is that worth?
+point. Compute what that is worth.
 
-`cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu)` returns, in US dollars, {{question}}. Positive when
-money is saved. `gpu_flops` is one GPU's peak in FLOP/s, `mfu` a fraction of one; count 6 FLOP per parameter and token,
+`cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu)` returns, in US dollars, {{question}}. Money saved is positive. `gpu_flops` is one GPU's peak in FLOP/s, `mfu` a fraction of one; count 6 FLOP per parameter and token,
 and pay for GPU-hours only. Numbers within 0.1 % pass, so the slope and the next point are different answers.""",
     hints=(
         "The number of GPUs is not given. Why is it not needed?",
-        "Cost is proportional to 1 / MFU. Write `cost(mfu)` once; the question is about how it falls.",
+        "Cost is proportional to 1 / MFU. Write `cost(mfu)` once, and ask how fast it falls.",
         "`cost = lambda u: 6 * params * tokens / (gpu_flops * u) / 3600 * usd_per_hour`; a difference of two costs, or "
         "`cost(mfu) / mfu` for a whole unit of MFU, of which a point is a hundredth.",
     ),

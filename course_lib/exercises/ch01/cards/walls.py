@@ -29,7 +29,8 @@ FIRST_WALL = Card(
     title="The first wall, and the cheapest way past it",
     **Worth(points=20, minutes=20, difficulty=4, importance=5),
     answers=("first_wall",),
-    text="""`first_wall(job)` gets a dictionary in bytes, FLOP, seconds and tokens:
+    text="""Write `first_wall(job)`, which names the wall that a job hits first and the cheapest change that leaves no wall at all. A fix for
+one wall is useless if another remains. `job` is a dictionary in bytes, FLOP/s, seconds and tokens:
 
 | key | is |
 |---|---|
@@ -43,13 +44,13 @@ FIRST_WALL = Card(
 | `latest_s` | the latest possible deadline (later than `deadline_s`), or `None` |
 | `sharded` | `True`: the state is spread evenly over the GPUs; `False`: each holds a whole copy |
 
-There are three loads. Each is what the job needs over what it has; a load above 1 is a wall, exactly 1 still fits:
+A load is what the job needs divided by what it has. A load above 1 is a wall; exactly 1 still fits:
 
-- **memory**: state on one GPU, at {{bytes_per_param}} bytes per parameter, over its memory less the reserve;
-- **compute**: seconds of one step over `step_s`;
-- **deadline**: seconds of the run over `deadline_s`.
+- **memory**: state on one GPU, at {{bytes_per_param}} bytes per parameter, divided by its memory minus the reserve;
+- **compute**: seconds of one step divided by `step_s`;
+- **deadline**: seconds of the run divided by `deadline_s`.
 
-Count 6 FLOP per parameter and token; all GPUs work together perfectly.
+Count 6 FLOP per parameter and token, and assume perfect scaling.
 
 Return `(wall, fix, gpus)`. `wall` is the name of the heaviest load, or `"none"` if no load is above 1. `fix` is the first
 of these that, **by itself, leaves no wall at all**; the list is ordered from cheap to expensive:
@@ -61,7 +62,7 @@ of these that, **by itself, leaves no wall at all**; the list is ordered from ch
 
 `gpus` is how many GPUs are in use after the fix. You see five jobs; grading adds 200 unseen ones.""",
     hints=(
-        "What would you compute first: the fix, or the three loads as a function of a job?",
+        "What should you compute first: the fix, or the three loads of a job?",
         "Write `loads(job)` once. A fix is a changed copy of the job; try the four in order and stop at the first whose "
         "largest load is at most 1. For the last one, how does each load depend on the number of GPUs?",
         '`for fix, changed in (("nothing", job), ("shard state", {**job, "sharded": True}), …): if max(loads(changed)'

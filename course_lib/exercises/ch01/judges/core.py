@@ -63,11 +63,13 @@ def _state_column(convention: str) -> Column:
         unit="bytes",
         want=state,
         words=lambda p: f"{number_text(p)} parameters",
-        hint="Which of the listed buckets is not in it?",
+        hint="Compare your bytes per parameter with the listed ones.",
         mistakes=(
             Mistake("gigabytes", scaled(state, 1 / GB), "this is in GB; return bytes."),
             Mistake("gibibytes", scaled(state, 1 / GiB), "this is in GiB; return bytes."),
-            Mistake("bits", scaled(state, 8), "this counts bits; a byte has eight of them."),
+            Mistake("gib-for-gb", scaled(state, GiB / GB), "this takes 2³⁰ bytes for a GB; a GB is 10⁹ bytes."),
+            Mistake("gib-for-gb", scaled(state, GB / GiB), "this takes 2³⁰ bytes for a GB; a GB is 10⁹ bytes."),
+            Mistake("bits", scaled(state, 8), "this counts bits; a byte has eight."),
             Mistake("weights-only", lambda p: p * size["weights"], "these are the weights alone; training keeps more."),
             *(
                 Mistake(f"missing-{name}", lambda p, left=total - size[name]: p * left, message)
@@ -97,10 +99,10 @@ _HEADROOM = Column(
     words=lambda n, m, g: f"{bytes_text(n)} on {gpus_text(g)} of {bytes_text(m)}",
     mistakes=(
         Mistake("gigabytes", scaled(_headroom, 1 / GB), "this is in GB; return bytes."),
-        Mistake("all-gpus-together", lambda n, m, g: m * g - n, "this is the room on all GPUs together."),
+        Mistake("all-gpus-together", lambda n, m, g: m * g - n, "this is the headroom of all GPUs together."),
         Mistake("not-shared", lambda n, m, g: m - n, "this puts the whole state on one GPU."),
         Mistake("the-share", lambda n, m, g: n / g, "this is the memory in use, not the memory left."),
-        Mistake("sign", scaled(_headroom, -1), "the sign is wrong: free room is positive."),
+        Mistake("sign", scaled(_headroom, -1), "the sign is wrong: free memory is positive."),
         Mistake("cut-at-zero", lambda *row: max(0, _headroom(*row)), "return the shortfall as a negative number."),
     ),
 )
@@ -121,13 +123,15 @@ def _state_cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         shown(f"{number_text(size)} parameters", "values:state", 0, [(size,)]),
         shown("the fewest GPUs", "values:fewest", 1, [(nbytes, card)]),
-        shown("room on each GPU", "values:headroom", 2, example),
+        shown("headroom on each GPU", "values:headroom", 2, example),
         plain("state", 0, "three more sizes", [(log_uniform(rng, 1e9, 9e10),) for _ in range(3)]),
-        plain("fewest", 1, "three more cards", inexact),
-        plain("headroom", 2, "three more rooms", [(n, m, least_gpus(n, m) + rng.randint(1, 8)) for n, m in inexact]),
+        plain("fewest", 1, "three more GPU sizes", inexact),
+        plain(
+            "headroom", 2, "three more headrooms", [(n, m, least_gpus(n, m) + rng.randint(1, 8)) for n, m in inexact]
+        ),
         unseen(rng, "state", 0, "other sizes", [(p,) for p in sizes]),
-        unseen(rng, "fewest", 1, "other cards", many + exact + odd),
-        unseen(rng, "headroom", 2, "other rooms", [*rooms, (160e9, 80e9, 2), (160e9, 80e9, 1), (208e9, 80e9, 2)]),
+        unseen(rng, "fewest", 1, "other GPU sizes", many + exact + odd),
+        unseen(rng, "headroom", 2, "other headrooms", [*rooms, (160e9, 80e9, 2), (160e9, 80e9, 1), (208e9, 80e9, 2)]),
     ]
 
 
@@ -137,14 +141,14 @@ STATE_13B = Judging(
     verdicts=lambda params, *given: table(_state_column(params["convention"]), _FEWEST, _HEADROOM)(params, *given),
     why="State is a sum over buckets, each parameters × bytes. The fewest GPUs are a quotient rounded up, because you cannot "
     "rent a fraction of a GPU. That count leaves little or no room for activations, so people use more GPUs than the state "
-    "requires. The room on each GPU is its memory less an even share.",
+    "requires. The headroom of each GPU is its memory minus an even share.",
     pytorch="`torch.optim.AdamW` creates its two moments at the first `step()`; "
     "`torch.distributed.fsdp.fully_shard` spreads the state evenly (chapter 08).",
 )
 
 
-def _gpus_in(params: float, tokens: float, gpu_flops: float, utilisation: float, days: float) -> int:
-    return max(1, math.ceil(days_alone(params, tokens, gpu_flops, utilisation) / days))
+def _gpus_in(params: float, tokens: float, gpu_flops: float, utilization: float, days: float) -> int:
+    return max(1, math.ceil(days_alone(params, tokens, gpu_flops, utilization) / days))
 
 
 def _run_words(p: float, d: float, f: float, u: float, days: float | None = None) -> str:
@@ -161,7 +165,7 @@ _DAYS = Column(
     mistakes=(
         Mistake("full-speed", lambda p, d, f, u: days_alone(p, d, f, 1), "this is at 100 % of the peak."),
         Mistake(
-            "utilisation-upside-down",
+            "utilization-upside-down",
             lambda p, d, f, u: days_alone(p, d, f, 1 / u),
             "a lower utilization must take longer.",
         ),
@@ -170,14 +174,18 @@ _DAYS = Column(
         Mistake("years", scaled(days_alone, DAY / YEAR), "these are years."),
         Mistake("forward-only", scaled(days_alone, 1 / 3), "the backward pass costs FLOPs too."),
         Mistake("multiply-adds", scaled(days_alone, 1 / 2), "a multiplication and an addition are two FLOP."),
-        Mistake("recompute", scaled(days_alone, 8 / 6), "8 FLOP per parameter and token count a second forward pass."),
+        Mistake(
+            "recompute", scaled(days_alone, 8 / 6), "8 FLOP per parameter and token include a second forward pass."
+        ),
     ),
 )
 _GPUS_MISTAKES = (
     Mistake("rounded-down", lambda *row: days_alone(*row[:4]) // row[4], "with this many GPUs the run is late."),
     Mistake("not-whole", lambda *row: days_alone(*row[:4]) / row[4], "GPUs come in whole numbers."),
     Mistake("one-too-many", shifted(_gpus_in, 1), "one GPU fewer also finishes in time."),
-    Mistake("full-speed", lambda p, d, f, u, t: _gpus_in(p, d, f, 1, t), "they suffice only at 100 % of the peak."),
+    Mistake(
+        "full-speed", lambda p, d, f, u, t: _gpus_in(p, d, f, 1, t), "this many suffice only at 100 % of the peak."
+    ),
     Mistake("none-at-all", lambda *row: 0, "even a quick run needs one GPU."),
 )
 _GPUS = Column(part="gpus", unit="GPUs", want=_gpus_in, words=_run_words, rel=EXACT, mistakes=_GPUS_MISTAKES)
@@ -195,7 +203,7 @@ def _days_rows(rng: random.Random, count: int, *days: float) -> list[tuple[Any, 
 
 
 def _days_cases(params: Params, rng: random.Random) -> list[Case]:
-    run = (params["params"], params["tokens"], params["flops"], params["utilisation"])
+    run = (params["params"], params["tokens"], params["flops"], params["utilization"])
     others = _days_rows(rng, 24, 1, 2.5, 7, 30, 90, 365)
     # Powers of two and a multiple of 86,400: exact in floating point in whatever order one multiplies.
     powers = (2.0**30, 86_400.0 * 2**20, 6 * 2.0**45, 0.5)

@@ -47,7 +47,7 @@ def _attention_percent(p: Params) -> float:
     return 200 * p["layers"] * p["hidden"] * p["seq"] / p["params"]
 
 
-_NO_MASTER = "12 bytes leave the fp32 master copy out."
+_NO_MASTER = "12 bytes leave out the fp32 master copy."
 _FULL_SPEED = "That is at 100 % of the peak."
 _POINTS = "Percentage points of MFU are not a share of the money."
 
@@ -63,13 +63,13 @@ DRILLS = {
     "fewest-cards": drill_key(
         lambda p: math.ceil(_state(p) / p["memory"]),
         "{{params:count}} × 16 bytes over {{memory:gb}}, rounded up: {{answer:int}}.",
-        Mistake("rounded-down", lambda p: _state(p) // p["memory"], "Rounded down, a part is left over."),
+        Mistake("rounded-down", lambda p: _state(p) // p["memory"], "Rounded down, part of the state does not fit."),
         Mistake("not-whole", lambda p: _state(p) / p["memory"], "GPUs come in whole numbers."),
         rel=EXACT,
     ),
     "largest-model": drill_key(
         lambda p: p["memory"] / 16 / BILLION,
-        "{{memory:gb}} over 16 bytes = {{answer}} billion parameters, and nothing left for activations.",
+        "{{memory:gb}} over 16 bytes = {{answer}} billion parameters, with nothing left for activations.",
         Mistake("weights-only", lambda p: p["memory"] / 2 / BILLION, "The weights alone would fit, not the state."),
         Mistake("no-master", lambda p: p["memory"] / 12 / BILLION, _NO_MASTER),
     ),
@@ -109,7 +109,9 @@ DRILLS = {
     "mfu-percent": drill_key(
         _mfu_percent,
         "6 × {{params:count}} × {{tokens_s:int}} over {{gpus:int}} × {{flops:tflops}} = {{answer}} %.",
-        Mistake("one-gpu", lambda p: _mfu_percent(p) * p["gpus"], "Tokens of all GPUs belong over the peak of all."),
+        Mistake(
+            "one-gpu", lambda p: _mfu_percent(p) * p["gpus"], "Divide the tokens of all GPUs by the peak of all GPUs."
+        ),
         Mistake("fraction", scaled(_mfu_percent, 0.01), "Give a percentage."),
         Mistake("sparse", scaled(_mfu_percent, 0.5), "The peak given is dense already."),
     ),
@@ -121,7 +123,7 @@ DRILLS = {
         Mistake(
             "more-for-lost",
             lambda p: p["usd"] * (p["baseline"] / p["mfu"] - 1) / MILLION,
-            "That is the worth of the extra work.",
+            "That is the value of the extra work.",
         ),
     ),
     "tokens-for-money": drill_key(
@@ -133,7 +135,7 @@ DRILLS = {
     "headroom-gb": drill_key(
         _headroom_gb,
         "{{memory:gb}} − {{params:count}} × 16 bytes over {{gpus:int}} = {{answer}} GB.",
-        Mistake("the-share", lambda p: _state(p) / p["gpus"] / GB, "That is what is used."),
+        Mistake("the-share", lambda p: _state(p) / p["gpus"] / GB, "That is the memory in use."),
         Mistake("all-gpus", lambda p: _headroom_gb(p) * p["gpus"], "That is all GPUs together."),
     ),
     "attention-share": drill_key(

@@ -49,7 +49,7 @@ def _money_columns(spent_in: str) -> tuple[Column, Column]:
             on(lambda usd, m, b: usd * (b - m)),
             "percentage points of MFU are not a share of the money.",
         ),
-        Mistake("more-for-lost", on(lambda usd, m, b: usd * (b / m - 1)), "this is what more work is worth."),
+        Mistake("more-for-lost", on(lambda usd, m, b: usd * (b / m - 1)), "this is the value of the extra work."),
         Mistake(
             "price-once-too-often",
             lambda *row: share(*row) * row[1],
@@ -63,7 +63,9 @@ def _money_columns(spent_in: str) -> tuple[Column, Column]:
         Mistake("lost-for-more", on(lambda usd, m, b: 1 - m / b), "this is the share of the money lost."),
         Mistake("points-for-share", on(lambda usd, m, b: b - m), "percentage points are not extra work."),
         Mistake("percent", on(lambda usd, m, b: 100 * (b / m - 1)), "this is a percentage; give a fraction."),
-        Mistake("ratio", on(lambda usd, m, b: b / m), "this is all the work; how much *more* is it?"),
+        Mistake(
+            "ratio", on(lambda usd, m, b: b / m), "this is the ratio of the two; subtract 1 to get the *extra* work."
+        ),
     )
     return (
         Column(part="lost", unit="US dollars", words=_money_words, want=against(0), mistakes=lost_mistakes),

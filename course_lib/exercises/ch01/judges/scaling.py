@@ -11,7 +11,7 @@ from course_lib.judging.mistakes import scaled, shifted
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import DAY, WEEK, number_text
 
-_OUT_OF_REACH = "no number of GPUs gets below the part of the time that never gets shorter; return None"
+_OUT_OF_REACH = "the part that never gets shorter already takes too long, so no number of GPUs is enough; return None"
 FIELDS = ("params", "tokens", "flops", "mfu", "keep", "gpus", "weeks")  # of a row
 
 
@@ -68,7 +68,7 @@ def _plan_columns(law: str) -> tuple[Column, Column]:
         return lambda *row: _alone(*row) / row[5] / speed(row[4], row[5]) if law == "doubling" else None
 
     weeks_mistakes = (
-        Mistake("perfect-scaling", lambda *row: _alone(*row) / row[5], "this is perfect scaling."),
+        Mistake("perfect-scaling", lambda *row: _alone(*row) / row[5], "this assumes perfect scaling."),
         Mistake("keep-once", slowed(lambda k, n: k), "the loss comes with every doubling, not once."),
         Mistake(
             "keep-per-gpu",
@@ -78,7 +78,7 @@ def _plan_columns(law: str) -> tuple[Column, Column]:
         Mistake(
             "speed-up",
             slowed(lambda k, n: k ** -math.log2(n)),
-            "the GPUs got faster; they lose speed with every doubling.",
+            "here the GPUs gain speed with every doubling; they lose speed.",
         ),
         Mistake(
             "natural-logarithm", slowed(lambda k, n: k ** math.log(n)), "count doublings by a logarithm to base 2."
@@ -141,7 +141,7 @@ YEARS_TO_WEEKS = Judging(
     shares={"values:weeks": 0.2, "values:gpus": 0.2, "generality:weeks": 0.25, "generality:gpus": 0.35},
     cases=_plan_cases,
     verdicts=_plan_verdicts,
-    why="Speed-up is N × efficiency(N), not N. You cannot read the inverse off the one-GPU time, because the GPUs that make "
+    why="Speed-up is N × efficiency(N), not N. You cannot derive the inverse from the one-GPU time, because the GPUs that make "
     "up for the loss lose speed themselves: search for the least N whose own time is short enough, or solve for N. With a "
     "loss per doubling the speed-up is N^(1 + log₂ keep), so more GPUs always help, at a falling rate. With a part that "
     "never gets shorter (Amdahl, 1967) the deadline itself may be out of reach.",

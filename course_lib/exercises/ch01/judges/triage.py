@@ -54,7 +54,7 @@ def _project(params: float, card: facts.Device, mfu: float, **more: float) -> di
 
 
 def six_projects(params: Params) -> list[tuple[str, dict[str, Any]]]:
-    """Six projects in words and numbers, built so that each meets the walls it is named for."""
+    """Six projects in words and numbers, built so that each hits the walls that its name suggests."""
     card, mfu, small = facts.device(params["device"]), params["mfu"], params["params"]
     month = float(card.dense_flops) * mfu * 30 * DAY / 6  # parameters × tokens of one GPU in 30 days
     weekend = {"tokens": 0.02 * month / small, "deadline_s": 2 * DAY}
@@ -63,13 +63,13 @@ def six_projects(params: Params) -> list[tuple[str, dict[str, Any]]]:
         ("a state larger than the card", _project(13e9, card, mfu, tokens=0.5 * month / 13e9)),
         ("a small model on very many tokens", _project(small, card, mfu, tokens=20 * month / small)),
         ("a large model from scratch", _project(70e9, card, mfu, tokens=900 * month / 70e9)),
-        ("a large model for a few readers", _project(70e9, card, mfu, qps=0.5)),
-        ("a small model for a crowd", _project(small, card, mfu, qps=90.0)),
+        ("a large model for a few users", _project(70e9, card, mfu, qps=0.5)),
+        ("a small model for many users", _project(small, card, mfu, qps=90.0)),
     ]
 
 
 def _likewise(params: Params, rng: random.Random) -> list[tuple[dict[str, Any]]]:
-    """The six projects with numbers a little smaller, which meet the same walls."""
+    """The six projects with slightly smaller numbers, which hit the same walls."""
     shown = [job for _, job in six_projects(params)]
 
     def smaller(job: Job) -> dict[str, Any]:
@@ -133,22 +133,25 @@ def _fault(job: Job, answer: Sequence[Any], one_wall_each: bool) -> Fault | None
     right, lead = triage_walls(job), f"{_project_words(job)}: "
     wanted = RESPONSES[right[0]] if right else STAY
     if len(set(walls)) < len(walls):
-        return "named-twice", f"{lead}a wall is named twice; each is hit or not."
+        return "named-twice", f"{lead}a wall is listed twice; list each at most once."
     if walls == right:
         if type(response) is str and response.strip().lower() == wanted.lower():
             return None
-        return "wrong-response", f"{lead}right walls; {describe(response)} does not answer the first of them."
+        return (
+            "wrong-response",
+            f"{lead}the walls are right, but {describe(response)} is not the response to the first.",
+        )
     if sorted(walls) == sorted(right):
-        return "wrong-order", f"{lead}the right walls, not in the order of the questions."
+        return "wrong-order", f"{lead}the walls are right, but not in the order of the questions."
     if one_wall_each and right and walls == right[:1]:
         return "only-the-first", f"{lead}more walls than the first one are hit."
     if not right:
-        return "needless", f"{lead}one GPU is enough; nothing here asks for a second."
+        return "needless", f"{lead}one GPU is enough; no wall is hit."
     if extra := [wall for wall in walls if wall not in right]:
         asked = f"Is there any {_PURPOSE[extra[0]]}, and what is the limit?"
         return f"not-{extra[0]}", f"{lead}the {extra[0]} wall is not hit. {asked}"
     missing = next(wall for wall in right if wall not in walls)
-    return f"missed-{missing}", f"{lead}a wall was missed. Ask all four questions of this project."
+    return f"missed-{missing}", f"{lead}a wall is missing. Check all four conditions for this project."
 
 
 def _verdicts(_: Params, case: Case, outcome: Outcome) -> list[Verdict]:

@@ -69,10 +69,10 @@ def solve(
 
 _MONEY_FIRST, _NO_SHARDING = ("nothing", "shard state", "more GPUs"), ("nothing", "longer deadline", "more GPUs")
 MISTAKES = (
-    Mistake("sparse-peak", partial(solve, flops="sparse_flops"), "The sparse peak gives that; training is dense."),
+    Mistake("sparse-peak", partial(solve, flops="sparse_flops"), "This uses the sparse peak; training is dense."),
     Mistake("no-reserve", partial(solve, reserve=False), "The reserve was not subtracted from the memory."),
-    Mistake("always-sharded", partial(solve, sharded=True), "The state counts as sharded, but each GPU holds a copy."),
-    Mistake("full-speed", partial(solve, mfu=False), "That is at 100 % of the peak; the job reaches `mfu` of it."),
+    Mistake("always-sharded", partial(solve, sharded=True), "This assumes a sharded state; each GPU holds a copy."),
+    Mistake("full-speed", partial(solve, mfu=False), "This assumes 100 % of the peak; the job reaches `mfu`."),
     Mistake("only-the-first-wall", partial(solve, only_first=True), "This removes the first wall; another remains."),
     Mistake("gpus-added", partial(solve, added=True), "Return all GPUs in use after the fix, not only the added ones."),
     Mistake("money-first", partial(solve, order=_MONEY_FIRST), "A later deadline is cheaper than more GPUs."),
@@ -84,7 +84,7 @@ MISTAKES = (
 
 
 def job_words(job: Job) -> str:
-    """A job in a few words, enough to find it again."""
+    """A job in a few words, enough to identify it."""
     return (
         f"{number_text(job['params'])} parameters on {gpus_text(job['gpus'])} of {bytes_text(job['gpu_memory'])}"
         f"{', sharded' if job['sharded'] else ''}, {number_text(job['tokens'])} tokens"
@@ -244,16 +244,16 @@ def _fault(
     if not wrong:
         return None
     said = ", ".join(map(describe, got[wrong[0]][place]))
-    lead = f"{len(wrong)} of {len(jobs)} jobs are off; one is {job_words(jobs[wrong[0]])}: {said}. "
+    lead = f"{len(wrong)} of {len(jobs)} jobs are wrong; one is {job_words(jobs[wrong[0]])}: {said}. "
     for mistake, answers in known.items():
         if all(answer[place] == mistaken[place] for answer, mistaken in zip(got, answers, strict=True)):
             return mistake.name, lead + mistake.message
     if len(set(got)) == 1:
-        return "one-answer-for-all", lead + "All jobs got the same answer."
+        return "one-answer-for-all", lead + "The answer is the same for all jobs."
     if place.start and all(got[at][1] == right[at][1] for at in wrong):
         if all(got[at][2] == right[at][2] + 1 for at in wrong):
-            return "one-too-many", lead + "One GPU fewer is enough; what fits exactly, fits."
-        return "other-count", lead + "The fix is right, the number of GPUs after it is not."
+            return "one-too-many", lead + "One GPU fewer is enough; an exact fit counts."
+        return "other-count", lead + "The fix is right, but the number of GPUs after it is not."
     return "", lead + "Print the three loads of this job before and after each fix."
 
 
@@ -263,7 +263,7 @@ FIRST_WALL = Judging(
     verdicts=_verdicts,
     why="All three loads are proportional to the number of parameters, so a growing model meets the heaviest load first. Once "
     "the state is sharded every load falls as 1/GPUs, so more GPUs always help in this model, but they cost the most: "
-    "sharding costs traffic, a later date costs patience, a GPU costs money every hour. A fix for the first wall alone is no "
+    "sharding costs traffic, a later date costs time, and a GPU costs money every hour. A fix for the first wall alone is no "
     "fix when a second wall remains.",
     pytorch="`fully_shard` is the second fix (chapter 08); a bigger world size in `torchrun` is the fourth. This model omits "
     "what a step can hide and what sharding costs in traffic; chapters 06 to 13 add both.",

@@ -235,10 +235,10 @@ def test_tiled_intensity_grows_with_the_tile_up_to_the_infinite_cache():
 
 
 def test_one_column_more_begins_a_wave_that_is_mostly_empty():
-    full, more = roofline.quantisation(128 * 132, 128), roofline.quantisation(128 * 132, 129)
+    full, more = roofline.quantization(128 * 132, 128), roofline.quantization(128 * 132, 129)
     assert full == 1.0 and more == pytest.approx(129 / 256)
     sizes = np.arange(128, 8193, 64)
-    share = roofline.quantisation(2048, sizes)
+    share = roofline.quantization(2048, sizes)
     assert share.shape == sizes.shape and np.all((share > 0) & (share <= 1))
     fell = roofline.dips(sizes, share)
     assert len(fell) >= 5 and all(size in sizes for size in fell)
@@ -346,6 +346,29 @@ def test_every_kernel_of_the_bench_has_a_line_with_its_spread():
     assert "ridge" in bench.summary(measured) and measured.machine().ridge == measured.ridge
 
 
+def _measured(*runs: Run, again: bool = False) -> bench.Measured:
+    return bench.Measured("a device", "float32", 1, 1e6, runs, roofline.fit_roofs(runs, 1e6), again)
+
+
+def test_a_busy_machine_is_reported_and_each_kernel_keeps_its_faster_run():
+    calm = _measured(Run("matmul 64", 5e5, 5e4, (1e-3,) * 3), Run("copy 8 GB", 0.0, 8e9, (2.0,) * 3))
+    busy = _measured(Run("matmul 64", 5e5, 5e4, (1e-3, 2e-3, 4e-3)), Run("copy 8 GB", 0.0, 8e9, (1.0, 1.0, 1.0)))
+    assert calm.busy == 0 and busy.busy == pytest.approx(0.75) and "busy" not in bench.summary(calm)
+    both = bench._better(busy, calm)
+    assert [run.median for run in both.runs] == [1e-3, 1.0] and both.roofs.bandwidth == 8e9
+    assert "was busy at first" in bench.summary(both)
+    assert "75 % of the median apart" in bench.summary(bench._better(busy, busy)).replace("is ", "")
+
+
+def test_a_rate_above_its_roof_is_explained_and_not_quoted_as_a_share():
+    measured = _measured(Run("matmul 64", 5e9, 5e5, (1e-3,)), Run("copy 8 GB", 0.0, 8e9, (1.0,)))
+    assert "50 % of its roof" in bench.against_roof("ReLU", 1e9, 8e9, 2.0, measured)
+    assert "20 × its roof: the roofs were measured on a busy" in bench.against_roof("ReLU", 1e9, 8e9, 0.05, measured)
+    assert "fit into the cache" in bench.against_roof("ReLU", 1e3, 8e3, 5e-8, measured)
+    cached = Run("copy 8 kB", 0.0, 8e3, (1e-7,))
+    assert bench.rows(_measured(*measured.runs, cached))[2]["of its roof"] == "above: in the cache"
+
+
 def test_who_does_not_wait_times_the_queue():
     honest, hasty = bench.without_waiting("cpu", size=768, repeats=5)
     assert hasty.flop == honest.flop and hasty.median < honest.median
@@ -359,7 +382,7 @@ def test_a_timer_that_waits_sees_the_work_and_repeats_it():
 
 
 def test_the_bench_refuses_a_device_that_is_not_there():
-    with pytest.raises(ValueError, match="there is cpu"):
+    with pytest.raises(ValueError, match="this machine has"):
         bench.measure("tpu")
 
 

@@ -47,7 +47,7 @@ def chip_picture(chip: Chip, part: str = "SM", name: str = "") -> Picture:
 
 
 def part_words(chip: Chip, part: str) -> tuple[str, ...]:
-    """What a part holds and reaches: a heading and up to three lines of counts and products."""
+    """The contents and rates of a part: a heading and up to three lines of counts and products."""
     tensor = chip.tensor_flop_per_clock * chip.tensor_hertz
     core = 2 * chip.core_hertz
     if part == "tensor core":
@@ -69,7 +69,7 @@ def part_words(chip: Chip, part: str) -> tuple[str, ...]:
         f"{sms:g} SMs, {tensors:,.0f} tensor cores, {cores:,.0f} plain cores",
         f"{tensors:,.0f} × {rate_text(tensor)} = {rate_text(tensors * tensor)} in 16 bits, dense: the peak of the data sheet.",
         f"{cores:,.0f} × {rate_text(core)} = {rate_text(cores * core)} in fp32.",
-        f"{bytes_text(chip.l2)} of L2 cache stand between the SMs and the memory.",
+        f"{bytes_text(chip.l2)} of L2 cache lie between the SMs and the memory.",
     )
 
 

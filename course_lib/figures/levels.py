@@ -59,11 +59,11 @@ def _wire_words(view: Level, place: int, wiring: str) -> tuple[str, ...]:
     shared = f", {view.oversubscription:g} : 1 oversubscribed" if view.oversubscription > 1 else ""
     if view.is_torus:
         words = f"Each device sends {speed} one way, to its neighbors in the torus together: {less}."
-        return words, "There are no switches: what goes further passes through other devices."
+        return words, "There are no switches: bytes that go further pass through other devices."
     halves = f"Half of it can send {bytes_text(view.devices / 2 * view.bandwidth)}/s to its other half (bisection)."
     said = (f"Each device talks across it at {speed} one way{shared}: {less}.", halves)
     if wiring == "rails" and view.wire == "network":
-        return *said, "Rails: one switch joins device i of every server; the wires are as many, the neighbors others."
+        return *said, "Rails: one switch joins device i of every server; as many wires, but other neighbors."
     return said
 
 

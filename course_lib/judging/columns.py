@@ -29,6 +29,7 @@ class Column:
     words: Callable[..., str]  # a row's arguments in words
     mistakes: Sequence[Mistake] = ()  # their values are functions of a row's arguments
     rel: float = CLOSE
+    mistake_rel: float | None = None  # how close a value must be to a mistake's to get its name; by default `rel`
     hint: str = ""
     none: str = "no number is right here; return None"  # said of a number where None is right
     some: str = "a number is right here"
@@ -52,7 +53,8 @@ class Column:
         """Whether a mistake leads to what came back for a row, and not to the right value."""
         value = mistake.on(*row)
         wrong = value is not None and not same_value(value, want, self.rel)
-        return wrong and same_value(got, value, max(self.rel, EXACT))
+        close = self.rel if self.mistake_rel is None else self.mistake_rel
+        return wrong and same_value(got, value, max(close, EXACT))
 
     def _named(self, row: Sequence[Any], got: Any, want: Any, rows: Sequence[tuple[Any, Any, Any]]) -> Fault:
         lead = f"{self.words(*row)}: "

@@ -90,7 +90,7 @@ def tiled_intensity(n: int, tile: int, size: float = 2) -> float:
     return matmul_flops(n, n, n) / (elements * require("size", size, "bytes per element"))
 
 
-# --- quantisation ------------------------------------------------------------------------------
+# --- quantization ------------------------------------------------------------------------------
 
 
 def tiles(m: Any, n: Any, tile_m: Any = 128, tile_n: Any = 128) -> Any:
@@ -104,7 +104,7 @@ def waves(tiles: Any, sms: Any) -> Any:
     return _ceil(require_whole("tiles", tiles), require_whole("sms", sms))
 
 
-def quantisation(m: Any, n: Any, tile_m: Any = 128, tile_n: Any = 128, sms: Any = 132) -> Any:
+def quantization(m: Any, n: Any, tile_m: Any = 128, tile_n: Any = 128, sms: Any = 132) -> Any:
     """The share of the peak that whole tiles on whole waves leave to an output of (m, n), as a fraction of one.
 
     A model of one kernel, a tile per processor at a time; real libraries choose among kernels and split k.

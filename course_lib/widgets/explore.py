@@ -27,6 +27,7 @@ _LOOK = f"""
 .course-controls .widget-hslider{{min-width:0}}
 .course-controls .widget-hbox .widget-hslider{{flex:1}}
 .course-controls .widget-hbox .widget-readout{{flex-basis:calc(11em - 80px)}}
+.course-controls .course-words .widget-readout{{flex-basis:8.5em}}
 .course-controls .widget-hslider:has([disabled]),.course-controls .widget-dropdown:has([disabled]){{opacity:.45}}
 [data-jp-theme-light=false] .course-controls{{--jp-widgets-dropdown-arrow:url('{_ARROW}')}}
 """
@@ -268,7 +269,8 @@ def _row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> An
         layout=ipywidgets.Layout(width="76px", margin="0 2px"),
     )
     ipywidgets.jslink((button, "value"), (made, "index"))
-    return ipywidgets.HBox([made, button], layout=ipywidgets.Layout(width="100%", align_items="center"))
+    row = ipywidgets.HBox([made, button], layout=ipywidgets.Layout(width="100%", align_items="center"))
+    return row.add_class("course-words") if max(map(len, control.texts)) > 8 else row  # readouts that need room
 
 
 def _bit_row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> Any:

@@ -148,11 +148,11 @@ def test_three_of_the_best_tile_fit_and_three_larger_ones_do_not(cache_elements)
 @given(m=st.integers(1, 5000), n=st.integers(1, 5000), tile=st.sampled_from([16, 64, 128]), sms=st.integers(1, 200))
 def test_the_share_kept_agrees_with_the_library(m, n, tile, sms):
     got = ch03_tiles.share_kept(1, m, n, tile, sms)
-    assert got == pytest.approx(roofline.quantisation(m, n, tile, tile, sms)) and 0 < got <= 1
+    assert got == pytest.approx(roofline.quantization(m, n, tile, tile, sms)) and 0 < got <= 1
 
 
 def test_the_shown_sweep_falls_at_least_five_times_in_every_variant():
-    card = CARDS["quantisation-dips"]
+    card = CARDS["quantization-dips"]
     for params in (card.params, *map(card.variant, SEEDS)):
         sizes = list(range(params["first"], params["last"] + 1, params["step"]))
         assert len(ch03_tiles.falls(params["slots"], params["m"], sizes, params["tile"], params["sms"])) >= 5
@@ -281,7 +281,7 @@ def test_a_list_of_sizes_may_be_any_sequence(kind):
     def dips(m, sizes, tile, sms):
         return kind(ch03_tiles.falls(1, m, sizes, tile, sms))
 
-    assert graded("quantisation-dips", lambda *row: ch03_tiles.share_kept(1, *row), dips).passed
+    assert graded("quantization-dips", lambda *row: ch03_tiles.share_kept(1, *row), dips).passed
 
 
 @pytest.mark.parametrize("off", [0.96, 1.04])

@@ -6,6 +6,7 @@ import pytest
 
 from course_lib import facts, roofline
 from course_lib.benchmarks.roofline import Run
+from course_lib.chapters.ch03 import plots, tables
 from course_lib.figures import roofline_map
 from course_lib.figures.roofline import Point, Roof
 from course_lib.figures.roofline import roofline as draw_roof
@@ -109,3 +110,30 @@ def test_generations_keep_dense_and_sparse_one_way_and_both_ways_apart():
     assert "no number with a source" in ch03.draw_generations("link", "K40").alt
     with pytest.raises(ValueError, match="choose from peak"):
         ch03.draw_generations("price")
+
+
+# --- tables and plots of the chapter -----------------------------------------------------------
+
+
+def test_the_server_says_what_one_gpu_gets_inside_and_outside():
+    alt = plots.server("H100 SXM").alt
+    assert "8 H100s" in alt and "450 GB/s" in alt and "50 GB/s" in alt and "shared by its 7 peers" in alt
+
+
+def test_tables_say_what_the_library_says():
+    shape, machine = facts.model("llama3-70b"), roofline.machine("H100 SXM", wire=None)
+    rows = tables.operators(shape, 4096, machine).data
+    assert re.search(r"attention, scores written \|[^|]*\| memory", rows)
+    assert re.search(r"attention, fused \|[^|]*\| compute", rows)
+    counted = tables.loads_by_cache(96, 16).data
+    assert (
+        "| three tiles | 55,296 | 55,296 | 1.00 |" in counted
+        and "| all three matrices | 9,216 | 9,216 | 0.17 |" in counted
+    )
+    steps = tables.roofs_by_tokens((512, 16_384)).data
+    assert steps.count("network") == 2 and steps.count("compute, 100 % of peak") == 2
+    assert "| cluster | 24,576 | 7.14 GB/s | 14.3 GB/s | 57.1 GB/s |" in tables.levels("Llama 3 cluster").data
+    assert "989.4 TFLOP/s" in tables.peaks_from_counts().data and "H100 SXM" in tables.best_matmuls().data
+    assert "122" in tables.torus_sums(facts.device("TPU v5p"), (16, 20, 28), 140e9).data
+    assert tables.devices().data.count("\n") == len(facts.devices()) + 1
+    assert "dip beyond 2,000" in plots.waves(128, 132).alt

@@ -4,7 +4,7 @@ from course_lib.exercises.ch03.cards.audits import AUDIT_SHEETS
 from course_lib.exercises.ch03.cards.bench import FIT_ROOFS
 from course_lib.exercises.ch03.cards.core import FIRST
 from course_lib.exercises.ch03.cards.drills import DRILLS
-from course_lib.exercises.ch03.cards.tiles import QUANTISATION, TILED_INTENSITY
+from course_lib.exercises.ch03.cards.tiles import QUANTIZATION, TILED_INTENSITY
 from course_lib.exercises.ch03.cards.wires import WIRES
 from course_lib.exercises.ch03.numbers import NUMBERS
 
@@ -14,7 +14,7 @@ ORDER = (
     "fit-roofs",
     "hasty-clock",
     "tiled-intensity",
-    "quantisation-dips",
+    "quantization-dips",
     "decode-batch",
     "network-roof",
     "alpha-beta-regimes",
@@ -22,7 +22,7 @@ ORDER = (
     "which-upgrade",
     "audit-sheets",
 )
-_BY_ID = {card.id: card for card in (*FIRST, FIT_ROOFS, TILED_INTENSITY, QUANTISATION, *WIRES, AUDIT_SHEETS)}
+_BY_ID = {card.id: card for card in (*FIRST, FIT_ROOFS, TILED_INTENSITY, QUANTIZATION, *WIRES, AUDIT_SHEETS)}
 CARDS = tuple(_BY_ID[name] for name in ORDER)
 
 __all__ = ["CARDS", "DRILLS", "NUMBERS"]

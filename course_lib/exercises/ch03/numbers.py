@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 from course_lib import compute, facts, roofline
-from course_lib.exercises.running_example import GPUS, PARAMS, core_minutes, reading, usd_text
+from course_lib.exercises.running_example import GPUS, PARAMS, core_minutes, reading, reading_minutes, usd_text
 from course_lib.facts import collectives
 from course_lib.units import BILLION, GB, MINUTE, bytes_text, flops_text, number_text, percent_text, rate_text
 
@@ -27,7 +27,7 @@ def _least_tokens(wire: str) -> int:
 
 
 def _half_sizes() -> tuple[float, float]:
-    """The two neighbouring messages between which eight A100s reach half of their best all-reduce."""
+    """The two neighboring messages between which eight A100s reach half of their best all-reduce."""
     runs = collectives.series("8 × A100")
     half = max(run.bus_bandwidth for run in runs) / 2
     above = next(place for place, run in enumerate(runs) if run.bus_bandwidth >= half)
@@ -45,6 +45,7 @@ def _drop(inside: float) -> float:
 
 NUMBERS: dict[str, Callable[[], str]] = {
     "core_minutes": lambda: core_minutes("03"),
+    "reading_minutes": lambda: reading_minutes("03"),
     # the device
     "h100_peak": lambda: rate_text(H100.dense_flops),
     "h100_bandwidth": lambda: _rate(H100.bandwidth),

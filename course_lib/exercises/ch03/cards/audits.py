@@ -1,4 +1,4 @@
-"""The audit of chapter 03: what was printed about peaks, roofs and wires, some wrong and some right."""
+"""The audit of chapter 03: published statements about peaks, roofs and wires, some wrong and some right."""
 
 from course_lib import facts
 from course_lib.exercises import Card, Worth
@@ -7,13 +7,13 @@ from course_lib.units import rate_text
 
 CAUSES = {
     "as printed": "the statement is right",
-    "dense or sparse": "a sparse peak stands where a dense one is meant",
+    "dense or sparse": "a sparse peak is used where a dense one is meant",
     "both ways for one way": "both directions were added, or one such number was compared with a one-way number",
-    "wrong scope": "the number belongs to a part, or to a larger whole, than is said",
-    "slope drawn flat": "what grows with the intensity was drawn as if it did not",
+    "wrong scope": "the number belongs to a smaller part, or to a larger whole, than the statement says",
+    "slope drawn flat": "something that grows with the intensity was drawn as constant",
     "two quantities on one axis": "two different numbers share one axis",
-    "unit": "the number stands in the wrong unit",
-    "missing factor": "a factor that the statement itself names is not in its number",
+    "unit": "the number has the wrong unit",
+    "missing factor": "a factor that the statement itself names is missing from its number",
 }
 STEP = {"flop": 3.4e15, "memory_bytes": 7.0e11, "network_bytes": 3.5e10}  # of the statement about one axis
 
@@ -61,13 +61,13 @@ AUDIT_SHEETS = Card(
 
 {short_table(ITEMS)}
 
-{rules("audit_sheets", CAUSES, " (a figure that draws two things at one height says that their ratio is 1)")}""",
+{rules("audit_sheets", CAUSES, " (a figure that draws two things at the same height claims a ratio of 1)")}""",
     hints=(
         "Ask three things about every number before you calculate: dense or sparse, one way or both, one device or many?",
-        "Recompute all of them from the sheets in the line above the table. A quotient of 2 between the printed number and yours "
-        "has two usual causes; a quotient of 8 has one.",
+        "Recompute all of them from the sheets above the table. A ratio of 2 between the published number and yours "
+        "has two usual causes; a ratio of 8 has one.",
         '`link_one_way = both_ways / 2`; `adapters * network_one_way`; `dense / bandwidth`; `"some-id": (number, "wrong", '
         '"wrong scope")`.',
     ),
-    allowed="everything, the library too: the judgement is what counts.",
+    allowed="everything, including the library: the judgment is what counts.",
 )

@@ -11,7 +11,7 @@ from course_lib.exercises.returns import Maybe, Number, Rows, TupleOf
 CHIPS = ("H100 SXM", "A100 SXM 80GB", "V100 SXM2 32GB")
 _WORDS = {
     "durations": "the seconds of each repeat, in the order in which they ran",
-    "readings": "what a running clock showed in seconds: once before the first repeat, then after each one, in order",
+    "readings": "readings of a running clock in seconds: one before the first repeat, then one after each repeat, in order",
 }
 _MATMULS = {512: 0.25, 1024: 0.5, 2048: 0.8, 4096: 0.92, 8192: 1.0}  # size: share of the roof that it reaches
 ELEMENT = 2  # bytes
@@ -100,24 +100,25 @@ FIT_ROOFS = Card(
     title="Two roofs from a noisy log",
     **Worth(points=20, minutes=20, difficulty=4, importance=5),
     answers=("fit_roofs",),
-    text="""This is a log of kernels timed on one {{device}}: `params("fit-roofs").runs`, a list of dictionaries in no
-order, each with `"name"`, `"flop"`, `"bytes"` (read and written) and `"seconds"`: {{clock_words}}.
+    text="""Find the two roofs of one {{device}} in a noisy benchmark log, as you would on a real machine. The log,
+`params("fit-roofs").runs`, is an unordered list of dictionaries, each with `"name"`, `"flop"`, `"bytes"` (read and written) and
+`"seconds"`: {{clock_words}}.
 
-`fit_roofs(runs, cache, sheet_flops, sheet_bandwidth)` returns the triple `(flops, bandwidth, ridge)`: what **this**
-device's arithmetic and memory really reach, in FLOP/s and bytes/s, and the FLOP per byte where both roofs meet. Nothing
-can be faster than its roof, and the best kernel of each kind comes as close as possible. The log has the usual flaws:
+`fit_roofs(runs, cache, sheet_flops, sheet_bandwidth)` returns the triple `(flops, bandwidth, ridge)`: the highest
+rates that **this** device's arithmetic and memory reach, in FLOP/s and bytes/s, and the FLOP per byte where both roofs meet.
+No kernel is faster than its roof, and the best kernel of each kind reaches it. The log has the usual flaws:
 
 - two or three warm-up repeats at the start of every run, and a disturbed repeat now and then;
 - kernels that are poorly written;
-- kernels whose bytes fit into the cache of `cache` bytes: those do not use the memory;
-- runs whose clock stopped before the kernel did. You can recognize them: they are faster than the data sheet
-  (`sheet_flops`, `sheet_bandwidth`) allows. Such a run measures nothing.
+- kernels whose bytes fit into the cache of `cache` bytes: they do not use the memory;
+- runs whose clock stopped before the kernel did. They are faster than the data sheet (`sheet_flops`, `sheet_bandwidth`)
+  allows, and they measure nothing.
 
-Within 5 % passes. The data sheet says {{sheet_flops:tflops}} and {{sheet_bandwidth:gbps}}; a real device stays below.""",
+Numbers within 5 % pass. The data sheet says {{sheet_flops:tflops}} and {{sheet_bandwidth:gbps}}; a real device reaches less.""",
     hints=(
-        "Which single number of a run would not change if one repeat had been ten times slower?",
-        "First one time per run, then throw out the runs that cannot be true, then the highest rate of each kind. Bytes a "
-        "second faster than the sheet prove nothing where the bytes fit into the cache.",
+        "Which statistic of a run would not change if one repeat had been ten times slower?",
+        "First find one time per run, then drop the runs that cannot be true, then take the highest rate of each kind. A "
+        "bandwidth above the sheet proves nothing if the bytes fit into the cache.",
         "`t = statistics.median(run['seconds'])`; `bad = flop / t > sheet_flops or (nbytes > cache and nbytes / t > "
         "sheet_bandwidth)`; `flops = max(flop / t)` over the rest; `bandwidth = max(nbytes / t)` where `nbytes > cache`.",
     ),

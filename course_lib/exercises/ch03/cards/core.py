@@ -39,21 +39,22 @@ MATMUL_INTENSITY = Card(
     title="FLOP per byte, counted",
     **Worth(points=5, minutes=5, difficulty=1, importance=5),
     answers=("matmul_intensity", "relu_intensity", "ridge"),
-    text=f"""Intensity is FLOP over **all** bytes that must pass the memory at least once: inputs read, outputs written.
-Elements have `size` bytes.
+    text=f"""Count the intensity of two operators, with and without the writes, and the ridge of a device: together they say which
+resource limits an operator. Count every byte that must pass through memory, once. Elements have `size` bytes; with `reads_only`,
+leave out what is written.
 
-- `matmul_intensity(m, k, n, size)`: FLOP per byte of a product of A (m, k) and B (k, n), where {{{{output_words}}}}.
-- `relu_intensity(size)`: FLOP per byte of `max(x, 0)` over a large tensor, one FLOP an element.
+- `matmul_intensity(m, k, n, size, reads_only)`: FLOP per byte of a product of A (m, k) and B (k, n), where {{{{output_words}}}}.
+- `relu_intensity(size, reads_only)`: FLOP per byte of `max(x, 0)` over a large tensor, one FLOP per element.
 - `ridge(flops, bandwidth)`: the FLOP per byte at which a device's arithmetic (FLOP/s) and memory (bytes/s) are equally
   busy.
 
 Shown: {{{{side:int}}}} × {{{{side:int}}}} × {{{{side:int}}}} at {{{{size:int}}}} bytes, and one {{{{device}}}} with
 {{{{flops:tflops}}}} and {{{{bandwidth:gbps}}}}. Matrices need not be square. {CLOSE}""",
     hints=(
-        "Which three matrices are there, and which of them has to be read, which written?",
-        "A product of m·k·n terms is a multiplication and an addition each. Bytes are elements times `size`, with every "
+        "Which of the three matrices have to be read, and which have to be written?",
+        "Each of the m·k·n terms is a multiplication and an addition. Bytes are elements times `size`, with every "
         "matrix counted as often as it moves.",
-        "`2 * m * k * n / (size * (m * k + k * n + times * m * n))`; one read and one write per element for the ReLU; "
+        "`2 * m * k * n / (size * (m * k + k * n + times * m * n))`; one read and, if it counts, one write per element for ReLU; "
         "`flops / bandwidth`.",
     ),
     allowed="the standard library and numpy.",
@@ -85,14 +86,14 @@ PREDICT_DECODE = Card(
     form="prediction",
     answers=("tokens_interval",),
     text="""One {{device}} ({{flops:tflops}} dense, {{bandwidth:gbps}}) generates text for **one** user with a model of
-{{params:count}} parameters in 16 bits. Every token needs every weight once, and 2 FLOP per weight. What is the highest
-possible rate in tokens a second?
+{{params:count}} parameters in 16 bits. Every token needs every weight once, and 2 FLOP per weight. Predict the highest
+possible rate in tokens a second, without a calculator.
 
-`tokens_interval()` returns `(low, high)` in tokens a second, with `high` at most four times `low`. Do it in your head. You
-earn the points for committing; whether the true rate is inside is for your own calibration.""",
+`tokens_interval()` returns `(low, high)` in tokens a second, with `high` at most four times `low`. You earn the
+points for such an interval, whether or not the true rate is in it. You see the true rate once you have committed.""",
     hints=(
-        "What must the device do with every weight before it can multiply by it?",
-        "Two times: bytes of all weights over the memory's bytes a second, FLOP over FLOP a second. Which is longer?",
+        "What must the device do with each weight before it can multiply by it?",
+        "There are two times: the bytes of all weights divided by the memory bandwidth, and FLOP divided by FLOP/s. Which is longer?",
         "`seconds = max(2 * params / bandwidth, 2 * params / flops)`; `return 0.5 / seconds, 2 / seconds`.",
     ),
     params=_decode_params("llama3-8b", "H100 SXM"),
@@ -101,9 +102,9 @@ earn the points for committing; whether the true rate is inside is for your own 
 )
 
 _KEPT = {
-    "each": "**each sequence** of the batch has `kv_bytes` of its own to read: the keys and values kept of its earlier tokens",
-    "shared": "all sequences of the batch continue **one and the same** prompt, whose `kv_bytes` of kept keys and values are "
-    "read once a step, however large the batch is; what else a sequence keeps is left out",
+    "each": "**each sequence** of the batch reads its own `kv_bytes`: the keys and values kept from its earlier tokens",
+    "shared": "all sequences of the batch continue **the same** prompt, whose `kv_bytes` of keys and values are read once per step "
+    "for the whole batch; leave out everything else that a sequence keeps",
 }
 
 
@@ -135,21 +136,22 @@ def _batch_variant(draw: random.Random) -> Mapping[str, Any]:
 DECODE_BATCH = Card(
     id="decode-batch",
     chapter="03",
-    title="The smallest batch that is worth its arithmetic",
+    title="The smallest batch that keeps the arithmetic busy",
     **Worth(points=15, minutes=15, difficulty=3, importance=5),
     answers=("smallest_batch",),
-    text="""Generating a token for each of `batch` sequences reads all weights **once** (`weight_size` bytes per parameter)
-and computes 2 FLOP per parameter for **every** sequence. In addition, {{kept_words}}. Ignore the FLOP of attention.
+    text="""Find the smallest batch with which decoding stops waiting for memory. One step generates a token for each of `batch`
+sequences: it reads all weights **once** (`weight_size` bytes per parameter) and computes 2 FLOP per parameter for **every**
+sequence. In addition, {{kept_words}}. Ignore the FLOP of attention.
 
 `smallest_batch(flops, bandwidth, params, weight_size, kv_bytes)` returns the least whole batch (1 or more) whose step
-computes at least as long as it reads, or `None` where no batch does. Rates are FLOP/s and bytes/s.
+computes at least as long as it reads, or `None` if no batch does. Rates are FLOP/s and bytes/s.
 
 Shown: {{params:count}} parameters in {{weight_size:int}} bytes on one {{device}} ({{flops:tflops}}, {{bandwidth:gbps}}),
 first with nothing kept, then with {{context:int}} tokens of context, which is {{kv_text}}. Counts must be exact.""",
     hints=(
-        "Of the two times of a step, which parts grow with the batch?",
-        "Write both times for a batch b and set them equal. What if the part of the reading that comes with every further "
-        "sequence takes as long as its computing?",
+        "Which parts of the two times of a step grow with the batch?",
+        "Write both times for a batch b and set them equal. What if the reads that each further "
+        "sequence adds take as long as its arithmetic?",
         "`compute = 2 * params / flops` a sequence; `extra = kv_bytes / bandwidth` a sequence where each has its own; `b = "
         "(weights / bandwidth) / (compute - extra)`, rounded up; `None` if `compute <= extra`.",
     ),
@@ -163,8 +165,8 @@ first with nothing kept, then with {{context:int}} tokens of context, which is {
 )
 
 _KIND = {
-    "one way": "in one direction, which is the direction the bytes go",
-    "both ways": "as brochures print it: **both directions added**; the bytes of a case go one way",
+    "one way": "in one direction, the direction in which the bytes travel",
+    "both ways": "as brochures print it: **both directions added**; the bytes of a case travel one way",
 }
 
 
@@ -182,7 +184,7 @@ def twelve(device: str) -> list[dict[str, Any]]:
         return flop, moved, sent
 
     def cut(tokens: int, parts: int) -> tuple[float, float, float]:
-        """The same forward pass with the weights cut in `parts`, and the sums of the parts' outputs sent around."""
+        """The same forward pass with the weights split in `parts`, and the sums of the parts' outputs sent around."""
         flop, moved, _ = layer(tokens, 1, 0)
         return flop / parts, moved / parts, 2.0 * 2 * (parts - 1) / parts * tokens * hidden
 
@@ -194,15 +196,11 @@ def twelve(device: str) -> list[dict[str, Any]]:
         ("ReLU on 8,192 tokens", (elements, 4 * elements, 0.0), link),
         ("layer norm on 8,192 tokens", (8 * elements, 4 * elements, 0.0), link),
         ("Adam's update of the MLP", (12 * weights, 28 * weights, 0.0), link),
-        (
-            "copies that share a batch: MLP, a step of 2,048 tokens each, gradients summed",
-            layer(2048, 3, 4 * weights),
-            network,
-        ),
-        ("the same with 65,536 tokens each", layer(65536, 3, 4 * weights), network),
-        ("weights fetched for every use, 8,192 tokens each, over the network", layer(8192, 3, 6 * weights), network),
+        ("data parallel: MLP, a step of 2,048 tokens per GPU, gradients summed", layer(2048, 3, 4 * weights), network),
+        ("the same with 65,536 tokens per GPU", layer(65536, 3, 4 * weights), network),
+        ("weights gathered for every use, 8,192 tokens each, over the network", layer(8192, 3, 6 * weights), network),
         ("the same inside the server", layer(8192, 3, 6 * weights), link),
-        ("MLP cut over 8 GPUs of a server, 8,192 tokens", cut(8192, 8), link),
+        ("MLP split over 8 GPUs of a server, 8,192 tokens", cut(8192, 8), link),
         ("the same over 8 GPUs of eight servers", cut(8192, 8), network),
     ]
     return [
@@ -219,7 +217,7 @@ def _roof_params(kind: str, device: str) -> dict[str, Any]:
         for case in cases
     ]
     table = "\n".join(
-        ["| work of one device | FLOP | through memory | sent | over a wire of |", "|---|---|---|---|---|", *lines]
+        ["| work of one device | FLOP | through memory | sent | rate of the wire |", "|---|---|---|---|---|", *lines]
     )
     return {"network_kind": kind, "kind_words": _KIND[kind], "table": table, "cases": cases, **rates(device)}
 
@@ -234,20 +232,20 @@ NETWORK_ROOF = Card(
     title="The third roof",
     **Worth(points=15, minutes=15, difficulty=3, importance=5),
     answers=("three_roofs",),
-    text=f"""The bytes that cross a wire are not the bytes that cross the memory, so a piece of work has **two** intensities,
-and three roofs. The amounts sent are given here; the next chapters explain them. One {{{{device}}}} has {{{{flops:tflops}}}}
+    text=f"""Find which of three roofs limits a piece of work. The bytes sent over a wire are not the bytes that pass through memory,
+so each piece of work has **two** intensities. The amounts sent are given; the next chapters explain them. One {{{{device}}}} has {{{{flops:tflops}}}}
 and {{{{bandwidth:gbps}}}}; the wire differs from case to case.
 
 {{{{table}}}}
 
 `three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network)` returns the pair `(attainable, bound)`: the
-FLOP/s that this work can reach at most, with everything overlapped, and which roof it is: `"compute"`, `"memory"` or
+FLOP/s that this work can reach at most with perfect overlap, and the roof that binds: `"compute"`, `"memory"` or
 `"network"`. `network` is the wire's bytes a second, {{{{kind_words}}}}. `network_bytes` may be 0. The twelve
 cases are in `params("network-roof").cases`; grading adds unseen ones. {CLOSE}""",
     hints=(
-        "For one case: how long is each of the three resources busy if nothing else existed?",
-        "Three times: FLOP over FLOP/s, memory bytes over bandwidth, network bytes over the wire's rate in one direction. The "
-        "longest binds, and the work is done in that time.",
+        "For one case: how long is each of the three resources busy on its own?",
+        "There are three times: FLOP over FLOP/s, memory bytes over bandwidth, network bytes over the wire's rate in one "
+        "direction. The longest binds, and the work takes that time.",
         "`times = {'compute': …, 'memory': …, 'network': …}`; `bound = max(times, key=times.get)`; `flop / times[bound]`.",
     ),
     allowed="the standard library and numpy.",

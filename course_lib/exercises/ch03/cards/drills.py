@@ -1,9 +1,10 @@
-"""One-line questions of chapter 03, with other numbers every time."""
+"""One-line questions of chapter 03, with different numbers every time."""
 
 import random
 from typing import Any
 
 from course_lib import facts
+from course_lib.exercises.card_parts import memory_of
 from course_lib.exercises.ch03.cards.core import DEVICES, rates
 from course_lib.exercises.drilling import of_chapter, pick
 
@@ -40,28 +41,43 @@ def _best(name: str) -> dict[str, Any]:
 _drill = of_chapter("03")
 
 H100 = rates("H100 SXM")
+_BUILT = "{{gpus:int}} GPUs make a server, {{servers:int}} servers a rack, {{racks:int}} racks a pod."
+_LLAMA = {"gpus": 8, "servers": 2, "racks": 192, "pods": 8, "memory": memory_of("H100 SXM"), "flops": H100["flops"]}
+
+
+def _built(draw: random.Random) -> dict[str, Any]:
+    """A cluster of other sizes, of another device."""
+    device = draw.choice(DEVICES)
+    sizes = pick(gpus=(4, 8), servers=(2, 4, 9), racks=(32, 64, 192), pods=(2, 4, 8))(draw)
+    return {**sizes, "memory": memory_of(device), "flops": rates(device)["flops"]}
+
+
 DRILLS = (
     _drill(
-        "ridge-of", "{{device}}: {{flops:tflops}} dense, {{bandwidth:gbps}}. Its ridge?", "FLOP per byte", H100, _device
+        "ridge-of",
+        "{{device}}: {{flops:tflops}} dense, {{bandwidth:gbps}}. What is its ridge?",
+        "FLOP per byte",
+        H100,
+        _device,
     ),
     _drill(
         "square-matmul",
         "A product of two {{side:int}} × {{side:int}} matrices, {{size:int}} bytes an element, all three "
-        "matrices counted. Intensity?",
+        "matrices counted. What is its intensity?",
         "FLOP per byte",
         {"side": 4096, "size": 2},
         pick(side=(1024, 2048, 3072, 6144, 8192, 12288), size=(1, 2, 4)),
     ),
     _drill(
         "one-way",
-        "{{device}}: the brochure prints {{both:gbps}} for its links. How much in one direction?",
+        "{{device}}: the brochure prints {{both:gbps}} for its links. How much is one direction?",
         "GB/s",
         _linked("H100 SXM"),
         lambda draw: _linked(draw.choice(LINKED)),
     ),
     _drill(
         "adapters",
-        "A server with {{count:int}} adapters of {{gbit:int}} Gb/s: what can it send in one direction?",
+        "How much can a server with {{count:int}} adapters of {{gbit:int}} Gb/s send in one direction?",
         "GB/s",
         {"count": 8, "gbit": 400},
         pick(count=(2, 4, 8), gbit=(100, 200, 400, 800)),
@@ -69,7 +85,7 @@ DRILLS = (
     _drill(
         "core-peak",
         "{{device}}: {{sms:int}} SMs of {{cores:int}} FP32 cores at {{core_ghz:plain}} GHz, a fused multiply-add "
-        "per clock each. FP32 peak?",
+        "per clock each. What is the FP32 peak?",
         "TFLOP/s",
         _chip("H100 SXM"),
         lambda draw: _chip(draw.choice(CHIPS)),
@@ -77,22 +93,22 @@ DRILLS = (
     _drill(
         "tensor-peak",
         "{{device}}: {{sms:int}} SMs of {{tensor:int}} tensor cores, {{flop:int}} FLOP per clock each, at "
-        "{{tensor_ghz:plain}} GHz. Dense peak?",
+        "{{tensor_ghz:plain}} GHz. What is the dense peak?",
         "TFLOP/s",
         _chip("H100 SXM"),
         lambda draw: _chip(draw.choice(CHIPS)),
     ),
     _drill(
         "read-weights",
-        "{{params:count}} weights of 2 bytes, a memory of {{bandwidth:gbps}}. How long to read them once?",
+        "How long does it take to read {{params:count}} weights of 2 bytes once from a memory of {{bandwidth:gbps}}?",
         "ms",
         {"params": 8e9, "bandwidth": H100["bandwidth"]},
         lambda draw: {"params": draw.choice((1e9, 3e9, 7e9, 13e9, 30e9)), "bandwidth": _device(draw)["bandwidth"]},
     ),
     _drill(
         "add-time",
-        "z = x + y on {{million:int}} million elements of {{size:int}} bytes, a memory of {{bandwidth:gbps}}. "
-        "At least how long?",
+        "How long does z = x + y on {{million:int}} million elements of {{size:int}} bytes take at least, with a memory of "
+        "{{bandwidth:gbps}}?",
         "µs",
         {"million": 100, "size": 2, "bandwidth": H100["bandwidth"]},
         lambda draw: {
@@ -103,38 +119,64 @@ DRILLS = (
     ),
     _drill(
         "half-message",
-        "α is {{alpha:int}} µs, β is {{beta:int}} GB/s. At which size does a message get half of β?",
+        "α is {{alpha:int}} µs and β is {{beta:int}} GB/s. At what size does a message reach half of β?",
         "kB",
         {"alpha": 10, "beta": 50},
         pick(alpha=(2, 5, 10, 20, 40), beta=(10, 25, 45, 50, 400)),
     ),
     _drill(
         "last-wave",
-        "{{tiles:int}} tiles on {{sms:int}} processors, one tile each at a time. Which share of the paid time is used?",
+        "{{tiles:int}} tiles run on {{sms:int}} processors, one tile each at a time. What share of the processor time is used?",
         "percent",
         {"tiles": 136, "sms": 132},
         lambda draw: _tiles_case(draw),
     ),
     _drill(
         "thin-top",
-        "Each device has {{rate:int}} GB/s in one direction; between pods {{over:int}} : 1 is oversubscribed. What "
-        "does each get when all send across?",
+        "Each device has {{rate:int}} GB/s in one direction; between pods the network is {{over:int}} : 1 oversubscribed. How "
+        "much does each device get when all send across?",
         "GB/s",
         {"rate": 50, "over": 7},
         pick(rate=(25, 50, 100), over=(2, 3, 4, 7)),
     ),
     _drill(
         "network-ridge",
-        "{{device}}: {{flops:tflops}} dense and {{network:gbps}} of network in one direction. FLOP per "
-        "network byte at which both are equally busy?",
+        "{{device}}: {{flops:tflops}} dense and {{network:gbps}} of network in one direction. At how many FLOP per "
+        "network byte are both equally busy?",
         "FLOP per byte",
         H100,
         _device,
     ),
     _drill(
+        "reads-only",
+        "A product of two {{side:int}} × {{side:int}} matrices, {{size:int}} bytes an element, only the reads counted. What "
+        "is its intensity?",
+        "FLOP per byte",
+        {"side": 4096, "size": 2},
+        pick(side=(1024, 2048, 3072, 6144, 8192), size=(1, 2, 4)),
+    ),
+    _drill(
+        "cluster-devices",
+        f"{_BUILT} {{{{pods:int}}}} pods make a cluster. How many GPUs does the cluster have?",
+        "GPUs",
+        _LLAMA,
+        _built,
+    ),
+    _drill(
+        "pod-memory", f"{_BUILT} A GPU has {{{{memory:gb}}}}. How much memory does a pod have?", "TB", _LLAMA, _built
+    ),
+    _drill(
+        "cluster-peak",
+        f"{_BUILT} {{{{pods:int}}}} pods make a cluster. A GPU has a dense peak of {{{{flops:tflops}}}}. What is the peak of "
+        "the cluster?",
+        "EFLOP/s",
+        _LLAMA,
+        _built,
+    ),
+    _drill(
         "best-matmul",
-        "{{device}}: the best matmul anybody measured ran at {{measured:tflops}}; the dense peak is "
-        "{{peak:tflops}}. Share of the peak?",
+        "{{device}}: the best measured matmul ran at {{measured:tflops}}; the dense peak is "
+        "{{peak:tflops}}. What share of the peak is that?",
         "percent",
         _best("H100 SXM"),
         lambda draw: _best(draw.choice(tuple(facts.ceilings()))),

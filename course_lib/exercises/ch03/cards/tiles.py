@@ -12,14 +12,14 @@ from course_lib.exercises.returns import ListOf, Number, Rows
 
 _STAYS = {
     "C": {
-        "stays_words": "a tile of **C** stays until it is finished: for each tile of C, walk along k; every step loads one tile "
-        "of A and one of B; the finished tile is written once and was never loaded",
+        "stays_words": "a tile of **C** stays until it is finished: for each tile of C, the loop goes along k, and every step loads one "
+        "tile of A and one of B; the finished tile is written once and never loaded",
         "loops": "for each row of tiles i:\n    for each column of tiles j:        # C[i, j] stays\n        for each step l along k:\n"
         "            load A[i, l], load B[l, j]\n        write C[i, j]",
     },
     "A": {
-        "stays_words": "a tile of **A** stays until it has met everything: for each tile of A, walk along n; every step loads one "
-        "tile of B, and loads and writes one tile of C (at the first step along k a tile of C is only written: nothing is in it)",
+        "stays_words": "a tile of **A** stays until all its products are done: for each tile of A, the loop goes along n, and every step "
+        "loads one tile of B, and loads and writes one tile of C (at the first step along k, C is still empty and only written)",
         "loops": "for each row of tiles i:\n    for each step l along k:           # A[i, l] stays, loaded once\n"
         "        for each column of tiles j:\n            load B[l, j]; load C[i, j] unless l is the first; write C[i, j]",
     },
@@ -49,24 +49,24 @@ TILED_INTENSITY = Card(
     **Worth(points=20, minutes=20, difficulty=4, importance=5),
     kind="more",
     answers=("tile_moves", "best_tile", "tiled_intensity"),
-    text=f"""“Every input is read once” needs a cache that holds everything. A real one holds three square tiles of t × t
-elements, one of each matrix, and nothing else. Here {{{{stays_words}}}}.
+    text=f"""Count the bytes of a tiled matmul and find the best tile for a cache. “Every input is read once” requires a cache that
+holds everything; this one holds three square tiles of t × t elements, one per matrix. Here {{{{stays_words}}}}.
 
 ```text
 {{{{loops}}}}
 ```
 
-- `tile_moves(m, k, n, tile)`: elements loaded and written, all together, for A (m, k), B (k, n), C (m, n). Each side is
-  longer than a tile; it need not be a multiple of it: the last tile of a row is then smaller, and so are its loads.
-- `best_tile(cache)`: the largest whole t of which three tiles fit into a cache of `cache` **elements** (3 or more).
+- `tile_moves(m, k, n, tile)`: elements loaded and written in total, for A (m, k), B (k, n), C (m, n). Each side is
+  longer than a tile but need not be a multiple of it; the last tile of a row is then smaller, and so are its loads.
+- `best_tile(cache)`: the largest whole t for which three tiles fit into a cache of `cache` **elements** (3 or more).
 - `tiled_intensity(m, k, n, cache, size)`: FLOP per byte with the best tile, elements of `size` bytes.
 
 Shown: side {{{{side:int}}}}, tiles of {{{{tile:int}}}}, a cache of {{{{cache_kib:int}}}} KiB, which is {{{{cache:int}}}} elements
 of 2 bytes. Your numbers are compared with a loop that counts. {CLOSE}""",
     hints=(
-        "Take one row of tiles of A. How often is it loaded while all columns of C are computed?",
+        "How often is one row of tiles of A loaded while all columns of C are computed?",
         "For each matrix: its elements times how often each of them moves. That count is a number of tiles along the side "
-        "that the matrix does *not* have, rounded up; for what stays it is one.",
+        "that the matrix does *not* have, rounded up; for the tile that stays it is one.",
         "`columns = ceil(n / tile)`, `rows = ceil(m / tile)`; if C stays: `m*k*columns + k*n*rows + m*n`; if A stays: "
         "`m*k + k*n*rows + m*n*(2*steps - 1)` with `steps = ceil(k / tile)`.",
     ),
@@ -80,7 +80,7 @@ of 2 bytes. Your numbers are compared with a loop that counts. {CLOSE}""",
 )
 
 WAVES = 7  # that the sizes shown go through
-_SLOTS = {1: "one tile at a time", 2: "two tiles at a time (a round has room for two tiles on every processor)"}
+_SLOTS = {1: "one tile at a time", 2: "two tiles at a time (so a round has two tiles per processor)"}
 
 
 def _dips(slots: int, m: int, tile: int, device: str) -> dict[str, Any]:
@@ -108,32 +108,32 @@ def _dips_variant(draw: random.Random) -> Mapping[str, Any]:
     )
 
 
-QUANTISATION = Card(
-    id="quantisation-dips",
+QUANTIZATION = Card(
+    id="quantization-dips",
     chapter="03",
     title="Whole tiles, whole waves",
     **Worth(points=15, minutes=15, difficulty=3, importance=4),
     kind="more",
     answers=("efficiency", "dips"),
-    text=f"""A matmul with an output of m × n is cut into tiles of `tile` × `tile`; part of a tile costs as much as a whole one. The
-device processes tiles in rounds (*waves*): each of `sms` processors takes {{{{slots_words}}}}, and part of a round takes as
-long as a whole one. This model has no other losses.
+    text=f"""Compute how much of the peak whole tiles and whole rounds leave, and where it drops. An output of m × n is split into tiles
+of `tile` × `tile`, and part of a tile costs as much as a whole one. The device processes tiles in rounds (*waves*): each of
+`sms` processors takes {{{{slots_words}}}}, and part of a round takes as long as a whole one. There are no other losses.
 
-- `efficiency(m, n, tile, sms)`: useful elements of the output over those that were paid for, as a fraction of one.
+- `efficiency(m, n, tile, sms)`: useful elements of the output divided by the elements that were computed, as a fraction of one.
 - `dips(m, sizes, tile, sms)`: those of `sizes` (a rising list of n) at which the efficiency is **lower** than at the size
-  before, as a list, in order. The first size has no size before it.
+  before, as a list, in order. The first size cannot be a dip.
 
 Shown: m = {{{{m:int}}}}, tiles of {{{{tile:int}}}}, the {{{{sms:int}}}} processors of one {{{{device}}}}, and n from
 {{{{first:int}}}} to {{{{last:int}}}} in steps of {{{{step:int}}}}. {CLOSE}""",
     hints=(
-        "A processor that has no tile in the last round: is it paid for?",
-        "Tiles along each side, rounded up, multiplied; rounds, rounded up; then the elements of all rounds on all processors "
-        "are what was paid.",
+        "Does a processor without a tile in the last round cost anything?",
+        "Tiles along each side, rounded up, multiplied; rounds, rounded up; the cost is the elements "
+        "of all rounds on all processors.",
         "`tiles = ceil(m/tile) * ceil(n/tile)`; `waves = ceil(tiles / (sms * at_a_time))`; `m * n / (waves * sms * at_a_time "
         "* tile**2)`; a dip is where this falls.",
     ),
     allowed="the standard library and numpy.",
-    hides=functions("roofline.tiles", "quantisation", "tiles", "waves", "dips"),
+    hides=functions("roofline.tiles", "quantization", "tiles", "waves", "dips"),
     params=_dips(1, 2048, 128, "H100 SXM"),
     vary=_dips_variant,
     structural="slots",

@@ -14,13 +14,13 @@ from course_lib.exercises.returns import Anything, ListOf, Maybe, Number, Rows, 
 from course_lib.units import GB, bytes_text, flops_text
 
 _PHASES = {
-    "in turn": "one after the other: a level starts when the one before is done",
-    "at once": "all at the same time, each level on its own wires; it is over when the last one is",
+    "in turn": "one after another: a level starts when the one before is done",
+    "at once": "all at the same time, each level on its own wires; the last one to finish determines the time",
 }
 
 
 def sheet_levels(device: str, oversubscription: float) -> list[dict[str, Any]]:
-    """Levels as documents print them: both directions here, a whole server there, and a thin top."""
+    """Levels as documents print them: some with both directions, some per server, and an oversubscribed top."""
     one = facts.device(device)
     servers = int(facts.topology("Llama 3 cluster").devices("server"))
     adapter = float(one.network_one_way)
@@ -61,26 +61,27 @@ HIERARCHY = Card(
     **Worth(points=15, minutes=15, difficulty=3, importance=5),
     kind="more",
     answers=("cross_bandwidth", "effective_bandwidth"),
-    text=f"""Four documents describe four levels of one cluster, each in its own way:
+    text=f"""Find the bandwidth that one device really gets at each level of a cluster, and over several levels at once. Four documents
+describe four levels of one cluster, each in its own way:
 
 {{{{table}}}}
 
-`rate` is in bytes a second; `shared_by` devices share it; `directions` is 2 where both directions were added;
-`oversubscription` is what the units inside could send over what this level lets pass.
+`rate` is in bytes a second; `shared_by` devices share it; `directions` is 2 if both directions were added;
+`oversubscription` is what the units inside could send divided by what this level lets pass.
 
-- `cross_bandwidth(levels)`: a list with one number a level, from the inside out: the bytes a second that **one device**
-  gets in **one direction** when all devices send across that level at once. What crosses a level has crossed those
-  inside it and gets no more than they let pass.
+- `cross_bandwidth(levels)`: a list with one number per level, from the inside out: the bytes a second that **one device**
+  gets in **one direction** when all devices send across that level at once. Bytes that cross a level have crossed all the
+  levels inside it, so they get at most what those let pass.
 - `effective_bandwidth(shares, rates)`: a device sends one buffer, of which the fraction `shares[i]` goes over a wire of
-  `rates[i]` bytes a second, {{{{phases_words}}}}. Return the buffer's bytes over the time it takes. Shares add up to one;
+  `rates[i]` bytes a second, {{{{phases_words}}}}. Return the buffer's bytes divided by the time. Shares add up to one;
   some may be 0.
 
 Shown: the four levels (`params("hierarchical-bandwidth").levels`), and a buffer of which a quarter leaves the server over the rack's wires.
 {CLOSE}""",
     hints=(
-        "Is the number in each row for one device or for eight, for one direction or two, and for all devices at once?",
-        "Bring each level to one device and one direction, divide by its oversubscription, then never let it grow on the way "
-        "out. For the buffer think in seconds, not in bandwidths.",
+        "Is the number in each row for one device or eight, for one direction or two, and for all devices at once?",
+        "Convert each level to one device and one direction, divide by its oversubscription, and never let the result grow on "
+        "the way out. For the buffer, add seconds, not bandwidths.",
         "`own = rate / shared_by / directions / oversubscription`; `passed = min(passed, own)`; `1 / sum(s / r)` in turn, "
         "`1 / max(s / r)` at once.",
     ),
@@ -123,27 +124,28 @@ def _alpha_variant(draw: random.Random) -> Mapping[str, Any]:
 ALPHA_BETA = Card(
     id="alpha-beta-regimes",
     chapter="03",
-    title="What a message costs, and when to change the way",
+    title="What a message costs, and when to switch methods",
     **Worth(points=15, minutes=15, difficulty=3, importance=4),
     kind="more",
     answers=("fit_line", "switch_size", "best_bandwidth"),
-    text=f"""A message of n bytes takes α + n/β seconds. Libraries have several ways to send: one with little ceremony
-(small α) that copies on the way (small β), one that first agrees with the receiver (large α) and then runs at full speed.
+    text=f"""Fit α and β to measured messages, and find the size at which another method of sending is faster. A message of n bytes
+takes α + n/β seconds. Libraries have several methods: one starts at once (small α) but copies on the way (small β), another first
+agrees with the receiver (large α) and then runs at full speed.
 
 - `fit_line(sizes, seconds)`: the pair (α in seconds, β in bytes/s) of measured messages. The sizes range from bytes to
-  hundreds of megabytes, and every time has an error of up to 3 % **of itself**. Each within 8 % passes.
-- `switch_size(small, large)`: two ways as pairs (α, β); the least size in bytes, a float, from which on the second is at
-  least as quick as the first. `0.0` if it always is, `math.inf` if it never is. (β differs.)
-- `best_bandwidth(nbytes, small, large)`: the bytes a second that a message gets by the quicker of the two ways.
+  hundreds of megabytes, and every time has an error of up to 3 % **of itself**. Results within 8 % pass.
+- `switch_size(small, large)`: two methods as pairs (α, β); the smallest size in bytes, a float, from which the second is at
+  least as fast as the first: `0.0` if it always is, `math.inf` if it never is. (The two β differ.)
+- `best_bandwidth(nbytes, small, large)`: the bytes a second that a message gets by the faster of the two methods.
 
-Shown: measured messages (`params("alpha-beta-regimes")` has `.sizes` and `.seconds`), and two ways: {{{{small_words}}}} and
+Shown: measured messages (`params("alpha-beta-regimes")` has `.sizes` and `.seconds`), and two methods: {{{{small_words}}}} and
 {{{{large_words}}}}. {CLOSE}""",
     hints=(
-        "In a plot of raw seconds over raw bytes, which points decide where the line goes?",
+        "In a plot of raw seconds against raw bytes, which points determine the line?",
         "Every point should count by its *relative* error: divide each equation α + n/β = t by its own t, or look at both ends. "
-        "The switch is where both lines meet.",
+        "The switch is where the two lines meet.",
         "`np.linalg.lstsq(np.stack([1/t, n/t], 1), np.ones(len(t)))` gives α and 1/β; `(a2 - a1) / (1/b1 - 1/b2)`, after the "
-        "cases where one way always wins.",
+        "cases where one method is always faster.",
     ),
     allowed="the standard library and numpy.",
     hides=functions("roofline.wires", "fit_alpha_beta", "fit_regimes", "effective_bandwidth", "message_seconds"),
@@ -162,7 +164,7 @@ _OVERLAP = {
 
 
 def workloads(device: str) -> list[dict[str, Any]]:
-    """Five kinds of work of one device, as what each of its parts has to do."""
+    """Five kinds of work of one device, as the amounts that each of its parts has to do."""
     shape = facts.model("llama3-8b")
     weights, layers, hidden = float(shape.params), shape.layers, shape.hidden
     rows = [
@@ -170,7 +172,7 @@ def workloads(device: str) -> list[dict[str, Any]]:
         ("training, 4,096 tokens", 6 * weights * 4_096, 40 * weights, 0.0, 4 * weights),
         ("generating, one user", 2 * weights, 2 * weights, 0.0, 0.0),
         (
-            "layers cut over the server, 1,024 tokens, sums in fp32",
+            "layers split over the server, 1,024 tokens, sums in fp32",
             2 * weights * 1_024 / 8,
             2.4 * weights / 8,
             14.0 * 1_024 * hidden * layers,
@@ -222,8 +224,8 @@ WHICH_UPGRADE = Card(
     **Worth(points=15, minutes=15, difficulty=3, importance=4),
     kind="more",
     answers=("best_upgrade",),
-    text=f"""You can afford to make **one** part {{{{factor}}}} times as fast: the arithmetic, the memory, the links inside
-the server, or the network. What each step needs of each part:
+    text=f"""Find the upgrade that shortens a step the most. You can make **one** part {{{{factor}}}} times as fast: the arithmetic,
+the memory, the links inside the server, or the network. Each step needs this much of each part:
 
 {{{{table}}}}
 
@@ -231,10 +233,10 @@ the server, or the network. What each step needs of each part:
 
 `best_upgrade(work, rates, factor)` gets two dictionaries with the keys `"compute"`, `"memory"`, `"link"`, `"network"`: FLOP
 and bytes, FLOP/s and bytes/s in one direction; an amount may be 0. Return the pair `(part, speed-up)`: the part that, made
-`factor` times as fast, shortens the step most, and the step's time before over its time after. Rates may be anything, so
-the part with the most bytes is not always the slow one. {CLOSE}""",
+`factor` times as fast, shortens the step most, and the step's time before divided by its time after. Rates vary, so
+the part with the most bytes is not always the slowest. {CLOSE}""",
     hints=(
-        "When the busiest part gets twice as fast, is the step twice as fast?",
+        "If the busiest part becomes twice as fast, does the step become twice as fast?",
         "Write the time of a step as a function of the four rates. Then try the four upgrades one by one and compare.",
         "`step = lambda r: …`; `gains = {p: step(rates) / step({**rates, p: rates[p] * factor}) for p in rates}`; "
         "`best = max(gains, key=gains.get)`.",
@@ -256,9 +258,10 @@ HASTY_CLOCK = Card(
     kind="more",
     form="bug",
     answers=("time_kernel",),
-    text="""A public benchmark of array libraries printed a matmul of 0.03 ms on a desktop GPU. A reader found it
-[implausibly fast](https://github.com/TristanBilot/mlx-benchmark/pull/21); corrected, it was 1.36 ms. This function, which is
-ours, makes the same mistake, and three more that people make with it:
+    text="""Repair a timing function that makes kernels look faster than the hardware. A public benchmark of array libraries reported
+0.03 ms for a matmul on a desktop GPU; a reader found it
+[implausibly fast](https://github.com/TristanBilot/mlx-benchmark/pull/21), and corrected it was 1.36 ms. This function, which is
+ours, makes the same mistake and three more:
 
 ```python
 def time_kernel(device, repeats):
@@ -269,20 +272,20 @@ def time_kernel(device, repeats):
 ```
 
 `device.launch()` puts one kernel into the device's queue and returns at once; `device.now()` is the host's clock in
-seconds; `device.synchronize()` waits until the queue is empty. (A GPU under PyTorch is no different.) Repair it: return the
-seconds that one kernel takes **in the middle of `repeats` repeats** ({{repeats:int}} here, never fewer than 11). Mind that
+seconds; `device.synchronize()` waits until the queue is empty. (A GPU under PyTorch behaves the same.) Return the median
+seconds of one kernel **over `repeats` repeats** ({{repeats:int}} here, never fewer than 11). Note that
 
-- the host learns that a kernel is done only by waiting;
+- the host knows that a kernel is done only after waiting for it;
 - other work may be in the queue when you start;
 - the first launches are slower than all later ones;
-- now and then a repeat is disturbed, and a mean would include the disturbance.
+- other work sometimes disturbs a repeat, and a mean would include the disturbance.
 
-Within 5 % passes; a launch and a wait take microseconds, the kernels a millisecond or more. To try it:
+Results within 5 % pass; a launch and a wait take microseconds, the kernels a millisecond or more. To try it:
 `from course_lib.exercises.ch03.probes import queue_device`, `time_kernel(queue_device(kernel=2e-3), {{repeats:int}})`.""",
     hints=(
-        "Where are the kernels when the printed function reads the clock for the last time?",
+        "Where are the kernels when this function reads the clock for the last time?",
         "Each repeat gets its own pair of clock readings, with an empty queue before the first and after the second. Then take "
-        "the middle one.",
+        "the median.",
         "`device.synchronize(); start = device.now(); device.launch(); device.synchronize(); "
         "times.append(device.now() - start)`, and `statistics.median(times)` after a few launches to warm up.",
     ),

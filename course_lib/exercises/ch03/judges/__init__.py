@@ -7,7 +7,7 @@ from course_lib.exercises.ch03.judges.core import DECODE_BATCH, MATMUL_INTENSITY
 from course_lib.exercises.ch03.judges.drills import DRILLS
 from course_lib.exercises.ch03.judges.levels import HIERARCHY
 from course_lib.exercises.ch03.judges.messages import ALPHA_BETA
-from course_lib.exercises.ch03.judges.tiles import QUANTISATION, TILED_INTENSITY
+from course_lib.exercises.ch03.judges.tiles import QUANTIZATION, TILED_INTENSITY
 from course_lib.exercises.ch03.judges.upgrade import WHICH_UPGRADE
 from course_lib.judging import Judging
 
@@ -20,7 +20,7 @@ JUDGINGS: dict[str, Judging] = {
     "network-roof": NETWORK_ROOF,
     "hierarchical-bandwidth": HIERARCHY,
     "alpha-beta-regimes": ALPHA_BETA,
-    "quantisation-dips": QUANTISATION,
+    "quantization-dips": QUANTIZATION,
     "which-upgrade": WHICH_UPGRADE,
     "audit-sheets": AUDIT_SHEETS,
     "hasty-clock": HASTY_CLOCK,

@@ -1,4 +1,4 @@
-"""Judge of the fitted roofs: the truth is what the log was made with, and each careless way to fit leads elsewhere."""
+"""Judge of the fitted roofs: the truth is known from how the log was made, and each careless fit gives a different result."""
 
 import random
 import statistics
@@ -60,10 +60,10 @@ WAYS: dict[str, tuple[dict[str, Any], str]] = {
     "hasty-run-believed": ({"believe": True}, "one run beats the data sheet; its clock stopped before its kernel did."),
     "cache-for-memory": ({"cached": True}, "a kernel whose bytes fit into the cache does not use the memory."),
     "both-believed": ({"believe": True, "cached": True}, "this uses runs above the sheet and kernels in the cache."),
-    "mean-of-kernels": ({"pick": statistics.fmean}, "this is a mean over kernels; a roof is what no kernel exceeds."),
-    "middle-kernel": ({"pick": statistics.median}, "this is the middle kernel; a roof is what no kernel exceeds."),
+    "mean-of-kernels": ({"pick": statistics.fmean}, "this is a mean over kernels; a roof is the highest rate."),
+    "middle-kernel": ({"pick": statistics.median}, "this is the median kernel; a roof is the highest rate."),
 }
-_READINGS = "the log holds what a running clock showed, not how long each repeat took."
+_READINGS = "the log holds clock readings, not the duration of each repeat."
 _UNITS = (("flops", "FLOP/s", TFLOP), ("bandwidth", "bytes/s", GB), ("ridge", "FLOP per byte", 1e3))
 
 
@@ -98,8 +98,9 @@ def _column(clock: str, truths: Mapping[str, tuple[float, float]], place: int) -
         unit=unit,
         want=truth,
         words=_words,
+        mistake_rel=1e-6,  # means, first repeats and sheets can lie within the tolerance of one another
+        hint="Compare your time of each run, and the runs that you keep, with the list of flaws.",
         rel=WITHIN,
-        hint="Which runs does it rest on, and which repeat of them?",
         mistakes=(
             *(Mistake(name, fitted(clock, **ways), message) for name, (ways, message) in WAYS.items()),
             *([Mistake("readings-as-durations", fitted("durations"), _READINGS)] if clock == "readings" else []),

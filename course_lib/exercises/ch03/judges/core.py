@@ -18,49 +18,68 @@ from course_lib.units import GB, TFLOP, bytes_text, flops_text, number_text
 
 PEAKS = (125e12, 312e12, 459e12, 989e12, 1307e12, 2250e12)
 MEMORIES = (0.9e12, 1.2e12, 2.039e12, 3.35e12, 4.8e12, 8e12)
+_ONLY_READS = "only reads count here."
+_READS = {False: "", True: ", reads only"}  # by `reads_only`
 WIRES = (12.5e9, 25e9, 50e9, 64e9, 300e9, 450e9, 900e9)
 
 
-def matmul_bytes(output: str, m: int, k: int, n: int, size: int) -> int:
-    """Bytes that a product moves: both inputs read, the output written, and read as well where it is added to."""
-    return size * (m * k + k * n + m * n * (2 if output == "accumulated" else 1))
+def _size_text(size: int) -> str:
+    return f"{size} byte{'' if size == 1 else 's'}"
+
+
+def matmul_bytes(output: str, m: int, k: int, n: int, size: int, reads_only: bool = False) -> int:
+    """Bytes that a product moves: both inputs read, the output read if it is added to, and written unless `reads_only`."""
+    return size * (m * k + k * n + m * n * ((output == "accumulated") + (not reads_only)))
 
 
 def _matmul_column(output: str) -> Column:
-    def intensity(m: int, k: int, n: int, size: int, output: str = output) -> float:
-        return 2 * m * k * n / matmul_bytes(output, m, k, n, size)
+    def intensity(m: int, k: int, n: int, size: int, reads_only: bool, output: str = output) -> float:
+        return 2 * m * k * n / matmul_bytes(output, m, k, n, size, reads_only)
+
+    def other_count(*row: Any) -> float:
+        """The value with the other answer to whether the write counts."""
+        return intensity(*row[:4], not row[4])
 
     other, moved = {
-        "written": ("accumulated", "this reads the output too, which is only written."),
+        "written": ("accumulated", "this reads the output too, but the output is only written."),
         "accumulated": ("written", "the output has to be read as well, because something is added to it."),
     }[output]
     return Column(
         part="matmul",
         unit="FLOP per byte",
         want=intensity,
-        words=lambda m, k, n, s: f"({m:,} × {k:,}) by ({k:,} × {n:,}) at {s} byte{'' if s == 1 else 's'}",
-        hint="Three matrices: which of them are read, which written?",
+        words=lambda m, k, n, s, r: f"({m:,} × {k:,}) by ({k:,} × {n:,}) at {_size_text(s)}{_READS[r]}",
+        hint="Which of the three matrices are read, and which are written?",
         mistakes=(
-            Mistake("no-write", lambda m, k, n, s: 2 * m * n / (s * (m + n)), "the output passes the memory too."),
+            Mistake("no-write", lambda *row: None if row[4] else other_count(*row), "the output is written too."),
+            Mistake("write-counted", lambda *row: other_count(*row) if row[4] else None, _ONLY_READS),
             Mistake("other-output", lambda *row: intensity(*row, other), moved),
             Mistake("multiply-adds", scaled(intensity, 1 / 2), "a multiplication and an addition are two FLOP."),
             Mistake("elements", lambda *row: intensity(*row) * row[3], "this is FLOP per element, not per byte."),
             Mistake("upside-down", lambda *row: 1 / intensity(*row), "this is bytes per FLOP."),
-            Mistake("square-only", lambda m, k, n, s: intensity(m, m, m, s), "this is for a square; the sides differ."),
+            Mistake(
+                "square-only", lambda m, k, n, s, r: intensity(m, m, m, s, r), "this is for a square; the sides differ."
+            ),
         ),
     )
+
+
+def _moves(reads_only: bool) -> int:
+    """How often ReLU moves each element: it reads it, and writes it if writes count."""
+    return 1 if reads_only else 2
 
 
 _RELU = Column(
     part="relu",
     unit="FLOP per byte",
-    want=lambda s: 1 / (2 * s),
-    words=lambda s: f"elements of {s} bytes",
+    want=lambda s, r: 1 / (_moves(r) * s),
+    words=lambda s, r: f"elements of {_size_text(s)}{_READS[r]}",
     mistakes=(
-        Mistake("no-write", lambda s: 1 / s, "every element is written too."),
-        Mistake("elements", lambda s: 0.5, "this is FLOP per element moved; an element has several bytes."),
-        Mistake("upside-down", lambda s: 2 * s, "this is bytes per FLOP."),
-        Mistake("two-flop", lambda s: 2 / (2 * s), "a comparison with zero is one FLOP here."),
+        Mistake("no-write", lambda s, r: None if r else 1 / s, "every element is written too."),
+        Mistake("write-counted", lambda s, r: 1 / (2 * s) if r else None, _ONLY_READS),
+        Mistake("elements", lambda s, r: 1 / _moves(r), "this is FLOP per element moved; give FLOP per byte."),
+        Mistake("upside-down", lambda s, r: _moves(r) * s, "this is bytes per FLOP."),
+        Mistake("two-flop", lambda s, r: 2 / (_moves(r) * s), "a comparison with zero is one FLOP here."),
     ),
 )
 _RIDGE = Column(
@@ -79,15 +98,16 @@ _RIDGE = Column(
 def _intensity_cases(params: Params, rng: random.Random) -> list[Case]:
     side, size = params["side"], params["size"]
     rows, columns = (1, 7, 64, 1000, 8192), (5, 512, 11_008, 50_257)
-    shapes = draw_rows(rng, 14, rows, (3, 128, 4096, 28_672), columns, (1, 2, 4, 8))
+    shapes = draw_rows(rng, 14, rows, (3, 128, 4096, 28_672), columns, (1, 2, 4, 8), (False, True))
+    both = (False, True)
     rates = draw_rows(rng, 10, PEAKS, MEMORIES)
     return [
-        shown("the square product", "values:matmul", 0, [(side, side, side, size)]),
-        shown("the ReLU", "values:relu", 1, [(size,)]),
+        shown("the square product", "values:matmul", 0, [(side, side, side, size, reads) for reads in both]),
+        shown("the ReLU", "values:relu", 1, [(size, reads) for reads in both]),
         shown(params["device"], "values:ridge", 2, [(params["flops"], params["bandwidth"])]),
-        plain("relu", 1, "two more elements", [(1,), (8,)]),
-        unseen(rng, "matmul", 0, "other shapes", [*shapes, (1, 1, 1, 1), (4096, 4096, 4096, 1)]),
-        unseen(rng, "relu", 1, "other elements", [(1,), (2,), (4,), (8,)]),
+        plain("relu", 1, "two more elements", [(1, False), (8, True)]),
+        unseen(rng, "matmul", 0, "other shapes", [*shapes, (1, 1, 1, 1, False), (4096, 4096, 4096, 1, False)]),
+        unseen(rng, "relu", 1, "other elements", [(size, reads) for size in (1, 2, 4, 8) for reads in both]),
         unseen(rng, "ridge", 2, "other devices", rates),
     ]
 
@@ -96,9 +116,9 @@ MATMUL_INTENSITY = Judging(
     shares=shares(matmul=(0.2, 0.3), relu=(0.1, 0.15), ridge=(0.1, 0.15)),
     cases=_intensity_cases,
     verdicts=lambda params, *given: table(_matmul_column(params["output"]), _RELU, _RIDGE)(params, *given),
-    why="FLOP grow with the volume m·k·n, bytes with the three faces. A large product is therefore far right of any ridge and "
-    "an elementwise operation far left of it, whatever its size. A page that divides by the bytes loaded gets 2,048 for a "
-    "product of side 4,096 in 16 bits; with the output it is 1,365. Say which bytes you count whenever you quote an intensity.",
+    why="The FLOP grow with the volume m·k·n, the bytes with the three faces. So a large product lies far to the right of any "
+    "ridge, and an elementwise operation of any size far to the left. For a product of side 4,096 in 16 bits, the reads alone "
+    "give 2,048; with the output it is 1,365. Say which bytes you count whenever you quote an intensity.",
     pytorch="`torch.utils.flop_counter.FlopCounterMode` counts the FLOP; PyTorch does not count the bytes for you.",
 )
 
@@ -111,10 +131,10 @@ def decode_rate(params: Params) -> float:
 def _decode_reveal(params: Params) -> str:
     rate = decode_rate(params)
     return (
-        f"At most {number_text(rate)} tokens a second: {bytes_text(2 * params['params'])} of weights pass the memory for every "
-        f"token, which takes {number_text(1e3 / rate)} ms. The arithmetic alone would do "
+        f"At most {number_text(rate)} tokens a second: every token reads {bytes_text(2 * params['params'])} of weights, "
+        f"which takes {number_text(1e3 / rate)} ms. The arithmetic alone would do "
         f"{number_text(params['flops'] / (2 * params['params']))} tokens a second, "
-        f"{number_text(params['flops'] / params['bandwidth'])} times as many, and idles for the rest."
+        f"{number_text(params['flops'] / params['bandwidth'])} times as many, and it is idle for the rest."
     )
 
 
@@ -147,7 +167,7 @@ def _batch_column(kept: str) -> Column:
         return least_batch(kept, f, b, p, s, kv)
 
     other, read = {
-        "each": ("shared", "this reads what was kept once for the whole batch."),
+        "each": ("shared", "this reads the keys and values once for the whole batch."),
         "shared": ("each", "this reads the shared prompt once for every sequence."),
     }[kept]
     return Column(
@@ -157,7 +177,7 @@ def _batch_column(kept: str) -> Column:
         words=_machine_words,
         rel=0.0,
         hint="At which batch do both times of a step meet?",
-        none="each further sequence brings more reading than computing, so no batch is enough; return None",
+        none="each further sequence takes longer to read than to compute, so no batch is enough; return None",
         some="some batch is enough here",
         mistakes=(
             Mistake("not-whole", lambda f, b, p, s, kv: f * s / (2 * b), "a batch is a whole number of sequences."),
@@ -223,9 +243,9 @@ DECODE_BATCH = Judging(
     cases=_batch_cases,
     verdicts=lambda params, *given: one_verdict(table(_batch_column(params["kept"])))(params, *given),
     why="Weights are read once for the whole batch, so each further sequence is free until computing takes as long as reading: "
-    "at the ridge, 295 FLOP per byte on an H100 with two bytes a weight, hence 296 sequences. What each sequence has kept is "
-    "not shared: each sequence brings its own reading, and where that takes as long as its computing no batch fills the "
-    "arithmetic. So long contexts, not only small batches, leave it idle.",
+    "at the ridge, 295 FLOP per byte on an H100 with two bytes per weight, hence 296 sequences. Keys and values are not "
+    "shared: each sequence adds its own reads, and if those take as long as its arithmetic, no batch is large enough. So long "
+    "contexts, not only small batches, leave the arithmetic idle.",
     pytorch="Serving engines batch continuously for this reason (chapter 16); in training the batch is thousands of tokens.",
 )
 
@@ -271,7 +291,7 @@ def _roof_columns(kind: str) -> tuple[Column, Word]:
         Mistake("wire-at-memory-speed", at_memory_speed, "the bytes sent go over the wire, not through the memory."),
         Mistake("one-intensity", one_intensity, "the wire carries the bytes sent, not the memory's bytes."),
         Mistake("other-direction", lambda *row: roofs(other, *row), direction),
-        Mistake("sum-of-bytes", sum_of_bytes, "this adds bytes of two wires; each has a rate of its own."),
+        Mistake("sum-of-bytes", sum_of_bytes, "this adds memory bytes and sent bytes; each kind has its own rate."),
     )
     return (
         Column(
@@ -279,11 +299,11 @@ def _roof_columns(kind: str) -> tuple[Column, Word]:
             unit="FLOP/s",
             want=rate(times),
             words=_work_words,
-            hint="Which of the three is busy longest, and for how long?",
+            hint="Which of the three is busy the longest, and for how long?",
             mistakes=(
                 *(Mistake(wrong.name, rate(wrong.value), wrong.message) for wrong in wrong_times),
                 Mistake("sum-of-times", lambda *row: row[0] / sum(times(*row).values()), "everything overlaps here."),
-                Mistake("the-peak", lambda *row: row[3], "that is the peak; this work does not reach it."),
+                Mistake("the-peak", lambda *row: row[3], "this is the peak; the work does not reach it."),
                 Mistake("seconds", lambda *row: max(times(*row).values()), "these are seconds; give FLOP/s."),
                 Mistake(
                     "highest-roof",
@@ -340,9 +360,9 @@ NETWORK_ROOF = Judging(
     shares={"values:roof": 0.2, "values:bound": 0.25, "generality:roof": 0.3, "generality:bound": 0.25},
     cases=_roof_cases,
     verdicts=lambda params, *given: table(_roof_columns(params["network_kind"]))(params, *given),
-    why="Each resource is busy for its amount over its rate. With everything overlapped the longest of the three is the time of "
-    "the step, and FLOP over that time is the attainable rate. Arithmetic limits a layer inside a server and the network limits "
+    why="Each resource is busy for its amount divided by its rate. With perfect overlap the longest of the three is the time of "
+    "the step, and FLOP divided by that time is the attainable rate. Arithmetic limits a layer inside a server and the network limits "
     "the same layer across servers, at the same memory intensity; a single x axis cannot show that. More tokens per device move "
-    "a summed gradient away from the network roof; a layer cut over servers stays under it however many tokens come.",
+    "a step with a gradient sum away from the network roof; a layer split over servers stays under it with any number of tokens.",
     pytorch="`torch.profiler` shows the three as busy time of compute kernels, memory-bound kernels and communication kernels.",
 )

@@ -4,7 +4,7 @@ import math
 
 from course_lib.judging import Mistake, Params, drill_key
 from course_lib.judging.mistakes import scaled
-from course_lib.units import GB, MILLION, MS, TFLOP, US
+from course_lib.units import EFLOP, GB, MILLION, MS, TB, TFLOP, US
 
 
 def _ridge(p: Params) -> float:
@@ -41,6 +41,11 @@ def _half_kb(p: Params) -> float:
 
 def _used_percent(p: Params) -> float:
     return 100 * p["tiles"] / (p["sms"] * math.ceil(p["tiles"] / p["sms"]))
+
+
+def _cluster(p: Params) -> float:
+    """GPUs of a whole cluster."""
+    return p["gpus"] * p["servers"] * p["racks"] * p["pods"]
 
 
 def _network_ridge(p: Params) -> float:
@@ -114,7 +119,7 @@ DRILLS = {
     ),
     "last-wave": drill_key(
         _used_percent,
-        "{{tiles:int}} tiles take whole rounds of {{sms:int}}: {{answer}} % of the paid time is used.",
+        "{{tiles:int}} tiles run in whole rounds of {{sms:int}}: {{answer}} % of the processor time is used.",
         Mistake("no-waves", lambda p: 100.0, "The last round is not full."),
         Mistake("fraction", scaled(_used_percent, 0.01), _PERCENT),
         Mistake("last-only", lambda p: 100 * (p["tiles"] % p["sms"]) / p["sms"], "That is the last round alone."),
@@ -130,6 +135,31 @@ DRILLS = {
         "{{flops:tflops}} over {{network:gbps}} = {{answer}} FLOP per network byte.",
         Mistake("memory", _ridge, "That is the memory's ridge."),
         Mistake("both-ways", scaled(_network_ridge, 1 / 2), "The rate given is one direction already."),
+    ),
+    "reads-only": drill_key(
+        lambda p: p["side"] / p["size"],
+        "2n³ FLOP over 2n² elements of {{size:int}} bytes = {{answer}} FLOP per byte read.",
+        Mistake("write-counted", lambda p: 2 * p["side"] / (3 * p["size"]), "Only the reads count here."),
+        Mistake("elements", lambda p: p["side"], "Those are FLOP per element."),
+    ),
+    "cluster-devices": drill_key(
+        _cluster,
+        "{{gpus:int}} × {{servers:int}} × {{racks:int}} × {{pods:int}} = {{answer:int}} GPUs.",
+        Mistake("one-pod", lambda p: _cluster(p) / p["pods"], "That is one pod."),
+        Mistake("servers", lambda p: _cluster(p) / p["gpus"], "Those are servers."),
+        rel=1e-9,
+    ),
+    "pod-memory": drill_key(
+        lambda p: _cluster(p) / p["pods"] * p["memory"] / TB,
+        "{{gpus:int}} × {{servers:int}} × {{racks:int}} GPUs × {{memory:gb}} = {{answer}} TB.",
+        Mistake("whole-cluster", lambda p: _cluster(p) * p["memory"] / TB, "That is the whole cluster."),
+        Mistake("gigabytes", lambda p: _cluster(p) / p["pods"] * p["memory"] / GB, "Those are GB."),
+    ),
+    "cluster-peak": drill_key(
+        lambda p: _cluster(p) * p["flops"] / EFLOP,
+        "{{gpus:int}} × {{servers:int}} × {{racks:int}} × {{pods:int}} GPUs × {{flops:tflops}} = {{answer}} EFLOP/s.",
+        Mistake("one-pod", lambda p: _cluster(p) / p["pods"] * p["flops"] / EFLOP, "That is one pod."),
+        Mistake("sparse", lambda p: 2 * _cluster(p) * p["flops"] / EFLOP, _DENSE),
     ),
     "best-matmul": drill_key(
         _share_percent,

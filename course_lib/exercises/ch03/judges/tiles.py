@@ -331,7 +331,7 @@ def _dips_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-QUANTISATION = Judging(
+QUANTIZATION = Judging(
     shares={"values:efficiency": 0.25, "values:dips": 0.2, "generality:efficiency": 0.3, "generality:dips": 0.25},
     cases=_dips_cases,
     verdicts=lambda params, *given: table(_share_column(params["slots"]), _dips_column(params["slots"]))(

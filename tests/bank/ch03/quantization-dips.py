@@ -31,7 +31,7 @@ def dips(m, sizes, tile, sms):
 # %% right: any variant
 from course_lib import params
 
-SLOTS = params("quantisation-dips").slots
+SLOTS = params("quantization-dips").slots
 
 
 def efficiency(m, n, tile, sms):
@@ -115,11 +115,11 @@ from course_lib import roofline
 
 
 def efficiency(m, n, tile, sms):
-    return roofline.quantisation(m, n, tile, tile, sms)
+    return roofline.quantization(m, n, tile, tile, sms)
 
 
 def dips(m, sizes, tile, sms):
-    return roofline.dips(sizes, roofline.quantisation(m, sizes, tile, tile, sms))
+    return roofline.dips(sizes, roofline.quantization(m, sizes, tile, tile, sms))
 
 
 # %% wrong: untouched => not-answered

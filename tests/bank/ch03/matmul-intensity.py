@@ -69,7 +69,7 @@ def ridge(flops, bandwidth):
 # -     return 2 * m * k * n / (size * moved)
 # +     return 2 * m / ((2 if reads_only else 3) * size)
 
-# %% wrong: two bytes by heart => values no-write  from: counted
+# %% wrong: two bytes by heart => values two-bytes  from: counted
 # -     return 2 * m * k * n / (size * moved)
 # +     return 2 * m * k * n / (2 * moved)
 # -     return 1 / size if reads_only else 1 / (2 * size)

@@ -19,6 +19,7 @@ from course_lib.units import GB, TFLOP, bytes_text, flops_text, number_text
 PEAKS = (125e12, 312e12, 459e12, 989e12, 1307e12, 2250e12)
 MEMORIES = (0.9e12, 1.2e12, 2.039e12, 3.35e12, 4.8e12, 8e12)
 _ONLY_READS = "only reads count here."
+_SIZE = "an element has `size` bytes, which is not always 2."
 _READS = {False: "", True: ", reads only"}  # by `reads_only`
 WIRES = (12.5e9, 25e9, 50e9, 64e9, 300e9, 450e9, 900e9)
 
@@ -57,6 +58,7 @@ def _matmul_column(output: str) -> Column:
             Mistake("multiply-adds", scaled(intensity, 1 / 2), "a multiplication and an addition are two FLOP."),
             Mistake("elements", lambda *row: intensity(*row) * row[3], "this is FLOP per element, not per byte."),
             Mistake("upside-down", lambda *row: 1 / intensity(*row), "this is bytes per FLOP."),
+            Mistake("two-bytes", lambda m, k, n, s, r: intensity(m, k, n, 2, r), _SIZE),
             Mistake(
                 "square-only", lambda m, k, n, s, r: intensity(m, m, m, s, r), "this is for a square; the sides differ."
             ),
@@ -79,6 +81,7 @@ _RELU = Column(
         Mistake("write-counted", lambda s, r: 1 / (2 * s) if r else None, _ONLY_READS),
         Mistake("elements", lambda s, r: 1 / _moves(r), "this is FLOP per element moved; give FLOP per byte."),
         Mistake("upside-down", lambda s, r: _moves(r) * s, "this is bytes per FLOP."),
+        Mistake("two-bytes", lambda s, r: 1 / (_moves(r) * 2), _SIZE),
         Mistake("two-flop", lambda s, r: 2 / (_moves(r) * s), "a comparison with zero is one FLOP here."),
     ),
 )

@@ -3,7 +3,8 @@
 from course_lib.exercises.ch04.cards.audits import AUDITS
 from course_lib.exercises.ch04.cards.core import BATCH_IN_TOKENS, CLIP_PIECES, LEARNING_RATE, NOISE_SCALE, WRITE_ADAMW
 from course_lib.exercises.ch04.cards.drills import DRILLS
-from course_lib.exercises.ch04.cards.training import PREDICT_FIRST_UPDATES, REPAIR_TRAINING_LOOP
+from course_lib.exercises.ch04.cards.laws import CRITICAL_BATCH, PACK_DOCUMENTS
+from course_lib.exercises.ch04.cards.training import PREDICT_FIRST_UPDATES, REPAIR_TRAINING_LOOP, WHICH_DECAY
 from course_lib.exercises.ch04.numbers import NUMBERS
 
 CARDS = (
@@ -11,9 +12,12 @@ CARDS = (
     REPAIR_TRAINING_LOOP,
     PREDICT_FIRST_UPDATES,
     WRITE_ADAMW,
+    WHICH_DECAY,
     CLIP_PIECES,
     LEARNING_RATE,
     NOISE_SCALE,
+    CRITICAL_BATCH,
+    PACK_DOCUMENTS,
     *AUDITS,
 )
 

@@ -135,3 +135,42 @@ def trained(answer: Any, case: Any, comm: Any = None) -> Any:
         warnings.simplefilter("ignore")  # a schedule that steps before the optimizer is a mistake that the judge names
         losses = answer(model, optimizer, schedule, updates, spec["limit"])
     return {"losses": losses, "weights": [parameter.detach() for parameter in model.parameters()]}
+
+
+def black_box(spec: Mapping[str, Any], lr: float, decay: float) -> Any:
+    """A step function of an optimizer of unknown kind: "kind", "betas", "eps", "skips" (zero gradients), "late" (decays after the update)."""
+    import torch
+
+    one, two = spec["betas"]
+    state: dict[str, Any] = {"t": 0, "m": 0.0, "v": 0.0}
+
+    def step(parameter: Any, gradient: Any) -> Any:
+        p, g = torch.as_tensor(parameter, dtype=torch.float64), torch.as_tensor(gradient, dtype=torch.float64)
+        if spec["skips"] and not g.any():
+            return p.clone()
+        g = g + decay * p if spec["kind"] == "l2" else g
+        state["t"] += 1
+        state["m"], state["v"] = one * state["m"] + (1 - one) * g, two * state["v"] + (1 - two) * g * g
+        below = (state["v"] / (1 - two ** state["t"])).sqrt() + spec["eps"]
+        after = p - lr * state["m"] / (1 - one ** state["t"]) / below
+        amount = {"decoupled": lr * decay, "unscaled": decay}.get(spec["kind"], 0.0)
+        return after - amount * (after if spec["late"] else p)
+
+    return step
+
+
+def told_apart(answer: Any, case: Any, comm: Any = None) -> Any:
+    """What the answer says of each optimizer; `case.args = (descriptions,)`."""
+    (specs,) = case.args
+    words = []
+    for spec in specs:
+        calls = []
+
+        def build(lr: float, decay: float, spec: Any = spec, calls: list[int] = calls) -> Any:
+            calls.append(1)
+            if len(calls) > 20:
+                raise RuntimeError("build was called more than 20 times for one answer.")
+            return black_box(spec, lr, decay)
+
+        words.append(answer(build))
+    return words

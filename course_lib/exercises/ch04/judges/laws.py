@@ -1,0 +1,146 @@
+"""Judge of the critical batch."""
+
+import random
+from collections.abc import Sequence
+
+from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging.cases import shown
+from course_lib.judging.columns import Column, shares, table
+from course_lib.judging.draws import log_uniform, plain, unseen
+from course_lib.records import Case
+
+Runs = tuple[Sequence[float], Sequence[float]]
+
+
+def line(batches: Sequence[float], steps: Sequence[float], power: float = -1.0) -> tuple[float, float]:
+    """(intercept, slope) of the line of least squares through steps against batch to a power."""
+    at = [batch**power for batch in batches]
+    x, y = sum(at) / len(at), sum(steps) / len(steps)
+    slope = sum((a - x) * (s - y) for a, s in zip(at, steps, strict=True)) / sum((a - x) ** 2 for a in at)
+    return y - slope * x, slope
+
+
+def _fit_words(batches: Sequence[float], steps: Sequence[float]) -> str:
+    return f"{len(batches)} runs at batches of {min(batches):,} to {max(batches):,}"
+
+
+def _examples(batches: Sequence[float], steps: Sequence[float]) -> list[float]:
+    return [batch * count for batch, count in zip(batches, steps, strict=True)]
+
+
+STEPS = Column(
+    part="steps",
+    unit="steps",
+    want=lambda *runs: line(*runs)[0],
+    words=_fit_words,
+    mistakes=(
+        Mistake(
+            "fewest-seen", lambda b, s: min(s), "these are the fewest steps of any run; no run is at an infinite batch."
+        ),
+        Mistake("line-in-batch", lambda b, s: line(b, s, 1.0)[0], "a line in B; the steps are a line in 1/B."),
+        Mistake("examples", lambda *runs: line(*runs)[1], "these are the fewest examples, not the fewest steps."),
+    ),
+)
+EXAMPLES = Column(
+    part="examples",
+    unit="examples",
+    want=lambda *runs: line(*runs)[1],
+    words=_fit_words,
+    mistakes=(
+        Mistake(
+            "fewest-seen",
+            lambda b, s: min(_examples(b, s)),
+            "these are the fewest examples of any run; no run is at a batch of 0.",
+        ),
+        Mistake("line-in-batch", lambda b, s: line(b, s, 1.0)[1], "a line in B; the steps are a line in 1/B."),
+        Mistake("steps", lambda *runs: line(*runs)[0], "these are the fewest steps, not the fewest examples."),
+    ),
+)
+CRITICAL = Column(
+    part="critical",
+    unit="examples",
+    want=lambda *runs: line(*runs)[1] / line(*runs)[0],
+    words=_fit_words,
+    mistakes=(
+        Mistake("upside-down", lambda *runs: line(*runs)[0] / line(*runs)[1], "this is steps over examples."),
+        Mistake("of-the-seen", lambda b, s: min(_examples(b, s)) / min(s), "this divides what the best runs needed."),
+    ),
+)
+
+
+def _batch_words(min_steps: float, min_examples: float, extra: float) -> str:
+    return f"at least {min_steps:,g} steps and {min_examples:,g} examples, extra {extra:g}"
+
+
+BATCH = Column(
+    part="batch",
+    unit="examples",
+    want=lambda steps, examples, extra: extra * examples / steps,
+    words=_batch_words,
+    mistakes=(
+        Mistake(
+            "critical",
+            lambda steps, examples, extra: examples / steps,
+            "this is the critical batch, where the extra is 1.",
+        ),
+        Mistake(
+            "plus-one",
+            lambda steps, examples, extra: (1 + extra) * examples / steps,
+            "E/E_min is 1 + B/B_crit; solve for B.",
+        ),
+        Mistake(
+            "divided", lambda steps, examples, extra: examples / steps / extra, "a smaller extra needs a smaller batch."
+        ),
+        Mistake("upside-down", lambda steps, examples, extra: extra * steps / examples, "this is steps over examples."),
+    ),
+)
+AT_BATCH = Column(
+    part="at-batch",
+    unit="steps",
+    want=lambda steps, examples, extra: steps * (1 + 1 / extra),
+    words=_batch_words,
+    mistakes=(
+        Mistake(
+            "extra-steps",
+            lambda steps, examples, extra: steps * (1 + extra),
+            "the extra is of examples; the steps follow from the batch.",
+        ),
+        Mistake(
+            "fewest-examples",
+            lambda steps, examples, extra: steps / extra,
+            "these are `min_examples` over the batch; this batch needs more of them.",
+        ),
+        Mistake("fewest", lambda steps, examples, extra: steps, "so few steps need an infinite batch."),
+    ),
+)
+
+
+def _runs(rng: random.Random, count: int) -> Runs:
+    least, critical = rng.randrange(20_000, 90_000), rng.choice((128, 300, 1000, 4000))
+    batches = [round(critical * 2 ** (k - count / 2) * rng.uniform(0.9, 1.1)) + 1 for k in range(count)]
+    rng.shuffle(batches)
+    return batches, [round(least * (1 + critical / batch)) for batch in batches]
+
+
+def _critical_cases(params: Params, rng: random.Random) -> list[Case]:
+    chosen = [(log_uniform(rng, 1e3, 1e5), log_uniform(rng, 1e6, 1e9), extra) for extra in (0.05, 0.5, 1.0, 2.0, 4.0)]
+    return [
+        shown(f"{params['runs']} runs", "values:steps", 0, [_runs(rng, params["runs"])]),
+        shown(f"extra {params['extra']}", "values:batch", 1, [(10_000, 20_000_000, params["extra"])]),
+        plain("steps", 0, "other runs", [_runs(rng, 5) for _ in range(3)]),
+        plain("batch", 1, "other trade-offs", chosen[:2]),
+        unseen(rng, "steps", 0, "two runs and seven", [_runs(rng, 2), _runs(rng, 3), _runs(rng, 7)]),
+        unseen(rng, "batch", 1, "extras up to 4", chosen),
+    ]
+
+
+CRITICAL_BATCH = Judging(
+    shares=shares(
+        steps=(0.1, 0.1), examples=(0.1, 0.1), critical=(0.1, 0.1), batch=(0.1, 0.1), **{"at-batch": (0.1, 0.1)}
+    ),
+    cases=_critical_cases,
+    verdicts=table((STEPS, EXAMPLES, CRITICAL), (BATCH, AT_BATCH)),
+    why="With E = B·S the hyperbola becomes S = S_min + E_min/B, which is linear in 1/B, so two runs determine it. At the critical batch both "
+    "costs are twice their minimum. Time is steps, money is examples: a quarter more examples buys a quarter of the critical batch.",
+    pytorch="No framework measures this. McCandlish et al. (2018) fit such curves; the noise scale predicts the critical batch from one run.",
+)

@@ -1,0 +1,199 @@
+"""Judge of documents packed into rows, with their masks and positions."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.probes import NOT_ANSWERED
+from course_lib.judging import Fault, Judging, Mistake, Params, verdict
+from course_lib.judging.cases import shown
+from course_lib.judging.draws import unseen
+from course_lib.judging.tensors import kind_fault
+from course_lib.records import Case, Outcome, Verdict
+
+Rows = list[list[int]]
+
+
+def placed(lengths: Sequence[int], room: int, order: Sequence[int], last: bool = False, spare: int = 0) -> Rows:
+    """The rows when documents come in this order, each into the first row (`last`: only the last one) with room and `spare` more."""
+    rows: Rows = []
+    for number in order:
+        fits = rows[-1:] if last else rows
+        fits = [row for row in fits if room - sum(lengths[each] for each in row) >= lengths[number] + spare]
+        (fits[0] if fits else rows).append(number if fits else [number])  # type: ignore[arg-type]
+    return rows
+
+
+def longest_first(lengths: Sequence[int]) -> list[int]:
+    """The documents' numbers, the longest first."""
+    return sorted(range(len(lengths)), key=lambda number: -lengths[number])
+
+
+def _alike(one: Sequence[Sequence[Any]], two: Sequence[Sequence[Any]]) -> bool:
+    return sorted(sorted(map(int, row)) for row in one) == sorted(sorted(map(int, row)) for row in two)
+
+
+def _ids(lengths: Sequence[int], room: int) -> Tensor:
+    ids = [number for number, length in enumerate(lengths) for _ in range(length)]
+    return torch.tensor([*ids, *[-1] * (room - len(ids))])
+
+
+def mask(lengths: Sequence[int], room: int) -> Tensor:
+    """Where a position may attend: in its own document, not ahead, padding apart."""
+    ids = _ids(lengths, room)
+    return (ids[:, None] == ids) & (ids >= 0) & torch.ones(room, room, dtype=torch.bool).tril()
+
+
+def positions(lengths: Sequence[int], room: int) -> list[int]:
+    """Positions that restart with each document."""
+    found = [at for length in lengths for at in range(length)]
+    return [*found, *[0] * (room - len(found))]
+
+
+def _pack_fault(lengths: Sequence[int], room: int, got: list[list[Any]], where: str) -> Fault | None:
+    held = [int(number) for row in got for number in row]
+    if strange := [number for number in held if not 0 <= number < len(lengths)]:
+        return "no-such-document", f"{where}: there is no document {strange[0]}; numbers start at 0."
+    if len(set(held)) < len(held):
+        return "document-twice", f"{where}: a document is in two places."
+    if len(held) < len(lengths):
+        return "document-lost", f"{where}: {len(lengths) - len(held)} documents are in no row."
+    if over := [row for row in got if sum(lengths[int(number)] for number in row) > room]:
+        return "row-too-long", f"{where}: the documents of a row add up to {sum(lengths[int(n)] for n in over[0])}."
+    if [] in [list(row) for row in got]:
+        return "empty-row", f"{where}: a row is empty."
+    order, best = range(len(lengths)), longest_first(lengths)
+    most = len(placed(lengths, room, best))
+    if len(got) <= most:
+        return None
+    for name, rows, message in (
+        ("one-per-row", [[number] for number in order], "every document has a row of its own"),
+        (
+            "in-order",
+            placed(lengths, room, order, last=True),
+            "documents are placed as they come, in the last row only",
+        ),
+        ("not-sorted", placed(lengths, room, order), "documents are placed as they come; place the longest first"),
+        ("never-full", placed(lengths, room, best, spare=1), "a document that fills its row exactly fits too"),
+    ):
+        if _alike(got, rows):
+            return name, f"{where}: {len(got)} rows, where {most} are enough: {message}."
+    return "too-many-rows", f"{where}: {len(got)} rows, where {most} are enough."
+
+
+def _mask_mistakes(lengths: Sequence[int], room: int) -> tuple[Mistake, ...]:
+    ids = _ids(lengths, room)
+    causal, same, real = torch.ones(room, room, dtype=torch.bool).tril(), ids[:, None] == ids, ids >= 0
+    return (
+        Mistake("causal-only", causal, "this is the plain causal mask: tokens see earlier documents."),
+        Mistake("causal-only", causal & real & real[:, None], "tokens see earlier documents in their row."),
+        Mistake("not-causal", same & real, "tokens see later tokens of their document."),
+        Mistake("padding-attends", same & causal, "padding attends to padding; it must attend to nothing."),
+        Mistake(
+            "transposed",
+            (same & real & causal).T,
+            "rows and columns are exchanged: the first index is the one that attends.",
+        ),
+        Mistake("not-itself", same & real & causal.tril(-1), "a position may attend to itself."),
+        Mistake("inverted", ~(same & real & causal), "true and false are exchanged."),
+    )
+
+
+def _mask_fault(lengths: Sequence[int], room: int, got: Tensor, where: str) -> Fault | None:
+    want = mask(lengths, room)
+    if fault := kind_fault(where, got, want):
+        return fault
+    if torch.equal(got, want):
+        return None
+    for mistake in _mask_mistakes(lengths, room):
+        if torch.equal(got, mistake.value):
+            return mistake.name, f"{where}: {mistake.message}"
+    i, j = (got != want).nonzero()[0].tolist()
+    return "other-mask", f"{where}: position {i} {'may not' if got[i, j] else 'may'} attend to position {j}."
+
+
+def _positions_fault(lengths: Sequence[int], room: int, got: Sequence[float], where: str) -> Fault | None:
+    want, ids = positions(lengths, room), _ids(lengths, room).tolist()
+    if list(got) == want:
+        return None
+    known = {
+        "not-restarted": (list(range(room)), "positions run on over the whole row; each document starts at 0"),
+        "padding-counted": (
+            [at if ids[at] >= 0 else at - sum(lengths) for at in range(room)],
+            "positions run on over documents, and padding counts too",
+        ),
+        "from-one": ([at + 1 if ids[k] >= 0 else 0 for k, at in enumerate(want)], "positions start at 0"),
+        "padding-positions": (
+            [at for length in [*lengths, room - sum(lengths)] for at in range(length)],
+            "padding has position 0 everywhere",
+        ),
+    }
+    for name, (value, message) in known.items():
+        if list(got) == value:
+            return name, f"{where}: {message}."
+    if len(got) != room:
+        return "wrong-length", f"{where}: {len(got)} positions; the row has {room}."
+    at = next(k for k, (one, two) in enumerate(zip(got, want, strict=True)) if one != two)
+    return "other-positions", f"{where}: position {at} of the row has number {got[at]:g}."
+
+
+PARTS = {0: ("pack", _pack_fault), 1: ("mask", _mask_fault), 2: ("positions", _positions_fault)}
+
+
+def _pack_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    index, given = case.args
+    part, find = PARTS[index]
+    if type(outcome.value) is str and outcome.value == NOT_ANSWERED:
+        return [verdict(case.kind, part, case, ("not-answered", f"{case.name}: this function is not answered yet."))]
+    found = (
+        find(lengths, room, value, f"lengths {', '.join(map(str, lengths[:8]))}{' …' * (len(lengths) > 8)} in {room}")  # type: ignore[operator]
+        for (lengths, room), value in zip(given, outcome.value, strict=True)
+    )
+    return [verdict(case.kind, part, case, next((fault for fault in found if fault), None))]
+
+
+def _row(rng: random.Random, room: int) -> tuple[list[int], int]:
+    lengths = []
+    while sum(lengths) < room:
+        lengths.append(rng.randrange(1, room // 2))
+    return lengths[:-1], room
+
+
+def _worth_sorting(rng: random.Random, count: int, room: int) -> tuple[list[int], int]:
+    """Lengths for which the order of arrival needs more rows than the longest first, and so do rows that are never full."""
+    while True:
+        lengths = [rng.randrange(1, room + 1) for _ in range(count)]
+        best = longest_first(lengths)
+        most = len(placed(lengths, room, best))
+        if min(len(placed(lengths, room, range(count))), len(placed(lengths, room, best, spare=1))) > most:
+            return lengths, room
+
+
+def _pack_cases(params: Params, rng: random.Random) -> list[Case]:
+    documents, room = params["documents"], params["room"]
+    edges = [([], 8), ([8], 8), ([8, 8, 8], 8), ([1] * 9, 8), ([4, 4, 4, 4], 8)]
+    full = [([3, 5], 8), ([8], 8), ([], 4), ([1, 1, 1, 1], 4), ([2, 1], 4)]
+    return [
+        shown(f"{documents} documents", "values:pack", 0, [_worth_sorting(rng, documents, room)]),
+        shown("one row's mask", "values:mask", 1, [_row(rng, room)]),
+        shown("one row's positions", "values:positions", 2, [_row(rng, room)]),
+        unseen(rng, "pack", 0, "other documents", [_worth_sorting(rng, rng.randrange(10, 40), 64) for _ in range(4)]),
+        unseen(rng, "pack", 0, "nothing, full rows, equal lengths", edges + [_worth_sorting(rng, 12, 10)]),
+        unseen(rng, "mask", 1, "other rows", [*full, *(_row(rng, rng.randrange(8, 20)) for _ in range(3))]),
+        unseen(rng, "positions", 2, "other rows", [*full, *(_row(rng, rng.randrange(8, 20)) for _ in range(3))]),
+    ]
+
+
+PACK_DOCUMENTS = Judging(
+    shares="values:pack 0.15, values:mask 0.15, values:positions 0.1, generality:pack 0.25, generality:mask 0.2, generality:positions 0.15",
+    cases=_pack_cases,
+    verdicts=_pack_verdicts,
+    why="First-fit decreasing needs at most 11/9 of the fewest rows plus one, because short documents fill the gaps that long ones leave. The mask "
+    "makes a packed row equal to its documents alone: without it, tokens attend to text that has nothing to do with theirs. Positions must "
+    "restart for the same reason.",
+    pytorch="`torch.nn.attention.flex_attention.create_block_mask` takes such a rule; FlashAttention's `varlen` functions take `cu_seqlens`. TRL "
+    "packs with best-fit decreasing.",
+)

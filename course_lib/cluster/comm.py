@@ -157,9 +157,8 @@ class Comm:
         if isinstance(peer, bool) or not isinstance(peer, (int, np.integer)):
             raise ValueError(f"{op}: the other rank is {peer!r}; it must be an integer from 0 to {self.size - 1}.")
         if not 0 <= peer < self.size:
-            raise ValueError(
-                f"{op}: rank {peer} does not exist among {self.size} ranks (0 to {self.size - 1}); on a ring, count modulo comm.size."
-            )
+            hint = "; on a ring, count modulo comm.size" if peer < 0 else ""  # a rank above the last has other causes
+            raise ValueError(f"{op}: rank {peer} does not exist among {self.size} ranks (0 to {self.size - 1}){hint}.")
         if peer == self.rank:
             raise ValueError(f"{op}: rank {peer} is this rank itself; copy the tensor instead, or pick another rank.")
         return self._ranks[peer]

@@ -1,7 +1,7 @@
-"""What several ranks return: secret data for each, and whose numbers are in a result.
+"""Results of several ranks: secret input data for each, and which ranks' numbers a result contains.
 
-Every rank's data are whole numbers, secret and different, so that sums are exact in any order and a wrong sum can be taken
-apart into how often each rank's numbers are in it.
+Every rank's data are secret integers, different on each rank. So sums are exact in any order, and a wrong sum can be decomposed
+into how often it contains each rank's numbers.
 """
 
 import math
@@ -19,14 +19,14 @@ from course_lib.records import Case
 
 PerRank = tuple[tuple[Any, ...], ...]
 
-# How unkind a machine may be within what the semantics allow; the plain run is the eighth: no buffer, early delivery.
+# Adverse machines that the semantics allow. The plain run is one more: no buffer, early delivery.
 LATE, BUFFER, BUFFERS_LATE = Adversary(0, True), Adversary(1), Adversary(math.inf, True)
 STREAM, STREAM_LATE = Adversary(0, order="stream"), Adversary(0, True, "stream")
 UNKIND = (LATE, BUFFER, BUFFERS_LATE, STREAM_LATE)
 
 
 def secret(coin: torch.Generator, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Whole numbers such that sums of sixteen ranks are exact in the dtype."""
+    """Random integers, small enough that sums over sixteen ranks are exact in the dtype."""
     top = {torch.float32: 2**19, torch.float64: 2**40, torch.int64: 2**40, torch.bfloat16: 8, torch.int16: 999}[dtype]
     return torch.randint(-top, top, shape, generator=coin).to(dtype)
 
@@ -38,15 +38,15 @@ def plain_sum(given: Sequence[Tensor]) -> Tensor:
 
 
 def moved_early(case: Case, rank: int) -> Fault:
-    """A result that is right on a kind machine and wrong on this one."""
+    """A result that is right in the plain run and wrong on an adverse machine."""
     return "in-flight", (
-        f"With {case.adversary}, rank {rank}'s result changes. A tensor is used while it is under way: between "
-        "`isend` or `irecv` and its `wait()` it may be neither read nor written."
+        f"With {case.adversary}, rank {rank}'s result changes, because a tensor is used while it is in flight. Between "
+        "`isend` or `irecv` and its `wait()`, do not read or write it."
     )
 
 
 def counts(got: Tensor, given: Sequence[Tensor]) -> list[float] | None:
-    """How often each rank's numbers are in `got`, or None where it is no such mixture or there are too few elements."""
+    """How often `got` contains each rank's numbers; None if it is no such combination or has too few elements."""
     table = torch.stack([x.double().reshape(-1) for x in given], 1)
     row = got.double().reshape(-1)
     if len(row) <= len(given) or not torch.isfinite(row).all():
@@ -59,7 +59,7 @@ def counts(got: Tensor, given: Sequence[Tensor]) -> list[float] | None:
 
 
 def counted_wrong(got: Tensor, given: Sequence[Tensor], where: str) -> Fault | None:
-    """A sum in which a rank is missing or counted twice, by name and in words; None where it is something else."""
+    """A sum that omits a rank or counts it twice, as (mistake, message); None for any other result."""
     times = counts(got, given)
     if times is None or any(value != round(value) or abs(value) > 99 for value in times):
         return None
@@ -68,7 +68,7 @@ def counted_wrong(got: Tensor, given: Sequence[Tensor], where: str) -> Fault | N
     if twice:
         return (
             "counted-twice",
-            f"{where} holds rank {twice[0]}'s numbers {times[twice[0]]:g} times; each rank counts once.",
+            f"{where} contains rank {twice[0]}'s numbers {times[twice[0]]:g} times; count each rank once.",
         )
     if missing:
         plural = "s" if len(missing) > 1 else ""
@@ -79,7 +79,7 @@ def counted_wrong(got: Tensor, given: Sequence[Tensor], where: str) -> Fault | N
 def over_ranks(
     case: Case, results: Sequence[Any], wants: Sequence[Tensor], wrong: Callable[[int, Tensor], Fault | None]
 ) -> Fault | None:
-    """The first rank whose tensor is not the one in `wants`: another kind of tensor, one used too early, or what `wrong` says."""
+    """The first rank whose tensor differs from the one in `wants`: its shape or dtype, its use in flight, or what `wrong` reports."""
     for rank, (got, want) in enumerate(zip(results, wants, strict=True)):
         if not same(got, want):
             early = moved_early(case, rank) if case.adversary is not None else None
@@ -88,7 +88,7 @@ def over_ranks(
 
 
 def sum_fault(case: Case, given: Sequence[Tensor], results: Sequence[Any]) -> Fault | None:
-    """The first rank whose result is not the sum of all, and what it is instead."""
+    """The first rank whose result is not the sum of all ranks' tensors, and what it is instead."""
     want = plain_sum(given)
     for rank, got in enumerate(results):
         if same(got, want):
@@ -107,26 +107,23 @@ def _slip(case: Case, given: Sequence[Tensor], got: Tensor, want: Tensor, rank: 
         why = (
             ""
             if type((case.per_rank or ((),))[rank][-1]) is not str
-            else (
-                " `reshape(-1)` of a tensor that is not contiguous makes a copy, and what happens "
-                "to the copy does not reach `x`."
-            )
+            else (" `reshape(-1)` of a non-contiguous tensor makes a copy, so changes to the copy do not reach `x`.")
         )
-        return "returned-input", f"Rank {rank} returned its own `x`, as it was given.{why}"
+        return "returned-input", f"Rank {rank} returned its own `x` unchanged.{why}"
     if torch.equal(got, (given[rank] * n).to(got.dtype)):
-        return "own-times-n", f"Rank {rank} returned {n} times its own numbers. Those of the other ranks are different."
+        return "own-times-n", f"Rank {rank} returned {n} times its own numbers; the other ranks hold different ones."
     if got.dtype.is_floating_point:
         for power, name in ((1, "mean"), (2, "mean-twice")):
             if n > 1 and torch.allclose(
                 got.double() * n**power, want.double(), rtol=1e-2 if got.dtype == torch.bfloat16 else 1e-5
             ):
-                return name, f"Rank {rank} has the sum divided by {n**power}: the sum is asked for, no mean."
+                return name, f"Rank {rank} returned the sum divided by {n**power}; return the sum, not the mean."
         if got.numel() and torch.allclose(
             got.double(), want.double(), rtol=1e-2, atol=want.double().abs().max().item() * 1e-2
         ):
             return (
                 "rounded",
-                f"Rank {rank}'s sum is close, but not exact: were numbers sent, or added up, in another dtype?",
+                f"Rank {rank}'s sum is close but not exact. Were numbers sent or added in another dtype?",
             )
     got_chunks, want_chunks = got.reshape(-1).tensor_split(n), want.reshape(-1).tensor_split(n)
     right = [
@@ -136,13 +133,13 @@ def _slip(case: Case, given: Sequence[Tensor], got: Tensor, want: Tensor, rank: 
     ]
     if len(right) == 1 and n > 2:
         return "one-chunk-only", (
-            f"Rank {rank} has the sum in chunk {right[0]} only, as after the first half; the finished chunks "
-            "have yet to go round."
+            f"Rank {rank} has the sum only in chunk {right[0]}, as after the first half; the finished chunks must still "
+            "be passed around."
         )
     own = [x.reshape(-1).tensor_split(n)[c] for c, x in enumerate(given)]
     if n > 1 and all(torch.equal(one, two) for one, two in zip(got_chunks, own, strict=True)):
         return "wrong-owner", (
-            f"On rank {rank}, chunk c holds rank c's own numbers alone. What did each rank finish in the first half, and "
+            f"On rank {rank}, chunk c holds only rank c's own numbers. Which chunk did each rank finish in the first half, and "
             "which chunk did it pass on as finished in the second?"
         )
     wrong = next(
@@ -156,23 +153,23 @@ def _slip(case: Case, given: Sequence[Tensor], got: Tensor, want: Tensor, rank: 
         return found
     held = f" Chunks {', '.join(map(str, right))} are right." if right else ""
     return "other-numbers", (
-        f"Rank {rank} of {n} does not have the sum; chunk {wrong} is the first that is wrong.{held} Does each chunk "
-        "that comes go where it belongs?"
+        f"Rank {rank} of {n} did not return the sum; chunk {wrong} is the first wrong one.{held} Is each chunk that "
+        "arrives stored at its own index?"
     )
 
 
 def world(n: int, make: Callable[[], Any], layout: str = "") -> PerRank:
-    """Arguments of `n` ranks, drawn one rank after another, and the layout in which the probe is to hand them over."""
+    """Arguments of `n` ranks, drawn one rank after another; `layout` names the memory layout in which the probe passes them."""
     return tuple((make(), layout) if layout else (make(),) for _ in range(n))
 
 
 def layouts(coin: torch.Generator, n: int) -> dict[str, PerRank]:
-    """Tensors that a solution for a row of floats may not expect."""
+    """Tensors that a solution written for a contiguous row of floats may not handle."""
     return {
         "a transposed matrix": world(n, lambda: secret(coin, 4, 5), COLUMNS),
-        "whole numbers of 64 bits": world(n, lambda: secret(coin, 7, dtype=torch.int64)),
+        "64-bit integers": world(n, lambda: secret(coin, 7, dtype=torch.int64)),
         "bfloat16 in two dimensions": world(n, lambda: secret(coin, 3, 3, dtype=torch.bfloat16)),
-        "one number without a dimension": world(n, lambda: secret(coin)),
+        "a scalar tensor": world(n, lambda: secret(coin)),
     }
 
 

@@ -15,7 +15,7 @@ def partners(meter: Meter, rank: int) -> list[int]:
 
 
 def ready_made(meter: Meter) -> Fault | None:
-    """A run in which messages moved that nobody sent by hand, or a collective was called."""
+    """A run in which a collective was called, or messages moved that no call of send or receive accounts for."""
     for rank, calls in enumerate(meter["calls"]):
         if meter["collectives"][rank] or calls != meter["messages_sent"][rank] + meter["messages_received"][rank]:
             return "ready-made", f"Rank {rank} called a collective; build it from send and receive."
@@ -36,7 +36,7 @@ def too_many_bytes(meter: Meter, size: int, most: float, needs: str) -> Fault | 
     if n > 2 and len(over) == 1 and len(told[worst]) > 2:
         return (
             "one-root",
-            f"Everything goes through rank {worst}: it sends {spent}, {needs} {allowed}, and the others wait for it.",
+            f"All traffic passes through rank {worst}: it sends {spent}, {needs} {allowed}, and the others wait for it.",
         )
     if n > 3 and all(len(each) == n - 1 for each in told):
         return "told-everyone", f"Every rank sends to every other: {spent} bytes per rank, {needs} {allowed}."
@@ -54,23 +54,23 @@ def sent_again(meter: Meter, needed: Sequence[float], neighbors: int = 1) -> Fau
         if len(to) > neighbors:
             return (
                 "told-everyone",
-                f"Rank {rank} sent to ranks {', '.join(map(str, to))}; not all of them need its tensor.",
+                f"Rank {rank} sent to ranks {', '.join(map(str, to))}, but not all of them need its tensor.",
             )
-        return "sent-again", f"Rank {rank} sent {sent:,} bytes; the others need {size:,.0f} of them, once."
+        return "sent-again", f"Rank {rank} sent {sent:,} bytes; the other ranks need only {size:,.0f}, sent once."
     return None
 
 
 def too_few_bytes(meter: Meter, sent: Sequence[float], received: Sequence[float]) -> Fault | None:
-    """A rank that cannot have told, or learnt, what was needed; `sent` and `received` are the least bytes by rank."""
+    """A rank that sent or received too few bytes for a right answer; `sent` and `received` are the least bytes by rank."""
     for rank, (out, into) in enumerate(zip(sent, received, strict=True)):
         if meter["bytes_received"][rank] < into:
             return "too-few-bytes", (
-                f"Rank {rank} received {meter['bytes_received'][rank]:,} bytes, and needs {into:,.0f} to know the "
-                "answer: what a rank has not received it cannot know."
+                f"Rank {rank} received {meter['bytes_received'][rank]:,} bytes, but it needs at least {into:,.0f} to know the "
+                "answer."
             )
         if meter["bytes_sent"][rank] < out:
             return "too-few-bytes", (
-                f"Rank {rank} sent {meter['bytes_sent'][rank]:,} bytes; the others need {out:,.0f} of its bytes."
+                f"Rank {rank} sent {meter['bytes_sent'][rank]:,} bytes; the other ranks need {out:,.0f} bytes of its data."
             )
     return None
 
@@ -79,25 +79,25 @@ def too_many_rounds(meter: Meter, most: int, think: str) -> Fault | None:
     """A run whose longest chain of messages is longer than `most`."""
     rounds = max(meter["steps"])
     return (
-        ("too-many-rounds", f"{rounds} rounds one after another, where {most} are enough. {think}")
+        ("too-many-rounds", f"It takes {rounds} rounds one after another; {most} are enough. {think}")
         if rounds > most
         else None
     )
 
 
 def too_long(meter: Meter, most: int, think: str) -> Fault | None:
-    """A run that takes longer than `most` latencies in a row; messages this short take nothing else."""
+    """A run that takes longer than `most` latencies one after another; messages this short take no other time."""
     flights = meter["seconds"] / Topology().levels[0].latency
     if flights <= most + 0.5:
         return None
     return (
         "in-a-row",
-        f"{flights:.0f} latencies one after another, where {most} are enough: ranks wait for each other in a row. {think}",
+        f"It takes {flights:.0f} latencies one after another; {most} are enough. Ranks wait for each other in a chain. {think}",
     )
 
 
 def off_the_ring(meter: Meter, direction: int, route: str) -> Fault | None:
-    """A message to somebody else than the next rank on the ring."""
+    """A message to any rank other than the next one on the ring."""
     n = len(meter["bytes_sent"])
     pairs = [(src, dst) for src, dst, _, messages in meter["pairs"] if messages]
     astray = [(src, dst) for src, dst in pairs if dst != (src + direction) % n]
@@ -109,9 +109,9 @@ def off_the_ring(meter: Meter, direction: int, route: str) -> Fault | None:
             if direction < 0
             else ("wrong-direction", "")
         )
-        return name, f"{lead}it goes round the ring the other way. The route is {route}."
+        return name, f"{lead}messages go around the ring in the opposite direction. The route is {route}."
     src, dst = astray[0]
     return (
         "not-a-neighbour",
-        f"Rank {src} sent to rank {dst}; on the route {route} it sends to rank {(src + direction) % n} only.",
+        f"Rank {src} sent to rank {dst}; on the route {route} it may send only to rank {(src + direction) % n}.",
     )

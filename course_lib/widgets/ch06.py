@@ -1,4 +1,4 @@
-"""Chapter 06's widgets: an all-reduce step by step, algorithms racing over message size, and what a backward pass hides."""
+"""Chapter 06's widgets: an all-reduce step by step, a race of algorithms over message size, what a backward pass hides."""
 
 import math
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 
 _RING, _RADIUS = (1.42, 1.72), 1.02  # inches: the middle of the circle of ranks, its radius
 _GRID, _SIDE = (3.45, 0.5), (3.2, 2.75)  # inches: the lower left corner of the grid of chunks, its size
-_MOST_LINKS = 10  # links up to which each shows its bytes
+_MOST_LINKS = 10  # links in use at once up to which each shows its bytes
 
 
 def draw_step(algorithm: str = "ring", ranks: int = 5, step: int = 0) -> Picture:
@@ -54,21 +54,25 @@ def draw_step(algorithm: str = "ring", ranks: int = 5, step: int = 0) -> Picture
 
 
 def _bytes_note(shown: Walk, step: int) -> str:
-    """How many bytes went through the busiest rank and the busiest link, in words."""
+    """The most bytes that a rank has sent, and the bytes through the busiest port, in words."""
     frame, whole = shown.frames[step], shown.nbytes
     if not frame.links:
         return f"Every rank holds {shown.ranks} numbers of its own: S = {whole} B."
     most = max(frame.sent)
     who = "each rank" if min(frame.sent) == most else f"rank {frame.sent.index(most)}"
-    src, dst, busiest = max(frame.links, key=lambda link: link[2])
+    through = list(frame.sent)
+    for _, dst, nbytes in frame.links:
+        through[dst] += nbytes
+    busiest = max(through)
+    port = "Every port" if min(through) == busiest else f"Busiest port, rank {through.index(busiest)}"
     return (
-        f"Most sent: {most} B = {most / whole:.3g} S ({who}). Busiest link {src} → {dst}: {busiest} B. "
+        f"Most sent: {most} B = {most / whole:.3g} S ({who}). {port}: {busiest} B in and out. "
         f"All links together: {sum(frame.sent)} B."
     )
 
 
 def _draw_links(axes: Axes, shown: Walk, step: int) -> None:
-    """The ranks on a circle, the links used so far in grey with their bytes, those in use now in red."""
+    """The ranks on a circle, the links used so far in gray, those in use now in red with their bytes so far."""
     ranks, frame = shown.ranks, shown.frames[step]
     turns = [math.pi / 2 - 2 * math.pi * rank / ranks for rank in range(ranks)]
     places = [(_RING[0] + _RADIUS * math.cos(turn), _RING[1] + _RADIUS * math.sin(turn)) for turn in turns]
@@ -94,21 +98,17 @@ def _draw_links(axes: Axes, shown: Walk, step: int) -> None:
     draw_texts(
         axes, [(str(rank), place) for rank, place in enumerate(places)], INK, style.NORMAL if ranks <= 10 else 7.0
     )
-    if len(frame.links) <= _MOST_LINKS:
-        for paint, wanted in ((SOFT, False), (VERMILION, True)):
-            counters = [
-                (f"{nbytes} B", _beside(places[src], places[dst]))
-                for src, dst, nbytes in frame.links
-                if ((src, dst) in now) == wanted
-            ]
-            draw_texts(axes, counters, paint, 7.5)
+    if len(now) <= _MOST_LINKS:
+        busy = [(src, dst, nbytes) for src, dst, nbytes in frame.links if (src, dst) in now]
+        counters = [(f"{nbytes} B", _beside(places[src], places[dst])) for src, dst, nbytes in busy]
+        draw_texts(axes, counters, VERMILION, 7.5)
 
 
 Point = tuple[float, float]
 
 
 def _way(start: Point, stop: Point, size: float) -> tuple[Point, Point]:
-    """The ends of a link between two ranks of radius `size`, a little to the right, so that two ways are two lines."""
+    """The ends of a link between two circles of radius `size`, shifted right so that opposite links do not overlap."""
     far = math.dist(start, stop)
     x, y = (stop[0] - start[0]) / far, (stop[1] - start[1]) / far
     inset, side = min(size + 0.04, 0.4 * far), 0.04
@@ -127,24 +127,29 @@ def _arrow(start: Point, stop: Point, head: float) -> tuple[MplPath, MplPath]:
 
 
 def _beside(start: Point, stop: Point) -> Point:
-    """A place to the right of a link, nearer its start, for its counter."""
+    """A point to the right of a link, nearer its start, for its counter."""
     far = math.dist(start, stop)
     x, y = (stop[0] - start[0]) / far, (stop[1] - start[1]) / far
     near = 0.45 if far < 1.9 * _RADIUS else 0.34
     return start[0] + x * near * far + 0.2 * y, start[1] + y * near * far - 0.17 * x
 
 
+def _last_step(algorithm: str, ranks: int) -> int:
+    """The number of an algorithm's last step; its first picture is step 0."""
+    return len(walk(algorithm, ranks).frames) - 1
+
+
 def ring_stepper(algorithm: str = "ring", ranks: int = 5) -> Explorer:
-    """Step through an all-reduce of real numbers; compare the ring with the root, a tree, halving and doubling."""
+    """Step through an all-reduce of real numbers; compare the ring with the naive root, a tree, and halving-doubling."""
     most = len(walk("naive root", MOST_RANKS).frames)
     counts = range(2, MOST_RANKS + 1)
     for count in counts:
-        walk(algorithm, count)  # run ahead, a quarter of a second in all: a slider must not wait for a run
+        walk(algorithm, count)  # run in advance, 0.25 s in all: a slider must not wait for a run
     return explore(
         draw_step,
         algorithm=menu(tuple(PHASES), algorithm, label="algorithm"),
         ranks=slider(counts, ranks, label="ranks"),
-        step=play(range(most), label="step", interval=700),
+        step=play(range(most), label="step", interval=700, last=lambda now: _last_step(now["algorithm"], now["ranks"])),
     )
 
 
@@ -157,7 +162,7 @@ INKS: Mapping[str, str] = {
     "pipelined ring": SKY,
     "halving-doubling": PURPLE,
 }
-WIRES: Mapping[str, tuple[float, float]] = {  # (latency s, bandwidth bytes/s), round teaching latencies
+WIRES: Mapping[str, tuple[float, float]] = {  # (latency s, bandwidth bytes/s); the latencies are round teaching values
     "teaching link: 10 µs, 10 GB/s": (10 * US, 10 * GB),
     "between servers: 10 µs, 50 GB/s": (10 * US, float(facts.device("H100 SXM").network_one_way)),
     "NVLink of an H100: 2 µs, 450 GB/s": (2 * US, float(facts.device("H100 SXM").link_one_way)),
@@ -167,7 +172,7 @@ _CURVE = 1024.0 * 2 ** np.arange(27)
 
 
 def race_times(nbytes: float, ranks: int, wire: str) -> dict[str, float]:
-    """Seconds of every all-reduce by name, quickest first."""
+    """Seconds of every all-reduce by name, fastest first."""
     latency, bandwidth = WIRES[wire]
     times = {
         name: float(cost(nbytes, ranks, latency, bandwidth).seconds)
@@ -245,7 +250,7 @@ def _binary(power: float) -> str:
 
 
 def race(ranks: int = 64) -> Explorer:
-    """All-reduces racing: who wins depends on the size of the tensor, on the ranks and on the wire."""
+    """A race of all-reduces: the fastest depends on the size of the tensor, the number of ranks and the link."""
     return explore(
         draw_race,
         nbytes=play(
@@ -258,7 +263,7 @@ def race(ranks: int = 64) -> Explorer:
 
 # --- what a backward pass hides ------------------------------------------------------------------
 
-_BYTES, _BACKWARD = memory.weights_bytes(1, "bf16"), 4  # of a gradient; FLOP per parameter and token
+_BYTES, _BACKWARD = memory.weights_bytes(1, "bf16"), 4  # bytes of one gradient; FLOPs per parameter and token
 TOKENS = tuple(256 * 2**power for power in range(9))
 BANDWIDTHS = tuple(rate * GB for rate in (25, 50, 100, 200, 450))
 
@@ -272,14 +277,14 @@ def windows(
 
 
 def break_even_tokens(ranks: int, bandwidth: float, mfu: float = 0.4) -> float:
-    """Tokens a GPU and step from which the backward pass is as long as the ring; the parameters cancel. No latency."""
+    """Tokens per GPU and step at which the backward pass takes as long as the ring, without latency; parameters cancel."""
     return 2 * (ranks - 1) / ranks * _BYTES / bandwidth * facts.device("H100 SXM").dense_flops * mfu / _BACKWARD
 
 
 def draw_overlap(
     tokens: float = 4096, ranks: int = 64, bandwidth: float = 50 * GB, params: float = 70 * BILLION
 ) -> Picture:
-    """Forward, backward and the all-reduce of a step on one time axis: what is hidden and what stands out."""
+    """Forward, backward and the all-reduce of a step on one time axis, with its hidden and exposed parts."""
     backward, talk = windows(params, tokens, ranks, bandwidth)
     forward = backward / 2
     end = forward + max(backward, talk)
@@ -318,13 +323,13 @@ def draw_overlap(
     verdict = (
         "all hidden" if exposed == 0 else f"{duration_text(exposed)} exposed, {percent_text(share, 2)} of the step"
     )
-    title = f"{tokens:,} tokens a GPU, {ranks:,} GPUs at {bandwidth / GB:.0f} GB/s: {verdict}"
+    title = f"{tokens:,} tokens per GPU, {ranks:,} GPUs at {bandwidth / GB:.0f} GB/s: {verdict}"
     even = break_even_tokens(ranks, bandwidth)
-    more = f"Backward {duration_text(backward)}, all-reduce {duration_text(talk)}; as long as each other at {even:,.0f} tokens a GPU."
+    more = f"Backward {duration_text(backward)}, all-reduce {duration_text(talk)}; equal at {even:,.0f} tokens per GPU."
     left, high = 0.15 / style.WIDTH, figure.get_figheight()
     figure.text(left, 1 - 0.26 / high, title, fontsize=style.LARGE, fontweight="bold", color=INK)
     figure.text(left, 1 - 0.5 / high, more, fontsize=style.NORMAL, color=SOFT)
-    figure.alt = f"{title}. {more} The all-reduce starts with the backward pass, at best."
+    figure.alt = f"{title}. {more} At best, the all-reduce starts with the backward pass."
     return figure
 
 
@@ -333,8 +338,8 @@ def overlap() -> Explorer:
     sizes = tuple(count * BILLION for count in (1, 8, 70, 405))
     return explore(
         draw_overlap,
-        tokens=play(TOKENS, 4096, label="tokens a GPU and step", text=lambda count: f"{count:,}", interval=700),
+        tokens=play(TOKENS, 4096, label="tokens per GPU and step", text=lambda count: f"{count:,}", interval=700),
         ranks=slider((2, 8, 64, 512, 4096), 64, label="GPUs"),
-        bandwidth=slider(BANDWIDTHS, 50 * GB, label="bandwidth one way", text=lambda rate: f"{rate / GB:.0f} GB/s"),
+        bandwidth=slider(BANDWIDTHS, 50 * GB, label="bandwidth, one way", text=lambda rate: f"{rate / GB:.0f} GB/s"),
         params=slider(sizes, 70 * BILLION, label="parameters", text=lambda count: f"{count / BILLION:g}B"),
     )

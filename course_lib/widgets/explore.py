@@ -43,7 +43,8 @@ class Control:
     label: str = ""
     texts: tuple[str, ...] = ()  # one for each value
     interval: int = 600  # ms between two frames of "play"
-    when: Callable[[dict[str, Any]], bool] | None = None  # at which settings it matters; greyed out at others
+    when: Callable[[dict[str, Any]], bool] | None = None  # at which settings it matters; grayed out at others
+    last: Callable[[dict[str, Any]], int] | None = None  # index of its last value at a setting; None: all of them
 
     def check(self, name: str) -> "Control":
         """This control with its label filled in; refused if it cannot start."""
@@ -83,9 +84,10 @@ def play(
     label: str = "",
     text: Callable[[Any], str] | None = None,
     interval: int = 600,
+    last: Callable[[dict[str, Any]], int] | None = None,
 ) -> Control:
-    """A slider with a play button that moves through the values, one each `interval` ms."""
-    return replace(_over("play", values, start, label, text), interval=interval)
+    """A slider with a play button that moves through the values, one each `interval` ms; `last` shortens it by setting."""
+    return replace(_over("play", values, start, label, text), interval=interval, last=last)
 
 
 def toggle(start: bool = False, *, label: str = "") -> Control:
@@ -125,6 +127,8 @@ class Explorer:
     setting: dict[str, Any]
     handle: Any = None  # what redraws the picture in place; None outside a notebook
     inputs: dict[str, Any] = field(default_factory=dict)  # the ipywidgets, if there are any
+    buttons: dict[str, Any] = field(default_factory=dict)  # play buttons, by the name of their control
+    shortening: bool = False  # a slider's options are being replaced, so its moves are not the reader's
     seconds: float = 0.0  # what the last redraw took in the kernel
 
     def page(self) -> tuple[str, str]:
@@ -153,11 +157,30 @@ class Explorer:
     def redraw(self) -> None:
         """Put the picture of the present setting where the old one was."""
         began = time.perf_counter()
+        self.shorten()
         markup, said = self.page()
         self.grey_out()
         if self.handle is not None:
             self.handle.update({"text/html": markup, "text/plain": said}, raw=True)
         self.seconds = time.perf_counter() - began
+
+    def shorten(self) -> None:
+        """Let each slider end at the last value that there is at the present setting."""
+        for name, control in self.controls.items():
+            if control.last is None:
+                continue
+            end = min(control.last(self.setting), len(control.values) - 1)
+            place = min(control.values.index(self.setting[name]), end)
+            self.setting[name] = control.values[place]
+            made = self.inputs.get(name)
+            if made is None or len(made.options) == end + 1:
+                continue
+            options = list(zip(control.texts, control.values, strict=True))[: end + 1]
+            self.shortening = True  # new options move the slider to its start for a moment
+            with made.hold_sync():
+                made.options, made.index = options, place
+            self.shortening = False
+            self.buttons[name].max = end
 
     def grey_out(self) -> None:
         """Switch off the controls that change nothing at the present setting."""
@@ -222,6 +245,7 @@ def _show_controls(explorer: Explorer) -> None:
     rows = [_row(explorer, ipywidgets, name, control) for name, control in explorer.controls.items()]
     if not rows:
         return
+    explorer.shorten()
     explorer.grey_out()
     look = ipywidgets.HTML(f"<style>{_LOOK}</style>", layout=ipywidgets.Layout(display="none"))
     layout = ipywidgets.Layout(max_width=f"{style.WIDTH * style.DPI:.0f}px", margin="0.2em 0 1em 0")
@@ -251,8 +275,9 @@ def _row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> An
         made = ipywidgets.Text(value=control.start, continuous_update=True, **look)
 
     def moved(change: dict[str, Any]) -> None:
-        explorer.setting[name] = change["new"]
-        explorer.redraw()
+        if not explorer.shortening:
+            explorer.setting[name] = change["new"]
+            explorer.redraw()
 
     made.observe(moved, "value")
     explorer.inputs[name] = made
@@ -268,6 +293,7 @@ def _row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> An
         show_repeat=False,
         layout=ipywidgets.Layout(width="76px", margin="0 2px"),
     )
+    explorer.buttons[name] = button
     ipywidgets.jslink((button, "value"), (made, "index"))
     row = ipywidgets.HBox([made, button], layout=ipywidgets.Layout(width="100%", align_items="center"))
     return row.add_class("course-words") if max(map(len, control.texts)) > 8 else row  # readouts that need room

@@ -119,3 +119,14 @@ def test_a_picture_needs_an_alternative():
 
     with pytest.raises(ValueError, match="cannot see it"):
         explore(lambda: style.new()[0])
+
+
+def test_a_slider_ends_at_the_last_value_of_the_setting(notebook):
+    explorer = explore(circle, ranks=slider((3, 5, 8), 8), step=play(range(8), last=lambda now: now["ranks"] - 1))
+    made, button = explorer.inputs["step"], explorer.buttons["step"]
+    made.index = 6
+    explorer.inputs["ranks"].value = 5
+    assert (len(made.options), made.index, button.max, explorer.setting["step"]) == (5, 4, 4, 4)
+    assert "Rank 4 has the token" in notebook[0]["text/plain"]
+    explorer.inputs["ranks"].value = 8
+    assert (len(made.options), made.index, button.max, explorer.setting["step"]) == (8, 4, 7, 4)

@@ -3,16 +3,14 @@
 from collections.abc import Callable, Mapping
 
 from course_lib import collectives, facts, memory
-from course_lib.exercises.running_example import GPUS, MFU, PARAMS, core_minutes, rent, usd_text
+from course_lib.exercises.running_example import GPUS, MFU, PARAMS, core_minutes, reading_minutes, rent, usd_text
 from course_lib.facts import collectives as measured
 from course_lib.units import BILLION, GB, MINUTE, US, bytes_text, duration_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
 LATENCY, BANDWIDTH = 10 * US, 10 * GB  # of the teaching link; the cluster's own
-INSIDE, ACROSS = (
-    (2 * US, float(H100.link_one_way)),
-    (10 * US, float(H100.network_one_way)),
-)  # round latencies, real rates
+# Of an H100, each (latency s, bandwidth bytes/s): round latencies, real rates.
+INSIDE, ACROSS = (2 * US, float(H100.link_one_way)), (10 * US, float(H100.network_one_way))
 ROUND = 100 * GB  # bytes/s of the claim that the chapter audits
 PER_NODE = 8  # GPUs of a server, and adapters
 GRADIENTS = memory.weights_bytes(PARAMS, "bf16")  # one copy of all gradients, 2 bytes each
@@ -81,6 +79,7 @@ NVLS = measured.series("8 × H200, switch sums")[-1].bus_bandwidth
 H200_RING = measured.one("8 × H200, ring").bus_bandwidth
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
+    "reading_minutes": lambda: reading_minutes("06"),
     "core_minutes": lambda: core_minutes("06"),
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     "gpus": lambda: f"{GPUS} H100s",

@@ -1,4 +1,4 @@
-"""How chapter 06 calls answers: with a communicator that knows send and receive, and nothing ready-made."""
+"""How chapter 06 calls answers: with a communicator that can send and receive, and has no collectives."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from course_lib.exercises.point_to_point import PointToPoint
 
 
 def from_messages(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The answer called with a communicator of messages only, then the case's arguments.
+    """The answer's result when called with a communicator of single messages and the case's arguments.
 
-    A text that ends them says in which layout they are to be, or that the most bytes alive are to come with the result, or that
-    the result of a large tensor is to come at some places only.
+    If the last argument is a string, it names the memory layout of the others, asks for the peak of live bytes with the result
+    (`MEASURED`), or asks for only some elements of the result of a large tensor (`WEIGHED`).
     """
     given, wish = tuple(case.args), ""
     if given and type(given[-1]) is str and given[-1] == WEIGHED:
@@ -31,7 +31,7 @@ def from_messages(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def _weighed(answer: Any, comm: Any, table: Any, times: int, places: Any) -> Any:
-    """The result for a table that is repeated, at some places: so that little crosses where much is added up."""
+    """Some elements of the result for a row that is repeated `times`: a large sum, of which only a few numbers are returned."""
     return answer(PointToPoint(comm), table.repeat(times))[places]
 
 

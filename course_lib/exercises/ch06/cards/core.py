@@ -36,18 +36,21 @@ PAIR_EXCHANGE = Card(
     id="pair-exchange",
     chapter="06",
     title="Two ranks agree",
-    text="""Ranks 2k and 2k+1 are partners: 0 with 1, 2 with 3, and so on. Write `pair_reduce(comm, x)`: both partners
-return {{result}} of their two tensors. If the number of ranks is odd, the last rank has no partner and returns its `x`.
+    text="""Write the smallest collective: two ranks that combine their tensors. It is the building block of halving and doubling.
+Ranks 2k and 2k+1 are partners: 0 with 1, 2 with 3, and so on.
 
-Partners hold tensors of the same shape and dtype. Each sends its tensor once and speaks to nobody else; nothing may rely
-on a buffer. It is the smallest collective there is, and the building block of halving and doubling.""",
+- `pair_reduce(comm, x)` returns {{result}} of the two partners' tensors, on both of them.
+- If the number of ranks is odd, the last rank has no partner and returns its `x`.
+- Partners hold tensors of the same shape and dtype.
+- Each rank sends its tensor once, to its partner only. Nothing may rely on a buffer.""",
     **Worth(points=4, minutes=5, difficulty=1, importance=4),
     hints=(
-        "Who is the partner of rank 5, and how do you find it without a table? What does the last of seven ranks do?",
-        "Receive into a second tensor, so that yours stays whole while it is under way. Start both halves at once, or let "
-        "one partner send first and the other receive first.",
-        "`partner = comm.rank ^ 1`; `if partner >= comm.size: return x`; `theirs = torch.empty_like(x)`; start `isend` and "
-        "`irecv` in one batch, wait for both, combine `x` and `theirs`.",
+        "Who is the partner of rank 5, and how do you compute it without a table? What does the last of seven ranks "
+        "do?",
+        "Receive into a second tensor, so that your own stays intact while it is being sent. Start both halves at "
+        "once, or let one partner send first and the other receive first.",
+        "`partner = comm.rank ^ 1`; `if partner >= comm.size: return x`; `theirs = torch.empty_like(x)`; start "
+        "`isend` and `irecv` in one batch, wait for both, combine `x` and `theirs`.",
     ),
     answers=("pair_reduce",),
     allowed=ALLOWED,
@@ -66,21 +69,21 @@ def _turned(draw: random.Random) -> Mapping[str, Any]:
 RING_SHIFT = Card(
     id="ring-shift",
     chapter="06",
-    title="Everyone passes it on",
-    text="""The ranks stand in a ring, {{route}}. Write `ring_shift(comm, x)`: every rank passes its `x` on to its next,
-rank {{next}}, and returns what came from the rank before. All hold tensors of the same shape and dtype.
+    title="Pass it on around the ring",
+    text="""Write the hop that every ring algorithm consists of: all ranks pass a tensor to the next one at the same time. The ring is {{route}}.
 
-Every rank sends its tensor once, to its next only. All do so **at the same time**: however many ranks there are, it takes
-four latencies at most. One rank alone returns its `x` and sends nothing. In a ring of two, the next and the one before
-are the same rank.""",
+- `ring_shift(comm, x)`: every rank sends its `x` to the next rank, {{next}}, and returns the tensor of the previous rank.
+- All ranks hold tensors of the same shape and dtype. Each sends its tensor once, to the next rank only.
+- All ranks act **at the same time**: for any number of ranks it takes at most four latencies.
+- A single rank returns its `x` and sends nothing. In a ring of two, the next and the previous rank are the same.""",
     **Worth(points=5, minutes=8, difficulty=2, importance=5),
     hints=(
-        "If every rank first sends and then receives, who is listening? And if only rank 0 listens first, how long does the "
-        "last one wait?",
-        "Two ways out: start sending and receiving at once (`isend` with `recv`, or one batch); or let even ranks send first "
-        "and odd ranks receive first. Receive into a tensor of its own.",
-        "`after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size` (or the other way round: look at the "
-        "route); `work = comm.isend(x, after)`; `comm.recv(got, before)`; `work.wait()`; return `got`.",
+        "If every rank first sends and then receives, which rank is receiving? And if only rank 0 receives first, how "
+        "long does the last rank wait?",
+        "There are two ways: start sending and receiving at once (`isend` with `recv`, or one batch), or let even "
+        "ranks send first and odd ranks receive first. Receive into a second tensor.",
+        "`after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size` (swap the two if the route runs "
+        "the other way); `work = comm.isend(x, after)`; `comm.recv(got, before)`; `work.wait()`; return `got`.",
     ),
     answers=("ring_shift",),
     allowed=ALLOWED,
@@ -97,8 +100,8 @@ def ring_reduce_scatter(comm, x):
     chunks = list(torch.tensor_split(x.clone(), n))   # views of a copy: chunks[c] += … works in place
     after, before = (me + 1) % n, (me - 1) % n
     for step in range(n - 1):
-        outgoing = chunks[...]                         # which one leaves now?
-        arrived = torch.empty_like(chunks[...])        # which one comes?
+        outgoing = chunks[...]                         # which chunk leaves now?
+        arrived = torch.empty_like(chunks[...])        # which chunk arrives?
         ...                                            # exchange, and add
     return chunks[...]
 ```"""
@@ -113,25 +116,24 @@ REDUCE_SCATTER_HALF = Card(
     id="reduce-scatter-half",
     chapter="06",
     title="Half of a ring",
-    text=f"""A reduce-scatter was begun and left half-written. Finish it.
+    text=f"""Complete this half-written reduce-scatter. Each rank ends with one chunk of the sum, and a later all-gather relies on which one.
 
 {HALF_WRITTEN}
 
-`ring_reduce_scatter(comm, x)` gets a row of numbers, of the same length on every rank and different on each. Cut into N
-chunks by `torch.tensor_split` (lengths differ by one at most). **Rank r returns chunk {{{{owned}}}}** of the sum over all
-ranks; that is a contract which an all-gather will rely on.
-
-In N − 1 steps every rank sends one chunk to rank (r + 1) mod N and receives one from rank (r − 1) mod N: the one that came
-last, now with its own numbers added, is the one that leaves next. So a rank sends what it does not own, once: S minus one
-chunk.""",
+- `ring_reduce_scatter(comm, x)` gets a row of numbers, equally long on all ranks. `torch.tensor_split` cuts it into N
+  chunks, whose lengths differ by at most one.
+- **Rank r returns chunk {{{{owned}}}}** of the sum over all ranks.
+- In each of N − 1 steps, every rank sends one chunk to rank (r + 1) mod N and receives one from rank (r − 1) mod N. The
+  chunk that arrived last, with the rank's own numbers added, is the next one to leave.
+- A rank sends every chunk except the one it owns, once: S minus one chunk.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     hints=(
-        "Look at one chunk, not at one rank: the chunk that rank 2 shall own in the end. Where does its journey begin, and "
-        "in which step does it leave rank 1?",
-        "The owner is the last to add. The last chunk that rank r receives, in step N − 2, is the one it owns; one step "
-        "earlier it received the chunk before that; each goes out one step after it came in.",
-        "With rank r as owner of chunk r: `outgoing = chunks[(me - step - 1) % n]` and what comes is "
-        "`chunks[(me - step - 2) % n]`. Check step n − 2. For another owner shift both by the same amount.",
+        "Follow one chunk instead of one rank: the chunk that rank 2 will own in the end. Where does it start, and in "
+        "which step does it leave rank 1?",
+        "The owner adds last. The chunk that rank r receives in the last step, N − 2, is the one it owns; one step "
+        "earlier it received the chunk before that one. Each chunk leaves one step after it arrived.",
+        "With rank r as owner of chunk r: `outgoing = chunks[(me - step - 1) % n]`, and the chunk that arrives is "
+        "`chunks[(me - step - 2) % n]`. Check step n − 2. For another owner, shift both by the same amount.",
     ),
     answers=("ring_reduce_scatter",),
     allowed=ALLOWED,
@@ -147,26 +149,26 @@ RING_ALL_REDUCE = Card(
     id="ring-all-reduce",
     chapter="06",
     title="Ring all-reduce",
-    text="""Write `ring_all_reduce(comm, x)`: every rank returns the sum of all ranks' `x`, in the shape and dtype of its
-`x`. It may use `x` as it likes.
+    text="""Write the whole ring all-reduce: reduce-scatter, then all-gather. Every rank returns the sum of all ranks' `x`, and no rank sends
+much more than twice its tensor.
 
-- Cut the tensor into N chunks, reduce-scatter, then all-gather, both round the ring {{route}}: rank r sends to rank
-  {{next}} and to nobody else.
-- **Bytes.** No rank sends more than 2·(S − smallest chunk), where S is the bytes of `x`. Sizes that N does not divide are
-  cut unevenly, not padded.
+- `ring_all_reduce(comm, x)` returns the sum in the shape and dtype of `x`; it may overwrite `x`.
+- **Route.** Both halves go around the ring {{route}}: rank r sends only to rank {{next}}.
+- **Bytes.** No rank sends more than 2·(S − smallest chunk), where S is the bytes of `x`. If N does not divide the size, the
+  chunks differ in length; do not pad.
 - **Memory.** Beyond `x`, a copy of it and a chunk or two.
-- **Time.** 2(N − 1) hops, all ranks at once. Taking turns, even ranks and odd ranks, may double that, no more.
-- **Order.** Nothing relies on a buffer, or on when bytes move: a tensor that is under way is neither read nor written.
-- **Anything.** One rank, a prime number of ranks, fewer elements than ranks, any shape and layout in memory, whole numbers.""",
+- **Time.** 2(N − 1) hops, with all ranks at once. If even and odd ranks take turns, it may take twice that, not more.
+- **Order.** Nothing relies on a buffer or on the moment of delivery: a tensor in flight is neither read nor written.
+- **Generality.** One rank, a prime number of ranks, fewer elements than ranks, any shape and memory layout, integers.""",
     **Worth(points=12, minutes=20, difficulty=4, importance=5),
     hints=(
-        "You have half of it from the exercise before. When it ends, what does each rank hold, and what does its neighbour "
+        "The previous exercise is half of it. When it ends, what does each rank hold, and what does the next rank "
         "need?",
-        "The second half is the same walk without the addition: pass on the chunk that is complete, N − 1 times. For the "
-        "layout, work on a flat contiguous copy and give the result the shape of `x` at the end.",
-        "`flat = x.reshape(-1).clone()`; `chunks = list(flat.tensor_split(n))`; after the reduce-scatter "
-        "`for step in range(n - 1)`: send `chunks[(me - step) % n]`, receive into `chunks[(me - step - 1) % n]` (on the ring "
-        "0 → 1 → …); `return flat.reshape(x.shape)`.",
+        "The second half follows the same route without the addition: pass on the finished chunk, N − 1 times. For "
+        "other layouts, work on a flat contiguous copy and give the result the shape of `x` at the end.",
+        "`flat = x.reshape(-1).clone()`; `chunks = list(flat.tensor_split(n))`; after the reduce-scatter, `for step "
+        "in range(n - 1)`: send `chunks[(me - step) % n]`, receive into `chunks[(me - step - 1) % n]` (on the ring 0 "
+        "→ 1 → …); `return flat.reshape(x.shape)`.",
     ),
     answers=("ring_all_reduce",),
     allowed=ALLOWED,
@@ -195,17 +197,20 @@ PREDICT_RING_TIME = Card(
     id="predict-ring-time",
     chapter="06",
     title="Prediction: how long does the ring take?",
-    text="""The gradients of a model are {{nbytes:gb}} on every rank. A ring of {{ranks}} ranks all-reduces them over links of
-{{bandwidth:gbps}} in each direction, with {{latency_us}} µs for every message. Nothing overlaps.
+    text="""Estimate how long one ring all-reduce takes, before you compute anything. A ring of {{ranks}} ranks all-reduces {{nbytes:gb}} of
+gradients on each rank.
 
-Before you compute anything: give an interval, in seconds, that you believe holds the answer, at most a factor of four from
-end to end. `ring_seconds_interval()` returns `(low, high)`. The points are for committing yourself, not for being right.""",
+- The links carry {{bandwidth:gbps}} in each direction, and every message costs {{latency_us}} µs of latency. Nothing overlaps.
+- `ring_seconds_interval()` returns `(low, high)` in seconds: an interval that you believe contains the answer, with `high` at
+  most four times `low`.
+- You earn the points for committing yourself, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     form="prediction",
     hints=(
-        "How long would it take to send the tensor once, over one link?",
-        "A ring sends each rank's share almost twice. What do all the latencies together come to?",
-        "`2 * (N - 1) / N * bytes / bandwidth + 2 * (N - 1) * latency`; a factor of two either way is a safe interval.",
+        "How long would it take to send the tensor once over one link?",
+        "In a ring, almost twice the tensor passes through every link. What do all the latencies add up to?",
+        "`2 * (N - 1) / N * bytes / bandwidth + 2 * (N - 1) * latency`; a factor of two in each direction is a safe "
+        "interval.",
     ),
     answers=("ring_seconds_interval",),
     params=_microseconds({"nbytes": 140 * GB, "ranks": 64, "bandwidth": 100 * GB, "latency": 10 * US}),

@@ -1,4 +1,4 @@
-"""Further exercises of chapter 06: other algorithms, other collectives, and reading what a cluster did."""
+"""More exercises of chapter 06: other algorithms, other collectives, and recognizing an algorithm by its traffic."""
 
 import random
 from collections.abc import Mapping
@@ -17,25 +17,28 @@ HALVING_DOUBLING = Card(
     id="halving-doubling",
     chapter="06",
     title="Halve, then double",
-    text="""A ring of N ranks takes 2(N − 1) rounds, and every round costs a latency. Write `halving_doubling(comm, x)`: the
-sum on every rank, in at most **2·⌈log₂ N⌉ + 2** rounds, in each of which a rank sends one message and receives one.
+    text="""Write an all-reduce with few rounds. A ring of N ranks takes 2(N − 1) rounds, and each costs a latency; halving and doubling needs
+about 2·log₂ N.
 
-With N a power of two: exchange one half of the tensor with a partner and add, then half of what is left with the next
-partner, and so on; then the same way back, gathering. No rank sends more than 2·(S − S/N) bytes, a ring's, give or take one
-element a round. For any other N, ranks beyond the largest power of two hand their tensor to one of the others first and get
-the result last; then no rank sends more than that, with the power of two for N, plus S.
-
-Any N, one included; any shape, layout and dtype; no buffers.""",
+- `halving_doubling(comm, x)` returns the sum on every rank, in at most **2·⌈log₂ N⌉ + 2** rounds. In a round, a rank sends
+  one message and receives one.
+- If N is a power of two: exchange half of the tensor with a partner and add, then half of the remainder with the next partner,
+  and so on. Then gather along the same path in reverse. No rank sends more than 2·(S − S/N) bytes, like a ring, plus or minus
+  one element per round.
+- For any other N, each rank beyond the largest power of two first sends its tensor to one of the other ranks, and receives
+  the result at the end. Then no rank sends more than the bound for that power of two, plus S.
+- Any N including one; any shape, layout and dtype; no buffers.""",
     **Worth(points=12, minutes=25, difficulty=5, importance=3),
     kind="more",
     hints=(
-        "After the first exchange each of two partners is responsible for one half. Which ranks must know *its* half, and "
-        "how far away is the next partner?",
-        "Partners differ in one bit: `comm.rank ^ distance`, with distance N/2, N/4, … 1 on the way down. Keep the bounds "
-        "`low, high` of what you are responsible for, and a list of the steps taken; the way back is that list reversed.",
-        "Down: `middle = (low + high) // 2`; the partner with the lower number keeps `flat[low:middle]` and sends the rest, "
-        "the other one the opposite; both have the same `low, high`, so sizes agree. For other N: `core = 1 << "
-        "(n.bit_length() - 1)`; rank r ≥ core sends to r − core, and receives from it at the end.",
+        "After the first exchange, each of two partners is responsible for one half. Which ranks must learn the sum "
+        "of *that* half, and how far away is the next partner?",
+        "Partners differ in one bit: `comm.rank ^ distance`, with distance N/2, N/4, … 1 on the way down. Keep the "
+        "bounds `low, high` of what you are responsible for, and a list of the exchanges; the way back is that list "
+        "in reverse.",
+        "Down: `middle = (low + high) // 2`; the partner with the lower number keeps `flat[low:middle]` and sends the "
+        "rest, the other one does the opposite; both have the same `low, high`, so the sizes agree. For other N: "
+        "`core = 1 << (n.bit_length() - 1)`; rank r ≥ core sends to r − core, and receives from it at the end.",
     ),
     answers=("halving_doubling",),
     allowed=ALLOWED,
@@ -48,7 +51,7 @@ Any N, one included; any shape, layout and dtype; no buffers.""",
 
 PLACEMENTS: Mapping[str, str] = {
     "block": "Nodes hold consecutive ranks: rank r is on node r // `per_node`",
-    "round-robin": "Ranks were dealt out in turn: rank r is on node r mod (N / `per_node`)",
+    "round-robin": "Ranks are assigned to nodes in turn: rank r is on node r mod (N / `per_node`)",
 }
 
 
@@ -59,24 +62,26 @@ def _vary_placement(draw: random.Random) -> Mapping[str, Any]:
 HIERARCHICAL_BYTES = Card(
     id="hierarchical-bytes",
     chapter="06",
-    title="Mind the wire between nodes",
-    text="""{{where}}, and every node has `per_node` of the N ranks. The wire between nodes is the slow one.
+    title="Mind the link between nodes",
+    text="""Write an all-reduce that sends as little as possible between nodes, where the links are slow. {{where}}, and every node has
+`per_node` of the N ranks.
 
-Write `hierarchical_all_reduce(comm, x, per_node)`: the sum on every rank, where no **node** sends more than
-2·S·(1 − 1/nodes) bytes to other nodes, its ranks counted together, give or take an element a chunk. Inside a node bytes are
-cheap, but not free: no rank sends more than 2·(`per_node` + 1)·S in all.
-
-One node, one rank a node, sizes that do not divide, whole numbers; no buffers.""",
+- `hierarchical_all_reduce(comm, x, per_node)` returns the sum on every rank.
+- No **node** sends more than 2·S·(1 − 1/nodes) bytes to other nodes, counting all its ranks together, plus or minus one element
+  per chunk.
+- Bytes inside a node are cheap but not free: no rank sends more than 2·(`per_node` + 1)·S in total.
+- One node, one rank per node, sizes that do not divide, integers; no buffers.""",
     **Worth(points=10, minutes=20, difficulty=4, importance=4),
     kind="more",
     hints=(
-        "How many numbers does a node as a whole have to tell the others? What can it do to its ranks' tensors before it "
-        "says anything?",
-        "Two ways reach the bound. Three steps: reduce-scatter inside the node, all-reduce of chunk i among the i-th ranks of "
-        "all nodes, all-gather inside. Or leaders: reduce to one rank a node, ring among the leaders, broadcast inside.",
+        "How many numbers does a node as a whole have to send to the others? What can it do with its ranks' tensors "
+        "first?",
+        "Two designs reach the bound. Three steps: reduce-scatter inside the node, all-reduce of chunk i among the "
+        "i-th ranks of all nodes, all-gather inside. Or leaders: reduce to one rank per node, a ring among the "
+        "leaders, broadcast inside.",
         "Write the two halves of a ring over a *list of ranks* instead of `range(comm.size)`: `ring = [...]`, `me = "
-        "ring.index(comm.rank)`, neighbours `ring[(me ± 1) % len(ring)]`. Then call them on the node's ranks and on the ranks "
-        "of one place across nodes.",
+        "ring.index(comm.rank)`, neighbors `ring[(me ± 1) % len(ring)]`. Then call them on the ranks of one node and "
+        "on the i-th ranks of all nodes.",
     ),
     answers=("hierarchical_all_reduce",),
     allowed=ALLOWED,
@@ -91,21 +96,23 @@ One node, one rank a node, sizes that do not divide, whole numbers; no buffers."
 ALL_TO_ALL_SIZES = Card(
     id="all-to-all-sizes",
     chapter="06",
-    title="Something else for everyone",
-    text="""Every rank has N rows of numbers, one for each rank: `parts[d]` is for rank d. Lengths differ, may be 0, and **only
-the sender knows them**. All are of one dtype. Write `all_to_all(comm, parts)`: the list of N rows that came for this rank,
-in the order of the ranks they came from; `parts[comm.rank]` stays at home and is part of the list.
+    title="Different data for every rank",
+    text="""Write an all-to-all whose row lengths only the senders know. This is how tokens reach their experts.
 
-Every number crosses once, straight to where it belongs, not padded and not by way of another rank. All ranks act at once: it
-takes 4N latencies at most. This is how tokens find their experts.""",
+- Every rank has N rows of numbers, all of one dtype; `parts[d]` is for rank d. Lengths differ and may be 0.
+- `all_to_all(comm, parts)` returns the list of the N rows meant for this rank, in the order of their source ranks.
+  `parts[comm.rank]` is not sent, and is part of that list.
+- Every number is sent once, directly to its destination, without padding.
+- All ranks act at once: at most 4N latencies.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=4),
     kind="more",
     hints=(
         "A receive needs a tensor of the right length. Who can tell the receiver, and when?",
-        "First an exchange of counts, one number for each rank, then the rows. In round k let rank r send to r + k and "
-        "receive from r − k: every rank is spoken to by exactly one other, so nobody queues.",
-        "`for k in range(1, n): to, source = (me + k) % n, (me - k) % n`; exchange `torch.tensor([parts[to].numel()])`; then "
-        "`got[source] = parts[0].new_empty(int(count))` and exchange the rows. Both halves of each exchange at once.",
+        "First exchange the counts, one number for each rank, then the rows. In round k, rank r sends to r + k and "
+        "receives from r − k: every rank receives from exactly one other, so there is no queue.",
+        "`for k in range(1, n): to, source = (me + k) % n, (me - k) % n`; exchange "
+        "`torch.tensor([parts[to].numel()])`; then `got[source] = parts[0].new_empty(int(count))` and exchange the "
+        "rows. Start both halves of each exchange at once.",
     ),
     answers=("all_to_all",),
     allowed=ALLOWED,
@@ -126,25 +133,25 @@ ALPHA_BETA_FIT = Card(
     id="alpha-beta-fit",
     chapter="06",
     title="Two lines in one measurement",
-    text="""A library has two ways to send: one that starts soon and copies a lot, for small messages, and one that starts late
-and runs fast, for large ones. It takes whichever is quicker. So seconds ≈ latency + bytes / bandwidth, with one pair of
-constants below some size and another pair above.
+    text="""Fit two lines to one measurement. A library has two protocols, and uses whichever is faster: one with little latency that copies a
+lot, for small messages, and one with more latency and a higher rate, for large ones. So seconds ≈ latency + bytes / bandwidth,
+with one pair of constants below some size and another pair above it.
 
-Write `fit(sizes, seconds)` for measured lists, sizes ascending from 1 kB to 1 GB and every time uncertain by about a
-per cent: return `(switch, (latency, bandwidth), (latency, bandwidth))`, the size in bytes from which on the second way is
-taken, then the constants of the first and of the second way, in seconds and bytes/s.
-
-Each line must predict fresh times of its own region within 6 %, and the switch must lie within a factor of 2.5 of where the
-lines cross.""",
+- `fit(sizes, seconds)` gets two lists: sizes in ascending order from 1 kB to 1 GB, and times that are uncertain by about one percent.
+- It returns `(switch, (latency, bandwidth), (latency, bandwidth))`: the size in bytes at which the second protocol takes over,
+  then the constants of the first and of the second, in seconds and bytes/s.
+- Each line must predict new times in its own range within 6 %.
+- The switch must be within a factor of 2.5 of the size at which the lines cross.""",
     **Worth(points=8, minutes=15, difficulty=4, importance=4),
     kind="more",
     hints=(
-        "The largest time is a million times the smallest. Which points decide a least-squares fit of seconds, and what do "
-        "they know about a latency of microseconds?",
-        "Uncertainty is a share of each value, so minimise *relative* errors: divide each row of the system by its time. Then "
-        "try every place to cut the list in two, fit both parts, and keep the cut with the smallest error.",
-        "One line: `A = np.stack([1 / t, n / t], 1)`; `(alpha, beta), *_ = np.linalg.lstsq(A, np.ones(len(t)))`; error "
-        "`((A @ [alpha, beta] - 1) ** 2).sum()`. Cut at every i with three points or more on each side.",
+        "The largest time is a million times the smallest. Which points determine a least-squares fit of seconds, and "
+        "what do they reveal about a latency of microseconds?",
+        "The uncertainty is a percentage of each value, so minimize *relative* errors: divide each equation by its "
+        "time. Then try every place to cut the list in two, fit both parts, and keep the cut with the smallest error.",
+        "One line: `A = np.stack([1 / t, n / t], 1)`; `(alpha, per_byte), *_ = np.linalg.lstsq(A, np.ones(len(t)))`; "
+        "error `((A @ [alpha, per_byte] - 1) ** 2).sum()`; bandwidth `1 / per_byte`. Cut at every i that leaves at "
+        "least three points on each side.",
     ),
     answers=("fit",),
     allowed="the standard library and numpy.",
@@ -154,14 +161,14 @@ lines cross.""",
 )
 
 ALGORITHMS: Mapping[str, str] = {
-    "naive root": "all send to rank 0, which answers all",
+    "naive root": "all ranks send to rank 0, which sends the sum back to each",
     "tree": "reduce up a binomial tree, broadcast down",
-    "ring": "reduce-scatter and all-gather of chunks round a ring",
-    "whole-tensor ring": "every rank's whole tensor goes round the ring once",
-    "halving-doubling": "partners at distances of powers of two, halves of halves",
-    "hierarchical": "rings inside nodes, and rings of chunks between them",
-    "all-to-all": "no sum: every rank has another N-th for each rank",
-    "everyone to everyone": "all send their whole tensor to all, and add up alone",
+    "ring": "reduce-scatter and all-gather of chunks around a ring",
+    "whole-tensor ring": "every rank's whole tensor goes around the ring once",
+    "halving-doubling": "exchanges with partners at distances of powers of two, first of halves, then of quarters, and so on",
+    "hierarchical": "rings inside each node, and rings of chunks between nodes",
+    "all-to-all": "no sum: every rank sends a different N-th of its tensor to each rank",
+    "everyone to everyone": "every rank sends its whole tensor to all others, and each adds them up itself",
 }
 
 
@@ -172,24 +179,29 @@ def _names() -> str:
 NAME_THE_ALGORITHM = Card(
     id="name-the-algorithm",
     chapter="06",
-    title="What was that?",
-    text=f"""All that a switch can tell you is who sent how many bytes to whom. Write `name_algorithm(matrix, nbytes)`:
-`matrix[src][dst]` are the bytes that went from one rank to another during one call, `nbytes` is the size of one rank's tensor.
-Return one of
+    title="Which algorithm was that?",
+    text=f"""Recognize a collective algorithm from the bytes that a switch counted. The documentation says what a library should do; the counters say what
+it did.
+
+- `name_algorithm(matrix, nbytes)`: `matrix[src][dst]` is the number of bytes that one rank sent to another during one call;
+  `nbytes` is the size of one rank's tensor.
+- Return one of
 
 {_names()}
 
-You see eight matrices of {{{{ranks}}}} ranks; the unseen ones have five to sixteen ranks, and tensors of other sizes. Chunks
-are as equal as elements of 4 bytes allow. Where the number of ranks is no power of two, halving-doubling folds the surplus
-ranks in first; nodes are of two to four consecutive ranks.""",
+- You see eight matrices of {{{{ranks}}}} ranks. The unseen ones have five to sixteen ranks and tensors of other sizes. Chunks are
+  as equal as elements of 4 bytes allow.
+- If the number of ranks is not a power of two, halving-doubling folds the surplus ranks in first. Nodes consist of two to four
+  consecutive ranks.""",
     **Worth(points=6, minutes=10, difficulty=3, importance=3),
     kind="more",
     hints=(
-        "Which of the eight fill the whole matrix? Which have only one entry a row? Bytes decide the rest.",
-        "Count the partners of each rank. One: a ring; then compare the entry with `nbytes`. All: compare again. Partners of "
-        "rank 0 only: the root. That leaves three.",
-        "A tree has N − 1 pairs that speak, each way with whole tensors. In halving-doubling rank 0 first exchanges half a "
-        "tensor with rank N/2 (with the largest power of two for N). What remains is the hierarchy.",
+        "Which of the eight fill the whole matrix? Which have only one entry per row? Bytes decide the rest.",
+        "Count the partners of each rank. One: a ring; then compare the entry with `nbytes`. All: compare again. Only "
+        "rank 0 as a partner: the root. Three algorithms are left.",
+        "In a tree, N − 1 pairs of ranks exchange whole tensors, one in each direction. In halving-doubling, rank 0 "
+        "first exchanges half a tensor with rank N/2 (take the largest power of two for N). The remaining one is "
+        "hierarchical.",
     ),
     answers=("name_algorithm",),
     params={"ranks": 8, "numbers": 4096},
@@ -200,25 +212,25 @@ ranks in first; nodes are of two to four consecutive ranks.""",
 EQUAL_UP_TO_ROUNDING = Card(
     id="equal-up-to-rounding",
     chapter="06",
-    title="Equal, but for rounding",
-    text="""Sums in another order differ in their last digits: a ring, a tree and rank 0's own loop give three right answers, no two
-of them equal to the bit (*pytorch/pytorch, pull request 125190*). A test of collectives must accept all three, and still find
-what is truly wrong.
+    title="Equal up to rounding",
+    text="""Write the comparison that a test of collectives needs. Sums in another order differ in their last digits: a ring, a tree and rank 0's
+own loop give three right answers, no two of them equal bit for bit (*pytorch/pytorch, pull request 125190*). The test must accept
+all three and still find real errors.
 
-Write `same_sum(got, inputs)`: `inputs` is the list of all ranks' tensors, `got` what an all-reduce returned on one rank, of the
-same shape and dtype. Return `True` if `got` can be their sum in *some* order of additions in that dtype, `False` if it cannot.
-
-There are large numbers that nearly cancel, small ones of 10⁻⁶, tensors in bfloat16, and up to {{ranks}} ranks. Wrong answers
-lack one rank in a single element, have one rank twice, or were added up in fewer bits than the dtype has.""",
+- `same_sum(got, inputs)`: `inputs` is the list of all ranks' tensors; `got` is what an all-reduce returned on one rank, in the
+  same shape and dtype.
+- Return `True` if `got` can be their sum in *some* order of additions in that dtype, and `False` if it cannot.
+- There are large numbers that nearly cancel, small ones of about 10⁻⁶, tensors in bfloat16, and up to {{ranks}} ranks.
+- Wrong sums omit one rank in a single element, count one rank twice, or were computed with fewer bits than the dtype has.""",
     **Worth(points=6, minutes=10, difficulty=4, importance=4),
     kind="more",
     hints=(
-        "Where large numbers cancel, how large can the rounding error be compared with the *sum*? And compared with what was "
-        "added up?",
-        "Each addition rounds by at most half a unit in the last place of its result, and no partial sum exceeds Σ|x|. So the "
-        "error after N − 1 additions is bounded, element by element.",
-        "`exact = sum(x.double() for x in inputs)`; `bound = len(inputs) * torch.finfo(got.dtype).eps * sum(x.double().abs() "
-        "for x in inputs)`; compare `(got.double() - exact).abs()` with it, everywhere.",
+        "When large numbers cancel, how large can the rounding error be compared with the *sum*? And compared with "
+        "the terms?",
+        "Each addition rounds by at most half a unit in the last place of its result, and no partial sum exceeds "
+        "Σ|x|. So the error after N − 1 additions is bounded, element by element.",
+        "`exact = sum(x.double() for x in inputs)`; `bound = len(inputs) * torch.finfo(got.dtype).eps * "
+        "sum(x.double().abs() for x in inputs)`; compare `(got.double() - exact).abs()` with it, elementwise.",
     ),
     answers=("same_sum",),
     params={"ranks": 16},

@@ -1,4 +1,4 @@
-"""Key of chapter 06's audit: the truth about each statement, and what slips come to."""
+"""Key of chapter 06's audit: the true number behind each statement, and the numbers that common mistakes give."""
 
 from course_lib import collectives, facts
 from course_lib.exercises.ch06.cards.audits import CAUSES, ITEMS
@@ -21,22 +21,22 @@ KEYS: dict[str, Key] = {
         _LATENCY,
         "latency left out",
         mistakes=(
-            Mistake("one-half", _LATENCY / 2, "these are the steps of one half of the ring."),
-            Mistake("seconds", _LATENCY * MS, "these are seconds; milliseconds are asked for."),
+            Mistake("one-half", _LATENCY / 2, "these are the steps of only one half of the ring."),
+            Mistake("seconds", _LATENCY * MS, "these are seconds; give milliseconds."),
             Mistake("one-message", 0.01, "this is the latency of one message."),
         ),
     ),
     "ring-sends-2m": Key(
         _SHARE,
         mistakes=(
-            Mistake("one-half", _SHARE / 2, "this is one half of the ring."),
-            Mistake("whole-tensors", 2.0 * (_RANKS - 1), "chunks go round, not whole tensors."),
+            Mistake("one-half", _SHARE / 2, "this is only one half of the ring."),
+            Mistake("whole-tensors", 2.0 * (_RANKS - 1), "the ring passes chunks around, not whole tensors."),
         ),
     ),
     "naive-root-bytes": Key(
         2.0 * (_RANKS - 1),
         mistakes=(
-            Mistake("one-way", 1.0 * (_RANKS - 1), "in *and* out are asked for."),
+            Mistake("one-way", 1.0 * (_RANKS - 1), "count in *and* out."),
             Mistake("all-ranks", 2.0 * _RANKS, "GPU 0 does not send to itself."),
         ),
     ),
@@ -44,21 +44,25 @@ KEYS: dict[str, Key] = {
         _SHARE,
         "missing factor",
         mistakes=(
-            Mistake("as-printed", 1.0, "that is the printed form. What does one rank have to send at least?"),
-            Mistake("tree", 12.0, "that is a tree's factor; an algorithm that sends as little as can be is asked for."),
+            Mistake("as-printed", 1.0, "that is the printed form. How much must one rank at least send?"),
+            Mistake(
+                "tree",
+                12.0,
+                "that is a tree's factor; the question is about an algorithm that sends as little as possible.",
+            ),
         ),
     ),
     "gradients-280-gb": Key(
         _BYTES,
         mistakes=(
-            Mistake("one-half", _BYTES / 2, "this is one half of the ring."),
-            Mistake("bytes", _BYTES * GB, "these are bytes; GB are asked for."),
+            Mistake("one-half", _BYTES / 2, "this is only one half of the ring."),
+            Mistake("bytes", _BYTES * GB, "these are bytes; give GB."),
         ),
     ),
     "all-reduce-2.8-s": Key(
         _SECONDS,
         mistakes=(
-            Mistake("one-half", _SECONDS / 2, "this is one half of the ring."),
+            Mistake("one-half", _SECONDS / 2, "this is only one half of the ring."),
             Mistake("milliseconds", _SECONDS * 1e3, "these are milliseconds."),
         ),
     ),
@@ -73,14 +77,18 @@ KEYS: dict[str, Key] = {
         _ALGORITHM * 9 / 8,
         "another algorithm's factor",
         mistakes=(
-            Mistake("as-printed", 480.0, "that is what would have to leave each GPU if a ring had run. What ran?"),
+            Mistake(
+                "as-printed",
+                480.0,
+                "that many bytes would have left each GPU if a ring had run. Which algorithm did run?",
+            ),
             Mistake(
                 "algorithm", _ALGORITHM, "this is the tensor over the time; each GPU sends a little more than that."
             ),
             Mistake(
                 "upside-down",
                 _ALGORITHM * 7 / 9,
-                "sums in the switch: the tensor once and an N-th of it once; is that less than the tensor?",
+                "if the switch adds, a GPU sends the tensor once and an N-th of it once. Is that less than the tensor?",
             ),
         ),
     ),
@@ -88,10 +96,10 @@ KEYS: dict[str, Key] = {
         _PRINTED * 4,
         "divided by N twice",
         mistakes=(
-            Mistake("as-printed", _PRINTED, "that is the printed number. By whose time was whose traffic divided?"),
-            Mistake("two", _PRINTED * 2, "the factor 2 is an all-reduce's; here the time was multiplied by N."),
+            Mistake("as-printed", _PRINTED, "that is the printed number. Which bytes were divided by which time?"),
+            Mistake("two", _PRINTED * 2, "the factor 2 belongs to an all-reduce; here the time was multiplied by N."),
             Mistake(
-                "all-reduce", 275.0, "that is the all-reduce's; recompute the reduce-scatter's from its own number."
+                "all-reduce", 275.0, "that is the all-reduce's number; recompute the reduce-scatter's from its own."
             ),
         ),
     ),
@@ -103,10 +111,10 @@ AUDITS = {
         ITEMS,
         KEYS,
         CAUSES,
-        why=f"The bytes of a ring do not grow with N, its {2 * 1023:,} messages on 1,024 ranks do: {_LATENCY:.1f} ms of latency before a "
-        f"single byte is counted. The form α·log N + β·S has a tree's latency and less than half of the bytes that any all-reduce needs "
-        f"(factor {_SHARE:.2f} on 64 ranks). 480 GB/s is a ring's factor applied to sums inside the switch: {_ALGORITHM * 9 / 8:.0f} GB/s "
-        f"left each GPU. The lecture's reduce-scatter was as fast as its all-reduce: {_PRINTED * 4:.0f}. The other five are right.",
-        pytorch="nccl-tests prints both bandwidths; `doc/PERFORMANCE.md` says how one follows from the other.",
+        why=f"The bytes of a ring do not grow with N, but its messages do: {2 * 1023:,} on 1,024 ranks, which is {_LATENCY:.1f} ms of latency "
+        f"before the first byte is counted. The form α·log N + β·S has a tree's latency and about half of the bytes that any all-reduce "
+        f"needs (factor {_SHARE:.2f} on 64 ranks). 480 GB/s comes from a ring's factor, but the switch added: {_ALGORITHM * 9 / 8:.0f} GB/s "
+        f"left each GPU. The lecture's reduce-scatter really ran at {_PRINTED * 4:.0f}, as fast as its all-reduce. The other five are right.",
+        pytorch="nccl-tests prints both bandwidths; its `doc/PERFORMANCE.md` explains how one follows from the other.",
     )
 }

@@ -1,4 +1,4 @@
-"""The byte matrices of eight algorithms, as a switch would count them: pure arithmetic, no run needed."""
+"""The byte matrices of eight algorithms, as a switch would count them, computed without a run."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ def _blank(n: int) -> Matrix:
 
 
 def _ring(counted: Matrix, ring: list[int], chunks: list[int]) -> None:
-    """Add the bytes of a ring all-reduce of these chunks among some ranks."""
+    """Add the elements that a ring all-reduce of these chunks sends among the ranks of `ring`."""
     n = len(ring)
     for place, rank in enumerate(ring):
         if n > 1:
@@ -31,7 +31,7 @@ def ring(n: int, elements: int, per_node: int) -> Matrix:
 
 
 def whole_ring(n: int, elements: int, per_node: int) -> Matrix:
-    """Whole tensors, N − 1 hops."""
+    """Whole tensors around the ring, N − 1 hops."""
     counted = _blank(n)
     for rank in range(n):
         counted[rank][(rank + 1) % n] = (n - 1) * elements
@@ -57,7 +57,7 @@ def tree(n: int, elements: int, per_node: int) -> Matrix:
 
 
 def halving_doubling(n: int, elements: int, per_node: int) -> Matrix:
-    """Halves with partners at powers of two; surplus ranks are folded in."""
+    """Halves exchanged with partners at powers of two; surplus ranks are folded in first."""
     counted, core = _blank(n), 1 << (n.bit_length() - 1)
     for rank in range(core, n):
         counted[rank][rank - core] = counted[rank - core][rank] = elements
@@ -73,7 +73,7 @@ def halving_doubling(n: int, elements: int, per_node: int) -> Matrix:
 
 
 def hierarchical(n: int, elements: int, per_node: int) -> Matrix:
-    """Rings inside nodes and rings of chunks between the ranks of one place."""
+    """Rings inside nodes, and rings of chunk i among the i-th ranks of all nodes."""
     counted, chunks = _blank(n), sizes_of(elements, per_node)
     for node in range(n // per_node):
         _ring(counted, list(range(node * per_node, (node + 1) * per_node)), chunks)
@@ -83,13 +83,13 @@ def hierarchical(n: int, elements: int, per_node: int) -> Matrix:
 
 
 def all_to_all(n: int, elements: int, per_node: int) -> Matrix:
-    """An N-th for each."""
+    """A different N-th of the tensor to each rank."""
     chunks = sizes_of(elements, n)
     return [[0 if src == dst else chunks[dst] for dst in range(n)] for src in range(n)]
 
 
 def everyone(n: int, elements: int, per_node: int) -> Matrix:
-    """Everything to everyone."""
+    """The whole tensor to every other rank."""
     return [[0 if src == dst else elements for dst in range(n)] for src in range(n)]
 
 

@@ -51,43 +51,45 @@ DRILLS: Mapping[str, DrillKey] = {
         rel=2e-3,
         how="2(N − 1) messages of S/N: {{answer}} GB.",
         mistakes=(
-            Mistake("one-half", lambda p: _ring_bytes(p) / 2, "That is one of the ring's two halves."),
+            Mistake("one-half", lambda p: _ring_bytes(p) / 2, "That is only one of the ring's two halves."),
             Mistake(
                 "whole-tensors",
                 lambda p: 2 * (p["ranks"] - 1) * p["nbytes"] / GB,
-                "Chunks go round, not whole tensors.",
+                "A ring passes chunks around, not whole tensors.",
             ),
         ),
     ),
     "ring-steps": DrillKey(
         answer=lambda p: 2 * (p["ranks"] - 1),
         rel=EXACT,
-        how="N − 1 to reduce and scatter, N − 1 to gather: {{answer:int}}.",
+        how="N − 1 for the reduce-scatter and N − 1 for the all-gather: {{answer:int}}.",
         mistakes=(
-            Mistake("one-half", lambda p: p["ranks"] - 1, "That is one of the ring's two halves."),
+            Mistake("one-half", lambda p: p["ranks"] - 1, "That is only one of the ring's two halves."),
             Mistake(
-                "two-n", lambda p: 2 * p["ranks"], "The last step of a half would bring home what a rank began with."
+                "two-n",
+                lambda p: 2 * p["ranks"],
+                "An N-th step of each half would return to a rank the chunk it started with.",
             ),
         ),
     ),
     "ring-latency": DrillKey(
         answer=_latency,
-        how="2(N − 1) latencies in a row: {{answer}} ms.",
+        how="2(N − 1) latencies, one after another: {{answer}} ms.",
         mistakes=(
-            Mistake("one-half", lambda p: _latency(p) / 2, "That is one of the ring's two halves."),
+            Mistake("one-half", lambda p: _latency(p) / 2, "That is only one of the ring's two halves."),
             Mistake("seconds", lambda p: _latency(p) * MS, "That is in seconds."),
         ),
     ),
     "ring-seconds": DrillKey(
         answer=_seconds,
-        how="2(N − 1)/N of the bytes, over the bandwidth: {{answer}} s.",
-        mistakes=(Mistake("one-half", lambda p: _seconds(p) / 2, "That is one of the ring's two halves."),),
+        how="2(N − 1)/N of the bytes, divided by the bandwidth: {{answer}} s.",
+        mistakes=(Mistake("one-half", lambda p: _seconds(p) / 2, "That is only one of the ring's two halves."),),
     ),
     "tree-rounds": DrillKey(
         answer=_tree,
         rel=EXACT,
-        how="⌈log₂ N⌉ up and as many down: {{answer:int}}.",
-        mistakes=(Mistake("one-way", lambda p: _tree(p) / 2, "That is one way; up and down are asked for."),),
+        how="⌈log₂ N⌉ rounds up and as many down: {{answer:int}}.",
+        mistakes=(Mistake("one-way", lambda p: _tree(p) / 2, "That is only one direction; count up and down."),),
     ),
     "root-bytes": DrillKey(
         answer=lambda p: 2 * (p["ranks"] - 1) * p["megabytes"],
@@ -95,14 +97,14 @@ DRILLS: Mapping[str, DrillKey] = {
         how="N − 1 tensors in and N − 1 out: {{answer:int}} MB.",
         mistakes=(
             Mistake(
-                "one-way", lambda p: (p["ranks"] - 1) * p["megabytes"], "That is one way; in and out are asked for."
+                "one-way", lambda p: (p["ranks"] - 1) * p["megabytes"], "That is only one direction; count in and out."
             ),
         ),
     ),
     "crossover": DrillKey(
         answer=_crossover,
         rel=0.02,
-        how="Where 2(N − 1)(α + βS/N) = 2⌈log₂ N⌉(α + βS): {{answer}} kB.",
+        how="Solve 2(N − 1)(α + S/(Nβ)) = 2⌈log₂ N⌉(α + S/β) for S: {{answer}} kB.",
         mistakes=(
             Mistake("bytes", lambda p: _crossover(p) * 1e3, "That is in bytes."),
             Mistake("megabytes", lambda p: _crossover(p) / 1e3, "That is in MB."),
@@ -110,17 +112,17 @@ DRILLS: Mapping[str, DrillKey] = {
     ),
     "bus-from-algorithm": DrillKey(
         answer=_bus,
-        how="Bytes over time, times 2(N − 1)/N: {{answer}} GB/s.",
+        how="Bytes divided by time, times 2(N − 1)/N: {{answer}} GB/s.",
         mistakes=(
             Mistake("algorithm", lambda p: p["nbytes"] / (p["ms"] * MS) / GB, "That is the algorithm bandwidth."),
-            Mistake("gather-factor", lambda p: _bus(p) / 2, "(N − 1)/N is an all-gather's factor."),
+            Mistake("gather-factor", lambda p: _bus(p) / 2, "(N − 1)/N is the factor of an all-gather."),
         ),
     ),
     "gather-from-bus": DrillKey(
         answer=_gather,
-        how="(N − 1)/N of the bytes, over the bus bandwidth: {{answer}} ms.",
+        how="(N − 1)/N of the bytes, divided by the bus bandwidth: {{answer}} ms.",
         mistakes=(
-            Mistake("reduce-factor", lambda p: 2 * _gather(p), "2(N − 1)/N is an all-reduce's factor."),
+            Mistake("reduce-factor", lambda p: 2 * _gather(p), "2(N − 1)/N is the factor of an all-reduce."),
             Mistake("no-factor", lambda p: p["nbytes"] / p["bus"] / MS, "A rank does not receive its own part."),
         ),
     ),
@@ -128,18 +130,18 @@ DRILLS: Mapping[str, DrillKey] = {
         answer=_node,
         how="The node counts as one rank: 2·S·(1 − 1/nodes) = {{answer}} GB.",
         mistakes=(
-            Mistake("every-rank", lambda p: 8 * _node(p), "A node has one sum to tell, not one tensor a rank."),
+            Mistake("every-rank", lambda p: 8 * _node(p), "A node sends one sum, not one tensor per rank."),
             Mistake(
                 "ranks",
                 lambda p: collectives.ring_cost(p["nbytes"], 8 * p["nodes"], 0, 1).nbytes / GB,
-                "Nodes count here, not ranks.",
+                "Count nodes here, not ranks.",
             ),
         ),
     ),
     "all-to-all-bytes": DrillKey(
         answer=_all_to_all,
         rel=2e-3,
-        how="All but what stays at home, (N − 1)/N: {{answer}} MB.",
+        how="Everything except its own part, (N − 1)/N: {{answer}} MB.",
         mistakes=(Mistake("all", lambda p: p["megabytes"], "A rank keeps its own part."),),
     ),
 }

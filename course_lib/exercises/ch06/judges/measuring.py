@@ -1,4 +1,4 @@
-"""Judges of chapter 06's exercises on numbers that are not exact: two lines in one measurement, sums up to rounding."""
+"""Judges of chapter 06's exercises on inexact numbers: two lines in one measurement, sums up to rounding."""
 
 import math
 import random
@@ -23,7 +23,7 @@ def _model(params: Params, size: float) -> float:
 
 
 def crossing(params: Params) -> float:
-    """Bytes at which both ways take equally long."""
+    """Bytes at which both protocols take the same time."""
     (first, second), (slow, fast) = params["alphas"], params["bandwidths"]
     return (second - first) / (1 / slow - 1 / fast)
 
@@ -49,12 +49,12 @@ def _fit_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _far_from_the_ends(params: Params) -> bool:
-    """Whether each of the two lines has at least five of the measured sizes to itself."""
+    """Whether at least five of the measured sizes lie on each of the two lines."""
     return 2.0**14 < crossing(params) < 2.0**26
 
 
 def _tells_weights_apart(values: Params, sizes: Sequence[float], seconds: Sequence[float]) -> bool:
-    """Whether the noise is such that raw seconds give a wrong latency for large messages: by luck they may give the right one."""
+    """Whether a fit of raw seconds gives a wrong latency for large messages: with lucky noise it gives the right one."""
     n, t, edge = np.array(sizes), np.array(seconds), crossing(values)
     alpha, bandwidth = _line(n[n > edge], t[n > edge], np.ones((n > edge).sum()))
     at = 1.5 * edge
@@ -81,7 +81,7 @@ def _fit_fault(case: Case, got: Any) -> Fault | None:
         slowest = min(first[1], second[1])
         return (
             "no-bandwidth",
-            f"{case.name}: a bandwidth of {slowest:.3g} bytes/s; is it a slope instead of its inverse?",
+            f"{case.name}: the bandwidth is {slowest:.3g} bytes/s. Did you return the slope instead of its inverse?",
         )
     truth, edge = case.secret, crossing(case.secret)
     small, large = zip(truth["alphas"], truth["bandwidths"], strict=True)
@@ -90,23 +90,32 @@ def _fit_fault(case: Case, got: Any) -> Fault | None:
         if edge / 2.5 <= switch <= edge * 2.5:
             return None
         ratio = switch / edge
-        return "wrong-switch", f"{case.name}: both lines are right; the switch is {ratio:.3g} times where they cross."
+        return (
+            "wrong-switch",
+            f"{case.name}: both lines are right, but the switch is {ratio:.3g} times the size at which they cross.",
+        )
     if _off(first, large, high) <= 0.06 and _off(second, small, low) <= 0.06:
-        return "lines-swapped", f"{case.name}: both lines are right, but the one for small messages comes first."
+        return (
+            "lines-swapped",
+            f"{case.name}: both lines are right, but in the wrong order; the one for small messages comes first.",
+        )
     if abs(first[0] / second[0] - 1 if second[0] else 1) < 1e-9 and abs(first[1] / second[1] - 1) < 1e-9:
-        return "one-line", f"{case.name}: one line for all sizes; there are two ways, each with its own constants."
+        return (
+            "one-line",
+            f"{case.name}: you return one line for all sizes; there are two protocols, each with its own constants.",
+        )
     if any(
         _off((line[0], 1 / line[1]), *true) <= 0.06 for line, true in ((first, (small, low)), (second, (large, high)))
     ):
-        return "slope-for-bandwidth", f"{case.name}: seconds per byte where bytes per second belong."
+        return "slope-for-bandwidth", f"{case.name}: the bandwidth is in seconds per byte; return bytes per second."
     if _fits_raw_seconds(case, switch, (first, second)):
         return "raw-seconds", (
-            f"{case.name}: this is least squares on raw seconds, where the largest messages decide everything, even the "
-            "latency. Every time is uncertain by a share of itself."
+            f"{case.name}: this is least squares on raw seconds, in which the largest messages determine everything, even the "
+            "latency. The uncertainty is a percentage of each time."
         )
     off_small, off_large = _off(first, small, low), _off(second, large, high)
     which, error = ("small", off_small) if off_small > 0.06 else ("large", off_large)
-    return "bad-line", f"{case.name}: the line for {which} messages is off by {100 * error:.3g} % in its own region."
+    return "bad-line", f"{case.name}: the line for {which} messages is off by {100 * error:.3g} % in its own range."
 
 
 def _fits_raw_seconds(case: Case, switch: float, lines: Sequence[Line]) -> bool:
@@ -130,7 +139,7 @@ def _fit_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]
 
 
 def ring_order(inputs: Sequence[Tensor]) -> Tensor:
-    """The sum as a ring adds it: every chunk begins at another rank."""
+    """The sum in a ring's order: every chunk begins at a different rank."""
     n = len(inputs)
     chunks = [x.tensor_split(n) for x in inputs]
     total = []
@@ -144,7 +153,7 @@ def ring_order(inputs: Sequence[Tensor]) -> Tensor:
 
 
 def tree_order(inputs: Sequence[Tensor]) -> Tensor:
-    """The sum as a tree adds it: pairs of pairs."""
+    """The sum in a tree's order: pairs, then pairs of pairs."""
     row = [x.clone() for x in inputs]
     while len(row) > 1:
         row = [row[i] + row[i + 1] if i + 1 < len(row) else row[i] for i in range(0, len(row), 2)]
@@ -152,7 +161,7 @@ def tree_order(inputs: Sequence[Tensor]) -> Tensor:
 
 
 def root_order(inputs: Sequence[Tensor]) -> Tensor:
-    """The sum as rank 0 adds it: one after another."""
+    """The sum in rank 0's order: one tensor after another."""
     total = inputs[0].clone()
     for x in inputs[1:]:
         total += x
@@ -232,17 +241,17 @@ def _same_fault(case: Case, got: Any) -> Fault | None:
     where, _, what = case.name.partition(": ")
     data = DATA[where]
     if type(got) is Tensor and got.dtype == torch.bool and got.numel() == 1:
-        got = bool(got)  # `(error <= bound).all()` is a fair answer
+        got = bool(got)  # `(error <= bound).all()` is a valid answer
     if type(got) is not bool:
-        return "not-a-bool", f"{data}: return True or False; got {describe(got)}."
+        return "not-a-bool", f"{data}: return True or False; you returned {describe(got)}."
     if got is case.secret:
         return None
     if case.secret:
-        hint = "Equal bits are too much to ask; by how much may the last digits differ?"
+        hint = "Sums need not be equal bit for bit; by how much may the last digits differ?"
         if where == "cancel":
-            hint = "The sum is small, but its terms are not: to which of them does the error belong?"
-        return "rejects-right", f"{data}: the order of {what} is as right as any other, and was rejected. {hint}"
-    return "accepts-wrong", f"{data}: accepted, though it is wrong ({what}). How large can a rounding error be there?"
+            hint = "The sum is small, but its terms are not. Which of the two determines the error?"
+        return "rejects-right", f"{data}: you reject the order of {what}, which is as valid as any other. {hint}"
+    return "accepts-wrong", f"{data}: you accept a wrong sum ({what}). How large can a rounding error be there?"
 
 
 def _same_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -255,17 +264,17 @@ MEASURING = {
         shares={"values:lines": 0.6, "generality:links": 0.4},
         cases=_fit_cases,
         verdicts=_fit_verdicts,
-        why="Times span six decades, so squares of raw errors see the largest messages only. Relative errors give every size a voice: the "
-        "small ones tell the latency, the large ones the bandwidth. The cut is one more unknown; try all.",
-        pytorch="NCCL's tuner switches between the protocols LL, LL128 and Simple by such a model; `NCCL_PROTO` pins one.",
+        why="The times span six orders of magnitude, so the squares of raw errors depend only on the largest messages. With relative errors "
+        "every size counts: small messages determine the latency, large ones the bandwidth. The cut is one more unknown; try them all.",
+        pytorch="NCCL's tuner uses such a model to choose between the protocols LL, LL128 and Simple; `NCCL_PROTO` fixes one.",
     ),
     "equal-up-to-rounding": Judging(
         shares="values:plain 0.25, values:cancel 0.25, generality:small 0.15, generality:half 0.2, generality:two 0.15",
         cases=_same_cases,
         verdicts=_same_verdicts,
-        why="Rounding errors are shares of the partial sums, and those are as large as what was added up, not as what is left. So the bound "
-        "is (N − 1) roundings of Σ|x|, element by element, in the dtype's own epsilon. A bound relative to the sum rejects right "
-        "answers where numbers cancel; a fixed one accepts wrong answers where numbers are small.",
-        pytorch="`torch.testing.assert_close` takes `rtol` and `atol`, of the result; neither knows what was added up.",
+        why="A rounding error is relative to a partial sum, and partial sums can be as large as Σ|x|, however small the result. So the bound "
+        "is (N − 1) roundings of Σ|x|, element by element, with the dtype's own epsilon. A bound relative to the sum rejects right "
+        "answers when numbers cancel; a fixed bound accepts wrong answers when numbers are small.",
+        pytorch="`torch.testing.assert_close` takes `rtol` and `atol` relative to the result; neither knows the terms of the sum.",
     ),
 }

@@ -1,4 +1,4 @@
-"""Judges of chapter 06's other collectives: halving and doubling, a hierarchy of nodes, all-to-all of unknown sizes."""
+"""Judges of chapter 06's other collectives: halving and doubling, hierarchical all-reduce, all-to-all of unknown sizes."""
 
 import random
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ from course_lib.judging.traffic import (
 from course_lib.records import Case, Outcome, Verdict
 
 ADVERSE = (LATE, BUFFERS_LATE)
-COUNT = 8  # bytes in which a rank may tell another how many numbers will come
+COUNT = 8  # bytes in which a rank may tell another how many numbers follow
 
 
 # --- halving and doubling
@@ -76,7 +76,7 @@ def _halving_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
     rounds = too_many_rounds(
         meter,
         2 * (n - 1).bit_length() + 2,
-        "Are both partners sending and receiving at the same time, and do partners' distances double or halve?",
+        "Do both partners send and receive at the same time, and does the distance to the partner halve or double each round?",
     )
     return judged(
         case,
@@ -106,10 +106,10 @@ def _node_cases(params: Params, rng: random.Random) -> list[Case]:
     cases += [hidden("three nodes of two ranks", "values:sum", **data(3, 2, 6 * length))]
     for nodes, per_node in ((1, 3), (4, 1), (1, 1), (2, 3)):
         given = data(nodes, per_node, nodes * per_node * length)
-        cases.append(hidden(f"nodes: {nodes}, ranks a node: {per_node}", "generality:shapes", **given))
+        cases.append(hidden(f"nodes: {nodes}, ranks per node: {per_node}", "generality:shapes", **given))
     cases += [hidden("two nodes of three, 7 numbers", "generality:sizes", **data(2, 3, 7))]
     cases += [hidden("two nodes of two, one number", "generality:sizes", **data(2, 2, 1))]
-    cases += [hidden("two nodes of two, 64-bit whole numbers", "generality:sizes", **data(2, 2, 8, torch.int64))]
+    cases += [hidden("two nodes of two, 64-bit integers", "generality:sizes", **data(2, 2, 8, torch.int64))]
     for unkind in ADVERSE:
         cases.append(hidden(f"three nodes of two, {unkind}", "protocol:safe", adversary=unkind, **data(3, 2, 12)))
     return cases
@@ -130,11 +130,11 @@ def _across(params: Params, case: Case, meter: Meter) -> Fault | None:
     worst = max(range(nodes), key=sent.__getitem__)
     if sent[worst] <= most or not size:
         return None
-    text = f"Node {worst} sends {sent[worst] / size:.3g}·S bytes to other nodes, where {most / size:.3g}·S are enough."
+    text = f"Node {worst} sends {sent[worst] / size:.3g}·S bytes to other nodes; {most / size:.3g}·S are enough."
     hops = {dst - src for src, dst, _, _ in meter["pairs"]}
     if placement == "round-robin" and len(hops) <= 4 and nodes > 1:
         return "public-form", f"Does this solve the public form of the exercise? {text} {params['where']}."
-    first = "What could a node's ranks do among themselves first?"
+    first = "What can the ranks of a node do among themselves first?"
     if sent[worst] >= per_node * size:
         return "everyone-across", f"Every rank sends to other nodes: {text} {first}"
     return "too-much-across", f"{text} {first}"
@@ -181,10 +181,10 @@ def _all_to_all_cases(params: Params, rng: random.Random) -> list[Case]:
     sparse = [[longest if (s * 3 + d * 5) % 4 == 0 else 0 for d in range(5)] for s in range(5)]
     cases = [shown("five ranks", "values:rows", per_rank=_parts(coin, drawn(5)))]
     cases += [hidden("four ranks, other data", "values:rows", per_rank=_parts(coin, drawn(4)))]
-    cases += [hidden("everything for rank 1", "generality:empty", per_rank=_parts(coin, hot))]
+    cases += [hidden("all data for rank 1", "generality:empty", per_rank=_parts(coin, hot))]
     cases += [hidden("many empty rows", "generality:empty", per_rank=_parts(coin, sparse))]
-    cases += [hidden("nothing at all", "generality:empty", per_rank=_parts(coin, [[0] * 3] * 3))]
-    cases += [hidden("64-bit whole numbers", "generality:ranks", per_rank=_parts(coin, drawn(3), torch.int64))]
+    cases += [hidden("no data at all", "generality:empty", per_rank=_parts(coin, [[0] * 3] * 3))]
+    cases += [hidden("64-bit integers", "generality:ranks", per_rank=_parts(coin, drawn(3), torch.int64))]
     cases += [hidden(ranks_text(n), "generality:ranks", per_rank=_parts(coin, drawn(n))) for n in (1, 2, 8)]
     return cases + under(
         (LATE, BUFFERS_LATE, STREAM_LATE), "three ranks", "protocol:safe", lambda: _parts(coin, drawn(3))
@@ -207,18 +207,27 @@ def _rows_fault(case: Case, results: Sequence[Any]) -> Fault | None:
 def _row_fault(given: Sequence[Sequence[Tensor]], rank: int, source: int, row: Tensor) -> Fault:
     want = given[source][rank]
     if same(row, given[rank][source]):
-        return "kept-own", f"Rank {rank} kept its own row for rank {source}; rank {source}'s row for it belongs there."
+        return (
+            "kept-own",
+            f"Rank {rank} kept its own row for rank {source}; it should return rank {source}'s row for it.",
+        )
     for other in range(len(given)):
         if want.numel() and same(row, given[other][rank]):
-            return "wrong-place", f"Rank {rank} has rank {other}'s row at place {source}; order the list by source."
+            return (
+                "wrong-place",
+                f"Rank {rank} returned rank {other}'s row at index {source}; order the list by source rank.",
+            )
         if row.numel() and same(row, given[source][other]):
-            return "wrong-row", f"Rank {rank} has the row that rank {source} had for rank {other}."
-    sizes = f"Rank {rank}'s row from rank {source} has {row.numel()} numbers; {want.numel()} were sent."
+            return "wrong-row", f"Rank {rank} returned the row that rank {source} had for rank {other}."
+    sizes = f"Rank {rank}'s row from rank {source} has {row.numel()} numbers; it should have {want.numel()}."
     if row.numel() > want.numel() and torch.equal(row.reshape(-1)[: want.numel()], want.to(row.dtype)):
         return "padded", sizes
     if row.numel() < want.numel():
         return "cut-short", sizes
-    return "other-numbers", f"Rank {rank}'s row from rank {source} is not what was sent."
+    return (
+        "other-numbers",
+        f"Rank {rank}'s row from rank {source} does not hold the numbers that rank {source} had for it.",
+    )
 
 
 def _row_bytes(case: Case, meter: Meter) -> Fault | None:
@@ -227,13 +236,13 @@ def _row_bytes(case: Case, meter: Meter) -> Fault | None:
     out = [sum(nbytes(row) for d, row in enumerate(parts) if d != s) for s, parts in enumerate(given)]
     into = [sum(nbytes(given[s][d]) for s in range(n) if s != d) for d in range(n)]
     for rank, size in enumerate(out):
-        spare = COUNT * n * max(n - 1, 1)  # room for telling counts, whichever way
+        spare = COUNT * n * max(n - 1, 1)  # room for counts, however they are exchanged
         if meter["bytes_sent"][rank] > size + spare:
             times = meter["bytes_sent"][rank] / max(size, 1)
             name = "detour" if any(len(partners(meter, each)) < n - 1 for each in range(n)) else "padded"
             return name, (
-                f"Rank {rank} sent {meter['bytes_sent'][rank]:,} bytes, {times:.3g} times its rows for others. Each number "
-                "crosses once, straight, and not padded."
+                f"Rank {rank} sent {meter['bytes_sent'][rank]:,} bytes, {times:.3g} times its rows for other ranks. Send each "
+                "number once, directly and without padding."
             )
     return too_few_bytes(meter, out, into)
 
@@ -242,7 +251,7 @@ def _row_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]
     fault, meter, n = _rows_fault(case, outcome.value), outcome.meter, case.ranks or 1
     if case.adversary is not None:
         return judged(case, fault)
-    late = too_long(meter, 4 * n, "In each round let every rank speak to another one: rank r to r + k.")
+    late = too_long(meter, 4 * n, "In each round, let every rank send to a different one: rank r to r + k.")
     return judged(
         case,
         fault,
@@ -259,26 +268,26 @@ MORE = {
         cases=_halving_cases,
         verdicts=_halving_verdicts,
         why="Each exchange halves what a rank is responsible for, so the bytes are S/2 + S/4 + … on the way down and the same on the way "
-        "back: a ring's bytes in 2·log₂ N rounds instead of 2(N − 1). The price: partners are far apart, and N that is no power of "
-        "two costs two whole messages.",
-        pytorch="MPICH and gloo have it; NCCL offers `Tree` and, for power-of-two groups, `PAT` for the two halves, for the same reason.",
+        "back: a ring's bytes in 2·log₂ N rounds instead of 2(N − 1). The price: partners are far apart, and if N is not a power of "
+        "two, it costs two whole messages more.",
+        pytorch="MPICH and gloo implement it. For the same reason, NCCL offers `Tree` and, for the two halves in power-of-two groups, `PAT`.",
     ),
     "hierarchical-bytes": Judging(
         shares="values:sum 0.25, cost:across 0.3, cost:inside 0.1, protocol:by-hand 0.05, protocol:safe 0.1, "
         "generality:shapes 0.1, generality:sizes 0.1",
         cases=_node_cases,
         verdicts=_node_verdicts,
-        why="A node has one sum to tell, not one tensor a rank. After a reduce-scatter inside, rank i holds chunk i of its node's sum, and "
-        "only the i-th ranks speak across, each about its chunk; so all of a node's adapters carry an equal share.",
-        pytorch="HSDP: reduce-scatter inside `dp_shard`, all-reduce across `dp_replicate`. NCCL's rings enter and leave a node once.",
+        why="A node has to send one sum, not one tensor per rank. After a reduce-scatter inside the node, rank i holds chunk i of the node's "
+        "sum. Then the i-th ranks of all nodes all-reduce chunk i, so all adapters of a node carry an equal share.",
+        pytorch="HSDP: reduce-scatter inside `dp_shard`, all-reduce across `dp_replicate`. Each of NCCL's rings enters and leaves a node once.",
     ),
     "all-to-all-sizes": Judging(
         shares="values:rows 0.35, cost:bytes 0.15, cost:time 0.1, protocol:by-hand 0.05, protocol:safe 0.1, "
         "generality:empty 0.15, generality:ranks 0.1",
         cases=_all_to_all_cases,
         verdicts=_row_verdicts,
-        why="Counts first, then rows. With r sending to r + k while r − k sends to r, every rank is spoken to by one other in each round. "
-        "A loop that sends to 0, 1, 2 … on every rank has everyone queue at rank 0 first, and hangs without buffers.",
-        pytorch="`torch.distributed.all_to_all_single` with split sizes, after an exchange of those sizes: what expert parallelism does.",
+        why="First the counts, then the rows. If rank r sends to r + k while r − k sends to r, every rank receives from exactly one other in "
+        "each round. If every rank sends to 0, 1, 2 … in that order, all queue at rank 0 first, and without buffers they deadlock.",
+        pytorch="`torch.distributed.all_to_all_single` with split sizes, after an exchange of those sizes, as in expert parallelism.",
     ),
 }

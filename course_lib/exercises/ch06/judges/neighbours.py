@@ -1,4 +1,4 @@
-"""Judges of chapter 06's exchanges between neighbours: a pair that agrees, a shift round the ring, a hang to repair."""
+"""Judges of chapter 06's exchanges between neighbors: a pair that combines, a shift around the ring, a hang to repair."""
 
 import random
 from collections.abc import Sequence
@@ -57,15 +57,21 @@ def _pair_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | N
     def wrong(rank: int, got: Tensor) -> Fault | None:
         pair = given[rank - rank % 2 : rank - rank % 2 + 2]
         if params["op"] == "max" and same(got, plain_sum(pair)):
-            return "public-form", f"This solves the public form of the exercise: rank {rank} has the sum, not {result}."
+            return (
+                "public-form",
+                f"This solves the public form of the exercise: rank {rank} returned the sum, not {result}.",
+            )
         if same(got, given[rank]):
-            return "returned-input", f"Rank {rank} returned its own numbers; its partner's are not in them."
+            return "returned-input", f"Rank {rank} returned its own numbers, without its partner's."
         if len(pair) == 2 and same(got, theirs := pair[1 - rank % 2]):
-            return "only-theirs", f"Rank {rank} returned its partner's numbers; its own are not in them."
+            return "only-theirs", f"Rank {rank} returned its partner's numbers, without its own."
         if len(pair) == 2 and torch.equal(got, (2 * theirs).to(got.dtype)):
-            return "overwritten", f"Rank {rank} has its partner's numbers twice: did they overwrite its own tensor?"
+            return (
+                "overwritten",
+                f"Rank {rank} returned twice its partner's numbers. Did the receive overwrite its own tensor?",
+            )
         counted = counted_wrong(got, given, f"Rank {rank}'s result")
-        return counted or ("other-numbers", f"Rank {rank}'s result is not {result} of its pair's tensors.")
+        return counted or ("other-numbers", f"Rank {rank}'s result is not {result} of the pair's tensors.")
 
     wants = [_combined(params["op"], given[rank - rank % 2 : rank - rank % 2 + 2]) for rank in range(len(given))]
     return over_ranks(case, results, wants, wrong)
@@ -120,16 +126,22 @@ def _shift_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | 
 
     def wrong(rank: int, got: Tensor) -> Fault | None:
         if same(got, given[rank]):
-            return "own-tensor", f"Rank {rank} returned its own tensor. Receive into a second one, and return that."
+            return (
+                "own-tensor",
+                f"Rank {rank} returned its own tensor. Receive into a second tensor and return that one.",
+            )
         if n > 2 and same(got, given[(rank + step) % n]):
             name, lead = ("public-form", PUBLIC) if step < 0 else ("wrong-direction", "")
-            return name, f"{lead}Rank {rank} has the tensor of the rank after it; the route is {params['route']}."
+            return (
+                name,
+                f"{lead}Rank {rank} returned the tensor of the next rank instead of the previous one; the route is {params['route']}.",
+            )
         for other, theirs in enumerate(given):
             if same(got, theirs):
                 before = (rank - step) % n
-                return "wrong-rank", f"Rank {rank} returned rank {other}'s tensor; the one before it is rank {before}."
+                return "wrong-rank", f"Rank {rank} returned rank {other}'s tensor; its previous rank is {before}."
         counted = counted_wrong(got, given, f"Rank {rank}'s result")
-        return counted or ("other-numbers", f"Rank {rank}'s result is no rank's tensor.")
+        return counted or ("other-numbers", f"Rank {rank}'s result is not the tensor of any rank.")
 
     return over_ranks(case, results, [given[(rank - step) % n] for rank in range(n)], wrong)
 
@@ -144,7 +156,9 @@ def _shift_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
     fault, meter = _shift_fault(params, case, outcome.value), outcome.meter
     if case.adversary is not None:
         return judged(case, fault)
-    late = too_long(meter, 4, "Who waits for a neighbour that waits for its own neighbour, all the way round?")
+    late = too_long(
+        meter, 4, "Which rank waits for a neighbor that itself waits for its own neighbor, all the way around the ring?"
+    )
     route = first(ready_made(meter), off_the_ring(meter, params["direction"], params["route"]))
     return judged(
         case,
@@ -173,7 +187,7 @@ def _edge_cases(params: Params, rng: random.Random) -> list[Case]:
     cases += [hidden("eight ranks", "values:edges", per_rank=data(8))]
     cases += [hidden(ranks_text(n), "generality:ranks", per_rank=data(n)) for n in (1, 2, 3)]
     columns = data(5, (size, 1), (3, 2), torch.int64)
-    cases += [hidden("five ranks, a column ahead and whole numbers behind", "generality:tensors", per_rank=columns)]
+    cases += [hidden("five ranks, a column ahead and integers behind", "generality:tensors", per_rank=columns)]
     cases += [hidden("two ranks, different shapes", "generality:tensors", per_rank=data(2, (2, size), (3,)))]
     turned = tuple((*edges, COLUMNS) for edges in data(3, (3, 4), (5, 2)))
     cases += [hidden("three ranks, transposed", "generality:tensors", per_rank=turned)]
@@ -195,16 +209,16 @@ def _edge_fault(case: Case, results: Sequence[Any]) -> Fault | None:
             others = (given[before][1], given[after][0], given[before][0], given[after][1])
             if n > 1 and any(same(one, other) for other in others):
                 return "crossed", (
-                    f"Rank {rank} of {n} has its messages the wrong way round. Messages of one pair are matched in the "
-                    "order in which they were sent, or by tag; `from_before` comes first in the result."
+                    f"Rank {rank} of {n} has its two messages swapped. Messages of one pair are matched in the order in which they "
+                    "were sent, or by tag; `from_before` comes first in the result."
                 )
             if fault := not_like(one, want, rank):
                 return fault
             if case.adversary is not None and case.adversary != STREAM:
                 return moved_early(case, rank)
             if any(same(one, mine) for mine in given[rank][:2]):
-                return "own-tensor", f"Rank {rank} returned a tensor of its own, where {words} belongs."
-            return "other-numbers", f"Rank {rank} of {n} does not hold {words}."
+                return "own-tensor", f"Rank {rank} returned one of its own tensors instead of {words}."
+            return "other-numbers", f"Rank {rank} of {n} did not return {words}."
     return None
 
 
@@ -220,21 +234,21 @@ def _edge_partners(meter: Meter) -> Fault | None:
     n = len(meter["bytes_sent"])
     for src, dst, _, messages in meter["pairs"]:
         if messages and (dst - src) % n not in (1, n - 1):
-            return "not-a-neighbour", f"Rank {src} sent to rank {dst}, which is no neighbour of it on a ring of {n}."
+            return "not-a-neighbour", f"Rank {src} sent to rank {dst}, which is not its neighbor on a ring of {n}."
     return None
 
 
 def _edge_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     fault, meter = _edge_fault(case, outcome.value), outcome.meter
     if case.part == "order" and fault is not None and fault[0] == "crossed":
-        fault = None  # it did not hang, which is the question here; that two ranks confuse their messages is another's
+        fault = None  # it did not hang, which is the question here; swapped messages cost another share
     if case.adversary not in (None, STREAM):
         return judged(case, fault)
     return judged(
         case,
         fault,
         ("cost", "bytes", _edge_bytes(case, meter)),
-        ("cost", "time", too_long(meter, 6, "It no longer hangs; now let all of them act at once.")),
+        ("cost", "time", too_long(meter, 6, "It no longer hangs. Now let all ranks act at the same time.")),
         ("protocol", "neighbours", _edge_partners(meter)),
     )
 
@@ -245,8 +259,8 @@ NEIGHBOURS = {
         "generality:tensors 0.1",
         cases=_pair_cases,
         verdicts=_pair_verdicts,
-        why="The partner's number differs in the last bit: `rank ^ 1`. Both halves start as one operation, so nobody waits for a "
-        "receive that stands behind its own send, and what comes has a tensor of its own, so the one under way stays whole.",
+        why="The partner's number differs in the last bit: `rank ^ 1`. Both halves start as one operation, so neither rank waits for a "
+        "receive that is queued behind the other's send. The received data has its own tensor, so the one being sent stays intact.",
         pytorch="`torch.distributed.batch_isend_irecv`; an all-reduce in a group of two.",
     ),
     "ring-shift": Judging(
@@ -254,8 +268,8 @@ NEIGHBOURS = {
         "generality:ranks 0.1, generality:tensors 0.1",
         cases=_shift_cases,
         verdicts=_shift_verdicts,
-        why="All ranks act at once, so the time does not grow with N. Had rank 0 alone listened first, the circle would be broken too, "
-        "but the last rank would wait for all others in a row. Modulo N closes the ring.",
+        why="All ranks act at once, so the time does not grow with N. If only rank 0 received first, that would also break the cycle, "
+        "but the last rank would have to wait for all the others. Counting modulo N closes the ring.",
         pytorch="The hop of ring attention and of every ring collective; in JAX it is `ppermute`.",
     ),
     "hang-repair": Judging(
@@ -263,9 +277,9 @@ NEIGHBOURS = {
         "protocol:safe 0.1, generality:ranks 0.15, generality:tensors 0.1",
         cases=_edge_cases,
         verdicts=_edge_verdicts,
-        why="On one stream a pair's operations progress in the order of issue. Both neighbours issued their send first, so each receive "
-        "stood behind a send that waited for the other's receive. As one batch there is no order inside; or even ranks send while odd "
-        "ones receive. With two ranks both messages come from the same peer, and only their order, or a tag, tells them apart.",
+        why="On one stream, a pair's operations run in the order of issue. Both neighbors issued their send first, so each receive "
+        "was queued behind a send that waited for the other's receive. One batch has no order inside; alternatively, even ranks send "
+        "while odd ranks receive. With two ranks, both messages come from the same peer, and only order or a tag distinguishes them.",
         pytorch="`batch_isend_irecv` becomes `ncclGroupStart … ncclGroupEnd`; Megatron-LM's pipeline uses it, or even ranks first.",
     ),
 }

@@ -1,4 +1,4 @@
-"""Judges of chapter 06's exercises that read what a cluster did: logs of waiting, byte matrices."""
+"""Judges of chapter 06's exercises that diagnose a cluster: logs of waiting ranks, byte matrices."""
 
 import random
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ States = dict[int, tuple[str, Any]]
 
 
 def circle_of(log: Sequence[Entry]) -> list[int]:
-    """The ranks of the circle of waiting in a log, from the smallest; [] without one."""
+    """The ranks of the deadlock cycle in a log, starting with the smallest; [] if there is none."""
     state: dict[int, tuple[str, Any]] = {}
     for _, rank, what, peer in sorted(log, key=lambda entry: entry[0]):
         state[rank] = (what, peer)
@@ -37,7 +37,7 @@ def circle_of(log: Sequence[Entry]) -> list[int]:
 
 
 def _log(rng: random.Random, n: int, now: States, past: States | None = None) -> list[Entry]:
-    """A log that ends in the states `now`, with what the ranks did before, in no order."""
+    """A shuffled log whose latest entries are the states `now`, with earlier entries from `past`."""
     past = past or {}
     log: list[Entry] = []
     for rank in range(n):
@@ -50,17 +50,17 @@ def _log(rng: random.Random, n: int, now: States, past: States | None = None) ->
 
 
 def _waiting(rng: random.Random, circle: Sequence[int]) -> dict[int, tuple[str, Any]]:
-    """States in which each rank of the circle waits for the next; no two of them meet."""
+    """States in which each rank of the cycle waits for the next; none of their messages match."""
     word = rng.choice(("sends", "receives"))
     return {rank: (word, circle[(place + 1) % len(circle)]) for place, rank in enumerate(circle)}
 
 
 def _circle_logs(rng: random.Random, n: int) -> list[tuple[str, str, list[Entry]]]:
-    """(name, part, log) of thirty logs: circles, tails, slow ranks, old entries, pairs that meet."""
+    """(name, part, log) of thirty logs: cycles, tails, slow ranks, old entries, messages in flight."""
     logs: list[tuple[str, str, list[Entry]]] = []
 
     def add(part: str, name: str, now: States, past: States | None = None, ranks: Sequence[int] = ()) -> None:
-        ranks = ranks or rng.sample(range(n), n)  # other numbers for the same story
+        ranks = ranks or rng.sample(range(n), n)  # the same situation with other rank numbers
         moved = [
             {ranks[r]: (what, None if peer is None else ranks[peer]) for r, (what, peer) in states.items()}
             for states in (now, past or {})
@@ -69,7 +69,7 @@ def _circle_logs(rng: random.Random, n: int) -> list[tuple[str, str, list[Entry]
 
     work: dict[int, tuple[str, Any]] = dict.fromkeys(range(n), ("computes", None))
     chain = {rank: ("receives", rank + 1) for rank in range(n - 1)} | {n - 1: ("computes", None)}
-    add("circle", "three in a circle", work | _waiting(rng, [0, 1, 2]))
+    add("circle", "three ranks in a cycle", work | _waiting(rng, [0, 1, 2]))
     add("circle", "a chain behind a rank that computes", chain)
     add("circle", "two in a circle", work | _waiting(rng, [0, 1]))
     for length in (3, 4, n):
@@ -80,24 +80,27 @@ def _circle_logs(rng: random.Random, n: int) -> list[tuple[str, str, list[Entry]
         add("slow", "a chain behind a rank that is done", chain | {n - 1: ("done", None)})
     for length in (2, 3, n - 2, n - 1):
         tail = {rank: ("receives", rank - 1) for rank in range(length, n)}
-        for ranks in (range(n), range(n - 1, -1, -1)):  # behind the circle once the highest numbers, once the lowest
+        for ranks in (
+            range(n),
+            range(n - 1, -1, -1),
+        ):  # the tail has the highest rank numbers once, and the lowest once
             now = work | _waiting(rng, list(range(length))) | tail
-            add("tails", f"{length} in a circle, others behind them", now, ranks=ranks)
+            add("tails", f"{length} ranks in a cycle, others waiting behind them", now, ranks=ranks)
     for length in (2, 3, n - 1):
         old = _waiting(rng, list(range(length)))
         behind = {rank: ("receives", rank - 1) for rank in range(length, n)}
-        add("stale", "a circle that was, and is no more", work | behind, old)
+        add("stale", "an earlier cycle that has been resolved", work | behind, old)
         now, before = work | _waiting(rng, list(range(length))), {r: ("receives", (r + 1) % n) for r in range(n)}
-        add("stale", "a circle now, other waits before", now, before)
+        add("stale", "a cycle now, other waits before", now, before)
     for _ in range(2):
         behind = {rank: ("receives", rank - 1) for rank in range(2, n)}
         add(
             "pairs",
-            "two ranks about to meet, others behind them",
+            "one message in flight, others waiting behind it",
             work | {0: ("sends", 1), 1: ("receives", 0)} | behind,
         )
         mixed = {0: ("sends", 1), 1: ("sends", 2), 2: ("receives", 0)}
-        add("pairs", "a circle of sends and receives", work | mixed)
+        add("pairs", "a cycle of sends and receives", work | mixed)
     add("pairs", "both send to each other", work | {0: ("sends", 1), 1: ("sends", 0)})
     return logs
 
@@ -110,8 +113,8 @@ def _circle_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 NO_CIRCLE = {
-    "stale": ("old-entries", "It was over before the last entries."),
-    "pairs": ("about-to-meet", "A send and its receive are about to meet."),
+    "stale": ("old-entries", "The latest entries no longer form one."),
+    "pairs": ("about-to-meet", "A send and its receive match: that message is in flight."),
 }
 
 
@@ -120,18 +123,21 @@ def _circle_fault(case: Case, got: Any) -> Fault | None:
     if got == want:
         return None
     if not want:
-        name, why = NO_CIRCLE.get(case.part, ("slow-is-no-circle", "One rank is only slow, or done."))
-        return name, f"{case.name}: there is no circle, and you report {got}. {why}"
+        name, why = NO_CIRCLE.get(case.part, ("slow-is-no-circle", "One rank is only slow, or is done."))
+        return name, f"{case.name}: there is no cycle, but you report {got}. {why}"
     if not got:
-        return "missed", f"{case.name}: some ranks wait for each other in a circle, and you report none."
+        return "missed", f"{case.name}: some ranks wait for each other in a cycle, but you report none."
     if set(got) == set(want) and len(got) == len(want):
         turned = got[got.index(min(got)) :] + got[: got.index(min(got))]
         if turned == want:
-            return "wrong-start", f"{case.name}: the right circle, but begin with its smallest rank."
-        return "wrong-order", f"{case.name}: the right ranks, but each must be followed by the one that it waits for."
+            return "wrong-start", f"{case.name}: this is the cycle, but start with its smallest rank."
+        return (
+            "wrong-order",
+            f"{case.name}: these are the right ranks, but each must be followed by the rank it waits for.",
+        )
     if set(want) < set(got):
-        return "tail-counted", f"{case.name}: some of the {len(got)} ranks wait for the circle without being in it."
-    return "other-ranks", f"{case.name}: these ranks are not in a circle. Which entry of each rank is its latest?"
+        return "tail-counted", f"{case.name}: some of these {len(got)} ranks wait for the cycle without being in it."
+    return "other-ranks", f"{case.name}: these ranks do not form a cycle. Which entry of each rank is its latest?"
 
 
 def _circle_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -164,8 +170,12 @@ def _name_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 HINTS = {
-    frozenset(("ring", "whole-tensor ring")): "Both send to one neighbor only; how many bytes does each hop carry?",
-    frozenset(("all-to-all", "everyone to everyone")): "Both fill the matrix; compare an entry with the tensor.",
+    frozenset(
+        ("ring", "whole-tensor ring")
+    ): "In both, each rank sends to one neighbor only. How many bytes does each hop carry?",
+    frozenset(
+        ("all-to-all", "everyone to everyone")
+    ): "Both fill the matrix. Compare one entry with the size of the tensor.",
 }
 
 
@@ -174,7 +184,7 @@ def _name_fault(case: Case, got: str) -> Fault | None:
         return None
     other = "Count the partners of rank 0 and of another rank, then look at the bytes."
     hint = HINTS.get(frozenset((got, case.secret)), other)
-    return f"not-{got.replace(' ', '-')}", f"{case.name}: it is not {got!r}. {hint}"
+    return f"not-{got.replace(' ', '-')}", f"{case.name}: this is not {got!r}. {hint}"
 
 
 def _name_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -187,16 +197,16 @@ READING = {
         "generality:pairs 0.15",
         cases=_circle_cases,
         verdicts=_circle_verdicts,
-        why="With named peers every rank waits for one other at most, so from any rank there is one path: it ends at a rank that works or "
-        "is done, or it runs into a circle. What hangs behind a circle waits too, but breaking the circle sets it free.",
-        pytorch="`TORCH_NCCL_TRACE_BUFFER_SIZE` and the flight recorder give the log; its analyzer looks for the same circle.",
+        why="In these states every rank waits for at most one other, so from any rank there is one path. It ends at a rank that computes or "
+        "is done, or it enters a cycle. Ranks behind a cycle wait too, but they continue once the cycle is broken.",
+        pytorch="`TORCH_NCCL_TRACE_BUFFER_SIZE` and the flight recorder provide the log; its analyzer looks for the same cycle.",
     ),
     "name-the-algorithm": Judging(
         shares={"values:eight": 0.6, "generality:powers": 0.2, "generality:others": 0.2},
         cases=_name_cases,
         verdicts=_name_verdicts,
-        why="Who speaks to whom separates rings, roots and trees; how much separates chunks from whole tensors. What a library really did "
-        "can be read from counters, whatever its documentation says.",
-        pytorch="`NCCL_DEBUG=INFO` with `NCCL_DEBUG_SUBSYS=TUNING` prints the choice; the byte counters of a switch prove it.",
+        why="The pairs that communicate separate rings, roots and trees; the bytes separate chunks from whole tensors. Counters show what a "
+        "library really did, whatever its documentation says.",
+        pytorch="`NCCL_DEBUG=INFO` with `NCCL_DEBUG_SUBSYS=TUNING` prints the choice; the byte counters of a switch confirm it.",
     ),
 }

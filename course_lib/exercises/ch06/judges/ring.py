@@ -1,4 +1,4 @@
-"""Judges of chapter 06's ring: its first half, the whole all-reduce, and the time it takes."""
+"""Judges of chapter 06's ring exercises: its first half, the whole all-reduce, and the predicted time."""
 
 import random
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ def _scatter_cases(params: Params, rng: random.Random) -> list[Case]:
     for n, length in ((4, 10), (5, 3), (3, 0)):
         cases.append(hidden(f"{n} ranks, {length} numbers", "generality:sizes", per_rank=data(n, length)))
     whole = world(3, lambda: secret(coin, 8, dtype=torch.int64), SECOND)
-    cases += [hidden("three ranks, 64-bit whole numbers, every second one", "generality:sizes", per_rank=whole)]
+    cases += [hidden("three ranks, 64-bit integers with a stride of two", "generality:sizes", per_rank=whole)]
     return cases + under(UNKIND, "four ranks", "protocol:safe", lambda: data(4, 12))
 
 
@@ -62,28 +62,31 @@ def _scatter_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault 
         if same(got, want):
             continue
         if got.dtype == want.dtype and got.shape == given[rank].shape and n > 1:
-            return "whole-tensor", f"Rank {rank} returned a tensor of the whole length; return chunk {mine} alone."
+            return "whole-tensor", f"Rank {rank} returned a tensor of full length; return only chunk {mine}."
         whose = [other for other, chunk in enumerate(chunks) if same(got, chunk) and chunk.numel()]
         if whose and case.adversary is None:
             public = params["owner"] and n > 2 and whose[0] == rank
             name, lead = (
                 ("public-form", "This solves the public form of the exercise. ") if public else ("wrong-owner", "")
             )
-            return name, f"{lead}Rank {rank} has chunk {whose[0]} of the sum, complete; its own is chunk {mine}."
+            return (
+                name,
+                f"{lead}Rank {rank} returned chunk {whose[0]} of the sum, which is complete, but it should return chunk {mine}.",
+            )
         if fault := not_like(got, want, rank):
             return fault
         if case.adversary is not None:
             return moved_early(case, rank)
         for other in range(n):
             parts = [x.tensor_split(n)[other] for x in given]
-            counted = counted_wrong(got, parts, f"Rank {rank} returned chunk {other}, and it")
+            counted = counted_wrong(got, parts, f"Rank {rank} returned chunk {other}, which")
             if parts[0].shape == got.shape and counted:
                 return counted
         if got.dtype.is_floating_point and torch.equal(got.double() * n, want.double()):
-            return "mean", f"Rank {rank} has the sum divided by {n}; return the sum, not the mean."
+            return "mean", f"Rank {rank} returned the sum divided by {n}; return the sum, not the mean."
         return (
             "other-numbers",
-            f"Rank {rank} of {n} has no chunk of the sum. Is each chunk added to the chunk of its own number?",
+            f"Rank {rank} of {n} did not return a chunk of the sum. Is each chunk added to the chunk with the same index?",
         )
     return None
 
@@ -103,7 +106,7 @@ def _scatter_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
     fault, meter, n = _scatter_fault(params, case, outcome.value), outcome.meter, case.ranks or 1
     if case.adversary is not None:
         return judged(case, fault)
-    late = too_long(meter, 3 * (n - 1), f"{n} ranks need {n - 1}, if all send at the same time.")
+    late = too_long(meter, 3 * (n - 1), f"{n} ranks need {n - 1} if all send at the same time.")
     route = first(ready_made(meter), off_the_ring(meter, 1, "0 → 1 → 2 → … → 0"))
     return judged(
         case,
@@ -134,7 +137,7 @@ def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _ring_memory(case: Case, results: Sequence[Any]) -> Fault | None:
-    """At most a copy of the tensor and four chunks beyond it: two that come, one that a sum makes, one that a worker keeps."""
+    """At most a copy of the tensor and four chunks beyond `x`: two that arrive, one that a sum makes, one that a worker keeps."""
     given, n = tensors(case), len(case.per_rank or ())
     if not all(type(row) in (tuple, list) and len(row) == 2 and is_number(row[1]) for row in results):
         return "not-measured", "The memory of this run could not be measured."
@@ -145,13 +148,13 @@ def _ring_memory(case: Case, results: Sequence[Any]) -> Fault | None:
     if beyond <= size + 4 * chunk:
         return None
     return "too-much-memory", (
-        f"{beyond / size:.3g}·S bytes alive beyond `x` at the peak; a copy and a chunk or two are enough. Work in one "
-        "flat copy, and let chunks be views of it."
+        f"At the peak, {beyond / size:.3g}·S bytes are live in addition to `x`; a copy and a chunk or two are enough. Work in "
+        "one flat copy, and make the chunks views of it."
     )
 
 
 def _ring_weighed(params: Params, rng: random.Random) -> Weighed:
-    """15 MB on four ranks, made there: right answers use twice to four and a quarter times that, the others five times and more."""
+    """15 MB on four ranks, created in the worker: right answers use 2 to 4.25 times that, wrong ones at least 5 times."""
     coin, ranks, length = coin_of(rng), 4, 4096
 
     def case(name: str, times: int) -> Case:
@@ -167,11 +170,11 @@ def _ring_weighed(params: Params, rng: random.Random) -> Weighed:
 
     size = 4 * length * 231
     large = case("four ranks with 3.8 MB each", 231)
-    return Weighed(case=large, warm=case("four ranks with little", 1), most=4 * 4.7 * size, done=done)
+    return Weighed(case=large, warm=case("four ranks, small tensors", 1), most=4 * 4.7 * size, done=done)
 
 
 def _ring_bytes(case: Case, meter: Meter) -> Fault | None:
-    """At most 2·(S − smallest chunk) for a split into chunks of at most ⌈S/N⌉; at least S, in and out."""
+    """At most 2·(S − smallest chunk) for chunks of at most ⌈S/N⌉; at least S sent and S received."""
     given = tensors(case)
     n, item, elements = len(given), given[0].element_size(), given[0].numel()
     size = elements * item
@@ -181,7 +184,7 @@ def _ring_bytes(case: Case, meter: Meter) -> Fault | None:
     if padded > most and all(sent == padded for sent in meter["bytes_sent"]):
         return (
             "padding",
-            f"Padding travels too: {padded:,} bytes per rank for {size:,}. Cut the tensor unevenly instead.",
+            f"Each rank also sends padding: {padded:,} bytes for a tensor of {size:,}. Cut the tensor into uneven chunks instead.",
         )
     return (too_many_bytes(meter, size, most, "a ring needs") if size else None) or too_few_bytes(meter, least, least)
 
@@ -193,8 +196,8 @@ def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     fault, n = sum_fault(case, given, outcome.value), len(given)
     if case.adversary is not None:
         return judged(case, fault)
-    think = f"A ring of {n} takes {2 * (n - 1)}, if all send and receive at the same time, and twice that if they take turns."
-    most = (4 if n % 2 == 0 else 6) * (n - 1)  # taking turns needs a third round a hop where a rank is left over
+    think = f"A ring of {n} takes {2 * (n - 1)} if all send and receive at the same time, and twice that if they take turns."
+    most = (4 if n % 2 == 0 else 6) * (n - 1)  # with an odd number of ranks, taking turns needs a third round per hop
     route = first(ready_made(meter), off_the_ring(meter, params["direction"], params["route"]))
     return judged(
         case,
@@ -209,7 +212,7 @@ def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
 
 
 def ring_time(params: Params) -> float:
-    """Seconds of the ring all-reduce that is to be predicted."""
+    """Seconds of the ring all-reduce that the learner predicts."""
     return float(
         collectives.ring_cost(params["nbytes"], params["ranks"], params["latency"], params["bandwidth"]).seconds
     )
@@ -219,16 +222,16 @@ def _time_reveal(params: Params) -> str:
     cost = collectives.ring_cost(params["nbytes"], params["ranks"], params["latency"], params["bandwidth"])
     latencies = cost.steps * params["latency"]
     return (
-        f"{duration_text(cost.seconds)}: {cost.steps:,} messages of {params['nbytes'] / params['ranks'] / 1e9:,.3g} GB; the latencies "
-        f"are {duration_text(latencies)} of it."
+        f"{duration_text(cost.seconds)}: {cost.steps:,} messages of {params['nbytes'] / params['ranks'] / 1e9:,.3g} GB. Latency "
+        f"accounts for {duration_text(latencies)} of it."
     )
 
 
 RING = {
     "predict-ring-time": prediction(
         unit="seconds",
-        why="Almost twice the tensor goes through every link, whatever N is, and 2(N − 1) latencies come on top.",
-        pytorch="nccl-tests reports the same time as bus bandwidth: 2(N − 1)/N of the bytes, over the time.",
+        why="Almost twice the tensor passes through every link, whatever N is. The 2(N − 1) latencies are added to that.",
+        pytorch="nccl-tests reports this time as bus bandwidth: 2(N − 1)/N of the bytes, divided by the time.",
         reveal=_time_reveal,
         truth=ring_time,
     ),
@@ -237,9 +240,9 @@ RING = {
         "generality:sizes 0.1",
         cases=_scatter_cases,
         verdicts=_scatter_verdicts,
-        why="Follow one chunk: it starts beside its owner, visits every rank, and each adds its numbers before passing it on; the owner "
-        "adds last. The index counts down by one a step on every rank, and where it starts decides who owns what in the end.",
-        pytorch="`torch.distributed.reduce_scatter_tensor`: rank r gets the r-th part. FSDP's gradients come this way.",
+        why="Follow one chunk. It starts at the rank after its owner and visits every rank; each adds its numbers and passes it on, and "
+        "the owner adds last. On every rank the index of the chunk decreases by one per step; its start determines the final owner.",
+        pytorch="`torch.distributed.reduce_scatter_tensor`: rank r gets the r-th part. FSDP reduces its gradients this way.",
     ),
     "ring-all-reduce": Judging(
         shares="values:sum 0.25, cost:bytes 0.2, cost:time 0.05, cost:memory 0.05, protocol:neighbours 0.1, "
@@ -248,9 +251,9 @@ RING = {
         weighed=_ring_weighed,
         cases=_ring_cases,
         verdicts=_ring_verdicts,
-        why="Reduce-scatter leaves each rank with one finished chunk, all-gather passes the finished chunks on: the same walk without "
-        "the addition. Each half sends S minus one chunk, so the whole costs almost 2·S per rank for any N: no algorithm sends less. "
-        "What grows with N are the 2(N − 1) latencies.",
+        why="Reduce-scatter leaves one finished chunk on each rank. All-gather passes the finished chunks on along the same route, "
+        "without the addition. Each half sends S minus one chunk, so a rank sends almost 2·S bytes for any N, and no algorithm sends "
+        "less. Only the 2(N − 1) latencies grow with N.",
         pytorch="`torch.distributed.all_reduce`; NCCL's `Ring` algorithm, in slices so that hops overlap.",
     ),
 }

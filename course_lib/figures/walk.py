@@ -1,7 +1,7 @@
 """What every rank holds after every round of an all-reduce: read from a real run, and drawn as a grid of sums.
 
-Each number carries a stamp of the ranks that are in it (one bit each, below the value), so a sum shows whose numbers it
-holds: adding stamps is adding distinct powers of two.
+Each number carries a stamp below its value, with one bit for each rank whose number it contains. Adding numbers adds
+distinct powers of two, so the stamp of a sum shows which ranks' numbers it holds.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from course_lib.cluster import Topology, simulate
 from course_lib.figures.palette import EMPTY, INK, ORANGE, PAPER, VERMILION, ink_on
 from course_lib.records import Message
 
-_STAMP = 1 << 20  # values stand above the stamps
+_STAMP = 1 << 20  # values are stored above the stamps
 _ROUNDS = Topology.flat(latency=1.0, bandwidth=1e30)  # every message takes one unit of time, so the clock counts rounds
 MOST_RANKS = 16
 
 PHASES: Mapping[str, tuple[str, str]] = {
     "ring": ("reduce-scatter", "all-gather"),
-    "naive root": ("everyone tells rank 0", "rank 0 tells everyone"),
+    "naive root": ("all ranks send to rank 0", "rank 0 sends to all ranks"),
     "tree": ("reduce, up the tree", "broadcast, down the tree"),
     "halving-doubling": ("halving", "doubling"),
 }
-"""The all-reduces that can be walked, and what their two phases are called."""
+"""The all-reduces that can be stepped through, and the names of their two phases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Frame:
     phase: str  # "start", or one of the algorithm's two
     moved: tuple[tuple[int, int, tuple[int, ...]], ...]  # (src, dst, chunks that changed at dst)
     values: tuple[tuple[int, ...], ...]  # values[rank][chunk]
-    holds: tuple[tuple[int, ...], ...]  # how many ranks' numbers are in it
+    holds: tuple[tuple[int, ...], ...]  # how many ranks' numbers each chunk contains
     sent: tuple[int, ...]  # bytes that each rank has sent so far
     links: tuple[tuple[int, int, int], ...]  # (src, dst, bytes so far) of the links in use
 
@@ -61,7 +61,7 @@ class Walk:
 
 
 class _Watched:
-    """A communicator that notes the tensor before every operation, and who took part in it."""
+    """A communicator that records the tensor before every operation, and the ranks that took part."""
 
     def __init__(self, comm: Any, x: torch.Tensor) -> None:
         self._comm, self._x = comm, x
@@ -94,14 +94,14 @@ def _watch(comm: Any, algorithm: Callable[..., Any], x: torch.Tensor) -> tuple[l
 
 
 def start_values(ranks: int) -> list[list[int]]:
-    """Small whole numbers, another row for each rank: the same ones every time."""
+    """Small integers, a different row for each rank, the same on every call."""
     draw = random.Random(ranks)
     return [[draw.randint(1, 9) for _ in range(ranks)] for _ in range(ranks)]
 
 
 @lru_cache(maxsize=64)
 def walk(algorithm: str = "ring", ranks: int = 5) -> Walk:
-    """The rounds of an all-reduce of `ranks` numbers on as many ranks, as the simulated ranks ran it."""
+    """The rounds of an all-reduce of `ranks` numbers on as many ranks, recorded from a simulated run."""
     if algorithm not in PHASES:
         raise ValueError(f"algorithm is {algorithm!r}; choose from {', '.join(PHASES)}.")
     if not 2 <= ranks <= MOST_RANKS:
@@ -136,7 +136,7 @@ def walk(algorithm: str = "ring", ranks: int = 5) -> Walk:
 
 
 def _op_ends(ops: Sequence[Sequence[tuple[int, int]]], rank: int, messages: Sequence[Message]) -> list[int]:
-    """The round in which each operation of a rank was over: messages of a pair arrive in the order of their operations."""
+    """The round in which each operation of a rank ended; messages of a pair arrive in the order of their operations."""
     queues: dict[tuple[int, int], list[int]] = {}
     for message in messages:
         if rank in (message.src, message.dst):
@@ -161,7 +161,7 @@ def _read(rows: Sequence[Sequence[int]]) -> tuple[tuple[tuple[int, ...], ...], t
 
 
 def tint(share: float) -> str:
-    """The color of a sum that holds this share of the ranks: from nearly empty to the full color of gradients."""
+    """The color of a sum over this share of the ranks: from nearly empty to the full color of gradients."""
     ends = [[int(code[place : place + 2], 16) for place in (1, 3, 5)] for code in (EMPTY, ORANGE)]
     mixed = (round(low + (high - low) * share) for low, high in zip(*ends, strict=True))
     return "#" + "".join(f"{part:02x}" for part in mixed)
@@ -170,14 +170,14 @@ def tint(share: float) -> str:
 def cell_place(
     ranks: int, corner: tuple[float, float], side: tuple[float, float], rank: int, chunk: float
 ) -> tuple[float, float]:
-    """The middle of a cell of the grid, in inches; rank 0 is the top row."""
+    """The center of a cell of the grid, in inches; rank 0 is the top row."""
     return corner[0] + (chunk + 0.5) * side[0] / ranks, corner[1] + (ranks - rank - 0.5) * side[1] / ranks
 
 
 def draw_sums(
     axes: Axes, frame: Frame, ranks: int, corner: tuple[float, float], side: tuple[float, float], size: float
 ) -> None:
-    """A grid of ranks (rows) by chunks on a `sheet`; fill says how much of a sum is in, a red edge what just arrived.
+    """A grid of ranks (rows) by chunks on a `sheet`; the fill shows how complete a sum is, a red edge what just arrived.
 
     `corner` is the lower left one and `side` the width and height, in inches; `size` of the numbers in points.
     """
@@ -206,11 +206,16 @@ def fill_of(held: int, ranks: int) -> str:
     return tint(0.0 if held == 1 else held / ranks)
 
 
-def draw_texts(axes: Axes, texts: Sequence[tuple[str, tuple[float, float]]], ink: str, size: float) -> None:
-    """Many short texts in one ink, centered on places of a `sheet`, as a single shape: a hundred cost what one costs."""
+def draw_texts(
+    axes: Axes, texts: Sequence[tuple[str, tuple[float, float]]], ink: str, size: float, halo: bool = False
+) -> None:
+    """Many short texts in one color, centered on points of a `sheet`, as a single shape; a halo keeps lines off them."""
     outlines = [_outline(text, size).transformed(Affine2D().translate(*place)) for text, place in texts if text]
     if outlines:
-        axes.add_artist(PathPatch(MplPath.make_compound_path(*outlines), facecolor=ink, linewidth=0, zorder=5))
+        whole = MplPath.make_compound_path(*outlines)
+        if halo:
+            axes.add_artist(PathPatch(whole, facecolor=PAPER, edgecolor=PAPER, linewidth=4, zorder=4))
+        axes.add_artist(PathPatch(whole, facecolor=ink, linewidth=0, zorder=5))
 
 
 @lru_cache(maxsize=2048)

@@ -101,7 +101,7 @@ def _draw_links(axes: Axes, shown: Walk, step: int) -> None:
     if len(now) <= _MOST_LINKS:
         busy = [(src, dst, nbytes) for src, dst, nbytes in frame.links if (src, dst) in now]
         counters = [(f"{nbytes} B", _beside(places[src], places[dst])) for src, dst, nbytes in busy]
-        draw_texts(axes, counters, VERMILION, 7.5)
+        draw_texts(axes, counters, VERMILION, 7.5, halo=True)
 
 
 Point = tuple[float, float]

@@ -140,7 +140,7 @@ def stages(stage: int = 3, ranks: int = 64, model: str = "70B") -> Explorer:
     names = {letter: f"{letter}: {CONVENTIONS[letter].name}" for letter in "ABCDFG"}
     return explore(
         draw_stages,
-        stage=play(tuple(STAGES), stage, label="stage", interval=1500, text=STAGES.__getitem__),
+        stage=play(tuple(STAGES), stage, label="stage", interval=1500),
         ranks=slider(RANKS, ranks, label="ranks", text="{:,}".format),
         model=menu(tuple(MODELS), model, label="model"),
         convention=menu(tuple(names), "B", label="convention", text=names.__getitem__),

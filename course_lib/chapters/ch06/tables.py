@@ -53,7 +53,7 @@ def ring_bytes(ring: Callable[..., Any], tensors: Callable[[int, int], Sequence[
         if ranks in METERED:
             given = tensors(ranks, 512)
             run = simulate(ring, ranks, per_rank=given)
-            row["a rank sent"] = f"{run.meter.bytes_sent[0] / given[0].nbytes:.4f} M"
+            row["a rank sent"] = f"{run.meter.bytes_sent[0] / given[0].nbytes:.4f} S"
         times = {f"at {rate} GB/s": duration_text(factor * GRADIENTS / (rate * GB)) for rate in RATES}
         rows.append({**row, "70B, 16 bits": bytes_text(factor * GRADIENTS, 4), **times})
     return table(rows)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from course_lib import facts, memory
 from course_lib.exercises.ch08.numbers_prose import PROSE
-from course_lib.exercises.running_example import BATCH, GPUS, MFU, PARAMS, core_minutes
+from course_lib.exercises.running_example import BATCH, GPUS, MFU, PARAMS, core_minutes, reading_minutes
 from course_lib.sharding import bytes_per_param_sent, hybrid_bytes
 from course_lib.units import BILLION, bytes_text, duration_text, number_text
 
@@ -16,11 +16,11 @@ ALL = 24_576  # H100s of the cluster that Llama 3 405B was trained in
 MANY = 1024
 NODE = 8
 ACTIVATIONS = 20e9  # bytes on each GPU: a choice, one long sequence with its layers recomputed
-REAL = H100.dense_flops * MFU  # FLOP/s that a GPU of the course's job really does
+REAL = H100.dense_flops * MFU  # FLOP/s that a GPU of the course's job reaches
 
 
 def smallest_group(params: float, per_param: float, memory_bytes: float) -> int:
-    """The smallest power of two of GPUs whose share of the state fits."""
+    """The smallest power of two of GPUs on which each GPU's part of the state fits."""
     group = 1
     while per_param * params / group > memory_bytes:
         group *= 2
@@ -28,7 +28,7 @@ def smallest_group(params: float, per_param: float, memory_bytes: float) -> int:
 
 
 def sent(params: float, ranks: int, stage: int) -> float:
-    """Bytes a rank sends in a step, 16 bits throughout."""
+    """Bytes a rank sends in a step, with weights and gradients in 16 bits."""
     return bytes_per_param_sent(stage) * params * (ranks - 1) / ranks
 
 
@@ -50,7 +50,7 @@ def layer_bytes() -> float:
 def largest_alone(
     ranks: int = GPUS, gathered: bool = True, activations: float = ACTIVATIONS, layers: float = 80
 ) -> float:
-    """Parameters of the largest model on so many H100s by stage 3 alone, with two of its layers gathered."""
+    """Parameters of the largest model that stage 3 alone fits on `ranks` H100s, with two of its layers gathered."""
     return (H100.memory - activations) / (memory.bytes_per_param("B") / ranks + (4 / layers if gathered else 0))
 
 
@@ -59,6 +59,7 @@ def _zero(params: float, stage: int, ranks: int, letter: str = "B") -> str:
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
+    "reading_minutes": lambda: reading_minutes("08"),
     "core_minutes": lambda: core_minutes("08"),
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     "gpus": lambda: f"{GPUS} H100s",

@@ -1,4 +1,4 @@
-"""Texts of numbers that only chapter 08's prose and pictures use, each computed from facts and from the models of `sharding`."""
+"""Texts of numbers that only chapter 08's prose and tables use, each computed from facts and from the models of `sharding`."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -12,7 +12,7 @@ from course_lib.sharding.prefetch import Played, play, work_of
 from course_lib.units import BILLION, GB, MINUTE, GiB, bytes_text, duration_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
-REAL = H100.dense_flops * MFU  # FLOP/s that a GPU of the course's job really does
+REAL = H100.dense_flops * MFU  # FLOP/s that a GPU of the course's job reaches
 LARGE_PARAMS = 405 * BILLION  # its name; every published sum about it starts there
 RUN_16K = facts.run("Llama 3 405B, 16,384 GPUs, 8,192 tokens")
 LAYERS = facts.model("llama3-70b").layers
@@ -20,10 +20,10 @@ MANY = 1024  # GPUs
 LAB_GPUS, LAB_SECONDS = 8, 15 * MINUTE  # what it takes to measure this chapter on one server
 EVIDENCE = "6.66B, FSDP"
 PCIE = float(facts.link("PCIe5 x16").one_way)
-NVME = 6 * GB  # bytes/s of one drive for each GPU: an assumption, about what a PCIe 4 drive reads
+NVME = 6 * GB  # bytes/s of one drive per GPU: an assumption, about the read rate of a PCIe 4 drive
 OFFLOAD: Mapping[str, tuple[int, float]] = {  # bytes moved per parameter of the part, bytes/s
     "host memory: gradients out, weights in": (4, PCIE),
-    "NVMe: optimiser state read and written as well": (24, NVME),
+    "NVMe: optimizer state read and written as well": (24, NVME),
 }
 PLAN_SENT = 6 * PARAMS * (GPUS - 1) / GPUS  # bytes of two gathers and a reduce-scatter, in 16 bits
 _ZERO = {"Pos": 1, "Pos+g": 2, "Pos+g+p": 3}
@@ -41,19 +41,19 @@ def zero_table() -> dict[str, tuple[int, int, float]]:
 
 
 def offload_tokens(moved: float, bandwidth: float) -> float:
-    """Tokens a GPU and step from which computing takes longer than moving; the number of parameters cancels."""
+    """Tokens per GPU and step above which compute takes longer than the transfer; the number of parameters cancels."""
     return moved / GPUS / bandwidth * REAL / compute.TRAIN
 
 
 @cache
 def plan_step(tokens: int = SEQ) -> Played:
-    """One micro-batch of the plan: a unit for each layer, the next one gathered while one computes, one ring over adapters."""
+    """One micro-batch of the plan: a unit per layer, the next one gathered while one computes, one ring over adapters."""
     layer = work_of(PARAMS / LAYERS, tokens, GPUS, REAL, NETWORK[1], latency=NETWORK[0])
     return play([layer] * LAYERS)
 
 
 def memory_differences() -> dict[str, tuple[int, int, float, float]]:
-    """Published pairs of peaks that differ in nothing but the number of GPUs: few, many, the difference by formula and as read, in GiB."""
+    """Published pairs of peaks that differ only in the number of GPUs: few, many, difference by formula and as printed, in GiB."""
     readings: dict[tuple[str, ...], dict[int, float]] = {}
     for row in rows("published_memory/torchtitan_perf.csv"):
         if (row["tp"], row["pp"], row["cp"], row["seq_len"]) == ("1", "1", "1", "8192"):
@@ -70,7 +70,7 @@ def memory_differences() -> dict[str, tuple[int, int, float, float]]:
 
 
 def bounds(point: scaling.Scaled) -> tuple[float, float]:
-    """Seconds of a step if all communication hides that can, and if none does: at the bus bandwidth measured on as many H100s."""
+    """Seconds of a step with all communication hidden that can be, and with none hidden, at the bus bandwidth measured on as many H100s."""
     alone = scaling.series(EVIDENCE)[0]
     computing = point.tokens / alone.tokens_per_s
     bus = measured.one("H100 nodes", nodes=point.nodes).bus_bandwidth
@@ -86,13 +86,13 @@ def _small() -> tuple[int, int, float, float]:
 PROSE: Mapping[str, Callable[[], str]] = {
     "large": lambda: f"{LARGE_PARAMS / BILLION:g} billion",
     "seq": lambda: f"{SEQ:,} tokens",
-    "per_param": lambda: f"{memory.bytes_per_param('B'):g} bytes a parameter",
+    "per_param": lambda: f"{memory.bytes_per_param('B'):g} bytes per parameter",
     "mfu": lambda: percent_text(MFU),
     "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
     "many_tokens": lambda: f"{BATCH / MANY:,.0f} tokens",
     "pcie": lambda: f"PCIe at {bytes_text(PCIE)}/s",
     "nvme": lambda: f"{bytes_text(NVME)}/s",
-    "nvme_moved": lambda: str(OFFLOAD["NVMe: optimiser state read and written as well"][0]),
+    "nvme_moved": lambda: str(OFFLOAD["NVMe: optimizer state read and written as well"][0]),
     "llama_weights": lambda: bytes_text(memory.weights_bytes(LARGE_PARAMS) / (RUN_16K.tp * RUN_16K.pp)),
     # evidence, and a lab of one's own
     "seen_tokens": lambda: f"{scaling.series(EVIDENCE)[0].tokens:,.0f} tokens",

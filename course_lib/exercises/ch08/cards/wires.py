@@ -26,7 +26,7 @@ HSDP_GROUP = Card(
     id="hsdp-group",
     chapter="08",
     title="How large a group?",
-    text="""HSDP shards a model over groups of K ranks, with a copy in each of N / K groups. All collectives are rings in 16 bits. **Inside** a group,
+    text="""HSDP shards a model over groups of G ranks, with a copy of the model in each of N / G groups. All collectives are rings in 16 bits. **Inside** a group,
 weights are {{words}}, and gradients are reduced. **Across** groups, each rank then all-reduces its part of the gradients with the ranks that
 hold the same part. State is 16 bytes per parameter, all of it sharded over the group.
 
@@ -38,15 +38,15 @@ hold the same part. State is 16 bytes per parameter, all of it sharded over the 
   a larger one at `slow`. Across groups ranks send at `slow`, or at `fast` if all ranks are in one node.
 
 Shown: {{params:count}} parameters on {{ranks:int}} GPUs of {{memory:gb}}, {{per_node}} to a node, {{fast:gbps}} inside and {{slow:gbps}}
-across. K = {{per_node}}, one server, has been published for this. Does it fit?""",
+across. G = {{per_node}}, one server, has been published for this. Does it fit?""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     kind="more",
     hints=(
         "If the group doubles, what happens to the bytes inside, and to the bytes across?",
-        "Per rank, an all-gather or reduce-scatter among K ranks sends (K − 1)/K of the weights. An all-reduce among M = N / K ranks sends twice "
-        "(M − 1)/M of a part, and a part is a K-th of the gradients.",
-        "`inside = (gathers + 1) * (K - 1) / K * 2 * params`; `across = 2 * (M - 1) / M * 2 * params / K`; try the divisors of `ranks` for which "
-        "`16 * params / K <= memory`.",
+        "Per rank, an all-gather or reduce-scatter among G ranks sends (G − 1)/G of the weights. An all-reduce among M = N / G ranks sends twice "
+        "(M − 1)/M of a part, and a part is one G-th of the gradients.",
+        "`inside = (gathers + 1) * (G - 1) / G * 2 * params`; `across = 2 * (M - 1) / M * 2 * params / G`; try the divisors of `ranks` for which "
+        "`16 * params / G <= memory`.",
     ),
     answers=("hsdp", "smallest_group", "best_group"),
     hides=("sharding:hybrid_bytes", "sharding:step_bytes", "sharding:group_of", "sharding:knee", "memory:zero_bytes"),

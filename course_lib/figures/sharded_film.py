@@ -1,4 +1,4 @@
-"""Who holds what, moment by moment, in one training step of the real library: read from a metered run."""
+"""What each rank holds, moment by moment, in one training step of the real library, recorded from a metered run."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ WAYS: Mapping[str, tuple[int, dict[str, Any]]] = {
     "stage 3, no prefetch": (3, {"prefetch": 0}),
     "stage 3, weights kept": (3, {"reshard_after_forward": False}),
 }
-"""What can be filmed: the stage of ZeRO, and the choices of `FullySharded`."""
+"""The ways of sharding that can be recorded: the ZeRO stage, and arguments of `FullySharded`."""
 UNITS = ("embedding", *(f"block {layer}" for layer in range(MODEL.layers)), "head")
 _WIDTH = 4  # bytes of a number
 _BUCKET = 210_000  # bytes of a row in stages 0 to 2: about one block
 
 Box = tuple[int, float, float, str]  # unit, start and stop as shares of it, and how it is held
-OWN, GATHERED, MOVING, WHOLE = "own part", "gathered", "on the wire", "whole"
+OWN, GATHERED, MOVING, WHOLE = "own part", "gathered", "in transit", "whole"
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What one rank holds at one moment of the step; bytes by role, of the account."""
+    """What one rank holds at one moment of the step, with its bytes by role."""
 
     phase: str  # "start", "forward", "backward", "averaged", "stepped" or "end"
-    unit: int  # the one that computes; -1: none
+    unit: int  # the unit that computes; -1 if none does
     boxes: Mapping[str, tuple[Box, ...]]  # by role: weights, grads, moments
     nbytes: Mapping[str, int]  # weights, grads, moments, activations, and "temporary" for all else
 
@@ -57,12 +57,12 @@ class Film:
 
 
 def units_of(model: nn.Module) -> list[nn.Module]:
-    """The modules that come and go as one, in the order of their use."""
+    """The modules that are gathered and freed as units, in the order of their use."""
     return [model.embedding, *model.blocks, model.head]
 
 
 def _joined(boxes: Iterator[Box]) -> tuple[Box, ...]:
-    """The boxes, those of one unit and kind that touch as one."""
+    """The boxes, with adjacent ones of the same unit and kind merged."""
     found: list[Box] = []
     for place, start, stop, how in sorted(boxes, key=lambda box: (box[3], box[:3])):
         if found and found[-1][0] == place and found[-1][3] == how and start <= found[-1][2] + 1e-9:
@@ -73,7 +73,7 @@ def _joined(boxes: Iterator[Box]) -> tuple[Box, ...]:
 
 
 class _Watch:
-    """Looks at a model on one rank whenever a unit has computed. It keeps names and sizes: a parameter that it kept would stay."""
+    """Records what one rank holds whenever a unit has computed. It keeps only names and sizes, so that it keeps no tensor alive."""
 
     def __init__(self, comm: Comm, model: nn.Module) -> None:
         self.account, self.rank = accounting._here.account, comm.rank
@@ -100,7 +100,7 @@ class _Watch:
         return watched
 
     def follow_replica(self, model: nn.Module) -> None:
-        """Look when the last gradient of a unit is there, before anybody sends it."""
+        """Record when the last gradient of a unit is complete, before it is sent."""
         for place, module in enumerate(units_of(model)):
             arrived = self._arrival(place, len(list(module.parameters())))
             for each in module.parameters():
@@ -116,7 +116,7 @@ class _Watch:
         return arrived
 
     def follow_rows(self, model: FullySharded) -> None:
-        """Look when a unit's gradients are there: before its weights go, or, if they went before, before they are sent."""
+        """Record when a unit's gradients are complete: before its weights are freed, or else before the gradients are sent."""
         for row in model.rows:
             if (place := self._place(row)) is not None:
                 row.free = self._before(row.free, row, place)
@@ -146,7 +146,7 @@ class _Watch:
         return next((self.units[name][0] for name in row.shapes if name in self.units), None)
 
     def look(self, phase: str, unit: int, whole: Row | None = None) -> None:
-        """Write down what this rank holds now. `whole`: the row whose gradients are just there."""
+        """Record what this rank holds now. `whole`: the row whose gradients have just been completed."""
         boxes = {
             "weights": _joined(self._weights()),
             "grads": _joined(self._grads(whole)),
@@ -158,7 +158,7 @@ class _Watch:
         roles, rows = self.account.roles(), self.held.rows if not isinstance(self.held, DataParallel) else ()
         gathered = sum(row.full.nbytes for row in rows if row.full is not None and isinstance(self.held, FullySharded))
         leaving = sum(row._leaving[2].nbytes for row in rows if row._leaving)
-        ready = _WIDTH * whole.flat.elements if whole else 0  # autograd has them, and nobody has given them a role
+        ready = _WIDTH * whole.flat.elements if whole else 0  # autograd holds them, and they have no role yet
         found = {
             "weights": roles["parameters"] + gathered,
             "grads": roles["gradients"] + leaving + ready,

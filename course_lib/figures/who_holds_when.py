@@ -1,7 +1,8 @@
-"""A moment of a sharded step as a grid: a column is a unit of the model, as wide as it has parameters; a row is a rank.
+"""A moment of a sharded step as a grid: a column is a unit of the model, a row is a rank.
 
-A rank's boxes are its weights, gradients, moments and activations, each as high as it has bytes per parameter, and filled
-where the rank holds those elements. `python -m course_lib.figures.who_holds_when` writes chapter 08's still picture again.
+The width of a column is the unit's number of parameters. A rank's boxes are its weights, gradients, moments and activations;
+their height is bytes per parameter, and they are filled where the rank holds those elements.
+`python -m course_lib.figures.who_holds_when` writes chapter 08's still picture again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,10 +20,10 @@ CHAPTER_COPY = (
 )
 ROLES = {"weights": 4, "grads": 4, "moments": 8}  # bytes per parameter of the run: 32 bits, and two moments
 _STACK = (*ROLES, "activations", "temporary")
-_LANE = 0.026  # inches of height for a byte per parameter
-_GATHERED = "#8fc1e3"  # weights, lighter: somebody else's, here for a while
-_COLOUR = {(name, how): color(name) for name in ROLES for how in (OWN, WHOLE)} | {("weights", GATHERED): _GATHERED}
-_WORK = {"forward": "#fbf7c4", "backward": "#e2d9ee"}  # forward's and backward's colors, as a ground
+_LANE = 0.026  # inches of height per byte per parameter
+_GATHERED = "#8fc1e3"  # a lighter blue: weights of other ranks, held temporarily
+_COLOR_OF = {(name, how): color(name) for name in ROLES for how in (OWN, WHOLE)} | {("weights", GATHERED): _GATHERED}
+_WORK = {"forward": "#fbf7c4", "backward": "#e2d9ee"}  # background colors of forward and backward
 _SAID = {
     "start": "before the step",
     "averaged": "gradients are averaged",
@@ -32,7 +33,7 @@ _SAID = {
 
 
 def said(moment: Moment) -> str:
-    """What happens at this moment."""
+    """What happens at this moment, in words."""
     return (
         _SAID.get(moment.phase)
         or f"{moment.phase} of {'the ' * (moment.unit in (0, len(UNITS) - 1))}{UNITS[moment.unit]}"
@@ -40,13 +41,13 @@ def said(moment: Moment) -> str:
 
 
 def peak_of(film: Film) -> int:
-    """The moment at which rank 0 holds most, of those looked at."""
+    """The recorded moment at which rank 0 holds the most."""
     totals = [sum(ranks[0].nbytes.values()) for ranks in film.moments]
     return totals.index(max(totals))
 
 
 def draw_moment(film: Film, moment: int) -> Sheet:
-    """All ranks at one moment; below, what rank 0 holds over the step, this moment framed."""
+    """All ranks at one moment; below, what rank 0 holds over the step, with this moment framed."""
     moment = min(moment, len(film.moments) - 1)
     now = film.moments[moment]
     sheet = Sheet(5.3)
@@ -63,14 +64,14 @@ def draw_moment(film: Film, moment: int) -> Sheet:
     total, peak = sum(now[0].nbytes.values()), peak_of(film)
     title = f"{film.way[0].upper()}{film.way[1:]}: {said(now[0])}"
     highest = sum(film.moments[peak][0].nbytes.values())
-    more = f"Rank 0 holds {bytes_text(total)}; at the most {bytes_text(highest)}, in the {said(film.moments[peak][0])}."
+    more = f"Rank 0 holds {bytes_text(total)}. Its peak is {bytes_text(highest)}, during the {said(film.moments[peak][0])}."
     sheet.head(title, more)
     sheet.alt = f"{title}. {more} {_words(now)}"
     return sheet
 
 
 def _words(now: Sequence[Moment]) -> str:
-    """The grid in words: for each role, how much of the model the ranks hold."""
+    """The grid in words: for each role, the share of the model that the ranks hold."""
     parts = []
     for role in ROLES:
         found = [_share(each, role) for each in now]
@@ -78,7 +79,7 @@ def _words(now: Sequence[Moment]) -> str:
             f"{role} {_percent(min(found))}"
             + (f" to {_percent(max(found))}" if max(found) - min(found) > 0.005 else "")
         )
-    return f"Of the model each of {len(now)} ranks holds: {', '.join(parts)}."
+    return f"Share of the model on each of {len(now)} ranks: {', '.join(parts)}."
 
 
 def _percent(share: float) -> str:
@@ -86,7 +87,7 @@ def _percent(share: float) -> str:
 
 
 def _share(moment: Moment, role: str) -> float:
-    """The share of the units in which anything of a role is held, by length of the boxes without overlap."""
+    """The share of all units that a rank holds in this role, counting overlapping boxes once."""
     total = 0.0
     for place in range(len(UNITS)):
         spans = sorted((start, stop) for unit, start, stop, _ in moment.boxes[role] if unit == place)
@@ -98,7 +99,7 @@ def _share(moment: Moment, role: str) -> float:
 
 
 class _Grid:
-    """Places of ranks and units on a sheet, in inches."""
+    """Positions of ranks and units on a sheet, in inches."""
 
     def __init__(
         self, elements: Sequence[int], left: float, width: float, top: float, bottom: float, gap: float = 0.05
@@ -128,7 +129,7 @@ class _Grid:
         return found
 
     def draw(self, sheet: Sheet, now: Sequence[Moment], heads: bool = False, names: bool = True) -> None:
-        """Every rank's boxes, and a ground behind the unit that computes."""
+        """Draw every rank's boxes, and a background behind the unit that computes."""
         areas: dict[str, list[Box]] = {}
         unit = now[0].unit
         if unit >= 0:
@@ -140,7 +141,7 @@ class _Grid:
             for role in ROLES:
                 for place, start, stop, how in moment.boxes[role]:
                     left, right = self.columns[place]
-                    fill = COLOR["communication"] if how == MOVING else _COLOUR[role, how]
+                    fill = COLOR["communication"] if how == MOVING else _COLOR_OF[role, how]
                     areas.setdefault(fill, []).append(
                         (left + start * (right - left), left + stop * (right - left), *lanes[role])
                     )
@@ -162,7 +163,7 @@ class _Grid:
 
 
 def activations(now: Sequence[Moment], rank: int) -> list[float]:
-    """Which units' activations a rank holds: all up to the one that computes, forward; all below it, backward."""
+    """1.0 for each unit whose activations a rank holds: forward up to the computing unit, backward those below it."""
     unit, phase = now[rank].unit, now[rank].phase
     upto = {"forward": unit + 1, "backward": unit}.get(phase, 0)
     return [float(place < upto) for place in range(len(UNITS))]
@@ -196,14 +197,14 @@ def _strip(sheet: Sheet, film: Film, moment: int, most: float) -> None:
 
 
 def legend_entries() -> Mapping[str, str]:
-    """What each color means."""
+    """The color of each kind of memory."""
     return {
         "weights": color("weights"),
         "gathered weights": _GATHERED,
         "gradients": color("grads"),
         "moments": color("moments"),
         "activations": color("activations"),
-        "on the wire": color("communication"),
+        "in transit": color("communication"),
         "temporary": color("temporary"),
     }
 
@@ -217,7 +218,7 @@ def _legend(sheet: Sheet, entries: Mapping[str, str], left: float = 0.2, height:
 
 
 def draw_still(way: str = "stage 3", moments: Sequence[int] = (0, 2, 4, 8, 10, 13)) -> Sheet:
-    """Six moments of one step, three above three, for pages that do not move."""
+    """Six moments of one step in two rows of three, for pages without a kernel."""
     film = sharded_film.film(way)
     sheet = Sheet(5.6)
     for place, moment in enumerate(moments):

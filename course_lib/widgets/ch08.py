@@ -1,6 +1,6 @@
-"""Chapter 08's widgets: what each rank holds during a step, stages against bytes held and sent, and the memory wall.
+"""Chapter 08's widgets: what each rank holds during a step, bytes held and sent by stage, and the memory limits.
 
-Those about time, prefetch and groups, are in `ch08_time`.
+The widgets about time, prefetch and groups, are in `ch08_time`.
 """
 
 from collections import Counter
@@ -33,17 +33,17 @@ MOMENTS = range(2 * len(sharded_film.UNITS) + 4)
 
 
 def draw_step(way: str = "stage 3", moment: int = 2) -> Sheet:
-    """One moment of a step of the real library, sharded in this way."""
+    """One moment of a step of the real library, sharded in the given way."""
     return who_holds_when.draw_moment(sharded_film.film(way), moment)
 
 
 def step_by_step(way: str = "stage 3", moment: int = 2) -> Explorer:
     """Play a step on four ranks: what is gathered, computed, freed and reduced, and its bytes."""
-    if in_notebook():  # running a step takes 0.2 s, too long for a menu, and no grader moves a menu
+    if in_notebook():  # a step takes 0.2 s to run, too long for a menu; a grader never moves one
         for each in sharded_film.WAYS:
             sharded_film.film(each)
     moments = play(MOMENTS, moment, label="moment", interval=900, text=lambda place: f"{place + 1} of {len(MOMENTS)}")
-    return explore(draw_step, moment=moments, way=menu(tuple(sharded_film.WAYS), way, label="state is cut as"))
+    return explore(draw_step, moment=moments, way=menu(tuple(sharded_film.WAYS), way, label="sharding"))
 
 
 # --- stages against bytes held and bytes sent
@@ -53,9 +53,9 @@ MODELS: Mapping[str, tuple[float, str]] = {
     "13B": (13e9, "llama2-13b"),
     "70B": (70e9, "llama3-70b"),
     "405B": (405e9, "llama3-405b"),
-}  # parameters, and the shape for everything else
+}  # parameters, and the model whose shape gives everything else
 RANKS = tuple(2**power for power in range(15))
-STAGES = {0: "0: nothing cut", 1: "1: optimizer", 2: "2: and gradients", 3: "3: and weights"}
+STAGES = {0: "0: nothing", 1: "1: optimizer", 2: "2: and gradients", 3: "3: and weights"}  # what is sharded
 SEQ = 8192  # tokens of one sequence
 HOW: Mapping[str, Any] = {"kernels": "flash", "dropout": False, "loss": "fused"}
 _INKS = {0: GREY, 1: ORANGE, 2: PURPLE, 3: BLUE}
@@ -65,11 +65,11 @@ _INKS = {0: GREY, 1: ORANGE, 2: PURPLE, 3: BLUE}
 def peak_of(
     model: str, ranks: int, stage: int, convention: str = "B", checkpointing: str = "full", batch: int = 1
 ) -> Peak:
-    """Bytes on one rank at its peak: `batch` sequences on each, nothing cut except by data parallelism."""
+    """Bytes on one rank at its peak, with `batch` sequences per rank and no cut other than sharded data parallelism."""
     params, shape = MODELS[model]
     how = {"convention": convention, "checkpointing": checkpointing, **HOW}
     peak = stage_peak(facts.model(shape), batch, SEQ, Layout(dp=ranks, zero=stage), **how)
-    state = Counter(memory.zero_by_bucket(params, stage, ranks, convention))  # 0 for a bucket that there is not
+    state = Counter(memory.zero_by_bucket(params, stage, ranks, convention))  # 0 for a bucket that the convention lacks
     grads, optimizer = state["grads"] + state["main_grads"], state["master"] + state["moments"]
     return replace(peak, weights=state["weights"], grads=grads, optimizer=optimizer)
 
@@ -77,7 +77,7 @@ def peak_of(
 def draw_stages(
     stage: int = 3, ranks: int = 64, model: str = "70B", convention: str = "B", wide: bool = False, rest: bool = False
 ) -> Sheet:
-    """Bytes a GPU holds over ranks, a line for each stage, and bytes it sends in a step."""
+    """Bytes a GPU holds over the number of ranks, a line for each stage, and bytes it sends per step."""
     params, reduce = MODELS[model][0], 4 if wide else 2
     sheet, across = Sheet(4.5), np.log2(RANKS)
     held = {each: np.array([memory.zero_bytes(params, each, count, convention) for count in RANKS]) for each in STAGES}
@@ -85,25 +85,31 @@ def draw_stages(
     low, high = np.log10(min(held[3][-1], 4e8)), np.log10(max(held[0][0], CARD) * 1.7)
     panel = Plot(0.95, 0.62, 3.35, 3.0, (0, across[-1]), (low, high))
     ticks = {power: bytes_text(10.0**power) for power in range(8, 14) if low <= power <= high}
-    panel.frame(sheet, {power: f"{2**power:,}" for power in range(0, 15, 4)}, ticks, "ranks that share", "a GPU holds")
+    panel.frame(
+        sheet, {power: f"{2**power:,}" for power in range(0, 15, 4)}, ticks, "ranks that share one model", "a GPU holds"
+    )
     panel.line(sheet, (0, across[-1]), (np.log10(CARD),) * 2, INK, 1.2, dashed=True)
-    sheet.text(*panel.at(0.1, np.log10(CARD) + 0.04), f"one GPU: {bytes_text(CARD)}", va="bottom")
+    ends = [np.log10(line[-1]) - np.log10(CARD) for line in (*held.values(), more)]  # label on the emptier side
+    above = min((end for end in ends if end > 0), default=9.0) > min((-end for end in ends if end <= 0), default=9.0)
+    side = {"va": "bottom"} if above else {"va": "top"}
+    label_at = panel.at(across[-1], np.log10(CARD) + (0.04 if above else -0.04))
+    sheet.text(*label_at, f"one GPU: {bytes_text(CARD)}", ha="right", **side)
     for each in STAGES:
         panel.line(sheet, across, np.log10(held[each]), _INKS[each], 3.2 if each == stage else 1.5)
     if rest:
         panel.line(sheet, across, np.log10(more), VERMILION, 1.6, dashed=True)
         end, look = panel.at(13.9, np.log10(more[-1]) - 0.06), {"ha": "right", "va": "top"}
-        sheet.text(*end, "stage 3, and what is not cut", ink=VERMILION, **look)
+        sheet.text(*end, "stage 3 and what is not sharded", ink=VERMILION, **look)
     now = float(memory.zero_bytes(params, stage, ranks, convention))
     panel.dot(sheet, np.log2(ranks), np.log10(now), INK)
     _draw_sent(sheet, params, ranks, stage, reduce)
     fewest = next((count for count in RANKS if memory.zero_bytes(params, stage, count, convention) <= CARD), None)
-    fits = f"fits from {fewest:,} ranks on" if fewest else "never fits: part of it is not cut"
+    fits = f"fits from {fewest:,} ranks on" if fewest else "never fits, because part of it is not sharded"
     sent = bytes_per_param_sent(stage, 2, reduce) * params * (ranks - 1) / ranks
     title = f"{model}, stage {stage} on {ranks:,} GPUs: {bytes_text(now)} each, {bytes_text(sent)} sent"
-    line = f"State by convention {convention}, {number_text(CONVENTIONS[convention].bytes_per_param)} bytes a parameter; it {fits}."
+    line = f"State by convention {convention}, {number_text(CONVENTIONS[convention].bytes_per_param)} bytes per parameter; it {fits}."
     if rest:
-        line = f"Dashed: stage 3 with what is not cut, {bytes_text(float(peak_of(model, ranks, 3, convention).total))} here."
+        line = f"Dashed: stage 3 with what is not sharded, {bytes_text(float(peak_of(model, ranks, 3, convention).total))} here."
     sheet.head(title, line)
     state = {each: bytes_text(float(memory.zero_bytes(params, each, ranks, convention))) for each in STAGES}
     sheet.alt = (
@@ -113,7 +119,7 @@ def draw_stages(
 
 
 def _draw_sent(sheet: Sheet, params: float, ranks: int, stage: int, reduce: int) -> None:
-    """Bars of what a rank sends in a step, by stage, and with weights kept from pass to pass."""
+    """Bars of the bytes a rank sends per step, by stage, and with weights kept between the passes."""
     rows = [(each, False) for each in STAGES] + [(3, True)]
     sent = [bytes_per_param_sent(each, 2, reduce, kept) * params * (ranks - 1) / ranks for each, kept in rows]
     grads = [reduce * params * (ranks - 1) / ranks * (2 if each == 0 else 1) for each, _ in rows]
@@ -121,7 +127,7 @@ def _draw_sent(sheet: Sheet, params: float, ranks: int, stage: int, reduce: int)
     panel = Plot(5.72, 0.62, 1.5, 3.0, (0, top), (len(rows), 0))
     unit, name = (TB, "TB") if top >= TB else (GB, "GB")
     marks = {value * unit: words for value, words in panels.marks(top / unit, 3).items()}
-    panel.frame(sheet, marks, {}, f"a GPU sends a step ({name})", grid=False)
+    panel.frame(sheet, marks, {}, f"a GPU sends per step ({name})", grid=False)
     for fill, lows, highs in ((color("grads"), [0.0] * len(rows), grads), (color("weights"), grads, sent)):
         spans = [(low, high, row + 0.2, row + 0.72) for row, (low, high) in enumerate(zip(lows, highs, strict=True))]
         panel.bars(sheet, spans, fill, edge=PAPER)
@@ -145,17 +151,17 @@ def stages(stage: int = 3, ranks: int = 64, model: str = "70B") -> Explorer:
         model=menu(tuple(MODELS), model, label="model"),
         convention=menu(tuple(names), "B", label="convention", text=names.__getitem__),
         wide=toggle(label="gradients reduced in fp32"),
-        rest=toggle(label="show what is not cut: activations, two gathered layers"),
+        rest=toggle(label="show what is not sharded: activations, two gathered layers"),
     )
 
 
 def floor(models: Sequence[str] = ("70B", "405B")) -> Picture:
-    """All that a GPU holds in stage 3, and its state alone, over the ranks of a model."""
+    """Total bytes on a GPU in stage 3, and its state alone, over the number of ranks that share one model."""
     figure, axes = style.new(3.5, bottom=0.62, right=2.0)
     for model, ink in zip(models, (BLUE, VERMILION), strict=True):
         peaks = [peak_of(model, count, 3) for count in RANKS]
         total, state = ([getattr(peak, what) / GB for peak in peaks] for what in ("total", "state"))
-        axes.plot(range(len(RANKS)), total, color=ink, linewidth=2, label=f"{model}: all a GPU holds")
+        axes.plot(range(len(RANKS)), total, color=ink, linewidth=2, label=f"{model}: total")
         axes.plot(range(len(RANKS)), state, ":", color=ink, linewidth=1.6, label=f"{model}: state alone")
     axes.axhline(CARD / GB, color=INK, linewidth=1.2, linestyle=(0, (5, 3)), label="one GPU")
     axes.set(yscale="log", ylim=(1, 10_000), xlim=(0, len(RANKS) - 1))
@@ -171,15 +177,15 @@ def floor(models: Sequence[str] = ("70B", "405B")) -> Picture:
 # --- what to do at the memory wall
 
 _ASKED = (
-    ("Does the state fit?", "cut it: a higher stage, more ranks"),
-    ("And a layer or two, gathered whole?", "cut layers: tensor (09) or pipeline (10)"),
+    ("Does the state fit?", "shard it: a higher stage, more ranks"),
+    ("And two gathered layers?", "split layers: tensor (09) or pipeline (10)"),
     ("And the activations?", "recompute (02), or use a smaller micro-batch"),
-    ("With activations recomputed?", "cut the sequence: chapters 09 and 11"),
+    ("With activations recomputed?", "split the sequence: chapters 09 and 11"),
 )
 
 
 def verdict(model: str, ranks: int, stage: int, batch: int, checkpointing: str) -> tuple[list[bool | None], Peak]:
-    """The answers to the tree's questions, None for those that are not reached; and what a GPU holds."""
+    """The answers to the tree's questions, None for those not reached, and what a GPU holds."""
     peak = peak_of(model, ranks, stage, "B", checkpointing, batch)
     again = peak_of(model, ranks, stage, "B", "full", batch)
     state = float(peak.state)
@@ -191,7 +197,7 @@ def verdict(model: str, ranks: int, stage: int, batch: int, checkpointing: str) 
 def draw_wall(
     model: str = "70B", ranks: int = 64, stage: int = 3, batch: int = 1, checkpointing: str = "none"
 ) -> Sheet:
-    """A tree of four questions with this run's path, and its bytes with and without recomputation."""
+    """A tree of four questions with the path of this run, and its bytes with and without recomputation."""
     answers, peak = verdict(model, ranks, stage, batch, checkpointing)
     sheet = Sheet(4.75)
     for place, ((question, remedy), answer) in enumerate(zip(_ASKED, answers, strict=True)):
@@ -213,7 +219,7 @@ def draw_wall(
     title = f"{model} on {ranks:,} GPUs, stage {stage}: {said}"
     state, total = bytes_text(float(peak.state)), bytes_text(float(peak.total))
     sequences = f"{batch} sequence{'s' * (batch > 1)} of {SEQ:,} tokens"
-    more = f"{state} of state, {total} at the peak on a GPU with {bytes_text(CARD)}; {sequences} a GPU."
+    more = f"{state} of state, {total} at the peak on a GPU with {bytes_text(CARD)}; {sequences} per GPU."
     sheet.head(title, more)
     kept, again = (
         bytes_text(float(peak_of(model, ranks, stage, "B", how, batch).activations)) for how in ("none", "full")
@@ -228,7 +234,7 @@ def _tell(sheet: Sheet, left: float, y: float, width: float, words: str, fill: s
 
 
 def _draw_bars(sheet: Sheet, model: str, ranks: int, stage: int, batch: int) -> None:
-    """What a GPU holds with all activations kept, and with them recomputed: the state is the same."""
+    """What a GPU holds with all activations kept and with activations recomputed; the state is the same."""
     ways = {"activations kept": "none", "recomputed": "full"}
     peaks = {words: peak_of(model, ranks, stage, "B", how, batch) for words, how in ways.items()}
     top = 1.08 * max(2 * CARD, *(float(each.state) for each in peaks.values()))
@@ -249,7 +255,7 @@ def _draw_bars(sheet: Sheet, model: str, ranks: int, stage: int, batch: int) -> 
 
 
 def which_wall() -> Explorer:
-    """Out of memory: is it the state, a layer, or activations? Each has a different remedy."""
+    """Out of memory: is the cause the state, a layer, or activations? Each has a different remedy."""
     sequences = {count: f"{count} sequence{'s' * (count > 1)}" for count in (1, 2, 4, 8, 16, 32)}
     ways = {"none": "kept", "full": "recomputed"}
     return explore(

@@ -17,7 +17,7 @@ from course_lib.widgets.explore import Explorer, explore, menu, play, slider, to
 
 MFU = 0.4  # the course's
 H100 = facts.device("H100 SXM")
-_REAL = H100.dense_flops * MFU  # FLOP/s that a GPU really does
+_REAL = H100.dense_flops * MFU  # FLOP/s that a GPU reaches
 _RATES = tuple(rate * GB for rate in (12.5, 25, 50, 100, 450))
 _TOKENS = (512, 1024, 2048, 4096, 8192, 16384)
 
@@ -39,7 +39,7 @@ DEPTHS = (0, 1, 2, 3, 4)
 LAYER = 0.875e9  # parameters of a layer of the course's 70B, embedding and head spread over them
 CUTS = {  # units of a model of twelve such layers, in layers
     "twelve equal layers": (1.0,) * 12,
-    "three layers to a unit": (3.0,) * 4,
+    "three layers per unit": (3.0,) * 4,
     "thirds of a layer": (1 / 3,) * 36,
     "a large embedding and head": (0.2, *(1.0,) * 10, 1.8),
     "small and large in turn": (0.3, 1.7) * 6,
@@ -50,7 +50,7 @@ CUTS = {  # units of a model of twelve such layers, in layers
 def step_of(
     cut: str, depth: int, tokens: int, bandwidth: float, ranks: int = 64, kept: bool = False, latency: float = 10 * US
 ) -> Played:
-    """A step of the model with prefetch of so many units."""
+    """A step of the model with `depth` units gathered ahead."""
     sizes = (share * LAYER for share in CUTS[cut])
     return played([work_of(size, tokens, ranks, _REAL, bandwidth, latency=latency) for size in sizes], depth, kept=kept)
 
@@ -58,14 +58,14 @@ def step_of(
 def draw_prefetch(
     depth: int = 1, cut: str = "twelve equal layers", tokens: int = 8192, bandwidth: float = 50 * GB, kept: bool = False
 ) -> Sheet:
-    """GPU and wire over one step, gathered bytes below them, and exposed time and gathered bytes for every depth."""
+    """GPU and link over one step, gathered bytes below them, and exposed time and gathered bytes for every depth."""
     steps = {ahead: step_of(cut, ahead, tokens, bandwidth, kept=kept) for ahead in DEPTHS}
     now = steps[depth]
     sheet = Sheet(4.9)
     scale, unit = lanes.unit_of(now.seconds)
     end, most = (1.01 * max(step.seconds for step in steps.values()) / scale, max(s.peak_bytes for s in steps.values()))
     panel = Plot(1.0, 3.1, 6.1, 1.0, (0, end), (1.5, -0.5))
-    panel.frame(sheet, panels.marks(end, 6), {0: "GPU", 1: "wire"}, grid=False)
+    panel.frame(sheet, panels.marks(end, 6), {0: "GPU", 1: "link"}, grid=False)
     for kind, row in (("forward", 0), ("backward", 0), ("gather", 1), ("reduce", 1)):
         spans = [(use.start / scale, use.end / scale, row - 0.4, row + 0.4) for use in now.uses if use.kind == kind]
         panel.bars(sheet, spans, _FILLS[kind], edge=PAPER, thick=0.6)
@@ -79,8 +79,9 @@ def draw_prefetch(
     names = {"forward": "forward", "backward": "backward", "gather weights": "gather", "reduce gradients": "reduce"}
     sheet.keys(1.1, 4.22, {words: _FILLS[kind] for words, kind in names.items()})
     exposed, all_ = _time(now.exposed, "nothing"), duration_text(now.seconds)
-    title = f"{depth or 'Nothing'} ahead: {exposed} exposed of a step of {all_}"
-    more = f"{cut[0].upper()}{cut[1:]}, {tokens:,} tokens a GPU, 64 GPUs at {_rate(bandwidth)}; up to {bytes_text(now.peak_bytes)} gathered."
+    ahead = f"{depth} unit{'s' * (depth > 1)} ahead" if depth else "No prefetch"
+    title = f"{ahead}: {exposed} of a step of {all_} exposed"
+    more = f"{cut[0].upper()}{cut[1:]}, {tokens:,} tokens per GPU, 64 GPUs at {_rate(bandwidth)}; up to {bytes_text(now.peak_bytes)} gathered."
     sheet.head(title, more)
     every = ", ".join(f"{ahead}: {_time(step.exposed, 'none')}" for ahead, step in steps.items())
     sheet.alt = f"{title}. {more} Exposed by units gathered ahead: {every}."
@@ -96,7 +97,7 @@ _FILLS = {
 
 
 def _draw_depths(sheet: Sheet, steps: dict[int, Played], depth: int) -> None:
-    """For each depth two bars: exposed time on the left, gathered bytes on the right; the chosen one is dark."""
+    """Two bars for each depth: exposed time on the left, gathered bytes on the right; the chosen depth is dark."""
     scale, unit = lanes.unit_of(max(*(step.exposed for step in steps.values()), 1e-6))
     for left, values, name, fill in (
         (1.0, [step.exposed / scale for step in steps.values()], f"exposed ({unit})", color("communication")),
@@ -110,12 +111,12 @@ def _draw_depths(sheet: Sheet, steps: dict[int, Played], depth: int) -> None:
 
 
 def prefetch(depth: int = 1) -> Explorer:
-    """Gather ahead: what it hides, what it holds, and when more of it hides nothing."""
+    """Prefetch: what it hides, what it holds, and when more of it hides nothing."""
     return explore(
         draw_prefetch,
         depth=play(DEPTHS, depth, label="units ahead", interval=1500),
-        tokens=slider(_TOKENS, 8192, label="tokens a GPU", text=_count),
-        bandwidth=slider(_RATES, 50 * GB, label="bandwidth one way", text=_rate),
+        tokens=slider(_TOKENS, 8192, label="tokens per GPU", text=_count),
+        bandwidth=slider(_RATES, 50 * GB, label="bandwidth, one way", text=_rate),
         cut=menu(tuple(CUTS), label="units"),
         kept=toggle(label="weights kept from forward to backward"),
     )
@@ -132,14 +133,14 @@ SIZES = {
     "405B": (405e9, 126),
 }  # parameters, layers
 CARDS = {"H100 SXM": 8, "H200 SXM": 8, "B200 SXM": 8, "GB200": 72}  # GPUs on fast links
-_FOR_STATE = 0.8  # of a GPU's memory; the rest is for what sharding does not cut
+_FOR_STATE = 0.8  # of a GPU's memory; the rest is for what is not sharded
 
 
 @lru_cache(maxsize=128)
 def groups_of(
     model: str, gpus: int, tokens: int, card: str = "H100 SXM", slow: float = 50 * GB, latency: float = 5 * US
 ) -> tuple[Group, ...]:
-    """Every power of two as a group's size, from one rank to all."""
+    """Memory, bytes and step time for every power of two as group size, from one rank to all."""
     params, layers = SIZES[model]
     device = facts.device(card)
     wires = Wires(per_node=CARDS[card], fast=device.link_one_way, slow=slow, fast_latency=1 * US, slow_latency=latency)
@@ -156,7 +157,7 @@ def draw_groups(
     slow: float = 50 * GB,
     latency: float = 5 * US,
 ) -> Sheet:
-    """Memory, bytes between servers and the time of a step over the size of a group; the best that fits has a ring."""
+    """Memory, bytes between servers and step time over the group size; a ring marks the shortest step that fits."""
     sizes = groups_of(model, gpus, tokens, card, slow, latency)
     group = min(group, gpus)
     now = next(size for size in sizes if size.ranks == group)
@@ -165,7 +166,7 @@ def draw_groups(
     sheet = Sheet(5.35)
     across, edge = np.log2([size.ranks for size in sizes]), np.log2(CARDS[card])
     ends, ticks = (0, across[-1]), {power: f"{2**power:,}" for power in range(0, int(across[-1]) + 1, 2)}
-    held, computed = "dashed: memory for state", "dashed: computing; shaded: exposed"
+    held, computed = "dashed: memory for state", "dashed: compute; shaded: exposed"
     for bottom, name, values, ink, limit, note in (
         (3.62, "held (GB)", [size.state / GB for size in sizes], BLUE, most / GB, held),
         (2.2, "between servers (GB)", [size.far / GB for size in sizes], VERMILION, None, ""),
@@ -189,14 +190,14 @@ def draw_groups(
         if best:
             panel.dot(sheet, across[sizes.index(best)], heights[sizes.index(best)], VERMILION, ring=True, size=11)
     place, look = 1.05 + 6.05 * min(edge / across[-1], 1), {"ha": "center", "va": "bottom"}
-    sheet.text(place, 4.66, "one server ends here", ink=SOFT, **look)
+    sheet.text(place, 4.66, "size of one server", ink=SOFT, **look)
     fits, share = "fits" if now.state <= most else "does not fit", percent_text(now.exposed / now.seconds, 2)
     title = f"Groups of {group:,}: {bytes_text(now.state)} of state {fits}, {share} of the step exposed"
     ring = f"Ring: the shortest step that fits, {best.ranks:,}." if best else "No group fits."
     more = f"{model} on {gpus:,} × {card}; a GPU sends {bytes_text(now.far)} between servers. {ring}"
     sheet.head(title, more)
     times = duration_text(now.seconds), duration_text(now.computing)
-    sheet.alt = f"{title}. {more} A step takes {times[0]}, of which {times[1]} are computing."
+    sheet.alt = f"{title}. {more} A step takes {times[0]}, of which {times[1]} is compute."
     return sheet
 
 
@@ -209,7 +210,7 @@ def _frame(
     ends: tuple[float, float],
     ticks: dict[int, str],
 ) -> Plot:
-    """A panel over the size of a group whose logarithmic axis fits the values and the limit; only the lowest names its ranks."""
+    """A panel over the group size, with a logarithmic axis that fits values and limit; only the lowest labels its ranks."""
     low, high = np.log10(0.8 * max(min(values), max(values) / 1e4)), np.log10(1.3 * max(values))
     if limit:
         high = max(high, np.log10(1.4 * limit))
@@ -229,16 +230,16 @@ def _tick(power: float) -> str:
 
 
 def groups(group: int = 8, model: str = "30B") -> Explorer:
-    """Hybrid sharding: find the size of a group that fits and is fast."""
+    """Hybrid sharding: find a group size that fits and is fast."""
     sizes = {2**power: f"{2**power:,} rank{'s' * (power > 0)}" for power in range(15)}
     latencies = tuple(us * US for us in (0, 1, 2, 5, 10))
     return explore(
         draw_groups,
-        group=play(tuple(sizes), group, label="a group", text=sizes.__getitem__, interval=900),
+        group=play(tuple(sizes), group, label="group size", text=sizes.__getitem__, interval=900),
         model=menu(tuple(SIZES), model, label="model"),
         card=menu(tuple(CARDS), label="GPU", text=lambda name: f"{name}, {CARDS[name]} on fast links"),
         gpus=slider(COUNTS, 1024, label="GPUs", text=_count),
-        tokens=slider((1024, 2048, 4096, 8192, 16384, 32768), 4096, label="tokens a GPU", text=_count),
+        tokens=slider((1024, 2048, 4096, 8192, 16384, 32768), 4096, label="tokens per GPU", text=_count),
         slow=slider((*_RATES[:4], 8 * 50 * GB), 50 * GB, label="between servers", text=_rate),
-        latency=slider(latencies, 5 * US, label="latency a message", text=lambda seconds: _time(seconds, "none")),
+        latency=slider(latencies, 5 * US, label="latency per message", text=lambda seconds: _time(seconds, "none")),
     )

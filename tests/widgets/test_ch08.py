@@ -203,7 +203,7 @@ def test_each_wall_sends_elsewhere(asked, answers):
     cure = (
         "it fits"
         if first is None
-        else ("cut it", "cut layers", "recompute", "cut the sequence")[3 if answers[3] is False else first]
+        else ("shard it", "split layers", "recompute", "split the sequence")[3 if answers[3] is False else first]
     )
     assert cure in said
 
@@ -212,7 +212,7 @@ def test_the_floor_is_drawn_from_the_peaks_and_lies_above_state():
     picture = ch08.floor()
     drawn = {each.get_label(): each.get_ydata() for each in picture.axes[0].lines}
     for model in ("70B", "405B"):
-        total, state = drawn[f"{model}: all a GPU holds"], drawn[f"{model}: state alone"]
+        total, state = drawn[f"{model}: total"], drawn[f"{model}: state alone"]
         assert total[-1] == pytest.approx(float(ch08.peak_of(model, 2**14, 3).total) / GB)
         assert state[-1] < 0.1 * total[-1], "state has gone, the rest has not"
 
@@ -241,9 +241,9 @@ def test_groups_have_their_knee_where_the_picture_puts_the_ring():
 
 
 @pytest.mark.parametrize("model", ch08.MODELS)
-def test_every_model_is_drawn_with_what_is_not_cut(model):
+def test_every_model_is_drawn_with_what_is_not_sharded(model):
     for stage in ch08.STAGES:
-        assert "not cut" in ch08.draw_stages(stage, 1024, model, "C", True, True).alt
+        assert "not sharded" in ch08.draw_stages(stage, 1024, model, "C", True, True).alt
 
 
 # --- numbers of the prose

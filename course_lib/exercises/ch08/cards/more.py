@@ -1,4 +1,4 @@
-"""Further exercises of chapter 08 on ranks and traces: a training that stands still, memory that does not fall, parts for other ranks."""
+"""More exercises of chapter 08 on ranks and traces: a loss that does not fall, memory that does not fall, parts for other ranks."""
 
 from collections.abc import Mapping
 

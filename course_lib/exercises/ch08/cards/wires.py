@@ -1,4 +1,4 @@
-"""More exercises of chapter 08 in numbers: the size of a group, how far to gather ahead, the wire to the host, and the limit of sharding."""
+"""More exercises of chapter 08 in numbers: the size of a group, how far to gather ahead, the link to the host, and the limit of sharding."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +33,7 @@ hold the same part. State is 16 bytes per parameter, all of it sharded over the 
 - `hsdp(params, ranks, group)` returns `(held, inside, across)`: bytes of state on a rank, bytes it sends inside in a step, and across.
 - `smallest_group(params, ranks, memory)` returns the smallest group whose state fits. Groups must divide `ranks`. Return `None` if even all
   ranks are too few.
-- `best_group(params, ranks, memory, per_node, fast, slow)` returns the group that fits with the least **time on the wires**; of equal ones
+- `best_group(params, ranks, memory, per_node, fast, slow)` returns the group that fits with the least **time on the links**; of equal ones
   the smallest, `None` if none fits. The times inside and across add up. Inside, a group of at most `per_node` ranks sends at `fast` bytes/s,
   a larger one at `slow`. Across groups ranks send at `slow`, or at `fast` if all ranks are in one node.
 
@@ -90,7 +90,7 @@ the gathers begin early enough.
     kind="more",
     hints=(
         "With depth 0, what does the GPU do while unit 1 is gathered? With any depth, what can hide the very first gather?",
-        "Go through the units in order, and keep two times: when the wire is free and when each unit has computed. For the smallest depth, try all: "
+        "Go through the units in order, and keep two times: when the link is free and when each unit has computed. For the smallest depth, try all: "
         "more depth than units changes nothing.",
         "`start = max(wire, done[i - 1 - depth] if i > depth else 0)`; `wire = start + gathers[i]`; `done[i] = max(wire, done[i - 1]) + computes[i]`. Exposed: "
         "`done[-1] - sum(computes)`. The crossover: `(2 * gather + reduce) * (N - 1) / N / bandwidth = 6 * tokens / flops`.",
@@ -111,7 +111,7 @@ OFFLOAD_BOUNDARY = Card(
     chapter="08",
     title="When the host is too far away",
     text="""Optimizer state can be kept in the host's memory or on its disks; then gradients must move there and weights back. Each of `ranks` GPUs moves the
-bytes of **its own share** of the parameters over its own wire: `moved` bytes per parameter of the share, both directions together. Meanwhile
+bytes of **its own share** of the parameters over its own link: `moved` bytes per parameter of the share, both directions together. Meanwhile
 it computes 6 FLOPs per parameter and token, for all parameters and its own `tokens`. The two overlap perfectly, so the step takes as long as
 the longer of them.
 

@@ -1,4 +1,4 @@
-"""Key of chapter 08's audit: the truth about each statement, and what known mistakes lead to."""
+"""Key of chapter 08's audit: the true number behind each statement, and the numbers that known mistakes give."""
 
 from course_lib import memory
 from course_lib.exercises.ch08.cards.audits import CAUSES, ITEMS
@@ -73,13 +73,13 @@ KEYS: dict[str, Key] = {
         _MOMENTS,
         Mistake("with-master", 12 * LARGE / 1024 / GB, "this has a master copy; the brackets say there is none."),
         Mistake("one-moment", 4 * LARGE / 1024 / GB, "Adam has two moments, of 4 bytes each."),
-        Mistake("everything", 810 * 2 + _MOMENTS, "only the third number is asked for."),
+        Mistake("everything", 810 * 2 + _MOMENTS, "give only the third number."),
     ),
     "hsdp-third-across": wrong(
         _INSIDE / _ACROSS,
         "a part, not the model",
         Mistake("as-printed", 3.0, "this sends the whole model across. What does one rank average with its copies?"),
-        Mistake("no-ring", 3 / (2 / 8), "inside, each rank leaves out an eighth: (K − 1)/K is 7/8."),
+        Mistake("no-ring", 3 / (2 / 8), "inside, each rank leaves out an eighth: (G − 1)/G is 7/8."),
         Mistake("no-all-reduce", 2 * _INSIDE / _ACROSS, "an all-reduce sends the part twice."),
         Mistake("upside-down", _ACROSS / _INSIDE, "this is across over inside."),
         Mistake("shares", 3 * 8.0, "this is three models over a part once; an all-reduce sends a part twice."),
@@ -100,8 +100,8 @@ AUDITS = {
         CAUSES,
         why=f"""Stage 3 sends {bytes_per_param_sent(3):g} bytes per parameter where an all-reduce of 16-bit gradients sends
 {bytes_per_param_sent(0):g}: half more, and as much where gradients are averaged in 32 bits; never three times. Its memory is
-{_zero(7.5e9, 3, 64):.3g} GB with the master copy. In groups of 8, 405B takes {_HELD / GB:,.0f} GB on a GPU, which does not fit. Across groups
-goes an all-reduce of an eighth, {_INSIDE / _ACROSS:.3g} times less than inside. With gathered layers and activations, twice the GPUs save
+{_zero(7.5e9, 3, 64):.3g} GB with the master copy. In groups of 8, 405B takes {_HELD / GB:,.0f} GB on a GPU, which does not fit. Across groups,
+an all-reduce sends an eighth of the model, {_INSIDE / _ACROSS:.3g} times less than inside. With gathered layers and activations, twice the GPUs save
 {1 - _SCALES:.0%} of a GPU's memory, not half.""",
         pytorch="""`torch.distributed.tensor.debug.CommDebugMode` counts a step's collectives: two gathers and one reduce-scatter for each unit of
 `fully_shard`.""",

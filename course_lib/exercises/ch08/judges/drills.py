@@ -97,10 +97,10 @@ DRILLS = {
     ),
     "hsdp-across": drill_key(
         lambda p: _hsdp(p, 2),
-        "An all-reduce of a K-th of the gradients among N/K ranks: {{answer}} GB.",
-        Mistake("whole-model", lambda p: _hsdp(p, 2) * p["group"], "Only the rank's own part goes across."),
+        "An all-reduce of one G-th of the gradients among N/G ranks: {{answer}} GB.",
+        Mistake("whole-model", lambda p: _hsdp(p, 2) * p["group"], "Only the rank's own part is sent across."),
         Mistake("half", Times(1 / 2), "An all-reduce has two halves."),
-        Mistake("inside", lambda p: _hsdp(p, 1), "That is what goes inside."),
+        Mistake("inside", lambda p: _hsdp(p, 1), "That is what is sent inside the group."),
     ),
     "hsdp-least-group": drill_key(
         _least,
@@ -113,13 +113,17 @@ DRILLS = {
     "gathered-unit": drill_key(
         _gathered,
         "Two layers of 2 bytes · P / L: {{answer}} GB.",
-        Mistake("one-layer", Times(1 / 2), "The next layer is on its way as well."),
+        Mistake("one-layer", Times(1 / 2), "The next layer is gathered at the same time."),
         Mistake("whole", lambda p: _gathered(p) / 2 * p["layers"], "That is the whole model."),
     ),
     "pad-elements": drill_key(
         lambda p: -p["elements"] % p["ranks"],
         "Parts of ⌈n / N⌉ make N · ⌈n / N⌉ − n = {{answer:int}}.",
-        Mistake("remainder", lambda p: p["elements"] % p["ranks"], "That is the remainder, not what it lacks to N."),
+        Mistake(
+            "remainder",
+            lambda p: p["elements"] % p["ranks"],
+            "That is the remainder, not what is missing to the next multiple of N.",
+        ),
         rel=COUNT,
     ),
     "fsdp-crossover": drill_key(
@@ -132,7 +136,7 @@ DRILLS = {
         lambda p: 2 * p["units"] * p["micro"],
         "Each unit forward and backward, for each micro-batch: {{answer:int}}.",
         Mistake("once", Times(1 / 2), "Units are gathered again for the backward pass."),
-        Mistake("one-micro-batch", lambda p: 2 * p["units"], "Each micro-batch gathers anew."),
+        Mistake("one-micro-batch", lambda p: 2 * p["units"], "Each micro-batch gathers again."),
         Mistake("with-reduces", Times(1.5), "Reduce-scatters do not count."),
         rel=COUNT,
     ),

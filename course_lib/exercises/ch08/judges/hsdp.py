@@ -268,8 +268,8 @@ GROUPS = {
         },
         cases=_cases,
         verdicts=_verdicts,
-        why="""Inside a group every rank still receives nearly the whole model, whatever K is. Across groups it sends a K-th of the gradients. So a group
-as large as a node keeps the gathers on the fast wire. Memory decides whether that is possible: 405B at 16 bytes per parameter needs at least 81
+        why="""Inside a group, every rank still receives nearly the whole model, whatever G is. Across groups it sends one G-th of the gradients. So a group
+as large as a node keeps the gathers on the fast link. Memory decides whether that is possible: 405B at 16 bytes per parameter needs at least 81
 ranks, and its gathers go over the network.""",
         pytorch="`fully_shard(model, mesh=init_device_mesh('cuda', (copies, group), mesh_dim_names=('replicate', 'shard')))`.",
     )

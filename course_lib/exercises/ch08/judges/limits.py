@@ -1,4 +1,4 @@
-"""Judges of chapter 08's limits: the wire to the host, and the largest model under sharding alone."""
+"""Judges of chapter 08's limits: the link to the host, and the largest model under sharding alone."""
 
 import math
 import random
@@ -48,8 +48,10 @@ STEP = Column(
             "compute-divided", lambda p, t, n, *rest: step_seconds(p, t / n, n, *rest), "sharding divides no work."
         ),
         Mistake("sum", _step(lambda *both: sum(both)), "both run at the same time; the longer one counts."),
-        Mistake("compute-only", _step(lambda computing, moving: computing), "the wire takes longer than computing."),
-        Mistake("wire-only", _step(lambda computing, moving: moving), "computing takes longer than the wire."),
+        Mistake(
+            "compute-only", _step(lambda computing, moving: computing), "the transfer takes longer than computing."
+        ),
+        Mistake("wire-only", _step(lambda computing, moving: moving), "computing takes longer than the transfer."),
         Mistake(
             "whole-model-moved", lambda p, t, n, *rest: step_seconds(p, t, 1, *rest), "a GPU moves only its share."
         ),
@@ -94,7 +96,7 @@ def _host_cases(params: Params, rng: random.Random) -> list[Case]:
     steps = [(7 * BILLION, 2048, *share) for share in shares]
     return [
         shown("one GPU and several, host and disk", "values:step", 0, steps),
-        shown("where the step no longer waits for the wire", "values:hidden", 1, shares),
+        shown("where the step no longer waits for the transfer", "values:hidden", 1, shares),
         generality("machines", 0, "other steps", [row() for _ in range(25)]),
         generality("machines", 1, "other wires", [row()[2:] for _ in range(25)]),
     ]
@@ -205,8 +207,8 @@ LIMITS = {
         shares={"values:step": 0.4, "values:hidden": 0.3, "generality:machines": 0.3},
         cases=_host_cases,
         verdicts=one_verdict(table(STEP, HIDDEN)),
-        why="""Both times grow with the parameters, so the parameters cancel: bytes per parameter stand against FLOPs per parameter, and only those
-grow with the tokens. With N ranks each wire carries an N-th. A disk moves the boundary far out.""",
+        why="""Both times grow with the parameters, so the parameters cancel. What remains is bytes per parameter against FLOPs per parameter, and only the FLOPs
+grow with the tokens. With N ranks, each link carries one N-th. With a disk, the boundary lies at many more tokens.""",
         pytorch="`fully_shard(..., offload_policy=CPUOffloadPolicy())`; DeepSpeed's `offload_optimizer` with device `cpu` or `nvme`.",
     ),
     "largest-alone": Judging(

@@ -1,0 +1,64 @@
+"""Tables and plots of chapters' own packages say what the library computes."""
+
+import pytest
+import torch
+
+from course_lib import collectives, memory
+from course_lib.chapters.ch06 import plots as plots06
+from course_lib.chapters.ch06 import tables as tables06
+from course_lib.chapters.ch06 import timing
+from course_lib.chapters.ch08 import tables as tables08
+from course_lib.chapters.ch08 import training
+from course_lib.cluster import simulate
+from course_lib.exercises.running_example import GPUS, PARAMS
+from course_lib.units import bytes_text
+
+
+def test_a_rings_metered_bytes_stand_beside_the_factor():
+    def tensors(ranks, size):
+        return [torch.arange(size) for _ in range(ranks)]
+
+    said = tables06.ring_bytes(collectives.ring_all_reduce, tensors).data
+    assert "| 8 | 1.7500 S | 1.7500 |" in said and "279.7 GB" in said
+
+
+def test_every_collective_of_the_family_is_metered_with_its_bus_factor():
+    said = tables06.family(4, 1600).data
+    assert "| `all_reduce` | the sum over all ranks | ring | 1.5 S | 6 | 1.5 |" in said
+    assert set(tables06.COLLECTIVES) <= set(collectives.BUS_FACTORS)
+
+
+def test_integers_that_differ_by_grouping_are_refused():
+    values = 1000 * torch.randn(4, 50, generator=torch.Generator().manual_seed(1))
+    said = tables06.bit_differences(values, lambda rows: rows.sum(0), {"the same": lambda rows: rows.sum(0)}).data
+    assert "| int64 | 0 % |" in said
+    with pytest.raises(AssertionError):
+        tables06.bit_differences(values, lambda rows: rows.sum(0), {"one row less": lambda rows: rows[1:].sum(0)})
+
+
+def test_plots_name_what_they_show(capsys):
+    assert "262 ranks" in plots06.ring_scaling().alt
+    assert "482 GB/s" in plots06.published(lambda sizes, seconds: (1e-5, 1e11)).alt
+    assert capsys.readouterr().out.count("half of the final rate at 1 MB") == 2
+
+
+def test_the_shortest_time_of_each_size_is_kept():
+    (times, _) = simulate(timing.best_times, 2, args=(lambda comm, x: None, (4, 8), 2)).results
+    assert len(times) == 2 and min(times) >= 0
+    assert (
+        timing.ratio_text(2_000_000, 1e-3, 3e-3).strip().startswith("2 MB: predicted 1 ms, measured 3 ms, ratio 3.00")
+    )
+
+
+def test_state_by_convention_is_the_librarys():
+    said = tables08.by_convention().data
+    assert all(letter + ":" in said for letter in memory.CONVENTIONS)
+    assert bytes_text(memory.zero_bytes(PARAMS, 3, GPUS, "B")) in said
+    assert "4,121 tokens" in tables08.offload((2048,)).data
+
+
+def test_sharded_losses_fall_like_those_of_one_process():
+    alone = simulate(training.losses_of, 1, args=(3, 3)).results[0]
+    for args in ((1, 3), (3, 3), (3, 3, 1)):
+        assert simulate(training.losses_of, 2, args=args).results[0] == pytest.approx(alone, rel=1e-5)
+    assert alone[-1] < alone[0]

@@ -22,8 +22,8 @@ def curve(name: str, steps: int = training.STEPS) -> dict[str, object]:
     made = training.train(training.RECIPES[name], steps)
     return {
         "losses": [round(loss, 4) if math.isfinite(loss) else None for loss in made.losses],
-        "lost": [round(share, 4) for share in made.lost],
-        "zeros": [round(share, 4) for share in made.zeros],
+        "lost": [round(share, 3) for share in made.lost] if any(made.lost) else [],
+        "zeros": round(sum(made.zeros) / steps, 4),
         "skipped": made.skipped,
         "bytes_per_parameter": made.bytes_per_parameter,
     }

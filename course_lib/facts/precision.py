@@ -19,7 +19,7 @@ class RecordedCurve:
 
     losses: Sequence[float]  # nats per character; NaN once the training broke
     lost: Sequence[float]  # share of a step's nonzero updates that left their weight as it was
-    zeros: Sequence[float]  # share of gradient elements that are zero
+    zeros: float  # share of gradient elements that are zero, over all steps
     skipped: int  # steps, for an overflow
     bytes_per_parameter: int  # weights and optimizer state
 
@@ -45,9 +45,8 @@ def curves() -> Mapping[str, RecordedCurve]:
     made = {}
     for name, one in _read()["curves"].items():
         losses = tuple(math.nan if loss is None else loss for loss in one["losses"])
-        made[name] = RecordedCurve(
-            **{**one, "losses": losses, "lost": tuple(one["lost"]), "zeros": tuple(one["zeros"])}
-        )
+        lost = tuple(one["lost"]) or (0.0,) * len(losses)
+        made[name] = RecordedCurve(**{**one, "losses": losses, "lost": lost})
     return made
 
 
@@ -61,3 +60,13 @@ def gradient_counts() -> tuple[int, Mapping[int, int]]:
     counts = dict(_read()["gradients"])
     zero = counts.pop("zero")
     return zero, {int(power): count for power, count in counts.items()}
+
+
+def steps() -> int:
+    """Steps of every recorded training."""
+    return int(_read()["steps"])
+
+
+def parameters() -> int:
+    """Parameters of the transformer that was trained."""
+    return int(_read()["parameters"])

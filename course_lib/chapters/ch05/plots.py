@@ -3,23 +3,27 @@
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
 
 import torch
+from IPython.display import Markdown
 
-from course_lib import precision
+from course_lib import precision, text, transformer
+from course_lib.chapters.ch05 import training
+from course_lib.chapters.table import table
+from course_lib.exercises.ch05 import numbers
+from course_lib.exercises.running_example import GPUS, MFU, PARAMS, TOKENS
 from course_lib.facts.precision import recorded
 from course_lib.figures import curves, style
 from course_lib.figures.palette import BLUE, GREEN, ORANGE, PURPLE, SKY, SOFT, VERMILION
 from course_lib.figures.style import Picture
 from course_lib.precision import formats, number_format, round_to
-from course_lib.units import number_text, percent_text
+from course_lib.units import DAY, bytes_text, number_text, percent_text
 
 FLOATS = ("fp32", "tf32", "fp16", "bf16", "fp8_e5m2", "fp8_e4m3", "fp4_e2m1")
 LENGTHS = tuple(2**power for power in range(3, 15))
 
 
-def format_rows(names: Sequence[str] = FLOATS) -> list[dict[str, Any]]:
+def format_table(names: Sequence[str] = FLOATS) -> Markdown:
     """One row for each format: its bits, and the limits that follow from them."""
     rows = []
     for form in (number_format(name) for name in names):
@@ -33,17 +37,17 @@ def format_rows(names: Sequence[str] = FLOATS) -> list[dict[str, Any]]:
                 "spacing above 1": number_text(form.eps),
             }
         )
-    return rows
+    return table(rows)
 
 
-def rounding_rows(value: float, names: Sequence[str] = FLOATS) -> list[dict[str, Any]]:
+def rounding_table(value: float, names: Sequence[str] = FLOATS) -> Markdown:
     """What a number becomes in each format, and the relative error."""
     exact = torch.tensor(value, dtype=torch.float64)
     held = {name: round_to(exact, name).item() for name in names}
-    return [
-        {"format": name, "holds": f"{got:.10g}", "relative error": percent_text(abs(got / value - 1), 2)}
-        for name, got in held.items()
-    ]
+    rows = []
+    for name, got in held.items():
+        rows.append({"format": name, "holds": f"{got:.10g}", "relative error": percent_text(abs(got / value - 1), 2)})
+    return table(rows)
 
 
 def ranges(names: Sequence[str] = FLOATS) -> Picture:
@@ -110,21 +114,55 @@ def sum_picture(form: str = "bf16") -> Picture:
     return figure
 
 
-def recorded_rows(names: Sequence[str]) -> list[dict[str, Any]]:
+def accumulation_table(counts: Sequence[int] = (4, 16, 64), form: str = "bf16") -> Markdown:
+    """The gradient of a step, added up over micro-batches of one sequence in fp32 and in a format: how far apart they are."""
+    model = transformer.build(training.SHAPE)
+    exact, narrow, rows = None, None, []
+    for count in range(1, counts[-1] + 1):
+        tokens, targets = text.batch(count, 1, training.SHAPE.seq_len)
+        grads = torch.autograd.grad(transformer.loss(model(tokens), targets), list(model.parameters()))
+        whole = torch.cat([grad.flatten() for grad in grads])
+        exact = whole if exact is None else exact + whole
+        narrow = round_to(whole, form) if narrow is None else round_to(narrow + round_to(whole, form), form)
+        if count in counts:
+            error = ((narrow - exact).norm() / exact.norm()).item()
+            rows.append({"micro-batches": count, f"error of the sum in {form}": percent_text(error, 2)})
+    return table(rows)
+
+
+def recorded_table(*names: str) -> Markdown:
     """Recorded trainings side by side."""
     rows = []
     for name in names:
         curve = recorded(name)
+        loss = "broke (NaN)" if math.isnan(curve.final) else f"{curve.final:.3f}"
         rows.append(
             {
                 "training": name,
-                "loss at the end": "broke" if math.isnan(curve.final) else f"{curve.final:.3f}",
-                "updates lost": percent_text(curve.lost_share),
-                "zero gradients": percent_text(sum(curve.zeros) / len(curve.zeros)),
-                "bytes per parameter": curve.bytes_per_parameter,
+                "loss at the end": loss,
+                "gradients that are zero": percent_text(curve.zeros, 2),
+                "steps skipped": curve.skipped,
             }
         )
-    return rows
+    return table(rows)
+
+
+def plan_table() -> Markdown:
+    """Bytes and days of the course's plan for choices of precision, state sharded evenly and the same share of the peak reached."""
+    rows = []
+    for choice, nbytes, rate in numbers.PLAN_CHOICES:
+        days = 6 * PARAMS * TOKENS / (GPUS * MFU * rate) / DAY
+        each = bytes_text(nbytes * PARAMS / GPUS)
+        rows.append(
+            {
+                "chapter": "05",
+                "choice": choice,
+                "bytes per parameter": nbytes,
+                "state on each GPU": each,
+                "days": f"{days:,.0f}",
+            }
+        )
+    return table(rows)
 
 
 def recorded_losses(title: str, left: Sequence[str], right: Sequence[str] = (), titles: str = "") -> Picture:

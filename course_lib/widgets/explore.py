@@ -104,7 +104,7 @@ def bits(start: str, *, label: str = "") -> Control:
     """A row of bits to click, the highest first; its value is a text of as many 0s and 1s."""
     if not start or set(start) - {"0", "1"}:
         raise ValueError(f"The bits start at {start!r}; give a text of 0s and 1s.")
-    return Control("bits", (), start, label)
+    return Control("bits", ("0" * len(start), "1" * len(start)), start, label)  # and all between the two
 
 
 def _over(kind: str, values: Sequence[Any], start: Any, label: str, text: Callable[[Any], str] | None) -> Control:

@@ -114,7 +114,7 @@ def test_every_recipe_is_recorded_in_full():
 
 def test_recorded_runs_say_what_the_chapter_says():
     final = {name: one.final for name, one in curves().items()}
-    assert recorded("master").lost_share == 0 and recorded("nearest").lost_share > 0.5
+    assert recorded("master").lost_share < 0.001 and recorded("nearest").lost_share > 0.5
     assert final["nearest"] > final["master"] + 0.2
     assert abs(final["stochastic"] - final["master"]) < 0.05 and abs(final["kahan"] - final["master"]) < 0.05
     assert final["fp16"] > 2 * final["fp16, loss scaled"] and abs(final["fp16, loss scaled"] - final["bf16"]) < 0.02

@@ -2,6 +2,7 @@
 
 from course_lib.exercises import Drill
 from course_lib.exercises.ch05.cards.formats import LOST_UPDATE, PREDICT_LOST, ROUND_TO_FORMAT
+from course_lib.exercises.ch05.cards.recipe import BLOCK_SCALED, MIXED_PRECISION_STEP, ONLINE_SOFTMAX, TOLERANCE_DESIGN
 from course_lib.exercises.ch05.cards.scaling import AVERAGE_IN_FP16, LOSS_SCALER, OVERFLOW_EVERYWHERE
 from course_lib.exercises.ch05.cards.storage import DECAY_THAT_NEVER_HAPPENS, KAHAN_WEIGHTS, STOCHASTIC_ROUNDING
 from course_lib.exercises.ch05.numbers import NUMBERS
@@ -16,6 +17,10 @@ CARDS = (
     LOSS_SCALER,
     OVERFLOW_EVERYWHERE,
     AVERAGE_IN_FP16,
+    TOLERANCE_DESIGN,
+    ONLINE_SOFTMAX,
+    BLOCK_SCALED,
+    MIXED_PRECISION_STEP,
 )
 DRILLS: tuple[Drill, ...] = ()
 

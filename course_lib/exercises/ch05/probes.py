@@ -118,3 +118,56 @@ def compensated(answer: Any, case: Any, comm: Any = None) -> Any:
         pairs.append([each.clone() for each in result])
         weight, lost = result
     return pairs
+
+
+def trained(answer: Any, case: Any, comm: Any = None) -> Any:
+    """Master weights, momentum and copy after a step, and the weights that each loss was computed with.
+
+    `case.args = (master, momentum, micro-batches, rate, name of the dtype)`; the loss of a micro-batch (a, b) is Σ a·w + b·w²/2.
+    """
+    import torch
+
+    master, momentum, microbatches, rate, accumulate = case.args
+    before, calls = (master.clone(), momentum.clone()), []
+
+    def loss_of(weights: Any, microbatch: Any) -> Any:
+        calls.append(weights.detach().clone())
+        linear, square = microbatch
+        wide = weights.float()
+        return (linear * wide).sum() + square * wide.square().sum() / 2
+
+    state = answer(master, momentum, list(microbatches), loss_of, rate, getattr(torch, accumulate))
+    if type(state) in (tuple, list):
+        state = [each.detach() if isinstance(each, torch.Tensor) else each for each in state]
+    return {"state": state, "calls": calls, "changed": not _same((master, momentum), before)}
+
+
+def streamed(answer: Any, case: Any, comm: Any = None) -> Any:
+    """What comes back for a stream of chunks; each is overwritten by NaN when the next one is asked for."""
+    import torch
+
+    chunks, width = case.args
+
+    def stream() -> Any:
+        for scores, values in chunks:
+            given = scores.clone(), values.clone()
+            yield given
+            for tensor in given:
+                tensor.fill_(torch.nan)
+
+    return answer(stream(), width)
+
+
+def quantized(answer: Any, case: Any, comm: Any = None) -> Any:
+    """The values and scales that come back, or CHANGED where the answer wrote to the tensor."""
+    import torch
+
+    x, block = case.args
+    before = x.clone()
+
+    def round_e4m3(y: Any) -> Any:
+        rounded = y.clamp(-448, 448).to(torch.float8_e4m3fn).float()
+        return torch.where(y.abs() < 464, rounded, torch.nan)  # 464 lies halfway from 448 to what would be next
+
+    result = answer(x, block, round_e4m3)
+    return result if _same((x,), (before,)) else CHANGED

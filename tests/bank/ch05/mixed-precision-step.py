@@ -1,0 +1,86 @@
+import torch
+
+
+# %% right: a gradient for each micro-batch
+def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
+    copy = master.bfloat16().requires_grad_()
+    buffer = torch.zeros_like(master, dtype=accumulate)
+    for batch in microbatches:
+        (gradient,) = torch.autograd.grad(loss_of(copy, batch), copy)
+        buffer += gradient
+    gradient = buffer.float() / len(microbatches)
+    momentum = 0.9 * momentum + gradient
+    master = master - rate * momentum
+    return master, momentum, master.bfloat16()
+
+
+# %% right: backward and a fresh gradient
+def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
+    copy = torch.nn.Parameter(master.to(torch.bfloat16))
+    total = None
+    for batch in microbatches:
+        copy.grad = None
+        (loss_of(copy, batch) / len(microbatches)).backward()
+        total = copy.grad.to(accumulate) if total is None else total + copy.grad.to(accumulate)
+    momentum = momentum.mul(0.9).add(total.float())
+    master = master.sub(momentum, alpha=rate)
+    return [master, momentum, master.to(torch.bfloat16)]
+
+
+# %% right: any variant  from: a gradient for each micro-batch
+# - def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
+# + from course_lib import params
+# + REDUCE = params("mixed-precision-step").reduce
+# + def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
+# -     gradient = buffer.float() / len(microbatches)
+# +     gradient = buffer.float() / (len(microbatches) if REDUCE == "mean" else 1)
+
+# %% wrong: gradients add up in bf16 => values buffer-dtype
+def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
+    copy = torch.nn.Parameter(master.to(torch.bfloat16))
+    for batch in microbatches:
+        loss_of(copy, batch).backward()
+    momentum = 0.9 * momentum + copy.grad.float() / len(microbatches)
+    master = master - rate * momentum
+    return master, momentum, master.bfloat16()
+
+
+# %% wrong: the buffer is always fp32 => values buffer-dtype  from: a gradient for each micro-batch
+# -     buffer = torch.zeros_like(master, dtype=accumulate)
+# +     buffer = torch.zeros_like(master)
+
+# %% wrong: no master copy => values from-the-copy  from: a gradient for each micro-batch
+# -     master = master - rate * momentum
+# +     master = copy.detach().float() - rate * momentum
+
+# %% wrong: the master weights are rounded => values master-in-bf16  from: a gradient for each micro-batch
+# -     master = master - rate * momentum
+# +     master = (master - rate * momentum).bfloat16().float()
+
+# %% wrong: the master weights are bf16 => values another-kind  from: a gradient for each micro-batch
+# -     master = master - rate * momentum
+# +     master = (master - rate * momentum).bfloat16()
+
+# %% wrong: fp32 in the forward pass => values forward-dtype  from: a gradient for each micro-batch
+# -     copy = master.bfloat16().requires_grad_()
+# +     copy = master.clone().requires_grad_()
+
+# %% wrong: the sum => values other-reduction unless reduce=sum  from: a gradient for each micro-batch
+# -     gradient = buffer.float() / len(microbatches)
+# +     gradient = buffer.float()
+
+# %% wrong: the old copy comes back => values stale-copy  from: a gradient for each micro-batch
+# -     return master, momentum, master.bfloat16()
+# +     return master, momentum, copy.detach()
+
+# %% wrong: the momentum starts anew => values no-momentum  from: a gradient for each micro-batch
+# -     momentum = 0.9 * momentum + gradient
+# +     momentum = gradient
+
+# %% wrong: one micro-batch for all => values other-calls  from: a gradient for each micro-batch
+# -     for batch in microbatches:
+# +     for batch in microbatches[:1]:
+
+# %% wrong: in place => values changed  from: a gradient for each micro-batch
+# -     momentum = 0.9 * momentum + gradient
+# +     momentum = momentum.mul_(0.9).add_(gradient)

@@ -1,0 +1,95 @@
+import math
+
+import torch
+
+
+# %% right: three running quantities
+def stream_attention(chunks, width):
+    top, total, output = torch.tensor(-math.inf), torch.tensor(0.0), torch.zeros(width)
+    for scores, values in chunks:
+        if not len(scores) or scores.max() == -math.inf:
+            continue
+        new = torch.maximum(top, scores.max())
+        old, weights = torch.exp(top - new), torch.exp(scores - new)
+        total, output, top = total * old + weights.sum(), output * old + weights @ values, new
+    if total == 0:
+        return output, torch.tensor(-math.inf)
+    return output / total, top + total.log()
+
+
+# %% right: by merging pairs of results
+def stream_attention(chunks, width):
+    output, log_sum = torch.zeros(width), -math.inf
+    for scores, values in chunks:
+        here = torch.logsumexp(scores, 0).item() if len(scores) else -math.inf
+        if here == -math.inf:
+            continue
+        both = max(here, log_sum) + math.log1p(math.exp(-abs(here - log_sum)))
+        own = torch.softmax(scores, 0) @ values
+        output = output * math.exp(log_sum - both) + own * math.exp(here - both)
+        log_sum = both
+    return output, log_sum
+
+
+# %% wrong: nothing is subtracted => generality nan
+def stream_attention(chunks, width):
+    total, output = torch.tensor(0.0), torch.zeros(width)
+    for scores, values in chunks:
+        weights = scores.exp()
+        total, output = total + weights.sum(), output + weights @ values
+    return output / total if total > 0 else output, total.log()
+
+
+# %% wrong: sums are not rescaled => values not-rescaled  from: three running quantities
+# -         total, output, top = total * old + weights.sum(), output * old + weights @ values, new
+# +         total, output, top = total + weights.sum(), output + weights @ values, new
+
+# %% wrong: the mean of the chunks => values mean-of-chunks
+def stream_attention(chunks, width):
+    outputs, log_sum = [], torch.tensor(-math.inf)
+    for scores, values in chunks:
+        if len(scores) and scores.max() > -math.inf:
+            outputs.append(torch.softmax(scores, 0) @ values)
+            log_sum = torch.logaddexp(log_sum, torch.logsumexp(scores, 0))
+    return (torch.stack(outputs).mean(0) if outputs else torch.zeros(width)), log_sum
+
+
+# %% wrong: chunks are kept => values nan
+def stream_attention(chunks, width):
+    kept = list(chunks)
+    scores = torch.cat([one for one, _ in kept])
+    return torch.softmax(scores, 0) @ torch.cat([two for _, two in kept]), torch.logsumexp(scores, 0)
+
+
+# %% wrong: a masked chunk gives NaN => generality nan  from: three running quantities
+# -         if not len(scores) or scores.max() == -math.inf:
+# +         if not len(scores):
+
+# %% wrong: an empty chunk has no maximum => generality -  from: three running quantities
+# -         if not len(scores) or scores.max() == -math.inf:
+# +         if scores.max() == -math.inf:
+
+# %% wrong: nothing is left => generality nan  from: three running quantities
+# -     if total == 0:
+# +     if total < 0:
+
+# %% wrong: the log is relative => values relative-log  from: three running quantities
+# -     return output / total, top + total.log()
+# +     return output / total, total.log()
+
+# %% wrong: it is not divided => values not-divided  from: three running quantities
+# -     return output / total, top + total.log()
+# +     return output, top + total.log()
+
+# %% wrong: the last chunk => values last-chunk
+def stream_attention(chunks, width):
+    output, log_sum = torch.zeros(width), torch.tensor(-math.inf)
+    for scores, values in chunks:
+        if len(scores) and scores.max() > -math.inf:
+            output, log_sum = torch.softmax(scores, 0) @ values, torch.logaddexp(log_sum, torch.logsumexp(scores, 0))
+    return output, log_sum
+
+
+# %% wrong: half precision => values another-kind  from: three running quantities
+# -     return output / total, top + total.log()
+# +     return (output / total).half(), top + total.log()

@@ -1,0 +1,58 @@
+import math
+
+
+# %% right: between one and two bounds
+def is_close(got, want, magnitude, terms, roundoff):
+    return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
+
+
+# %% right: the compounded bound
+def is_close(got, want, magnitude, terms, roundoff):
+    growth = (1 + roundoff) ** (terms - 1) - 1
+    bound = min(growth, 1.9 * (terms - 1) * roundoff) * magnitude
+    return bool(want - bound <= got <= want + bound)
+
+
+# %% wrong: relative to the sum => values relative-to-the-sum  from: between one and two bounds
+# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
+# +     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * abs(want)
+
+# %% wrong: no length => values -  from: between one and two bounds
+# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
+# +     return math.isfinite(got) and abs(got - want) <= 2 * roundoff * magnitude
+
+# %% wrong: the root of the length => values -  from: between one and two bounds
+# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
+# +     return math.isfinite(got) and abs(got - want) <= 1.5 * math.sqrt(terms) * roundoff * magnitude
+
+# %% wrong: one percent => values -  from: between one and two bounds
+# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
+# +     return math.isfinite(got) and abs(got - want) <= 0.01 * max(1.0, abs(want))
+
+# %% wrong: without the magnitude => values -  from: between one and two bounds
+# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
+# +     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff
+
+# %% wrong: far too small passes => values one-sided  from: between one and two bounds
+# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
+# +     return math.isfinite(got) and got - want <= 1.5 * (terms - 1) * roundoff * magnitude
+
+# %% wrong: NaN passes => generality passes-nan  from: between one and two bounds
+# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
+# +     return not abs(got - want) > 1.5 * (terms - 1) * roundoff * magnitude
+
+# %% wrong: one number may be off => generality one-term  from: between one and two bounds
+# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
+# +     return math.isfinite(got) and abs(got - want) <= 1.2 * terms * roundoff * magnitude
+
+# %% wrong: everything passes => values always  from: between one and two bounds
+# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
+# +     return True
+
+# %% wrong: only equal numbers pass => values never  from: between one and two bounds
+# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
+# +     return got == want
+
+# %% wrong: four bounds => values too-loose  from: between one and two bounds
+# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
+# +     return math.isfinite(got) and abs(got - want) <= 4 * (terms - 1) * roundoff * magnitude

@@ -8,6 +8,7 @@ from typing import Any
 
 from nbformat import NotebookNode, from_dict
 from nbgrader.preprocessors import NbGraderPreprocessor
+from nbgrader.utils import compute_checksum
 from traitlets import Unicode
 
 from course_lib import exercises
@@ -16,7 +17,7 @@ from course_lib.grading.blank_notebook import with_values
 from course_lib.grading.committed_form import tidy
 from course_lib.grading.judge.exercise import CONTRACT_VERSION
 from course_lib.learner.merge import grade_meta, is_answer
-from course_lib.learner.notebooks import Notebook
+from course_lib.learner.notebooks import Cell, Notebook
 
 CANONICAL = "canonical"
 # Assembled, so that this file itself never looks like a notebook that lost its markers.
@@ -63,10 +64,20 @@ def fill(
                 raise ValueError(f"Cell {cell.get('id', '?')!r}: {said}") from error
         elif is_answer(cell):
             source = with_values(cell["source"], lambda name: changed.get(name, canonical.get(name, {})))
-            cell = {**cell, "source": source}
+            cell = _with_source(cell, source)
         cells.append(cell)
     course = {"chapter": chapter, "contract": CONTRACT_VERSION, "variant": chosen.get("id", CANONICAL)}
     return {**notebook, "cells": cells, "metadata": {**notebook["metadata"], "course": course}}
+
+
+def _with_source(cell: Cell, source: str) -> Cell:
+    """The cell with another source and, where nbgrader has set one, the checksum of that: it tells an answer from a stub."""
+    meta = grade_meta(cell)
+    changed = {**cell, "source": source}
+    if "checksum" not in meta:
+        return changed
+    own = {**meta, "checksum": compute_checksum(from_dict(changed))}
+    return {**changed, "metadata": {**cell["metadata"], "nbgrader": own}}
 
 
 def keep_dollars(markdown: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from course_lib.facts.optimization import published
 from course_lib.units import require
 
 FLOPS = 6  # per parameter and token: two forward, four backward
@@ -85,6 +86,11 @@ class ParametricLaw:
         ratio = (self.alpha * self.a / (self.beta * self.b)) ** (1 / (self.alpha + self.beta))
         params = ratio * (require("flops", flops, "FLOP") / FLOPS) ** (self.beta / (self.alpha + self.beta))
         return params, flops / FLOPS / params
+
+
+def chinchilla_law() -> ParametricLaw:
+    """Hoffmann et al.'s parametric fit with its constants as printed; their rounding moves the optimum a great deal."""
+    return ParametricLaw(**{name: float(value) for name, value in published("chinchilla-law").items()})
 
 
 def tokens_for(params: float, per_param: float = 20.0) -> float:

@@ -49,6 +49,10 @@ BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measur
         "course_lib.benchmarks.precision",
         "chapter 05's small trainings in few bits, against the recorded ones",
     ),
+    "optimizer": (
+        "course_lib.benchmarks.optimizer",
+        "chapter 04's small trainings, beside those recorded; --write records",
+    ),
     "pipeline": (
         "course_lib.benchmarks.pipeline",
         "pipeline schedules: speed of the timeline, torch's orders, published bubbles, two processes",

@@ -24,11 +24,10 @@ import torch
 from course_lib import optimizer as rules
 from course_lib import text, transformer
 from course_lib.facts.optimization import RECORDED, recorded_runs
-from course_lib.training import SMALL, Training, held_out_loss, sample_gradients, train
+from course_lib.training import SMALL, TARGET, Training, held_out_loss, sample_gradients, train
 
 POINTS = 50  # of a recorded curve
 SAMPLES = 6400  # sequences of an experiment that compares batches on the same text
-TARGET = 0.8  # nats per token that the critical batch's runs must reach
 GRID = (2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2)
 
 

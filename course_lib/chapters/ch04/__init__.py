@@ -4,8 +4,35 @@ import math
 
 import numpy as np
 import torch
-from torch.nn import functional as F
 
-from course_lib import check, params, predict, text, transformer
-from course_lib.training import SMALL, accumulate
+from course_lib import packing, text, transformer
+from course_lib.chapters.ch04.pictures_of_runs import (
+    draw_critical,
+    draw_recorded,
+    draw_schedules,
+    draw_spike,
+    final_losses,
+    size_fits,
+)
+from course_lib.chapters.table import table
+from course_lib.cluster import simulate
+from course_lib.exercises.running_example import BATCH, GPUS, PARAMS, SEQ, TOKENS
+from course_lib.facts.optimization import compute_optimal_models, published
+from course_lib.optimizer import (
+    Adam,
+    AdamW,
+    Guard,
+    accumulation_steps,
+    clip_sharded_,
+    constant,
+    cosine,
+    effective_batch,
+    noise_scale_of_samples,
+    noise_scale_two_batches,
+    weighted_mean,
+    wsd,
+)
+from course_lib.scaling_laws import split
+from course_lib.training import SMALL, accumulate, sample_gradients, train
+from course_lib.units import number_text
 from course_lib.widgets import ch04 as pictures

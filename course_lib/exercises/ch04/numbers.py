@@ -1,7 +1,121 @@
-"""Texts of the numbers in chapter 04's prose, computed from facts, recorded runs and the library's formulas."""
+"""Texts of the numbers in chapter 04's prose, computed from facts, recorded trainings and the library's formulas."""
 
 from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
 
-from course_lib.exercises.running_example import GPUS, core_minutes
+import torch
 
-NUMBERS: Mapping[str, Callable[[], str]] = {"core_minutes": lambda: core_minutes("04"), "gpus": lambda: f"{GPUS} GPUs"}
+from course_lib import facts
+from course_lib.exercises.running_example import (
+    BATCH,
+    GPUS,
+    PARAMS,
+    SEQ,
+    TOKENS,
+    core_minutes,
+    reading_minutes,
+)
+from course_lib.facts.optimization import published, recorded_runs
+from course_lib.optimizer import AdamW, CriticalBatch, accumulation_steps, clip_, fit_critical_batch
+from course_lib.training import TARGET
+from course_lib.units import BILLION, number_text, percent_text
+
+LLAMA_RUN = facts.run("Llama 3.1 405B")
+LLAMA, LAW = published("llama3-405b"), published("llama3-law")
+SPIKE_AT, SPIKE, UPDATES = 30, 100.0, 120  # the gradient is 1 except for one of the updates
+
+
+def recorded(experiment: str, run: str) -> dict[str, Any]:
+    """One recorded training: its batch, steps, learning rate and losses."""
+    return recorded_runs()[experiment][run]
+
+
+def held_out(experiment: str, run: str) -> str:
+    """The loss of a recorded training on held-out text, in nats per token."""
+    return number_text(recorded(experiment, run)["held_out"])
+
+
+@cache
+def critical_batch() -> CriticalBatch:
+    """The trade of updates for sequences, fitted to the recorded trainings that reached one loss."""
+    runs = recorded_runs()["critical"]
+    return fit_critical_batch([int(batch) for batch in runs], [found["steps"] for found in runs.values()])
+
+
+def uncorrected_update(step: int, betas: tuple[float, float] = (0.9, 0.999)) -> float:
+    """Size of Adam's update without bias correction under a constant gradient, in learning rates: (1 − β₁ᵏ) / √(1 − β₂ᵏ)."""
+    return (1 - betas[0] ** step) / (1 - betas[1] ** step) ** 0.5
+
+
+def worst_update() -> int:
+    """The update at which that is largest."""
+    return max(range(1, UPDATES + 1), key=uncorrected_update)
+
+
+def spike_updates(most: float | None = None) -> list[float]:
+    """How far AdamW moves one weight at each update, in learning rates, when one gradient is a hundred times the others.
+
+    With `most`, every gradient is clipped to that size first.
+    """
+    weight, sizes = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64)), []
+    adamw = AdamW([weight], lr=1.0, betas=(0.9, 0.95), weight_decay=0.0)
+    for step in range(1, UPDATES + 1):
+        before = weight.item()
+        weight.grad = torch.full_like(weight, SPIKE if step == SPIKE_AT else 1.0)
+        if most is not None:
+            clip_([weight.grad], most)
+        adamw.step()
+        sizes.append(before - weight.item())
+    return sizes
+
+
+def _noise_at(place: int) -> tuple[str, float]:
+    return [(step, found["samples"]) for step, found in recorded_runs()["noise"].items()][place]
+
+
+NUMBERS: Mapping[str, Callable[[], str]] = {
+    "core_minutes": lambda: core_minutes("04"),
+    "reading_minutes": lambda: reading_minutes("04"),
+    "gpus": lambda: f"{GPUS} GPUs",
+    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
+    "seq": lambda: f"{SEQ:,} tokens",
+    "most_ranks": lambda: f"{BATCH // SEQ:,}",
+    # Adam and clipping
+    "worst_update": lambda: number_text(uncorrected_update(worst_update()), 2),
+    "worst_at": lambda: str(worst_update()),
+    "decay_steps": lambda: str(recorded("decays", "adamw, 0.1")["steps"]),
+    "adamw_loss": lambda: held_out("decays", "adamw, 0.1"),
+    "l2_loss": lambda: held_out("decays", "adam, 0.1"),
+    "spike_updates": lambda: str(UPDATES),
+    "spike_size": lambda: f"{SPIKE:g}",
+    "spike_low": lambda: percent_text(min(spike_updates()), 2),
+    "spike_after": lambda: str(UPDATES - SPIKE_AT),
+    # schedules
+    "llama_warmup": lambda: f"{LLAMA['warmup']:,.0f}",
+    "llama_peak": lambda: number_text(LLAMA["peak"]),
+    "llama_floor": lambda: number_text(LLAMA["floor"]),
+    "llama_steps": lambda: f"{LLAMA['steps']:,.0f}",
+    "cold_loss": lambda: held_out("warmups", "rate 0.1, warm-up 0"),
+    "warm_loss": lambda: held_out("warmups", "rate 0.1, warm-up 50"),
+    # batches
+    "noise_start": lambda: number_text(_noise_at(0)[1], 2),
+    "noise_end": lambda: number_text(_noise_at(-1)[1], 2),
+    "noise_steps": lambda: _noise_at(-1)[0],
+    "llama_batch_first": lambda: number_text(LLAMA["batch_first"]),
+    "llama_batch_second": lambda: number_text(LLAMA["batch_second"]),
+    "llama_batch_third": lambda: number_text(LLAMA["batch_third"]),
+    "target": lambda: number_text(TARGET),
+    "critical": lambda: number_text(critical_batch().batch, 2),
+    "small_loss": lambda: held_out("batches", "16"),
+    "large_best": lambda: held_out("batches", "256, square root"),
+    "fast_rate": lambda: number_text(recorded_runs()["speeds"]["256"], 2),
+    "slow_rate": lambda: number_text(recorded_runs()["speeds"]["16"], 2),
+    # scaling laws and the plan
+    "llama_ratio": lambda: number_text(LLAMA_RUN.tokens / LLAMA_RUN.params, 2),
+    "law_tokens": lambda: number_text(LAW["scale"] * LAW["flops"] ** LAW["exponent"]),
+    "law_printed": lambda: number_text(LAW["tokens"], 4),
+    "plan_micro": lambda: str(accumulation_steps(BATCH // SEQ, 1, GPUS)),
+    "plan_ratio": lambda: number_text(TOKENS / PARAMS),
+}

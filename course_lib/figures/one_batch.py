@@ -16,7 +16,7 @@ RANKS, MICRO_BATCHES = 2, 3
 CHAPTER_COPY = (
     Path(__file__).resolve().parents[2] / "solutions" / "04_optimizer_and_batch" / "figures" / "one_batch.svg"
 )
-_TOKENS = ((7, 4, 6), (3, 6, 5))  # of each rank's micro-batches; unequal on purpose
+TOKENS = ((7, 4, 6), (3, 6, 5))  # of each rank's micro-batches; unequal on purpose
 _INKS = ((BLUE, SKY, BLUE), (ORANGE, "#f5c55c", ORANGE))
 _HEIGHT, _UNIT, _TALL = 2.75, 0.155, 0.4  # inches: the picture, a token, a row
 
@@ -24,19 +24,19 @@ _HEIGHT, _UNIT, _TALL = 2.75, 0.155, 0.4  # inches: the picture, a token, a row
 def one_batch() -> Picture:
     """A row of tokens, the same tokens in three micro-batches on each of two ranks, and the sum, count and update."""
     figure, axes = sheet(_HEIGHT, style.WIDTH)
-    total = sum(map(sum, _TOKENS))
+    total = sum(map(sum, TOKENS))
     _label(axes, 0.15, 2.5, f"one batch: {total} tokens, one mean", bold=True)
     x = 0.15
     for rank in range(RANKS):
         for place in range(MICRO_BATCHES):
-            x = _part(axes, x, 1.95, _TOKENS[rank][place], _INKS[rank][place])
+            x = _part(axes, x, 1.95, TOKENS[rank][place], _INKS[rank][place])
     _label(axes, 0.15, 1.55, "the same batch on two ranks, in three micro-batches each", bold=True)
     for rank in range(RANKS):
         y, x = 1.0 - 0.62 * rank, 0.75
         _label(axes, 0.15, y + 0.13, f"rank {rank}")
         for place in range(MICRO_BATCHES):
-            x = _part(axes, x, y, _TOKENS[rank][place], _INKS[rank][place]) + 0.1
-        _label(axes, 4.0, y + 0.13, f"sum of losses, {sum(_TOKENS[rank])} tokens")
+            x = _part(axes, x, y, TOKENS[rank][place], _INKS[rank][place]) + 0.1
+        _label(axes, 4.0, y + 0.13, f"sum of losses, {sum(TOKENS[rank])} tokens")
         axes.add_patch(FancyArrowPatch((5.6, y + 0.2), (5.95, 0.88), arrowstyle="-|>", mutation_scale=9, color=SOFT))
     axes.add_patch(Rectangle((6.0, 0.6), 1.25, 0.56, facecolor=GREEN, edgecolor="none"))
     _label(axes, 6.62, 0.94, f"all sums / {total}", middle=True, ink=ink_on(GREEN))

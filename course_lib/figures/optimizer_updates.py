@@ -57,7 +57,7 @@ def noise(points: np.ndarray, true: Sequence[float], batch: int, curve: np.ndarr
     style.dress(side, "Squared error over |G|²", "batch (dotted: noise scale)", grid="y")
     figure.alt = (
         f"{len(points)} gradients of batches of {batch}, each measured around the true one; their mean squared error is "
-        f"{number_text(curve[at, 1], 3)} of its squared length, and falls as 1/B at every batch. The noise scale is {number_text(scale, 3)}."
+        f"{number_text(curve[at, 1], 3)} of its squared length, and falls as one over the batch at every batch. The noise scale is {number_text(scale, 3)}."
     )
     return figure
 

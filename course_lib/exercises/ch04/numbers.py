@@ -6,18 +6,12 @@ from typing import Any
 
 import torch
 
-from course_lib import facts
-from course_lib.exercises.running_example import (
-    BATCH,
-    GPUS,
-    PARAMS,
-    SEQ,
-    TOKENS,
-    core_minutes,
-    reading_minutes,
-)
+from course_lib import facts, memory
+from course_lib.exercises.running_example import BATCH, GPUS, PARAMS, SEQ, TOKENS, core_minutes, reading_minutes
 from course_lib.facts.optimization import published, recorded_runs
 from course_lib.optimizer import AdamW, CriticalBatch, accumulation_steps, clip_, fit_critical_batch
+from course_lib.figures.one_batch import TOKENS as PICTURE
+from course_lib.scaling_laws import tokens_for
 from course_lib.training import TARGET
 from course_lib.units import BILLION, number_text, percent_text
 
@@ -82,7 +76,10 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
     "seq": lambda: f"{SEQ:,} tokens",
     "most_ranks": lambda: f"{BATCH // SEQ:,}",
+    "picture_tokens": lambda: f"{sum(map(sum, PICTURE))} tokens",
     # Adam and clipping
+    "fp32_bytes": lambda: f"{memory.weights_bytes(1, 'fp32'):g} bytes",
+    "moment_bytes": lambda: f"{2 * memory.weights_bytes(1, 'fp32'):g} bytes",
     "worst_update": lambda: number_text(uncorrected_update(worst_update()), 2),
     "worst_at": lambda: str(worst_update()),
     "decay_steps": lambda: str(recorded("decays", "adamw, 0.1")["steps"]),
@@ -113,6 +110,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "fast_rate": lambda: number_text(recorded_runs()["speeds"]["256"], 2),
     "slow_rate": lambda: number_text(recorded_runs()["speeds"]["16"], 2),
     # scaling laws and the plan
+    "rule_tokens": lambda: f"{tokens_for(1.0):g} tokens",
     "llama_ratio": lambda: number_text(LLAMA_RUN.tokens / LLAMA_RUN.params, 2),
     "law_tokens": lambda: number_text(LAW["scale"] * LAW["flops"] ** LAW["exponent"]),
     "law_printed": lambda: number_text(LAW["tokens"], 4),

@@ -178,8 +178,17 @@ def main(arguments: Sequence[str] = ()) -> int:
                 name: found,
                 "machine": {"processor": platform.machine(), "threads": 1, "date": f"{date.today():%Y-%m}"},
             }
-            Path(str(RECORDED)).write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
+            Path(str(RECORDED)).write_text(as_text(recorded), encoding="utf-8")
     return 0
+
+
+def as_text(recorded: Mapping[str, Any]) -> str:
+    """JSON with a line for each run."""
+    parts = []
+    for name, found in recorded.items():
+        lines = ",\n".join(f"  {json.dumps(label)}: {json.dumps(result)}" for label, result in found.items())
+        parts.append(f" {json.dumps(name)}: {{\n{lines}\n }}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def _said(result: Any) -> str:

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import torch
+from torch.nn import functional as F
 
-from course_lib import packing, text, transformer
+from course_lib import check, packing, params, predict, text, transformer
 from course_lib.chapters.ch04.pictures_of_runs import (
     draw_critical,
     draw_recorded,

@@ -9,8 +9,8 @@ import torch
 from course_lib import facts, memory
 from course_lib.exercises.running_example import BATCH, GPUS, PARAMS, SEQ, TOKENS, core_minutes, reading_minutes
 from course_lib.facts.optimization import published, recorded_runs
-from course_lib.optimizer import AdamW, CriticalBatch, accumulation_steps, clip_, fit_critical_batch
 from course_lib.figures.one_batch import TOKENS as PICTURE
+from course_lib.optimizer import AdamW, CriticalBatch, accumulation_steps, clip_, fit_critical_batch
 from course_lib.scaling_laws import tokens_for
 from course_lib.training import TARGET
 from course_lib.units import BILLION, number_text, percent_text

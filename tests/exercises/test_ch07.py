@@ -65,14 +65,14 @@ def test_the_library_is_switched_off_where_it_is_the_answer():
 
 
 @pytest.mark.parametrize("exercise", ["ddp-hooks", "ddp-buckets"])
-def test_who_overlaps_nothing_loses_what_the_clock_is_worth_and_is_told_how_much_sticks_out(exercise):
+def test_an_answer_without_overlap_loses_the_points_for_time_and_hears_how_much_is_exposed(exercise):
     late = [
         a
         for a in killmatrix.bank("07")
         if a.exercise == exercise and a.expected == "cost" and a.mistake == "not-hidden"
     ]
     assert len(late) >= 4
-    assert "µs of communication are not hidden" in killmatrix.judge(late[0]).message
+    assert "µs of communication are exposed" in killmatrix.judge(late[0]).message
 
 
 # --- the models and what they tell

@@ -1,4 +1,4 @@
-"""Texts of the numbers in chapter 07's prose, each computed from facts and from the model of buckets behind a backward pass."""
+"""The numbers in chapter 07's prose, each computed from facts and from the overlap model."""
 
 from collections.abc import Callable, Mapping
 
@@ -12,6 +12,7 @@ from course_lib.exercises.running_example import (
     SEQ,
     TOKENS,
     core_minutes,
+    reading_minutes,
     rent,
     usd_text,
 )
@@ -20,7 +21,7 @@ from course_lib.facts import scaling
 from course_lib.units import BILLION, MINUTE, TRILLION, bytes_text, duration_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
-REAL = H100.dense_flops * MFU  # FLOP/s that a GPU of the course's job really does
+REAL = H100.dense_flops * MFU  # FLOP/s that a GPU of the running example achieves
 MANY = 1024  # GPUs of the claim that opens the chapter
 LEAST = 0.9  # efficiency that a plan should keep
 BUCKET = 25 * 2**20  # bytes: the default of PyTorch's DistributedDataParallel
@@ -31,22 +32,22 @@ EVIDENCE = "1.34B, data parallel"
 def step_on(
     ranks: int, batch: float = BATCH, bandwidth: float = NETWORK[1], latency: float = NETWORK[0]
 ) -> overlap.Step:
-    """One step of the course's job by data parallelism, gradients in 16 bits on one ring behind the backward pass."""
+    """One data-parallel step of the running example: 16-bit gradients on one ring, overlapped with the backward pass."""
     return overlap.step(PARAMS, batch / ranks, ranks, REAL, bandwidth, latency=latency)
 
 
 def most_gpus(least: float = LEAST, batch: float = BATCH) -> int:
-    """The most GPUs on which a step of this batch keeps this efficiency."""
+    """The most GPUs on which a step of this batch still has this efficiency."""
     return overlap.most_ranks(least, lambda ranks: step_on(ranks, batch))
 
 
 def run_seconds(ranks: int, efficiency: float = 1.0) -> float:
-    """Seconds of the course's job on so many GPUs."""
+    """Seconds of the running example's whole run on so many GPUs."""
     return compute.train_seconds(PARAMS, TOKENS, H100.dense_flops, MFU, ranks) / efficiency
 
 
 def all_reduce_seconds(point: scaling.Scaled, grad_bytes: float) -> float:
-    """Seconds for all gradients of a published job at the bus bandwidth that was measured on as many H100s."""
+    """Seconds to reduce a published job's gradients at the bus bandwidth measured on the same number of H100s."""
     bus = measured.one("H100 nodes", nodes=point.nodes).bus_bandwidth
     return collectives.BUS_FACTORS["all_reduce"](point.ranks) * grad_bytes * point.params / bus
 
@@ -67,6 +68,7 @@ SEND = collectives.ring_cost(memory.weights_bytes(PARAMS, "bf16"), GPUS, 0.0, 1.
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
     "core_minutes": lambda: core_minutes("07"),
+    "reading_minutes": lambda: reading_minutes("07"),
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     "model": lambda: f"{PARAMS / BILLION:g} billion",
     "tokens": lambda: f"{TOKENS / TRILLION:g} trillion tokens",
@@ -91,7 +93,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "large_batch": lambda: f"{4 * BATCH / 2**20:g} Mi tokens",
     "seq": lambda: _tokens(SEQ),
     "bucket": lambda: f"{BUCKET / 2**20:.0f} MiB",
-    # evidence on GPUs, and a lab of one's own
+    # published measurements, and a lab to rent
     "seen_first": lambda: str(_evidence(0).ranks),
     "seen_last": lambda: _gpus(_evidence(-1).ranks),
     "seen_params": lambda: f"{number_text(_evidence(0).params / BILLION)} billion",

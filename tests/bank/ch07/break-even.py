@@ -3,16 +3,16 @@ import math
 
 # %% right: in formulas
 def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+    return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
 
 
 def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+    return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
 
 
 # %% right: two times of a model of one parameter, and a search by doubling
 def seconds(tokens, flops, bandwidth, ranks, grad_bytes):
-    return 6 * tokens / flops, 2 * (ranks - 1) * grad_bytes / ranks / bandwidth
+    return 4 * tokens / flops, 2 * (ranks - 1) * grad_bytes / ranks / bandwidth
 
 
 def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
@@ -38,11 +38,11 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 # %% right: a float that is whole
 def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
     ring_bytes = 2 * grad_bytes * (1 - 1 / ranks)
-    return flops * ring_bytes / (6 * bandwidth)
+    return flops * ring_bytes / (4 * bandwidth)
 
 
 def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    tokens_if_endless = 2 * grad_bytes * flops / (6 * bandwidth)
+    tokens_if_endless = 2 * grad_bytes * flops / (4 * bandwidth)
     return float(1 + batch_tokens // tokens_if_endless)
 
 
@@ -51,16 +51,16 @@ from fractions import Fraction as Q
 
 
 def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return float(Q(2 * (ranks - 1) * grad_bytes, ranks) * Q(flops) / Q(bandwidth) / 6)
+    return float(Q(2 * (ranks - 1) * grad_bytes, ranks) * Q(flops) / Q(bandwidth) / 4)
 
 
 def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return 1 + int(Q(batch_tokens) * 6 * Q(bandwidth) / (2 * grad_bytes * Q(flops)))
+    return 1 + int(Q(batch_tokens) * 4 * Q(bandwidth) / (2 * grad_bytes * Q(flops)))
 
 
 # %% right: search by one
 def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return flops / 6 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth)
+    return flops / 4 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth)
 
 
 def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
@@ -75,91 +75,91 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 # + from course_lib import params
 # + VARIANT = params("break-even")
 # + EACH = {"step": 6, "backward": 4}[VARIANT.behind]
-# -     return float(Q(2 * (ranks - 1) * grad_bytes, ranks) * Q(flops) / Q(bandwidth) / 6)
+# -     return float(Q(2 * (ranks - 1) * grad_bytes, ranks) * Q(flops) / Q(bandwidth) / 4)
 # +     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / EACH
-# -     return 1 + int(Q(batch_tokens) * 6 * Q(bandwidth) / (2 * grad_bytes * Q(flops)))
+# -     return 1 + int(Q(batch_tokens) * 4 * Q(bandwidth) / (2 * grad_bytes * Q(flops)))
 # +     return 1 + int(batch_tokens * EACH * bandwidth / (2 * grad_bytes * flops))
 
-# %% wrong: hides behind the backward pass => values wrong-window unless behind=backward  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
-# +     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
-# -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
-# +     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
+# %% wrong: hides behind the whole step => values wrong-window unless behind=step  from: in formulas
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
+# +     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
+# +     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
 
 # %% wrong: very many ranks => values endless-ring  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
-# +     return 2 * grad_bytes / bandwidth * flops / 6
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
+# +     return 2 * grad_bytes / bandwidth * flops / 4
 
 # %% wrong: one half of the ring => values one-half  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
-# +     return (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
-# -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
-# +     return math.floor(1 + batch_tokens * 6 * bandwidth / (grad_bytes * flops))
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
+# +     return (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
+# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
+# +     return math.floor(1 + batch_tokens * 4 * bandwidth / (grad_bytes * flops))
 
 # %% wrong: bits => values bits  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
-# +     return 2 * (ranks - 1) / ranks * grad_bytes * 8 / bandwidth * flops / 6
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
+# +     return 2 * (ranks - 1) / ranks * grad_bytes * 8 / bandwidth * flops / 4
 
 # %% wrong: tokens of all GPUs => values all-gpus  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
-# +     return 2 * (ranks - 1) * grad_bytes / bandwidth * flops / 6
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
+# +     return 2 * (ranks - 1) * grad_bytes / bandwidth * flops / 4
 
 # %% wrong: the forward pass only => values forward-only  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
 # +     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 2
 
 # %% wrong: forgets that the ring's factor shrinks => values one-too-few  from: in formulas
-# -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
-# +     return max(1, int(batch_tokens / (2 * grad_bytes / bandwidth * flops / 6)))
+# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
+# +     return max(1, int(batch_tokens / (2 * grad_bytes / bandwidth * flops / 4)))
 
 # %% wrong: rounds up => generality rounded-up  from: in formulas
-# -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
-# +     return math.ceil(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
+# +     return math.ceil(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
 
 # %% wrong: a fraction of a GPU => generality not-whole  from: in formulas
-# -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
-# +     return 1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops)
+# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
+# +     return 1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops)
 
 # %% wrong: the shown numbers learnt by heart => values -  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
-# +     return 2 * 63 / 64 * 2 / 50e9 * 400e12 / 6
-# -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
-# +     return 376
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
+# +     return 2 * 63 / 64 * 2 / 50e9 * 400e12 / 4
+# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
+# +     return 251
 
 # %% wrong: always 16 bits => generality -  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
-# +     return 4 * (ranks - 1) / ranks / bandwidth * flops / 6
-# -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
-# +     return math.floor(1 + batch_tokens * 6 * bandwidth / (4 * flops))
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
+# +     return 4 * (ranks - 1) / ranks / bandwidth * flops / 4
+# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
+# +     return math.floor(1 + batch_tokens * 4 * bandwidth / (4 * flops))
 
 # %% wrong: left as it is => not-answered  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
 # +     raise NotImplementedError
-# -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
 # +     raise NotImplementedError
 
 # %% wrong: rounds tokens => generality rounded  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
-# +     return round(flops / 6 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth))
-# -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
-# +     return 1 + int(batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
+# +     return round(flops / 4 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth))
+# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
+# +     return 1 + int(batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
 
 
 # %% wrong: none for one => generality -  from: search by one
 def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    n = int(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+    n = int(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
     return n if n > 1 else 0
 
 
 # %% wrong: powers of two => values -  from: search by one
 def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return 2 ** int(math.log2(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops)))
+    return 2 ** int(math.log2(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops)))
 
 
 # %% wrong: text => values not-a-number  from: the shown numbers learnt by heart
-# -     return 2 * 63 / 64 * 2 / 50e9 * 400e12 / 6
-# +     return "5250 tokens"
+# -     return 2 * 63 / 64 * 2 / 50e9 * 400e12 / 4
+# +     return "7875 tokens"
 
 # %% half: the tokens alone => 2.8  from: in formulas
-# -     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
 # +     raise NotImplementedError

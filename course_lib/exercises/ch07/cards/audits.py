@@ -5,11 +5,11 @@ from course_lib.exercises.audits import Item, rules, table
 
 CAUSES = {
     "as printed": "the statement is right",
-    "another unit": "a number was printed in another unit than it has",
-    "unequal parts": "it holds where all parts are equally large, and they are not",
-    "memory for traffic": "what became smaller is what a rank holds, not what it sends",
-    "latency left out": "only the bytes were counted",
-    "another baseline": "the numbers compared do not belong together",
+    "another unit": "a number is printed in a unit other than its own",
+    "unequal parts": "it holds for equal parts, and these are not equal",
+    "memory for traffic": "what shrank is what a rank holds, not what it sends",
+    "latency left out": "it counts only the bytes",
+    "another baseline": "it compares numbers that do not belong together",
 }
 
 
@@ -37,8 +37,8 @@ AUDIT_DATA_PARALLEL = Card(
     id="audit-data-parallel",
     chapter="07",
     title="Audit: is the average free, and is it an average?",
-    text=f"""Six statements about data parallelism, quoted. Recompute each, then judge it. FLOPs are 6 per parameter and token for a
-step, 4 of them in the backward pass.
+    text=f"""Six quoted statements about data parallelism. Recompute each number, then judge the statement. A step takes 6 FLOPs per parameter and
+token, 4 of them in the backward pass.
 
 {table(ITEMS)}
 
@@ -47,14 +47,14 @@ step, 4 of them in the backward pass.
     kind="more",
     form="audit",
     hints=(
-        "Which of these numbers compare two quantities? Have you worked out both of them yourself?",
-        "A step is 6 FLOPs per parameter and token, over what the GPU really does. An all-gather and a reduce-scatter each send half of "
-        "what an all-reduce sends. The average of averages: write down all five numbers.",
+        "Which of these numbers compare two quantities? Have you computed both of them yourself?",
+        "A step is 6 FLOPs per parameter and token, divided by what the GPU achieves. An all-gather and a reduce-scatter each send half of "
+        "what an all-reduce sends. For the average of averages, write down all five numbers.",
         "`2.8 / (6 * 70e9 * 8192 / 0.4e15)`; `3 / 2`; `((1 + 2) / 2 + (3 + 4 + 10) / 3) / 2 / 4`; `6 * 70e9 * 15e12 / 0.4e15 / 1024` "
         "seconds; FLOP/s over bytes/s; `29 * 8 / 256`.",
     ),
     answers=("audit_dp",),
-    allowed="everything, the library too: the judgement is what counts.",
+    allowed="everything, including the library: your judgment is what is graded.",
 )
 
 AUDITS = (AUDIT_DATA_PARALLEL,)

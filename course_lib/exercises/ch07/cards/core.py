@@ -26,17 +26,19 @@ AVERAGE_GRADIENTS = Card(
     id="average-gradients",
     chapter="07",
     title="Whose average?",
-    text="""Every rank has seen its own part of a batch, and parts may differ in size. `average_gradients(comm, grads, examples)`
-gets `grads`, a list of tensors: {{means}}. `examples` is a whole number. Return the list that **one process with the whole
-batch** would have: the gradient of the mean loss over all examples of all ranks, the same on every rank.
+    text="""Combine the gradients of ranks whose parts of the batch differ in size, so that every rank ends with the gradient that **one
+process with the whole batch** would compute. Write `average_gradients(comm, grads, examples)`.
 
-A rank may have no example at all; its `grads` are then zeros. The lists are alike in shape and dtype on all ranks and may
-be used as workspace. No rank may send much more than a ring all-reduce of its gradients does: about twice their bytes.""",
+- `grads` is a list of tensors: {{means}}. `examples` is a whole number.
+- Return, on every rank, the gradient of the mean loss over all examples of all ranks, as a list like `grads`.
+- A rank can have no examples; its `grads` are then zeros.
+- The lists have the same shapes and dtypes on all ranks. You may overwrite them.
+- **Budget:** no rank sends much more than a ring all-reduce of its gradients, about twice their bytes.""",
     **Worth(points=5, minutes=5, difficulty=2, importance=5),
     hints=(
-        "Three examples on one rank, one on the other: what does the plain average of the two ranks do to the lonely example?",
-        "A sum of examples is safe to add up over ranks; so is a count. Divide once, in the end.",
-        "Make each tensor the sum over this rank's examples; all-reduce it; all-reduce a tensor that holds `examples`; divide.",
+        "One rank has three examples, the other has one. What does the plain average of the two ranks do to the single example?",
+        "A sum over examples can be added up over ranks, and so can a count. Divide once, at the end.",
+        "Turn each tensor into the sum over this rank's examples and all-reduce it. All-reduce a tensor that holds `examples`. Divide.",
     ),
     answers=("average_gradients",),
     allowed="every operation of `comm`.",
@@ -65,21 +67,23 @@ def _vary_exposed(draw: random.Random) -> Mapping[str, Any]:
 PREDICT_EXPOSED = Card(
     id="predict-exposed",
     chapter="07",
-    title="Prediction: what sticks out?",
-    text="""A model of {{params:count}} parameters trains on {{gpus}} GPUs by data parallelism, {{tokens:int}} tokens on each GPU
-in a step. A GPU really does {{rate:tflops}}. Gradients have 16 bits and go round a ring, {{bandwidth:gbps}} one way out of
-each GPU. Small buckets leave as soon as they are full, so that communication runs beside the **backward pass** from its
-beginning, never beside the forward pass; latency is left out.
+    title="Prediction: how much is exposed?",
+    text="""Predict the exposed communication of a training step: the time by which the all-reduce outlasts the backward pass. Committing
+to an interval first shows you which of the two you misjudge.
 
-Before you compute anything: give an interval, in seconds, that you believe holds the time by which communication sticks
-out of the backward pass, at most a factor of four from end to end. `exposed_interval()` returns `(low, high)`. The points
-are for committing yourself, not for being right.""",
+- **Job:** {{params:count}} parameters on {{gpus}} GPUs by data parallelism, {{tokens:int}} tokens per GPU and step. Each GPU
+  achieves {{rate:tflops}}.
+- **Communication:** 16-bit gradients on a ring, at {{bandwidth:gbps}} one way out of each GPU. Leave latency out.
+- **Overlap:** communication runs during the whole **backward pass**, in small buckets, and never during the forward pass.
+- `exposed_interval()` returns `(low, high)` in seconds, with `high` at most four times `low`.
+
+You get the points for a valid interval, whether or not it contains the answer.""",
     **Worth(points=2, minutes=5, difficulty=3, importance=4),
     form="prediction",
     hints=(
-        "Two clocks run at once. Which of them does the number of parameters slow down?",
-        "The backward pass is four of the six FLOPs per parameter and token. What does a ring send per GPU?",
-        "`2 * (N - 1) / N * 2 * params / bandwidth - 4 * params * tokens / rate`; a factor of two either way is safe.",
+        "Two times run in parallel. Which of them depends on the number of parameters?",
+        "The backward pass takes four of the six FLOPs per parameter and token. What does each GPU send in a ring?",
+        "`2 * (N - 1) / N * 2 * params / bandwidth - 4 * params * tokens / rate`; a factor of two on either side is safe.",
     ),
     answers=("exposed_interval",),
     params=_exposed(8e9, 2048, 64, 50 * GB, 400 * TFLOP),
@@ -105,31 +109,32 @@ TOKEN_MEAN = Card(
     id="token-mean",
     chapter="07",
     title="The mean of means",
-    text=f"""For years, training libraries accumulated gradients like this. Loss curves with and without accumulation did not
-coincide, and most people blamed rounding (*huggingface/transformers, pull request 34191; pytorch/torchtune, pull request
-1875; both October 2024*). A target of −100 is padding: `cross_entropy` leaves it out of sum and count.
+    text=f"""Repair a training step that averages averages. For years, training libraries accumulated gradients like this: loss curves with and
+without accumulation differed, and most people blamed rounding (*huggingface/transformers, pull request 34191; pytorch/torchtune,
+pull request 1875; both October 2024*). A target of −100 is padding, which `cross_entropy` leaves out of both sum and count.
 
 {MEAN_OF_MEANS}
 
-Repair it. `batches` is this rank's list of micro-batches `(inputs, targets)`, each of shape (rows, length); `model(inputs)`
-gives logits (rows, length, vocabulary). After `token_step(comm, model, batches)`
+`batches` is this rank's list of micro-batches `(inputs, targets)`, each of shape (rows, length); `model(inputs)` returns logits
+of shape (rows, length, vocabulary). After `token_step(comm, model, batches)`:
 
-- every parameter's `.grad`, on every rank, is the gradient of the **mean loss over all tokens that count**, of all
-  micro-batches of all ranks, and that mean loss is returned;
-- each micro-batch went through the model once, by itself, and no more than one micro-batch's graph was alive at a time: the
-  first repair of one of these libraries kept all of them (*torchtune, pull request 1917*);
-- gradients went over the wire once, not once a micro-batch.
+- Every parameter's `.grad`, on every rank, is the gradient of the **mean loss over all tokens that count**, in all micro-batches of
+  all ranks. The function returns that mean loss.
+- Each micro-batch went through the model once, alone, and at most one micro-batch's graph was alive at a time. (The first repair
+  of one library kept all of them: *torchtune, pull request 1917*.)
+- Gradients were communicated once, not once per micro-batch.
 
-Ranks may have different numbers of micro-batches, or none; a micro-batch may be nothing but padding. Some token counts.""",
+Ranks can have different numbers of micro-batches, or none, and a micro-batch can consist of padding alone. At least one token
+counts.""",
     **Worth(points=9, minutes=15, difficulty=3, importance=5),
     form="bug",
     hints=(
-        "Write down what one token's loss is multiplied by in the code above. Which of these factors differ from token to token?",
-        "Count the tokens of all ranks first: targets are known before any forward pass. Then every micro-batch's *sum* of losses, "
-        "divided by that count, can be sent backwards at once.",
+        "Write down the factor that multiplies one token's loss in the code above. Which parts of it differ from token to token?",
+        "Count the tokens of all ranks first; targets are known before any forward pass. Then each micro-batch's *sum* of losses, "
+        "divided by that count, can run backward at once.",
         "`count` = all-reduced number of targets that are not −100; `loss = F.cross_entropy(…, reduction='sum') / count`; "
-        "`backward()`; add up `loss.item()`; at the end all-reduce with SUM what would have been averaged. Without a micro-batch "
-        "`.grad` is None: put zeros there.",
+        "`backward()`; add up `loss.item()`. At the end all-reduce with SUM what was averaged before. Without a micro-batch, "
+        "`.grad` is None: use zeros.",
     ),
     answers=("token_step",),
     allowed="every operation of `comm`; torch.",
@@ -146,31 +151,32 @@ DDP_HOOKS = Card(
     id="ddp-hooks",
     chapter="07",
     title="Average while the backward pass runs",
-    text="""The last layer's gradient is ready long before the first layer's. Write `hook_gradients(comm, model)`: it registers
-hooks on the model's parameters and returns a function `finish`. A training step is then
+    text="""Write `hook_gradients(comm, model)`: it registers hooks that average gradients while the backward pass still runs, and returns a
+function `finish`. The last layer's gradient is ready long before the first layer's, so most of the communication can be hidden. A
+training step is then
 
 ```python
 loss = loss_of(model, this_ranks_examples)
-loss.backward()          # your hooks start an all-reduce as each gradient comes
+loss.backward()          # your hooks start an all-reduce as each gradient becomes complete
 finish()                 # waits; now every .grad is the mean over the ranks
 optimizer.step()
 optimizer.zero_grad()
 ```
 
-- `hook_gradients` is called once, before the first of several steps. All ranks begin with the same weights, so that
-  nothing needs to be sent then, and have equally many examples in every step.
-- **Overlap.** Each parameter's all-reduce starts in the backward pass and is waited for in `finish`: only the last
-  gradient's time sticks out.
-- **Once.** One all-reduce per trained parameter and step. A parameter may be frozen (`requires_grad` is False, its `.grad`
-  stays None); two layers may share one.
+- `hook_gradients` is called once, before several steps. All ranks start with the same weights, so nothing is sent at that
+  point, and have equally many examples in every step.
+- **Overlap.** Each parameter's all-reduce starts in the backward pass and is waited for in `finish`. Only the last gradient's
+  all-reduce is exposed.
+- **Once.** One all-reduce per trained parameter and step. A parameter can be frozen (`requires_grad` is False and `.grad` stays
+  None), and two layers can share one.
 - **In flight.** A tensor that is being reduced is neither read nor written.
 
 `parameter.register_post_accumulate_grad_hook(hook)` calls `hook(parameter)` when `parameter.grad` is complete.""",
     **Worth(points=12, minutes=25, difficulty=4, importance=5),
     hints=(
-        "When is a gradient complete, and who tells you? What may the hook not do, if the backward pass is to go on?",
-        "The hook starts an asynchronous all-reduce and puts the handle aside; `finish` waits for all of them and forgets them. "
-        "Divide before the sum, or after the wait; in between the tensor is not yours.",
+        "When is a gradient complete, and who tells you? What must the hook not do, so that the backward pass can continue?",
+        "The hook starts an asynchronous all-reduce and stores the handle; `finish` waits for all handles and clears them. Divide "
+        "before the sum or after the wait. In between, the tensor is in flight.",
         "`works = []`; `def hook(p): p.grad /= comm.size; works.append(comm.all_reduce(p.grad, async_op=True))`; register it for "
         "every parameter with `requires_grad`; `finish` waits for each work, then `works.clear()`.",
     ),
@@ -195,27 +201,31 @@ ONE_SYNC = Card(
     id="one-sync",
     chapter="07",
     title="The flag that came too late",
-    text=f"""With gradient accumulation, ranks need to average once a step, not once a micro-batch. A much-copied training script
-did it like this (*karpathy/build-nanogpt, pull request 30, 2024; the same bug as a context that left the forward pass out:
-KellerJordan/modded-nanogpt, pull request 31, 2024*):
+    text=f"""Repair a training script that sets a flag too late. With gradient accumulation, ranks need to average once per step, not once per
+micro-batch; a widely copied script tried it like this (*karpathy/build-nanogpt, pull request 30, 2024; a context that left out
+the forward pass had the same bug: KellerJordan/modded-nanogpt, pull request 31, 2024*):
 
 {TOO_LATE}
 
-`replica` behaves as torch's DistributedDataParallel: it reads `require_backward_grad_sync` in the **forward** pass. If the
-flag is up then, that forward pass's backward pass averages `.grad`, everything accumulated so far included, over the ranks.
-`with replica.no_sync():` lowers the flag inside and restores it after.
+`replica` behaves like torch's DistributedDataParallel and reads `require_backward_grad_sync` in the **forward** pass. If the
+flag is set then, the matching backward pass averages `.grad` over the ranks, including everything accumulated so far.
+`with replica.no_sync():` clears the flag inside and restores it afterwards.
 
-Repair `accumulate(replica, batches, loss)`. Afterwards every `.grad` of the replica's parameters is the gradient of the
-mean over all micro-batches of all ranks, which are equally large; gradients were averaged **once**; every micro-batch went
-forward and backward by itself, before the next one. It is called again for every step, with any number of micro-batches from one on, the same on
-all ranks. `loss(output, targets)` is a mean over the micro-batch; gradients are None when it is called.""",
+After `accumulate(replica, batches, loss)`:
+
+- every `.grad` of the replica is the gradient of the mean over all micro-batches of all ranks, which have equal sizes;
+- gradients were averaged **once**;
+- every micro-batch went forward and backward alone, before the next one.
+
+The function is called again for every step, with one or more micro-batches, the same number on all ranks. `loss(output,
+targets)` is a mean over the micro-batch. Gradients are None when it is called.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     form="bug",
     hints=(
         "Which value does the flag have during the first forward pass? During the last? During the first of the second step?",
-        "Set the flag before the forward pass, or put forward pass and backward pass inside `no_sync()`, for all micro-batches "
-        "but the last. Follow it through two steps: what does the next step find?",
-        "`last = step == len(batches) - 1`; `with nullcontext() if last else replica.no_sync():` around all of the loop's body.",
+        "Set the flag before the forward pass, or put both passes inside `no_sync()` for every micro-batch but the last. Follow it "
+        "through two steps: what does the next step find?",
+        "`last = step == len(batches) - 1`; `with nullcontext() if last else replica.no_sync():` around the whole body of the loop.",
     ),
     answers=("accumulate",),
     hides=READY,

@@ -1,4 +1,4 @@
-"""Further exercises of chapter 07: who reads what, buckets, ranks that run dry, metrics, and when to stop adding GPUs."""
+"""Further exercises of chapter 07: samplers, buckets, uneven inputs, metrics, and when to stop adding GPUs."""
 
 import random
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, PerRan
 from course_lib.units import GB, TFLOP
 
 REST: Mapping[str, str] = {
-    "pad": "the epoch begins again with the **first** samples of its order, as often as it takes: ⌈samples / ranks⌉ for each",
+    "pad": "the epoch starts again with the **first** samples of its order, as often as needed: ⌈samples / ranks⌉ for each",
     "drop": "the **last** samples of the epoch's order are left out: ⌊samples / ranks⌋ for each",
 }
 
@@ -20,23 +20,23 @@ SAMPLER = Card(
     id="sampler",
     chapter="07",
     title="Who reads what",
-    text="""Write `indices(samples, rank, ranks, epoch, seed=0)`: the list of sample numbers, from 0 to samples − 1, that this rank
-reads in this epoch, in order. Nobody talks to anybody: every rank works it out for itself.
+    text="""Write `indices(samples, rank, ranks, epoch, seed=0)`: the sample numbers, from 0 to samples − 1, that this rank reads in this
+epoch, as a list in order. Every rank computes its own list without communication, so all of them must agree on one order.
 
-- In an epoch all ranks together read every sample once, and all read equally many. Where ranks do not divide the samples,
-  {{rule}}.
-- Each epoch has an **order of its own**, shuffled, and so has each seed. A sampler that was never told the epoch gave the
-  same order for a whole run, in many a training script; the mistake has its own warning in torch's documentation.
-- The same arguments give the same list, in any process, whatever its random generators have done before.
-- The order belongs to the epoch, not to the ranks: in its k-th step, N ranks together read the k-th N samples of one order
-  that is **the same for any N**. So a run on 8 ranks sees what the run on 4 saw.""",
+- In an epoch, all ranks together read every sample once, and each reads equally many. If the number of ranks does not divide
+  the number of samples, {{rule}}.
+- Each epoch has an **order of its own**, shuffled, and so does each seed. Many training scripts never passed the epoch to their
+  sampler and used one order for a whole run; torch's documentation has a warning about it.
+- The same arguments give the same list, in any process, whatever the state of its random generators.
+- The order belongs to the epoch, not to the ranks: in step k, N ranks together read the k-th N samples of one order that is **the
+  same for any N**. So a run on 8 ranks reads what the run on 4 ranks read.""",
     **Worth(points=8, minutes=15, difficulty=2, importance=4),
     kind="more",
     hints=(
-        "What do all ranks have to agree on, and what may each decide alone?",
-        "One generator, seeded from `seed` and `epoch` alone, makes one order of all samples. Make its length fit. Then deal it out "
-        "like cards.",
-        "`order = list(range(samples))`; `random.Random(f'{seed}:{epoch}').shuffle(order)`; lengthen or shorten it to a multiple of "
+        "What do all ranks have to agree on, and what can each of them decide alone?",
+        "One generator, seeded only with `seed` and `epoch`, gives one order of all samples. Make its length divisible by the number "
+        "of ranks. Then deal it out in turn.",
+        "`order = list(range(samples))`; `random.Random(f'{seed}:{epoch}').shuffle(order)`; extend or shorten it to a multiple of "
         "`ranks`; `order[rank::ranks]`.",
     ),
     answers=("indices",),
@@ -51,24 +51,23 @@ DDP_BUCKETS = Card(
     id="ddp-buckets",
     chapter="07",
     title="Buckets, last layer first",
-    text="""One all-reduce per parameter pays a latency for every bias. Write `bucket_gradients(comm, model, bucket_bytes)`: as
-`hook_gradients` before, it registers hooks and returns `finish`, but gradients travel in **buckets**.
+    text="""Write `bucket_gradients(comm, model, bucket_bytes)`: like `hook_gradients`, it registers hooks and returns `finish`, but it sends
+gradients in **buckets**. One all-reduce per parameter pays a latency for every bias; a bucket pays it once for many parameters.
 
-- Take the trained parameters in the reverse of `model.parameters()` and put them into buckets one after another; begin a
-  new bucket where the next one would not fit into `bucket_bytes` or has another dtype. A parameter larger than that is a
-  bucket by itself.
-- A bucket is one flat tensor and one asynchronous all-reduce. It leaves in the backward pass, as soon as its last gradient
-  is there.
-- Gradients may come in another order on another rank. Buckets leave in **one order on all ranks**: the next one waits until
-  the one before has left.
-- After `finish()` every trained parameter's `.grad` is the mean over ranks, in its own shape and dtype. Several steps
-  follow; frozen parameters keep None; two layers may share a parameter.""",
+- Take the trained parameters in the reverse order of `model.parameters()` and fill buckets one after another. Start a new bucket
+  when the next parameter would not fit into `bucket_bytes` or has another dtype. A larger parameter is a bucket of its own.
+- A bucket is one flat tensor and one asynchronous all-reduce, which starts in the backward pass as soon as the bucket's last
+  gradient is complete.
+- Gradients can complete in a different order on another rank. Buckets leave in **one order on all ranks**: each waits until the
+  previous one has left.
+- After `finish()`, every trained parameter's `.grad` is the mean over ranks, in its own shape and dtype. Several steps follow.
+  Frozen parameters keep None, and two layers can share a parameter.""",
     **Worth(points=12, minutes=25, difficulty=5, importance=4),
     kind="more",
     hints=(
-        "What must a bucket know in order to leave? What must the *queue* know?",
-        "Build the list of buckets once. Each hook strikes its parameter off; then a loop sends every bucket at the head of the "
-        "queue that is complete. `finish` waits, copies back, and makes all of it new for the next step.",
+        "What does a bucket have to know before it can leave? What does the *queue* have to know?",
+        "Build the list of buckets once. Each hook removes its parameter from the bucket's missing ones; then a loop sends every "
+        "complete bucket at the head of the queue. `finish` waits, copies back, and resets everything for the next step.",
         "`missing = [set(ids) …]`, `sent = 0`; in the hook: `while sent < len(buckets) and not missing[sent]:` pack "
         "`torch.cat([p.grad.reshape(-1) / comm.size …])`, start, `sent += 1`. In `finish`: wait, `p.grad.copy_(part.view_as(p))`.",
     ),
@@ -98,28 +97,27 @@ def train(comm, model, batches, rate):
 UNEVEN_INPUTS = Card(
     id="uneven-inputs",
     chapter="07",
-    title="One rank has run dry",
-    text=f"""A rank whose data end first leaves the loop; the others wait for its next all-reduce for ever. It was one of the most
-reported hangs of DistributedDataParallel until it got its `join` (*pytorch/pytorch, issues 33148 and 38174, 2020*; asked
-again and again since: *Lightning-AI/pytorch-lightning, issue 20404, 2024*).
+    title="One rank runs out of data",
+    text=f"""Repair a training loop that hangs when ranks have different amounts of data. A rank whose data ends first leaves the loop, and the
+others wait for its next all-reduce. Until DistributedDataParallel got `join`, this was one of its most reported hangs
+(*pytorch/pytorch, issues 33148 and 38174, 2020*; it still comes up: *Lightning-AI/pytorch-lightning, issue 20404, 2024*).
 
 {HANGS}
 
-Repair it. `batches` is this rank's list of `(inputs, targets)`; ranks have different numbers of batches, or none, and
-batches differ in size.
+`batches` is this rank's list of `(inputs, targets)`; ranks have different numbers of batches, or none, and batches differ in size.
 
-- Training goes on until **nobody** has a batch left, and every batch is used once, in its order.
-- Each step is plain descent with the gradient of the mean squared error over **all examples of that step**: those of the
-  ranks that still have some. An idle rank has none, and so does not pull the mean down.
-- All ranks end with the same weights and return the number of steps that were taken.
-- No data travel: per step, gradients once and a few numbers.""",
+- Training continues until **no rank** has a batch left. Every batch is used once, in order.
+- Each step is gradient descent on the mean squared error over **all examples of that step**, on the ranks that still have some. An
+  idle rank has no examples, so it does not lower the mean.
+- All ranks end with the same weights and return the number of steps taken.
+- Data is not sent. Each step communicates the gradients once and a few numbers.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=4),
     kind="more",
     form="bug",
     hints=(
-        "What does a rank that has run dry still owe the others? What should it add to their sum, and to their count?",
-        "Every step begins with a question to all ranks: how many examples has this step? Zero means that all are done. A rank "
-        "without a batch sends zeros.",
+        "What must a rank without data still contribute? What should it add to the sum, and what to the count?",
+        "Begin every step by asking all ranks how many examples the step has. Zero means that all are done. A rank without a batch "
+        "sends zeros.",
         "`count` = all-reduced `len(inputs)`, 0 without a batch; stop at 0; gradient of `mse_loss * len(inputs) / count`, zeros "
         "without a batch; all-reduce with SUM; descend.",
     ),
@@ -136,18 +134,19 @@ MEAN_METRICS = Card(
     id="mean-metrics",
     chapter="07",
     title="One number for all ranks",
-    text="""After an evaluation every rank has a list of `(mean loss, correct, tokens)`, one entry per batch: the mean over the
-batch's tokens, how many of them were right, how many there were. Write `evaluate(comm, batches)`: every rank returns
+    text="""Combine the metrics of an evaluation over all ranks. Every rank has a list of `(mean loss, correct, tokens)`, one entry per
+batch: the mean loss over the batch's tokens, how many tokens were predicted correctly, and how many there were.
 
-`{"loss": …, "accuracy": …, "perplexity": …}` over **all tokens of all ranks**; perplexity is e to the loss.
-
-Batches differ in size, ranks in how many they have; a rank may have none. The mean loss of a batch without tokens is NaN, as
-torch has it. However long the lists are, a few numbers go over the wire; a rank's lists do not.""",
+- `evaluate(comm, batches)` returns `{"loss": …, "accuracy": …, "perplexity": …}` on every rank, over **all tokens of all ranks**.
+  Perplexity is e to the power of the loss.
+- Batches differ in size, and ranks in how many they have; a rank can have none.
+- The mean loss of a batch without tokens is NaN, as in torch.
+- **Budget:** a few numbers per rank, however long the lists are.""",
     **Worth(points=5, minutes=10, difficulty=2, importance=4),
     kind="more",
     hints=(
-        "Which of the three numbers may be added up over batches as they are, and what makes the others addable?",
-        "Three sums are enough: of losses, of right tokens, of tokens. The divisions come after the all-reduce.",
+        "Which of the three numbers can be added up over batches as they are, and how do you make the others addable?",
+        "Three sums are enough: of losses, of correct tokens, and of tokens. Divide after the all-reduce.",
         "`row = torch.zeros(3, dtype=torch.float64)`; for each batch with tokens add `mean * tokens, correct, tokens`; all-reduce; "
         "divide; `math.exp` of the loss.",
     ),
@@ -160,8 +159,12 @@ torch has it. However long the lists are, a few numbers go over the wire; a rank
 )
 
 BEHIND: Mapping[str, tuple[int, str]] = {
-    "step": (6, "the **whole step**, which computes 6 FLOPs per parameter and token"),
-    "backward": (4, "the **backward pass** alone, which computes 4 FLOPs per parameter and token"),
+    "backward": (4, "the **backward pass**, which computes 4 FLOPs per parameter and token"),
+    "step": (
+        6,
+        "the **whole step**, which computes 6 FLOPs per parameter and token; this run applies gradients one step late, so the "
+        "next forward pass hides communication too",
+    ),
 }
 
 
@@ -179,37 +182,34 @@ def _behind(name: str, bandwidth: float, ranks: int, batch: float) -> dict[str, 
 
 
 def _vary_behind(draw: random.Random) -> Mapping[str, Any]:
-    return _behind(
-        "backward", draw.choice((25, 50, 100)) * GB, draw.choice((32, 128, 256)), draw.choice((1e6, 2e6, 4e6))
-    )
+    return _behind("step", draw.choice((25, 50, 100)) * GB, draw.choice((32, 128, 256)), draw.choice((1e6, 2e6, 4e6)))
 
 
 BREAK_EVEN = Card(
     id="break-even",
     chapter="07",
-    title="How many GPUs before it shows?",
-    text="""Gradients go round a ring while a GPU computes. Communication is **hidden** as long as it takes no longer than
-{{words}}. Latency is left out.
+    title="How many GPUs until communication shows?",
+    text="""Find the number of tokens per GPU, and from it the number of GPUs, up to which an all-reduce stays hidden. Gradients go around a
+ring while the GPU computes; communication is **hidden** as long as it takes no longer than {{words}}. Leave latency out.
 
-- `break_even_tokens(flops, bandwidth, ranks, grad_bytes)`: the tokens per GPU and step at which the all-reduce takes exactly
-  as long. `flops` is what a GPU really does, in FLOP/s; `bandwidth` in bytes/s one way; `grad_bytes` bytes per parameter's
-  gradient. The number of parameters is not among the arguments: why not?
-- `most_gpus(batch_tokens, flops, bandwidth, grad_bytes)`: a batch of `batch_tokens` is divided evenly over the GPUs. The
-  largest number of GPUs, a whole number, on which communication is still hidden; one GPU sends nothing.
-
-Shown: {{rate:tflops}}, {{bandwidth:gbps}}, gradients of 16 bits; {{ranks}} GPUs for the first; for the second, a batch of
-{{batch:count}} tokens.""",
+- `break_even_tokens(flops, bandwidth, ranks, grad_bytes)`: the tokens per GPU and step at which both take equally long. `flops`
+  is what a GPU achieves, in FLOP/s; `bandwidth` is in bytes/s one way; `grad_bytes` is bytes per parameter's gradient. Why is
+  the number of parameters not an argument?
+- `most_gpus(batch_tokens, flops, bandwidth, grad_bytes)`: a batch of `batch_tokens` is divided evenly over the GPUs. Return the
+  largest whole number of GPUs on which communication is still hidden. One GPU sends nothing.
+- The visible cases use {{rate:tflops}}, {{bandwidth:gbps}} and 16-bit gradients; {{ranks}} GPUs for the first function, and a batch
+  of {{batch:count}} tokens for the second.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     kind="more",
     hints=(
         "Both times grow with the number of parameters. What is left when you divide one by the other?",
-        "Write the two times for P parameters and T tokens, set them equal, solve for T. For the second: T is the batch over N, and "
-        "N stands in the ring's factor too.",
-        "With k FLOPs per parameter and token to hide behind: `2 * (N - 1) / N * grad_bytes / bandwidth = k * T / flops`. With T = B / N "
-        "the N under both goes away: `N - 1 = k * B * bandwidth / (2 * grad_bytes * flops)`, and downwards to a whole number.",
+        "Write both times for P parameters and T tokens, set them equal, and solve for T. For the second function, T is the batch "
+        "divided by N, and N also appears in the ring's factor.",
+        "With k FLOPs per parameter and token to hide behind: `2 * (N - 1) / N * grad_bytes / bandwidth = k * T / flops`. With T = batch "
+        "/ N, both N below cancel: `N - 1 = k * batch * bandwidth / (2 * grad_bytes * flops)`; round down to a whole number.",
     ),
     answers=("break_even_tokens", "most_gpus"),
-    params=_behind("step", 50 * GB, 64, 2e6),
+    params=_behind("backward", 50 * GB, 64, 2e6),
     vary=_vary_behind,
     structural="behind",
     probe=rows,

@@ -1,4 +1,4 @@
-"""Key of chapter 07's audit: the truth about each statement, and what slips come to."""
+"""Key of chapter 07's audit: the truth about each statement, and the number that each known mistake gives."""
 
 from course_lib import collectives, compute
 from course_lib.exercises.ch07.cards.audits import CAUSES, ITEMS
@@ -24,10 +24,10 @@ KEYS: dict[str, Key] = {
         _RATIO,
         "another unit",
         mistakes=(
-            Mistake("as-printed", 350.0, "that is the printed ratio. How long does a step of so many FLOPs take?"),
-            Mistake("upside-down", 1 / _RATIO, "this is the step over the all-reduce."),
-            Mistake("peak", _RATIO / 0.4, "the GPU does 40 % of its peak."),
-            Mistake("backward", _RATIO * 1.5, "this compares with the backward pass; the step is asked for."),
+            Mistake("as-printed", 350.0, "that is the printed ratio. How long does a step with that many FLOPs take?"),
+            Mistake("upside-down", 1 / _RATIO, "this is the step divided by the all-reduce."),
+            Mistake("peak", _RATIO / 0.4, "the GPU achieves 40 % of its peak."),
+            Mistake("backward", _RATIO * 1.5, "this compares with the backward pass; compare with the whole step."),
         ),
     ),
     "fsdp-cuts-all-reduce": Key(
@@ -37,46 +37,46 @@ KEYS: dict[str, Key] = {
             Mistake(
                 "one-gather",
                 1.0,
-                "one all-gather and one reduce-scatter are an all-reduce. The conditions name one more.",
+                "one all-gather and one reduce-scatter make an all-reduce; the conditions name one more.",
             ),
             Mistake("three", 3.0, "three operations, but each is half of an all-reduce."),
-            Mistake("upside-down", 1 / _FSDP, "this is the all-reduce over FSDP."),
+            Mistake("upside-down", 1 / _FSDP, "this is the all-reduce divided by FSDP."),
         ),
     ),
     "mean-of-shards-exact": Key(
         _SHARDS,
         "unequal parts",
         mistakes=(
-            Mistake("as-printed", 1.0, "that is what was printed. Work out both averages."),
-            Mistake(
-                "not-over", _SHARDS * _WHOLE, "this is the average of averages; what is it over the average of all?"
-            ),
-            Mistake("upside-down", 1 / _SHARDS, "this is the average of all over the average of averages."),
+            Mistake("as-printed", 1.0, "that is what was printed. Compute both averages."),
+            Mistake("not-over", _SHARDS * _WHOLE, "this is the average of averages; divide it by the average of all."),
+            Mistake("upside-down", 1 / _SHARDS, "this is the average of all divided by the average of averages."),
         ),
     ),
     "six-months-1024": Key(
         _MONTHS,
         mistakes=(
             Mistake("one-gpu", _MONTHS * 1024, "this is one GPU's time."),
-            Mistake("peak", _MONTHS * 0.4, "the GPUs do 40 % of their peak."),
-            Mistake("years", _MONTHS / 12, "these are years; months are asked for."),
+            Mistake("peak", _MONTHS * 0.4, "the GPUs achieve 40 % of their peak."),
+            Mistake("years", _MONTHS / 12, "these are years; give months."),
         ),
     ),
     "v5p-2550-tokens": Key(
         _V5P,
         mistakes=(
             Mistake(
-                "whole-step", _V5P * 4 / 6, "this hides behind the whole step; the conditions say what to hide behind."
+                "whole-step",
+                _V5P * 4 / 6,
+                "this compares with the whole step; the conditions name another time to hide behind.",
             ),
             Mistake("one-half", _V5P / 2, "a ring all-reduce has two halves."),
-            Mistake("one-direction", _V5P * 2, "the bytes per second are those of both neighbours already."),
+            Mistake("one-direction", _V5P * 2, "the bytes per second already include both neighbors."),
         ),
     ),
     "resnet-8-to-256": Key(
         _EFFICIENCY,
         mistakes=(
-            Mistake("speed-up", 29.0, "this is the speed-up; how much more hardware was it?"),
-            Mistake("upside-down", 1 / _EFFICIENCY, "upside down: efficiency above 1 would be a gift."),
+            Mistake("speed-up", 29.0, "this is the speed-up; divide it by the growth in hardware."),
+            Mistake("upside-down", 1 / _EFFICIENCY, "this is the reciprocal; efficiency is at most 1."),
         ),
     ),
 }
@@ -87,10 +87,10 @@ AUDITS = {
         ITEMS,
         KEYS,
         CAUSES,
-        why=f"The step takes {_STEP:.2f} s, not 8 ms: the all-reduce is {_RATIO:.2f} of it and can hide in the backward pass; the "
-        f"conclusion is reversed. FSDP gathers the weights twice and sends {_FSDP:.3g} times the bytes: it makes room, not silence. The "
-        f"average of averages is {_SHARDS * _WHOLE:.3g} where the average is {_WHOLE:.3g}: linearity needs equal parts, or weights. The "
-        f"other three are right as printed.",
-        pytorch="`torch.profiler` shows the all-reduce beside the backward kernels: read there what sticks out before believing a ratio.",
+        why=f"The step takes {_STEP:.2f} s, not 8 ms. The all-reduce is {_RATIO:.2f} of it and can hide in the backward pass, which "
+        f"reverses the conclusion. FSDP gathers the weights twice and sends {_FSDP:.3g} times the bytes: it saves memory, not traffic. "
+        f"The average of averages is {_SHARDS * _WHOLE:.3g} while the average is {_WHOLE:.3g}: linearity needs equal parts, or weights. "
+        f"The other three statements are right as printed.",
+        pytorch="`torch.profiler` shows the all-reduce next to the backward kernels; read the exposed time there before trusting a ratio.",
     )
 }

@@ -1,4 +1,4 @@
-"""Judges of chapter 07's core: averages of parts, one synchronisation a step, the time that sticks out."""
+"""Judges of chapter 07's core: averages of unequal parts, one synchronization per step, the exposed time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _average_cases(params: Params, rng: random.Random) -> list[Case]:
     cases += [hidden("two ranks", "generality:ranks", per_rank=data(1, 9))]
     cases += [hidden("seven ranks", "generality:ranks", per_rank=data(3, 1, 4, 1, 5, 9, 2))]
     double = data(2, 5, 1, shapes=one, dtype=torch.float64)
-    cases += [hidden("float64, and one parameter only", "generality:tensors", per_rank=double)]
+    cases += [hidden("float64, and a single parameter", "generality:tensors", per_rank=double)]
     cases += [hidden("a parameter without elements", "generality:tensors", per_rank=data(2, 5, shapes=empty))]
     return cases + under(UNKIND, "three ranks", "protocol:safe", lambda: data(2, 1, 4))
 
@@ -62,25 +62,25 @@ def _average_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
         Mistake(
             "mean-of-means",
             lambda rank: mean_of(means),
-            "the plain average of the ranks' averages: few examples weigh as much as many.",
+            "the plain average of the ranks' averages, in which a few examples weigh as much as many.",
         ),
         Mistake(
             "own-part",
             lambda rank: given[rank],
-            "the rank's own gradient, as it was given; the other ranks' are missing.",
+            "the rank's own gradient, unchanged; the other ranks' gradients are missing.",
         ),
         Mistake(
             "own-share",
             lambda rank: scaled(sums[rank], 1 / all_),
-            "the rank's own share of the mean. Were the shares added up and waited for?",
+            "the rank's own share of the mean. Did you add up the shares, and wait for the result?",
         ),
         Mistake(
-            "own-mean", lambda rank: means[rank], "the mean over the rank's own examples; the other ranks' are missing."
+            "own-mean",
+            lambda rank: means[rank],
+            "the mean over the rank's own examples; the other ranks' examples are missing.",
         ),
         Mistake("not-divided", lambda rank: total, "the sum over all examples, not their mean."),
-        Mistake(
-            "sum-of-means", lambda rank: scaled(mean_of(means), n), "the ranks' averages are added up, and not divided."
-        ),
+        Mistake("sum-of-means", lambda rank: scaled(mean_of(means), n), "the ranks' averages added up, not divided."),
         Mistake(
             "divided-by-ranks",
             lambda rank: scaled(total, 1 / n),
@@ -91,17 +91,17 @@ def _average_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
             lambda rank: scaled(total, 1 / max(counts[rank], 1)),
             "the sum over all examples, divided by this rank's own count.",
         ),
-        Mistake("divided-twice", lambda rank: scaled(want, 1 / n), f"the right gradient, {over} once more."),
+        Mistake("divided-twice", lambda rank: scaled(want, 1 / n), f"the right gradient, {over} a second time."),
         Mistake(
             "public-form",
             lambda rank: mean_of(sums, counts),
-            "this solves the public form of the exercise, where ranks hand over means, not sums.",
+            "this solves the public form of the exercise, in which ranks give means, not sums.",
         )
         if summed
         else Mistake(
             "taken-for-sums",
             lambda rank: scaled(mean_of(means), n / all_),
-            "the ranks' means are added up as if they were sums.",
+            "the ranks' means added up as if they were sums.",
         ),
     ]
     fault = gradients_fault(case, outcome.value, want, mistakes)
@@ -138,31 +138,37 @@ def _sync_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _sync_mistakes(micro: Sequence[Sequence[Tensors]], want: Tensors) -> list[Mistake]:
-    """What each rank's gradients become if the flag is down in the wrong forward pass; `micro` is by rank and micro-batch."""
+    """Each rank's gradients if the flag has the wrong value in a forward pass; `micro` is by rank and micro-batch."""
     n, count = len(micro), len(micro[0])
     own = [mean_of(batches) for batches in micro]
     begun = mean_of([batches[0] for batches in micro])
     mixed = [mean_of([begun, *batches[1:]]) for batches in micro]
-    late = "the first micro-batch was averaged over the ranks, the others were not"
+    late = "the first micro-batch was averaged over the ranks, but the others were not"
     return [
-        Mistake("flag-too-late", lambda rank: mixed[rank], f"{late}: the flag was down in the *last forward pass*."),
-        Mistake("never-averaged", lambda rank: own[rank], "the rank's own mean; nothing was averaged over the ranks."),
-        Mistake("not-divided", lambda rank: scaled(want, count), "the micro-batches are added up; return their mean."),
+        Mistake(
+            "flag-too-late", lambda rank: mixed[rank], f"{late}: the flag was still False in the *last forward pass*."
+        ),
+        Mistake("never-averaged", lambda rank: own[rank], "the rank's own mean; no average over the ranks was taken."),
+        Mistake("not-divided", lambda rank: scaled(want, count), "the sum over the micro-batches; return their mean."),
         Mistake(
             "never-averaged",
             lambda rank: scaled(own[rank], count),
-            "the rank's own micro-batches, added up; nothing was averaged over the ranks.",
+            "the sum of the rank's own micro-batches; no average over the ranks was taken.",
         ),
-        Mistake("flag-too-late", lambda rank: scaled(mixed[rank], count), f"{late}, and no mean was taken."),
+        Mistake(
+            "flag-too-late",
+            lambda rank: scaled(mixed[rank], count),
+            f"{late}, and the sum was not divided by the number of micro-batches.",
+        ),
         Mistake(
             "divided-by-ranks",
             lambda rank: scaled(want, 1 / n),
-            "divided by the number of ranks: the replica averages already.",
+            "divided by the number of ranks; the replica already averages.",
         ),
         Mistake(
             "last-only",
             lambda rank: mean_of([scaled(batches[-1], 1 / count) for batches in micro]),
-            "only the last micro-batch is in it.",
+            "this contains only the last micro-batch.",
         ),
     ]
 
@@ -179,7 +185,7 @@ def _sync_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
             case, of_step(results, step), want, _sync_mistakes(micro, want) if count > 1 or n > 1 else []
         )
         if fault and step:
-            fault = fault[0], f"Step {step + 1}, after a right step {step}. {fault[1]}"
+            fault = fault[0], f"Step {step} is right but step {step + 1} is wrong. {fault[1]}"
         if fault:
             break
     wire = _sync_wire(outcome.meter, list(net(spec).parameters()), steps)
@@ -196,7 +202,7 @@ def _sync_wire(meter: Meter, trained: Sequence[Tensor], steps: Sequence[int]) ->
             f"Every micro-batch was averaged over the ranks: {times:.3g} times the communication.",
         )
     return first(
-        messages_fault(meter, len(trained) * len(steps), "Which forward passes saw the flag up?", 1),
+        messages_fault(meter, len(trained) * len(steps), "In which forward passes was the flag True?", 1),
         bytes_fault(meter, [[p] for p in trained], len(steps), 64),
     )
 
@@ -205,7 +211,7 @@ def _sync_wire(meter: Meter, trained: Sequence[Tensor], steps: Sequence[int]) ->
 
 
 def exposed_seconds(params: Params) -> float:
-    """Seconds by which the all-reduce is longer than the backward pass beside it."""
+    """Seconds by which the all-reduce outlasts the backward pass."""
     ring = collectives.ring_cost(2 * params["params"], params["gpus"], 0.0, params["bandwidth"]).seconds
     return float(ring - 4 * params["params"] * params["tokens"] / params["rate"])
 
@@ -224,16 +230,16 @@ CORE = {
         "generality:tensors 0.05",
         cases=_average_cases,
         verdicts=_average_verdicts,
-        why="The gradient is linear: the gradient of a sum is the sum of gradients. So sums over examples may be added up over ranks, and "
-        "one division by the number of all examples makes the mean. The average of the ranks' averages is that mean only where all "
-        "parts are equally large.",
+        why="The gradient is linear: the gradient of a sum is the sum of gradients. So you can add up sums over examples across ranks and "
+        "divide once by the number of all examples. The average of the ranks' averages equals that mean only if all parts are equally "
+        "large.",
         pytorch="DistributedDataParallel averages over *ranks*, and expects equal parts; its `join` can divide by the ranks that have data.",
     ),
     "predict-exposed": prediction(
         unit="seconds",
-        why="Both times grow with the number of parameters; tokens per GPU and bandwidth decide which is longer. What sticks out is the "
-        "difference, and nothing at all once a GPU has enough tokens.",
-        pytorch="A profiler's trace shows it as the gap between the last backward kernel and the optimizer's first.",
+        why="Both times grow with the number of parameters, so tokens per GPU and bandwidth decide which is longer. The exposed time is the "
+        "difference, and it is zero once a GPU has enough tokens.",
+        pytorch="A profiler's trace shows it as the gap between the last backward kernel and the optimizer's first kernel.",
         reveal=_exposed_reveal,
         truth=exposed_seconds,
     ),
@@ -242,8 +248,8 @@ CORE = {
         measured_by_worker=("cost:graphs",),
         cases=_sync_cases,
         verdicts=_sync_verdicts,
-        why="The replica prepares for averaging in the forward pass, so the flag has to be right before it, for each micro-batch. The last "
-        "one averages all that was accumulated, because the sum of averages is the average of sums.",
+        why="The replica prepares for averaging in the forward pass, so the flag must have its value before that, for each micro-batch. The "
+        "last one averages everything accumulated, because the average of sums is the sum of averages.",
         pytorch="`DistributedDataParallel.no_sync()`; its forward pass reads `require_backward_grad_sync` and prepares the reducer.",
     ),
 }

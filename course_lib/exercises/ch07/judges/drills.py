@@ -58,7 +58,7 @@ DRILLS: Mapping[str, DrillKey] = {
     "mean-of-two": DrillKey(
         answer=_mean,
         rel=2e-3,
-        how="Sums over examples, divided once: {{answer}}.",
+        how="Add up the losses of all examples and divide once: {{answer}}.",
         mistakes=(
             Mistake(
                 "mean-of-means", lambda p: (p["first"] + p["second"]) / 2, "That is the average of the two averages."
@@ -68,10 +68,10 @@ DRILLS: Mapping[str, DrillKey] = {
     "batch-identity": DrillKey(
         answer=_tokens,
         rel=EXACT,
-        how="Ranks × micro-batches × sequences × their length: {{answer:int}}.",
+        how="Ranks × micro-batches × sequences × tokens per sequence: {{answer:int}}.",
         mistakes=(
             Mistake(
-                "no-accumulation", lambda p: _tokens(p) / p["accumulated"], "All micro-batches before a step count."
+                "no-accumulation", lambda p: _tokens(p) / p["accumulated"], "Count all micro-batches before a step."
             ),
             Mistake("one-rank", lambda p: _tokens(p) / p["ranks"], "That is one rank's share."),
         ),
@@ -79,9 +79,9 @@ DRILLS: Mapping[str, DrillKey] = {
     "accumulation-for-batch": DrillKey(
         answer=_accumulated,
         rel=EXACT,
-        how="The batch over what all ranks do at once: {{answer:int}}.",
+        how="The batch divided by the tokens that all ranks process at once: {{answer:int}}.",
         mistakes=(
-            Mistake("ranks-forgotten", lambda p: _accumulated(p) * p["ranks"], "That many would be right on one rank."),
+            Mistake("ranks-forgotten", lambda p: _accumulated(p) * p["ranks"], "That is the number for a single rank."),
         ),
     ),
     "gradient-bytes": DrillKey(
@@ -90,69 +90,71 @@ DRILLS: Mapping[str, DrillKey] = {
         how="2(N − 1)/N times the gradients' bytes: {{answer}} GB.",
         mistakes=(
             Mistake("one-half", lambda p: _bytes(p) / 2, "That is one of the ring's two halves."),
-            Mistake("bits", lambda p: _bytes(p) * 8, "Bits are not bytes."),
+            Mistake("bits", lambda p: _bytes(p) * 8, "That mixes up bits and bytes."),
         ),
     ),
     "break-even": DrillKey(
         answer=lambda p: _even(p, 6),
-        how="2·2·F over 6·β, whatever the model's size: {{answer}} tokens.",
+        how="2·2·F / (6·B), for any model size: {{answer}} tokens.",
         mistakes=(
-            Mistake("backward", lambda p: _even(p, 4), "That hides behind the backward pass alone."),
+            Mistake("backward", lambda p: _even(p, 4), "That compares with the backward pass alone."),
             Mistake("one-half", lambda p: _even(p, 12), "A ring all-reduce has two halves."),
         ),
     ),
     "break-even-backward": DrillKey(
         answer=lambda p: _even(p, 4),
-        how="2·2·F over 4·β, which is F/β: {{answer}} tokens.",
+        how="2·2·F / (4·B), which is F/B: {{answer}} tokens.",
         mistakes=(
-            Mistake("step", lambda p: _even(p, 6), "That hides behind the whole step."),
+            Mistake("step", lambda p: _even(p, 6), "That compares with the whole step."),
             Mistake("one-half", lambda p: _even(p, 8), "A ring all-reduce has two halves."),
         ),
     ),
     "exposed": DrillKey(
         answer=_exposed,
-        how="The last bucket, and whatever of the others the backward pass could not hold: {{answer}} ms.",
+        how="The last bucket, plus the part of the others that does not fit in the backward pass: {{answer}} ms.",
         mistakes=(
             Mistake(
                 "difference", lambda p: max(p["reduce_ms"] - p["backward_ms"], 0), "The last bucket can never hide."
             ),
-            Mistake("all", lambda p: p["reduce_ms"], "That hides nothing."),
+            Mistake("all", lambda p: p["reduce_ms"], "That counts everything as exposed."),
         ),
     ),
     "strong-scaling": DrillKey(
         answer=_strong,
-        how="The GPU-seconds of a step, before over after: {{answer}} %.",
+        how="GPU-seconds per step before, divided by GPU-seconds after: {{answer}} %.",
         mistakes=(
-            Mistake("fraction", lambda p: _strong(p) / 100, "That is a fraction; per cent are asked for."),
+            Mistake("fraction", lambda p: _strong(p) / 100, "That is a fraction; give a percentage."),
             Mistake("speed-up", lambda p: 100 * p["small"] / p["large"], "That is the speed-up, not the efficiency."),
         ),
     ),
     "weak-scaling": DrillKey(
         answer=_weak,
-        how="Each GPU does the same work, so the times compare as they are: {{answer}} %.",
+        how="Each GPU does the same work, so divide the times: {{answer}} %.",
         mistakes=(
-            Mistake("fraction", lambda p: _weak(p) / 100, "That is a fraction; per cent are asked for."),
+            Mistake("fraction", lambda p: _weak(p) / 100, "That is a fraction; give a percentage."),
             Mistake(
                 "strong",
                 lambda p: 100 * p["small"] * p["few"] / (p["large"] * p["many"]),
-                "The batch grew with the GPUs here.",
+                "Here the batch grew with the number of GPUs.",
             ),
         ),
     ),
     "padded-samples": DrillKey(
         answer=_padded,
         rel=EXACT,
-        how="As many as are missing to the next multiple: {{answer:int}}.",
+        how="The number missing to the next multiple of the ranks: {{answer:int}}.",
         mistakes=(
             Mistake(
-                "rest", lambda p: p["samples"] % p["ranks"], "That is the rest; how many are missing to a full round?"
+                "rest",
+                lambda p: p["samples"] % p["ranks"],
+                "That is the remainder; how many are missing to the next multiple?",
             ),
         ),
     ),
     "buckets": DrillKey(
         answer=_buckets,
         rel=EXACT,
-        how="4 bytes each, over 25·1024² bytes, rounded up: {{answer:int}}.",
+        how="4 bytes per parameter, divided by 25·1024² bytes, rounded up: {{answer:int}}.",
         mistakes=(
             Mistake("decimal", lambda p: math.ceil(p["params"] * 4 / 25e6), "A MiB is 1024² bytes."),
             Mistake("half", lambda p: math.ceil(p["params"] * 2 / (25 * MiB)), "32 bits are 4 bytes."),
@@ -160,10 +162,10 @@ DRILLS: Mapping[str, DrillKey] = {
     ),
     "bucket-latency": DrillKey(
         answer=_latency,
-        how="2(N − 1) messages for every bucket: {{answer}} ms.",
+        how="2(N − 1) messages per bucket: {{answer}} ms.",
         mistakes=(
             Mistake("one-half", lambda p: _latency(p) / 2, "That is one of the ring's two halves."),
-            Mistake("one-bucket", lambda p: _latency(p) / p["buckets"], "That is one bucket's."),
+            Mistake("one-bucket", lambda p: _latency(p) / p["buckets"], "That is the latency of one bucket."),
         ),
     ),
 }

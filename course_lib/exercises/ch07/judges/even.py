@@ -1,4 +1,4 @@
-"""Judge of chapter 07's break-even: tokens per GPU at which communication begins to show, and how many GPUs that allows."""
+"""Judge of chapter 07's break-even: tokens per GPU below which communication is exposed, and the number of GPUs that allows."""
 
 from __future__ import annotations
 
@@ -58,38 +58,38 @@ def _even_cases(params: Params, rng: random.Random) -> list[Case]:
 def _even_mistakes(params: Params, index: int, row: Sequence[Any]) -> list[Mistake]:
     other = next(flops for flops, _ in BEHIND.values() if flops != params["flops_each"])
     swapped = {**params, "flops_each": other}
-    name = "public-form" if params["behind"] == "backward" else "wrong-window"
+    name = "public-form" if params["behind"] == "step" else "wrong-window"
     behind = "whole step" if other == 6 else "backward pass alone"
-    window = f"this hides behind the {behind}; read the task again."
-    half = "a ring all-reduce has two halves; this counts one of them."
+    window = f"this hides communication behind the {behind}, which is not what the task asks for."
+    half = "a ring all-reduce has two halves, and this counts one of them."
     if index == 1:
         exact = _gpus(params, *row)
         return [
             Mistake(name, math.floor(_gpus(swapped, *row)), window),
-            Mistake("one-too-few", math.floor(exact - 1), "the ring's factor is (N − 1)/N, not 1: one more GPU fits."),
-            Mistake("not-whole", exact, "a number of GPUs is whole."),
             Mistake(
-                "rounded-up", math.ceil(exact), "with that many it shows already: go down to the next whole number."
+                "one-too-few", math.floor(exact - 1), "the ring's factor is (N − 1)/N, not 1, so one more GPU fits."
             ),
+            Mistake("not-whole", exact, "the number of GPUs must be whole."),
+            Mistake("rounded-up", math.ceil(exact), "with that many, communication is exposed; round down."),
             Mistake("one-half", math.floor(2 * exact - 1), half),
         ]
     right = _tokens(params, *row)
     endless = 2 * row[3] / row[1] * row[0] / params["flops_each"]
-    whole = "this is a whole number; tokens are an average here: do not round."
+    whole = "this is rounded to a whole number; tokens per GPU need not be whole."
     return [
         Mistake(name, _tokens(swapped, *row), window),
-        Mistake(
-            "endless-ring", endless, "this is the limit of very many GPUs; the ring's factor depends on their number."
-        ),
+        Mistake("endless-ring", endless, "this is the limit for very many GPUs; the ring's factor is 2(N − 1)/N."),
         *(Mistake("rounded", rounded(right), whole) for rounded in (round, math.ceil, math.floor)),
         Mistake("one-half", right / 2, half),
         *(
-            Mistake("bits", right * factor, "bytes and bits are mixed up: `grad_bytes` are bytes.")
+            Mistake("bits", right * factor, "this mixes up bytes and bits; `grad_bytes` is in bytes.")
             for factor in (8, 1 / 8)
         ),
-        Mistake("all-gpus", right * row[2], "these are the tokens of all GPUs; return those of one."),
+        Mistake("all-gpus", right * row[2], "these are the tokens of all GPUs; return the tokens of one."),
         Mistake(
-            "forward-only", _tokens({"flops_each": 2}, *row), "2 FLOPs per parameter and token are the forward pass's."
+            "forward-only",
+            _tokens({"flops_each": 2}, *row),
+            "2 FLOPs per parameter and token is the forward pass, before any gradient exists.",
         ),
     ]
 
@@ -110,9 +110,9 @@ EVEN = {
         shares={"values:tokens": 0.35, "values:gpus": 0.25, "generality:tokens": 0.2, "generality:gpus": 0.2},
         cases=_even_cases,
         verdicts=oracle(_even_fault),
-        why="Bytes and FLOPs both grow with the parameters, so their number goes away: what decides is how many tokens a GPU has for each "
-        "parameter it must talk about. A fixed batch over more GPUs means fewer tokens each; at N − 1 = k·B·β / (2·g·F) the time to hide "
-        "behind is used up.",
+        why="Bytes and FLOPs both grow with the number of parameters, so it cancels. What decides is how many tokens each GPU processes per "
+        "parameter that it sends. A fixed batch on more GPUs means fewer tokens on each. With k FLOPs per parameter and token to hide behind, "
+        "gradients of g bytes and bandwidth B, the limit is N − 1 = k · batch · B / (2·g·F).",
         pytorch="No setting changes this balance except fewer bytes (`bf16_compress_hook`), more tokens, or fewer GPUs in the group.",
     )
 }

@@ -26,13 +26,17 @@ from course_lib.judging.ranks import UNKIND, PerRank
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
-RATE = 0.1  # of the probe's descent
-WIDE, SECONDS, RANKS = 400, 300e-6, 3  # of the run that is timed: a layer's gradients take less than its computing
+RATE = 0.1  # learning rate of the probe
+WIDE, SECONDS, RANKS = (
+    400,
+    300e-6,
+    3,
+)  # of the timed run: reducing a layer's gradients takes less time than computing it
 BIG = WIDE * WIDE * 4
 
 
 def _data_of(params: Params, rng: random.Random) -> Callable[..., PerRank]:
-    """A function that draws the ranks' arguments: the model's description, what else the answer gets, a batch for each step."""
+    """A function that draws the ranks' arguments: the model's description, the answer's other arguments, a batch per step."""
     coin = coin_of(rng)
 
     def data(ranks: int, *more: Any, steps: int = 2, **spec: Any) -> PerRank:
@@ -50,7 +54,7 @@ def _timed(data: Callable[..., PerRank], *more: Any) -> Case:
 
 
 def _hook_cases(params: Params, rng: random.Random) -> list[Case]:
-    data, zeroed = _data_of(params, rng), "gradients zeroed, not forgotten, between steps"
+    data, zeroed = _data_of(params, rng), "gradients zeroed, not set to None, between steps"
     cases = [
         shown("four ranks", "values:gradients", per_rank=data(4)),
         hidden("three ranks, other data", "values:gradients", per_rank=data(3, layers=2)),
@@ -69,19 +73,23 @@ def _bucket_cases(params: Params, rng: random.Random) -> list[Case]:
     layer = 4 * (params["width"] ** 2 + params["width"])
     mixed = ("float32", "float64", "float64", "float32")
     cases = [
-        shown("four ranks, two buckets and a rest", "values:gradients", per_rank=data(4, 2 * layer, layers=5)),
+        shown(
+            "four ranks, two full buckets and a smaller one", "values:gradients", per_rank=data(4, 2 * layer, layers=5)
+        ),
         hidden("three ranks, other data", "values:gradients", per_rank=data(3, layer + 40, layers=4)),
         _timed(data, 2 * BIG),
         hidden("one rank alone", "generality:ranks", per_rank=data(1, layer)),
         hidden("five ranks, three steps", "generality:ranks", per_rank=data(5, 2 * layer, steps=3)),
-        hidden("one bucket holds all", models, per_rank=data(3, 100 * layer)),
+        hidden("one bucket holds everything", models, per_rank=data(3, 100 * layer)),
         hidden("every parameter is larger than a bucket", models, per_rank=data(2, 4)),
         hidden("a frozen layer in the middle", models, per_rank=data(3, 2 * layer, layers=4, frozen=(1,))),
         hidden("first and last layer share their weights", models, per_rank=data(3, 2 * layer, tied=True)),
         hidden("float32 and float64 side by side", models, per_rank=data(2, 4 * layer, layers=4, dtypes=mixed)),
-        hidden("gradients zeroed, not forgotten, between steps", models, per_rank=data(2, 2 * layer, zeroed=True)),
+        hidden("gradients zeroed, not set to None, between steps", models, per_rank=data(2, 2 * layer, zeroed=True)),
         hidden(
-            "gradients come in another order on odd ranks", "protocol:one-order", per_rank=data(4, layer, branches=True)
+            "gradients complete in another order on odd ranks",
+            "protocol:one-order",
+            per_rank=data(4, layer, branches=True),
         ),
     ]
     return cases + under(UNKIND, "three ranks", "protocol:in-flight", lambda: data(3, layer, layers=2))
@@ -92,7 +100,7 @@ def _loss(model: Any, x: Tensor) -> Tensor:
 
 
 def _steps(case: Case) -> tuple[list[list[Tensors]], list[Tensors]]:
-    """By step: every rank's own gradients, and their mean, which all descend by."""
+    """For each step: every rank's own gradients, and their mean, which all ranks apply."""
     spec = (case.per_rank or ())[0][0]
     models = [net(spec, rank) for rank in range(case.ranks or 1)]
     locals_, means = [], []
@@ -121,24 +129,26 @@ def _gradients_fault(case: Case, results: Sequence[Any]) -> Fault | None:
         mistakes = [
             Mistake("own-gradient", lambda rank, own=own: own[rank], "the rank's own gradients; nothing was averaged."),
             Mistake(
-                "sum", lambda rank, want=want: scaled(want, n), "the sums over the ranks; their means are asked for."
+                "sum",
+                lambda rank, want=want: scaled(want, n),
+                "the sums over the ranks, not the means: nothing divided them, or a division in flight was overwritten by the sum.",
             ),
             Mistake(
                 "divided-twice",
                 lambda rank, want=want: scaled(want, 1 / n),
-                "the means, divided by the number of ranks once more.",
+                "the means, divided by the number of ranks a second time.",
             ),
             Mistake(
                 "own-divided",
                 lambda rank, own=own: scaled(own[rank], 1 / n),
-                "the rank's own gradient divided by the number of ranks: the others' have not arrived.",
+                "the rank's own gradient divided by the number of ranks; the other ranks' gradients are missing.",
             ),
         ]
         fault = gradients_fault(case, of_step(results, step), want, mistakes if n > 1 else [])
         if fault and step and case.adversary is None:
             return (
                 "left-over",
-                f"Step {step} was right, step {step + 1} is not: is something left from the step before? {fault[1]}",
+                f"Step {step} is right but step {step + 1} is wrong: is something left over from the step before? {fault[1]}",
             )
         if fault:
             return fault
@@ -167,14 +177,14 @@ def _trained(spec: Mapping[str, Any]) -> list[Any]:
 
 def _hook_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     trained = _trained((case.per_rank or ())[0][0])
-    hint = "One for each trained parameter and step, shared ones once."
+    hint = "One per trained parameter and step; a shared parameter counts once."
     return _verdicts(case, outcome, [[parameter] for parameter in reversed(trained)], hint, exactly=False)
 
 
 def _bucket_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     spec, (nbytes,), _ = (case.per_rank or ())[0]
     buckets = buckets_of(reversed(_trained(spec)), nbytes)
-    hint = f"The parameters fit into {len(buckets)} bucket(s) a step, packed from the last to the first."
+    hint = f"Packed from the last parameter to the first, {len(buckets)} bucket(s) per step are enough."
     return _verdicts(case, outcome, buckets, hint, exactly=True)
 
 
@@ -185,8 +195,8 @@ HOOKS = {
         measured_by_worker=("cost:overlap",),
         cases=_hook_cases,
         verdicts=_hook_verdicts,
-        why="A gradient that is complete will not change any more in this backward pass, so its all-reduce may leave at once and travel "
-        "while the layers before are still computing. Only the first layer's, which is complete last, has nothing left to hide behind.",
+        why="A complete gradient no longer changes in this backward pass, so its all-reduce can start at once and run while earlier layers "
+        "are still computing. Only the first layer's gradient, which is complete last, has nothing left to hide it.",
         pytorch="`DistributedDataParallel` does this in its reducer, in buckets; `register_post_accumulate_grad_hook` is the public hook.",
     ),
     "ddp-buckets": Judging(
@@ -195,9 +205,9 @@ HOOKS = {
         measured_by_worker=("cost:overlap",),
         cases=_bucket_cases,
         verdicts=_bucket_verdicts,
-        why="A bucket pays one latency for many parameters, and can leave when its last gradient is there; so neighbours in the backward "
-        "pass belong together. Collectives are matched by their order, not by their content: a rank that sends what is ready first "
-        "has its numbers added to other parameters' numbers.",
-        pytorch="`DistributedDataParallel(bucket_cap_mb=25)`; its first bucket is small, so that communication begins early.",
+        why="A bucket pays one latency for many parameters and leaves when its last gradient is complete, so gradients that complete one "
+        "after another belong together. Collectives are matched by order, not by content: if a rank sends whatever is ready first, "
+        "its numbers are added to other parameters' numbers.",
+        pytorch="`DistributedDataParallel(bucket_cap_mb=25)`; its first bucket is small, so that communication starts early.",
     ),
 }

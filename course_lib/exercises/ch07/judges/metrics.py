@@ -1,4 +1,4 @@
-"""Judge of chapter 07's metrics: one number for all tokens of all ranks."""
+"""Judge of chapter 07's metrics: loss, accuracy and perplexity over all tokens of all ranks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _metric_cases(params: Params, rng: random.Random) -> list[Case]:
         return rng.uniform(0.5, 4.0), rng.randrange(tokens // 2), tokens
 
     def data(*lengths: int, blanks: int = 0) -> PerRank:
-        """For each rank so many batches, as (mean loss, right tokens, tokens), and `blanks` without tokens."""
+        """For each rank, batches of (mean loss, correct tokens, tokens), and `blanks` batches without tokens."""
         return tuple(
             ([*(batch() for _ in range(many)), *((math.nan, 0, 0) for _ in range(blanks))],) for many in lengths
         )
@@ -46,7 +46,7 @@ def _metric_want(case: Case) -> dict[str, float]:
 
 
 def _metric_mistakes(case: Case, rank: int) -> list[Mistake]:
-    """What wrong ways lead to: values are dictionaries of the metrics that they get wrong."""
+    """Known mistakes; each value is a dictionary of the metrics that come out wrong."""
     own = [[each for each in given[0] if each[2]] for given in case.per_rank or ()]
     flat = [each for rows in own for each in rows]
 
@@ -70,17 +70,19 @@ def _metric_mistakes(case: Case, rank: int) -> list[Mistake]:
     }
     mistakes = [
         Mistake(
-            "mean-of-means", means(flat), "a mean over batches: a batch with few tokens counts as much as a full one."
+            "mean-of-means",
+            means(flat),
+            "a mean over batches, in which a batch with few tokens counts as much as a full one.",
         ),
         Mistake("mean-over-ranks", over_ranks(weighted), "a mean over ranks, which have different numbers of tokens."),
         Mistake(
-            "mean-over-ranks", over_ranks(means), "a mean over ranks of a mean over batches; count tokens instead."
+            "mean-over-ranks", over_ranks(means), "a mean over ranks of means over batches; weight by tokens instead."
         ),
     ]
     for whose, values in perplexities.items():
-        message = f"the mean of the {whose} perplexities; e to the mean loss is smaller."
+        message = f"the mean of the {whose} perplexities; compute e to the mean loss instead."
         mistakes += [Mistake("perplexity-averaged", {"perplexity": value}, message) for value in values]
-    own_numbers = "the rank's own numbers; the other ranks' are missing."
+    own_numbers = "the rank's own value; the other ranks' tokens are missing."
     ours = [weighted(own[rank]), means(own[rank])] if own[rank] else []
     return mistakes + [Mistake("own-numbers", value, own_numbers) for value in ours]
 
@@ -102,7 +104,7 @@ def _metric_fault(case: Case, results: Sequence[Any]) -> Fault | None:
 def _named(case: Case, rank: int, name: str, value: Any, right: float) -> Fault:
     lead = f"Rank {rank}: {name} is "
     if type(value) is float and math.isnan(value):
-        return "nan", f"{lead}NaN. A batch without tokens, or a rank without batches, has nothing to add."
+        return "nan", f"{lead}NaN. A batch without tokens, or a rank without batches, adds nothing to any sum."
     if not is_number(value):
         return "not-a-number", f"{lead}{describe(value)}; return a number."
     if (case.ranks or 1) + len((case.per_rank or ())[0][0]) > 2:
@@ -112,7 +114,7 @@ def _named(case: Case, rank: int, name: str, value: Any, right: float) -> Fault:
     if name == "accuracy" and near(value, 100 * right, 1e-5):
         return "in-percent", f"{lead}in percent; return a fraction of 1."
     if near(value, right, 0.01):
-        return "rounded", f"{lead}close, but not exact: was a sum rounded, or kept in another dtype?"
+        return "rounded", f"{lead}close, but not exact: is a sum rounded, or in a narrow dtype?"
     return "other-number", f"{lead}{value / right:.4g} times the right one."
 
 
@@ -120,9 +122,12 @@ def _wire_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     n = case.ranks or 1
     most, sent = 2 * (n - 1) * 64, max(outcome.meter["bytes_sent"])
     if sent > most:
-        return "lists-travel", f"A rank sent {sent:,} bytes for three numbers; {most:,} are plenty. Add up, then send."
+        return (
+            "lists-travel",
+            f"A rank sent {sent:,} bytes for three numbers; {most:,} are enough. Add up first, then send.",
+        )
     if n > 1 and not min(outcome.meter["bytes_received"]):
-        return "too-few-bytes", "A rank received nothing and cannot know what the others counted."
+        return "too-few-bytes", "A rank received nothing, so it cannot know the other ranks' counts."
     return None
 
 
@@ -136,7 +141,7 @@ METRICS = {
         shares={"values:metrics": 0.45, "cost:bytes": 0.2, "generality:empty": 0.2, "generality:ranks": 0.15},
         cases=_metric_cases,
         verdicts=_metric_verdicts,
-        why="Means cannot be added up; sums and counts can. Perplexity is no mean at all but a function of one, so it comes last.",
-        pytorch="torchmetrics keeps sums and counts per rank and reduces those; a plain all-reduce of means is the mistake it avoids.",
+        why="Means cannot be added up, but sums and counts can. Perplexity is not a mean but a function of one, so compute it last.",
+        pytorch="torchmetrics keeps sums and counts per rank and reduces those, because an all-reduce of means would be wrong.",
     )
 }

@@ -1,4 +1,4 @@
-"""Chapter 07's models as one process holds them, and what a replica's run moved, hid and kept."""
+"""Chapter 07's models as one process holds them, and checks of a run's bytes, messages, overlap and live graphs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def of_step(results: Sequence[Mapping[str, Any]], step: int) -> list[Sequence[An
 
 
 def gradients(model: Any, loss: Tensor) -> Tensors:
-    """Every parameter's gradient of the loss, None where it is frozen; nothing is left in the model."""
+    """Every parameter's gradient of the loss, None where it is frozen; the model's `.grad` fields stay as they are."""
     trained = [each for each in model.parameters() if each.requires_grad]
     found = dict(zip(trained, torch.autograd.grad(loss, trained), strict=True))
     return [found.get(each) for each in model.parameters()]
@@ -41,7 +41,7 @@ def gradients(model: Any, loss: Tensor) -> Tensors:
 
 
 def collective_seconds(nbytes: int, ranks: int) -> float:
-    """Time of one ring all-reduce on the teaching link, by itself."""
+    """Seconds of one ring all-reduce on the teaching link, with nothing else on it."""
     link = Topology().levels[0]
     return 2 * (ranks - 1) * (link.latency + nbytes / ranks / link.bandwidth) if ranks > 1 else 0.0
 
@@ -49,9 +49,9 @@ def collective_seconds(nbytes: int, ranks: int) -> float:
 def bytes_fault(
     meter: Meter, buckets: Sequence[Sequence[Tensor]], steps: int, spare: int, ending: int = 0
 ) -> Fault | None:
-    """Gradients that went over the wire more than once a step, by way of one rank, or not at all.
+    """Faults of gradients that were sent more than once per step, through one rank, or not at all.
 
-    `spare` bytes are free, and so are `ending` steps more, in which ranks learn that the end has come.
+    `spare` bytes are allowed, and so are `ending` more steps, in which ranks learn that training has ended.
     """
     sent, n = meter["bytes_sent"], len(meter["bytes_sent"])
     if n == 1:
@@ -62,7 +62,7 @@ def bytes_fault(
         least = 2 * (n - 1) * size
         return (
             "too-few-bytes",
-            f"The {n} ranks sent {sum(sent):,} bytes in all; averaging {size:,} bytes takes {least:,}.",
+            f"The {n} ranks sent {sum(sent):,} bytes in total; averaging {size:,} bytes takes at least {least:,}.",
         )
     worst = max(range(n), key=lambda rank: sent[rank] - ring[rank])
     if sent[worst] <= 1.02 * ring[worst] * (1 + ending / max(steps, 1)) + spare:
@@ -70,22 +70,22 @@ def bytes_fault(
     if sum(each > 1.3 * own for each, own in zip(sent, ring, strict=True)) == 1 and n > 2:
         return (
             "one-root",
-            f"Everything goes through rank {worst}: it sends {sent[worst]:,} bytes; a ring, {ring[worst]:,}.",
+            f"Everything goes through rank {worst}: it sends {sent[worst]:,} bytes, and in a ring it would send {ring[worst]:,}.",
         )
     times = sent[worst] / ring[worst] if ring[worst] else 0.0
     return "too-many-bytes", (
-        f"Rank {worst} sent {sent[worst]:,} bytes, {times:.3g} times what one average of the gradients a step takes "
-        f"({ring[worst]:,}). What is sent more than once, or need not be sent?"
+        f"Rank {worst} sent {sent[worst]:,} bytes. Averaging the gradients once per step takes {ring[worst]:,}, so this is {times:.3g} "
+        "times that. What is sent more than once, or unnecessarily?"
     )
 
 
 def messages_fault(meter: Meter, collectives: int, think: str, spare: int, exactly: bool = False) -> Fault | None:
-    """More all-reduces than asked for, or, with `exactly`, fewer; `spare` more are free."""
+    """Faults of more all-reduces than required or, with `exactly`, fewer; `spare` more are allowed."""
     n = len(meter["messages_sent"])
     if exactly and n > 1 and min(meter["messages_sent"]) < 2 * (n - 1) * collectives:
         fewest = min(meter["messages_sent"])
         return "too-few-collectives", (
-            f"{fewest:,} messages per rank are fewer than {collectives} all-reduces make: were buckets overfilled? {think}"
+            f"{fewest:,} messages per rank are fewer than {collectives} all-reduces need. Are the buckets too large? {think}"
         )
     most = 2 * (n - 1) * (collectives + spare)
     worst = max(meter["messages_sent"])
@@ -94,25 +94,28 @@ def messages_fault(meter: Meter, collectives: int, think: str, spare: int, exact
     about = worst / (2 * (n - 1))
     return (
         "too-many-collectives",
-        f"{worst:,} messages per rank: about {about:.0f} all-reduces, not {collectives}. {think}",
+        f"{worst:,} messages per rank are about {about:.0f} all-reduces; the limit is {collectives}. {think}",
     )
 
 
 def overlap_fault(meter: Meter, computing: float, last: float, slack: float) -> Fault | None:
-    """Communication that sticks out by more than `slack` times that of the last gradients, or computing that was skipped."""
+    """Faults of exposed communication above `slack` times that of the last gradients, and of skipped computation."""
     out = meter["seconds"] - computing
     if out < -1e-9:
-        return "skipped", "The run took less time than the model computes: part of the backward pass did not run."
+        return (
+            "skipped",
+            "The run took less time than the model needs to compute, so part of the backward pass did not run.",
+        )
     if out <= slack * last:
         return None
     return "not-hidden", (
-        f"{out * 1e6:,.0f} µs of communication are not hidden by the backward pass; only the last gradients' "
-        f"{last * 1e6:,.0f} µs have to be. When does each all-reduce start, and where is it waited for?"
+        f"{out * 1e6:,.0f} µs of communication are exposed; only the last gradients' {last * 1e6:,.0f} µs have to be. When does "
+        "each all-reduce start, and where do you wait for it?"
     )
 
 
 def graphs_fault(counts: Sequence[Any], forwards: Sequence[int], rows: int, least: Sequence[int]) -> Fault | None:
-    """Micro-batches that went through the model together, more than once, or whose graphs were kept."""
+    """Faults of micro-batches that went through the model together or more than once, or whose graphs were kept."""
     for rank, (seen, many) in enumerate(zip(counts, forwards, strict=True)):
         if type(seen) is not dict or not all(is_number(seen.get(name)) for name in ("forwards", "rows", "most alive")):
             return "not-counted", "The forward passes of this run could not be counted."
@@ -120,18 +123,18 @@ def graphs_fault(counts: Sequence[Any], forwards: Sequence[int], rows: int, leas
         if seen["rows"] > rows:
             return (
                 "one-big-batch",
-                f"Rank {rank} put {seen['rows']} rows through the model at once, not {rows} at a time.",
+                f"Rank {rank} put {seen['rows']} rows through the model at once; a micro-batch has at most {rows}.",
             )
         if calls < least[rank]:
             return (
                 "fewer-forwards",
-                f"Rank {rank} called the model {calls} times for {many} micro-batches: call it whole.",
+                f"Rank {rank} called the model {calls} times for {many} micro-batches. Call `model(inputs)`, not its parts.",
             )
         if calls > many:
             return "more-forwards", f"Rank {rank} made {calls} forward passes for {many} micro-batches."
         if alive > 1:
             return (
                 "graphs-kept",
-                f"Rank {rank} kept {alive} graphs alive at once: run each backward before the next forward.",
+                f"Rank {rank} kept {alive} graphs alive at once; run each backward pass before the next forward pass.",
             )
     return None

@@ -39,14 +39,14 @@ def _lists_fault(rows: Any, ranks: int, samples: int) -> Fault | None:
         if row is None:
             return "returned-none", f"Rank {rank} returned None: is a `return` missing?"
         if type(row) is not list or not all(type(each) is int for each in row):
-            return "no-lists", f"Rank {rank} returned {describe(row)}; a list of whole numbers is to come."
+            return "no-lists", f"Rank {rank} returned {describe(row)}; return a list of whole numbers."
         if odd := [each for each in row if not 0 <= each < samples]:
             return "no-such-sample", f"Rank {rank} reads sample {odd[0]}; samples are 0 to {samples - 1}."
     return None
 
 
 def _dealt(rows: Sequence[Sequence[int]]) -> list[int]:
-    """What all ranks read together, step by step."""
+    """The samples that all ranks read together, step by step."""
     return list(chain.from_iterable(zip(*rows, strict=True)))
 
 
@@ -58,12 +58,12 @@ def _once_fault(params: Params, rows: Sequence[Sequence[int]], samples: int, ran
     if len(set(lengths)) > 1:
         return (
             "unequal",
-            f"Ranks read {', '.join(map(str, lengths))} samples: whoever has one more waits for the others' gradients.",
+            f"Ranks read {', '.join(map(str, lengths))} samples; a rank with more of them will wait for the others' gradients.",
         )
     if ranks > 1 and lengths[0] == samples and samples > 1:
         return (
             "everyone-reads-all",
-            f"Each of the {ranks} ranks reads all {samples} samples; together they read everything {ranks} times.",
+            f"Each of the {ranks} ranks reads all {samples} samples, so together they read everything {ranks} times.",
         )
     if lengths[0] != each:
         public = lengths[0] == (-(-samples // ranks) if drop else samples // ranks)
@@ -71,24 +71,24 @@ def _once_fault(params: Params, rows: Sequence[Sequence[int]], samples: int, ran
         lead = "This solves the public form of the exercise. " if name == "public-form" else ""
         return (
             name,
-            f"{lead}Each rank reads {lengths[0]} samples; {samples} samples on {ranks} ranks make {each} each.",
+            f"{lead}Each rank reads {lengths[0]} samples; with {samples} samples on {ranks} ranks it should read {each}.",
         )
     seen = set(read)
     if drop and len(seen) != len(read):
         return (
             "read-twice",
-            f"{len(read) - len(seen)} of {len(read)} samples are read twice in one epoch; nothing is repeated here.",
+            f"{len(read) - len(seen)} of {len(read)} samples are read twice in one epoch; this variant repeats none.",
         )
     if not drop and len(seen) < samples:
         return (
             "never-read",
-            f"{samples - len(seen)} of {samples} samples are read by nobody, others twice or more in one epoch.",
+            f"{samples - len(seen)} of {samples} samples are never read in one epoch, while others are read twice or more.",
         )
     order = _dealt(rows)
     if not drop and samples and order[samples:] != [order[i % samples] for i in range(samples, len(order))]:
         return "padded-otherwise", (
-            "Dealt out rank by rank, the order of this epoch does not begin again at its own beginning where samples "
-            "run out. Deal: one to rank 0, one to rank 1, and so on."
+            "Where the samples run out, this epoch's order does not start again from its beginning. Deal one sample to rank 0, one "
+            "to rank 1, and so on."
         )
     return None
 
@@ -98,13 +98,13 @@ def _order_fault(got: Any, samples: int, ranks: int) -> Fault | None:
     orders = [_dealt(rows) for rows in epochs]
     if not same_lists(got.get("again"), epochs[0]):
         return "not-repeatable", (
-            "Called again with the same arguments, a rank gets another list: the order hangs on a generator that something "
-            "else uses too. Ranks cannot rely on it."
+            "Called again with the same arguments, a rank gets a different list. The order depends on a generator that other code "
+            "uses too, so ranks would disagree."
         )
     if orders[0] == sorted(orders[0]):
-        return "not-shuffled", "The samples come in the order in which they are stored."
+        return "not-shuffled", "The samples are not shuffled."
     if len(orders) > 1 and all(order == orders[0] for order in orders[1:]):
-        return ("epoch-ignored", f"All {len(orders)} epochs have one and the same order. What was the epoch given for?")
+        return ("epoch-ignored", f"All {len(orders)} epochs have the same order. Use `epoch` to seed the shuffle.")
     if len(orders) > 1 and len({tuple(order) for order in orders}) < len(orders):
         return "epochs-alike", "Two epochs have the same order."
     if same_lists(got.get("other seed"), epochs[0]):
@@ -113,13 +113,12 @@ def _order_fault(got: Any, samples: int, ranks: int) -> Fault | None:
     if len(orders) > 1 and any(order in shifted or order == orders[0][::-1] for order in orders[1:]):
         return (
             "only-rotated",
-            "Another epoch has the first one's order, begun elsewhere or read backwards; shuffle anew.",
+            "Another epoch has the first epoch's order, rotated or reversed; shuffle again for each epoch.",
         )
     sets = [[frozenset(row) for row in rows] for rows in epochs]
     if len(sets) > 1 and ranks > 1 and all(one == sets[0] for one in sets[1:]):
         return "own-part-only", (
-            "In every epoch each rank reads the same samples, in another order: shuffle all of them first, and deal "
-            "afterwards."
+            "Each rank reads the same samples in every epoch, only in another order. Shuffle all samples first, then deal them out."
         )
     return None
 
@@ -146,7 +145,7 @@ def _world_fault(params: Params, got: Any, samples: int, ranks: int, epochs: int
 
 
 def _same_order(got: Sequence[Any], worlds: Sequence[int]) -> Fault | None:
-    """The order that one rank alone is given, against the one that several ranks read together."""
+    """Compare the order that one rank alone reads with the order that several ranks read together."""
     alone = _dealt(got[0]["epochs"][0])
     for ranks, each in zip(worlds[1:], got[1:], strict=True):
         rows = each["epochs"][0]
@@ -154,12 +153,12 @@ def _same_order(got: Sequence[Any], worlds: Sequence[int]) -> Fault | None:
             continue
         if [*chain.from_iterable(rows)] == alone:
             return "in-blocks", (
-                f"Each of {ranks} ranks reads a block of the order, so that a step's samples are others than on one rank. Deal "
-                f"them out instead: not {len(alone) // ranks} in a row to each, but one by one."
+                f"Each of {ranks} ranks reads a block of the order, so a step has other samples than on one rank. Deal the samples "
+                f"out one by one instead of {len(alone) // ranks} in a row."
             )
         return "order-of-its-own", (
-            f"{ranks} ranks together read another order than one rank alone, with the same seed in the same epoch: a "
-            "run on another number of ranks would see other batches."
+            f"With the same seed and epoch, {ranks} ranks together read a different order from one rank alone, so a run on another "
+            "number of ranks would see other batches."
         )
     return None
 
@@ -169,8 +168,8 @@ SAMPLER = {
         shares={"values:once": 0.35, "values:order": 0.25, "generality:sizes": 0.2, "generality:any-ranks": 0.2},
         cases=_sampler_cases,
         verdicts=_sampler_verdicts,
-        why="All ranks make the same order from seed and epoch, and each takes every N-th of it. So the parts are disjoint without a word "
-        "being said, and a step reads the same samples on any number of ranks.",
-        pytorch="`torch.utils.data.DistributedSampler`; forget `set_epoch(epoch)` and every epoch has the first one's order.",
+        why="All ranks compute the same order from seed and epoch, and each takes every N-th sample of it. So the parts are disjoint without "
+        "any communication, and a step reads the same samples on any number of ranks.",
+        pytorch="`torch.utils.data.DistributedSampler`; without `set_epoch(epoch)`, every epoch has the order of the first.",
     )
 }

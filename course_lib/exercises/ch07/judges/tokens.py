@@ -1,4 +1,4 @@
-"""Judge of chapter 07's mean over tokens: of all micro-batches of all ranks, with one graph alive and gradients sent once."""
+"""Judge of chapter 07's mean over tokens: all micro-batches of all ranks, one graph alive at a time, gradients sent once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _token_cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(*table: Sequence[Sequence[int]]) -> PerRank:
-        """For each rank the model and its micro-batches of two rows; row i of one ends in so many targets that do not count."""
+        """For each rank the model and its micro-batches of two rows, from the number of padded targets at each row's end."""
         spec = {"seed": rng.randrange(2**31), "vocabulary": params["vocabulary"], "width": params["width"]}
         return tuple((spec, [_micro(coin, params, 2, 6, padded) for padded in own]) for own in table)
 
@@ -100,11 +100,11 @@ def _token_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
     def times(factor: float) -> Callable[[int], tuple[list[Tensor | None], float]]:
         return lambda rank: (scaled(want, factor), loss * factor)
 
-    pairs = [  # each leads to (gradients, loss) of a rank
+    pairs = [  # each value is a function from a rank to (gradients, loss)
         Mistake(
             "mean-of-means",
             lambda rank: mean["micro"],
-            "a mean of means: a token among few weighs more than one among many.",
+            "a mean of means, in which a token among few weighs more than one among many.",
         ),
         Mistake(
             "mean-over-ranks",
@@ -112,24 +112,26 @@ def _token_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
             "right within each rank, then averaged over ranks with different numbers of tokens.",
         ),
         Mistake(
-            "own-tokens", lambda rank: local[rank], "the mean over the rank's own tokens; the other ranks' are missing."
+            "own-tokens",
+            lambda rank: local[rank],
+            "the mean over the rank's own tokens; the other ranks' tokens are missing.",
         ),
         Mistake(
             "own-tokens",
             lambda rank: micro[rank],
             "a mean over the rank's own micro-batches; the other ranks are missing.",
         ),
-        Mistake("micro-batches-added", lambda rank: mean["plain"], "the micro-batches' means are added up."),
-        Mistake("own-share", share, "the rank's own share of the mean; the other ranks' shares have yet to be added."),
+        Mistake("micro-batches-added", lambda rank: mean["plain"], "the micro-batches' means added up."),
+        Mistake("own-share", share, "the rank's own share of the mean; the other ranks' shares are missing."),
         Mistake(
             "padding-counted",
             times(tokens / everything),
-            "divided by the number of all targets; those of −100 do not count.",
+            "divided by the number of all targets; targets of −100 do not count.",
         ),
         Mistake(
             "averaged-again",
             times(1 / n),
-            "divided by the number of ranks: with a count of all ranks' tokens, add up; do not average.",
+            "divided by the number of ranks; the count already covers all ranks, so sum instead of averaging.",
         ),
         Mistake("not-divided", times(tokens), "the sum over tokens, not the mean."),
     ]
@@ -157,10 +159,10 @@ def _loss_fault(case: Case, losses: Sequence[Any], want: float, mistakes: Sequen
                 f"With {case.adversary}, rank {rank}'s loss changes: was it read before its all-reduce ended?",
             )
         if type(got) is float and math.isnan(got):
-            return "not-finite", f"Rank {rank} returned NaN as its loss: a micro-batch without a token has no mean."
+            return "not-finite", f"Rank {rank} returned NaN as its loss: a micro-batch of padding alone has no mean."
         if not is_number(got):
             return "no-loss", f"Rank {rank} returned {describe(got)}; return the mean loss, one number."
-        lead = f"The gradients are right, the loss that rank {rank} returned is not"
+        lead = f"The gradients are right, but the loss that rank {rank} returned is wrong"
         for mistake in mistakes:
             if near(got, mistake.on(rank)[1], 1e-5):
                 return f"loss-{mistake.name}", f"{lead}: {mistake.message}"
@@ -175,8 +177,8 @@ TOKENS = {
         measured_by_worker=("cost:graphs",),
         cases=_token_cases,
         verdicts=_token_verdicts,
-        why="Every token's loss must be multiplied by one over the number of all tokens. That number is known from the targets, before the "
-        "first forward pass; with it each micro-batch can go backwards at once, and what ranks hold are shares of one sum.",
+        why="Every token's loss must be divided by the number of all tokens. The targets give that number before the first forward pass. With "
+        "it, each micro-batch can run its backward pass at once, and the ranks hold shares of one sum.",
         pytorch="transformers passes `num_items_in_batch` to the loss since October 2024; torchtune scales gradients by the token count.",
     )
 }

@@ -1,4 +1,4 @@
-"""Judge of chapter 07's uneven ranks: training goes on until nobody has data left."""
+"""Judge of chapter 07's uneven inputs: training continues until no rank has data left."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _uneven_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, width = coin_of(rng), params["width"]
 
     def data(*table: Sequence[int]) -> PerRank:
-        """For each rank the model, the learning rate and batches of so many rows."""
+        """For each rank the model, the learning rate, and batches with these numbers of rows."""
         spec = {"seed": rng.randrange(2**31), "width": width, "layers": 2}
 
         def pair(rows: int) -> tuple[Tensor, Tensor]:
@@ -37,9 +37,9 @@ def _uneven_cases(params: Params, rng: random.Random) -> list[Case]:
     cases = [
         shown("three ranks with 3, 1 and 2 batches", "values:weights", per_rank=data((4, 4, 4), (4,), (4, 4))),
         hidden("two ranks, batches of several sizes", "values:weights", per_rank=data((1, 5), (6, 2, 3))),
-        hidden("as many batches everywhere", "generality:even", per_rank=data((2, 3), (4, 1), (3, 3))),
+        hidden("equally many batches on all ranks", "generality:even", per_rank=data((2, 3), (4, 1), (3, 3))),
         hidden("a rank without a batch", "generality:empty", per_rank=data((3, 2), (), (4,))),
-        hidden("nobody has a batch", "generality:empty", per_rank=data((), ())),
+        hidden("no rank has a batch", "generality:empty", per_rank=data((), ())),
         hidden("two ranks, batches larger than the model", "cost:bytes", per_rank=data((60, 60), (60,))),
         hidden("one rank alone", "generality:ranks", per_rank=data((2, 3))),
         hidden("five ranks", "generality:ranks", per_rank=data(*five)),
@@ -48,7 +48,7 @@ def _uneven_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _trained(case: Case, weigh: str) -> list[list[Tensor]]:
-    """Weights of every rank after training in which ranks count by `weigh`: "examples" is right."""
+    """Weights of every rank after training with ranks weighted by `weigh`; "examples" is right."""
     given = case.per_rank or ()
     spec, rate = given[0][0], given[0][1]
     lengths = [len(own[2]) for own in given]
@@ -71,19 +71,19 @@ def _trained(case: Case, weigh: str) -> list[list[Tensor]]:
     return [[each.detach() for each in model.parameters()] for model in models]
 
 
-_WEIGHTS = (  # (name, how ranks were weighed, message)
+_WEIGHTS = (  # (name, how ranks were weighted, message)
     (
         "idle-counted",
         "ranks",
-        "the mean was taken over ranks: an idle rank pulls it down, and a small batch counts like a large one.",
+        "the mean was taken over ranks, so an idle rank lowers it and a small batch counts as much as a large one.",
     ),
-    ("mean-of-means", "active", "the mean was taken over the ranks that had data; their batches differ in size."),
+    ("mean-of-means", "active", "the mean was taken over the ranks with data, but their batches differ in size."),
     (
         "data-dropped",
         "shortest",
-        "training stopped when the first rank had no data left; the other ranks' data were dropped.",
+        "training stopped when the first rank ran out of data, and the other ranks' data was dropped.",
     ),
-    ("read-again", "repeat", "a rank without data went on with its last batch; nothing is read twice."),
+    ("read-again", "repeat", "a rank without data reused its last batch; every batch is used once."),
     ("own-model", "alone", "this rank trained on its own data alone."),
     ("sum", "sum", "the gradient is the right one times the number of ranks."),
 )
@@ -122,8 +122,9 @@ UNEVEN = {
         "generality:ranks 0.15",
         cases=_uneven_cases,
         verdicts=_uneven_verdicts,
-        why="Ranks agree on every step before it happens: how many examples does it have, of all ranks together? A rank without any still "
-        "answers the all-reduces, with zeros that change no sum; the count leaves it out of the mean.",
-        pytorch="`with model.join():` shadows the collectives of ranks that ran dry; `divide_by_initial_world_size=False` leaves them out.",
+        why="Before each step, all ranks agree on its total number of examples. A rank without examples still takes part in the "
+        "all-reduces, with zeros that change no sum, and the count leaves it out of the mean.",
+        pytorch="`with model.join():` answers the collectives for ranks without data; `divide_by_initial_world_size=False` leaves those "
+        "ranks out of the mean.",
     )
 }

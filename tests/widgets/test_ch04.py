@@ -46,3 +46,23 @@ def test_every_document_is_drawn_once_and_the_share_is_the_librarys(strategy, le
 def test_documents_appear_one_by_one():
     boxes = [len(ch04.draw_bins(placed).axes[0].collections[0].get_paths()) for placed in (1, 7, 24)]
     assert boxes == [1, 7, 24]
+
+
+def test_pictures_of_recorded_runs_say_what_was_recorded():
+    from course_lib.chapters.ch04 import pictures_of_runs as drawn
+
+    said = drawn.draw_recorded("batches", ["16", "256, linear"], "x").alt
+    assert "tokens" in said and f"{0.3976:.2f}" in drawn.final_losses("batches", ["16"]).data
+    seconds = drawn.draw_recorded("batches", ["16"], "x", over="seconds").axes[0].lines[0].get_xdata()
+    assert 1 < seconds[-1] < 60
+    assert "critical batch 26" in drawn.draw_critical().alt and "not clipped" in drawn.draw_spike().alt
+    assert len(drawn.draw_schedules({"flat": lambda step: 1.0}, 7, "x").axes[0].lines[0].get_xdata()) == 7
+    for law, x, losses in drawn.size_fits().values():
+        assert [law.loss(each) for each in x] == pytest.approx(losses, abs=0.05)
+
+
+def test_the_still_picture_is_the_one_that_the_chapter_shows(tmp_path):
+    from course_lib.figures import one_batch, style
+
+    drawn = style.save_svg(one_batch.one_batch(), tmp_path / "one_batch.svg")
+    assert drawn.read_text(encoding="utf-8") == one_batch.CHAPTER_COPY.read_text(encoding="utf-8")

@@ -3,7 +3,7 @@
 from course_lib.exercises.ch04.cards.audits import AUDITS
 from course_lib.exercises.ch04.cards.core import BATCH_IN_TOKENS, CLIP_PIECES, LEARNING_RATE, NOISE_SCALE, WRITE_ADAMW
 from course_lib.exercises.ch04.cards.drills import DRILLS
-from course_lib.exercises.ch04.cards.laws import CRITICAL_BATCH, PACK_DOCUMENTS
+from course_lib.exercises.ch04.cards.laws import CRITICAL_BATCH, PACK_DOCUMENTS, SCALING_LAW, SECONDS_TO_A_LOSS
 from course_lib.exercises.ch04.cards.training import PREDICT_FIRST_UPDATES, REPAIR_TRAINING_LOOP, WHICH_DECAY
 from course_lib.exercises.ch04.numbers import NUMBERS
 
@@ -17,7 +17,9 @@ CARDS = (
     LEARNING_RATE,
     NOISE_SCALE,
     CRITICAL_BATCH,
+    SECONDS_TO_A_LOSS,
     PACK_DOCUMENTS,
+    SCALING_LAW,
     *AUDITS,
 )
 

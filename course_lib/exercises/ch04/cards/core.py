@@ -179,7 +179,7 @@ batch sizes (in examples). Return three values:
 2. `squared`: an unbiased estimate of the squared norm of the true gradient, |G|²;
 3. `scale`: the noise scale tr Σ / |G|², the first value over the second; `None` if the second is not positive.
 
-- The expected squared norm at batch size B is |G|² + tr Σ / B.
+- The expected squared norm at batch size n is |G|² + tr Σ / n.
 - Average over the steps before you divide: an average of ratios is biased.
 - The first two values may be negative by chance. Return them as they are.
 
@@ -187,7 +187,7 @@ Shown: {{steps}} steps at {{small_batch}} and {{big_batch}} examples. Values wit
     **Worth(points=9, minutes=20, difficulty=3, importance=5),
     hints=(
         "You measure at two batch sizes and look for two unknowns. Which two equations do you have?",
-        "Subtract the equations: |G|² drops out. Then multiply each by its B and subtract again: tr Σ drops out.",
+        "Subtract the equations: |G|² drops out. Then multiply each by its batch size and subtract again: tr Σ drops out.",
         "With means s and b: `variance = (s - b) / (1 / small_batch - 1 / big_batch)`, `squared = (big_batch * b - small_batch * s) / "
         "(big_batch - small_batch)`.",
     ),

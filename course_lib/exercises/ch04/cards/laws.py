@@ -1,10 +1,10 @@
-"""Further exercises of chapter 04 on batches, data and scaling: critical batch, packing, a scaling law, two runs, a batch ramp."""
+"""Further exercises of chapter 04 on batches, data and scaling: critical batch, packing, a scaling law, two runs."""
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.card_parts import functions
 from course_lib.exercises.drilling import pick
 from course_lib.exercises.probes import rows
-from course_lib.exercises.returns import ListOf, Number, Rows, Tensor, TupleOf
+from course_lib.exercises.returns import ListOf, Maybe, Number, Rows, Tensor, TupleOf
 
 CRITICAL_BATCH = Card(
     id="critical-batch",
@@ -13,8 +13,8 @@ CRITICAL_BATCH = Card(
     text="""Several runs reached the same loss with different batch sizes. Fit the trade-off between steps and examples, and use it to choose
 the batch of the next run.
 
-The runs lie on the hyperbola (S/S_min − 1)·(E/E_min − 1) = 1. S is the number of steps, E = B·S the number of examples, and the
-critical batch is E_min / S_min.
+The runs lie on the hyperbola (U/U_min − 1)·(E/E_min − 1) = 1. U is the number of steps, E = n·U the number of examples at batch size n, and the
+critical batch is E_min / U_min.
 
 - `fit(batches, steps)`: return `(min_steps, min_examples, critical)` from two or more runs, in any order. They lie on the curve
   exactly, except that `steps` is rounded to whole numbers.
@@ -25,9 +25,9 @@ Shown: {{runs}} runs, then `extra` = {{extra}}. Values within 0.1 % pass.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=4),
     kind="more",
     hints=(
-        "Replace E by B·S in the formula and solve for S. How does S depend on 1/B?",
-        "S = S_min + E_min / B: a straight line in 1/B. Its intercept and slope are two of the answers.",
-        "`np.polyfit(1 / B, S, 1)` returns slope and intercept. For the second function: E/E_min = 1 + B/B_crit, so `batch = extra * "
+        "Replace E by n·U in the formula and solve for U. How does U depend on 1/n?",
+        "U = U_min + E_min / n: a straight line in 1/n. Its intercept and slope are two of the answers.",
+        "`np.polyfit(1 / n, U, 1)` returns slope and intercept. For the second function: E/E_min = 1 + n/n_crit, so `batch = extra * "
         "min_examples / min_steps`, and `steps = min_steps * (1 + 1 / extra)`.",
     ),
     answers=("fit", "largest_batch"),
@@ -80,4 +80,66 @@ Shown: {{documents}} documents in rows of {{room}}.""",
         Tensor("a boolean tensor"),
         ListOf(Number("positions", whole=True)),
     ),
+)
+
+SCALING_LAW = Card(
+    id="fit-scaling-law",
+    chapter="04",
+    title="A loss that levels off",
+    text="""Small runs predict a large one only if the fit knows that the loss levels off. Fit the curve, then spend a budget.
+
+- `fit(compute, losses)`: return `(floor, scale, exponent)` with loss = floor + scale · C^(−exponent), where C is an entry of
+  `compute`. The points lie on such a curve exactly. There are at least four, in any order; the exponent lies between 0.02 and 1.
+- `plan(flops, ratio)`: return `(parameters, tokens)` that spend `flops` at 6 FLOP per parameter and token, with `ratio` tokens per
+  parameter.
+
+Shown: {{points}} runs, and a budget at {{ratio}} tokens per parameter. Values of the fit within 1 % pass, those of the plan within 0.1 %.""",
+    **Worth(points=8, minutes=20, difficulty=4, importance=3),
+    kind="more",
+    hints=(
+        "Plot loss against compute with both axes logarithmic. Is it a straight line? What would be, if you knew the floor?",
+        "If you knew the exponent, floor and scale would follow from a straight line. So search over the exponent alone.",
+        "For each exponent: `x = C ** -exponent`, `scale, floor = np.polyfit(x, losses, 1)`, and the sum of squared errors. Scan a grid, then "
+        "refine it around the best. Divide C by its geometric mean first. `N = (flops / 6 / ratio) ** 0.5`.",
+    ),
+    answers=("fit", "plan"),
+    allowed="the standard library, numpy and scipy.",
+    hides=functions("scaling_laws", "fit_power_law", "split", "tokens_for"),
+    params={"points": 6, "ratio": 20},
+    vary=pick(points=(5, 7), ratio=(15, 25, 40)),
+    probe=rows,
+    returns=Rows(
+        TupleOf({"floor": Number(), "scale": Number(), "exponent": Number()}),
+        TupleOf({"parameters": Number(), "tokens": Number()}),
+    ),
+)
+
+SECONDS_TO_A_LOSS = Card(
+    id="seconds-to-a-loss",
+    chapter="04",
+    title="Which run was faster?",
+    text="""One run processes more tokens per second, the other learns more from each token. Compare them by the time to a loss.
+
+A run is a dictionary: `"rate"` (tokens per second), and the lists `"tokens"` (rising) and `"losses"`, recorded at the same moments. Between
+two recorded points the loss is a straight line in tokens.
+
+- `seconds_to(run, target)`: return the seconds until the loss is **first** at or below `target`, counted from 0 tokens. If the first
+  recorded point is already there, that is its time. Return `None` if the loss never gets there.
+- `winner(runs, target)`: `runs` is a list. Return the number (0 is the first) of the run that is first to reach the target, the earlier
+  one in the list if two are equal, or `None` if none reaches it.
+
+Shown: {{runs}} runs. Values within a millionth pass.""",
+    **Worth(points=6, minutes=10, difficulty=2, importance=5),
+    kind="more",
+    hints=(
+        "What does tokens per second say about the loss after one hour?",
+        "Find the first recorded point at or below the target. The crossing lies between it and the point before.",
+        "`part = (before - target) / (before - after)`; tokens = t0 + part · (t1 − t0); seconds = tokens / rate.",
+    ),
+    answers=("seconds_to", "winner"),
+    allowed="the standard library and numpy.",
+    params={"runs": 4},
+    vary=pick(runs=(5, 6)),
+    probe=rows,
+    returns=Rows(Maybe(Number("seconds")), Maybe(Number("a run", whole=True))),
 )

@@ -1,4 +1,4 @@
-"""Further exercises of chapter 04 on the step: the first updates, a training loop to repair, decay told apart, parameter groups."""
+"""Further exercises of chapter 04 on the step: the first updates, a training loop to repair, decay told apart."""
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch04.probes import told_apart, trained

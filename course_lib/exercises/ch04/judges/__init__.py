@@ -6,6 +6,7 @@ from course_lib.exercises.ch04.judges.adam import WRITE_ADAMW
 from course_lib.exercises.ch04.judges.audits import AUDITS
 from course_lib.exercises.ch04.judges.batches import BATCH_IN_TOKENS
 from course_lib.exercises.ch04.judges.clipping import CLIP_PIECES
+from course_lib.exercises.ch04.judges.curves import SCALING_LAW, SECONDS_TO_A_LOSS
 from course_lib.exercises.ch04.judges.decay import WHICH_DECAY
 from course_lib.exercises.ch04.judges.drills import DRILLS
 from course_lib.exercises.ch04.judges.laws import CRITICAL_BATCH
@@ -26,6 +27,8 @@ JUDGINGS: Mapping[str, Judging] = {
     "which-decay": WHICH_DECAY,
     "critical-batch": CRITICAL_BATCH,
     "pack-documents": PACK_DOCUMENTS,
+    "seconds-to-a-loss": SECONDS_TO_A_LOSS,
+    "fit-scaling-law": SCALING_LAW,
     **AUDITS,
 }
 

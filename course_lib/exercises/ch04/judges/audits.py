@@ -72,7 +72,7 @@ AUDITS = {
         KEYS,
         CAUSES,
         why=f"Accumulation equals the large batch only with weights: the average of averages is {_MEANS:.3g} where the average is {_WHOLE:.3g}. The "
-        "variance of a batch's gradient falls as 1/B at every B; above the critical batch it is no longer what limits the step. The fit "
+        "variance of a batch's gradient falls as 1/n at every batch size n; above the critical batch it is no longer what limits the step. The fit "
         f"that is printed puts the optimum at {_PARAMS:.0f} billion parameters, not 70; later work traced the difference to the fit "
         f"(Besiroglu et al., 2024). The other three are right as printed: {_TOKENS:.0f} billion tokens, {_RATE:.1f}, and {_UPDATES:.2f} "
         "million updates where 1.2 million were planned.",

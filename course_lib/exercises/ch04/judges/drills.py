@@ -135,7 +135,7 @@ DRILLS: Mapping[str, DrillKey] = {
     ),
     "steps-at-batch": drill_key(
         _steps,
-        "S = Sₘᵢₙ·(1 + critical/batch): {{answer:int}} steps.",
+        "U = Uₘᵢₙ·(1 + critical/batch): {{answer:int}} steps.",
         Mistake("upside-down", _samples, "The ratio is upside down: a larger batch needs fewer steps."),
         Mistake("linear", lambda p: p["least"] * p["critical"] / p["batch"], "The minimum itself is missing."),
     ),

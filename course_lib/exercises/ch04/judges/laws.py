@@ -37,7 +37,9 @@ STEPS = Column(
         Mistake(
             "fewest-seen", lambda b, s: min(s), "these are the fewest steps of any run; no run is at an infinite batch."
         ),
-        Mistake("line-in-batch", lambda b, s: line(b, s, 1.0)[0], "a line in B; the steps are a line in 1/B."),
+        Mistake(
+            "line-in-batch", lambda b, s: line(b, s, 1.0)[0], "a line in the batch size n; the steps are a line in 1/n."
+        ),
         Mistake("examples", lambda *runs: line(*runs)[1], "these are the fewest examples, not the fewest steps."),
     ),
 )
@@ -52,7 +54,9 @@ EXAMPLES = Column(
             lambda b, s: min(_examples(b, s)),
             "these are the fewest examples of any run; no run is at a batch of 0.",
         ),
-        Mistake("line-in-batch", lambda b, s: line(b, s, 1.0)[1], "a line in B; the steps are a line in 1/B."),
+        Mistake(
+            "line-in-batch", lambda b, s: line(b, s, 1.0)[1], "a line in the batch size n; the steps are a line in 1/n."
+        ),
         Mistake("steps", lambda *runs: line(*runs)[0], "these are the fewest steps, not the fewest examples."),
     ),
 )
@@ -86,7 +90,7 @@ BATCH = Column(
         Mistake(
             "plus-one",
             lambda steps, examples, extra: (1 + extra) * examples / steps,
-            "E/E_min is 1 + B/B_crit; solve for B.",
+            "E/E_min is 1 + n/n_crit; solve for n.",
         ),
         Mistake(
             "divided", lambda steps, examples, extra: examples / steps / extra, "a smaller extra needs a smaller batch."
@@ -140,7 +144,7 @@ CRITICAL_BATCH = Judging(
     ),
     cases=_critical_cases,
     verdicts=table((STEPS, EXAMPLES, CRITICAL), (BATCH, AT_BATCH)),
-    why="With E = B·S the hyperbola becomes S = S_min + E_min/B, which is linear in 1/B, so two runs determine it. At the critical batch both "
+    why="With E = n·U the hyperbola becomes U = U_min + E_min/n, which is linear in 1/n, so two runs determine it. At the critical batch both "
     "costs are twice their minimum. Time is steps, money is examples: a quarter more examples buys a quarter of the critical batch.",
     pytorch="No framework measures this. McCandlish et al. (2018) fit such curves; the noise scale predicts the critical batch from one run.",
 )

@@ -52,7 +52,7 @@ VARIANCE = Column(
         Mistake(
             "difference-alone",
             lambda s, b, few, many: fmean(s) - fmean(b),
-            "this is the difference of the squared norms; divide it by 1/b − 1/B.",
+            "this is the difference of the squared norms; divide it by the difference of the inverse batch sizes.",
         ),
         Mistake(
             "big-batch-exact",
@@ -67,7 +67,7 @@ VARIANCE = Column(
         Mistake(
             "divided-by-sizes",
             lambda s, b, few, many: (fmean(s) - fmean(b)) / (many - few),
-            "divide by the difference of the inverse batch sizes, 1/b − 1/B.",
+            "divide by the difference of the inverse batch sizes.",
         ),
         Mistake(
             "sums",
@@ -143,7 +143,7 @@ SCALE = Column(
 
 
 def draw(rng: random.Random, few: int, many: int, steps: int, gradient: float, noise: float) -> Row:
-    """Squared norms that scatter around |G|² + tr Σ / B."""
+    """Squared norms that scatter around |G|² + tr Σ / n."""
     small, big = ([(gradient + noise / b) * rng.uniform(0.7, 1.3) for _ in range(steps)] for b in (few, many))
     return small, big, few, many
 
@@ -172,7 +172,7 @@ NOISE_SCALE = Judging(
     shares=shares(variance=(0.2, 0.1), squared=(0.2, 0.15), scale=(0.2, 0.15)),
     cases=_cases,
     verdicts=table((VARIANCE, SQUARED, SCALE)),
-    why="Two measurements of |G|² + tr Σ / B at two values of B are two linear equations for two unknowns. Both estimates are unbiased because "
+    why="Two measurements of |G|² + tr Σ / n at two batch sizes n are two linear equations for two unknowns. Both estimates are unbiased because "
     "they are linear in what was measured. Their ratio is not, so average each over many steps first and divide once. The noise scale is the "
     "batch at which noise and gradient are equally large: far below it a doubled batch nearly halves the steps, far above it hardly helps.",
     pytorch="DDP has both norms: each rank's gradient before the all-reduce (the small batch) and the averaged one after it (the big batch).",

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from course_lib import check, packing, params, predict, text, transformer
+from course_lib import check, packing, params, predict, text, training, transformer
 from course_lib.chapters.ch04.pictures_of_runs import (
     draw_critical,
     draw_recorded,
@@ -34,6 +34,6 @@ from course_lib.optimizer import (
     wsd,
 )
 from course_lib.scaling_laws import split
-from course_lib.training import SMALL, accumulate, sample_gradients, train
+from course_lib.training import SMALL, accumulate, sample_gradients
 from course_lib.units import number_text
 from course_lib.widgets import ch04 as pictures

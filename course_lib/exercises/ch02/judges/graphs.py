@@ -1,4 +1,4 @@
-"""Judge of the training step that kept its graphs: loss, gradients, one forward pass at a time, flat memory."""
+"""Judge of the training step that keeps graphs alive: loss, gradients, one forward pass at a time, constant memory."""
 
 import math
 import random
@@ -46,7 +46,7 @@ def _loss_sum(model: Any, pair: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def gradients_of(spec: Spec, total: Total) -> tuple[float, list[Tensor]]:
-    """Loss and gradients where `total` combines the micro-batches' sums of losses, tokens that count, and all tokens."""
+    """Loss and gradients where `total` combines, per micro-batch, the sum of losses, the tokens that count, and all tokens."""
     model, batches = _model(spec), micro_batches(spec)
     counts = [int((targets != -100).sum()) for _, targets in batches]
     loss = total([_loss_sum(model, pair) for pair in batches], counts, [targets.numel() for _, targets in batches])
@@ -64,19 +64,27 @@ def _means(sums: Sums, counts: Counts) -> list[Tensor]:
 
 
 _TOTALS = (  # the value of each is a function for `gradients_of`
-    Mistake("mean-of-means", lambda s, n, all_: sum(_means(s, n)) / len(s), "all micro-batches weigh the same."),
-    Mistake("sum-of-means", lambda s, n, all_: sum(_means(s, n)), "the micro-batches' means are added up."),
-    Mistake("never-divided", lambda s, n, all_: sum(s), "the sum was never divided by the number of tokens."),
-    Mistake("divided-by-batches", lambda s, n, all_: sum(s) / len(s), "the sum is over the number of micro-batches."),
+    Mistake(
+        "mean-of-means",
+        lambda s, n, all_: sum(_means(s, n)) / len(s),
+        "this gives all micro-batches the same weight, whatever their number of tokens.",
+    ),
+    Mistake("sum-of-means", lambda s, n, all_: sum(_means(s, n)), "this adds up the micro-batches' means."),
+    Mistake("never-divided", lambda s, n, all_: sum(s), "the sum is not divided by the number of tokens."),
+    Mistake(
+        "divided-by-batches",
+        lambda s, n, all_: sum(s) / len(s),
+        "the sum is divided by the number of micro-batches, not of tokens.",
+    ),
     Mistake(
         "running-count",
         lambda s, n, all_: sum(loss / sum(n[: at + 1]) for at, loss in enumerate(s)),
-        "each micro-batch was divided by the tokens seen so far; later ones count as well.",
+        "each micro-batch was divided by the tokens seen so far, without the later ones.",
     ),
     Mistake("last-only", lambda s, n, all_: _means(s, n)[-1], "this is the last micro-batch alone."),
     Mistake("last-only-over-all", lambda s, n, all_: s[-1] / sum(n), "this is the last micro-batch alone."),
     Mistake("first-only", lambda s, n, all_: _means(s, n)[0], "this is the first micro-batch alone."),
-    Mistake("padding-counted", lambda s, n, all_: sum(s) / sum(all_), "targets of -100 were counted as tokens."),
+    Mistake("padding-counted", lambda s, n, all_: sum(s) / sum(all_), "this counts targets of -100 as tokens."),
 )
 
 
@@ -128,11 +136,11 @@ def _memory_fault(spec: Spec, peak: float) -> Fault | None:
     names = ("seed", "words", "width", "depth", "rows")
     least = one_at_a_time(*(spec[name] for name in names), tuple(map(tuple, spec["lengths"])))
     if peak < sum(4 * parameter.numel() for parameter in _model(spec).parameters()):
-        return "too-few-bytes", "Fewer bytes were alive than the gradients have."
+        return "too-few-bytes", "Fewer bytes were alive than the gradients take."
     if peak > 1.5 * least:
         return "graphs-kept-alive", (
-            f"{peak / KiB:,.0f} KiB at the peak with {len(spec['lengths'])} micro-batches; one at a time needs "
-            f"{least / KiB:,.0f} KiB. Either old graphs are kept, or several micro-batches went through the model together."
+            f"The peak is {peak / KiB:,.0f} KiB with {len(spec['lengths'])} micro-batches; one at a time needs "
+            f"{least / KiB:,.0f} KiB. Either old graphs stay alive, or several micro-batches went through the model together."
         )
     return None
 
@@ -193,7 +201,7 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
 
 @torch.no_grad()
 def _head(spec: Spec) -> tuple[float, Tensor]:
-    """Loss, and gradient of the output layer, without any graph: what comes in, times what is wrong with the probabilities."""
+    """Loss, and gradient of the output layer, without any graph: its inputs times (softmax minus one-hot)."""
     model, seen = _model(spec), []
     model.head.register_forward_hook(lambda _, given, out: seen.append((given[0].flatten(0, 1), out.flatten(0, 1))))
     total, tokens, gradient = 0.0, 0, torch.zeros_like(model.head.weight)
@@ -211,9 +219,9 @@ GRAPHS_KEPT_ALIVE = Judging(
     shares={"values:loss": 0.1, "values:gradients": 0.4, "cost:memory": 0.25, "generality:others": 0.25},
     cases=_cases,
     verdicts=_verdicts,
-    why="A sum of losses holds every graph that went into it, and a graph holds its activations. The gradient is linear, so the division "
-    "can wait: run each micro-batch's sum backward at once, let the gradients add up, and divide them once when all tokens are "
-    "counted. The library now does that: it scales the gradients before the optimizer's step.",
+    why="A sum of losses keeps every graph that went into it alive, and a graph keeps its activations. The gradient is linear, so the "
+    "division can wait: run each micro-batch's sum backward at once, let the gradients add up, and divide them once when all tokens "
+    "are counted. The library now does this: it scales the gradients before the optimizer's step.",
     pytorch="`loss.backward()` frees what it used unless `retain_graph=True`; `p.grad.mul_(1 / tokens)`, or "
     "`torch._foreach_mul_` over all of them.",
     measured_by_worker=("cost:memory",),

@@ -1,4 +1,4 @@
-"""Judge of the ledger: rows of real blocks and rows with traps, and the block's bytes term by term."""
+"""Judge of the ledger: rows of real blocks and constructed rows, and the block's bytes term by term."""
 
 import math
 import random
@@ -25,7 +25,7 @@ def kept_of(
     key: Callable[[Row], Any] = lambda row: row["storage"],
     parameters: bool = False,
 ) -> dict[str, int]:
-    """Bytes by group: no parameters, each storage once, where it was saved first; or another `size`, and each `key` once."""
+    """Bytes by group, each `key` once where it was saved first; by default whole storages, without parameters."""
     kept = dict.fromkeys((row["group"] for row in rows), 0)
     seen = set()
     for row in rows:
@@ -47,48 +47,52 @@ KEPT = Breakdown(
     rel=EXACT,
     floor=0,
     mistakes=(
-        Mistake("aliases-counted", lambda rows: kept_of(rows, key=id), "count a storage saved several times once."),
+        Mistake(
+            "aliases-counted",
+            lambda rows: kept_of(rows, key=id),
+            "this counts a storage again each time it was saved; count it once.",
+        ),
         Mistake(
             "parameters-counted",
             lambda rows: kept_of(rows, parameters=True),
-            "weights and biases are included, but they are in memory anyway.",
+            "this includes weights and biases, which are in memory anyway.",
         ),
         Mistake(
             "everything-counted",
             lambda rows: kept_of(rows, key=id, parameters=True),
-            "parameters are included, and storages that were saved several times.",
+            "this includes parameters, and counts storages again each time they were saved.",
         ),
         Mistake(
             "views-measured",
             lambda rows: kept_of(rows, _view_bytes),
-            "this is the size of the views; a view keeps its whole storage alive.",
+            "these are the sizes of views; a view keeps its whole storage alive.",
         ),
         Mistake(
             "views-added",
             lambda rows: kept_of(rows, _view_bytes, id),
-            "this adds the sizes of the saved views; some share memory, some keep more alive than themselves.",
+            "this adds up the sizes of the saved views; some of them share memory, and some keep more alive than their own size.",
         ),
         Mistake(
             "every-group-again",
             lambda rows: kept_of(rows, key=lambda row: (row["group"], row["storage"])),
-            "a storage that two groups saved counts once, under the first.",
+            "this counts a storage once per group; count it once, under the first group that saved it.",
         ),
         Mistake(
             "last-group",
             lambda rows: kept_of(rows[::-1]),
-            "a storage counts under the group that saved it first, not last.",
+            "this counts a storage under the last group that saved it, not the first.",
         ),
         Mistake(
             "counted-not-sized",
             lambda rows: kept_of(rows, lambda row: 1),
-            "these are numbers of storages; bytes are asked for.",
+            "these are numbers of storages; return bytes.",
         ),
     ),
 )
 
 
 def terms(attention: str, batch: int, seq: int, hidden: int, heads: int, ffn: int, size: int) -> dict[str, float]:
-    """Bytes of everything that the block keeps, by name."""
+    """Bytes of each tensor that the block keeps, by name."""
     tokens = batch * seq
     row = tokens * hidden * size
     found = {
@@ -120,7 +124,7 @@ def _block_column(attention: str) -> Column:
     other, name, message = (
         ("fused", "public-form", "this block's attention keeps its softmax.")
         if by_hand
-        else ("by hand", "other-form", "this block's attention is fused: it never keeps the scores.")
+        else ("by hand", "other-form", "this block's attention is fused, so it does not keep the scores.")
     )
 
     def want(*row: int) -> float:
@@ -136,12 +140,12 @@ def _block_column(attention: str) -> Column:
         Mistake(
             "scores-twice",
             plus(lambda b, s, h, a, f, z: z * b * a * s * s),
-            "the scores before the softmax are not kept: its gradient needs the softmax's output alone.",
+            "this keeps the scores before the softmax, but the gradient needs only the softmax's output.",
         ),
         Mistake(
             "mask-a-head",
             plus(lambda b, s, h, a, f, z: (b * a - 1) * s * s),
-            "the mask is the same for all heads and sequences.",
+            "this counts one mask per head and sequence, but all of them share one.",
         ),
     )
     return Column(
@@ -150,52 +154,54 @@ def _block_column(attention: str) -> Column:
         want=want,
         rel=NEAR,
         words=lambda b, s, h, a, f, z: f"{b} × {s} tokens, hidden {h}, {a} heads, ffn {f}, {z} bytes a number",
-        hint="Name every storage in the rows, and give its size in tokens, hidden, ffn and heads.",
+        hint="Name every storage in the rows, and write its size in tokens, hidden, ffn and heads.",
         mistakes=(
             Mistake(name, lambda *row: block_of(other, *row), message),
-            Mistake("always-two-bytes", lambda *row: want(*row[:5], 2), "a number has `size` bytes here."),
-            Mistake("always-four-bytes", lambda *row: want(*row[:5], 4), "a number has `size` bytes here."),
-            Mistake("four-times-hidden", lambda *row: want(*row[:4], 4 * row[2], row[5]), "the MLP is `ffn` wide."),
+            Mistake("always-two-bytes", lambda *row: want(*row[:5], 2), "this takes 2 bytes per number, not `size`."),
+            Mistake("always-four-bytes", lambda *row: want(*row[:5], 4), "this takes 4 bytes per number, not `size`."),
+            Mistake(
+                "four-times-hidden",
+                lambda *row: want(*row[:4], 4 * row[2], row[5]),
+                "this takes an MLP of 4 · hidden; its width is `ffn`.",
+            ),
             Mistake(
                 "printed-formula",
                 lambda b, s, h, a, f, z: s * b * h * 34,
-                "34 per token and hidden unit holds in 16 bits with dropout masks and an MLP of four times hidden.",
+                "34 bytes per token and hidden unit is for 16 bits with dropout masks and an MLP of 4 · hidden.",
             ),
             Mistake(
                 "printed-formula",
                 lambda b, s, h, a, f, z: s * b * h * (34 + 5 * a * s / h),
-                "34 + 5as/h holds in 16 bits with dropout; this block has none.",
+                "34 + 5as/h is for 16 bits with dropout; this block has no dropout.",
             ),
             Mistake(
                 "with-weights",
                 plus(lambda b, s, h, a, f, z: z * (4 * h * h + 2 * h * f)),
-                "the weights are included, but they are in memory anyway.",
+                "this includes the weights, which are in memory anyway.",
             ),
-            Mistake("numbers", lambda *row: want(*row) / row[-1], "these are numbers; bytes are asked for."),
+            Mistake("numbers", lambda *row: want(*row) / row[-1], "this counts numbers; return bytes."),
             Mistake("one-sequence", lambda *row: want(1, *row[1:]), "this is one sequence of the batch."),
             *(
                 Mistake(
                     "one-wide-tensor",
                     without(term),
-                    "the GELU needs its input; the second matrix of the MLP needs what it multiplied.",
+                    "one wide tensor is missing: the GELU needs its input, and the MLP's second matrix needs the GELU's output.",
                 )
                 for term in ("mlp.activated", "mlp.up")
             ),
             Mistake(
                 "norm-outputs-forgotten",
                 without("attention.input", "mlp.input"),
-                "the norms' outputs are what the first matrices multiply.",
+                "the norms' outputs are missing; the matrices after them need their inputs.",
             ),
-            Mistake("norm-inputs-forgotten", without("norm1.input", "norm2.input"), "a norm needs its input."),
+            Mistake("norm-inputs-forgotten", without("norm1.input", "norm2.input"), "the norms' inputs are missing."),
             Mistake(
-                "context-forgotten",
-                without("attention.context"),
-                "the last matrix of attention needs what it multiplied.",
+                "context-forgotten", without("attention.context"), "the input of attention's last matrix is missing."
             ),
             Mistake(
                 "input-three-times",
                 plus(lambda b, s, h, a, f, z: 2 * b * s * h * z),
-                "queries, keys and values are made of one and the same tensor.",
+                "this counts the input of queries, keys and values three times, but it is one tensor.",
             ),
             *(hand_made if by_hand else ()),
         ),
@@ -208,7 +214,7 @@ def _real(*sizes: Any) -> list[dict[str, Any]]:
 
 
 def _traps(rng: random.Random) -> list[dict[str, Any]]:
-    """Rows as no block leaves them: small views of large storages, storages that two groups saved, weights in between."""
+    """Constructed rows: small views of large storages, storages that two groups saved, weights in between."""
     storages = [(number, 4 * rng.randint(1, 500)) for number in range(rng.randint(4, 12))]
     weights = {number for number, _ in storages if rng.random() < 0.3}
     found = []
@@ -251,10 +257,10 @@ RECONCILE_LEDGER = Judging(
     shares={"values:kept": 0.25, "values:block": 0.2, "generality:kept": 0.25, "generality:block": 0.3},
     cases=_cases,
     verdicts=lambda params, case, outcome: table(KEPT, _block_column(params["attention"]))(params, case, outcome),
-    why="The block keeps eight tensors of (tokens, hidden): both norms' inputs and outputs, queries, keys, values, and attention's "
-    "result. It keeps two of (tokens, ffn): the GELU's input and output. Written out, attention adds the softmax, which grows with "
-    "the square of the sequence. The published 34 + 5as/h is this list in 16 bits with an MLP of 4 · hidden and three dropout "
-    "masks. The list depends on the kernel, on dropout and on the type, so compare the terms, not the totals.",
+    why="The block keeps eight tensors of shape (tokens, hidden): both norms' inputs and outputs, queries, keys, values, and attention's "
+    "result. It keeps two of shape (tokens, ffn): the GELU's input and output. Written out, attention adds the softmax, which grows "
+    "with the square of the sequence length. The published 34 + 5as/h is this list in 16 bits with an MLP of 4 · hidden and three "
+    "dropout masks. The list depends on the kernel, dropout and data type, so compare terms, not totals.",
     pytorch="`torch.autograd.graph.saved_tensors_hooks(pack, unpack)` sees what is saved. Two tensors share memory if they have the "
     "same `untyped_storage()`.",
 )

@@ -1,4 +1,4 @@
-"""Judge of the peak of a log: levels after every change, for logs of events and of lifetimes."""
+"""Judge of the peak of an allocation log: levels after every change, for logs of events and of lifetimes."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ def levels(form: str, log: Log) -> list[tuple[float, int, dict[str, int]]]:
 
 
 def highest(form: str, log: Log) -> tuple[int, float, str]:
-    """The peak, when it is first reached, and the kind that holds most of it."""
+    """The peak, the time when it is first reached, and the kind that holds most of it."""
     time, total, kinds = max(levels(form, log), key=lambda each: each[1])
     return total, time, _most(kinds)
 
@@ -79,7 +79,7 @@ def _peak_columns(form: str) -> tuple[Column | Word, ...]:
         )
 
     def freed_late(log: Log) -> int:
-        """The peak if dead blocks count until the end of the moment at which they died."""
+        """The peak if blocks still count at the time when they die."""
         order = sorted(changes(form, log), key=lambda each: (each[0], each[2] < 0))
         return max(accumulate(change for _, _, change, _ in order))
 
@@ -93,25 +93,27 @@ def _peak_columns(form: str) -> tuple[Column | Word, ...]:
             want=lambda log: peak(log)[1],
             rel=EXACT,
             words=words,
-            hint="Go through the moments with a running total.",
+            hint="Go through the moments in order with a running total.",
             mistakes=(
-                Mistake("sum-not-peak", lambda log: sum(allocated(log).values()), "this is everything ever allocated."),
+                Mistake(
+                    "sum-not-peak", lambda log: sum(allocated(log).values()), "this is the sum of all allocations."
+                ),
                 Mistake("last-level", lambda log: levels(form, log)[-1][1], "this is what is alive at the end."),
                 Mistake("largest-block", lambda log: largest_block(log)[2], "this is the largest single block."),
                 Mistake(
                     "kind-by-kind",
                     lambda log: sum(max(kinds[kind] for _, _, kinds in levels(form, log)) for kind in KINDS),
-                    "this adds each kind's own peak; the kinds do not peak at the same time.",
+                    "this adds up each kind's own peak, but the kinds do not peak at the same time.",
                 ),
                 Mistake("largest-kind-only", lambda log: max(peak(log)[2].values()), "this is the largest kind alone."),
-                Mistake("name-used-again", first_size_of_each_name, "a name was used again with another size."),
+                Mistake("name-used-again", first_size_of_each_name, "a name was reused with another size."),
                 Mistake(
                     "end-of-a-moment",
                     lambda log: max({time: total for time, total, _ in levels(form, log)}.values()),
-                    "several rows at one time each count: a level inside the moment was higher.",
+                    "several rows have the same time, and the level between them was higher.",
                 ),
-                Mistake("died-too-late", freed_late, "a block that dies makes room for one that is born at that time."),
-                Mistake("mebibytes", lambda log: peak(log)[1] / 2**20, "these are MiB; bytes are asked for."),
+                Mistake("died-too-late", freed_late, "a block that dies makes room for a block born at the same time."),
+                Mistake("mebibytes", lambda log: peak(log)[1] / 2**20, "these are MiB; return bytes."),
             ),
         ),
         Column(
@@ -124,10 +126,10 @@ def _peak_columns(form: str) -> tuple[Column | Word, ...]:
                 Mistake(
                     "last-time",
                     lambda log: [time for time, total, _ in levels(form, log) if total == peak(log)[1]][-1],
-                    "that many were alive before as well; the first time is asked for.",
+                    "the same level was reached earlier; return the first time.",
                 ),
-                Mistake("position", position, "this is a position; the time is asked for."),
-                Mistake("position", lambda log: position(log) + 1, "this is a position; the time is asked for."),
+                Mistake("position", position, "this is a position in the log; return the time."),
+                Mistake("position", lambda log: position(log) + 1, "this is a position in the log; return the time."),
                 Mistake("end-of-log", lambda log: levels(form, log)[-1][0], "this is the end of the log."),
             ),
         ),
@@ -138,7 +140,9 @@ def _peak_columns(form: str) -> tuple[Column | Word, ...]:
             words=words,
             mistakes=(
                 Mistake(
-                    "most-allocated", lambda log: _most(allocated(log)), "it was allocated most in all, over time."
+                    "most-allocated",
+                    lambda log: _most(allocated(log)),
+                    "this kind has the most bytes allocated over the whole log, not at the peak.",
                 ),
                 Mistake("largest-block", lambda log: largest_block(log)[1], "this is the kind of the largest block."),
                 Mistake(
@@ -146,16 +150,20 @@ def _peak_columns(form: str) -> tuple[Column | Word, ...]:
                     lambda log: next(
                         k for time, k, change, _ in changes(form, log) if time == peak(log)[0] and change > 0
                     ),
-                    "this was allocated last; which kind holds most?",
+                    "this kind was allocated last; return the kind that holds most.",
                 ),
-                Mistake("at-the-end", lambda log: _most(levels(form, log)[-1][2]), "it holds most at the end."),
+                Mistake(
+                    "at-the-end",
+                    lambda log: _most(levels(form, log)[-1][2]),
+                    "this kind holds most at the end of the log, not at the peak.",
+                ),
             ),
         ),
     )
 
 
 def _nonsense(rng: random.Random, form: str) -> list[dict[str, Any]]:
-    """A log without sense: any kind at any time, names used again, several rows at one time, a plateau at the peak."""
+    """A random log: any kind at any time, names reused, several rows at one time, a plateau at the peak."""
     clock, alive, moments = 0.0, dict[str, dict[str, Any]](), []
     for _ in range(rng.randint(20, 40)):
         clock += rng.choice((0.0, 1.0, 2.5))
@@ -182,7 +190,7 @@ def _plateau(form: str) -> list[dict[str, Any]]:
 
 
 def _clear(form: str, log: Log) -> bool:
-    """Whether one kind clearly holds most at the peak, and no block was born and died at one time."""
+    """Whether one kind clearly holds most at the peak, and no block was born and died at the same time."""
     if not log or (form == "lifetimes" and any(row["born"] == row["died"] for row in log)):
         return False
     at = max(levels(form, log), key=lambda each: each[1])[2]
@@ -212,9 +220,9 @@ PEAK_NOT_SUM = Judging(
     shares={"values:bytes": 0.25, "values:time": 0.1, "values:kind": 0.15, "generality:log": 0.5},
     cases=_peak_cases,
     verdicts=_peak_verdicts,
-    why="A run dies at its highest moment, so what counts is which blocks are alive together. Here that moment is in the second "
-    "step's backward pass: the moments that the first step created meet activations and the first gradients. The largest block is "
-    "often not the cause, and the kind that is allocated most may hold least at the peak.",
-    pytorch="`torch.cuda.memory._record_memory_history()` and `torch.cuda.memory._snapshot()` keep such a log; "
+    why="A run fails at its highest level, so what matters is which blocks are alive at the same time. Here the peak is in the second "
+    "step's backward pass, when the optimizer's moments from the first step coexist with activations and the first gradients. The "
+    "largest block is often not the cause, and the kind with the most allocations may hold least at the peak.",
+    pytorch="`torch.cuda.memory._record_memory_history()` and `torch.cuda.memory._snapshot()` record such a log; "
     "`torch.cuda.max_memory_allocated()` is its peak, `torch.cuda.memory_allocated()` its last level.",
 )

@@ -1,4 +1,4 @@
-"""Judge of the loss in chunks: loss and gradients of the plain one, and a device that cannot hold the logits."""
+"""Judge of the loss in chunks: the plain loss and its gradients, on a device that cannot hold the logits."""
 
 import math
 import random
@@ -28,7 +28,7 @@ def right(spec: Spec, reduction: str) -> dict[str, Any]:
 
 
 def room(spec: Spec) -> float:
-    """Bytes of a device that holds both gradients a few times and a few chunks of logits."""
+    """Bytes of a device with room for both gradients a few times and a few chunks of logits."""
     logits = 4 * spec["tokens"] * spec["words"]
     return 3.5 * 4 * spec["width"] * (spec["tokens"] + spec["words"]) + 5 * logits / spec["chunks"]
 
@@ -40,20 +40,22 @@ def _loss_mistakes(spec: Spec, reduction: str) -> list[Mistake]:
     total, mean = losses.sum().item(), losses.sum().item() / int(counts.sum())
     parts = zip(losses.chunk(chunks), counts.chunk(chunks), strict=True)
     means = [(loss.sum() / count.sum()).item() for loss, count in parts if count.any()]
-    unequal = "this is the mean of the chunks' means; chunks differ in how many tokens count."
+    unequal = "this is the mean of the chunks' means, but chunks differ in the number of tokens that count."
     return [
         Mistake(
-            "public-form", mean, "this solves the public form, the mean; here the sum over the tokens is asked for."
+            "public-form", mean, "this solves the public form, the mean; your variant needs the sum over the tokens."
         )
         if reduction == "sum"
-        else Mistake("sum-for-mean", total, "the mean over the tokens that count is asked for, not their sum."),
+        else Mistake("sum-for-mean", total, "this is the sum over the tokens that count; return their mean."),
         Mistake("mean-of-means", sum(means) / len(means), unequal),
         Mistake("mean-of-means", sum(means) / chunks, unequal),
-        Mistake("all-tokens", total / len(targets), "this divides by all tokens; those with target -100 do not count."),
+        Mistake(
+            "all-tokens", total / len(targets), "this divides by all tokens; tokens with target -100 do not count."
+        ),
         Mistake("chunks-for-tokens", total / chunks, "this divides by the number of chunks."),
-        Mistake("sum-of-means", sum(means), "this adds up means of chunks."),
+        Mistake("sum-of-means", sum(means), "this adds up the chunks' means."),
         Mistake("bits", mean / math.log(2), "this is in bits; use the natural logarithm."),
-        Mistake("first-chunk", means[0], "this is one chunk."),
+        Mistake("first-chunk", means[0], "this is the first chunk alone."),
         Mistake("sign", -mean if reduction == "mean" else -total, "the sign is wrong."),
     ]
 
@@ -63,9 +65,9 @@ def _loss_fault(spec: Spec, reduction: str, loss: Tensor, want: float) -> Fault 
         return "not-a-scalar", f"Return the loss as a tensor with one number; got {kind_text(loss)}."
     got = float(loss)
     if math.isnan(got):
-        return "nan", "The loss is nan: is there a mean over no token, or one infinity minus another?"
+        return "nan", "The loss is NaN: is there a mean over zero tokens, or infinity minus infinity?"
     if math.isinf(got):
-        return "overflow", f"The loss is {got:g}: subtract the largest logit before `exp`."
+        return "overflow", f"The loss is {got:g}. Subtract the largest logit before `exp`."
     if math.isclose(got, want, rel_tol=2e-5, abs_tol=1e-6):
         return None
 
@@ -73,24 +75,28 @@ def _loss_fault(spec: Spec, reduction: str, loss: Tensor, want: float) -> Fault 
         return math.isclose(got, value, rel_tol=2e-5) and not math.isclose(value, want, rel_tol=1e-3)
 
     known = matching(_loss_mistakes(spec, reduction), (), equal)
-    return known or ("", f"The loss is {got:.6g}, which is {got / want:.4g} times the plain one.")
+    return known or ("", f"The loss is {got:.6g}, which is {got / want:.4g} times the plain loss.")
 
 
 def _gradient_fault(spec: Spec, value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault | None:
     if not same(value["targets"], loss_inputs(spec)[2]):
-        return "inputs-changed", "`targets` was changed; it belongs to the caller."
+        return "inputs-changed", "Your function changed `targets`, which belongs to the caller."
     if value["graph"] is not True:
-        return "no-graph", "the loss needs no gradient: something cut it off from `hidden` and `weight`."
+        return "no-graph", "the loss requires no gradient: its graph does not reach `hidden` and `weight`."
     for name in ("hidden", "weight"):
         got = value[name]
         if name not in spec["wanted"]:
             if got is not None:
-                return "unasked", f"`{name}` needs no gradient here and got one."
+                return "unasked", f"`{name}` requires no gradient here but got one."
             continue
         if got is None:
             return "no-gradient", f"`{name}` got no gradient."
         ignored = want[name] / spec["scale"]
-        known = [Mistake("incoming-ignored", ignored, "it is the loss's own; what is done to the loss later is lost.")]
+        known = [
+            Mistake(
+                "incoming-ignored", ignored, "it ignores the incoming gradient, so a factor on the loss has no effect."
+            )
+        ]
         if fault := tensor_fault(f"The gradient of `{name}`", got, want[name], known):
             return fault
     return None
@@ -99,16 +105,16 @@ def _gradient_fault(spec: Spec, value: Mapping[str, Any], want: Mapping[str, Any
 def _memory_fault(spec: Spec, peak: float) -> Fault | None:
     logits = 4 * spec["tokens"] * spec["words"]
     if peak < 4 * spec["width"] * (spec["tokens"] + spec["words"]):
-        return "too-few-bytes", "Fewer bytes were alive than both gradients have."
+        return "too-few-bytes", "Fewer bytes were alive than both gradients take."
     if peak > max(logits, room(spec)):
         return "whole-logits", (
-            f"{peak / KiB:,.0f} KiB at the peak; all logits together are {logits / KiB:,.0f} KiB. Either they are made at "
-            "once, or what each chunk made stays alive until the backward pass."
+            f"The peak is {peak / KiB:,.0f} KiB; all logits together take {logits / KiB:,.0f} KiB. Either they are computed at once, "
+            "or each chunk's tensors stay alive until the backward pass."
         )
     if peak > room(spec):
         return "too-much", (
-            f"{peak / KiB:,.0f} KiB at the peak; {room(spec) / KiB:,.0f} KiB hold five chunks of logits, both gradients and "
-            "what is added to them."
+            f"The peak is {peak / KiB:,.0f} KiB; {room(spec) / KiB:,.0f} KiB is room for five chunks of logits, both gradients and "
+            "the terms added to them."
         )
     return None
 
@@ -156,7 +162,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
-    """105 MB of logits in 16 chunks: right answers hold two to eight chunks at once, an answer that makes all logits at least 16."""
+    """105 MB of logits in 16 chunks: right answers hold two to eight chunks at once; one that computes all logits holds at least 16."""
     spec = _spec(rng, 800, 16, 32_768, 4)
     rows, chunk = rng.sample(range(spec["tokens"]), 4), 4 * spec["tokens"] * spec["words"] / spec["chunks"]
 
@@ -181,10 +187,10 @@ CHUNKED_CROSS_ENTROPY = Judging(
     shares="values:loss 0.1, values:gradients 0.2, cost:memory 0.25, generality:others 0.25, generality:device 0.2",
     cases=_cases,
     verdicts=_verdicts,
-    why="The gradient of the logits is softmax minus one-hot, which depends on the chunk alone. So make a chunk, use it, and drop it. Only "
-    "two sums survive: the loss and the weight's gradient. With a vocabulary of 128 thousand words the logits are one of the largest "
-    "tensors of a step, and no checkpoint around a transformer block reduces them. Recomputing the chunks costs one more product "
-    "with the vocabulary; making both gradients at once costs none.",
+    why="The gradient of the logits is softmax minus one-hot, which depends on the chunk alone. So compute a chunk, use it, and drop it. "
+    "Only two sums remain: the loss and the weight's gradient. With a vocabulary of 128 thousand words, the logits are one of the "
+    "largest tensors of a step, and a checkpoint around a transformer block does not reduce them. Recomputing the chunks costs one more "
+    "product with the vocabulary; computing both gradients at once costs none.",
     pytorch="`torch.utils.checkpoint.checkpoint` around each chunk; fused kernels (Liger, Cut Cross-Entropy) do the same per tile.",
     measured_by_worker=("cost:memory",),
     weighed=_weighed,

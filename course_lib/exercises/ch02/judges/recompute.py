@@ -1,7 +1,7 @@
-"""Judge of activation checkpointing: gradients, which call they came from, the generator before and after, bytes.
+"""Judge of activation checkpointing: gradients, the call they came from, the generator before and after, and bytes.
 
-Which call a gradient came from shows in its value: in a second pass the n-th call of every layer adds a shift of its own,
-so a gradient that was made from kept activations, from the second call or from the third is another one.
+A gradient's value reveals the call that it came from. In a second pass, the n-th call of every layer adds its own shift,
+so gradients from kept activations, from the second call and from the third call all differ.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def plain(spec: Spec) -> dict[str, Any]:
 def replay(
     spec: Spec, first: float, again: float, by_layer: bool = False, restore: bool = True
 ) -> list[list[Tensor | None]]:
-    """The gradients of every segment's parameters where each is computed a second time, with another shift.
+    """The gradients of every segment's parameters if each segment is recomputed once, with another shift.
 
-    `by_layer`: every layer again from its own input, instead of every segment from its.
+    `by_layer`: recompute each layer from its own input instead of each segment from its input.
     """
     with torch.random.fork_rng(devices=[]):
         segments, given = net_of(spec)
@@ -91,22 +91,22 @@ def call_fault(spec: Spec, shifts: Sequence[float], gradients: Sequence[Sequence
         Mistake(
             "nothing-recomputed",
             lambda: replay(spec, first, first),
-            "nothing was computed a second time: these gradients come from kept activations.",
+            "nothing was recomputed; these gradients come from kept activations.",
         ),
         Mistake("recomputed-twice", lambda: replay(spec, first, third), "every segment was recomputed twice."),
         Mistake("recomputed-twice", lambda: replay(spec, first, fourth), "every segment was recomputed three times."),
         Mistake(
             "called-twice-forward",
             lambda: replay(spec, again, third),
-            "every segment was called twice in the forward pass; the second call belongs to the backward pass.",
+            "every segment was called twice in the forward pass; the second call belongs in the backward pass.",
         ),
         Mistake(
             "per-layer",
             lambda: replay(spec, first, again, by_layer=True),
-            "every layer was recomputed from an input of its own, so all of those inputs were kept.",
+            "every layer was recomputed from its own input, so all layers' inputs were kept.",
         ),
     )
-    otherwise = "the gradients do not belong to one second call of each segment on the input of its first."
+    otherwise = "the gradients do not come from one second call of each segment on the input of its first call."
     found = matching(known, (), lambda value: all_close(got, flat(value)))
     return found or ("not-the-second-call", otherwise)
 
@@ -119,20 +119,23 @@ def _output_fault(value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault | 
 
 
 def _gradient_fault(value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault | None:
-    """What is wrong with the gradients, the first one counted from the output."""
+    """The first fault of the gradients, counted from the output; None if there is none."""
     if value["graph"] is not True:
-        return "no-graph", "the output needs no gradient: under `no_grad`, autograd has nothing to call backward."
+        return (
+            "no-graph",
+            "the output requires no gradient, so autograd never calls `backward`. Was it computed under `no_grad`?",
+        )
     got, right = value["gradients"], want["gradients"]
     if [len(each) for each in (*got, value["input_gradients"])] != [len(e) for e in (*right, want["input_gradients"])]:
         return "no-results", "Some gradients did not come back."
     for segment in reversed(range(len(got))):
         for mine, wanted in zip(got[segment], right[segment], strict=True):
-            twice = Mistake("scaled", 2 * wanted, "twice the right one. Is something added into `.grad` twice?")
+            twice = Mistake("scaled", 2 * wanted, "twice the right one. Is something added to `.grad` twice?")
             fault = tensor_fault(f"A gradient in segment {segment}", mine, wanted, [twice])
             if fault and (mine is None or not mine.any()):
                 return (
                     "gradient-stops",
-                    f"segment {segment} got no gradient; each segment has to pass one to its input.",
+                    f"segment {segment} got no gradient; each segment must pass one to its input.",
                 )
             if fault:
                 return fault
@@ -145,17 +148,17 @@ def _gradient_fault(value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault 
 def _memory_fault(spec: Spec, value: Mapping[str, Any]) -> Fault | None:
     least, most, peak = limits(spec)
     if value["graph"] is not True:
-        return "no-graph", "no bytes were measured: the output of checkpoint(…) needs no gradient."
+        return "no-graph", "no bytes were measured, because the output of checkpoint(…) requires no gradient."
     if value["kept"] < least:
-        return "too-few-bytes", "Fewer bytes are alive after the forward pass than the segments' outputs have."
+        return "too-few-bytes", "Fewer bytes are alive after the forward pass than the segments' outputs take."
     if value["kept"] > most:
         return "kept-inside", (
-            f"{value['kept'] / KiB:,.0f} KiB are alive between the passes; inputs and outputs of the segments and the "
-            f"generator's states are {most / KiB:,.0f} KiB at most. Something inside the segments is kept."
+            f"{value['kept'] / KiB:,.0f} KiB are alive between the passes; the segments' inputs and outputs and the generator's "
+            f"states take at most {most / KiB:,.0f} KiB. Something inside the segments is kept."
         )
     if not least <= value["peak"] <= peak:
         used, room = value["peak"] / KiB, peak / KiB
-        return "peak", f"{used:,.0f} KiB at the peak; one segment at a time needs less than {room:,.0f} KiB."
+        return "peak", f"The peak is {used:,.0f} KiB; one segment at a time needs less than {room:,.0f} KiB."
     return None
 
 
@@ -177,7 +180,7 @@ def limits(spec: Spec) -> tuple[float, float, float]:
 def _random_fault(spec: Spec, shifts: Sequence[float], value: Mapping[str, Any]) -> Fault | None:
     want = plain(spec)
     if fault := _output_fault(value, want):
-        own_seed = "the forward pass drops other elements than a plain call does: leave the generator as it is."
+        own_seed = "the forward pass drops other elements than a plain call does; do not set the generator before it."
         return ("own-seed", own_seed) if fault[0] == "other-numbers" else fault
     if value["graph"] is not True:
         return "no-graph", "no gradient at all."
@@ -185,10 +188,10 @@ def _random_fault(spec: Spec, shifts: Sequence[float], value: Mapping[str, Any])
     if not all_close(got, flat(want["gradients"])):
         message = "with dropout, the gradients are wrong"
         if all_close(got, flat(replay(spec, 0.0, 0.0, restore=False))):
-            message = "the second run of a segment dropped other elements than the first"
-        return "random-not-restored", f"{message}: the masks must come from the generator's state at the first run."
+            message = "the second call of a segment dropped other elements than the first"
+        return "random-not-restored", f"{message}: draw the masks from the generator's state at the first call."
     if not close(value["random"], want["random"], 1e-6):
-        return "stream-moved", "numbers drawn after the backward pass differ: recomputing must restore the generator."
+        return "stream-moved", "numbers drawn after the backward pass differ; restore the generator after recomputing."
     fault = call_fault(spec, shifts, value["moved"])
     return fault if fault and fault[0] == "nothing-recomputed" else None
 
@@ -200,7 +203,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     want = plain(spec)
     output = _output_fault(value, want)
     if not spec.get("grad", True):
-        called: Fault = ("called-for-nothing", "without gradients, each segment is called once.")
+        called: Fault = ("called-for-nothing", "without gradients, call each segment exactly once.")
         return [
             verdict(
                 case.kind, case.part, case, output or (None if same_lists(value["calls"], want["calls"]) else called)
@@ -210,11 +213,11 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     again = gradients or call_fault(spec, shifts, value["moved"])
     if case.kind == "generality":
         if again and again[0] == "no-graph":
-            message = "no input needs a gradient, so autograd never calls back; the parameters inside need gradients."
+            message = "no input requires a gradient, so autograd never calls `backward`, but the parameters inside need gradients."
             again = "anchor-missing", message
         return [verdict("generality", case.part, case, again)]
     if again and again[0] == "nothing-recomputed":
-        gradients = again  # they are right, but so are those of a plain call
+        gradients = again  # right values, but a plain call has them too
     faults = {"output": output, "gradients": gradients, "recompute": again}
     found = [verdict("values", part, case, fault) for part, fault in faults.items()]
     return [*found, verdict("cost", "memory", case, output or _memory_fault(spec, value))] if measured else found
@@ -242,7 +245,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         shown("with dropout", "values:random", spec_of(rng, streams, [2, 1, 2], dropout=0.25), shifts(), False),
         unseen("an input that needs no gradient", [1, 2], input_grad=False),
         *words,
-        unseen("functions that are no modules", [2, 2], closures=True),
+        unseen("functions that are not modules", [2, 2], closures=True),
         unseen("a frozen segment", [2, 1, 2], frozen=[1]),
         unseen("dropout, and unequal segments", [1, 3], dropout=0.5, width=16),
         unseen("without gradients", [2, 2], grad=False),
@@ -250,7 +253,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
-    """32 layers in 8 segments, a tensor of 2 MB between them: a plain call holds about 67 such tensors, a right answer 25 to 40."""
+    """32 layers in 8 segments with tensors of 2 MB between them: a plain call holds about 67 such tensors, a right answer 25 to 40."""
     streams = params["streams"]
     spec = spec_of(rng, streams, [4] * 8, rows=8192 // streams, width=64)
     tensor = 4 * 8192 * spec["width"]
@@ -271,7 +274,7 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
 
 
 def _last(spec: Spec) -> tuple[list[Tensor], list[Tensor]]:
-    """The net's output and the gradients of its last segment, with no graph but that segment's."""
+    """The net's output and the gradients of its last segment, from that segment's graph alone."""
     with torch.random.fork_rng(devices=[]):
         segments, given = net_of(spec)
         with torch.no_grad():
@@ -288,12 +291,12 @@ CHECKPOINTING = Judging(
     "generality:inputs 0.2",
     cases=_cases,
     verdicts=_verdicts,
-    why="A segment's gradient needs only its input, its parameters and its random numbers; everything inside can be computed again. So "
-    "the forward pass runs without a graph and keeps the input and the generator's state. The backward pass builds the graph of one "
-    "segment, uses it, and drops it. One more forward pass is a third more arithmetic. Afterwards the generator is restored, or the "
+    why="A segment's gradient needs only its input, its parameters and its random numbers; everything inside can be recomputed. So the "
+    "forward pass runs without a graph and keeps the input and the generator's state. The backward pass builds the graph of one "
+    "segment, uses it and drops it. One more forward pass is a third more arithmetic. Afterwards the generator must be restored, or the "
     "next step would draw other numbers.",
-    pytorch="`torch.utils.checkpoint.checkpoint(function, x, use_reentrant=False)`: the same by hooks on saved tensors, with "
-    "`preserve_rng_state=True` by default and early stopping once the last tensor needed is there.",
+    pytorch="`torch.utils.checkpoint.checkpoint(function, x, use_reentrant=False)` does the same with hooks on saved tensors. It has "
+    "`preserve_rng_state=True` by default, and stops recomputing once it has the last tensor it needs.",
     measured_by_worker=("cost:memory",),
     weighed=_weighed,
 )

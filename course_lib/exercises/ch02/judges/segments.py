@@ -1,4 +1,4 @@
-"""Judge of the cuts: a peak walked through moment by moment, and the lowest one found by bisection over caps."""
+"""Judge of the cuts: the peak by stepping through the backward pass, and the lowest peak by bisection over caps."""
 
 import math
 import random
@@ -20,7 +20,7 @@ def spans(starts: Sizes, layers: int) -> list[tuple[int, int]]:
 
 
 def walked(inputs: Sizes, inner: Sizes, starts: Sizes) -> int:
-    """The most bytes alive in the backward pass, by walking through it."""
+    """The most bytes alive in the backward pass, by stepping through it."""
     alive = {f"input {start}": inputs[start] for start in starts}
     peak = 0
     for start, end in reversed(spans(starts, len(inputs))):
@@ -30,7 +30,7 @@ def walked(inputs: Sizes, inner: Sizes, starts: Sizes) -> int:
 
 
 def fits(inputs: Sizes, inner: Sizes, cap: int) -> list[int] | None:
-    """Starts whose peak is within `cap`, if there are any: for every prefix the fewest bytes of inputs kept."""
+    """Starts whose peak is within `cap`, or None; keeps the fewest bytes of inputs for every prefix of layers."""
     layers = len(inputs)
     least: list[float] = [0.0] + [math.inf] * layers
     came = [0] * (layers + 1)
@@ -87,31 +87,37 @@ PEAK = Column(
         Mistake(
             "all-inputs-all-the-time",
             lambda *row: sum(_inputs_and_inside(*row)),
-            "the inputs of finished segments are gone when the largest segment runs.",
+            "this keeps all inputs to the end, but the inputs of finished segments are freed.",
         ),
-        Mistake("inside-only", lambda *row: _inputs_and_inside(*row)[1], "the kept inputs are alive too."),
+        Mistake(
+            "inside-only",
+            lambda *row: _inputs_and_inside(*row)[1],
+            "this leaves out the kept inputs, which are alive too.",
+        ),
         Mistake(
             "inputs-only",
             lambda *row: _inputs_and_inside(*row)[0],
-            "the inside of the segment that is recomputed is alive too.",
+            "this leaves out the inside of the segment being recomputed, which is alive too.",
         ),
         Mistake(
-            "sum-of-all", lambda i, n, s: sum(i[a] for a in s) + sum(n), "one segment's inside is alive at a time."
+            "sum-of-all",
+            lambda i, n, s: sum(i[a] for a in s) + sum(n),
+            "this adds up all insides, but only one segment's inside is alive at a time.",
         ),
         Mistake(
             "every-layers-input",
             _by_segment(lambda i, s, at, a, b: sum(i[:b])),
-            "only the first layer of a segment has its input kept; the others' inputs are inside.",
+            "this keeps every layer's input, but only a segment's first layer has its input kept.",
         ),
         Mistake(
             "own-input-forgotten",
             _by_segment(lambda i, s, at, a, b: sum(i[c] for c in s[:at])),
-            "the segment that is recomputed still has its own input.",
+            "this leaves out the input of the segment being recomputed.",
         ),
         Mistake(
             "later-inputs",
             _by_segment(lambda i, s, at, a, b: sum(i[c] for c in s[at:])),
-            "the backward pass runs from the last segment to the first: which inputs are gone when?",
+            "this frees inputs from the first segment on, but the backward pass runs from the last segment to the first.",
         ),
     ),
 )
@@ -128,11 +134,11 @@ def _known_cuts(inputs: Sizes, inner: Sizes) -> list[Mistake]:
     cuts = ([0, *(k + 1 for k in range(layers - 1) if mask >> k & 1)] for mask in masks)
     blind = min(cuts, key=lambda cut: sum(_inputs_and_inside(inputs, inner, cut)), default=None)
     return [
-        Mistake("one-segment", [[0]], "one segment: at its turn everything inside is alive again."),
-        Mistake("every-layer", [every(layers, 1)], "a segment for every layer keeps every input."),
-        Mistake("root-of-layers", rooted, "segments of about √L layers suit equal layers; these are not equal."),
-        Mistake("equal-lengths", even, "segments of equal length; the layers are not equal."),
-        Mistake("all-inputs-all-the-time", [blind], "This cut is best only if all inputs stay alive to the end."),
+        Mistake("one-segment", [[0]], "with a single segment, everything inside is alive again when it is recomputed."),
+        Mistake("every-layer", [every(layers, 1)], "one segment per layer keeps every input."),
+        Mistake("root-of-layers", rooted, "segments of about √L layers suit equal layers, and these are unequal."),
+        Mistake("equal-lengths", even, "the segments have equal lengths, but the layers are unequal."),
+        Mistake("all-inputs-all-the-time", [blind], "this cut would be best if all inputs stayed alive to the end."),
     ]
 
 
@@ -144,14 +150,14 @@ def _cut_fault(row: tuple[Sizes, Sizes], value: Sequence[float]) -> Fault | None
         if starts and starts[-1] == layers and starts[:-1] == sorted(set(starts[:-1])):
             return "end-counted", f"{describe(value)}: a segment cannot begin after the last layer, {layers - 1}."
         if starts and sum(starts) == layers and min(starts) > 0:
-            return "lengths", f"{describe(value)}: these are lengths; starts are asked for, the first is 0."
-        return "not-a-cut", f"{describe(value)}: starts rise, begin with 0, and stay below {layers}."
+            return "lengths", f"{describe(value)}: these are lengths; return starts, the first of them 0."
+        return "not-a-cut", f"{describe(value)}: starts must be ascending, begin with 0, and stay below {layers}."
     got, best = walked(inputs, inner, starts), lowest(inputs, inner)
     if got == best:
         return None
-    where = f"{layers} layers: a peak of {got / MIB:,.4g} MiB, {got / best:.3g} times the lowest. "
+    where = f"{layers} layers: your peak is {got / MIB:,.4g} MiB, {got / best:.3g} times the lowest. "
     known = matching(_known_cuts(inputs, inner), (), lambda cuts: starts in cuts, where)
-    return known or ("", where + "Can you cut so that the peak stays just below this one?")
+    return known or ("", where + "Is there a cut whose peak stays just below yours?")
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence[Verdict]:
@@ -190,10 +196,10 @@ BEST_SEGMENTS = Judging(
     shares={"values:peak": 0.3, "values:cut": 0.15, "generality:peak": 0.15, "generality:cut": 0.4},
     cases=_cases,
     verdicts=_verdicts,
-    why="Each cut keeps one more input and shortens one inside. With equal layers the two balance at about √L segments. With unequal "
-    "ones, cut where inputs are small and insides are large. Late segments must be shorter than early ones: all inputs are still "
-    "alive during the last one, and only its own during the first. For a given cap the best prefix keeps the fewest inputs, so "
-    "forty layers take a thousand additions instead of half a trillion cuts.",
+    why="Each cut keeps one more input and splits one inside. For equal layers the two balance at about √L segments. For unequal layers, "
+    "cut where inputs are small and insides are large. Late segments must be shorter than early ones, because all inputs are still "
+    "alive during the last segment but only one during the first. For a given cap, the best prefix keeps the fewest bytes of inputs, "
+    "so forty layers take a thousand additions instead of half a trillion cuts.",
     pytorch="`torch.utils.checkpoint.checkpoint_sequential(modules, segments, x)` cuts into equal numbers of layers; "
     "`torch.utils.checkpoint.create_selective_checkpoint_contexts` chooses operation by operation.",
 )

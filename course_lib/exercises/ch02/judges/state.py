@@ -10,7 +10,7 @@ from course_lib.judging.cases import shown
 from course_lib.judging.columns import CLOSE, EXACT, Breakdown, Column, table
 from course_lib.judging.draws import draw_rows, log_uniform, unseen
 from course_lib.records import Case
-from course_lib.units import GB, bytes_text, number_text
+from course_lib.units import GB, GiB, bytes_text, number_text
 
 Plan = Mapping[str, Any]
 Shape = Mapping[str, Any]
@@ -49,62 +49,73 @@ STATE = Breakdown(
     rel=CLOSE,
     floor=0,
     mistakes=(
-        Mistake("always-two-bytes", lambda p, c: {"weights": 2 * p}, "this takes 2 bytes a weight, whatever the plan."),
+        Mistake(
+            "always-two-bytes", lambda p, c: {"weights": 2 * p}, "this takes 2 bytes per weight, whatever the plan."
+        ),
         Mistake(
             "master-in-weights",
             lambda p, c: {"weights": _total(p, c, "weights", "master")},
-            "the master copy is a bucket of its own.",
+            "this includes the master copy, which is a bucket of its own.",
         ),
         Mistake(
             "gradients-twice",
             lambda p, c: {"grads": _total(p, c, "grads", "main_grads")},
-            "the copy into which gradients are summed is a bucket of its own: here it is counted twice.",
+            "this includes the main gradients, which are a bucket of their own.",
         ),
-        Mistake("main-missing", lambda p, c: {"main_grads": 0}, "this plan sums gradients into a copy of their own."),
+        Mistake(
+            "main-missing",
+            lambda p, c: {"main_grads": 0},
+            "this plan has a second copy of the gradients, and it is missing here.",
+        ),
         Mistake(
             "gradients-twice",
             lambda p, c: {"main_grads": p * TYPE_BYTES[c["grads"]]},
-            "there is no second copy of the gradients in this plan, or it has a type of its own.",
+            "this takes a second copy in the type of `grads`; the plan names another type for main gradients, or none.",
         ),
-        Mistake("gradients-twice", lambda p, c: {"main_grads": 4 * p}, "this plan has no second copy of gradients."),
+        Mistake(
+            "gradients-twice",
+            lambda p, c: {"main_grads": 4 * p},
+            "this takes a second copy in fp32; the plan names another type for main gradients, or none.",
+        ),
         Mistake("master-missing", lambda p, c: {"master": 0}, "the copy that the optimizer updates is missing."),
         Mistake(
             "master-always",
             lambda p, c: {"master": 4 * p},
-            "there is no master copy in this plan: the optimizer updates the weights themselves.",
+            "this takes an fp32 master copy; the plan names another type for it, or none.",
         ),
         Mistake(
             "master-of-weights-type",
             lambda p, c: {"master": _total(p, c, "weights")},
-            "this has the type of the weights; the plan names one for the master copy.",
+            "this takes the type of the weights; the plan names another type for the master copy, or none.",
         ),
         *(
             Mistake(
                 name,
                 lambda p, c, count=count: {"moments": count * p * TYPE_BYTES[c["moments"]]},
-                "how many numbers does this optimizer keep for a parameter?",
+                f"this takes {count} number(s) per parameter, which is not what this optimizer keeps.",
             )
             for name, count in (("one-moment", 1), ("always-two-moments", 2))
         ),
         Mistake(
             "always-fp32",
             lambda p, c: {"moments": 4 * p * MOMENTS[c["optimizer"]]},
-            "the plan names a type for the moments.",
+            "this takes fp32 moments; the plan names another type.",
         ),
         Mistake("always-fp32", lambda p, c: {"moments": 8 * p}, "these are two moments in fp32, whatever the plan."),
         Mistake(
             "weights-type",
             lambda p, c: buckets_of(p, {**c, "grads": c["weights"], "moments": c["weights"]}),
-            "this has the type of the weights; the plan names another one here.",
+            "this takes the type of the weights; the plan names another type for this bucket.",
         ),
         Mistake(
             "master-in-moments",
             lambda p, c: {"moments": _total(p, c, "moments", "master")},
-            "the master copy is a bucket of its own.",
+            "this includes the master copy, which is a bucket of its own.",
         ),
-        Mistake("bits", _all_times(lambda p: 8), "these are bits; bytes are asked for."),
-        Mistake("gigabytes", _all_times(lambda p: 1 / GB), "these are GB; bytes are asked for."),
-        Mistake("per-parameter", _all_times(lambda p: 1 / p), "this is for one parameter."),
+        Mistake("bits", _all_times(lambda p: 8), "these are bits; return bytes."),
+        Mistake("gigabytes", _all_times(lambda p: 1 / GB), "these are GB; return bytes."),
+        Mistake("gibibytes", _all_times(lambda p: 1 / GiB), "these are GiB; return bytes."),
+        Mistake("per-parameter", _all_times(lambda p: 1 / p), "this is for a single parameter."),
     ),
 )
 
@@ -115,16 +126,20 @@ LARGEST = Column(
     words=lambda m, c: f"{bytes_text(m)}, {per_param(c):g} bytes per parameter",
     mistakes=(
         Mistake("weights-only", lambda m, c: m / TYPE_BYTES[c["weights"]], "this has room for the weights alone."),
-        Mistake("sixteen-always", lambda m, c: m / 16, "not every plan has 16 bytes per parameter."),
-        Mistake("twelve-always", lambda m, c: m / 12, "not every plan has 12 bytes per parameter."),
-        Mistake("billions", lambda m, c: m / per_param(c) / 1e9, "these are billions; parameters are asked for."),
+        Mistake("sixteen-always", lambda m, c: m / 16, "this takes 16 bytes per parameter, whatever the plan."),
+        Mistake("twelve-always", lambda m, c: m / 12, "this takes 12 bytes per parameter, whatever the plan."),
+        Mistake("billions", lambda m, c: m / per_param(c) / 1e9, "these are billions; return parameters."),
         Mistake("times", lambda m, c: m * per_param(c), "divide the memory by the bytes per parameter."),
         Mistake(
             "no-moments",
             lambda m, c: m / (per_param(c) - _total(1, c, "moments")) if MOMENTS[c["optimizer"]] else None,
-            "the optimizer's own numbers are missing.",
+            "the moments are missing.",
         ),
-        Mistake("binary", lambda m, c: m * 1024**3 / 1e9 / per_param(c), "the memory is in bytes already."),
+        Mistake(
+            "binary",
+            lambda m, c: m * 1024**3 / 1e9 / per_param(c),
+            "this converts from GiB, but the memory is already in bytes.",
+        ),
     ),
 )
 
@@ -150,7 +165,7 @@ STATE_OF_A_PLAN = Judging(
     cases=_state_cases,
     verdicts=table(STATE, LARGEST),
     why="The same 70B parameters take 840 GB without a master copy, 1,120 GB with one, and 1,260 GB with gradients summed in fp32. "
-    "All three are right. So ask which buckets exist, and in which type, before you compare numbers.",
+    "All three are right. Before you compare such numbers, ask which buckets exist and which data type each has.",
     pytorch="`sum(t.numel() * t.element_size() for t in model.parameters())`, the same over `p.grad`, and over the tensors in "
     "`optimizer.state`.",
 )
@@ -182,7 +197,7 @@ def _count_parts(biases: str) -> Breakdown:
         }
 
     other, name, message = {
-        "none": ("qkv", "other-form", "no matrix has a bias here."),
+        "none": ("qkv", "other-form", "this counts biases on q, k and v; no matrix has a bias here."),
         "qkv": ("none", "public-form", "this solves the public form of the exercise; here q, k and v have biases."),
     }[biases]
     return Breakdown(
@@ -195,51 +210,67 @@ def _count_parts(biases: str) -> Breakdown:
         rel=EXACT,
         floor=0,
         mistakes=(
-            Mistake("kv-full-size", as_if(kv_heads=lambda s: s["heads"]), "several queries share a key and a value."),
+            Mistake(
+                "kv-full-size",
+                as_if(kv_heads=lambda s: s["heads"]),
+                "this takes `heads` heads for keys and values; they have `kv_heads`.",
+            ),
             Mistake(name, lambda s: {"attention": parts_of(other, s)["attention"]}, message),
             Mistake(
                 "hidden-for-heads",
                 as_if(head_dim=lambda s: s["hidden"] // s["heads"]),
-                "a head has `head_dim` numbers, which need not be hidden over heads.",
+                "this takes hidden / heads numbers per head; a head has `head_dim`.",
             ),
             Mistake(
                 "four-squares",
                 lambda s: {"attention": 4 * s["layers"] * s["hidden"] ** 2},
-                "these are four square matrices; keys and values are smaller, and the others may be.",
+                "this takes four matrices of hidden × hidden; use `heads`, `kv_heads` and `head_dim`.",
             ),
             Mistake("output-missing", without("heads"), "the output matrix is missing."),
-            Mistake("one-of-k-and-v", without("kv_heads"), "keys and values have a matrix each."),
-            Mistake("gate-forgotten", as_if(gated=lambda s: False), "a gated MLP has three matrices."),
-            Mistake("always-gated", as_if(gated=lambda s: True), "this MLP is not gated."),
-            Mistake("four-times-hidden", as_if(ffn=lambda s: 4 * s["hidden"]), "the inner width is `ffn`."),
+            Mistake("one-of-k-and-v", without("kv_heads"), "keys and values have one matrix each."),
+            Mistake(
+                "gate-forgotten", as_if(gated=lambda s: False), "this takes two MLP matrices; a gated MLP has three."
+            ),
+            Mistake(
+                "always-gated", as_if(gated=lambda s: True), "this takes three MLP matrices; this MLP is not gated."
+            ),
+            Mistake(
+                "four-times-hidden",
+                as_if(ffn=lambda s: 4 * s["hidden"]),
+                "this takes an inner width of 4 · hidden; it is `ffn`.",
+            ),
             Mistake("one-layer", as_if(layers=lambda s: 1), "this is one layer."),
             Mistake(
                 "last-norm-missing",
                 lambda s: {"norms": 2 * s["layers"] * s["hidden"]},
-                "there is one more norm at the end.",
+                "the norm at the end is missing.",
             ),
-            Mistake("one-a-layer", lambda s: {"norms": (s["layers"] + 1) * s["hidden"]}, "each layer has two norms."),
+            Mistake(
+                "one-a-layer",
+                lambda s: {"norms": (s["layers"] + 1) * s["hidden"]},
+                "this takes one norm per layer; each layer has two.",
+            ),
             Mistake(
                 "one-a-layer",
                 lambda s: {"norms": s["layers"] * s["hidden"]},
-                "each layer has two norms, and there is one at the end.",
+                "this takes one norm per layer; each layer has two, and there is one at the end.",
             ),
             Mistake(
                 "scale-and-shift",
                 lambda s: {"norms": 2 * (2 * s["layers"] + 1) * s["hidden"]},
-                "an RMSNorm has a scale and no shift.",
+                "this takes a scale and a shift; an RMSNorm has only a scale.",
             ),
             Mistake(
                 "tied-counted-twice",
                 lambda s: {"head": s["vocab"] * s["hidden"]},
-                "a tied head is the embedding: it has no parameters of its own.",
+                "this counts a tied head; it is the embedding and has no parameters of its own.",
             ),
-            Mistake("head-forgotten", lambda s: {"head": 0}, "this head is not tied: it has a matrix of its own."),
+            Mistake("head-forgotten", lambda s: {"head": 0}, "this head is not tied, so it has a matrix of its own."),
             Mistake("head-bias", lambda s: {"head": parts_of(biases, s)["head"] + s["vocab"]}, "the head has no bias."),
             Mistake(
                 "head-with-embedding",
                 lambda s: {"embedding": 2 * s["vocab"] * s["hidden"]},
-                "the head is a part of its own.",
+                "this includes the head, which is a part of its own.",
             ),
             Mistake(
                 "positions",
@@ -278,9 +309,9 @@ COUNT_PARAMETERS = Judging(
     shares={"values:parts": 0.4, "generality:parts": 0.6},
     cases=_count_cases,
     verdicts=lambda params, case, outcome: table(_count_parts(params["biases"]))(params, case, outcome),
-    why="Do not plan with a model's name: 8B means 8.03 billion, 70B means 70.6. In a small model with a large vocabulary, a fifth of "
-    "the parameters is in the embedding. Shared keys and values save only about a tenth of a layer's parameters; they save far "
-    "more where keys and values are kept for every token. A tied head saves a whole table.",
-    pytorch="`with torch.device('meta'): model = …`, then `sum(p.numel() for p in model.parameters())`: tensors with a shape and no "
-    "memory; `parameters()` gives a tied weight once.",
+    why="Do not plan with a model's name: 8B means 8.03 billion parameters, 70B means 70.6. In a small model with a large vocabulary, the "
+    "embedding holds a fifth of the parameters. Shared keys and values save only about a tenth of a layer's parameters, but far more "
+    "where keys and values are kept for every token. A tied head saves a whole table.",
+    pytorch="`with torch.device('meta'): model = …`, then `sum(p.numel() for p in model.parameters())`. The tensors have shapes but no "
+    "memory, and `parameters()` lists a tied weight once.",
 )

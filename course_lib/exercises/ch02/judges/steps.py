@@ -1,4 +1,4 @@
-"""Judges of three training steps, phase by phase, and of a prediction of what one forward pass keeps."""
+"""Judges of the memory of three training steps, phase by phase, and of a prediction of one forward pass's activations."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ Job = Mapping[str, float]
 
 
 def phases(between: str, job: Job, *, from_the_start: bool = False) -> list[float]:
-    """Bytes at the worst moment of each phase; `from_the_start`: with the optimizer's bytes there before its first step."""
+    """Bytes at the worst moment of each phase; `from_the_start`: as if the optimizer's state existed before its first step."""
     weights, grads, moments = job["weights"], job["grads"], job["moments"]
     found = [weights + (moments if from_the_start else 0)]
     for step in (1, 2, 3):
@@ -39,9 +39,13 @@ def death(between: str, job: Job, room: float, *, from_the_start: bool = False) 
 def _timeline(between: str) -> Series:
     zeroed = between == "zeroed"
     other, other_name, other_message = (
-        ("set to None", "public-form", "this solves the public form; here gradients are filled with zeros and stay.")
+        (
+            "set to None",
+            "public-form",
+            "this solves the public form; in your variant, zeroed gradients keep their memory.",
+        )
         if zeroed
-        else ("zeroed", "other-form", "here the gradients' memory is free between the steps.")
+        else ("zeroed", "other-form", "this keeps the gradients' memory between the steps, but here it is freed.")
     )
 
     def want(job: Job) -> list[float]:
@@ -52,7 +56,7 @@ def _timeline(between: str) -> Series:
         return [level + extra for level, extra in zip(want(job), more, strict=True)]
 
     def at_the_end(backward: Callable[[float, float], float]) -> Callable[[Job], list[float]]:
-        """A timeline whose backward passes need this much of (activations, gradients) beside what stays."""
+        """A timeline whose backward passes need `backward(activations, gradients)` bytes on top of what stays."""
 
         def levels(job: Job) -> list[float]:
             w, g, m, a, work = (job[name] for name in ("weights", "grads", "moments", "activations", "work"))
@@ -65,7 +69,7 @@ def _timeline(between: str) -> Series:
         wrong = ((name, g, w) for name, g, w in zip(PHASES, got, want, strict=True) if not near(g, w, CLOSE))
         phase, one, right = next(wrong)
         amount = bytes_text(one) if one >= 0 else describe(one)
-        return "", f"{phase}: {amount} is {one / right:.3g} times what is alive at its worst moment."
+        return "", f"{phase}: {amount} is {one / right:.3g} times the bytes alive at its worst moment."
 
     return Series(
         part="timeline",
@@ -76,25 +80,35 @@ def _timeline(between: str) -> Series:
             Mistake(
                 "state-from-the-start",
                 lambda job: phases(between, job, from_the_start=True),
-                "the optimizer creates its state in its first step, not before.",
+                "this has the optimizer's state from the start, but the first step creates it.",
             ),
             Mistake(other_name, lambda job: phases(other, job), other_message),
             Mistake("no-work", lambda job: want({**job, "work": 0.0}), "the optimizer's work space is missing."),
-            Mistake("everything-always", lambda job: [sum(job.values())] * 10, "not everything is alive at one time."),
+            Mistake(
+                "everything-always",
+                lambda job: [sum(job.values())] * 10,
+                "this adds up everything, but not everything is alive at the same time.",
+            ),
             Mistake(
                 "all-together",
                 at_the_end(lambda a, g: a + g),
-                "activations go while gradients come: they are never both there in full.",
+                "this adds all activations and all gradients, but activations are freed while gradients appear.",
             ),
             Mistake("end-of-phase", at_the_end(lambda a, g: g), "this is the end of each phase, not its worst moment."),
-            Mistake("activations-in-step", with_activations_in_steps, "no activation is left in the optimizer's step."),
+            Mistake(
+                "activations-in-step",
+                with_activations_in_steps,
+                "this keeps activations during the optimizer's step, but the backward pass has freed them.",
+            ),
             Mistake(
                 "first-step-for-ever",
                 lambda job: [want(job)[0], *want(job)[1:4] * 3],
-                "the second step starts with what the first one left in memory.",
+                "this repeats the first step, but the second one starts with the optimizer's state in memory.",
             ),
             Mistake("gigabytes", lambda job: [level / GB for level in want(job)], "these are GB; return bytes."),
-            Mistake("one-phase-early", lambda job: [*want(job)[1:], want(job)[-1]], "the list begins with loading."),
+            Mistake(
+                "one-phase-early", lambda job: [*want(job)[1:], want(job)[-1]], "the list must begin with loading."
+            ),
         ),
     )
 
@@ -108,20 +122,20 @@ def _death_fault(between: str, row: tuple[Job, float], value: str | None) -> Fau
     if value == death(between, job, room, from_the_start=True):
         return "state-from-the-start", f"{where}: the optimizer creates its state in its first step, not before."
     if value is None:
-        return "fits", f"{where}: one of the phases needs more."
+        return "fits", f"{where}: you return None, but one phase needs more."
     if want is None:
-        return "dies-for-nothing", f"{where}: every phase fits."
+        return "dies-for-nothing", f"{where}: you return {value!r}, but every phase fits."
     levels = dict(zip(PHASES, phases(between, job), strict=True))
     if levels[value] == max(levels.values()):
-        return "worst-not-first", f"{where}: this phase needs most, but an earlier one does not fit either."
-    return "", f"{where}: it is not {value!r}."
+        return "worst-not-first", f"{where}: {value!r} needs the most, but an earlier phase already does not fit."
+    return "", f"{where}: {value!r} is not the first phase that does not fit."
 
 
 def _deaths_fault(between: str, case: Case, values: Sequence[str | None]) -> Fault | None:
     if len(values) > 2 and all(value is None for value in values):
         return "returned-none", "The function returns None for every device: is a `return` missing?"
     if len(values) > 2 and len(set(values)) == 1:
-        return "only-the-example", f"{case.name}: the same phase comes back whatever the device is."
+        return "only-the-example", f"{case.name}: the function returns the same phase for every device."
     return first(*(_death_fault(between, *given) for given in zip(case.args[1], values, strict=True)))
 
 
@@ -160,11 +174,11 @@ FIRST_STEP_SPIKE = Judging(
     shares={"values:timeline": 0.25, "values:dies": 0.1, "generality:timeline": 0.4, "generality:dies": 0.25},
     cases=_spike_cases,
     verdicts=_spike_verdicts,
-    why="The first step misleads: its forward and backward passes run without the optimizer's state, which is created at its end and "
-    "stays. So a job can survive one step and die in the second forward pass. Gradients that are zeroed instead of set to None "
-    "take memory beside the activations for nothing. Test a setup with two steps, not one.",
-    pytorch="`optimizer.zero_grad(set_to_none=True)` is the default since PyTorch 2.0; Adam's state is made in its first `step()`, "
-    "and `foreach=True` needs work space of about the parameters' size.",
+    why="The first step is misleading. Its forward and backward passes run without the optimizer's state, which is created at its end and "
+    "stays. So a job can survive one step and run out of memory in the second forward pass. Gradients that are zeroed instead of set "
+    "to None occupy memory during the forward pass for no benefit. Test a setup with two steps, not one.",
+    pytorch="`optimizer.zero_grad(set_to_none=True)` is the default since PyTorch 2.0. Adam creates its state in its first `step()`, and "
+    "`foreach=True` needs work space of about the parameters' size.",
 )
 
 
@@ -172,7 +186,7 @@ FIRST_STEP_SPIKE = Judging(
 
 
 def kept_by_layers(params: Params) -> float:
-    """GB that all layers keep of one sequence: fused attention, 16 bits, no dropout."""
+    """GB that all layers keep for one sequence: fused attention, 16 bits, no dropout."""
     shape = memory.shape(params["model"])
     each = memory.layer_bytes(shape, 1, params["seq"], kernels="flash", dtype="bf16", dropout=False)
     return params["layers"] * each / GB
@@ -181,9 +195,8 @@ def kept_by_layers(params: Params) -> float:
 def _reveal(params: Params) -> str:
     kept, token = kept_by_layers(params), params["seq"] * params["layers"] * params["hidden"] * 2 / GB
     return (
-        f"{number_text(kept)} GB, {number_text(kept / token)} tensors of (tokens, hidden) in each layer; the weights are "
-        f"{number_text(2 * params['params'] / GB)} GB in 16 bits. One tensor a layer, which is what checkpointing every layer keeps, "
-        f"would be {number_text(token)} GB."
+        f"{number_text(kept)} GB, or {number_text(kept / token)} tensors of shape (tokens, hidden) in each layer. The weights take "
+        f"{number_text(2 * params['params'] / GB)} GB in 16 bits. Checkpointing every layer keeps one tensor per layer, {number_text(token)} GB."
     )
 
 
@@ -191,7 +204,6 @@ PREDICT_ACTIVATIONS = prediction(
     unit="GB",
     reveal=_reveal,
     truth=kept_by_layers,
-    why="Every input of a matrix product has to be kept for its gradient, and so do the inputs of each norm, activation function and "
-    "attention: some twenty tensors a layer, of which the MLP's are the wide ones. That grows with tokens and layers. Sharding the "
-    "state does not make it smaller.",
+    why="The backward pass needs every input of a matrix product, and the inputs of each norm, activation function and attention: about "
+    "twenty tensors per layer, the MLP's being the widest. They grow with tokens and layers, and sharding the state does not reduce them.",
 )

@@ -22,7 +22,7 @@ def stochastic_round(x, noise):
 # -     bits = (x.view(torch.int32) + noise) & -(2**16)
 # -     return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
 # + from course_lib import params
-# + DROPPED = params("stochastic-rounding").dropped
+# + DROPPED = 16 if params("stochastic-rounding").format == "bf16" else 13
 # + def stochastic_round(x, noise):
 # +     bits = (x.view(torch.int32) + noise) & -(2**DROPPED)
 # +     y = torch.where(x.isfinite(), bits.view(torch.float32), x)

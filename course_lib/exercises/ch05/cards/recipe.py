@@ -68,6 +68,8 @@ Beyond one chunk, keep no more than a few numbers and two tensors in shape (widt
     answers=("stream_attention",),
     allowed="torch without its softmax and logsumexp on all scores; the library's online softmax is switched off.",
     hides=("precision.softmax:online_softmax",),
+    params={"keys": 4, "width": 3},
+    vary=lambda draw: {"keys": draw.choice((3, 5, 6)), "width": draw.choice((2, 4, 5))},
     probe=streamed,
     returns=TupleOf({"output": Anything("a tensor"), "log_sum": Anything("a number")}),
 )
@@ -129,6 +131,8 @@ random or misses real bugs. Write `is_close(got, want, magnitude, terms, roundof
     answers=("is_close",),
     allowed="`math` and plain Python; the library's bound is switched off.",
     hides=("precision.sums:sum_bound",),
+    params={"terms": 100},
+    vary=lambda draw: {"terms": draw.randrange(60, 140)},
     probe=rows,
     returns=Rows(Anything("True or False")),
 )

@@ -66,6 +66,8 @@ Budget: two numbers per rank in all, whatever the size of the model. A part may 
     answers=("agreed_step",),
     allowed="torch and the operations of `comm`; the library's functions are switched off.",
     hides=("precision.loss_scaling:has_overflow", "precision.loss_scaling:overflow_anywhere"),
+    params={"ranks": 4},
+    vary=lambda draw: {"ranks": draw.choice((3, 5, 6))},
     probe=agreed,
     returns=PerRank(DictOf({"weights": Tensor(), "stepped": Anything("True or False")})),
 )
@@ -92,6 +94,8 @@ Write `mean_in_half(gradients, tree_sum)`:
     ),
     answers=("mean_in_half",),
     allowed="torch and `math`; no sum of your own: the network adds.",
+    params={"large": 1500.0, "ordinary": 8},
+    vary=lambda draw: {"large": draw.randrange(1200, 1500), "ordinary": draw.choice((4, 6, 10))},
     probe=averaged,
     returns=DictOf({"mean": Anything("an fp32 tensor"), "calls": ListOf(Anything()), "changed": Anything()}),
 )

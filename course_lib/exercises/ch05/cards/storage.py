@@ -19,7 +19,7 @@ STOCHASTIC_ROUNDING = Card(
     text="""A number that lies 3/4 of the way between two neighbors shall be rounded up in three of four cases. Then small updates survive on
 average. Write `stochastic_round(x, noise)`. It rounds the fp32 tensor `x` to {{means}}.
 
-- `noise` is an int32 tensor in the shape of `x`. Each entry is drawn evenly from 0 to 2^{{dropped}} − 1, by a generator that all ranks share.
+- `noise` is an int32 tensor in the shape of `x`. Its entries are drawn evenly from 0 to {{most}}, by a generator that all ranks share.
   Use this noise and no other, so that replicas stay equal.
 - Averaged over **all** noise values, the result is exactly `x`, for positive and negative numbers, and for subnormal ones.
 - A number of the target format never changes. Infinities stay infinite, and NaN stays NaN. Leave `x` and `noise` as they are.
@@ -33,14 +33,14 @@ positive floats have the same order as the floats.""",
         "The lower bits say how far the number lies beyond its neighbor toward zero. When does adding the noise to them carry into the bits that stay?",
         "Add the noise to the bits as an integer, and set the lower bits to 0. The carry even moves into the exponent correctly. "
         "Treat NaN and infinity apart.",
-        "`bits = x.view(torch.int32) + noise`; `bits = bits & -2**16` (for bf16); `y = bits.view(torch.float32)`; "
+        "`bits = x.view(torch.int32) + noise`; `bits = bits & ~most`, where `most` is the largest noise; `y = bits.view(torch.float32)`; "
         "`torch.where(x.isfinite(), y, x)`, then convert.",
     ),
     answers=("stochastic_round",),
     allowed="torch without its random functions; the library's rounding is switched off.",
     hides=("precision.rounding:round_to",),
-    params={"format": "bf16", "means": KEPT["bf16"], "dropped": DROPPED["bf16"]},
-    vary=lambda draw: {"format": "tf32", "means": KEPT["tf32"], "dropped": DROPPED["tf32"]},
+    params={"format": "bf16", "means": KEPT["bf16"], "most": "2¹⁶ − 1"},
+    vary=lambda draw: {"format": "tf32", "means": KEPT["tf32"], "most": "2¹³ − 1"},
     structural="format",
     probe=every_noise,
     returns=Anything("a tensor"),
@@ -74,6 +74,8 @@ Keep the signature and repair the step:
     ),
     answers=("adamw_step",),
     allowed="torch.",
+    params={"rate": 1e-4, "decay": 0.1},
+    vary=lambda draw: {"rate": draw.choice((5e-5, 8e-5, 2e-4)), "decay": draw.choice((0.05, 0.08, 0.12))},
     probe=decayed,
     returns=DictOf({"weight": Anything("the new weights"), "rounded": ListOf(Tensor()), "changed": Anything()}),
 )
@@ -99,6 +101,8 @@ parameter in place of 2 + 4 (*Zamirai et al. 2020*). Write `kahan_step(weight, l
     ),
     answers=("kahan_step",),
     allowed="torch; nothing that outlives the call.",
+    params={"steps": 100, "update": 1e-4},
+    vary=lambda draw: {"steps": draw.randrange(80, 160), "update": draw.choice((5e-5, 2e-4, 3e-4))},
     probe=compensated,
     returns=Anything("the weights and what was lost, after each step"),
 )

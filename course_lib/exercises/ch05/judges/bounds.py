@@ -173,7 +173,7 @@ def _sum_cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         Case(
             name="sums in bf16 and fp16",
-            args=(0, [real[0], real[2], off(100, "bf16", 2.5, 80.0, 3.0), off(9, "fp16", 6.0, 10.0, 5.0)]),
+            args=(0, [real[0], real[2], off(params["terms"], "bf16", 2.5, 80.0, 3.0), off(9, "fp16", 6.0, 10.0, 5.0)]),
             part="sums",
         ),
         hidden("sums of random numbers", "values:sums", 0, [*real, *drawn(lambda: rng.uniform(-0.5, 0.5))]),

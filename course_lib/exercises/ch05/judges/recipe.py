@@ -127,7 +127,7 @@ def _step_mistake(params: Params, case: Case, state: Sequence[Tensor]) -> Fault:
 
 
 def _softmax_cases(params: Params, rng: random.Random) -> list[Case]:
-    coin = coin_of(rng)
+    coin, n = coin_of(rng), params["keys"]
 
     def data(
         *sizes: int,
@@ -149,7 +149,7 @@ def _softmax_cases(params: Params, rng: random.Random) -> list[Case]:
     some[1][0][1:3] = -math.inf
     some[2][0][0] = -math.inf
     return [
-        shown("three chunks of four keys", "values:output", *data(4, 4, 4)),
+        shown(f"three chunks of {n} keys", "values:output", *data(n, n, n, width=params["width"])),
         hidden("six chunks", "values:output", *data(5, 3, 8, 1, 2, 6, width=4)),
         hidden("the largest score comes first", "values:output", *data(4, 4, 4, rising=-6.0)),
         hidden("the largest score comes last", "values:output", *data(4, 4, 4, rising=6.0)),

@@ -166,7 +166,7 @@ def _scaler_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdi
 
 
 def _agreed_cases(params: Params, rng: random.Random) -> list[Case]:
-    coin = coin_of(rng)
+    coin, n = coin_of(rng), params["ranks"]
 
     def data(
         ranks: int,
@@ -187,8 +187,8 @@ def _agreed_cases(params: Params, rng: random.Random) -> list[Case]:
         return tuple(rows)
 
     return [
-        shown("four ranks, clipped", "values:step", per_rank=data(4, 1e-4)),
-        shown("four ranks, an infinity on rank 2", "values:skip", per_rank=data(4, 1.0, {2: math.inf})),
+        shown(f"{ranks_text(n)}, clipped", "values:step", per_rank=data(n, 1e-4)),
+        shown(f"{ranks_text(n)}, an infinity on rank 2", "values:skip", per_rank=data(n, 1.0, {2: math.inf})),
         hidden("three ranks, below the limit", "values:step", per_rank=data(3, 1e3)),
         hidden("five ranks, small gradients", "values:step", per_rank=data(5, 1.0, size=1e-3, weight=1e-6)),
         hidden("four ranks, NaN on rank 0", "values:skip", per_rank=data(4, 1.0, {0: math.nan})),
@@ -308,7 +308,7 @@ def _agreed_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdi
 
 
 def _average_cases(params: Params, rng: random.Random) -> list[Case]:
-    coin = coin_of(rng)
+    coin, n = coin_of(rng), params["ordinary"]
 
     def gradients(ranks: int, *sizes: float) -> list[Tensor]:
         """One number of about each size, a little different on each rank."""
@@ -316,13 +316,15 @@ def _average_cases(params: Params, rng: random.Random) -> list[Case]:
         return list((spread * torch.tensor(sizes)).half())
 
     return [
-        shown("8 ranks, ordinary gradients", "values:mean", gradients(8, 0.5, -2.0, 0.01)),
-        shown("1,024 ranks, large and small gradients", "values:mean", gradients(1024, 1500.0, -1500.0, 1e-4)),
+        shown(f"{ranks_text(n)}, ordinary gradients", "values:mean", gradients(n, 0.5, -2.0, 0.01)),
+        shown("1,024 ranks, large and small gradients", "values:mean", gradients(1024, params["large"], -1500.0, 1e-4)),
         hidden("256 ranks, large gradients", "values:mean", gradients(256, 1400.0, -1500.0)),
         hidden("512 ranks, small gradients", "values:mean", gradients(512, 1.1e-4, -2e-4)),
         *[
-            hidden(f"{ranks_text(n)}, large and small gradients", "generality:ranks", gradients(n, 1500.0, -1.5e-4))
-            for n in (1, 2, 24, 100, 700, 1000)
+            hidden(
+                f"{ranks_text(ranks)}, large and small gradients", "generality:ranks", gradients(ranks, 1500.0, -1.5e-4)
+            )
+            for ranks in (1, 2, 24, 100, 700, 1000)
         ],
     ]
 

@@ -111,7 +111,9 @@ def _decay_cases(params: Params, rng: random.Random) -> list[Case]:
         return weight, torch.randn(count, generator=coin), rate, decay
 
     return [
-        shown("rate 0.0001, decay 0.1", "values:step", *data(1e-4, 0.1)),
+        shown(
+            f"rate {params['rate']:g}, decay {params['decay']:g}", "values:step", *data(params["rate"], params["decay"])
+        ),
         hidden(
             "no direction, decay 0.01",
             "values:step",
@@ -194,10 +196,10 @@ def _kahan_cases(params: Params, rng: random.Random) -> list[Case]:
 
     return [
         shown(
-            "100 updates of 0.0001",
+            f"{params['steps']} updates of {params['update']:g}",
             "values:sum",
             torch.tensor([1.0, -1.0, 0.25]).bfloat16(),
-            [torch.full((3,), 1e-4)] * 100,
+            [torch.full((3,), params["update"])] * params["steps"],
         ),
         hidden("one large update", "values:sum", weights(), updates(1, 0.3, 0.0)),
         hidden("200 updates that drift", "values:sum", weights(), updates(200, 3e-4, 0.8)),

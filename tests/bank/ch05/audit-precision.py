@@ -1,0 +1,74 @@
+OK = ("right", "as printed")
+GOOD = {
+    "fp16-zero-below": (0.5, "wrong", "rounded up"),
+    "master-copy-50": (0.5, *OK),
+    "e4m3-largest": (448, *OK),
+    "mixed-halves-memory": (1.0, "wrong", "activations alone"),
+    "fp16-ratio-2048": (2048, *OK),
+    "mixed-12-bytes": (16, "wrong", "a copy is missing"),
+    "e5m2-largest": (57344, *OK),
+    "bf16-gradient-bytes": (4, "wrong", "another dtype"),
+}
+
+
+# %% right: by hand
+def audit_bits():
+    return GOOD
+
+
+# %% right: from the library's formats
+def audit_bits():
+    from course_lib.precision import number_format
+
+    half = number_format("fp16")
+    return GOOD | {
+        "fp16-zero-below": [half.min_subnormal / 2 / 2.0**-24, "Wrong", "Rounded up"],
+        "e4m3-largest": [float(number_format("fp8_e4m3").max), *OK],
+        "e5m2-largest": [float(number_format("fp8_e5m2").max), *OK],
+        "fp16-ratio-2048": [2 / half.eps, *OK],
+    }
+
+
+# %% wrong: everything is right => values -
+def audit_bits():
+    return {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
+
+
+# %% wrong: everything is wrong => values -
+def audit_bits():
+    return {name: (number, "wrong", "another format" if cause == "as printed" else cause) for name, (number, _, cause) in GOOD.items()}
+
+
+# %% wrong: the printed numbers => values as-printed
+def audit_bits():
+    return {name: (number, *OK) for name, number in zip(GOOD, (1, 0.5, 448, 0.5, 2048, 12, 57344, 2))}
+
+
+# %% wrong: fp8 as IEEE would have it => values ieee
+def audit_bits():
+    return GOOD | {"e4m3-largest": (240, "wrong", "another format")}
+
+
+# %% wrong: the whole gap decides => values whole-gap
+def audit_bits():
+    return GOOD | {"fp16-ratio-2048": (1024, "wrong", "another format")}
+
+
+# %% wrong: another cause => values wrong-cause
+def audit_bits():
+    return GOOD | {"mixed-12-bytes": (16, "wrong", "another dtype")}
+
+
+# %% wrong: the magnitude itself => values other-unit
+def audit_bits():
+    return GOOD | {"fp16-zero-below": (2.0**-25, "wrong", "rounded up")}
+
+
+# %% wrong: left as it is => not-answered
+def audit_bits():
+    raise NotImplementedError
+
+
+# %% half: one statement is missing => 7
+def audit_bits():
+    return {name: answer for name, answer in GOOD.items() if name != "e5m2-largest"}

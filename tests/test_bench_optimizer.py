@@ -8,6 +8,7 @@ import torch
 from course_lib.benchmarks import optimizer as bench
 from course_lib.exercises.ch04 import numbers
 from course_lib.facts.optimization import RECORDED, recorded_runs
+from course_lib.optimizer import bias_corrected
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +100,10 @@ def test_the_spike_shrinks_updates_unless_it_is_clipped():
     free, clipped = numbers.spike_updates(), numbers.spike_updates(2.0)
     assert min(free) < 0.15 and free[-1] < 0.5 and max(free) <= 1.0001
     assert min(clipped) > 0.95
+
+
+def test_a_restart_at_the_first_step_changes_the_update_as_the_traps_say():
+    """Moments at their steady value, corrected as if this were the first step: √(1 − β₂) / (1 − β₁) of the update."""
+    steady = torch.ones(1, dtype=torch.float64)
+    mean, square = bias_corrected(steady, steady, 1)
+    assert (mean / square.sqrt()).item() == pytest.approx(1 / numbers.uncorrected_update(1))

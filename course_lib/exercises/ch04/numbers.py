@@ -82,6 +82,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "moment_bytes": lambda: f"{2 * memory.weights_bytes(1, 'fp32'):g} bytes",
     "worst_update": lambda: number_text(uncorrected_update(worst_update()), 2),
     "worst_at": lambda: str(worst_update()),
+    "resumed": lambda: percent_text(1 / uncorrected_update(1), 2),
     "decay_steps": lambda: str(recorded("decays", "adamw, 0.1")["steps"]),
     "adamw_loss": lambda: held_out("decays", "adamw, 0.1"),
     "l2_loss": lambda: held_out("decays", "adam, 0.1"),

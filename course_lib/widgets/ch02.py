@@ -1,4 +1,4 @@
-"""Chapter 02's widgets: the stack of state poured into cards, the memory wall with all its sliders; `ch02_over_time` has those that move in time."""
+"""Chapter 02's widgets: the state as a stack over GPUs, two shapes, the memory wall, the ledger; `ch02_over_time` has the animated ones."""
 
 import html
 import math
@@ -20,9 +20,9 @@ from course_lib.widgets.ch01_choices import GPUS, SIZES, params_text
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 from course_lib.widgets.links import chapter_link, table
 
-CARDS = (*GPUS, "B300 SXM")
+DEVICES = (*GPUS, "B300 SXM")
 
-# --- the 16-byte stack against the memory of a card ------------------------------------------------
+# --- the 16-byte stack against the memory of a GPU -------------------------------------------------
 
 RECIPES: Mapping[str, Convention] = {
     **{f"{letter}: {one.name}": one for letter, one in memory.CONVENTIONS.items()},
@@ -32,12 +32,12 @@ RECIPES: Mapping[str, Convention] = {
     },
 }
 DEFAULT = next(name for name in RECIPES if name.startswith("B: "))
-_MOST_CELLS = 192  # cards drawn one by one
+_MOST_CELLS = 192  # GPUs drawn one by one
 
 
 @dataclass(frozen=True, slots=True)
-class Slab:
-    """One layer of the stack: what it is, in words and as a role, and its bytes per parameter."""
+class Copy:
+    """One copy in the stack: its name, its role, and its bytes per parameter."""
 
     words: str
     role: str
@@ -46,7 +46,7 @@ class Slab:
 
 @dataclass(frozen=True, slots=True)
 class Readout:
-    """What the stack says: its height in bytes, that over one card's memory, and the fewest cards that hold it."""
+    """The stack in numbers: its bytes, their share of one GPU's memory, and the fewest GPUs that hold it."""
 
     nbytes: float
     share: float
@@ -54,41 +54,41 @@ class Readout:
     fewest: int
 
 
-def slabs(recipe: str = DEFAULT) -> tuple[Slab, ...]:
-    """The layers of a recipe in the order in which training makes them; a pair of moments is two."""
+def copies(recipe: str = DEFAULT) -> tuple[Copy, ...]:
+    """The copies of a recipe in the order in which training allocates them; two moments are two copies."""
     found = []
     for bucket, per in RECIPES[recipe].buckets.items():
         if bucket == "moments" and ("Ada" in recipe or "momentum" not in recipe) and per:
-            found += [Slab("moment m", bucket, per / 2), Slab("moment v", bucket, per / 2)]
+            found += [Copy("moment m", bucket, per / 2), Copy("moment v", bucket, per / 2)]
         elif per:
-            found.append(Slab("momentum" if bucket == "moments" else label(bucket), bucket, per))
+            found.append(Copy("momentum" if bucket == "moments" else label(bucket), bucket, per))
     return tuple(found)
 
 
-def lying(recipe: str = DEFAULT, steps: int | None = None) -> int:
-    """Slabs that lie after so many steps (all of them: None); main gradients come with the gradients, in one step."""
-    whole = slabs(recipe)
+def added(recipe: str = DEFAULT, steps: int | None = None) -> int:
+    """Number of copies after so many steps (None: all of them); gradients and main gradients come in one step."""
+    whole = copies(recipe)
     ends = [place for place in range(1, len(whole) + 1) if place == len(whole) or whole[place].role != "main_grads"]
     return len(whole) if steps is None else [0, *ends][min(steps, len(ends))]
 
 
 def readout(params: float, gpu: str = "H100 SXM", recipe: str = DEFAULT, steps: int | None = None) -> Readout:
-    """The four numbers beside the stack after so many steps (all of them: None)."""
-    nbytes = params * sum(slab.per_param for slab in slabs(recipe)[: lying(recipe, steps)])
+    """The four numbers of the stack after so many steps (None: all of them)."""
+    nbytes = params * sum(copy.per_param for copy in copies(recipe)[: added(recipe, steps)])
     card = facts.device(gpu).memory
     fewest = memory.fewest_devices(nbytes, card) if nbytes else 0
     return Readout(nbytes, nbytes / card, nbytes <= card, fewest)
 
 
 def draw_stack(params: float = 70 * BILLION, gpu: str = "H100 SXM", recipe: str = DEFAULT, steps: int = 5) -> Picture:
-    """Slabs of state on one another under the memory of a card, and the same bytes poured into as many cards as they need."""
-    whole, card = slabs(recipe), float(facts.device(gpu).memory)
-    layers, said = lying(recipe, steps), readout(params, gpu, recipe, steps)
+    """The state as a stack against the memory of a GPU, and the same bytes spread over as many GPUs as they need."""
+    whole, card = copies(recipe), float(facts.device(gpu).memory)
+    layers, said = added(recipe, steps), readout(params, gpu, recipe, steps)
     figure, axes = style.new(4.1, left=0.75, right=4.35, bottom=0.45, top=0.75)
-    edges = np.cumsum([0.0, *(params * slab.per_param for slab in whole)])
+    edges = np.cumsum([0.0, *(params * copy.per_param for copy in whole)])
     usual = memory.state_bytes(params, "B")
     top = 1.1 * max(edges[-1], usual, card)
-    _draw_slabs(axes, whole, edges, layers, top)
+    _draw_copies(axes, whole, edges, layers, top)
     if usual > edges[-1]:
         axes.plot([0.1, 0.9], [usual / GB] * 2, color=SOFT, linewidth=1, linestyle=(0, (2, 2)))
         saved = f"saves {(usual - edges[-1]) / params:.3g} bytes per parameter"
@@ -103,18 +103,18 @@ def draw_stack(params: float = 70 * BILLION, gpu: str = "H100 SXM", recipe: str 
     axes.yaxis.set_major_formatter("{x:,g}")
     style.dress(axes, y="training state (GB)")
     cards = figure.add_axes((3.3 / style.WIDTH, 0.45 / 4.1, 3.95 / style.WIDTH, 2.9 / 4.1))
-    _draw_cards(cards, whole[:layers], edges[: layers + 1], card, said, gpu)
-    verdict = "nothing yet" if not layers else "fits on one" if said.fits else f"needs at least {said.fewest:,}"
-    now = whole[layers - 1].words if layers else "an empty card"
+    _draw_gpus(cards, whole[:layers], edges[: layers + 1], card, said, gpu)
+    verdict = "nothing yet" if not layers else "fits on one GPU" if said.fits else f"needs at least {said.fewest:,}"
+    now = whole[layers - 1].words if layers else "nothing"
     title = f"{params_text(params)}: {bytes_text(said.nbytes)} against {gpu}: {verdict}"
-    per = sum(slab.per_param for slab in whole[:layers])
+    per = sum(copy.per_param for copy in whole[:layers])
     more = (
-        f"Last laid: {now}. {per:.3g} bytes per parameter, {number_text(100 * said.share)} % of one card's "
+        f"Last added: {now}. {per:.3g} bytes per parameter so far, {number_text(100 * said.share)} % of one GPU's "
         f"{facts.device(gpu).memory.text}."
     )
     head(figure, title, more)
-    laid = ", ".join(f"{slab.words} {bytes_text(params * slab.per_param)}" for slab in whole[:layers]) or "nothing"
-    figure.alt = f"{title}. {more} Laid so far: {laid}. Recipe {recipe}."
+    present = ", ".join(f"{copy.words} {bytes_text(params * copy.per_param)}" for copy in whole[:layers]) or "nothing"
+    figure.alt = f"{title}. {more} Added so far: {present}. Recipe {recipe}."
     return figure
 
 
@@ -127,7 +127,7 @@ def head(figure: Picture, title: str, more: str) -> None:
 
 
 def fill(axes: Any, shapes: Sequence[Any], fills: Any, **look: Any) -> None:
-    """Polygons in these colours, drawn as one collection that leaves the axes' limits alone."""
+    """Polygons in these colors, drawn as one collection that leaves the axes' limits alone."""
     axes.add_collection(PolyCollection(shapes, facecolors=fills, **{"linewidths": 0, **look}), autolim=False)
 
 
@@ -136,24 +136,24 @@ def box(left: float, right: float, low: float, high: float) -> list[tuple[float,
     return [(left, low), (right, low), (right, high), (left, high)]
 
 
-def _draw_slabs(axes: Any, whole: Sequence[Slab], edges: np.ndarray, layers: int, top: float) -> None:
-    """The column: slabs that lie in their colours, those to come as empty boxes."""
+def _draw_copies(axes: Any, whole: Sequence[Copy], edges: np.ndarray, layers: int, top: float) -> None:
+    """The column: copies that exist in their colors, later ones as empty boxes."""
     boxes = [box(0.1, 0.9, low / GB, high / GB) for low, high in zip(edges, edges[1:], strict=False)]
-    fills = [color(slab.role) if place < layers else EMPTY for place, slab in enumerate(whole)]
+    fills = [color(copy.role) if place < layers else EMPTY for place, copy in enumerate(whole)]
     lines = [PAPER if place < layers else GREY for place in range(len(whole))]
     fill(axes, boxes, fills, edgecolors=lines, linewidths=0.8)
-    for place, slab in enumerate(whole):
+    for place, copy in enumerate(whole):
         if edges[place + 1] - edges[place] >= 0.055 * top:
             look = style.font(style.SMALL, ink_on(fills[place]) if place < layers else SOFT)
             look |= {"zorder": 6, "bbox": {"facecolor": fills[place], "edgecolor": "none", "pad": 0.8}}
             middle = (edges[place] + edges[place + 1]) / 2 / GB
-            axes.text(0.5, middle, f"{slab.words}, {slab.per_param:.3g} B", ha="center", va="center", **look)
+            axes.text(0.5, middle, f"{copy.words}, {copy.per_param:.3g} B", ha="center", va="center", **look)
 
 
-def _draw_cards(axes: Any, laid: Sequence[Slab], edges: np.ndarray, card: float, said: Readout, gpu: str) -> None:
-    """The same bytes, poured into cards one after the other."""
+def _draw_gpus(axes: Any, present: Sequence[Copy], edges: np.ndarray, card: float, said: Readout, gpu: str) -> None:
+    """The same bytes, filling GPUs one after another."""
     axes.set_axis_off()
-    each = max(1, math.ceil(said.fewest / _MOST_CELLS))  # cards that a cell stands for
+    each = max(1, math.ceil(said.fewest / _MOST_CELLS))  # GPUs per cell
     count = max(1, math.ceil(said.fewest / each))
     columns = next(wide for wide in (1, 2, 3, 4, 6, 8, 12, 16, 24) if wide * max(1, wide // 2) >= count or wide == 24)
     rows = max(1, math.ceil(count / columns))
@@ -164,27 +164,27 @@ def _draw_cards(axes: Any, laid: Sequence[Slab], edges: np.ndarray, card: float,
         left, floor = (cell % columns) * pitch, 2.62 - (cell // columns + 1) * (high + 0.22 * pitch)
         frames.append(box(left, left + wide, floor, floor + high))
         full = each * card
-        for slab, low, up in zip(laid, edges, edges[1:], strict=False):
+        for copy, low, up in zip(present, edges, edges[1:], strict=False):
             bottom, head = max(low - cell * full, 0.0) / full, min(up - cell * full, full) / full
             if head > bottom:
                 fills.append(box(left, left + wide, floor + bottom * high, floor + head * high))
-                paints.append(color(slab.role))
+                paints.append(color(copy.role))
     fill(axes, frames, EMPTY)
     fill(axes, fills, paints)
     fill(axes, frames, "none", edgecolors=INK, linewidths=0.8 if count < 60 else 0.4)
     many = f"{said.fewest:,} × {gpu}" if said.fewest > 1 else f"one {gpu}"
-    stands = f", {each} to a box" if each > 1 else ""
-    axes.text(0, 2.72, f"Poured into {many}{stands}", va="bottom", **style.font())
+    stands = f", {each} per box" if each > 1 else ""
+    axes.text(0, 2.72, f"Spread over {many}{stands}", va="bottom", **style.font())
     axes.set(xlim=(0, 3.95), ylim=(0, 2.9))
 
 
 def stack(params: float = 70 * BILLION) -> Explorer:
-    """The stack that is laid slab by slab, red past the card's memory; press play."""
+    """The stack, built copy by copy, red above the GPU's memory; press play."""
     return explore(
         draw_stack,
-        steps=play(range(6), 5, label="slabs laid", interval=900),
+        steps=play(range(6), 5, label="copies added", interval=900),
         params=slider(SIZES, params, label="parameters", text=params_text),
-        gpu=menu(CARDS, "H100 SXM", label="GPU"),
+        gpu=menu(DEVICES, "H100 SXM", label="GPU"),
         recipe=menu(tuple(RECIPES), DEFAULT, label="recipe"),
     )
 
@@ -200,10 +200,10 @@ PRECISIONS: Mapping[str, tuple[Convention, str]] = {
 } | {"fp32 throughout": (_FP32, "fp32")}
 _B = next(name for name in PRECISIONS if name.endswith("(B)"))
 OPTIMIZERS = ("adamw", "momentum", "sgd", "adafactor", "adam8bit", "muon")
-_CONTROLS = {  # name -> where it starts, and what it is called
+_CONTROLS = {  # name -> its start, and its label
     "model": ("gpt2", "parameters"),
     "precision": (_B, "precision"),
-    "optimizer": ("adamw", "optimiser"),
+    "optimizer": ("adamw", "optimizer"),
     "batch": (1, "batch"),
     "seq": (2048, "sequence length"),
     "checkpointing": ("none", "checkpointing"),
@@ -217,11 +217,11 @@ NAMES: Mapping[str, str] = {name: words for name, (_, words) in _CONTROLS.items(
 
 
 def load(**setting: Any) -> dict[str, float]:
-    """Bytes on the fullest card by bucket, under this setting of `START`'s controls."""
+    """Bytes on the fullest GPU by bucket, under this setting of `START`'s controls."""
     return dict(_load(tuple({**START, **setting}.items())))
 
 
-@lru_cache(maxsize=4096)  # one slider moved alone is asked for again and again
+@lru_cache(maxsize=4096)  # settings with a single slider moved come up again and again
 def _load(setting: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, float], ...]:
     now = dict(setting)
     base, dtype = PRECISIONS[now["precision"]]
@@ -234,19 +234,19 @@ def _load(setting: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, float], ...]
     stages = []
     for stage in {0, pp - 1}:
         peak = memory.stage_peak(model, now["batch"], now["seq"], layout, stage=stage, **choices)
-        moving = {"activations": peak.activations, "come and go": peak.recomputed + peak.gathered + peak.loss}
+        moving = {"activations": peak.activations, "temporary": peak.recomputed + peak.gathered + peak.loss}
         stages.append({**memory.state_by_stage(model, layout, stage, recipe), **moving})
     fullest = max(stages, key=lambda buckets: sum(buckets.values()))
     return tuple((name, float(nbytes)) for name, nbytes in fullest.items() if nbytes)
 
 
 def share(**setting: Any) -> float:
-    """The fullest card's bytes over its memory."""
+    """The fullest GPU's bytes over its memory."""
     return sum(load(**setting).values()) / facts.device({**START, **setting}["gpu"]).memory
 
 
 def fewest_ranks(**setting: Any) -> int | None:
-    """The fewest cards that hold this setting when all state is cut evenly over them; None: activations alone are too many.
+    """The fewest GPUs that hold this setting with all state sharded evenly; None if what is not sharded already fills one.
 
     Tensor and pipeline ranks stay as they are, and a rank keeps its batch.
     """
@@ -256,19 +256,24 @@ def fewest_ranks(**setting: Any) -> int | None:
     state = sum(nbytes for name, nbytes in whole.items() if name in memory.BUCKETS)
     if sum(whole.values()) <= card:
         return ways
-    rest = sum(nbytes for name, nbytes in load(**{**now, "dp": 2}).items() if name not in memory.BUCKETS)
+    rest = unsharded(**now)
     return ways * max(2, memory.fewest_devices(state, card - rest)) if rest < card else None
 
 
+def unsharded(**setting: Any) -> float:
+    """Bytes on the fullest GPU that sharding the state does not divide: activations and temporary tensors."""
+    return sum(nbytes for name, nbytes in load(**{**setting, "dp": 2}).items() if name not in memory.BUCKETS)
+
+
 def hits(**setting: Any) -> dict[str, float]:
-    """Sliders that pass the card's memory all alone, moved from the start to where they are now: name -> load, largest first."""
+    """Sliders that exceed the GPU's memory when moved alone from the start: name -> share of the memory, largest first."""
     now = {**START, **setting}
     alone = {name: share(**{name: now[name]}) for name in START if now[name] != START[name]}
     return dict(sorted(((name, much) for name, much in alone.items() if much > 1), key=lambda item: -item[1]))
 
 
 def ways_back(**setting: Any) -> list[str]:
-    """Sliders of which one, moved back to the start alone, would make it fit."""
+    """Sliders that make the setting fit when one of them is reset to its start."""
     now = {**START, **setting}
     return [name for name in START if now[name] != START[name] and share(**{**now, name: START[name]}) <= 1]
 
@@ -280,16 +285,16 @@ def first_hit(**setting: Any) -> str:
     alone = hits(**setting)
     if alone:
         name = next(iter(alone))
-        return f"first slider that hit it: {NAMES[name]} (alone {number_text(100 * alone[name], 3)} % of the card)"
+        return f"first slider that hit it: {NAMES[name]} (alone {number_text(100 * alone[name], 3)} % of the memory)"
     back = [NAMES[name] for name in ways_back(**setting)]
-    return "no slider alone: together they hit it" + f"; {' or '.join(back)} back to the start would do" * bool(back)
+    return "no slider alone hits it, only several together" + f"; resetting {' or '.join(back)} is enough" * bool(back)
 
 
-_ROWS = (*memory.BUCKETS, "activations", "come and go")
+_ROWS = (*memory.BUCKETS, "activations", "temporary")
 
 
 def draw_wall(**setting: Any) -> Picture:
-    """Bucket after bucket against one card's memory, what passes it in red; the verdict and who is to blame."""
+    """Bucket after bucket against one GPU's memory, the excess in red; the verdict and the slider to blame."""
     now = {**START, **setting}
     buckets = load(**now)
     total, card = sum(buckets.values()), float(facts.device(now["gpu"]).memory)
@@ -302,7 +307,7 @@ def draw_wall(**setting: Any) -> Picture:
         boxes.append(box(low, high, row - 0.34, row + 0.34))
         fills.append(color(name))
         words, room = bytes_text(nbytes) if nbytes else "–", 0.1 * most
-        right = high < 0.8 * most and not high < card / GB < high + room  # not across the card's line
+        right = high < 0.8 * most and not high < card / GB < high + room  # not across the dashed line
         right |= low < room
         place, side = (high + 0.008 * most, "left") if right else (low - 0.008 * most, "right")
         axes.text(place, row, words, ha=side, va="center", **style.font(style.SMALL, INK if nbytes else SOFT))
@@ -312,21 +317,22 @@ def draw_wall(**setting: Any) -> Picture:
     ends = ((0, min(total, card)), (card, max(total, card)))
     whole = [box(low / GB, high / GB, last - 0.3, last + 0.3) for low, high in ends]
     fill(axes, [beyond, *boxes, *whole], [BEYOND, *fills, GREY, VERMILION])
-    words = f"{bytes_text(total)} = {number_text(100 * total / card)} % of the card"
+    words = f"{bytes_text(total)} = {number_text(100 * total / card)} % of the memory"
     axes.text(0.006 * most, last, words, va="center", **style.font(style.SMALL, ink_on(GREY), bold=True))
     axes.axvline(card / GB, color=INK, linewidth=1.4, linestyle=(0, (5, 3)))
     axes.set(xlim=(0, most), ylim=(last + 0.55, -0.6))
-    axes.set_yticks(range(last + 1), [*(label(name) for name in _ROWS), "all together"], fontsize=style.SMALL)
+    axes.set_yticks(range(last + 1), [*(label(name) for name in _ROWS), "total"], fontsize=style.SMALL)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.xaxis.set_major_formatter("{x:,g}")
     text = facts.device(now["gpu"]).memory.text
-    style.dress(axes, x=f"bytes on the fullest card (GB); dashed: one {now['gpu']}, {text}")
+    style.dress(axes, x=f"memory of the fullest GPU (GB); dashed line: one {now['gpu']}, {text}")
     ranks = now["tp"] * now["pp"] * now["dp"]
     machine = f"one {now['gpu']}" if ranks == 1 else f"{ranks:,} × {now['gpu']}"
-    title = f"{now['model']} on {machine}: {bytes_text(total)} a card, {'fits' if total <= card else 'does not fit'}"
-    few, helpless = fewest_ranks(**now), "No number of shards helps: activations alone pass the card"
-    need = f"Fewest cards, all state sharded: {few:,}" if few else helpless
+    title = f"{now['model']} on {machine}: {bytes_text(total)} per GPU, {'fits' if total <= card else 'does not fit'}"
+    few, rest = fewest_ranks(**now), bytes_text(unsharded(**now))
+    helpless = f"No number of shards helps: activations and temporary tensors alone take {rest}"
+    need = f"Fewest GPUs with all state sharded: {few:,}" if few else helpless
     more = first_hit(**now)
     head(figure, title, f"{more[0].upper()}{more[1:]}.")
     figure.text(0.12 / style.WIDTH, 1 - 0.74 / 3.75, f"{need}.", **style.font(style.NORMAL, SOFT))
@@ -344,31 +350,31 @@ def _model_text(name: str) -> str:
 
 
 def _many(noun: str) -> Callable[[int], str]:
-    """The text of a slider's number: 1 rank, 8 ranks."""
+    """The text of a slider's number, such as 1 rank and 8 ranks."""
     return lambda count: f"{count:,} {noun}{'s' * (count > 1)}"
 
 
 def memory_wall(model: str = "llama3-8b", **setting: Any) -> Explorer:
-    """Feel the memory wall: every slider that fills a card, and the one that filled it first."""
+    """Feel the memory wall: every slider that fills a GPU, and the one that filled it first."""
     begin = {**START, "model": model, **setting}
     return explore(
         draw_wall,
         model=play(MODELS, begin["model"], label="parameters", text=_size_text, interval=900),
         precision=menu(tuple(PRECISIONS), begin["precision"], label="precision"),
-        optimizer=menu(OPTIMIZERS, begin["optimizer"], label="optimiser"),
+        optimizer=menu(OPTIMIZERS, begin["optimizer"], label="optimizer"),
         batch=slider((1, 2, 4, 8, 16, 32, 64), begin["batch"], label="batch", text=_many("sequence")),
         seq=slider(
             tuple(2048 * 2**power for power in range(7)), begin["seq"], label="sequence length", text=_many("token")
         ),
         checkpointing=menu(memory.CHECKPOINTING, begin["checkpointing"], label="checkpointing"),
-        gpu=menu(CARDS, begin["gpu"], label="GPU"),
+        gpu=menu(DEVICES, begin["gpu"], label="GPU"),
         dp=slider((1, 2, 4, 8, 16, 32, 64, 128), begin["dp"], label="state sharded over", text=_many("rank")),
         tp=slider((1, 2, 4, 8), begin["tp"], label="tensor parallel", text=_many("rank")),
         pp=slider((1, 2, 4, 8, 16), begin["pp"], label="pipeline", text=_many("stage")),
     )
 
 
-# --- two shapes: what the state knows, what activations know -----------------------------------------
+# --- two shapes: what state and activations depend on ------------------------------------------------
 
 _TOKENS = 2.0 ** np.arange(9, 18.01, 0.5)
 SEQUENCES = tuple(2**power for power in range(9, 19))
@@ -380,14 +386,14 @@ CURVES = (  # words, choices, role, dash
 
 
 def kept(model: str, batch: int, seq: Any, kernels: str, checkpointing: str) -> Any:
-    """Bytes that all layers keep of one micro-batch, logits left out; with checkpointing, one live layer as well."""
+    """Bytes that all layers keep for one micro-batch, without logits; with checkpointing, plus the layer being recomputed."""
     choices = {"kernels": kernels, "dropout": False, "checkpointing": checkpointing}
     inside = memory.shape(model).layers * memory.layer_bytes(model, batch, seq, **choices)
     return inside + memory.recomputed_bytes(model, batch, seq, **choices)
 
 
 def draw_two_shapes(model: str = "llama3-70b", seq: int = 8192, batch: int = 1, gpu: str = "H100 SXM") -> Picture:
-    """State and activations over the length of a sequence: one is flat, the others climb; both rise with the model."""
+    """State and activations over the sequence length: state is flat, activations rise, and both grow with the model."""
     one, card = facts.model(model), float(facts.device(gpu).memory)
     state = memory.state_bytes(one.params)
     figure, axes = style.new(3.9, left=0.85, right=2.05, bottom=0.55, top=0.78)
@@ -406,45 +412,45 @@ def draw_two_shapes(model: str = "llama3-70b", seq: int = 8192, batch: int = 1, 
     axes.set(xlim=(across[0], across[-1]), ylim=(-2, 5.5))
     axes.set_xticks(range(9, 19, 3), [f"{2**power:,}" for power in range(9, 19, 3)])
     axes.set_yticks(range(-2, 6), [bytes_text(10.0**power * GB) for power in range(-2, 6)])
-    style.dress(axes, x=f"tokens of a sequence, {batch} at a time", y="bytes", grid="both")
+    style.dress(axes, x=f"tokens per sequence, batch of {batch}", y="bytes", grid="both")
     for place, (_, words, paint) in enumerate(sorted(ends, reverse=True)):
         height = 0.93 - 0.2 * place
         style.note(axes, 1.03, height, "■", style.LARGE, paint, va="center")
         style.note(axes, 1.08, height, words.replace(": ", "\n"), ink=INK, va="center")
     ratio = float(kept(model, batch, seq, "torch", "none") / kept(model, batch, seq, "torch-flash", "none"))
     title = f"{_model_text(model)}, {batch} × {seq:,} tokens"
-    more = f"L·d = {one.layers} · {one.hidden:,} is in every line. Storing the scores costs {number_text(ratio)} times as much."
+    more = f"Every line contains L·h = {one.layers} · {one.hidden:,}. Storing the scores takes {number_text(ratio)} times the bytes."
     head(figure, title, more)
     figure.alt = f"{title}. {'; '.join(words for _, words, _ in ends)}. {more}"
     return figure
 
 
 def two_shapes(model: str = "llama3-70b") -> Explorer:
-    """State knows the model, activations the batch and the sequence; both know layers and width."""
+    """State depends on the model, activations also on batch and sequence length; both contain layers and width."""
     return explore(
         draw_two_shapes,
-        seq=play(SEQUENCES, 8192, label="tokens of a sequence", text=lambda n: f"{n:,}", interval=700),
+        seq=play(SEQUENCES, 8192, label="tokens per sequence", text=lambda n: f"{n:,}", interval=700),
         batch=slider((1, 2, 4, 8, 16, 32), label="batch", text=_many("sequence")),
         model=slider(MODELS, model, label="parameters", text=_model_text),
-        gpu=menu(CARDS, "H100 SXM", label="GPU"),
+        gpu=menu(DEVICES, "H100 SXM", label="GPU"),
     )
 
 
-# --- the ledger, with what later chapters count ------------------------------------------------------
+# --- the ledger, with the rows that later chapters count ---------------------------------------------
 
-_LATER = (  # row, what it is, chapters that count it
-    ("the batch and the next one", "token numbers, small beside all this", ("07",)),
-    ("communication buffers", "what is being sent or has just arrived", ("06", "07")),
+_LATER = (  # row, contents, chapters that count it
+    ("this batch and the next one", "token numbers; small in comparison", ("07",)),
+    ("communication buffers", "data being sent or just received", ("06", "07")),
     ("prefetched and unsharded units", "how many, and when", ("08",)),
-    ("micro-batches in flight", "activations, once for each", ("10",)),
-    ("keys and values of other ranks", "blocks of a cut sequence that pass through", ("11",)),
+    ("micro-batches in flight", "one set of activations each", ("10",)),
+    ("keys and values of other ranks", "blocks of a divided sequence, passed around", ("11",)),
     ("routed tokens", "as many as the router sends", ("12",)),
-    ("CUDA context, library work spaces", "what torch does not own", ("15",)),
+    ("CUDA context, library work spaces", "memory outside torch's allocator", ("15",)),
 )
 
 
 def ledger_rows(peak: memory.Peak) -> Any:
-    """The ledger of one rank as a table: what this chapter counted, and in grey what later ones will."""
+    """The ledger of one rank as a table: this chapter's rows, and in gray those that later chapters count."""
     from IPython.display import HTML
 
     counted = {
@@ -452,15 +458,15 @@ def ledger_rows(peak: memory.Peak) -> Any:
         "gradients": peak.grads,
         "master copy and moments": peak.optimizer,
         "activations": peak.activations,
-        "a layer computed again": peak.recomputed,
+        "a layer being recomputed": peak.recomputed,
         "gathered layers": peak.gathered,
         "gradient of the logits": peak.loss,
     }
     body = [(html.escape(name), bytes_text(float(nbytes)), "here") for name, nbytes in counted.items() if float(nbytes)]
-    grey = '<span style="opacity:0.65">{}</span>'
+    gray = '<span style="opacity:0.65">{}</span>'
     body += [
-        (grey.format(name), grey.format(what), ", ".join(chapter_link(each) for each in chapters))
+        (gray.format(name), gray.format(what), ", ".join(chapter_link(each) for each in chapters))
         for name, what, chapters in _LATER
     ]
     body.append(("<b>counted so far</b>", f"<b>{bytes_text(float(peak.total))}</b>", ""))
-    return HTML(table(("row of the ledger", "on a rank", "counted in"), body))
+    return HTML(table(("row of the ledger", "on one rank", "counted in"), body))

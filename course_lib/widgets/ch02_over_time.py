@@ -1,4 +1,4 @@
-"""Chapter 02's pictures that move in time: the memory of a training step as it was counted, and a caching allocator at work."""
+"""Chapter 02's animated pictures: the counted memory of a training step, and a caching allocator at work; also memory against compute."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ _FRAMES = 72
 
 @dataclass(frozen=True, slots=True)
 class Film:
-    """Bytes alive by role at chosen moments of a count, and the names that moments were given."""
+    """Bytes alive by role at chosen moments of a recorded run, and the names of its marked moments."""
 
     moments: tuple[int, ...]
     levels: dict[str, tuple[float, ...]]  # role -> bytes, one for each moment
-    marks: tuple[tuple[int, str], ...]  # the moment at which what is named ended
+    marks: tuple[tuple[int, str], ...]  # the moment at which the named phase ended
 
     @property
     def totals(self) -> np.ndarray:
@@ -38,11 +38,11 @@ class Film:
 
     @property
     def peak(self) -> int:
-        """The frame of the highest level, the first of them."""
+        """The first frame at the highest level."""
         return int(np.argmax(self.totals))
 
     def phase(self, frame: int, otherwise: str) -> str:
-        """The name of what a frame is part of."""
+        """The name of the phase that a frame belongs to."""
         return next((words for moment, words in self.marks if self.moments[frame] <= moment), otherwise)
 
 
@@ -59,7 +59,7 @@ def film(account: Any, frames: int = _FRAMES) -> Film:
 
 
 def draw_film(shown: Film, frame: int = 10**6) -> Picture:
-    """Bytes by role from the start up to a frame, what is to come in grey; phases along the top."""
+    """Bytes by role from the start up to a frame, the rest in gray; phases along the top."""
     frame = min(frame, len(shown.moments) - 1)
     across, totals = np.array(shown.moments, float), shown.totals
     unit = MiB if totals.max() >= 2 * MiB else 1024.0
@@ -85,7 +85,7 @@ def draw_film(shown: Film, frame: int = 10**6) -> Picture:
     axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.yaxis.set_major_locator(MaxNLocator(4))
     said = "MiB" if unit == MiB else "KiB"
-    style.dress(axes, x="allocations, one after the other", y=f"bytes alive ({said})", grid="y")
+    style.dress(axes, x="allocations, in order", y=f"bytes alive ({said})", grid="y")
     heights = [0.93 - 0.16 * place for place in range(len(shown.levels))]
     paints = [_fill(name) for name in reversed(shown.levels)]
     axes.scatter([1.05] * len(heights), heights, s=36, marker="s", c=paints, transform=axes.transAxes, clip_on=False)
@@ -95,7 +95,7 @@ def draw_film(shown: Film, frame: int = 10**6) -> Picture:
     title = f"{shown.phase(frame, 'after the last mark')}: {totals[frame] / unit:,.2f} {said} alive"
     most = max(shown.levels, key=lambda name: shown.levels[name][shown.peak])
     where = shown.phase(shown.peak, "the end")
-    more = f"The peak, {totals[shown.peak] / unit:,.2f} {said}, comes in {where}; {_words(most)} hold most then."
+    more = f"The peak of {totals[shown.peak] / unit:,.2f} {said} is in {where}; {_words(most)} hold most of it."
     head(figure, title[0].upper() + title[1:], more)
     parts = ", ".join(f"{_words(name)} {values[frame] / unit:,.2f} {said}" for name, values in shown.levels.items())
     figure.alt = f"Memory over a training step. {title}: {parts}. {more}"
@@ -103,12 +103,12 @@ def draw_film(shown: Film, frame: int = 10**6) -> Picture:
 
 
 def _area(across: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The outline of what lies between two levels."""
+    """The outline of the area between two levels."""
     return np.column_stack((np.concatenate((across, across[::-1])), np.concatenate((high, low[::-1]))))
 
 
 def _words(name: str) -> str:
-    known = {"saved for backward": "activations", "optimizer state": "optimiser state", "temporary": "temporaries"}
+    known = {"saved for backward": "activations", "temporary": "temporaries"}
     return known.get(name) or label(role(name))
 
 
@@ -117,7 +117,7 @@ def _fill(name: str) -> str:
 
 
 def over_a_step(account: Any, frames: int = _FRAMES) -> Explorer:
-    """Play the memory of the step that was just counted."""
+    """Play the recorded memory of a step."""
     shown = film(account, frames)
     last = len(shown.moments) - 1
     moments = play(range(last + 1), last, label="moment", text=lambda at: f"{at + 1} of {last + 1}", interval=120)
@@ -146,9 +146,9 @@ Event = tuple[str, str, str, float]  # phase, "malloc" or "free", name, bytes
 
 
 def events(lengths: Sequence[float], eager: bool = False) -> list[Event]:
-    """Requests of training steps on sequences of these lengths (1.0 is usual): weights, activations, gradients, Adam's state.
+    """Requests of training steps on sequences of these relative lengths: weights, activations, gradients, Adam's state.
 
-    Adam's moments are made in the first step, after its backward pass; `eager` makes them before the first forward pass.
+    Adam's moments are allocated in the first step, after its backward pass; with `eager`, before the first forward pass.
     """
     found: list[Event] = [("load", "malloc", f"weights {layer}", 12 * MiB) for layer in range(_LAYERS)]
     moments: list[Event] = [("first step", "malloc", f"moments {layer}", 24 * MiB) for layer in range(_LAYERS)]
@@ -169,7 +169,7 @@ SCENES = {
     "every step a little longer": (1.0, 1.15, 1.3, 1.45, 1.6),
     "the longest first": (1.6, 1.45, 1.3, 1.15, 1.0),
 }
-WAYS = {"as it comes": (False, False), "expandable segments": (True, False), "optimiser state first": (False, True)}
+WAYS = {"default": (False, False), "expandable segments": (True, False), "optimizer state first": (False, True)}
 
 
 @cache
@@ -185,7 +185,7 @@ def frames(scene: str, way: str) -> tuple[Frame, ...]:
             else:
                 device.free(name)
         except OutOfMemory:
-            free = f"the largest free piece has {device.largest_free / MiB:.0f} MiB."
+            free = f"the largest free piece is {device.largest_free / MiB:.0f} MiB."
             words = f"Tried to allocate {nbytes / MiB:.0f} MiB for {name}; {free}"
             return (*found, _frame(device, words, phase, failed=True))
         asked = f"{nbytes / MiB:,.0f} MiB for {name}" if what == "malloc" else f"{name} freed"
@@ -198,7 +198,7 @@ def _frame(device: CachingAllocator, words: str, phase: str, failed: bool = Fals
     return Frame(words, phase, segments, device.allocated, device.reserved, failed)
 
 
-def draw_allocator(scene: str = "every step a little longer", way: str = "as it comes", event: int = 10**6) -> Picture:
+def draw_allocator(scene: str = "every step a little longer", way: str = "default", event: int = 10**6) -> Picture:
     """Segments as boxes along the device's memory, blocks in them by role, and both numbers over the events so far."""
     shown = frames(scene, way)
     event = min(event, len(shown) - 1)
@@ -216,7 +216,7 @@ def draw_allocator(scene: str = "every step a little longer", way: str = "as it 
     axes.set(xlim=(0, DEVICE / MiB), ylim=(-0.02, 1.25))
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
-    style.dress(axes, x=f"device memory, {DEVICE / MiB:.0f} MiB; a frame is a segment, grey in it is reserved and free")
+    style.dress(axes, x="device memory (MiB): frames are segments; gray inside a frame is reserved but free")
     axes.set_xticks(range(0, int(DEVICE / MiB) + 1, 100))
     names = ("weights", "moments", "activations", "grads")
     lefts = [(0.02 + 0.2 * place) * DEVICE / MiB for place in range(len(names))]
@@ -240,7 +240,7 @@ def draw_allocator(scene: str = "every step a little longer", way: str = "as it 
         below.text(
             0.75 + 0.12 * place, 0.1, words, transform=below.transAxes, **style.font(style.SMALL, paint, bold=True)
         )
-    style.dress(below, x="requests, one after the other", y="MiB", grid="y")
+    style.dress(below, x="requests, in order", y="MiB", grid="y")
     free = now.reserved - now.allocated
     title = f"{now.phase}: {now.words}" if not now.failed else f"Out of memory in {now.phase}"
     more = (
@@ -261,7 +261,7 @@ def _stairs(level: Sequence[float]) -> list[tuple[float, float]]:
 
 
 def allocator(scene: str = "every step a little longer") -> Explorer:
-    """Step through the requests of a few training steps; compare scenes and ways out."""
+    """Step through the requests of a few training steps; compare scenes and remedies."""
     moments = min(len(frames(name, way)) for name in SCENES for way in WAYS)
 
     def draw(moment: int, scene: str, way: str) -> Picture:
@@ -278,10 +278,10 @@ def allocator(scene: str = "every step a little longer") -> Explorer:
 # --- memory against compute ------------------------------------------------------------------------
 
 
-def draw_curve(points: Mapping[str, tuple[float, float, float]], unit: str = "inputs of a layer") -> Picture:
-    """Checkpointing on a stack: name -> (peak, FLOPs, peak by the formula); the first name keeps everything.
+def draw_curve(points: Mapping[str, tuple[float, float, float]]) -> Picture:
+    """Checkpointing on a stack: name -> (peak in units of a layer's input, FLOPs, peak by the formula); the first keeps everything.
 
-    Names "n of L" are single layers computed again, and lie on a front; "k = …" are segments of k layers.
+    Names "n of L" are n layers checkpointed alone, joined by a line; "c = …" are segments of c layers.
     """
     base = next(iter(points.values()))[1]
     figure, axes = style.new(3.5, left=0.85, right=0.3, bottom=0.55, top=0.75)
@@ -298,12 +298,12 @@ def draw_curve(points: Mapping[str, tuple[float, float, float]], unit: str = "in
         axes.annotate(words, (peak, flops / base), textcoords="offset points", **look)
     most = max(max(peak, said) for peak, _, said in points.values())
     axes.set(xlim=(0, 1.1 * most), ylim=(0.93, 1.47))
-    style.dress(axes, x=f"peak, in {unit}", y="FLOPs of a pass, 1 = nothing twice", grid="both")
-    more = "Dots: single layers computed again. Squares: segments of k layers, all again. Strokes: the formula."
+    style.dress(axes, x="peak, in units of one layer's input", y="FLOPs of a pass (1 = no recomputation)", grid="both")
+    more = "Dots: some layers checkpointed alone. Squares: segments of c layers. Vertical strokes: the formula."
     head(figure, "Memory against compute", more)
     parts = "; ".join(
         f"{words}: peak {peak:.0f}, by the formula {said:.0f}, FLOPs {flops / base:.2f}"
         for words, (peak, flops, said) in points.items()
     )
-    figure.alt = f"Memory against compute of a stack of layers, peaks in {unit}. {parts}."
+    figure.alt = f"Memory against compute of a stack of layers, peaks in units of one layer's input. {parts}."
     return figure

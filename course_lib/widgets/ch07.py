@@ -1,4 +1,4 @@
-"""Chapter 07's widgets: what bucket size hides most of an all-reduce, and how many GPUs a batch can feed."""
+"""Chapter 07's widgets: which bucket size hides most of an all-reduce, and how many GPUs a batch can feed."""
 
 from functools import lru_cache
 
@@ -13,8 +13,8 @@ from course_lib.figures.style import Picture
 from course_lib.units import BILLION, DAY, GB, TRILLION, US, YEAR, duration_text, number_text, percent_text
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider, toggle
 
-PARAMS, TOKENS, MFU = 70 * BILLION, 15 * TRILLION, 0.4  # the course's job, as in all its chapters
-_REAL = facts.device("H100 SXM").dense_flops * MFU  # FLOP/s that a GPU really does
+PARAMS, TOKENS, MFU = 70 * BILLION, 15 * TRILLION, 0.4  # the running example
+_REAL = facts.device("H100 SXM").dense_flops * MFU  # FLOP/s that a GPU achieves
 MIB = 2**20
 BANDWIDTHS = tuple(rate * GB for rate in (25, 50, 100, 450))
 
@@ -56,7 +56,7 @@ def draw_buckets(
     bandwidth: float = 50 * GB,
     latency: float = 2 * US,
 ) -> Picture:
-    """A backward pass and its buckets on one time axis; below, the exposed time over the bucket size."""
+    """A backward pass and its buckets on one time axis; below, exposed time over bucket size."""
     tensors = matrices(layers, tokens)
     backward = sum(seconds for seconds, _ in tensors)
     sent = overlap.bucket_times(tensors, bucket, ranks, latency, bandwidth)
@@ -72,9 +72,7 @@ def draw_buckets(
         f"pass {duration_text(backward)}. Least exposed near {_size(best)}."
     )
     panels.head(figure, title, more)
-    figure.alt = (
-        f"{title}. {more} Buckets leave while the backward pass runs; what is on the wire after its end is exposed."
-    )
+    figure.alt = f"{title}. {more} Buckets leave while the backward pass runs; communication after its end is exposed."
     return figure
 
 
@@ -83,14 +81,14 @@ def _size(nbytes: float) -> str:
 
 
 def _draw_gantt(axes: Axes, sent: list[overlap.Sent], backward: float) -> None:
-    """What the GPU computes and what the wire carries, over time."""
+    """What the GPU computes and what the link transfers, over time."""
     end = max(backward, sent[-1].end)
     scale, unit = lanes.unit_of(end)
     panel = panels.Panel(1.0, 2.95, 6.1, 0.85, (0, 1.01 * end / scale), (1.5, -0.5))
     panel.frame(
         axes,
         panels.marks(end / scale, 6),
-        {0: "GPU", 1: "wire"},
+        {0: "GPU", 1: "link"},
         f"time from the start of the backward pass ({unit})",
         grid=False,
     )
@@ -118,14 +116,14 @@ def _draw_gantt(axes: Axes, sent: list[overlap.Sent], backward: float) -> None:
 
 
 def _draw_curve(axes: Axes, exposed: tuple[float, ...], bucket: int, now: float) -> float:
-    """Exposed time over bucket size, the chosen one as a point; the best size of the curve, in bytes."""
+    """Exposed time over bucket size, with the chosen size as a point; returns the curve's best size in bytes."""
     most = max(*exposed, now, 1e-6)
     scale, unit = lanes.unit_of(most)
     across, up = np.log2(np.array(_SIZES) / MIB), np.array(exposed) / scale
     panel = panels.Panel(1.0, 0.55, 6.1, 1.6, (0, across[-1]), (0, 1.1 * most / scale))
     ticks = {0: "1 MiB", 2: "4 MiB", 4: "16 MiB", 6: "64 MiB", 8: "256 MiB", 10: "1 GiB", 12: "4 GiB"}
-    panel.frame(axes, ticks, panels.marks(1.1 * most / scale, 4), "size of a bucket, at most", f"exposed ({unit})")
-    for x, words, side in ((1.0, "← smaller: more latencies", "left"), (7.1, "larger: it leaves later →", "right")):
+    panel.frame(axes, ticks, panels.marks(1.1 * most / scale, 4), "maximum bucket size", f"exposed ({unit})")
+    for x, words, side in ((1.0, "← smaller: more latencies", "left"), (7.1, "larger: starts later →", "right")):
         axes.text(x, 0.55 - 0.28, words, ha=side, va="top", fontsize=style.SMALL, color=SOFT)
     panel.line(axes, across, up, color("communication"))
     panel.dot(axes, np.log2(bucket / MIB), now / scale)
@@ -133,14 +131,14 @@ def _draw_curve(axes: Axes, exposed: tuple[float, ...], bucket: int, now: float)
 
 
 def buckets() -> Explorer:
-    """Bucket size against exposed communication: too small pays latencies, too large starts late."""
+    """Bucket size against exposed communication: small buckets pay latencies, large ones start late."""
     return explore(
         draw_buckets,
         bucket=play(
-            BUCKETS, 25 * MIB, label="bucket, at most", text=lambda size: f"{size / MIB:,.0f} MiB", interval=800
+            BUCKETS, 25 * MIB, label="maximum bucket", text=lambda size: f"{size / MIB:,.0f} MiB", interval=800
         ),
         tokens=slider(
-            (1024, 2048, 4096, 8192, 16384), 8192, label="tokens a GPU and step", text=lambda count: f"{count:,}"
+            (1024, 2048, 4096, 8192, 16384), 8192, label="tokens per GPU and step", text=lambda count: f"{count:,}"
         ),
         layers=slider((6, 12, 24, 48, 96), 24, label="layers"),
         ranks=slider((2, 8, 64, 256, 1024), 64, label="GPUs"),
@@ -148,7 +146,7 @@ def buckets() -> Explorer:
         latency=slider(
             (0.0, 1 * US, 2 * US, 5 * US, 10 * US, 20 * US),
             2 * US,
-            label="latency a message",
+            label="latency per message",
             text=lambda seconds: duration_text(seconds) if seconds else "none",
         ),
     )
@@ -164,7 +162,7 @@ LEAST = 0.9  # efficiency at which the picture draws its line
 def step_on(
     ranks: int, batch: float, bandwidth: float = 50 * GB, grad_bytes: float = 2.0, hide: bool = True
 ) -> overlap.Step:
-    """One step of the course's 70B with this batch, over this many H100s; 10 µs a message on one ring."""
+    """One step of the running example with this batch on this many H100s; 10 µs per message on one ring."""
     return overlap.step(
         PARAMS, batch / ranks, ranks, _REAL, bandwidth, latency=10 * US, grad_bytes=grad_bytes, overlap=hide
     )
@@ -178,7 +176,7 @@ def ranks_with(
 
 
 def run_seconds(ranks: float, efficiency: float = 1.0) -> float:
-    """Seconds of the course's run, 70B on all its tokens, on so many GPUs of this efficiency."""
+    """Seconds of the running example's whole run on so many GPUs at this efficiency."""
     return compute.train_seconds(PARAMS, TOKENS, _REAL) / ranks / efficiency
 
 
@@ -189,7 +187,7 @@ _AXIS = tuple(2 ** (power / 2) for power in range(6, 29))  # GPUs
 def draw_scaling(
     gpus: int = 1024, batch: int = 4 * MI, bandwidth: float = 50 * GB, bits: int = 16, hide: bool = True
 ) -> Picture:
-    """Length of the run over GPUs, ideal and with communication; below, what share of a GPU's time computes."""
+    """Length of the run over GPUs, with and without communication; below, the efficiency."""
     shares = [step_on(round(count), batch, bandwidth, bits / 8, hide).efficiency for count in _AXIS]
     now, most = (
         step_on(gpus, batch, bandwidth, bits / 8, hide).efficiency,
@@ -199,51 +197,49 @@ def draw_scaling(
     across, took = np.log2(_AXIS), run_seconds(gpus, now)
     ends, ticks = (across[0], across[-1]), {power: f"{2**power:,}" for power in range(4, 15, 2)}
     upper = panels.Panel(1.0, 2.5, 6.1, 1.55, ends, (np.log10(8 * DAY), np.log10(70 * YEAR)))
-    upper.frame(axes, ticks, {np.log10(seconds): words for seconds, words in _TIMES.items()}, y="the whole run")
+    upper.frame(axes, ticks, {np.log10(seconds): words for seconds, words in _TIMES.items()}, y="length of the run")
     ideal = np.array([run_seconds(count) for count in _AXIS])
     upper.line(axes, across, np.log10(ideal), GREY, 1.6, dashed=True)
     upper.line(axes, across, np.log10(ideal / np.array(shares)), BLUE)
     upper.dot(axes, np.log2(gpus), np.log10(took))
     axes.text(
         *upper.at(12.55, np.log10(run_seconds(2**12.55)) - 0.12),
-        "without loss",
+        "without communication",
         fontsize=style.SMALL,
         color=SOFT,
         ha="right",
         va="top",
     )
     lower = panels.Panel(1.0, 0.55, 6.1, 1.5, ends, (0, 1.08))
-    lower.frame(
-        axes, ticks, {0: "0 %", 0.5: "50 %", LEAST: "90 %"}, "GPUs, each with a whole replica", "time that computes"
-    )
+    lower.frame(axes, ticks, {0: "0 %", 0.5: "50 %", LEAST: "90 %"}, "GPUs, each with a full replica", "efficiency")
     lower.fill(axes, across, shares, [1.0] * len(shares), color("communication"))
     lower.line(axes, across, shares, BLUE)
     lower.line(axes, ends, (LEAST, LEAST), VERMILION, 1.0, dashed=True)
     lower.dot(axes, np.log2(gpus), now)
     if ends[0] < np.log2(most) < ends[1]:
         lower.dot(axes, np.log2(most), LEAST, VERMILION, ring=True, size=9)
-    title = f"{gpus:,} GPUs, {batch / MI:g} Mi tokens a step: {percent_text(now, 2)} of the time computes"
+    title = f"{gpus:,} GPUs, {batch / MI:g} Mi tokens per step: efficiency {percent_text(now, 2)}"
     more = (
-        f"{batch / gpus:,.0f} tokens a GPU; {duration_text(took)} instead of {duration_text(run_seconds(gpus))}. "
+        f"{batch / gpus:,.0f} tokens per GPU; the run takes {duration_text(took)} instead of {duration_text(run_seconds(gpus))}. "
         f"At least {percent_text(LEAST)} up to {most:,} GPUs."
     )
     panels.head(figure, title, more)
-    figure.alt = f"{title}. {more} Gradients of {bits} bits at {_rate(bandwidth)}, {'behind' if hide else 'after'} the backward pass."
+    figure.alt = f"{title}. {more} {bits}-bit gradients at {_rate(bandwidth)}, {'during' if hide else 'after'} the backward pass."
     return figure
 
 
 def scaling() -> Explorer:
-    """A batch over more and more GPUs: where the all-reduce comes out from behind the backward pass."""
+    """One batch on more and more GPUs: where the all-reduce outlasts the backward pass."""
     return explore(
         draw_scaling,
         gpus=play(COUNTS, 1024, label="GPUs", text=lambda count: f"{count:,}", interval=700),
         batch=slider(
             tuple(count * MI for count in (1, 2, 4, 8, 16, 32)),
             4 * MI,
-            label="tokens a step, all GPUs",
+            label="tokens per step, all GPUs",
             text=lambda count: f"{count / MI:g} Mi",
         ),
         bandwidth=slider(BANDWIDTHS, 50 * GB, label="bandwidth one way", text=_rate),
         bits=menu((16, 32), 16, label="gradients", text=lambda count: f"{count} bits"),
-        hide=toggle(True, label="behind the backward pass"),
+        hide=toggle(True, label="overlap with the backward pass"),
     )

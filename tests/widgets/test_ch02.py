@@ -16,11 +16,11 @@ from course_lib.widgets import ch02_over_time as films
 
 
 @pytest.mark.parametrize("letter", memory.CONVENTIONS)
-def test_the_slabs_of_a_convention_are_its_buckets(letter):
+def test_the_copies_of_a_convention_are_its_buckets(letter):
     recipe = next(name for name in ch02.RECIPES if name.startswith(f"{letter}: "))
     found = {}
-    for slab in ch02.slabs(recipe):
-        found[slab.role] = found.get(slab.role, 0) + slab.per_param
+    for copy in ch02.copies(recipe):
+        found[copy.role] = found.get(copy.role, 0) + copy.per_param
     assert found == {name: per for name, per in memory.convention(letter).buckets.items() if per}
 
 
@@ -32,7 +32,7 @@ def test_the_slabs_of_a_convention_are_its_buckets(letter):
         (5e9, "H100 SXM", 80e9, True, 1),
         (13e9, "H200 SXM", 208e9, False, 2),
     ],
-    ids=["70B", "405B", "exactly one card", "13B"],
+    ids=["70B", "405B", "exactly one GPU", "13B"],
 )
 def test_the_four_readouts_are_the_calculators(params, gpu, nbytes, fits, fewest):
     said = ch02.readout(params, gpu)
@@ -40,7 +40,7 @@ def test_the_four_readouts_are_the_calculators(params, gpu, nbytes, fits, fewest
     assert said.share == pytest.approx(nbytes / facts.device(gpu).memory)
 
 
-def test_slab_by_slab_the_column_grows_and_turns_red_past_the_card():
+def test_the_column_grows_copy_by_copy_and_turns_red_above_the_memory():
     heights = [ch02.readout(13 * BILLION, steps=steps).nbytes for steps in range(6)]
     assert heights == sorted(heights) and heights[0] == 0 and heights[-1] == 208e9
     for steps, height in enumerate(heights):
@@ -51,9 +51,9 @@ def test_slab_by_slab_the_column_grows_and_turns_red_past_the_card():
 
 
 @pytest.mark.parametrize("recipe", ch02.RECIPES)
-def test_five_steps_lay_every_slab_and_none_lays_nothing(recipe):
-    counts = [ch02.lying(recipe, steps) for steps in range(6)]
-    assert counts[0] == 0 and counts[-1] == ch02.lying(recipe) == len(ch02.slabs(recipe)) and counts == sorted(counts)
+def test_five_steps_add_every_copy_and_none_adds_nothing(recipe):
+    counts = [ch02.added(recipe, steps) for steps in range(6)]
+    assert counts[0] == 0 and counts[-1] == ch02.added(recipe) == len(ch02.copies(recipe)) and counts == sorted(counts)
 
 
 @pytest.mark.parametrize(("recipe", "saved"), [("B, Adafactor", 8), ("B, momentum", 4), ("B, plain SGD", 8)])
@@ -62,7 +62,7 @@ def test_a_recipe_says_what_it_saves(recipe, saved):
     assert f"saves {saved} bytes per parameter" in words
 
 
-def test_the_cards_hold_every_byte_of_the_column():
+def test_the_drawn_gpus_hold_every_byte_of_the_column():
     picture = ch02.draw_stack(70 * BILLION)
     frames, fills, _ = picture.axes[1].collections
     area = sum(
@@ -125,15 +125,17 @@ def test_where_no_slider_hits_it_alone_the_way_back_is_named():
 
 
 @pytest.mark.parametrize("model", ["llama3-8b", "llama3-70b"])
-def test_the_fewest_cards_hold_it_and_one_less_does_not(model):
+def test_the_fewest_gpus_hold_it_and_one_fewer_does_not(model):
     few = ch02.fewest_ranks(model=model)
     assert ch02.share(model=model, dp=few) <= 1
     assert ch02.share(model=model, dp=few - 1) > 1
 
 
-def test_activations_that_pass_the_card_are_not_cured_by_shards():
+def test_shards_do_not_help_where_the_rest_exceeds_the_memory():
     assert ch02.fewest_ranks(model="llama3-70b", seq=131_072) is None
     assert "No number of shards helps" in ch02.draw_wall(model="llama3-70b", seq=131_072).alt
+    rest = bytes_text(ch02.unsharded(model="llama3-70b", seq=131_072))
+    assert f"alone take {rest}" in ch02.draw_wall(model="llama3-70b", seq=131_072).alt
 
 
 def test_no_knob_of_the_batch_touches_the_state():
@@ -166,7 +168,7 @@ def test_state_is_flat_over_the_sequence_and_activations_are_not():
     assert ch02.kept("llama3-8b", 1, 8192, "torch", "none") > 8 * ch02.kept("llama3-8b", 1, 1024, "torch", "none")
 
 
-def test_the_ledger_adds_up_and_greys_what_later_chapters_count():
+def test_the_ledger_adds_up_and_grays_what_later_chapters_count():
     peak = memory.stage_peak(
         "llama3-70b", 1, 8192, Layout(dp=64, zero=3), kernels="flash", dropout=False, checkpointing="full"
     )
@@ -214,7 +216,7 @@ def test_a_frame_says_its_phase_and_its_bytes(account):
         moment = shown.moments[min(frame, len(shown.moments) - 1)]
         alive = sum(levels[moment] for levels in timeline.values())
         assert re.search(rf"{alive / KiB:,.2f} KiB alive", said), said
-    assert "comes in backward 2" in said
+    assert "is in backward 2" in said
 
 
 def test_an_account_without_history_is_refused():
@@ -232,14 +234,14 @@ def test_the_allocator_never_holds_more_than_the_device(scene, way):
         assert frame.allocated == sum(size for _, blocks in frame.segments for _, size, name in blocks if name)
 
 
-def test_longer_sequences_fragment_and_both_ways_out_help():
+def test_longer_sequences_fragment_and_both_remedies_help():
     scene = "every step a little longer"
     died, *cured = (films.frames(scene, way)[-1] for way in films.WAYS)
     assert died.failed and not any(frame.failed for frame in cured)
     most = max(frame.allocated for frame in films.frames(scene, "expandable segments"))
     assert most <= films.DEVICE  # it was not for want of memory
     assert "Out of memory in forward 5" in films.draw_allocator(scene).alt
-    assert not films.frames("equal lengths", "as it comes")[-1].failed
+    assert not films.frames("equal lengths", "default")[-1].failed
 
 
 def test_every_moment_of_the_slider_is_another_picture(capsys):
@@ -261,6 +263,6 @@ def test_allocations_of_a_scene_are_those_of_its_steps():
 
 
 def test_the_curve_says_measured_and_predicted():
-    points = {"0 of 2": (18.0, 100, 18.0), "2 of 2": (11.0, 133, 11.0), "k = 2": (19.0, 133, 19.0)}
+    points = {"0 of 2": (18.0, 100, 18.0), "2 of 2": (11.0, 133, 11.0), "c = 2": (19.0, 133, 19.0)}
     said = films.draw_curve(points).alt
     assert "2 of 2: peak 11, by the formula 11, FLOPs 1.33" in said

@@ -86,3 +86,7 @@ def quantize_blocks(x, block, round_e4m3):
 # %% wrong: nothing is rounded => values not-e4m3  from: block by block
 # -         values.append(round_e4m3(part / scale))
 # +         values.append(part / scale)
+
+# %% wrong: x is scaled in place => values changed  from: block by block
+# -         values.append(round_e4m3(part / scale))
+# +         values.append(round_e4m3(part.div_(scale)))

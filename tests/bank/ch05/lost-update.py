@@ -79,3 +79,7 @@ def bits_needed(weight, update):
 # %% half: only the threshold => 2  from: by the exponent
 # -     while update <= threshold(weight, bits):
 # +     while bits < 5:
+
+# %% wrong: one bit at least => generality one-more  from: by the exponent
+# -     bits = 0
+# +     bits = 1

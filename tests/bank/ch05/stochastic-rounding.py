@@ -80,3 +80,8 @@ def stochastic_round(x, noise):
 # %% wrong: fp32 comes back => values another-kind  from: the carry
 # -     return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
 # +     return torch.where(x.isfinite(), bits.view(torch.float32), x)
+
+# %% wrong: in place => values changed
+def stochastic_round(x, noise):
+    bits = noise.add_(x.view(torch.int32)) & -(2**16)
+    return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)

@@ -47,15 +47,13 @@ ONLINE_SOFTMAX = Card(
     id="online-softmax",
     chapter="05",
     title="Softmax in one pass",
-    text="""The scores of a long sequence come in chunks, and no chunk can be kept. Write `stream_attention(chunks, width)`. It returns
-`(output, log_sum)`, as flash attention and ring attention do.
+    text="""Write `stream_attention(chunks, width)`, which computes softmax while the scores of a long sequence come in chunks and no chunk can be kept.
+It returns `(output, log_sum)`, as flash attention and ring attention do.
 
 - `chunks` is an **iterator** of pairs: fp32 `scores` in shape (n,) and `values` in shape (n, width). A pair is overwritten when the next one comes.
 - `output` is the sum over all keys of softmax(scores) · values, in shape (width,). `log_sum` is log Σ exp(scores), a tensor with one number.
 - Scores may be as large as 10,000. A score of −∞ masks its key.
-- A chunk may be empty, or fully masked. If no key is left at all, `output` is zero and `log_sum` is −∞.
-
-Beyond one chunk, keep no more than a few numbers and two tensors in shape (width,).""",
+- A chunk may be empty, or fully masked. If no key is left at all, `output` is zero and `log_sum` is −∞.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=4),
     kind="more",
     hints=(
@@ -83,10 +81,10 @@ BLOCK_SCALED = Card(
     id="block-scaled",
     chapter="05",
     title="One outlier, one block",
-    text="""E4M3 reaches from 2^−9 to 448. One scale for a whole tensor puts its small numbers below that range as soon as it has one outlier. Write
-`quantize_blocks(x, block, round_e4m3)`. It returns `(values, scales)`.
+    text="""Write `quantize_blocks(x, block, round_e4m3)`, which gives each block of a tensor a scale of its own and returns `(values, scales)`. E4M3 reaches
+from 2^−9 to 448: with one scale for the whole tensor, a single outlier pushes small numbers below that range.
 
-- `x` is a flat fp32 tensor. Blocks are `block` numbers in a row, and the last one may be shorter.
+- `x` is a flat fp32 tensor that stays as it is. Blocks are `block` numbers in a row, and the last one may be shorter.
 - The scale of a block is {{means}}. A block of zeros has the scale 1.
 - `values` are `round_e4m3(x / scale)`, in the shape of `x`. `scales` holds one fp32 number for each block.
 - `round_e4m3` takes an fp32 tensor and returns the nearest E4M3 numbers in fp32. What overflows becomes NaN; nothing saturates.
@@ -113,8 +111,8 @@ TOLERANCE_DESIGN = Card(
     id="tolerance-design",
     chapter="05",
     title="A tolerance that follows from the dtype",
-    text="""Parallel code adds in another order, so its sums differ from yours in the last bits. A test with a tolerance that somebody guessed either fails at
-random or misses real bugs. Write `is_close(got, want, magnitude, terms, roundoff)`. It returns True or False.
+    text="""Write `is_close(got, want, magnitude, terms, roundoff)`, a test for sums whose tolerance is derived and not guessed. Parallel code adds in
+another order, so its sums differ in the last bits, and a guessed tolerance fails at random or misses real bugs.
 
 - `got` is a sum of `terms` numbers, each addition rounded to nearest in a format with unit roundoff `roundoff` (2^−8 in bf16). The order is unknown.
 - `want` is the exact sum of the numbers, and `magnitude` the sum of their absolute values.

@@ -43,8 +43,8 @@ OVERFLOW_EVERYWHERE = Card(
     id="overflow-everywhere",
     chapter="05",
     title="One overflow, one decision",
-    text="""The model's numbers are split over the ranks, and every rank updates its own part. Write `agreed_step(comm, weights, gradients, scale,
-rate, most)`. It returns `(new weights, stepped)`, where `stepped` is a bool.
+    text="""Write `agreed_step(comm, weights, gradients, scale, rate, most)`, an optimizer step that all ranks take or all skip. The model's numbers are
+split over the ranks, and every rank updates its own part. The step returns `(new weights, stepped)`, where `stepped` is a bool.
 
 - `weights` is this rank's part in fp32. `gradients` holds the fp16 gradients of that part, multiplied by `scale`.
 - If **any** rank has an infinity or a NaN, all ranks skip: they return the weights unchanged, and False.
@@ -76,10 +76,8 @@ AVERAGE_IN_FP16 = Card(
     id="average-in-fp16",
     chapter="05",
     title="A mean that does not leave the range",
-    text="""With 1,024 ranks, the sum of fp16 gradients can overflow, and gradients that are divided by 1,024 before they are added can underflow.
-fairscale met both (*facebookresearch/fairscale, pull request 565, April 2021*).
-
-Write `mean_in_half(gradients, tree_sum)`:
+    text="""Write `mean_in_half(gradients, tree_sum)`, a mean over ranks that stays within the range of fp16. With 1,024 ranks, a sum of gradients can overflow,
+and gradients that are divided by 1,024 first can underflow (*facebookresearch/fairscale, pull request 565, April 2021*).
 
 - `gradients` is a list with one fp16 tensor for each rank. Return their mean in fp32.
 - `tree_sum(tensors)` stands for the network: it adds fp16 tensors in pairs, in fp16, and returns an fp16 tensor. Call it once.

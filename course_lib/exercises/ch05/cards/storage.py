@@ -16,8 +16,8 @@ STOCHASTIC_ROUNDING = Card(
     id="stochastic-rounding",
     chapter="05",
     title="Round up with the right probability",
-    text="""A number that lies 3/4 of the way between two neighbors shall be rounded up in three of four cases. Then small updates survive on
-average. Write `stochastic_round(x, noise)`. It rounds the fp32 tensor `x` to {{means}}.
+    text="""Write `stochastic_round(x, noise)`, which lets small updates survive on average: a number that lies 3/4 of the way from one neighbor to the
+next reaches the next one three times out of four. It rounds the fp32 tensor `x` to {{means}}.
 
 - `noise` is an int32 tensor in the shape of `x`. Its entries are drawn evenly from 0 to {{most}}, by a generator that all ranks share.
   Use this noise and no other, so that replicas stay equal.
@@ -50,7 +50,7 @@ DECAY_THAT_NEVER_HAPPENS = Card(
     id="decay-that-never-happens",
     chapter="05",
     title="Find the bug: a weight decay that never happens",
-    text="""A trainer kept its weights in bf16, with stochastic rounding. Its users noticed that weight decay did nothing at all
+    text="""Repair `adamw_step`: its weight decay does nothing. A trainer kept its weights in bf16, with stochastic rounding, and its users noticed
 (*Nerogar/OneTrainer, issue 996, September 2025*). The step was, in short:
 
 ```python
@@ -60,7 +60,7 @@ def adamw_step(weight, direction, rate, decay, stochastic_round):
 ```
 
 `weight` is bf16 and `direction`, Adam's normalized gradient, is fp32. `stochastic_round` takes an fp32 tensor and returns bf16.
-Keep the signature and repair the step:
+Keep the signature:
 
 - Averaged over the rounding, the new weight is `weight * (1 - rate * decay) - rate * direction`.
 - Round **once** per step. The state stays bf16, and the given tensors stay as they are.""",
@@ -84,12 +84,12 @@ KAHAN_WEIGHTS = Card(
     id="kahan-weights",
     chapter="05",
     title="Carry what was lost",
-    text="""Kahan's summation keeps what rounding lost and adds it next time. With it, bf16 weights need no fp32 master copy: 2 + 2 bytes a
-parameter in place of 2 + 4 (*Zamirai et al. 2020*). Write `kahan_step(weight, lost, update)`. It returns `(new weight, new lost)`.
+    text="""Write `kahan_step(weight, lost, update)`, which keeps what rounding lost and adds it next time. With Kahan's method, bf16 weights need no fp32
+master copy: 2 + 2 bytes a parameter in place of 2 + 4 (*Zamirai et al. 2020*). The step returns `(new weight, new lost)`.
 
 - `weight` and `lost` are bf16, and `update` is fp32. At the start `lost` is zero.
-- After any number of steps, `weight + lost` is the first weight plus the sum of all updates. It may be off by one part in 2^7 of that sum of
-  updates, and by one part in 2^16 of the largest weight for each step.
+- After any number of steps, `weight + lost` is the first weight plus the sum of all updates. It may be off by 2^−7 times the sum of the
+  updates' absolute values, plus, for each step, 2^−16 times the largest weight so far.
 - The new weight is the bf16 number nearest to `weight + lost + update`.
 - Both results are bf16 and finite, and the three given tensors stay as they are.""",
     **Worth(points=6, minutes=10, difficulty=3, importance=3),

@@ -282,7 +282,7 @@ def _near(got: Tensor, want: Tensor, before: Tensor) -> bool:
     return bool((off <= allowed).all())
 
 
-NUMBERS_SENT = 40  # bytes that a rank may send for each other rank: two reductions of a float64 with room
+NUMBERS_SENT = 40  # bytes that a rank may send in all: a ring reduces two float64 numbers with fewer than 32
 
 
 def numbers_fault(case: Case, meter: Any) -> Fault | None:

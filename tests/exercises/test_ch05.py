@@ -1,0 +1,157 @@
+"""Chapter 05's exercises: oracles equal torch's casts, its gradient scaler and float64, and bounds hold for every order of a sum."""
+
+import random
+
+import pytest
+import torch
+from contract.kit import functions, functions_of, graded, mistakes, shipped
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from course_lib import exercises
+from course_lib.exercises.ch05.judges.bounds import DTYPES, ROUNDOFF, block_scales, explained
+from course_lib.exercises.ch05.judges.formats import bits_needed, lost_percent, points, rounded, threshold
+from course_lib.exercises.ch05.judges.recipe import attended
+from course_lib.exercises.ch05.judges.scaling import scales
+from course_lib.exercises.ch05.judges.storage import ups
+from course_lib.judging import judging
+
+FLOATS = {(5, 10): torch.float16, (8, 7): torch.bfloat16, (5, 2): torch.float8_e5m2}
+
+
+# --- formats
+
+
+@pytest.mark.parametrize(("sizes", "dtype"), FLOATS.items(), ids=lambda each: str(each))
+def test_the_oracle_rounds_like_torch_at_every_number_tie_and_neighbor(sizes, dtype):
+    x = points(*sizes)
+    x = torch.cat([x, -x]).float().double()  # torch casts by way of fp32, so start there
+    assert torch.equal(rounded(x, *sizes), x.to(dtype).double())
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    weight=st.integers(128, 255), power=st.integers(-20, 10), step=st.sampled_from(["grow", "shrink"]), bits=st.just(7)
+)
+def test_the_threshold_is_where_updates_begin_to_survive_in_bf16(weight, power, step, bits):
+    w = weight * 2.0**power
+    sign, half = (1 if step == "grow" else -1), threshold(step, w, bits)
+    for factor, survives in ((0.99, False), (1.01, True)):
+        new = rounded(torch.tensor([w + sign * factor * half], dtype=torch.float64), 8, 7).item()
+        assert (new != w) == survives
+
+
+def test_bits_that_are_needed_are_above_the_threshold_and_one_less_are_not():
+    draw = random.Random(1)
+    for _ in range(200):
+        w, update, step = draw.uniform(0.1, 9), draw.uniform(1e-6, 1e-2), draw.choice(["grow", "shrink"])
+        bits = bits_needed(step, w, update)
+        assert update > threshold(step, w, bits) and update <= threshold(step, w, bits - 1)
+
+
+def test_the_share_of_lost_updates_is_what_bf16_loses():
+    coin, params = torch.Generator().manual_seed(3), {"deviation": 0.02, "rate": 5e-5}
+    w = (torch.randn(200_000, generator=coin, dtype=torch.float64) * params["deviation"]).float().bfloat16()
+    new = (w.float() + params["rate"] * torch.randn(len(w), generator=coin).sign()).bfloat16()
+    assert 100 * (new == w).double().mean().item() == pytest.approx(lost_percent(params), abs=0.5)
+
+
+# --- loss scaling
+
+
+@settings(max_examples=30, deadline=None)
+@given(overflows=st.lists(st.booleans(), max_size=25), interval=st.integers(1, 5))
+def test_the_scaler_follows_torch_s_own(overflows, interval):
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**20, growth_interval=interval)
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer, found = torch.optim.SGD([weight], lr=0.0), [2.0**20]
+    for overflow in overflows:
+        scaler.scale(torch.zeros(()))  # creates the scale
+        weight.grad = torch.tensor([torch.inf if overflow else 1.0])
+        scaler.step(optimizer)
+        scaler.update()
+        found.append(scaler.get_scale())
+    assert scales(2.0**20, interval, overflows) == found  # high enough that 1 is never reached
+
+
+def test_a_step_that_only_some_ranks_take_is_named_whatever_their_number():
+    (step,) = functions("overflow-everywhere", "wrong", name="it skips alone")
+    report = graded("overflow-everywhere", step)
+    assert "local-skip" in mistakes(report) and report.points <= 0.5 * report.maximum
+
+
+# --- weights in bf16
+
+
+@settings(max_examples=300, deadline=None)
+@given(x=st.floats(2.0**-126, 2.0**120, width=32), dropped=st.sampled_from([13, 16]))
+def test_the_mean_over_all_noises_is_the_number(x, dropped):
+    value = torch.tensor([x], dtype=torch.float32)
+    up = ups(value, dropped).item()
+    bits = value.view(torch.int32).item()
+    low = torch.tensor([bits - up], dtype=torch.int32).view(torch.float32).double()
+    high = torch.tensor([bits - up + 2**dropped], dtype=torch.int32).view(torch.float32).double()
+    share = up / 2**dropped
+    assert (low * (1 - share) + high * share).item() == pytest.approx(x, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["stochastic-rounding", "round-to-format", "kahan-weights", "block-scaled"])
+def test_an_answer_that_returns_its_argument_earns_little(name):
+    card = exercises.card(name)
+    report = graded(name, lambda x, *_: x)
+    assert report.points <= 0.2 * card.points and not report.passed
+
+
+# --- sums, scales and softmax
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), form=st.sampled_from(sorted(DTYPES)), size=st.integers(1, 60))
+def test_rounding_explains_a_sum_in_every_order(data, form, size):
+    numbers = data.draw(st.lists(st.floats(-100, 100, width=16), min_size=size, max_size=size))
+    terms = torch.tensor(numbers, dtype=torch.float64).to(DTYPES[form])
+    exact = terms.double()
+    todo, draw = list(terms), data.draw(st.randoms(use_true_random=False))
+    while len(todo) > 1:  # any tree of additions
+        one, two = (todo.pop(draw.randrange(len(todo))) for _ in range(2))
+        todo.append(one + two)
+    row = todo[0].item(), exact.sum().item(), exact.abs().sum().item(), size, ROUNDOFF[form]
+    # partial sums may exceed the magnitude by what was rounded before: (1 + u)^(n - 1) in place of 1
+    compounded = ((1 + row[4]) ** (size - 1) - 1) * row[2]
+    assert abs(row[0] - row[1]) <= compounded * (1 + 1e-12) + 1e-300 and explained(*row) is not False
+
+
+@settings(max_examples=100, deadline=None)
+@given(numbers=st.lists(st.floats(-(2.0**60), 2.0**60, width=32), min_size=1, max_size=20), block=st.integers(1, 8))
+def test_with_scales_of_powers_of_two_nothing_exceeds_e4m3_and_half_would(numbers, block):
+    x = torch.tensor([one if abs(one) > 2.0**-60 else 0.0 for one in numbers])
+    for part, scale in zip(x.split(block), block_scales("power", x, block).tolist(), strict=True):
+        top = part.abs().max().item() / scale
+        assert top <= 448 and (top == 0 or 2 * top > 448)
+
+
+def test_the_softmax_of_chunks_is_that_of_all_scores():
+    chunks = [
+        (torch.tensor([1.0, -torch.inf]), torch.eye(2)),
+        (torch.zeros(0), torch.zeros(0, 2)),
+        (torch.tensor([3.0]), torch.ones(1, 2)),
+    ]
+    output, total = attended(chunks, 2)
+    share = torch.softmax(torch.tensor([1.0, 3.0], dtype=torch.float64), 0)
+    assert torch.allclose(output, torch.stack([share.sum(), share[1]]))
+    assert total.item() == pytest.approx(torch.logsumexp(torch.tensor([1.0, 3.0]), 0).item())
+
+
+# --- every exercise
+
+
+@pytest.mark.parametrize("card", exercises.cards("05"), ids=lambda card: card.id)
+def test_every_share_can_be_lost_alone_or_is_lost_by_a_shipped_wrong_answer(card):
+    """Each condition that a share stands for is broken by some answer of the bank."""
+    if card.form == "prediction":
+        return
+    lost = set()
+    for answer in shipped(card.id, "wrong"):
+        report = graded(card.id, *functions_of(answer))
+        lost |= {f"{each.kind}:{each.part}" for each in report.verdicts if not each.ok}
+    assert lost >= set(judging(card.id).shares)

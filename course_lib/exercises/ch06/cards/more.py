@@ -185,14 +185,15 @@ it did.
 
 - `name_algorithm(matrix, nbytes)`: `matrix[src][dst]` is the number of bytes that one rank sent to another during one call;
   `nbytes` is the size of one rank's tensor.
-- Return one of
-
-{_names()}
-
+- It returns one of the eight names below.
 - You see eight matrices of {{{{ranks}}}} ranks. The unseen ones have five to sixteen ranks and tensors of other sizes. Chunks are
   as equal as elements of 4 bytes allow.
 - If the number of ranks is not a power of two, halving-doubling folds the surplus ranks in first. Nodes consist of two to four
-  consecutive ranks.""",
+  consecutive ranks.
+
+The names:
+
+{_names()}""",
     **Worth(points=6, minutes=10, difficulty=3, importance=3),
     kind="more",
     hints=(

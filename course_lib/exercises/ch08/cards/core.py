@@ -35,12 +35,12 @@ ZERO_STATE = Card(
     id="zero-state",
     chapter="08",
     title="Who holds how much?",
-    text="""ZeRO shards the training state over N ranks, bucket by bucket. Stage 1 shards the optimizer state (master copy and moments), stage 2 also the
-gradients, and stage 3 also the weights; stage 0 shards nothing. Every rank holds the other buckets whole.
+    text="""Compute how much training state a rank holds in each stage of ZeRO, and how many ranks a model needs. Stage 1 shards the optimizer
+state (master copy and moments), stage 2 also the gradients, and stage 3 also the weights; stage 0 shards nothing. Every rank holds
+the other buckets whole.
 
-`buckets` has the bytes per parameter of each bucket: here `{"weights": {{weights:plain}}, "grads": {{grads:plain}},
-"master": {{master:plain}}, "moments": {{moments:plain}}}`; other optimizers have others. Write two functions:
-
+- `buckets` has the bytes per parameter of each bucket: here `{"weights": {{weights:plain}}, "grads": {{grads:plain}},
+  "master": {{master:plain}}, "moments": {{moments:plain}}}`; other optimizers have others.
 - `held(params, stage, ranks, buckets)` returns the bytes of state on one rank. Shown: {{params:count}} parameters on {{ranks}} ranks in
   stages 0 to 3, and 405B on 1,024 ranks.
 - `fewest_ranks(params, stage, buckets, memory)` returns the fewest ranks on which the state fits into `memory` bytes each. Exactly full
@@ -66,12 +66,14 @@ PREDICT_ALL_SHARDS = Card(
     id="predict-all-shards",
     chapter="08",
     title="Prediction: one model over all GPUs",
-    text="""FSDP shards a model of {{params:count}} parameters over **all** {{gpus:int}} GPUs of a cluster; nothing else is cut. Each step gathers the weights for
-the forward pass and again for the backward pass, and reduces the gradients to their owners. All of this is in 16 bits, one ring collective
-after another. Most messages of such a ring leave the server: each GPU sends {{bandwidth:gbps}} one way.
+    text="""Estimate for how many **seconds** a GPU sends in one step of FSDP, before you compute anything. A model of {{params:count}} parameters is
+sharded over **all** {{gpus:int}} GPUs of a cluster, with no other cut.
 
-Before you compute anything, estimate for how many **seconds** a GPU sends in one step. `talking_interval()` returns `(low, high)`, at most
-a factor of four apart. You earn the points for committing yourself, not for being right.""",
+- Each step gathers the weights for the forward pass and again for the backward pass, and reduces the gradients to their owners, all in
+  16 bits, one ring collective after another.
+- Most messages of such a ring leave the server: each GPU sends {{bandwidth:gbps}} one way.
+- `talking_interval()` returns `(low, high)`, at most a factor of four apart. You earn the points for committing yourself, not for being
+  right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     form="prediction",
     hints=(
@@ -90,20 +92,18 @@ FLAT = ("sharding:owners_of", "sharding.rows:rows_of", "data_parallel:buckets_of
 OWN_AND_TELL = Card(
     id="own-and-tell",
     chapter="08",
-    title="ZeRO stage 1: step what you own, send the result",
-    text="""A public course checked its learners' sharded optimizers by the weights that came out (*stanford-cs336/assignment2-systems, commit
-9d95f3b*). The unchanged plain optimizer passed: every rank stepped everything, and no memory was saved. This exercise checks memory and
-bytes as well.
+    title="ZeRO stage 1: update what you own, send the result",
+    text="""Write an optimizer of ZeRO stage 1: every rank holds only a part of the optimizer state, steps that part, and sends the result. A public
+course checked such optimizers only by the resulting weights (*stanford-cs336/assignment2-systems, commit 9d95f3b*), so the plain
+optimizer passed and saved no memory; this exercise also checks memory and bytes.
 
-Write `shard_optimizer(comm, parameters, make)`. It returns an object whose `step()` has the effect of the plain optimizer's, while every
-rank holds only a part of the optimizer state.
-
+- `shard_optimizer(comm, parameters, make)` returns an object whose `step()` has the effect of the plain optimizer's.
 - `parameters` is a list of tensors, equal on all ranks. When `step()` is called, their `.grad` is already averaged over ranks; it is new for
   every step. After `step()` **all ranks hold all new weights**, in the given tensors.
 - `make(tensors)` makes an optimizer over a list of tensors, which must not be empty. It is elementwise, so you may give it whole tensors
   or pieces of them.
-- **State**: no rank steps more bytes than a fair share plus the largest tensor. Tensors differ much in size, so equal numbers of tensors are
-  not fair shares.
+- **State**: no rank steps more bytes than a fair share plus the largest tensor. Tensors differ a lot in size, so equal numbers of tensors
+  are not fair shares.
 - **Bytes**: each rank sends what it stepped to each other rank once, and nothing else.
 - A tensor that is in the list twice (tied weights) is stepped once. One with `requires_grad=False` is neither stepped nor sent. There may
   be more ranks than tensors.""",
@@ -136,23 +136,21 @@ FSDP_BY_HAND = Card(
     id="fsdp-by-hand",
     chapter="08",
     title="Gather, compute, free",
-    text="""A model is a stack of units. The weights of a unit form one flat row, which is padded with zeros to a multiple of N and cut into N equal
-parts: {{holds}}. Ranks have different inputs and average their gradients.
+    text="""Write one step of FSDP by hand, so that no rank ever holds more than two units whole. A model is a stack of units; the weights of a unit
+form one flat row, which is padded with zeros to a multiple of N and cut into N equal parts: {{holds}}. Ranks have different inputs and
+average their gradients.
 
-Write `sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)`:
-
+- Write `sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)`.
 - `shards[u]` is this rank's part of unit u; `counts[u]` is the unit's number of weights, without padding.
 - `forward(u, weights, x)` runs unit u on x, where `weights` is its flat row of `counts[u]` numbers. `loss(y)` returns the gradient of the
   last unit's output. `backward(u, weights, x, grad)` takes the unit's input and the gradient of its output, and returns
   `(gradient of x, gradient of the weights)`, the latter flat.
 - Return a list with **this rank's part of each unit's mean gradient**, in the shape of `shards[u]`, with zeros as padding.
-
-Gather a unit's weights for the forward pass and **again** for the backward pass; only the last unit may keep them in between. Reduce the
-gradients to parts unit by unit. At most two units' weights and two units' gradients are whole on a rank at any time, so only the next unit
-may be gathered ahead.
-
-**The check overwrites freed weights**: when another unit computes, it fills the previous unit's row with NaN, wherever that still is.
-With `reshard=False` a row is kept from the forward pass to the unit's backward pass, and gathered once.""",
+- Gather a unit's weights for the forward pass and **again** for the backward pass; only the last unit may keep them in between. With
+  `reshard=False`, keep every row from the forward pass to its unit's backward pass, and gather it once.
+- Reduce the gradients to parts unit by unit.
+- **Memory.** At most two units' weights and two units' gradients are whole on a rank at any time, so only the next unit may be
+  gathered ahead. The check fills the previous unit's row with NaN when another unit computes, if the row still exists.""",
     **Worth(points=14, minutes=30, difficulty=4, importance=5),
     hints=(
         "Follow one unit through the step. When are its weights needed? What else from the forward pass does its backward pass need?",
@@ -181,20 +179,18 @@ CLIP_SHARDS = Card(
     id="clip-shards",
     chapter="08",
     title="One norm for all parts",
-    text="""In one FSDP run every rank logged a different gradient norm: each computed the norm of its own parts (*pytorch/torchtitan, issue 766,
-January 2025*). In another, squares were added over all ranks although several ranks held each part, so the norm was too large by the root
-of their number (*ByteDance-Seed/VeOmni, issue 184, November 2025*). Both clip by a wrong number, and nothing crashes.
+    text="""Compute the norm of the whole gradient when every rank has only parts of it, and clip by that norm. Two real runs clipped by a wrong
+norm, and nothing crashed: in one, each rank took the norm of its own parts (*pytorch/torchtitan, issue 766, January 2025*); in the
+other, parts that several ranks held were counted several times (*ByteDance-Seed/VeOmni, issue 184, November 2025*).
 
-Write `clip_parts(inside, across, parts, counts, most)`:
-
+- Write `clip_parts(inside, across, parts, counts, most)`.
 - `inside` is the communicator of the ranks that shard one copy of the model. `across` is that of the ranks that hold **the same parts** as
   this one, with the same gradients. Without HSDP `across` has one rank.
 - `parts` is a list of flat gradients. The first `counts[i]` numbers of `parts[i]` are this rank's. After them comes padding, which may
   hold **anything**, even NaN. A rank may have no numbers at all.
 - The norm is {{means}}. Return it as a float, the same on all ranks.
-- If it is larger than `most`, scale all parts in place by most / norm. Otherwise leave them.
-
-Add in float64: in float32, the squares of large gradients overflow. Send a number or two per rank, however many parts there are.""",
+- If it is larger than `most`, scale all parts in place by most / norm. Otherwise leave them unchanged.
+- Add in float64: in float32, the squares of large gradients overflow. Send a number or two per rank, however many parts there are.""",
     **Worth(points=8, minutes=15, difficulty=2, importance=5),
     hints=(
         "If one process had all numbers of the model, how often would it count a number that three ranks hold? And padding?",

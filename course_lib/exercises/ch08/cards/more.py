@@ -30,9 +30,9 @@ LOSS_STANDS_STILL = Card(
     id="loss-stands-still",
     chapter="08",
     title="The loss does not fall",
-    text=f"""With FSDP, the loss of a nanoGPT stayed near its first value; without FSDP the same script trained
-(*intelligent-machine-learning/dlrover, issue 584, August 2023*; the same in *huggingface/accelerate, issue 3209*). This program has that
-bug and two more: one raises an error at once (*huggingface/accelerate, pull request 4171*), and one makes every rank clip by a different
+    text=f"""Repair a training program whose loss does not fall. With FSDP, the loss of a nanoGPT stayed near its first value; without FSDP the same
+script trained (*intelligent-machine-learning/dlrover, issue 584, August 2023*; the same in *huggingface/accelerate, issue 3209*). This program has
+that bug and two more: one raises an error at once (*huggingface/accelerate, pull request 4171*), and one makes every rank clip by a different
 number (*pytorch/torchtitan, issue 766*).
 
 {STANDING}
@@ -41,8 +41,7 @@ number (*pytorch/torchtitan, issue 766*).
 embedding's**. `make(tensors)` makes an AdamW over tensors. `batches` are this rank's own, all of one size. `FullySharded` is from the
 library.
 
-Repair it. Return this rank's losses and the `FullySharded` model, as the program does.
-
+- Return this rank's losses and the `FullySharded` model, as the program does.
 - The weights after each step are those of one process with all ranks' batches, its gradient clipped at norm `most`.
 - Each rank keeps only its share of the optimizer state, and every block is gathered separately.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
@@ -80,8 +79,8 @@ MORE_GPUS_SAME_MEMORY = Card(
     id="more-gpus-same-memory",
     chapter="08",
     title="More GPUs, same memory",
-    text=f"""More GPUs should have meant less memory on each. From one node to four, reserved memory fell only from 28 GB to 24 GB, while allocated
-memory fell to half (*pytorch/pytorch, issue 82001, July 2022*). Other threads have the same complaint and other causes
+    text=f"""Diagnose from a trace why memory per GPU does not fall as GPUs are added. In one report, from one node to four, reserved memory fell only from
+28 GB to 24 GB, while allocated memory fell to half (*pytorch/pytorch, issue 82001, July 2022*). Other threads have the same complaint and other causes
 (*pytorch/pytorch, issue 104589, 2023*; *facebookresearch/fairscale, issue 1050, 2022*; *pytorch/examples, issue 1319, 2025*).
 
 A trace is a dictionary: `"params"` (of the model), `"units"` (how many units its author intended), `"micro_batches"` (in a step), and `"runs"`, a
@@ -120,14 +119,14 @@ Name the largest block of memory that **should have fallen or been freed but was
 RESHARD_CHECKPOINT = Card(
     id="reshard-checkpoint",
     chapter="08",
-    title="The same row on other ranks",
-    text="""A row of `elements` numbers is cut into equal parts for `old` ranks: rank r has part r of ⌈elements / old⌉ numbers, and the last parts end
-in zeros as padding. Training continues on `new` ranks, more or fewer. There rank r needs part r of ⌈elements / new⌉ numbers, padded in the
-same way.
+    title="The same row on another number of ranks",
+    text="""Move a sharded row from `old` ranks to `new` ranks, more or fewer, without ever holding the whole row on one rank. This is what loading a
+checkpoint on another number of ranks requires.
 
-Write `reshard(comm, part, elements, old, new)`. It runs on max(old, new) ranks and returns this rank's new part, in the same dtype. A rank
-without an old part is given an empty tensor; one without a new part returns an empty tensor. Shown: from {{old}} ranks to {{new}}.
-
+- On `old` ranks, rank r has part r of ⌈elements / old⌉ numbers, and the last parts end in zeros as padding. On `new` ranks, rank r needs
+  part r of ⌈elements / new⌉ numbers, padded in the same way.
+- `reshard(comm, part, elements, old, new)` runs on max(old, new) ranks and returns this rank's new part, in the same dtype. A rank without
+  an old part is given an empty tensor; one without a new part returns an empty tensor. Shown: from {{old}} ranks to {{new}}.
 - **Bytes**: no rank receives more than its new part.
 - **Memory**: no rank ever holds the whole row. In addition to its old part it holds at most twice an old and a new part.
 - Nothing is buffered: a blocking send waits for its receive.""",

@@ -26,10 +26,11 @@ HSDP_GROUP = Card(
     id="hsdp-group",
     chapter="08",
     title="How large a group?",
-    text="""HSDP shards a model over groups of G ranks, with a copy of the model in each of N / G groups. All collectives are rings in 16 bits. **Inside** a group,
-weights are {{words}}, and gradients are reduced. **Across** groups, each rank then all-reduces its part of the gradients with the ranks that
-hold the same part. State is 16 bytes per parameter, all of it sharded over the group.
+    text="""Choose how many ranks should share one model. HSDP shards a model over groups of G ranks, with a copy of the model in each of N / G groups.
 
+- **Inside** a group, weights are {{words}}, and gradients are reduced. **Across** groups, each rank then all-reduces its part of the gradients
+  with the ranks that hold the same part. All collectives are rings in 16 bits.
+- State is 16 bytes per parameter, all of it sharded over the group.
 - `hsdp(params, ranks, group)` returns `(held, inside, across)`: bytes of state on a rank, bytes it sends inside in a step, and across.
 - `smallest_group(params, ranks, memory)` returns the smallest group whose state fits. Groups must divide `ranks`. Return `None` if even all
   ranks are too few.
@@ -74,8 +75,8 @@ PREFETCH_DEPTH = Card(
     id="prefetch-depth",
     chapter="08",
     title="How far ahead?",
-    text="""While a GPU computes one unit, it can gather the weights of the next ones. This hides the gathers only if there is enough to compute, and if
-the gathers begin early enough.
+    text="""Find out when prefetch hides the gathers of FSDP. While a GPU computes one unit, it can gather the weights of the next ones; this hides the
+gathers only if there is enough to compute and if they begin early enough.
 
 - `crossover_tokens(flops, bandwidth, ranks, gather, reduce)` returns the tokens per GPU and step at which FSDP communicates for as long as
   it computes. A GPU computes 6 FLOPs per parameter and token at `flops` FLOP/s, and sends at `bandwidth` bytes/s. Each weight is gathered
@@ -110,11 +111,12 @@ OFFLOAD_BOUNDARY = Card(
     id="offload-boundary",
     chapter="08",
     title="When the host is too far away",
-    text="""Optimizer state can be kept in the host's memory or on its disks; then gradients must move there and weights back. Each of `ranks` GPUs moves the
-bytes of **its own share** of the parameters over its own link: `moved` bytes per parameter of the share, both directions together. Meanwhile
-it computes 6 FLOPs per parameter and token, for all parameters and its own `tokens`. The two overlap perfectly, so the step takes as long as
-the longer of them.
+    text="""Find out when offloading the optimizer state to the host or its disks slows down a step. Gradients must then move there, and weights back.
 
+- Each of `ranks` GPUs moves the bytes of **its own share** of the parameters over its own link: `moved` bytes per parameter of the share,
+  both directions together.
+- Meanwhile it computes 6 FLOPs per parameter and token, for all parameters and its own `tokens`. The two overlap perfectly, so the step
+  takes as long as the longer of them.
 - `step_seconds(params, tokens, ranks, flops, moved, bandwidth)` returns that time.
 - `hidden_tokens(ranks, flops, moved, bandwidth)` returns the tokens per GPU from which computing takes longer than moving. Why are the
   parameters not among the arguments?
@@ -139,10 +141,10 @@ LARGEST_ALONE = Card(
     id="largest-alone",
     chapter="08",
     title="How large a model by sharding alone?",
-    text=""""Double the GPUs, halve the memory" holds for the state and for nothing else. Under ZeRO stage 3 a GPU holds its share of `per_param`
-bytes per parameter, **the whole weights of two layers** in 16 bits (the one that computes and the next), and its own activations. A model of
-P parameters consists of `layers` equal layers.
+    text="""Compute the largest model that sharding alone can fit. "Double the GPUs, halve the memory" holds only for the state.
 
+- Under ZeRO stage 3 a GPU holds its share of `per_param` bytes per parameter, **the whole weights of two layers** in 16 bits (the one that
+  computes and the next), and its own activations. A model of P parameters consists of `layers` equal layers.
 - `largest_model(ranks, memory, layers, activations, per_param)` returns the largest P that fits into `memory` bytes on each of `ranks` GPUs, or 0
   if nothing fits.
 - `ranks_for(params, memory, layers, activations, per_param)` returns the fewest GPUs on which a model fits; exactly full fits. Return `None` if no

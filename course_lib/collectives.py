@@ -1,11 +1,11 @@
 """Collectives built from send and receive, and what each costs.
 
-All work in place on the tensor they are given, as torch.distributed does, and return it as well, so that a run's
-results show it. Any number of ranks goes, one included, and any size: chunks differ by one element at most, and rank r
-owns chunk r. Nothing relies on a buffer: both halves of every exchange start as one operation.
+All of them change the given tensor in place, like torch.distributed, and also return it, so that a run's results show it.
+They accept any number of ranks, including one, and any size: chunks differ by at most one element, and rank r owns chunk r.
+Nothing relies on a buffer: both halves of every exchange start as one operation.
 
-The costs are those of the latency-bandwidth model: a message of n bytes takes latency + n / bandwidth, and a rank sends
-one message and receives one at a time. Chunks count as equal there; uneven ones add an element a step at most.
+Costs follow the latency-bandwidth model: a message of n bytes takes latency + n / bandwidth, and a rank sends one message
+and receives one at a time. The model takes chunks as equal; uneven ones add at most one element per step.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ import numpy as np
 from course_lib import cluster
 from course_lib.units import require, require_whole
 
-if TYPE_CHECKING:  # the costs are arithmetic, and are wanted where there is no torch
+if TYPE_CHECKING:  # the costs are arithmetic and must work without torch
     from torch import Tensor
 
     from course_lib.cluster import Comm, Work
 
 SUM, AVG = "SUM", "AVG"  # as `course_lib.cluster` and torch call them
 
-# --- pieces that the collectives share
+# --- helpers of several collectives
 
 
 def chunks_of(flat: Tensor, parts: int) -> list[Tensor]:
-    """Views of `flat` in `parts` chunks whose lengths differ by one at most, the longer ones first."""
+    """Views of `flat`: `parts` chunks whose lengths differ by at most one, the longer ones first."""
     return list(flat.tensor_split(parts))
 
 
 def swap(comm: Comm, outgoing: Tensor, to: int, incoming: Tensor, source: int) -> None:
-    """Send to one rank and receive from another (or the same) as one operation; returns when both are over."""
+    """Send to one rank and receive from another (or the same) as one operation; return when both are complete."""
     for work in _start(comm, outgoing, to, incoming, source):
         work.wait()
 
@@ -46,17 +46,17 @@ def _start(comm: Comm, outgoing: Tensor, to: int, incoming: Tensor, source: int)
 
 
 def _flat(x: Tensor) -> Tensor:
-    """`x` as one row: its own memory where that is contiguous, else a copy, which `_home` brings back."""
+    """`x` as a flat tensor: a view if `x` is contiguous, otherwise a copy, which `_home` copies back."""
     return x.contiguous().view(-1)
 
 
 def _home(x: Tensor, flat: Tensor) -> Tensor:
-    """`x` with the numbers of its row, which are its own already where both share memory."""
+    """`x` with the numbers of its flat tensor; nothing to copy if both share memory."""
     return x if flat.data_ptr() == x.data_ptr() else x.copy_(flat.view(x.shape))
 
 
 def _combine(op: str) -> Callable[[Tensor, Tensor], Tensor]:
-    from course_lib.cluster.collective import OPS  # brings torch, which only a run needs
+    from course_lib.cluster.collective import OPS  # imports torch, which only a run needs
 
     if op not in OPS:
         raise ValueError(f"op is {op!r}; it must be one of {', '.join(OPS)}.")
@@ -64,7 +64,7 @@ def _combine(op: str) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def _scatter_round(comm: Comm, ring: Sequence[int], chunks: list[Tensor], op: str) -> None:
-    """Ring reduce-scatter among the ranks of `ring`: the one at place i ends with chunk i complete."""
+    """Ring reduce-scatter among the ranks of `ring`: the i-th of them ends with chunk i complete."""
     combine, n, me = _combine(op), len(ring), ring.index(comm.rank)
     for step in range(n - 1):
         mine, theirs = chunks[(me - step - 1) % n], chunks[(me - step - 2) % n]
@@ -76,7 +76,7 @@ def _scatter_round(comm: Comm, ring: Sequence[int], chunks: list[Tensor], op: st
 
 
 def _gather_round(comm: Comm, ring: Sequence[int], chunks: list[Tensor]) -> None:
-    """Ring all-gather among the ranks of `ring`: the one at place i gives chunk i, all end with all."""
+    """Ring all-gather among the ranks of `ring`: the i-th contributes chunk i, and all end with all chunks."""
     n, me = len(ring), ring.index(comm.rank)
     for step in range(n - 1):
         mine, theirs = chunks[(me - step) % n], chunks[(me - step - 1) % n]
@@ -87,7 +87,7 @@ def _gather_round(comm: Comm, ring: Sequence[int], chunks: list[Tensor]) -> None
 
 
 def ring_reduce_scatter(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
-    """Chunk r of the sum on rank r; the rest of `x` is left with sums of some ranks only.
+    """Chunk r of the sum on rank r; the other chunks of `x` are left with partial sums.
 
     Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations" (2009), first half.
     """
@@ -99,7 +99,7 @@ def ring_reduce_scatter(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
 
 
 def ring_all_gather(comm: Comm, x: Tensor) -> Tensor:
-    """`x` with chunk r as rank r gave it, on every rank. Patarasuk & Yuan (2009), second half."""
+    """`x` with chunk r taken from rank r, on every rank. Patarasuk & Yuan (2009), second half."""
     flat = _flat(x)
     _gather_round(comm, range(comm.size), chunks_of(flat, comm.size))
     return _home(x, flat)
@@ -117,12 +117,11 @@ def ring_all_reduce(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
 def pipelined_ring_all_reduce(
     comm: Comm, x: Tensor, op: str = SUM, pieces: int = 4, scratch: Tensor | None = None
 ) -> Tensor:
-    """The sum as by `ring_all_reduce`, each chunk in `pieces` that follow each other, so that latencies overlap.
+    """The sum as in `ring_all_reduce`, with each chunk sent in `pieces`, one behind the other, so that latencies overlap.
 
-    A piece is passed on as soon as it is complete, while the next is under way: what NCCL's ring does with its slices
-    (Jeaugey, "Massively scale your deep learning training with NCCL 2.4", 2019). `scratch`: a row of x's dtype with room
-    for one chunk, to be used again at the next call: memory that the system has to hand over anew costs about as much
-    time as adding does.
+    A piece is passed on as soon as it is complete, while the next is in flight. NCCL's ring does this with its slices
+    (Jeaugey, "Massively scale your deep learning training with NCCL 2.4", 2019). `scratch` is a flat tensor of x's dtype with
+    room for one chunk, for reuse in the next call: newly allocated memory costs about as much time as the additions.
     """
     combine, n, me = _combine(op), comm.size, comm.rank
     flat = _flat(x)
@@ -134,7 +133,7 @@ def pipelined_ring_all_reduce(
         for piece in range(pieces):
             for work in under_way[piece]:
                 work.wait()
-            before = parts[(me - hop - 1) % n][piece]  # what the hop before brought, in its place
+            before = parts[(me - hop - 1) % n][piece]  # the chunk that the previous hop completed
             if 0 < hop <= n - 1:
                 combine(before, arrived[piece][: before.numel()])
                 if hop == n - 1 and op == AVG:
@@ -148,13 +147,13 @@ def pipelined_ring_all_reduce(
 
 
 def _scratch(given: Tensor | None, chunk: Sequence[Tensor]) -> Tensor:
-    """Room for a chunk: the first numbers of `given`, or a new row."""
+    """Room for one chunk: the first numbers of `given`, or a new tensor."""
     room = sum(piece.numel() for piece in chunk)
     if given is None:
         return chunk[0].new_empty(room)
     if given.dim() != 1 or given.numel() < room or given.dtype != chunk[0].dtype:
         raise ValueError(
-            f"scratch is {tuple(given.shape)} of {given.dtype}; a chunk needs one row of {room} numbers of {chunk[0].dtype}."
+            f"scratch is {tuple(given.shape)} of {given.dtype}; a chunk needs a flat tensor of {room} numbers of {chunk[0].dtype}."
         )
     return given[:room]
 
@@ -163,7 +162,7 @@ def _scratch(given: Tensor | None, chunk: Sequence[Tensor]) -> Tensor:
 
 
 def tree_broadcast(comm: Comm, x: Tensor, root: int = 0) -> Tensor:
-    """The root's `x` on every rank, through a binomial tree: who has it tells one more in every round.
+    """The root's `x` on every rank, through a binomial tree: in every round, each rank that has it sends it to one more.
 
     Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH" (2005), section 4.
     """
@@ -178,7 +177,7 @@ def tree_broadcast(comm: Comm, x: Tensor, root: int = 0) -> Tensor:
 
 
 def tree_reduce(comm: Comm, x: Tensor, root: int = 0, op: str = SUM) -> Tensor:
-    """The sum on the root: the binomial tree of `tree_broadcast` from its leaves. Other ranks keep sums of some."""
+    """The sum on the root: the binomial tree of `tree_broadcast`, from the leaves up. Other ranks keep partial sums."""
     combine, place = _combine(op), (comm.rank - root) % comm.size
     arrived, reach = x.new_empty(x.shape), 1 << max(comm.size - 1, 0).bit_length()
     while reach := reach // 2:
@@ -191,12 +190,12 @@ def tree_reduce(comm: Comm, x: Tensor, root: int = 0, op: str = SUM) -> Tensor:
 
 
 def tree_all_reduce(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
-    """The sum on every rank: up a binomial tree and down again, the whole tensor at every hop."""
+    """The sum on every rank: up a binomial tree and down again, with the whole tensor at every hop."""
     return tree_broadcast(comm, tree_reduce(comm, x, 0, op))
 
 
 def naive_all_reduce(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
-    """The sum on every rank by way of rank 0, which receives everybody's tensor and answers everybody."""
+    """The sum on every rank, through rank 0, which receives every tensor and sends the sum back to each rank."""
     combine = _combine(op)
     if comm.rank:
         comm.send(x, 0)
@@ -217,10 +216,10 @@ def naive_all_reduce(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
 
 
 def halving_doubling_all_reduce(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
-    """The sum on every rank in about 2·log2(N) exchanges: halve what is exchanged, then double it. Any N.
+    """The sum on every rank in about 2·log2(N) exchanges, whose sizes halve and then double. Any N.
 
-    Rabenseifner's algorithm: Thakur, Rabenseifner & Gropp (2005), section 4.5. Ranks beyond the largest power of two
-    hand their tensor to a partner first and get the result at the end, two whole messages more.
+    Rabenseifner's algorithm: Thakur, Rabenseifner & Gropp (2005), section 4.5. Ranks beyond the largest power of two first
+    send their tensor to a partner and get the result at the end, which costs two whole messages more.
     """
     combine, n = _combine(op), comm.size
     core = 1 << (n.bit_length() - 1)
@@ -245,7 +244,7 @@ def _halve_and_double(comm: Comm, flat: Tensor, core: int, combine: Callable[[Te
     edges = [0]
     for chunk in chunks_of(flat, core):
         edges.append(edges[-1] + chunk.numel())
-    low, high, path = 0, core, []  # the chunks that this rank is still at work on, and what it gave away
+    low, high, path = 0, core, []  # the chunks that this rank is still responsible for, and its exchanges so far
     while (distance := (high - low) // 2) >= 1:
         middle, partner = low + distance, comm.rank ^ distance
         keep, give = ((low, middle), (middle, high)) if comm.rank < partner else ((middle, high), (low, middle))
@@ -263,10 +262,10 @@ def _halve_and_double(comm: Comm, flat: Tensor, core: int, combine: Callable[[Te
 
 
 def hierarchical_all_reduce(comm: Comm, x: Tensor, per_node: int, op: str = SUM) -> Tensor:
-    """The sum on every rank, with as few bytes between nodes as can be: nodes are `per_node` consecutive ranks.
+    """The sum on every rank, with the fewest bytes between nodes; a node is `per_node` consecutive ranks.
 
-    Reduce-scatter inside each node, all-reduce of chunk i among the i-th ranks of all nodes, all-gather inside: over
-    all its ranks a node sends 2·S·(1 − 1/nodes). Mikami et al., "Massively distributed SGD" (2018), 2D-torus.
+    Reduce-scatter inside each node, all-reduce of chunk i among the i-th ranks of all nodes, all-gather inside each node. All
+    ranks of a node together send 2·S·(1 − 1/nodes) bytes to other nodes. Mikami et al., "Massively distributed SGD" (2018), 2D-torus.
     """
     nodes, odd = divmod(comm.size, require_whole("per_node", per_node, "ranks"))
     if odd:
@@ -291,9 +290,9 @@ def hierarchical_all_reduce(comm: Comm, x: Tensor, per_node: int, op: str = SUM)
 
 
 def pairwise_all_to_all(comm: Comm, outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> Sequence[Tensor]:
-    """`outputs[s]` is what rank s had as `inputs[this rank]`. Sizes may differ; both sides know them.
+    """Fill `outputs[s]` with rank s's `inputs[this rank]` and return `outputs`. Sizes may differ; both sides know them.
 
-    In step k rank r sends to r + k and hears from r − k, so no rank is spoken to by two at once.
+    In step k, rank r sends to r + k and receives from r − k, so no rank receives from two ranks at once.
     Thakur, Rabenseifner & Gropp (2005), section 4.3.
     """
     outputs[comm.rank].copy_(inputs[comm.rank])
@@ -304,25 +303,25 @@ def pairwise_all_to_all(comm: Comm, outputs: Sequence[Tensor], inputs: Sequence[
 
 
 def all_to_all(comm: Comm, parts: Sequence[Tensor]) -> list[Tensor]:
-    """What every rank had for this one, by source, where only the sender knows how many elements: counts go first.
+    """The rows that the ranks had for this one, in the order of their source. Only senders know the sizes, so counts go first.
 
-    `parts[d]`, one row of any length, is for rank d.
+    `parts[d]`, a flat tensor of any length, is for rank d.
     """
     from torch import int64
 
-    told = [part.new_full((1,), part.numel(), dtype=int64) for part in parts]
-    counts = pairwise_all_to_all(comm, [count.new_empty(1) for count in told], told)
+    sizes = [part.new_full((1,), part.numel(), dtype=int64) for part in parts]
+    counts = pairwise_all_to_all(comm, [size.new_empty(1) for size in sizes], sizes)
     return list(pairwise_all_to_all(comm, [parts[0].new_empty(int(count)) for count in counts], parts))
 
 
-# --- what it costs
+# --- costs
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Least cost of a collective in the latency-bandwidth model."""
+    """Lowest cost of a collective in the latency-bandwidth model."""
 
-    seconds: float  # s from the common start to the last rank's end
+    seconds: float  # s from the common start to the end of the last rank
     nbytes: float  # bytes that the busiest rank sends
     steps: int  # rounds in which a rank sends one message and receives one
 
@@ -344,7 +343,7 @@ def message_cost(nbytes: float, latency: float, bandwidth: float) -> Cost:
 
 
 def ring_half_cost(nbytes: float, ranks: int, latency: float, bandwidth: float) -> Cost:
-    """Cost of a ring reduce-scatter, or of a ring all-gather, of `nbytes` in all: N − 1 hops of one chunk."""
+    """Cost of a ring reduce-scatter, or of a ring all-gather, of `nbytes` in total: N − 1 hops of one chunk."""
     size, n, alpha, beta = _given(nbytes, ranks, latency, bandwidth)
     return Cost((n - 1) * (alpha + size / n * beta), (n - 1) * size / n, n - 1)
 
@@ -356,29 +355,29 @@ def ring_cost(nbytes: float, ranks: int, latency: float, bandwidth: float) -> Co
 
 
 def pipelined_ring_cost(nbytes: float, ranks: int, latency: float, bandwidth: float, pieces: int = 4) -> Cost:
-    """Cost of a ring all-reduce in pieces: a hop takes what keeps its wire busy, or a piece's flight if that is longer."""
+    """Cost of a ring all-reduce in pieces: a hop takes the link's time for a chunk, or one piece's flight if that is longer."""
     size, n, alpha, beta = _given(nbytes, ranks, latency, bandwidth)
-    hops, wire = 2 * (n - 1), size / n * beta
-    period = np.maximum(wire, alpha + wire / require_whole("pieces", pieces, "pieces"))
-    seconds = (hops - 1) * period + wire + alpha if hops else 0.0 * wire
+    hops, busy = 2 * (n - 1), size / n * beta  # s that a chunk keeps its link busy
+    period = np.maximum(busy, alpha + busy / require_whole("pieces", pieces, "pieces"))
+    seconds = (hops - 1) * period + busy + alpha if hops else 0.0 * busy
     return Cost(seconds, hops * size / n, hops * pieces)
 
 
 def tree_half_cost(nbytes: float, ranks: int, latency: float, bandwidth: float) -> Cost:
-    """Cost of a broadcast, or of a reduce, through a binomial tree: ⌈log2 N⌉ whole messages in a row."""
+    """Cost of a broadcast, or of a reduce, through a binomial tree: ⌈log2 N⌉ whole messages one after another."""
     size, n, alpha, beta = _given(nbytes, ranks, latency, bandwidth)
     rounds = (n - 1).bit_length()
     return Cost(rounds * (alpha + size * beta), rounds * size, rounds)
 
 
 def tree_cost(nbytes: float, ranks: int, latency: float, bandwidth: float) -> Cost:
-    """Cost of an all-reduce up and down a binomial tree; rank 0, the root, only sends on the way down."""
+    """Cost of an all-reduce up and down a binomial tree; the root, rank 0, sends only on the way down."""
     half = tree_half_cost(nbytes, ranks, latency, bandwidth)
     return Cost(2 * half.seconds, half.nbytes, 2 * half.steps)
 
 
 def halving_doubling_cost(nbytes: float, ranks: int, latency: float, bandwidth: float) -> Cost:
-    """Cost of halving and doubling: a ring's bytes in 2·log2 N rounds; two whole messages more if N is no power of two."""
+    """Cost of halving and doubling: a ring's bytes in 2·log2 N rounds; two whole messages more if N is not a power of two."""
     size, n, alpha, beta = _given(nbytes, ranks, latency, bandwidth)
     core = 1 << (n.bit_length() - 1)
     rounds, share, folded = 2 * (core.bit_length() - 1), 2 * (core - 1) / core * size, core != n
@@ -389,7 +388,7 @@ def halving_doubling_cost(nbytes: float, ranks: int, latency: float, bandwidth: 
 def hierarchical_cost(
     nbytes: float, nodes: int, per_node: int, inside: tuple[float, float], across: tuple[float, float]
 ) -> Cost:
-    """Cost of the three-step all-reduce; `inside` and `across` are (latency s, bandwidth bytes/s) a rank and direction."""
+    """Cost of the three-step all-reduce; `inside` and `across` are (latency s, bandwidth bytes/s) per rank and direction."""
     local = ring_half_cost(nbytes, per_node, *inside)
     between = ring_cost(nbytes / require_whole("per_node", per_node, "ranks"), nodes, *across)
     return Cost(2 * local.seconds + between.seconds, 2 * local.nbytes + between.nbytes, 2 * local.steps + between.steps)
@@ -402,7 +401,7 @@ def naive_cost(nbytes: float, ranks: int, latency: float, bandwidth: float) -> C
 
 
 def all_to_all_cost(nbytes: float, ranks: int, latency: float, bandwidth: float) -> Cost:
-    """Cost of a pairwise all-to-all in which every rank holds `nbytes`, 1/N of them for each rank."""
+    """Cost of a pairwise all-to-all in which every rank holds `nbytes`, one N-th of them for each rank."""
     return ring_half_cost(nbytes, ranks, latency, bandwidth)
 
 
@@ -413,17 +412,17 @@ ALL_REDUCES: Mapping[str, tuple[Callable[..., Tensor], Callable[..., Cost]]] = {
     "pipelined ring": (pipelined_ring_all_reduce, pipelined_ring_cost),
     "halving-doubling": (halving_doubling_all_reduce, halving_doubling_cost),
 }
-"""All-reduces on links that are all alike: how it is done, and what it costs."""
+"""All-reduces on identical links: the function and its cost."""
 
 
 def ring_tree_crossover(ranks: int, latency: float, bandwidth: float) -> float:
-    """Bytes above which a ring all-reduce beats a binomial tree; 0.0 where it always does."""
+    """Size in bytes above which a ring all-reduce is faster than a binomial tree; 0.0 if it always is."""
     _, n, alpha, beta = _given(0, ranks, latency, bandwidth)
     rounds = (n - 1).bit_length()
     return alpha * (n - 1 - rounds) / (beta * (rounds - (n - 1) / n)) if n > 2 else 0.0
 
 
-# --- bandwidths as they are reported
+# --- reported bandwidths
 
 BUS_FACTORS: Mapping[str, Callable[[int], float]] = {  # NVIDIA/nccl-tests, doc/PERFORMANCE.md
     "all_reduce": lambda n: 2 * (n - 1) / n,
@@ -434,18 +433,18 @@ BUS_FACTORS: Mapping[str, Callable[[int], float]] = {  # NVIDIA/nccl-tests, doc/
     "reduce": lambda n: 1.0,
     "send_recv": lambda n: 1.0,
 }
-"""Bus bandwidth over algorithm bandwidth for N ranks; S is the whole tensor (all shards together)."""
+"""Ratio of bus bandwidth to algorithm bandwidth for N ranks; S is the whole tensor (all shards together)."""
 
 
 def algorithm_bandwidth(nbytes: float, seconds: float) -> float:
-    """Bytes of the tensor over the time, in bytes/s: what a caller gets, and what falls with N."""
+    """Bytes of the tensor divided by the time, in bytes/s: what a caller gets; it falls with N."""
     return require("nbytes", nbytes, "bytes") / require("seconds", seconds, "s")
 
 
 def bus_bandwidth(collective: str, nbytes: float, seconds: float, ranks: int) -> float:
-    """Bytes/s through one rank's link that the best algorithm needs for this time: comparable with the link's rate."""
+    """Rate of one rank's link, in bytes/s, at which the best algorithm takes this time; comparable with a data sheet."""
     if collective not in BUS_FACTORS:
-        raise ValueError(f"There is no bus factor for {collective!r}; there are {', '.join(BUS_FACTORS)}.")
+        raise ValueError(f"There is no bus factor for {collective!r}; choose from {', '.join(BUS_FACTORS)}.")
     return BUS_FACTORS[collective](require_whole("ranks", ranks, "ranks", least=2)) * algorithm_bandwidth(
         nbytes, seconds
     )

@@ -254,7 +254,7 @@ def test_a_scratch_that_does_not_fit_is_refused(scratch):
     def reduce(comm, x):
         return collectives.pipelined_ring_all_reduce(comm, x, scratch=scratch)
 
-    with pytest.raises(RankError, match=r"one row of 4 numbers of torch.float32"):
+    with pytest.raises(RankError, match=r"a flat tensor of 4 numbers of torch.float32"):
         simulate(reduce, 2, (torch.ones(8),))
 
 

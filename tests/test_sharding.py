@@ -265,12 +265,12 @@ def unused_zero(comm):
 @pytest.mark.parametrize(
     ("program", "words"),
     [
-        (shared_parameter, "A parameter is in two units, embedding and head.*leave one of the two modules to the root"),
+        (shared_parameter, "A parameter is in two units, embedding and head.*leave both modules to the root"),
         (foreign, "a Linear that is not inside the module"),
         (unused, r"a unit with not.weight, not.bias got no gradient"),
         (unused_zero, r"no gradient for not.weight, not.bias \(2 parameters\)"),
         (lambda comm: two_levels(comm, 3), r"shard_ranks=3 does not divide 4 ranks; choose from \[1, 2, 4\]"),
-        (lambda comm: Zero(comm, nn.Linear(2, 2), stage=3), "for stage 3 take FullySharded"),
+        (lambda comm: Zero(comm, nn.Linear(2, 2), stage=3), "for stage 3 use FullySharded"),
         (lambda comm: Zero(comm, nn.Linear(2, 2).requires_grad_(False)), "no parameter is trained"),
         (lambda comm: FullySharded(comm, nn.Linear(2, 2), prefetch=-1), "prefetch=-1"),
     ],

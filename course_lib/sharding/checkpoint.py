@@ -1,8 +1,8 @@
-"""A checkpoint in parts: every rank writes what it holds, and any number of ranks read it back, each what it will hold.
+"""A checkpoint in parts: every rank writes what it holds, and any number of ranks can read it, each only what it will hold.
 
-A part is stretches of parameters, so the file says of every stretch which elements of which parameter it is. That does not
-mention rows, units or ranks: a reader looks up the stretches that overlap its own. No rank ever has a whole model. Left out:
-names that tell one save from another, and writing while training goes on.
+A part consists of stretches of parameters. The index records for every stretch which elements of which parameter it contains,
+and nothing about rows, units or ranks; a reader looks up the stretches that overlap its own. No rank ever holds a whole model.
+Left out: names that distinguish saves, and saving while training continues.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Stretch(NamedTuple):
 
 
 def save(folder: str | Path, model: Model, optimizer: Optimizer) -> None:
-    """Write `part-<rank>.bin` and its index; of replicas the first does. All ranks call it; the folder is shared."""
+    """Write `part-<rank>.bin` and its index; of several replicas, only the first writes. All ranks call it; the folder is shared."""
     folder, rank = Path(folder), model.comm.rank
     copies = getattr(model, "replicas", None)
     if copies is None or copies.rank == 0:
@@ -61,7 +61,7 @@ def save(folder: str | Path, model: Model, optimizer: Optimizer) -> None:
 
 
 def _held(model: Model, optimizer: Optimizer, steps: dict[str, float]) -> Iterator[tuple[str, str, int, Tensor]]:
-    """What this rank writes: (what, name, first element, values). `steps` takes the optimizer's plain numbers."""
+    """What this rank writes: (what, name, first element, values). Adds the optimizer's plain numbers to `steps`."""
     for row in model.rows:
         tensors = {"weight": row.shard.detach()}
         param, stepped = _stepped(row, optimizer)
@@ -81,14 +81,14 @@ def _held(model: Model, optimizer: Optimizer, steps: dict[str, float]) -> Iterat
 
 
 def _rest(model: Model) -> dict[str, Tensor]:
-    """What is whole on every rank: frozen parameters of stages 1 and 2, and buffers."""
+    """Tensors that are whole on every rank: frozen parameters in stages 1 and 2, and buffers."""
     sharded, saved = {name for row in model.rows for name in row.shapes}, model.module.state_dict()
     whole = (*model.module.named_parameters(), *model.module.named_buffers())
     return {name: each.detach() for name, each in whole if name in saved and name not in sharded}
 
 
 def _stepped(row: Row, optimizer: Optimizer) -> tuple[nn.Parameter, torch.optim.Optimizer | None]:
-    """The parameter that is stepped for a row, and the optimizer that does."""
+    """The parameter that is updated for a row, and the optimizer that updates it."""
     if not row.shard.requires_grad:
         return row.shard, None
     if not isinstance(optimizer, MasterOptimizer):
@@ -98,16 +98,16 @@ def _stepped(row: Row, optimizer: Optimizer) -> tuple[nn.Parameter, torch.optim.
 
 
 def load(folder: str | Path, model: Model, optimizer: Optimizer) -> int:
-    """Fill the shards and the optimizer from a checkpoint of any number of ranks; the bytes that this rank read.
+    """Fill the shards and the optimizer from a checkpoint of any number of ranks; return the bytes that this rank read.
 
-    ValueError if it was of another model, or a part of it is missing.
+    ValueError if the checkpoint is of another model, or if a part of it is missing.
     """
     stored = _Stored(Path(folder))
     for row in model.rows:
         if wrong := [name for name, shape in row.shapes.items() if stored.shapes.get(name) != list(shape)]:
             raise ValueError(
-                f"{folder}: {wrong[0]} is {stored.shapes.get(wrong[0], 'not')} there and {list(row.shapes[wrong[0]])} in this "
-                "model; build the model that was saved."
+                f"{folder}: {wrong[0]} has shape {stored.shapes.get(wrong[0], 'none')} in the checkpoint and "
+                f"{list(row.shapes[wrong[0]])} in this model; build the model that was saved."
             )
         _fill(stored, row, "weight", row.shard.detach(), model.comm.rank)
         param, stepped = _stepped(row, optimizer)
@@ -129,7 +129,7 @@ def _fill_state(stored: _Stored, row: Row, param: nn.Parameter, optimizer: torch
     if param is not row.shard and "master" in stored.states:
         _fill(stored, row, "master", param.detach(), rank)
     elif param is not row.shard:
-        param.detach().copy_(row.shard)  # it was saved without a master copy
+        param.detach().copy_(row.shard)  # the checkpoint has no master copy
     state = optimizer.state[param]
     for what in stored.states - {"master"}:
         state[what] = torch.zeros_like(param)
@@ -139,12 +139,12 @@ def _fill_state(stored: _Stored, row: Row, param: nn.Parameter, optimizer: torch
 
 
 class _Stored:
-    """A checkpoint's stretches, to be read by what they are."""
+    """A checkpoint's stretches, indexed by what they contain."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.bytes_read = folder, 0
         if not (folder / "part-0.json").exists():
-            raise ValueError(f"{folder} holds no checkpoint: part-0.json is not there.")
+            raise ValueError(f"{folder} holds no checkpoint: part-0.json is missing.")
         first = json.loads((folder / "part-0.json").read_text())
         self.shapes, self.steps, self.stretches = first["shapes"], dict(first["steps"]), {}
         for rank in range(first["ranks"]):
@@ -155,7 +155,7 @@ class _Stored:
         self.states = {what for what, _ in self.stretches} - {"weight"}
 
     def read(self, what: str, name: str, start: int, stop: int) -> Tensor:
-        """Elements `start` to `stop`, from whichever files hold them: those bytes and no others."""
+        """Elements `start` to `stop`, from the files that hold them; reads only those bytes."""
         found = []
         for each in sorted(self.stretches.get((what, name), ()), key=lambda one: one.start):
             first, last = max(start, each.start), min(stop, each.stop)
@@ -168,6 +168,6 @@ class _Stored:
                 found.append(torch.frombuffer(data, dtype=dtype))
         if sum(map(len, found)) != stop - start:
             raise ValueError(
-                f"{self.folder}: elements {start} to {stop} of {name} ({what}) are not all there; was every rank's part kept?"
+                f"{self.folder}: elements {start} to {stop} of {name} ({what}) are incomplete; was every rank's part kept?"
             )
         return torch.cat(found)

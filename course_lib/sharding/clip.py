@@ -1,4 +1,4 @@
-"""The norm of all gradients, of which every rank has parts, and clipping by it."""
+"""The norm of the whole gradient, of which every rank holds parts, and clipping by it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from course_lib.units import require
 
 
 def gradient_norm(model: FullySharded | Zero) -> torch.Tensor:
-    """The norm of the whole model's gradient, the same on every rank, in float64. After `finish()`.
+    """The norm of the whole model's gradient, the same on every rank, in float64. Call it after `finish()`.
 
-    Squares are added over the ranks that share a model out. Replicas of a part have the same gradient, and count once;
-    padding is zero.
+    Squares are added over the ranks that shard one model. Replicas of a part have the same gradient and count once; padding
+    is zero.
     """
     total = torch.zeros((), dtype=torch.float64)
     for shard in model.shards():
@@ -25,7 +25,7 @@ def gradient_norm(model: FullySharded | Zero) -> torch.Tensor:
 
 
 def clip_gradients(model: FullySharded | Zero, most: float) -> torch.Tensor:
-    """Scale all gradients so that their norm is at most `most`; the norm before. `torch.nn.utils.clip_grad_norm_`'s rule."""
+    """Scale all gradients so that their norm is at most `most`; return the norm before. Like `torch.nn.utils.clip_grad_norm_`."""
     norm = gradient_norm(model)
     scale = min(1.0, require("most", most) / (float(norm) + 1e-6))
     for shard in model.shards():

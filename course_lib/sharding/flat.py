@@ -1,4 +1,4 @@
-"""Who holds which elements: parameters laid end to end, padded, and cut into one part per rank. Arithmetic, no torch."""
+"""Which rank holds which elements: parameters laid end to end, padded, and cut into one part per rank. No torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from course_lib.units import require_whole
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Elements `start` to `stop` of a flattened parameter; they begin at element `at` of the rank's part."""
+    """Elements `start` to `stop` of a flattened parameter, stored from element `at` of the rank's part on."""
 
     name: str
     start: int
@@ -20,10 +20,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """Parameters end to end, in `counts`' order of elements each, over `ranks` ranks.
+    """Parameters end to end, in the order of `counts` (name to number of elements), cut over `ranks` ranks.
 
-    All parts are equally long, so that one all-gather makes the row: the last ones end in padding. A part may begin and
-    end inside a parameter, hold several, or nothing but padding.
+    All parts have the same length, so that one all-gather restores the row; the last parts end in padding. A part may begin
+    and end inside a parameter, contain several parameters, or only padding.
     """
 
     counts: Mapping[str, int]
@@ -46,19 +46,19 @@ class Flat:
 
     @property
     def padded(self) -> int:
-        """Elements of the whole row, padding included: fewer than `ranks` more than there are."""
+        """Elements of the whole row, padding included; the padding is shorter than `ranks`."""
         return self.part * self.ranks
 
     @property
     def starts(self) -> dict[str, int]:
-        """Where each parameter begins in the row."""
+        """The first element of each parameter in the row."""
         starts, at = {}, 0
         for name, count in self.counts.items():
             starts[name], at = at, at + count
         return starts
 
     def pieces(self, rank: int) -> list[Piece]:
-        """What the part of `rank` holds, in order; padding belongs to no piece."""
+        """The pieces in the part of `rank`, in order; padding belongs to no piece."""
         if not 0 <= rank < self.ranks:
             raise ValueError(f"rank={rank} of {self.ranks} ranks: choose 0 to {self.ranks - 1}.")
         low, high = rank * self.part, (rank + 1) * self.part
@@ -71,10 +71,10 @@ class Flat:
 
 
 def owners_of(nbytes: Sequence[int], ranks: int) -> list[int]:
-    """The rank that owns each tensor, whole tensors only, balanced by bytes: the largest first, to whoever has least.
+    """The rank that owns each whole tensor, balanced by bytes: the largest tensor first, each to the rank with the fewest bytes.
 
-    No rank gets more than a fair share and one tensor. Graham, "Bounds on multiprocessing timing anomalies" (1969). One
-    huge tensor cannot be balanced so: cut it, as `Flat` does.
+    No rank gets more than a fair share plus one tensor. Graham, "Bounds on multiprocessing timing anomalies" (1969). A single
+    huge tensor cannot be balanced this way; cut it as `Flat` does.
     """
     require_whole("ranks", ranks, "ranks")
     load, owner = [0] * ranks, [0] * len(nbytes)

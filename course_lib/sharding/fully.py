@@ -1,9 +1,9 @@
-"""ZeRO stage 3, or FSDP: every rank holds a part of everything; a unit's weights are gathered, used, and let go.
+"""ZeRO stage 3, or FSDP: every rank holds a part of all state; a unit's weights are gathered, used, and freed.
 
-Only the unit at work needs its weights, so a rank holds its part of all and one unit whole. Rajbhandari et al., "ZeRO"
-(2019); Zhao et al., "PyTorch FSDP" (2023). How weights really go: autograd keeps what a product multiplies, the weight too,
-and would hold the gathered row until the backward pass. Here it keeps the weight's name instead (`_names`), and asks for
-the weight again when it gets there.
+Only the unit that computes needs its weights, so a rank holds its part of everything and one unit whole. Rajbhandari et al.,
+"ZeRO" (2019); Zhao et al., "PyTorch FSDP" (2023). How weights are really freed: autograd saves the operands of a product,
+including the weight, and would keep the gathered row until the backward pass. Here it saves the weight's position in the row
+instead (`_names`), and gathers the row again in the backward pass.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _ask_torch = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", Non
 
 
 def _outer_hooks() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
-    """How tensors are kept around here: hooks replace each other, and whoever counts or recomputes must go on seeing them.
+    """The saved-tensor hooks that are active here. Ours would replace them, but accounting and checkpointing must still run.
 
-    torch tells since 2.8; before, the account is asked, and checkpointing inside a unit keeps all and recomputes nothing.
+    torch reports them since 2.8. Before, only the accounting's are known, and checkpointing inside a unit recomputes nothing.
     """
     if _ask_torch is not None:
         return _ask_torch(True)
@@ -39,7 +39,7 @@ def _in_backward() -> bool:
 
 
 class _Use(torch.autograd.Function):
-    """A row's parameters, whole, for one use of its unit. Backward comes when the unit's last gradient is there."""
+    """A row's whole parameters for one use of its unit. Its backward runs once all gradients of the unit are complete."""
 
     @staticmethod
     def forward(ctx: Any, shard: nn.Parameter, row: Row, unit: Unit) -> tuple[Tensor, ...]:
@@ -55,7 +55,7 @@ class _Use(torch.autograd.Function):
 
 
 class Unit:
-    """A module whose own parameters come and go together: those that belong to no unit further inside."""
+    """A module whose own parameters, those in no inner unit, are gathered and freed together."""
 
     def __init__(self, model: FullySharded, name: str, module: nn.Module, inner: set[nn.Module]) -> None:
         self.model, self.name, self.place = model, name, 0
@@ -70,7 +70,7 @@ class Unit:
         self._named, self._module = names, module
 
     def shard(self, comm: Comm, **choices: Any) -> None:
-        """Cut the parameters, and take them out of their modules: outside of its forward pass a unit has no weights."""
+        """Cut the parameters and remove them from their modules: outside its forward pass a unit has no weights."""
         self.rows = rows_of(comm, self._named, **choices)
         self.where = [[self.places[self._named[name]] for name in row.shapes] for row in self.rows]
         for module, key in (each for places in self.places.values() for each in places):
@@ -79,12 +79,12 @@ class Unit:
         del self._named, self.places
 
     def _around(self, forward: Callable[..., Any]) -> Callable[..., Any]:
-        """The module's forward pass, between gathering and letting go."""
+        """The module's forward pass, with gathering before and freeing after it."""
 
         def gathered(*args: Any, **kwargs: Any) -> Any:
             self.model._ahead(
                 self.place, -1 if _in_backward() else +1
-            )  # a recomputation goes backwards through the units
+            )  # a recomputation visits the units in reverse order
             try:
                 self._show()
                 with self._names():
@@ -92,7 +92,7 @@ class Unit:
             finally:
                 self._hide()
                 if not _in_backward() and not (self.model._keeps(self) and torch.is_grad_enabled()):
-                    self.free()  # in a recomputation the backward pass is about to ask for the weights
+                    self.free()  # after a recomputation, the backward pass needs the weights next
 
         return gathered
 
@@ -109,7 +109,7 @@ class Unit:
             module.__dict__.pop(key, None)
 
     def _names(self) -> AbstractContextManager[Any]:
-        """Within: autograd keeps of a gathered weight where it lies in its row; of all else what it would keep anyway."""
+        """A context in which autograd saves only the position of a gathered weight in its row, and other tensors as usual."""
         if not torch.is_grad_enabled():
             return nullcontext()
         outer = _outer_hooks()
@@ -135,23 +135,23 @@ class Unit:
             row.start()
 
     def free(self) -> None:
-        """Let every gathered row go."""
+        """Free every gathered row."""
         for row in self.rows:
             row.free()
 
 
 class FullySharded(nn.Module):
-    """A model in parts: `model(x)`, `backward()`, `finish()`, then an optimizer's step over `shards()`; nothing to gather.
+    """A sharded model: call `model(x)`, `backward()`, `finish()`, then an optimizer's step over `shards()`.
 
-    `units` are modules inside `module`, in the order of their use; what lies in none of them is the root's, which is
-    gathered as long as the model runs. While a unit computes, the next `prefetch` are gathered. Without
-    `reshard_after_forward` weights stay from the forward pass to the backward: one gather less, and the whole model at the
-    peak. `replicas` are ranks that hold the same part (HSDP, see `two_levels`). Weights travel as `gather_dtype`,
-    gradients as `reduce_dtype`, and are kept as `grad_dtype`: each the parameters' own, if not given. `draw` makes
-    the values of a model that has none, on the meta device (see `initial`).
+    `units` are modules inside `module`, in the order of their use. Parameters in none of them belong to the root unit, which
+    stays gathered while the model runs. While a unit computes, the next `prefetch` units are gathered. Without
+    `reshard_after_forward`, weights are kept from the forward to the backward pass: one gather less, but the whole model at
+    the peak. `replicas` are the ranks that hold the same part (HSDP, see `two_levels`). Weights are sent as `gather_dtype`,
+    gradients are sent as `reduce_dtype` and stored as `grad_dtype`; the default is the parameters' dtype. `draw` creates the
+    values of a model on the meta device (see `initial`).
 
-    All ranks must use the same units in the same order. A parameter of two units is an error; a module used twice is
-    gathered and reduced for each use. Buffers are each rank's own. Not for double backward.
+    All ranks must use the same units in the same order. A parameter in two units is an error; a module used twice is gathered
+    and reduced for each use. Buffers are not shared between ranks. Double backward is not supported.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class FullySharded(nn.Module):
         chosen = list(dict.fromkeys([module, *units]))
         if unknown := [each for each in chosen if each not in named]:
             raise ValueError(
-                f"FullySharded: units holds a {type(unknown[0]).__name__} that is not inside the module; take units from it."
+                f"FullySharded: units contains a {type(unknown[0]).__name__} that is not inside the module; take units from it."
             )
         self.units = [Unit(self, named[each], each, set(chosen) - {each}) for each in chosen]
         _refuse_shared(self.units)
@@ -191,33 +191,33 @@ class FullySharded(nn.Module):
         self.module, self._leaving, self._reduced = module, None, set()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The module's own result."""
+        """The result of the module."""
         return self.module(*args, **kwargs)
 
     def shards(self) -> Iterator[nn.Parameter]:
-        """What this rank's optimizer steps: its part of every row that is trained."""
+        """The parameters for this rank's optimizer: its part of every trained row."""
         return (row.shard for row in self.rows if row.shard.requires_grad)
 
     def no_sync(self) -> AbstractContextManager[None]:
-        """For `accumulate`: micro-batches need no care here, each is reduced and added to the part that is kept."""
+        """A no-op for `accumulate`: each micro-batch is reduced and added to this rank's part."""
         return nullcontext()
 
     def _keeps(self, unit: Unit) -> bool:
         return not self.reshard or unit.name == ""  # the backward pass begins in the root, where the forward pass ends
 
     def _ahead(self, place: int, step: int) -> None:
-        """Begin to gather the unit in this place and those to be used next."""
+        """Begin to gather the unit at index `place` and those used next, in the direction of `step`."""
         for each in range(place, place + step * (self.prefetch + 1), step):
             if 0 <= each < len(self.units):
                 self.units[each].start()
         if step < 0:
-            for unit in self.units[place + 1 :]:  # the backward pass is through with those: frozen rows go here
+            for unit in self.units[place + 1 :]:  # the backward pass no longer needs these: free frozen rows
                 for row in unit.rows:
                     if not row.shard.requires_grad and self.units[place].name:
                         row.free()
 
     def _reduce(self, row: Row, grads: Sequence[Tensor | None]) -> None:
-        """Begin to reduce a row, when the one before is through: one buffer at a time."""
+        """Begin to reduce a row after the previous one is complete, so that only one buffer exists."""
         if self._leaving:
             self._leaving.settle()
         row.reduce(grads)
@@ -225,7 +225,7 @@ class FullySharded(nn.Module):
         self._reduced.add(row)
 
     def finish(self) -> None:
-        """Wait until every shard's gradient is the mean over ranks; all gathered weights are gone then."""
+        """Wait until every shard's gradient is the mean over ranks, and free all gathered weights."""
         if self._leaving:
             self._leaving.settle()
         for unit in self.units:
@@ -241,19 +241,19 @@ class FullySharded(nn.Module):
 
     @contextmanager
     def gathered(self) -> Iterator[dict[str, Tensor]]:
-        """Within: whole weights by name, to read; they take the whole model's memory. All ranks enter it."""
+        """A context with the whole weights by name, for reading; they take the whole model's memory. All ranks must enter it."""
         yield {name: view for row in self.rows for name, view in zip(row.shapes, row.views(row.whole()), strict=True)}
         for unit in self.units:
             unit.free()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop all gradients."""
+        """Free all gradients."""
         for shard in self.held:
             drop_gradient(shard)
 
 
 def _own(module: nn.Module, path: str, inner: set[nn.Module]) -> Iterator[tuple[str, nn.Module]]:
-    """The modules of a unit with their names: those inside it, but for units inside and what is in them."""
+    """The modules of a unit with their names: all inside it, except inner units and their modules."""
     yield path, module
     for name, child in module.named_children():
         if child not in inner:
@@ -267,7 +267,7 @@ def _refuse_shared(units: Sequence[Unit]) -> None:
             if parameter in seen:
                 first, second = (name or "the root" for name in (seen[parameter], unit.name))
                 raise ValueError(
-                    f"A parameter is in two units, {first} and {second}: each would free it under the other. Put both uses in "
-                    "one unit: leave one of the two modules to the root, or wrap what holds both."
+                    f"A parameter is in two units, {first} and {second}: each would free it while the other needs it. Put both "
+                    "uses in one unit: leave both modules to the root, or wrap a module that contains both."
                 )
             seen[parameter] = unit.name

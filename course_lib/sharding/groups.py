@@ -1,7 +1,7 @@
-"""How many ranks should share one model: memory, bytes on near and far links, and the time that nothing hides. No torch.
+"""How many ranks should share one model: memory, bytes on fast and slow links, and exposed time. No torch.
 
-Full sharding over all ranks is one end, plain replicas the other; between them lies HSDP: groups of K ranks share a model,
-and N/K groups average their parts. Zhao et al., "PyTorch FSDP" (2023), section 3.2.2.
+Full sharding over all ranks is one extreme, plain replicas are the other. HSDP lies between them: groups of G ranks shard one
+model each, and the N/G groups average their parts. Zhao et al., "PyTorch FSDP" (2023), section 3.2.2.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from course_lib.units import require_whole
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wires:
-    """Two levels of links: inside a server of `per_node` GPUs, and between servers. Bytes per second one way, seconds a message."""
+    """Two levels of links, inside a server of `per_node` GPUs and between servers: bytes/s one way, and seconds per message."""
 
     per_node: int
     fast: float
@@ -26,20 +26,20 @@ class Wires:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """One choice of K, on each rank: bytes and seconds of a step."""
+    """Bytes and seconds of one step on each rank, for one group size."""
 
     ranks: int  # that share one model
     state: float  # bytes held
     inside: float  # bytes sent within the group: two gathers, a reduce-scatter
     across: float  # bytes sent to the other groups: the all-reduce of a part
-    far: float  # of all these the bytes that are sent between servers
+    far: float  # bytes sent between servers, of `inside` and `across` together
     computing: float
     talking: float  # seconds of communication
-    exposed: float  # the part of them that computing cannot hide
+    exposed: float  # the part of `talking` that computing cannot hide
 
     @property
     def seconds(self) -> float:
-        """The whole step."""
+        """Seconds of the whole step."""
         return self.computing + self.exposed
 
 
@@ -56,10 +56,10 @@ def group_of(
     reduce: int = 2,
     convention: str = "B",
 ) -> Group:
-    """A step of FSDP within `group` of `ranks` ranks and data parallelism across, `tokens` on each, in `units` units.
+    """One step of FSDP inside groups of `group` ranks and data parallelism across groups, with `tokens` on each of `ranks` ranks.
 
-    A group larger than a server sends everything at the pace of the links between servers: its ring passes them. The forward
-    pass hides one gather, the backward pass the rest; near and far links work side by side.
+    A group larger than a server sends everything at the rate of the links between servers, because its ring passes through
+    them. The forward pass hides one gather, the backward pass the rest; fast and slow links work in parallel.
     """
     shared, copies = require_whole("group", group, "ranks"), ranks // group
     if ranks % shared:
@@ -88,6 +88,6 @@ def group_of(
 
 
 def knee(groups: Sequence[Group], most_bytes: float) -> Group | None:
-    """Of the groups that fit the one with the shortest step, and of equals the smallest; None if none fits."""
+    """The group with the shortest step among those that fit; the smallest of equal ones; None if none fits."""
     fits = [each for each in groups if each.state <= most_bytes]
     return min(fits, key=lambda each: (each.seconds, each.ranks), default=None)

@@ -1,4 +1,4 @@
-"""Initial weights that do not depend on how many ranks there are, drawn where they are held: no rank ever has all of them."""
+"""Initial weights that do not depend on the number of ranks. Each rank draws only those it holds."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from course_lib.sharding.rows import Draw
 
-BLOCK = 4096  # numbers that are drawn together
+BLOCK = 4096  # numbers drawn from one generator
 
 
 @contextmanager
 def skeleton() -> Iterator[None]:
-    """Within: modules are made with parameters that have a shape and no memory. One at a time is real, while it is made.
+    """A context in which modules get parameters with a shape but no memory; each exists in memory only while it is created.
 
-    Buffers stay real: they hold tables, not what is learned. (All under `torch.device("meta")` would lose them.)
+    Buffers keep their memory, because they hold tables that are not learned; `torch.device("meta")` would lose them.
     """
 
     def bare(module: nn.Module, name: str, parameter: nn.Parameter | None) -> nn.Parameter | None:
@@ -35,10 +35,11 @@ def skeleton() -> Iterator[None]:
 
 
 def drawing(std: Callable[[str, torch.Size], float], seed: int = 0, ones: str = "norm") -> Draw:
-    """How to draw any stretch of any parameter: matrices normal with `std(name, shape)`, vectors 1 if `ones` is in their name, else 0.
+    """A function that draws any stretch of any parameter.
 
-    Numbers come in blocks, each from a generator of its own, seeded by the seed, the parameter's name and the block's
-    number. So element 70,000 of a matrix is the same number whoever draws it, and a rank draws its own blocks only.
+    Matrices are normal with standard deviation `std(name, shape)`; vectors are 1 if `ones` is in their name, otherwise 0.
+    Numbers come in blocks, each from its own generator, seeded by `seed`, the parameter's name and the block's number. So
+    element 70,000 of a matrix is the same on any rank, and a rank draws only the blocks it needs.
     """
 
     def draw(name: str, shape: torch.Size, start: int, stop: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""The step of a part: in fp32 while weights are 16 bits wide, and, if wished, in the host's memory."""
+"""Optimizer steps in fp32 for 16-bit shards, on the device or in the host's memory."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Make = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 
 
 class MasterOptimizer:
-    """An optimizer over master copies of shards: `MasterOptimizer(model.shards(), AdamW)`; the shards follow, rounded.
+    """An optimizer over master copies of shards: `MasterOptimizer(model.shards(), AdamW)`; shards are rounded copies of them.
 
-    A 16-bit weight loses updates smaller than its spacing; the master copy keeps them. Shards are stepped one by one, so
-    that one gradient at a time is wide.
+    A 16-bit weight loses updates smaller than its spacing; the master copy keeps them. Shards are updated one at a time, so
+    that only one gradient at a time is in `dtype`.
     """
 
     on_device = True
@@ -35,7 +35,7 @@ class MasterOptimizer:
             name_role(master, "optimizer state")
 
     def _place(self) -> AbstractContextManager[None]:
-        """Where the step is made: here."""
+        """The context in which the step is computed: on the device."""
         return nullcontext()
 
     def _in(self, tensor: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ class MasterOptimizer:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Step every shard that has a gradient."""
+        """Update every shard that has a gradient."""
         for shard, master, optimizer in zip(self.shards, self.masters, self.optimizers, strict=True):
             if (grad := gradient_of(shard)) is not None:
                 with self._place():
@@ -54,20 +54,20 @@ class MasterOptimizer:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """For schedules of the learning rate."""
+        """The parameter groups, for learning-rate schedules."""
         return [group for each in self.optimizers for group in each.param_groups]
 
     def zero_grad(self) -> None:
-        """Drop the gradients of all shards."""
+        """Free the gradients of all shards."""
         for shard in self.shards:
             drop_gradient(shard)
 
 
 class HostOptimizer(MasterOptimizer):
-    """The same with master copies and moments in the host's memory: a device keeps weights and gradients only.
+    """A `MasterOptimizer` with master copies and moments in the host's memory; the device holds only weights and gradients.
 
-    Gradients go out and weights come in, at `bandwidth` bytes per second, which the cluster's clock is charged; nothing of
-    it is hidden here. Ren et al., "ZeRO-Offload" (2021).
+    Gradients move out and weights move in at `bandwidth` bytes per second. The cluster's clock is charged for the transfer, and
+    none of it is hidden. Ren et al., "ZeRO-Offload" (2021).
     """
 
     on_device = False
@@ -77,13 +77,13 @@ class HostOptimizer(MasterOptimizer):
         super().__init__(shards, make)
 
     def _place(self) -> AbstractContextManager[None]:
-        return unseen()  # the host's memory is not the device's
+        return unseen()  # the host's memory does not count as the device's
 
     def _in(self, tensor: Tensor) -> Tensor:
         return tensor.to("cpu", self.dtype, copy=True)
 
     def step(self) -> None:
-        """Send gradients out, step, take weights in."""
+        """Move gradients out, update, move weights in."""
         moved = sum(each.nbytes for each in self.shards) + sum(
             grad.nbytes for each in self.shards if (grad := gradient_of(each)) is not None
         )

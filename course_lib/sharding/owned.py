@@ -1,7 +1,7 @@
-"""ZeRO stage 1 in its simplest form: every rank steps some of the parameters, and tells the others what came out.
+"""ZeRO stage 1 in its simplest form: every rank updates some of the parameters and broadcasts them to the others.
 
-Optimizer state is only where its parameter is stepped, so each rank has a share of it. Parameters stay whole, which
-optimizers that look at whole matrices need. It costs one broadcast more than plain data parallelism; `zero` costs none.
+Optimizer state exists only on the rank that updates its parameter, so each rank holds a share of it. Parameters stay whole,
+which optimizers over whole matrices need. It costs one broadcast more than plain data parallelism; `zero` costs none.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Make = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 
 
 class OwnedOptimizer:
-    """An optimizer whose state is shared out by bytes: `OwnedOptimizer(comm, model.parameters(), AdamW)`.
+    """An optimizer whose parameters are assigned to ranks by bytes: `OwnedOptimizer(comm, model.parameters(), AdamW)`.
 
-    Give it gradients that are averaged already, as `data_parallel` leaves them. Tied parameters are stepped once, frozen
-    ones never. Where there are fewer parameters than ranks, some ranks own nothing.
+    Gradients must already be averaged, as `data_parallel` leaves them. Tied parameters are updated once, frozen ones never. If
+    there are fewer parameters than ranks, some ranks own none.
     """
 
     def __init__(self, comm: Comm, parameters: Iterable[nn.Parameter], make: Make) -> None:
@@ -32,7 +32,7 @@ class OwnedOptimizer:
         self.optimizer = make(mine) if mine else None
 
     def step(self) -> None:
-        """Step what this rank owns, then take the rest from its owners."""
+        """Update the parameters that this rank owns, then receive the others from their owners."""
         if self.optimizer:
             self.optimizer.step()
         works = [
@@ -43,6 +43,6 @@ class OwnedOptimizer:
             work.wait()
 
     def zero_grad(self) -> None:
-        """Drop the gradients of all parameters, owned or not."""
+        """Free the gradients of all parameters, owned or not."""
         for each in self.parameters:
             each.grad = None

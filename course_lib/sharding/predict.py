@@ -1,7 +1,7 @@
-"""What sharding costs: bytes that a rank sends in a step, and bytes that are gathered at the peak. Arithmetic, no torch.
+"""The cost of sharding: bytes that a rank sends in a step, and the peak of gathered bytes. Arithmetic, no torch.
 
-Bytes of state are `memory.zero_by_bucket`. Here `rows` are the elements of each row, in the order of use, the root's first;
-`gather` and `reduce` are bytes per element that travels, of weights and of gradients.
+For bytes of state, see `memory.zero_by_bucket`. Here `rows` holds the number of elements of each row in the order of use, the
+root's first; `gather` and `reduce` are the bytes sent per element of weights and of gradients.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from course_lib.units import require_whole
 
 
 def bytes_per_param_sent(stage: int, gather: float = 2.0, reduce: float = 2.0, kept: bool = False) -> float:
-    """Bytes a rank sends per parameter and step, on a ring of very many ranks: times (N − 1)/N for N of them.
+    """Bytes a rank sends per parameter and step in a ring of very many ranks; for N ranks, multiply by (N − 1)/N.
 
-    Stage 0 all-reduces gradients; 1 and 2 reduce-scatter gradients and all-gather weights; 3 gathers weights twice, once if
-    they are `kept` from the forward pass to the backward. With 16 bits throughout 4, 4, 4, 6: stage 3 sends 1.5 times data
-    parallelism's. ZeRO (2019), section 7.
+    Stage 0 all-reduces gradients. Stages 1 and 2 reduce-scatter gradients and all-gather weights. Stage 3 gathers weights twice,
+    or once if they are `kept` from the forward pass to the backward pass. In 16 bits these are 4, 4, 4 and 6 bytes: stage 3
+    sends 1.5 times as much as data parallelism. ZeRO (2019), section 7.
     """
     if stage not in (0, 1, 2, 3):
         raise ValueError(f"stage={stage!r}: ZeRO has stages 1, 2 and 3, and 0 is plain data parallelism.")
@@ -25,7 +25,7 @@ def bytes_per_param_sent(stage: int, gather: float = 2.0, reduce: float = 2.0, k
 
 
 def row_bytes(elements: int, ranks: int, width: int) -> int:
-    """Bytes a rank sends to gather, or to reduce-scatter, a row of elements of `width` bytes: all parts but one, padded."""
+    """Bytes a rank sends to gather or reduce-scatter a row of elements of `width` bytes: all parts but one, with padding."""
     return (ranks - 1) * Flat({"": elements}, ranks).part * require_whole("width", width, "bytes")
 
 
@@ -41,10 +41,11 @@ def step_bytes(
     micro_batches: int = 1,
     root: bool = True,
 ) -> int:
-    """Bytes a rank sends in a step, exactly. Stage 3: the first row is the root's and is gathered once, unless `root=False`.
+    """Exact bytes a rank sends in a step. In stage 3 the first row is the root's and is gathered once, unless `root=False`.
 
-    Stage 1 sends gradients once, 2 with each micro-batch; 3 sends everything with each. `replicas` (stage 3) hold the same
-    parts, and average them by a ring all-reduce, whose parts are taken as equal. Clipping and counting tokens come on top.
+    Stage 1 sends gradients once, stage 2 with each micro-batch, and stage 3 sends everything with each micro-batch. `replicas`
+    (stage 3) is the number of ranks that hold the same part and average it by a ring all-reduce, with chunks taken as equal.
+    Not included: the few bytes of clipping and of token counts.
     """
     total = 0.0
     for place, elements in enumerate(rows):
@@ -57,14 +58,14 @@ def step_bytes(
 
 
 def hybrid_bytes(elements: int, ranks: int, replicas: int, reduce: int = 2) -> float:
-    """Bytes a rank sends to average its part of a row over `replicas`: what HSDP sends between nodes."""
+    """Bytes a rank sends to average its part of a row over `replicas`: the traffic of HSDP between nodes."""
     return 2 * (replicas - 1) / replicas * Flat({"": elements}, ranks).part * reduce
 
 
 def gathered_peak(
     rows: Sequence[int], ranks: int, gather: int = 2, prefetch: int = 1, *, kept: bool = False, root: bool = True
 ) -> int:
-    """Bytes of gathered weights at the most: the root's row, and as many others as are in use or on their way."""
+    """Peak bytes of gathered weights: the root's row, and the other rows that are in use or in transit."""
     wide = [Flat({"": elements}, ranks).padded * gather for elements in rows]
     own, others = (wide[:1], wide[1:]) if root else ([], wide)
     window = len(others) if kept else min(prefetch + 1, len(others))

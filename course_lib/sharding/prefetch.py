@@ -1,8 +1,8 @@
-"""When gathers hide: units computed one after the other, while one wire gathers the next ones. Arithmetic, no torch.
+"""When gathers are hidden: units compute one after another while one link gathers the next ones. Arithmetic, no torch.
 
-`FullySharded`'s rule: when a unit is about to compute, it and the next `depth` units are asked for. The wire works off what
-was asked for, in that order; a unit computes when the one before it has, and when it is there. Gradients are reduced on the same
-wire. Left out: that communication borrows processors and memory bandwidth from the matrices.
+The rule of `FullySharded`: when a unit is about to compute, it and the next `depth` units are requested. The link serves
+requests in order. A unit computes once the previous unit has computed and its own weights are gathered. Gradients are reduced on
+the same link. Left out: communication kernels take processors and memory bandwidth from the matmuls.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from course_lib.units import require, require_whole
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One unit's share of a step on one rank: seconds of each part, and bytes of its gathered weights."""
+    """One unit's work in a step on one rank: seconds of each part, and bytes of its gathered weights."""
 
     gather: float
     forward: float
@@ -27,7 +27,7 @@ class Work:
 
 
 class Use(NamedTuple):
-    """What the GPU ("forward", "backward") or the wire ("gather", "reduce") does with a unit; seconds."""
+    """One task of the GPU ("forward", "backward") or the link ("gather", "reduce") for a unit, in seconds."""
 
     kind: str
     unit: int
@@ -37,29 +37,29 @@ class Use(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """One step: all uses, and after each change the bytes of weights that are gathered or on their way."""
+    """One step: all tasks, and after each change the bytes of weights that are gathered or in transit."""
 
     uses: tuple[Use, ...]
     held: tuple[tuple[float, float], ...]  # time, bytes
 
     @property
     def seconds(self) -> float:
-        """The whole step."""
+        """Seconds of the whole step."""
         return max((use.end for use in self.uses), default=0.0)
 
     @property
     def computing(self) -> float:
-        """Seconds in which the GPU computes."""
+        """Seconds during which the GPU computes."""
         return sum(use.end - use.start for use in self.uses if use.kind in ("forward", "backward"))
 
     @property
     def exposed(self) -> float:
-        """Seconds in which the GPU waits for the wire."""
+        """Seconds during which the GPU waits for the link."""
         return max(0.0, self.seconds - self.computing)
 
     @property
     def peak_bytes(self) -> float:
-        """Most bytes of gathered weights at once."""
+        """Peak bytes of gathered weights."""
         return max((nbytes for _, nbytes in self.held), default=0.0)
 
 
@@ -74,7 +74,7 @@ def work_of(
     gather: int = 2,
     reduce: int = 2,
 ) -> Work:
-    """A unit of so many parameters with `tokens` on each of `ranks` GPUs that really do `flops_per_s`; rings of this bandwidth."""
+    """The work of a unit of `params` parameters with `tokens` on each of `ranks` GPUs that reach `flops_per_s`, with rings."""
     once = (
         2
         * require("params", params, "parameters")
@@ -86,28 +86,28 @@ def work_of(
 
 
 def play(units: Sequence[Work], depth: int = 1, *, kept: bool = False) -> Played:
-    """A forward and a backward pass through the units. With `kept`, weights stay from one pass to the other."""
-    wire = _Wire(units, require_whole("depth", depth, "units", least=0))
+    """A forward and a backward pass through the units. With `kept`, weights are kept from one pass to the other."""
+    link = _Link(units, require_whole("depth", depth, "units", least=0))
     now, last = 0.0, len(units) - 1
     for place, unit in enumerate(units):
-        now = max(now, wire.ask(place, range(place, min(place + depth, last) + 1), now))
-        now = wire.compute("forward", place, now, unit.forward)
+        now = max(now, link.ask(place, range(place, min(place + depth, last) + 1), now))
+        now = link.compute("forward", place, now, unit.forward)
         if not kept:
-            wire.free(place, now)
+            link.free(place, now)
     for place in range(last, -1, -1):
-        now = max(now, wire.ask(place, range(place, max(place - depth, 0) - 1, -1), now))
-        now = wire.compute("backward", place, now, units[place].backward)
-        wire.free(place, now)
-        wire.reduce(place, now)
-    return Played(tuple(sorted(wire.uses, key=lambda use: use.start)), wire.levels())
+        now = max(now, link.ask(place, range(place, max(place - depth, 0) - 1, -1), now))
+        now = link.compute("backward", place, now, units[place].backward)
+        link.free(place, now)
+        link.reduce(place, now)
+    return Played(tuple(sorted(link.uses, key=lambda use: use.start)), link.levels())
 
 
-class _Wire:
-    """One wire that does things in the order in which they are asked for, and the units that are here because of it."""
+class _Link:
+    """One link that serves requests in order, and the units that it has gathered."""
 
     def __init__(self, units: Sequence[Work], depth: int) -> None:
         self.units, self.depth = units, depth
-        self.ready: dict[int, float] = {}  # unit -> when it is there
+        self.ready: dict[int, float] = {}  # unit -> the time at which it is gathered
         self.uses: list[Use] = []
         self.changes: list[tuple[float, float]] = []
         self.clear = 0.0
@@ -120,7 +120,7 @@ class _Wire:
         return self.clear
 
     def ask(self, place: int, ahead: range, now: float) -> float:
-        """Ask for these units, if they are not here or on their way; when the first of them is there."""
+        """Request these units unless gathered or in transit; return the time at which unit `place` is gathered."""
         for each in ahead:
             if each not in self.ready:
                 self.ready[each] = self._carry("gather", each, now, self.units[each].gather)
@@ -140,7 +140,7 @@ class _Wire:
 
     def levels(self) -> tuple[tuple[float, float], ...]:
         found, total = [], 0.0
-        for when, change in sorted(self.changes):  # what goes at a moment goes before what comes
+        for when, change in sorted(self.changes):  # at equal times, bytes are freed before others arrive
             total += change
             found.append((when, total))
         return tuple(found)

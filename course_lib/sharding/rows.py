@@ -1,6 +1,6 @@
-"""A row: parameters alike in dtype and in being trained, flat, of which a rank holds one part.
+"""A row: parameters of one dtype, all trained or all frozen, laid end to end; each rank holds one part of it.
 
-Everything that shards moves rows: gathers one where its weights are used, reduces one where its gradients are ready.
+All sharding works on rows: it gathers a row when its weights are used, and reduces it when its gradients are ready.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Draw = Callable[[str, torch.Size, int, int], Tensor]  # name, shape, start, stop
 
 
 class Row:
-    """The parts and the whole of some parameters. `shard` is what this rank holds, and what an optimizer steps.
+    """A row of parameters, its part on this rank and, while gathered, the whole. Optimizers update `shard`, this rank's part.
 
-    `gather` and `reduce` are the dtypes in which weights and gradients travel, `keep` that of the reduced gradient;
-    all are the parameters' own, if not given. Averages are over the ranks of `comm` times those of `replicas`, which hold
-    the same part.
+    `gather` and `reduce` are the dtypes in which weights and gradients are sent, `keep` is that of the reduced gradient; the
+    default is the parameters' dtype. Averages are over the ranks of `comm` times those of `replicas`, which hold the same
+    part.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class Row:
     # --- weights: gather, use, free
 
     def start(self) -> None:
-        """Begin to gather the row, unless it is here or on its way."""
+        """Begin to gather the row, unless it is gathered or in transit."""
         if self.full is None:
-            own = self.shard.detach().to(self.gather_dtype)  # cast first: then 16 bits travel, not 32
+            own = self.shard.detach().to(self.gather_dtype)  # cast first, so that 16 bits are sent, not 32
             self.full = own.new_empty(self.flat.padded)
             self._arriving = self.comm.all_gather_into_tensor(self.full, own, async_op=True), own
 
     def whole(self) -> Tensor:
-        """The gathered row: every parameter, then the padding."""
+        """The gathered row: all parameters, then the padding."""
         self.start()
         if self._arriving:
             self._arriving[0].wait()
@@ -75,20 +75,20 @@ class Row:
         return self.full
 
     def free(self) -> None:
-        """Let the gathered row go. Nothing else may hold it: a view that somebody kept keeps all of it."""
+        """Free the gathered row. A view of it that still exists keeps the whole row in memory."""
         if self._arriving:
             self.whole()
         self.full = None
 
     def views(self, full: Tensor) -> list[Tensor]:
-        """The parameters in a whole row, in their shapes."""
+        """Views of the parameters in a whole row, in their shapes."""
         rows = full[: self.flat.elements].split(list(self.flat.counts.values()))
         return [row.view(shape) for row, shape in zip(rows, self.shapes.values(), strict=True)]
 
     # --- gradients: reduce, keep a part
 
     def reduce(self, grads: Sequence[Tensor | None]) -> None:
-        """Begin to average these gradients over ranks; none counts as zero. `settle` ends it."""
+        """Begin to average these gradients over ranks, with None as zero; `settle` completes it."""
         ranks = self.comm.size * (self.replicas.size if self.replicas else 1)
         buffer = torch.zeros(self.flat.padded, dtype=self.reduce_dtype, device=self.shard.device)
         for view, grad in zip(self.views(buffer), grads, strict=True):
@@ -98,7 +98,7 @@ class Row:
         self._leaving = self.comm.reduce_scatter_tensor(mine, buffer, async_op=True), mine, buffer
 
     def settle(self) -> None:
-        """Wait for the average of this rank's part, and add it to the gradient of `shard`."""
+        """Wait for the average of this rank's part and add it to the gradient of `shard`."""
         if self._leaving:
             work, mine, _ = self._leaving
             work.wait()
@@ -109,12 +109,12 @@ class Row:
 
 
 def gradient_of(shard: nn.Parameter) -> Tensor | None:
-    """The gradient of a shard. One in another dtype than the shard's lies in `main_grad`, as torch wants `.grad` alike."""
+    """The gradient of a shard. In another dtype than the shard's it is stored in `main_grad`, as torch requires equal dtypes."""
     return shard.grad if shard.grad is not None else getattr(shard, "main_grad", None)
 
 
 def add_gradient(shard: nn.Parameter, grad: Tensor) -> None:
-    """Add to the gradient of a shard, or begin it."""
+    """Add to the gradient of a shard, or set it if there is none."""
     before = gradient_of(shard)
     if before is not None:
         before += grad
@@ -127,12 +127,12 @@ def add_gradient(shard: nn.Parameter, grad: Tensor) -> None:
 
 
 def drop_gradient(shard: nn.Parameter) -> None:
-    """Let the gradient of a shard go."""
+    """Free the gradient of a shard."""
     shard.grad = shard.main_grad = None
 
 
 def rows_of(comm: Comm, parameters: Mapping[str, nn.Parameter], **choices: object) -> list[Row]:
-    """One row for each dtype among the parameters, trained and frozen apart."""
+    """One row for each dtype among the parameters, with trained and frozen ones in separate rows."""
     alike: dict[tuple, dict[str, nn.Parameter]] = {}
     for name, each in parameters.items():
         alike.setdefault((each.dtype, each.requires_grad), {})[name] = each

@@ -1,4 +1,4 @@
-"""Small runs that chapter 08 looks at: a model whose units have weights only at work, one cut by stage, and one step's live bytes."""
+"""Small runs for chapter 08: a model whose units have weights only while they compute, models by stage, live bytes of a step."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ SMALL = Config(layers=4)
 
 
 def only_at_work(model: nn.Module) -> nn.Module:
-    """The course's transformer, each unit's weights NaN but while that unit computes, forward or backward."""
+    """The course's transformer, with each unit's weights NaN except while that unit computes, forward or backward."""
     for unit in (model.embedding, *model.blocks, model.head):
-        _come_and_go(unit, forward_only=unit is model.embedding)  # backward asks for no weight of it
+        _come_and_go(unit, forward_only=unit is model.embedding)  # its backward pass needs no weight
     return model
 
 
@@ -47,7 +47,7 @@ def _come_and_go(unit: nn.Module, forward_only: bool) -> None:
 
 
 def cut_model(comm: Comm, stage: int, config: Config = SMALL, **choices: Any) -> nn.Module:
-    """The small transformer, cut as the stage says; `choices` are those of `FullySharded`."""
+    """The small transformer, sharded by the given ZeRO stage; `choices` are arguments of `FullySharded`."""
     model = build(config)
     if stage == 0:
         return DataParallel(comm, model, init_sync=False, buffers=False)
@@ -57,11 +57,11 @@ def cut_model(comm: Comm, stage: int, config: Config = SMALL, **choices: Any) ->
 
 
 def live_bytes(comm: Comm, stage: int, config: Config) -> tuple[dict[str, list[int]], dict[str, int]]:
-    """Bytes alive by role at every allocation of a second step, and at which of them each of its phases ends."""
+    """Live bytes by role at every allocation of the second step, and the allocation at which each of its phases ends."""
     with Accounting(history=True) as account:
         model = cut_model(comm, stage, config, **({"prefetch": 0} if stage == 3 else {}))
         optimizer = torch.optim.AdamW(_stepped(model, stage))
-        for _ in range(2):  # the first makes the optimizer's state
+        for _ in range(2):  # the first step creates the optimizer's state
             start = account.moment
             inputs, targets = text.batch(comm.rank, 2, config.seq_len)
             error = loss(model(inputs), targets)

@@ -1,4 +1,4 @@
-"""Back to whole tensors by name: for tests, and to read a model. Every rank gets all of it, so not for large models."""
+"""Whole tensors by name, for tests and for reading a model. Every rank gets all of them, so not for large models."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from course_lib.sharding.zero import Zero
 
 
 def full_state(model: FullySharded | Zero) -> dict[str, Tensor]:
-    """Every parameter, whole, in the dtype of the shards, by its name in the plain model. All ranks call it."""
+    """Every whole parameter in the dtype of the shards, by its name in the unsharded model. All ranks call it."""
     if isinstance(model, Zero):
         return {name: each.detach().clone() for name, each in model.module.named_parameters()}
     return {name: each for row in model.rows for name, each in _gather(row, row.shard.detach()).items()}
 
 
 def full_gradients(model: FullySharded | Zero) -> dict[str, Tensor]:
-    """Every gradient, whole, of parameters that are trained. After `finish()`; all ranks call it."""
+    """Every whole gradient of trained parameters, by name. Call it after `finish()`, on all ranks."""
     trained = [row for row in model.rows if row.shard.requires_grad]
     return {name: each for row in trained for name, each in _gather(row, gradient_of(row.shard)).items()}
 

@@ -1,8 +1,8 @@
-"""ZeRO stages 1 and 2: weights whole on every rank, gradients and optimizer state in parts.
+"""ZeRO stages 1 and 2: whole weights on every rank, gradients and optimizer state in parts.
 
-An all-reduce is a reduce-scatter and an all-gather. Between the two each rank has the average of one part only, and that
-is enough to step that part: so step there, and gather weights instead of gradients. The same bytes travel, and optimizer
-state is needed for one part. Rajbhandari et al., "ZeRO" (2019). The stages differ in one line: when a gradient is reduced.
+An all-reduce is a reduce-scatter followed by an all-gather. Between the two, each rank has the average of one part, which is
+enough to update that part. So update there, and gather weights instead of gradients: the same bytes are sent, and each rank
+needs optimizer state for one part only. Rajbhandari et al., "ZeRO" (2019). The stages differ only in when gradients are reduced.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from course_lib.sharding.rows import Row, add_gradient, drop_gradient, gradient_
 
 
 class Zero(nn.Module):
-    """A replica of stage 1 or 2: `backward()`, `finish()`, the optimizer's step over `shards()`, then `gather()`.
+    """A replica in stage 1 or 2: call `backward()`, `finish()`, the optimizer's step over `shards()`, then `gather()`.
 
-    Stage 1 keeps whole gradients until `finish()`; stage 2 reduces a row as soon as its last gradient is there, and keeps a
-    part. All ranks begin with rank 0's weights. Buffers are each rank's own. A parameter without gradient is an error.
+    Stage 1 keeps whole gradients until `finish()`. Stage 2 reduces a row as soon as its last gradient is complete, and keeps one
+    part. All ranks start with rank 0's weights. Buffers are not shared between ranks. A parameter without a gradient is an error.
     """
 
     def __init__(
@@ -40,12 +40,12 @@ class Zero(nn.Module):
         super().__init__()
         if stage not in (1, 2):
             raise ValueError(
-                f"stage={stage!r}: Zero is stage 1 or 2; for stage 3 take FullySharded, for none DataParallel."
+                f"stage={stage!r}: Zero is stage 1 or 2; for stage 3 use FullySharded, for stage 0 DataParallel."
             )
         self.comm, self.module, self.stage, self.grad_dtype = comm, module, stage, grad_dtype
         self.names = {each: name for name, each in module.named_parameters() if each.requires_grad}
         if not self.names:
-            raise ValueError("Zero: no parameter is trained, so there is nothing to shard; unfreeze one at least.")
+            raise ValueError("Zero: no parameter is trained, so there is nothing to shard; unfreeze at least one.")
         if init_sync:
             for parameter in module.parameters():
                 comm.broadcast(parameter.data, src=0)
@@ -58,7 +58,7 @@ class Zero(nn.Module):
             self._join(row, members)
 
     def _join(self, row: Row, members: list[nn.Parameter]) -> None:
-        """Make the parameters views of the row, and the shard a view of this rank's part: no byte twice."""
+        """Make the parameters views of the row, and the shard a view of this rank's part, so that no byte is stored twice."""
         full = row.full = row.shard.new_zeros(row.flat.padded)
         for parameter, view in zip(members, row.views(full), strict=True):
             view.copy_(parameter.data)
@@ -68,19 +68,19 @@ class Zero(nn.Module):
         row.shard = nn.Parameter(full.tensor_split(self.comm.size)[self.comm.rank])
 
     def forward(self, *args: object, **kwargs: object) -> object:
-        """The module's own result."""
+        """The result of the module."""
         return self.module(*args, **kwargs)
 
     def no_sync(self) -> AbstractContextManager[None]:
-        """For `accumulate`: micro-batches need no care here; stage 1 sends in `finish()` only, stage 2 adds up parts."""
+        """A no-op for `accumulate`: stage 1 sends only in `finish()`, stage 2 adds up parts."""
         return nullcontext()
 
     def shards(self) -> Iterator[nn.Parameter]:
-        """What this rank's optimizer steps."""
+        """The parameters for this rank's optimizer."""
         return (row.shard for row in self.rows)
 
     def _ready(self, parameter: nn.Parameter) -> None:
-        if self.stage == 1 and self.grad_dtype is not None:  # whole gradients that add up in a dtype of their own
+        if self.stage == 1 and self.grad_dtype is not None:  # whole gradients accumulate in `grad_dtype`
             grad, parameter.grad = parameter.grad.to(self.grad_dtype), None
             add_gradient(parameter, grad)
         self._arrived[self._home[parameter]] += 1
@@ -88,21 +88,21 @@ class Zero(nn.Module):
             self._send()
 
     def _send(self) -> None:
-        """Reduce the rows that are complete, in one order on all ranks, and let their gradients go."""
+        """Reduce the rows that are complete, in the same order on all ranks, and free their gradients."""
         while self._sent < len(self.rows) and self._arrived[self._sent] >= len(self._members[self._sent]):
             row, members = self.rows[self._sent], self._members[self._sent]
             row.reduce([gradient_of(each) for each in members])
             for each in members:
                 drop_gradient(each)
             if self._sent:
-                self.rows[self._sent - 1].settle()  # so two buffers exist at most
+                self.rows[self._sent - 1].settle()  # so that at most two buffers exist
             self._sent += 1
         if self._sent == len(self.rows):
             self.rows[-1].settle()
             self._arrived, self._sent = [0] * len(self.rows), 0
 
     def finish(self) -> None:
-        """Wait until every shard's gradient is the mean over ranks. Stage 1 sends here, so call it once a step."""
+        """Wait until every shard's gradient is the mean over ranks. Stage 1 sends here, so call it once per step."""
         if not any(self._arrived):
             return
         silent = [
@@ -117,7 +117,7 @@ class Zero(nn.Module):
         self._send()
 
     def gather(self) -> None:
-        """After the optimizer's step: take from every rank the part of the weights that it stepped."""
+        """Gather the updated weights: call it after the optimizer's step, on all ranks."""
         works = []
         for row in self.rows:
             own = row.shard.detach().clone()
@@ -126,6 +126,6 @@ class Zero(nn.Module):
             work.wait()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop all gradients."""
+        """Free all gradients."""
         for each in (*self.module.parameters(), *self.shards()):
             drop_gradient(each)

@@ -11,7 +11,7 @@ from matplotlib.path import Path as MplPath
 
 from course_lib import collectives, facts, memory
 from course_lib.figures import style
-from course_lib.figures.palette import BLUE, EMPTY, GREEN, GREY, INK, PURPLE, SKY, SOFT, VERMILION, color, ink_on
+from course_lib.figures.palette import BLUE, EMPTY, GREEN, GREY, INK, PAPER, PURPLE, SKY, SOFT, VERMILION, color, ink_on
 from course_lib.figures.panels import sheet
 from course_lib.figures.style import Picture
 from course_lib.figures.walk import MOST_RANKS, PHASES, Walk, cell_place, draw_sums, draw_texts, walk
@@ -206,10 +206,11 @@ def draw_race(nbytes: float = 1024.0 * 4**5, ranks: int = 64, wire: str = next(i
         axes.annotate(
             f"ring = tree at {bytes_text(cross, 2)}",
             (math.log2(cross), at),
-            xytext=(8, -13),
+            xytext=(10, -16),
             textcoords="offset points",
             fontsize=style.SMALL,
             color=VERMILION,
+            bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 1.0},
         )
     axes.set_xticks(range(10, 37, 5), [_binary(power) for power in range(10, 37, 5)])
     marks = range(math.ceil(low), math.floor(high) + 1)

@@ -8,7 +8,7 @@ from torch import nn
 
 from course_lib import packing
 from course_lib.figures import optimizer_updates
-from course_lib.figures.style import Picture
+from course_lib.figures.sheets import Sheet
 from course_lib.optimizer import Adam, NoiseScale
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 
@@ -45,7 +45,7 @@ def update_sizes(gradient: str, beta2: float, correct: bool) -> tuple[float, ...
     return tuple(sizes)
 
 
-def draw_updates(shown: int = 100, gradient: str = GRADIENTS[0], beta2: float = 0.999) -> Picture:
+def draw_updates(shown: int = 100, gradient: str = GRADIENTS[0], beta2: float = 0.999) -> Sheet:
     """Adam's updates of one weight, with and without bias correction, up to one of the first hundred."""
     curves = {
         "with bias correction": update_sizes(gradient, beta2, True),
@@ -74,7 +74,7 @@ def batch_gradients(batch: int, spread: float, count: int = 150) -> np.ndarray:
     return np.array(TRUE) + spread / batch**0.5 * coin.standard_normal((count, 2))
 
 
-def draw_noise(batch: int = 8, spread: float = SPREAD) -> Picture:
+def draw_noise(batch: int = 8, spread: float = SPREAD) -> Sheet:
     """Gradients of batches around the true one, and their squared error over the batch."""
     exact = NoiseScale(signal=1.0, noise=2 * spread**2)
     curve = np.array([(size, exact.noise / size) for size in BATCHES])
@@ -96,12 +96,12 @@ def noise_against_batch() -> Explorer:
 @lru_cache(maxsize=8)
 def document_lengths(kind: str) -> tuple[int, ...]:
     """Lengths of the example's documents, in tokens: many short and few long ones, or all about half a sequence."""
-    coin = np.random.default_rng(11)
-    drawn = coin.lognormal(2.6, 0.8, DOCUMENTS) if kind == "uneven" else coin.integers(28, 40, DOCUMENTS)
+    coin = np.random.default_rng(21)
+    drawn = coin.lognormal(2.8, 0.7, DOCUMENTS) if kind == "uneven" else coin.integers(28, 40, DOCUMENTS)
     return tuple(int(length) for length in np.clip(drawn, 3, ROOM))
 
 
-def draw_bins(placed: int = DOCUMENTS, strategy: str = "in order", lengths: str = "uneven") -> Picture:
+def draw_bins(placed: int = DOCUMENTS, strategy: str = "in order", lengths: str = "uneven") -> Sheet:
     """The first documents that the strategy places, in their sequences."""
     given = document_lengths(lengths)
     pack = STRATEGIES[strategy]

@@ -44,8 +44,11 @@ def test_every_document_is_drawn_once_and_the_share_is_the_librarys(strategy, le
 
 
 def test_documents_appear_one_by_one():
-    boxes = [len(ch04.draw_bins(placed).axes[0].collections[0].get_paths()) for placed in (1, 7, 24)]
-    assert boxes == [1, 7, 24]
+    def boxes(placed):
+        return ch04.draw_bins(placed).svg().split("</style>")[-1].count('stroke="#ffffff"')
+
+    assert [boxes(placed) for placed in (1, 7, 24)] == [1, 7, 24], "a box with a white edge for each document"
+    assert "7 of 24 documents" in ch04.draw_bins(7).svg()
 
 
 def test_pictures_of_recorded_runs_say_what_was_recorded():

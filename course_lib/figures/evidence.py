@@ -1,4 +1,4 @@
-"""What was predicted and what was measured, run by run: all ratios in one still, and one quantity beside its prediction.
+"""What was predicted and what was measured, run by run: all ratios in one still, and one quantity next to its prediction.
 
 `python -m course_lib.figures.evidence` writes chapter 15's copy again, from the evidence that ships.
 """

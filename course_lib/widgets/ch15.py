@@ -20,7 +20,6 @@ from course_lib.widgets.explore import Explorer, explore, menu, slider
 
 __all__ = ["bandwidth", "draw_losses", "draw_predicted", "losses", "predicted", "timeline"]
 
-ALL = "all that is recorded"
 OWN = "your own"
 
 
@@ -42,7 +41,7 @@ def sets() -> tuple[str, ...]:
 
 
 def draw_predicted(quantity: str = "seconds", which: str = "") -> Picture:
-    """One quantity of each run of a set, beside its prediction."""
+    """One quantity of each run of a set, next to its prediction."""
     which = which or sets()[0]
     rows = rows_of(each for each in _runs() if _set(each) == which)
     devices = sorted({row["device"] for row in rows})
@@ -50,7 +49,7 @@ def draw_predicted(quantity: str = "seconds", which: str = "") -> Picture:
 
 
 def predicted(quantity: str = "seconds") -> Explorer:
-    """The measurements of each run, beside the predictions made before it started."""
+    """The measurements of each run, next to the predictions made before it started."""
     _runs.cache_clear()
     return explore(
         draw_predicted,
@@ -61,11 +60,7 @@ def predicted(quantity: str = "seconds") -> Explorer:
 
 # --- one model under every layout ----------------------------------------------------------------
 
-LOOKS = {
-    "loss": "loss (nats per token)",
-    "gradient_norm": "norm of the gradient",
-    "difference": "difference of the loss",
-}
+LOOKS = {"loss": "loss (nats per token)", "gradient_norm": "gradient norm", "difference": "difference of the loss"}
 _SAME = ("size", "batch", "seq_len", "seed", "dtype")
 
 
@@ -151,7 +146,11 @@ def _draw_difference(name: str, zoom: int) -> Picture:
         panel.dot(axes, step, np.log10(max(value, 1e-9)), BLUE if value <= limit[step] else VERMILION, size=6)
     within = sum(a <= b for a, b in zip(found, limit, strict=True))
     title = f"{name}: {within} of {len(found)} losses equal one process's up to rounding"
-    panels.head(figure, title, "Dashed: what sums in another order explain. Points at the foot are equal to the bit.")
+    panels.head(
+        figure,
+        title,
+        "Dashed: the most that another order of sums explains. Points at the bottom are equal to the bit.",
+    )
     low = panel.at(0, np.log10(limit[-1]) + 0.15)[1]
     axes.text(7.1, low, "rounding explains", fontsize=style.SMALL, color=SOFT, ha="right", va="bottom")
     explained = f"rounding explains {number_text(limit[-1], 2)} after {len(found)} steps"

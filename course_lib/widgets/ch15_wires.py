@@ -1,4 +1,4 @@
-"""Chapter 15's widgets of wires: a bandwidth curve to fit by hand, and the trace of a step."""
+"""Chapter 15's widgets of communication: a bandwidth curve to fit by hand, and the trace of a step."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -56,20 +56,21 @@ def _recorded(each: Chosen) -> Iterator[Sweep]:
 
 
 def on_the_line(sweep: Sweep, alpha: float, beta: float) -> list[float]:
-    """Bus bandwidth at each size by α + bytes/β, in bytes/s."""
+    """Bus bandwidth at each size by α + bytes/B, in bytes/s."""
     sent = [ring_sent(sweep.kind, nbytes, sweep.ranks) for nbytes, _ in sweep.points]
     return [each / (alpha + each / beta) for each in sent]
 
 
 def draw_bandwidth(alpha: float = 100 * US, beta: float = 1 * GB, which: str = "") -> Picture:
-    """Measured bus bandwidth over message size, and the curve that α and β make of it."""
+    """Measured bus bandwidth over message size, and the curve for α and B."""
     sweep = sweeps()[which or next(iter(sweeps()))]
     nbytes = np.array([size for size, _ in sweep.points])
     seen, said = np.array([rate for _, rate in sweep.points]), np.array(on_the_line(sweep, alpha, beta))
     figure, axes = panels.sheet(4.1)
     low, high = np.floor(np.log10(min(seen.min(), said.min()))), np.log10(max(seen.max(), said.max()) * 2)
     panel = panels.Panel(1.0, 0.62, 6.1, 2.75, (np.log10(nbytes[0] / 1.5), np.log10(nbytes[-1] * 1.5)), (low, high))
-    panel.frame(axes, _decades(panel.x), _decades(panel.y), "bytes of the whole tensor", "bus bandwidth (a second)")
+    rates = {power: f"{size}/s" for power, size in _decades(panel.y).items()}
+    panel.frame(axes, _decades(panel.x), rates, "bytes of the whole tensor", "bus bandwidth")
     fine = np.logspace(*panel.x, 40)
     sent = np.array([ring_sent(sweep.kind, size, sweep.ranks) for size in fine])
     panel.line(axes, np.log10(fine), np.log10(sent / (alpha + sent / beta)), VERMILION, 2.0)
@@ -81,9 +82,9 @@ def draw_bandwidth(alpha: float = 100 * US, beta: float = 1 * GB, which: str = "
         axes.plot(*places.T, "o", color=INK, zorder=4, **look)
     half = alpha * beta / ring_sent(sweep.kind, 1.0, sweep.ranks)
     worst = number_text(float(np.max(np.maximum(seen / said, said / seen))))
-    title = f"{sweep.name}: {near.sum()} of {len(near)} sizes within {percent_text(CLOSE)}, the worst off by × {worst}"
-    line = f"α = {duration_text(alpha)}, β = {bytes_text(beta)}/s (dashed)"
-    more = f"{line}: half of it is reached at {bytes_text(half)}. Rings are further off."
+    title = f"{sweep.name}: {near.sum()} of {len(near)} sizes within {percent_text(CLOSE)}, the worst off by a factor of {worst}"
+    line = f"α = {duration_text(alpha)}, B = {bytes_text(beta)}/s (dashed)"
+    more = f"{line}: half of B is reached at {bytes_text(half)}. Empty circles are further off."
     panels.head(figure, title, more)
     measured = ", ".join(f"{bytes_text(size)} {bytes_text(rate)}/s" for size, rate in sweep.points)
     figure.alt = f"{title}. {more} Measured: {measured}."
@@ -96,12 +97,12 @@ def _decades(ends: tuple[float, float]) -> dict[float, str]:
 
 
 def bandwidth(alpha: float = 100 * US, beta: float = 1 * GB) -> Explorer:
-    """Fit α + bytes/β to measured points by hand: which one do small messages reveal, and which one large ones?"""
+    """Fit α + bytes/B to measured points by hand: which constant do small messages reveal, and which one large ones?"""
     sweeps.cache_clear()
     return explore(
         draw_bandwidth,
         alpha=slider(ALPHAS, alpha, label="α", text=duration_text),
-        beta=slider(BETAS, beta, label="β on the bus", text=lambda rate: f"{bytes_text(rate)}/s"),
+        beta=slider(BETAS, beta, label="B of the bus", text=lambda rate: f"{bytes_text(rate)}/s"),
         which=menu(tuple(sweeps()), label="measured"),
     )
 
@@ -140,7 +141,7 @@ def moved(wire: list[Interval], delay: float, speed: float) -> list[Interval]:
 
 
 def wrong_ways(trace: Trace) -> dict[str, float]:
-    """Exposed communication in seconds as it is, and as three short cuts would have it."""
+    """Exposed communication in seconds, and what three shortcuts take for it."""
     wall = max(stop for parts in trace.values() for _, stop in parts)
     talk, compute = length(union(trace["communication"])), length(union(trace["compute"]))
     return {
@@ -170,8 +171,8 @@ def draw_timeline(delay: float = 0.0, speed: float = 1.0, which: str = "") -> Pi
     ways = wrong_ways(now)
     _ways(axes, ways, scale, unit)
     title = f"{duration_text(ways['exposed'])} exposed of {duration_text(ways['all communication'])} on the wire"
-    changed = f"sent {delay:+.0%} of a step later, {speed:g} times as fast"
-    asked = "as it is" if (delay, speed) == (0.0, 1.0) else changed
+    changed = f"messages moved by {delay:+.0%} of the step, wire × {speed:g}".replace("-", "−")
+    asked = "unchanged" if (delay, speed) == (0.0, 1.0) else changed
     panels.head(figure, title, f"{which or next(iter(traces()))}, {asked}.")
     times = ", ".join(f"{name}: {duration_text(seconds) if seconds else 'none'}" for name, seconds in ways.items())
     figure.alt = f"{title}, {asked}. {times}."
@@ -216,7 +217,7 @@ def _boxes(axes: Axes, panel: panels.Panel, spans: list[Interval], low: float, h
 
 
 def _ways(axes: Axes, ways: Mapping[str, float], scale: float, unit: str) -> None:
-    """Bars: the exposed time, and three short cuts that are mistaken for it."""
+    """Bars: the exposed time, and three shortcuts that are mistaken for it."""
     top = 1.1 * max(*ways.values(), 1e-9) / scale
     panel = panels.Panel(2.5, 0.55, 4.65, 0.95, (0, top), (len(ways), 0))
     names = {place + 0.5: name for place, name in enumerate(ways)}
@@ -227,12 +228,12 @@ def _ways(axes: Axes, ways: Mapping[str, float], scale: float, unit: str) -> Non
 
 
 def timeline() -> Explorer:
-    """A step's trace: move its messages, and compare the exposed time with what short cuts give."""
+    """A step's trace: move its messages, and compare the exposed time with what shortcuts give."""
     traces.cache_clear()
-    said: Callable[[float], str] = lambda share: "as they do" if share == 0 else f"{share:+.0%} of the step"  # noqa: E731
+    shift: Callable[[float], str] = lambda share: f"{share:+.0%} of the step" if share else "unchanged"  # noqa: E731
     return explore(
         draw_timeline,
-        delay=slider(DELAYS, 0.0, label="messages start", text=said),
-        speed=slider(SPEEDS, 1.0, label="the wire", text=lambda times: f"× {times:g} as fast"),
+        delay=slider(DELAYS, 0.0, label="messages moved by", text=shift),
+        speed=slider(SPEEDS, 1.0, label="speed of the wire", text=lambda times: f"× {times:g}"),
         which=menu(tuple(traces()), label="step"),
     )

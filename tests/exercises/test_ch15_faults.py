@@ -215,7 +215,7 @@ def test_a_falling_loss_does_not_tell_a_sound_training():
         for seed in trainings.SEEDS
         if (kept := trainings.shipped()["smoke"][f"{fault}/{seed}"][0]["losses"])[-1] < 0.75 * kept[0]
     }
-    assert {trainings.SMOKE[fault] for fault in fell} >= {"sound", "leak", "memorises", "frozen", "not repeatable"}
+    assert {trainings.SMOKE[fault] for fault in fell} >= {"sound", "leak", "memorizes", "frozen", "not repeatable"}
 
 
 # --- failures

@@ -5,11 +5,15 @@ import math
 import pytest
 
 from course_lib import facts
+from course_lib.chapters.ch15 import fsdp2, small_runs, tables
 from course_lib.exercises.ch15 import numbers
 from course_lib.facts import collectives
 from course_lib.figures import evidence
+from course_lib.runs import doctored
+from course_lib.runs.evidence import sealed as seal
 from course_lib.runs.intervals import exposed, length
 from course_lib.runs.reading import choose, every, recorded, rows_of
+from course_lib.transformer import Config, build
 from course_lib.units import GB, MS, US, bytes_text
 from course_lib.widgets import ch15, ch15_wires
 
@@ -18,7 +22,7 @@ ROWS = rows_of(RUNS)
 
 
 @pytest.fixture(autouse=True)
-def nobody_elses_evidence(tmp_path, monkeypatch):
+def only_shipped_evidence(tmp_path, monkeypatch):
     """Only what ships: pictures must not depend on the machine that runs this."""
     monkeypatch.setenv("COURSE_EVIDENCE", str(tmp_path))
     for kept in (ch15._runs, ch15.together, ch15_wires.sweeps, ch15_wires.traces):
@@ -101,7 +105,7 @@ def test_the_curve_is_alpha_and_beta_and_half_of_the_line_is_where_the_picture_s
         sent = 2 * 7 / 8 * nbytes
         assert rate == pytest.approx(sent / (alpha + sent / beta))
     assert (
-        f"half of it is reached at {bytes_text(alpha * beta * 8 / 14)}"
+        f"half of B is reached at {bytes_text(alpha * beta * 8 / 14)}"
         in ch15_wires.draw_bandwidth(alpha, beta, sweep.name).alt
     )
 
@@ -155,7 +159,7 @@ def test_short_cuts_err_in_the_direction_that_the_chapter_says():
         assert ways["communication minus computing"] <= ways["exposed"] + 1e-12
         assert ways["exposed"] <= min(ways["all communication"], ways["the step minus computing"]) + 1e-12
     late = ch15_wires.wrong_ways({"compute": [(0.0, 1.0)], "communication": [(3.0, 4.0)]})
-    assert late["exposed"] == 1.0 and late["the step minus computing"] == 3.0, "idling is taken for talk"
+    assert late["exposed"] == 1.0 and late["the step minus computing"] == 3.0, "idle time is mistaken for communication"
 
 
 def test_the_made_up_step_exposes_the_last_message():
@@ -198,8 +202,8 @@ def test_the_ladder_grows_with_the_gpus_and_is_the_tours_own_plan():
     assert sum(len(rung["new"]) for rung in rungs) >= rungs[-1]["stages"]
 
 
-def test_published_utilisation_follows_from_the_dense_peak():
-    said, printed = numbers.utilisation("Llama 3 405B, 8,192 GPUs, 8,192 tokens")
+def test_published_utilization_follows_from_the_dense_peak():
+    said, printed = numbers.utilization("Llama 3 405B, 8,192 GPUs, 8,192 tokens")
     assert said == pytest.approx(printed, abs=0.006)
 
 
@@ -209,10 +213,57 @@ def test_one_published_series_keeps_the_batch_and_the_other_that_of_a_gpu():
     assert strong[-1]["efficiency"] < 0.5 < 0.9 < weak[-1]["efficiency"]
 
 
-def test_the_run_that_the_books_are_kept_of_is_honest_by_its_own_file():
+def test_the_run_whose_mfu_is_computed_six_ways_has_an_honest_one_in_its_file():
     run = choose("train", layout="ddp", origin="recorded").content
     measured, timed = run["measured"], [row["seconds"] for row in run["raw"]["steps"]][run["setup"]["warm_up"] :]
     middle = sorted(timed)[len(timed) // 2] if len(timed) % 2 else None
     assert middle is None or measured["mfu"] == pytest.approx(
         measured["model_flops_per_step"] / middle / run["setup"]["layout"]["ranks"] / measured["peak_flops"]
     )
+
+
+# --- tables of the chapter
+
+
+def test_a_small_consistent_lie_passes_and_what_the_other_lies_contradict_is_named():
+    sound = recorded("cpu4/ddp")
+    lies = {
+        "half": doctored.times(sound, 0.5),
+        "resealed": seal(doctored.times(sound, 0.5)),
+        "tenth": seal(doctored.times(sound, 0.9, True)),
+    }
+    _, _, *lines = tables.refusals({"sound": sound, **lies}).data.splitlines()
+    assert [("does not fit" in line, "| none |" in line) for line in lines] == [
+        (False, True),
+        (True, False),
+        (False, False),
+        (False, True),
+    ]
+
+
+def test_every_table_of_the_chapter_has_a_row_for_each_thing_it_shows():
+    run = choose("train", layout="fsdp")
+    shown = (tables.gap(run), tables.step_parts(run), tables.mfu_six_ways(run.content), tables.machine_lines())
+    assert [len(one.data.splitlines()) - 2 for one in shown[:3]] == [3, len(numbers.PARTS) + 1, 6]
+    assert all(verdict in shown[3].data for verdict in tables.VERDICTS.values())
+    assert len(tables.ladder().data.splitlines()) - 2 == len(numbers.LADDER)
+    assert tables.scaling().data.count("H100s") == 1 and tables.parity().data.count("| yes |") >= 4
+    assert "killed" in tables.failures().data and "gloo" in tables.hardware().data
+
+
+def test_the_traced_runs_show_their_fault_and_no_other():
+    (sound, planned), (lost, rates) = small_runs.traced("sound"), small_runs.traced("schedule lost")
+    assert rates[: small_runs.RESUMED] == planned[: small_runs.RESUMED]
+    assert rates[small_runs.RESUMED] == planned[0] != planned[small_runs.RESUMED]
+    assert lost[: small_runs.RESUMED + 1] == sound[: small_runs.RESUMED + 1], "the norm changes after the rate"
+    norms, _ = small_runs.traced("noise")
+    assert max(range(small_runs.STEPS), key=norms.__getitem__) == small_runs.NOISE
+
+
+def test_where_no_two_processes_can_run_the_table_has_recorded_ones(monkeypatch, capsys):
+    def refuse(*_, **__):
+        raise OSError("no sockets here")
+
+    monkeypatch.setattr(fsdp2, "launch", refuse)
+    assert "reshard_after_forward=True" in fsdp2.in_two_processes(build, Config(), {}).data
+    assert "no sockets here" in capsys.readouterr().out

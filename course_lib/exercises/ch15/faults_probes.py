@@ -36,7 +36,7 @@ def run_again(answer: Any, case: Any, comm: Any = None) -> Any:
 
     def run() -> Any:
         if len(asked) == RUNS:
-            raise ValueError(f"Each run costs; this would be number {RUNS + 1} of one program.")
+            raise ValueError(f"Each run costs time; this would be run {RUNS + 1} of one program.")
         asked.append(len(asked))
         return json.loads(json.dumps(runs[asked[-1] % len(runs)]))  # each NaN is an object of its own, equal to nothing
 

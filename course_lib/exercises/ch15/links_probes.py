@@ -1,4 +1,4 @@
-"""How chapter 15 calls its answers on rates: many rows in a case, and held-out ratios beside the answer's own predictions."""
+"""How chapter 15 calls its answers on rates: many rows in a case, and held-out ratios next to the answer's own predictions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["sweeps"]
 
 
 def sweeps(answers: Any, case: Any, comm: Any = None) -> Any:
-    """Seconds for each row `(sweep, bytes)` where `case.args[0]` is 0; for each sweep what the second function says, and what it should.
+    """Seconds for each row `(sweep, bytes)` if `case.args[0]` is 0; otherwise, for each sweep, three dictionaries of ratios by size.
 
-    Beside the ratios that `held_out` gives stand the seconds that `predict_seconds` gives for each size: from all other rows, and from
-    all rows, that size's own among them.
+    `said` is what `held_out` returns; `others` and `everything` are predictions of `predict_seconds` over measured seconds: without
+    that size's row, and with it.
     """
     index, table = case.args
     predict, held_out = answers

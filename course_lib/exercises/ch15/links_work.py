@@ -9,10 +9,10 @@ from course_lib import facts
 
 
 def as_run(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A training run's evidence as `honest_mfu` takes it: what its clock showed, what its model computes, and what its devices could.
+    """A training run's evidence as `honest_mfu` takes it: seconds of its steps, FLOPs of its model, and peaks of its devices.
 
-    The peak of one device is the one that the evidence names: of the data sheet, or measured where there is none, and then the
-    sparse peak is the same. Runs of this course wait for the device after every step, so that the steps add up to the whole.
+    The peak of one device is the one that the evidence names: from the data sheet, or measured where there is none; then the
+    sparse peak is the same. Runs of this course wait for the device after every step, so the steps add up to the wall time.
     """
     setup, measured = content["setup"], content["measured"]
     peak, tokens = measured["peak_flops"], setup["tokens_per_step"]

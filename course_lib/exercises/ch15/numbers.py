@@ -1,11 +1,11 @@
-"""Texts of the numbers in chapter 15's prose, each computed from recorded evidence, facts, and the formulas of earlier chapters."""
+"""The numbers in chapter 15's prose, as text: computed from recorded evidence, facts, and the formulas of earlier chapters."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from course_lib import compute, facts
-from course_lib.exercises.running_example import core_minutes, usd_text
+from course_lib.exercises.running_example import core_minutes, reading_minutes, usd_text
 from course_lib.facts import scaling
 from course_lib.runs import look, money, tour
 from course_lib.runs.evidence import Evidence
@@ -26,7 +26,7 @@ Row = Mapping[str, Any]
 
 @cache
 def runs() -> tuple[Row, ...]:
-    """Predicted, measured and ratio of every training run that ships."""
+    """Predicted, measured and ratio of every recorded training run."""
     return tuple(rows_of(every("train", "recorded")))
 
 
@@ -41,7 +41,7 @@ def _times(quantity: str, end: int) -> str:
 
 
 def off_by(quantity: str) -> float:
-    """The largest relative distance of measured from predicted, as a fraction."""
+    """The largest relative difference of measured and predicted, as a fraction."""
     return max(abs(ratio - 1) for ratio in between(quantity))
 
 
@@ -51,7 +51,7 @@ def alone() -> tuple[float, float]:
 
 
 def machines() -> str:
-    """What the recorded runs ran on, in words."""
+    """The hardware of the recorded runs, in words."""
     kinds = dict.fromkeys(hardware(each.content["environment"]) for each in every(origin="recorded"))
     return " and ".join(kinds)
 
@@ -65,35 +65,35 @@ def most_processes() -> int:
 
 
 def parts(content: Evidence) -> dict[str, float]:
-    """Seconds of a step by part, on average over the timed steps; "other" is what no part claims."""
+    """Seconds of a step by part, averaged over the timed steps; "other" is the rest."""
     timed = content["raw"]["steps"][content["setup"]["warm_up"] :]
     found = {name: sum(row.get("parts", {}).get(name, 0.0) for row in timed) / len(timed) for name in PARTS}
     return {**found, "other": sum(row["seconds"] for row in timed) / len(timed) - sum(found.values())}
 
 
 def models(content: Evidence) -> dict[str, float]:
-    """A step's seconds as predicted if nothing overlaps, and if communication and the rest fully do."""
-    said = content["predicted"]["seconds"]
-    talk = said["communication"]
-    rest = sum(said.values()) - talk
-    return {"sum": rest + talk, "max": max(rest, talk)}
+    """Predicted seconds of a step if nothing overlaps, and if communication and the rest overlap fully."""
+    predicted = content["predicted"]["seconds"]
+    communication = predicted["communication"]
+    rest = sum(predicted.values()) - communication
+    return {"sum": rest + communication, "max": max(rest, communication)}
 
 
 # --- money
 
 
 def tour_seconds(gpus: int) -> float:
-    """Seconds of the tour's stages on so many GPUs, as planned."""
+    """Planned seconds of the tour on so many GPUs."""
     return MINUTE * sum(stage.minutes for stage in tour.stages(gpus, dry=False))
 
 
 def tour_dollars(gpus: int, price: float = PRICE) -> float:
-    """US dollars of that."""
+    """What that costs in US dollars."""
     return money.dollars(tour_seconds(gpus), gpus, price)
 
 
 def ladder() -> list[dict[str, Any]]:
-    """A rung for each number of GPUs: stages, minutes, dollars at two prices, and what becomes possible there."""
+    """For each number of GPUs: stages, seconds, dollars at two prices, and the stages that become possible."""
     seen: set[str] = set()
     found = []
     for gpus in LADDER:
@@ -115,14 +115,14 @@ def ladder() -> list[dict[str, Any]]:
 # --- published runs
 
 
-def utilisation(name: str) -> tuple[float, float]:
-    """MFU of a published run: from its own FLOP/s of a device and the dense peak, and as printed."""
+def utilization(name: str) -> tuple[float, float]:
+    """MFU of a published run: its FLOP/s of one device over the dense peak, and as printed."""
     run = facts.run(name)
     return float(run.flops_per_device / facts.device(run.device).dense_flops), float(run.mfu)
 
 
 def scaled(key: str) -> list[dict[str, float]]:
-    """Published speeds of one job on more and more GPUs: tokens/s of a GPU, and efficiency against the fewest."""
+    """Published speeds of one job on more and more GPUs: tokens/s of a GPU, and efficiency relative to the fewest GPUs."""
     points = scaling.series(key)
     return [
         {
@@ -138,6 +138,7 @@ def scaled(key: str) -> list[dict[str, float]]:
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
     "core_minutes": lambda: core_minutes("15"),
+    "reading_minutes": lambda: reading_minutes("15"),
     # what was recorded
     "runs": lambda: str(len(runs())),
     "machines": machines,

@@ -12,7 +12,7 @@ from course_lib.units import bytes_text, duration_text
 
 FP32 = 4
 STATE, MOMENTS = 4 * FP32, 2 * FP32  # bytes per parameter: weight, gradient and two moments; the moments alone
-WIDE = 3  # tensors as wide as the MLP is inside that its backward makes at once
+WIDE = 3  # tensors of the MLP's inner width that its backward allocates at once
 
 
 def sets_with(*names: str) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ def micro_tokens(run: Evidence) -> int:
 
 
 def fsdp_job(run: Evidence) -> dict[str, Any]:
-    """A recorded FSDP run as `fsdp_peak` is asked about it."""
+    """A recorded FSDP run as an argument of `fsdp_peak`."""
     block, embedding, head, wide = sizes(run)
     layers, setup = SIZES[run["setup"]["size"]].layers, run["setup"]
     return {
@@ -79,16 +79,16 @@ def fsdp_job(run: Evidence) -> dict[str, Any]:
 
 
 def pipeline_job(run: Evidence) -> dict[str, Any]:
-    """A recorded pipeline as `stage_peaks` is asked about it; layers must divide into its stages evenly."""
+    """A recorded pipeline as an argument of `stage_peaks`; its layers must divide evenly into stages."""
     block, embedding, head, wide = sizes(run)
     size, layout, nbytes = SIZES[run["setup"]["size"]], run["setup"]["layout"], width(run)
     stages, count, tokens = layout["pp"], layout["micro_batches"], micro_tokens(run)
-    flying = count if layout["schedule"] == "gpipe" else min(stages, count)
+    in_flight = count if layout["schedule"] == "gpipe" else min(stages, count)
     ends = [embedding, *[0] * (stages - 2), head]
     logits = [0] * (stages - 1) + [tokens * size.vocab * nbytes]
     return {
         "state": [STATE * (block * size.layers // stages + more) for more in ends],
-        "kept": [run["predicted"]["memory"]["activations"] / flying + more for more in logits],
+        "kept": [run["predicted"]["memory"]["activations"] / in_flight + more for more in logits],
         "boundary": [tokens * size.hidden * nbytes] * (stages - 1),
         "work": [WIDE * tokens * wide * nbytes] * stages,
     }

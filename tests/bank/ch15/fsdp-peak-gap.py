@@ -98,7 +98,7 @@ def fsdp_peak(job):
 # -             "work": job["work"][u],
 # +             "work": sum(job["work"]),
 
-# %% wrong: the next one up => values wrong-neighbour  from: a function of the unit
+# %% wrong: the next one up => values wrong-neighbor  from: a function of the unit
 # -         first = max(u - 1, 0) if job["reshard"] else 0
 # +         first, last = (u, u + 2) if job["reshard"] else (0, u + 1)
 # -             "gathered": width * (sum(units[first : u + 1]) + job["rest"]),

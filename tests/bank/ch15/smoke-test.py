@@ -5,7 +5,7 @@ from statistics import mean, pvariance, variance
 def asked(
     run,
     floor,
-    order="explodes repeat frozen leak memorises nothing",
+    order="explodes repeat frozen leak memorizes nothing",
     same=lambda one, two: one == two,
     sample=variance,
     noises=(1, 1),
@@ -20,7 +20,7 @@ def asked(
         "repeat": ("not repeatable", not same(one, two)),
         "frozen": ("frozen", not all(one["moved"].values())),
         "leak": ("leak", after < floor - noises[0] * noise),
-        "memorises": ("memorises", no_better and losses[-1] < losses[0] / 2),
+        "memorizes": ("memorizes", no_better and losses[-1] < losses[0] / 2),
         "nothing": ("learns nothing", no_better),
     }
     return next((word for word, applies in map(answers.get, order.split()) if applies), "sound")
@@ -40,7 +40,7 @@ def smoke(run, floor):
     if after < floor - noise:
         return "leak"
     if before - after <= noise:
-        return "memorises" if losses[-1] < losses[0] / 2 else "learns nothing"
+        return "memorizes" if losses[-1] < losses[0] / 2 else "learns nothing"
     return "sound"
 
 
@@ -56,7 +56,7 @@ def smoke(run, floor):
         "not repeatable": repr(one) != repr(two),
         "frozen": 0.0 in one["moved"].values(),
         "leak": floor - a > noise,
-        "memorises": b - a <= noise and 2 * one["losses"][-1] < one["losses"][0],
+        "memorizes": b - a <= noise and 2 * one["losses"][-1] < one["losses"][0],
         "learns nothing": b - a <= noise,
     }
     return next((word for word, yes in table.items() if yes), "sound")
@@ -106,8 +106,8 @@ def smoke(run, floor):
 # -     if before - after <= noise:
 # +     if before <= after:
 
-# %% wrong: what is learnt by heart is no learning => generality not-memorises  from: in the order of the words
-# -         return "memorises" if losses[-1] < losses[0] / 2 else "learns nothing"
+# %% wrong: what is learnt by heart is no learning => generality not-memorizes  from: in the order of the words
+# -         return "memorizes" if losses[-1] < losses[0] / 2 else "learns nothing"
 # +         return "learns nothing"
 
 # %% wrong: five runs, to be sure => values raised  from: in the order of the words
@@ -148,22 +148,22 @@ def smoke(run, floor):
 
 # %% wrong: repeats before explosions => generality not-explodes
 def smoke(run, floor):
-    return asked(run, floor, order="repeat explodes frozen leak memorises nothing")
+    return asked(run, floor, order="repeat explodes frozen leak memorizes nothing")
 
 
 # %% wrong: what stands still before repeats => generality not-not-repeatable
 def smoke(run, floor):
-    return asked(run, floor, order="explodes frozen repeat leak memorises nothing")
+    return asked(run, floor, order="explodes frozen repeat leak memorizes nothing")
 
 
 # %% wrong: the leak before what stands still => generality not-frozen
 def smoke(run, floor):
-    return asked(run, floor, order="explodes repeat leak frozen memorises nothing")
+    return asked(run, floor, order="explodes repeat leak frozen memorizes nothing")
 
 
 # %% wrong: learning by heart before the leak => generality not-leak
 def smoke(run, floor):
-    return asked(run, floor, order="explodes repeat frozen memorises leak nothing")
+    return asked(run, floor, order="explodes repeat frozen memorizes leak nothing")
 
 
 # %% wrong: the variance of a population => generality unnoticed

@@ -63,14 +63,14 @@ DRILLS = (
     ),
     _drill(
         "half-of-the-line",
-        "A wire with α = {{alpha}} µs and β = {{beta:gbps}}. At which message does it reach half of β?",
+        "A wire with α = {{alpha}} µs and B = {{beta:gbps}}. At which message size does it reach half of B?",
         "MB",
         {"alpha": 20, "beta": 50 * GB},
         pick(alpha=(5, 20, 50, 200), beta=(25 * GB, 50 * GB, 200 * GB, 450 * GB)),
     ),
     _drill(
         "third-message",
-        "α + n/β: 1 MB takes {{small}} µs, 16 MB take {{large}} µs. What do {{asked}} MB take?",
+        "A message of n bytes takes α + n/B: 1 MB takes {{small}} µs, 16 MB take {{large}} µs. What do {{asked}} MB take?",
         "µs",
         {"small": 55, "large": 130, "asked": 8},
         _two_points,
@@ -84,14 +84,14 @@ DRILLS = (
     ),
     _drill(
         "amdahl-of-a-part",
-        "Communication is {{share}} % of a step, none of it hidden. Tokens per second if it cost nothing, over those of now?",
+        "Communication is {{share}} % of a step, none of it hidden. Tokens per second if it cost nothing, relative to now?",
         "a plain factor",
         {"share": 20},
         pick(share=(5, 10, 20, 25, 40, 60)),
     ),
     _drill(
         "dollars-of-a-session",
-        "{{gpus}} GPUs at {{price:usd}} a GPU-hour, billed by {{block}} minutes begun, stopped after {{minutes}} minutes. What does it cost?",
+        "{{gpus}} GPUs at {{price:usd}} a GPU-hour, billed in blocks of {{block}} minutes, stopped after {{minutes}} minutes. What does it cost?",
         "US dollars",
         {"gpus": 8, "price": 2.5, "block": 15, "minutes": 47},
         pick(gpus=(2, 4, 8, 16), price=(2.0, 2.5, 4.0), block=(10, 15, 60), minutes=(32, 47, 71, 95)),
@@ -126,21 +126,21 @@ DRILLS = (
     ),
     _drill(
         "straggler-waits",
-        "One of {{ranks}} ranks takes {{times}} times as long as the others in every step. Which share of a step do the others wait?",
+        "One of {{ranks}} ranks takes {{times}} times as long as the others in every step. What share of a step do the others wait?",
         "%",
         {"ranks": 8, "times": 1.25},
         pick(ranks=(8, 64), times=(1.1, 1.25, 1.6, 2.0)),
     ),
     _drill(
         "warm-up-in-the-mean",
-        "{{timed}} steps of 1 s after {{warm}} warm-up steps of {{slow}} s each. By how much is the mean of all above the median?",
+        "{{timed}} steps of 1 s after {{warm}} warm-up steps of {{slow}} s each. By how much is the mean of all steps above the median?",
         "%",
         {"timed": 17, "warm": 3, "slow": 5},
         pick(timed=(17, 27, 47), warm=(3,), slow=(3, 5, 11)),
     ),
     _drill(
         "rate-after-resume",
-        "Linear warm-up over {{warm}} steps, then constant. A run resumes at step {{stop}}, its schedule starts afresh. Planned rate over actual, {{after}} steps later "
+        "Linear warm-up over {{warm}} steps, then constant. A run resumes at step {{stop}}, and its schedule starts again. Planned rate over actual rate, {{after}} steps later "
         "(the first step of a warm-up has 1/{{warm}} of the peak)?",
         "a plain factor",
         {"warm": 100, "stop": 5000, "after": 9},

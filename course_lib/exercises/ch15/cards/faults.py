@@ -32,9 +32,9 @@ RING = Card(
     id="ring-that-hangs",
     chapter="15",
     title="The ring that hangs on GPUs only",
-    text=f"""Every rank has a block, and every rank must visit every block. Context parallelism passes keys and values round a ring in this way; tensor
+    text=f"""Every rank has a block, and every rank must visit every block. Context parallelism passes keys and values around a ring in this way; tensor
 parallelism does so with weights. While a rank visits one block, the next one should already be on its way. The program below does this, and its tests pass where
-the transport buffers a sender's bytes. GPUs do not buffer: each send waits for a receive, and each receive stands behind a send. An `isend` and an `irecv` issued
+the transport buffers a sender's bytes. GPUs do not buffer: each send waits for a receive, and each receive is queued behind a send. An `isend` and an `irecv` issued
 one by one on one stream have the same problem (*NVIDIA/Fuser, pull request 5855, 2026*: such a ring around a matmul; *callummcdougall/ARENA_3.0, pull request
 407, 2026*: a ring that was never run on GPUs, because its test was broken too).
 
@@ -44,7 +44,7 @@ one by one on one stream have the same problem (*NVIDIA/Fuser, pull request 5855
 
 The hang hides a second bug: the backward pass still needs the caller's own `block`, so it must stay unchanged. Repair both.
 
-- **Nothing hangs**, with or without buffers, in the order of issue or not. A single rank sends nothing.
+- **Nothing hangs**, with or without buffers, whether operations run in the order of issue or not. A single rank sends nothing.
 - **Bytes** as before: each rank sends $N-1$ blocks, all to the next rank.
 - **Hidden**: visits take longer than hops, so the hops add no time.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
@@ -73,7 +73,7 @@ LABEL_WORDS: Mapping[str, str] = {
     "wrapped": "the last target of every row is the first token of that row",
     "crosses documents": "a target counts although it is in another document than the token that is read",
     "hides labels": "a target does not count although it is in the same document",
-    "fine": "it has no fault",
+    "fine": "the batch has no fault",
 }
 MARKS: Mapping[str, tuple[str, str]] = {
     "ends": (
@@ -102,7 +102,7 @@ def _marks(marks: str) -> dict[str, Any]:
 LABELS = Card(
     id="shifted-labels",
     chapter="15",
-    title="One further on",
+    title="Labels shifted by one",
     text=f"""`targets[i]` must be `inputs[i + 1]`. This is the most common bug in training programs: nothing raises, and the loss falls. Shifted twice, a model
 learns the token after the next (*huggingface/transformers, issue 47394, 2026*, where the last target of a row also came from another row; *pull request 37830,
 2025*); not shifted, it learns to copy (*issue 27517, 2023*).
@@ -142,7 +142,7 @@ SMOKE_WORDS: Mapping[str, str] = {
     "not repeatable": "two runs differ in any bit, so you could never reproduce a bug of step 40,000",
     "frozen": "a parameter has not moved",
     "leak": "fresh text is predicted better than possible: its mean loss is below `floor` by more than the noise",
-    "memorises": "fresh text is predicted no better than before, but the last training loss is less than half the first",
+    "memorizes": "fresh text is predicted no better than before, but the last training loss is less than half the first",
     "learns nothing": "fresh text is predicted no better than before",
     "sound": "none of these",
 }

@@ -1,4 +1,4 @@
-"""Further exercises of chapter 15 on faults: what a run's norms and rates tell, what its ranks said last."""
+"""Further exercises of chapter 15 on faults: diagnose a run from its norms and rates, or from the last notes of its ranks."""
 
 from collections.abc import Mapping
 
@@ -23,7 +23,7 @@ TRACE_WORDS: Mapping[str, str] = {
 READ_THE_TRACES = Card(
     id="read-the-traces",
     chapter="15",
-    title="What the norms and the rates say",
+    title="Read the norms and the rates",
     text=f"""Loss, gradient norm and learning rate are three numbers a step that every program writes and few people read. They distinguish most faults. A run on three
 GPUs that was resumed at step 1,000 continued with the rate of step 333 (*huggingface/diffusers, pull request 8312, 2024*); a schedule that every process steps runs ahead
 of its plan from the first step (*huggingface/accelerate, issue 2926, 2024*).
@@ -61,14 +61,14 @@ ZOO_WORDS: Mapping[str, tuple[str, str]] = {
         "a rank is still at its own work (`data`, `compute`, `checkpoint`), and the others wait for it until they time out",
         "the step that the rank is in",
     ),
-    "mismatched": ("all are in a collective, but one of them in another one", "the step that they are in"),
+    "mismatched": ("all ranks are in a collective, but one of them is in a different one", "the step that they are in"),
     "flipped": (
         "a rank's weights differ from those of its replicas, and nothing failed",
-        "the first whose checksum differs",
+        "the first step whose checksum differs",
     ),
     "slow": (
         "from some step to the end, three or more, a rank's own work takes at least three times the median of the others'",
-        "the first of these",
+        "the first of these steps",
     ),
     "none": ("no fault", "`None`, and the rank too"),
 }
@@ -88,7 +88,7 @@ RANK_OR_STEP = Maybe(Number(whole=True))
 FAILURE_ZOO = Card(
     id="failure-zoo",
     chapter="15",
-    title="Who failed, and who only says so",
+    title="Who failed, and who only reports it",
     text=f"""The first error in a log is rarely the cause: the ranks that wait for a rank complain, and that rank itself is silent. Write `what_happened(notes, exits)`, which
 returns `(kind, rank, step)` for a run on three or more ranks.
 

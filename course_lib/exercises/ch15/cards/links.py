@@ -1,4 +1,4 @@
-"""Exercises of chapter 15 on machines and rates: a verdict before money is spent, a message never measured, an MFU that holds."""
+"""Exercises of chapter 15 on machines and rates: a check before money is spent, a size that was not measured, an honest MFU."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -96,10 +96,10 @@ otherwise. Shown: eight GPUs with one fault at a time, groups of {{{{tp}}}}, and
 HELD_OUT = Card(
     id="held-out-message",
     chapter="15",
-    title="A message that nobody measured",
-    text="""A sweep of an all-reduce stops where the time ran out, and the message that you care about is another one. Links are not one line, either: a library switches
-its protocol at some size, with a larger or smaller overhead, and beyond some size data no longer fits into a cache. So a sweep has **one regime or two**: within each,
-seconds are α + bytes/β, and at the border they may jump up or down.
+    title="Predict a message that was not measured",
+    text="""Write `predict_seconds` and `held_out`, because the message that you care about is rarely among those that were measured. One line does not describe a link: at
+some size the library switches its protocol, and at some size the data no longer fits into a cache. So a sweep has **one regime or two**. Within each, a message takes
+α + bytes/B seconds; at the border, the time may jump up or down.
 
 A sweep is a list of rows in any order, `{"nbytes": 262144, "seconds": [0.00121, …]}`: the repeats of one size in the order in which they ran. The first repeat may be
 slow, and so may up to a quarter of the others; the rest are off by a few per cent. Neighboring sizes differ by a factor of about 4.
@@ -109,12 +109,12 @@ slow, and so may up to a quarter of the others; the rest are off by a few per ce
 - `held_out(rows)` returns a dictionary from each size of the sweep to **predicted over measured seconds** (the median), where the prediction has
   not seen that size. Ratios near 1 are evidence only for sizes that the fit has not seen.
 
-Shown: four sweeps made with known constants, and one of this course's recorded evidence, whose constants are unknown. Of that one we ask only for `held_out`, and only
+Shown: four sweeps made with known constants, and one recorded sweep whose constants are unknown. For that one we ask only for `held_out`, and only
 that it is honest, not that it is near 1.""",
     **Worth(points=8, minutes=15, difficulty=4, importance=5),
     hints=(
         "The times span five decades. If one line must fit all of them, which times decide a fit of raw seconds? And what does a line through two regimes describe?",
-        "Use one number for each size: the median. Divide each equation α + n/β = t by its t. Try every cut of the sorted sizes into two parts of three or more, and keep "
+        "Use one number for each size: the median. Divide each equation α + n/B = t by its t. Try every cut of the sorted sizes into two parts of three or more, and keep "
         "the one with the least error. `held_out` calls the first function on a shorter list.",
         "`A = np.stack([1 / t, n / t], 1)`; `c, *_ = np.linalg.lstsq(A, np.ones(len(t)))`; error `((A @ c - 1) ** 2).sum()`. A message "
         "belongs to the lower part below `sqrt(n[cut - 1] * n[cut])`. `[other for other in rows if other is not row]`.",
@@ -132,7 +132,7 @@ that it is honest, not that it is near 1.""",
     probe=sweeps,
 )
 
-# steps, slow over fast end, of the wall clock, of the peak: the bounds of the course's own gates
+# bounds of the course's own gates: timed steps; slow end over fast end; share of the wall clock; share of the peak
 LEAST, SPREAD, WAITED, ROOF = 5, 3, 0.9, 1.02
 
 REASONS: Mapping[str, str] = {
@@ -147,10 +147,10 @@ REASONS: Mapping[str, str] = {
 HONEST_MFU = Card(
     id="honest-mfu",
     chapter="15",
-    title="An MFU that holds, or none",
+    title="An honest MFU, or none",
     text=f"""A user of nanoGPT saw an MFU of 104 % on an H100 (*karpathy/nanoGPT, pull request 464, March 2024*); a reader of other numbers found 24 % where 46 were printed
-(*foundation-model-stack/fms-fsdp, issue 89, May 2024*). Each used the wrong peak. Write `honest_mfu(run)`, which takes raw steps and returns a number only if the log
-allows one. `run` is a dictionary:
+(*foundation-model-stack/fms-fsdp, issue 89, May 2024*). Each used the wrong peak. Write `honest_mfu(run)`, which computes the MFU from raw steps and refuses if the log
+does not allow one. `run` is a dictionary:
 
 | key | |
 |---|---|

@@ -1,4 +1,4 @@
-"""The audit of chapter 15: what was printed about real runs, some of it right."""
+"""The audit of chapter 15: published statements about real runs, some of them right."""
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.audits import Item, rules, table
@@ -8,7 +8,7 @@ CAUSES = {
     "another chip's peak": "the rate was divided by the peak of another device",
     "sparse peak": "the peak is that of 2:4-sparse matrices, which the run did not use",
     "recomputation counted": "the rate includes recomputed work, which a model needs only once",
-    "not what its own rows say": "the number does not follow from the counts printed beside it",
+    "not what its own rows say": "the number does not follow from the counts printed next to it",
     "counts what is not asked": "the number includes something that the sentence does not name",
 }
 

@@ -1,4 +1,4 @@
-"""Further exercises of chapter 15 on rates: a bus faster than its line, and what a job's scaling says about it."""
+"""Further exercises of chapter 15 on rates: a bus bandwidth above the line rate, and how a job scales."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ CAUSES: Mapping[str, str] = {
     "bits for bytes": "the printed number is in bit/s",
     "both directions": "sent and received bytes were added up",
     "factor twice": "a bus bandwidth was mistaken for an algorithm bandwidth and multiplied by the factor again",
-    "no ring": "nothing went round a ring: a switch or a tree over two servers added up, so the tensor crosses the wire once",
+    "no ring": "no ring ran: a switch, or a tree over two servers, did the sums, so the tensor crosses the wire once",
     "fewer bits sent": "numbers were sent in fewer bits than they have in the tensor",
     "clock did not wait": "the clock stopped before the last byte arrived",
     "several wires": "the line is that of one wire, but several wires share the work",
@@ -32,12 +32,12 @@ BUS_ABOVE_LINE = Card(
 | `"ranks"`, `"nbytes"` | number of ranks; bytes of the whole tensor as the program counts it |
 | `"seconds"`, `"waited_seconds"` | by the clock behind the printed number; by one that waited for the devices (never quite the same) |
 | `"element_bytes"`, `"sent_bytes"` | of a number in the tensor; of the same number on the wire |
-| `"sent_once"` | whether the tensor crosses the wire once, instead of round a ring |
+| `"sent_once"` | whether the tensor crosses the wire once, instead of around a ring |
 | `"wires"` | number of equal wires that share the traffic |
 | `"printed"` | what the report calls bus bandwidth |
 | `"line"` | the most that one wire carries in one direction, bytes/s |
 
-Bus bandwidth is defined as the bytes that a rank sends **round a ring**, over the time: for N ranks 2(N − 1)/N of the tensor in an all-reduce, and (N − 1)/N in the other two.
+Bus bandwidth is defined as the bytes that a rank sends **around a ring**, over the time: for N ranks 2(N − 1)/N of the tensor in an all-reduce, and (N − 1)/N in the other two.
 
 Write `explain(report)`, which returns the pair `(cause, rate)`. `rate` is what **one wire really carries in one direction**, in bytes/s, by the clock that waited. The cause is
 what makes the printed number larger than that, whether it is above the line or below; where several causes do, return the one with the largest effect:

@@ -1,4 +1,4 @@
-"""Exercises of chapter 15 on steps: a prediction, what communication is not hidden, and where the seconds of a step go."""
+"""Exercises of chapter 15 on steps: a prediction, exposed communication, and where the seconds of a step go."""
 
 import random
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ def _copies(name: str) -> dict[str, Any]:
 EXPOSED_SECONDS = Card(
     id="exposed-seconds",
     chapter="15",
-    title="What was not hidden",
+    title="Exposed communication",
     text="""A profiler describes a step as kernels, `(kind, stream, start, end)` in seconds, in **any** order. Kernels of different streams run side by side: they overlap, nest,
 touch, and begin and end together; some have no length. Even if several kernels of one kind run at once, it is still one GPU that computes or communicates.
 

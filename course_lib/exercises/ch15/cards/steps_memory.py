@@ -1,4 +1,4 @@
-"""Exercises of chapter 15 on what a run needs: FSDP's and a pipeline's fullest moments beside recorded ones, and the bill."""
+"""Exercises of chapter 15 on what a run needs: the memory peaks of FSDP and of a pipeline, compared with recorded ones, and the bill."""
 
 import random
 from collections.abc import Mapping
@@ -19,9 +19,9 @@ def _sharded(which: str) -> dict[str, Any]:
 FSDP_PEAK_GAP = Card(
     id="fsdp-peak-gap",
     chapter="15",
-    title="FSDP's fullest moment",
+    title="The peak of FSDP",
     text="""Add up everything that FSDP ever holds, and you get more than any run's peak: whole gradients appear while activations disappear. Write `fsdp_peak(job)`, which walks
-through the backward pass unit by unit, the last one first, and returns what one rank holds at the **fullest** moment, in bytes by part. `job` is a dictionary:
+through the backward pass unit by unit, the last one first, and returns what one rank holds at the **peak**, in bytes by part. `job` is a dictionary:
 
 | key | |
 |---|---|
@@ -85,7 +85,7 @@ PIPELINE_PEAKS = Card(
 | `"boundary"` | what crosses after stage 0, after stage 1, … for one micro-batch: one entry fewer than stages |
 | `"work"` | of each stage: what the backward of one micro-batch allocates and frees |
 
-- `stage_peaks(job, schedule, micro_batches)` returns a list with the bytes at the fullest moment of each stage, first stage first; `schedule` is `"gpipe"` or `"1f1b"`. A stage
+- `stage_peaks(job, schedule, micro_batches)` returns a list with the peak bytes of each stage, first stage first; `schedule` is `"gpipe"` or `"1f1b"`. A stage
   holds its state; for every micro-batch between its forward and its backward what its layers keep, **and the output** that it sent (the last stage sends none); and during one
   micro-batch's backward, while all the others still wait, its work and the gradient that the next stage sent back, which is as large as that output.
 - `most_micro_batches(job, schedule, memory)` returns the most micro-batches of this size with which **every** stage fits into `memory` bytes; exactly full is enough. Return 0 if not

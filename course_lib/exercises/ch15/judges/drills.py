@@ -84,7 +84,7 @@ DRILLS: Mapping[str, DrillKey] = {
     ),
     "half-of-the-line": _key(
         _half,
-        "n/(α + n/β) = β/2 at n = α · β = {{answer}} MB.",
+        "n/(α + n/B) = B/2 at n = α · B = {{answer}} MB.",
         ("twice", lambda p: 2 * _half(p), "This message reaches two thirds."),
         ("half", lambda p: _half(p) / 2, "This message reaches a third."),
     ),
@@ -98,7 +98,7 @@ DRILLS: Mapping[str, DrillKey] = {
     "exposed-of-one": _key(
         _exposed,
         "The communication after the end of computing: {{answer}} ms.",
-        ("all", lambda p: p["stop"] - p["start"], "A part of this ran beside computing."),
+        ("all", lambda p: p["stop"] - p["start"], "A part of this overlaps with computing."),
         ("hidden", lambda p: p["compute"] - p["start"], "This is the hidden part."),
         ("difference", lambda p: abs(p["stop"] - p["start"] - p["compute"]), "The two do not begin together."),
         rel=EXACT,

@@ -122,7 +122,7 @@ def _value(lead: str, claim: Claim, values: Sequence[float]) -> Fault | None:
     power = math.log10(abs(got / want)) if got and want else math.inf
     thousands = abs(power) < 12 and abs(power - round(power)) < 0.003 and round(power) % 3 == 0
     hint = f" It is off by {10 ** abs(round(power)):,} times: a unit?" if power and thousands else ""
-    return "not-what-the-file-says", f"{lead}: this field of the file says something else.{hint}"
+    return "not-what-the-file-says", f"{lead}: this field of the file has another value.{hint}"
 
 
 def _complete(page: str, runs: Runs) -> Fault | None:
@@ -221,7 +221,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         unseen("a run from milliseconds to minutes", sizes, "numbers"),
         unseen("twice as long and less than half as long", far, "worst"),
         unseen("a file that was changed", changed, "changed"),
-        unseen("a run that nobody predicted", bare, "unpredicted"),
+        unseen("a run without a prediction", bare, "unpredicted"),
         unseen("nothing was predicted", {"one": made_up("one", 0.2, None, 9e7)}, "unpredicted"),
     ]
 

@@ -74,7 +74,7 @@ def _bytes(case: Case, meter: Meter) -> Fault | None:
         if size and sent >= 2 * size and n > 2:
             return "wider", f"{lead} Does each hop send one block in its own dtype?"
         if sent > size:
-            return "sent-again", f"{lead} Nobody needs a block after the last visit."
+            return "sent-again", f"{lead} No rank needs a block after the last visit."
     return too_few_bytes(meter, least, least)
 
 

@@ -32,7 +32,7 @@ SMOKE_LOOK: Mapping[str, str] = {
     "not repeatable": "Compare everything that the two runs return, without rounding.",
     "frozen": "Look at what moved, parameter by parameter.",
     "leak": "Compare the losses of fresh text with `floor`: how could a model know so much?",
-    "memorises": "Compare what happened to the training loss with what happened to fresh text.",
+    "memorizes": "Compare what happened to the training loss with what happened to fresh text.",
     "learns nothing": "Is the difference of `before` and `after` larger than the noise?",
 }
 TRACE_LOOK: Mapping[str, str] = {

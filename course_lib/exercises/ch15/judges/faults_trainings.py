@@ -18,7 +18,7 @@ from course_lib.transformer import Config, Transformer, build, loss
 FILE = Path(__file__).with_suffix(".json")
 TOKENS = LENGTH = 16
 STEPS, WARM_UP = 40, 6
-RESUMED, BAD = (18, 15, 23), (24, 29, 20)  # the step in which it goes on, and that of the bad batch, by seed
+RESUMED, BAD = (18, 15, 23), (24, 29, 20)  # the step of the resume, and that of the bad batch, by seed
 BATCH, FRESH = 8, 8
 PEAK, LIMIT, PACE = 0.2, 1.0, 0.9  # rate, norm of clipping, momentum
 SEEDS = (0, 1, 2)
@@ -32,7 +32,7 @@ SMOKE = {  # the word for each fault
     "nothing handed over": "frozen",
     "leak": "leak",
     "looks ahead": "leak",
-    "one batch": "memorises",
+    "one batch": "memorizes",
     "tiny rate": "learns nothing",
 }
 TRACES = {

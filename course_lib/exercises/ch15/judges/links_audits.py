@@ -60,7 +60,7 @@ KEYS: dict[str, Key] = {
     "llama3-faulty-gpus": _key(
         100 * 148 / 419,
         "not what its own rows say",
-        ("as-printed", 30.1, "divide the two counts that are printed beside it."),
+        ("as-printed", 30.1, "divide the two counts that are printed next to it."),
         ("with-planned", 100 * 148 / 466, "this is the share of all interruptions; the sentence says unexpected ones."),
     ),
     "llama2-gpu-hours": _key(

@@ -1,4 +1,4 @@
-"""Judge of the bus above its line: reports in which one thing makes the printed number larger than a wire's rate."""
+"""Judge of the bus above its line: reports whose printed number is larger than a wire's rate, for one main reason."""
 
 import random
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ Report = dict[str, Any]
 
 
 def ring(report: Report) -> float:
-    """What a rank sends round a ring, over the tensor."""
+    """The fraction of the tensor that a rank sends around a ring."""
     return bus_bandwidth(report["collective"], 1.0, 1.0, report["ranks"])
 
 
@@ -156,7 +156,7 @@ LOOK: Mapping[str, str] = {
     "no ring": "What does `sent_once` do to the definition?",
     "fewer bits sent": "Compare the bytes of a number in the tensor with those sent.",
     "clock did not wait": "Compare both clocks.",
-    "several wires": "Over how many wires does it go?",
+    "several wires": "How many wires carry it?",
     FINE: "The definition gives what is printed, and one wire carries less than its line.",
 }
 CAUSE = Diagnosis(part="cause", choices=tuple(CAUSES), want=cause, words=_words, fine=FINE, look=LOOK)
@@ -166,8 +166,8 @@ RATE_MISTAKES = (
     Mistake("hasty-clock", lambda report: rate(report, waited_seconds=report["seconds"]), "use the clock that waited."),
     Mistake("all-wires", lambda report: rate(report, wires=1), "this is what all wires carry together."),
     Mistake("full-width", lambda report: rate(report, sent_bytes=report["element_bytes"]), "fewer bytes were sent."),
-    Mistake("a-ring", lambda report: rate(report, sent_once=False), "nothing went round a ring."),
-    Mistake("no-ring", lambda report: rate(report, sent_once=True), "how much does a rank send round a ring?"),
+    Mistake("a-ring", lambda report: rate(report, sent_once=False), "the tensor did not go around a ring."),
+    Mistake("no-ring", lambda report: rate(report, sent_once=True), "how much does a rank send around a ring?"),
     Mistake("wrong-factor", lambda report: rate(report, collective="all_reduce"), "this is the all-reduce's factor."),
     Mistake("both-directions", lambda report: 2 * rate(report), "return the rate in one direction."),
     Mistake("half", lambda report: rate(report) / 2, "the definition counts one direction already."),
@@ -180,8 +180,8 @@ BUSES = {
         shares={"values:cause": 0.25, "values:rate": 0.25, "generality:cause": 0.25, "generality:rate": 0.25},
         cases=_cases,
         verdicts=table((CAUSE, RATE)),
-        why="Bus bandwidth describes an algorithm; it is calibrated so that a ring on a flat network shows the speed of "
-        "its links. Where a switch adds up, or a tree joins two servers, each wire carries the tensor once: "
+        why="Bus bandwidth is defined so that a ring on a flat network shows the speed of its links. Where a switch does "
+        "the sums, or a tree joins two servers, each wire carries the tensor once: "
         f"{published()['printed'] / 1e9:.0f} GB/s on eight H200 are {rate(published()) / 1e9:.0f} on each link. The other "
         "causes are unit, direction, width, wires and clock; each is a factor that you can divide out.",
         pytorch="nccl-tests' doc/PERFORMANCE.md defines the number; `NCCL_ALGO=Ring` makes it the wire's rate again.",

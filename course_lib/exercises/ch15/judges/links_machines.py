@@ -107,7 +107,7 @@ MISTAKES: Mapping[str, Sequence[Mistake]] = {
     "links": (
         Mistake("whole-machine", lambda m, tp, _: links_of(m, len(m["topology"])), "is the pair in one group?"),
         Mistake("groups-forgotten", lambda m, tp, _: links_of(m, 1), "two GPUs of one group lack NVLink."),
-        Mistake("neighbours-only", _neighbors, "look at all pairs, not only at neighbors."),
+        Mistake("neighbors-only", _neighbors, "look at all pairs, not only at neighbors."),
         Mistake("diagonal", lambda m, tp, _: "refuse", "the diagonal of the matrix says X: a GPU and itself."),
     ),
     "copy": (
@@ -115,7 +115,12 @@ MISTAKES: Mapping[str, Sequence[Mistake]] = {
         *_unmeasured("copy"),
     ),
     "all-reduce": (
-        _limited("algorithm-bandwidth", "all-reduce", _algorithm_share, "how much does a link carry round a ring?"),
+        _limited(
+            "algorithm-bandwidth",
+            "all-reduce",
+            _algorithm_share,
+            "this is the algorithm bandwidth: how much does a ring send over each link?",
+        ),
         _limited("both-directions", "all-reduce", _half_share, "the printed link is of one direction already."),
         *_unmeasured("all-reduce"),
     ),

@@ -223,7 +223,7 @@ def _residual_fault(case: Case, rows: Rows, got: float) -> Fault:
         Mistake(
             "over-the-fit", np.abs(1 / (1 + off) - 1).max(), "this is a share of the fit, not of the measured time."
         ),
-        Mistake("signed", off.max(), "a row above the fit is as bad as one below."),
+        Mistake("signed", off.max(), "use absolute values: a row above the fit is as bad as one below."),
         Mistake("percent", 100 * worst, "return a fraction, not per cent."),
     )
     lead = f"{case.name}: both constants are right; "
@@ -237,7 +237,7 @@ def _residual_fault(case: Case, rows: Rows, got: float) -> Fault:
 def _efficiency_fault(case: Case, rows: Rows, ranks: int, got: Any) -> Fault | None:
     where, want = f"{case.name}, {ranks} GPUs: ", efficiency(rows, case.secret, ranks)
     if want is None and got is not None:
-        return "mixed-fitted", f"{where}these rows come from several experiments and show nothing; return None."
+        return "mixed-fitted", f"{where}these rows come from several experiments; return None."
     if got is None:
         return None if want is None else ("returned-none", f"{where}got None, but the fit gives a value here.")
     if not is_number(got):

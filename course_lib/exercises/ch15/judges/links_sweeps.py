@@ -1,4 +1,4 @@
-"""Judge of the message that nobody measured: sweeps made with known constants, and whether a held-out ratio is honest."""
+"""Judge of a message that was not measured: sweeps made with known constants, and whether a held-out ratio is honest."""
 
 import math
 import random
@@ -17,8 +17,8 @@ from course_lib.records import Case, Outcome, Verdict
 from course_lib.runs.reading import recorded
 from course_lib.units import bytes_text
 
-CLOSE = HELD_OUT.params["close"]  # of a prediction of a message that nobody measured
-SOLVABLE = 0.08  # of a sweep that is asked: our own fit is this close
+CLOSE = HELD_OUT.params["close"]  # relative error allowed for a message that was not measured
+SOLVABLE = 0.08  # relative error of our own fit on every sweep in the cases
 RECORDED = "cpu4/links"
 SMALLEST, STEP, SIZES = 1024, 4, 11
 Line = tuple[float, float]  # α in s, bytes/s
@@ -284,9 +284,9 @@ SWEEPS = {
         "generality:held-out 0.1",
         cases=_cases,
         verdicts=_verdicts,
-        why="Trust a fit where it could have failed: on a size that it has not seen. Times are uncertain by a share of "
-        "themselves, so squares of raw seconds listen to the largest message only, and one line through two regimes "
-        "describes neither. Medians ignore disturbed repeats. On real links some ratios stay far from 1: there the line "
+        why="Test a fit where it can fail: on a size that it has not seen. Errors are relative to each time, so least squares "
+        "on raw seconds fits the largest message only, and one line through two regimes describes "
+        "neither. Medians ignore disturbed repeats. On real links some ratios stay far from 1: there the line "
         "does not describe the link, and that is a finding.",
         pytorch="`./course run collectives` measures the sweep; nccl-tests prints the same for GPUs. NCCL switches "
         "between protocols at such a border (`NCCL_PROTO`).",

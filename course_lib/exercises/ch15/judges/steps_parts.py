@@ -1,4 +1,4 @@
-"""Judge of where a step goes: means that add up, occasional checkpoints, two theories of a step, and a part that is free."""
+"""Judge of where the time of a step goes: means that add up, occasional checkpoints, two theories, a part that takes no time."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ THEORIES = ("sum", "max")
 
 
 def where_it_goes(rows: Rows, warm_up: int, every: int, middle: Callable[..., float] = fmean) -> Seconds:
-    """Seconds per step by part, with the checkpoint shared out over `every` steps, and what no part explains."""
+    """Seconds per step by part, with the checkpoint spread over `every` steps, and the rest as "other"."""
     timed = rows[warm_up:]
     names = sorted({name for row in timed for name in row["parts"]} - {"checkpoint"})
     found = {name: middle(row["parts"].get(name, 0.0) for row in timed) for name in names}
@@ -271,8 +271,8 @@ PARTS = {
         "generality:steps 0.1",
         cases=_cases,
         verdicts=_verdicts,
-        why="Means add up and medians do not, so an account of seconds consists of means plus a named remainder. What "
-        "happens every K steps costs a K-th of its time per step, however many the log holds. The measured step lies "
+        why="Means add up and medians do not, so a breakdown of seconds consists of means plus a named remainder. What "
+        "happens every K steps costs 1/K of its time per step, however many of them the log has. The measured step lies "
         "between the sum and the longer part; the hidden share says where. Without a part, Amdahl's law applies: "
         "making a fifth of a step free gains at most a quarter.",
         pytorch="`torch.profiler.record_function` names parts; `torch.cuda.Event(enable_timing=True)` times them on "

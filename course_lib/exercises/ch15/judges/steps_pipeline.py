@@ -84,7 +84,7 @@ STAGES = Breakdown(
         Mistake("not-capped", _of_1f1b(lambda p, s, m: p - s), "there are fewer micro-batches than that."),
         Mistake("one-more", _in_flight_and(1), "one micro-batch too many is held."),
         Mistake("one-less", _in_flight_and(-1), "one micro-batch too few is held; the last stage of 1F1B holds one."),
-        Mistake("stages-alike", _of_1f1b(lambda p, s, m: min(p, m)), "later stages reach their first backward sooner."),
+        Mistake("stages-alike", _of_1f1b(lambda p, s, m: min(p, m)), "later stages start their first backward sooner."),
         Mistake("turned-round", _of_1f1b(lambda p, s, m: min(s + 1, m)), "the first stage holds the most."),
         Mistake("outputs-forgotten", partial(_peaks_by_stage, outputs=False), "each output stays until its backward."),
         Mistake("gradient-forgotten", partial(_peaks_by_stage, back=False), "the returned gradient takes memory too."),

@@ -1,4 +1,4 @@
-"""Judge of exposed communication: kernels that overlap, nest and touch, and are cut off by the step's ends."""
+"""Judge of exposed communication: kernels that overlap, nest and touch, or cross the ends of the step."""
 
 import math
 import random
@@ -152,7 +152,7 @@ def asked(copies: str) -> Breakdown:
             spans(
                 "all-communication",
                 lambda compute, talk, wall: dict.fromkeys(("exposed", "hidden"), covered(talk)),
-                "this is all communication; part of it ran beside computing and part did not.",
+                "this is all communication; some of it overlaps with computing and some does not.",
             ),
             spans("kernels-summed", _summed, "kernels that run at once were added up; each moment counts once."),
             spans("one-by-one", _one_by_one, "a moment in which two kernels communicate is counted twice here."),

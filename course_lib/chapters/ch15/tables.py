@@ -1,0 +1,211 @@
+"""Chapter 15's tables: what the files of runs, a machine and a step's parts say."""
+
+import math
+import statistics
+from collections.abc import Mapping
+
+from IPython.display import Markdown
+
+from course_lib import facts
+from course_lib.chapters.table import table
+from course_lib.exercises.ch15 import numbers
+from course_lib.runs import evidence, look
+from course_lib.runs.evidence import Evidence
+from course_lib.runs.gates import gates
+from course_lib.runs.reading import Chosen, choose, hardware_rows
+from course_lib.units import bytes_text, duration_text, money_text, percent_text, rate_text
+
+SHEET = facts.device("H100 SXM").bandwidth
+SMI = "NVIDIA H100 80GB HBM3, 570.86.15, {clock}, 1980, {reasons}, {errors}"
+VERDICTS = {"ok": "healthy", "warn": "degraded", "fail": "refuse"}
+SERIES = ("1.34B, data parallel", "6.66B, FSDP")
+QUANTITIES = {
+    "seconds": ("step_seconds", duration_text),
+    "memory": ("memory_bytes", bytes_text),
+    "wire": ("wire_bytes", bytes_text),
+}
+
+
+def refusals(files: Mapping[str, Evidence]) -> Markdown:
+    """Whether the hash of each file fits, and which gates refuse it."""
+    rows = []
+    for name, content in files.items():
+        refused = [gate.name for gate in gates(content) if not gate.ok]
+        fits = "fits" if evidence.digest(content) == content["sha256"] else "does not fit"
+        rows.append({"file": name, "hash": fits, "gates that refuse it": ", ".join(refused) or "none"})
+    return table(rows)
+
+
+def machine_lines() -> Markdown:
+    """What `course doctor` finds on this machine, and what it would find on four machines that are made up."""
+
+    def gpu(clock: int, reasons: str, errors: int) -> list[look.Gpu]:
+        return [look.parsed(SMI.format(clock=clock, reasons=reasons, errors=errors))]
+
+    made_up = {
+        "overheated": look.clock_line(gpu(1155, "0x0000000000000040", 0)),
+        "with memory errors": look.errors_line(gpu(1980, "0x0", 12)),
+        "four GPUs without NVLink": look.links_line("PHB, SYS", 4),
+        "shares its memory": look.rate_line("copy", 0.4 * SHEET, SHEET, look.COPY, SHEET.source),
+    }
+    found = [*(("this machine", line) for line in look.lines(measure=False)), *made_up.items()]
+    return table(
+        [
+            {
+                "machine": name,
+                "line": line.what,
+                "verdict": VERDICTS[line.state],
+                "found": line.found.removeprefix("healthy: ").removeprefix("degraded: "),
+                "what to do": line.way_out or "–",
+            }
+            for name, line in found
+        ]
+    )
+
+
+def mfu_six_ways(run: Evidence) -> Markdown:
+    """One run's MFU as six ways to compute it give it; prints the peak of a rank and its source."""
+    steps, warm_up = [row["seconds"] for row in run["raw"]["steps"]], run["setup"]["warm_up"]
+    measured, ranks = run["measured"], run["setup"]["layout"]["ranks"]
+    flops, peak, middle = measured["model_flops_per_step"], measured["peak_flops"], statistics.median(steps[warm_up:])
+    ways = {
+        "median after warm-up, all ranks, dense peak": (middle, ranks * peak),
+        "mean with warm-up": (statistics.fmean(steps), ranks * peak),
+        "the fastest step": (min(steps), ranks * peak),
+        "the peak of one rank": (middle, peak),
+        "a sparse peak": (middle, 2 * ranks * peak),
+        "a clock that did not wait": (middle * measured["mfu"] / 2, ranks * peak),
+    }
+    print(f"The peak of a rank is {rate_text(peak)}: {measured['peak_source']}")
+    return table(
+        [
+            {
+                "computed from": name,
+                "MFU": percent_text(flops / seconds / available),
+                "": "above the roof: refused" if flops / seconds > available else "",
+            }
+            for name, (seconds, available) in ways.items()
+        ]
+    )
+
+
+def parity() -> Markdown:
+    """How far each layout's losses and gradient norms are from one process's, and how far rounding explains."""
+    found = choose("parity")
+    return table(
+        [
+            {
+                f"{found.origin} {found.name}": row["layout"],
+                "loss differs by": f"{row['loss']:.1e}",
+                "gradient norm differs by": f"{row['gradient_norm']:.1e}",
+                "rounding explains": f"{row['allowed']:.1e}",
+                "one model": "yes" if row["ok"] else "NO",
+            }
+            for row in found.content["raw"]["rows"]
+        ]
+    )
+
+
+def gap(run: Chosen) -> Markdown:
+    """Predicted and measured seconds and bytes of a run, and the largest terms of each gap; the terms add up to it."""
+    rows = []
+    for quantity, (field, text) in QUANTITIES.items():
+        predicted, measured = run.content["predicted"][field], run.content["measured"][field]
+        terms = [
+            (term["term"], term["seconds" if quantity == "seconds" else "bytes"])
+            for term in run.content["measured"].get("gap", ())
+            if term["of"] == quantity
+        ]
+        assert not terms or math.isclose(
+            sum(value for _, value in terms), measured - predicted, rel_tol=1e-6, abs_tol=1e-6
+        )
+        largest = sorted(terms, key=lambda term: -abs(term[1]))[:3]
+        signed = (f"{name} {'+' if value > 0 else '−'}{text(abs(value))}" for name, value in largest)
+        rows.append(
+            {
+                f"{run.origin} {run.name}": quantity,
+                "predicted": text(predicted),
+                "measured": text(measured),
+                "measured / predicted": f"{measured / predicted:.3f}",
+                "largest terms of the gap": "; ".join(signed) or "not broken down",
+            }
+        )
+    return table(rows)
+
+
+def step_parts(run: Chosen) -> Markdown:
+    """Seconds of a step by part, and the tokens/s without each part; prints which of two models is closer."""
+    seconds, tokens = numbers.parts(run.content), run.content["setup"]["tokens_per_step"]
+    step, models = sum(seconds.values()), numbers.models(run.content)
+    closer = min(models, key=lambda name: abs(math.log(step / models[name])))
+    said = f"predicted by the sum {duration_text(models['sum'])}, by the maximum {duration_text(models['max'])}"
+    print(f"Measured {duration_text(step)} on average; {said}. The {closer} is closer.")
+    return table(
+        [
+            {
+                f"{run.origin} {run.name}": name,
+                "seconds": duration_text(part) if part > 1e-7 else "0",
+                "share": percent_text(part / step, 2),
+                "tokens/s without it": f"{tokens / (step - part):,.0f}" if part < step else "–",
+            }
+            for name, part in seconds.items()
+        ]
+    )
+
+
+def failures() -> Markdown:
+    """What was done to real processes on purpose, and the diagnosis from their notes and exit codes."""
+    found = choose("failure")
+    return table(
+        [
+            {
+                f"{found.origin} {found.name}": row["done"],
+                "took": duration_text(row["seconds"]),
+                "exit code": row["code"],
+                "diagnosis": row["words"],
+            }
+            for row in found.content["raw"]["rows"]
+        ]
+    )
+
+
+def ladder() -> Markdown:
+    """Minutes and dollars of the tour on 1 to 8 GPUs, and what each doubling adds."""
+    return table(
+        [
+            {
+                "GPUs": rung["gpus"],
+                "stages": rung["stages"],
+                "minutes": f"{rung['seconds'] / 60:.0f}",
+                f"at {money_text(numbers.PRICE)} per GPU-hour": money_text(rung["low"]),
+                f"at {money_text(numbers.DEAR)}": money_text(rung["high"]),
+                "possible from here on": ", ".join(rung["new"]),
+            }
+            for rung in numbers.ladder()
+        ]
+    )
+
+
+def hardware() -> Markdown:
+    """Which runs ran on which hardware."""
+    keys = ("origin", "hardware", "processes", "backend", "torch")
+    rows = hardware_rows(origin=None)
+    return table([{**{key: row[key] or "–" for key in keys}, "runs": ", ".join(row["runs"])} for row in rows])
+
+
+def scaling() -> Markdown:
+    """Two published jobs on more and more GPUs."""
+    return table(
+        [
+            {
+                "published, H100s": key,
+                "GPUs": f"{point['ranks']:,}",
+                "tokens per GPU and step": f"{point['tokens']:,.0f}",
+                "seconds of a step": duration_text(point["seconds"]),
+                "tokens/s per GPU": f"{point['speed']:,.0f}",
+                "efficiency": percent_text(point["efficiency"], 2),
+            }
+            for key in SERIES
+            for point in numbers.scaled(key)
+        ]
+    )

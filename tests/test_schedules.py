@@ -335,14 +335,14 @@ def test_rows_come_as_operations_tuples_or_text():
         schedule_of([["0F0", "0F1", "0B0", None, "0B1"], [("F", 1, 0), ["B", 1, 0], "1F1", Op("B", 1, 1)]], 2).rows
         == want
     )
-    with pytest.raises(ValueError, match="'F0' is no operation"):
+    with pytest.raises(ValueError, match="'F0' is not an operation"):
         schedule_of([["F0"]], 1)
 
 
 def test_a_grid_shows_the_marked_step_even_far_to_the_right():
     text = grid(one_f_one_b(2, 100), mark=[(1, 150)])
     assert "▸" in text and text.startswith("rank 0   … ") and max(map(len, text.splitlines())) < 112
-    assert str(one_f_one_b(2, 2)).splitlines()[0] == "rank 0   F0 F1 B0 B1"
+    assert str(one_f_one_b(2, 2)).splitlines()[0] == "rank 0   0F0 0F1 0B0 0B1"
 
 
 def test_a_closed_form_without_a_value_says_which():

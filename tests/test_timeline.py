@@ -297,7 +297,7 @@ def test_a_schedule_that_cannot_run_is_refused_with_its_grid():
     rows = [["0F0", "0B0", "0F1", "0B1"], ["1F0", "1F1", "1B0", "1B1"]]
     with pytest.raises(ScheduleError, match="in a circle") as caught:
         play(schedule_of(rows, 2))
-    assert "▸B0◂" in str(caught.value)
+    assert "▸0B0◂" in str(caught.value)
 
 
 def test_what_one_microbatch_takes_adds_up_to_the_model_however_it_is_cut():

@@ -1,6 +1,6 @@
 """Played schedules above each other on one time axis, quick enough to be redrawn while a slider moves.
 
-Everything of one color is one outline, so a picture has some twenty artists whatever the number of operations.
+Everything of one color is one outline, so a picture has some twenty artists, however many operations it shows.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +19,8 @@ from course_lib.timeline import Timeline
 from course_lib.units import number_text, percent_text
 
 MOST = 8_000  # operations that still make a picture
-_WEIGHT = "#cdbfe0"  # backward's color, lighter: the half that nobody waits for
+LONGER = 1.6  # times the second longest schedule: a longer one is cut off, so that it does not squeeze the others
+_WEIGHT = "#cdbfe0"  # backward's color, lighter: the half that no operation waits for
 _FILL = {"F": COLOR["forward"], "B": COLOR["backward"], "I": COLOR["backward"], "W": _WEIGHT}
 _IDLE = "#e3e6e9"
 _PALER = 0.55  # of the way to paper, for a rank's last chunk
@@ -33,8 +34,8 @@ _THIN, _THICK = 0.12, 0.8  # inches: a row in a picture of given height
 def schedule_rows(timelines: Sequence[Timeline], *, tall: float | None = None) -> Picture:
     """Each timeline as a panel with its idle share and peak in words; under each rank the activations that it holds.
 
-    All panels have one scale of time and one of activations. `tall` is the least height in inches: a slider must not move away
-    while it changes the number of rows.
+    All panels have one scale of time and one of activations. A schedule that takes much longer than the others is cut off, and
+    its panel says so. `tall` is the least height in inches: sliders must not move while they change the number of rows.
     """
     count = sum(len(row) for timeline in timelines for row in timeline.schedule.rows)
     if count > MOST:
@@ -44,14 +45,16 @@ def schedule_rows(timelines: Sequence[Timeline], *, tall: float | None = None) -
     row = min(0.4, max(0.2, 4.6 / ranks)) if tall is None else min(_THICK, max(_THIN, (tall - around) / ranks))
     height = max(tall or 0.0, around + ranks * row)
     figure, axes = style.new(height, left=_LEFT, right=_RIGHT, top=_TOP, bottom=_BOTTOM)
-    end = max(timeline.makespan for timeline in timelines)
+    end = _shown_end(timelines)
     most = max(max(timeline.peak_activations) for timeline in timelines)
     inch = end / (style.WIDTH - _LEFT - _RIGHT)  # time that an inch shows
     floor, alts = 0.0, []
-    pieces = _Pieces(inch)
+    pieces = _Pieces(inch, end)
     for timeline in timelines:
         floor += _HEAD
         axes.text(0, floor - 0.1, said(timeline), fontsize=style.SMALL, fontweight="bold", color=INK)
+        if timeline.makespan > end:
+            axes.text(end, floor - 0.1, "continues →", fontsize=style.SMALL, color=INK, ha="right")
         _panel(axes, pieces, timeline, floor, row, most)
         floor += timeline.schedule.ranks * row
         alts.append(said(timeline))
@@ -62,6 +65,12 @@ def schedule_rows(timelines: Sequence[Timeline], *, tall: float | None = None) -
     _legend(axes, [timeline.schedule for timeline in timelines], height)
     figure.alt = " ".join(f"{each}." for each in alts)
     return figure
+
+
+def _shown_end(timelines: Sequence[Timeline]) -> float:
+    """Where the time axis ends: at the longest schedule, or a little after the second longest if the longest is far longer."""
+    *others, longest = sorted(timeline.makespan for timeline in timelines)
+    return 1.2 * others[-1] if others and longest > LONGER * others[-1] else longest
 
 
 def said(timeline: Timeline) -> str:
@@ -77,15 +86,18 @@ def said(timeline: Timeline) -> str:
 
 
 class _Pieces:
-    """Rectangles by color and texts by ink, collected over all panels."""
+    """Rectangles by color and texts by ink, collected over all panels; what passes `end` is cut off."""
 
-    def __init__(self, inch: float) -> None:
-        self.inch = inch
+    def __init__(self, inch: float, end: float) -> None:
+        self.inch, self.end = inch, end
         self.boxes: dict[str, list[tuple[float, float, float, float]]] = {}
         self.words: list[tuple[tuple[float, float], str, str]] = []
         self.strips: list[np.ndarray] = []
 
     def box(self, fill: str, left: float, right: float, top: float, bottom: float, text: str = "") -> None:
+        right = min(right, self.end)
+        if right <= left:
+            return
         self.boxes.setdefault(fill, []).append((left, right, top, bottom))
         if text and (right - left) / self.inch > _DIGIT * len(text) + _ROOM and bottom - top > _LINE:
             self.words.append((((left + right) / 2, (top + bottom) / 2), text, ink_on(fill)))
@@ -101,17 +113,17 @@ class _Pieces:
         places, texts, inks = zip(*self.words, strict=True) if self.words else ((), (), ())
         style.words(axes, places, texts, inks, size=7.0)
         for collection in axes.collections:
-            collection.set_clip_on(False)  # names of ranks stand left of the axes
+            collection.set_clip_on(False)  # names of ranks are left of the axes
 
 
 def _axis(axes: Axes, pieces: _Pieces, end: float, floor: float) -> None:
-    """Time along the floor, drawn by hand: matplotlib's own axis takes as long as all the rest."""
+    """The time axis, drawn by hand: matplotlib's own axis takes as long to draw as all the rest."""
     step = next(each for each in _steps() if end / each <= 8)
     ticks = [step * at for at in range(int(end / step) + 1)]
     lines = [[(0, floor), (end, floor)], *([(tick, floor), (tick, floor + 0.04)] for tick in ticks)]
     axes.add_collection(LineCollection(lines, colors=SOFT, linewidths=0.8), autolim=False)
     pieces.words += [((tick, floor + 0.13), number_text(tick), INK) for tick in ticks]
-    said = "time, in forwards of one micro-batch through one rank's layers"
+    said = "time (1 = the forward of one micro-batch through one rank's layers)"
     axes.text(end / 2, floor + 0.33, said, fontsize=style.SMALL, color=INK, ha="center", va="center")
 
 
@@ -145,7 +157,7 @@ def _panel(axes: Axes, pieces: _Pieces, timeline: Timeline, floor: float, row: f
             pieces.box(fill, start, stop, upper, lower, str(op.microbatch))
             if len(schedule.routes) > 1 and schedule.rank_of(0, op.microbatch):  # entered at the other end
                 pieces.box(SOFT, start, stop, lower - 0.1 * row, lower)
-        pieces.strips.append(_strip(timeline, rank, under, _STRIP * row / most))
+        pieces.strips.append(_strip(timeline, rank, under, _STRIP * row / most, pieces.end))
         if rank % step == 0:
             pieces.words.append(((-0.29 * pieces.inch, (top + middle) / 2), f"rank {rank}", INK))
 
@@ -160,17 +172,18 @@ def _part(timeline: Timeline, rank: int, at: int, ops: Sequence[Op], top: float,
     return top, bottom
 
 
-def _strip(timeline: Timeline, rank: int, under: float, unit: float) -> np.ndarray:
-    """The outline of what a rank holds over time, standing on `under`."""
+def _strip(timeline: Timeline, rank: int, under: float, unit: float, end: float) -> np.ndarray:
+    """The outline of what a rank holds over time until `end`, above the line `under`."""
+    end = min(end, timeline.makespan)
     corners, before = [(0.0, under)], 0.0
-    for when, held in [*timeline.held(rank), (timeline.makespan, 0.0)]:
+    for when, held in [*((when, held) for when, held in timeline.held(rank) if when < end), (end, 0.0)]:
         corners += [(when, under - unit * before), (when, under - unit * held)]
         before = held
-    return np.array([*corners, (timeline.makespan, under), (0.0, under)])
+    return np.array([*corners, (end, under), (0.0, under)])
 
 
 def fill_of(schedule: Schedule, kind: str, stage: int) -> str:
-    """The color of an operation: by kind, and paler the later its chunk stands among its rank's."""
+    """The color of an operation: by kind, and paler for later chunks of its rank."""
     mine = schedule.stages_of(schedule.rank_of(stage))
     if len(mine) == 1 or len(schedule.routes) > 1:
         return _FILL[kind]
@@ -183,7 +196,7 @@ def _legend(axes: Axes, schedules: Iterable[Schedule], height: float) -> None:
     there = {op.kind for schedule in schedules for row in schedule.rows for op in row}
     names = {"F": KINDS["F"], "B": KINDS["B"], "I": KINDS["I"], "W": KINDS["W"]}
     if "B" in there:
-        there.discard("I")  # one color; a whole backward is the longer one
+        there.discard("I")  # the same color; a whole backward is the longer one
     handles = [Patch(facecolor=_FILL[kind], label=name) for kind, name in names.items() if kind in there]
     handles += [Patch(facecolor=_IDLE, label="idle"), Patch(facecolor=COLOR["activations"], label="activations held")]
     below = -0.4 / (height - _TOP - _BOTTOM)

@@ -1,6 +1,6 @@
 """Any valid schedule on real stages: each rank runs its row on its part of the model, and the step equals the whole model's.
 
-A rank receives what an operation needs, runs it and sends the result, posting sends and receives in the order of
+A rank receives what an operation needs, runs it and sends the result. It posts sends and receives in the order of
 `timeline.messages`, which needs no buffers. Gradients end in the parameters' `.grad`; the optimizer step is the caller's.
 
     stages = transformer_stages(build(config), schedule.stages)

@@ -1,4 +1,4 @@
-"""A backward in two halves: the input's gradient now, the weights' of linear layers later."""
+"""A backward in two halves: the input gradient now, the weight gradients of linear layers later."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 
 class OwingLinear(torch.autograd.Function):
-    """A linear layer whose backward gives the input's gradient, and notes what the weight's will need."""
+    """A linear layer whose backward returns the input gradient and stores what the weight gradient will need."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, owed: list) -> Tensor:
@@ -21,21 +21,21 @@ class OwingLinear(torch.autograd.Function):
             weight,
             bias,
             owed,
-        )  # the parameters themselves: a copy has a .grad of its own
+        )  # the parameters themselves: a copy would have its own .grad
         return nn.functional.linear(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple:
         (x,) = ctx.saved_tensors
-        ctx.owed.append((ctx.weight, ctx.bias, x.detach(), grad))  # without the graph, which can go
+        ctx.owed.append((ctx.weight, ctx.bias, x.detach(), grad))  # detached, so that the graph can be freed
         return grad @ ctx.weight, None, None, None
 
 
 @contextmanager
 def linears_owe(module: nn.Module, owed: list | None) -> Iterator[None]:
-    """Inside, linear layers put their weight gradients off; None changes nothing.
+    """Inside, linear layers delay their weight gradients; None changes nothing.
 
-    Gains and embeddings keep to the input gradient: they are cheap.
+    Gains and embeddings compute theirs together with the input gradient, because they are cheap.
     """
     linears = [] if owed is None else [each for each in module.modules() if type(each) is nn.Linear]
     for linear in linears:

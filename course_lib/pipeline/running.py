@@ -24,7 +24,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]  # of a micro-batch's output and targe
 
 @dataclass(frozen=True)
 class Ran:
-    """What a step gave: the loss of the whole batch, the same on every rank, and when this rank did what, in wall seconds."""
+    """The result of a step: the loss of the whole batch, the same on every rank, and this rank's spans, in wall seconds."""
 
     loss: float
     spans: tuple[Span, ...]
@@ -44,10 +44,10 @@ def run(
     pace: Durations | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Ran:
-    """One forward and backward of the batch through the pipeline, as a schedule says; `.grad` is what the whole model's would be.
+    """One forward and backward of the batch through the pipeline; afterwards `.grad` equals the whole model's.
 
     All ranks get the whole batch, and use their part; its samples are cut into micro-batches that differ by one at most, each
-    weighted by its samples. `boundary` is the shape of one sample between stages. `replicas` joins the ranks that hold the
+    weighted by its number of samples. `boundary` is the shape of one sample between stages. `replicas` joins the ranks that hold the
     same stages of other pipelines: gradients are averaged over them, each stage's as soon as it is complete here. `ties`
     are parameters on several stages, whose gradients are added, so they must be empty before; copies of a stage on two ranks
     (DualPipe) are tied anyway. `pace` charges these durations to a simulated rank's clock.
@@ -77,7 +77,7 @@ def run(
 
 
 class _Step:
-    """The state of one step on one rank: what was received, what is kept for backward, what is under way."""
+    """The state of one step on one rank: received tensors, tensors kept for the backward, and messages in flight."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class _Step:
         self.receiving: dict[tuple, Any] = {}
         self.sending: dict[int, list[Any]] = {}  # by peer
         self.kept: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}  # input, output: from forward to backward
-        self.owed: dict[tuple[int, int], list] = {}  # weight gradients that a split backward still owes
+        self.owed: dict[tuple[int, int], list] = {}  # weight gradients that a split backward still has to compute
         self.posts = _plan(schedule, pace)[comm.rank]
         self.spans: list[Span] = []
         self.loss_here = 0.0
@@ -111,10 +111,10 @@ class _Step:
         for message in self.posts[place]:
             key = (message.kind, message.stage, message.microbatch)
             number = message.stage * self.schedule.microbatches + message.microbatch
-            tag = 2 * number + (message.kind == "G")  # a message is known by what it is, not by when it comes
+            tag = 2 * number + (message.kind == "G")  # a message is identified by its content, not by its order
             if message.src == self.comm.rank:
                 before = self.sending.setdefault(message.dst, [])
-                if len(before) > 1:  # what was sent before the last one is there by now, or is waited for
+                if len(before) > 1:  # at most two sends to a peer are in flight
                     before.pop(0)[0].wait()
                 out = self.arrived.pop(key).detach().contiguous()
                 before.append((self.comm.isend(out, message.dst, tag), out))
@@ -126,14 +126,14 @@ class _Step:
                 self.receiving[key] = self.comm.irecv(into, message.src, tag)
 
     def finish(self) -> None:
-        """Start what is left to be sent, and wait for all of it."""
+        """Start the remaining sends, and wait for all of them."""
         self.post(len(self.posts) - 1)
         for works in self.sending.values():
             for work, _ in works:
                 work.wait()
 
     def run(self, op: Op, partner: Op | None) -> None:
-        """One operation: wait for its input, compute, keep its result for whoever needs it. `partner` joins it next."""
+        """One operation: wait for its input, compute, keep its result for the next stage. `partner` runs together with it."""
         joint = self.together is not None and (op.joins or partner is not None)
         for each in (op, partner) if joint and partner else (op,):
             work = self.receiving.pop(_needs(each), None) if each.kind != "W" else None
@@ -142,7 +142,7 @@ class _Step:
         start = time.perf_counter()
         {"F": self._forward, "B": self._backward, "I": self._backward, "W": self._weight_gradient}[op.kind](op)
         self.spans.append(Span(self.comm.rank, start, time.perf_counter(), KINDS[op.kind], str(op.microbatch)))
-        if self.took:  # two that run together are charged with the second
+        if self.took:  # two operations that run together are charged with the second
             seconds = self.took[op.kind][op.stage] if not joint else self.together if op.joins else 0.0
             self.comm.compute(seconds, kind=KINDS[op.kind], label=str(op.microbatch))
 
@@ -165,7 +165,7 @@ class _Step:
         x, out = self.kept.pop((stage, microbatch))
         grad = self.arrived.pop(_needs(op)) if stage < self.schedule.stages - 1 else None
         if out.requires_grad:  # a first stage may be frozen
-            with self._owing(stage, microbatch):  # layers that are computed again now must do as they did
+            with self._owing(stage, microbatch):  # recomputed layers must behave as they did in the forward
                 out.backward(grad)
         if stage:
             self.arrived["G", stage, microbatch] = x.grad
@@ -178,7 +178,7 @@ class _Step:
     @torch.no_grad()
     def _weight_gradient(self, op: Op) -> None:
         owed = self.owed.pop((op.stage, op.microbatch))
-        while owed:  # emptied, as the graph that made the list still knows it
+        while owed:  # emptied, because the graph still refers to the list
             weight, bias, x, grad = owed.pop()
             rows = grad.flatten(0, -2)
             add_grad(weight, rows.T @ x.flatten(0, -2))
@@ -187,7 +187,7 @@ class _Step:
 
 
 def _needs(op: Op) -> tuple[str, int, int]:
-    """The message that an operation needs, if another rank makes it."""
+    """The message that an operation needs, if another rank sends it."""
     return ("F", op.stage - 1, op.microbatch) if op.kind == "F" else ("G", op.stage + 1, op.microbatch)
 
 

@@ -1,4 +1,4 @@
-"""Gradients that several ranks hold: averaged over replicas, added over ties, counted once in a norm."""
+"""Gradients that several ranks hold: averaged over replicas, summed over tied parameters, counted once in a norm."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sync_places(schedule: Schedule, rank: int, stages: Mapping[int, nn.Module]) 
     last = schedule.last_backward(rank)
     place = {}
     for stage, module in stages.items():
-        for parameter in module.parameters():  # one on two stages is complete with the later of them
+        for parameter in module.parameters():  # a parameter of two stages is complete after the later one
             place[parameter] = max(last[stage], place.get(parameter, 0))
     found: dict[int, list[nn.Parameter]] = {}
     for parameter, at in place.items():
@@ -44,7 +44,7 @@ def sync_places(schedule: Schedule, rank: int, stages: Mapping[int, nn.Module]) 
 
 
 class Average:
-    """The mean of some gradients over replicas, under way while the row goes on."""
+    """The mean of some gradients over replicas, computed while the row continues."""
 
     def __init__(self, replicas: Comm, parameters: list[nn.Parameter]) -> None:
         self.parameters = parameters
@@ -59,17 +59,17 @@ class Average:
 
 
 def shared(schedule: Schedule, stages: Mapping[int, nn.Module], ties: Sequence[Tie]) -> list[Tie]:
-    """The ties that concern this rank: those given, and every parameter of a stage that another rank holds too."""
+    """The ties of this rank: those given, and every parameter of a stage that another rank holds too."""
     found = [tie for tie in ties if any(stage in stages for stage, _ in tie)]
     if len(schedule.routes) > 1:
         given = {tuple(place) for tie in ties for place in tie}
         places = {(stage, name) for stage, module in stages.items() for name, _ in module.named_parameters()}
-        found += [(place,) for place in sorted(places - given)]  # both ranks of a pair go through them in this order
+        found += [(place,) for place in sorted(places - given)]  # sorted: both ranks of a pair use the same order
     return found
 
 
 def check_empty(stages: Mapping[int, nn.Module], ties: Sequence[Tie]) -> None:
-    """Refuse a tied gradient of an earlier step: it is a sum already, and would be added up once more."""
+    """Refuse a tied gradient of an earlier step: it is a sum already and would be summed again."""
     for tie in ties:
         for parameter in _here(stages, tie):
             if parameter.grad is not None and bool(parameter.grad.any()):
@@ -84,14 +84,14 @@ def _holders(schedule: Schedule, tie: Tie) -> list[int]:
 
 
 def _here(stages: Mapping[int, nn.Module], tie: Tie) -> list[nn.Parameter]:
-    """This rank's parameters of a tie; one that is there under two names counts once."""
+    """This rank's parameters of a tie; one with two names counts once."""
     found = [stages[stage].get_parameter(name) for stage, name in tie if stage in stages]
     return list({id(each): each for each in found}.values())
 
 
 @torch.no_grad()
 def add_up(comm: Comm, schedule: Schedule, stages: Mapping[int, nn.Module], tie: Tie) -> None:
-    """The sum of a tied parameter's gradients, on every rank that holds it, added in the same order everywhere."""
+    """The sum of a tied parameter's gradients, on every rank that holds it, in the same order of addition everywhere."""
     mine = _here(stages, tie)
     own = sum(_grad(each) for each in mine).contiguous()
     parts = {rank: torch.empty_like(own) for rank in _holders(schedule, tie)}

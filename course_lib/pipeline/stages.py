@@ -12,7 +12,7 @@ from course_lib.transformer import Transformer, again
 
 
 class TransformerStage(nn.Module):
-    """Some neighbouring blocks of a transformer, with the embedding before the first and norm and head after the last."""
+    """Consecutive blocks of a transformer, with the embedding before the first and norm and head after the last."""
 
     def __init__(self, model: Transformer, blocks: range) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class TransformerStage(nn.Module):
             self.norm, self.head = model.norm, model.head
 
     def forward(self, x: Tensor) -> Tensor:
-        """Tokens or the stage before's output in; this stage's output, or logits."""
+        """This stage's output, or logits, from tokens or the previous stage's output."""
         if self.first:
             x = Transformer.embed(self, x)
         for block in self.blocks:
@@ -35,10 +35,10 @@ class TransformerStage(nn.Module):
 
 
 def transformer_stages(model: Transformer, stages: int, costs: Sequence[float] | None = None) -> list[TransformerStage]:
-    """A transformer in that many stages, which share its parameters. `costs`, one a block, even out uneven blocks."""
+    """A transformer in that many stages, which share its parameters. `costs`, one per block, balance uneven blocks."""
     return [TransformerStage(model, blocks) for blocks in cut(costs or [1.0] * len(model.blocks), stages)]
 
 
 def tied_ends(model: Transformer, stages: int) -> list[Tie]:
-    """The ties of a transformer in so many stages: its embedding and head, if they are one matrix."""
+    """The ties of a transformer in this many stages: its embedding and head, if they are one matrix."""
     return [((0, "embedding.weight"), (stages - 1, "head.weight"))] if model.config.tied else []

@@ -1,4 +1,4 @@
-"""Pipeline schedules as data: who does what in which order. Generated from rules, checked, counted and printed.
+"""Pipeline schedules as data: which rank does what, in which order. Generated from rules, checked, counted and printed.
 
 A schedule holds no times: `course_lib.timeline` plays it with durations, `course_lib.pipeline` runs it on real stages.
 """

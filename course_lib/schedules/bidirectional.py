@@ -1,7 +1,7 @@
-"""DualPipe: micro-batches enter at both ends, and forwards of one direction hide behind backwards of the other.
+"""DualPipe: micro-batches enter at both ends, and forwards of one direction run together with backwards of the other.
 
 DeepSeek-AI, "DeepSeek-V3 Technical Report" (2024), section 3.2.1, and the order published with it (github.com/deepseek-ai/
-DualPipe). What an operation hides is communication inside a stage; the timeline takes the joint duration as given.
+DualPipe). The overlap hides communication inside a stage; the timeline takes the joint duration as given.
 """
 
 from course_lib.schedules.ops import Op, Schedule, v_shaped
@@ -10,14 +10,14 @@ from course_lib.schedules.whole import _sizes
 
 
 def dualpipe(stages: int, microbatches: int) -> Schedule:
-    """Half of the micro-batches from either end; every rank holds two stages, so the weights are there twice."""
+    """Half of the micro-batches from either end; every rank holds two stages, so all weights exist twice."""
     _sizes(stages, microbatches)
     if stages % 2:
         raise ValueError(f"DualPipe pairs ranks from both ends, and {stages} is odd; {_even(stages)} stages would fit.")
     if microbatches % 2 or microbatches < 2 * stages:
         fits = max(2 * stages, microbatches + microbatches % 2)
         raise ValueError(
-            f"DualPipe on {stages} stages needs an even number of micro-batches, {2 * stages} at least; "
+            f"DualPipe on {stages} stages needs an even number of micro-batches, at least {2 * stages}; "
             f"with {microbatches} asked for, {fits} would fit."
         )
     down, half = tuple(range(stages)), microbatches // 2
@@ -31,7 +31,7 @@ def dualpipe(stages: int, microbatches: int) -> Schedule:
 
 
 def dualpipe_v(stages: int, microbatches: int) -> Schedule:
-    """DualPipe folded at its middle: two chunks a rank on a V, and one copy of the weights. `stages` counts ranks."""
+    """DualPipe folded at its middle: two chunks per rank on a V, and one copy of the weights. `stages` counts ranks."""
     _sizes(stages, microbatches)
     if microbatches < 2 * stages:
         raise ValueError(
@@ -46,9 +46,9 @@ def _even(stages: int) -> str:
 
 
 def _row(depth: int, depths: int, microbatches: int, near: tuple[int, int], far: tuple[int, int]) -> tuple[Op, ...]:
-    """The row of the rank so deep behind its end (0: it is the end), of its near stage and the far one.
+    """The row of the rank `depth` ranks away from its end of the pipeline, with its near and its far stage.
 
-    Each stage comes as (number, its first micro-batch). `microbatches` counts those of one direction.
+    Each stage is given as (number, its first micro-batch). `microbatches` counts those of one direction.
     """
     row, left = Row(), depths - 1 - depth
 
@@ -69,7 +69,7 @@ def _row(depth: int, depths: int, microbatches: int, near: tuple[int, int], far:
         row.oldest_weight_gradient()
         do("F", far)
     for turn in range(microbatches - 2 * depths + depth + 1):
-        if turn == 0 and left == 0:  # the innermost rank has nothing to hide yet, and would only wait for both
+        if turn == 0 and left == 0:  # the innermost rank has nothing to overlap yet and would only wait for both
             do("F", near)
             do("B", far)
         else:

@@ -7,8 +7,8 @@ from course_lib.units import require
 def peak_activations(schedule: Schedule, kept: float = 1.0) -> tuple[float, ...]:
     """The most activations that each rank holds at once, in micro-batches through 1/ranks of the model.
 
-    A forward adds a stage's share, its backward frees it; a split backward frees all but `kept` with the input gradient
-    and that with the weight gradient. Counts the order alone, whatever the times; buffers for messages come on top.
+    A forward adds a stage's share, and its backward frees it. Of a split backward, the input gradient frees all but the fraction
+    `kept`, and the weight gradient frees the rest. Only the order counts, not the times; message buffers are not included.
     """
     require("kept", kept, most=1.0, open_below=False)
     change = {"F": 1.0, "B": -1.0, "I": kept - 1.0, "W": -kept}
@@ -23,5 +23,5 @@ def peak_activations(schedule: Schedule, kept: float = 1.0) -> tuple[float, ...]
 
 
 def weights(schedule: Schedule) -> tuple[float, ...]:
-    """The weights that each rank holds, in 1/ranks of the model: 1, or 2 where micro-batches enter at both ends."""
+    """The weights that each rank holds, in units of 1/ranks of the model: 1, or 2 if micro-batches enter at both ends."""
     return tuple(len(schedule.stages_of(rank)) * schedule.share for rank in range(schedule.ranks))

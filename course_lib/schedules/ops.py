@@ -1,4 +1,4 @@
-"""What a schedule is made of: operations, rows of them (one a rank), and the route of a micro-batch through the ranks."""
+"""What a schedule is made of: operations, rows of them (one per rank), and the route of a micro-batch through the ranks."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -29,34 +29,34 @@ Route = tuple[int, ...]  # the rank of every stage, first stage first
 
 @dataclass(frozen=True)
 class Schedule:
-    """The order of work on every rank. A row says what comes after what on its rank, not when.
+    """The order of work on every rank. A row has the order of its rank's operations, not their times.
 
     There is one route, except where micro-batches enter at both ends (DualPipe): then the first half of them takes the
-    first, the second half the second, and each rank holds a stage for either.
+    first route, the second half the second, and each rank holds a stage of either.
     """
 
     name: str
-    rows: tuple[tuple[Op, ...], ...]  # one a rank
+    rows: tuple[tuple[Op, ...], ...]  # one per rank
     microbatches: int
     routes: tuple[Route, ...]
 
     @property
     def ranks(self) -> int:
-        """How many ranks work."""
+        """Number of ranks."""
         return len(self.rows)
 
     @property
     def stages(self) -> int:
-        """Into how many stages the model is cut; ranks × chunks."""
+        """Number of stages: ranks × chunks."""
         return len(self.routes[0])
 
     @property
     def share(self) -> float:
-        """One stage as a part of 1/ranks of the model: 1/chunks."""
+        """One stage as a fraction of 1/ranks of the model: 1/chunks."""
         return self.ranks / self.stages
 
     def rank_of(self, stage: int, microbatch: int = 0) -> int:
-        """The rank on which this stage meets this micro-batch."""
+        """The rank that runs this stage on this micro-batch."""
         return self.routes[microbatch * len(self.routes) // self.microbatches][stage]
 
     def stages_of(self, rank: int) -> tuple[int, ...]:
@@ -78,7 +78,7 @@ class Schedule:
 
 
 def looped(ranks: int, chunks: int = 1) -> Route:
-    """The route round the ranks, `chunks` times: 0 1 2 0 1 2."""
+    """The route around the ranks, `chunks` times: 0 1 2 0 1 2."""
     return tuple(range(ranks)) * chunks
 
 
@@ -90,9 +90,9 @@ def v_shaped(ranks: int) -> Route:
 def schedule_of(
     rows: Iterable[Iterable[Any]], microbatches: int, routes: Sequence[Route] | None = None, name: str = "yours"
 ) -> Schedule:
-    """A schedule from rows as people write them: `Op`, ("F", 2, 0) or "2F0"; None, a moment of idleness, is left out.
+    """A schedule from rows written by hand: `Op`, ("F", 2, 0) or "2F0"; None, an idle slot, is left out.
 
-    Without `routes`, stage s is on rank s. Nothing is checked yet; `validate` does that.
+    Without `routes`, stage s is on rank s. `validate` checks the schedule; this function does not.
     """
     require_whole("microbatches", microbatches, "micro-batches")
     made = tuple(tuple(_op(item) for item in row if item is not None) for row in rows)
@@ -108,18 +108,17 @@ def _op(item: Any) -> Op:
         kind, stage, microbatch, *joins = item
         return Op(kind, stage, microbatch, *joins)
     raise ValueError(
-        f'{item!r} is no operation; write Op("F", stage, microbatch), ("F", 2, 0) or "2F0", kinds {", ".join(KINDS)}.'
+        f'{item!r} is not an operation; write Op("F", stage, microbatch), ("F", 2, 0) or "2F0", kinds {", ".join(KINDS)}.'
     )
 
 
 def grid(schedule: Schedule, mark: Iterable[tuple[int, int]] = (), width: int = 100) -> str:
-    """The rows as text, a line a rank in order of work; marked (rank, position)s stand between ▸ and ◂.
+    """The rows as text, a line per rank in order; ▸ and ◂ enclose marked (rank, position)s.
 
-    Long rows show the columns around the first mark. Columns are positions in a row, not times.
+    Of long rows, the columns around the first mark are shown. Columns are positions in a row, not times.
     """
     marked = set(mark)
-    short = schedule.stages == schedule.ranks and len(schedule.routes) == 1  # the rank says which stage
-    cells = [[f"{op.kind}{op.microbatch}" if short else str(op) for op in row] for row in schedule.rows]
+    cells = [[str(op) for op in row] for row in schedule.rows]
     for rank, place in marked:
         row = cells[rank]
         row.extend([""] * (place + 1 - len(row)))

@@ -1,4 +1,4 @@
-"""A row under construction: it counts which micro-batch comes next, and which weight gradients are still owed."""
+"""A row under construction: it counts the next micro-batch of each kind, and the weight gradients still to be done."""
 
 from collections import Counter, deque
 
@@ -27,7 +27,7 @@ class Row:
         return self._next[kind, stage]
 
     def oldest_weight_gradient(self, stage: int | None = None) -> None:
-        """The weight gradient that is owed for longest, of one stage if given; nothing if none is owed."""
+        """The oldest weight gradient still to be done, of one stage if given; nothing if there is none."""
         for op in self._owed:
             if stage is None or op.stage == stage:
                 self._owed.remove(op)
@@ -35,7 +35,7 @@ class Row:
                 return
 
     def all_weight_gradients(self, *stages: int) -> None:
-        """Every weight gradient still owed: of the first stage named, then the next, or simply in order."""
+        """Every weight gradient still to be done: of the first stage named, then of the next, or simply in order."""
         for stage in stages or (None,):
             while any(stage is None or op.stage == stage for op in self._owed):
                 self.oldest_weight_gradient(stage)

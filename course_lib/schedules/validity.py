@@ -87,7 +87,7 @@ def _at(rank: int, place: int, op: Op) -> str:
 
 
 def _strangers(schedule: Schedule) -> Iterator[Fault]:
-    """Operations that do not exist, stand on a rank that does not hold their stage, or stand there twice."""
+    """Operations that do not exist, are on a rank that does not hold their stage, or occur twice."""
     seen: dict[tuple[str, int, int], tuple[int, int]] = {}
     for rank, row in enumerate(schedule.rows):
         for place, op in enumerate(row):
@@ -110,7 +110,7 @@ def _strangers(schedule: Schedule) -> Iterator[Fault]:
             for kind in {"B": "BIW", "I": "BI", "W": "BW", "F": "F"}[op.kind]:
                 other = seen.get((kind, op.stage, op.microbatch))
                 if other:
-                    again = "stands there twice" if kind == op.kind else f"repeats what {Op(kind, *op[1:3])} does"
+                    again = "occurs twice" if kind == op.kind else f"repeats what {Op(kind, *op[1:3])} does"
                     yield Fault(
                         "duplicate",
                         rank,
@@ -139,7 +139,7 @@ def _absent(schedule: Schedule) -> Iterator[Fault]:
 
 
 def _misplaced(schedule: Schedule) -> Iterator[Fault]:
-    """Operations that stand before one of the same stage and micro-batch that they need."""
+    """Operations that come before one of the same stage and micro-batch that they need."""
     for rank, row in enumerate(schedule.rows):
         places = {op[:3]: place for place, op in enumerate(row)}
         for place, op in enumerate(row):
@@ -151,7 +151,7 @@ def _misplaced(schedule: Schedule) -> Iterator[Fault]:
 
 
 def _overfull(schedule: Schedule, limit: float) -> Iterator[Fault]:
-    """The first forward of each rank that passes the limit of activations."""
+    """The first forward of each rank that exceeds the limit of activations."""
     change = {"F": 1, "B": -1, "W": -1, "I": 0}
     for rank, row in enumerate(schedule.rows):
         held = 0
@@ -167,7 +167,7 @@ def _overfull(schedule: Schedule, limit: float) -> Iterator[Fault]:
 
 
 def _stuck(schedule: Schedule, buffering: float) -> list[Fault]:
-    """The ranks of a circle of waiting, if the rows come to a stop."""
+    """The ranks that wait for each other in a circle, if the rows stop."""
     run = _Blocking(schedule, buffering)
     waits = run.stuck()
     if not waits:
@@ -176,7 +176,7 @@ def _stuck(schedule: Schedule, buffering: float) -> list[Fault]:
     while rank not in circle:
         circle.append(rank)
         rank = waits[rank][1]
-        if rank not in waits:  # a rank that is through: nobody will ever send what is waited for
+        if rank not in waits:  # this rank has finished its row, so it will never send what the other waits for
             circle = circle[-1:]
             break
     circle = circle[circle.index(rank) :] if rank in circle else circle
@@ -200,7 +200,7 @@ class _Blocking:
         self.arrived: set[tuple] = set()
 
     def stuck(self) -> dict[int, tuple[int, int, str]]:
-        """For every rank that cannot go on: its position, the rank it waits for, and why; {} if all rows end."""
+        """For every rank that cannot continue: its position, the rank it waits for, and why; {} if all rows end."""
         moved = True
         while moved:
             moved = False
@@ -227,7 +227,7 @@ class _Blocking:
             link = self.waiting.setdefault((source, rank), set())
             if needs in link:
                 link.discard(needs)
-            elif self.sending[source] == needs:  # both are here: it passes without a buffer
+            elif self.sending[source] == needs:  # both ranks are ready: no buffer is needed
                 self.sending[source] = None
                 self.at[source] += 1
             else:
@@ -244,7 +244,7 @@ class _Blocking:
         return True
 
     def _delivered(self, rank: int, message: tuple) -> bool:
-        """Whether a blocked send can end: a place in the buffer is free. A receiver that is there takes it by itself."""
+        """Whether a blocked send can end: its message has arrived, or the buffer has room for it."""
         if message in self.arrived:
             return True
         target = self._receiver(message)

@@ -20,7 +20,7 @@ def gpipe(stages: int, microbatches: int) -> Schedule:
 
 
 def breadth_first(stages: int, microbatches: int, chunks: int = 2) -> Schedule:
-    """All micro-batches through one chunk before the next chunk, and back the way they came.
+    """All micro-batches through one chunk before the next chunk, and back in reverse order.
 
     Lamy-Poirier, "Breadth-First Pipeline Parallelism" (2023). `stages` counts ranks; each holds `chunks` stages.
     """
@@ -42,7 +42,7 @@ def one_f_one_b(stages: int, microbatches: int) -> Schedule:
 
 
 def interleaved(stages: int, microbatches: int, chunks: int = 2) -> Schedule:
-    """1F1B on `chunks` stages a rank, in rounds of as many micro-batches as there are ranks: a bubble 1/chunks as long.
+    """1F1B on `chunks` stages per rank, in rounds of as many micro-batches as ranks: a bubble 1/chunks as long.
 
     Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters" (2021), section 2.2. `stages` counts
     ranks. One chunk is plain 1F1B.
@@ -61,8 +61,8 @@ def alternating(
 ) -> tuple[tuple[Op, ...], ...]:
     """The rows of every schedule that alternates forwards and backwards.
 
-    `hop`: forwards that a rank runs ahead for each rank after it. `lag`: None leaves the backward whole; a number splits
-    it, and rank r keeps lag × r weight gradients back, so that all ranks hold equally much and fill the end with them.
+    `hop`: how many more forwards each rank runs ahead than the next rank. `lag`: None leaves the backward whole; a number splits
+    it, and rank r delays lag × r weight gradients, so that all ranks hold the same amount and fill the end with them.
     """
     total, rows = chunks * microbatches, []
     for rank in range(ranks):
@@ -83,16 +83,16 @@ def alternating(
 
 
 def _forward_chunk(number: int, ranks: int, chunks: int) -> int:
-    """The chunk of a rank's forward number so-and-so: one round of micro-batches on each chunk in turn."""
+    """The chunk of a rank's forward with this number: one round of micro-batches on each chunk in turn."""
     return number // ranks % chunks
 
 
 def rounds_of(stages: int, microbatches: int, name: str) -> None:
-    """Refuse micro-batches that do not make whole rounds of the ranks."""
+    """Refuse micro-batches that do not form whole rounds of the ranks."""
     if microbatches % stages:
         fits = [each for each in (microbatches // stages * stages, (microbatches // stages + 1) * stages) if each]
         raise ValueError(
-            f"{name} on {stages} ranks takes micro-batches in rounds of {stages}, and {microbatches} is no multiple of that; "
+            f"{name} on {stages} ranks takes micro-batches in rounds of {stages}, and {microbatches} is not a multiple of that; "
             f"{' or '.join(map(str, fits))} would fit."
         )
 

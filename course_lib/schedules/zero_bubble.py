@@ -1,4 +1,4 @@
-"""Schedules that split the backward: the input gradient hurries on, the weight gradient fills what would be idle.
+"""Schedules that split the backward: the input gradient runs as early as possible, the weight gradient fills idle time.
 
 Qi, Wan, Huang and Lin, "Zero Bubble Pipeline Parallelism" (2023). Their bubbles hold for forward, input gradient and weight
 gradient of equal length, and leave out communication. Their automatic schedules (ZB-1p, ZB-2p) are not here.
@@ -12,7 +12,7 @@ from course_lib.schedules.whole import _sizes, alternating, rounds_of
 def zb_h1(stages: int, microbatches: int, chunks: int = 1) -> Schedule:
     """1F1B with split backward at 1F1B's memory: the bubble shrinks to a third. Section 2.1.
 
-    With several chunks a rank it is interleaved in the same way, and micro-batches come in rounds of the ranks.
+    With several chunks per rank it is interleaved in the same way, and micro-batches come in rounds of the ranks.
     """
     _sizes(stages, microbatches, chunks)
     if chunks > 1:
@@ -22,7 +22,7 @@ def zb_h1(stages: int, microbatches: int, chunks: int = 1) -> Schedule:
 
 
 def zb_h2(stages: int, microbatches: int) -> Schedule:
-    """Twice the forwards ahead, so nearly twice the memory: no rank idles between its first and its last operation.
+    """Twice the forwards ahead, so nearly twice the memory: no rank is idle between its first and its last operation.
 
     Section 2.2. Ranks end one after the other, so the gain needs an optimizer step that does not wait for all of them.
     """
@@ -31,7 +31,7 @@ def zb_h2(stages: int, microbatches: int) -> Schedule:
 
 
 def zb_v(stages: int, microbatches: int) -> Schedule:
-    """Two chunks a rank on a V: no idle time between first and last operation at 1F1B's memory. Section 6.
+    """Two chunks per rank on a V: no idle time between first and last operation at 1F1B's memory. Section 6.
 
     `stages` counts ranks; rank r holds the stages r and 2·stages − 1 − r, so the first rank has both ends of the model.
     """
@@ -42,7 +42,9 @@ def zb_v(stages: int, microbatches: int) -> Schedule:
 
 def _v_row(rank: int, ranks: int, microbatches: int) -> tuple[Op, ...]:
     down, up, row = rank, 2 * ranks - 1 - rank, Row()
-    count = max(2 * ranks - 1, microbatches)  # the pattern needs that many; what is too many is left out below
+    count = max(
+        2 * ranks - 1, microbatches
+    )  # the pattern needs that many; those beyond `microbatches` are left out below
 
     def forward_and_back(stage: int) -> None:
         row.add("F", stage)

@@ -16,7 +16,7 @@ from course_lib.timeline import Durations, Timeline, play
 from course_lib.units import number_text, percent_text
 from course_lib.widgets.explore import Explorer, explore, menu, slider
 
-MAKERS: Mapping[str, Callable[..., Schedule]] = {  # of ranks, micro-batches and, with several chunks a rank, chunks
+MAKERS: Mapping[str, Callable[..., Schedule]] = {  # arguments: ranks, micro-batches and, for some, chunks per rank
     "naive": schedules.naive,
     "GPipe": schedules.gpipe,
     "1F1B": schedules.one_f_one_b,
@@ -40,7 +40,7 @@ RANKS, CHUNKS = range(2, 9), (2, 3, 4)
 MICROBATCHES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32)
 STAGES, MANY = range(2, 17), (*MICROBATCHES, 48, 64)
 OVERHEADS = (0.0, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02)  # of a step
-TALL = 5.0  # inches of the schedules' picture, so that sliders under it stay where they are
+TALL = 5.0  # inches of the schedules' picture, so that the sliders under it do not move
 RATIOS, MESSAGES = (1.0, 1.5, 2.0, 2.5, 3.0), (0.0, 0.1, 0.25, 0.5, 1.0)
 
 # --- schedules in time ---------------------------------------------------------------------------
@@ -63,20 +63,20 @@ def draw_schedules(
     ratio: float = 2.0,
     message: float = 0.0,
 ) -> Picture:
-    """One schedule, or several above each other, in time; under each rank the activations that it holds."""
+    """One schedule, or several above each other, over time; under each rank the activations that it holds."""
     names = SIDE_BY_SIDE.get(schedule, (schedule,))
     played = [timeline_of(name, ranks, microbatches, chunks, ratio, message) for name in names]
     return schedule_rows(played, tall=TALL)
 
 
 def gantt(schedule: str = "naive, GPipe, 1F1B", ranks: int = 4, microbatches: int = 8, chunks: int = 2) -> Explorer:
-    """Move stages, micro-batches, chunks, the length of a backward and of a message; watch idle time and memory."""
+    """Change ranks, micro-batches, chunks, and the lengths of a backward and of a message; watch idle time and memory."""
     return explore(
         draw_schedules,
         schedule=menu(CHOICES, schedule, label="schedule"),
         ranks=slider(RANKS, ranks, label="ranks"),
         microbatches=slider(MICROBATCHES, microbatches, label="micro-batches"),
-        chunks=slider(CHUNKS, chunks, label="chunks a rank", when=lambda setting: setting["schedule"] in CHUNKED),
+        chunks=slider(CHUNKS, chunks, label="chunks per rank", when=lambda setting: setting["schedule"] in CHUNKED),
         ratio=slider(RATIOS, 2.0, label="backward", text=lambda ratio: f"{ratio:g} forwards"),
         message=slider(MESSAGES, 0.0, label="message", text=lambda message: f"{message:g} forwards"),
     )
@@ -97,7 +97,7 @@ def closed_form(name: str, ranks: int, microbatches: np.ndarray | float, chunks:
 
 
 def draw_bubble(ranks: int = 4, microbatches: int = 8, chunks: int = 2, overhead: float = 0.0) -> Picture:
-    """The share of a step that is lost over micro-batches, for four schedules, with dots from played ones; dashed, 1F1B with an
+    """The lost share of a step against micro-batches, for four schedules, with dots for played ones; dashed, 1F1B with an
     overhead on each micro-batch of a fixed batch."""
     figure, axes = style.new(3.6, bottom=0.9, left=0.75)
     x = np.log2(_COUNTS)
@@ -111,7 +111,7 @@ def draw_bubble(ranks: int = 4, microbatches: int = 8, chunks: int = 2, overhead
         try:
             at[name] = timeline_of(name, ranks, microbatches, chunks).bubble_fraction
         except ValueError:
-            continue  # interleaving wants whole rounds of micro-batches
+            continue  # interleaving needs whole rounds of micro-batches
         axes.plot(np.log2(microbatches), at[name], "o", color=ink, markersize=6, markeredgecolor="white", zorder=5)
     axes.plot([np.log2(4 * ranks)] * 2, [0, 1], color=SOFT, linewidth=1, linestyle=":")
     axes.set(ylim=(0, 1), xlim=(0, 9))
@@ -119,7 +119,7 @@ def draw_bubble(ranks: int = 4, microbatches: int = 8, chunks: int = 2, overhead
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
     place = {"loc": "upper center", "bbox_to_anchor": (0.46, -0.2), "handlelength": 1.4, "columnspacing": 1.2}
     axes.legend(frameon=False, fontsize=style.SMALL, ncol=5, **place)
-    style.dress(axes, "What a step loses, of all time", "micro-batches (dotted: 4 × ranks; red: least lost)", grid="y")
+    style.dress(axes, "The lost share of a step", "micro-batches (dotted: 4 × ranks; red: least lost)", grid="y")
     played = ", ".join(f"{name} {percent_text(share)}" for name, share in at.items())
     figure.alt = f"{ranks} ranks, {microbatches} micro-batches: idle {played}, naive {percent_text(1 - 1 / ranks)}."
     if overhead:
@@ -129,7 +129,7 @@ def draw_bubble(ranks: int = 4, microbatches: int = 8, chunks: int = 2, overhead
 
 
 def lost(ranks: int, microbatches: np.ndarray | float, overhead: float) -> np.ndarray | float:
-    """The share of a 1F1B step with a fixed batch that is no work: (m + p − 1) slots of 1/m, each longer by the overhead."""
+    """The lost share of a 1F1B step with a fixed batch: it takes m + p − 1 slots of 1/m, each longer by the overhead."""
     return 1 - 1 / ((microbatches + ranks - 1) * (1 / microbatches + overhead))
 
 
@@ -139,13 +139,13 @@ def best_count(ranks: int, overhead: float) -> float:
 
 
 def bubble(ranks: int = 4, microbatches: int = 8) -> Explorer:
-    """What is lost against micro-batches for four schedules, and why a batch is not cut ever finer."""
+    """The lost share against micro-batches for four schedules, and why a batch is not divided ever more finely."""
     return explore(
         draw_bubble,
         ranks=slider(STAGES, ranks, label="ranks"),
         microbatches=slider(MANY, microbatches, label="micro-batches"),
-        chunks=slider(CHUNKS, 2, label="chunks a rank"),
-        overhead=slider(OVERHEADS, 0.0, label="overhead a micro-batch", text=_overhead_text),
+        chunks=slider(CHUNKS, 2, label="chunks per rank"),
+        overhead=slider(OVERHEADS, 0.0, label="overhead per micro-batch", text=_overhead_text),
     )
 
 

@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 from course_lib import schedules
+from course_lib.benchmarks import bubble_rates
+from course_lib.chapters import real_processes
+from course_lib.chapters.ch10 import real_steps, tables
+from course_lib.chapters.ch10.grids import in_time
 from course_lib.exercises.ch10 import numbers
 from course_lib.figures import schedule_rows
 from course_lib.figures.layers_apart import LAYERS, RANKS, layers_apart
@@ -44,9 +48,18 @@ def test_what_cannot_be_seen_or_does_not_exist_is_said():
         schedule_rows.schedule_rows([play(schedules.gpipe(16, 400))])
 
 
-def test_all_panels_share_one_scale_of_time_and_of_activations():
+def test_all_panels_share_one_scale_of_time_and_a_far_longer_schedule_is_cut_off():
+    longest = ch10.timeline_of("1F1B", 4, 8).makespan
+    figure = schedule_rows.schedule_rows([ch10.timeline_of(name, 4, 8) for name in ("GPipe", "1F1B", "ZB-H1")])
+    assert figure.axes[0].get_xlim() == (0, longest) and "continues →" not in _texts(figure)
     figure = schedule_rows.schedule_rows([ch10.timeline_of(name, 4, 8) for name in ("naive", "1F1B")])
-    assert figure.axes[0].get_xlim() == (0, ch10.timeline_of("naive", 4, 8).makespan)
+    assert figure.axes[0].get_xlim() == (0, pytest.approx(1.2 * longest)) and _texts(figure).count("continues →") == 1
+    ends = [box.get_path().get_extents().x1 for box in figure.axes[0].patches]
+    assert max(ends) == pytest.approx(1.2 * longest)
+
+
+def _texts(figure):
+    return [text.get_text() for text in figure.axes[0].texts]
 
 
 def test_later_chunks_are_paler_and_their_numbers_stay_readable():
@@ -131,3 +144,35 @@ def test_the_plan_uses_every_gpu_and_every_token():
 def test_the_published_estimate_is_eighty_four_days():
     assert numbers.MEGATRON.seconds / 86_400 == pytest.approx(84, rel=0.01)
     assert numbers.MEGATRON.bubble == pytest.approx(0.123, abs=0.0005)
+
+
+# --- the chapter's tables
+
+
+def test_the_grid_in_time_shows_every_operation_and_the_bubble_as_dots():
+    schedule = schedules.one_f_one_b(3, 4)
+    lines = [line.split()[2:] for line in in_time(schedule).splitlines()]
+    assert [[cell for cell in row if cell != "·"] for row in lines] == [list(map(str, row)) for row in schedule.rows]
+    idle = sum(row.count("·") for row in lines)
+    assert idle / sum(map(len, lines)) == pytest.approx(numbers.idle(3, 4))
+
+
+def test_every_table_of_the_chapter_has_its_rows():
+    shown = tables.closed_forms(), tables.published_bubbles(bubble_rates.table(["1.5B"])), tables.border_bytes()
+    assert [len(one.data.splitlines()) - 2 for one in shown] == [4, 8, 2]
+    (row,) = tables.plan()
+    assert row["fits one GPU"] == "yes" and "84 days" in tables.run_length()
+
+
+def test_the_plan_without_sharded_optimizer_state_needs_more_and_still_fits():
+    assert all(many > few for many, few in zip(numbers.plan_peaks(zero=0), numbers.plan_peaks(), strict=True))
+    assert max(numbers.plan_peaks(zero=0)) <= numbers.H100.memory
+
+
+def test_where_no_processes_can_run_a_played_schedule_is_shown(monkeypatch, capsys):
+    def refuse(*_, **__):
+        raise OSError("no sockets here")
+
+    monkeypatch.setattr(real_processes, "launch", refuse)
+    assert real_steps.measured([schedules.naive(2, 8)], None) == {}
+    assert "played" in real_steps.busy({}).alt and "no sockets here" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Texts of the numbers in chapter 10's prose, each computed from facts, closed forms and played schedules."""
+"""The numbers in chapter 10's prose, as text: computed from facts, closed forms and played schedules."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from functools import cache
 from statistics import mean
 
 from course_lib import facts, memory, schedules
-from course_lib.exercises.running_example import BATCH, GPUS, PARAMS, core_minutes, rent, usd_text
+from course_lib.exercises.running_example import BATCH, GPUS, PARAMS, core_minutes, reading_minutes, rent, usd_text
 from course_lib.facts.pipelines import stage_profiles
 from course_lib.memory import Layout
 from course_lib.memory.stages import Peak, stage_peak, stage_peaks
@@ -48,7 +48,7 @@ class Published:
 
 
 MEGATRON = Published()
-ODD = 25  # an example for a number of micro-batches that four ranks do not divide
+ODD = 25  # micro-batches that four ranks do not divide
 
 
 def idle(stages: int, microbatches: int) -> float:
@@ -72,16 +72,22 @@ def boundary_bytes(hidden: int, seq: int = SEQ) -> float:
 
 
 def plan_peak(pp: int | None = None, checkpointing: str = "none") -> Peak:
-    """The fullest moment of the plan's first stage; with another number of stages, with data parallelism for the rest."""
+    """The peak of the plan's first stage; with another number of stages, data parallelism takes the other GPUs."""
     layout = PLAN
     if pp is not None:
         layout = replace(PLAN, pp=pp, dp=GPUS // (8 * pp), microbatches=BATCH * 8 * pp // (GPUS * SEQ))
     return stage_peak(SHAPE, 1, SEQ, layout, stage=0, kernels="flash", dropout=False, checkpointing=checkpointing)
 
 
-def plan_peaks() -> list[float]:
-    """The peak of every stage of the plan, in bytes."""
-    return [float(peak.total) for peak in stage_peaks(SHAPE, 1, SEQ, PLAN, kernels="flash", dropout=False)]
+@cache
+def plan_stages(zero: int = PLAN.zero) -> tuple[Peak, ...]:
+    """The peak of every stage of the plan; `zero` is the stage of state sharding between the two pipelines."""
+    return tuple(stage_peaks(SHAPE, 1, SEQ, replace(PLAN, zero=zero), kernels="flash", dropout=False))
+
+
+def plan_peaks(zero: int = PLAN.zero) -> list[float]:
+    """The same in bytes."""
+    return [float(peak.total) for peak in plan_stages(zero)]
 
 
 @cache
@@ -97,7 +103,7 @@ def weight_share(model: str = "1.5B") -> float:
 
 
 def _stage_weights() -> float:
-    """Bytes of one rank's 16-bit weights in the published run of the largest shape: its pipeline and its tensor cut."""
+    """Bytes of one rank's 16-bit weights in the published run of the largest model, split by pipeline and tensor parallelism."""
     return memory.weights_bytes(LARGE.params, "bf16") / (RUN_16K.pp * RUN_16K.tp)
 
 
@@ -107,6 +113,7 @@ def _run_idle(run: facts.PublishedRun, chunks: int = 1) -> str:
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
     "core_minutes": lambda: core_minutes("10"),
+    "reading_minutes": lambda: reading_minutes("10"),
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     "model": lambda: f"{PARAMS / BILLION:g}B",
     "card": lambda: H100.memory.text,
@@ -153,6 +160,9 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "plan_state": lambda: bytes_text(float(plan_peak().state)),
     "plan_peak": lambda: bytes_text(plan_peaks()[0]),
     "plan_last": lambda: bytes_text(plan_peaks()[-1]),
+    "plan_state_whole": lambda: bytes_text(float(plan_stages(zero=0)[0].state)),
+    "plan_peak_whole": lambda: bytes_text(plan_peaks(zero=0)[0]),
+    "plan_last_whole": lambda: bytes_text(plan_peaks(zero=0)[-1]),
     "many": lambda: f"{GPUS * 16:,} GPUs",
     "many_m": lambda: str(PLAN.microbatches // 16),
     "many_idle": lambda: percent_text(idle(PLAN.pp, PLAN.microbatches // 16)),

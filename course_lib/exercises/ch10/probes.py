@@ -1,4 +1,4 @@
-"""How chapter 10 calls answers: for rows of operations, and with real stages whose work takes virtual time."""
+"""How chapter 10 calls its answers: for rows of operations, and with real stages whose work takes virtual time."""
 
 from __future__ import annotations
 

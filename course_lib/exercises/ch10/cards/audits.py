@@ -1,23 +1,23 @@
-"""The audit of chapter 10: what was printed about bubbles, recomputing and what a pipeline saves, some of it right."""
+"""The audit of chapter 10: published statements about bubbles, recomputation and a pipeline's savings, some of them right."""
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.audits import Item, rules, table
 
 CAUSES = {
     "as printed": "the statement is right",
-    "another whole": "it is a share of something else than what was named",
-    "another recipe": "the saving belongs to another way of doing it",
-    "one copy anyway": "what is added up takes the same room, however often something is added",
+    "another whole": "it is a fraction of something other than what the statement names",
+    "another recipe": "the saving belongs to another method",
+    "one copy anyway": "a sum takes the same memory, however many terms are added to it",
     "more in flight": "each rank holds less of the model, for more micro-batches at once",
-    "layers left over": "some of the model is on no GPU",
-    "another convention": "it is right for idle time over another time",
+    "layers left over": "some layers are on no GPU",
+    "another convention": "it is right if idle time is divided by another time",
 }
 
 
 ITEMS = (
     Item("bubble-4-8", "that share", "a fraction of 1"),
-    Item("recompute-forwards", "the forward passes done more, over those done without recomputing", "a fraction of 1"),
-    Item("pipeline-activations", "the first stage's activations at its fullest, over the one GPU's", "a plain factor"),
+    Item("recompute-forwards", "the additional forward passes over those without recomputation", "a fraction of 1"),
+    Item("pipeline-activations", "the peak activations of the first stage over those of the one GPU", "a plain factor"),
     Item("interleaved-bubble", "idle time over working time of that schedule", "a fraction of 1"),
     Item(
         "accumulation-gradients",
@@ -26,9 +26,7 @@ ITEMS = (
     ),
     Item("interleaved-layers", "the layers that the GPU holds by the second recipe", "layers"),
     Item("bubble-16-64", "that share", "a fraction of 1"),
-    Item(
-        "recompute-sqrt-stage", "the layer inputs that are kept there at once, each of one micro-batch", "layer inputs"
-    ),
+    Item("recompute-sqrt-stage", "the layer inputs kept there at once, each of one micro-batch", "layer inputs"),
 )
 
 

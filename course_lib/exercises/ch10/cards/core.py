@@ -1,4 +1,4 @@
-"""Core exercises of chapter 10: how much idles, schedules from their rules, and what makes one impossible."""
+"""Core exercises of chapter 10: idle time, schedules from their rules, and what makes a schedule invalid."""
 
 import random
 from collections.abc import Mapping
@@ -47,9 +47,9 @@ def _vary_bubble(draw: random.Random) -> Mapping[str, Any]:
 PIPELINE_BUBBLE = Card(
     id="pipeline-bubble",
     chapter="10",
-    title="How much of it stands still?",
-    text="""GPipe or 1F1B runs `microbatches` micro-batches through equally long stages. The bubble is {{means}}, summed over all
-ranks. Write two functions:
+    title="How much of the time is idle?",
+    text="""You choose the number of micro-batches by the bubble that it leaves, so write the bubble as a function, and its inverse. GPipe or
+1F1B runs `microbatches` micro-batches through stages that all take equally long. The bubble is {{means}}, summed over all ranks.
 
 - `bubble(stages, microbatches)` returns that fraction, for {{stages}} stages and {{microbatches}} micro-batches and for any others.
 - `microbatches_for(stages, most)` returns the fewest micro-batches with a bubble of at most `most`, such as {{most:percent}}.
@@ -58,7 +58,7 @@ Does it matter how long a backward takes, compared with a forward?""",
     **Worth(points=4, minutes=5, difficulty=2, importance=5),
     hints=(
         "How long is one rank busy, counted in micro-batches? How long is it from the first forward to the last backward?",
-        "The first forward to the last backward takes as long as m + p − 1 micro-batches; a rank works for m of them.",
+        "With p stages and m micro-batches, the first forward to the last backward takes as long as m + p − 1 micro-batches; a rank works for m of them.",
         "p − 1 of them are idle: divide by the time that the convention names. For the inverse, solve for m, round **up**, and return 1 at least.",
     ),
     answers=("bubble", "microbatches_for"),
@@ -82,8 +82,8 @@ def _vary_idle(draw: random.Random) -> Mapping[str, Any]:
 PREDICT_IDLE = Card(
     id="predict-idle",
     chapter="10",
-    title="Prediction: days of standing still",
-    text="""{{gpus:int}} GPUs train for {{days}} days. The model is cut into {{stages}} equal stages, and each pipeline runs 1F1B with
+    title="Prediction: idle GPU-days",
+    text="""{{gpus:int}} GPUs train for {{days}} days. The model is divided into {{stages}} equal stages, and each pipeline runs 1F1B with
 {{microbatches}} micro-batches a step. Communication takes no time.
 
 Before you compute anything, commit to an interval for the time lost to the bubble over the whole run. `idle_interval()` returns
@@ -101,21 +101,17 @@ Before you compute anything, commit to an interval for the time lost to the bubb
     probe=interval,
 )
 
-DRAINS: Mapping[str, str] = {
-    "first": "in the order of the forwards",
-    "last": "the last forward's micro-batch first, and so on back to the first",
-}
+DRAINS: Mapping[str, str] = {"first": "in the order of the forwards", "last": "in the reverse order of the forwards"}
 
 THREE_SCHEDULES = Card(
     id="three-schedules",
     chapter="10",
     title="Three schedules from their rules",
-    text=f"""{ROWS} Stage s is on rank s.
+    text=f"""Write three generators that return the rows of a schedule from its sizes; every later exercise runs such rows. {ROWS}
+Stage s is on rank s. Each stage runs the forward and the backward of every micro-batch once. A forward needs
+the forward of the previous stage. A backward needs the stage's own forward and the backward of the next stage.
 
-Write three generators that return the rows. Each stage runs the forward and the backward of every micro-batch once. A forward needs
-the forward of the stage before. A backward needs the stage's own forward and the backward of the stage after.
-
-- `naive_rows(stages, microbatches)`: each micro-batch goes all the way forward and back before the next one enters.
+- `naive_rows(stages, microbatches)`: each micro-batch passes all stages forward and back before the next one enters.
 - `gpipe_rows(stages, microbatches)`: every rank runs all forwards, then all backwards, **{{{{drained}}}}**.
 - `one_f_one_b_rows(stages, microbatches)`: stage s, counted from 0, never holds more than stages − s micro-batches between their
   forward and their backward.
@@ -157,11 +153,10 @@ SCHEDULE_VALIDATOR = Card(
     id="schedule-validator",
     chapter="10",
     title="What is wrong with it?",
-    text=f"""The autograder of a public course on language-model systems compared each entry of a learner's pipeline schedule with the
-right one. One learner's schedule was an empty list: there was nothing to compare, and it passed.
+    text=f"""Write `complaint(rows, microbatches, limit)`, which says what is wrong with a schedule. The autograder of a public course compared
+each entry of a learner's schedule with the right one; one schedule was an empty list, there was nothing to compare, and it passed.
 
-{ROWS} Stage s is on rank s, so there are as many stages as rows. Write `complaint(rows, microbatches, limit)`. It returns
-`"ok"`, or the **first** of these words that is true:
+{ROWS} Stage s is on rank s, so there are as many stages as rows. Return `"ok"`, or the **first** of these words that is true:
 
 {causes_text(COMPLAINTS)}
 

@@ -23,7 +23,7 @@ def _somewhere(draw: random.Random) -> Mapping[str, Any]:
 DRILLS = (
     _drill(
         "naive-idle",
-        "{{stages}} equal stages, one micro-batch at a time. What per cent of all GPU time is idle?",
+        "{{stages}} equal stages, one micro-batch at a time. What percentage of all GPU time is idle?",
         "%",
         {"stages": 4},
         pick(stages=STAGES),
@@ -44,7 +44,7 @@ DRILLS = (
     ),
     _drill(
         "enough-microbatches",
-        "{{stages}} equal stages: how many micro-batches until at most {{percent}} % of all time is idle?",
+        "{{stages}} equal stages: how many micro-batches do you need so that at most {{percent}} % of all time is idle?",
         "micro-batches",
         {"stages": 16, "percent": 10},
         pick(stages=STAGES[1:], percent=(5, 10, 20)),
@@ -67,7 +67,7 @@ DRILLS = (
     _drill(
         "step-time",
         "1F1B on {{stages}} equal stages, {{microbatches}} micro-batches; a stage takes {{forward}} ms forward and {{backward}} ms "
-        "backward. How long is a step, messages left out?",
+        "backward. How long is a step without messages?",
         "milliseconds",
         {"stages": 4, "microbatches": 8, "forward": 10, "backward": 20},
         pick(stages=STAGES[1:], microbatches=MANY, forward=(5, 10), backward=(12, 20, 30)),
@@ -82,7 +82,7 @@ DRILLS = (
     ),
     _drill(
         "pipeline-messages",
-        "{{stages}} ranks with {{chunks}} chunks each, dealt out in turn; {{microbatches}} micro-batches forward and back. How many messages "
+        "{{stages}} ranks with {{chunks}} chunks each, assigned in turn; {{microbatches}} micro-batches forward and back. How many messages "
         "in all?",
         "messages",
         {"stages": 4, "chunks": 1, "microbatches": 8},
@@ -90,16 +90,16 @@ DRILLS = (
     ),
     _drill(
         "boundary-megabytes",
-        "A micro-batch of {{sequences}} sequence(s) of {{tokens:int}} tokens, hidden size {{hidden:int}}, 16 bits: how much "
-        "crosses one stage boundary on its way forward?",
+        "Sequences per micro-batch: {{sequences}}. Tokens per sequence: {{tokens:int}}. Hidden size {{hidden:int}}, 16 bits. How much "
+        "crosses one stage boundary in the forward pass?",
         "MB",
         {"sequences": 1, "tokens": 8192, "hidden": 16384},
         pick(sequences=(1, 2, 4), tokens=(2048, 4096, 8192), hidden=(4096, 8192, 16384)),
     ),
     _drill(
         "zero-bubble-idle",
-        "ZB-H1 on {{stages}} ranks; forward, input gradient and weight gradient take {{ms}} ms each. How long is a rank idle in a "
-        "step, from the first operation of all to the last of all?",
+        "ZB-H1 on {{stages}} ranks; forward, input gradient and weight gradient take {{ms}} ms each. How long is a rank idle "
+        "between the first and the last operation of the whole step?",
         "milliseconds",
         {"stages": 8, "ms": 5},
         pick(stages=STAGES[1:], ms=(2, 5, 8)),

@@ -13,7 +13,7 @@ from course_lib.exercises.returns import ListOf, Number, TupleOf, Word
 INTERLEAVED_ROWS = Card(
     id="interleaved-rows",
     chapter="10",
-    title="Several small stages each",
+    title="Several chunks per rank",
     text=f"""{ROWS} Now each rank holds `chunks` stages, two or more: stage s is on rank s mod `ranks`, and there are `ranks` · `chunks`
 stages in all. A stage takes 1/`chunks` of the time that all the stages of a rank take.
 
@@ -22,7 +22,7 @@ Write `interleaved_rows(ranks, microbatches, chunks)`, interleaved 1F1B:
 - **Time.** With forward and backward the times of all the stages of a rank, it takes at most
   microbatches · (forward + backward) + (ranks − 1) · (forward + backward) / chunks: the bubble is 1/chunks of 1F1B's.
 - **Memory.** Rank r holds activations of at most 2·(ranks − 1 − r) + (chunks − 1)·ranks + 1 chunks at once.
-- **Refusal.** Micro-batches go in rounds of `ranks`. If they make no whole rounds, raise a ValueError that says which numbers fit.""",
+- **Refusal.** Micro-batches run in rounds of `ranks`. If they do not form whole rounds, raise a ValueError that says which numbers fit.""",
     **Worth(points=10, minutes=20, difficulty=5, importance=4),
     kind="more",
     hints=(
@@ -51,10 +51,10 @@ BEAT_1F1B = Card(
     id="beat-1f1b",
     chapter="10",
     title="Beat 1F1B at its own memory",
-    text=f"""{ROWS} A backward may also be split: `("I", s, m)` is the input gradient, which the stage before waits for;
+    text=f"""{ROWS} A backward may also be split: `("I", s, m)` is the input gradient, which the previous stage waits for;
 `("W", s, m)` is the weight gradient, which no other operation waits for. `W` comes after `I` on its rank. Stage s stays on rank s.
 
-Write `split_rows(stages, microbatches, times)` with `times = (forward, input gradient, weight gradient)`, the same on all stages.
+Write `split_rows(stages, microbatches, times)`. `times` has the durations of a forward, an input gradient and a weight gradient, the same on all stages.
 A whole `B` takes as long as `I` and `W` together. The step ends when the last rank has finished its last operation.
 
 **Equal memory.** No rank may hold activations of more than `stages` micro-batches at once, as many as the fullest rank of 1F1B.
@@ -62,9 +62,9 @@ Activations are held from the start of `F` until the end of `W` (or `B`): an `I`
 
 **Points by distance.** No schedule under these rules can end before this bound, the largest over stages s of
 
-> m·(F + I + W) + max(s·F, p·F + (p − 1 − s)·I − k·F) + max(0, s·I + W − k·W), where k = min(p, m)
+> m·(t_F + t_I + t_W) + max(s·t_F, p·t_F + (p − 1 − s)·t_I − k·t_F) + max(0, s·t_I + t_W − k·t_W), where k = min(p, m)
 
-for p stages and m micro-batches. The first maximum is how long rank s must wait before its first input gradient can start, with at
+for p stages, m micro-batches and `times` = (t_F, t_I, t_W). The first maximum is how long rank s must wait before its first input gradient can start, with at
 most k forwards to do meanwhile. The last one is the time after its last input gradient, with at most k weight gradients to fill it.
 You earn points for a quarter, a half, nine tenths and all of the way from 1F1B's end to the bound. The worst case counts, of
 {{{{stages}}}} stages with {{{{microbatches}}}} micro-batches and several unseen settings, all with at least as many micro-batches as stages.""",
@@ -72,8 +72,8 @@ You earn points for a quarter, a half, nine tenths and all of the way from 1F1B'
     kind="more",
     hints=(
         "Where does 1F1B idle, on the last rank and on the first? Which operations can move there without making another rank wait?",
-        "Put off some weight gradients until the pipeline drains. Each keeps its activations until then, and rank r of 1F1B holds only "
-        "stages − r micro-batches: how many can it put off?",
+        "Delay some weight gradients until the pipeline drains. Each keeps its activations until then, and rank r of 1F1B holds only "
+        "stages − r micro-batches: how many can it delay?",
         "Split every B of 1F1B into I and W. Let rank r do the W of micro-batch k after the I of micro-batch k + r, and the remaining "
         "W at the end. Draw it with `play` and look at the idle time.",
     ),
@@ -88,7 +88,7 @@ You earn points for a quarter, a half, nine tenths and all of the way from 1F1B'
 UNEVEN_LAYERS = Card(
     id="uneven-layers",
     chapter="10",
-    title="Layers are not alike",
+    title="Layers that differ",
     text="""The slowest stage sets the pace of the whole pipeline. An embedding costs little, and a head with a large vocabulary costs
 as much as several blocks. Layers stay in their order.
 

@@ -1,4 +1,4 @@
-"""Exercises of chapter 10 on real stages: a 1F1B that hangs, and a runner for any schedule."""
+"""Exercises of chapter 10 on real stages: a 1F1B that hangs, and a function that runs any schedule."""
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch10.probes import any_schedule, one_f_one_b
@@ -42,13 +42,13 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 ```"""
 
 CALLS = """`forward` returns what the next stage needs: its `x` is None on the first stage, its result None on the last.
-`backward` returns what the stage before needs: its `grad` is None on the last stage, its result None on the first. `empty()`
+`backward` returns what the previous stage needs: its `grad` is None on the last stage, its result None on the first. `empty()`
 makes a tensor to receive into. Do not change a tensor that you passed in until that micro-batch's backward is done."""
 
 DEADLOCKED_1F1B = Card(
     id="deadlocked-1f1b",
     chapter="10",
-    title="The schedule is right, and it hangs",
+    title="A correct schedule that hangs",
     text=f"""A pipeline on two nodes hung. Its owner printed what each rank was about to do: both were waiting for their send to finish
 before they could receive. Swapping send and receive on the odd ranks moved the deadlock elsewhere (*pytorch/pytorch, issue 172668,
 January 2026*). A send may block until its receive is called (*NVIDIA/nccl, issue 783*), and in 1F1B a rank sends an activation
@@ -58,8 +58,8 @@ forward while its neighbor sends a gradient back. This function has that bug; it
 
 Repair it. Stage and rank are the same number. {CALLS}
 
-- **No hang** where nothing is buffered, nor where the operations of a pair of ranks run in the order in which they were issued (as
-  on NCCL; the operations of one batch have no order).
+- **No hang** without buffers, nor if the operations of a pair of ranks run in the order in which they were issued (as with NCCL; the
+  operations of one batch have no order).
 - **Still 1F1B**: rank r holds at most size − r micro-batches, and the step takes at most a fifth longer than
   (microbatches + size − 1) · (forward + backward).
 - **Each tensor is sent once**, to the neighbor that needs it.
@@ -94,7 +94,7 @@ Call `forward(stage, m, x)` and `backward(stage, m, grad)`. {CALLS}
 - Every rank runs its whole row, **in its order**.
 - Gradients are those of one process.
 - Nothing is buffered: a blocking send waits for its receive. Messages may be needed in another order than the one in which they were
-  sent; `tag`s tell them apart.
+  sent; `tag`s distinguish them.
 - Each tensor is sent once, and a tensor that is needed on its own rank is not sent at all.""",
     **Worth(points=12, minutes=25, difficulty=4, importance=5),
     kind="more",

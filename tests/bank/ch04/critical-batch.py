@@ -2,7 +2,7 @@ import numpy as np
 
 
 # %% right: a line in 1/B
-def fit(batches, steps):
+def fit_hyperbola(batches, steps):
     slope, intercept = np.polyfit(1 / np.array(batches, dtype=float), steps, 1)
     return float(intercept), float(slope), float(slope / intercept)
 
@@ -12,7 +12,7 @@ def largest_batch(min_steps, min_examples, extra):
 
 
 # %% right: the two outermost runs
-def fit(batches, steps):
+def fit_hyperbola(batches, steps):
     runs = sorted(zip(batches, steps))
     (b, s), (c, t) = runs[0], runs[-1]
     examples = (s - t) / (1 / b - 1 / c)

@@ -4,7 +4,7 @@ import numpy as np
 
 
 # %% right: the exponent on a grid that is refined
-def fit(compute, losses):
+def fit_law(compute, losses):
     at = np.array(compute) / np.exp(np.log(compute).mean())
     low, high = 0.01, 1.2
     for _ in range(20):
@@ -20,13 +20,13 @@ def fit(compute, losses):
     return float(floor), float(scale * (compute[0] / at[0]) ** exponent), float(exponent)
 
 
-def plan(flops, ratio):
+def spend(flops, ratio):
     parameters = math.sqrt(flops / 6 / ratio)
     return parameters, ratio * parameters
 
 
 # %% right: bisection on the curvature of three points
-def fit(compute, losses):
+def fit_law(compute, losses):
     runs = sorted(zip(compute, losses))
     (a, la), (b, lb), (c, lc) = runs[0], runs[len(runs) // 2], runs[-1]
     low, high = 0.001, 2.0
@@ -38,18 +38,18 @@ def fit(compute, losses):
     return la - scale, scale * a**x, x
 
 
-def plan(flops, ratio):
+def spend(flops, ratio):
     tokens = (flops * ratio / 6) ** 0.5
     return flops / 6 / tokens, tokens
 
 
 # %% wrong: a straight line in logarithms => values no-floor
-def fit(compute, losses):
+def fit_law(compute, losses):
     slope, height = np.polyfit(np.log(compute), np.log(losses), 1)
     return 0.0, float(np.exp(height)), float(-slope)
 
 
-def plan(flops, ratio):
+def spend(flops, ratio):
     parameters = math.sqrt(flops / 6 / ratio)
     return parameters, ratio * parameters
 

@@ -3,7 +3,7 @@ from torch.nn import functional as F
 
 
 # %% right: sums over tokens, divided by all of them
-def train(model, optimizer, schedule, updates, limit):
+def train_loop(model, optimizer, schedule, updates, limit):
     losses = []
     for micro_batches in updates:
         tokens = sum((targets != -100).sum().item() for _, targets in micro_batches)
@@ -24,7 +24,7 @@ def train(model, optimizer, schedule, updates, limit):
 
 
 # %% right: the gradient is divided afterwards
-def train(model, optimizer, schedule, updates, limit):
+def train_loop(model, optimizer, schedule, updates, limit):
     losses = []
     for micro_batches in updates:
         optimizer.zero_grad()
@@ -46,7 +46,7 @@ def train(model, optimizer, schedule, updates, limit):
 
 
 # %% wrong: as it was => values -
-def train(model, optimizer, schedule, updates, limit):
+def train_loop(model, optimizer, schedule, updates, limit):
     losses = []
     for micro_batches in updates:
         optimizer.zero_grad()
@@ -89,7 +89,7 @@ def train(model, optimizer, schedule, updates, limit):
 # -         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
 
 # %% wrong: a mean of means => values mean-of-means
-def train(model, optimizer, schedule, updates, limit):
+def train_loop(model, optimizer, schedule, updates, limit):
     losses = []
     for micro_batches in updates:
         optimizer.zero_grad()
@@ -145,5 +145,5 @@ def train(model, optimizer, schedule, updates, limit):
 # +             total = loss.item()
 
 # %% wrong: left as it is => not-answered
-def train(model, optimizer, schedule, updates, limit):
+def train_loop(model, optimizer, schedule, updates, limit):
     raise NotImplementedError

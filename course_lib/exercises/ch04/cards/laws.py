@@ -16,7 +16,7 @@ the batch of the next run.
 The runs lie on the hyperbola (U/U_min − 1)·(E/E_min − 1) = 1. U is the number of steps, E = n·U the number of examples at batch size n, and the
 critical batch is E_min / U_min.
 
-- `fit(batches, steps)`: return `(min_steps, min_examples, critical)` from two or more runs, in any order. They lie on the curve
+- `fit_hyperbola(batches, steps)`: return `(min_steps, min_examples, critical)` from two or more runs, in any order. They lie on the curve
   exactly, except that `steps` is rounded to whole numbers.
 - `largest_batch(min_steps, min_examples, extra)`: return `(batch, steps)` for the largest batch that needs at most `1 + extra` times
   `min_examples` examples.
@@ -30,7 +30,7 @@ Shown: {{runs}} runs, then `extra` = {{extra}}. Values within 0.1 % pass.""",
         "`np.polyfit(1 / n, U, 1)` returns slope and intercept. For the second function: E/E_min = 1 + n/n_crit, so `batch = extra * "
         "min_examples / min_steps`, and `steps = min_steps * (1 + 1 / extra)`.",
     ),
-    answers=("fit", "largest_batch"),
+    answers=("fit_hyperbola", "largest_batch"),
     allowed="the standard library and numpy.",
     hides=functions("optimizer.noise", "fit_critical_batch"),
     params={"runs": 5, "extra": 0.25},
@@ -88,9 +88,9 @@ SCALING_LAW = Card(
     title="A loss that levels off",
     text="""Small runs predict a large one only if the fit knows that the loss levels off. Fit the curve, then spend a budget.
 
-- `fit(compute, losses)`: return `(floor, scale, exponent)` with loss = floor + scale · C^(−exponent), where C is an entry of
+- `fit_law(compute, losses)`: return `(floor, scale, exponent)` with loss = floor + scale · C^(−exponent), where C is an entry of
   `compute`. The points lie on such a curve exactly. There are at least four, in any order; the exponent lies between 0.02 and 1.
-- `plan(flops, ratio)`: return `(parameters, tokens)` that spend `flops` at 6 FLOP per parameter and token, with `ratio` tokens per
+- `spend(flops, ratio)`: return `(parameters, tokens)` that spend `flops` at 6 FLOP per parameter and token, with `ratio` tokens per
   parameter.
 
 Shown: {{points}} runs, and a budget at {{ratio}} tokens per parameter. Values of the fit within 1 % pass, those of the plan within 0.1 %.""",
@@ -102,7 +102,7 @@ Shown: {{points}} runs, and a budget at {{ratio}} tokens per parameter. Values o
         "For each exponent: `x = C ** -exponent`, `scale, floor = np.polyfit(x, losses, 1)`, and the sum of squared errors. Scan a grid, then "
         "refine it around the best. Divide C by its geometric mean first. `N = (flops / 6 / ratio) ** 0.5`.",
     ),
-    answers=("fit", "plan"),
+    answers=("fit_law", "spend"),
     allowed="the standard library, numpy and scipy.",
     hides=functions("scaling_laws", "fit_power_law", "split", "tokens_for"),
     params={"points": 6, "ratio": 20},

@@ -33,7 +33,7 @@ committing, not for being right.""",
 )
 
 _LOOP = """```python
-def train(model, optimizer, schedule, updates, limit):
+def train_loop(model, optimizer, schedule, updates, limit):
     losses = []
     for micro_batches in updates:
         optimizer.zero_grad()
@@ -78,7 +78,7 @@ count. `schedule` is a PyTorch scheduler: one `schedule.step()` moves on by one 
         "`tokens = sum((t != -100).sum().item() for _, t in micro_batches)`; `reduction='sum'`, `(loss / tokens).backward()`; after the "
         "inner loop `clip_grad_norm_`, `optimizer.step()`, `schedule.step()`, once each.",
     ),
-    answers=("train",),
+    answers=("train_loop",),
     allowed="everything of torch.",
     params={"updates": 4},
     vary=pick(updates=(3, 5, 6)),

@@ -19,6 +19,13 @@ _hints_seen: dict[str, int] = {}
 VARIANT_FILE = "variant.json"
 
 
+class Points(float):
+    """What `check` returns: a number that nbgrader reads as the cell's result. A notebook shows the panel, and not the number again."""
+
+    def _repr_html_(self) -> str:
+        return f"<span hidden>{float(self)!r}</span>"
+
+
 def params(exercise: str) -> SimpleNamespace:
     """The numbers of this learner's variant of an exercise: from `variant.json` beside the notebook, else canonical."""
     return SimpleNamespace(**_values(card(exercise)))
@@ -101,9 +108,9 @@ def _judged(exercise: str, answers: tuple[Any, ...], unseen: bool, reveal: bool 
         asked = card(exercise)
     except ValueError as error:
         _say(str(error))
-        return 0.0
+        return Points(0)
     if os.environ.get("COURSE_WORKER"):  # the judge stands outside and asks for itself
-        return 0.0
+        return Points(0)
     try:
         from course_lib.grading.judge import decide, explain, resolve
         from course_lib.grading.worker.runners import InProcess
@@ -112,16 +119,16 @@ def _judged(exercise: str, answers: tuple[Any, ...], unseen: bool, reveal: bool 
         report = explain(resolved, runner, decide(resolved, runner))
     except KeyboardInterrupt:
         _say("The check was stopped before it had finished; run the cell again.")
-        return 0.0
+        return Points(0)
     except ImportError as error:
         _say(f"This copy of the course cannot judge {exercise!r} here ({error}); it is judged when you hand it in.")
-        return 0.0
+        return Points(0)
     except Exception as error:  # our own fault, never the learner's: say so and let Run All go on
         _say(f"The check itself failed ({type(error).__name__}: {error}). Please report it; your work is untouched.")
-        return 0.0
+        return Points(0)
     extra = _after(resolved, report, answers, reveal)
     _show(asked, report, extra)
-    return float(report.points)
+    return Points(report.points)
 
 
 def _after(resolved: "Exercise", report: Report, answers: tuple[Any, ...], reveal: bool) -> str:

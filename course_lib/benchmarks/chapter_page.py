@@ -206,7 +206,7 @@ class ChapterPage:
 
     def result(self, id: str) -> str:
         """The value of a cell's last expression, as text."""
-        return self.cell(id).locator(".jp-OutputArea-executeResult pre").text_content().strip()
+        return self.cell(id).locator(".jp-OutputArea-executeResult").locator("pre, span[hidden]").text_content().strip()
 
     def contrast(self, id: str) -> list[tuple[str, float]]:
         """The texts in a cell's outputs, each with the ratio of its luminance to its ground's (WCAG 2.2).

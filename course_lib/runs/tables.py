@@ -53,7 +53,7 @@ def ladder_table() -> str:
         [
             *lines,
             "",
-            f"At ${hour:.2f} per GPU and hour, {source}; the machine's own start is not in it, and is billed too.",
+            f"At ${hour:.2f} per GPU and hour, {source}; the time to start the machine is not included, and is billed too.",
         ]
     )
 

@@ -1,4 +1,4 @@
-"""The memory of the first two training steps of one model, phase by phase, under the memory of one card.
+"""The memory of the first two training steps of one model, phase by phase, against the memory of one GPU.
 
 `python -m course_lib.figures.first_steps` writes chapter 02's copy again.
 """
@@ -17,14 +17,14 @@ from course_lib.units import GB, bytes_text
 CHAPTER = Path(__file__).resolve().parents[2] / "solutions" / "02_memory"
 CHAPTER_COPY = CHAPTER / "figures" / "first_steps.svg"
 MODEL, DEVICE, TOKENS = "llama3-8b", "H200 SXM", 8192
-PHASES = ("load", "optimizer made", "forward 1", "backward 1", "step 1", "forward 2", "backward 2", "step 2")
-_STAYS = {"weights": 0, "master": 1, "moments": 4}  # the phase in which a bucket is made; it never goes
+PHASES = ("load", "optimizer created", "forward 1", "backward 1", "step 1", "forward 2", "backward 2", "step 2")
+_STAYS = {"weights": 0, "master": 1, "moments": 4}  # the phase in which a bucket is allocated; it is never freed
 
 
 def levels(model: str = MODEL, tokens: int = TOKENS) -> dict[str, np.ndarray]:
     """Bytes by bucket at the start of each phase and at the end of the last.
 
-    Recipe B, no checkpointing, fused attention; gradients are freed after a step. Left out: logits, and what lives inside one operator.
+    Recipe B, no checkpointing, fused attention; gradients are freed after a step. Left out: logits and temporary tensors inside one operator.
     """
     state = memory.state_by_bucket(facts.model(model).params)
     kept = memory.shape(model).layers * memory.layer_bytes(model, 1, tokens, kernels="torch-flash", dropout=False)
@@ -44,7 +44,7 @@ def peak(found: Mapping[str, np.ndarray]) -> tuple[str, float]:
 
 
 def first_steps(model: str = MODEL, device: str = DEVICE, tokens: int = TOKENS) -> Picture:
-    """Stacked areas of bytes over the phases of two steps; what passes the card's memory is framed in red."""
+    """Stacked areas of bytes over the phases of two steps; the part above the GPU's memory is framed in red."""
     found, card = levels(model, tokens), float(facts.device(device).memory)
     order = [name for name in ("weights", "master", "moments", "grads", "activations") if name in found]
     fine = np.linspace(0, len(PHASES), 40 * len(PHASES) + 1)
@@ -72,7 +72,7 @@ def first_steps(model: str = MODEL, device: str = DEVICE, tokens: int = TOKENS) 
     axes.tick_params(axis="x", length=0)
     where, most = peak(found)
     title = (
-        "It fits in the first step, and dies in the second"
+        "It fits in the first step and runs out of memory in the second"
         if where.endswith("2") and most > card
         else "The memory of two steps"
     )
@@ -102,14 +102,14 @@ def first_steps(model: str = MODEL, device: str = DEVICE, tokens: int = TOKENS) 
     )
     said = ", ".join(f"{label(name)} {bytes_text(float(found[name].max()))}" for name in order)
     figure.alt = (
-        f"Bytes alive through two training steps of {model} on {tokens:,} tokens, at most: {said}. The peak, {bytes_text(most)}, comes at the "
+        f"Bytes alive through two training steps of {model} on {tokens:,} tokens, at most: {said}. The peak, {bytes_text(most)}, is at the "
         f"end of {where}; one {device} has {bytes_text(card)}."
     )
     return figure
 
 
 def _between(name: str, ends: np.ndarray, fine: np.ndarray) -> np.ndarray:
-    """Bytes inside the phases: activations and gradients come and go evenly, state is made at once, gradients are freed at a step's end."""
+    """Bytes inside the phases: activations and gradients grow and shrink evenly, state appears at once, gradients are freed at the end of a step."""
     if name in _STAYS:
         return np.where(fine >= _STAYS[name] + 0.06, ends[-1], 0.0)
     slope = np.interp(fine, np.arange(len(ends)), ends)

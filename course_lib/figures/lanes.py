@@ -148,7 +148,7 @@ def computing_beside_talking(shown: Sequence[Lanes], title: str = "What the back
         axes.barh([row, row + 1], end / scale, height=_BAR, color=COLOR["idle"], alpha=0.25, linewidth=0)
         draw(axes, each, row, scale)
         ticks += [row, row + 1]
-        names += [f"{each.name}: GPU", "wire"]
+        names += [f"{each.name}: GPU", "link"]
     axes.set(xlim=(0, end / scale), ylim=(ticks[-1] + 0.6, -0.6))
     axes.set_yticks(ticks, names)
     axes.tick_params(axis="y", length=0)

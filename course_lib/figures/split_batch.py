@@ -1,4 +1,4 @@
-"""One batch on one GPU, and the same batch on four: parts, replicas, local gradients, their mean, one and the same update.
+"""One batch on one GPU and on four: parts, replicas, local gradients, their mean, and the same update everywhere.
 
 `python -m course_lib.figures.split_batch` writes chapter 07's copy again.
 """
@@ -21,7 +21,7 @@ _HEIGHT, _ROW, _FIRST, _ONE = (
     2.42,
     3.42,
 )  # inches: picture, from rank to rank, rank 0's row, the row of one GPU
-_CELL, _LEFT = 0.3, 0.92  # inches: one example, and where the first stands
+_CELL, _LEFT = 0.3, 0.92  # inches: one example, and the left edge of the first
 _REPLICA, _LOCAL, _REDUCE, _MEAN, _STEP = 3.62, 4.32, 5.12, 5.66, 6.62  # inches: the middle of each column
 
 
@@ -31,7 +31,7 @@ def mean(numbers: tuple[int, ...]) -> float:
 
 
 def split_batch() -> Picture:
-    """Above, a batch on one GPU. Below, the same batch on four, with the same gradient in the end. The numbers are computed."""
+    """Above, a batch on one GPU. Below, the same batch on four GPUs, ending with the same gradient. The numbers are computed."""
     whole = tuple(number for part in PARTS for number in part)
     answer = mean(tuple(mean(part) for part in PARTS))
     if answer != mean(whole):
@@ -68,7 +68,7 @@ def split_batch() -> Picture:
     axes.text(
         0.12,
         0.14,
-        "The numbers in the examples are their gradients. Equal parts: the mean of means is the mean.",
+        "The numbers in the examples are their gradients. With equal parts, the mean of the means is the mean.",
         fontsize=style.SMALL,
         color=SOFT,
         va="center",
@@ -77,13 +77,13 @@ def split_batch() -> Picture:
     figure.alt = (
         f"Above: one GPU takes a batch of {len(whole)} examples, and the mean of their gradients is {mean(whole):g}. Below: {len(PARTS)} "
         f"ranks hold the same weights and take {len(PARTS[0])} examples each; their local gradients are {local}. An all-reduce gives "
-        f"every rank the mean, {answer:g}, the same as above, and all make the same step."
+        f"every rank the mean, {answer:g}, the same as above, and all take the same step."
     )
     return figure
 
 
 def _heads(axes: Axes) -> None:
-    """What stands in each column."""
+    """The headings of the columns."""
     heads = (
         (_LEFT + 4 * _CELL, "the batch, by example"),
         (_REPLICA, "weights"),
@@ -106,7 +106,7 @@ def _heads(axes: Axes) -> None:
 
 
 def _row(axes: Axes, y: float, name: str, numbers: tuple[int, ...], first: int) -> None:
-    """A name, its examples in their places in the batch, and the weights that see them."""
+    """A row: its name, its examples at their places in the batch, and the weights that process them."""
     axes.text(0.12, y, name, ha="left", va="center", fontsize=style.NORMAL, color=INK, fontweight="bold")
     for place in range(8):
         mine = first <= place < first + len(numbers)

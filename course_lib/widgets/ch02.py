@@ -88,7 +88,7 @@ def draw_stack(params: float = 70 * BILLION, gpu: str = "H100 SXM", recipe: str 
     edges = np.cumsum([0.0, *(params * copy.per_param for copy in whole)])
     usual = memory.state_bytes(params, "B")
     top = 1.1 * max(edges[-1], usual, card)
-    _draw_copies(axes, whole, edges, layers, top)
+    _draw_copies(axes, whole, edges, layers, top, card)
     if usual > edges[-1]:
         axes.plot([0.1, 0.9], [usual / GB] * 2, color=SOFT, linewidth=1, linestyle=(0, (2, 2)))
         saved = f"saves {(usual - edges[-1]) / params:.3g} bytes per parameter"
@@ -136,8 +136,8 @@ def box(left: float, right: float, low: float, high: float) -> list[tuple[float,
     return [(left, low), (right, low), (right, high), (left, high)]
 
 
-def _draw_copies(axes: Any, whole: Sequence[Copy], edges: np.ndarray, layers: int, top: float) -> None:
-    """The column: copies that exist in their colors, later ones as empty boxes."""
+def _draw_copies(axes: Any, whole: Sequence[Copy], edges: np.ndarray, layers: int, top: float, line: float) -> None:
+    """The column: copies that exist in their colors, later ones as empty boxes; labels keep off a line at this height."""
     boxes = [box(0.1, 0.9, low / GB, high / GB) for low, high in zip(edges, edges[1:], strict=False)]
     fills = [color(copy.role) if place < layers else EMPTY for place, copy in enumerate(whole)]
     lines = [PAPER if place < layers else GREY for place in range(len(whole))]
@@ -146,7 +146,10 @@ def _draw_copies(axes: Any, whole: Sequence[Copy], edges: np.ndarray, layers: in
         if edges[place + 1] - edges[place] >= 0.055 * top:
             look = style.font(style.SMALL, ink_on(fills[place]) if place < layers else SOFT)
             look |= {"zorder": 6, "bbox": {"facecolor": fills[place], "edgecolor": "none", "pad": 0.8}}
-            middle = (edges[place] + edges[place + 1]) / 2 / GB
+            low, high = edges[place], edges[place + 1]
+            if low < line < high and abs((low + high) / 2 - line) < 0.03 * top < max(high - line, line - low):
+                low, high = (low, line) if line - low > high - line else (line, high)
+            middle = (low + high) / 2 / GB
             axes.text(0.5, middle, f"{copy.words}, {copy.per_param:.3g} B", ha="center", va="center", **look)
 
 
@@ -307,9 +310,10 @@ def draw_wall(**setting: Any) -> Picture:
         boxes.append(box(low, high, row - 0.34, row + 0.34))
         fills.append(color(name))
         words, room = bytes_text(nbytes) if nbytes else "–", 0.1 * most
-        right = high < 0.8 * most and not high < card / GB < high + room  # not across the dashed line
-        right |= low < room
-        place, side = (high + 0.008 * most, "left") if right else (low - 0.008 * most, "right")
+        crosses = high < card / GB < high + room  # the dashed line would run through the label
+        right = (high < 0.8 * most and not crosses) or low < room
+        beside = max(high, card / GB if crosses else 0.0) + 0.008 * most
+        place, side = (beside, "left") if right else (low - 0.008 * most, "right")
         axes.text(place, row, words, ha=side, va="center", **style.font(style.SMALL, INK if nbytes else SOFT))
         start += nbytes
     last = len(_ROWS)
@@ -318,7 +322,9 @@ def draw_wall(**setting: Any) -> Picture:
     whole = [box(low / GB, high / GB, last - 0.3, last + 0.3) for low, high in ends]
     fill(axes, [beyond, *boxes, *whole], [BEYOND, *fills, GREY, VERMILION])
     words = f"{bytes_text(total)} = {number_text(100 * total / card)} % of the memory"
-    axes.text(0.006 * most, last, words, va="center", **style.font(style.SMALL, ink_on(GREY), bold=True))
+    after = card / GB < 0.4 * most  # the dashed line would run through the text at the left edge
+    left, ink = (card / GB, ink_on(VERMILION)) if after and total > card else (0.0, ink_on(GREY))
+    axes.text(left + 0.006 * most, last, words, va="center", **style.font(style.SMALL, ink, bold=True))
     axes.axvline(card / GB, color=INK, linewidth=1.4, linestyle=(0, (5, 3)))
     axes.set(xlim=(0, most), ylim=(last + 0.55, -0.6))
     axes.set_yticks(range(last + 1), [*(label(name) for name in _ROWS), "total"], fontsize=style.SMALL)

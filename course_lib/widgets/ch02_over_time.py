@@ -293,12 +293,12 @@ def draw_curve(points: Mapping[str, tuple[float, float, float]]) -> Picture:
         mark = {"marker": "s" if segment else "o", "markersize": 8, "markeredgecolor": INK, "markeredgewidth": 0.6}
         axes.plot(peak, flops / base, color=paint, linestyle="none", **mark)
         axes.plot(said, flops / base, "|", color=INK, markersize=15, markeredgewidth=1.6)
-        beside = {"xytext": (5, 8), "ha": "left"} if segment else {"xytext": (-5, -15), "ha": "right"}
+        beside = {"xytext": (0, 12), "ha": "center"} if segment else {"xytext": (-5, -15), "ha": "right"}
         look = {**beside, **style.font(style.SMALL, SOFT if segment else INK)}
         axes.annotate(words, (peak, flops / base), textcoords="offset points", **look)
     most = max(max(peak, said) for peak, _, said in points.values())
     axes.set(xlim=(0, 1.1 * most), ylim=(0.93, 1.47))
-    style.dress(axes, x="peak, in units of one layer's input", y="FLOPs of a pass (1 = no recomputation)", grid="both")
+    style.dress(axes, x="peak, in units of one layer's input", y="FLOPs (1 = no recomputation)", grid="both")
     more = "Dots: some layers checkpointed alone. Squares: segments of c layers. Vertical strokes: the formula."
     head(figure, "Memory against compute", more)
     parts = "; ".join(

@@ -52,5 +52,5 @@ def computing_and_communicating(named: Mapping[str, Run]) -> Picture:
     """For each run, what rank 0 computes and sends over one step; exposed communication is hatched."""
     forward = forward_seconds()
     rows = [lanes.lanes_of(run, 0, name, forward) for name, run in named.items()]
-    times = "; ".join(f"{name} {duration_text(run.seconds)}" for name, run in named.items())
+    times = " or ".join(duration_text(run.seconds) for run in named.values())
     return lanes.computing_beside_talking(rows, f"One step, the same bytes: {times}")

@@ -24,7 +24,7 @@ def loss_curves(
     dots: Mapping[str, Curve] | None = None,
     level: float | None = None,
 ) -> Picture:
-    """A line for each of `curves`, (x values, y values) by name; `dots` are drawn as points, `level` as a dotted line.
+    """A line for each of `curves`, (x values, y values) by name; `dots` are drawn as points, the first in the color of the first curve; `level` as a dotted line.
 
     `log` names the axes that are logarithmic: "x", "y" or "xy". `low` is where the vertical axis begins.
     """
@@ -33,12 +33,13 @@ def loss_curves(
     figure, axes = style.new(3.4)
     for (name, (across, up)), ink in zip(curves.items(), INKS, strict=False):
         axes.plot(across, up, color=ink, linewidth=1.8, label=name)
-    for (name, (across, up)), ink in zip((dots or {}).items(), INKS[len(curves) :], strict=False):
+    for (name, (across, up)), ink in zip((dots or {}).items(), INKS, strict=False):
         axes.plot(across, up, "o", color=ink, markersize=6, label=name, zorder=5)
     if level is not None:
         axes.axhline(level, color=SOFT, linewidth=1, linestyle=":")
     for axis in log:
         getattr(axes, f"set_{axis}scale")("log")
+        getattr(axes, f"{axis}axis").set_major_formatter(lambda value, _: number_text(value))
     if low is not None:
         axes.set_ylim(low, None)
     axes.legend(frameon=False, fontsize=style.SMALL, loc="best")

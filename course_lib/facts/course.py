@@ -9,7 +9,7 @@ from course_lib.facts.fact import find, rows
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """One chapter: its question, the property its strategy rests on, what it relieves and what it creates."""
+    """One chapter: its question, the property that its strategy uses, the constraint it removes and the one it reveals."""
 
     number: str
     folder: str
@@ -26,7 +26,7 @@ class Chapter:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One idea of the map: what it needs, which pressure it belongs to, where it returns."""
+    """One idea of the map: its prerequisites, the pressure that it belongs to, and where it returns."""
 
     key: str
     concept: str
@@ -52,7 +52,7 @@ class Symptom:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two mechanisms that fight over one resource, and the question to ask of them."""
+    """Two mechanisms that compete for one resource, and the question to ask about them."""
 
     pair: str
     one: str
@@ -63,7 +63,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """One row of the thesis: what is cut, which property allows it, and what the ranks then say."""
+    """One row of the thesis: what is split, the property that allows it, and the communication that it needs."""
 
     strategy: str
     cuts: str
@@ -176,7 +176,7 @@ def outcomes() -> dict[str, Outcome]:
 def out_of_order(order: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs (idea, what it needs) where an order of the map's ideas names the idea before what it needs.
 
-    An order that leaves ideas out is judged on those it names; an empty list means it can be read as it stands.
+    An order that omits ideas is judged on those that it names; an empty list means that the order is readable.
     """
     place = {key: i for i, key in enumerate(order)}
     for key in order:

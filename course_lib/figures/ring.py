@@ -83,9 +83,7 @@ def wait_for(
     if not edges:
         raise ValueError("No rank waits for another; give a Deadlock's waits, or (rank, awaited rank, words).")
     count = ranks or 1 + max(max(edge[0], edge[1]) for edge in edges)
-    figure, axes = _round_picture(
-        height or (2.0 if count == 2 else 3.8), title, note, reach=0.62 if count == 2 else 1.4
-    )
+    figure, axes = _round_picture(height or (2.2 if count == 2 else 4.0), title, note, reach=0.8 if count == 2 else 1.6)
     places, size = _circle(count)
     stuck = on_a_cycle([(edge[0], edge[1]) for edge in edges])
     waiting = {edge[0] for edge in edges}
@@ -118,7 +116,7 @@ def wait_alt(edges: Sequence[tuple[int, int, str]]) -> str:
     """The picture in words: every edge, and which ranks form the cycle."""
     said = "; ".join(f"rank {one} waits for rank {other} in {words}" for one, other, words in edges)
     stuck = sorted(on_a_cycle([(edge[0], edge[1]) for edge in edges]))
-    closing = f" Ranks {', '.join(map(str, stuck))} wait in a circle: nobody can move." if stuck else ""
+    closing = f" Ranks {', '.join(map(str, stuck))} wait in a circle: no rank can move." if stuck else ""
     return f"{said[:1].upper()}{said[1:]}.{closing}"
 
 
@@ -201,9 +199,14 @@ def _arrow(axes, start, stop, size, paint, strong, bend=0.0) -> None:
 
 def _say(axes, start, stop, words, paint, bend) -> None:
     """Words beside the middle of a bent arrow."""
-    middle = ((start[0] + stop[0]) / 2, (start[1] + stop[1]) / 2)
+    early = 0.5 if abs(bend) > 0.2 else 0.68  # long arrows cross: their words lie on them, near the start
+    middle = tuple(early * one + (1 - early) * other for one, other in zip(start, stop, strict=True))
     across = (stop[1] - start[1], start[0] - stop[0])  # to the right of the way from start to stop
-    place = (middle[0] + across[0] * bend / 2, middle[1] + across[1] * bend / 2)
+    away = math.copysign(1, bend) / (
+        math.hypot(*across) or 1
+    )  # beyond the arrow, so that it does not run through the words
+    aside = 0.27 + 0.12 * abs(across[0] * away) if early == 0.5 else 0.0  # words are wider than high
+    place = tuple(mid + part * (bend / 2 + away * aside) for mid, part in zip(middle, across, strict=True))
     axes.text(
         *place,
         words,

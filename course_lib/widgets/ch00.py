@@ -30,7 +30,7 @@ def frames(messages: list[Message]) -> list[list[Message]]:
 
 
 def draw_ring(messages: list[Message], ranks: int, step: int) -> Picture:
-    """The ring after `step` frames of messages: who has the token, who had it, what is on its way."""
+    """The ring after `step` frames of messages: which ranks have the token or had it, and what is being sent."""
     steps = frames(messages)
     step = min(step, len(steps))
     if not steps:
@@ -44,7 +44,7 @@ def draw_ring(messages: list[Message], ranks: int, step: int) -> Picture:
     moving = {(message.src, message.dst) for message in now}
     sent = sum(message.nbytes for frame in steps[:step] for message in frame)
     who = ", ".join(f"{one} → {other}" for one, other in sorted(moving)[:4]) + (" …" if len(moving) > 4 else "")
-    note = f"{who}; {bytes_text(sent)} sent so far, {duration_text(max(m.arrived for m in now))} of the run's clock"
+    note = f"{who}; {bytes_text(sent)} sent so far, virtual time {duration_text(max(m.arrived for m in now))}"
     title = f"A ring of {ranks} ranks, step {step} of {len(steps)}"
     return ring(ranks, holders=holders, visited=before - holders, moving=moving, title=title, note=note)
 
@@ -52,7 +52,7 @@ def draw_ring(messages: list[Message], ranks: int, step: int) -> Picture:
 def ring_stepper(what: Run | Callable[..., Any], counts: tuple[int, ...] = (2, 3, 5, 8, 13)) -> Explorer:
     """Step through the messages of a run; given a function of a communicator, on any number of ranks.
 
-    The function is run on the simulated ranks once for each count that is looked at.
+    The function runs on the simulated ranks once for each count that is shown.
     """
     if isinstance(what, Run):
         sent = list(what.messages)
@@ -71,19 +71,19 @@ def ring_stepper(what: Run | Callable[..., Any], counts: tuple[int, ...] = (2, 3
 # --- glossary and cards ---------------------------------------------------------------------------
 
 
-_SHOWN = 8  # terms: more would push the search line off the screen
+_SHOWN = 8  # terms; with more, the search line leaves the screen
 
 
 def draw_glossary(search: str = "") -> str:
-    """The first terms whose name, meaning or note has all the words that were typed, with their chapters."""
+    """The first terms whose name, meaning or note has all the typed words, with their chapters."""
     words = search.casefold().split()
     found = [term for term in course.glossary().values() if all(word in _text(term).casefold() for word in words)]
     if not found:
-        return f"<p>No term has “{html.escape(search)}”. Try a part of a word.</p>"
+        return f"<p>No term contains “{html.escape(search)}”. Try part of a word.</p>"
     body = [
         (html.escape(term.term), html.escape(_meaning(term)), chapter_link(term.chapter)) for term in found[:_SHOWN]
     ]
-    more = f"; here are {_SHOWN}, type a word to narrow it" if len(found) > _SHOWN else ""
+    more = f"; the first {_SHOWN} are shown, type a word to search" if len(found) > _SHOWN else ""
     caption = f"{len(found)} of {len(course.glossary())} terms{more}"
     return table(("term", "meaning", "chapter"), body, caption=caption)
 
@@ -97,12 +97,12 @@ def _meaning(term: course.Term) -> str:
 
 
 def glossary() -> Explorer:
-    """The glossary with a line to search in."""
+    """The glossary with a search line."""
     return explore(draw_glossary, search=text_box(label="search"), alt="Glossary of the course.")
 
 
 def flash_cards(seed: int = 0) -> Explorer:
-    """The glossary as cards: say the meaning, then turn the card. Another seed shuffles anew."""
+    """The glossary as flash cards: say the meaning, then turn the card. Another seed gives another order."""
     terms = list(course.glossary().values())
     random.Random(seed).shuffle(terms)
 
@@ -135,13 +135,13 @@ class Matching:
     def _repr_html_(self) -> str:
         """The choices as a table."""
         body = [(html.escape(name), *map(html.escape, self.answers.get(name, ("–", "–")))) for name in course.thesis()]
-        return table(("strategy", "property", "what the ranks say"), body)
+        return table(("strategy", "property", "communication"), body)
 
 
 def matching(seed: int = 0) -> Matching:
     """Drop-down lists that match each strategy to its property and its collective; returns the choices.
 
-    Without ipywidgets the table is shown, and choices are set as `m.answers["tensor parallel"] = (…, …)`.
+    Without ipywidgets the table is shown, and choices are set by `m.answers["tensor parallel"] = (…, …)`.
     """
     choices, rows = Matching(), course.thesis()
     properties = sorted({row.property for row in rows.values()})
@@ -156,7 +156,7 @@ def matching(seed: int = 0) -> Matching:
     from IPython.display import display
 
     note = ipywidgets.HTML(value="Choose both halves of each row.")
-    lists = {"property": properties, "ranks say": collectives}
+    lists = {"property": properties, "communication": collectives}
     lines = [_match_row(ipywidgets, choices, note, name, lists) for name in rows]
     box = ipywidgets.VBox([*lines, note], layout=ipywidgets.Layout(max_width="56em"))
     display({**box._repr_mimebundle_(), "text/plain": "(Run this cell to match.)"}, raw=True)

@@ -1,4 +1,4 @@
-"""The course map of chapter 00: ideas and what they need, and three routes over it."""
+"""The course map of chapter 00: ideas with their prerequisites, and three routes through them."""
 
 import html
 import textwrap
@@ -19,7 +19,7 @@ _WIDE, _TALL = 0.8, 0.6  # of one place of the grid
 
 
 def draw_map(route: str, idea: str, symptom: str, pair: str) -> str:
-    """The map with a route's choice marked, and the row that belongs to it; links to chapters that exist."""
+    """The map with the choice marked, and its table; links lead to chapters that exist."""
     picture = {"prerequisite": _map_of_needs, "failure": _map_of_failure, "synthesis": _map_of_conflict}
     if route not in picture:
         raise ValueError(f"route is {route!r}; choose from {', '.join(ROUTES)}.")
@@ -28,7 +28,7 @@ def draw_map(route: str, idea: str, symptom: str, pair: str) -> str:
 
 
 def course_map() -> Explorer:
-    """Three ways through the course: by what an idea needs, from a symptom, and by two mechanisms that fight."""
+    """Three ways through the course: by prerequisites, from a symptom, and by two mechanisms in conflict."""
     nodes = course.nodes()
 
     def on(route: str) -> Callable[[dict[str, Any]], bool]:
@@ -39,7 +39,7 @@ def course_map() -> Explorer:
         route=menu(ROUTES, label="route"),
         idea=menu(tuple(nodes), label="idea", text=lambda key: nodes[key].concept, when=on("prerequisite")),
         symptom=menu(tuple(course.symptoms()), label="symptom", when=on("failure")),
-        pair=menu(tuple(course.conflicts()), label="who fights", when=on("synthesis")),
+        pair=menu(tuple(course.conflicts()), label="conflict", when=on("synthesis")),
     )
 
 
@@ -50,8 +50,8 @@ def _map_of_needs(key: str) -> tuple[Picture, str]:
     says = {
         "needs": node.prerequisite,
         "pressure": node.pressure,
-        "layer it touches": node.layer,
-        "returns as": node.recurs,
+        "layer of the stack": node.layer,
+        "returns": node.recurs,
     }
     cells = [(name, html.escape(text)) for name, text in says.items()]
     return figure, table((html.escape(node.concept), ""), [*cells, ("chapters", links)])
@@ -61,18 +61,18 @@ def _map_of_failure(name: str) -> tuple[Picture, str]:
     symptom = course.symptoms()[name]
     figure = _draw_nodes(set(symptom.nodes), set(), f"Symptom: {name}")
     body = [(chapter_link(number), html.escape(reason)) for number, reason in symptom.chapters]
-    return figure, table(("open, in this order", "to look for"), body, caption=html.escape(symptom.looks_like))
+    return figure, table(("open, in this order", "look for"), body, caption=html.escape(symptom.looks_like))
 
 
 def _map_of_conflict(pair: str) -> tuple[Picture, str]:
     conflict = course.conflicts()[pair]
-    figure = _draw_nodes({conflict.one, conflict.other}, set(), f"Who fights: {pair}", fight=True)
+    figure = _draw_nodes({conflict.one, conflict.other}, set(), f"In conflict: {pair}", fight=True)
     links = " · ".join(chapter_link(number) for number in conflict.chapters)
     return figure, f"<p>{html.escape(conflict.question)}</p><p>{links}</p>"
 
 
 def _all_needs(key: str) -> set[str]:
-    """Every idea that has to be read before this one."""
+    """Every idea that comes before this one."""
     needs = course.nodes()[key].needs
     return set(needs).union(*map(_all_needs, needs))
 
@@ -90,8 +90,8 @@ def _draw_nodes(marked: set[str], needed: set[str], title: str, fight: bool = Fa
         _box(axes, node, fill)
     axes.set(xlim=(-0.48, 5.48), ylim=(1.4, -0.65))
     style.dress(axes, title)
-    note = "red: the two that fight" if fight else "blue: chosen, light blue: needed before it"
-    figure.text(0.015, 0.035, f"{note}; dashed: chapter not there yet", fontsize=style.SMALL, color=SOFT)
+    note = "red: the two in conflict" if fight else "blue: chosen, light blue: needed before it"
+    figure.text(0.015, 0.035, f"{note}; dashed: chapter not available yet", fontsize=style.SMALL, color=SOFT)
     chosen, before = (", ".join(nodes[key].concept for key in nodes if key in keys) for keys in (marked, needed))
     figure.alt = f"Course map of {len(nodes)} ideas. {title}. Marked: {chosen}."
     figure.alt += f" Needed before: {before}." if before else ""

@@ -81,7 +81,7 @@ def test_a_deadlock_is_explained_by_rank_and_line():
 
 
 def test_the_oracle_pairs_every_rank_with_another_that_is_paired_with_it():
-    for pairing in ("neighbours", "mirrored", "halves"):
+    for pairing in ("neighbors", "mirrored", "halves"):
         for ranks in (2, 4, 6, 10):
             of = [partner_of(pairing, rank, ranks) for rank in range(ranks)]
             assert all(of[of[rank]] == rank != of[rank] for rank in range(ranks))

@@ -86,6 +86,6 @@ def test_matching_follows_its_lists(notebook):
     line.children[1].value = row.property
     assert made.answers == {}
     line.children[2].value = row.collective
-    assert made.right() == {"expert parallel": True} and "1 of 5" in said.value
+    assert made.right() == {"expert parallel": True} and "1 of 6" in said.value
     line.children[1].value = ""
     assert made.answers == {}

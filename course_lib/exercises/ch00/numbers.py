@@ -4,7 +4,16 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from course_lib import compute, facts, memory
-from course_lib.exercises.running_example import DEADLINE, GPUS, MFU, PARAMS, TOKENS, usd_text
+from course_lib.exercises.running_example import (
+    DEADLINE,
+    GPUS,
+    MFU,
+    PARAMS,
+    TOKENS,
+    core_minutes,
+    reading_minutes,
+    usd_text,
+)
 from course_lib.units import (
     BILLION,
     DAY,
@@ -20,9 +29,9 @@ from course_lib.units import (
     percent_text,
 )
 
-CHAPTER_MINUTES = 25  # what the core of this chapter may take; a promise
+CHAPTER_MINUTES = 25  # for the core of this chapter, a promise
 H100 = facts.device("H100 SXM")
-LABELLED = (
+LABELED = (
     "Transformer (big)",
     "BERT large",
     "Megatron-LM 8.3B",
@@ -32,13 +41,13 @@ LABELLED = (
     "Llama 3.1 405B",
 )
 
-CHECKPOINT_PARAMS = 35 * BILLION  # first small case: which bytes does one parameter take when it is loaded?
+CHECKPOINT_PARAMS = 35 * BILLION  # first small case: how many bytes does a parameter take when it is loaded?
 SEQUENCES, ACCUMULATE, SEQ = 4, 8, 4096  # second: "a batch of four", per what?
-STEP_TOKENS = GPUS * SEQ  # third: one sequence a card and step
+STEP_TOKENS = GPUS * SEQ  # third: one sequence per GPU and step
 
 
 def step_flops_seconds() -> float:
-    """Seconds that 64 cards compute on one step of the third case."""
+    """Seconds that 64 GPUs compute in one step of the third case."""
     return compute.train_seconds(PARAMS, STEP_TOKENS, H100.dense_flops, MFU, GPUS)
 
 
@@ -48,30 +57,30 @@ def ring_seconds(wire: float) -> float:
 
 
 def idle_fraction(wire: float) -> float:
-    """Share of the step that nothing computes, where the all-reduce starts after the backward pass."""
+    """Share of the step in which no GPU computes, if the all-reduce starts after the backward pass."""
     return ring_seconds(wire) / (ring_seconds(wire) + step_flops_seconds())
 
 
 # What happened, the chapter to open first, and what to look for there.
 ROUTES: Mapping[str, tuple[int, str]] = {
-    "A model that fits for inference dies with out of memory at its first optimiser step.": (
+    "A model that fits for inference runs out of memory at its first optimizer step.": (
         2,
-        "what the optimiser adds to the weights",
+        "what the optimizer adds to the weights",
     ),
-    "Sixty-four cards, and each of them holds the same optimiser state. Memory is what is missing.": (
+    "Sixty-four GPUs each hold the same optimizer state, and they run out of memory.": (
         8,
-        "who needs to hold what, and when",
+        "which rank needs to hold what, and when",
     ),
-    "The loss turned to NaN on the day the weights went from 32 bits to 16.": (5, "how few bits are enough"),
-    "The stages of a model that was cut between its layers stand idle at both ends of every step.": (
+    "The loss became NaN when the weights were changed from 32 bits to 16.": (5, "how few bits are enough"),
+    "A model is split between its layers, and its stages are idle at the start and end of every step.": (
         10,
-        "the idle time of a pipeline as it fills and drains",
+        "the idle time of a pipeline while it fills and drains",
     ),
-    "All eight ranks stand still in their first exchange. Nobody reports an error.": (
+    "All eight ranks hang in their first exchange, without an error.": (
         6,
         "ranks that wait for each other in a circle",
     ),
-    "A card died in the night, and the run starts again from step 0.": (
+    "A GPU failed at night, and the run started again from step 0.": (
         14,
         "what survives a failure, and what a checkpoint costs",
     ),
@@ -79,15 +88,15 @@ ROUTES: Mapping[str, tuple[int, str]] = {
 
 
 class Line(NamedTuple):
-    """A line of somebody's estimate: as text, what its left side comes to, and what it claims."""
+    """A line of an estimate: its text, the value of its left side, and the value that it claims."""
 
     text: str
-    comes_to: Callable[[], Quantity]  # raises ValueError where the left side adds what cannot be added
+    comes_to: Callable[[], Quantity]  # raises ValueError if the left side adds unlike units
     claims: Quantity
 
     @property
     def fault(self) -> str:
-        """What is wrong with the line, "" if nothing."""
+        """The error in the line; "" if there is none."""
         try:
             right = self.comes_to()
         except ValueError as error:
@@ -99,7 +108,7 @@ class Line(NamedTuple):
 
 
 def estimate() -> tuple[Line, ...]:
-    """Seven lines about the running example; a unit is lost in four of them."""
+    """Seven lines about the running example; four of them lose a unit."""
     q, rate, wire = Quantity, memory.bytes_per_param("B"), H100.network_one_way * 8 / 1e9
     share, card = memory.zero_bytes(PARAMS, 3, GPUS, "B") / GB, H100.memory / GB
     weights, month = memory.weights_bytes(PARAMS, "bf16") / GB, 30 * DAY / HOUR
@@ -135,8 +144,8 @@ def estimate() -> tuple[Line, ...]:
             f"{card:.0f} GiB, as the tool prints a GPU's memory = {card:.0f} GB", lambda: q(card, "GiB"), q(card, "GB")
         ),
         Line(
-            f"{GPUS} cards × {money_text(price)} per card and hour × {month:.0f} hours = {money_text(GPUS * price * month)}",
-            lambda: q(GPUS, "cards") * q(price, "USD", ("cards", "hour")) * q(month, "hours"),
+            f"{GPUS} GPUs × {money_text(price)} per GPU and hour × {month:.0f} hours = {money_text(GPUS * price * month)}",
+            lambda: q(GPUS, "GPUs") * q(price, "USD", ("GPU", "hour")) * q(month, "hours"),
             q(GPUS * price * month, "USD"),
         ),
     )
@@ -149,6 +158,8 @@ def _cost() -> float:
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
     "minutes": lambda: f"{CHAPTER_MINUTES} minutes",
+    "core_minutes": lambda: core_minutes("00"),
+    "reading_minutes": lambda: reading_minutes("00"),
     "params": lambda: number_text(PARAMS),
     "tokens": lambda: number_text(TOKENS),
     "gpus": lambda: str(GPUS),

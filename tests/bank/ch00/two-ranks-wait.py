@@ -83,7 +83,7 @@ VARIANT = params("two-ranks-wait")
 
 def exchange(comm, x):
     other = {
-        "neighbours": comm.rank ^ 1,
+        "neighbors": comm.rank ^ 1,
         "mirrored": comm.size - 1 - comm.rank,
         "halves": (comm.rank + comm.size // 2) % comm.size,
     }[VARIANT.pairing]
@@ -192,7 +192,7 @@ def exchange(comm, x):
 # -     if comm.rank < partner:
 # +     if comm.rank == 0:
 
-# %% wrong: pairs the halves instead of the neighbours => protocol spoke-to-others unless pairing=halves  from: the lower rank sends first
+# %% wrong: pairs the halves instead of the neighbors => protocol spoke-to-others unless pairing=halves  from: the lower rank sends first
 # -     partner = comm.rank ^ 1
 # +     half = comm.size // 2
 # +     partner = (comm.rank + half) % comm.size

@@ -1,14 +1,20 @@
-"""Chapter 00's judges, one module an exercise, and the answers to its drills."""
+"""Chapter 00's judges, one module per exercise, and the answers to its drills."""
 
 from course_lib import compute, facts, memory
 from course_lib.exercises.ch00.judges.exchange import EXCHANGE
 from course_lib.exercises.ch00.judges.match import MATCH
+from course_lib.exercises.ch00.judges.symptoms import OPEN_FIRST
 from course_lib.exercises.ch00.judges.token import TOKEN
 from course_lib.exercises.ch00.numbers import ROUTES
 from course_lib.judging import Mistake, Params, drill_key
 from course_lib.units import DAY, GB
 
-JUDGINGS = {"two-ranks-wait": EXCHANGE, "token-round-the-ring": TOKEN, "match-the-cuts": MATCH}
+JUDGINGS = {
+    "two-ranks-wait": EXCHANGE,
+    "token-round-the-ring": TOKEN,
+    "match-the-cuts": MATCH,
+    "open-first": OPEN_FIRST,
+}
 
 _H100 = facts.device("H100 SXM")
 
@@ -20,8 +26,8 @@ def _gpus(p: Params, peak: float, mfu: float) -> int:
 DRILLS = {
     "chapter-for-a-symptom": drill_key(
         lambda p: ROUTES[p["symptom"]][0],
-        "Chapter {{answer}} first; the failure route on the map of chapter 00 says why.",
-        Mistake("three-walls", 1, "Chapter 01 says which wall you meet; this symptom already names it."),
+        "Chapter {{answer}} first; the failure route on the map of chapter 00 gives the reason.",
+        Mistake("three-walls", 1, "Chapter 01 finds the wall that you hit; this symptom already names it."),
         rel=1e-6,
     ),
     "state-of-a-model": drill_key(
@@ -52,7 +58,7 @@ DRILLS = {
     ),
     "price-of-a-point": drill_key(
         lambda p: compute.points_of_mfu_usd(p["usd"], p["mfu"], 1),
-        "Cost goes as 1/MFU: the run then costs MFU/(MFU + 0.01) of what it did, and {{answer:usd}} are saved.",
+        "Cost is proportional to 1/MFU: the run then costs MFU/(MFU + 0.01) of the original, so it saves {{answer:usd}}.",
         Mistake("one-per-cent", lambda p: p["usd"] * 0.01, "One point is a larger share of this MFU than one percent."),
     ),
 }

@@ -1,4 +1,4 @@
-"""Judge of two-ranks-wait: whose tensor came back, each byte once, only between partners, in any machine's order."""
+"""Judge of two-ranks-wait: whose tensor came back, each byte once, only between partners, in the order of any machine."""
 
 import math
 import random
@@ -15,7 +15,7 @@ from course_lib.judging.tensors import coin_of, nbytes, same
 from course_lib.judging.traffic import partners, too_few_bytes
 from course_lib.records import Case, Outcome
 
-# How unkind a machine may be within what the semantics allow: buffers or none, bytes that move early or late.
+# The freedom that the semantics give a machine: buffers or none, bytes that move early or late.
 ADVERSARIES = tuple(Adversary(depth=depth, late=late) for depth in (0, 1, math.inf) for late in (False, True))[1:]
 
 
@@ -27,7 +27,7 @@ def partner_of(pairing: str, rank: int, ranks: int) -> int:
 
 
 def _tensors(coin: torch.Generator) -> Mapping[str, Callable[[], Tensor]]:
-    """Tensors that a repair for six floats may not expect."""
+    """Tensors that a repair written for six floats may not handle."""
     return {
         "whole numbers of 64 bits": lambda: torch.randint(-(2**40), 2**40, (5,), generator=coin),
         "a transposed matrix": lambda: torch.randn(3, 4, generator=coin).T,
@@ -67,15 +67,15 @@ def _tensor_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
         owners = [other for other, theirs in enumerate(given) if same(got, theirs)]
         if rank in owners:
             return "own-tensor", f"{lead} its own tensor. Receive into a new tensor, and return that."
-        if params["pairing"] != "neighbours" and rank ^ 1 in owners:
-            told = f"{lead} rank {rank ^ 1}'s tensor. In yours the pairs are {params['pairs']}."
+        if params["pairing"] != "neighbors" and rank ^ 1 in owners:
+            told = f"{lead} rank {rank ^ 1}'s tensor. In your variant the pairs are {params['pairs']}."
             return "public-form", f"This solves the public form of the exercise. {told}"
         if owners:
             told = f"{lead} rank {owners[0]}'s tensor; its partner is rank {partner[rank]}"
             return "wrong-partner", f"{told}. The pairs are {params['pairs']}."
         if want.numel() and torch.allclose(got.float(), want.float(), rtol=1e-2, atol=1e-5):
             told = f"{lead} numbers close to rank {partner[rank]}'s, but not equal to them"
-            return "rounded", f"{told}. Was something added to them, or their dtype changed, on the way?"
+            return "rounded", f"{told}. Was something added to them, or was their dtype changed?"
         told = f"{lead} other numbers than rank {partner[rank]}'s"
         return "", f"{told}. Was the tensor received before it was returned?"
 
@@ -109,8 +109,8 @@ EXCHANGE = Judging(
     cases=_cases,
     verdicts=oracle(_tensor_fault, {"cost:bytes": _bytes_fault, "protocol:partner": _partner_fault}, always=True),
     why="""A `send` may return only when its receive has been posted. If both partners send first, neither reaches its `recv`: each waits
-for the other. The circle breaks if one of them receives first, and both can tell which one from the smaller rank number. Starting both
-halves in one batch breaks it too; then receive into a new tensor, and touch neither tensor before `wait()`.""",
+for the other. The circle breaks if one of them receives first, and the smaller rank number decides which. Starting the send and the
+receive in one batch breaks it too; then receive into a new tensor, and use neither tensor before `wait()`.""",
     pytorch="`torch.distributed.batch_isend_irecv` starts both halves as one operation; on NCCL it becomes "
     "`ncclGroupStart … ncclGroupEnd`, which is what the thread NVIDIA/nccl #479 recommends.",
 )

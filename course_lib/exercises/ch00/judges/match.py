@@ -1,4 +1,4 @@
-"""Judge of match-the-cuts: a row counts when its property and its traffic are right, and its letter is used once."""
+"""Judge of match-the-cuts: a row counts if its property and its communication are right, and its letter is used once."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,19 +7,25 @@ from course_lib.exercises.ch00.cards.core import PROPERTIES
 from course_lib.judging import Fault, Judging, Params, describe, verdict
 from course_lib.records import Case, Outcome, Verdict
 
-CUTS: Mapping[str, tuple[str, str, str]] = {  # cut -> (property, traffic, what to think of when the traffic is wrong)
-    "data": (PROPERTIES[2], "all_reduce", "Each rank has the gradient of its own samples. What happens to these?"),
+CUTS: Mapping[
+    str, tuple[str, str, str]
+] = {  # strategy -> (property, communication, a question for a wrong communication)
+    "data": (
+        PROPERTIES[2],
+        "all_reduce",
+        "Each rank has the gradient of its own samples. What happens to these gradients?",
+    ),
     "sharded": (
         PROPERTIES[1],
         "all_gather + reduce_scatter",
-        "A rank keeps a piece of each layer. What does it need just before the layer runs, and what is left after?",
+        "A rank keeps a part of each layer. What does it need just before the layer runs, and what does it keep afterward?",
     ),
     "tensor": (
         PROPERTIES[4],
         "all_reduce",
         "Each rank multiplied a slice. If the slices are terms of a sum, what is missing?",
     ),
-    "pipeline": (PROPERTIES[0], "send_recv", "One rank's output is the input of the next rank alone."),
+    "pipeline": (PROPERTIES[0], "send_recv", "One rank's output is the input of the next rank only."),
     "context": (PROPERTIES[5], "ring", "Every query must meet every key, and no rank has all of them at once."),
     "expert": (PROPERTIES[3], "all_to_all", "Every rank has tokens for experts on every other rank."),
 }
@@ -36,7 +42,7 @@ def letters(params: Params) -> dict[str, str]:
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     got, want = outcome.value, letters(params)
     if type(got) is not dict:
-        fault = "wrong-shape", f"Return a dictionary with a row for each cut; got {describe(got)}."
+        fault = "wrong-shape", f"Return a dictionary with a row for each strategy; got {describe(got)}."
         return [verdict("values", cut, case, fault) for cut in CUTS]
     rows = {cut: _row(got.get(cut)) for cut in CUTS}
     used = [letter for letter, _ in filter(None, rows.values())]
@@ -44,7 +50,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 
 def _row(row: Any) -> tuple[str, str] | None:
-    """Letter and traffic without regard to case and blanks, or None where a row is not a pair of texts."""
+    """Letter and communication without case and blanks, or None if a row is not a pair of texts."""
     if type(row) in (tuple, list) and len(row) == 2 and all(type(text) is str for text in row):
         return row[0].strip().upper(), "".join(row[1].lower().split())
     return None
@@ -58,25 +64,28 @@ def _fault(cut: str, row: tuple[str, str] | None, used: list[str], want: str, go
         return "not-a-pair", f'{lead} {given}; give a pair such as ("A", "all_reduce").'
     letter, said = row
     if len(letter) != 1 or letter not in "ABCDEF":
-        return "no-such-letter", f"{lead}: {describe(letter)} is none of the letters A to F."
+        return "no-such-letter", f"{lead}: {describe(letter)} is not one of the letters A to F."
     if said not in {"".join(each.split()) for each in TALK}:
         return "no-such-talk", f"{lead}: {describe(got[cut][1])} is not on the list: {', '.join(TALK)}."
     if used.count(letter) > 1:
         return "letter-twice", f"Letter {letter} is used {used.count(letter)} times, so none of its rows counts."
     if letter != want:
-        return "wrong-property", f"{lead}: that property is true, but this cut rests on another one. What is cut here?"
+        return (
+            "wrong-property",
+            f"{lead}: that property is true, but this strategy rests on another one. What is split here?",
+        )
     if said != "".join(traffic.split()):
-        return "wrong-talk", f"{lead}: the property is right, the traffic is not. {think}"
+        return "wrong-talk", f"{lead}: the property is right, but the communication is not. {think}"
     return None
 
 
 MATCH = Judging(
     shares={f"values:{cut}": 1 / len(CUTS) for cut in CUTS},
-    cases=lambda params, rng: (Case(name="the six cuts"),),
+    cases=lambda params, rng: (Case(name="the six strategies"),),
     verdicts=_verdicts,
     why="""Data and tensor parallelism leave terms of one sum on different ranks, so both end in an all-reduce. Sharding changes where state
 is kept between uses: a layer is gathered before use, and its gradient is scattered to the owners. A pipeline sends each result to the next
-stage. With a cut sequence, every block of keys and values passes every query. Experts receive whichever tokens chose them.""",
+stage. With a split sequence, every block of keys and values has to meet every query. Experts receive the tokens that chose them.""",
     pytorch="`DistributedDataParallel`, `fully_shard`, `parallelize_module` with DTensor, `torch.distributed.pipelining`, "
     "`context_parallel`; expert parallelism is built on `all_to_all_single`.",
 )

@@ -1,4 +1,4 @@
-"""Judge of token-round-the-ring: whose stamps a token bears where, what traveled, and which way."""
+"""Judge of token-round-the-ring: which stamps a token has at each rank, the bytes sent, and the direction."""
 
 import random
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _visited(rank: int, ranks: int, step: int) -> list[int]:
-    """The ranks whose stamps a token bears when `rank` has sent it on (rank 0: when it has come home)."""
+    """The ranks whose stamps are on a token when `rank` has sent it on (rank 0: when it has come back)."""
     hops = ranks - 1 if rank == 0 else (rank * step) % ranks
     return [(hop * step) % ranks for hop in range(hops + 1)]
 
@@ -47,7 +47,7 @@ def _token_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     given, step = [own for (own,) in case.per_rank or ()], params["direction"]
     n = len(given)
     if n > 2 and all(same(got, token_at(given, rank, -step)) for rank, got in enumerate(outcome.value)):
-        told = f"The token went round the other way; its route is {params['route']}."
+        told = f"The token traveled in the other direction; its route is {params['route']}."
         public = f"This solves the public form of the exercise. {told}"
         return ("wrong-direction", told) if step == 1 else ("public-form", public)
     route = [*_visited(0, n, step)[1:], 0]
@@ -62,13 +62,16 @@ def _token_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 def _stamp_fault(given: Sequence[Tensor], rank: int, got: Tensor, visited: list[int]) -> Fault:
     """What is wrong with one rank's token: the stamps that are missing, doubled or in the wrong slot."""
     stamp, held = [int(own[slot]) for slot, own in enumerate(given)], [int(number) for number in got]
-    bears, slots = f"Rank {rank}'s token bears", range(len(given))
+    bears, slots = f"Rank {rank}'s token has", range(len(given))
     if rank == 0 and len(given) > 1 and same(got, given[0]):
-        return "never-home", "Rank 0 returned the token as it sent it off. Who sends it to rank 0 at the end, and when?"
+        return (
+            "never-home",
+            "Rank 0 returned the token as it sent it. Which rank sends it to rank 0 at the end, and when?",
+        )
     if twice := [slot for slot in visited if held[slot] == 2 * stamp[slot]]:
         return "stamped-twice", f"{bears} rank {twice[0]}'s stamp twice. Each rank adds its stamp once."
     if early := [slot for slot in slots if slot not in visited and held[slot] == stamp[slot]]:
-        return "knows-too-much", f"{bears} the stamp of rank {early[0]}, which it has not visited yet."
+        return "knows-too-much", f"{bears} the stamp of rank {early[0]}, which it has not reached yet."
     if held[rank] != stamp[rank]:
         elsewhere = [f"; it is in slot {slot}" for slot in slots if slot != rank and held[slot] == stamp[rank]]
         return (
@@ -76,9 +79,9 @@ def _stamp_fault(given: Sequence[Tensor], rank: int, got: Tensor, visited: list[
             f"Rank {rank}'s own stamp is missing from slot {rank} of its token{(elsewhere or [''])[0]}.",
         )
     if missing := [slot for slot in visited if held[slot] != stamp[slot]]:
-        told = f"Rank {rank}'s token lacks rank {missing[0]}'s stamp, though it came from there"
+        told = f"Rank {rank}'s token lacks rank {missing[0]}'s stamp, although it came from there"
         return "lost-stamp", f"{told}. Add your stamp to the token that you received, and send that one."
-    return "", f"{bears} numbers that are no rank's stamp."
+    return "", f"{bears} numbers that are not any rank's stamp."
 
 
 def _bytes_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
@@ -103,7 +106,7 @@ def _route_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
         after = (src + params["direction"]) % (case.ranks or 1)
         if messages and dst != after:
             told = f"Rank {src} sent to rank {dst}; on the route {params['route']} it sends to rank {after} only."
-            return "not-a-neighbour", told
+            return "not-a-neighbor", told
     return None
 
 
@@ -113,5 +116,5 @@ TOKEN = Judging(
     verdicts=oracle(_token_fault, {"cost:bytes": _bytes_fault, "protocol:route": _route_fault}, always=True),
     why="""If every rank received first, no rank would ever send, so rank 0 sends first. After that the data keeps the order, since a rank
 cannot send on what it has not received. Modulo N closes the ring for any N and either direction.""",
-    pytorch="NCCL's ring all-reduce is this walk with every rank starting at once, each with another piece; chapter 06 builds it.",
+    pytorch="In NCCL's ring all-reduce every rank starts at once, each with a different part; chapter 06 builds it.",
 )

@@ -1,0 +1,56 @@
+"""Judge of open-first: the chapter of each symptom, row by row."""
+
+from typing import Any
+
+from course_lib.exercises.ch00.numbers import ROUTES
+from course_lib.facts import course
+from course_lib.judging import Fault, Judging, Params, describe, lost, verdict
+from course_lib.records import Case, Outcome, Verdict
+
+COUNT = len(ROUTES)
+
+
+def chapters_of(params: Params) -> list[int]:
+    """The right chapters, in the order of this variant's symptoms."""
+    return [ROUTES[line.split(". ", 1)[1]][0] for line in params["symptoms"].splitlines()]
+
+
+def _number(value: Any) -> int | None:
+    """A chapter's number, from 8, 8.0, "8" or "08"; None if the value is no number of a chapter."""
+    text = str(value).strip().removesuffix(".0") if type(value) in (int, float, str) else ""
+    return int(text) if text.isdecimal() and f"{int(text):02d}" in course.chapters() else None
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    got = list(outcome.value) if type(outcome.value) in (list, tuple) else None
+    if got is None or len(got) != COUNT:
+        return lost(case, OPEN_FIRST.shares, ("wrong-shape", f"Return {COUNT} numbers; got {describe(outcome.value)}."))
+    numbers = list(map(_number, got))
+    if len(set(numbers)) == 1:
+        return lost(case, OPEN_FIRST.shares, ("one-for-all", "No single chapter explains all six symptoms."))
+    faults = [_fault(place, *row) for place, row in enumerate(zip(got, numbers, chapters_of(params), strict=True), 1)]
+    return [verdict("values", f"row{place}", case, fault) for place, fault in enumerate(faults, 1)]
+
+
+def _fault(place: int, given: Any, number: int | None, want: int) -> Fault | None:
+    if number == want:
+        return None
+    if number is None:
+        return "no-chapter", f"Symptom {place}: {describe(given)} is not a chapter's number."
+    asked = course.chapter(f"{number:02d}")
+    return (
+        "other-chapter",
+        f"Symptom {place}: chapter {asked.number} asks “{asked.question}” What does this symptom ask?",
+    )
+
+
+OPEN_FIRST = Judging(
+    shares={f"values:row{place}": 1 / COUNT for place in range(1, COUNT + 1)},
+    cases=lambda params, rng: (Case(name="the six symptoms"),),
+    verdicts=_verdicts,
+    why="""Read a symptom for the resource that ran out or the rank that waits. Optimizer state fills memory at the first step (02); the same
+state on every GPU can be sharded (08); a changed number format breaks the loss (05); stages idle while a pipeline fills and drains (10);
+ranks that hang wait for each other in a collective (06); a run that restarts from step 0 had no checkpoint (14).""",
+    pytorch="The first tools to reach for: `torch.cuda.memory_summary()`, the flight recorder (`TORCH_NCCL_TRACE_BUFFER_SIZE`), "
+    "`torch.profiler`, and `torch.distributed.checkpoint`.",
+)

@@ -64,14 +64,14 @@ class Measured:
 
 def timed(
     work: Callable[[], Any],
-    synchronise: Callable[[], Any] = lambda: None,
+    synchronize: Callable[[], Any] = lambda: None,
     repeats: int = REPEATS,
     warm_up: int = WARM_UP,
     limit: float = math.inf,
 ) -> tuple[float, ...]:
     """Seconds of each repeat of `work`, per call; at least three repeats, and no new one after `limit` seconds.
 
-    `synchronise` waits until the device has finished its queue; without it, the clock measures only how fast an
+    `synchronize` waits until the device has finished its queue; without it, the clock measures only how fast an
     asynchronous device accepts work.
     """
     until = time.perf_counter() + limit
@@ -79,19 +79,19 @@ def timed(
         if count and time.perf_counter() > until:
             break
         work()
-    synchronise()
+    synchronize()
     start = time.perf_counter()
     work()
-    synchronise()
+    synchronize()
     calls = max(1, math.ceil(LEAST_REPEAT / max(time.perf_counter() - start, 1e-9)))
     found: list[float] = []
     until = time.perf_counter() + limit
     while len(found) < 3 or (len(found) < repeats and time.perf_counter() < until):
-        synchronise()
+        synchronize()
         start = time.perf_counter()
         for _ in range(calls):
             work()
-        synchronise()
+        synchronize()
         found.append((time.perf_counter() - start) / calls)
     return tuple(found)
 
@@ -174,27 +174,27 @@ def _roofs(runs: Sequence[Run], cache: float) -> Roofs:
 def _measure(torch: Any, place: Any, seconds: float, quick: bool) -> Measured:
     gpu = place.type == "cuda"
     dtype = torch.bfloat16 if gpu else torch.float32
-    synchronise = torch.cuda.synchronize if gpu else (lambda: None)
+    synchronize = torch.cuda.synchronize if gpu else (lambda: None)
     cache = _cache(torch, place)
     sizes = (GPU_SIZES if gpu else CPU_SIZES)[: 5 if quick else None]
     streams = _stream_lengths(cache, dtype.itemsize, QUICK_LIMIT if quick else STREAM_LIMIT)
     share = seconds / (len(sizes) + 2 * len(streams))
-    runs = [_matmul(torch, place, dtype, size, synchronise, share) for size in sizes]
+    runs = [_matmul(torch, place, dtype, size, synchronize, share) for size in sizes]
     for length in streams:
-        runs += _streaming(torch, place, dtype, length, synchronise, share)
+        runs += _streaming(torch, place, dtype, length, synchronize, share)
     name = torch.cuda.get_device_name(place) if gpu else _cpu_name()
     threads = 0 if gpu else torch.get_num_threads()
     return Measured(name, str(dtype).removeprefix("torch."), threads, cache, tuple(runs), _roofs(runs, cache))
 
 
-def _matmul(torch: Any, place: Any, dtype: Any, size: int, synchronise: Any, limit: float) -> Run:
+def _matmul(torch: Any, place: Any, dtype: Any, size: int, synchronize: Any, limit: float) -> Run:
     a, b = (torch.randn(size, size, device=place, dtype=dtype) for _ in range(2))
     out = torch.empty(size, size, device=place, dtype=dtype)
     flop, nbytes = _need(size, dtype.itemsize)
-    return Run(f"matmul {size}", flop, nbytes, timed(lambda: torch.mm(a, b, out=out), synchronise, limit=limit), nbytes)
+    return Run(f"matmul {size}", flop, nbytes, timed(lambda: torch.mm(a, b, out=out), synchronize, limit=limit), nbytes)
 
 
-def _streaming(torch: Any, place: Any, dtype: Any, length: int, synchronise: Any, limit: float) -> list[Run]:
+def _streaming(torch: Any, place: Any, dtype: Any, length: int, synchronize: Any, limit: float) -> list[Run]:
     x = torch.randn(length, device=place, dtype=dtype)
     out = torch.zeros(
         length, device=place, dtype=dtype
@@ -207,14 +207,14 @@ def _streaming(torch: Any, place: Any, dtype: Any, length: int, synchronise: Any
             f"scale {text}",
             scale.flop,
             scale.memory_bytes,
-            timed(lambda: torch.mul(x, 0.5, out=out), synchronise, limit=limit),
+            timed(lambda: torch.mul(x, 0.5, out=out), synchronize, limit=limit),
             scale.memory_bytes,
         ),
         Run(
             f"copy {text}",
             copy.flop,
             copy.memory_bytes,
-            timed(lambda: out.copy_(x), synchronise, limit=limit),
+            timed(lambda: out.copy_(x), synchronize, limit=limit),
             copy.memory_bytes,
         ),
     ]

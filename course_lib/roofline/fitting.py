@@ -1,4 +1,4 @@
-"""Roofs from measurements: runs with their repeats, the highest honest rates among them, and runs that cannot be true."""
+"""Roofs from measurements: runs with their repeats, the highest valid rates among them, and runs that cannot be true."""
 
 import statistics
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ from course_lib.units import require
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One kernel, timed several times: what it computes, what it moves, and the seconds of each repeat."""
+    """One kernel, timed several times: its FLOP, the bytes that it moves, and the seconds of each repeat."""
 
     name: str
     flop: float
     nbytes: float
     seconds: tuple[float, ...]
-    working_set: float = 0.0  # bytes that it goes over; 0: as many as it moves
+    working_set: float = 0.0  # bytes of its tensors; 0: as many as it moves
 
     def __post_init__(self) -> None:
         for field in ("flop", "nbytes", "working_set"):
@@ -27,7 +27,7 @@ class Run:
 
     @property
     def median(self) -> float:
-        """Seconds of the middle repeat: what one slow repeat cannot move."""
+        """Seconds of the median repeat, which one slow repeat cannot change."""
         return statistics.median(self.seconds)
 
     @property
@@ -56,7 +56,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Roofs:
-    """Two fitted roofs in FLOP/s and bytes/s, and the names of the runs that they rest on."""
+    """Two fitted roofs in FLOP/s and bytes/s, and the names of the runs that set them."""
 
     flops: float
     bandwidth: float
@@ -64,14 +64,14 @@ class Roofs:
 
     @property
     def ridge(self) -> float:
-        """FLOP per byte where they meet."""
+        """FLOP per byte at which the two roofs meet."""
         return self.flops / self.bandwidth
 
 
 def above_roof(runs: Sequence[Run], flops: float, bandwidth: float, room: float = 0.0) -> list[str]:
-    """Names of the runs faster than a printed peak allows: their clock stopped before their work did.
+    """Names of the runs that exceed a published peak: their clock stopped before their work did.
 
-    `bandwidth` binds only runs that go over more than the caches hold; leave those out, or give infinity.
+    `bandwidth` limits only runs whose tensors exceed the caches; leave the others out, or give infinity.
     """
     compute, memory = (
         require("flops", flops, "FLOP/s") * (1 + room),
@@ -83,8 +83,8 @@ def above_roof(runs: Sequence[Run], flops: float, bandwidth: float, room: float 
 def fit_roofs(runs: Sequence[Run], cache: float = 0.0) -> Roofs:
     """The two roofs that measured runs show: the highest median rates of arithmetic and of memory.
 
-    Nothing can be faster than its roof, so the highest honest median is the best estimate of one. A run whose working
-    set fits into `cache` bytes says nothing of memory. Give runs without warm-up, and none that failed to wait.
+    No run can be faster than its roof, so the highest valid median is the best estimate of a roof. A run whose working
+    set fits into `cache` bytes says nothing about memory. Give runs without warm-up, and none that failed to wait.
     """
     if not runs:
         raise ValueError("There are no runs to fit roofs to.")

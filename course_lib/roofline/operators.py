@@ -1,7 +1,7 @@
-"""Operators by their FLOP and their bytes, counted from shapes.
+"""FLOP and bytes of operators, counted from shapes.
 
-Bytes are those that must pass a device's memory at least once: every input read once, every output written once, as a
-fused kernel with a perfect cache would. What a finite cache adds is in `tiles`. `size` is bytes per element.
+Bytes are those that must pass through memory at least once: every input read once and every output written once, as in a
+fused kernel with a perfect cache. `tiles` adds the effect of a finite cache. `size` is bytes per element.
 """
 
 import math
@@ -13,13 +13,13 @@ from course_lib.units import require, require_whole
 
 SOFTMAX_FLOP = 5  # per element: compare with the maximum, subtract, exponential, add up, divide
 LAYERNORM_FLOP = 8  # per element: mean, difference, square, sum, then scale by 1/σ, by γ, and add β
-ROOM = 1e-9  # relative: a batch that meets the ridge exactly is enough
+ROOM = 1e-9  # relative: a batch exactly at the ridge is enough
 
 
 def matmul(m: int, k: int, n: int, size: float = 2, write: bool = True, accumulate: bool = False) -> Work:
     """C = A·B with A (m, k), B (k, n): A and B read, C written; accumulate=True reads C too (C += A·B).
 
-    write=False leaves C out, as a page does that divides by "bytes loaded"; at n = 4096 it makes 2,048 of 1,365.
+    write=False counts only the reads, as pages do that divide by "bytes loaded": 2,048 instead of 1,365 at n = 4096.
     """
     flop = matmul_flops(m, k, n)
     moved = m * k + k * n + m * n * (bool(write) + bool(accumulate))
@@ -27,7 +27,7 @@ def matmul(m: int, k: int, n: int, size: float = 2, write: bool = True, accumula
 
 
 def elementwise(n: float, inputs: int = 1, outputs: int = 1, flop: float = 1, size: float = 2) -> Work:
-    """`flop` FLOP on each of `n` elements, from `inputs` tensors to `outputs` tensors."""
+    """`flop` FLOP on each of `n` elements, reading `inputs` tensors and writing `outputs` tensors."""
     count = require("n", n, "elements")
     streams = require_whole("inputs", inputs, least=0) + require_whole("outputs", outputs, least=0)
     moved = count * streams * require("size", size, "bytes per element")
@@ -35,19 +35,19 @@ def elementwise(n: float, inputs: int = 1, outputs: int = 1, flop: float = 1, si
 
 
 def relu(n: float, size: float = 2, write: bool = True) -> Work:
-    """max(x, 0): one FLOP an element; 0.25 FLOP per byte in 16 bits, 0.5 if the write is not counted."""
+    """max(x, 0): one FLOP per element; 0.25 FLOP per byte in 16 bits, 0.5 if the write is not counted."""
     return elementwise(n, 1, int(bool(write)), 1, size)
 
 
 def softmax(rows: float, columns: float, size: float = 2) -> Work:
-    """Softmax over each row, fused: read once, written once, about 5 FLOP an element (an exponential counted as one)."""
+    """Softmax over each row, fused: read once, written once, about 5 FLOP per element (an exponential counts as one)."""
     count = require("rows", rows) * require("columns", columns)
     work = elementwise(count, 1, 1, SOFTMAX_FLOP, size)
     return Work(work.flop, work.memory_bytes, name="softmax")
 
 
 def layernorm(rows: float, columns: float, size: float = 2) -> Work:
-    """Layer norm over each row, fused: read once, written once, γ and β read once; about 8 FLOP an element."""
+    """Layer norm over each row, fused: read once, written once, γ and β read once; about 8 FLOP per element."""
     count = require("rows", rows) * require("columns", columns)
     work = elementwise(count, 1, 1, LAYERNORM_FLOP, size)
     return Work(work.flop, work.memory_bytes + 2 * columns * size, name="layernorm")
@@ -65,7 +65,7 @@ def attention(
 ) -> Work:
     """Softmax(Q·Kᵀ)·V for every head; every query sees every key.
 
-    fused=True moves Q, K, V and the output only; fused=False writes and reads the scores twice as well, once before
+    fused=True moves only Q, K, V and the output; fused=False also writes and reads the scores twice, once before
     and once after the softmax.
     """
     for name, value in (
@@ -87,9 +87,9 @@ def attention(
 
 
 def decode(params: float, batch: int, kv_bytes: float = 0.0, size: float = 2) -> Work:
-    """One token for each of `batch` sequences: all weights read once, `kv_bytes` of kept keys and values each.
+    """One token for each of `batch` sequences: all weights read once, and `kv_bytes` of keys and values per sequence.
 
-    FLOP are 2 per parameter and token; those of attention are left out, so a long context is bound harder than this.
+    FLOP are 2 per parameter and token. Those of attention are left out, so a long context is limited even more than this.
     """
     count = require_whole("batch", batch, "sequences")
     weights = require("params", params, "parameters")
@@ -103,8 +103,8 @@ def smallest_batch(
 ) -> int | None:
     """The least whole batch at which decoding computes at least as long as it reads; None if no batch does.
 
-    Every sequence brings 2 FLOP per parameter and `kv_bytes` to read: where reading those takes as long as computing,
-    a larger batch does not help.
+    Every sequence adds 2 FLOP per parameter and `kv_bytes` to read. If reading them takes as long as computing, a larger
+    batch does not help.
     """
     compute = 2.0 * require("params", params, "parameters") / flop_rate("flops", flops)
     reading = require("kv_bytes", kv_bytes, "bytes per sequence", open_below=False) / byte_rate("bandwidth", bandwidth)
@@ -116,9 +116,9 @@ def smallest_batch(
 
 
 def tokens_to_ridge(n_in: int, n_out: int, flops: float, bandwidth: float, size: float = 2) -> int:
-    """The least whole number of tokens at which X·W, with W (n_in, n_out), is bound by arithmetic.
+    """The least whole number of tokens at which X·W, with W (n_in, n_out), is compute-bound.
 
-    W, the input and the output count, so the answer lies above the ridge: 310 instead of 296 for 8192 × 28672 on an H100.
+    W, the input and the output count, so the result is above the ridge: 310 instead of 296 for 8192 × 28672 on an H100.
     """
     ridge = flop_rate("flops", flops) / byte_rate("bandwidth", bandwidth)
     per_token = 2.0 * n_in * n_out - ridge * size * (n_in + n_out)
@@ -130,7 +130,7 @@ def tokens_to_ridge(n_in: int, n_out: int, flops: float, bandwidth: float, size:
 
 
 def table(works: dict[str, Work]) -> list[dict[str, Any]]:
-    """Rows for a table: name, FLOP, bytes and intensity of each operator."""
+    """Rows for a table: the name, FLOP, bytes and intensity of each operator."""
     return [
         {"name": name, "flop": work.flop, "bytes": work.memory_bytes, "intensity": work.memory_intensity}
         for name, work in works.items()

@@ -1,8 +1,8 @@
-"""Roofs: what a device, its memory and its wires allow a piece of work, and which of them binds.
+"""Roofs: the rates that a device, its memory and its links allow a piece of work, and which of them binds.
 
-Each resource has an intensity of its own, FLOP per byte that passes *it*: a roof is a slope, bytes/s × intensity, until
-it meets the flat one of the arithmetic. Rates are FLOP/s and bytes/s in one direction. Nothing here counts latency,
-caches or launches, so a measurement may only lie below. Williams, Waterman & Patterson (2009).
+Each resource has its own intensity, FLOP per byte that passes through *it*. Its roof is a slope, bytes/s × intensity, up to
+the flat roof of the arithmetic. Rates are FLOP/s and bytes/s in one direction. Latency, caches and launches are left out,
+so a measurement can only be lower. Williams, Waterman & Patterson (2009).
 """
 
 import math
@@ -20,13 +20,13 @@ Part = Literal["compute", "memory", "network"]
 
 
 def flop_rate(name: str, value: Any) -> Any:
-    """`value` in FLOP/s, if it is a dense peak or a plain number; a sparse peak is refused by its record."""
+    """`value` in FLOP/s, if it is a dense peak or a plain number; ValueError for a sparse peak of the facts."""
     _refuse(name, value, "sparsity", "a dense rate", "dense_flops")
     return require(name, value, "FLOP/s")
 
 
 def byte_rate(name: str, value: Any) -> Any:
-    """`value` in bytes/s, if it counts one direction or is a plain number; both directions added are refused."""
+    """`value` in bytes/s, if it counts one direction or is a plain number; ValueError for both directions added."""
     _refuse(name, value, "both directions", "a rate in one direction", "link_one_way")
     return require(name, value, "bytes/s")
 
@@ -36,10 +36,10 @@ def _refuse(name: str, value: Any, word: str, wanted: str, field: str) -> None:
         return
     owner = next((one for one in facts.devices().values() if _holds(one, value)), None)
     if owner is None:
-        raise ValueError(f"{name} is {value!r}; {wanted} is meant.")
+        raise ValueError(f"{name} is {value!r}; give {wanted}.")
     instead = getattr(owner, field)
     raise ValueError(
-        f"{name} is {value.text} of {owner.name} ({value.condition}); {wanted} is meant: "
+        f"{name} is {value.text} of {owner.name} ({value.condition}); give {wanted}: "
         f"facts.device({owner.name!r}).{field}, {instead.text}."
     )
 
@@ -49,7 +49,7 @@ def _holds(device: Device, value: Fact) -> bool:
 
 
 def ridge(flops: Any, bandwidth: Any) -> Any:
-    """FLOP per byte at which a device's arithmetic and the bytes' way in are equally busy."""
+    """FLOP per byte at which a device's arithmetic and its memory are equally busy."""
     return flop_rate("flops", flops) / byte_rate("bandwidth", bandwidth)
 
 
@@ -61,7 +61,7 @@ def attainable(intensity: Any, flops: Any, bandwidth: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The lowest roof over a piece of work: FLOP/s, and the part that sets it. Arrays for arrays."""
+    """The lowest roof over a piece of work, in FLOP/s, and the part that sets it. Arrays for arrays."""
 
     flops_per_s: Any
     bound: Any  # "compute", "memory" or "network"; on a tie the first of them
@@ -72,7 +72,7 @@ def extended_roofline(
 ) -> Ceiling:
     """The lowest of three roofs: compute, memory × FLOP per memory byte, network × FLOP per network byte.
 
-    The two intensities are different numbers of the same work. `network_intensity` is infinite where nothing travels.
+    The two intensities are different numbers of the same work. `network_intensity` is infinite if nothing is sent.
     """
     roofs = np.broadcast_arrays(
         flop_rate("flops", flops),
@@ -92,7 +92,7 @@ def extended_roofline(
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A piece of work by what it needs: FLOP, bytes through the device's memory, bytes sent over its wire."""
+    """A piece of work as three amounts: FLOP, bytes through the device's memory, bytes sent over its wire."""
 
     flop: float
     memory_bytes: float
@@ -129,18 +129,18 @@ class Work:
     __rmul__ = __mul__
 
     def sending(self, nbytes: float) -> "Work":
-        """The same work with so many bytes over the wire."""
+        """The same work with this many bytes sent over the wire."""
         return Work(self.flop, self.memory_bytes, nbytes, self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What one device can do: FLOP/s, bytes/s of its memory, bytes/s of its wire in one direction."""
+    """The rates of one device: FLOP/s, bytes/s of its memory, bytes/s of its wire in one direction."""
 
     name: str
     flops: float
     bandwidth: float
-    network: float = math.inf  # without a wire nothing is sent, and nothing waits for it
+    network: float = math.inf  # without a wire nothing is sent, so nothing waits
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "flops", flop_rate("Machine.flops", self.flops))
@@ -169,26 +169,26 @@ class Machine:
 def machine(device: str | Device, wire: str | None = "network", achievable: bool = False) -> Machine:
     """A device of the facts as a machine: dense 16-bit peak, memory, and a wire in one direction.
 
-    `wire` is "network" (to other servers), "link" (inside a server) or None. achievable=True takes the best matmul
-    anybody measured instead of the printed peak; the sheet's bandwidths stay.
+    `wire` is "network" (to other servers), "link" (inside a server) or None. achievable=True takes the best measured
+    matmul instead of the published peak; the bandwidths stay those of the data sheet.
     """
     one = facts.device(device) if isinstance(device, str) else device
     flops = one.matmul_flops if achievable else one.dense_flops
     if flops is None:
         what = "measured matmul" if achievable else "dense 16-bit peak"
-        raise ValueError(f"There is no {what} of {one.name} in the facts. {_others(achievable)}")
+        raise ValueError(f"The facts have no {what} of {one.name}. {_others(achievable)}")
     if wire not in ("network", "link", None):
         raise ValueError(f"wire is {wire!r}; choose 'network' (between servers), 'link' (inside one) or None.")
     rate = math.inf if wire is None else getattr(one, f"{wire}_one_way")
     if rate is None:
-        raise ValueError(f"The facts know no {wire} of {one.name}; give wire=None, or a Machine with your own number.")
+        raise ValueError(f"The facts have no {wire} of {one.name}; give wire=None, or a Machine with your own number.")
     return Machine(one.name, flops, one.bandwidth, rate)
 
 
 def _others(achievable: bool) -> str:
     field = "matmul_flops" if achievable else "dense_flops"
     known = [name for name, one in facts.devices().items() if getattr(one, field) is not None]
-    return f"There is one of {', '.join(known[-8:])}."
+    return f"They have one of {', '.join(known[-8:])}."
 
 
 def part_seconds(work: Work, machine: Machine) -> dict[str, float]:
@@ -205,14 +205,14 @@ def seconds(work: Work, machine: Machine, overlap: bool = True) -> float:
 
 
 def place(work: Work, machine: Machine) -> Ceiling:
-    """Where the work stands under the machine's roofs."""
-    wire = machine.network if math.isfinite(machine.network) else 1.0  # any: nothing is sent over it
+    """The lowest of the machine's roofs over the work."""
+    wire = machine.network if math.isfinite(machine.network) else 1.0  # any rate: nothing is sent over it
     sent = work.network_intensity if math.isfinite(machine.network) else math.inf
     return extended_roofline(machine.flops, machine.bandwidth, wire, work.memory_intensity, sent)
 
 
 def speedups(work: Work, machine: Machine, factor: float = 2.0, overlap: bool = True) -> dict[str, float]:
-    """How much faster the work gets if one part, and only it, is `factor` times as fast: 1.0 is no help."""
+    """The speed-up of the work if one part alone is `factor` times as fast, for each part; 1.0 means no help."""
     before = seconds(work, machine, overlap)
     if not before:
         raise ValueError("The work takes no time: it has neither FLOP nor bytes.")

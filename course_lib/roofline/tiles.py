@@ -1,4 +1,4 @@
-"""Tiles: what a finite cache makes of a matmul's bytes, and what whole tiles on whole waves make of its speed."""
+"""Tiles: the bytes of a matmul through a finite cache, and its speed in whole tiles and whole waves."""
 
 import math
 from collections import OrderedDict
@@ -12,10 +12,10 @@ from course_lib.units import require, require_whole
 
 
 def tile_loads(m: Any, k: Any, n: Any, tile_m: Any, tile_n: Any) -> Any:
-    """Elements of A and B loaded for C = A·B, each tile of C finished before the next and never loaded itself.
+    """Elements of A and B loaded for C = A·B, each tile of C finished before the next one and never loaded.
 
-    A (m, k) is read once for every column of tiles, B (k, n) once for every row of tiles. Holds when the cache has
-    room for the three tiles at work and no more; `count_loads` counts it in a loop.
+    A (m, k) is read once for every column of tiles, B (k, n) once for every row of tiles. This holds if the cache
+    has room for exactly the three tiles in use; `count_loads` counts the loads in a loop.
     """
     sizes = [require_whole(name, value) for name, value in (("m", m), ("k", k), ("n", n))]
     rows, columns = (_ceil(sizes[0], require_whole("tile_m", tile_m)), _ceil(sizes[2], require_whole("tile_n", tile_n)))
@@ -24,7 +24,7 @@ def tile_loads(m: Any, k: Any, n: Any, tile_m: Any, tile_n: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """Elements that were fetched into a cache, and those of C that were written back."""
+    """Elements of A and B loaded into a cache, and elements of C written back."""
 
     a: int
     b: int
@@ -37,10 +37,10 @@ class Loads:
 
 
 def count_loads(m: int, k: int, n: int, tile_m: int, tile_n: int, tile_k: int, cache: int) -> Loads:
-    """Elements loaded by a tiled matmul's loops through a cache of `cache` elements that forgets the longest unused.
+    """Elements loaded by a tiled matmul's loops through a cache of `cache` elements that evicts the least recently used.
 
-    The loops go over rows of tiles, columns of tiles, then along k; a tile of C stays in the cache until it is done.
-    ValueError where the cache has no room for the three tiles at work.
+    The loops go over rows of tiles, columns of tiles, then along k; a tile of C stays in the cache until it is finished.
+    ValueError if the cache has no room for the three tiles in use.
     """
     sizes = [require_whole(name, value) for name, value in (("m", m), ("k", k), ("n", n))]
     tile_m, tile_n, tile_k = (
@@ -51,7 +51,7 @@ def count_loads(m: int, k: int, n: int, tile_m: int, tile_n: int, tile_k: int, c
     )
     working = tile_m * tile_n + tile_m * tile_k + tile_k * tile_n
     if require_whole("cache", cache, "elements") < working:
-        raise ValueError(f"cache is {cache} elements; the three tiles at work need {working}.")
+        raise ValueError(f"cache is {cache} elements; the three tiles in use need {working}.")
     held: OrderedDict[tuple[str, int, int], int] = OrderedDict()
     fetched, used = {"a": 0, "b": 0}, 0
 
@@ -94,20 +94,20 @@ def tiled_intensity(n: int, tile: int, size: float = 2) -> float:
 
 
 def tiles(m: Any, n: Any, tile_m: Any = 128, tile_n: Any = 128) -> Any:
-    """Tiles that cover an output of (m, n): a part of a tile costs a whole one."""
+    """Tiles that cover an output of (m, n): part of a tile counts as a whole one."""
     rows = _ceil(require_whole("m", m), require_whole("tile_m", tile_m))
     return rows * _ceil(require_whole("n", n), require_whole("tile_n", tile_n))
 
 
 def waves(tiles: Any, sms: Any) -> Any:
-    """Rounds in which `sms` processors work off the tiles, one each: a part of a round takes a whole one."""
+    """Rounds in which `sms` processors compute the tiles, one each: part of a round takes as long as a whole one."""
     return _ceil(require_whole("tiles", tiles), require_whole("sms", sms))
 
 
 def quantization(m: Any, n: Any, tile_m: Any = 128, tile_n: Any = 128, sms: Any = 132) -> Any:
-    """The share of the peak that whole tiles on whole waves leave to an output of (m, n), as a fraction of one.
+    """The fraction of the peak that whole tiles and whole waves leave to an output of (m, n).
 
-    A model of one kernel, a tile per processor at a time; real libraries choose among kernels and split k.
+    A model of one kernel with one tile per processor at a time; real libraries choose among kernels and split k.
     """
     busy = waves(tiles(m, n, tile_m, tile_n), sms) * sms * (tile_m * tile_n)
     share = np.asarray(m, dtype=float) * np.asarray(n, dtype=float) / busy
@@ -115,7 +115,7 @@ def quantization(m: Any, n: Any, tile_m: Any = 128, tile_n: Any = 128, sms: Any 
 
 
 def dips(sizes: Any, share: Any) -> list[Any]:
-    """The sizes at which the share has fallen from the size before: where a tile or a wave was begun."""
+    """The sizes at which the share is lower than at the size before: a new tile or a new wave starts there."""
     sizes, share = list(sizes), np.asarray(share, dtype=float)
     if len(sizes) != len(share):
         raise ValueError(f"There are {len(sizes)} sizes and {len(share)} shares; give one for each.")

@@ -1,6 +1,6 @@
-"""Wires: what a message costs (α–β, with a change of regime), and what is left of a bandwidth level by level.
+"""Wires: the cost of a message (α–β, with a change of regime), and the bandwidth that remains at each level of a cluster.
 
-A message of n bytes takes α + n/β seconds: α is what even an empty one costs, β is bytes/s in one direction.
+A message of n bytes takes α + n/β seconds: α is the cost of an empty message, β is bytes/s in one direction.
 """
 
 import math
@@ -23,7 +23,7 @@ def message_seconds(nbytes: Any, alpha: Any, bandwidth: Any) -> Any:
 
 
 def effective_bandwidth(nbytes: Any, alpha: Any, bandwidth: Any) -> Any:
-    """Bytes/s that a message of this size really gets, its α included."""
+    """Bytes/s that a message of this size gets, including its α."""
     return require("nbytes", nbytes, "bytes") / message_seconds(nbytes, alpha, bandwidth)
 
 
@@ -34,34 +34,34 @@ def half_size(alpha: Any, bandwidth: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Regimes:
-    """Two straight lines: small messages go one way, those of `switch` bytes or more another (α in s, bytes/s)."""
+    """Two straight lines: one for small messages, another from `switch` bytes on; each is (α in s, bytes/s)."""
 
     switch: float
     small: tuple[float, float]
     large: tuple[float, float]
 
     def seconds(self, nbytes: Any) -> Any:
-        """Seconds of a message, by the line that its size belongs to."""
+        """Seconds of a message, by the line for its size."""
         below = np.asarray(nbytes) < self.switch
         found = np.where(below, message_seconds(nbytes, *self.small), message_seconds(nbytes, *self.large))
         return float(found) if found.ndim == 0 else found
 
 
 def fit_alpha_beta(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:
-    """(α in s, bandwidth in bytes/s) of the line through measured messages, each point weighing by its ratio.
+    """(α in s, bandwidth in bytes/s) of the line through measured messages, fitted by relative error.
 
-    Errors are relative: least squares on raw seconds would let the largest message decide alone.
+    Least squares on raw seconds would depend almost only on the largest message.
     """
     x, y = _points(sizes, seconds, 2)
     design = np.stack([1 / y, x / y], axis=1)
     alpha, per_byte = np.linalg.lstsq(design, np.ones(len(y)), rcond=None)[0]
     if per_byte <= 0:
-        raise ValueError("Larger messages are not slower here: no bandwidth can be read off these points.")
+        raise ValueError("Larger messages are not slower here, so these points determine no bandwidth.")
     return max(float(alpha), 0.0), float(1 / per_byte)
 
 
 def fit_regimes(sizes: Sequence[float], seconds: Sequence[float], least: int = 3) -> Regimes:
-    """Two lines and the size at which the second begins, by the split with the least relative error."""
+    """Two lines and the size at which the second begins, from the split with the least relative error."""
     x, y = _points(sizes, seconds, 2 * least)
     order = np.argsort(x)
     x, y = x[order], y[order]
@@ -95,7 +95,7 @@ def _points(sizes: Sequence[float], seconds: Sequence[float], least: int) -> tup
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One level of a topology in numbers. Bandwidth is per device, one way, when all talk across this level at once."""
+    """One level of a topology. Bandwidth is per device, one way, when all devices send across this level at once."""
 
     name: str
     contents: str  # "8 devices", "192 racks"
@@ -110,12 +110,12 @@ class Level:
 
     @property
     def is_torus(self) -> bool:
-        """Whether its devices talk to neighbours only, instead of through switches."""
+        """Whether its devices are joined to their neighbors only, instead of through switches."""
         return "torus" in self.note
 
 
 def levels(topology: str | Topology) -> tuple[Level, ...]:
-    """A topology's levels from the device out, each with what it holds and what a device gets across it."""
+    """A topology's levels from the device out, each with its contents and the bandwidth of one device across it."""
     of = facts.topology(topology) if isinstance(topology, str) else topology
     device = facts.device(of.device)
     rates = {"memory": device.bandwidth, "link": device.link_one_way, "network": device.network_one_way}
@@ -144,7 +144,7 @@ def levels(topology: str | Topology) -> tuple[Level, ...]:
 
 
 def bandwidth_across(topology: str | Topology, level: str) -> float:
-    """Bytes/s that each device gets, one way, when all of them send across this level at once."""
+    """Bytes/s of each device, one way, when all of them send across this level at once."""
     found = {each.name: each for each in levels(topology)}
     if level not in found:
         raise ValueError(f"There is no level {level!r}; there are {', '.join(found)}.")
@@ -152,25 +152,25 @@ def bandwidth_across(topology: str | Topology, level: str) -> float:
 
 
 def bisection(topology: str | Topology, level: str) -> float:
-    """Bytes/s from one half of a unit of this level to its other half, one way, where switches join them.
+    """Bytes/s from one half of a unit of this level to its other half, one way, if switches join them.
 
-    ValueError for a torus: what crosses its middle follows from its shape, which is not in the facts.
+    ValueError for a torus: its bisection depends on its shape, which is not in the facts.
     """
     found = {each.name: each for each in levels(topology)}
     if level not in found or found[level].devices < 2:
         raise ValueError(f"level is {level!r}; a unit with two halves is one of {', '.join(list(found)[1:])}.")
     if found[level].is_torus:
         raise ValueError(
-            f"{level} is {found[level].note}: devices reach their neighbours only, so half of them cannot send "
-            "to the other half at full rate. Ask for a level that switches join."
+            f"{level} is {found[level].note}: devices reach their neighbors only, so half of them cannot send "
+            "to the other half at full rate. Choose a level whose units are joined by switches."
         )
     return found[level].devices / 2 * found[level].bandwidth
 
 
 def phases_seconds(nbytes: Sequence[float], bandwidths: Sequence[float], overlap: bool = False) -> float:
-    """Seconds in which a device sends so many bytes over each level: in turn, or all levels at once.
+    """Seconds in which a device sends these bytes over each level: in turn, or over all levels at once.
 
-    Wires are not added up: bytes that must cross the slow one wait for it, however fast the others are.
+    Bandwidths do not add up: bytes that must cross the slow wire wait for it, even if the others are fast.
     """
     if len(nbytes) != len(bandwidths):
         raise ValueError(f"There are {len(nbytes)} amounts and {len(bandwidths)} bandwidths; give one for each.")

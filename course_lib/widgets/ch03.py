@@ -1,4 +1,4 @@
-"""Chapter 03's widgets: the roofline with its network, tiles, a chip, the way from device to cluster; devices by year."""
+"""Chapter 03's widgets: the roofline with its network, tiles, a chip, the levels from device to cluster, devices by year."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -100,18 +100,18 @@ def draw_roofline(
 
 
 def roofs(device: str = "H100 SXM", kernel: str = "decode, 70B over 8 devices") -> Explorer:
-    """The roofline of a device: pick a kernel, its batch and the wire it talks over, and see which roof binds."""
+    """The roofline of a device: choose a kernel, its batch and its wire, and see which roof binds."""
     return explore(
         draw_roofline,
         batch=play(BATCHES, 1, label="batch", text=lambda count: f"{count:,}", interval=700),
         kernel=menu(tuple(KERNELS), kernel, label="kernel"),
         device=menu(DEVICES, device, label="device"),
-        wire=menu(tuple(WIRES), label="talks over"),
+        wire=menu(tuple(WIRES), label="sends over"),
     )
 
 
 def draw_measured(runs: Sequence[Run], flops: float, bandwidth: float, name: str) -> Picture:
-    """Measured kernels under the roofs of the machine they ran on; runs without FLOPs have no place."""
+    """Measured kernels under the roofs of their machine; runs without FLOPs have no place on the axis."""
     roof = Roof(flops, bandwidth, "memory", f"memory: {number_text(bandwidth / 1e9)} GB/s")
     computed = [run for run in runs if run.flop]
     seen: set[str] = set()
@@ -140,7 +140,7 @@ def draw_tiles(tile: int = 128, share: int = 5, device: str = "H100 SXM") -> Pic
 
 
 def tiles(tile: int = 128) -> Explorer:
-    """A tiled matmul at work: what each tile of C reads, and how the side of a tile sets the intensity."""
+    """A tiled matmul in progress: what each tile of C reads, and how the side of a tile determines the intensity."""
     return explore(
         draw_tiles,
         share=play(range(FRAMES + 1), 5, label="work done", text=lambda part: f"{part} / {FRAMES}", interval=500),
@@ -153,12 +153,12 @@ def tiles(tile: int = 128) -> Explorer:
 
 
 def draw_chip(part: str = "SM", device: str = "H100 SXM") -> Picture:
-    """The parts of a GPU with their counts, and what they multiply to."""
+    """The parts of a GPU with their counts and the product of these counts."""
     return chip_picture(facts.chip(device), part, device)
 
 
 def chip(part: str = "tensor core") -> Explorer:
-    """From one tensor core over an SM to the whole GPU: counts, and the product that is the peak."""
+    """From one tensor core and one SM to the whole GPU: counts, and the product that is the peak."""
     return explore(
         draw_chip,
         part=play(PARTS, part, label="look at one", interval=1500),
@@ -170,13 +170,13 @@ WIRINGS = ("a switch on each rack", "rails")
 
 
 def draw_zoom(level: int = 1, topology: str = "Llama 3 cluster", wiring: str = WIRINGS[0]) -> Picture:
-    """One level of a cluster, its contents and sums, beside the bandwidth of every level."""
+    """One level of a cluster, its contents and totals, beside the bandwidth of every level."""
     views = roofline.levels(topology)
     return draw_level(views, min(level, len(views) - 1), wiring=wiring)
 
 
 def _on_network(now: dict[str, Any]) -> bool:
-    """Whether the level that is shown is wired by a network."""
+    """Whether a network joins the units of the level that is shown."""
     views = roofline.levels(now["topology"])
     return views[min(now["level"], len(views) - 1)].wire == "network"
 
@@ -187,6 +187,6 @@ def zoom(level: int = 0, topology: str = "Llama 3 cluster") -> Explorer:
     return explore(
         draw_zoom,
         level=play(range(len(names)), level, label="zoom", text=lambda place: names[place], interval=1500),
-        topology=menu(tuple(facts.topologies()), topology, label="built like"),
+        topology=menu(tuple(facts.topologies()), topology, label="cluster"),
         wiring=menu(WIRINGS, label="servers are joined by", when=_on_network),
     )

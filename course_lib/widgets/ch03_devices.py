@@ -1,4 +1,4 @@
-"""Accelerators by year: peak, memory, bandwidths and power, as trainers must read them or as brochures print them."""
+"""Accelerators by year: peak, memory, bandwidths and power, as training uses them or as brochures print them."""
 
 from collections.abc import Callable, Mapping
 
@@ -21,7 +21,7 @@ def _peak(device: Device, printed: bool) -> Fact | None:
     return (device.sparse_flops if printed else None) or device.dense_flops or device.fp32_flops
 
 
-VALUES: Mapping[str, tuple[str, float, Read]] = {  # name -> (axis label, unit, what is read, as printed or not)
+VALUES: Mapping[str, tuple[str, float, Read]] = {  # name -> (axis label, unit, the value, as printed or not)
     "peak": ("16-bit peak (TFLOP/s)", TFLOP, _peak),
     "memory": ("memory (GB)", GB, lambda device, printed: device.memory),
     "memory bandwidth": ("memory bandwidth (GB/s)", GB, lambda device, printed: device.bandwidth),
@@ -30,7 +30,7 @@ VALUES: Mapping[str, tuple[str, float, Read]] = {  # name -> (axis label, unit, 
     "power": ("power (W)", 1, lambda device, printed: device.power),
     "ridge": ("ridge (FLOP per byte)", 1, lambda device, printed: _peak(device, printed) / device.bandwidth),
 }
-_LINE = ("K40", "P100 SXM2", "V100 SXM2 32GB", "A100 SXM 80GB", "H100 SXM", "B200 SXM")  # one maker's line of servers
+_LINE = ("K40", "P100 SXM2", "V100 SXM2 32GB", "A100 SXM 80GB", "H100 SXM", "B200 SXM")  # one vendor's line of servers
 
 
 def draw_generations(value: str = "peak", name: str = "B200 SXM", printed: bool = False) -> Picture:
@@ -63,15 +63,15 @@ def draw_generations(value: str = "peak", name: str = "B200 SXM", printed: bool 
     style.dress(axes, f"{label[: label.index(' (')].capitalize()} of accelerators, {how}", "year", label, grid="y")
     words = _growth(value, name, known, line)
     style.note(axes, 0.02, 0.95, words, style.NORMAL, VERMILION, va="top")
-    style.note(axes, 0.98, 0.06, "line: one maker's servers; grey: the others", 7.5, ha="right")
+    style.note(axes, 0.98, 0.06, "line: one vendor's servers; gray: the others", 7.5, ha="right")
     figure.alt = f"{label} of {len(known)} accelerators by year, {how}. {words}"
     return figure
 
 
 def _growth(value: str, name: str, known: Mapping[str, tuple[int, float]], line: list[str]) -> str:
-    """What the named device has, and how that compares with the oldest of the line that has a number."""
+    """The named device's value, and its ratio to the oldest one of the line."""
     if name not in known:
-        return f"{name}: no number with a source."
+        return f"{name}: no value with a source."
     year, size = known[name]
     unit = VALUES[value][0].split("(")[1].rstrip(")")
     first = line[0]
@@ -81,7 +81,7 @@ def _growth(value: str, name: str, known: Mapping[str, tuple[int, float]], line:
 
 
 def generations(value: str = "peak", name: str = "B200 SXM") -> Explorer:
-    """Accelerators by year: what to train with against what is printed, and what has grown by how much."""
+    """Accelerators by year: the values for training against the published ones, and their growth."""
     return explore(
         draw_generations,
         value=menu(tuple(VALUES), value, label="shown"),

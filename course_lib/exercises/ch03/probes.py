@@ -1,4 +1,4 @@
-"""How chapter 03 calls answers: a device with a queue and a clock of its own, beside the rows of chapter 01."""
+"""How chapter 03 calls answers: a simulated device with its own queue and clock."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -10,12 +10,12 @@ MOST_LAUNCHES = 20_000
 
 
 class QueueDevice:
-    """A device that takes orders and works them off later, as a GPU does. Times are seconds of its own clock."""
+    """A device that queues kernels and runs them later, as a GPU does. Times are seconds of its own clock."""
 
     __slots__ = ("launch", "now", "synchronize")
 
     launch: Callable[[], None]  # put one kernel into the queue and return at once
-    now: Callable[[], float]  # what the host's clock shows
+    now: Callable[[], float]  # the host's clock
     synchronize: Callable[[], None]  # wait until the queue is empty
 
 
@@ -27,10 +27,10 @@ def queue_device(
     disturbed: Sequence[float] = (1.0,),
     pending: float = 0.0,
 ) -> QueueDevice:
-    """A device whose kernel takes `kernel` s once warm; `launch` and `wait` are what the host pays for a call.
+    """A device whose kernel takes `kernel` s once warm; `launch` and `wait` are the host's seconds for a call.
 
-    The first launches take `warm_up` times as long, later ones `disturbed` times, over and over; `pending` seconds of
-    somebody else's work are in the queue at the start.
+    The first launches take `warm_up` times as long, later ones `disturbed` times, repeatedly; `pending` seconds of
+    other work are in the queue at the start.
     """
     host, free, count = 0.0, float(pending), 0
 
@@ -56,6 +56,6 @@ def queue_device(
 
 
 def on_a_device(answer: Any, case: Any, comm: Any = None) -> Any:
-    """What the answer says of each device: `case.args = (index, rows of (device's description, repeats))`."""
+    """The answer's seconds for each device: `case.args = (index, rows of (device's description, repeats))`."""
     _, table = case.args
     return [answer(queue_device(**copy.deepcopy(spec)), repeats) for spec, repeats in table]

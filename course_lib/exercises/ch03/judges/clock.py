@@ -1,4 +1,4 @@
-"""Judge of the hasty clock: each way to time a device too early, too cold or together with its disturbances."""
+"""Judge of the hasty clock: timing that stops too early, includes the warm-up, or averages disturbances."""
 
 import random
 import statistics
@@ -14,7 +14,7 @@ from course_lib.records import Case
 
 
 def honest(device: QueueDevice, count: int, after: bool = True, warm: int = 5) -> float:
-    """The middle of `count` repeats, each waited for before and, unless `after` is false, after."""
+    """The median of `count` repeats, with waiting before each one and, unless `after` is false, after it."""
     for _ in range(warm):
         device.launch()
     times = []
@@ -57,9 +57,9 @@ def _on(clock: Callable[[QueueDevice, int], float]) -> Callable[..., float | Non
 
 
 _WAITED = _mean(first=True, last=True, warm=5)
-_QUEUED = "that is what it takes to put a kernel into the queue; this clock does not wait for its end."
+_QUEUED = "this is the time to put a kernel into the queue; the clock does not wait for the kernel to finish."
 _PENDING = "the clock started while other work was in the queue, or while the device was warming up."
-_DISTURBED = "the disturbed repeats are in the mean; give the middle repeat."
+_DISTURBED = "the mean includes the disturbed repeats; return the median."
 
 _KERNEL = Column(
     part="kernel",
@@ -67,13 +67,13 @@ _KERNEL = Column(
     rel=0.05,
     want=lambda spec, count: spec["kernel"],
     words=lambda spec, count: f"a kernel timed {count} times",
-    hint="Empty the queue before the first reading and before the second, and take the middle repeat.",
+    hint="Wait for an empty queue before both readings of the clock, and take the median repeat.",
     mistakes=(
         Mistake("hasty", _on(_mean(first=False, last=False, warm=0)), _QUEUED),
         Mistake("hasty", _on(lambda device, count: honest(device, count, after=False, warm=0)), _QUEUED),
         Mistake("hasty", _on(_mean(first=True, last=False, warm=5)), _QUEUED),
         Mistake("pending-work", _on(_mean(first=False, last=True, warm=0)), _PENDING),
-        Mistake("warm-up-counted", _on(_mean(first=True, last=True, warm=0)), "the first launches are in the mean."),
+        Mistake("warm-up-counted", _on(_mean(first=True, last=True, warm=0)), "the mean includes the first launches."),
         Mistake("mean", _on(_WAITED), _DISTURBED),
         Mistake("all-repeats", lambda spec, n: _WAITED(queue_device(**spec), n) * n, "this adds up all repeats."),
         Mistake("milliseconds", lambda spec, count: 1e3 * spec["kernel"], "these are milliseconds; give seconds."),
@@ -111,7 +111,7 @@ HASTY_CLOCK = Judging(
     cases=_clock_cases,
     verdicts=table(_KERNEL),
     why="Launching is not computing. The clock must start and stop on an empty queue, once for every repeat, so that you can "
-    "take the middle repeat. That one is free of the warm-up and of other work on the machine. The quickest test of a benchmark "
+    "take the median repeat. It is free of the warm-up and of other work on the machine. The quickest check of a benchmark "
     "is its roof: a matmul above the device's peak was timed without waiting for its end.",
     pytorch="`torch.cuda.synchronize()` before and after, or `torch.cuda.Event(enable_timing=True)`; best of all "
     "`torch.utils.benchmark.Timer`, which does both and takes the median.",

@@ -1,4 +1,4 @@
-"""Judge of the levels: every printed rate brought to one device and one direction, and a buffer over several wires."""
+"""Judge of the levels: every published rate converted to one device and one direction, and a buffer over several wires."""
 
 import random
 import statistics
@@ -33,7 +33,7 @@ def passes(
 
 
 def _chained(levels: Levels) -> list[float]:
-    """The mistake that divides by every oversubscription so far, on top of what the level itself lets pass."""
+    """The mistake that divides by the product of all oversubscriptions so far."""
     product = accumulate((level["oversubscription"] for level in levels), lambda one, other: one * other)
     return [rate / over for rate, over in zip(passes(levels, thin=False), product, strict=True)]
 
@@ -52,13 +52,17 @@ _LEVELS = Series(
     words=lambda levels: f"{len(levels)} levels",
     apart=_levels_apart,
     mistakes=(
-        Mistake("both-directions", partial(passes, directions=False), "somewhere both directions are still added."),
-        Mistake("whole-server", partial(passes, share=False), "a rate that several devices share is not one device's."),
-        Mistake("full-bisection", partial(passes, thin=False), "an oversubscribed level does not let everything pass."),
+        Mistake("both-directions", partial(passes, directions=False), "at least one rate still adds both directions."),
+        Mistake("whole-server", partial(passes, share=False), "one rate is shared by several devices; divide it."),
+        Mistake(
+            "full-bisection", partial(passes, thin=False), "an oversubscribed level passes only a part of the traffic."
+        ),
         Mistake("grows-again", partial(passes, narrow=False), "a wide outer level cannot widen a narrow inner one."),
         Mistake("as-printed", lambda levels: [level["rate"] for level in levels], "these are the printed rates."),
         Mistake("gigabytes", lambda levels: [rate / GB for rate in passes(levels)], "these are in GB/s; give bytes/s."),
-        Mistake("chained", _chained, "each oversubscription already compares with what enters its own level."),
+        Mistake(
+            "chained", _chained, "each oversubscription is relative to what enters its own level; do not multiply them."
+        ),
         Mistake("turned-round", lambda levels: passes(levels)[::-1], "list the levels from the inside out."),
     ),
 )
@@ -80,17 +84,17 @@ def _buffer_words(shares: Sequence[float], rates: Sequence[float]) -> str:
 
 def _effective_column(phases: str) -> Column:
     other, order = {
-        "in turn": ("at once", "the levels take turns here."),
+        "in turn": ("at once", "the levels run one after another here."),
         "at once": ("in turn", "all levels are busy at the same time here."),
     }[phases]
     right = partial(_effective, phases)
-    added = "bandwidths were added; bytes wait in turn, or for the last."
+    added = "bandwidths do not add up; add seconds, or take the longest."
     return Column(
         part="effective",
         unit="bytes/s",
         want=right,
         words=_buffer_words,
-        hint="How many seconds does each part of one byte take?",
+        hint="How many seconds does each share of the buffer take?",
         mistakes=(
             Mistake("sum-of-bandwidths", lambda shares, rates: sum(rates), added),
             Mistake("weighted-mean", _weighted_mean, "this weights the bandwidths; add seconds instead."),
@@ -144,8 +148,8 @@ HIERARCHY = Judging(
     shares={"values:levels": 0.25, "values:effective": 0.2, "generality:levels": 0.3, "generality:effective": 0.25},
     cases=_hierarchy_cases,
     verdicts=lambda params, *given: table(_LEVELS, _effective_column(params["phases"]))(params, *given),
-    why="Bring every printed rate to one device and one direction first. Then leaving the server costs a factor of 9 on an H100, "
-    "not 18, a rack's 400 GB/s are the same 50 per device, and between pods a seventh of them remains. For a mixed buffer the "
-    "seconds add up (or the longest wins), never the bandwidths: a quarter over the slow wire costs two thirds of the speed.",
+    why="First convert every published rate to one device and one direction. Then leaving the server costs a factor of 9 on an "
+    "H100, not 18; a rack's 400 GB/s are the same 50 per device; and between pods a seventh remains. For a mixed buffer the "
+    "seconds add up (or the longest decides), never the bandwidths: a quarter over the slow wire costs two thirds of the speed.",
     pytorch="`torch.distributed.init_device_mesh` states which ranks talk inside a server and which across (chapter 13).",
 )

@@ -1,4 +1,4 @@
-"""Judge of α and β: a line through times that are off by a share of themselves, and where two ways meet."""
+"""Judge of α and β: a line through times with relative errors, and the size at which two methods are equally fast."""
 
 import math
 import random
@@ -20,7 +20,7 @@ Way = Sequence[float]  # α in seconds, β in bytes/s
 
 
 def switch(small: Way, large: Way) -> float:
-    """The least size from which on the second way is at least as quick."""
+    """The smallest size from which the second method is at least as fast."""
     return max(0.0, _meeting(small, large)) if large[1] > small[1] else math.inf
 
 
@@ -30,7 +30,7 @@ def _meeting(small: Way, large: Way) -> float:
 
 
 def _raw(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:
-    """α and β by least squares on raw seconds, where the largest messages decide alone."""
+    """α and β by least squares on raw seconds, which depend almost only on the largest messages."""
     slope, alpha = statistics.linear_regression(sizes, seconds)
     return alpha, 1 / slope
 
@@ -61,7 +61,7 @@ def _line_columns(truths: Mapping[float, tuple[float, float]]) -> tuple[Column, 
                 Mistake(
                     "raw-seconds",
                     apart(0, lambda *row: _raw(*row)[0]),
-                    "α: raw seconds let the largest messages decide.",
+                    "α: with raw seconds, the largest messages dominate the fit.",
                 ),
                 Mistake("microseconds", scaled(truth(0), 1 / US), "α is in microseconds; give seconds."),
                 Mistake("turned-round", truth(1), "α comes first, then β."),
@@ -75,7 +75,7 @@ def _line_columns(truths: Mapping[float, tuple[float, float]]) -> tuple[Column, 
             rel=0.08,
             hint="What does the largest message get?",
             mistakes=(
-                Mistake("mean-rate", apart(1, mean_rate), "β: this mean of bytes over seconds counts α as slowness."),
+                Mistake("mean-rate", apart(1, mean_rate), "β: this mean of bytes over seconds includes α."),
                 Mistake("seconds-per-byte", lambda *row: 1 / truth(1)(*row), "β: these are seconds per byte."),
                 Mistake("gigabytes", scaled(truth(1), 1 / GB), "β is in GB/s; give bytes/s."),
             ),
@@ -92,13 +92,19 @@ def _difference_of_rates(small: Way, large: Way) -> float:
 
 
 _SWITCHES = (
-    Mistake("below-zero", _meeting, "no message has the size at which the lines meet; which way is quicker after it?"),
+    Mistake("below-zero", _meeting, "the lines meet below size zero; which method is faster above it?"),
     Mistake("sign", scaled(switch, -1), "a size is positive."),
     Mistake(
-        "half-bandwidth", lambda small, large: large[0] * large[1], "at that size the second way gets half of its β."
+        "half-bandwidth",
+        lambda small, large: large[0] * large[1],
+        "at that size the second method reaches half of its β.",
     ),
-    Mistake("alpha-forgotten", lambda small, large: 0.0, "the second way costs more to start: not for small messages."),
-    Mistake("never", lambda small, large: math.inf, "the second way does become the quicker one."),
+    Mistake(
+        "alpha-forgotten",
+        lambda small, large: 0.0,
+        "the second method costs more to start, so it is slower for small messages.",
+    ),
+    Mistake("never", lambda small, large: math.inf, "the second method does become faster."),
     Mistake("difference-of-rates", _difference_of_rates, "subtract seconds per byte, not bytes per second."),
 )
 
@@ -123,7 +129,7 @@ def _switch_verdicts(_: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 
 def _rate(nbytes: float, *ways: Way) -> float:
-    """Bytes a second of a message that is sent by the quickest way."""
+    """Bytes a second of a message by the fastest method."""
     return nbytes / min(alpha + nbytes / beta for alpha, beta in ways)
 
 
@@ -134,10 +140,14 @@ _BEST = Column(
     words=lambda n, s, g: f"{bytes_text(n)} by {_way(s)} or {_way(g)}",
     mistakes=(
         Mistake("no-alpha", lambda n, s, g: max(s[1], g[1]), "this is β; a message of this size gets less."),
-        Mistake("first-only", lambda n, s, g: _rate(n, s), "this is the first way; the second is quicker here."),
-        Mistake("second-only", lambda n, s, g: _rate(n, g), "this is the second way; the first is quicker here."),
+        Mistake("first-only", lambda n, s, g: _rate(n, s), "this is the first method; the second is faster here."),
+        Mistake("second-only", lambda n, s, g: _rate(n, g), "this is the second method; the first is faster here."),
         Mistake("seconds", lambda n, s, g: n / _rate(n, s, g), "these are seconds; give bytes a second."),
-        Mistake("both-ways-added", lambda n, s, g: n / (n / _rate(n, s) + n / _rate(n, g)), "a message takes one way."),
+        Mistake(
+            "both-ways-added",
+            lambda n, s, g: n / (n / _rate(n, s) + n / _rate(n, g)),
+            "a message uses only one method.",
+        ),
     ),
 )
 
@@ -179,8 +189,8 @@ ALPHA_BETA = Judging(
     shares=shares(line=(0.15, 0.2), switch=(0.1, 0.2), best=(0.15, 0.2)),
     cases=_alpha_cases,
     verdicts=_alpha_verdicts,
-    why="Sizes span eight decades and every time is off by a share of itself, so divide each equation by its own time. Otherwise "
-    "the noise of one large message is more than all of α. A second way with more ceremony and more bandwidth pays from the size "
-    "where both lines meet; a library that measures its links switches there. Below α·β a message gets less than half of β.",
+    why="Sizes span eight decades and every time has a relative error, so divide each equation by its own time. Otherwise the "
+    "noise of one large message exceeds all of α. A second method with a higher α and more bandwidth pays above the size at "
+    "which the two lines meet; a library that measures its links switches there. Below α·β a message gets less than half of β.",
     pytorch="`torch.distributed` leaves the choice to NCCL, which keeps such tables; `NCCL_PROTO` and `NCCL_ALGO` override it.",
 )

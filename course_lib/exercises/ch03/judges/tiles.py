@@ -91,15 +91,15 @@ def _moves_column(stays: str) -> Column:
         unit="elements",
         want=moves,
         rel=EXACT,
-        hint="Count how often each tile of A, B and C comes by.",
+        hint="Count how often each tile of A, B and C moves.",
         words=lambda m, k, n, t: f"{_size_words(m, k, n)} in tiles of {t}",
         mistakes=(
-            Mistake("infinite-cache", lambda m, k, n, t: m * k + k * n + m * n, "this needs an infinite cache."),
+            Mistake("infinite-cache", lambda m, k, n, t: m * k + k * n + m * n, "this requires an infinite cache."),
             Mistake("infinite-cache", lambda m, k, n, t: m * k + k * n, "this loads both inputs once and no output."),
             Mistake("no-tiles", lambda m, k, n, t: 2 * m * k * n, "this is the count without any cache."),
-            Mistake("output-forgotten", no_output, "the output is not in it."),
+            Mistake("output-forgotten", no_output, "the output is missing."),
             Mistake("output-read-first", lambda m, k, n, t: moves(m, k, n, t) + m * n, "a new output tile is empty."),
-            Mistake("written-only-once", written_once, "a tile of C does not stay: it moves at every step along k."),
+            Mistake("written-only-once", written_once, "a tile of C does not stay; it moves at every step along k."),
             Mistake("other-matrix-stays", partial(counted_moves, other), f"this keeps a tile of {other}, not {stays}."),
             Mistake("swapped-sides", swapped, "A moves once for every column of tiles, B once for every row."),
             Mistake(
@@ -112,7 +112,7 @@ def _moves_column(stays: str) -> Column:
                 partial(_moves_by, stays, lambda side, t: side // t),
                 "the last, smaller tile is missing.",
             ),
-            Mistake("bytes", scaled(moves, 2), "these seem to be bytes; give elements."),
+            Mistake("bytes", scaled(moves, 2), "these are bytes; give elements."),
         ),
     )
 
@@ -128,8 +128,12 @@ _TILE = Column(
         Mistake("two-tiles", lambda c: math.isqrt(c // 2), "two tiles would fit; C needs one too."),
         Mistake("not-whole", lambda c: math.sqrt(c / 3), "a side is a whole number."),
         Mistake("rounded-up", shifted(side_of, 1), "three of these do not fit."),
-        Mistake("elements-of-a-tile", lambda c: c // 3, "a tile may have that many elements; what is its side?"),
-        Mistake("side-over-three", lambda c: math.isqrt(c) // 3, "three times the area, not three times the side."),
+        Mistake("elements-of-a-tile", lambda c: c // 3, "this is the number of elements of a tile; what is its side?"),
+        Mistake(
+            "side-over-three",
+            lambda c: math.isqrt(c) // 3,
+            "three tiles have three times the area, not three times the side.",
+        ),
     ),
 )
 
@@ -202,16 +206,16 @@ TILED_INTENSITY = Judging(
     verdicts=lambda params, *given: table(_moves_column(params["stays"]), _TILE, _intensity_column(params["stays"]))(
         params, *given
     ),
-    why="A matrix moves as often as there are tiles along the side it does not have: every element of A meets every column of C, "
-    "a tile's width of columns at a time. Three tiles share the cache, so the side, and with it the intensity, grows with the "
-    "square root of the cache: four times the cache halves the bytes. Keeping C writes it once; keeping A sends C back and forth "
-    "at every step along k.",
+    why="A matrix moves as often as there are tiles along the side that it does not have: every element of A is used for every "
+    "column of C, one tile width of columns at a time. Three tiles share the cache, so the side and the intensity grow with the "
+    "square root of the cache: four times the cache halves the bytes. Keeping C writes it once; keeping A moves C in and out at "
+    "every step along k.",
     pytorch="`torch.matmul` picks tiles for the GPU's shared memory; in Triton you choose `BLOCK_M`, `BLOCK_N` and `BLOCK_K`.",
 )
 
 
 def share_kept(slots: int, m: int, n: int, tile: int, sms: int) -> float:
-    """Useful elements over paid ones."""
+    """Useful elements divided by computed ones."""
     waves = _up(_up(m, tile) * _up(n, tile), sms * slots)
     return m * n / (waves * sms * slots * tile * tile)
 
@@ -240,18 +244,18 @@ def _share_column(slots: int) -> Column:
         unit="(a fraction of one)",
         want=kept,
         words=lambda m, n, t, s: f"{m:,} × {n:,} in tiles of {t} on {s} processors",
-        hint="What was paid for: whole tiles, and whole rounds of them.",
+        hint="The cost counts whole tiles and whole rounds of them.",
         mistakes=(
             Mistake(
                 "no-waves",
                 lambda m, n, t, s: m * n / (_up(m, t) * _up(n, t) * t * t),
-                "a round that is not full costs as much as a full one.",
+                "a partly filled round costs as much as a full one.",
             ),
             Mistake("no-tiles", no_tiles, "part of a tile at an edge costs a whole one."),
             Mistake("other-slots", partial(share_kept, 3 - slots), f"a processor takes {_SLOTS[slots]} at a time."),
             Mistake("percent", scaled(kept, 100), "this is a percentage; give a fraction of one."),
-            Mistake("upside-down", lambda *row: 1 / kept(*row), "this is paid over useful."),
-            Mistake("one", lambda *row: 1.0, "whole tiles in whole rounds leave less than everything."),
+            Mistake("upside-down", lambda *row: 1 / kept(*row), "this is computed over useful."),
+            Mistake("one", lambda *row: 1.0, "whole tiles and whole rounds waste a part."),
             Mistake("last-round-only", last_round, "this is the last round alone."),
         ),
     )
@@ -277,8 +281,8 @@ def _dips_column(slots: int) -> Series:
         words=lambda m, sizes, t, s: f"m = {m:,}, tiles of {t}, {s} processors",
         apart=_dips_apart,
         mistakes=(
-            Mistake("smooth", lambda *row: [], "this curve is not smooth; it falls wherever a tile or a round starts."),
-            Mistake("one-early", one_early, "these are the sizes before the falls: the last good ones."),
+            Mistake("smooth", lambda *row: [], "this curve is not smooth; it falls where a tile or a round starts."),
+            Mistake("one-early", one_early, "these are the sizes before the dips."),
             Mistake("positions", positions(0), in_the_list),
             Mistake("positions", positions(1), in_the_list),
             Mistake(
@@ -287,12 +291,14 @@ def _dips_column(slots: int) -> Series:
                 "these are the falls where a tile starts; look where a round starts.",
             ),
             Mistake("no-tiles", smooth_area, "part of a tile at an edge, on either side, costs a whole one."),
-            Mistake("other-slots", partial(falls, 3 - slots), "a processor takes another number of tiles at a time."),
-            Mistake("everything", lambda m, sizes, t, s: sizes, "the share does not fall everywhere."),
+            Mistake(
+                "other-slots", partial(falls, 3 - slots), "a processor takes a different number of tiles at a time."
+            ),
+            Mistake("everything", lambda m, sizes, t, s: sizes, "the efficiency does not fall everywhere."),
             Mistake(
                 "rises",
                 lambda m, sizes, *more: [n for n in sizes[1:] if n not in dips(m, sizes, *more)],
-                "the share rises at these sizes.",
+                "the efficiency rises at these sizes.",
             ),
         ),
     )
@@ -303,7 +309,7 @@ def _dips_apart(got: Sequence[float], want: Sequence[float]) -> Fault:
     extra, missing = len(set(got) - set(want)), len(set(want) - set(got))
     if not extra and not missing:
         return "order", "the sizes are right, but not in rising order or not once each."
-    return "", f"{extra} of the sizes are no dips, {missing} dips are missing."
+    return "", f"{extra} of the sizes are not dips, and {missing} dips are missing."
 
 
 def _dips_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -337,8 +343,8 @@ QUANTIZATION = Judging(
     verdicts=lambda params, *given: table(_share_column(params["slots"]), _dips_column(params["slots"]))(
         params, *given
     ),
-    why="Work comes in whole tiles and tiles in whole rounds, so the time of a matmul is a staircase in its size while its FLOP "
-    "grow smoothly. Just after each step part of the paid time is idle: one more column can start a round in which nearly all "
-    "processors idle. So vocabularies are padded, and widths are multiples of 128.",
+    why="Work comes in whole tiles and tiles in whole rounds, so the time of a matmul grows in steps while its FLOP grow smoothly. "
+    "Just after each step some processors are idle: one more column can start a round in which almost all of them are. For this "
+    "reason vocabularies are padded, and widths are multiples of 128.",
     pytorch="`torch.nn.Embedding` and the output layer are often padded to a multiple of 64 or 128 for this reason.",
 )

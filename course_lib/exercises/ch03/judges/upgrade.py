@@ -1,4 +1,4 @@
-"""Judge of the upgrades: every part made faster alone, by the rule of what overlaps."""
+"""Judge of the upgrades: each part made faster alone, under the rule of what overlaps."""
 
 import random
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ def _upgrade_columns(overlap: str) -> tuple[Word, Column]:
         Mistake(
             "slowest-rate",
             lambda work, rates, _: min(PARTS, key=rates.get),
-            "this is the slowest rate, however little it carries.",
+            "this is the slowest rate, but it may carry little.",
         ),
         Mistake("other-overlap", lambda *row: best(*row, overlap=other), overlaps),
         Mistake("busiest-part", _busiest, "upgrading the busiest part does not always shorten the step most."),
@@ -68,14 +68,14 @@ def _upgrade_columns(overlap: str) -> tuple[Word, Column]:
             unit="times",
             want=gain,
             words=_words,
-            hint="Time before over time after, with the new rates.",
+            hint="Divide the time before by the time after, with the new rates.",
             mistakes=(
                 Mistake(
-                    "the-factor", lambda work, rates, factor: factor, "one part gets that much faster, not the step."
+                    "the-factor", lambda work, rates, factor: factor, "one part becomes that much faster, not the step."
                 ),
                 Mistake("upside-down", lambda *row: 1 / gain(*row), "this is after over before."),
                 Mistake("other-overlap", lambda *row: gain(*row, overlap=other), overlaps),
-                Mistake("nothing", lambda *row: 1.0, "this says that no upgrade helps; one does."),
+                Mistake("nothing", lambda *row: 1.0, "this means that no upgrade helps, but one does."),
                 Mistake("percent", lambda *row: 100 * (gain(*row) - 1), "this is a percentage; give a ratio."),
                 Mistake("saved-share", lambda *row: 1 - 1 / gain(*row), "this is the time saved; give a ratio."),
             ),
@@ -116,8 +116,8 @@ WHICH_UPGRADE = Judging(
     shares={"values:part": 0.2, "values:speed-up": 0.2, "generality:part": 0.3, "generality:speed-up": 0.3},
     cases=_upgrade_cases,
     verdicts=lambda params, *given: table(_upgrade_columns(params["overlap"]))(params, *given),
-    why="Where everything overlaps only the busiest part can help, and only until the next one is the busiest: a factor of two "
-    "gains two at best. Where the wires wait, every part on the critical path helps a little (Amdahl). The best is then the one "
-    "with the most seconds that nothing hides. Neither the largest amount nor the slowest wire decides.",
+    why="If everything overlaps, only the busiest part can help, and only until the next one is the busiest: a factor of two "
+    "gains at most two. If the wires do not overlap, every part on the critical path helps a little (Amdahl), and the best is "
+    "the one with the most exposed seconds. Neither the largest amount nor the slowest wire decides.",
     pytorch="A trace of `torch.profiler` gives the four busy times of a real step.",
 )

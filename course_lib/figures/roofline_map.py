@@ -100,7 +100,7 @@ def _named(work: Work, name: str) -> Work:
 
 
 def as_printed() -> Picture:
-    """A drawing of three roofs as it is often printed: flat ceilings over one axis. Not to be believed."""
+    """A drawing of three roofs as it is often published, with two errors: flat ceilings, and one axis."""
     figure, axes = style.new(2.9, left=0.85, bottom=0.55)
     for height, name, ink in (
         (3.0, "compute: peak FLOP/s", INK),
@@ -116,7 +116,7 @@ def as_printed() -> Picture:
     style.dress(axes, "As printed", "arithmetic intensity (FLOP per byte)", "FLOP/s")
     figure.alt = (
         "A printed drawing: three horizontal ceilings, compute above memory above network, over one axis of arithmetic intensity. "
-        "The two lower ones are labelled bandwidth times intensity."
+        "The two lower ones are labeled bandwidth times intensity."
     )
     return figure
 

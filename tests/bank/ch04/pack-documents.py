@@ -20,12 +20,12 @@ def pack(lengths, room):
 def mask(lengths, room):
     ids = torch.tensor([k for k, n in enumerate(lengths) for _ in range(n)] + [-1] * (room - sum(lengths)))
     causal = torch.ones(room, room, dtype=torch.bool).tril()
-    return (ids[:, None] == ids) & (ids >= 0) & causal
+    return (ids[:, None] == ids) & (ids >= 0) & causal | torch.eye(room, dtype=torch.bool)
 
 
 def positions(lengths, room):
     found = [at for length in lengths for at in range(length)]
-    return found + [0] * (room - len(found))
+    return found + list(range(room - len(found)))
 
 
 # %% right: best fit, and blocks along the diagonal
@@ -42,7 +42,7 @@ def pack(lengths, room):
 
 
 def mask(lengths, room):
-    found, start = torch.zeros(room, room, dtype=torch.bool), 0
+    found, start = torch.eye(room, dtype=torch.bool), 0
     for length in lengths:
         found[start : start + length, start : start + length] = torch.ones(length, length).tril().bool()
         start += length
@@ -51,7 +51,7 @@ def mask(lengths, room):
 
 def positions(lengths, room):
     found, start = torch.zeros(room, dtype=torch.long), 0
-    for length in lengths:
+    for length in [*lengths, room - sum(lengths)]:
         found[start : start + length] = torch.arange(length)
         start += length
     return found.tolist()
@@ -86,32 +86,36 @@ def positions(lengths, room):
 # +     return rows[: max(1, len(rows) - 1)]
 
 # %% wrong: the plain causal mask => values causal-only  from: the longest first
-# -     return (ids[:, None] == ids) & (ids >= 0) & causal
+# -     return (ids[:, None] == ids) & (ids >= 0) & causal | torch.eye(room, dtype=torch.bool)
 # +     return causal
 
 # %% wrong: looks ahead => values not-causal  from: the longest first
-# -     return (ids[:, None] == ids) & (ids >= 0) & causal
-# +     return (ids[:, None] == ids) & (ids >= 0)
+# -     return (ids[:, None] == ids) & (ids >= 0) & causal | torch.eye(room, dtype=torch.bool)
+# +     return (ids[:, None] == ids) & (ids >= 0) | torch.eye(room, dtype=torch.bool)
 
 # %% wrong: padding attends to padding => values padding-attends  from: the longest first
-# -     return (ids[:, None] == ids) & (ids >= 0) & causal
+# -     return (ids[:, None] == ids) & (ids >= 0) & causal | torch.eye(room, dtype=torch.bool)
 # +     return (ids[:, None] == ids) & causal
 
 # %% wrong: the other way round => values transposed  from: the longest first
-# -     return (ids[:, None] == ids) & (ids >= 0) & causal
-# +     return (ids[:, None] == ids) & (ids >= 0) & causal.T
+# -     return (ids[:, None] == ids) & (ids >= 0) & causal | torch.eye(room, dtype=torch.bool)
+# +     return (ids[:, None] == ids) & (ids >= 0) & causal.T | torch.eye(room, dtype=torch.bool)
+
+# %% wrong: padding attends to nothing => values padding-blind  from: the longest first
+# -     return (ids[:, None] == ids) & (ids >= 0) & causal | torch.eye(room, dtype=torch.bool)
+# +     return (ids[:, None] == ids) & (ids >= 0) & causal
 
 # %% wrong: positions run on => values not-restarted  from: the longest first
 # -     found = [at for length in lengths for at in range(length)]
-# -     return found + [0] * (room - len(found))
+# -     return found + list(range(room - len(found)))
 # +     return list(range(room))
 
-# %% wrong: padding has positions => values padding-positions  from: the longest first
-# -     return found + [0] * (room - len(found))
-# +     return found + list(range(room - len(found)))
+# %% wrong: padding has position 0 => values padding-zero  from: the longest first
+# -     return found + list(range(room - len(found)))
+# +     return found + [0] * (room - len(found))
 
 # %% half: no positions => 3  from: the longest first
-# -     return found + [0] * (room - len(found))
+# -     return found + list(range(room - len(found)))
 # +     raise NotImplementedError
 
 # %% wrong: left as it is => not-answered  from: the longest first

@@ -144,9 +144,8 @@ clipping.
 
 - Tensors with the same name on different ranks are different pieces of one gradient. The names in the set `replicated` are the
   exception: there, all ranks hold copies of the same tensor. It counts once, and every copy must be scaled.
-- A rank may hold no tensor, and all gradients may be zero.
+- A rank may hold no tensor, and all gradients may be zero. Gradients may have 16 bits: keep their dtype, but compute the norm in fp32.
 - If the norm is infinite or NaN, leave all gradients as they are and return the norm, so that the caller can skip the step.
-- 16-bit gradients: compute the norm in fp32 at least. Keep their dtype.
 
 Shown: {{elements}} numbers on {{ranks}} ranks. The norm may be a number or a tensor.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
@@ -179,8 +178,7 @@ batch sizes (in examples). Return three values:
 2. `squared`: an unbiased estimate of the squared norm of the true gradient, |G|²;
 3. `scale`: the noise scale tr Σ / |G|², the first value over the second; `None` if the second is not positive.
 
-- The expected squared norm at batch size n is |G|² + tr Σ / n.
-- Average over the steps before you divide: an average of ratios is biased.
+- The expected squared norm at batch size n is |G|² + tr Σ / n. Average over the steps before you divide: an average of ratios is biased.
 - The first two values may be negative by chance. Return them as they are.
 
 Shown: {{steps}} steps at {{small_batch}} and {{big_batch}} examples. Values within a millionth pass.""",

@@ -53,9 +53,10 @@ positions that keep the documents apart.
   one row, and the lengths in a row add up to at most `room`. No document is longer than `room`. Use at most as many rows as
   **first-fit decreasing** does: it takes the longest document first and puts each into the first row with room for it.
 - `mask(lengths, room)`: one row holds documents of these lengths, in this order, then padding. Return a boolean (room, room) tensor,
-  true where position i (first index) may attend to position j: j is not after i, and both belong to the same document. Padding attends
-  to nothing, and nothing attends to it.
-- `positions(lengths, room)`: the position of each token within its own document, from 0, as a list of `room` numbers; 0 for padding.
+  true where position i (first index) may attend to position j: j is not after i, and both belong to the same document. Each padding
+  position attends to itself alone, so that its softmax is defined.
+- `positions(lengths, room)`: the position of each token within its own document, from 0, as a list of `room` numbers. Padding counts
+  like one more document.
 
 Shown: {{documents}} documents in rows of {{room}}.""",
     **Worth(points=10, minutes=20, difficulty=3, importance=4),
@@ -63,9 +64,9 @@ Shown: {{documents}} documents in rows of {{room}}.""",
     hints=(
         "Which documents are hardest to place: the long ones or the short ones? When should you place them?",
         "Sort document numbers by length, longest first; keep the room left in each row. For the mask, give each position the number of its "
-        "document, and padding a number of its own.",
-        "`ids = [k for k, n in enumerate(lengths) for _ in range(n)]`, padded with -1; `d = torch.tensor(ids)`; `(d[:, None] == d) & (d >= 0) & "
-        "torch.ones(room, room, dtype=torch.bool).tril()`.",
+        "document, and each padding position one of its own.",
+        "`ids = [k for k, n in enumerate(lengths) for _ in range(n)]`, then -1, -2, … for padding; `d = torch.tensor(ids)`; "
+        "`(d[:, None] == d) & torch.ones(room, room, dtype=torch.bool).tril()`.",
     ),
     answers=("pack", "mask", "positions"),
     allowed="the standard library and torch.",

@@ -29,9 +29,7 @@ TOKENS = Column(
     want=tokens,
     words=lambda b, g, n, s: f"{b} sequences of {s:,} tokens, {g} micro-batches, {n} ranks",
     mistakes=(
-        Mistake(
-            "no-accumulation", lambda b, g, n, s: b * n * s, "all micro-batches before a step belong to its batch."
-        ),
+        Mistake("no-accumulation", lambda b, g, n, s: b * n * s, "all micro-batches before a step count."),
         Mistake("one-rank", lambda b, g, n, s: b * g * s, "this is the share of one rank."),
         Mistake("sequences", lambda b, g, n, s: b * g * n, "these are sequences; tokens are asked for."),
     ),
@@ -47,9 +45,7 @@ ACCUMULATION = Column(
     mistakes=(
         Mistake("ranks-forgotten", lambda batch, b, n, s: batch / (b * s), "so many would be right on one rank."),
         Mistake("sequences-forgotten", lambda batch, b, n, s: batch / (n * s), "a micro-batch has several sequences."),
-        Mistake(
-            "length-forgotten", lambda batch, b, n, s: batch / (b * n), "the batch is in tokens, not in sequences."
-        ),
+        Mistake("length-forgotten", lambda batch, b, n, s: batch / (b * n), "the batch is counted in tokens."),
         Mistake("not-whole", lambda batch, b, n, s: batch / (b * n * s), "this is no whole number; return None."),
         Mistake("rounded-down", lambda batch, b, n, s: batch // (b * n * s), "rounded down, the batch is too small."),
         Mistake("rounded-up", lambda batch, b, n, s: -(-batch // (b * n * s)), "rounded up, the batch is too large."),

@@ -11,7 +11,7 @@ from torch import Tensor
 from course_lib.exercises.values import describe, is_number, near
 from course_lib.judging import Fault, Judging, Mistake, Params, first, verdict
 from course_lib.judging.cases import hidden, ranks_text, shown
-from course_lib.judging.tensors import all_close, coin_of, normal, tensor_fault
+from course_lib.judging.tensors import all_close, coin_of, largest, normal, tensor_fault
 from course_lib.records import Case, Outcome, Verdict
 
 Shards = Sequence[dict[str, Tensor]]
@@ -50,29 +50,21 @@ def _norms(shards: Shards, copies: Sequence[str]) -> tuple[Mistake, ...]:
     return (
         Mistake("copies-counted", norm_of(shards, copies, -1), "a replicated gradient counts once for every rank."),
         Mistake("copies-left-out", norm_of(shards, copies, 0), "replicated gradients are missing from the norm."),
-        Mistake(
-            "norms-added",
-            sum(math.sqrt(square(iter([g]))) for g in tensors),
-            "norms of tensors are added up; add their squares.",
-        ),
-        Mistake("norms-added", sum(ranks), "norms of ranks are added up; add their squares."),
+        Mistake("norms-added", sum(math.sqrt(square(iter([g]))) for g in tensors), "norms are added up; add squares."),
+        Mistake("norms-added", sum(ranks), "norms are added up; add squares."),
         Mistake("not-rooted", whole**2, "this is the squared norm; take the root."),
-        Mistake(
-            "largest",
-            max((g.double().abs().max().item() for g in tensors if g.numel()), default=0.0),
-            "this is the largest number in the gradient, not its norm.",
-        ),
+        Mistake("largest", largest(tensors), "this is the largest number, not the norm."),
         Mistake(
             "mean-of-ranks",
             math.sqrt(sum(r * r for r in ranks) / max(len(ranks), 1)),
-            "the ranks' squares are averaged; add them.",
+            "the squares are averaged; add them.",
         ),
         Mistake("summed-in-16-bits", rounded, "the squares overflow in 16 bits; compute them in fp32."),
     )
 
 
 def _gradient_mistakes(shards: Shards, limit: float, copies: Sequence[str]) -> list[Mistake]:
-    whole = norm_of(shards, copies)
+    whole, tensors = norm_of(shards, copies), [g for shard in shards for g in shard.values()]
     wrong = [(each, _factor(each.value, limit)) for each in _norms(shards, copies) if not math.isnan(each.value)]
     ranks = [math.sqrt(square(iter(shard.values()))) for shard in shards]
 
@@ -81,25 +73,15 @@ def _gradient_mistakes(shards: Shards, limit: float, copies: Sequence[str]) -> l
 
     return [
         Mistake(
-            "per-rank",
-            scaled(shards, lambda rank, tensor: _factor(ranks[rank], limit)),
-            "every rank uses the norm of its own shard.",
+            "per-rank", scaled(shards, lambda rank, tensor: _factor(ranks[rank], limit)), "each rank uses its own norm."
         ),
         Mistake("per-tensor", scaled(shards, own_tensor), "every tensor is clipped by its own norm."),
         Mistake(
-            "scaled-up",
-            scaled(shards, limit / whole if whole else 1.0),
-            "a gradient below the limit is scaled up; leave it.",
+            "scaled-up", scaled(shards, limit / whole if whole else 1.0), "a small gradient is scaled up; leave it."
         ),
+        Mistake("by-value", [g.clamp(-limit, limit) for g in tensors], "each number is cut off at the limit."),
         Mistake(
-            "by-value",
-            [g.clamp(-limit, limit) for shard in shards for g in shard.values()],
-            "each number is cut off at the limit; scale all by one factor.",
-        ),
-        Mistake(
-            "one-copy",
-            _once(shards, _factor(whole, limit), copies),
-            "only one copy of a replicated gradient is scaled.",
+            "one-copy", _once(shards, _factor(whole, limit), copies), "only one copy is scaled; scale all of them."
         ),
         Mistake("twice", scaled(shards, _factor(whole, limit) ** 2), "the factor is applied twice."),
         *(Mistake(each.name, scaled(shards, factor), each.message) for each, factor in wrong),

@@ -60,11 +60,7 @@ FLOOR = Column(
     words=_fit_words,
     mistakes=(
         Mistake("no-floor", lambda compute, losses: 0.0, NO_FLOOR),
-        Mistake(
-            "lowest-seen",
-            lambda compute, losses: min(losses),
-            "this is the lowest loss of any run; the curve goes lower.",
-        ),
+        Mistake("lowest-seen", lambda _, losses: min(losses), "this is the lowest loss seen; the curve goes lower."),
     ),
 )
 SCALE = Column(
@@ -83,11 +79,7 @@ EXPONENT = Column(
     words=_fit_words,
     mistakes=(
         Mistake("no-floor", lambda *given: straight(*given)[1], NO_FLOOR),
-        Mistake(
-            "sign",
-            lambda *given: -law(*given)[2],
-            "the loss falls: the exponent is positive, its sign is in the formula.",
-        ),
+        Mistake("sign", lambda *given: -law(*given)[2], "the sign is in the formula; the exponent is positive."),
     ),
 )
 
@@ -104,9 +96,7 @@ PARAMETERS = Column(
     mistakes=(
         Mistake("no-six", lambda flops, ratio: math.sqrt(flops / ratio), "6 FLOP per parameter and token are missing."),
         Mistake("tokens", lambda flops, ratio: math.sqrt(flops / 6 * ratio), "these are the tokens."),
-        Mistake(
-            "even-split", lambda flops, ratio: math.sqrt(flops / 6), "here parameters and tokens are equally many."
-        ),
+        Mistake("even-split", lambda flops, ratio: math.sqrt(flops / 6), "parameters and tokens are equally many."),
     ),
 )
 TOKENS = Column(
@@ -117,9 +107,7 @@ TOKENS = Column(
     mistakes=(
         Mistake("no-six", lambda flops, ratio: math.sqrt(flops * ratio), "6 FLOP per parameter and token are missing."),
         Mistake("parameters", lambda flops, ratio: math.sqrt(flops / 6 / ratio), "these are the parameters."),
-        Mistake(
-            "even-split", lambda flops, ratio: math.sqrt(flops / 6), "here parameters and tokens are equally many."
-        ),
+        Mistake("even-split", lambda flops, ratio: math.sqrt(flops / 6), "parameters and tokens are equally many."),
     ),
 )
 
@@ -178,6 +166,10 @@ def winner(runs: Sequence[Mapping[str, Any]], target: float) -> int | None:
     return min(times)[1] if times else None
 
 
+def _tokens_to(run: Mapping[str, Any], target: float) -> float | None:
+    return seconds_to({**run, "rate": 1.0}, target)
+
+
 def _recorded(run: Mapping[str, Any], target: float) -> float | None:
     found = (tokens for tokens, loss in zip(run["tokens"], run["losses"], strict=True) if loss <= target)
     return next((tokens / run["rate"] for tokens in found), None)
@@ -220,11 +212,7 @@ SECONDS = Column(
         Mistake("recorded-point", _recorded, "this is the next recorded point; the loss crosses the target before it."),
         Mistake("last-crossing", _last_crossing, "this is the last crossing; the first one is asked for."),
         Mistake("nearest-point", _nearest, "this is the recorded point nearest to the target."),
-        Mistake(
-            "tokens",
-            lambda run, target: (s := seconds_to(run, target)) and s * run["rate"],
-            "these are tokens; divide by the rate.",
-        ),
+        Mistake("tokens", _tokens_to, "these are tokens; divide by the rate."),
         Mistake("whole-run", lambda run, target: run["tokens"][-1] / run["rate"], "this is the time of the whole run."),
     ),
 )
@@ -237,17 +225,9 @@ WINNER = Column(
     none="no run gets to the target; return None",
     some="a run gets to the target",
     mistakes=(
-        Mistake(
-            "most-tokens-per-second",
-            _best(lambda run: run["rate"]),
-            "this run has the most tokens per second, but not the shortest time.",
-        ),
-        Mistake("fewest-tokens", _tokens, "this run needs the fewest tokens, but not the shortest time."),
-        Mistake(
-            "lowest-last-loss",
-            _best(lambda run: -run["losses"][-1]),
-            "this run ends lowest, but is not first at the target.",
-        ),
+        Mistake("most-tokens-per-second", _best(lambda run: run["rate"]), "it has the most tokens per second only."),
+        Mistake("fewest-tokens", _tokens, "it needs the fewest tokens, not the shortest time."),
+        Mistake("lowest-last-loss", _best(lambda run: -run["losses"][-1]), "it ends lowest, but is not first."),
     ),
 )
 

@@ -9,6 +9,10 @@ from course_lib.units import GB
 _TIGHT = 1e-3
 
 
+def _by_hand(p: Params, ratio: float = 1.0) -> float:
+    return p["theta"] - p["rate"] * ratio - p["rate"] * p["decay"] * p["theta"]
+
+
 def _second(p: Params) -> float:
     one, two = p["one"], p["two"]
     m = one * (1 - one) * p["first"] + (1 - one) * p["second"]
@@ -59,18 +63,14 @@ def _params(p: Params) -> float:
 
 DRILLS: Mapping[str, DrillKey] = {
     "adamw-by-hand": drill_key(
-        lambda p: p["theta"] - p["rate"] - p["rate"] * p["decay"] * p["theta"],
+        _by_hand,
         "Corrected, the first update is the sign of the gradient: θ − η − η·λ·θ = {{answer}}.",
         Mistake("no-decay", lambda p: p["theta"] - p["rate"], "The decay is missing."),
-        Mistake(
-            "gradient",
-            lambda p: p["theta"] - p["rate"] * p["grad"] - p["rate"] * p["decay"] * p["theta"],
-            "Adam's first step does not depend on the gradient's size.",
-        ),
+        Mistake("gradient", lambda p: _by_hand(p, p["grad"]), "The gradient's size does not matter."),
         Mistake(
             "decay-unscaled",
             lambda p: p["theta"] - p["rate"] - p["decay"] * p["theta"],
-            "The decay is multiplied by the learning rate.",
+            "The decay lacks the learning rate.",
         ),
         rel=_TIGHT,
     ),
@@ -85,9 +85,7 @@ DRILLS: Mapping[str, DrillKey] = {
         _clipped,
         "The whole norm is the root of the sum of squares; every piece has the same factor: {{answer}}.",
         Mistake("own-norm", lambda p: min(p["left"], p["limit"]), "Each piece was clipped by its own norm."),
-        Mistake(
-            "added", lambda p: p["left"] * p["limit"] / (p["left"] + p["right"]), "Norms do not add up; squares do."
-        ),
+        Mistake("added", lambda p: p["left"] * p["limit"] / (p["left"] + p["right"]), "Squares add up, not norms."),
     ),
     "warm-up-rate": drill_key(
         lambda p: p["peak"] * p["step"] / p["warmup"],
@@ -99,14 +97,8 @@ DRILLS: Mapping[str, DrillKey] = {
     "cosine-rate": drill_key(
         _cosine,
         "floor + (peak − floor)·(1 + cos π·s)/2 with s = step/total: {{answer}} millionths.",
-        Mistake(
-            "to-zero",
-            lambda p: p["peak"] * (1 + math.cos(math.pi * p["step"] / p["total"])) / 2,
-            "The floor is missing.",
-        ),
-        Mistake(
-            "line", lambda p: p["peak"] + (p["floor"] - p["peak"]) * p["step"] / p["total"], "That is a straight line."
-        ),
+        Mistake("to-zero", lambda p: _cosine({**p, "floor": 0}), "The floor is missing."),
+        Mistake("line", lambda p: p["peak"] + (p["floor"] - p["peak"]) * p["step"] / p["total"], "That is a line."),
     ),
     "batch-tokens": drill_key(
         _tokens,

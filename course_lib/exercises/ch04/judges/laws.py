@@ -34,11 +34,9 @@ STEPS = Column(
     want=lambda *runs: line(*runs)[0],
     words=_fit_words,
     mistakes=(
+        Mistake("fewest-seen", lambda b, s: min(s), "these are the fewest steps seen; the curve goes lower."),
         Mistake(
-            "fewest-seen", lambda b, s: min(s), "these are the fewest steps of any run; no run is at an infinite batch."
-        ),
-        Mistake(
-            "line-in-batch", lambda b, s: line(b, s, 1.0)[0], "a line in the batch size n; the steps are a line in 1/n."
+            "line-in-batch", lambda b, s: line(b, s, 1.0)[0], "this fits a line in n; the steps are a line in 1/n."
         ),
         Mistake("examples", lambda *runs: line(*runs)[1], "these are the fewest examples, not the fewest steps."),
     ),
@@ -49,13 +47,9 @@ EXAMPLES = Column(
     want=lambda *runs: line(*runs)[1],
     words=_fit_words,
     mistakes=(
+        Mistake("fewest-seen", lambda b, s: min(_examples(b, s)), "these are the fewest seen; the curve goes lower."),
         Mistake(
-            "fewest-seen",
-            lambda b, s: min(_examples(b, s)),
-            "these are the fewest examples of any run; no run is at a batch of 0.",
-        ),
-        Mistake(
-            "line-in-batch", lambda b, s: line(b, s, 1.0)[1], "a line in the batch size n; the steps are a line in 1/n."
+            "line-in-batch", lambda b, s: line(b, s, 1.0)[1], "this fits a line in n; the steps are a line in 1/n."
         ),
         Mistake("steps", lambda *runs: line(*runs)[0], "these are the fewest steps, not the fewest examples."),
     ),
@@ -79,42 +73,24 @@ def _batch_words(min_steps: float, min_examples: float, extra: float) -> str:
 BATCH = Column(
     part="batch",
     unit="examples",
-    want=lambda steps, examples, extra: extra * examples / steps,
+    want=lambda u, e, extra: extra * e / u,
     words=_batch_words,
     mistakes=(
-        Mistake(
-            "critical",
-            lambda steps, examples, extra: examples / steps,
-            "this is the critical batch, where the extra is 1.",
-        ),
-        Mistake(
-            "plus-one",
-            lambda steps, examples, extra: (1 + extra) * examples / steps,
-            "E/E_min is 1 + n/n_crit; solve for n.",
-        ),
-        Mistake(
-            "divided", lambda steps, examples, extra: examples / steps / extra, "a smaller extra needs a smaller batch."
-        ),
-        Mistake("upside-down", lambda steps, examples, extra: extra * steps / examples, "this is steps over examples."),
+        Mistake("critical", lambda u, e, extra: e / u, "this is the critical batch: an extra of 1."),
+        Mistake("plus-one", lambda u, e, extra: (1 + extra) * e / u, "E/E_min is 1 + n/n_crit; solve for n."),
+        Mistake("divided", lambda u, e, extra: e / u / extra, "a smaller extra needs a smaller batch."),
+        Mistake("upside-down", lambda u, e, extra: extra * u / e, "this is steps over examples."),
     ),
 )
 AT_BATCH = Column(
     part="at-batch",
     unit="steps",
-    want=lambda steps, examples, extra: steps * (1 + 1 / extra),
+    want=lambda u, e, extra: u * (1 + 1 / extra),
     words=_batch_words,
     mistakes=(
-        Mistake(
-            "extra-steps",
-            lambda steps, examples, extra: steps * (1 + extra),
-            "the extra is of examples; the steps follow from the batch.",
-        ),
-        Mistake(
-            "fewest-examples",
-            lambda steps, examples, extra: steps / extra,
-            "these are `min_examples` over the batch; this batch needs more of them.",
-        ),
-        Mistake("fewest", lambda steps, examples, extra: steps, "so few steps need an infinite batch."),
+        Mistake("extra-steps", lambda u, e, extra: u * (1 + extra), "the extra is of examples, not of steps."),
+        Mistake("fewest-examples", lambda u, e, extra: u / extra, "this batch needs more than `min_examples`."),
+        Mistake("fewest", lambda u, e, extra: u, "so few steps need an infinite batch."),
     ),
 )
 

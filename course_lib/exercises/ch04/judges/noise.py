@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 from statistics import fmean
+from typing import Any
 
 from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import shown
@@ -23,10 +24,10 @@ def squared(small: Sequence[float], big: Sequence[float], few: int, many: int) -
     return (many * fmean(big) - few * fmean(small)) / (many - few)
 
 
-def scale(*row: object) -> float | None:
+def scale(*row: Any) -> float | None:
     """The noise scale in examples, or None where the squared norm is not positive."""
-    below = squared(*row)  # type: ignore[arg-type]
-    return variance(*row) / below if below > 0 else None  # type: ignore[arg-type]
+    below = squared(*row)
+    return variance(*row) / below if below > 0 else None
 
 
 def _words(small: Sequence[float], big: Sequence[float], few: int, many: int) -> str:
@@ -42,6 +43,14 @@ def _mean_of_ratios(small: Sequence[float], big: Sequence[float], few: int, many
     return None if any(not below for _, below in found) else fmean(one / below for one, below in found)
 
 
+def _upside_down(*row: Any) -> float | None:
+    return squared(*row) / variance(*row) if variance(*row) else None
+
+
+def _negative(*row: Any) -> float | None:
+    return variance(*row) / squared(*row) if squared(*row) < 0 else None
+
+
 VARIANCE = Column(
     part="variance",
     unit="squared gradient",
@@ -49,31 +58,15 @@ VARIANCE = Column(
     want=variance,
     words=_words,
     mistakes=(
+        Mistake("difference-alone", lambda s, b, n, k: fmean(s) - fmean(b), "divide the difference by that of 1/n."),
         Mistake(
-            "difference-alone",
-            lambda s, b, few, many: fmean(s) - fmean(b),
-            "this is the difference of the squared norms; divide it by the difference of the inverse batch sizes.",
+            "big-batch-exact", lambda s, b, n, k: n * (fmean(s) - fmean(b)), "the big batch's gradient has noise too."
         ),
+        Mistake("wrong-sign", lambda *row: -variance(*row), "the sign is reversed."),
         Mistake(
-            "big-batch-exact",
-            lambda s, b, few, many: few * (fmean(s) - fmean(b)),
-            "this takes the big batch's gradient for the true one; it has noise too.",
+            "divided-by-sizes", lambda s, b, n, k: (fmean(s) - fmean(b)) / (k - n), "divide by the difference of 1/n."
         ),
-        Mistake(
-            "wrong-sign",
-            lambda *row: -variance(*row),
-            "the sign is reversed: a small batch has the larger squared norm.",
-        ),
-        Mistake(
-            "divided-by-sizes",
-            lambda s, b, few, many: (fmean(s) - fmean(b)) / (many - few),
-            "divide by the difference of the inverse batch sizes.",
-        ),
-        Mistake(
-            "sums",
-            lambda s, b, few, many: len(s) * variance(s, b, few, many),
-            "the norms are summed over the steps; average them.",
-        ),
+        Mistake("sums", lambda s, b, n, k: len(s) * variance(s, b, n, k), "sums over the steps; average them."),
     ),
 )
 SQUARED = Column(
@@ -83,25 +76,15 @@ SQUARED = Column(
     want=squared,
     words=_words,
     mistakes=(
-        Mistake(
-            "biased",
-            lambda s, b, few, many: fmean(b),
-            "this is the squared norm of the big batch's gradient; its noise is still in it.",
-        ),
-        Mistake(
-            "biased",
-            lambda s, b, few, many: fmean(s),
-            "this is the squared norm of the small batch's gradient; its noise is still in it.",
-        ),
+        Mistake("biased", lambda s, b, n, k: fmean(b), "the big batch's noise is still in it."),
+        Mistake("biased", lambda s, b, n, k: fmean(s), "the small batch's noise is still in it."),
         Mistake(
             "weights-swapped",
-            lambda s, b, few, many: (many * fmean(s) - few * fmean(b)) / (many - few),
-            "the weights belong to the other batch: multiply each mean by its own size.",
+            lambda s, b, n, k: (k * fmean(s) - n * fmean(b)) / (k - n),
+            "each mean has the other's weight.",
         ),
         Mistake("wrong-sign", lambda *row: -squared(*row), "the sign is reversed."),
-        Mistake(
-            "clamped", lambda *row: max(squared(*row), 0.0), "a negative estimate is set to 0; return it as it is."
-        ),
+        Mistake("clamped", lambda *row: max(squared(*row), 0.0), "a negative estimate is set to 0; keep it."),
     ),
 )
 SCALE = Column(
@@ -113,31 +96,10 @@ SCALE = Column(
     none="the estimate of the squared norm is not positive; return None",
     some="the estimate of the squared norm is positive",
     mistakes=(
-        Mistake(
-            "mean-of-ratios",
-            _mean_of_ratios,
-            "a ratio for each step, then averaged: average both values over the steps first.",
-        ),
-        Mistake(
-            "biased",
-            _over(lambda s, b, few, many: fmean(b)),
-            "divided by the big batch's squared norm, which has noise in it.",
-        ),
-        Mistake(
-            "upside-down",
-            lambda *row: squared(*row) / variance(*row) if variance(*row) else None,
-            "the ratio is upside down.",
-        ),
-        Mistake(
-            "negative-scale",
-            lambda *row: variance(*row) / squared(*row) if squared(*row) < 0 else None,
-            "the estimate of the squared norm is negative; return None.",
-        ),
-        Mistake(
-            "rooted",
-            lambda *row: scale(*row) ** 0.5 if (scale(*row) or -1) > 0 else None,
-            "this is the root of the noise scale.",
-        ),  # type: ignore[operator]
+        Mistake("mean-of-ratios", _mean_of_ratios, "ratios of steps are averaged; average both values first."),
+        Mistake("biased", _over(lambda s, b, n, k: fmean(b)), "the big batch's noise is still in the divisor."),
+        Mistake("upside-down", _upside_down, "the ratio is upside down."),
+        Mistake("negative-scale", _negative, "the squared norm is not positive; return None."),
     ),
 )
 

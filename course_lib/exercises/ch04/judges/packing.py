@@ -42,15 +42,15 @@ def _ids(lengths: Sequence[int], room: int) -> Tensor:
 
 
 def mask(lengths: Sequence[int], room: int) -> Tensor:
-    """Where a position may attend: in its own document, not ahead, padding apart."""
+    """Where a position may attend: in its own document, not ahead; padding to itself."""
     ids = _ids(lengths, room)
-    return (ids[:, None] == ids) & (ids >= 0) & torch.ones(room, room, dtype=torch.bool).tril()
+    same = (ids[:, None] == ids) & torch.ones(room, room, dtype=torch.bool).tril()
+    return same & (ids >= 0) | torch.eye(room, dtype=torch.bool)
 
 
 def positions(lengths: Sequence[int], room: int) -> list[int]:
-    """Positions that restart with each document."""
-    found = [at for length in lengths for at in range(length)]
-    return [*found, *[0] * (room - len(found))]
+    """Positions that restart with each document, and with the padding."""
+    return [at for length in [*lengths, room - sum(lengths)] for at in range(length)]
 
 
 def _pack_fault(lengths: Sequence[int], room: int, got: list[list[Any]], where: str) -> Fault | None:
@@ -85,20 +85,17 @@ def _pack_fault(lengths: Sequence[int], room: int, got: list[list[Any]], where: 
 
 
 def _mask_mistakes(lengths: Sequence[int], room: int) -> tuple[Mistake, ...]:
-    ids = _ids(lengths, room)
+    ids, want = _ids(lengths, room), mask(lengths, room)
     causal, same, real = torch.ones(room, room, dtype=torch.bool).tril(), ids[:, None] == ids, ids >= 0
+    own = torch.eye(room, dtype=torch.bool)
     return (
         Mistake("causal-only", causal, "this is the plain causal mask: tokens see earlier documents."),
-        Mistake("causal-only", causal & real & real[:, None], "tokens see earlier documents in their row."),
-        Mistake("not-causal", same & real, "tokens see later tokens of their document."),
-        Mistake("padding-attends", same & causal, "padding attends to padding; it must attend to nothing."),
-        Mistake(
-            "transposed",
-            (same & real & causal).T,
-            "rows and columns are exchanged: the first index is the one that attends.",
-        ),
-        Mistake("not-itself", same & real & causal.tril(-1), "a position may attend to itself."),
-        Mistake("inverted", ~(same & real & causal), "true and false are exchanged."),
+        Mistake("not-causal", same & real | own, "tokens see later tokens of their document."),
+        Mistake("padding-attends", same & causal, "padding attends to other padding; it attends to itself alone."),
+        Mistake("padding-blind", want & real, "padding attends to nothing, so its softmax is 0 / 0."),
+        Mistake("transposed", want.T, "rows and columns are exchanged."),
+        Mistake("not-itself", want & ~own, "a position may attend to itself."),
+        Mistake("inverted", ~want, "true and false are exchanged."),
     )
 
 
@@ -121,14 +118,10 @@ def _positions_fault(lengths: Sequence[int], room: int, got: Sequence[float], wh
         return None
     known = {
         "not-restarted": (list(range(room)), "positions run on over the whole row; each document starts at 0"),
-        "padding-counted": (
-            [at if ids[at] >= 0 else at - sum(lengths) for at in range(room)],
-            "positions run on over documents, and padding counts too",
-        ),
-        "from-one": ([at + 1 if ids[k] >= 0 else 0 for k, at in enumerate(want)], "positions start at 0"),
-        "padding-positions": (
-            [at for length in [*lengths, room - sum(lengths)] for at in range(length)],
-            "padding has position 0 everywhere",
+        "from-one": ([at + 1 for at in want], "positions start at 0"),
+        "padding-zero": (
+            [at if ids[k] >= 0 else 0 for k, at in enumerate(want)],
+            "padding counts like one more document",
         ),
     }
     for name, (value, message) in known.items():

@@ -72,9 +72,7 @@ def column(shape: str) -> Column:
             Mistake("to-zero", to_zero, "the rate falls to 0; it must fall to the floor."),
             Mistake("added-floor", on_top, "the floor is added to a fall from the peak to 0."),
             Mistake("warm-up-added", shifted, "the fall ends `warmup` updates late; it ends at update `total`."),
-            Mistake(
-                "not-held", not_held, "after `total` the formula of the fall is continued; the rate stays at the floor."
-            ),
+            Mistake("not-held", not_held, "after `total` the rate stays at the floor."),
             Mistake(told[0], lambda *row: rate(other, *row), told[1]),
         ),
     )

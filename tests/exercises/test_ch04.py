@@ -1,0 +1,126 @@
+"""Chapter 04's exercises: oracles are PyTorch and closed forms, and each known mistake leads somewhere else."""
+
+import random
+
+import pytest
+import torch
+from contract.kit import graded, mistakes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from course_lib import exercises, packing
+from course_lib.exercises.ch04.judges import adam, clipping, curves, laws, loops, noise, rates
+from course_lib.exercises.ch04.judges import packing as rows
+from course_lib.exercises.ch04.probes import black_box
+from course_lib.judging.tensors import all_close
+from course_lib.optimizer import cosine, wsd
+from course_lib.optimizer.noise import fit_critical_batch
+
+SPEC = {
+    **{"seed": 7, "steps": 9, "dtype": "float64", "size": 3e-8, "shapes": ((4, 3), (5,)), "missing": ((0, 1), (3, 0))},
+    **{"lr": 0.01, "betas": (0.8, 0.95), "eps": 1e-8, "weight_decay": 0.3},
+}
+
+
+@pytest.mark.parametrize("decay", ["decoupled", "l2"])
+def test_the_simulated_optimizer_is_pytorchs_and_every_slip_is_another_one(decay):
+    want = adam.reference(SPEC, decay)
+    assert all_close(adam.simulate(SPEC, decay), want, 1e-12)
+    for name, slip, _ in adam.SLIPS:
+        how = {**slip, "betas": SPEC["betas"][::-1]} if "betas" in slip else slip
+        if slip.get("kind") is None or decay == "decoupled":
+            assert not all_close(adam.simulate(SPEC, decay, **how), want, 1e-9), name
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 999), ranks=st.integers(1, 8), limit=st.floats(0.1, 9))
+def test_no_cut_of_a_gradient_changes_its_norm(seed, ranks, limit):
+    pieces = [torch.randn(n, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)) for n in (20, 13)]
+    shards = clipping.cut(pieces, ranks, random.Random(seed))
+    whole = clipping.norm_of([{"a": pieces[0], "b": pieces[1]}], ())
+    assert clipping.norm_of(shards, ()) == pytest.approx(whole)
+    factor = min(1.0, limit / whole)
+    assert clipping.square(iter(clipping.scaled(shards, factor))) ** 0.5 == pytest.approx(min(whole, limit))
+
+
+def test_both_estimates_of_the_noise_are_unbiased():
+    coin = torch.Generator().manual_seed(0)
+    truth, spread, steps = torch.full((50,), 0.3), 2.0, 4000
+    squares = {n: (truth + spread / n**0.5 * torch.randn(steps, 50, generator=coin)).square().sum(1) for n in (4, 32)}
+    row = squares[4].tolist(), squares[32].tolist(), 4, 32
+    assert noise.variance(*row) == pytest.approx(50 * spread**2, rel=0.05)
+    assert noise.squared(*row) == pytest.approx(truth.square().sum().item(), rel=0.1)
+
+
+@pytest.mark.parametrize("step", [1, 400, 1000, 1001, 5000, 8000, 9000, 10_000, 10_001, 30_000])
+def test_both_shapes_of_the_schedule_are_the_librarys(step):
+    given = (step, 3e-4, 3e-5, 1000, 10_000)
+    assert rates.rate("cosine", *given) == pytest.approx(cosine(step, 10_000, 1000, 3e-4, 3e-5))
+    assert rates.rate("wsd", *given) == pytest.approx(wsd(step, 10_000, 1000, 2000, 3e-4, 3e-5))
+
+
+def test_the_largest_update_without_correction_comes_after_the_first():
+    size, when = loops.largest_update(exercises.card("predict-first-updates").params)
+    assert size == pytest.approx(6.57, rel=0.01) and when == 12
+
+
+def test_accumulation_takes_the_step_of_one_large_batch_and_the_printed_loop_does_not():
+    spec = {"seed": 3, "optimizer": "sgd", "limit": 0.5, "updates": [[(5, 2), (7, 3), (3, 6)], [(4, 0), (6, 5)]]}
+    right, printed = loops.run(spec)[1], loops.run(spec, loops.AS_PRINTED)[1]
+    model, optimizer, schedule, updates = loops.setting(spec)
+    for parts in updates:
+        flat = [(x, y) for inputs, targets in parts for x, y in zip(inputs.flatten(), targets.flatten(), strict=True)]
+        x, y = (torch.stack(column)[None] for column in zip(*flat, strict=True))
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), spec["limit"])
+        optimizer.step()
+        schedule.step()
+    assert all_close([p.detach() for p in model.parameters()], right, 1e-10) and not all_close(printed, right, 1e-4)
+
+
+@pytest.mark.parametrize("kind", ["decoupled", "unscaled", "l2", "none"])
+def test_a_black_box_is_pytorchs_optimizer(kind):
+    box = {"kind": kind, "betas": (0.9, 0.99), "eps": 1e-3, "skips": False, "late": False}
+    decay = {"decoupled": 0.2, "unscaled": 0.2 / 0.05, "l2": 0.2, "none": 0.0}[kind]
+    leaf = torch.nn.Parameter(torch.tensor([2.0, -3.0], dtype=torch.float64))
+    make = torch.optim.Adam if kind == "l2" else torch.optim.AdamW
+    optimizer, step, p = (
+        make([leaf], lr=0.05, betas=(0.9, 0.99), eps=1e-3, weight_decay=decay),
+        None,
+        leaf.detach().clone(),
+    )
+    step = black_box(box, 0.05, 0.2)
+    for gradient in (torch.tensor([0.1, 0.5], dtype=torch.float64), torch.tensor([-0.3, 0.2], dtype=torch.float64)):
+        leaf.grad = gradient
+        optimizer.step()
+        p = step(p, gradient)
+    assert torch.allclose(p, leaf.detach(), rtol=1e-12)
+
+
+def test_fits_find_the_curves_that_their_cases_lie_on():
+    rng = random.Random(1)
+    assert curves.law(*curves.points(1.8, 40.0, 0.12, [1e15 * 7**k for k in range(5)])) == pytest.approx(
+        (1.8, 40.0, 0.12)
+    )
+    batches, steps = laws._runs(rng, 6)
+    found = fit_critical_batch(batches, steps)
+    assert laws.line(batches, steps) == pytest.approx((found.min_steps, found.min_samples), rel=1e-3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(lengths=st.lists(st.integers(1, 9), max_size=9))
+def test_rows_masks_and_positions_are_the_librarys(lengths):
+    assert len(rows.placed(lengths, 9, rows.longest_first(lengths))) == len(packing.first_fit_decreasing(lengths, 9))
+    room = sum(lengths) + 3
+    ids = packing.document_ids([list(range(len(lengths)))], lengths, room)[0]
+    assert torch.equal(rows.mask(lengths, room), packing.document_mask(ids))
+    assert rows.positions(lengths, room) == packing.document_positions(ids).tolist()
+
+
+def test_an_optimizer_of_pytorch_is_refused_in_words():
+    def ready(parameter, gradient, state, *rest):
+        torch.optim.SGD([parameter.requires_grad_()], lr=0.1)
+
+    report = graded("write-adamw", ready)
+    assert report.points == 0 and "switched off" in report.verdicts[0].message and mistakes(report)

@@ -16,6 +16,11 @@ HUES = {"sign": ORANGE, "exponent": GREEN, "mantissa": SKY}
 WAYS = {"nearest": VERMILION, "stochastic": PURPLE, "master copy": BLUE}
 
 
+def power_text(power: int) -> str:
+    """A power of two as people write it: "2⁻²⁴"."""
+    return "2" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
 def bit_rows(pattern: str, forms: Mapping[str, Format], values: Mapping[str, float], title: str) -> Picture:
     """One pattern of bits, read by several formats from its first bit on: which bits mean what, and what number that is."""
     high = 0.75 + 0.55 * len(forms)

@@ -8,7 +8,7 @@ import torch
 from course_lib import precision
 from course_lib.facts.precision import gradient_counts
 from course_lib.figures import style
-from course_lib.figures.number_line import bit_rows, number_line
+from course_lib.figures.number_line import bit_rows, number_line, power_text
 from course_lib.figures.palette import BLUE, GREEN, GREY, INK, ORANGE, SOFT, VERMILION
 from course_lib.figures.style import Picture
 from course_lib.precision import number_format, round_to
@@ -111,7 +111,7 @@ def draw_loss_scale(power: int = 0, microbatches: int = 4096, form: str = "fp16"
         float(np.log2(shape.min_normal)),
         float(np.floor(np.log2(shape.max)) + 1),
     ]
-    figure, axes = style.new(3.3, bottom=0.6, left=0.75, top=0.75)
+    figure, axes = style.new(3.0, bottom=0.6, left=0.75, top=0.45)
     whole = sum(counts.values())
     for k, count in counts.items():
         at = k + shift
@@ -119,12 +119,10 @@ def draw_loss_scale(power: int = 0, microbatches: int = 4096, form: str = "fp16"
         axes.bar(at + 0.5, 100 * count / whole, width=0.94, color=ink, linewidth=0)
     for limit in limits:
         axes.axvline(limit, color=SOFT, linewidth=1, linestyle=":")
-    axes.set_xlim(-62, 34)
-    axes.set_xticks(range(-60, 31, 15), [f"2^{k}" for k in range(-60, 31, 15)])
+    axes.set_xlim(-50, 26)
+    axes.set_xticks(range(-45, 26, 15), [power_text(k) for k in range(-45, 26, 15)])
     zero, infinite = scaled_shares(power, microbatches, form)
-    title = (
-        f"Loss × 2^{power}: {percent_text(zero)} of nonzero gradients become zero, {percent_text(infinite)} overflow"
-    )
+    title = f"Loss × {power_text(power)}: {percent_text(zero)} of nonzero gradients become zero, {percent_text(infinite)} overflow"
     style.dress(
         axes,
         title,
@@ -140,7 +138,7 @@ def loss_scale(power: int = 0, microbatches: int = 4096) -> Explorer:
     """Move the loss scale, and watch gradients come out of the underflow until the largest overflow."""
     return explore(
         draw_loss_scale,
-        power=play(SCALES, power, label="loss scale", text=lambda k: f"2^{k}", interval=400),
+        power=play(SCALES, power, label="loss scale", text=power_text, interval=400),
         microbatches=slider(MICROBATCHES, microbatches, label="micro-batches", text=lambda count: f"{count:,} a step"),
         form=menu(("fp16", "bf16", "fp8_e5m2"), "fp16", label="format"),
     )
@@ -171,7 +169,7 @@ def outlier_errors(outlier: float, form: str) -> dict[str, float]:
     return errors
 
 
-def draw_outlier(outlier: float = 4.0**8, form: str = "fp8_e4m3") -> Picture:
+def draw_outlier(outlier: float = 4.0**9, form: str = "fp8_e4m3") -> Picture:
     """How far a tensor of normal numbers with one outlier is off after quantization, for four sizes of a block."""
     errors = outlier_errors(outlier, form)
     figure, axes = style.new(2.6, left=2.1, right=0.7)
@@ -186,7 +184,7 @@ def draw_outlier(outlier: float = 4.0**8, form: str = "fp8_e4m3") -> Picture:
     return figure
 
 
-def outlier(largest: float = 4.0**8) -> Explorer:
+def outlier(largest: float = 4.0**9) -> Explorer:
     """Let one element grow, and see which scales it spoils."""
     return explore(
         draw_outlier,

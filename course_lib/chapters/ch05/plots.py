@@ -14,6 +14,7 @@ from course_lib.exercises.ch05 import numbers
 from course_lib.exercises.running_example import GPUS, MFU, PARAMS, TOKENS
 from course_lib.facts.precision import recorded
 from course_lib.figures import curves, style
+from course_lib.figures.number_line import power_text
 from course_lib.figures.palette import BLUE, GREEN, ORANGE, PURPLE, SKY, SOFT, VERMILION
 from course_lib.figures.style import Picture
 from course_lib.precision import formats, number_format, round_to
@@ -60,7 +61,7 @@ def ranges(names: Sequence[str] = FLOATS) -> Picture:
         axes.text(high + 2, row, f"1 + {form.eps:.2g}", va="center", fontsize=style.SMALL, color=SOFT)
     axes.set_yticks(range(len(names)), names)
     axes.set(xlim=(-155, 132), ylim=(len(names) - 0.4, -0.6))
-    axes.set_xticks(range(-150, 131, 50), [f"2^{power}" for power in range(-150, 131, 50)])
+    axes.set_xticks(range(-150, 131, 50), [power_text(power) for power in range(-150, 131, 50)])
     style.dress(
         axes,
         "Range is exponent bits (at the end: the next value after 1)",
@@ -96,7 +97,7 @@ def sum_errors(form: str = "bf16") -> Mapping[str, Sequence[float]]:
 
 def sum_picture(form: str = "bf16") -> Picture:
     """Relative errors of sums over their length, both as powers of two."""
-    figure, axes = style.new(3.3, bottom=0.6, left=0.8)
+    figure, axes = style.new(3.5, bottom=0.85, left=0.8)
     inks = dict(zip(sum_errors(form), (VERMILION, ORANGE, GREEN, BLUE, SOFT), strict=True))
     for name, errors in sum_errors(form).items():
         shown = [(length, error) for length, error in zip(LENGTHS, errors, strict=True) if 0 < error < 1.01]
@@ -104,8 +105,9 @@ def sum_picture(form: str = "bf16") -> Picture:
         x, y = ([math.log2(pair[place]) for pair in shown] for place in (0, 1))
         axes.plot(x, y, color=inks[name], linewidth=1.8, label=name, **look)
     axes.set_xticks(range(3, 15), [f"{2**power:,}" for power in range(3, 15)])
-    axes.set_yticks(range(-12, 1, 2), [f"2^{power}" for power in range(-12, 1, 2)])
-    axes.legend(frameon=False, fontsize=style.SMALL, ncol=3, loc="lower right")
+    axes.set_yticks(range(-12, 1, 2), [power_text(power) for power in range(-12, 1, 2)])
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.19), "columnspacing": 1.2}
+    axes.legend(frameon=False, fontsize=style.SMALL, ncol=5, **below)
     style.dress(axes, f"Sums of uniform random numbers in {form}", "terms", "relative error, worst of 8", grid="y")
     last = ", ".join(
         f"{name} {percent_text(errors[-1], 2)}" for name, errors in sum_errors(form).items() if name != "bound"
@@ -165,15 +167,11 @@ def plan_table() -> Markdown:
     return table(rows)
 
 
-def recorded_losses(title: str, left: Sequence[str], right: Sequence[str] = (), titles: str = "") -> Picture:
-    """The losses of recorded trainings over their steps, in one panel or two."""
-    panels = {title: ("nats per character", {name: recorded(name).losses for name in left})}
-    if right:
-        panels[titles] = ("nats per character", {name: recorded(name).losses for name in right})
-    ends = ", ".join(f"{name} {recorded(name).final:.3f}" for name in (*left, *right))
-    return curves.drawn(
-        panels, f"Loss over {len(recorded(left[0]).losses)} steps. At the end, in nats per character: {ends}."
-    )
+def recorded_losses(title: str, names: Sequence[str]) -> Picture:
+    """The losses of at most three recorded trainings over their steps."""
+    ends = ", ".join(f"{name} {recorded(name).final:.3f}" for name in names)
+    alt = f"Loss over {len(recorded(names[0]).losses)} steps. At the end, in nats per character: {ends}."
+    return curves.drawn({title: ("nats per character", {name: recorded(name).losses for name in names})}, alt)
 
 
 def lost_by_step(names: Sequence[str]) -> Picture:

@@ -1,5 +1,6 @@
 """Texts of the numbers in chapter 05's prose, each computed from the formats, the facts and the recorded trainings."""
 
+import math
 from collections.abc import Callable, Mapping
 
 from course_lib import facts, memory
@@ -33,6 +34,11 @@ def _lost(name: str) -> str:
 
 def _zeros(name: str) -> str:
     return percent_text(recorded(name).zeros, 2)
+
+
+def first_nan(name: str) -> int:
+    """The step, counted from 1, at which a recorded training's loss was no longer a number."""
+    return 1 + next(step for step, loss in enumerate(recorded(name).losses) if math.isnan(loss))
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
@@ -83,6 +89,9 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "loss_sum_bf16": lambda: _loss("gradients summed in bf16"),
     "loss_sum_fp32": lambda: _loss("gradients summed in fp32"),
     "loss_moments_bf16": lambda: _loss("moments in bf16"),
+    "loss_moments_start": lambda: f"{recorded('moments in fp16').losses[0]:.1f}",
+    "loss_moments_next": lambda: f"{recorded('moments in fp16').losses[1]:.1f}",
+    "moments_broke": lambda: str(first_nan("moments in fp16")),
     # eight bits and fewer
     "e4m3_max": lambda: f"{E4M3.max:g}",
     "mxfp8_bits": lambda: f"{8 + 8 / 32:g}",

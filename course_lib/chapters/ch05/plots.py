@@ -15,7 +15,7 @@ from course_lib.exercises.running_example import GPUS, MFU, PARAMS, TOKENS
 from course_lib.facts.precision import recorded
 from course_lib.figures import curves, style
 from course_lib.figures.number_line import power_text
-from course_lib.figures.palette import BLUE, GREEN, ORANGE, PURPLE, SKY, SOFT, VERMILION
+from course_lib.figures.palette import BLUE, GREEN, ORANGE, SKY, SOFT, VERMILION
 from course_lib.figures.style import Picture
 from course_lib.precision import formats, number_format, round_to
 from course_lib.units import DAY, bytes_text, number_text, percent_text
@@ -167,22 +167,12 @@ def plan_table() -> Markdown:
     return table(rows)
 
 
-def recorded_losses(title: str, names: Sequence[str]) -> Picture:
-    """The losses of at most three recorded trainings over their steps."""
+def recorded_weights(names: Sequence[str] = ("nearest", "stochastic", "master")) -> Picture:
+    """Losses of recorded trainings over their steps, and beside them the share of updates that rounding discarded."""
+    losses = {name: recorded(name).losses for name in names}
+    lost = {name: [100 * share for share in recorded(name).lost] for name in names}
     ends = ", ".join(f"{name} {recorded(name).final:.3f}" for name in names)
-    alt = f"Loss over {len(recorded(names[0]).losses)} steps. At the end, in nats per character: {ends}."
-    return curves.drawn({title: ("nats per character", {name: recorded(name).losses for name in names})}, alt)
-
-
-def lost_by_step(names: Sequence[str]) -> Picture:
-    """The share of updates that rounding discarded, over the steps of recorded trainings."""
-    figure, axes = style.new(2.8)
-    for name, ink in zip(names, (VERMILION, PURPLE, BLUE), strict=False):
-        axes.plot([100 * share for share in recorded(name).lost], color=ink, linewidth=1.6, label=name)
-    axes.set(ylim=(0, 100))
-    axes.margins(x=0)
-    axes.legend(frameon=False, fontsize=style.SMALL, loc="center right")
-    style.dress(axes, "Updates that changed no bit of their weight", "step", "share, %", grid="y")
     shares = ", ".join(f"{name} {percent_text(recorded(name).lost_share)}" for name in names)
-    figure.alt = f"Share of nonzero updates that left their weight as it was, over {len(recorded(names[0]).lost)} steps. Over all steps: {shares}."
-    return figure
+    panels = {"Loss": ("nats per character", losses), "Updates that changed no bit": ("share, %", lost)}
+    alt = f"Over {len(losses[names[0]])} steps. Loss at the end, in nats per character: {ends}. Updates that left their weight as it was: {shares}."
+    return curves.drawn(panels, alt)

@@ -116,6 +116,7 @@ def sum_picture(form: str = "bf16") -> Picture:
     return figure
 
 
+@training.one_thread()
 def accumulation_table(counts: Sequence[int] = (4, 16, 64), form: str = "bf16") -> Markdown:
     """The gradient of a step, added up over micro-batches of one sequence in fp32 and in a format: how far apart they are."""
     model = transformer.build(training.SHAPE)

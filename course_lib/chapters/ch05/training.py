@@ -1,7 +1,8 @@
 """Small trainings on the course's text, each with one thing done in fewer bits: what it costs in loss, and what it loses on the way."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -50,6 +51,17 @@ class Curve:
         """Mean loss over the last 20 steps; not a number once the training broke."""
         tail = self.losses[-20:]
         return sum(tail) / len(tail)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """torch on one thread: so small a model is slower on several, and its sums come out alike on every machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def learning_rate(step: int, steps: int, highest: float) -> float:
@@ -119,6 +131,7 @@ def narrow_matmuls(model: nn.Module, recipe: Recipe) -> None:
             layer.forward = lambda x, layer=layer: _Rounded.apply(x, layer.weight, ahead, back)
 
 
+@one_thread()
 def train(recipe: Recipe = Recipe(), steps: int = STEPS) -> Curve:
     """Train the small transformer for `steps` steps from the same weights on the same characters, rounding as the recipe says."""
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[recipe.compute]
@@ -167,6 +180,7 @@ def train(recipe: Recipe = Recipe(), steps: int = STEPS) -> Curve:
     return curve
 
 
+@one_thread()
 def gradients(steps: int = 100) -> list[Tensor]:
     """The fp32 gradients of every parameter at the model's weights after `steps` steps of plain fp32 training, of one micro-batch's mean loss."""
     model = transformer.build(SHAPE)

@@ -21,7 +21,7 @@ from course_lib.precision import formats, number_format, round_to
 from course_lib.units import DAY, bytes_text, number_text, percent_text
 
 FLOATS = ("fp32", "tf32", "fp16", "bf16", "fp8_e5m2", "fp8_e4m3", "fp4_e2m1")
-LENGTHS = tuple(2**power for power in range(3, 15))
+LENGTHS = tuple(2**power for power in range(3, 14))
 
 
 def format_table(names: Sequence[str] = FLOATS) -> Markdown:
@@ -104,7 +104,7 @@ def sum_picture(form: str = "bf16") -> Picture:
         look = {"linestyle": ":"} if name == "bound" else {"marker": "o", "markersize": 3}
         x, y = ([math.log2(pair[place]) for pair in shown] for place in (0, 1))
         axes.plot(x, y, color=inks[name], linewidth=1.8, label=name, **look)
-    axes.set_xticks(range(3, 15), [f"{2**power:,}" for power in range(3, 15)])
+    axes.set_xticks(range(3, 14), [f"{2**power:,}" for power in range(3, 14)])
     axes.set_yticks(range(-12, 1, 2), [power_text(power) for power in range(-12, 1, 2)])
     below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.19), "columnspacing": 1.2}
     axes.legend(frameon=False, fontsize=style.SMALL, ncol=5, **below)

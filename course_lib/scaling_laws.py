@@ -88,6 +88,14 @@ class ParametricLaw:
         return params, flops / FLOPS / params
 
 
+def growth_exponent(x: Sequence[float], y: Sequence[float]) -> float:
+    """q in y ∝ x^q by least squares in logarithms: 0.5 where both halves of a budget grow alike."""
+    across, up = np.log(require("x", x)), np.log(require("y", y))
+    if across.shape != up.shape or across.ndim != 1 or len(set(across.tolist())) < 2:
+        raise ValueError("Give a y for each x, at two different x at least.")
+    return float(np.polyfit(across, up, 1)[0])
+
+
 def chinchilla_law() -> ParametricLaw:
     """Hoffmann et al.'s parametric fit with its constants as printed; their rounding moves the optimum a great deal."""
     return ParametricLaw(**{name: float(value) for name, value in published("chinchilla-law").items()})

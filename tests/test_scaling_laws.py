@@ -65,3 +65,13 @@ def test_rounded_constants_do_not_give_the_printed_extrapolation():
     assert law["scale"] * law["flops"] ** law["exponent"] == pytest.approx(1.05e13, rel=0.01)
     assert law["tokens"] == 16.55e12
     assert 6 * law["params"] * law["tokens"] == pytest.approx(4.0e25, rel=0.01)
+
+
+def test_published_tokens_and_parameters_grow_alike():
+    table = compute_optimal_models()
+    for name in ("tokens", "params"):
+        grown = scaling_laws.growth_exponent([row.flops for row in table], [getattr(row, name) for row in table])
+        assert grown == pytest.approx(0.5, abs=0.01)
+    for wrong in (([1, 1], [2, 3]), ([1, 2], [2]), ([1, -2], [2, 3])):
+        with pytest.raises(ValueError):
+            scaling_laws.growth_exponent(*wrong)

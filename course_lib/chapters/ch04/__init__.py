@@ -33,7 +33,7 @@ from course_lib.optimizer import (
     weighted_mean,
     wsd,
 )
-from course_lib.scaling_laws import split
+from course_lib.scaling_laws import growth_exponent, split
 from course_lib.training import SMALL, accumulate, sample_gradients
 from course_lib.units import number_text
 from course_lib.widgets import ch04 as pictures

@@ -114,6 +114,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "rule_tokens": lambda: f"{tokens_for(1.0):g} tokens",
     "llama_ratio": lambda: number_text(LLAMA_RUN.tokens / LLAMA_RUN.params, 2),
     "law_tokens": lambda: number_text(LAW["scale"] * LAW["flops"] ** LAW["exponent"]),
+    "law_digit": lambda: number_text(LAW["flops"] ** 0.01, 2),
     "law_printed": lambda: number_text(LAW["tokens"], 4),
     "plan_micro": lambda: str(accumulation_steps(BATCH // SEQ, 1, GPUS)),
     "plan_ratio": lambda: number_text(TOKENS / PARAMS),

@@ -82,7 +82,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "zeros_fp16": lambda: _zeros("fp16"),
     "loss_fp16": lambda: _loss("fp16"),
     "loss_fp16_scaled": lambda: _loss("fp16, loss scaled"),
-    "skipped": lambda: str(recorded("fp16, loss scaled").skipped),
     # sums
     "stuck": lambda: f"{1 / BF16.unit_roundoff:,.0f}",
     "no_bound": lambda: f"{1 / BF16.unit_roundoff + 1:,.0f}",

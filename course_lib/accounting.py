@@ -1,15 +1,15 @@
-"""What torch does in one thread, counted: bytes alive and at the peak, by role, and floating-point operations.
+"""Counts what torch does in one thread: bytes alive and at the peak, by role, and floating-point operations.
 
-One `TorchDispatchMode` sees every operation of its thread, the backward pass on a CPU included. Memory is that of
-storages, so views and in-place operations add nothing; a storage counts until it is really gone. A role is what a
-storage is for: a registered parameter, a parameter's gradient, optimizer state, saved by autograd for the backward
-pass, held by a call of a communicator, else temporary. It is known when it shows (a parameter when it is registered, a
-gradient when it is accumulated), and counted when it is asked for.
+One `TorchDispatchMode` sees every operation of its thread, the backward pass on a CPU included. It counts
+storages, so views and in-place operations add nothing, and a storage counts until it is freed. A storage's role is its
+purpose: a registered parameter, a parameter's gradient, optimizer state, saved by autograd for the backward pass, held by
+a communicator's call, or temporary. Roles become known as they arise (a parameter when it is registered, a gradient when
+it is accumulated), and are added up on request.
 
-Left out: memory that torch does not own (Python lists, numpy arrays that are no views of tensors), what an allocator adds,
-storages that existed before and were not given by `adopt`, and work space inside an operation. FLOPs are torch's own
-formulas (`torch.utils.flop_counter`), a multiply and an add counting two, plus the CPU's attention kernels, which torch
-counts as nothing; elementwise operations count nothing.
+Left out: memory that torch does not own (Python lists, numpy arrays that are not views of tensors), overhead of the
+allocator, earlier storages that were not passed to `adopt`, and work space inside an operation. FLOPs are torch's own
+formulas (`torch.utils.flop_counter`), with two for a multiply and an add, plus the CPU's attention kernels, which torch
+counts as zero; elementwise operations count as zero.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ for _name, _formula in (("", _attention), ("_backward", _attention_backward)):
 
 
 class _Block:
-    """One storage: its bytes, and what is known of it. Times are numbers of allocations."""
+    """One storage: its bytes and what is known about it. Times are numbers of allocations."""
 
     __slots__ = ("born", "died", "held", "held_until", "nbytes", "ref", "role", "saved", "saved_since", "saved_until")
 
     def __init__(self, nbytes: int, born: int, ref: Any) -> None:
         self.nbytes, self.born, self.ref = nbytes, born, ref
-        self.died: int | None = None  # the last moment at which it was alive
+        self.died: int | None = None  # last moment at which it was alive
         self.role = ""
         self.saved = self.held = 0
         self.saved_since = self.saved_until = self.held_until = -1
 
     def role_at(self, moment: int, now: bool) -> str:
-        """What it is for: now, or at the moment of the peak."""
+        """Its role now, or at the moment of the peak."""
         if self.role:
             return self.role
         if self.held or (not now and self.held_until >= moment):
@@ -75,7 +75,7 @@ class _Block:
         return "temporary"
 
     def spans(self, last: int) -> Iterator[tuple[str, int, int]]:
-        """Its roles, each with the first and the last moment of it; communication is not told apart."""
+        """Its roles, each with its first and last moment; communication is not distinguished."""
         if self.role or self.saved_since < 0:
             yield self.role or "temporary", self.born, last
             return
@@ -86,7 +86,7 @@ class _Block:
 
 
 class _Saved:
-    """Stands for a tensor that autograd saved; goes when autograd lets it go."""
+    """Represents a tensor that autograd saved; dies when autograd releases it."""
 
     __slots__ = ("_account", "_block", "tensor")
 
@@ -106,17 +106,17 @@ class _Saved:
 class Accounting(TorchDispatchMode):
     """Counts while it is entered: `with Accounting() as account: …`, then `account.peak_bytes`, `account.flops`.
 
-    With `history=True` it remembers storages that are gone as well, and `timeline()` tells bytes by role over time.
+    With `history=True` it also remembers freed storages, and `timeline()` returns bytes by role over time.
     """
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled under a count, so torch need not load its compiler for one: that takes seconds."""
+        """Nothing is compiled while counting, so torch need not load its compiler, which takes seconds."""
         return False
 
     def __init__(self, history: bool = False) -> None:
         super().__init__()
-        self.marks: list[tuple[int, str]] = []  # moments that were given a name
+        self.marks: list[tuple[int, str]] = []  # named moments
         self._history: list[_Block] | None = [] if history else None
         self.live_bytes = 0
         self.peak_bytes = 0
@@ -124,11 +124,11 @@ class Accounting(TorchDispatchMode):
         self.moment = 0
         self._blocks: dict[int, _Block] = {}
         self._peak = 0  # the moment of the peak
-        self._gone: list[_Block] = []  # alive at the peak, gone since
+        self._gone: list[_Block] = []  # alive at the peak, freed since
         self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, _unpack)
         self._outer: Any = None
 
-    # --- what is seen
+    # --- dispatched operations
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **kwargs) if kwargs else func(*args)
@@ -189,7 +189,7 @@ class Accounting(TorchDispatchMode):
         block = self._blocks.get(storage._cdata)
         if block is None:
             return
-        past = copy(block)  # what it was until now may be part of the peak
+        past = copy(block)  # its role so far may be part of the peak
         past.died = self.moment
         if past.born <= self._peak:
             self._gone.append(past)
@@ -208,12 +208,12 @@ class Accounting(TorchDispatchMode):
             return None
         return self._blocks.get(tensor.untyped_storage()._cdata)
 
-    # --- what is told
+    # --- what the caller registers
 
     def adopt(self, things: Any, role: str = "") -> None:
         """Count the tensors in these things (modules, tensors, lists, tuples, dicts) from now on, and watch the modules.
 
-        `role` is what tensors among them are for, if that is known.
+        `role` is the role of the tensors among them, if known.
         """
         if role and role not in ROLES:
             raise ValueError(f"No role {role!r}; choose from {', '.join(ROLES)}.")
@@ -229,7 +229,7 @@ class Accounting(TorchDispatchMode):
                     self._call(thing, role)
 
     def watch(self, module: nn.Module | Iterable[Tensor]) -> None:
-        """Call these parameters parameters, and their gradients gradients."""
+        """Register these parameters, so that their gradients get their role as well."""
         for parameter in list(module.parameters()) if isinstance(module, nn.Module) else module:
             self._parameter(parameter)
 
@@ -247,7 +247,7 @@ class Accounting(TorchDispatchMode):
             block.role = role
 
     def hold(self, tensors: Iterable[Tensor]) -> Callable[[], None]:
-        """Call these tensors held by communication, until what is returned is called."""
+        """Give these tensors the communication role until the returned function is called."""
         held = [block for tensor in tensors if (block := self._block(tensor)) is not None]
         for block in held:
             block.held += 1
@@ -260,14 +260,14 @@ class Accounting(TorchDispatchMode):
         return release
 
     def mark(self, name: str) -> None:
-        """Give this moment a name, for the timeline: what ends here."""
+        """Name the phase that ends at this moment, for the timeline."""
         self.moment += 1
         self.marks.append((self.moment, name))
 
-    # --- what is asked
+    # --- what the caller reads
 
     def storages(self) -> list[torch.UntypedStorage]:
-        """What is counted and alive now."""
+        """The counted storages that are alive now."""
         return [storage for block in self._blocks.values() if (storage := block.ref()) is not None]
 
     def roles(self) -> dict[str, int]:
@@ -288,7 +288,7 @@ class Accounting(TorchDispatchMode):
     def timeline(self) -> dict[str, list[int]]:
         """Bytes alive by role, at every moment: after each allocation, and at each mark. It needs `history=True`.
 
-        What is freed shows at the next moment. A storage has its last role from its birth, but is saved for backward only
+        A free shows at the next moment. A storage has its last role from its birth on, but counts as saved for backward only
         from the first to the last moment at which autograd kept it.
         """
         if self._history is None:
@@ -312,7 +312,7 @@ class Accounting(TorchDispatchMode):
         }
 
     def reset_peak(self) -> None:
-        """Forget the peak so far: the next one counts from what is alive now."""
+        """Reset the peak to the bytes that are alive now."""
         self.peak_bytes, self._peak = self.live_bytes, self.moment
         self._gone.clear()
 
@@ -329,17 +329,17 @@ class Accounting(TorchDispatchMode):
 
 
 def unseen() -> AbstractContextManager[None]:
-    """Within: operations that no account sees."""
+    """Within: operations are not counted."""
     return torch._C._DisableTorchDispatch()
 
 
 def here() -> Accounting | None:
-    """The account that counts in this thread, if one does."""
+    """The account that counts in this thread, or None."""
     return getattr(_here, "account", None)
 
 
 def name_role(tensor: Tensor, role: str) -> None:
-    """Tell whoever counts in this thread what a tensor is for, where torch cannot tell."""
+    """Give this thread's account the role of a tensor where torch cannot infer it."""
     account = here()
     if account is not None:
         account.adopt(tensor, role)
@@ -360,7 +360,7 @@ def _inside(thing: Any, depth: int = 0) -> Iterator[Any]:
             yield from _inside(item, depth + 1)
 
 
-# --- roles show themselves: parameters when they are registered, gradients and states when they are made
+# --- roles from torch's own hooks: parameters when registered, gradients and states when created
 
 
 def _gradient(parameter: Tensor) -> None:
@@ -384,7 +384,7 @@ def _stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
 
 
 def _resize_storage(storage: torch.UntypedStorage, nbytes: int) -> torch.UntypedStorage:
-    """A storage's own `resize_`, which no operation shows: FSDP lets a unit's weights go by it, and takes them again."""
+    """A storage's own `resize_`, which is not a dispatched operation: FSDP frees and restores a unit's weights with it."""
     out = _plain_resize(storage, nbytes)
     account = getattr(_here, "account", None)
     if account is not None:

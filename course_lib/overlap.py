@@ -1,8 +1,8 @@
-"""What a backward pass hides: gradients that leave in buckets while it runs, and what is left of many GPUs' speed.
+"""What a backward pass hides: gradients that leave in buckets while it runs, and the efficiency of many GPUs.
 
-A model of two lanes. On one the GPU works through the layers, the last one first; on the other, the wire, buckets follow
-one another, each as soon as its last gradient is there and the one before has gone. Left out: that communication borrows
-processors and memory bandwidth from the matrices, stragglers, and the first, smaller bucket of torch.
+A model with two lanes. The GPU works through the layers, last one first. The link sends one bucket after another, each as soon
+as its last gradient is complete and the previous bucket has arrived. Left out: processors and memory bandwidth that
+communication takes from the matmuls, stragglers, and torch's smaller first bucket.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,11 +16,11 @@ BACKWARD = 4 / 6  # of a step's arithmetic: 4 of 6 FLOPs per parameter and token
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One bucket under way; times in seconds from the start of the backward pass."""
+    """One bucket's transfer; times in seconds from the start of the backward pass."""
 
     nbytes: float
-    ready: float  # its last gradient is there
-    start: float  # the wire is free as well
+    ready: float  # its last gradient is complete
+    start: float  # and the link is free
     end: float  # every rank has the sum
 
 
@@ -30,7 +30,7 @@ def bucket_times(
     """The buckets of one backward pass in the order in which they leave, each a ring all-reduce.
 
     `tensors` are (seconds of backward pass, bytes of gradient) in the order of the *forward* pass; they are taken from the
-    end, and a bucket is cut where the next one would not fit. Li et al., "PyTorch Distributed" (2020), section 4.2.
+    end, and a new bucket starts where the next tensor would not fit. Li et al., "PyTorch Distributed" (2020), section 4.2.
     """
     room = require("bucket_bytes", bucket_bytes, "bytes")
     fixed = collectives.ring_cost(0.0, ranks, latency, bandwidth).seconds
@@ -53,7 +53,7 @@ def bucket_times(
 
 
 def exposed_seconds(buckets: Sequence[Sent], backward: float) -> float:
-    """How long the wire is still busy when the backward pass, of so many seconds, is over."""
+    """How long the link is still busy after a backward pass of `backward` seconds."""
     return max(0.0, buckets[-1].end - backward) if buckets else 0.0
 
 
@@ -63,7 +63,7 @@ class Step:
 
     compute: float
     talk: float  # the all-reduce of all gradients
-    exposed: float  # the part of it that nothing hides
+    exposed: float  # the part that is not hidden
 
     @property
     def seconds(self) -> float:
@@ -72,7 +72,7 @@ class Step:
 
     @property
     def efficiency(self) -> float:
-        """The share of the step that computes: tokens per second and GPU, against one GPU alone."""
+        """The share of the step that computes: tokens per second and GPU, relative to a single GPU."""
         return self.compute / self.seconds
 
 
@@ -87,9 +87,9 @@ def step(
     grad_bytes: float = 2.0,
     overlap: bool = True,
 ) -> Step:
-    """A step with `tokens` on each of `ranks` GPUs that really do `flops_per_s`; gradients of `grad_bytes` go round one ring.
+    """A step with `tokens` on each of `ranks` GPUs that achieve `flops_per_s`; gradients of `grad_bytes` go around one ring.
 
-    With `overlap` the backward pass hides as much as it is long, the best that buckets can do; without, nothing is hidden.
+    With `overlap` the backward pass hides as much as it lasts, the best that buckets can do; without it, nothing is hidden.
     """
     work = compute.train_flops(params, require("tokens", tokens, "tokens")) / require(
         "flops_per_s", flops_per_s, "FLOP/s"
@@ -101,7 +101,7 @@ def step(
 
 
 def most_ranks(least: float, step_on: Callable[[int], Step], limit: int = 2**20) -> int:
-    """The most GPUs, up to `limit`, on which `step_on(ranks)` still has this efficiency; by halving, since more never raise it."""
+    """The most GPUs, up to `limit`, on which `step_on(ranks)` still has this efficiency; by bisection, because more GPUs never raise it."""
     low, high = 1, require_whole("limit", limit, "GPUs") + 1
     while high - low > 1:
         middle = (low + high) // 2

@@ -228,7 +228,7 @@ def test_arrays_are_answered_one_by_one_as_numbers_are():
         (lambda: Kernels(attention="slow"), "choose unfused"),
         (lambda: Layout(tp=0), "tp is 0"),
         (lambda: memory.shape("mixtral-8x7b"), "8 experts"),
-        (lambda: memory.shape(3), "says nothing of its layers"),
+        (lambda: memory.shape(3), "does not give its layers"),
     ],
 )
 def test_a_wrong_request_is_answered_with_the_way_out(call, words):

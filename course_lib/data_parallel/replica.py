@@ -1,8 +1,8 @@
 """Gradients averaged over ranks: one by one after the backward pass, or in buckets while it runs.
 
 `DataParallel` does what torch's DistributedDataParallel does (Li et al., "PyTorch Distributed: Experiences on
-Accelerating Data Parallel Training", 2020). Left out: sparse gradients, and buckets rebuilt in the order in which the
-first backward pass met them. On GPUs set torch's default device, where counts are then exchanged.
+Accelerating Data Parallel Training", 2020). Left out: sparse gradients, and rebuilding buckets in the order of
+the first backward pass. On GPUs, set torch's default device, on which counts are then exchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BUCKET = 25 * 2**20  # bytes: torch's default
 
 
 def average_gradients(comm: Comm, parameters: Iterable[nn.Parameter]) -> None:
-    """Replace every gradient by the mean over ranks, one all-reduce each, after the backward pass; none counts as zero."""
+    """Replace every gradient by the mean over ranks, one all-reduce each, after the backward pass; a missing gradient counts as zero."""
     for parameter in parameters:
         if parameter.requires_grad:
             grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -30,9 +30,10 @@ def average_gradients(comm: Comm, parameters: Iterable[nn.Parameter]) -> None:
 
 
 def buckets_of(parameters: Iterable[nn.Parameter], nbytes: int = BUCKET) -> list[list[nn.Parameter]]:
-    """Parameters in their order, cut where a bucket would pass `nbytes` bytes or the dtype changes.
+    """Parameters in order, with a new bucket where one would exceed `nbytes` bytes or the dtype changes.
 
-    Give them reversed: the backward pass makes the last layer's gradients first. A larger parameter is a bucket alone.
+    Pass them in reverse, because the backward pass computes the last layer's gradients first. A larger parameter gets a
+    bucket of its own.
     """
     buckets: list[list[nn.Parameter]] = []
     room = require_whole("nbytes", nbytes, "bytes")
@@ -46,7 +47,7 @@ def buckets_of(parameters: Iterable[nn.Parameter], nbytes: int = BUCKET) -> list
 
 
 class Bucket:
-    """Gradients of some parameters in one row, averaged by one all-reduce; each `.grad` becomes its view of the row."""
+    """Gradients of some parameters in one flat tensor, averaged by one all-reduce; each `.grad` becomes a view of it."""
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         lengths = [each.numel() for each in parameters]
@@ -56,7 +57,7 @@ class Bucket:
         self.missing, self.work = dict.fromkeys(parameters), None
 
     def put(self, parameter: nn.Parameter, ranks: int) -> None:
-        """Take a gradient in, divided before the sum: so the sum overflows only where the mean does."""
+        """Copy a gradient into the bucket, divided before the sum, so the sum overflows only where the mean does."""
         view = self.views[parameter]
         if parameter.grad is None:
             view.zero_()
@@ -66,7 +67,7 @@ class Bucket:
         del self.missing[parameter]
 
     def wait(self) -> None:
-        """Return when the mean is there; the bucket is then ready for the next backward pass."""
+        """Wait for the mean, and reset the bucket for the next backward pass."""
         self.work.wait()
         self.missing, self.work = dict.fromkeys(self.views), None
 
@@ -74,11 +75,11 @@ class Bucket:
 class DataParallel(nn.Module):
     """A replica whose gradients are averaged while the backward pass runs: `replica(x)`, `backward()`, `finish()`.
 
-    Frozen parameters take no part and tied ones count once. A parameter that this rank's backward pass did not reach is
-    an error in `finish()`; with `unused="zero"` it counts as zero, and stays without gradient where no rank reached it,
-    for one byte per parameter more (torch's find_unused_parameters). Buffers that a checkpoint holds are rank 0's: at the
-    start, and with `buffers` before each forward pass that is synchronised. `overlap=False` sends all in `finish()`;
-    `init_sync=False` trusts that all ranks begin alike, and sends nothing at the start.
+    Frozen parameters are ignored and tied ones count once. A parameter that this rank's backward pass did not reach is
+    an error in `finish()`; with `unused="zero"` it counts as zero, and stays without a gradient if no rank reached it; this
+    sends one more byte per parameter (torch's find_unused_parameters). Persistent buffers are copied from rank 0 at the
+    start and, with `buffers`, before each synchronized forward pass. `overlap=False` sends everything in `finish()`;
+    `init_sync=False` assumes that all ranks start with equal weights, and sends nothing at the start.
     """
 
     def __init__(
@@ -110,21 +111,21 @@ class DataParallel(nn.Module):
             parameter.register_post_accumulate_grad_hook(self._arrived)
 
     def _alike(self) -> None:
-        """ValueError unless all ranks train the same parameters: later they would wait for each other."""
+        """Raise ValueError unless all ranks train the same parameters; otherwise they would hang later."""
         mark = zlib.crc32(repr([(name, each.shape, each.dtype) for each, name in self.names.items()]).encode())
         marks = torch.tensor([mark, -mark])
         self.comm.all_reduce(marks, op=MAX)
         if marks[0] != -marks[1] or not self.names:
             raise ValueError(
-                f"rank {self.comm.rank} trains {len(self.names)} parameters; all ranks must train the same, one at least: "
-                "alike in name, shape and dtype. Is a layer frozen, or a size different, on some ranks only?"
+                f"rank {self.comm.rank} trains {len(self.names)} parameters; all ranks must train the same ones, at "
+                "least one: same names, shapes and dtypes. Is a layer frozen, or a size different, on some ranks only?"
             )
 
     def forward(self, *args: object, **kwargs: object) -> object:
         """The module's own result."""
         if any(len(bucket.missing) < len(bucket.views) for bucket in self.rows):
             raise RuntimeError(
-                "The last backward pass's gradients are still under way: call finish() before the next forward pass."
+                "The last backward pass's gradients are still in flight: call finish() before the next forward pass."
             )
         if self._sync and self.training and torch.is_grad_enabled():
             self._copy_buffers()
@@ -136,7 +137,7 @@ class DataParallel(nn.Module):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Within: backward passes add to the gradients here and send nothing; the next one outside sends the sum."""
+        """Within: backward passes accumulate gradients locally and send nothing; the next one outside sends the sum."""
         before, self._sync = self._sync, False
         try:
             yield
@@ -144,7 +145,7 @@ class DataParallel(nn.Module):
             self._sync = before
 
     def _arrived(self, parameter: nn.Parameter) -> None:
-        """The hook: a gradient is complete. Buckets leave in one order on all ranks, whatever order gradients come in."""
+        """The hook: a gradient is complete. Buckets leave in the same order on all ranks, in whatever order gradients complete."""
         if not self._sync:
             return
         if parameter not in self._home[parameter].missing:
@@ -183,7 +184,7 @@ class DataParallel(nn.Module):
             parameter.grad = None
 
     def idle(self) -> None:
-        """The step of a rank without data: the others' collectives, answered in order, with zeros."""
+        """The step of a rank without data: it takes part in the other ranks' collectives, in order, with zeros."""
         if self.training:
             self._copy_buffers()
         self.finish(idle=True)

@@ -1,4 +1,4 @@
-"""Who reads what: one order of samples that all ranks share, and an end that they reach together."""
+"""Which rank reads which samples: one shared order, and an end that all ranks reach together."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Batch = TypeVar("Batch")
 def indices_of(samples: int, rank: int, ranks: int, epoch: int = 0, seed: int = 0, rest: str = "pad") -> list[int]:
     """The samples that `rank` reads in an epoch, in order: every `ranks`-th of one order that all ranks share.
 
-    So a step reads the same samples at any number of ranks, if the global batch is the same. `rest` says what happens
-    where ranks do not divide the samples: "pad" repeats the first ones, "drop" leaves the last out, "keep" is uneven.
+    So a step reads the same samples on any number of ranks, if the global batch is the same. `rest` decides what happens if
+    the ranks do not divide the samples: "pad" repeats the first ones, "drop" leaves out the last, "keep" is uneven.
     """
     require_whole("samples", samples, "samples")
     if not 0 <= rank < ranks or rest not in ("pad", "drop", "keep"):
@@ -31,7 +31,7 @@ def indices_of(samples: int, rank: int, ranks: int, epoch: int = 0, seed: int = 
 
 
 def join(comm: Comm, batches: Iterable[Batch]) -> Iterator[Batch | None]:
-    """This rank's batches, then None for as long as another rank still has some: ranks stop together."""
+    """This rank's batches, then None while another rank still has some, so that all ranks stop together."""
     rest = iter(batches)
     while totals(comm, (batch := next(rest, None)) is not None)[0]:
         yield batch

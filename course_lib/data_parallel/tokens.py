@@ -1,4 +1,4 @@
-"""What is averaged: tokens, not ranks. A mean of means is another number wherever ranks count differently many."""
+"""Averages over tokens, not over ranks. A mean of means differs wherever ranks have different numbers of tokens."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ def totals(comm: Comm, *numbers: float) -> list[float]:
 
 
 def loss_scale(comm: Comm, tokens: int) -> float:
-    """What to multiply this rank's *sum* of losses by, so that the mean of gradients over ranks is that over tokens."""
+    """The factor for this rank's *sum* of losses that makes the mean of gradients over ranks a mean over tokens."""
     (everywhere,) = totals(comm, tokens)
     if not everywhere:
-        raise ValueError("No rank has a token in this step: there is nothing to take the mean of.")
+        raise ValueError("No rank has a token in this step, so there is no mean.")
     return comm.size / everywhere
 
 
 def mean_metrics(comm: Comm, **sums: tuple[float, float]) -> dict[str, float]:
-    """Means over all that ranks counted, from each rank's (sum, count); NaN where nobody counted anything."""
+    """Means over all ranks, from each rank's (sum, count); NaN where the total count is zero."""
     row = totals(comm, *(number for pair in sums.values() for number in pair))
     return {name: row[2 * i] / row[2 * i + 1] if row[2 * i + 1] else float("nan") for i, name in enumerate(sums)}
 
 
 def cross_entropy_sum(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    """The sum of losses over tokens, those with target −100 left out."""
+    """The sum of losses over tokens, without those whose target is −100."""
     return nn.functional.cross_entropy(model(inputs).flatten(0, -2), targets.flatten(), reduction="sum")
 
 
@@ -43,7 +43,7 @@ def accumulate(
     batches: Iterable[tuple[Tensor, Tensor]],
     loss_sum: Callable[[nn.Module, Tensor, Tensor], Tensor] = cross_entropy_sum,
 ) -> tuple[float, int]:
-    """Gradients of the mean loss over all tokens of all ranks' micro-batches, sent once; (sum of losses, tokens) here.
+    """Gradients of the mean loss over all tokens of all ranks' micro-batches, sent once; returns this rank's (sum of losses, tokens).
 
     Ranks may have unequal micro-batches, or none. One micro-batch's graph is alive at a time.
     """

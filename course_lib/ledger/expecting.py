@@ -1,8 +1,8 @@
-"""What autograd should keep of the course's model, label by label, beside what the printed formula says.
+"""What autograd should keep of the course's model, label by label, and what the printed formula says.
 
-The terms are those of `memory.layer_terms`; here each gets the width and the number of copies that torch's kernels really
-give it, and a reason wherever that changes the bytes. The printed formula is s b h (34 + 5 a s / h) a layer: 16-bit numbers,
-one-byte dropout masks, a plain MLP of four times the width, scores stored, nothing computed again. Korthikanti et al. (2022).
+The terms are those of `memory.layer_terms`; here each gets the width and the number of copies that torch's kernels give
+it, and a reason wherever that changes the bytes. The printed formula is s b h (34 + 5 a s / h) per layer: 16-bit numbers,
+one-byte dropout masks, a plain MLP of four times the width, scores stored, nothing recomputed. Korthikanti et al. (2022).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _STREAM = ("norm1.input", "norm2.input", "final_norm.input")  # the sum over the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """What of the memory is not the model's doing: number formats and how wide a mask is."""
+    """The part of memory that the model does not decide: number formats and the width of masks."""
 
     dtype: str = "fp32"  # of weights and activations
     autocast: bool = False  # fp32 weights, and products in 16 bits: torch's autocast on a CPU
-    mask_bytes: int | None = None  # of a dropout mask's element; None: as wide as what it masks, as on a CPU
-    statistics: bool = True  # whether what a norm and the loss keep a token is counted
+    mask_bytes: int | None = None  # per element of a dropout mask; None: as wide as the masked tensor, as on a CPU
+    statistics: bool = True  # count what norms and the loss keep per token
 
     def __post_init__(self) -> None:
         if self.dtype not in _WIDTH:
@@ -49,7 +49,7 @@ class Backend:
 
     @classmethod
     def of(cls, model: nn.Module, autocast: torch.dtype | None = None) -> Backend:
-        """The backend that this model runs on, as its parameters say."""
+        """The backend that this model runs on, from its parameters."""
         weight = next(model.parameters())
         names = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
         if weight.dtype not in names:
@@ -63,7 +63,7 @@ PAPER = Backend(dtype="bf16", mask_bytes=1, statistics=False)
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """One label: bytes of the whole model by the printed formula, and here, and why the two differ."""
+    """One label: bytes of the whole model by the printed formula and as expected here, and why they differ."""
 
     label: str
     printed: float
@@ -73,7 +73,7 @@ class Expected:
 
 
 def expected(config: Config, batch: int, seq: int, backend: Backend = PAPER) -> tuple[Expected, ...]:
-    """What autograd keeps of `batch` sequences of `seq` tokens, label by label; alike for any weights."""
+    """What autograd keeps of `batch` sequences of `seq` tokens, label by label, for any weights."""
     shape = memory.Shape(layers=config.layers, hidden=config.hidden, heads=config.heads, vocab=config.vocab)
     printed = {each.name: float(each.nbytes) * config.layers for each in memory.layer_terms(shape, batch, seq)}
     here = {}
@@ -90,7 +90,7 @@ def expected(config: Config, batch: int, seq: int, backend: Backend = PAPER) -> 
 
 
 def layer_coefficient(terms: Iterable[Expected], config: Config, batch: int, seq: int) -> tuple[float, float]:
-    """Bytes of one layer in units of s b h, printed and here: the printed one is 34 + 5 a s / h."""
+    """Bytes of one layer in units of s b h: by the printed formula, 34 + 5 a s / h, and as expected here."""
     inside = [term for term in terms if term.layer]
     unit = batch * seq * config.hidden * config.layers
     return sum(term.printed for term in inside) / unit, sum(term.nbytes for term in inside) / unit
@@ -108,7 +108,7 @@ def _terms(config: Config, batch: int, seq: int, backend: Backend) -> tuple[memo
 
 
 def _kept(term: memory.Term, config: Config, backend: Backend) -> tuple[float, str]:
-    """Bytes of a term in all layers, and every reason why they are not the printed formula's."""
+    """Bytes of a term in all layers, and every reason for a difference from the printed formula."""
     if _again(term, config):
         return 0.0, f"{config.checkpointing} checkpointing computes it again"
     nbytes, reasons = float(term.nbytes), []
@@ -124,7 +124,7 @@ def _again(term: memory.Term, config: Config) -> bool:
 
 
 def _changes(term: memory.Term, config: Config, backend: Backend) -> Iterator[tuple[float, str]]:
-    """Factors on a term's bytes, each with its reason; 1 where the term itself has the change already."""
+    """Factors on a term's bytes, each with its reason; 1 if the term already includes the change."""
     name = term.name
     shared = config.heads // config.kv_heads
     if name.endswith("statistics"):
@@ -155,7 +155,7 @@ def _changes(term: memory.Term, config: Config, backend: Backend) -> Iterator[tu
 
 
 def _absent(name: str, config: Config) -> str:
-    """Why a term of the printed formula is not there."""
+    """Why a term of the printed formula does not exist here."""
     if name in _SCORES and config.attention == "flash":
         return "the flash kernel never stores the scores"
     if name == "attention.softmax_dropped":
@@ -164,7 +164,7 @@ def _absent(name: str, config: Config) -> str:
 
 
 def _cast_weights(config: Config) -> int:
-    """Parameters of the matrices whose casts are kept: of recomputed layers they are cast again."""
+    """Parameters of the matrices whose casts are kept; recomputed layers cast theirs again."""
     narrow = config.kv_heads * config.head_dim
     layer = 2 * config.hidden * (config.hidden + narrow) + (2 + config.gated) * config.hidden * config.ffn
     return config.vocab * config.hidden + (0 if config.checkpointing == "full" else config.layers * layer)

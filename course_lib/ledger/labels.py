@@ -1,6 +1,6 @@
-"""What a kept tensor is called: from the module and the operation that kept it, in the order in which they did.
+"""Labels of kept tensors, from the module and the operation that kept them, in order.
 
-The names are those of `memory.terms`. A tensor of another model than the course's is called by its place: "path: operation".
+The names are those of `memory.terms`. A tensor of any other model is labeled by its place: "path: operation".
 """
 
 from collections import Counter
@@ -41,7 +41,7 @@ _ORDER: dict[tuple[str, str], tuple[str, ...]] = {
 
 
 class Namer:
-    """Names the kept tensors of one forward pass, told of each in turn."""
+    """Labels the kept tensors of one forward pass; call `name` for each of them in order."""
 
     def __init__(self, gated: bool) -> None:
         self._down = "mlp.product" if gated else "mlp.activated"
@@ -49,7 +49,7 @@ class Namer:
         self._kernel: dict[str, str] = {}  # of a path's attention
 
     def name(self, path: str, operation: str, tensor: Tensor) -> str:
-        """The name of this tensor, which `operation` (or none) kept in the module at `path`."""
+        """The label of this tensor, kept by `operation` (or none) in the module at `path`."""
         leaf = path.rpartition(".")[2]
         if operation == "linear" and not tensor.is_contiguous():
             return "weights.cast"  # a matrix is kept transposed

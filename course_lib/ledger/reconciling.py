@@ -1,4 +1,4 @@
-"""The printed formula, the expected terms and what was measured, side by side."""
+"""The printed formula, the expected terms and the measurement, side by side."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ class Line:
     """One label. Bytes of the whole model."""
 
     label: str
-    printed: float  # by s b h (34 + 5 a s / h) and what the same paper says of the rest
+    printed: float  # by s b h (34 + 5 a s / h), and by the same paper for the rest
     expected: float
     measured: int
-    why: str  # the expected bytes are not the printed ones
+    why: str  # reasons why expected and printed bytes differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ class Reconciliation:
 
     @property
     def gap(self) -> float:
-        """By how much the measured bytes exceed the expected ones, as a fraction of these."""
+        """Excess of the measured over the expected bytes, as a fraction of the expected ones."""
         return self.measured / self.expected - 1
 
     @property
     def differences(self) -> tuple[Line, ...]:
-        """The lines in which the printed formula is not what was measured, largest difference first."""
+        """The lines where the printed formula differs from the measurement, largest difference first."""
         apart = [line for line in self.lines if line.measured != line.printed]
         return tuple(sorted(apart, key=lambda line: -abs(line.measured - line.printed)))
 
@@ -64,7 +64,7 @@ def _sizes(of: Line | Reconciliation) -> tuple[str, ...]:
 
 
 def reconcile(ledger: Ledger, terms: Iterable[Expected]) -> Reconciliation:
-    """The three side by side: the labels of the terms in their order, then what was measured and not expected."""
+    """The three side by side: the terms' labels in order, then labels that were measured but not expected."""
     measured = ledger.by_label
     lines = [Line(each.label, each.printed, each.nbytes, measured.pop(each.label, 0), each.why) for each in terms]
     return Reconciliation((*lines, *(Line(label, 0, 0, size, "not expected") for label, size in measured.items())))

@@ -1,11 +1,11 @@
-"""One training step, written down: every tensor that autograd keeps, and the bytes alive at every moment.
+"""A record of one training step: every tensor that autograd keeps, and the bytes alive at every moment.
 
 Two meters agree: hooks on what autograd saves, with module and operation, and the account of storages (`accounting`). A
-storage is counted once, whoever keeps a view of it. On a GPU the peaks of torch's allocator are read as well.
+storage is counted once, even if several views of it are kept. On a GPU the peaks of torch's allocator are read as well.
 
-What a checkpointed part computes again in the backward pass is temporary here: checkpoint holds it, not autograd.
-Left out, besides what `accounting` leaves out: the state of the random generator, which each checkpointed part with dropout
-keeps a copy of (5 kB on a CPU).
+What a checkpointed part recomputes in the backward pass counts as temporary: checkpoint holds it, not autograd.
+Left out, besides what `accounting` leaves out: the copy of the random generator's state that each checkpointed part with
+dropout keeps (5 kB on a CPU).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Kept:
     operation: str  # the function of torch that kept it; "": the module's own
     shape: tuple[int, ...]
     dtype: str
-    nbytes: int  # of its storage; 0 if another tensor's storage is meant
+    nbytes: int  # of its storage; 0 if it shares another tensor's storage
     alias_of: str  # the parameter, buffer, input or label whose storage this is; "": its own
 
 
@@ -68,7 +68,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class DevicePeak:
-    """What torch's allocator says of a device: the most bytes that tensors had, and that it had reserved."""
+    """Peaks of torch's allocator on a device: the most bytes allocated to tensors, and the most reserved."""
 
     allocated: int
     reserved: int
@@ -93,7 +93,7 @@ class Ledger:
 
     @property
     def peak_bytes(self) -> int:
-        """The most bytes alive at once: as the device's allocator says, or counted where there is none."""
+        """The most bytes alive at once: read from the device's allocator, or counted if there is none."""
         return self.counted_peak_bytes if self.device is None else self.device.allocated
 
     @property
@@ -134,7 +134,7 @@ class Ledger:
 
 
 def aligned(lines: list[tuple[str, ...]], sides: str) -> str:
-    """Lines of cells as text, each column as wide as its widest cell; `sides` has < or > for each column."""
+    """Lines of cells as text, aligned; `sides` has < or > for each column."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(line, sides, widths, strict=True)).rstrip()
@@ -143,7 +143,7 @@ def aligned(lines: list[tuple[str, ...]], sides: str) -> str:
 
 
 class _Watch(TorchFunctionMode):
-    """Knows which function of torch is running."""
+    """Tracks which torch function is running."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ class _Watch(TorchFunctionMode):
 
 
 class _Recorder(Accounting):
-    """An account that also writes down what autograd saves, until `writing` ends."""
+    """An account that also records what autograd saves, until `writing` ends."""
 
     def __init__(self, namer: Namer, watch: _Watch, known: dict[int, str]) -> None:
         super().__init__(history=True)
@@ -185,13 +185,13 @@ class _Recorder(Accounting):
         self._written.append((block, Kept(label, path, operation, tuple(tensor.shape), dtype, nbytes, owner)))
 
     def held(self) -> Iterator[Kept]:
-        """What was written down and is still kept."""
+        """The recorded tensors that are still kept."""
         return (kept for block, kept in self._written if block is None or block.saved)
 
 
 @contextmanager
 def _following(model: nn.Module, path: list[str]) -> Iterator[None]:
-    """Within: `path` ends with the path of the module that runs."""
+    """Within: `path` ends with the path of the running module."""
     with ExitStack() as hooks:
         for name, module in model.named_modules():
             for register, act in (
@@ -203,7 +203,7 @@ def _following(model: nn.Module, path: list[str]) -> Iterator[None]:
 
 
 def _before(model: nn.Module, tokens: Tensor, targets: Tensor) -> dict[int, str]:
-    """The storages that exist before the step, by what they are called."""
+    """The storages that exist before the step, with their names."""
     named: Iterable[tuple[str, Tensor]] = (
         *model.named_parameters(),
         *model.named_buffers(),
@@ -215,7 +215,7 @@ def _before(model: nn.Module, tokens: Tensor, targets: Tensor) -> dict[int, str]
 
 @contextmanager
 def _device_peak(device: torch.device, read: list[DevicePeak]) -> Iterator[None]:
-    """Within: the allocator of a GPU counts a new peak, which is put into `read` at the end. On a CPU, nothing."""
+    """Within: a GPU's allocator counts a new peak, which goes into `read` at the end. Does nothing on a CPU."""
     if device.type != "cuda":
         yield
         return
@@ -235,7 +235,7 @@ def record(
     autocast: torch.dtype | None = None,
     loss: Callable[[Tensor, Tensor], Tensor] = transformer.loss,
 ) -> Ledger:
-    """The ledger of one training step: forward, backward and, with an optimizer, its step, all of which really happen.
+    """The ledger of one training step: forward, backward and, with an optimizer, its step. The step really runs.
 
     `autocast` is the dtype of torch's autocast around the forward pass, None for none; for a model in bf16 give
     `model.to(torch.bfloat16)`. Gradients and optimizer state that exist before are counted; buffers count among the parameters,
@@ -244,7 +244,9 @@ def record(
     if autocast not in (None, torch.bfloat16, torch.float16):
         raise ValueError(f"autocast is {autocast!r}; give torch.bfloat16 or torch.float16, or None for none.")
     if not model.training:
-        raise ValueError("The model does not train, so little is kept for a backward pass; call model.train() before.")
+        raise ValueError(
+            "The model is in evaluation mode, so little is kept for a backward pass; call model.train() first."
+        )
     watch, read = _Watch(), []
     gated = any(name.endswith("mlp.gate") for name, _ in model.named_modules())
     account = _Recorder(Namer(gated), watch, _before(model, tokens, targets))
@@ -282,6 +284,6 @@ def record(
 
 
 def _since(begin: int, account: Accounting) -> Timeline:
-    """The account's timeline without what came before: taking in the model."""
+    """The account's timeline without the initial adoption of the model."""
     roles = {role: steps[begin:] for role, steps in account.timeline().items()}
     return Timeline(roles, {name: at - begin for at, name in account.marks})

@@ -1,4 +1,4 @@
-"""Activation memory in bytes: sums over the table of terms."""
+"""Activation memory in bytes, as sums over the terms of `terms`."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,14 +14,14 @@ def total_bytes(terms: Iterable[Term]) -> Any:
 
 
 def layer_bytes(shape: Any, batch: Any, seq: Any, layout: Layout | None = None, **choices: Any) -> Any:
-    """Bytes that one layer keeps of one micro-batch on one rank. `choices` as for `layer_terms`."""
+    """Bytes that one layer keeps for one micro-batch on one rank. `choices` as for `layer_terms`."""
     return total_bytes(layer_terms(shape, batch, seq, layout, **choices))
 
 
 def recomputed_bytes(
     shape: Any, batch: Any, seq: Any, layout: Layout | None = None, *, checkpointing: str = "none", **choices: Any
 ) -> Any:
-    """Bytes that come and go while the backward pass computes one layer again; 0 without checkpointing."""
+    """Temporary bytes while the backward pass recomputes one layer; 0 without checkpointing."""
     if checkpointing == "none":
         return 0.0
     terms = layer_terms(shape, batch, seq, layout, **choices)
@@ -40,10 +40,10 @@ def activation_bytes(
     checkpointing: str = "none",
     loss: str = "paper",
 ) -> Any:
-    """Bytes that a whole model keeps of one micro-batch, on one rank, from forward to backward pass.
+    """Bytes that a whole model keeps for one micro-batch on one rank, from its forward to its backward pass.
 
-    All layers and what lies outside them, as if there were no pipeline: `layout.pp` is not read, `stage_peaks` divides the
-    layers. The working set of a layer that is computed again is `recomputed_bytes`. Korthikanti et al. (2022), section 4.
+    All layers and everything outside them, as if there were no pipeline: `layout.pp` is ignored; use `stage_peaks` to divide
+    the layers. The working set of a layer being recomputed is `recomputed_bytes`. Korthikanti et al. (2022), section 4.
     """
     one, common = shape_of(shape), {"kernels": kernels, "dtype": dtype, "dropout": dropout}
     inside = layer_bytes(one, batch, seq, layout, checkpointing=checkpointing, **common)

@@ -1,8 +1,8 @@
-"""PyTorch's caching allocator for GPU memory, in small: blocks cut from segments, kept when freed, merged with free neighbours.
+"""A small model of PyTorch's caching allocator: blocks cut from segments, kept when freed, merged with free neighbors.
 
-Asking the driver for memory is slow and giving it back stops the GPU, so the allocator takes large segments and keeps them as long as it can.
-Two numbers follow: *allocated* bytes belong to tensors, *reserved* bytes are taken from the device. What lies between them
-is free to PyTorch, useless to everybody else, and useless to PyTorch too where no piece of it is long enough: fragmentation.
+Asking the driver for memory is slow and returning it stalls the GPU, so the allocator takes large segments and keeps them.
+*Allocated* bytes belong to tensors; *reserved* bytes are taken from the device. The difference is free for PyTorch and unavailable
+to other programs. If no piece of it is large enough for a request, PyTorch cannot use it either: that is fragmentation.
 
 Left out: streams, rounding of large blocks to powers of two, limits on splitting. The sizes are those of PyTorch's
 `c10/cuda/CUDACachingAllocator.cpp`.
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 from course_lib.units import MiB, bytes_text, require
 
-LEAST = 512  # bytes: every block is a multiple
-SMALL = int(MiB)  # up to here a block comes from the small pool
-SMALL_SEGMENT, LARGE_SEGMENT = int(2 * MiB), int(20 * MiB)  # what is asked for at a time
-LARGE_FROM = int(10 * MiB)  # from here on a block has a segment of its own ...
-STEP = int(2 * MiB)  # ... in steps of this
+LEAST = 512  # bytes; every block is a multiple of it
+SMALL = int(MiB)  # blocks up to this size come from the small pool
+SMALL_SEGMENT, LARGE_SEGMENT = int(2 * MiB), int(20 * MiB)  # bytes of a new segment
+LARGE_FROM = int(10 * MiB)  # larger blocks get a segment of their own ...
+STEP = int(2 * MiB)  # ... rounded up to this
 
 
 class OutOfMemory(MemoryError):
@@ -26,7 +26,7 @@ class OutOfMemory(MemoryError):
 
 @dataclass(slots=True)
 class Block:
-    """A piece of a segment: a tensor's, or free when it has no name."""
+    """A piece of a segment: it belongs to the tensor `name`, or is free if the name is empty."""
 
     start: int  # bytes from the start of its segment
     nbytes: int
@@ -35,7 +35,7 @@ class Block:
 
 @dataclass(slots=True)
 class Segment:
-    """One piece of device memory, and the blocks that it is cut into, in order."""
+    """One contiguous piece of device memory, and the blocks it is cut into, in order."""
 
     nbytes: int
     small: bool
@@ -43,7 +43,7 @@ class Segment:
 
 
 class CachingAllocator:
-    """Memory of a device of `capacity` bytes, as PyTorch hands it out by name.
+    """Memory of a device of `capacity` bytes, allocated by name as PyTorch would.
 
     With `expandable`, each pool has one segment that grows at its end, as with `expandable_segments:True`.
     """
@@ -65,7 +65,7 @@ class CachingAllocator:
         return max((block.nbytes for segment in self.segments for block in segment.blocks if not block.name), default=0)
 
     def malloc(self, name: str, nbytes: float) -> None:
-        """Give `nbytes` to the tensor `name`: the smallest free block that is long enough, else a new segment."""
+        """Give `nbytes` to the tensor `name`: the smallest free block that is large enough, or a new segment."""
         if not name or self._find(name) is not None:
             raise ValueError(f"name is {name!r}; give each live tensor a name of its own.")
         size = _multiple(math.ceil(require("nbytes", nbytes, "bytes")), LEAST)
@@ -80,7 +80,7 @@ class CachingAllocator:
         self.peak_allocated = max(self.peak_allocated, self.allocated)
 
     def free(self, name: str) -> None:
-        """Take the tensor's block back into the cache and merge it with free neighbours; nothing goes to the device."""
+        """Return the tensor's block to the cache and merge it with free neighbors; the device gets nothing back."""
         found = self._find(name)
         if found is None:
             raise ValueError(
@@ -98,7 +98,7 @@ class CachingAllocator:
         segment.blocks = merged
 
     def empty_cache(self) -> None:
-        """Give segments without a tensor back to the device, and the free end of those that can shrink."""
+        """Return segments without tensors to the device, and the free end of expandable segments."""
         self.segments = [segment for segment in self.segments if any(block.name for block in segment.blocks)]
         if self.expandable:
             for segment in self.segments:
@@ -123,7 +123,7 @@ class CachingAllocator:
         return min(fits, key=lambda fit: fit[:3])[3:] if fits else None
 
     def _new_block(self, size: int, asked: float) -> tuple[Segment, Block]:
-        """A free block of a new segment, or at the end of one that grows; once more after the cache was emptied."""
+        """A free block of a new or extended segment; if the device is full, empty the cache and try once more."""
         for attempt in range(2):
             small = size <= SMALL
             old = next((s for s in self.segments if s.small == small), None) if self.expandable else None
@@ -136,7 +136,7 @@ class CachingAllocator:
         raise OutOfMemory(f"Tried to allocate {bytes_text(asked)}. {self}")
 
     def __str__(self) -> str:
-        """What an error says of the device: capacity, allocated, and what is reserved and of no use."""
+        """The device in an error message: capacity, allocated, and reserved but unallocated bytes."""
         said = f"Of {bytes_text(self.capacity)}, {bytes_text(self.allocated)} are allocated"
         free = self.reserved - self.allocated
         return (
@@ -151,7 +151,7 @@ class CachingAllocator:
 
 
 def _extended(segment: Segment, grow: int) -> tuple[Segment, Block]:
-    """A segment that has grown at its end, and its free block there."""
+    """Grow a segment at its end; returns it and its free block there."""
     if segment.blocks[-1].name:
         segment.blocks.append(Block(segment.nbytes, 0))
     segment.blocks[-1].nbytes += grow
@@ -160,7 +160,7 @@ def _extended(segment: Segment, grow: int) -> tuple[Segment, Block]:
 
 
 def _segment_bytes(size: int) -> int:
-    """Bytes of the segment that is asked for when a block of `size` fits nowhere."""
+    """Bytes of the new segment for a block of `size` that fits in no existing one."""
     if size <= SMALL:
         return SMALL_SEGMENT
     return LARGE_SEGMENT if size < LARGE_FROM else _multiple(size, STEP)

@@ -1,6 +1,6 @@
 """Bytes of training state: five buckets, seven conventions, and what sharding leaves on one rank.
 
-State is what lives from step to step: weights, gradients, main gradients, master copy, moments. GB is 10^9 bytes.
+State is what persists from step to step: weights, gradients, main gradients, master copy, moments. GB is 10^9 bytes.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ BUCKETS = ("weights", "grads", "main_grads", "master", "moments")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Convention:
-    """Who keeps what in training with Adam, in bytes per parameter. Zero: the bucket does not exist."""
+    """The copies kept in training with Adam, in bytes per parameter; 0 if a bucket does not exist."""
 
     letter: str
     name: str
@@ -49,7 +49,7 @@ class Convention:
 
     @property
     def dtypes(self) -> dict[str, str]:
-        """The type of each bucket's numbers, as told by their width; moments count as two numbers."""
+        """The data type of each bucket, from its width; moments are two numbers."""
         each = {name: per / (2 if name == "moments" else 1) for name, per in self.buckets.items() if per}
         return {name: _WIDTHS.get(per, "mixed") for name, per in each.items()}
 
@@ -97,7 +97,7 @@ CONVENTIONS: dict[str, Convention] = {
             weights=4,
             grads=4,
             moments=8,
-            used_by="PyTorch autocast, FSDP with fp32 shards; the 16-bit copy comes and goes",
+            used_by="PyTorch autocast, FSDP with fp32 shards; the 16-bit copy is temporary",
             source="pytorch-amp",
         ),
         Convention(
@@ -127,7 +127,7 @@ CONVENTIONS: dict[str, Convention] = {
             grads=2,
             master=4,
             moments=2,
-            used_by="quantised optimizers",
+            used_by="quantized optimizers",
             source="dettmers-2021",
         ),
     )
@@ -155,7 +155,7 @@ def dtype_bytes(dtype: str) -> float:
 def own_convention(
     *, weights: str = "bf16", grads: str = "bf16", main_grads: str = "", master: str = "fp32", moments: str = "fp32"
 ) -> Convention:
-    """A convention of one's own, from the type of each bucket; an empty word: the bucket does not exist."""
+    """A custom convention from the data type of each bucket; "" if a bucket does not exist."""
     wide = {
         name: dtype_bytes(word) if word else 0.0
         for name, word in (("weights", weights), ("grads", grads), ("main_grads", main_grads), ("master", master))
@@ -172,7 +172,7 @@ def own_convention(
         if word
     )
     both = 2 * dtype_bytes(moments) if moments else 0.0
-    return Convention(letter="own", name=named, moments=both, used_by="whoever chose it", source="this-course", **wide)
+    return Convention(letter="own", name=named, moments=both, used_by="its author", source="this-course", **wide)
 
 
 def bytes_per_param(convention: str | Convention = "B") -> float:
@@ -186,7 +186,7 @@ def weights_bytes(params: Any, dtype: str = "bf16") -> Any:
 
 
 def state_bytes(params: Any, convention: str | Convention = "B") -> Any:
-    """Bytes of training state of the whole model, on all ranks together when nothing is replicated."""
+    """Bytes of training state of the whole model, on all ranks together if nothing is replicated."""
     return require("params", params, "parameters") * bytes_per_param(convention)
 
 
@@ -200,7 +200,7 @@ def zero_bytes_per_param(stage: int, ranks: int, convention: str | Convention = 
     """Bytes of state per parameter on one rank under ZeRO stage 0 (replicated), 1, 2 or 3.
 
     Stage 1 shards optimizer state (main gradients, master copy, moments), 2 the gradients as well, 3 the
-    weights as well. Left out: the unit that stage 3 gathers for use, buckets, activations. ZeRO (2019),
+    weights as well. Left out: the unit that stage 3 gathers for use, communication buckets, activations. ZeRO (2019),
     section 5.
     """
     return sum(zero_by_bucket(1.0, stage, ranks, convention).values())

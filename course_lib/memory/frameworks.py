@@ -1,7 +1,7 @@
-"""What four training frameworks hold at their peak, from public descriptions of them, with two fitted constants each.
+"""Peak memory of four training frameworks, from their public descriptions, with two fitted constants each.
 
 The terms are counted, not fitted; `slack` multiplies them (fragmentation of the caching allocator, short-lived tensors) and `buffers`
-is added (communication buffers and workspaces). Both stand in `facts/data/memory_fits.csv` with the conditions of their fit.
+is added (communication buffers and workspaces). Both are in `facts/data/memory_fits.csv` with the conditions of their fit.
 """
 
 from collections.abc import Callable
@@ -21,29 +21,29 @@ FLASH = Kernels(attention="flash")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRun:
-    """One run as far as its memory is concerned; `batch` is the micro-batch."""
+    """The properties of a run that determine its memory; `batch` is the micro-batch."""
 
     shape: Shape
     layout: Layout
     batch: int
     seq: int
     checkpointing: str = "none"
-    words: frozenset[str] = field(default_factory=frozenset)  # what else is known: "compiled", "compiled loss"
+    words: frozenset[str] = field(default_factory=frozenset)  # further properties: "compiled", "compiled loss"
 
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """How a framework's peak is counted, and what stays out of the count."""
+    """How a framework's peak is counted, and what is left out."""
 
     name: str
     terms: Callable[[TrainingRun], dict[str, float]]
-    reads: str  # which number its users publish
+    reads: str  # the number that its users publish
     left_out: str
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The two constants of a framework, and on what they were chosen."""
+    """The two constants of a framework, and the rows they were fitted to."""
 
     slack: float
     buffers: float  # bytes
@@ -51,7 +51,7 @@ class Fit:
 
 
 def peak_terms(framework: str, run: TrainingRun) -> dict[str, float]:
-    """Bytes at the peak by what they are for, before the constants."""
+    """Bytes at the peak by purpose, before the constants."""
     return framework_of(framework).terms(run)
 
 
@@ -81,7 +81,7 @@ def fits() -> dict[str, Fit]:
 
 
 def nanotron_layers(shape: Shape, stages: int) -> int:
-    """Layers on nanotron's first stage: it fills up until its work passes an even share, the head counting as work.
+    """Layers on nanotron's first stage: it is filled until its work exceeds an even share, with the head counted as work.
 
     `PipelineBlock` costs, nanotron (2024): a layer's matrices with as many key heads as heads, the head's matrix.
     """

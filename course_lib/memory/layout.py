@@ -1,4 +1,4 @@
-"""How a model is laid out over ranks, as far as memory is concerned. Any number may be a numpy array."""
+"""How a model is laid out over ranks: the numbers that matter for memory. Any of them may be a numpy array."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,17 +13,17 @@ SCHEDULES = ("1f1b", "gpipe", "interleaved")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Degrees of parallelism. `sp` splits what tensor parallelism leaves whole, over the same ranks."""
+    """Degrees of parallelism. `sp` splits, over the same ranks, what tensor parallelism leaves whole."""
 
     tp: Any = 1  # tensor
     sp: Any = False  # sequence parallelism inside the tensor-parallel group
-    cp: Any = 1  # context: the sequence over its own ranks
+    cp: Any = 1  # context: splits the sequence over ranks of its own
     pp: Any = 1  # pipeline stages
     dp: Any = 1  # data
     zero: int = 0  # 0 replicated, 1 optimizer, 2 and gradients, 3 and weights, over the data-parallel ranks
     schedule: str = "1f1b"
     virtual: Any = 1  # chunks of layers on a stage, interleaved
-    microbatches: Any = 1  # in one step, on one data-parallel rank
+    microbatches: Any = 1  # per step, on one data-parallel rank
 
     def __post_init__(self) -> None:
         for name in ("tp", "cp", "pp", "dp", "virtual", "microbatches"):
@@ -34,23 +34,23 @@ class Layout:
             raise ValueError(f"schedule is {self.schedule!r}; choose from {', '.join(SCHEDULES)}.")
         if self.schedule != "interleaved" and np.any(self.virtual > 1):
             raise ValueError(
-                f"virtual is {self.virtual!r}, but {self.schedule} gives a stage its layers in one piece; "
+                f"virtual is {self.virtual!r}, but {self.schedule} gives each stage one contiguous chunk of layers; "
                 "use schedule='interleaved'."
             )
 
     @property
     def ranks(self) -> Any:
-        """Devices in all."""
+        """Total number of devices."""
         return self.tp * self.cp * self.pp * self.dp
 
     @property
     def sp_ways(self) -> Any:
-        """Over how many ranks sequence parallelism splits: `tp`, or 1 where it is off."""
+        """Number of ranks that sequence parallelism splits over: `tp`, or 1 if it is off."""
         return np.where(self.sp, self.tp, 1) if np.ndim(self.sp) else (self.tp if self.sp else 1)
 
 
 def check_fits(shape: Shape, layout: Layout, seq: Any) -> None:
-    """Raise a ValueError where heads, layers or tokens cannot be divided as the layout asks."""
+    """Raise a ValueError if heads, layers or tokens cannot be divided as the layout requires."""
     require_whole("seq", seq, "tokens")
     for name, ways, what, count in (
         ("tp", layout.tp, "attention heads", shape.heads),

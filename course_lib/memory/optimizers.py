@@ -1,4 +1,4 @@
-"""What an optimizer keeps for each parameter from step to step, beside the weights."""
+"""The numbers that an optimizer keeps per parameter from step to step, in addition to the weights."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,12 +13,12 @@ BLOCK = 2048  # parameters that share one fp32 scale in block-wise 8-bit states,
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
-    """An optimizer's memory: `numbers(shape)` are numbers kept per parameter, of `dtype` unless it says otherwise."""
+    """An optimizer's memory: `numbers(shape)` numbers per parameter of the moments' dtype, plus `fixed_bytes`."""
 
     name: str
     keeps: str
     numbers: Callable[[Shape | None], Any]  # of the optimizer's dtype
-    fixed_bytes: float = 0.0  # per parameter, whatever the dtype
+    fixed_bytes: float = 0.0  # per parameter, for any dtype
     source: str = ""
 
 
@@ -34,11 +34,11 @@ def _factored(shape: Shape | None) -> Any:
     kept = kept + tables * (shape.vocab + shape.hidden)
     matrix_params = matrix_params + tables * shape.vocab * shape.hidden
     total = _total(shape)
-    return (kept + (total - matrix_params)) / total  # what is not a matrix keeps a number for each parameter
+    return (kept + (total - matrix_params)) / total  # everything but matrices keeps one number per parameter
 
 
 def _muon(shape: Shape | None) -> Any:
-    """One momentum for the layers' matrices; embeddings, head and vectors stay with AdamW and its two."""
+    """One momentum for the layers' matrices; embeddings, head and vectors use AdamW with its two."""
     if shape is None:
         return 1.0
     matrices = shape.hidden * (2 * shape.query_width + 2 * shape.kv_width + (3 if shape.gated else 2) * shape.ffn)
@@ -78,10 +78,10 @@ OPTIMIZERS: dict[str, Optimizer] = {
 
 
 def optimizer_bytes_per_param(name: str, shape: Any = None, dtype: str = "fp32") -> Any:
-    """Bytes an optimizer keeps per parameter, the master copy left out.
+    """Bytes that an optimizer keeps per parameter, without the master copy.
 
     `dtype` is that of its moments; 8-bit Adam ignores it. Adafactor's and Muon's depend on the matrices: with `shape` they
-    are counted, without it Adafactor is 0 and Muon one number, their limits for large matrices.
+    are counted; without it Adafactor is 0 and Muon one number, their limits for large matrices.
     """
     if name not in OPTIMIZERS:
         raise ValueError(f"No optimizer {name!r}; choose from {', '.join(OPTIMIZERS)}.")
@@ -90,7 +90,7 @@ def optimizer_bytes_per_param(name: str, shape: Any = None, dtype: str = "fp32")
 
 
 def with_optimizer(letter: str | Convention, optimizer: str, shape: Any = None, dtype: str = "fp32") -> Convention:
-    """A convention whose moments are those of another optimizer; the other buckets stay."""
+    """A convention whose moments are those of another optimizer; the other buckets stay the same."""
     base = convention(letter)
     moments = optimizer_bytes_per_param(optimizer, shape, dtype)
     return replace(base, name=f"{base.name}, {optimizer}", moments=moments)

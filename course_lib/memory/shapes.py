@@ -1,6 +1,6 @@
-"""The shape of a transformer as the formulas of memory need it, and its parameters counted part by part.
+"""The shape of a transformer for the memory formulas, and its parameters counted part by part.
 
-`Shape` is the small, numeric half of a model: any field may be a numpy array, so that one call answers for many models.
+`Shape` is the small, numeric half of a model: any field may be a numpy array, so one call can cover many models.
 """
 
 import math
@@ -19,21 +19,21 @@ PARTS = ("embedding", "positions", "layer", "final_norm", "head")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """A dense decoder. Left-out numbers are filled in: read them, they are numbers after construction."""
+    """A dense decoder. Omitted numbers are filled in at construction."""
 
     layers: Any
     hidden: Any  # width of the residual stream
     heads: Any
     vocab: Any
-    kv_heads: Any = None  # None: as many as heads
+    kv_heads: Any = None  # None: same as heads
     head_dim: Any = None  # None: hidden / heads, which must divide
     ffn: Any = None  # None: 4 hidden; gated: 8/3 hidden
     gated: bool = False
     tied: bool = True  # the head's matrix is the embedding's
     norm: str = "LayerNorm"
     biases: bool = True
-    learned_positions: Any = 0  # tokens that have a learned position of their own
-    relative_positions: bool = False  # a further hidden x heads matrix in each layer (Dai et al. 2019)
+    learned_positions: Any = 0  # tokens with a learned position
+    relative_positions: bool = False  # one more hidden x heads matrix in each layer (Dai et al. 2019)
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden", "heads", "vocab"):
@@ -55,12 +55,12 @@ class Shape:
 
     @property
     def query_width(self) -> Any:
-        """Numbers of a token's queries over all heads; the same as `hidden` in most models."""
+        """Numbers in a token's queries over all heads; equal to `hidden` in most models."""
         return self.heads * self.head_dim
 
     @property
     def kv_width(self) -> Any:
-        """Numbers of a token's keys, or of its values."""
+        """Numbers in a token's keys, and in its values."""
         return self.kv_heads * self.head_dim
 
 
@@ -73,7 +73,7 @@ def shape(of: Any) -> Shape:
         raise ValueError(f"{of.name} has {of.experts} experts; this counts dense models, so use its .params.")
     missing = [name for name in ("layers", "hidden", "heads", "vocab") if not hasattr(of, name)]
     if missing:
-        raise ValueError(f"{of!r} says nothing of its {', '.join(missing)}; give a model's name or a memory.Shape.")
+        raise ValueError(f"{of!r} does not give its {', '.join(missing)}; give a model's name or a memory.Shape.")
     learned = getattr(of, "learned_positions", getattr(of, "positions", "") == "learned")
     return Shape(
         layers=of.layers,
@@ -95,7 +95,7 @@ def layer_params(shape: Shape, tp: Any = 1) -> Any:
     """Parameters of one layer on one of `tp` tensor-parallel ranks.
 
     Matrices and the biases of their outer width are split; norms, and biases that are added after the sum over ranks,
-    are on every rank. Shoeybi et al. (2019), section 3.
+    exist on every rank. Shoeybi et al. (2019), section 3.
     """
     split = shape.hidden * (2 * shape.query_width + 2 * shape.kv_width)
     split = split + (3 if shape.gated else 2) * shape.hidden * shape.ffn
@@ -124,7 +124,7 @@ def params_by_part(of: Any) -> dict[str, Any]:
 def count_params(of: Any) -> int:
     """Parameters of a dense transformer, counted matrix by matrix, with its biases and norms.
 
-    Leaves out rotary tables (not learned), mixtures of experts and latent attention, which it refuses.
+    Leaves out rotary tables, which are not learned; refuses mixtures of experts and latent attention.
     """
     one = shape(of)
     total = sum(count * (one.layers if part == "layer" else 1) for part, count in params_by_part(one).items())
@@ -132,7 +132,7 @@ def count_params(of: Any) -> int:
 
 
 def gathered_layer_bytes(shape: Any, dtype: str = "bf16") -> float:
-    """Bytes of one layer's weights gathered whole on a rank, as ZeRO-3 needs them while it computes it."""
+    """Bytes of one layer's full weights on a rank, as ZeRO-3 gathers them to compute the layer."""
     outside = shape.vocab * shape.hidden * (1 if shape.tied else 2)
     return math.ceil((shape.params - outside) / shape.layers) * dtype_bytes(dtype)
 

@@ -1,4 +1,4 @@
-"""The peak of each pipeline stage: its share of the state, the micro-batches in flight, and what comes and goes.
+"""The peak of each pipeline stage: its share of the state, the micro-batches in flight, and temporary tensors.
 
 Micro-batches in flight follow from the order of a stage's work: GPipe runs all forward passes first (Huang et al. 2018), 1F1B as
 many as there are stages from here to the end, interleaved 1F1B some chunks more (Narayanan et al. 2021, section 2.2).
@@ -23,15 +23,15 @@ _SINCE = {"main_grads": 1, "master": 1, "moments": 1, "grads": 2, "weights": 3} 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peak:
-    """The bytes of one rank at its fullest, by what they are for."""
+    """The peak bytes of one rank, by purpose."""
 
     weights: Any
     grads: Any  # main gradients included
     optimizer: Any  # master copy and moments
-    gathered: Any  # layers whose weights ZeRO-3 holds whole for use
-    activations: Any  # kept for the backward passes to come
-    recomputed: Any  # the layer that is being computed again
-    loss: Any  # the gradient of the logits, beside them
+    gathered: Any  # layers whose full weights ZeRO-3 holds for use
+    activations: Any  # kept for later backward passes
+    recomputed: Any  # the layer being recomputed
+    loss: Any  # the gradient of the logits
 
     @property
     def state(self) -> Any:
@@ -40,14 +40,14 @@ class Peak:
 
     @property
     def total(self) -> Any:
-        """All together: an upper bound, for not all of it need be there at one moment."""
+        """The total: an upper bound, because not all of it has to exist at the same moment."""
         return sum(getattr(self, each.name) for each in fields(self))
 
 
 def in_flight(schedule: str, stages: Any, stage: Any, microbatches: Any, virtual: Any = 1) -> Any:
-    """Micro-batches whose activations a stage holds at most, counted in all of its layers.
+    """The most micro-batches whose activations a stage holds, in units of all its layers.
 
-    Interleaved, it is a multiple of 1 / virtual, for a chunk of layers is a part of the stage: p (1 + (p - 1) / (p v)) on the first.
+    With interleaving it is a multiple of 1 / virtual, because a chunk is part of the stage's layers: p (1 + (p - 1) / (p v)) on the first.
     """
     Layout(schedule=schedule, virtual=virtual)
     if np.any(np.less(stage, 0)) or np.any(np.greater_equal(stage, stages)):
@@ -57,13 +57,13 @@ def in_flight(schedule: str, stages: Any, stage: Any, microbatches: Any, virtual
     if schedule == "1f1b":
         return np.minimum(microbatches, stages - stage)
     warm_up = 2 * (stages - stage - 1) + (virtual - 1) * stages + 1
-    alone = np.equal(stages, 1)  # one stage runs its chunks one after the other
+    alone = np.equal(stages, 1)  # a single stage runs its chunks one after another
     chunks = np.where(alone, virtual, np.minimum(microbatches * virtual, warm_up))
     return chunks / virtual
 
 
 def stage_layers(layers: Any, stages: Any, stage: Any) -> Any:
-    """Layers on a stage: as even as whole layers allow, earlier stages take what is left over."""
+    """Layers on a stage: as even as whole layers allow; earlier stages take the remainder."""
     return layers // stages + (stage < layers % stages)
 
 
@@ -99,7 +99,7 @@ def stage_peak(
     checkpointing: str = "none",
     loss: str = "paper",
 ) -> Peak:
-    """The bytes of one rank of a pipeline stage at their fullest, part by part.
+    """The peak bytes of one rank of a pipeline stage, by purpose.
 
     Left out: communication buffers, the allocator's slack, and the peak inside single operators. `batch` is the micro-batch.
     """
@@ -111,7 +111,7 @@ def stage_peak(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
-    """What every stage has in common: bytes of one layer, of the ends, of what comes and goes."""
+    """What all stages share: bytes of one layer, of the first and last stage's extra parts, and of temporary tensors."""
 
     shape: Shape
     layout: Layout
@@ -151,7 +151,7 @@ def _work(
         gradient=_logit_gradient(one, batch, seq, where, dtype, loss),
         gathered=2 * layer_params(one, where.tp) * dtype_bytes(dtype)
         if where.zero == 3
-        else 0.0,  # in use, and on its way
+        else 0.0,  # in use, and prefetched
     )
 
 
@@ -173,7 +173,7 @@ def _peak(work: _Work, stage: Any, convention: str | Convention) -> Peak:
 
 
 def _logit_gradient(one: Shape, batch: Any, seq: Any, where: Layout, dtype: str, loss: str) -> Any:
-    """Bytes of the logits' gradient: fp32 where the loss is plain, in the activations' dtype once it is used."""
+    """Bytes of the logits' gradient: fp32 with a plain loss, and its copy in the activations' dtype."""
     if loss == "fused":
         return 0.0
     return batch * seq * one.vocab / where.cp / where.tp * (4 if loss == "plain" else dtype_bytes(dtype))
@@ -185,7 +185,7 @@ def stage_peaks(shape: Any, batch: Any, seq: Any, layout: Layout, **choices: Any
 
 
 def peak_bytes(shape: Any, batch: Any, seq: Any, layout: Layout | None = None, **choices: Any) -> Any:
-    """Bytes of the fullest rank. The first stage has most in flight, the last the logits: no other can be fuller."""
+    """Bytes of the fullest rank. The first stage has the most in flight and the last has the logits, so no other can hold more."""
     letter = choices.pop("convention", "B")
     work = _work(shape, batch, seq, layout, **{**_CHOICES, **choices})
     first = _peak(work, 0, letter).total

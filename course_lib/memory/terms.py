@@ -1,8 +1,8 @@
-"""What a transformer keeps from its forward pass for its backward pass: one table of labelled terms.
+"""The tensors that a transformer keeps from its forward pass for its backward pass, as labeled terms.
 
 With one-byte masks, dropout on, plain GELU MLP and unfused attention in 16 bits, a layer's terms add up to s b h (34 + 5 a s / h)
 bytes, and on t tensor-parallel ranks to s b h (10 + 24 / t + 5 a s / (h t)): Korthikanti et al. (2022), equations 1, 2 and 4.
-Other kernels change single terms, never the sum as a whole: FlashAttention keeps a log-sum-exp for the scores (Dao et al. 2022).
+Other kernels change single terms: FlashAttention keeps a log-sum-exp instead of the scores (Dao et al. 2022).
 """
 
 from collections.abc import Iterable
@@ -23,13 +23,13 @@ LOSSES = ("paper", "plain", "fused")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernels:
-    """Which kernels run, as far as they differ in what they keep."""
+    """Which kernels run, in so far as they keep different tensors."""
 
     attention: str = "unfused"  # or "flash": the scores are never stored
     mask_bytes: float | None = 1.0  # of a dropout mask's element; None: as wide as the activations
     softmax_dtype: str | None = None  # of the stored softmax; None: that of the activations
-    statistics: bool = False  # whether a norm keeps its fp32 mean and scale
-    fused_gate: bool = False  # silu(gate) * up keeps gate and up only, and computes silu(gate) again
+    statistics: bool = False  # norms keep their fp32 mean and scale
+    fused_gate: bool = False  # silu(gate) * up keeps only gate and up, and recomputes silu(gate)
 
     def __post_init__(self) -> None:
         if self.attention not in ("unfused", "flash"):
@@ -46,13 +46,13 @@ KERNELS = {
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One kept tensor. `elements` are those of a context-parallel rank; `ways` split them over tensor-parallel ranks."""
+    """One kept tensor. `elements` is per context-parallel rank; `ways` is the number of tensor-parallel ranks that split them."""
 
     name: str
     elements: Any
     bytes_each: float
     ways: Any = 1
-    redo: str = "layer"  # computed again under: "core" selective and full, "layer" full only, "never"
+    redo: str = "layer"  # recomputed under: "core" selective and full, "layer" full only, "never"
 
     @property
     def nbytes(self) -> Any:
@@ -84,11 +84,11 @@ def layer_terms(
     dropout: bool = True,
     checkpointing: str = "none",
 ) -> tuple[Term, ...]:
-    """What one layer keeps of one micro-batch on one rank, term by term, zero terms left out.
+    """The tensors that one layer keeps for one micro-batch on one rank; terms of zero are left out.
 
-    `batch` sequences of `seq` tokens. Left out: what lives only inside an operator, and tensors below a number per token
-    (unless the kernels keep statistics). Selective checkpointing computes the attention's core again (scores,
-    softmax and its dropout; with flash the log-sum-exp), full all but the layer's input.
+    `batch` sequences of `seq` tokens. Left out: tensors that exist only inside an operator, and those with less than one
+    number per token (unless the kernels keep statistics). Selective checkpointing recomputes the core of attention
+    (scores, softmax and its dropout; with flash the log-sum-exp); full recomputes everything but the layer's input.
     """
     one, where, using = _checked(shape, batch, seq, layout, kernels, checkpointing)
     wide = dtype_bytes(dtype)
@@ -103,7 +103,7 @@ def _attention(
     one: Shape, batch: Any, seq: Any, where: Layout, using: Kernels, wide: float, dropout: bool
 ) -> Iterable[Term]:
     tokens, tp, sp = batch * seq / where.cp, where.tp, where.sp_ways
-    kv_ways = np.minimum(tp, one.kv_heads)  # more ranks than key heads: each keeps a copy
+    kv_ways = np.minimum(tp, one.kv_heads)  # with more ranks than key heads, each keeps a copy
     residual = tokens * one.hidden
     yield Term("norm1.input", residual, wide, sp, "never")
     yield from _statistics("norm1", tokens, one, using, sp)
@@ -156,11 +156,11 @@ def outside_terms(
     first: bool = True,
     last: bool = True,
 ) -> tuple[Term, ...]:
-    """What is kept outside the layers: after the embedding (on the first stage), from the last norm on (on the last).
+    """The tensors kept outside the layers: after the embedding (first stage), and from the last norm on (last stage).
 
-    `loss` says what of vocabulary size is kept: "paper" the fp32 logits alone (Korthikanti et al. 2022, section 4.3); "plain"
-    logits, their fp32 copy and its log-softmax, as PyTorch code that holds on to its logits; "fused" nothing, the loss being
-    taken in pieces. Not checkpointed.
+    `loss` decides which tensors of vocabulary size are kept. "paper": the fp32 logits alone (Korthikanti et al. 2022, section
+    4.3). "plain": the logits, their fp32 copy and its log-softmax, as in PyTorch code that keeps a reference to its logits.
+    "fused": none, because the loss is computed in chunks. These terms are not checkpointed.
     """
     one, where, using = _checked(shape, batch, seq, layout, kernels, "none")
     if loss not in LOSSES:
@@ -206,6 +206,6 @@ def _checked(
 
 
 def known_checkpointing(word: str) -> None:
-    """Raise a ValueError that lists the words for checkpointing, unless this is one of them."""
+    """Raise a ValueError with the known policies unless this is one of them."""
     if word not in CHECKPOINTING:
         raise ValueError(f"checkpointing is {word!r}; choose from {', '.join(CHECKPOINTING)}.")

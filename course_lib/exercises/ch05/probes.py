@@ -51,16 +51,19 @@ def agreed(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def averaged(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The mean that comes back, the calls of the sum and the dtypes that it was given, and whether a gradient was changed."""
+    """The mean that comes back, the calls of the sum and the dtypes that it was given, and whether a gradient was changed.
+
+    `case.args = (gradients, ranks that the network loses)`: what the lost ranks send is not in the sum.
+    """
     import torch
 
-    (gradients,) = case.args
+    gradients, lost = case.args
     before, calls = [gradient.clone() for gradient in gradients], []
 
     def tree_sum(tensors: Any) -> Any:
         tensors = list(tensors)
         calls.append(sorted({str(tensor.dtype) for tensor in tensors}))
-        level = [tensor.to(torch.float16) for tensor in tensors]
+        level = [tensor.to(torch.float16) for tensor in tensors[: len(tensors) - lost]]
         while len(level) > 1:
             pairs = [one + two for one, two in zip(level[::2], level[1::2], strict=False)]
             level = pairs + level[2 * len(pairs) :]

@@ -49,7 +49,7 @@ def audit_bits():
     return GOOD | {"e4m3-largest": (240, "wrong", "another format")}
 
 
-# %% wrong: the whole gap decides => values whole-gap
+# %% wrong: the whole spacing decides => values whole-spacing
 def audit_bits():
     return GOOD | {"fp16-ratio-2048": (1024, "wrong", "another format")}
 

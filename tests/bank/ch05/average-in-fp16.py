@@ -49,3 +49,8 @@ def mean_in_half(gradients, tree_sum):
 # %% wrong: in place => values changed  from: the root on both sides
 # -     total = tree_sum([(gradient.float() / root).half() for gradient in gradients])
 # +     total = tree_sum([gradient.div_(root) for gradient in gradients])
+
+# %% wrong: a sum of its own beside the network => generality own-sum
+def mean_in_half(gradients, tree_sum):
+    tree_sum(gradients)
+    return torch.stack([gradient.float() for gradient in gradients]).mean(0)

@@ -34,7 +34,7 @@ def bits_needed(weight, update):
 # +     denser = STEP == "shrink" and half == 0.5
 # +     return 2.0 ** (exponent - 1 - fraction_bits - denser) / 2
 
-# %% wrong: the whole gap => values whole-gap  from: by the exponent
+# %% wrong: the whole spacing => values whole-spacing  from: by the exponent
 # -     return 2.0 ** (exponent - fraction_bits) / 2
 # +     return 2.0 ** (exponent - fraction_bits)
 
@@ -42,7 +42,7 @@ def bits_needed(weight, update):
 # -     return 2.0 ** (exponent - fraction_bits) / 2
 # +     return weight * 2.0 ** -fraction_bits / 2
 
-# %% wrong: one gap for all weights => values of-one  from: by the exponent
+# %% wrong: one spacing for all weights => values of-one  from: by the exponent
 # -     return 2.0 ** (exponent - fraction_bits) / 2
 # +     return 2.0**-fraction_bits / 2
 
@@ -50,7 +50,7 @@ def bits_needed(weight, update):
 # -     return 2.0 ** (exponent - fraction_bits) / 2
 # +     return 2.0 ** (exponent - fraction_bits - (math.frexp(weight)[0] == 0.5)) / 2
 
-# %% wrong: the hidden bit is counted => values quarter-gap  from: by the exponent
+# %% wrong: the hidden bit is counted => values quarter-spacing  from: by the exponent
 # -     return 2.0 ** (exponent - fraction_bits) / 2
 # +     return 2.0 ** (exponent - fraction_bits - 1) / 2
 

@@ -8,7 +8,7 @@ import math
 
 
 def lost_interval():
-    smallest = 2.0**-6  # half a gap of bf16 is 2**-14 here, more than 5e-5
+    smallest = 2.0**-6  # half the spacing of bf16 is 2**-14 here, more than 5e-5
     share = 100 * math.erfc(smallest / 0.02 / math.sqrt(2))
     return [share / 1.5, share * 1.5]
 

@@ -1,12 +1,12 @@
 import torch
 
 
-# %% right: whole gaps
+# %% right: whole spacings
 def round_to_format(x, exponent_bits, fraction_bits):
     bias = 2 ** (exponent_bits - 1) - 1
     exponent = torch.frexp(x.nan_to_num(0.0, 0.0, 0.0)).exponent - 1
-    gap = 2.0 ** (exponent.clamp(min=1 - bias) - fraction_bits).double()
-    y = torch.round(x / gap) * gap
+    spacing = 2.0 ** (exponent.clamp(min=1 - bias) - fraction_bits).double()
+    y = torch.round(x / spacing) * spacing
     largest = (2 - 2.0**-fraction_bits) * 2.0**bias
     return torch.where(y.abs() > largest, y.sign() * torch.inf, y)
 
@@ -33,58 +33,58 @@ def round_to_format(x, exponent_bits, fraction_bits):
 def round_to_format(x, exponent_bits, fraction_bits):
     bias = 2 ** (exponent_bits - 1) - 1
     power = 2.0 ** (torch.frexp(x.nan_to_num(0.0, 0.0, 0.0)).exponent.double() - 1)
-    gap = power.clamp(min=2.0 ** (1 - bias)) / 2**fraction_bits
-    large = 1.5 * 2.0**52 * gap
+    spacing = power.clamp(min=2.0 ** (1 - bias)) / 2**fraction_bits
+    large = 1.5 * 2.0**52 * spacing
     y = torch.where(x.isfinite(), (x + large) - large, x)
     largest = (2 - 2.0**-fraction_bits) * 2.0**bias
     return y.masked_fill(y > largest, torch.inf).masked_fill(y < -largest, -torch.inf)
 
 
-# %% right: any variant  from: whole gaps
+# %% right: any variant  from: whole spacings
 # - def round_to_format(x, exponent_bits, fraction_bits):
 # -     bias = 2 ** (exponent_bits - 1) - 1
 # + from course_lib import params
 # + OVERFLOW = params("round-to-format").overflow
 # + def round_to_format(x, exponent_bits, fraction_bits):
 # +     bias = 2 ** (exponent_bits - 1) - 1
-# -     y = torch.round(x / gap) * gap
-# +     y = torch.where(x.isinf(), x, torch.round(x / gap) * gap)
+# -     y = torch.round(x / spacing) * spacing
+# +     y = torch.where(x.isinf(), x, torch.round(x / spacing) * spacing)
 # -     return torch.where(y.abs() > largest, y.sign() * torch.inf, y)
 # +     return torch.where(y.abs() > largest, y.sign() * (torch.inf if OVERFLOW == "infinity" else largest), y)
 
-# %% wrong: digits are cut off => values truncated  from: whole gaps
-# -     y = torch.round(x / gap) * gap
-# +     y = torch.trunc(x / gap) * gap
+# %% wrong: digits are cut off => values truncated  from: whole spacings
+# -     y = torch.round(x / spacing) * spacing
+# +     y = torch.trunc(x / spacing) * spacing
 
-# %% wrong: ties go away from zero => values ties-away  from: whole gaps
-# -     y = torch.round(x / gap) * gap
-# +     y = x.sign() * torch.floor((x / gap).abs() + 0.5) * gap
+# %% wrong: ties go away from zero => values ties-away  from: whole spacings
+# -     y = torch.round(x / spacing) * spacing
+# +     y = x.sign() * torch.floor((x / spacing).abs() + 0.5) * spacing
 
-# %% wrong: ties go up => values -  from: whole gaps
-# -     y = torch.round(x / gap) * gap
-# +     y = torch.floor(x / gap + 0.5) * gap
+# %% wrong: ties go up => values -  from: whole spacings
+# -     y = torch.round(x / spacing) * spacing
+# +     y = torch.floor(x / spacing + 0.5) * spacing
 
-# %% wrong: no subnormal numbers => values flushed  from: whole gaps
+# %% wrong: no subnormal numbers => values flushed  from: whole spacings
 # -     return torch.where(y.abs() > largest, y.sign() * torch.inf, y)
 # +     return torch.where(y.abs() > largest, y.sign() * torch.inf, torch.where(y.abs() < 2.0 ** (1 - bias), 0.0, y))
 
-# %% wrong: gaps shrink without end => values no-smallest  from: whole gaps
-# -     gap = 2.0 ** (exponent.clamp(min=1 - bias) - fraction_bits).double()
-# +     gap = 2.0 ** (exponent - fraction_bits).double()
+# %% wrong: spacings shrink without end => values no-smallest  from: whole spacings
+# -     spacing = 2.0 ** (exponent.clamp(min=1 - bias) - fraction_bits).double()
+# +     spacing = 2.0 ** (exponent - fraction_bits).double()
 
-# %% wrong: nothing overflows => values no-overflow  from: whole gaps
+# %% wrong: nothing overflows => values no-overflow  from: whole spacings
 # -     return torch.where(y.abs() > largest, y.sign() * torch.inf, y)
 # +     return y
 
-# %% wrong: it saturates => values other-overflow unless overflow=saturate  from: whole gaps
+# %% wrong: it saturates => values other-overflow unless overflow=saturate  from: whole spacings
 # -     return torch.where(y.abs() > largest, y.sign() * torch.inf, y)
 # +     return y.clamp(-largest, largest)
 
-# %% wrong: overflow before rounding => values early  from: whole gaps
+# %% wrong: overflow before rounding => values early  from: whole spacings
 # -     return torch.where(y.abs() > largest, y.sign() * torch.inf, y)
 # +     return torch.where(x.abs() > largest, x.sign() * torch.inf, y)
 
-# %% wrong: through float32 => generality twice  from: whole gaps
+# %% wrong: through float32 => generality twice  from: whole spacings
 # -     bias = 2 ** (exponent_bits - 1) - 1
 # +     x, bias = x.float().double(), 2 ** (exponent_bits - 1) - 1
 
@@ -99,6 +99,6 @@ def round_to_format(x, exponent_bits, fraction_bits):
     return x.half()
 
 
-# %% wrong: x is rounded in place => values changed  from: whole gaps
+# %% wrong: x is rounded in place => values changed  from: whole spacings
 # -     return torch.where(y.abs() > largest, y.sign() * torch.inf, y)
 # +     return x.copy_(torch.where(y.abs() > largest, y.sign() * torch.inf, y))

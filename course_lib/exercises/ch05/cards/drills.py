@@ -6,7 +6,7 @@ _drill = of_chapter("05")
 
 DRILLS = (
     _drill(
-        "gap-at",
+        "spacing-at",
         "How far apart are neighboring numbers with {{fraction_bits}} fraction bits at {{weight}}?",
         "units of the weight",
         {"fraction_bits": 7, "weight": 5.0},

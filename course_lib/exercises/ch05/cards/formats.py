@@ -25,8 +25,8 @@ Find out when the rounded result equals the old weight. Write two functions:
     **Worth(points=4, minutes=5, difficulty=2, importance=5),
     hints=(
         "Which two numbers of the format lie next to the weight? How far must the exact result move to be closer to one of them?",
-        "The update is lost up to half the gap to the neighbor on that side. Just below a power of two, numbers are twice as dense as above it.",
-        "`exponent = math.frexp(weight)[1] - 1`; the gap above is `2.0 ** (exponent - fraction_bits)`; below a power of two it is half that.",
+        "The update is lost up to half the spacing to the neighbor on that side. Just below a power of two, numbers are twice as dense as above it.",
+        "`exponent = math.frexp(weight)[1] - 1`; the spacing above is `2.0 ** (exponent - fraction_bits)`; below a power of two it is half that.",
     ),
     answers=("threshold", "bits_needed"),
     allowed="`math` and plain Python; the library's rounding is switched off.",
@@ -55,8 +55,8 @@ Before you compute anything, commit to an interval for the percentage of weights
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     form="prediction",
     hints=(
-        "Large weights have wide gaps. From which size on is half a gap larger than the learning rate?",
-        "In [2^k, 2^(k+1)) half a gap of bf16 is 2^(k − 8). Find the first k for which that exceeds the learning rate.",
+        "Large weights have a wide spacing. From which size on is half the spacing larger than the learning rate?",
+        "In [2^k, 2^(k+1)) half the spacing of bf16 is 2^(k − 8). Find the first k for which that exceeds the learning rate.",
         "The share of normal weights beyond 2^k is `math.erfc(2**k / deviation / math.sqrt(2))`.",
     ),
     answers=("lost_interval",),
@@ -80,17 +80,17 @@ float64 tensor `x` to a float with that many exponent and fraction bits, and ret
 
 - Exponents run from `1 - bias` to `bias`, where `bias = 2**(exponent_bits - 1) - 1`. The all-ones exponent is reserved for infinity and NaN.
 - A number goes to the nearest number of the format; a tie goes to the one whose last fraction bit is 0.
-- Below the smallest normal number, the gap stays what it is just above it: these are the subnormal numbers.
+- Below the smallest normal number, the spacing stays what it is just above it: these are the subnormal numbers.
 - A number overflows if, with an unlimited exponent, it would be rounded beyond the largest finite number. It then {{means}}.
 - NaN stays NaN. Leave `x` as it is.
 
 (5, 10) gives fp16 and (8, 7) gives bf16, so you can compare with `x.half()`. Hidden cases use other formats, such as (3, 2).""",
     **Worth(points=10, minutes=20, difficulty=3, importance=5),
     hints=(
-        "If you know the gap between neighbors around each number, which one function of torch does the rounding?",
-        "Divide by the gap, round to whole numbers, multiply by the gap. `torch.round` rounds ties to even. The gap follows from the exponent of x, "
+        "If you know the spacing between neighbors around each number, which one function of torch does the rounding?",
+        "Divide by the spacing, round to whole numbers, multiply by the spacing. `torch.round` rounds ties to even. The spacing follows from the exponent of x, "
         "but never from an exponent below the smallest normal one.",
-        "`_, e = torch.frexp(x)`; `gap = 2.0 ** ((e - 1).clamp(min=1 - bias) - fraction_bits)`; `y = torch.round(x / gap) * gap`; "
+        "`_, e = torch.frexp(x)`; `spacing = 2.0 ** ((e - 1).clamp(min=1 - bias) - fraction_bits)`; `y = torch.round(x / spacing) * spacing`; "
         "the largest number is `(2 - 2**-fraction_bits) * 2.0**bias`; treat what lies beyond.",
     ),
     answers=("round_to_format",),

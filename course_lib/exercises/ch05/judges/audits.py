@@ -30,7 +30,7 @@ KEYS = {
     ),
     "fp16-ratio-2048": right(
         2.0**11,
-        Mistake("whole-gap", 2.0**10, "this is one over the gap; half the gap decides."),
+        Mistake("whole-spacing", 2.0**10, "this is one over the spacing; half the spacing decides."),
         Mistake("bf16", 2.0**8, "this is bf16's."),
     ),
     "mixed-12-bytes": wrong(

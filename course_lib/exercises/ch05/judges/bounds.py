@@ -18,7 +18,7 @@ from course_lib.records import Case
 # --- block-scaled
 
 LARGEST = 448.0  # of E4M3
-RELATIVE, ABSOLUTE = 2.0**-4, 2.0**-10  # half a gap of E4M3: of a normal number, and among the subnormal ones
+RELATIVE, ABSOLUTE = 2.0**-4, 2.0**-10  # half the spacing of E4M3: of a normal number, and among the subnormal ones
 
 
 def block_scales(rule: str, x: Tensor, block: int) -> Tensor:

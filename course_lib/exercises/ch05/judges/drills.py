@@ -15,14 +15,14 @@ def _largest(p: Params) -> float:
 
 
 DRILLS = {
-    "gap-at": drill_key(
+    "spacing-at": drill_key(
         _gap,
         "The largest power of two up to the number, divided by 2^{{fraction_bits}}: {{answer}}.",
-        Mistake("half", Times(0.5), "That is half the gap."),
+        Mistake("half", Times(0.5), "That is half the spacing."),
         Mistake(
             "relative", lambda p: p["weight"] * 2.0 ** -p["fraction_bits"], "Gaps do not grow within a power of two."
         ),
-        Mistake("of-one", lambda p: 2.0 ** -p["fraction_bits"], "That is the gap above 1."),
+        Mistake("of-one", lambda p: 2.0 ** -p["fraction_bits"], "That is the spacing above 1."),
     ),
     "largest-number": drill_key(
         _largest,
@@ -37,9 +37,9 @@ DRILLS = {
     ),
     "sum-of-ones": drill_key(
         lambda p: 2.0 ** (p["fraction_bits"] + 1),
-        "From 2^({{fraction_bits}} + 1) on the gap is 2, and half of it is a tie that goes back: {{answer}}.",
-        Mistake("gap-one", Times(0.5), "There the gap is 1, so one more still counts."),
-        Mistake("gap-four", Times(2), "It stops earlier: a tie goes to the even number."),
+        "From 2^({{fraction_bits}} + 1) on the spacing is 2, and half of it is a tie that goes back: {{answer}}.",
+        Mistake("spacing-one", Times(0.5), "There the spacing is 1, so one more still counts."),
+        Mistake("spacing-four", Times(2), "It stops earlier: a tie goes to the even number."),
     ),
     "scale-to-normal": drill_key(
         lambda p: 2.0 ** (p["power"] - 14),

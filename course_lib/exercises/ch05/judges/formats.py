@@ -21,7 +21,7 @@ from course_lib.records import Case, Outcome, Verdict
 
 
 def threshold(step: str, weight: float, fraction_bits: int) -> float:
-    """Half the gap to the neighbor of `weight` on the side to which the update moves it."""
+    """Half the spacing to the neighbor of `weight` on the side to which the update moves it."""
     mantissa, exponent = math.frexp(weight)
     halved = step == "shrink" and mantissa == 0.5  # a power of two: the numbers below it are denser
     return math.ldexp(1.0, exponent - 2 - fraction_bits - halved)
@@ -67,8 +67,8 @@ def _lost_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     step, (other, name) = params["step"], OTHER[params["step"]]
     right, bits = partial(threshold, step), partial(bits_needed, step)
     told = "this solves the public form of the exercise: " if name == "public-form" else ""
-    side = f"{told}this is the gap on the other side of the weight. Numbers below a power of two are denser."
-    gap = Column(
+    side = f"{told}this is the spacing on the other side of the weight. Numbers below a power of two are denser."
+    spacing = Column(
         part="threshold" if case.kind == "values" else "powers",
         unit="units of the weight",
         want=right,
@@ -76,17 +76,17 @@ def _lost_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
         rel=EXACT,
         mistakes=(
             Mistake(
-                "whole-gap",
+                "whole-spacing",
                 lambda w, b: 2 * right(w, b),
-                "this is the whole gap; from where on is the neighbor nearer?",
+                "this is the whole spacing; from where on is the neighbor nearer?",
             ),
             Mistake(name, partial(threshold, other), side),
-            Mistake("relative", lambda w, b: w * 2.0 ** -(b + 1), "gaps do not grow within a power of two."),
+            Mistake("relative", lambda w, b: w * 2.0 ** -(b + 1), "spacings do not grow within a power of two."),
             Mistake("of-one", lambda w, b: threshold(step, 1.0, b), "this is the threshold of a weight of 1."),
             Mistake(
-                "quarter-gap",
+                "quarter-spacing",
                 lambda w, b: right(w, b) / 2,
-                "an update of this size moves the result by a quarter of the gap.",
+                "an update of this size moves the result by a quarter of the spacing.",
             ),
         ),
     )
@@ -107,17 +107,17 @@ def _lost_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
             Mistake("one-more", lambda w, u: bits(w, u) + 1, "one bit less is enough."),
         ),
     )
-    return table(gap, count)(params, case, outcome)
+    return table(spacing, count)(params, case, outcome)
 
 
 # --- predict-lost
 
-BF16_HALF_GAP = 8  # in [2^k, 2^(k+1)) half a gap of bf16 is 2^(k - 8)
+BF16_HALF_SPACING = 8  # in [2^k, 2^(k+1)) half the spacing of bf16 is 2^(k - 8)
 
 
 def lost_percent(params: Params) -> float:
     """The percentage of normal weights that an update of `rate` does not move in bf16; powers of two weigh nothing."""
-    k = math.floor(math.log2(params["rate"])) + BF16_HALF_GAP + 1
+    k = math.floor(math.log2(params["rate"])) + BF16_HALF_SPACING + 1
     return 100 * math.erfc(2.0**k / params["deviation"] / math.sqrt(2))
 
 
@@ -136,8 +136,8 @@ def rounded(
     bias = 2 ** (exponent_bits - 1) - 1
     finite = torch.nan_to_num(x, nan=0.0, posinf=0.0, neginf=0.0)
     exponent = torch.frexp(finite).exponent - 1
-    gap = torch.ldexp(torch.ones_like(x), exponent.clamp(min=1 - bias) - fraction_bits)
-    result = torch.where(x.isfinite(), whole(finite / gap) * gap, x)
+    spacing = torch.ldexp(torch.ones_like(x), exponent.clamp(min=1 - bias) - fraction_bits)
+    result = torch.where(x.isfinite(), whole(finite / spacing) * spacing, x)
     if not subnormal:
         result = torch.where(result.abs() < 2.0 ** (1 - bias), 0.0, result)
     largest = (2 - 2.0**-fraction_bits) * 2.0**bias
@@ -267,7 +267,7 @@ def _known(params: Params) -> list[tuple[str, Callable[..., Tensor], str]]:
         (
             "no-smallest",
             _no_smallest(asked),
-            "below the smallest normal number, gaps go on shrinking; they stay the same.",
+            "below the smallest normal number, spacings go on shrinking; they stay the same.",
         ),
         ("early", _early(asked), "numbers that are rounded down to the largest finite number count as overflowing."),
     ]
@@ -328,17 +328,17 @@ FORMATS = {
         shares={"values:threshold": 0.5, "values:bits": 0.25, "generality:powers": 0.125, "generality:edges": 0.125},
         cases=_lost_cases,
         verdicts=_lost_verdicts,
-        why="""A result is rounded back to the old weight as long as it is nearer to it than to the neighbor, so half the gap decides. The gap
+        why="""A result is rounded back to the old weight as long as it is nearer to it than to the neighbor, so half the spacing decides. The spacing
 depends on the power of two alone, so the threshold *relative* to the weight varies by a factor of two.""",
-        pytorch="`torch.nextafter(w, w.new_tensor(torch.inf))` is the neighbor above, and `torch.finfo(torch.bfloat16).eps` the gap above 1.",
+        pytorch="`torch.nextafter(w, w.new_tensor(torch.inf))` is the neighbor above, and `torch.finfo(torch.bfloat16).eps` the spacing above 1.",
     ),
     "predict-lost": prediction(
         unit="%",
         truth=lost_percent,
         reveal=lambda params: (
-            f"{lost_percent(params):.3g} %: every weight for which half a gap of bf16 exceeds {params['rate']:g} stays where it is."
+            f"{lost_percent(params):.3g} %: every weight for which half the spacing of bf16 exceeds {params['rate']:g} stays where it is."
         ),
-        why="Half a gap of bf16 in [2^k, 2^(k+1)) is 2^(k − 8). All weights in the octaves where that exceeds the update are lost.",
+        why="Half a spacing of bf16 in [2^k, 2^(k+1)) is 2^(k − 8). All weights in the octaves where that exceeds the update are lost.",
     ),
     "round-to-format": Judging(
         shares={
@@ -350,7 +350,7 @@ depends on the power of two alone, so the threshold *relative* to the weight var
         },
         cases=_round_cases,
         verdicts=_round_verdicts,
-        why="""A power of two and a whole number of gaps describe any float. Dividing by the gap is exact, because it is a power of two, so the
+        why="""A power of two and a whole number of spacings describe any float. Dividing by the spacing is exact, because it is a power of two, so the
 only rounding is the one to a whole number. Holding the exponent at the smallest one gives the subnormal numbers without a special case.""",
         pytorch="`x.to(torch.bfloat16)` and `x.to(torch.float8_e5m2)` round like this; `torch.float8_e4m3fn` has no infinity and uses that exponent.",
     ),

@@ -38,7 +38,7 @@ def _noise_cases(params: Params, rng: random.Random) -> list[Case]:
     even = torch.tensor([1.0, -0.375, 0.0, 2.0**-130])
     special = torch.tensor([math.inf, -math.inf, math.nan, 1.0])
     cases = [
-        shown("1.3 and 3/4 of a gap above 1", "values:mean", torch.tensor([1.3, 1 + 0.75 * unit])),
+        shown("1.3 and 3/4 of a spacing above 1", "values:mean", torch.tensor([1.3, 1 + 0.75 * unit])),
         hidden("positive numbers", "values:mean", near(1e-6, 1e6)),
         hidden("negative numbers", "generality:signs", -near(1e-6, 1e6)),
         hidden("just below a power of two", "generality:signs", torch.tensor([2 - unit / 8, -(1 - unit / 16)])),
@@ -238,8 +238,8 @@ def kahan_fault(case: Case, got: Any) -> Fault | None:
         allowed = COARSE * moved + FINE * (step + 1) * top + 1e-12
         if bool(((weight.double() + lost.double() - exact).abs() > allowed).any()):
             return _drift(start, got, updates, exact, step)
-        gap = torch.ldexp(torch.ones_like(held), torch.frexp(held).exponent - 8)
-        if bool(((weight.double() - held).abs() > 0.51 * gap + 1e-12).any()):
+        spacing = torch.ldexp(torch.ones_like(held), torch.frexp(held).exponent - 8)
+        if bool(((weight.double() - held).abs() > 0.51 * spacing + 1e-12).any()):
             return (
                 "not-nearest",
                 f"step {step + 1}: the weight is not the bf16 number nearest to weight + lost + update.",
@@ -280,7 +280,7 @@ into the bits that stay. Sign and magnitude are stored apart, so the same carry 
         shares={"values:step": 0.5, "generality:sizes": 0.5},
         cases=_decay_cases,
         verdicts=lambda params, case, outcome: judged(case, decay_fault(case, outcome.value), named=True),
-        why="""Near 1, bf16 has gaps of 1/256 and 1/128, and a decay of 0.00001 is far below half of one. Rounding to nearest undoes it in every
+        why="""Near 1, bf16 has spacings of 1/256 and 1/128, and a decay of 0.00001 is far below half of one. Rounding to nearest undoes it in every
 step. Everything that changes a weight belongs into one fp32 expression that is rounded once.""",
         pytorch="`torch.optim.AdamW` on fp32 parameters has no such rounding; on bf16 parameters `param.mul_(1 - lr * weight_decay)` loses it too.",
     ),
@@ -288,8 +288,8 @@ step. Everything that changes a weight belongs into one fp32 expression that is 
         shares={"values:sum": 0.5, "generality:updates": 0.5},
         cases=_kahan_cases,
         verdicts=lambda params, case, outcome: judged(case, kahan_fault(case, outcome.value), named=True),
-        why="""What rounding loses is at most half a gap, and bf16 holds a number of that size with eight digits of its own. Weight and loss together
-carry about 16 digits in 4 bytes: 2 bytes a parameter less than a master copy.""",
+        why="""What rounding loses is at most half the spacing, and bf16 holds a number of that size with eight binary digits of its own. Weight and loss together
+carry about 16 binary digits in 4 bytes: 2 bytes a parameter less than a master copy.""",
         pytorch="`torch.optim` has no such option; `optimi` and other libraries offer Kahan summation for bf16 parameters.",
     ),
 }

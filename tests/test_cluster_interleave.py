@@ -50,7 +50,7 @@ WRONG = [
     (overwrites_in_flight, "changed a tensor between its isend and wait()", "late"),
     (overwrites_after_posted_receives, "changed a tensor between its isend and wait()", "late"),
     (reads_before_wait, "rank 0 returns something else", "late"),
-    (needs_buffering, "Everyone sends first", "no buffering"),
+    (needs_buffering, "All of these ranks send first", "no buffering"),
 ]
 
 

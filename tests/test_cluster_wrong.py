@@ -217,8 +217,8 @@ def list_on_every_rank(comm):
 
 
 WRONG = [
-    (even_odd_swapped, Deadlock, "rank 0 waits for rank 1: call 1, recv of 2 float32", "Everyone waits to receive"),
-    (ring_of_blocking_sends, Deadlock, "0 → 1 → 2 → 0", "Everyone sends first"),
+    (even_odd_swapped, Deadlock, "rank 0 waits for rank 1: call 1, recv of 2 float32", "All of these ranks wait to receive"),
+    (ring_of_blocking_sends, Deadlock, "0 → 1 → 2 → 0", "All of these ranks send first"),
     (ring_without_modulo, RankError, "rank -1 does not exist among 3 ranks", "count modulo comm.size"),
     (rank_zero_only_collective, Mismatch, "rank 0 calls all_reduce(1 float32", "rank 1 calls barrier()"),
     (
@@ -252,12 +252,12 @@ WRONG = [
     (last_stage_skips_its_backward, Deadlock, "rank 2 has finished", "The other half is never posted"),
     (barrier_against_receive, Deadlock, "rank 1 waits for rank 0: call 1, barrier()", "every rank of its group"),
     (exchange_in_order_of_issue, Deadlock, "behind call 1", "batch_isend_irecv"),
-    (polls_for_ever, Deadlock, "is_completed() of irecv", "nobody posts the other half"),
+    (polls_for_ever, Deadlock, "is_completed() of irecv", "the other half is never posted"),
     (batch_of_calls, RankError, "takes P2POp(comm.isend or comm.irecv", "not <"),
     (expanded_buffer, RankError, "share memory", "receive into a full one"),
     (unknown_operation, RankError, "op='MEAN' is not one of SUM", "AVG"),
     (average_of_integers, RankError, "would round", "use SUM and divide"),
-    (list_on_every_rank, RankError, "only the root gives scatter_list", "leave it out"),
+    (list_on_every_rank, RankError, "only the root passes scatter_list", "omit it"),
 ]
 
 

@@ -211,7 +211,7 @@ def test_a_deadlocks_waits_become_edges():
     figure = figures.wait_for([wait, (1, 0, "recv, line 7")])
     assert {"send, line 5", "recv, line 7"} <= set(texts(figure))
     assert "Rank 0 waits for rank 1 in send, line 5" in figure.alt
-    assert "Ranks 0, 1 wait in a circle" in figure.alt
+    assert "Ranks 0, 1 wait for each other in a cycle" in figure.alt
 
 
 @given(count=st.integers(2, 12), data=st.data())

@@ -1,4 +1,4 @@
-"""What each rank did when: spans of computing and of standing still, in virtual seconds."""
+"""What each rank did and when: spans of computing and of waiting, in virtual seconds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from course_lib.cluster.operation import Operation
 from course_lib.records import Span
 
 TRACED = 200_000  # spans that are kept, and messages
-BLOCKED = frozenset(("send", "recv", "wait", "collective"))  # kinds of spans in which a rank stands still
+BLOCKED = frozenset(("send", "recv", "wait", "collective"))  # kinds of spans during which a rank waits
 
 
 class Activity:
@@ -16,7 +16,7 @@ class Activity:
         self.raw: list[tuple[int, float, float, str, str]] = []  # rank, start, end, kind, label
 
     def compute(self, rank: int, time: float, work: tuple[tuple[str, str, float], ...]) -> float:
-        """Record what a rank computed from `time` on; the time at which it is done."""
+        """Record what a rank computed from `time` on; return the time at which it ends."""
         for kind, label, seconds in work:
             if len(self.raw) < TRACED:
                 self.raw.append((rank, time, time + seconds, kind, label))
@@ -24,7 +24,7 @@ class Activity:
         return time
 
     def wait(self, op: Operation, start: float, end: float) -> None:
-        """Record that the operation's rank stood still for it."""
+        """Record that the operation's rank waited for it."""
         if end > start and len(self.raw) < TRACED:
             if op.collective is not None:
                 kind, label = "collective", op.collective.name

@@ -1,4 +1,4 @@
-"""Checks of a communicator's arguments: the tensors that may travel, and what is wrong with the others, in words."""
+"""Checks of a communicator's arguments: which tensors may be sent, and what is wrong with the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLAIN = frozenset(dtype for dtype in DTYPES if not (dtype.is_floating_point and
 
 
 def is_simple(value: Any) -> bool:
-    """Whether a tensor may travel as it is, so that `checked_tensor` has nothing to do."""
+    """Whether a tensor can be sent as it is, so that `checked_tensor` is not needed."""
     return (
         type(value) is torch.Tensor
         and not value.requires_grad

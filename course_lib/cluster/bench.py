@@ -1,4 +1,4 @@
-"""What the cluster does on this machine, as a table: messages a second, a large ring, a deadlock, a boundary, a launch."""
+"""The cluster's speed on this machine, as a table: messages per second, a large ring, a deadlock, a process boundary, a launch."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from course_lib.cluster.simulation import attempt
 
 MESSAGES = 16_000  # of one measurement, at least
 LARGE = 64_000_000  # bytes that each rank reduces
-REPEATS = 3  # the best counts: what the machine's other work takes is not the cluster's
+REPEATS = 3  # the best counts, because other work on the machine takes time too
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure and what it is held to: at least the target for a rate, at most for a time or a ratio."""
+    """One figure and its target: a minimum for a rate, a maximum for a time or a ratio."""
 
     what: str
     value: float
@@ -36,7 +36,7 @@ class Row:
 
     @property
     def ok(self) -> bool | None:
-        """Whether it holds; None where there is no target."""
+        """Whether the target is met; None without a target."""
         if self.target is None:
             return None
         return self.value >= self.target if self.unit == "messages/s" else self.value <= self.target
@@ -89,7 +89,7 @@ def bare_ring(ranks: int, elements: int) -> None:
 
 
 def locked(comm: Comm) -> None:
-    """Everyone sends first."""
+    """A deadlock: all ranks send first."""
     comm.send(torch.ones(4), (comm.rank + 1) % comm.size)
 
 
@@ -118,13 +118,13 @@ def across(fn: Callable[..., Any], ranks: int, apart: bool = False, **options: A
 
 
 def best(measure: Callable[[], float], largest: bool = True, repeats: int = REPEATS) -> float:
-    """The best of a few repeats."""
+    """The best of several repeats."""
     values = [measure() for _ in range(repeats)]
     return max(values) if largest else min(values)
 
 
 def rate(ranks: int, run_it: Callable[..., Run] = attempt, messages: int = MESSAGES, **options: Any) -> float:
-    """Messages a second of `shift` on so many ranks."""
+    """Messages per second of `shift` on `ranks` ranks."""
     run = run_it(shift, ranks, args=(messages // ranks + 1,), **options)
     if run.error is not None:
         raise run.error
@@ -184,7 +184,7 @@ def locked_never(comm: Any) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the table, or JSON with `--json`; 1 where a target is missed."""
+    """Print the table, or JSON with `--json`; return 1 if a target is missed."""
     rows = bench_cluster()
     if "--json" in arguments:
         print(json.dumps([{**asdict(row), "ok": row.ok} for row in rows], indent=1))

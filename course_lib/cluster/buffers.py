@@ -1,4 +1,4 @@
-"""Send buffers: how many messages of a pair a sender may leave behind before they are received."""
+"""Send buffers: how many messages of a pair a sender may have outstanding before they are received."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Pair = tuple[int, int]  # src, dst
 
 
 class Buffers:
-    """Room for `depth` messages a pair. A depth of 0 means that every send waits for its receive."""
+    """Room for `depth` messages per pair. With a depth of 0, every send waits for its receive."""
 
     def __init__(self, depth: float) -> None:
         self.depth = depth
@@ -18,7 +18,7 @@ class Buffers:
         self._queue: dict[Pair, deque[Operation]] = {}  # sends that found the buffers full
 
     def take(self, send: Operation) -> bool:
-        """Whether a buffer takes the message; if not, the send queues for one."""
+        """Whether a buffer accepts the message; if not, the send queues for a buffer."""
         pair = (send.rank, send.peer)
         held = self._held.get(pair, 0)
         if held < self.depth:
@@ -28,7 +28,7 @@ class Buffers:
         return False
 
     def free(self, send: Operation) -> Operation | None:
-        """The message has been received; the next send of the pair that takes its place, if one waits."""
+        """Release the buffer of a received message; return the next send of the pair that gets it, if one waits."""
         pair = (send.rank, send.peer)
         self._held[pair] -= 1
         queue = self._queue.get(pair)

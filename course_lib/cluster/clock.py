@@ -10,7 +10,7 @@ Event = tuple[float, int, float, Any]  # key, rank, time in s, item
 
 
 class Clock:
-    """The clocks of `ranks` ranks, in seconds, and what happens when. With a seed, events come in random order instead."""
+    """The clocks of `ranks` ranks, in seconds, and the queue of events. With a seed, events come in random order instead."""
 
     def __init__(self, ranks: int, seed: int | None) -> None:
         self.times = [0.0] * ranks
@@ -20,11 +20,11 @@ class Clock:
         self._first: Event | None = None  # a request that comes before all events: it skips the queue
 
     def push(self, time: float, rank: int, item: Any) -> None:
-        """Let an item happen at a time. Ties go to the smaller rank."""
+        """Schedule an item at a time. Ties go to the smaller rank."""
         heappush(self._events, (self.random.random() if self.is_random else time, rank, time, item))
 
     def push_request(self, time: float, rank: int, request: Any) -> None:
-        """The same for the request of the running rank, which often happens at once."""
+        """Schedule the request of the running rank, which often is the next event."""
         if not self.is_random and (not self._events or (time, rank) < self._events[0]):
             self._first = (time, rank, time, request)
         else:
@@ -38,7 +38,7 @@ class Clock:
         return heappop(self._events) if self._events else None
 
     def postponed(self, time: float, rank: int, reply: Any) -> bool:
-        """Whether another event comes before this rank goes on; its reply is then queued."""
+        """Whether another event comes before this rank continues; if so, its reply is queued."""
         key = self.random.random() if self.is_random else time
         if self._events and self._events[0] < (key, rank):
             heappush(self._events, (key, rank, time, reply))

@@ -1,9 +1,9 @@
-"""`Comm`: torch.distributed's names and semantics, for a rank of the metered cluster.
+"""`Comm`: the names and semantics of torch.distributed, for a rank of the metered cluster.
 
-Operations work in place on the tensors they are given. Blocking operations return None (`recv` returns the source, as in
-torch), the others a `Work`. Tensors of any memory layout may travel; a numpy array stands for the tensor that shares its
-memory. A communicator of a group uses the group's rank numbers. It holds no reference to the kernel: the thread tells
-which rank is speaking, and the kernel checks again what that rank may do.
+Operations change the given tensors in place. Blocking operations return None (`recv` returns the source, as in torch), the
+others a `Work`. Tensors may have any memory layout; a numpy array is treated as the tensor that shares its memory. The
+communicator of a group uses the group's rank numbers. It holds no reference to the kernel: the thread determines which rank
+calls, and the kernel checks again what that rank may do.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Comm:
 
     @property
     def size(self) -> int:
-        """How many ranks the group has."""
+        """The number of ranks in the group."""
         return len(self._ranks)
 
     def __repr__(self) -> str:
@@ -60,7 +60,7 @@ class Comm:
     # --- point to point
 
     def send(self, tensor: Any, dst: int, tag: int = 0) -> None:
-        """Send to rank `dst`; returns when the receiver has it (or, with buffering, when a buffer has)."""
+        """Send to rank `dst`; return when the receiver, or with buffering a buffer, has the message."""
         end = endpoint()
         request, data = self._half("send", tensor, dst, tag)
         call = end.post((data,))
@@ -68,7 +68,7 @@ class Comm:
         end.over(call)
 
     def recv(self, tensor: Any, src: int | None = None, tag: int = 0) -> int:
-        """Receive into `tensor` from rank `src`, or from any; the rank it came from."""
+        """Receive into `tensor` from rank `src`, or from any rank if None; return the source rank."""
         end = endpoint()
         request, data = self._half("recv", tensor, src, tag)
         call = end.post((), (data,))
@@ -77,15 +77,15 @@ class Comm:
         return source if not self._group else self._ranks.index(source)
 
     def isend(self, tensor: Any, dst: int, tag: int = 0) -> Work:
-        """Start to send. Leave `tensor` alone until `wait()` returns."""
+        """Start a send. Do not change `tensor` until `wait()` returns."""
         return self._start([self._half("isend", tensor, dst, tag)])[0]
 
     def irecv(self, tensor: Any, src: int | None = None, tag: int = 0) -> Work:
-        """Start to receive. Neither read nor write `tensor` until `wait()` returns."""
+        """Start a receive. Neither read nor write `tensor` until `wait()` returns."""
         return self._start([self._half("irecv", tensor, src, tag)])[0]
 
     def batch_isend_irecv(self, p2p_op_list: Sequence[P2POp]) -> list[Work]:
-        """Start several halves at once, of which none waits for another. One `Work` for each."""
+        """Start several sends and receives at once, without an order among them; return one `Work` for each."""
         if not p2p_op_list:
             raise ValueError(
                 "batch_isend_irecv got an empty list; give it at least one P2POp(comm.isend, tensor, peer)."
@@ -166,11 +166,11 @@ class Comm:
     # --- collectives: all ranks of the group call the same, in the same order
 
     def barrier(self, async_op: bool = False) -> Work | None:
-        """Wait until every rank of the group is here."""
+        """Wait until every rank of the group has called it."""
         return self._collect(Call("barrier", async_op=async_op))
 
     def broadcast(self, tensor: Any, src: int, async_op: bool = False) -> Work | None:
-        """Fill `tensor` on every rank with that of rank `src`."""
+        """Copy the tensor of rank `src` into `tensor` on every rank."""
         root = self._root("broadcast", "src", src)
         data = checked_tensor(tensor, "broadcast", writes=endpoint().rank != root)
         mine = endpoint().rank == root
@@ -178,7 +178,7 @@ class Comm:
         return self._collect(call, (data,), () if mine else (data,))
 
     def reduce(self, tensor: Any, dst: int, op: Any = SUM, async_op: bool = False) -> Work | None:
-        """Combine the tensors of all ranks into that of rank `dst`; the others keep theirs."""
+        """Combine the tensors of all ranks into the tensor of rank `dst`; the other ranks keep theirs."""
         root = self._root("reduce", "dst", dst)
         mine = endpoint().rank == root
         data = checked_tensor(tensor, "reduce", writes=mine)
@@ -186,7 +186,7 @@ class Comm:
         return self._collect(call, (data,), (data,) if mine else ())
 
     def all_reduce(self, tensor: Any, op: Any = SUM, async_op: bool = False) -> Work | None:
-        """Combine the tensors of all ranks, on every rank, in place."""
+        """Combine the tensors of all ranks in place, on every rank."""
         data = checked_tensor(tensor, "all_reduce", writes=True)
         call = Call("all_reduce", reduction("all_reduce", op, data.dtype), async_op=async_op)
         return self._collect(call, (data,), (data,))
@@ -194,7 +194,7 @@ class Comm:
     def gather(
         self, tensor: Any, gather_list: Sequence[Any] | None = None, dst: int = 0, async_op: bool = False
     ) -> Work | None:
-        """Collect every rank's tensor in `gather_list` of rank `dst`."""
+        """Collect every rank's tensor in the `gather_list` of rank `dst`."""
         root = self._root("gather", "dst", dst)
         data = checked_tensor(tensor, "gather", writes=False)
         into = self._list("gather", "gather_list", gather_list, root, data)
@@ -203,20 +203,20 @@ class Comm:
     def scatter(
         self, tensor: Any, scatter_list: Sequence[Any] | None = None, src: int = 0, async_op: bool = False
     ) -> Work | None:
-        """Give each rank its tensor of `scatter_list` of rank `src`."""
+        """Send each rank its tensor from the `scatter_list` of rank `src`."""
         root = self._root("scatter", "src", src)
         data = checked_tensor(tensor, "scatter", writes=True)
         parts = self._list("scatter", "scatter_list", scatter_list, root, data)
         return self._collect(Call("scatter", root=root, async_op=async_op), parts, (data,))
 
     def all_gather(self, tensor_list: Sequence[Any], tensor: Any, async_op: bool = False) -> Work | None:
-        """Collect every rank's tensor in `tensor_list` of every rank. All have one shape, as gloo demands."""
+        """Collect every rank's tensor in the `tensor_list` of every rank. All have the same shape, as gloo requires."""
         data = checked_tensor(tensor, "all_gather", writes=False)
         into = self._list("all_gather", "tensor_list", tensor_list, endpoint().rank, data)
         return self._collect(Call("all_gather", async_op=async_op), (data,), into)
 
     def all_gather_into_tensor(self, output_tensor: Any, input_tensor: Any, async_op: bool = False) -> Work | None:
-        """Fill `output_tensor` with every rank's input, in the order of ranks."""
+        """Fill `output_tensor` with the inputs of all ranks, in the order of ranks."""
         into, data = (
             checked_tensor(output_tensor, "all_gather_into_tensor", True),
             checked_tensor(input_tensor, "all_gather_into_tensor", False),
@@ -225,7 +225,7 @@ class Comm:
         return self._collect(Call("all_gather_into_tensor", async_op=async_op), (data,), (into,))
 
     def reduce_scatter_tensor(self, output: Any, input: Any, op: Any = SUM, async_op: bool = False) -> Work | None:  # noqa: A002
-        """Combine the inputs of all ranks; rank r keeps part r of the result."""
+        """Combine the inputs of all ranks; rank r gets part r of the result in `output`."""
         into, data = (
             checked_tensor(output, "reduce_scatter_tensor", True),
             checked_tensor(input, "reduce_scatter_tensor", False),
@@ -242,7 +242,7 @@ class Comm:
         input_split_sizes: Sequence[int] | None = None,
         async_op: bool = False,
     ) -> Work | None:
-        """Send part j of `input` to rank j, and receive part i of `output` from rank i; parts are rows, even without sizes."""
+        """Send part j of `input` to rank j, and receive part i of `output` from rank i; parts are rows, equal without split sizes."""
         into, data = (
             checked_tensor(output, "all_to_all_single", True),
             checked_tensor(input, "all_to_all_single", False),
@@ -258,9 +258,9 @@ class Comm:
         return self._collect(Call("all_to_all_single", splits=splits, async_op=async_op), (data,), (into,))
 
     def new_group(self, ranks: Sequence[int]) -> Comm:
-        """A communicator of these ranks of the world, numbered afresh in increasing order, as torch does.
+        """A communicator of these ranks of the world, renumbered in increasing order, as in torch.
 
-        Every rank of the world calls it, in the same order; where a rank is not a member, the communicator's rank is -1.
+        Every rank of the world must call it, in the same order; on a rank that is not a member, the communicator's rank is -1.
         """
         if self._group:
             raise ValueError("new_group: call it on the world's communicator, on every rank, as in torch.distributed.")
@@ -282,11 +282,11 @@ class Comm:
         return self._ranks[root]
 
     def _list(self, op: str, name: str, tensors: Any, root: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """The tensors of a list that only the root gives."""
+        """The tensors of a list that only the root passes."""
         if endpoint().rank == root:
             return checked_list(op, name, tensors, self.size, like)
         if tensors:
-            raise ValueError(f"{op}: only the root gives {name}; leave it out on the other ranks.")
+            raise ValueError(f"{op}: only the root passes {name}; omit it on the other ranks.")
         return ()
 
     def _collect(self, call: Call, sent: Sequence[torch.Tensor] = (), into: Sequence[torch.Tensor] = ()) -> Any:
@@ -317,7 +317,7 @@ class Comm:
     # --- what the cluster adds
 
     def compute(self, seconds: float = 0.0, *, flops: float = 0.0, kind: str = "compute", label: str = "") -> None:
-        """Spend virtual time as if computing: `seconds`, or `flops` at the topology's speed. Not in torch.distributed."""
+        """Advance this rank's virtual clock by `seconds`, or by `flops` at the topology's speed. Not in torch.distributed."""
         end = endpoint()
         if not (seconds >= 0 and flops >= 0):
             raise ValueError(f"compute: seconds={seconds}, flops={flops}; both must be 0 or more.")

@@ -1,4 +1,4 @@
-"""What to say when ranks wait in vain, disagree, or leave a message behind. The learner's own lines come first."""
+"""Error messages for ranks that deadlock, disagree, or leave a message unreceived. The learner's own lines come first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from course_lib.cluster.stream_order import StreamOrder
 
 
 def waits(state: RunState, posted: Posted, streams: StreamOrder | None) -> tuple[Wait, ...]:
-    """Why each rank that waits does so."""
+    """A `Wait` for each waiting rank."""
     return tuple(_wait(state, posted, streams, op) for op in state.blocked if op is not None)
 
 
@@ -47,7 +47,7 @@ def _wait(state: RunState, posted: Posted, streams: StreamOrder | None, op: Oper
 
 
 def _near_misses(posted: Posted, op: Operation) -> Iterable[str]:
-    """What the other rank has posted that almost matches."""
+    """Operations of the other rank that almost match."""
     for (send, group, src, dst, tag), queue in posted.items():
         if queue and send != op.send and (src, dst) == (op.peer, op.rank):
             other = queue[0]

@@ -1,4 +1,4 @@
-"""What can go wrong in a run, as exceptions that carry plain data and say what to do."""
+"""The errors of a run, as exceptions that carry plain data and say what to do."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Why one rank does not move: the call it is in, and the ranks it waits for."""
+    """Why one rank waits: the call it is in, and the ranks it waits for."""
 
     rank: int
-    waits_for: tuple[int, ...]  # empty: nobody can help it
+    waits_for: tuple[int, ...]  # empty: no rank can end the wait
     call: int  # the rank's call number, from 1
     what: str  # "send of 4 float32 to rank 1, tag 0"
     line: str  # "cell In[3], line 5: comm.send(x, 1)"
-    group: tuple[int, ...] = ()  # the ranks of the sub-group it speaks in; empty for the world
-    note: str = ""  # what else helps to understand it
+    group: tuple[int, ...] = ()  # the ranks of the call's group; empty for the world
+    note: str = ""  # a further explanation
     kind: str = ""  # "send", "recv", "collective", "poll"
 
     def __str__(self) -> str:
-        whom = ", ".join(f"rank {r}" for r in self.waits_for) or "nobody: no rank can help it"
+        whom = ", ".join(f"rank {r}" for r in self.waits_for) or "no rank, so it can never continue"
         where = f" in group {list(self.group)}" if self.group else ""
         note = f" ({self.note})" if self.note else ""
         return f"rank {self.rank} waits for {whom}: call {self.call}, {self.what}{where}, at {self.line}{note}"
 
 
 class ClusterError(RuntimeError):
-    """Base of what ends a run."""
+    """Base class of the errors that end a run."""
 
     state = "raised"
 
 
 class Deadlock(ClusterError):
-    """No rank can move. `waits` holds a `Wait` per waiting rank, `cycle` the ranks that wait in a circle."""
+    """No rank can move. `waits` holds a `Wait` per waiting rank, `cycle` the ranks that wait for each other in a cycle."""
 
     state = "deadlock"
 
@@ -43,23 +43,23 @@ class Deadlock(ClusterError):
 
 
 class Mismatch(ClusterError):
-    """Two ranks disagree on what they exchange, or a message was never received."""
+    """Two ranks disagree about a message or a collective, or a message was never received."""
 
 
 class Unfinished(ClusterError):
-    """The run was ended from outside: a limit of time, requests or bytes."""
+    """The run exceeded a limit of time, requests or bytes."""
 
     state = "timed out"
 
 
 class Refused(ClusterError):
-    """The other side of the boundary spoke against the rules."""
+    """The worker process broke the protocol."""
 
     state = "refused"
 
 
 class RankError(ClusterError):
-    """A rank raised. `original` is its exception where it is at hand, `rank` who, `line` where, `trace` the frames."""
+    """A rank raised an exception: `rank`, `line`, `trace` (the frames) and, if available, `original` (the exception)."""
 
     def __init__(self, rank: int, kind: str, text: str, line: str, trace: str = "") -> None:
         self.rank, self.kind, self.line, self.trace = rank, kind, line, trace
@@ -68,28 +68,28 @@ class RankError(ClusterError):
 
 
 def find_cycle(waits: tuple[Wait, ...]) -> tuple[int, ...]:
-    """The ranks of one circle of waiting, smallest first, or nothing. Follows every edge, not only the first."""
+    """The ranks of one deadlock cycle, smallest first, or (). Follows every edge, not only the first."""
     edges = {wait.rank: wait.waits_for for wait in waits}
-    colour: dict[int, int] = {}
+    color: dict[int, int] = {}
     for root in sorted(edges):
         path: list[int] = []
-        stack = [(root, iter(edges.get(root, ())))] if root not in colour else []
+        stack = [(root, iter(edges.get(root, ())))] if root not in color else []
         if stack:
-            colour[root] = 1
+            color[root] = 1
             path.append(root)
         while stack:
             for peer in stack[-1][1]:
-                if colour.get(peer) == 1:
-                    circle = path[path.index(peer) :]
-                    first = circle.index(min(circle))
-                    return tuple(circle[first:] + circle[:first])
-                if peer in edges and peer not in colour:
-                    colour[peer] = 1
+                if color.get(peer) == 1:
+                    cycle = path[path.index(peer) :]
+                    first = cycle.index(min(cycle))
+                    return tuple(cycle[first:] + cycle[:first])
+                if peer in edges and peer not in color:
+                    color[peer] = 1
                     path.append(peer)
                     stack.append((peer, iter(edges[peer])))
                     break
             else:
-                colour[path.pop()] = 2
+                color[path.pop()] = 2
                 stack.pop()
     return ()
 
@@ -101,7 +101,7 @@ def _deadlock_text(waits: tuple[Wait, ...], cycle: tuple[int, ...]) -> str:
     if len(waits) > len(shown[:8]):
         lines.append(f"  … and {len(waits) - len(shown[:8])} more waiting ranks")
     if cycle:
-        lines.append("They wait in a circle: " + " → ".join(map(str, (*cycle, cycle[0]))) + ".")
+        lines.append("They wait for each other in a cycle: " + " → ".join(map(str, (*cycle, cycle[0]))) + ".")
     return "\n".join([*lines, _advice(shown, cycle)])
 
 
@@ -109,20 +109,20 @@ def _advice(shown: list[Wait], cycle: tuple[int, ...]) -> str:
     kinds = {wait.kind for wait in shown}
     if any("behind call" in wait.note for wait in shown):
         return (
-            "On NCCL the operations of a pair run in the order of issue: start both halves with one batch_isend_irecv, "
-            "or let one of the two receive first."
+            "On NCCL, the operations of a pair of ranks run in the order of issue. Start both halves with one batch_isend_irecv, "
+            "or let one of the two ranks receive first."
         )
     if cycle and kinds == {"send"}:
         return (
-            "Everyone sends first, and a send returns only when its receive has been posted. "
-            "Let one of them receive first, or use isend, or batch_isend_irecv."
+            "All of these ranks send first, and a send returns only when its receive has been posted. "
+            "Let one of them receive first, or use isend or batch_isend_irecv."
         )
     if cycle and kinds == {"recv"}:
-        return "Everyone waits to receive before anyone sends. Let one of them send first."
+        return "All of these ranks wait to receive before any of them sends. Let one of them send first."
     if "collective" in kinds:
         return "A collective returns only when every rank of its group has called it, in the same order."
     if kinds == {"poll"}:
-        return "A loop on is_completed() never ends here: nobody posts the other half. Look for the missing send or receive."
+        return "A loop on is_completed() never ends here, because the other half is never posted. Look for the missing send or receive."
     if not cycle:
-        return "The other half is never posted. Compare who sends with who receives, and the tags."
-    return "Find the first call of the circle that could have come later, and exchange it with its neighbour."
+        return "The other half is never posted. Compare the ranks and tags of the sends with those of the receives."
+    return "Find the first call of the cycle that could come later, and swap it with the call after it."

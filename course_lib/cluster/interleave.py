@@ -1,8 +1,8 @@
 """`interleavings`: is a program right whenever its bytes move?
 
-With named sources and no polling a program's outcome cannot depend on the order in which ranks run (Kahn, 1974); what can
-change it is how many messages fit in buffers and when bytes leave and reach memory. So the same program runs once under
-each of a few adversaries; random orders are added only for programs that receive from any source or poll.
+With named sources and without polling, a program's outcome cannot depend on the order in which ranks run (Kahn, 1974). It can
+depend only on how many messages fit in buffers, and on when bytes leave and reach memory. So the same program runs once under
+each of a few adversaries. Random orders are added only for programs that receive from any source or poll.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ SEEDS = 10  # random orders for programs whose outcome may depend on order
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A run that went wrong: under which adversary, on how many ranks, and how."""
+    """A failing run: the adversary, the number of ranks, and the failure."""
 
     adversary: Adversary
     ranks: int
     message: str
     run: Run
-    rank: int | None = None  # the first rank whose result is wrong, where results are
+    rank: int | None = None  # the first rank whose result is wrong, if results differ
 
     def __str__(self) -> str:
         return f"With {self.adversary}, on {self.ranks} ranks: {self.message}"
 
 
 def adversaries(streams: bool = True) -> list[Adversary]:
-    """The machines a program has to be right on, simplest first; `streams` adds NCCL's order of issue."""
+    """The adversaries under which a program must be right, simplest first; `streams` adds NCCL's order of issue."""
     plain = [Adversary(depth, late) for depth in (0, 1, math.inf) for late in (False, True)]
     return plain + ([Adversary(0, late, "stream") for late in (False, True)] if streams else [])
 
@@ -55,9 +55,9 @@ def interleavings(
 ) -> Case | None:
     """The smallest failing case under all adversaries, or None.
 
-    `ranks` may be several numbers, tried in order; `per_rank` may be a function of the number of ranks. A run fails when
-    it raises, when `check(run)` is false, or when its results differ from those of the most lenient machine. A program
-    whose results never differ still fails if it used a tensor in flight (`run.hazards`).
+    `ranks` may be several numbers, tried in order; `per_rank` may be a function of the number of ranks. A run fails if it
+    raises, if `check(run)` is false, or if its results differ from those under the most lenient adversary. A program whose
+    results never differ still fails if it used a tensor in flight (`run.hazards`).
     """
     for number in sorted({ranks} if isinstance(ranks, int) else set(ranks)):
         own = per_rank(number) if callable(per_rank) else per_rank
@@ -113,7 +113,7 @@ def _judge(run: Run, lenient: Run, adversary: Adversary, check: Callable[[Run], 
 
 
 def same(one: Any, two: Any) -> bool:
-    """Whether two results are equal to the bit, NaN equal to NaN."""
+    """Whether two results are equal bit for bit, with NaN equal to NaN."""
     if isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor):
         if one.dtype != two.dtype or one.shape != two.shape:
             return False
@@ -127,4 +127,4 @@ def same(one: Any, two: Any) -> bool:
     try:
         return bool(one == two) or (one != one and two != two) or type(one).__eq__ is object.__eq__
     except Exception:
-        return True  # results that cannot be compared say nothing
+        return True  # results that cannot be compared prove nothing

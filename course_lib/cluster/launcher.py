@@ -1,9 +1,9 @@
 """`launch`: run the same function on real processes, over torch.distributed.
 
 The processes are forked from a server that has loaded torch. It starts with the first launch, which takes a second or two,
-and stays idle until this process ends; a later launch takes tenths of a second. Functions travel by value. The processes
-meet in a new file, never on a fixed port. A rank that dies ends the others, and no rank outlives the call. Where a
-process cannot fork (Windows), each rank starts a new process.
+and stays idle until this process ends; a later launch takes tenths of a second. Functions are sent by value. The processes
+rendezvous through a new file, never a fixed port. If a rank dies, the others are ended, and no rank outlives the call. Where
+processes cannot fork (Windows), each rank starts a new process.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from course_lib.cluster.errors import RankError, Unfinished
 from course_lib.cluster.isolate import pack
 from course_lib.cluster.program import check_ranks, own_arguments
 
-GRACE = 0.2  # s in which others may still say why they failed
-_LOST = ("gloo", "NCCL", "Connection", "connection")  # in the words of a rank that lost another
+GRACE = 0.2  # s during which other ranks may still report why they failed
+_LOST = ("gloo", "NCCL", "Connection", "connection")  # words in the error of a rank that lost another
 
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """What a launch gave: each rank's result, and the wall time in seconds."""
+    """The outcome of a launch: each rank's result, and the wall time in seconds."""
 
     results: list[Any]
     seconds: float
@@ -46,8 +46,8 @@ def launch(
 ) -> Launched:
     """Run `fn(comm, *args, *per_rank[rank])` in `ranks` processes over torch.distributed's `backend`.
 
-    Raises `RankError` with the traceback of the first rank that failed, `Unfinished` after `timeout` seconds. What ranks
-    print appears with their number. "nccl" gives rank r the GPU r.
+    Raises `RankError` with the traceback of the first rank that failed, or `Unfinished` after `timeout` seconds. The output of
+    a rank is printed with its number. With "nccl", rank r uses GPU r.
     """
     check_ranks(ranks)
     if backend not in ("gloo", "nccl"):
@@ -105,7 +105,7 @@ class _Launch:
             raise self._error(failed)
 
     def _error(self, failed: dict[int, int]) -> RankError:
-        """The error that came first, unless it only says that another rank has gone, and one has gone without a word."""
+        """The first error, unless it only reports the loss of another rank, and that rank died without an error."""
         told = []
         for path in self.folder.glob("error.*"):
             told.append((path.stat().st_mtime_ns, pickle.loads(path.read_bytes())))

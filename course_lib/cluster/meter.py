@@ -1,4 +1,4 @@
-"""Counts of a run: bytes and messages per rank, per pair and per level; rounds; memory and FLOPs where asked."""
+"""Counts of a run: bytes and messages per rank, per pair and per level; rounds; memory and FLOPs if requested."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from course_lib.cluster.topology import Path
 
 
 class Meter:
-    """What moved. Lists are indexed by rank; all counts are exact.
+    """Exact counts of the traffic of a run. Lists are indexed by rank.
 
-    `steps[rank]` is the round of the rank's last message, if a rank may send one and receive one message a round:
-    the length in messages of the longest chain that ends there. `max(meter.steps)` is the run's. A collective counts its
-    rounds for all of its ranks.
+    `steps[rank]` is the round of the rank's last message, if a rank sends one message and receives one per round: the length in
+    messages of the longest chain that ends there. The steps of the run are `max(meter.steps)`. A collective counts its rounds
+    for all of its ranks.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Meter:
         self.steps, self.calls, self.collectives = steps, calls, collectives
         self.pairs: dict[tuple[int, int], tuple[int, int]] = {}  # (src, dst) -> (bytes, messages)
         self.levels = dict.fromkeys(levels, (0, 0))  # level -> (bytes, messages)
-        self.ledgers: list[dict[str, Any] | None] | None = None  # what each rank's account counted
+        self.ledgers: list[dict[str, Any] | None] | None = None  # memory and FLOPs counted on each rank
         for (src, dst), path in paths.items():
             self.bytes_sent[src] += path.nbytes
             self.bytes_received[dst] += path.nbytes
@@ -44,17 +44,17 @@ class Meter:
 
     def _of(self, name: str) -> list[Any]:
         if self.ledgers is None:
-            raise ValueError(f"meter.{name} was not counted: ask for it with simulate(…, account=True).")
+            raise ValueError(f"meter.{name} was not counted: request it with simulate(…, account=True).")
         return [ledger[name] if ledger else 0 for ledger in self.ledgers]
 
     @property
     def peak_bytes(self) -> list[int]:
-        """Most bytes alive at once on each rank, with `account=True`."""
+        """Peak of live bytes on each rank, with `account=True`."""
         return self._of("peak_bytes")
 
     @property
     def live_bytes(self) -> list[int]:
-        """Bytes alive when each rank returned, with `account=True`."""
+        """Live bytes when each rank returned, with `account=True`."""
         return self._of("live_bytes")
 
     @property
@@ -69,7 +69,7 @@ class Meter:
 
     @property
     def total_bytes(self) -> int:
-        """Bytes that all ranks sent together."""
+        """Bytes sent by all ranks together."""
         return sum(self.bytes_sent)
 
     def as_dict(self) -> dict[str, Any]:

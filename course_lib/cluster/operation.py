@@ -1,4 +1,4 @@
-"""One rank's half of a message, or its part in a collective: what the kernel remembers of a call."""
+"""One rank's half of a message, or its part in a collective: the kernel's record of a call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from course_lib.cluster.source_lines import Line
 
 
 class Operation:
-    """A send, a receive, or one rank's part in a collective. The class holds the defaults: most are never set."""
+    """A send, a receive, or one rank's part in a collective. The class holds the defaults, because most fields are never set."""
 
     matched = False
     mate: Operation | None = None  # the other half, from the match until the bytes have moved, if they move later
@@ -24,7 +24,7 @@ class Operation:
     done = waiting = blocking = False
     accepted = False  # a buffer has taken the message
     kept = False  # the data has been read
-    active = False  # it has been offered for matching
+    active = False  # it may be matched
     at: Line = ""  # where the rank waits for it
 
     def __init__(self, request: Request, call: int, time: float, seq: int, known: int) -> None:
@@ -47,12 +47,12 @@ class Operation:
         return f"{self.name} of {self.size_text()} {'to' if self.send else 'from'} {whom}, tag {self.tag}"
 
     def size_text(self) -> str:
-        """The size of the tensor that it sends or fills, in words."""
+        """The size of the tensor that the operation sends or fills, in words."""
         return f"{math.prod(self.shape)} {self.dtype} in shape {tuple(self.shape)}"
 
 
 def same_layout(sent: tuple[int, ...], into: tuple[int, ...]) -> bool:
-    """Whether two shapes hold the same elements in the same order: equal apart from sizes of 1, or one of them flat."""
+    """Whether two shapes hold the same elements in the same order: equal except for sizes of 1, or one of them flat."""
     if sent == into:
         return True
     if math.prod(sent) != math.prod(into):

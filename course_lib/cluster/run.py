@@ -1,4 +1,4 @@
-"""`Run`: what a run gave, for learners and for judges."""
+"""`Run`: the outcome of a run, for learners and for judges."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from course_lib.records import Message, Outcome, Span
 
 
 class Run:
-    """What a run gave. `results[rank]` is what the function returned there; `error` is None unless the run failed."""
+    """The outcome of a run. `results[rank]` is what the function returned on that rank; `error` is None unless the run failed."""
 
     def __init__(
         self,
@@ -32,22 +32,22 @@ class Run:
         found = sorted((hazards or {}).items())
         self.hazards = tuple(hazard for _, of_rank in found for hazard in of_rank)  # uses of tensors in flight
         self.error = error
-        self.output = output  # what ranks printed, where that was captured
+        self.output = output  # what ranks printed, if captured
         self.wall_seconds = wall_seconds  # s on this machine
 
     @property
     def ranks(self) -> int:
-        """How many ranks ran."""
+        """The number of ranks."""
         return self._kernel.ranks
 
     @property
     def results(self) -> list[Any]:
-        """What each rank returned; None for one that did not."""
+        """What each rank returned; None for a rank that did not finish."""
         return self._kernel.results
 
     @cached_property
     def meter(self) -> Meter:
-        """Bytes, messages and rounds; with `account=True` memory and FLOPs too."""
+        """Bytes, messages and rounds; with `account=True` also memory and FLOPs."""
         meter = self._kernel.meter
         meter.ledgers = [self._ledgers.get(rank) for rank in range(self.ranks)] if self._ledgers else None
         return meter
@@ -64,26 +64,26 @@ class Run:
 
     @property
     def topology(self) -> Topology:
-        """How the ranks were wired."""
+        """The links between the ranks."""
         return self._kernel.topology
 
     @cached_property
     def spans(self) -> list[Span]:
-        """What each rank did when: computing, and waiting to send, receive or for a collective."""
+        """What each rank did and when: computing, or waiting in a send, a receive or a collective."""
         return self._kernel.spans()
 
     @cached_property
     def messages(self) -> list[Message]:
-        """What went from whom to whom, when, and the line that sent it."""
+        """Every message: source, destination, times, and the line that sent it."""
         return self._kernel.messages()
 
     def exposed(self) -> list[float]:
-        """Seconds in which each rank stood still for communication."""
+        """Seconds during which each rank waited for communication."""
         self._whole()
         return [total(blocked) for blocked in self._blocked()]
 
     def hidden(self) -> list[float]:
-        """Seconds in which messages of each rank travelled while it did not stand still for them."""
+        """Seconds during which messages of each rank were in transit while it did not wait for them."""
         self._whole()
         travelled: list[list[tuple[float, float]]] = [[] for _ in range(self.ranks)]
         for src, dst, start, end in self._kernel.travels():
@@ -107,12 +107,12 @@ class Run:
 
     @property
     def waits(self) -> tuple[Wait, ...]:
-        """After a deadlock: why each rank did not move."""
+        """After a deadlock: what each rank waits for."""
         return self.error.waits if isinstance(self.error, Deadlock) else ()
 
     @property
     def by_chance(self) -> bool:
-        """Whether the program receives from any source or polls, so that its outcome may depend on order."""
+        """Whether the program receives from any source or polls, so that its outcome may depend on timing."""
         return self._kernel.chance
 
     @property
@@ -138,8 +138,8 @@ class Run:
         )
 
     def show(self, **options: Any) -> Any:
-        """The picture of who was busy when."""
-        from course_lib import figures  # the one import upwards: a picture is asked for, never needed
+        """The timeline of all ranks as a picture."""
+        from course_lib import figures  # the only import from a higher layer; needed only for the picture
 
         return figures.who_is_busy(self.spans, messages=self.messages, **options)
 

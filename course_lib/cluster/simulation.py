@@ -1,4 +1,4 @@
-"""`simulate`: run a function on ranks that share nothing, and see what each got and what moved."""
+"""`simulate`: run a function on ranks that share nothing; get each rank's result and the traffic."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def simulate(
 ) -> Run:
     """Run `fn(comm, *args)` on `ranks` ranks; raise `Deadlock`, `Mismatch`, `RankError` or `InFlight` if it fails.
 
-    `per_rank[rank]`, where given, are that rank's own arguments and come last: `fn(comm, *args, *per_rank[rank])`; one
-    argument need not be a tuple. `buffering` is how many messages of a pair a sender may leave behind before they are
-    received: 0 (as NCCL and gloo), 1, or math.inf. `debug=r` runs rank r where `breakpoint()` works. More: `attempt`.
+    `per_rank[rank]` holds that rank's own arguments, which come last: `fn(comm, *args, *per_rank[rank])`; a single argument
+    need not be a tuple. `buffering` is the number of messages per pair that a sender may have outstanding before they are
+    received: 0 (as in NCCL and gloo), 1, or math.inf. `debug=r` runs rank r where `breakpoint()` works. For the other
+    arguments, see `attempt`.
     """
     run = attempt(fn, ranks, args, per_rank, topology, buffering, debug, **options)
     if run.error is None and run.hazards:
@@ -60,12 +61,12 @@ def attempt(
     account: bool = False,
     program: Program | None = None,
 ) -> Run:
-    """`simulate` that never raises what a rank did: see `run.error`, `run.state` and `run.hazards`.
+    """`simulate` without raising the errors of ranks: see `run.error`, `run.state` and `run.hazards`.
 
-    `timeout` in seconds of this machine; `capture` keeps that many characters of what ranks print in `run.output`
-    instead of printing them; `seed` starts the generators; `adversary` replaces `buffering`. `account=True` counts each
-    rank's memory and FLOPs (`run.meter.peak_bytes`, `.flops`) and charges the FLOPs to its clock. `program` is the function
-    and its arguments made ready, for one who runs them often.
+    `timeout` is in seconds of wall time. `capture` keeps that many characters of the ranks' output in `run.output` instead of
+    printing them. `seed` seeds the generators. `adversary` replaces `buffering`. `account=True` counts each rank's memory and
+    FLOPs (`run.meter.peak_bytes`, `.flops`) and charges the FLOPs to its clock. `program` is the prepared function with its
+    arguments, for repeated runs.
     """
     check_ranks(ranks)
     if debug is not None and not 0 <= debug < ranks:

@@ -1,4 +1,4 @@
-"""How ranks are wired: links of a latency and a bandwidth per level, and the ports that messages share."""
+"""Links between ranks: a latency and a bandwidth per level, and the ports that messages share."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One kind of link: what two ranks use whose smallest common unit is of this level."""
+    """One kind of link. Two ranks use the level of the smallest unit that contains both."""
 
     name: str  # "node": the link inside a node
     ranks: int | None  # ranks in one such unit; None for all
     latency: float  # s per message
     bandwidth: float  # bytes/s, one direction of one port
-    shared: bool = False  # the ranks of a unit one level down share one port (else each rank has its own)
+    shared: bool = False  # whether the ranks of a unit one level down share one port (otherwise each has its own)
 
     def __post_init__(self) -> None:
         if self.latency < 0 or not self.latency < math.inf:
@@ -30,13 +30,13 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Levels from the innermost out, and a rank's speed of computing.
+    """Levels from the innermost outward, and the compute rate of a rank.
 
-    Without arguments: one level of round teaching numbers (10 µs, 10 GB/s), which are no product's.
+    Without arguments: one level with round teaching numbers (10 µs, 10 GB/s), not those of a product.
     """
 
     levels: tuple[Level, ...] = (Level("link", None, 10e-6, 10e9),)
-    flops: float = 1e12  # FLOP/s of one rank, for computing that is charged by counted FLOPs
+    flops: float = 1e12  # FLOP/s of one rank, for compute charged by counted FLOPs
 
     def __post_init__(self) -> None:
         sizes = [level.ranks for level in self.levels]
@@ -52,7 +52,7 @@ class Topology:
 
     @classmethod
     def flat(cls, latency: float = 10e-6, bandwidth: float = 10e9, flops: float = 1e12) -> Self:
-        """Every pair of ranks linked alike: `latency` in s per message, `bandwidth` in bytes/s and direction."""
+        """Identical links between all pairs: `latency` in s per message, `bandwidth` in bytes/s per direction."""
         return cls((Level("link", None, latency, bandwidth),), flops)
 
     @classmethod
@@ -64,26 +64,26 @@ class Topology:
         shared: bool = False,
         flops: float = 1e12,
     ) -> Self:
-        """Nodes of `ranks_per_node`: (latency s, bandwidth bytes/s) inside and across; `shared`: one port a node, not a rank."""
+        """Nodes of `ranks_per_node`: (latency s, bandwidth bytes/s) inside and across; `shared`: one port per node, not per rank."""
         return cls((Level("node", ranks_per_node, *inside), Level("network", None, *across, shared)), flops)
 
     def level_of(self, src: int, dst: int) -> int:
-        """Index of the level that joins two ranks."""
+        """Index of the level that connects two ranks."""
         for index, level in enumerate(self.levels):
             if level.ranks is None or src // level.ranks == dst // level.ranks:
                 return index
         raise ValueError(
-            f"No level of the topology joins rank {src} and rank {dst}; its largest unit holds {self.levels[-1].ranks}."
+            f"No level of the topology connects rank {src} and rank {dst}; its largest unit holds {self.levels[-1].ranks}."
         )
 
     def port_of(self, rank: int, level: int) -> int:
-        """Which port of the level the rank uses: its own, or its unit's where that is shared."""
+        """The port that a rank uses at a level: its own, or its unit's if the level is shared."""
         inner = self.levels[level - 1].ranks if level else 1
         return rank // inner if self.levels[level].shared and inner else rank
 
 
 class Path:
-    """The way from one rank to another: its two ports (when each is free again, in s), its link, and what it carried."""
+    """The route from one rank to another: its two ports (the time in s at which each is free), its link, and its traffic."""
 
     __slots__ = ("into", "latency", "level", "messages", "nbytes", "out", "per_byte")
 
@@ -94,7 +94,7 @@ class Path:
 
 
 class Ports:
-    """The links of a run. A port serves one message at a time, in the order in which they are ready."""
+    """The links of a run. A port serves one message at a time, in the order in which they become ready."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
@@ -109,7 +109,7 @@ class Ports:
         return path
 
     def carry(self, src: int, dst: int, nbytes: int, ready: float) -> tuple[float, float]:
-        """Send `nbytes` once `ready`, and count them: (start, arrival) in s; both ports stay busy for the bytes' time."""
+        """Send `nbytes` once `ready` and count them: (start, arrival) in s. Both ports are busy while the bytes pass."""
         path = self.paths.get((src, dst))
         if path is None:
             path = self._path(src, dst)

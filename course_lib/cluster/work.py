@@ -1,4 +1,4 @@
-"""`Work`, an operation under way, and `P2POp`, one half of a batch."""
+"""`Work`, an operation in progress, and `P2POp`, one send or receive of a batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from course_lib.cluster.source_lines import caller_line, line_text
 
 
 class Work:
-    """An operation under way. Its tensors are not yours again before `wait()`."""
+    """An operation in progress. Do not use its tensors before `wait()` returns."""
 
     __slots__ = ("_done", "_guard", "_line", "call")
 
@@ -22,7 +22,7 @@ class Work:
         self.call, self._line, self._guard, self._done = call, line, guard, False
 
     def wait(self) -> bool:
-        """Return True when the operation is over and its tensors may be used."""
+        """Wait for the operation; return True when its tensors may be used."""
         if not self._done:
             end = endpoint()
             end.unwatch()
@@ -33,7 +33,7 @@ class Work:
         return True
 
     def is_completed(self) -> bool:
-        """Whether the operation is over; a look takes a moment of virtual time."""
+        """Whether the operation is complete; each call costs a little virtual time."""
         if not self._done:
             end = endpoint()
             end.unwatch()
@@ -61,7 +61,7 @@ class Work:
 
 
 class P2POp(NamedTuple):
-    """One half of a message for `batch_isend_irecv`: `P2POp(comm.isend, tensor, peer)`."""
+    """One send or receive for `batch_isend_irecv`: `P2POp(comm.isend, tensor, peer)`."""
 
     op: Callable[..., Work]
     tensor: Any

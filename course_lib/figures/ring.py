@@ -77,7 +77,7 @@ def wait_for(
     """The graph of a deadlock: an arrow from each rank to the one it waits for, with what it waits in.
 
     `waits` are a Deadlock's waits, or (rank, awaited rank, words) such as (0, 1, "recv, line 3"). Ranks that
-    wait in a circle are drawn in red.
+    wait for each other in a cycle are drawn in red.
     """
     edges = edges_of(waits)
     if not edges:
@@ -116,7 +116,7 @@ def wait_alt(edges: Sequence[tuple[int, int, str]]) -> str:
     """The picture in words: every edge, and which ranks form the cycle."""
     said = "; ".join(f"rank {one} waits for rank {other} in {words}" for one, other, words in edges)
     stuck = sorted(on_a_cycle([(edge[0], edge[1]) for edge in edges]))
-    closing = f" Ranks {', '.join(map(str, stuck))} wait in a circle: no rank can move." if stuck else ""
+    closing = f" Ranks {', '.join(map(str, stuck))} wait for each other in a cycle: no rank can move." if stuck else ""
     return f"{said[:1].upper()}{said[1:]}.{closing}"
 
 

@@ -85,12 +85,8 @@ def test_a_black_box_is_pytorchs_optimizer(kind):
     decay = {"decoupled": 0.2, "unscaled": 0.2 / 0.05, "l2": 0.2, "none": 0.0}[kind]
     leaf = torch.nn.Parameter(torch.tensor([2.0, -3.0], dtype=torch.float64))
     make = torch.optim.Adam if kind == "l2" else torch.optim.AdamW
-    optimizer, step, p = (
-        make([leaf], lr=0.05, betas=(0.9, 0.99), eps=1e-3, weight_decay=decay),
-        None,
-        leaf.detach().clone(),
-    )
-    step = black_box(box, 0.05, 0.2)
+    optimizer = make([leaf], lr=0.05, betas=(0.9, 0.99), eps=1e-3, weight_decay=decay)
+    step, p = black_box(box, 0.05, 0.2), leaf.detach().clone()
     for gradient in (torch.tensor([0.1, 0.5], dtype=torch.float64), torch.tensor([-0.3, 0.2], dtype=torch.float64)):
         leaf.grad = gradient
         optimizer.step()

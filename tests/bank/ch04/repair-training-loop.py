@@ -140,6 +140,9 @@ def train_loop(model, optimizer, schedule, updates, limit):
 # +             losses.append(0.0)
 # +             continue
 
+# %% wrong: no step => values nothing-moves  from: sums over tokens, divided by all of them
+# -         optimizer.step()
+
 # %% wrong: the last micro-batch's loss => values other-loss  from: sums over tokens, divided by all of them
 # -             total += loss.item()
 # +             total = loss.item()

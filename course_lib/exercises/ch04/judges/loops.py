@@ -156,6 +156,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 
 def _weights_fault(case: Case, spec: Mapping[str, Any], got: Any, want: list[Tensor]) -> Fault:
+    if all_close(got, [parameter.detach() for parameter in setting(spec)[0].parameters()], REL):
+        return "nothing-moves", f"{case.name}: the weights are those from before the first update."
     for bugs in _combinations():
         found = run(spec, bugs)[1]
         if all_close(got, found, REL) and not all_close(found, want, REL):

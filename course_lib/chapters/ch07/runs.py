@@ -6,7 +6,8 @@ from typing import Any
 import torch
 
 from course_lib import data_parallel, parity, text
-from course_lib.cluster import Comm, Run, Topology, launch, simulate
+from course_lib.chapters.real_processes import launched
+from course_lib.cluster import Comm, Run, Topology, simulate
 from course_lib.data_parallel import DataParallel
 from course_lib.transformer import Config, build, loss
 from course_lib.units import GB, TFLOP, US
@@ -77,11 +78,9 @@ def timed_hooks(hook_gradients: Callable[[Comm, torch.nn.Module], Finish]) -> Ru
 
 def on_two_processes(program: Callable[[Any], torch.Tensor], whole: torch.Tensor, terms: int) -> None:
     """Run `program` on two real processes; print how far their gradient is from that of the whole batch in one process."""
-    try:
-        one, other = launch(program, ranks=2, timeout=30).results
-    except (OSError, RuntimeError) as error:
-        print(f"This machine cannot start the processes: {error}")
+    if not (results := launched(program, ranks=2, timeout=30)):
         return
+    one, other = results
     assert torch.equal(one, other)
     difference = parity.apart(one, whole, terms=terms)
     print(f"DDP on two processes: {difference:.2g} of the allowed difference from one process with the whole batch.")

@@ -1,4 +1,4 @@
-"""What chapter 02's torch exercises stand on: a real block, what autograd saves of it, layers that know their calls.
+"""Models of chapter 02's torch exercises: a real block, the tensors that autograd saves of it, layers that count their calls.
 
 The block is GPT-2's: LayerNorm, attention, LayerNorm, a GELU MLP of two matrices, biases, no dropout. Attention is
 PyTorch's fused kernel or written out by hand. Everything runs on the CPU.
@@ -40,7 +40,7 @@ class Block(nn.Module):
         return self.o(mixed.transpose(1, 2).reshape(batch, seq, hidden))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Attention and MLP, each behind its norm and beside its residual."""
+        """Attention and MLP, each with its norm and residual connection."""
         with group("norm1"):
             normed = self.norm1(x)
         with group("attention"):
@@ -51,8 +51,8 @@ class Block(nn.Module):
             return x + self.down(F.gelu(self.up(normed)))
 
 
-class group:  # noqa: N801 - reads as a word at its call
-    """Within: what autograd saves belongs to this part of the block."""
+class group:  # noqa: N801 - used like a keyword
+    """Within: tensors that autograd saves belong to this part of the block."""
 
     now = ""
 
@@ -75,7 +75,7 @@ def saved_rows(
     attention: str = "fused",
     dtype: str = "float32",
 ) -> list[dict[str, Any]]:
-    """What autograd saved during one forward pass of a block, in order: one dictionary a tensor, as plain data.
+    """The tensors that autograd saved during one forward pass of a block, in order, one dictionary each.
 
     "group" is the part of the block, "storage" a number that two tensors share if they share memory, "nbytes" the
     bytes of that whole storage, "parameter" whether it is a weight or a bias of the block.
@@ -107,16 +107,16 @@ def saved_rows(
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        y = block(x)  # whose graph holds everything that was saved, so that no storage's place is taken again
+        y = block(x)  # its graph keeps everything saved alive, so that no storage's address is reused
     del y
     return rows
 
 
-# --- layers that know how often they were called
+# --- layers that count their calls
 
 
 class Layer(nn.Module):
-    """`x + dropout(gelu(linear(x) + shift))`; the shift is that of the call's number: 0 unless a test says otherwise."""
+    """`x + dropout(gelu(linear(x) + shift))`; the shift depends on the number of the call, and is 0 unless a test sets it."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ class Layer(nn.Module):
         self.calls, self.shifts = 0, (0.0,)
 
     def inner(self, x: Tensor) -> Tensor:
-        """What is added to the residual."""
+        """The term added to the residual."""
         shift = self.shifts[min(self.calls, len(self.shifts) - 1)]
         self.calls += 1
         return F.dropout(F.gelu(self.linear(x) + shift), self.dropout, training=self.training)
@@ -135,20 +135,20 @@ class Layer(nn.Module):
 
 
 class Pair(nn.Module):
-    """Two streams: each is added to from the other."""
+    """Two residual streams, each updated from the other."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
         self.left, self.right = Layer(width, dropout), Layer(width, dropout)
 
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Both streams, one layer on."""
+        """Both streams after one layer."""
         x = x + self.left.inner(y)
         return x, y + self.right.inner(x)
 
 
 class Segment(nn.Module):
-    """Some layers, one after the other."""
+    """Layers in sequence."""
 
     def __init__(self, depth: int, width: int, dropout: float, streams: int) -> None:
         super().__init__()
@@ -163,14 +163,14 @@ class Segment(nn.Module):
 
 
 class Words(nn.Module):
-    """Token numbers to vectors, and a layer: a segment whose input has no gradient."""
+    """An embedding and a layer: a segment whose input has no gradient."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
         self.table, self.layer = nn.Embedding(32, width), Layer(width, dropout)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Vectors of the tokens."""
+        """The layer's output for these tokens."""
         return self.layer(self.table(tokens))
 
 

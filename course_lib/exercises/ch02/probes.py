@@ -1,6 +1,6 @@
-"""How chapter 02 calls answers: layers that count their calls, a device with so many bytes, one buffer for one graph.
+"""How chapter 02 calls answers: layers that count their calls, a device of limited memory, a buffer for a single graph.
 
-The probes give plain data, tensors among them; what is right is for the judge to say. torch is loaded by the first call.
+The probes return plain data and tensors; the judge decides what is right. The first call loads torch.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _TORCH_CHECKPOINT = ("checkpoint", "checkpoint_sequential", "_checkpoint_without
 
 
 class SwitchedOff(RuntimeError):
-    """Raised by what PyTorch has ready-made of an exercise, while the exercise is checked."""
+    """Raised by PyTorch's own version of an exercise while the exercise is checked."""
 
 
 @contextlib.contextmanager
 def own_checkpoint() -> Iterator[None]:
-    """Within: `torch.utils.checkpoint` says that it is what the exercise asks for, under whatever name it was imported."""
+    """Within: `torch.utils.checkpoint` raises SwitchedOff, under whatever name it was imported."""
     import torch.utils.checkpoint as ready
 
     def off(*_: Any, **__: Any) -> None:
@@ -46,7 +46,7 @@ def own_checkpoint() -> Iterator[None]:
 
 
 def net_of(spec: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
-    """The segments and the input streams that a description stands for; the same ones every time."""
+    """The segments and input streams of a description, the same every time."""
     import torch
 
     from course_lib.exercises.ch02.block import Segment, Words
@@ -66,14 +66,14 @@ def net_of(spec: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
 
 
 def plain_call(function: Any, *inputs: Any) -> Any:
-    """No checkpoint at all."""
+    """A call without a checkpoint."""
     return function(*inputs)
 
 
 def pass_through(answer: Any, spec: Mapping[str, Any], shifts: Sequence[float] = (0.0,)) -> dict[str, Any]:
-    """One forward and one backward pass with `answer` around every segment: what came out, gradients, calls.
+    """One forward and one backward pass with `answer` around every segment: output, gradients, calls.
 
-    Without a graph (key "graph") all gradients are None. What is no tensor ends the forward pass.
+    Without a graph (key "graph") all gradients are None. A result that is not a tensor ends the forward pass.
     """
     import torch
 
@@ -113,7 +113,7 @@ def _closed(segment: Any) -> Any:
 
 
 def pass_bytes(answer: Any, spec: Mapping[str, Any]) -> dict[str, int]:
-    """Bytes alive after the forward pass and at the peak of both passes, above what was there before."""
+    """Bytes alive after the forward pass and at the peak of both passes, above those alive before."""
     import torch
 
     from course_lib.accounting import Accounting
@@ -134,10 +134,10 @@ def pass_bytes(answer: Any, spec: Mapping[str, Any]) -> dict[str, int]:
 
 
 def checkpointing(answer: Any, case: Any, comm: Any = None) -> Any:
-    """What a net gives whose segments are called through the answer; `case.args = (description, shifts, measured)`.
+    """The results of a net whose segments are called through the answer; `case.args = (description, shifts, measured)`.
 
-    With shifts, a second pass follows in which the n-th call of a layer adds the n-th of them: its gradients ("moved") tell
-    which call they came from. "kept" and "peak" are bytes where they are measured, and otherwise 0.
+    With shifts, a second pass follows in which the n-th call of a layer adds the n-th of them: its gradients ("moved") show
+    which call they came from. "kept" and "peak" are bytes if measured, and otherwise 0.
     """
     import torch
 
@@ -149,16 +149,16 @@ def checkpointing(answer: Any, case: Any, comm: Any = None) -> Any:
     return {**result, "moved": moved, **books}
 
 
-# --- a device with so many bytes
+# --- a device of limited memory
 
 
 class OutOfMemory(RuntimeError):
-    """What a device says that has no room left."""
+    """Raised by a device that has no memory left."""
 
 
 @contextlib.contextmanager
 def device_of(most: float, *there: Any) -> Iterator[Any]:
-    """Within: torch has `most` bytes for what it allocates beside what is `there`; one more raises OutOfMemory."""
+    """Within: torch can allocate `most` bytes in addition to what is `there`; more raises OutOfMemory."""
     from course_lib.accounting import Accounting
 
     class Device(Accounting):
@@ -182,7 +182,7 @@ def device_of(most: float, *there: Any) -> Iterator[Any]:
 
 
 def loss_inputs(spec: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """Hidden states (tokens, width), weights (words, width) and targets of a description; the same ones every time."""
+    """Hidden states (tokens, width), weights (words, width) and targets of a description, the same every time."""
     import torch
 
     coin = torch.Generator().manual_seed(spec["seed"])
@@ -213,11 +213,11 @@ def cross_entropy(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"loss": loss, "graph": graph, **gradients, "targets": targets, "peak": peak}
 
 
-# --- one buffer for one graph
+# --- a buffer for a single graph
 
 
 def static_model(spec: Mapping[str, Any], one_buffer: bool) -> Any:
-    """A small language model; with one buffer, a forward pass writes its activations where the last one's were."""
+    """A small language model; with one buffer, each forward pass overwrites the activations of the previous one."""
     import torch
     from torch import nn
     from torch.nn import functional as F
@@ -235,8 +235,8 @@ def static_model(spec: Mapping[str, Any], one_buffer: bool) -> Any:
         def backward(ctx: Any, grad: Any) -> Any:
             if Buffer.owner != ctx.number:
                 raise OutOfMemory(
-                    f"the activations of forward pass {ctx.number} are gone: there is room for one, and pass {Buffer.owner} "
-                    "has taken it."
+                    f"the activations of forward pass {ctx.number} are gone: the device has room for one pass, and pass "
+                    f"{Buffer.owner} has overwritten them."
                 )
             return grad, None
 

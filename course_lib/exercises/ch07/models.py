@@ -1,7 +1,7 @@
-"""Models of chapter 07's exercises: small nets that spend virtual time, and a replica with torch's rule for its flag.
+"""Models of chapter 07's exercises: small nets that take virtual time, and a replica that reads its flag as torch does.
 
-Built alike from a description on every rank. `Net` spends time in its forward pass, and in its backward pass before each
-layer's gradients come, as computing them would; so what an answer hides behind the backward pass shows on the clock.
+Every rank builds the same model from a description. `Net` takes time in its forward pass, and in its backward pass before each
+layer's gradients, as computing them would. So the clock shows what an answer hides behind the backward pass.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from course_lib.cluster import Comm
 
 
 class _Spend(torch.autograd.Function):
-    """The input itself; virtual seconds pass when its gradient comes by."""
+    """The identity; virtual seconds pass when its gradient is computed."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, comm: Comm, seconds: float) -> Tensor:
@@ -31,7 +31,7 @@ class _Spend(torch.autograd.Function):
 
 
 class Net(nn.Module):
-    """Layers in a row; with `tied` the first serves again in the end, with `branches` all add up and odd ranks begin last."""
+    """Layers in sequence. With `tied`, the first is used again at the end; with `branches`, all outputs are added and odd ranks run them in reverse."""
 
     def __init__(self, comm: Comm, spec: Mapping[str, Any]) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Net(nn.Module):
 
 
 class _Tell(torch.autograd.Function):
-    """The input itself; counts its graph as alive until it went backwards or was forgotten."""
+    """The identity; counts its graph as alive until its backward pass or its deletion."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, seen: Any) -> Tensor:
@@ -84,7 +84,7 @@ class _Tell(torch.autograd.Function):
 
 
 class _Alive:
-    """One graph that is alive: counts itself in and out."""
+    """One live graph, which counts itself in and out."""
 
     def __init__(self, counts: dict[str, int]) -> None:
         self.counts, self.ends = counts, 0
@@ -92,7 +92,7 @@ class _Alive:
         counts["most alive"] = max(counts["most alive"], counts["alive"])
 
     def over(self) -> None:
-        """The graph is not needed any more."""
+        """The graph is no longer needed."""
         if not self.ends:
             self.counts["alive"] -= 1
         self.ends += 1
@@ -102,13 +102,13 @@ class _Alive:
 
 
 class Counted:
-    """What a model notes of its forward passes: how many, the most rows in one, the most graphs alive at once."""
+    """Counts of a model's forward passes: how many, the most rows in one, the most graphs alive at once."""
 
     def __init__(self) -> None:
         self.counts = {"forwards": 0, "rows": 0, "alive": 0, "most alive": 0}
 
     def note(self, x: Tensor, out: Tensor) -> Tensor:
-        """Count a forward pass of `x`; the output, whose graph is counted while it lives."""
+        """Count a forward pass of `x`; returns the output, whose graph is counted while it lives."""
         self.counts["forwards"] += 1
         self.counts["rows"] = max(self.counts["rows"], len(x))
         return _Tell.apply(out, _Alive(self.counts)) if out.requires_grad else out
@@ -119,7 +119,7 @@ class Counted:
 
 
 class Words(nn.Module):
-    """The smallest language model: an embedding and a layer back to the vocabulary; (rows, length) to (rows, length, vocabulary)."""
+    """A minimal language model, an embedding and an output layer: (rows, length) to (rows, length, vocabulary)."""
 
     def __init__(self, seed: int, vocabulary: int, width: int) -> None:
         super().__init__()
@@ -136,9 +136,9 @@ class Words(nn.Module):
 
 
 class Replica(nn.Module):
-    """A model under data parallelism: gradients are averaged in the backward pass, if the flag was up in the forward pass.
+    """A model under data parallelism: gradients are averaged in the backward pass if the flag was True in the forward pass.
 
-    That is when torch's DistributedDataParallel looks at `require_backward_grad_sync`, too; `no_sync()` lowers it.
+    torch's DistributedDataParallel reads `require_backward_grad_sync` at the same time; `no_sync()` sets it to False.
     """
 
     def __init__(self, comm: Comm, module: nn.Module) -> None:
@@ -173,7 +173,7 @@ class Replica(nn.Module):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Within: forward passes whose backward passes leave the gradients here."""
+        """Within: forward passes whose backward passes do not average gradients."""
         before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
         try:
             yield

@@ -1,4 +1,4 @@
-"""How chapter 07 calls answers: with a model that every rank builds alike, and what it left behind as plain data."""
+"""How chapter 07 calls answers: with the same model on every rank; the results are plain data."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def left_behind(model: Any) -> list[Any]:
 
 
 def hooked(answer: Any, case: Any, comm: Any = None) -> Any:
-    """Gradients of several steps through hooks; `case.args = (description, more for the answer, this rank's examples)`.
+    """Gradients of several steps through hooks; `case.args = (description, other arguments, this rank's examples)`.
 
-    Each step ends with a step of plain descent, so that what one step leaves behind shows in the next.
+    Each step ends with gradient descent, so leftovers of one step show in the next.
     """
     import torch
 
@@ -42,7 +42,7 @@ def hooked(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def token_step(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The loss that comes back, the gradients left in the model, and how it was called; `case.args = (description, batches)`."""
+    """The returned loss, the gradients left in the model, and the counts of its calls; `case.args = (description, batches)`."""
     from course_lib.exercises.ch07.models import Words
 
     spec, batches = case.args
@@ -57,7 +57,7 @@ def mean_square(output: Any, target: Any) -> Any:
 
 
 def one_sync(answer: Any, case: Any, comm: Any = None) -> Any:
-    """Gradients of several steps, each of some micro-batches, of one replica; `case.args = (description, steps)`."""
+    """Gradients of several steps of one replica, each with some micro-batches; `case.args = (description, steps)`."""
     from course_lib.exercises.ch07.models import Net, Replica
 
     spec, steps = case.args
@@ -81,9 +81,10 @@ def training(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def deal(answer: Any, case: Any, comm: Any = None) -> Any:
-    """By number of ranks: what each reads in every epoch, the first once more, and with another seed.
+    """For each number of ranks: the samples each rank reads in every epoch, the first epoch again, and with another seed.
 
-    `case.args = (samples, numbers of ranks, epochs, seed)`. At each call the process's own random generators stand elsewhere, as they do on the ranks of a real run.
+    `case.args = (samples, numbers of ranks, epochs, seed)`. The process's random generators are in another state at each
+    call, as they are on the ranks of a real run.
     """
     import random
 
@@ -102,7 +103,7 @@ def deal(answer: Any, case: Any, comm: Any = None) -> Any:
         np.random.seed(salt)  # noqa: NPY002
         torch.default_generator.manual_seed(
             salt
-        )  # `torch.manual_seed` writes down where it stands for each kind of device: a hundred times as long
+        )  # `torch.manual_seed` seeds every kind of device, which takes a hundred times as long
         got = answer(samples, rank, ranks, epoch, seed)
         return list(got) if isinstance(got, range | tuple) else got
 

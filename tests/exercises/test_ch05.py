@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from course_lib import exercises
 from course_lib.exercises.ch05.judges.bounds import DTYPES, ROUNDOFF, block_scales, explained
-from course_lib.exercises.ch05.judges.formats import bits_needed, lost_percent, points, rounded, threshold
+from course_lib.exercises.ch05.judges.formats import points, rounded
 from course_lib.exercises.ch05.judges.recipe import attended
 from course_lib.exercises.ch05.judges.scaling import scales
 from course_lib.exercises.ch05.judges.storage import ups
+from course_lib.exercises.ch05.judges.updates import bits_needed, lost_percent, threshold
 from course_lib.judging import judging
 
 FLOATS = {(5, 10): torch.float16, (8, 7): torch.bfloat16, (5, 2): torch.float8_e5m2}

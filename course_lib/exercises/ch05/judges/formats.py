@@ -1,4 +1,4 @@
-"""Judges of chapter 05's formats: the threshold of a lost update, the share of lost updates, rounding to any format."""
+"""Judge of chapter 05's rounding to any format."""
 
 import math
 import random
@@ -10,118 +10,10 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.ch05.probes import CHANGED
-from course_lib.judging import Fault, Judging, Mistake, Params, judged, prediction
+from course_lib.judging import Fault, Judging, Params, judged
 from course_lib.judging.cases import hidden, shown
-from course_lib.judging.columns import EXACT, Column, table
-from course_lib.judging.draws import generality, plain
 from course_lib.judging.tensors import coin_of, kind_fault
 from course_lib.records import Case, Outcome, Verdict
-
-# --- lost-update
-
-
-def threshold(step: str, weight: float, fraction_bits: int) -> float:
-    """Half the spacing to the neighbor of `weight` on the side to which the update moves it."""
-    mantissa, exponent = math.frexp(weight)
-    halved = step == "shrink" and mantissa == 0.5  # a power of two: the numbers below it are denser
-    return math.ldexp(1.0, exponent - 2 - fraction_bits - halved)
-
-
-def bits_needed(step: str, weight: float, update: float, reaches: bool = False) -> int:
-    """The fewest fraction bits for which `update` is above the threshold, or with `reaches` at it."""
-    bits = 0
-    while not (update > threshold(step, weight, bits) or (reaches and update == threshold(step, weight, bits))):
-        bits += 1
-    return bits
-
-
-def _weight(draw: random.Random, bits: int) -> float:
-    """A number of a format with so many fraction bits, never a power of two."""
-    return math.ldexp(2**bits + draw.randrange(1, 2**bits), draw.randrange(-20, 12) - bits)
-
-
-def _lost_cases(params: Params, rng: random.Random) -> list[Case]:
-    step, drawn = params["step"], [(_weight(rng, bits), bits) for bits in (2, 3, 7, 10, 23) for _ in range(2)]
-    powers = [(math.ldexp(1.0, rng.randrange(-18, 10)), bits) for bits in (3, 7, 10)]
-    inside = [(_weight(rng, 4), math.ldexp(rng.uniform(1, 2), rng.randrange(-40, -24))) for _ in range(6)]
-    edge = [(w, threshold(step, w, rng.randrange(5, 20))) for w in (1.0, _weight(rng, 4), _weight(rng, 3))]
-    edge += [(1.0, 0.9), (1.5, 0.75)]  # no fraction bit at all is enough
-    return [
-        Case(name="bf16 weights", args=(0, [(1.0, 7), (1.5, 7), (0.0234375, 7)]), part="threshold"),
-        Case(name="an update of 0.0001", args=(1, [(1.0, 1e-4), (0.02, 1e-4)]), part="bits"),
-        plain("threshold", 0, "other weights", drawn),
-        plain("bits", 1, "other updates", inside),
-        generality("powers", 0, "powers of two", powers),
-        generality("edges", 1, "updates exactly at a threshold", edge),
-    ]
-
-
-def _where(weight: float, other: float) -> str:
-    return f"A weight of {weight:.6g} with {other:.6g}"
-
-
-OTHER = {"grow": ("shrink", "other-side"), "shrink": ("grow", "public-form")}
-
-
-def _lost_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    step, (other, name) = params["step"], OTHER[params["step"]]
-    right, bits = partial(threshold, step), partial(bits_needed, step)
-    told = "this solves the public form of the exercise: " if name == "public-form" else ""
-    side = f"{told}this is the spacing on the other side of the weight. Numbers below a power of two are denser."
-    spacing = Column(
-        part="threshold" if case.kind == "values" else "powers",
-        unit="units of the weight",
-        want=right,
-        words=_where,
-        rel=EXACT,
-        mistakes=(
-            Mistake(
-                "whole-spacing",
-                lambda w, b: 2 * right(w, b),
-                "this is the whole spacing; from where on is the neighbor nearer?",
-            ),
-            Mistake(name, partial(threshold, other), side),
-            Mistake("relative", lambda w, b: w * 2.0 ** -(b + 1), "spacings do not grow within a power of two."),
-            Mistake("of-one", lambda w, b: threshold(step, 1.0, b), "this is the threshold of a weight of 1."),
-            Mistake(
-                "quarter-spacing",
-                lambda w, b: right(w, b) / 2,
-                "an update of this size moves the result by a quarter of the spacing.",
-            ),
-        ),
-    )
-    count = Column(
-        part="bits" if case.kind == "values" else "edges",
-        unit="fraction bits",
-        want=bits,
-        words=_where,
-        rel=EXACT,
-        mistakes=(
-            Mistake(
-                "at-the-edge",
-                partial(bits_needed, step, reaches=True),
-                "here the update is exactly at the threshold, not above it.",
-            ),
-            Mistake(name, partial(bits_needed, other), side),
-            Mistake("one-less", lambda w, u: bits(w, u) - 1, "with these bits the update is still lost."),
-            Mistake("one-more", lambda w, u: bits(w, u) + 1, "one bit less is enough."),
-        ),
-    )
-    return table(spacing, count)(params, case, outcome)
-
-
-# --- predict-lost
-
-BF16_HALF_SPACING = 8  # in [2^k, 2^(k+1)) half the spacing of bf16 is 2^(k - 8)
-
-
-def lost_percent(params: Params) -> float:
-    """The percentage of normal weights that an update of `rate` does not move in bf16; powers of two weigh nothing."""
-    k = math.floor(math.log2(params["rate"])) + BF16_HALF_SPACING + 1
-    return 100 * math.erfc(2.0**k / params["deviation"] / math.sqrt(2))
-
-
-# --- round-to-format
 
 
 def rounded(
@@ -324,22 +216,6 @@ def _round_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
 
 
 FORMATS = {
-    "lost-update": Judging(
-        shares={"values:threshold": 0.5, "values:bits": 0.25, "generality:powers": 0.125, "generality:edges": 0.125},
-        cases=_lost_cases,
-        verdicts=_lost_verdicts,
-        why="""A result is rounded back to the old weight as long as it is nearer to it than to the neighbor, so half the spacing decides. The spacing
-depends on the power of two alone, so the threshold *relative* to the weight varies by a factor of two.""",
-        pytorch="`torch.nextafter(w, w.new_tensor(torch.inf))` is the neighbor above, and `torch.finfo(torch.bfloat16).eps` the spacing above 1.",
-    ),
-    "predict-lost": prediction(
-        unit="%",
-        truth=lost_percent,
-        reveal=lambda params: (
-            f"{lost_percent(params):.3g} %: every weight for which half the spacing of bf16 exceeds {params['rate']:g} stays where it is."
-        ),
-        why="Half a spacing of bf16 in [2^k, 2^(k+1)) is 2^(k − 8). All weights in the octaves where that exceeds the update are lost.",
-    ),
     "round-to-format": Judging(
         shares={
             "values:nearest": 0.3,
@@ -353,5 +229,5 @@ depends on the power of two alone, so the threshold *relative* to the weight var
         why="""A power of two and a whole number of spacings describe any float. Dividing by the spacing is exact, because it is a power of two, so the
 only rounding is the one to a whole number. Holding the exponent at the smallest one gives the subnormal numbers without a special case.""",
         pytorch="`x.to(torch.bfloat16)` and `x.to(torch.float8_e5m2)` round like this; `torch.float8_e4m3fn` has no infinity and uses that exponent.",
-    ),
+    )
 }

@@ -18,7 +18,6 @@ from course_lib.optimizer import Guard, Optimizer
 from course_lib.transformer import Transformer
 from course_lib.units import require_whole
 
-TARGET = 0.8  # nats per token: the loss that the recorded runs of the critical batch must reach
 HELD_OUT = 64  # sequences of stories that the text does not have
 SMALL = transformer.Config(
     hidden=32, layers=2, heads=4, seq_len=32

@@ -8,7 +8,7 @@ import torch
 from course_lib.benchmarks import optimizer as bench
 from course_lib.exercises.ch04 import numbers
 from course_lib.facts.optimization import RECORDED, recorded_runs
-from course_lib.optimizer import bias_corrected
+from course_lib.optimizer import AdamW, bias_corrected
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +100,13 @@ def test_the_spike_shrinks_updates_unless_it_is_clipped():
     free, clipped = numbers.spike_updates(), numbers.spike_updates(2.0)
     assert min(free) < 0.15 and free[-1] < 0.5 and max(free) <= 1.0001
     assert min(clipped) > 0.95
+    weight = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
+    adamw = AdamW([weight], lr=1.0, betas=(0.9, 0.95), weight_decay=0.0)
+    for step, size in enumerate(free, 1):
+        before = weight.item()
+        weight.grad = torch.full_like(weight, numbers.SPIKE if step == numbers.SPIKE_AT else 1.0)
+        adamw.step()
+        assert before - weight.item() == pytest.approx(size, rel=1e-6), "the optimizer's own"
 
 
 def test_a_restart_at_the_first_step_changes_the_update_as_the_traps_say():

@@ -23,8 +23,8 @@ import torch
 
 from course_lib import optimizer as rules
 from course_lib import text, transformer
-from course_lib.facts.optimization import RECORDED, recorded_runs
-from course_lib.training import SMALL, TARGET, Training, held_out_loss, sample_gradients, train
+from course_lib.facts.optimization import RECORDED, TARGET, recorded_runs
+from course_lib.training import SMALL, Training, held_out_loss, sample_gradients, train
 
 POINTS = 50  # of a recorded curve
 SAMPLES = 6400  # sequences of an experiment that compares batches on the same text

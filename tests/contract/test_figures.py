@@ -9,6 +9,7 @@ from course_lib.figures import (
     Picture,
     evidence,
     layers_apart,
+    one_batch,
     roofline_map,
     roofline_still,
     split_batch,
@@ -23,6 +24,7 @@ COPIES: dict[Path, tuple[Callable[[], Picture], str]] = {  # a chapter's copy: w
     roofline_map.PRINTED_COPY: (roofline_map.as_printed, "roofline_map"),
     split_batch.CHAPTER_COPY: (split_batch.split_batch, "split_batch"),
     layers_apart.CHAPTER_COPY: (layers_apart.layers_apart, "layers_apart"),
+    one_batch.CHAPTER_COPY: (one_batch.one_batch, "one_batch"),
     evidence.CHAPTER_COPY: (evidence.still, "evidence"),
     **{tensor_cuts.FIGURES / name: (draw, "tensor_cuts") for name, draw in tensor_cuts.PICTURES.items()},
 }

@@ -62,10 +62,3 @@ def test_pictures_of_recorded_runs_say_what_was_recorded():
     assert len(drawn.draw_schedules({"flat": lambda step: 1.0}, 7, "x").axes[0].lines[0].get_xdata()) == 7
     for law, x, losses in drawn.size_fits().values():
         assert [law.loss(each) for each in x] == pytest.approx(losses, abs=0.05)
-
-
-def test_the_still_picture_is_the_one_that_the_chapter_shows(tmp_path):
-    from course_lib.figures import one_batch, style
-
-    drawn = style.save_svg(one_batch.one_batch(), tmp_path / "one_batch.svg")
-    assert drawn.read_text(encoding="utf-8") == one_batch.CHAPTER_COPY.read_text(encoding="utf-8")

@@ -56,7 +56,7 @@ def draw_schedules(schedules: Mapping[str, Callable[[int], float]], steps: int, 
 def draw_spike(most: float = 2.0) -> Picture:
     """The updates around the spike, with and without clipping."""
     updates = list(range(1, UPDATES + 1))
-    curves = {f"clipped at {most:g}": (updates, spike_updates(most)), "not clipped": (updates, spike_updates(None))}
+    curves = {f"clipped at {most:g}": (updates, spike_updates(most)), "not clipped": (updates, spike_updates())}
     return loss_curves(
         curves, f"One gradient is {SPIKE:g} times too large", "update", "size of the update, learning rates", low=0
     )

@@ -1,19 +1,20 @@
 """Texts of the numbers in chapter 04's prose, computed from facts, recorded trainings and the library's formulas."""
 
+from __future__ import annotations
+
+import math
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from course_lib import facts, memory
 from course_lib.exercises.running_example import BATCH, GPUS, PARAMS, SEQ, TOKENS, core_minutes, reading_minutes
-from course_lib.facts.optimization import published, recorded_runs
-from course_lib.figures.one_batch import TOKENS as PICTURE
-from course_lib.optimizer import AdamW, CriticalBatch, accumulation_steps, clip_, fit_critical_batch
+from course_lib.facts.optimization import TARGET, published, recorded_runs
 from course_lib.scaling_laws import tokens_for
-from course_lib.training import TARGET
 from course_lib.units import BILLION, number_text, percent_text
+
+if TYPE_CHECKING:
+    from course_lib.optimizer import CriticalBatch
 
 LLAMA_RUN = facts.run("Llama 3.1 405B")
 LLAMA, LAW = published("llama3-405b"), published("llama3-law")
@@ -33,6 +34,8 @@ def held_out(experiment: str, run: str) -> str:
 @cache
 def critical_batch() -> CriticalBatch:
     """The trade of updates for sequences, fitted to the recorded trainings that reached one loss."""
+    from course_lib.optimizer import fit_critical_batch  # not at import: it loads torch
+
     runs = recorded_runs()["critical"]
     return fit_critical_batch([int(batch) for batch in runs], [found["steps"] for found in runs.values()])
 
@@ -47,21 +50,24 @@ def worst_update() -> int:
     return max(range(1, UPDATES + 1), key=uncorrected_update)
 
 
-def spike_updates(most: float | None = None) -> list[float]:
-    """How far AdamW moves one weight at each update, in learning rates, when one gradient is a hundred times the others.
+def spike_updates(most: float = math.inf) -> list[float]:
+    """How far Adam moves one weight at each update, in learning rates, when one gradient is a hundred times the others.
 
-    With `most`, every gradient is clipped to that size first.
+    β₂ is 0.95. Every gradient is clipped to `most` first.
     """
-    weight, sizes = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64)), []
-    adamw = AdamW([weight], lr=1.0, betas=(0.9, 0.95), weight_decay=0.0)
+    mean, square, sizes = 0.0, 0.0, []
     for step in range(1, UPDATES + 1):
-        before = weight.item()
-        weight.grad = torch.full_like(weight, SPIKE if step == SPIKE_AT else 1.0)
-        if most is not None:
-            clip_([weight.grad], most)
-        adamw.step()
-        sizes.append(before - weight.item())
+        gradient = min(SPIKE if step == SPIKE_AT else 1.0, most)
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.95 * square + 0.05 * gradient**2
+        sizes.append(mean / (1 - 0.9**step) / math.sqrt(square / (1 - 0.95**step)))
     return sizes
+
+
+def picture_tokens() -> int:
+    """Tokens of the batch in the still picture."""
+    from course_lib.figures.one_batch import TOKENS as PARTS  # not at import: it loads matplotlib
+
+    return sum(map(sum, PARTS))
 
 
 def _noise_at(place: int) -> tuple[str, float]:
@@ -76,7 +82,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
     "seq": lambda: f"{SEQ:,} tokens",
     "most_ranks": lambda: f"{BATCH // SEQ:,}",
-    "picture_tokens": lambda: f"{sum(map(sum, PICTURE))} tokens",
+    "picture_tokens": lambda: f"{picture_tokens()} tokens",
     # Adam and clipping
     "fp32_bytes": lambda: f"{memory.weights_bytes(1, 'fp32'):g} bytes",
     "moment_bytes": lambda: f"{2 * memory.weights_bytes(1, 'fp32'):g} bytes",
@@ -116,6 +122,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "law_tokens": lambda: number_text(LAW["scale"] * LAW["flops"] ** LAW["exponent"]),
     "law_digit": lambda: number_text(LAW["flops"] ** 0.01, 2),
     "law_printed": lambda: number_text(LAW["tokens"], 4),
-    "plan_micro": lambda: str(accumulation_steps(BATCH // SEQ, 1, GPUS)),
+    "plan_micro": lambda: str(BATCH // SEQ // GPUS),
     "plan_ratio": lambda: number_text(TOKENS / PARAMS),
 }

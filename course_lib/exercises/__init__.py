@@ -129,8 +129,8 @@ class Drill:
         )
 
     def question(self) -> str:
-        """The question with its numbers in place."""
-        return fill_text(self.text, self.params)
+        """The question with its numbers in place, as plain text: a terminal shows a dollar sign as it is."""
+        return fill_text(self.text, self.params).replace("\\$", "$")
 
 
 @cache

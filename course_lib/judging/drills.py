@@ -61,7 +61,7 @@ def drill_verdict(drill: exercises.Drill, number: float) -> tuple[bool, str]:
     """Whether `number` answers the drill within its tolerance, and one sentence for the learner."""
     key = key_of(drill)
     want = key.answer(drill.params)
-    how = exercises.fill_text(key.how, {**drill.params, "answer": want})
+    how = exercises.fill_text(key.how, {**drill.params, "answer": want}).replace("\\$", "$")
     if near(number, want, key.rel):
         return True, how
     told = next((message for value, message in key.mistakes_on(drill.params) if near(number, value, key.rel)), "")

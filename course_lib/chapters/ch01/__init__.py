@@ -10,8 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib import check, compute, facts, memory, params, predict, use
 from course_lib.chapters.ch01 import plots, tables
-from course_lib.chapters.ch01.timing import best_seconds, training_step
 from course_lib.chapters.table import table
+from course_lib.chapters.timing import best_seconds, training_step
 from course_lib.exercises.ch01.numbers import H100 as h100
 from course_lib.exercises.ch01.numbers import SHAPE as shape
 from course_lib.exercises.running_example import DEADLINE, GPUS, MFU, PARAMS, TOKENS

@@ -11,8 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib import check, compute, facts, figures, params, predict, roofline, use
 from course_lib.chapters.ch03 import plots, tables
-from course_lib.chapters.ch03.timing import median_seconds
 from course_lib.chapters.table import table
+from course_lib.chapters.timing import median_seconds
 from course_lib.exercises.ch03.numbers import BENCH_SECONDS, SIDES
 from course_lib.exercises.ch03.numbers import H100 as h100
 from course_lib.exercises.running_example import GPUS, PARAMS

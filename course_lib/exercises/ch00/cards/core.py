@@ -202,7 +202,7 @@ DRILLS = (
         "{{seq:int}} tokens in a sequence. How many tokens does one step process?",
         "tokens",
         {"ranks": 16, "micro": 4, "accumulate": 2, "seq": 2048},
-        pick(ranks=(16, 32, 64), micro=(1, 2, 4), accumulate=(2, 4, 8), seq=(2048, 4096, 8192)),
+        pick(ranks=(16, 32, 64), micro=(2, 4, 8), accumulate=(2, 4, 8), seq=(2048, 4096, 8192)),
     ),
     _drill(
         "price-of-a-point",

@@ -7,6 +7,7 @@ import pytest
 
 from course_lib import compute, facts, walls
 from course_lib.chapters.ch01 import plots, tables
+from course_lib.figures.transformer_layer import layer_weights, transformer_layer
 from course_lib.units import BILLION, DAY, TRILLION
 from course_lib.widgets import ch01
 
@@ -80,10 +81,10 @@ def test_the_waterfall_ends_at_the_published_mfu():
 
 def test_the_seven_matrices_of_a_layer_make_up_the_model():
     shape = facts.model("llama3-70b")
-    layers = shape.layers * sum(a * b for a, b in plots.layer_weights(shape).values())
+    layers = shape.layers * sum(a * b for a, b in layer_weights(shape).values())
     embeddings = 2 * shape.vocab * shape.hidden if hasattr(shape, "vocab") else shape.params - layers
     assert layers + embeddings == pytest.approx(shape.params, rel=1e-4)
-    assert "856 million parameters in seven matrices" in plots.transformer_layer(shape).alt
+    assert "856 million parameters in seven matrices" in transformer_layer(shape).alt
 
 
 def test_published_mfus_are_reproduced_within_half_a_point():

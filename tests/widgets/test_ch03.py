@@ -10,6 +10,7 @@ from course_lib.chapters.ch03 import plots, tables
 from course_lib.figures import roofline_map
 from course_lib.figures.roofline import Point, Roof
 from course_lib.figures.roofline import roofline as draw_roof
+from course_lib.figures.server import server
 from course_lib.widgets import ch03
 
 # --- the roofline ------------------------------------------------------------------------------
@@ -107,7 +108,7 @@ def test_generations_keep_dense_and_sparse_one_way_and_both_ways_apart():
     assert "4,500 TFLOP/s" in ch03.draw_generations("peak", "B200 SXM", printed=True).alt
     assert "450 GB/s" in ch03.draw_generations("link", "H100 SXM").alt
     assert "900 GB/s" in ch03.draw_generations("link", "H100 SXM", printed=True).alt
-    assert "no number with a source" in ch03.draw_generations("link", "K40").alt
+    assert "no value with a source" in ch03.draw_generations("link", "K40").alt
     with pytest.raises(ValueError, match="choose from peak"):
         ch03.draw_generations("price")
 
@@ -116,7 +117,7 @@ def test_generations_keep_dense_and_sparse_one_way_and_both_ways_apart():
 
 
 def test_the_server_says_what_one_gpu_gets_inside_and_outside():
-    alt = plots.server("H100 SXM").alt
+    alt = server("H100 SXM").alt
     assert "8 H100s" in alt and "450 GB/s" in alt and "50 GB/s" in alt and "shared by its 7 peers" in alt
 
 

@@ -15,6 +15,7 @@ from course_lib.chapters.timing import best_seconds, training_step
 from course_lib.exercises.ch01.numbers import H100 as h100
 from course_lib.exercises.ch01.numbers import SHAPE as shape
 from course_lib.exercises.running_example import DEADLINE, GPUS, MFU, PARAMS, TOKENS
+from course_lib.figures.transformer_layer import transformer_layer
 from course_lib.units import (
     DAY,
     EFLOP,

@@ -92,7 +92,7 @@ def winner(runs, target):
 # -     return min(times)[1] if times else None
 # +     return min(range(len(runs)), key=lambda at: runs[at]["losses"][-1]) if times else None
 
-# %% wrong: the later one of two => generality -  from: the first recorded point at or below the target
+# %% wrong: the later one of two => generality later-of-equals  from: the first recorded point at or below the target
 # -     return min(times)[1] if times else None
 # +     return min(times, key=lambda pair: (pair[0], -pair[1]))[1] if times else None
 

@@ -87,12 +87,12 @@ count. `schedule` is a PyTorch scheduler: one `schedule.step()` moves on by one 
 )
 
 DECAYS: dict[str, str] = {
-    "decoupled": "AdamW: the parameter shrinks by `lr * decay` of itself",
+    "decoupled": "the parameter shrinks by `lr * decay` of itself, as in AdamW",
     "unscaled": "the parameter shrinks by `decay` of itself, whatever the learning rate",
     "l2": "`decay * parameter` is added to the gradient",
     "none": "the decay is ignored",
 }
-_DECAYS_TEXT = "\n".join(f'- `"{name}"`: {meaning};' for name, meaning in DECAYS.items())
+_DECAYS_TEXT = ";\n".join(f'- `"{name}"`: {meaning}' for name, meaning in DECAYS.items()) + "."
 
 WHICH_DECAY = Card(
     id="which-decay",

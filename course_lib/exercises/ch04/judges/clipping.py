@@ -48,7 +48,7 @@ def _norms(shards: Shards, copies: Sequence[str]) -> tuple[Mistake, ...]:
     rounded = math.inf if any(g.dtype == torch.float16 for g in tensors) else math.nan
     ranks = [math.sqrt(square(iter(shard.values()))) for shard in shards]
     return (
-        Mistake("copies-counted", norm_of(shards, copies, -1), "a replicated gradient counts once for every rank."),
+        Mistake("copies-counted", norm_of(shards, copies, -1), "copies are counted on every rank; count them once."),
         Mistake("copies-left-out", norm_of(shards, copies, 0), "replicated gradients are missing from the norm."),
         Mistake("norms-added", sum(math.sqrt(square(iter([g]))) for g in tensors), "norms are added up; add squares."),
         Mistake("norms-added", sum(ranks), "norms are added up; add squares."),
@@ -130,7 +130,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     exact = [{"w": torch.tensor([3.0, 0.0], dtype=torch.float64)}, {"w": torch.tensor([4.0], dtype=torch.float64)}]
     some = _with_copies(cut(pieces(), 3, rng), normal(coin, 9, dtype=torch.float64))
     return [
-        shown("the shown shards", "values:gradients", shards, 1.0, ()),
+        shown("the shown shards", "values:gradients", shards, 2.0, ()),
         hidden("a norm below the limit", "values:gradients", cut(pieces(0.01), 3, rng), 1.0, ()),
         *(
             hidden(f"the same gradient on {ranks_text(k)}", "generality:splits", cut(given, k, rng), 2.5, ())

@@ -54,7 +54,7 @@ def _fit_words(compute: Sequence[float], losses: Sequence[float]) -> str:
 NO_FLOOR = "this is a straight line in logarithms; it has no floor."
 FLOOR = Column(
     part="floor",
-    unit="loss",
+    unit="as the floor",
     rel=PERCENT,
     want=_law(0),
     words=_fit_words,
@@ -65,7 +65,7 @@ FLOOR = Column(
 )
 SCALE = Column(
     part="scale",
-    unit="loss",
+    unit="as the scale",
     rel=PERCENT,
     want=_law(1),
     words=_fit_words,
@@ -73,7 +73,7 @@ SCALE = Column(
 )
 EXPONENT = Column(
     part="exponent",
-    unit="plain numbers",
+    unit="as the exponent",
     rel=PERCENT,
     want=_law(2),
     words=_fit_words,
@@ -192,6 +192,11 @@ def _best(score: Any) -> Any:
     return lambda runs, target: max(range(len(runs)), key=lambda at: score(runs[at]))
 
 
+def _later(runs: Sequence[Mapping[str, Any]], target: float) -> int | None:
+    best = winner(runs[::-1], target)
+    return None if best is None else len(runs) - 1 - best
+
+
 def _tokens(runs: Sequence[Mapping[str, Any]], target: float) -> int | None:
     return winner([{**run, "rate": 1.0} for run in runs], target)
 
@@ -218,7 +223,7 @@ SECONDS = Column(
 )
 WINNER = Column(
     part="winner",
-    unit="runs",
+    unit="as the number of a run",
     rel=EXACT,
     want=winner,
     words=lambda runs, target: f"{len(runs)} runs, target {target:.3f}",
@@ -226,6 +231,7 @@ WINNER = Column(
     some="a run gets to the target",
     mistakes=(
         Mistake("most-tokens-per-second", _best(lambda run: run["rate"]), "it has the most tokens per second only."),
+        Mistake("later-of-equals", _later, "two runs are equally fast; return the earlier one."),
         Mistake("fewest-tokens", _tokens, "it needs the fewest tokens, not the shortest time."),
         Mistake("lowest-last-loss", _best(lambda run: -run["losses"][-1]), "it ends lowest, but is not first."),
     ),

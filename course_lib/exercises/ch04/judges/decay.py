@@ -42,7 +42,7 @@ def _fault(specs: Sequence[Any], words: Sequence[str]) -> Fault | None:
     if len(set(got)) == 1:
         return "always-the-same", f"every optimizer is called {got[0]!r}; there are several kinds here."
     told, right = next((one, two) for one, two in zip(got, want, strict=True) if one != two)
-    return f"{right}-as-{told}", f"an optimizer was called {told!r}, but there {DECAYS[right]}."
+    return f"{right}-as-{told}", f"an optimizer was called {told!r}, but in it {DECAYS[right]}."
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

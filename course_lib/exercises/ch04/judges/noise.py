@@ -58,13 +58,19 @@ VARIANCE = Column(
     want=variance,
     words=_words,
     mistakes=(
-        Mistake("difference-alone", lambda s, b, n, k: fmean(s) - fmean(b), "divide the difference by that of 1/n."),
+        Mistake(
+            "difference-alone",
+            lambda s, b, n, k: fmean(s) - fmean(b),
+            "divide by the difference of 1/n at the two sizes.",
+        ),
         Mistake(
             "big-batch-exact", lambda s, b, n, k: n * (fmean(s) - fmean(b)), "the big batch's gradient has noise too."
         ),
         Mistake("wrong-sign", lambda *row: -variance(*row), "the sign is reversed."),
         Mistake(
-            "divided-by-sizes", lambda s, b, n, k: (fmean(s) - fmean(b)) / (k - n), "divide by the difference of 1/n."
+            "divided-by-sizes",
+            lambda s, b, n, k: (fmean(s) - fmean(b)) / (k - n),
+            "divide by the difference of 1/n, not of n.",
         ),
         Mistake("sums", lambda s, b, n, k: len(s) * variance(s, b, n, k), "sums over the steps; average them."),
     ),

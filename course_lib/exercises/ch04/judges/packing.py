@@ -160,8 +160,9 @@ def _worth_sorting(rng: random.Random, count: int, room: int) -> tuple[list[int]
     while True:
         lengths = [rng.randrange(1, room + 1) for _ in range(count)]
         best = longest_first(lengths)
-        most = len(placed(lengths, room, best))
-        if min(len(placed(lengths, room, range(count))), len(placed(lengths, room, best, spare=1))) > most:
+        most, order = len(placed(lengths, room, best)), range(count)
+        first, last = placed(lengths, room, order), placed(lengths, room, order, last=True)
+        if min(len(first), len(placed(lengths, room, best, spare=1))) > most and not _alike(first, last):
             return lengths, room
 
 

@@ -60,7 +60,7 @@ def column(shape: str) -> Column:
 
     return Column(
         part="rate",
-        unit="learning rate",
+        unit="as a learning rate",
         rel=FINE,
         want=lambda *row: rate(shape, *row),
         words=lambda step, peak, floor, warmup, total: f"update {step:,}, warm-up {warmup:,}, total {total:,}",

@@ -31,7 +31,7 @@ RECONCILE_LEDGER = Card(
     answers=("kept_bytes", "block_bytes"),
     text="""Account for every byte that a real block keeps for its backward pass, first from a list of saved tensors and then from a
 formula of your own. The block is LayerNorm, attention, LayerNorm and an MLP of two matrices with a GELU between them, with
-residual connections and no dropout. Its attention {{attention_words}}. It has run once; see what autograd saved with
+residual connections and no dropout. Its attention {{attention_words}}. The block has run once; this lists what autograd saved:
 
 ```python
 rows = saved_rows(batch={{batch}}, seq={{seq}}, hidden={{hidden}}, heads={{heads}}, ffn={{ffn}}, attention="{{attention}}")

@@ -41,8 +41,8 @@ CHECKPOINTING = Card(
     title="Write activation checkpointing",
     **Worth(points=30, minutes=30, difficulty=5, importance=5),
     answers=("checkpoint",),
-    text="""Write `{{call}}`: it returns {{returns}} but keeps nothing from inside, and calls `function` again in the backward pass. This
-is how long sequences fit at all. `function` {{takes}}; it is a module or any other callable, with parameters anywhere inside.
+    text="""Write `{{call}}`: it returns {{returns}} but keeps nothing from inside, and calls `function` again in the backward pass. Long
+sequences do not fit without it. `function` {{takes}}; it is a module or any other callable, with parameters anywhere inside.
 
 - **Values.** {{gradient}} and all parameters inside get the gradients of a plain call. {{inputs}}
 - **Once.** The backward pass calls each segment's `function` exactly once more, on the input of its first call.

@@ -35,11 +35,7 @@ KEYS = {
     "adam-2p-2p-8p": wrong(
         _state(7, "B", GB),
         "a bucket is left out",
-        Mistake(
-            "as-printed",
-            _state(7, "A", GB),
-            "this is the printed formula; which copy does mixed precision keep in addition?",
-        ),
+        Mistake("as-printed", _state(7, "A", GB), "this is the printed formula; which copy is missing?"),
     ),
     "moments-7b-56": right(
         7 * BILLION * memory.CONVENTIONS["B"].moments / GB,
@@ -82,9 +78,7 @@ KEYS = {
         _INPUTS / GB,
         "missing factor",
         Mistake("as-printed", 2.6, "that is the printed number."),
-        Mistake(
-            "the-formula", _INPUTS / _HIDDEN / GB, "that is the printed formula. What shape is the input of a layer?"
-        ),
+        Mistake("the-formula", _INPUTS / _HIDDEN / GB, "that is the printed formula. What shape is a layer's input?"),
         Mistake("one-layer", _INPUTS / _LAYERS / GB, "that is one layer's input."),
         Mistake("numbers", _INPUTS / 2 / GB, "that counts numbers; each has 2 bytes."),
     ),

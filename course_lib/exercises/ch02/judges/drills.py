@@ -53,9 +53,7 @@ DRILLS = {
         lambda p: p["memory"] / 16 / BILLION,
         "{{memory:gb}} / 16 bytes = {{answer}} billion.",
         Mistake("weights", Times(8), "That is room for the weights alone."),
-        Mistake(
-            "twelve", lambda p: p["memory"] / 12 / BILLION, "That takes 12 bytes; with the master copy there are 16."
-        ),
+        Mistake("twelve", lambda p: p["memory"] / 12 / BILLION, "That takes 12 bytes; a master copy makes it 16."),
     ),
     "cards-for-state": drill_key(
         lambda p: float(memory.fewest_devices(16 * p["params"], p["memory"])),
@@ -96,19 +94,13 @@ DRILLS = {
     "full-recompute": drill_key(
         lambda p: p["seconds"] * 4 / 3,
         "The work of three forward passes becomes that of four: {{answer}} s.",
-        Mistake(
-            "doubled", lambda p: 2 * p["seconds"], "That repeats the whole step; only the forward pass runs again."
-        ),
+        Mistake("doubled", lambda p: 2 * p["seconds"], "That repeats the step; only the forward pass runs again."),
         Mistake("added", lambda p: p["seconds"] / 3, "That is the additional time alone."),
     ),
     "root-segments": drill_key(
         lambda p: float(round(math.sqrt(p["layers"] * p["inner"]))),
         "√({{layers:int}} × {{inner:int}}) ≈ {{answer:int}} segments.",
-        Mistake(
-            "root-only",
-            lambda p: math.sqrt(p["layers"]),
-            "That is √L, which holds if a layer's inside is as large as its input.",
-        ),
+        Mistake("root-only", lambda p: math.sqrt(p["layers"]), "That is √L, without the size of a layer's inside."),
         Mistake("per-segment", lambda p: math.sqrt(p["layers"] / p["inner"]), "That is √(L / inner)."),
         rel=0.03,
     ),

@@ -82,11 +82,7 @@ KEPT = Breakdown(
             lambda rows: kept_of(rows[::-1]),
             "this counts a storage under the last group that saved it, not the first.",
         ),
-        Mistake(
-            "counted-not-sized",
-            lambda rows: kept_of(rows, lambda row: 1),
-            "these are numbers of storages; return bytes.",
-        ),
+        Mistake("counted-not-sized", lambda rows: kept_of(rows, lambda row: 1), "this counts storages; return bytes."),
     ),
 )
 
@@ -195,9 +191,7 @@ def _block_column(attention: str) -> Column:
                 "the norms' outputs are missing; the matrices after them need their inputs.",
             ),
             Mistake("norm-inputs-forgotten", without("norm1.input", "norm2.input"), "the norms' inputs are missing."),
-            Mistake(
-                "context-forgotten", without("attention.context"), "the input of attention's last matrix is missing."
-            ),
+            Mistake("context-forgotten", without("attention.context"), "the input of the output matrix is missing."),
             Mistake(
                 "input-three-times",
                 plus(lambda b, s, h, a, f, z: 2 * b * s * h * z),

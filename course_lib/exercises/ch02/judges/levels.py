@@ -95,9 +95,7 @@ def _peak_columns(form: str) -> tuple[Column | Word, ...]:
             words=words,
             hint="Go through the moments in order with a running total.",
             mistakes=(
-                Mistake(
-                    "sum-not-peak", lambda log: sum(allocated(log).values()), "this is the sum of all allocations."
-                ),
+                Mistake("sum-not-peak", lambda log: sum(allocated(log).values()), "this sums all allocations."),
                 Mistake("last-level", lambda log: levels(form, log)[-1][1], "this is what is alive at the end."),
                 Mistake("largest-block", lambda log: largest_block(log)[2], "this is the largest single block."),
                 Mistake(

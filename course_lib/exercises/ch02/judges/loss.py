@@ -42,16 +42,12 @@ def _loss_mistakes(spec: Spec, reduction: str) -> list[Mistake]:
     means = [(loss.sum() / count.sum()).item() for loss, count in parts if count.any()]
     unequal = "this is the mean of the chunks' means, but chunks differ in the number of tokens that count."
     return [
-        Mistake(
-            "public-form", mean, "this solves the public form, the mean; your variant needs the sum over the tokens."
-        )
+        Mistake("public-form", mean, "this solves the public form, the mean; your variant needs the sum.")
         if reduction == "sum"
         else Mistake("sum-for-mean", total, "this is the sum over the tokens that count; return their mean."),
         Mistake("mean-of-means", sum(means) / len(means), unequal),
         Mistake("mean-of-means", sum(means) / chunks, unequal),
-        Mistake(
-            "all-tokens", total / len(targets), "this divides by all tokens; tokens with target -100 do not count."
-        ),
+        Mistake("all-tokens", total / len(targets), "this divides by all tokens; targets of -100 do not count."),
         Mistake("chunks-for-tokens", total / chunks, "this divides by the number of chunks."),
         Mistake("sum-of-means", sum(means), "this adds up the chunks' means."),
         Mistake("bits", mean / math.log(2), "this is in bits; use the natural logarithm."),
@@ -93,9 +89,7 @@ def _gradient_fault(spec: Spec, value: Mapping[str, Any], want: Mapping[str, Any
             return "no-gradient", f"`{name}` got no gradient."
         ignored = want[name] / spec["scale"]
         known = [
-            Mistake(
-                "incoming-ignored", ignored, "it ignores the incoming gradient, so a factor on the loss has no effect."
-            )
+            Mistake("incoming-ignored", ignored, "it ignores the incoming gradient, such as a factor on the loss.")
         ]
         if fault := tensor_fault(f"The gradient of `{name}`", got, want[name], known):
             return fault

@@ -133,10 +133,7 @@ def _gradient_fault(value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault 
             twice = Mistake("scaled", 2 * wanted, "twice the right one. Is something added to `.grad` twice?")
             fault = tensor_fault(f"A gradient in segment {segment}", mine, wanted, [twice])
             if fault and (mine is None or not mine.any()):
-                return (
-                    "gradient-stops",
-                    f"segment {segment} got no gradient; each segment must pass one to its input.",
-                )
+                return "gradient-stops", f"segment {segment} got no gradient; each segment must pass one to its input."
             if fault:
                 return fault
     for mine, wanted in zip(value["input_gradients"], want["input_gradients"], strict=True):

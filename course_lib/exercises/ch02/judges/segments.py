@@ -89,11 +89,7 @@ PEAK = Column(
             lambda *row: sum(_inputs_and_inside(*row)),
             "this keeps all inputs to the end, but the inputs of finished segments are freed.",
         ),
-        Mistake(
-            "inside-only",
-            lambda *row: _inputs_and_inside(*row)[1],
-            "this leaves out the kept inputs, which are alive too.",
-        ),
+        Mistake("inside-only", lambda *row: _inputs_and_inside(*row)[1], "this leaves out the kept inputs."),
         Mistake(
             "inputs-only",
             lambda *row: _inputs_and_inside(*row)[0],

@@ -49,9 +49,7 @@ STATE = Breakdown(
     rel=CLOSE,
     floor=0,
     mistakes=(
-        Mistake(
-            "always-two-bytes", lambda p, c: {"weights": 2 * p}, "this takes 2 bytes per weight, whatever the plan."
-        ),
+        Mistake("always-two-bytes", lambda p, c: {"weights": 2 * p}, "this takes 2 bytes per weight in any plan."),
         Mistake(
             "master-in-weights",
             lambda p, c: {"weights": _total(p, c, "weights", "master")},
@@ -135,11 +133,7 @@ LARGEST = Column(
             lambda m, c: m / (per_param(c) - _total(1, c, "moments")) if MOMENTS[c["optimizer"]] else None,
             "the moments are missing.",
         ),
-        Mistake(
-            "binary",
-            lambda m, c: m * 1024**3 / 1e9 / per_param(c),
-            "this converts from GiB, but the memory is already in bytes.",
-        ),
+        Mistake("binary", lambda m, c: m * 1024**3 / 1e9 / per_param(c), "the memory is already in bytes."),
     ),
 )
 
@@ -228,22 +222,12 @@ def _count_parts(biases: str) -> Breakdown:
             ),
             Mistake("output-missing", without("heads"), "the output matrix is missing."),
             Mistake("one-of-k-and-v", without("kv_heads"), "keys and values have one matrix each."),
-            Mistake(
-                "gate-forgotten", as_if(gated=lambda s: False), "this takes two MLP matrices; a gated MLP has three."
-            ),
-            Mistake(
-                "always-gated", as_if(gated=lambda s: True), "this takes three MLP matrices; this MLP is not gated."
-            ),
-            Mistake(
-                "four-times-hidden",
-                as_if(ffn=lambda s: 4 * s["hidden"]),
-                "this takes an inner width of 4 · hidden; it is `ffn`.",
-            ),
+            Mistake("gate-forgotten", as_if(gated=lambda s: False), "this takes two matrices; a gated MLP has three."),
+            Mistake("always-gated", as_if(gated=lambda s: True), "this takes three matrices; this MLP is not gated."),
+            Mistake("four-times-hidden", as_if(ffn=lambda s: 4 * s["hidden"]), "this takes 4 · hidden for `ffn`."),
             Mistake("one-layer", as_if(layers=lambda s: 1), "this is one layer."),
             Mistake(
-                "last-norm-missing",
-                lambda s: {"norms": 2 * s["layers"] * s["hidden"]},
-                "the norm at the end is missing.",
+                "last-norm-missing", lambda s: {"norms": 2 * s["layers"] * s["hidden"]}, "the final norm is missing."
             ),
             Mistake(
                 "one-a-layer",
@@ -253,24 +237,24 @@ def _count_parts(biases: str) -> Breakdown:
             Mistake(
                 "one-a-layer",
                 lambda s: {"norms": s["layers"] * s["hidden"]},
-                "this takes one norm per layer; each layer has two, and there is one at the end.",
+                "this takes one norm per layer; each has two, and one is at the end.",
             ),
             Mistake(
                 "scale-and-shift",
                 lambda s: {"norms": 2 * (2 * s["layers"] + 1) * s["hidden"]},
-                "this takes a scale and a shift; an RMSNorm has only a scale.",
+                "this takes a scale and a shift; an RMSNorm has no shift.",
             ),
             Mistake(
                 "tied-counted-twice",
                 lambda s: {"head": s["vocab"] * s["hidden"]},
-                "this counts a tied head; it is the embedding and has no parameters of its own.",
+                "this counts a tied head, which is the embedding.",
             ),
             Mistake("head-forgotten", lambda s: {"head": 0}, "this head is not tied, so it has a matrix of its own."),
             Mistake("head-bias", lambda s: {"head": parts_of(biases, s)["head"] + s["vocab"]}, "the head has no bias."),
             Mistake(
                 "head-with-embedding",
                 lambda s: {"embedding": 2 * s["vocab"] * s["hidden"]},
-                "this includes the head, which is a part of its own.",
+                "this includes the head, a part of its own.",
             ),
             Mistake(
                 "positions",

@@ -106,9 +106,7 @@ def _timeline(between: str) -> Series:
                 "this repeats the first step, but the second one starts with the optimizer's state in memory.",
             ),
             Mistake("gigabytes", lambda job: [level / GB for level in want(job)], "these are GB; return bytes."),
-            Mistake(
-                "one-phase-early", lambda job: [*want(job)[1:], want(job)[-1]], "the list must begin with loading."
-            ),
+            Mistake("one-phase-early", lambda job: [*want(job)[1:], want(job)[-1]], "the list begins with loading."),
         ),
     )
 

@@ -34,11 +34,7 @@ KEYS: dict[str, Key] = {
         _FSDP,
         "memory for traffic",
         mistakes=(
-            Mistake(
-                "one-gather",
-                1.0,
-                "one all-gather and one reduce-scatter make an all-reduce; the conditions name one more.",
-            ),
+            Mistake("one-gather", 1.0, "one gather and one scatter are an all-reduce; the conditions name one more."),
             Mistake("three", 3.0, "three operations, but each is half of an all-reduce."),
             Mistake("upside-down", 1 / _FSDP, "this is the all-reduce divided by FSDP."),
         ),
@@ -64,9 +60,7 @@ KEYS: dict[str, Key] = {
         _V5P,
         mistakes=(
             Mistake(
-                "whole-step",
-                _V5P * 4 / 6,
-                "this compares with the whole step; the conditions name another time to hide behind.",
+                "whole-step", _V5P * 4 / 6, "this compares with the whole step; the conditions name another window."
             ),
             Mistake("one-half", _V5P / 2, "a ring all-reduce has two halves."),
             Mistake("one-direction", _V5P * 2, "the bytes per second already include both neighbors."),

@@ -64,20 +64,14 @@ def _average_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
             lambda rank: mean_of(means),
             "the plain average of the ranks' averages, in which a few examples weigh as much as many.",
         ),
-        Mistake(
-            "own-part",
-            lambda rank: given[rank],
-            "the rank's own gradient, unchanged; the other ranks' gradients are missing.",
-        ),
+        Mistake("own-part", lambda rank: given[rank], "the rank's own gradient; the other ranks' are missing."),
         Mistake(
             "own-share",
             lambda rank: scaled(sums[rank], 1 / all_),
             "the rank's own share of the mean. Did you add up the shares, and wait for the result?",
         ),
         Mistake(
-            "own-mean",
-            lambda rank: means[rank],
-            "the mean over the rank's own examples; the other ranks' examples are missing.",
+            "own-mean", lambda rank: means[rank], "the mean over the rank's own examples; the others' are missing."
         ),
         Mistake("not-divided", lambda rank: total, "the sum over all examples, not their mean."),
         Mistake("sum-of-means", lambda rank: scaled(mean_of(means), n), "the ranks' averages added up, not divided."),
@@ -145,9 +139,7 @@ def _sync_mistakes(micro: Sequence[Sequence[Tensors]], want: Tensors) -> list[Mi
     mixed = [mean_of([begun, *batches[1:]]) for batches in micro]
     late = "the first micro-batch was averaged over the ranks, but the others were not"
     return [
-        Mistake(
-            "flag-too-late", lambda rank: mixed[rank], f"{late}: the flag was still False in the *last forward pass*."
-        ),
+        Mistake("flag-too-late", lambda rank: mixed[rank], f"{late}: the flag was False in the *last forward pass*."),
         Mistake("never-averaged", lambda rank: own[rank], "the rank's own mean; no average over the ranks was taken."),
         Mistake("not-divided", lambda rank: scaled(want, count), "the sum over the micro-batches; return their mean."),
         Mistake(
@@ -161,9 +153,7 @@ def _sync_mistakes(micro: Sequence[Sequence[Tensors]], want: Tensors) -> list[Mi
             f"{late}, and the sum was not divided by the number of micro-batches.",
         ),
         Mistake(
-            "divided-by-ranks",
-            lambda rank: scaled(want, 1 / n),
-            "divided by the number of ranks; the replica already averages.",
+            "divided-by-ranks", lambda rank: scaled(want, 1 / n), "divided by ranks; the replica already averages."
         ),
         Mistake(
             "last-only",

@@ -60,9 +60,7 @@ DRILLS: Mapping[str, DrillKey] = {
         rel=2e-3,
         how="Add up the losses of all examples and divide once: {{answer}}.",
         mistakes=(
-            Mistake(
-                "mean-of-means", lambda p: (p["first"] + p["second"]) / 2, "That is the average of the two averages."
-            ),
+            Mistake("mean-of-means", lambda p: (p["first"] + p["second"]) / 2, "That is the average of both averages."),
         ),
     ),
     "batch-identity": DrillKey(
@@ -70,9 +68,7 @@ DRILLS: Mapping[str, DrillKey] = {
         rel=EXACT,
         how="Ranks × micro-batches × sequences × tokens per sequence: {{answer:int}}.",
         mistakes=(
-            Mistake(
-                "no-accumulation", lambda p: _tokens(p) / p["accumulated"], "Count all micro-batches before a step."
-            ),
+            Mistake("no-accumulation", lambda p: _tokens(p) / p["accumulated"], "Count all of a step's micro-batches."),
             Mistake("one-rank", lambda p: _tokens(p) / p["ranks"], "That is one rank's share."),
         ),
     ),
@@ -113,9 +109,7 @@ DRILLS: Mapping[str, DrillKey] = {
         answer=_exposed,
         how="The last bucket, plus the part of the others that does not fit in the backward pass: {{answer}} ms.",
         mistakes=(
-            Mistake(
-                "difference", lambda p: max(p["reduce_ms"] - p["backward_ms"], 0), "The last bucket can never hide."
-            ),
+            Mistake("difference", lambda p: max(p["reduce_ms"] - p["backward_ms"], 0), "The last bucket cannot hide."),
             Mistake("all", lambda p: p["reduce_ms"], "That counts everything as exposed."),
         ),
     ),
@@ -144,11 +138,7 @@ DRILLS: Mapping[str, DrillKey] = {
         rel=EXACT,
         how="The number missing to the next multiple of the ranks: {{answer:int}}.",
         mistakes=(
-            Mistake(
-                "rest",
-                lambda p: p["samples"] % p["ranks"],
-                "That is the remainder; how many are missing to the next multiple?",
-            ),
+            Mistake("rest", lambda p: p["samples"] % p["ranks"], "That is the remainder; how many are missing?"),
         ),
     ),
     "buckets": DrillKey(

@@ -66,9 +66,7 @@ def _even_mistakes(params: Params, index: int, row: Sequence[Any]) -> list[Mista
         exact = _gpus(params, *row)
         return [
             Mistake(name, math.floor(_gpus(swapped, *row)), window),
-            Mistake(
-                "one-too-few", math.floor(exact - 1), "the ring's factor is (N − 1)/N, not 1, so one more GPU fits."
-            ),
+            Mistake("one-too-few", math.floor(exact - 1), "the ring's factor is (N − 1)/N: one more GPU fits."),
             Mistake("not-whole", exact, "the number of GPUs must be whole."),
             Mistake("rounded-up", math.ceil(exact), "with that many, communication is exposed; round down."),
             Mistake("one-half", math.floor(2 * exact - 1), half),

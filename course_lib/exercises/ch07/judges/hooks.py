@@ -73,9 +73,7 @@ def _bucket_cases(params: Params, rng: random.Random) -> list[Case]:
     layer = 4 * (params["width"] ** 2 + params["width"])
     mixed = ("float32", "float64", "float64", "float32")
     cases = [
-        shown(
-            "four ranks, two full buckets and a smaller one", "values:gradients", per_rank=data(4, 2 * layer, layers=5)
-        ),
+        shown("four ranks, two buckets and a smaller one", "values:gradients", per_rank=data(4, 2 * layer, layers=5)),
         hidden("three ranks, other data", "values:gradients", per_rank=data(3, layer + 40, layers=4)),
         _timed(data, 2 * BIG),
         hidden("one rank alone", "generality:ranks", per_rank=data(1, layer)),
@@ -86,11 +84,7 @@ def _bucket_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("first and last layer share their weights", models, per_rank=data(3, 2 * layer, tied=True)),
         hidden("float32 and float64 side by side", models, per_rank=data(2, 4 * layer, layers=4, dtypes=mixed)),
         hidden("gradients zeroed, not set to None, between steps", models, per_rank=data(2, 2 * layer, zeroed=True)),
-        hidden(
-            "gradients complete in another order on odd ranks",
-            "protocol:one-order",
-            per_rank=data(4, layer, branches=True),
-        ),
+        hidden("gradients in another order on odd ranks", "protocol:one-order", per_rank=data(4, layer, branches=True)),
     ]
     return cases + under(UNKIND, "three ranks", "protocol:in-flight", lambda: data(3, layer, layers=2))
 

@@ -69,15 +69,9 @@ def _metric_mistakes(case: Case, rank: int) -> list[Mistake]:
         "ranks'": (sum(exp(weighted(rows)["loss"]) for rows in busy) / len(busy),),
     }
     mistakes = [
-        Mistake(
-            "mean-of-means",
-            means(flat),
-            "a mean over batches, in which a batch with few tokens counts as much as a full one.",
-        ),
+        Mistake("mean-of-means", means(flat), "a mean over batches, in which small and full batches count the same."),
         Mistake("mean-over-ranks", over_ranks(weighted), "a mean over ranks, which have different numbers of tokens."),
-        Mistake(
-            "mean-over-ranks", over_ranks(means), "a mean over ranks of means over batches; weight by tokens instead."
-        ),
+        Mistake("mean-over-ranks", over_ranks(means), "a mean over ranks of means over batches; weight by tokens."),
     ]
     for whose, values in perplexities.items():
         message = f"the mean of the {whose} perplexities; compute e to the mean loss instead."

@@ -112,22 +112,14 @@ def _token_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
             "right within each rank, then averaged over ranks with different numbers of tokens.",
         ),
         Mistake(
-            "own-tokens",
-            lambda rank: local[rank],
-            "the mean over the rank's own tokens; the other ranks' tokens are missing.",
+            "own-tokens", lambda rank: local[rank], "the mean over the rank's own tokens; the others' are missing."
         ),
         Mistake(
-            "own-tokens",
-            lambda rank: micro[rank],
-            "a mean over the rank's own micro-batches; the other ranks are missing.",
+            "own-tokens", lambda rank: micro[rank], "a mean over the rank's own micro-batches; other ranks are missing."
         ),
         Mistake("micro-batches-added", lambda rank: mean["plain"], "the micro-batches' means added up."),
         Mistake("own-share", share, "the rank's own share of the mean; the other ranks' shares are missing."),
-        Mistake(
-            "padding-counted",
-            times(tokens / everything),
-            "divided by the number of all targets; targets of −100 do not count.",
-        ),
+        Mistake("padding-counted", times(tokens / everything), "divided by all targets; targets of −100 do not count."),
         Mistake(
             "averaged-again",
             times(1 / n),

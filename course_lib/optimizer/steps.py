@@ -85,6 +85,8 @@ class Optimizer:
                 require(name, group[name], least=0, open_below=False)
                 if group[name] == float("inf"):
                     raise ValueError(f"{name} is infinite; it must be a finite number.")
+            elif name == "betas" and len(group[name]) != 2:
+                raise ValueError(f"betas is {group[name]}; give two, one for each running mean.")
             elif name in ("momentum", "betas"):
                 for share in group[name] if name == "betas" else [group[name]]:
                     if not 0 <= share < 1:
@@ -134,6 +136,11 @@ class SGD(Optimizer):
     """Down the gradient, with heavy-ball momentum if asked for; weight decay is added to the gradient (L2), as in torch."""
 
     defaults = {"lr": 1e-3, "momentum": 0.0, "weight_decay": 0.0, "nesterov": False}
+
+    def _require(self, group: dict[str, Any]) -> None:
+        super()._require(group)
+        if group["nesterov"] and not group["momentum"]:
+            raise ValueError("nesterov=True looks ahead along the momentum, and momentum is 0; set a momentum such as 0.9.")
 
     def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Mapping[str, Any]) -> None:
         """v ← μ v + g; θ ← θ − η v. The first v is g itself."""

@@ -55,6 +55,7 @@ EXAMPLES = (
     0.1,
     -0.3,
     1 + 2**-11,
+    -1 - 2**-11,
     1 + 3 * 2**-11,
     1000.3,
     3.0e-7,
@@ -161,7 +162,7 @@ def _known(params: Params) -> list[tuple[str, Callable[..., Tensor], str]]:
             _no_smallest(asked),
             "below the smallest normal number, spacings go on shrinking; they stay the same.",
         ),
-        ("early", _early(asked), "numbers that are rounded down to the largest finite number count as overflowing."),
+        ("early", _early(asked), "numbers that should be rounded down to the largest finite number overflow."),
     ]
 
 

@@ -62,7 +62,7 @@ def step_fault(params: Params, case: Case, got: Any) -> Fault | None:
         return "changed", "a given tensor was changed; return new ones."
     calls, state = got["calls"], got["state"]
     if len(calls) != len(batches):
-        return "other-calls", f"`loss_of` was called {len(calls)} times for {len(batches)} micro-batches."
+        return "other-calls", f"`loss_of` was called for {len(calls)} micro-batches, and there are {len(batches)}."
     if any(call.dtype != torch.bfloat16 for call in calls):
         return "forward-dtype", "a forward pass ran on weights that are not bf16."
     if any(call.shape != master.shape or not torch.equal(call, master.bfloat16()) for call in calls):
@@ -197,11 +197,9 @@ def softmax_fault(case: Case, got: Any) -> Fault | None:
     if not close(output, want.float(), rel, scale):
         left = [pair for pair in chunks if len(pair[0]) and pair[0].max() > -math.inf]
         if output.isnan().any():
-            kept = "A masked chunk has the maximum −∞, and −∞ − (−∞) is NaN. " if len(left) < len(chunks) else ""
-            return (
-                "nan",
-                f"`output` is NaN. {kept}A chunk is gone once the next one comes, and exp of a large score is infinite.",
-            )
+            masked = "; −∞ minus −∞, or 0 divided by 0, where keys are masked" if len(left) < len(chunks) else ""
+            told = "Possible causes: a chunk used after the next one came; exp of a large score"
+            return "nan", f"`output` is NaN. {told}{masked}."
         means = torch.stack([attended([pair], width)[0] for pair in left] or [want]).mean(0)
         for name, value, message in (
             (

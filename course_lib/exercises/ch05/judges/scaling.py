@@ -62,7 +62,7 @@ def _scaler_cases(params: Params, rng: random.Random) -> list[Case]:
 
     drawn = ["".join(rng.choice("...x") for _ in range(60)) for _ in range(3)]
     return [
-        run("ten steps, one overflow", "values:run", 1024.0, 3, "....x.....", shown),
+        run("ten steps, one overflow", "values:run", 1024.0, 3, "..x.......", shown),
         unscale("two tensors at a scale of 1,024", "values:unscale", 1024.0, [half(4), half(2, 3)], shown),
         run("a clean run", "values:run", 2.0**10, 4, "." * 14),
         run("overflows in between", "values:run", 2.0**16, 3, "..x..x...x.xx...."),

@@ -59,44 +59,51 @@ def noise_fault(params: Params, case: Case, got: Any) -> Fault | None:
     if type(got) is str and got == CHANGED:
         return "changed", "x or noise itself was changed; make a new tensor."
     other = params["format"] == "tf32"
-    dtype = torch.float32 if other else torch.bfloat16
+    public = "public-form", "this solves the public form of the exercise, for bf16."
     if other and isinstance(got, Tensor) and got.dtype == torch.bfloat16:
-        return "public-form", "this solves the public form of the exercise, for bf16."
-    if fault := kind_fault("The result", got, x.expand(2**dropped, -1).to(dtype)):
+        return public
+    if fault := kind_fault("The result", got, x.expand(2**dropped, -1).to(torch.float32 if other else torch.bfloat16)):
         return fault
-    found = got.float()
-    for column, value in enumerate(x):
-        if fault := _column_fault(params, value, found[:, column], dropped):
-            return fault
-    return None
+    columns = list(zip(x, got.float().unbind(1), strict=True))
+    if fault := next(filter(None, (_neighbor_fault(value, column, dropped) for value, column in columns)), None):
+        lower = bits_of(got.float()) % 2 ** DROPPED["bf16"]
+        return public if other and fault[0] == "not-a-neighbor" and not lower.any() else fault
+    finite = [(value, column) for value, column in columns if value.isfinite()]
+    away = [int((bits_of(column) > bits_of(value) - ups(value, dropped)).sum()) for value, column in finite]
+    return _share_fault([value for value, _ in finite], away, dropped)
 
 
-def _column_fault(params: Params, value: Tensor, got: Tensor, dropped: int) -> Fault | None:
+def _neighbor_fault(value: Tensor, got: Tensor, dropped: int) -> Fault | None:
+    """A number that becomes something else than one of its two neighbors in the format, or than itself where it is special."""
     told = f"{value.item():.6g}"
     if value.isnan():
         return None if got.isnan().all() else ("lost-nan", "NaN does not stay NaN with every noise.")
     if value.isinf():
         return None if bool((got == value).all()) else ("lost-infinity", f"{told} does not stay as it is.")
-    size, up = bits_of(value), int(ups(value, dropped))
-    below, steps = size - up, bits_of(got)
-    if (got != 0).any() and bool((got.sign() != value.sign()).logical_and(got != 0).any()):
-        return "other-sign", f"{told} changes its sign with some noise."
+    below, steps = bits_of(value) - ups(value, dropped), bits_of(got)
     if bool(((steps != below) & (steps != below + 2**dropped)).any()):
-        if params["format"] == "tf32" and bool((steps % 2 ** DROPPED["bf16"] == 0).all()):
-            return "public-form", "this solves the public form of the exercise, for bf16."
         return "not-a-neighbor", f"{told} becomes a number that is neither of its two neighbors in the format."
-    count = int((steps != below).sum())
-    if count == up:
+    if bool(((got != 0) & (got.sign() != value.sign())).any()):
+        return "other-sign", f"{told} changes its sign with some noise."
+    return None
+
+
+def _share_fault(values: list[Tensor], away: list[int], dropped: int) -> Fault | None:
+    """A number that is rounded away from zero with too many or too few noises; a cause is named only if it explains all numbers."""
+    want, every = [int(ups(value, dropped)) for value in values], 2**dropped
+    if away == want:
         return None
-    if up == 0:
+    place = next(at for at, (one, two) in enumerate(zip(away, want, strict=True)) if one != two)
+    told = f"{values[place].item():.6g}"
+    if want[place] == 0:
         return "moved", f"{told} is a number of the format, and some noise changes it."
-    if count in (0, 2**dropped):
-        nearest = (2 * up > 2**dropped) == (count > 0)
-        name, way = ("nearest", "to nearest") if nearest else ("cut-off", "always to the same side")
-        return name, f"{told} is rounded {way}, whatever the noise is."
-    if count == 2**dropped - up:
+    if away == [every * (2 * one > every) for one in want]:
+        return "nearest", "every number is rounded to nearest, whatever the noise is."
+    if not any(away):
+        return "cut-off", "the lower bits are cut off, whatever the noise is."
+    if away == [(every - one) * (one > 0) for one in want]:
         return "reversed", f"{told} is rounded away from zero as often as it should be rounded toward zero."
-    side = "often" if count > up else "rarely"
+    side = "often" if away[place] > want[place] else "rarely"
     return "biased", f"{told} is rounded away from zero too {side}, so the mean over all noises is not the number."
 
 
@@ -254,7 +261,7 @@ def _drift(start: Tensor, got: Any, updates: list[Tensor], exact: Tensor, step: 
     plain = start
     for update in updates[: step + 1]:
         plain = (plain.float() + update).bfloat16()
-    where = f"after {step + 1} steps"
+    where = f"after step {step + 1}"
     if bool((lost == 0).all()) and torch.equal(plain, got[step][0]):
         return "not-carried", f"{where}, `lost` is zero and the weights are those of plain bf16 addition."
     if wrong:

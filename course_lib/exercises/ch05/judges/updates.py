@@ -46,8 +46,12 @@ def _lost_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _where(weight: float, other: float) -> str:
-    return f"A weight of {weight:.6g} with {other:.6g}"
+def _bits_text(weight: float, fraction_bits: int) -> str:
+    return f"A weight of {weight:.6g} with {fraction_bits} fraction bits"
+
+
+def _update_text(weight: float, update: float) -> str:
+    return f"A weight of {weight:.6g} and an update of {update:.6g}"
 
 
 OTHER = {"grow": ("shrink", "other-side"), "shrink": ("grow", "public-form")}
@@ -57,21 +61,25 @@ def _lost_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     step, (other, name) = params["step"], OTHER[params["step"]]
     right, bits = partial(threshold, step), partial(bits_needed, step)
     told = "this solves the public form of the exercise: " if name == "public-form" else ""
-    side = f"{told}this is the spacing on the other side of the weight. Numbers below a power of two are denser."
+    side = f"{told}this is the threshold on the other side of the weight. Numbers below a power of two are denser."
     spacing = Column(
         part="threshold" if case.kind == "values" else "powers",
         unit="units of the weight",
         want=right,
-        words=_where,
+        words=_bits_text,
         rel=EXACT,
         mistakes=(
             Mistake(
                 "whole-spacing",
                 lambda w, b: 2 * right(w, b),
-                "this is the whole spacing; from where on is the neighbor nearer?",
+                "this is the whole spacing; at which distance from the weight is the neighbor nearer?",
             ),
             Mistake(name, partial(threshold, other), side),
-            Mistake("relative", lambda w, b: w * 2.0 ** -(b + 1), "spacings do not grow within a power of two."),
+            Mistake(
+                "relative",
+                lambda w, b: w * 2.0 ** -(b + 1),
+                "the spacing is the same between two powers of two; it does not grow with the weight.",
+            ),
             Mistake("of-one", lambda w, b: threshold(step, 1.0, b), "this is the threshold of a weight of 1."),
             Mistake(
                 "quarter-spacing",
@@ -84,7 +92,7 @@ def _lost_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
         part="bits" if case.kind == "values" else "edges",
         unit="fraction bits",
         want=bits,
-        words=_where,
+        words=_update_text,
         rel=EXACT,
         mistakes=(
             Mistake(

@@ -1,7 +1,7 @@
-"""Plain data as bytes and back, for a boundary that nothing else may cross.
+"""Plain data as bytes, for a process boundary that only plain data may cross.
 
-None, bool, int, float, str, list, tuple, dict and tensor may cross, each by its exact type: a subclass is refused, since it
-may carry behavior. This module writes, `decoder` reads. Loading them does not load torch.
+None, bool, int, float, str, list, tuple, dict and tensor may cross, by exact type: a subclass is refused, because it may carry
+behavior. This module encodes, `decoder` decodes. Loading them does not load torch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from course_lib.cluster.tensor_bytes import DTYPES, NotPlainData, dtype_of, tens
 _SMALLS = [b"B" + bytes((n,)) for n in range(256)]
 _WORDS = [b"W" + bytes((n,)) for n in range(256)]
 _SCALARS = frozenset((int, float, str, bool, type(None)))
-_LARGE = 2**16  # bytes of a tensor from which on a copy of them costs more than a view
+_LARGE = 2**16  # bytes of a tensor above which copying costs more than a view
 
 
 def encode(value: Any) -> bytes:
@@ -25,7 +25,7 @@ def encode(value: Any) -> bytes:
 
 
 def pieces(value: Any) -> list[bytes | memoryview]:
-    """The same, not yet put together: large tensors are views of their own memory."""
+    """The encoded bytes in pieces, not yet joined; large tensors are views of their own memory."""
     parts: list[bytes | memoryview] = []
     _write(value, parts.append, "the value", 0)
     return parts
@@ -99,7 +99,7 @@ def _write_tensor(value: Any, put: Any, path: str) -> None:
 
 
 def plain(value: Any) -> Any:
-    """The value with what is nearly plain made plain: numpy numbers and arrays, parameters, named tuples, subclasses of numbers."""
+    """The value with almost plain parts converted: numpy numbers and arrays, parameters, named tuples, subclasses of numbers."""
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
         return value

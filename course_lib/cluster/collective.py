@@ -1,8 +1,8 @@
-"""Collectives: what each rank gets, and which messages carry it, as pure functions of what the ranks gave.
+"""Collectives: each rank's result and the messages that carry it, as pure functions of the ranks' inputs.
 
-Who sends what to whom: all_reduce, reduce_scatter and all_gather go round a ring, broadcast and reduce through a
-binomial tree, gather and scatter straight to and from the root, all_to_all pairwise, a barrier by dissemination.
-Sums are taken in the order of ranks and in the dtype of the tensors.
+all_reduce, reduce_scatter and all_gather use a ring, broadcast and reduce a binomial tree. gather and scatter send directly
+to and from the root, all_to_all exchanges in pairs, and a barrier uses dissemination. Sums are computed in the order of ranks
+and in the dtype of the tensors.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ OPS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 @dataclass(slots=True)
 class Call:
-    """What one rank says in a collective. `root` and `ranks` are ranks of the world."""
+    """One rank's call of a collective. `root` and `ranks` are ranks of the world."""
 
     name: str
     reduce: str = ""
     root: int = -1
     inputs: tuple[Any, ...] = ()  # tensors given
-    into: tuple[Any, ...] = ()  # tensors to fill; None where the buffer lives across a boundary
+    into: tuple[Any, ...] = ()  # tensors to fill; None if the buffer is in another process
     gives: tuple[Meta, ...] = ()
     takes: tuple[Meta, ...] = ()
     splits: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # rows out, rows in
@@ -54,7 +54,7 @@ class Call:
         return f"{self.name}({', '.join(what)})"
 
     def agrees_on(self) -> list[tuple[str, Any]]:
-        """What all ranks must say alike, as (name, value)."""
+        """The arguments that must be equal on all ranks, as (name, value)."""
         metas = self.gives or self.takes
         said: list[tuple[str, Any]] = [
             ("collective", self.name),
@@ -72,13 +72,13 @@ class Call:
 
 
 def chunk_sizes(elements: int, ranks: int) -> list[int]:
-    """Elements of each of `ranks` chunks that differ by one at most, the larger first."""
+    """Elements of each of `ranks` chunks, which differ by at most one, the larger first."""
     small, larger = divmod(elements, ranks)
     return [small + (index < larger) for index in range(ranks)]
 
 
 class Collective:
-    """One collective of one group, from the first rank that calls it to the last that learns of its end."""
+    """One collective of one group, from the first rank's call until the last rank knows that it is complete."""
 
     def __init__(self, first: Call, group: tuple[int, ...], turn: int) -> None:
         self.first, self.group, self.turn = first, group, turn
@@ -95,7 +95,7 @@ class Collective:
         return len(self.operations) == len(self.group)
 
     def join(self, call: Call, op: Any) -> None:
-        """Another rank calls; `Mismatch` if it says something else than the first."""
+        """Add another rank's call; `Mismatch` if it differs from the first."""
         self.calls[op.rank], self.operations[op.rank] = call, op
         other_rank = next(iter(self.calls))
         for (what, mine), (_, other) in zip(call.agrees_on(), self.first.agrees_on(), strict=False):
@@ -133,17 +133,17 @@ class Collective:
     # --- values
 
     def compute(self) -> None:
-        """Work out what every rank gets."""
+        """Compute every rank's result."""
         calls = [self.calls[rank] for rank in self.group]
         with torch.no_grad():
             outputs = _VALUES[self.name](self, calls) if self.name in _VALUES else [[] for _ in calls]
         self._outputs = dict(zip(self.group, outputs, strict=True))
 
     def outputs(self, rank: int) -> list[tuple[Any, torch.Tensor]]:
-        """(buffer or None, value) for what the rank gets; gives it once."""
+        """(buffer or None, value) pairs of the rank's result; can be called once."""
         call = self.calls[rank]
         found = list(zip(call.into, self._outputs.pop(rank, []), strict=False))
-        call.inputs = call.into = ()  # the rank's tensors are its own again
+        call.inputs = call.into = ()  # release the rank's tensors
         return found
 
     def _reduced(self, calls: list[Call]) -> torch.Tensor:

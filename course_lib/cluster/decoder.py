@@ -1,7 +1,7 @@
-"""Reading plain data from bytes that nobody vouches for.
+"""Decoding plain data from untrusted bytes.
 
-Nothing is executed on reading, nothing is allocated for a length that the bytes do not hold, and what is read shares no
-memory with the bytes.
+Decoding executes nothing, allocates nothing for a length that the bytes do not contain, and returns data that shares no memory
+with the bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from course_lib.cluster.tensor_bytes import DTYPES, dtype_of
 U32, I64, F64 = struct.Struct("<I"), struct.Struct("<q"), struct.Struct("<d")
 BIG_INT = 4096  # bytes of the largest integer that crosses
 BIG_INTS = 2000  # integers of more than 64 bits in one frame
-SAME_HASH = 16  # keys of a dictionary with one hash: finding one among many takes quadratic time
+SAME_HASH = 16  # dictionary keys with the same hash: many of them would take quadratic time
 OF_A_TENSOR = (
     100  # a tensor counts as so many values: an empty one takes two kilobytes in memory, and a byte in a frame
 )
@@ -29,7 +29,7 @@ class BadFrame(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a reader takes: bytes of the whole, values in it, and how deep they nest."""
+    """Limits of a decoder: total bytes, number of values, and depth of nesting."""
 
     nbytes: int = 64 * 2**20
     items: int = 1_000_000
@@ -37,7 +37,7 @@ class Limits:
 
 
 def decode(data: bytes | bytearray | memoryview, limits: Limits = Limits()) -> Any:  # noqa: B008 - frozen
-    """The value that `encode` made these bytes of; `BadFrame` for anything else."""
+    """The value that `encode` encoded; `BadFrame` for any other bytes."""
     if len(data) > limits.nbytes:
         raise BadFrame(f"{len(data)} bytes came, and {limits.nbytes} are allowed.")
     reader = _Reader(data if isinstance(data, bytearray) else bytes(data), limits)
@@ -56,7 +56,7 @@ class _Reader:
         self.big = BIG_INTS
 
     def take(self, count: int) -> bytes | bytearray:
-        """The next bytes, after looking whether there are so many."""
+        """The next bytes, after checking that there are that many."""
         start = self.at
         if count > len(self.data) - start:
             raise BadFrame(f"{count} bytes are announced and {len(self.data) - start} are there.")
@@ -163,7 +163,7 @@ class _Reader:
             return torch.empty(shape, dtype=dtype)
         raw = self.take(math.prod(shape) * dtype.itemsize)
         raw = raw if isinstance(raw, bytearray) else bytearray(raw)
-        if dtype is torch.bool:  # a byte other than 0 and 1 is no bool
+        if dtype is torch.bool:  # only the bytes 0 and 1 are bools
             return (torch.frombuffer(raw, dtype=torch.uint8) != 0).reshape(shape)
         flat = torch.frombuffer(raw, dtype=dtype)
         return flat if dims == 1 else flat.reshape(shape)

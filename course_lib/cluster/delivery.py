@@ -1,11 +1,11 @@
 """When bytes move: at the match (early), or as late as the waits of sender and receiver allow.
 
-A correct program gives the same results with both. Late delivery is the adversary that exposes a tensor that is used
-while it is in flight: the sender's tensor is read at the sender's own wait, or, if no other rank can move, when the
-receiver needs it. The receiver's tensor is written only at the receiver's own wait.
+A correct program gives the same results with both. Late delivery is the adversary that exposes the use of a tensor in flight:
+the sender's tensor is read at the sender's own wait or, if no other rank can move, when the receiver needs it. The receiver's
+tensor is written only at the receiver's own wait.
 
-Where the bytes are. In one process a request carries the tensors themselves, and delivery copies between them. Across
-a process boundary `into` is None: what arrives collects in `writes` and travels to the rank with its next reply.
+Location of the bytes: in one process, a request carries the tensors themselves, and delivery copies between them. Across a
+process boundary `into` is None: arriving data is collected in `writes` and sent to the rank with its next reply.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from course_lib.cluster.run_state import RunState
 
 
 class Delivery:
-    """Early delivery. `move(into, data)` copies between two tensors, `keep(data)` takes a copy of what is in flight."""
+    """Early delivery. `move(into, data)` copies between two tensors, `keep(data)` copies data in flight."""
 
     late = False
 
     def __init__(self, state: RunState, move: Callable[[Any, Any], None] | None, keep: Callable[[Any], Any]) -> None:
         self.writes: list[list[tuple[int, Any]]] = [[] for _ in range(state.ranks)]  # by rank: (call, data)
-        self.due: list[Operation] = []  # what is done only once no rank can move otherwise
+        self.due: list[Operation] = []  # actions deferred until no rank can move otherwise
         self._state, self._move, self._keep = state, move, keep
 
     def accepted(self, send: Operation, time: float) -> None:
-        """A buffer has taken the message."""
+        """A buffer has accepted the message."""
         self._read(send)
         self._state.complete(send, time)
 
     def matched(self, send: Operation, recv: Operation) -> None:
-        """The two halves of a message have met."""
+        """The two halves of a message have been matched."""
         self._transfer(send, recv)
         self._state.complete(recv, recv.finish)
         if not send.done:
@@ -44,10 +44,10 @@ class Delivery:
         """A rank is about to wait for the operation."""
 
     def blocked(self, op: Operation) -> None:
-        """A rank waits for the operation, which is not over."""
+        """A rank waits for the operation, which is not complete."""
 
     def polled(self, op: Operation, quiet: bool) -> None:
-        """A rank asks whether the operation is over. `quiet`: for a while, ranks have done nothing else."""
+        """A rank polls the operation. `quiet`: for a while, ranks have only polled."""
 
     def starts(self, collective: Collective) -> bool:
         """Whether a collective that all ranks have joined starts at once."""
@@ -87,7 +87,7 @@ class LateDelivery(Delivery):
     start: Callable[[Collective, float], None]
 
     def accepted(self, send: Operation, time: float) -> None:
-        """A buffer has taken the message: read it only if the sender waits."""
+        """A buffer has accepted the message: read it only if the sender waits."""
         if send.waiting:
             super().accepted(send, time)
 
@@ -101,7 +101,7 @@ class LateDelivery(Delivery):
             self._receive(recv)
 
     def before_wait(self, op: Operation) -> None:
-        """Do what had been put off until the rank waits."""
+        """Do what was deferred until the rank waits."""
         if op.collective is not None:
             if op.collective.ready:
                 self._hand_over(op)
@@ -126,7 +126,7 @@ class LateDelivery(Delivery):
                 self.due.append(op)
 
     def polled(self, op: Operation, quiet: bool) -> None:
-        """A poll counts as a wait where that wait could be over."""
+        """A poll counts as a wait if that wait could complete."""
         collective = op.collective
         if collective is not None:
             self.before_wait(op)
@@ -138,19 +138,19 @@ class LateDelivery(Delivery):
             self._force(op)
 
     def starts(self, collective: Collective) -> bool:
-        """It starts once all ranks wait for it, or when no rank can move otherwise."""
+        """It starts once all ranks wait for it, or if no rank can move otherwise."""
         self.due += [op for op in collective.operations.values() if op.waiting][:1]
         return False
 
     def ready(self, collective: Collective, time: float) -> None:
-        """Hand over to the ranks that wait; the others get theirs at their own wait."""
+        """Deliver to the ranks that wait; the others get their data at their own wait."""
         for op in collective.operations.values():
             if op.waiting:
                 self._hand_over(op)
                 self._state.complete(op, time)
 
     def force_next(self) -> None:
-        """No rank can move: do the first thing that has been put off."""
+        """No rank can move: do the first deferred action."""
         self._force(self.due.pop(0))
 
     def _force(self, op: Operation) -> None:
@@ -165,7 +165,7 @@ class LateDelivery(Delivery):
         self._state.complete(op, op.finish)
 
     def _receive(self, recv: Operation) -> None:
-        """The receiver waits: it gets the message if the sender's tensor has been read, else when no rank can move."""
+        """The receiver waits: it gets the message if the sender's tensor has been read, otherwise once no rank can move."""
         if recv.done:
             return
         if recv.mate.kept:

@@ -23,23 +23,23 @@ def endpoint() -> Endpoint:
 
 
 class Endpoint:
-    """One rank's side of the conversation with the kernel. A host makes it; a communicator finds it through the thread."""
+    """One rank's connection to the kernel. The host creates it; a communicator finds it through the thread."""
 
-    is_remote = False  # whether the kernel is across a process boundary
+    is_remote = False  # whether the kernel is in another process
 
     def __init__(self, rank: int, size: int, ask: Callable[[Request], Reply], late: bool = False) -> None:
         self.rank, self.size, self.ask, self.late = rank, size, ask, late
         self.calls = 0
-        self.work: list[tuple[str, str, float]] = []  # computing that the kernel has not been told of
+        self.work: list[tuple[str, str, float]] = []  # compute not yet reported to the kernel
         self.account: Any = None  # the Accounting of this rank, if it is counted
         self.speed = 1e12  # FLOP/s of this rank
-        self.watch = FlightWatch(rank)  # over its tensors in flight
+        self.watch = FlightWatch(rank)  # checks its tensors in flight
         self._charged = 0  # FLOPs
         self._held: dict[int, Callable[[], None]] = {}  # by call: ends the accounting of its tensors as communication
         self._sending: dict[int, torch.Tensor] = {}  # by call: what is still being sent
 
     def spent(self) -> tuple[tuple[str, str, float], ...]:
-        """What the rank has computed since the kernel was last told."""
+        """The rank's compute since the last report to the kernel."""
         if self.account is not None and self.account.flops > self._charged:
             self.work.append(("compute", "", (self.account.flops - self._charged) / self.speed))
             self._charged = self.account.flops
@@ -56,9 +56,9 @@ class Endpoint:
     def post(
         self, sent: Sequence[torch.Tensor] = (), into: Sequence[torch.Tensor] = (), collective: bool = False
     ) -> int:
-        """The number of a new call that reads some tensors and fills some. ValueError if it fills one that is being sent.
+        """The number of a new call that reads some tensors and fills others. ValueError if it fills one that is being sent.
 
-        The inputs of a collective are in its request; a message's tensor is the endpoint's to look after.
+        The inputs of a collective are in its request; the endpoint keeps track of a message's tensor.
         """
         for target in into:
             for call, tensor in self._sending.items():
@@ -78,20 +78,20 @@ class Endpoint:
         return self.calls
 
     def over(self, call: int) -> None:
-        """The tensors of the call are the learner's again."""
+        """The call is complete: its tensors may be used again."""
         self._sending.pop(call, None)
         if self.account is not None and call in self._held:
             self._held.pop(call)()
 
     def unwatch(self) -> None:
-        """A communicator is about to touch tensors itself."""
+        """A communicator is about to use tensors itself."""
 
     def leave(self) -> None:
-        """The rank has ended: leave nothing on its thread."""
+        """The rank has ended: remove everything from its thread."""
 
 
 def overlap(one: torch.Tensor, two: torch.Tensor) -> bool:
-    """Whether two contiguous tensors share bytes. Views with gaps may interleave without harm and count as apart."""
+    """Whether two contiguous tensors share bytes. Views with gaps may interleave harmlessly and count as separate."""
     if one.untyped_storage().data_ptr() != two.untyped_storage().data_ptr() or not one.numel() or not two.numel():
         return False
     if not (one.is_contiguous() and two.is_contiguous()):
@@ -107,7 +107,7 @@ def identical(one: torch.Tensor, two: torch.Tensor) -> bool:
 
 
 def poison(tensor: torch.Tensor) -> None:
-    """Fill a buffer with values that no program wants to read: NaN, or a bit pattern."""
+    """Fill a buffer with conspicuous values: NaN, or a bit pattern."""
     if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
         tensor.fill_(float("nan"))
     elif tensor.dtype is torch.bool:

@@ -1,4 +1,4 @@
-"""Messages between two ranks: from the post of either half, through the match and the links, to delivery."""
+"""Messages between two ranks, from posting through matching and transfer to delivery."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from course_lib.cluster.traffic import Traffic
 
 
 class Exchange:
-    """Point-to-point communication. `streams` is None where operations need not keep the order of issue."""
+    """Point-to-point communication. `streams` is None if operations need not keep the order of issue."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Exchange:
         self._delivery, self._traffic = delivery, traffic
 
     def post(self, ops: Iterable[Operation]) -> None:
-        """Take new halves of messages."""
+        """Add new sends and receives."""
         for op in ops if self._streams is None else self._streams.enter(ops):
             self._offer(op)
 
@@ -46,7 +46,7 @@ class Exchange:
             self._accept(op, op.time)
 
     def _accept(self, send: Operation, time: float) -> None:
-        """A buffer has taken the message: the sender is free, and the bytes travel."""
+        """A buffer has accepted the message: the sender continues, and the bytes are transferred."""
         send.accepted = True
         self._traffic.carry(send, time)
         self._delivery.accepted(send, time)

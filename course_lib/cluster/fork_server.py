@@ -1,4 +1,4 @@
-"""Starting the processes of a launch: forked from an idle server that has loaded torch, or afresh where forking fails."""
+"""Starting the processes of a launch: forked from an idle server that has loaded torch, or new processes where forking fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LENGTH = struct.Struct("<I")
 
 
 class ForkServer:
-    """An idle process that has loaded torch and forks ranks on request. It reads small pickles from a socket of its own."""
+    """An idle process that has loaded torch and forks ranks on request. It reads small pickles from its own socket."""
 
     def __init__(self) -> None:
         self._sock, theirs = socket.socketpair()
@@ -32,7 +32,7 @@ class ForkServer:
             pass_fds=(theirs.fileno(),),
             env=_environment(),
             stdin=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for us; we then end the ranks
+            start_new_session=True,  # Ctrl-C interrupts only this process, which then ends the ranks
         )
         theirs.close()
         self.owner = os.getpid()
@@ -56,7 +56,7 @@ class ForkServer:
         return [found]
 
     def stop(self) -> None:
-        """End every rank that still runs, and wait until they are gone."""
+        """End every rank that still runs, and wait until they have exited."""
         try:
             _put(self._sock, None)
             while (found := _get(self._sock)) is not None and found != "stopped":
@@ -65,7 +65,7 @@ class ForkServer:
             pass
 
     def close(self) -> None:
-        """End the server and what it started."""
+        """End the server and the processes that it started."""
         self._sock.close()
         if self.owner == os.getpid():
             try:
@@ -131,7 +131,7 @@ def _get(sock: socket.socket) -> Any:
 
 
 def serve(descriptor: int) -> None:
-    """The server's life: load torch, then fork ranks on request until the parent goes away."""
+    """The server's main loop: load torch, then fork ranks on request until the parent exits."""
     import numpy.random  # noqa: F401
     import torch.distributed  # noqa: F401
 
@@ -163,7 +163,7 @@ def _fork(folder: str, rank: int, sock: socket.socket) -> int:
     if pid:
         return pid
     sock.close()
-    os.setsid()  # so that what the rank itself starts ends with it
+    os.setsid()  # so that processes started by the rank end with it
     code = 1
     try:
         code = play(folder, rank)

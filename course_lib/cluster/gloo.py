@@ -11,19 +11,19 @@ import torch.distributed as dist
 
 from course_lib.cluster.comm import SUM, P2POp
 
-# newer torch has other names for the two, and warns of the old
+# newer torch renamed these two and warns about the old names
 _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 _reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
 
 
 class RealWork:
-    """An operation under way; its tensors are not yours again before `wait()`."""
+    """An operation in progress; do not use its tensors before `wait()` returns."""
 
     def __init__(self, work: Any, after: Callable[[], None] | None = None) -> None:
         self._work, self._after = work, after
 
     def wait(self) -> bool:
-        """Return True when the operation is over."""
+        """Wait for the operation and return True."""
         if self._work is not None:
             self._work.wait()
             self._work = None
@@ -33,7 +33,7 @@ class RealWork:
         return True
 
     def is_completed(self) -> bool:
-        """Whether the operation is over."""
+        """Whether the operation is complete."""
         if self._work is not None and not self._work.is_completed():
             return False
         return self.wait()
@@ -53,7 +53,7 @@ class RealComm:
 
     @property
     def size(self) -> int:
-        """How many ranks the group has."""
+        """The number of ranks in the group."""
         return len(self._ranks)
 
     def __repr__(self) -> str:
@@ -64,19 +64,19 @@ class RealComm:
         self.isend(tensor, dst, tag).wait()
 
     def recv(self, tensor: Any, src: int | None = None, tag: int = 0) -> int:
-        """Receive into `tensor`; the rank it came from."""
+        """Receive into `tensor`; return the source rank."""
         data, back = _buffer(tensor)
         source = dist.recv(data, None if src is None else self._ranks[src], self._group, tag)
         back()
         return self._ranks.index(source)
 
     def isend(self, tensor: Any, dst: int, tag: int = 0) -> RealWork:
-        """Start to send."""
+        """Start a send."""
         self._peer(dst)
         return RealWork(self._direct().send([_given(tensor)], dst, tag))
 
     def irecv(self, tensor: Any, src: int | None = None, tag: int = 0) -> RealWork:
-        """Start to receive."""
+        """Start a receive."""
         data, back = _buffer(tensor)
         if src is None:
             return RealWork(self._direct().recv_anysource([data], tag), back)
@@ -84,8 +84,8 @@ class RealComm:
         return RealWork(self._direct().recv([data], src, tag), back)
 
     def batch_isend_irecv(self, p2p_op_list: Sequence[P2POp]) -> list[RealWork]:
-        """Start several halves at once."""
-        if dist.get_backend(self._group) == "gloo":  # only NCCL has to be told that they belong together
+        """Start several sends and receives at once."""
+        if dist.get_backend(self._group) == "gloo":  # only NCCL must be told that they form one batch
             return [
                 (self.isend if item.op.__name__ == "isend" else self.irecv)(item.tensor, item.peer, item.tag)
                 for item in p2p_op_list
@@ -104,49 +104,49 @@ class RealComm:
         return [RealWork(works[0] if works else None, back) for back in backs]  # NCCL gives one work for the batch
 
     def barrier(self, async_op: bool = False) -> RealWork | None:
-        """Wait until every rank of the group is here."""
+        """Wait until every rank of the group has called it."""
         return self._end(dist.barrier(self._group, async_op=async_op), async_op)
 
     def broadcast(self, tensor: Any, src: int, async_op: bool = False) -> RealWork | None:
-        """Fill `tensor` on every rank with that of rank `src`."""
+        """Copy the tensor of rank `src` into `tensor` on every rank."""
         data, back = _buffer(tensor)
         return self._end(dist.broadcast(data, self._ranks[src], self._group, async_op), async_op, back)
 
     def reduce(self, tensor: Any, dst: int, op: Any = SUM, async_op: bool = False) -> RealWork | None:
-        """Combine the tensors of all ranks into that of rank `dst`; the others keep theirs."""
+        """Combine the tensors of all ranks into the tensor of rank `dst`; the other ranks keep theirs."""
         data = _given(tensor).clone()
         back = _writer(tensor, data) if dst == self.rank else _nothing
         return self._end(dist.reduce(data, self._ranks[dst], _op(op), self._group, async_op), async_op, back)
 
     def all_reduce(self, tensor: Any, op: Any = SUM, async_op: bool = False) -> RealWork | None:
-        """Combine the tensors of all ranks, on every rank, in place."""
+        """Combine the tensors of all ranks in place, on every rank."""
         data, back = _buffer(tensor)
         return self._end(dist.all_reduce(data, _op(op), self._group, async_op), async_op, back)
 
     def gather(self, tensor: Any, gather_list: Any = None, dst: int = 0, async_op: bool = False) -> RealWork | None:
-        """Collect every rank's tensor in `gather_list` of rank `dst`."""
+        """Collect every rank's tensor in the `gather_list` of rank `dst`."""
         parts, back = _buffers(gather_list) if dst == self.rank else (None, _nothing)
         return self._end(dist.gather(_given(tensor), parts, self._ranks[dst], self._group, async_op), async_op, back)
 
     def scatter(self, tensor: Any, scatter_list: Any = None, src: int = 0, async_op: bool = False) -> RealWork | None:
-        """Give each rank its tensor of `scatter_list` of rank `src`."""
+        """Send each rank its tensor from the `scatter_list` of rank `src`."""
         data, back = _buffer(tensor)
         parts = [_given(part) for part in scatter_list] if src == self.rank else None
         return self._end(dist.scatter(data, parts, self._ranks[src], self._group, async_op), async_op, back)
 
     def all_gather(self, tensor_list: Sequence[Any], tensor: Any, async_op: bool = False) -> RealWork | None:
-        """Collect every rank's tensor in `tensor_list` of every rank."""
+        """Collect every rank's tensor in the `tensor_list` of every rank."""
         parts, back = _buffers(tensor_list)
         return self._end(dist.all_gather(parts, _given(tensor), self._group, async_op), async_op, back)
 
     def all_gather_into_tensor(self, output_tensor: Any, input_tensor: Any, async_op: bool = False) -> RealWork | None:
-        """Fill `output_tensor` with every rank's input, in the order of ranks."""
+        """Fill `output_tensor` with the inputs of all ranks, in the order of ranks."""
         data, back = _buffer(output_tensor)
         given = _given(input_tensor).reshape(-1)
         return self._end(_all_gather(data.view(-1), given, self._group, async_op), async_op, back)
 
     def reduce_scatter_tensor(self, output: Any, input: Any, op: Any = SUM, async_op: bool = False) -> RealWork | None:  # noqa: A002
-        """Combine the inputs of all ranks; rank r keeps part r of the result."""
+        """Combine the inputs of all ranks; rank r gets part r of the result in `output`."""
         data, back = _buffer(output)
         given = _given(input).reshape(-1)
         return self._end(_reduce_scatter(data.view(-1), given, _op(op), self._group, async_op), async_op, back)
@@ -169,10 +169,10 @@ class RealComm:
         return RealComm(sorted(ranks), dist.new_group(list(ranks)))
 
     def compute(self, seconds: float = 0.0, *, flops: float = 0.0, kind: str = "compute", label: str = "") -> None:
-        """Virtual time does not pass here."""
+        """Do nothing: there is no virtual time."""
 
     def _direct(self) -> Any:
-        """The process group itself, whose peers are ranks of the group: five times as quick as dist.isend and irecv."""
+        """The process group itself, whose peers are ranks of the group: five times as fast as dist.isend and irecv."""
         if self._group is None:
             self._group = dist.group.WORLD
         return self._group
@@ -191,7 +191,7 @@ class RealComm:
 
 
 def _nothing() -> None:
-    """Nothing is to be written back."""
+    """Write nothing back."""
 
 
 def _given(value: Any) -> torch.Tensor:
@@ -209,7 +209,7 @@ def _writer(value: Any, data: torch.Tensor) -> Callable[[], None]:
 
 
 def _buffer(value: Any) -> tuple[torch.Tensor, Callable[[], None]]:
-    """A contiguous tensor to work on, and what writes it back where that is a copy."""
+    """A contiguous tensor to work on, and a function that writes it back if it is a copy."""
     data = _given(value)
     own = value.ctypes.data if isinstance(value, np.ndarray) else value.data_ptr()
     return data, (_nothing if data.data_ptr() == own else _writer(value, data))

@@ -1,19 +1,19 @@
-"""Tensors in flight: what must be left alone between the start of an operation and its `wait()`, and who did not.
+"""Tensors in flight: detects uses of a tensor between the start of an operation and its `wait()`.
 
 From `isend` or an asynchronous collective until its `wait()`, a tensor that is sent must not be written, and a tensor
-that is filled must be neither read nor written. A program that breaks this may still give the right numbers here, and
-other ones on the next machine. So every run looks, not only those under adversaries: while anything is in flight, a
-`TorchDispatchMode` sees each operation of the rank, the backward pass included, and knows from its schema which tensors
-it reads and writes. What it finds is a `Hazard`, with the lines of the call and of the access. A call that is never
-waited for is a hazard too.
+that is filled must be neither read nor written. A program that breaks this rule may still give the right numbers here, and
+wrong ones on another machine. So every run checks it, not only those under adversaries. While a tensor is in flight, a
+`TorchDispatchMode` sees each operation of the rank, including the backward pass, and derives from its schema which tensors it
+reads and writes. Each violation is a `Hazard`, with the lines of the call and of the access. A call that is never waited for
+is also a hazard.
 
-A hazard does not stop the run. `run.hazards` holds what was found, `simulate` raises `InFlight` at the end, and a judge
-uses it to explain a verdict, never to decide one: the adversaries still decide, so that an answer that uses a tensor in
-flight loses its points for protocol and not those for values.
+A hazard does not stop the run. `run.hazards` lists them, and `simulate` raises `InFlight` at the end. A judge uses hazards to
+explain a verdict, never to decide one: the adversaries decide, so that an answer that uses a tensor in flight loses its points
+for protocol but not those for values.
 
-No right program trips this, at the price of what stays unseen: accesses through numpy, `tolist()`, `print` and raw storage; an
-access to some elements of a tensor (by index or mask) of which only a part is in flight; views with gaps that interleave;
-and everything while a dispatch mode of the rank's own code is active, or in a backward pass after the hook that posted.
+A correct program never triggers a hazard. In return, some violations are not detected: accesses through numpy, `tolist()`,
+`print` and raw storage; an access by index or mask to a tensor that is only partly in flight; views with gaps that interleave;
+and any access while a dispatch mode of the rank's own code is active, or in a backward pass after the hook that posted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from course_lib.cluster.protocol import ANY, Request
 from course_lib.cluster.source_lines import caller_line, line_text
 
 ACTS = ("wrote", "read", "never waited")
-MOST = 20  # hazards that are kept of a rank
+MOST = 20  # hazards recorded per rank
 
 # operations that touch only some elements of a tensor, and those that look at its shape alone
 _PARTIAL = ("index", "gather", "scatter", "masked", "take", "put", "embedding", "_unsafe_index")
@@ -70,7 +70,7 @@ class Hazard:
 
 
 class InFlight(ClusterError):
-    """The run ended, but its results are not to be trusted: ranks used tensors in flight. `hazards` says which."""
+    """The run ended, but its results cannot be trusted, because ranks used tensors in flight; `hazards` lists the uses."""
 
     def __init__(self, hazards: Sequence[Hazard]) -> None:
         self.hazards = tuple(hazards)
@@ -85,11 +85,11 @@ Flight = tuple[int, Request, Sequence[Tensor], Sequence[Tensor]]  # call number,
 
 
 class FlightWatch(TorchDispatchMode):
-    """Looks after one rank's tensors in flight. It is on the rank's stack of dispatch modes only while there are any."""
+    """Checks one rank's tensors in flight. It is on the rank's stack of dispatch modes only while there are any."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled under it, so torch need not load its compiler: that takes seconds."""
+        """True: nothing is compiled under it, so torch need not load its compiler, which takes seconds."""
         return False
 
     def __init__(self, rank: int) -> None:
@@ -108,7 +108,7 @@ class FlightWatch(TorchDispatchMode):
             torch._C._push_on_torch_dispatch_stack(self)
 
     def land(self, call: int) -> None:
-        """The tensors of the call are the rank's again."""
+        """The call is complete: the rank may use its tensors again."""
         if self.flights.pop(call, None) is not None and not self.flights:
             depth = torch._C._len_torch_dispatch_stack()
             if depth and torch._C._get_dispatch_stack_at(depth - 1) is self:
@@ -120,7 +120,7 @@ class FlightWatch(TorchDispatchMode):
             self._note("never waited", flight)
 
     def leave(self) -> None:
-        """Leave the stack of modes, with all that the rank's code has left above."""
+        """Leave the stack of modes, including any modes that the rank's code left above this one."""
         self.flights.clear()
         depth = torch._C._len_torch_dispatch_stack()
         if any(torch._C._get_dispatch_stack_at(index) is self for index in range(depth)):
@@ -128,7 +128,7 @@ class FlightWatch(TorchDispatchMode):
                 pass
 
     def use(self, sent: Iterable[Tensor], into: Iterable[Tensor]) -> None:
-        """The rank gives these tensors to another call, which reads some and writes some."""
+        """The rank passes these tensors to another call, which reads some and writes others."""
         for tensor in sent:
             self._touch(tensor, False, False)
         for tensor in into:
@@ -171,7 +171,7 @@ def _what(request: Request) -> str:
 
 
 class _Access(NamedTuple):
-    """What an operation does with its arguments: which of them it writes, by place and by name."""
+    """How an operation uses its arguments: which of them it writes, by position and by name."""
 
     looks: bool  # whether it looks at any elements
     partial: bool
@@ -205,7 +205,7 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 
 def _overlap(used: Tensor, buffer: Tensor, partial: bool) -> bool:
-    """Whether the use of a tensor surely touches the buffer; `partial`: some elements of it, nobody knows which."""
+    """Whether the use of a tensor certainly touches the buffer; `partial`: an unknown part of its elements is used."""
     if used.layout is not torch.strided or used.is_meta or not used.numel() or not buffer.numel():
         return False
     if used.untyped_storage()._cdata != buffer.untyped_storage()._cdata:
@@ -225,7 +225,7 @@ def _overlap(used: Tensor, buffer: Tensor, partial: bool) -> bool:
 
 
 def _extent(tensor: Tensor) -> tuple[int, int, bool]:
-    """The bytes of its storage from the first to the last element, and whether it fills them."""
+    """The byte range of its storage from the first to the last element, and whether the tensor fills it."""
     size = tensor.element_size()
     reach = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
     start = tensor.storage_offset() * size

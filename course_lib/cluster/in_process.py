@@ -9,7 +9,7 @@ from course_lib.cluster.protocol import Fault, Finished, Reply, Request, Stuck
 
 
 def move(into: torch.Tensor, data: torch.Tensor) -> None:
-    """Copy between two ranks' tensors; a communicator hands over tensors without autograd."""
+    """Copy between two ranks' tensors; a communicator passes tensors without autograd."""
     into.copy_(data if data.shape == into.shape else data.reshape(into.shape))
 
 
@@ -19,13 +19,13 @@ def keep(data: torch.Tensor) -> torch.Tensor:
 
 
 class InProcess:
-    """The kernel as a host sees it."""
+    """A host's interface to the kernel."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
 
     def step(self, request: Request | None) -> tuple[int, Reply] | Stuck | Fault | Finished:
-        """Submit a request; the rank that runs next."""
+        """Submit a request; return the rank that runs next."""
         if request is not None:
             self.kernel.submit(request)
         return self.kernel.next()

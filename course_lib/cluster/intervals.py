@@ -1,4 +1,4 @@
-"""Stretches of time as (start, end) in seconds: how long a set of them is, and how long two sets overlap."""
+"""Time intervals as (start, end) in seconds: the total length of a set, and the overlap of two sets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Stretch = tuple[float, float]
 
 
 def merged(stretches: Iterable[Stretch]) -> list[Stretch]:
-    """The same times as stretches that do not touch, in order."""
+    """The same times as disjoint intervals, in order."""
     out: list[Stretch] = []
     for start, end in sorted(stretches):
         if out and start <= out[-1][1]:
@@ -19,7 +19,7 @@ def merged(stretches: Iterable[Stretch]) -> list[Stretch]:
 
 
 def total(stretches: Iterable[Stretch]) -> float:
-    """Seconds that the stretches cover, counted once."""
+    """Seconds that the intervals cover, counted once."""
     return sum(end - start for start, end in merged(stretches))
 
 

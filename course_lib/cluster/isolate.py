@@ -1,4 +1,4 @@
-"""Ranks share nothing: by-value copies of functions, and a generator state of each rank's own."""
+"""Ranks share nothing: by-value copies of functions, and separate generator states for each rank."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COURSE = str(Path(__file__).resolve().parent.parent)
 
 
 class _Writer(cloudpickle.Pickler):
-    """Pickles functions by value, and hands the memory of tensors over as it is, so that views stay views."""
+    """Pickles functions by value and keeps the storages of tensors, so that views remain views."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, protocol=5)
@@ -45,7 +45,7 @@ class _Writer(cloudpickle.Pickler):
 
 
 class Blueprint:
-    """A picture of an object, by value, from which copies are made that share nothing."""
+    """A serialized object, by value, from which independent copies are made."""
 
     def __init__(self, thing: Any, name: str | tuple[str, ...] = "the function") -> None:
         file = io.BytesIO()
@@ -59,7 +59,7 @@ class Blueprint:
         self._memory = {key: memory.clone() for key, memory in writer.memory.items()}
 
     def copy(self, memory: dict[int, torch.UntypedStorage] | None = None) -> Any:
-        """A new copy; `memory`, where given, is filled with the storages that it got."""
+        """A new copy; its storages are added to `memory`, if given."""
         memory = {} if memory is None else memory
 
         def load(key: tuple[int, torch.dtype | None]) -> Any:
@@ -75,7 +75,7 @@ class Blueprint:
 
 
 def pack(thing: Any, name: str | tuple[str, ...] = "the function") -> bytes:
-    """The thing by value as bytes, for a process of our own that loads them with pickle."""
+    """The object by value as bytes, for a trusted process that loads them with pickle."""
     with _by_value(thing):
         try:
             return cloudpickle.dumps(thing)
@@ -92,7 +92,7 @@ class _Reader(_pickler.pickle.Unpickler):
 
 @contextmanager
 def _by_value(thing: Any) -> Iterator[None]:
-    """Within: the learner's own modules are copied, and classes are new classes in each copy."""
+    """A context in which the learner's own modules are copied, and classes become new classes in each copy."""
     modules = _learners_modules()
     with _LOCK:
         registered = [module for module in modules if module.__name__ not in _pickler.list_registry_pickle_by_value()]
@@ -112,7 +112,7 @@ _found: tuple[int, list[types.ModuleType]] = (-1, [])
 
 
 def _learners_modules() -> list[types.ModuleType]:
-    """Modules that are neither installed nor the course's; looked for again when modules have come."""
+    """Modules that are neither installed nor part of the course; searched again after new imports."""
     global _found
     if _found[0] != len(sys.modules):
         modules = sys.modules.copy()
@@ -188,7 +188,7 @@ _spare: list[np.random.MT19937] = []
 
 
 class Chance:
-    """The generators of one rank: torch starts alike on every rank, as processes of torch do; numpy and random do not."""
+    """The generators of one rank: torch's starts equal on every rank, as in torch processes; those of numpy and random do not."""
 
     __slots__ = ("numpy", "python", "torch")
 
@@ -199,26 +199,26 @@ class Chance:
         self.python = random.Random(f"{seed} {rank}")
 
     def enter(self) -> None:
-        """This rank runs: its generators are the ones in use."""
+        """This rank runs: activate its generators."""
         _torch_generator.set_state(self.torch)
         np.random.set_bit_generator(self.numpy)
 
     def leave(self) -> None:
-        """Another rank is about to run."""
+        """Another rank is about to run: save its generators."""
         self.torch = _torch_generator.get_state()
 
     def give_back(self) -> None:
-        """The rank is over: another may have its numpy generator, which takes long to make."""
+        """The rank has ended: another may reuse its numpy generator, which is slow to create."""
         _spare.append(self.numpy)
 
     def bind(self) -> None:
-        """This thread is the rank's from now on."""
+        """Assign this thread to the rank."""
         _random_here.generator = self.python
 
 
 @contextmanager
 def own_generators() -> Iterator[None]:
-    """Within: threads of ranks draw from their own; afterwards the caller's generators are as before."""
+    """A context in which rank threads use their own generators; the caller's generators are restored afterwards."""
     kept_torch, kept_numpy = _torch_generator.get_state(), np.random.get_bit_generator()
     kept_state = np.random.get_state()
     kept_names = {name: getattr(random, name) for name in _random_names}

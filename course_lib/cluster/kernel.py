@@ -6,14 +6,14 @@ reply, or how the run ended: `Stuck` (with the waits), `Fault` (with the error) 
 
 This module handles each request. Its parts have modules of their own:
 
-    clock, activity       the time of each rank, the queue of events, and the spans of who was busy when
-    exchange, matching    sends and receives, from the post to the match
-    stream_order, buffers the order in which a pair's operations run, and how many messages a sender may leave behind
-    rendezvous            collectives: who has joined, and their rounds of messages
+    clock, activity       the time of each rank, the queue of events, and spans of compute and waiting
+    exchange, matching    sends and receives, from posting to matching
+    stream_order, buffers the order in which a pair's operations run, and how many messages a sender may have outstanding
+    rendezvous            collectives: the ranks that have joined, and their rounds of messages
     delivery              when bytes move, early or as late as the waits allow
     polling               calls of is_completed()
     traffic               links, bytes, messages and rounds
-    diagnosis             what to say about a run that failed
+    diagnosis             error messages of a failed run
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from course_lib.records import Message, Span
 
 
 class Kernel:
-    """One run. In one process `move(into, data)` copies a message and `keep(data)` takes a copy of what is in flight."""
+    """One run. In one process `move(into, data)` copies a message and `keep(data)` copies data in flight."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Kernel:
     # --- the two calls of a host
 
     def submit(self, request: Request) -> None:
-        """Take the request of the rank that runs."""
+        """Submit the request of the running rank."""
         rank = request.rank
         time = self._clock.times[rank]
         if request.work:
@@ -85,7 +85,7 @@ class Kernel:
         self._clock.push_request(time, rank, request)
 
     def next(self) -> tuple[int, Reply] | Stuck | Fault | Finished:
-        """Advance until a rank can run; that rank and its reply, or how the run ended."""
+        """Advance until a rank can run; return that rank and its reply, or how the run ended."""
         clock, state, delivery = self._clock, self._state, self._delivery
         while state.fault is None:
             event = clock.pop()
@@ -115,21 +115,21 @@ class Kernel:
         return Fault(state.fault) if state.fault else Finished()
 
     def in_flight(self, rank: int, call: int) -> Any:
-        """The data that the rank's call sends, while it is under way; else None."""
+        """The data that the rank's call sends, while in flight; otherwise None."""
         op = self._state.operations[rank].get(call)
         return op.data if op is not None and op.send else None
 
     # --- requests
 
     def _handle(self, time: float, rank: int, request: Request) -> Reply | None:
-        """Carry out a request; the reply if the rank can go on at once."""
+        """Handle a request; return the reply if the rank can continue at once."""
         name, state = request.op, self._state
         if name == "test":
             return self._poll(time, rank, request)
         self._polling.ends(rank)
         if name == "wait":
             op = state.operations[rank].get(request.handle)
-            return YES if op is None else self._wait(time, op, request.line)  # None: the rank has waited before
+            return YES if op is None else self._wait(time, op, request.line)  # None: the rank has already waited
         if name == "batch":
             self._exchange.post([state.begin(time, part) for part in request.more])
             return YES
@@ -196,7 +196,7 @@ class Kernel:
 
     @property
     def results(self) -> list[Any]:
-        """What each rank returned; None for one that has not."""
+        """What each rank returned; None for a rank that has not."""
         return self._state.results
 
     @property
@@ -221,16 +221,16 @@ class Kernel:
 
     @property
     def meter(self) -> Meter:
-        """What has moved so far."""
+        """The traffic so far."""
         return self._traffic.meter(self._state.calls, self._rendezvous.counts)
 
     @property
     def truncated(self) -> bool:
-        """Whether there were more spans or messages than are kept."""
+        """Whether there were more spans or messages than are recorded."""
         return len(self._activity.raw) >= TRACED or len(self._traffic.raw) >= TRACED
 
     def spans(self) -> list[Span]:
-        """What each rank did when."""
+        """What each rank did and when."""
         return self._activity.spans()
 
     def standstills(self) -> list[tuple[int, float, float]]:
@@ -238,7 +238,7 @@ class Kernel:
         return self._activity.standstills()
 
     def messages(self) -> list[Message]:
-        """Who sent what to whom, and when."""
+        """All messages with their source, destination and times."""
         return self._traffic.messages()
 
     def travels(self) -> list[tuple[int, int, float, float]]:

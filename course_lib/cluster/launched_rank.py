@@ -14,7 +14,7 @@ from course_lib.cluster.source_lines import line_text, traceback_lines
 
 
 def play(folder: str, rank: int) -> int:
-    """A rank's life in its own process; its exit code."""
+    """Run a rank in its own process; return its exit code."""
     home = Path(folder)
     out = open(home / f"out.{rank}", "w", buffering=1)  # noqa: SIM115 - for the rest of this process's life
     os.dup2(out.fileno(), 1), os.dup2(out.fileno(), 2)
@@ -67,6 +67,6 @@ def _result(home: Path, rank: int) -> bytes:
     function, arguments = pickle.load(file)
     result = function(RealComm(range(job["ranks"])), *arguments)
     packed = pack(result, "the result")
-    dist.barrier()  # nobody leaves while others still talk to it
+    dist.barrier()  # no rank exits while others still communicate with it
     dist.destroy_process_group()
     return packed

@@ -44,7 +44,7 @@ class Matcher:
         return self._clock.random.choice(found) if self._clock.is_random else earliest
 
     def post(self, op: Operation) -> None:
-        """Let the operation wait for its other half."""
+        """Queue the operation until its other half is posted."""
         key = (op.send, op.group, op.rank, op.peer, op.tag)
         queue = self.posted.get(key)
         if queue is None:

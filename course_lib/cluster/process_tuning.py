@@ -1,4 +1,4 @@
-"""Making ranks run fast on this machine: threads that take turns share a core, and garbage collection is short."""
+"""Speed on this machine: threads that take turns share a core, and garbage collection stays short."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 PIN_AFTER = 300  # requests after which a run is worth keeping on one core
-_frozen_by = ""  # who has frozen the older objects, so that the collector leaves them out: "us", "another" or nobody
+_frozen_by = ""  # who has frozen the older objects, so that the collector skips them: "us", "another" or ""
 
 
 @contextmanager
 def young_garbage() -> Iterator[None]:
-    """Within: the collector looks at new objects only. Going through all of torch again takes a tenth of a second."""
+    """A context in which the garbage collector visits only new objects; visiting all of torch takes a tenth of a second."""
     global _frozen_by
     if not _frozen_by and gc.get_freeze_count() > 1000:  # counting is slow, so once only
         _frozen_by = "another"
@@ -30,7 +30,7 @@ def young_garbage() -> Iterator[None]:
 
 
 def this_core() -> int | None:
-    """The core that this thread runs on, or None where the system does not say."""
+    """The core that this thread runs on, or None if the system does not report it."""
     try:
         with open("/proc/thread-self/stat") as file:
             return int(file.read().rsplit(")", 1)[1].split()[36])
@@ -49,7 +49,7 @@ def pin(core: int | None, threads: Iterable[int]) -> None:
 
 @contextmanager
 def on_core(core: int | None) -> Iterator[None]:
-    """Within: this thread stays on one core. Nothing happens for None, or on a system that cannot do it."""
+    """A context in which this thread stays on one core; no effect for None or on systems without support."""
     if core is None or not hasattr(os, "sched_getaffinity"):
         yield
         return

@@ -9,7 +9,7 @@ from course_lib.cluster.isolate import Blueprint
 
 
 def check_ranks(ranks: int) -> None:
-    """Refuse a number of ranks that makes no sense."""
+    """Reject an invalid number of ranks."""
     if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
         raise ValueError(f"ranks={ranks!r}: a run needs a whole number of ranks, 1 or more.")
 
@@ -24,7 +24,7 @@ def own_arguments(per_rank: Sequence[Any] | None, ranks: int) -> list[tuple[Any,
 
 
 class Program:
-    """A function with its arguments, by value: copies for each rank, which no other rank has, run after run."""
+    """A function with its arguments, by value, from which each rank gets its own copy in every run."""
 
     def __init__(self, fn: Callable[..., Any], ranks: int, args: Sequence[Any], per_rank: Sequence[Any] | None) -> None:
         if not callable(fn):
@@ -39,7 +39,7 @@ class Program:
         ]
 
     def bodies(self) -> dict[int, Body]:
-        """What each rank runs, afresh."""
+        """New bodies, one for each rank."""
         return {rank: self._body(own) for rank, own in enumerate(self._own)}
 
     def _body(self, own: Blueprint | None) -> Body:
@@ -49,7 +49,7 @@ class Program:
 
 
 class Body:
-    """What a rank runs: a function and arguments of its own."""
+    """What a rank runs: its own copies of the function and the arguments."""
 
     def __init__(
         self, function: Callable[..., Any], arguments: tuple[Any, ...] = (), memory: Sequence[Any] = ()
@@ -62,7 +62,7 @@ class Body:
 
     @property
     def given(self) -> list[Any]:
-        """What the rank holds from the start: for its account."""
+        """The tensors that the rank holds from the start, for its accounting."""
         code = getattr(self.function, "__code__", None)
         cells = [cell.cell_contents for cell in getattr(self.function, "__closure__", None) or ()]
         names = [self.function.__globals__.get(name) for name in code.co_names] if code else []

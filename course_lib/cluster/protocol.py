@@ -1,4 +1,4 @@
-"""What passes between ranks and the kernel: requests, replies, how a run ends, and how unkind the machine is."""
+"""The protocol between ranks and the kernel: requests, replies, the ends of a run, and adversaries."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ ANY = -1  # the peer of a receive from any source
 
 @dataclass(frozen=True, slots=True)
 class Adversary:
-    """How unkind the machine is, within what the semantics allow."""
+    """A machine as adverse as the semantics allow."""
 
-    depth: float = 0  # messages of a pair that a sender may leave behind unreceived: 0, 1, math.inf
+    depth: float = 0  # messages of a pair that a sender may have outstanding: 0, 1, math.inf
     late: bool = False  # move bytes as late as the waits allow, instead of at the match
-    order: str = "clock"  # "stream": operations of a pair go in the order of issue, as on NCCL unless batched
+    order: str = "clock"  # "stream": operations of a pair run in the order of issue, as on NCCL unless batched
     seed: int | None = None  # run ranks in random order instead of by clock
 
     def __post_init__(self) -> None:
@@ -37,7 +37,7 @@ class Adversary:
 
 
 class Request:
-    """What a rank asks. `op`: send recv isend irecv batch wait test collective done raised."""
+    """A request of a rank. `op`: send recv isend irecv batch wait test collective done raised."""
 
     __slots__ = (
         "rank",
@@ -81,7 +81,7 @@ class Request:
 
 
 class Reply:
-    """What a rank is told: a value, and data that arrived as (call number, tensor) where it has no buffer here."""
+    """A reply to a rank: a value, and arrived data as (call number, tensor) if its buffer is in another process."""
 
     __slots__ = ("value", "writes")
 
@@ -100,7 +100,7 @@ class Stuck:
 
     @property
     def error(self) -> Deadlock:
-        """The exception that says so."""
+        """The exception for this end of the run."""
         return Deadlock(self.waits)
 
 

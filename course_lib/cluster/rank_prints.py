@@ -1,4 +1,4 @@
-"""What ranks print: each line with the number of its rank in front."""
+"""The output of ranks: each line is prefixed with the number of its rank."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from course_lib.cluster.endpoint import here
 
 
 class RankPrints(io.TextIOBase):
-    """Replaces stdout in a run. `capture`: keep that many characters instead of printing them."""
+    """Replaces stdout during a run. `capture`: keep that many characters instead of printing them."""
 
     def __init__(self, real: Any, capture: int | None) -> None:
         self._real, self._room = real, capture
@@ -17,7 +17,7 @@ class RankPrints(io.TextIOBase):
         self._kept: list[str] = []
 
     def write(self, text: str) -> int:
-        """Print whole lines, with the rank in front."""
+        """Print whole lines, prefixed with the rank."""
         end = getattr(here, "endpoint", None)
         if end is None:
             return self._real.write(text)
@@ -38,13 +38,13 @@ class RankPrints(io.TextIOBase):
                 self._kept.append("\n… more was printed, and is left out\n")
 
     def close_lines(self) -> None:
-        """Print the lines that ranks have begun and not ended."""
+        """Print the unfinished lines of ranks."""
         for rank, rest in self._parts.items():
             if rest:
                 self._say(f"[rank {rank}] {rest}\n")
 
     def captured(self) -> str:
-        """What was kept."""
+        """The captured output."""
         return "".join(self._kept)
 
     def flush(self) -> None:

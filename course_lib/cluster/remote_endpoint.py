@@ -1,9 +1,9 @@
-"""An endpoint whose kernel is in another process: it ships copies of what is in flight, and runs ahead of the answers.
+"""An endpoint whose kernel is in another process: it sends copies of tensors in flight, and runs ahead of the replies.
 
-A rank may go on before the kernel has answered if the answer is known: True, for everything that only begins something
-and for the end of a send. If the kernel finds that the rank stands still there, the run ends as it would have, and
-whatever the rank did beyond that point is void. With early delivery, messages may arrive meanwhile; they are fetched
-before the rank touches any tensor (`catch_up`).
+A rank may continue before the kernel has replied if the reply is known: True, for every call that only starts something and
+for the end of a send. If the kernel finds that the rank blocks there, the run ends as it would have, and anything the rank did
+beyond that point is discarded. With early delivery, messages may arrive in the meantime; they are fetched before the rank uses
+any tensor (`catch_up`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AHEAD = 64  # requests that a rank may be ahead of the kernel
 
 
 class _Watch(TorchFunctionMode):
-    """Tells the endpoint of this thread's rank before torch does anything with a tensor."""
+    """Notifies the endpoint of this thread's rank before torch uses a tensor."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         here.endpoint.catch_up()
@@ -30,7 +30,7 @@ class _Watch(TorchFunctionMode):
 
 
 class RemoteEndpoint(Endpoint):
-    """`later(request)` lets a request travel with the rank's next one."""
+    """`later(request)` sends a request together with the rank's next one."""
 
     is_remote = True
 
@@ -46,7 +46,7 @@ class RemoteEndpoint(Endpoint):
         self._inbox: dict[int, Sequence[torch.Tensor]] = {}  # by call: the tensors to fill
 
     def call(self, request: Request) -> Any:
-        """Pass a request to the kernel; the value of its reply, after what arrived has been written."""
+        """Pass a request to the kernel; write arrived data, then return the value of the reply."""
         if self.work or self.account is not None:
             request.work = self.spent()
         self._renew(request)
@@ -64,7 +64,7 @@ class RemoteEndpoint(Endpoint):
     def post(
         self, sent: Sequence[torch.Tensor] = (), into: Sequence[torch.Tensor] = (), collective: bool = False
     ) -> int:
-        """The number of a new call; its tensors are remembered here, since they cannot travel."""
+        """The number of a new call; its tensors are kept here, because they cannot cross."""
         call = super().post(sent, into, collective)
         for message in () if collective else sent:
             if any(overlap(message, buffer) for buffers in self._inbox.values() for buffer in buffers):
@@ -77,20 +77,20 @@ class RemoteEndpoint(Endpoint):
         return call
 
     def over(self, call: int) -> None:
-        """The tensors of the call are the learner's again."""
+        """The call is complete: its tensors may be used again."""
         super().over(call)
         self._outbox.pop(call, None)
         self._inbox.pop(call, None)
         self._forwards.discard(call)
 
     def catch_up(self) -> None:
-        """Hear the answers to what was asked without waiting for them, and with them what has arrived."""
+        """Read the replies to earlier requests that did not wait, and the data that arrived with them."""
         if self._ahead and self._inbox and not self.late:
             self._ahead = 0
             self._take(self.ask(Request(self.rank, "flush")).writes)
 
     def unwatch(self) -> None:
-        """Let tensors be touched unseen. The watch stays as long as a mode of the rank's own code lies above it."""
+        """Stop watching tensors. The watch stays while a mode of the rank's own code is above it."""
         if (
             self._watch is not None
             and torch._C._get_function_stack_at(torch._C._len_torch_function_stack() - 1) is self._watch
@@ -99,14 +99,14 @@ class RemoteEndpoint(Endpoint):
             self._watch = None
 
     def leave(self) -> None:
-        """Take the watch off this thread at the end of the rank, with all that its code has left above it."""
+        """Remove the watch from this thread at the end of the rank, with any modes that its code left above it."""
         while self._watch is not None:
             self.unwatch()
             if self._watch is not None:
                 torch._C._pop_torch_function_stack()
 
     def _answer_is_known(self, request: Request) -> bool:
-        """Whether the rank may go on before the kernel has answered. If so, sends carry their shipped copies."""
+        """Whether the rank may continue before the kernel has replied. If so, sends carry copies of their tensors."""
         if self._forwards or self._ahead >= AHEAD or (self._inbox and not self.late and not self._can_watch()):
             return False
         op = request.op
@@ -123,11 +123,11 @@ class RemoteEndpoint(Endpoint):
         return known
 
     def _can_watch(self) -> bool:
-        """Whether nobody else counts or takes over what torch does on this rank."""
+        """Whether no other mode observes or replaces torch's operations on this rank."""
         return self.account is None and (self._watch is not None or not torch._C._len_torch_function_stack())
 
     def _renew(self, request: Request) -> None:
-        """Ship what has changed of the tensors in flight, so that the kernel reads what it would read in one process."""
+        """Send changes of the tensors in flight, so that the kernel reads the same data as in one process."""
         if not self._outbox:
             return
         changed = []

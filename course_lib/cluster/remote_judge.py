@@ -1,18 +1,18 @@
-"""The judge's side of a run across a process boundary: it holds the kernel and trusts nothing that the worker says.
+"""The judge's side of a run across a process boundary: it holds the kernel and trusts nothing that the worker sends.
 
     worker   serve_ranks(sock, fn)                                   runs fn(comm, *args) on each of its ranks
     judge    judge_ranks(sock, ranks, args=…, per_rank=…) -> Run     the Run that `attempt` would give
 
-`sock` is a connected stream socket (a socketpair across a fork). For a process per rank the judge gives a list of
-sockets, one per rank, and tells each worker which ranks it has. A rank receives its arguments over the socket when it
+`sock` is a connected stream socket (a socketpair across a fork). For one process per rank, the judge passes a list
+of sockets, one per rank, and tells each worker which ranks it has. A rank receives its arguments over the socket when it
 starts, not before.
 
 A frame is four bytes of length and a value (see `wire`). The two sides take strict turns: the judge names a rank and its
-reply, and the worker answers with that rank's next request, or with several if it knew the answers to all but the last.
+reply, and the worker answers with that rank's next request, or with several if it knew the replies to all but the last.
 Anything else ends the run with `Refused` or `Unfinished`: a rank out of turn, an unknown operation, a group or peer that
 is not the rank's own, a tensor of another size than announced, or too many requests, bytes or seconds. Sizes are measured
 on the tensors that arrive. No byte count, clock or match comes from the worker; memory, FLOPs and the seconds of
-computing that a rank charges itself are the worker's own claims.
+compute that a rank charges itself are the worker's own claims.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def judge_ranks(
     capture: int = 4000,
     account: bool = False,
 ) -> Run:
-    """Run the worker's function on `ranks` ranks against a kernel of our own; never raises what a rank did."""
+    """Run the worker's function on `ranks` ranks with the judge's kernel; never raises the errors of ranks."""
     check_ranks(ranks)
     socks = [sock] * ranks if isinstance(sock, socket.socket) else list(sock)
     if len(socks) != ranks:
@@ -100,7 +100,7 @@ class _Judge:
         self.reads = RequestReader(kernel)
 
     def run(self, hello: dict[str, Any]) -> BaseException | None:
-        """Play the run to its end; its error, or None."""
+        """Run to the end; return the error, or None."""
         ranks = self.kernel.ranks
         try:
             try:
@@ -165,7 +165,7 @@ class _Judge:
         return frame
 
     def _stay(self) -> None:
-        """Keep this thread on the core on which the ranks are told to be."""
+        """Keep this thread on the core that the ranks are told to use."""
         if self.cores is None and hasattr(os, "sched_getaffinity"):
             self.cores = os.sched_getaffinity(0)
             pin(self.core, [0])

@@ -1,4 +1,4 @@
-"""The worker's side of a run across a process boundary: it runs the rank threads, and asks the judge's kernel."""
+"""The worker's side of a run across a process boundary: it runs the rank threads and sends their requests to the judge's kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ END = -1  # the judge names this rank when the run is over
 
 
 class SocketLink:
-    """The kernel as the worker's host sees it: a socket to the judge."""
+    """The worker's connection to the kernel: a socket to the judge."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -32,7 +32,7 @@ class SocketLink:
         self._deferred: dict[int, list[tuple[Any, ...]]] = {}
 
     def step(self, request: Request | None) -> tuple[int, Reply] | Fault | Finished:
-        """Pass a request to the judge; the rank that runs next, or that the run is over."""
+        """Pass a request to the judge; return the rank that runs next, or that the run has ended."""
         if request is not None:
             frames = self._deferred.pop(request.rank, [])
             if request.op != "flush":
@@ -42,7 +42,7 @@ class SocketLink:
         return (rank, Reply(value, writes)) if rank != END else Finished()
 
     def defer(self, request: Request) -> None:
-        """Let a request whose answer is known travel with the rank's next one."""
+        """Send a request whose reply is known together with the rank's next one."""
         self._deferred.setdefault(request.rank, []).append(self._frame(request))
 
     def _frame(self, request: Request) -> tuple[Any, ...]:
@@ -90,7 +90,7 @@ class SocketLink:
 
 
 def serve_ranks(sock: socket.socket, fn: Callable[..., Any]) -> str:
-    """Run `fn(comm, *args)` on the ranks that the judge names, until it ends the run; returns what they printed.
+    """Run `fn(comm, *args)` on the ranks that the judge names, until it ends the run; return their output.
 
     A rank's result must be plain data. Any other result becomes that rank's error.
     """
@@ -125,7 +125,7 @@ def serve_ranks(sock: socket.socket, fn: Callable[..., Any]) -> str:
 
 
 def _decline(sock: socket.socket, error: ValueError) -> str:
-    """Tell the judge, at the first turn, that the function cannot run."""
+    """Report to the judge, at the first turn, that the function cannot run."""
     with contextlib.suppress(Gone):
         rank = hear(sock)[0]
         if rank != END:

@@ -11,7 +11,7 @@ from course_lib.cluster.traffic import Traffic
 
 
 class Rendezvous:
-    """The collectives that some ranks have joined. Once all have, their messages travel round by round."""
+    """The collectives that some ranks have joined. Once all have, their messages are sent round by round."""
 
     def __init__(self, state: RunState, delivery: Delivery, traffic: Traffic) -> None:
         self.counts = [0] * state.ranks  # collectives that each rank has called
@@ -21,7 +21,7 @@ class Rendezvous:
         delivery.start = self.start
 
     def join(self, time: float, request: Request) -> Operation:
-        """A rank calls a collective. `Mismatch` if it calls something else than the others."""
+        """A rank calls a collective. `Mismatch` if the other ranks called another one."""
         rank, group, call = request.rank, request.group, request.more
         self.counts[rank] += 1
         turn = self._turns[group, rank] = self._turns.get((group, rank), 0) + 1
@@ -39,7 +39,7 @@ class Rendezvous:
         return op
 
     def start(self, collective: Collective, time: float) -> None:
-        """All ranks are here: compute what each gets, then let the messages travel."""
+        """All ranks have joined: compute each result, then send the messages."""
         state = self._state
         collective.started = True
         if collective.name == "new_group":

@@ -1,4 +1,4 @@
-"""Reading the requests of an untrusted worker: each is checked before the kernel sees it."""
+"""Reading the requests of an untrusted worker: each is checked before it reaches the kernel."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LEDGER = {"peak_bytes", "live_bytes", "peak_roles", "roles", "flops"}
 
 
 def clean(text: str, most: int) -> str:
-    """Text without control codes and the like, at most so long: it goes to terminals and pages."""
+    """Text without control codes, cut to a length, because it is shown in terminals and pages."""
     kept = "".join(
         c if c == "\n" or unicodedata.category(c) not in ("Cc", "Cf", "Co", "Cs", "Cn") else "\N{REPLACEMENT CHARACTER}"
         for c in text[:most]
@@ -43,13 +43,13 @@ def clean(text: str, most: int) -> str:
 
 
 def need(ok: bool, what: str) -> None:
-    """Refuse what breaks a rule."""
+    """Raise `Refused` if a rule is broken."""
     if not ok:
         raise Refused(f"The worker broke the rules: {what}.")
 
 
 class RequestReader:
-    """Turns frames into requests; raises `Refused` for anything that an honest worker never sends."""
+    """Turns frames into requests; raises `Refused` for anything that a correct worker never sends."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel

@@ -1,4 +1,4 @@
-"""The state of a run that all parts of the kernel share: each rank's operations, who waits, and how the run failed."""
+"""The state of a run that all parts of the kernel share: each rank's operations, the waiting ranks, and the failure of the run."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from course_lib.cluster.protocol import YES, Reply, Request
 
 
 class RunState:
-    """Lists are indexed by rank. An operation is here from its call until its rank learns that it is over."""
+    """Lists are indexed by rank. An operation is kept from its call until its rank knows that it is complete."""
 
     def __init__(self, ranks: int, clock: Clock, activity: Activity) -> None:
         self.ranks, self.clock, self.activity = ranks, clock, activity
         self.calls = [0] * ranks
         self.results: list[Any] = [None] * ranks
         self.done = [False] * ranks
-        self.known = [0] * ranks  # the last round that the rank knows to be over
+        self.known = [0] * ranks  # the last round that the rank knows to be complete
         self.operations: list[dict[int, Operation]] = [{} for _ in range(ranks)]  # by call number
         self.blocked: list[Operation | None] = [None] * ranks  # what the rank waits for
         self.groups: list[tuple[int, ...]] = [tuple(range(ranks))]
         self.fault: ClusterError | None = None
-        self.sequence = 0  # numbers operations and events, so that ties are never decided by chance
+        self.sequence = 0  # numbers operations and events, so that ties are broken deterministically
 
     def begin(self, time: float, request: Request) -> Operation:
         """A new operation of the request's rank."""
@@ -35,7 +35,7 @@ class RunState:
         return op
 
     def complete(self, op: Operation, finish: float) -> None:
-        """The operation is over at `finish`; if its rank waits for it, the rank goes on then."""
+        """The operation completes at `finish`; if its rank waits for it, the rank continues then."""
         op.done, op.finish = True, finish
         if op.waiting:
             self.resume(op)
@@ -46,7 +46,7 @@ class RunState:
         self.blocked[op.rank] = op
 
     def resume(self, op: Operation) -> None:
-        """The rank that waited for the operation goes on when it is over."""
+        """The rank that waited for the operation continues when it is complete."""
         op.waiting = False
         self.blocked[op.rank] = None
         self.settle(op)
@@ -55,12 +55,12 @@ class RunState:
         self.clock.push(end, op.rank, reply_to(op))
 
     def settle(self, op: Operation) -> None:
-        """The rank knows that the operation is over."""
+        """The rank knows that the operation is complete."""
         self.operations[op.rank].pop(op.call, None)
         if op.step > self.known[op.rank]:
             self.known[op.rank] = op.step
 
 
 def reply_to(op: Operation) -> Reply:
-    """What the rank is told at the end of an operation."""
+    """The reply to the rank at the end of an operation."""
     return YES if op.send else Reply(op.value())

@@ -1,4 +1,4 @@
-"""Which line of the learner's code made a call: a notebook cell or file, and a line."""
+"""The line of the learner's code that made a call: a notebook cell or file, and a line number."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _standing(code: types.CodeType) -> int:
 
 
 def caller_line() -> tuple[str, int]:
-    """File name and line of the innermost learner's frame; where there is none, of the course library's."""
+    """File name and line of the innermost learner's frame; if there is none, of the course library's."""
     frame: types.FrameType | None = sys._getframe(1)
     library = ("", 0)
     while frame is not None:

@@ -14,13 +14,13 @@ Lane = tuple[int, int, int]  # group, rank, peer
 
 
 class StreamOrder:
-    """The lanes of all ranks. Both methods yield operations that may be offered for matching now."""
+    """The lanes of all ranks. Both methods yield the operations that may now be offered for matching."""
 
     def __init__(self) -> None:
         self.lanes: dict[Lane, deque[list[Operation]]] = {}
 
     def enter(self, ops: Iterable[Operation]) -> Iterator[Operation]:
-        """Put operations that are issued together at the ends of their lanes."""
+        """Append operations that are issued together to their lanes."""
         fresh: dict[Lane, list[Operation]] = {}
         for op in ops:
             op.lane_of = (op.group, op.rank, op.peer)
@@ -46,5 +46,5 @@ class StreamOrder:
                 yield later
 
     def ahead_of(self, op: Operation) -> Operation | None:
-        """The operation that holds this one up, if it has not been offered yet."""
+        """The operation that blocks this one, if this one has not been offered yet."""
         return self.lanes[op.lane_of][0][0] if op.lane is not None and not op.active else None

@@ -27,11 +27,11 @@ DTYPES = [
 
 
 class NotPlainData(TypeError):
-    """A value that cannot cross, and where in the whole it stands."""
+    """A value that cannot cross, and its position in the whole."""
 
 
 def tensor_bytes(value: Any, path: str) -> tuple[int, Any]:
-    """A tensor's dtype as its place in `DTYPES`, and its numbers as a numpy array in one piece; `NotPlainData` for one that cannot cross."""
+    """A tensor's dtype as an index in `DTYPES`, and its numbers as a contiguous numpy array; `NotPlainData` if it cannot cross."""
     code = _CODES.get(value.dtype)
     if code is None:
         _learn_dtypes()
@@ -49,7 +49,7 @@ def tensor_bytes(value: Any, path: str) -> tuple[int, Any]:
 
 
 def dtype_of(code: int) -> Any:
-    """The torch dtype at a place in `DTYPES`."""
+    """The torch dtype at an index in `DTYPES`."""
     if not _TORCH:
         _learn_dtypes()
     return _TORCH[code]

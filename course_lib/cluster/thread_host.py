@@ -1,6 +1,6 @@
 """`ThreadHost` runs the ranks as threads of this process, one at a time.
 
-The host owns the loop: a rank's request goes to the kernel, and the rank that the kernel names runs next. Every rank has
+The host runs the loop: it passes a rank's request to the kernel, and the rank that the kernel names runs next. Every rank has
 its own copy of the function and its arguments, and its own random generators. However the run ends, no thread remains.
 """
 
@@ -34,7 +34,7 @@ End = Stuck | Fault | Finished
 
 
 class _Stop(BaseException):
-    """Ends a rank's thread; not an Exception, so that `except Exception` does not hold it."""
+    """Ends a rank's thread; not an Exception, so that `except Exception` does not catch it."""
 
 
 class ThreadHost:
@@ -111,7 +111,7 @@ class ThreadHost:
         return reply
 
     def _later(self, request: Request) -> None:
-        """Let a request whose answer is known travel with the rank's next one."""
+        """Send a request whose answer is known together with the rank's next one."""
         if self._dead:
             raise _Stop
         self.link.defer(request)
@@ -144,7 +144,7 @@ class ThreadHost:
         _release(self._over)
 
     def _rank(self, rank: int) -> None:
-        """The life of one rank."""
+        """Run one rank from start to end."""
         end = self._endpoints[rank]
         try:
             self._locks[rank].acquire()
@@ -257,7 +257,7 @@ class ThreadHost:
             )
 
     def _stop(self) -> list[int]:
-        """End every thread; the ranks that could not be ended."""
+        """End every thread; return the ranks that could not be ended."""
         deadline = time.monotonic() + PATIENCE
         alive = dict(self._threads)
         first = True

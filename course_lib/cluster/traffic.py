@@ -1,4 +1,4 @@
-"""The messages of a run: on which links they travel and when, how many bytes each pair exchanged, and in how many rounds."""
+"""The messages of a run: their links and times, the bytes of each pair, and the number of rounds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Traffic:
     def carry(self, send: Operation, time: float, known: int = 0) -> None:
         """Send the message, ready at `time`. Sets the operation's arrival (s) and step (the round in which it travels).
 
-        A rank sends and receives at most one message a round, and sends only after the rounds that it knows of.
+        A rank sends and receives at most one message per round, and sends only after the rounds that it knows of.
         """
         src, dst = send.rank, send.peer
         start, send.arrival = self._ports.carry(src, dst, send.nbytes, time)
@@ -35,7 +35,7 @@ class Traffic:
             self.raw.append((src, dst, send.nbytes, send.tag, start, send.arrival, send.line))
 
     def carry_round(self, collective: Collective, messages: Round, time: float) -> float:
-        """Send one round of a collective; the time at which the last message has arrived."""
+        """Send one round of a collective; return the arrival time of the last message."""
         end = time
         for src, dst, nbytes in messages:
             start, arrival = self._ports.carry(src, dst, nbytes, time)
@@ -46,7 +46,7 @@ class Traffic:
         return end
 
     def count_rounds(self, collective: Collective) -> int:
-        """Count the rounds of a collective for all of its ranks; the round in which it ends."""
+        """Count the rounds of a collective for all its ranks; return the round in which it ends."""
         step = collective.base + collective.steps
         if collective.steps:
             for rank in collective.operations:

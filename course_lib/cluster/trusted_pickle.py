@@ -1,7 +1,7 @@
-"""What the judge tells a worker, as bytes and back: the one direction in which the reader may believe the writer.
+"""Messages from the judge to a worker as bytes: the only direction in which the reader may trust the writer.
 
-The values of `codec` cross, and bytes and sets as well, several times as fast, because nothing has to be looked at with care. What a
-worker says to the judge crosses in `codec`, and in nothing else. Loading this module does not load torch.
+The values of `codec` may cross, and bytes and sets as well. It is several times as fast, because nothing needs to be checked.
+Messages from a worker to the judge use only `codec`. Loading this module does not load torch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from course_lib.cluster import codec
 
 
 class _Pickler(pickle.Pickler):
-    """Plain values and tensors; a value that stands in two places crosses twice, so that what is read shares nothing."""
+    """Plain values and tensors; a value that occurs twice is written twice, so that the result shares nothing."""
 
     def reducer_override(self, value: Any) -> Any:
         if value is _tensor:
@@ -40,18 +40,18 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes | bytearray | memoryview) -> Any:
-    """The value that `pack` made these bytes of. Never for bytes that come from a worker: reading may run anything."""
+    """The value that `pack` made these bytes of. Never use it on bytes from a worker: unpickling can execute any code."""
     return pickle.loads(data)
 
 
 def _parts(tensor: Any) -> tuple[int, tuple[int, ...], Any]:
-    """A tensor's dtype as a place in `codec.DTYPES`, its shape and its bytes."""
+    """A tensor's dtype as an index in `codec.DTYPES`, its shape and its bytes."""
     code, numbers = codec.tensor_bytes(tensor, "the value")
     return code, tuple(tensor.shape), pickle.PickleBuffer(numbers)
 
 
 def _tensor(code: int, shape: tuple[int, ...], raw: bytearray) -> Any:
-    """A tensor from what `_parts` gave."""
+    """A tensor from the result of `_parts`."""
     import torch
 
     dtype = codec.dtype_of(code)

@@ -1,6 +1,6 @@
 """Frames over a socket: four bytes of length and a value.
 
-The judge writes in `trusted_pickle`. What it reads is written in `codec` and read within limits of size and time.
+The judge writes with `trusted_pickle`. It reads `codec`, within limits of size and time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def send(sock: socket.socket, value: Any) -> None:
 
 
 def tell(sock: socket.socket, value: Any, deadline: float | None = None) -> None:
-    """Send one frame to a worker; TimeoutError for one that has not taken it by the deadline, however slowly it reads."""
+    """Send one frame to a worker; TimeoutError if the worker has not read it by the deadline."""
     _send(sock, [trusted_pickle.pack(value)], deadline)
 
 
@@ -90,13 +90,13 @@ def _some(sock: socket.socket, view: memoryview, deadline: float | None) -> int:
 
 
 def hear(sock: socket.socket) -> Any:
-    """What the judge says next. Reads no byte beyond it: the socket may serve others afterwards."""
+    """The judge's next message. Reads no byte beyond it, because the socket may be used for others afterwards."""
     size = LENGTH.unpack(_exactly(sock, 4, None))[0]
     return trusted_pickle.unpack(_exactly(sock, size, None))
 
 
 def limit(sock: socket.socket, seconds: float) -> None:
-    """Let each wait on the socket take so long at most. The system's own limit costs no extra call on every read."""
+    """Limit the time of each wait on the socket. The system's own limit costs no extra call per read."""
     if os.name == "posix":
         sock.settimeout(None)
         value = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6) or int(seconds < 1))
@@ -107,7 +107,7 @@ def limit(sock: socket.socket, seconds: float) -> None:
 
 
 def unlimit(sock: socket.socket) -> None:
-    """Let a wait on the socket take as long as it takes."""
+    """Remove the limit on waits."""
     with contextlib.suppress(OSError):
         sock.settimeout(None)
         if os.name == "posix":
@@ -116,7 +116,7 @@ def unlimit(sock: socket.socket) -> None:
 
 
 class Wire:
-    """The judge's end of a socket, where it reads: whole frames, in turns, within limits."""
+    """The judge's end of a socket: reads whole frames, in turns, within limits."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock

@@ -71,10 +71,10 @@ def _circle_logs(rng: random.Random, n: int) -> list[tuple[str, str, list[Entry]
     chain = {rank: ("receives", rank + 1) for rank in range(n - 1)} | {n - 1: ("computes", None)}
     add("circle", "three ranks in a cycle", work | _waiting(rng, [0, 1, 2]))
     add("circle", "a chain behind a rank that computes", chain)
-    add("circle", "two in a circle", work | _waiting(rng, [0, 1]))
+    add("circle", "two ranks in a cycle", work | _waiting(rng, [0, 1]))
     for length in (3, 4, n):
-        add("circle", f"{length} in a circle", work | _waiting(rng, list(range(length))))
-    add("circle", "everyone computes", work)
+        add("circle", f"{length} ranks in a cycle", work | _waiting(rng, list(range(length))))
+    add("circle", "all ranks compute", work)
     for _ in range(4):
         add("slow", "a chain behind a rank that computes", chain)
         add("slow", "a chain behind a rank that is done", chain | {n - 1: ("done", None)})

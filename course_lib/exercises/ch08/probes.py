@@ -1,4 +1,4 @@
-"""How chapter 08 calls answers: with parts that differ on every rank; the results come back as plain data."""
+"""How chapter 08 calls answers: with different parts on every rank; results are returned as plain data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 __all__ = ["by_hand", "clipped", "moved", "owned", "trained"]
 
 MEASURED = "measured"  # a key of a case's description: count live bytes as well
-WEIGHED = "weighed"  # another, with places: only the numbers at these places come back, and large data are made here of small tables
+WEIGHED = "weighed"  # another, with positions: return only these numbers, and create large data here from small tables
 
 
 def owned(answer: Any, case: Any, comm: Any = None) -> Any:
@@ -20,7 +20,7 @@ def owned(answer: Any, case: Any, comm: Any = None) -> Any:
     if not callable(getattr(optimizer, "step", None)):
         return {"weights": None, "kept": 0}
     for gradients in steps:
-        if WEIGHED in spec:  # a table, from which they are made
+        if WEIGHED in spec:  # a table from which they are created
             rows = repeated(gradients, weights.tensors[0].numel(), len(weights.tensors))
             gradients = [row.view(tensor.shape) for tensor, row in zip(weights.tensors, rows, strict=True)]
         for tensor, gradient in zip(weights.tensors, gradients, strict=True):
@@ -39,7 +39,7 @@ def by_hand(answer: Any, case: Any, comm: Any = None) -> Any:
     from course_lib.exercises.ch08.work import Stack, glimpses, repeated
 
     spec, shards, x, target = case.args
-    if WEIGHED in spec:  # `shards` is a table, from which each unit's part is made
+    if WEIGHED in spec:  # `shards` is a table from which each unit's part is created
         shards = repeated(shards, spec["counts"][0] // comm.size, len(spec["counts"]))
     stack = Stack(comm, spec, shards, target, watch=WEIGHED not in spec)
 
@@ -74,7 +74,7 @@ def moved(answer: Any, case: Any, comm: Any = None) -> Any:
     from course_lib.exercises.ch08.work import repeated
 
     elements, old, new, part = case.args
-    if type(part) is dict:  # a table, from which this rank's part is made, and places
+    if type(part) is dict:  # a table from which this rank's part is created, and positions
         part, places = repeated(part["table"], elements // old if comm.rank < old else 0, 1)[0], part[WEIGHED]
         got = answer(comm, part, elements, old, new)
         return {"part": got[places] if comm.rank < new else got, "length": len(got)}
@@ -86,7 +86,7 @@ def moved(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def trained(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The weights and losses of a training; `case.args = (description, this rank's batches)`."""
+    """The weights and losses of a training run; `case.args = (description, this rank's batches)`."""
     from course_lib.exercises.ch08.work import Stepper, glimpses, tied_model
     from course_lib.sharding import FullySharded, full_state
 

@@ -1,4 +1,4 @@
-"""What chapter 08's exercises work on: tensors to step, a stack of units with flat weights, a small model with tied weights."""
+"""Test objects of chapter 08's exercises: parameters with an optimizer, a stack of flat units, a model with tied weights."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Weights:
             self.tensors[place].requires_grad_(False)
 
     def given(self) -> list[nn.Parameter]:
-        """The list as the answer gets it, with tied ones again at the end."""
+        """The list passed to the answer, with tied parameters repeated at the end."""
         return [*self.tensors, *(self.tensors[place] for place in self._spec.get("tied", ()))]
 
     def make(self, tensors: Any) -> Stepper:
@@ -46,9 +46,9 @@ STATE = {"adamw": 2, "momentum": 1, "paces": 24}  # tensors of state per paramet
 
 
 class Stepper:
-    """AdamW or SGD with momentum, like torch's, with state from the first step on. (Torch's own load its compiler for seconds.)
+    """AdamW or SGD with momentum, as in torch. (Torch's own optimizers load its compiler, which takes seconds.)
 
-    A third kind, with many momenta, has so much state that all other memory is negligible.
+    A third kind has so many momenta that all other memory is negligible.
     """
 
     def __init__(self, tensors: Any, kind: str = "adamw", rate: float = 0.02) -> None:
@@ -62,7 +62,7 @@ class Stepper:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Step every tensor that has a gradient."""
+        """Update every tensor that has a gradient."""
         self.count += 1
         for each in self.tensors:
             if each.grad is not None:
@@ -72,7 +72,7 @@ class Stepper:
                 getattr(self, f"_{self.kind}")(each, each.grad, *one)
 
     def zero_grad(self) -> None:
-        """Drop all gradients."""
+        """Free all gradients."""
         for each in self.tensors:
             each.grad = None
 
@@ -98,16 +98,16 @@ class Stepper:
 
 
 def repeated(table: Tensor, count: int, times: int) -> list[Tensor]:
-    """So many rows of `count` numbers, each repeating a table from another place on; together they take the memory of one row."""
+    """`times` rows of `count` numbers, each repeating `table` from a different offset; all are views of one row."""
     row = table.repeat(count // len(table) + times)
     return [row[start : start + count] for start in range(times)]
 
 
 class Stack:
-    """Units in a row, each tanh(x Wᵀ + b) with flat weights; weights that should be gone when another unit computes are overwritten.
+    """A stack of units tanh(x Wᵀ + b) with flat weights; weights that should have been freed are overwritten with NaN.
 
-    `around` makes a context for a unit's own computation, which does not count as the answer's memory. `alive` gives the storages
-    that count. Without `watch`, nothing is overwritten, counted or copied.
+    `around` creates a context for a unit's own computation, which does not count as the answer's memory. `alive` returns the
+    storages that count. Without `watch`, nothing is overwritten, counted or copied.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Stack:
             return inner @ matrix, torch.cat([(inner.T @ x).reshape(-1), inner.sum(0)])
 
     def told(self) -> dict[str, Any]:
-        """The order of calls; how many other units' rows existed while one computed, and were gathered ahead; bytes; all at their peaks."""
+        """The order of calls, and the peaks of: other units' rows while one computed, units gathered ahead, and bytes."""
         return {"order": list(self._order), "held": self._most, "ahead": self._ahead(), "bytes": self._bytes}
 
     def _cut(self, unit: int, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -180,7 +180,7 @@ class Stack:
         """Fill the rows of other units that still exist with NaN, except those to be kept."""
         existing = 0
         for other, rows in self._rows.items():
-            rows[:] = [row for row in rows if row.lies()]
+            rows[:] = [row for row in rows if row.exists()]
             if other == unit:
                 continue
             existing += bool(rows)
@@ -191,20 +191,20 @@ class Stack:
         self._most = max(self._most, existing)
 
     def _look(self, what: str) -> None:
-        """Count live bytes while a unit computes (an emptied storage has none), and calls of the cluster so far."""
+        """Count live bytes while a unit computes (a freed storage has none), and calls of the communicator so far."""
         live = sum(storage.nbytes() for storage in self.alive() if storage._cdata not in self._own)
         self._bytes = max(self._bytes, live)
         if what == "forward" and self._comm is not None:
             self._calls.append(endpoint().calls)
 
     def _ahead(self) -> float:
-        """How many units were gathered ahead at most, in a forward pass with equally many calls for each unit."""
+        """The most units gathered ahead, in a forward pass with equally many calls for each unit."""
         each = max(self._calls, default=0) / max(len(self._shards), 1)
         return max((calls / each - unit - 1 for unit, calls in enumerate(self._calls)), default=0.0) if each else 0.0
 
 
 class _Row:
-    """A unit's weights as the answer gave them: a part of a storage, which may later be emptied or reused."""
+    """A unit's weights as the answer passed them: a part of a storage, which may later be freed or reused."""
 
     def __init__(self, weights: Tensor) -> None:
         self._storage = weakref.ref(weights.untyped_storage())
@@ -218,13 +218,13 @@ class _Row:
             return None
         return torch.empty(0, dtype=self._numbers.dtype).set_(storage, start, shape, stride)
 
-    def lies(self) -> bool:
-        """Whether the weights, or the NaN that overwrote them, are still there."""
+    def exists(self) -> bool:
+        """Whether the weights, or the NaN that overwrote them, still exist."""
         there = self._there()
         return there is not None and torch.equal(there.nan_to_num(torch.inf), self._numbers.nan_to_num(torch.inf))
 
     def overwrite(self) -> None:
-        """NaN in place of the weights."""
+        """Replace the weights with NaN."""
         there = self._there()
         if there is not None:
             self._numbers = there.fill_(torch.nan).clone()
@@ -270,10 +270,10 @@ class Block(nn.Module):
 
 
 def glimpses(tensors: Sequence[Tensor], places: Tensor) -> Tensor:
-    """Some numbers of every tensor: a row for each."""
+    """The numbers of every tensor at some positions, one row per tensor."""
     return torch.stack([each.detach().reshape(-1)[places % each.numel()] for each in tensors])
 
 
 def tied_model(spec: Mapping[str, Any]) -> TiedModel:
-    """The model of a description, equal wherever it is built."""
+    """The model of a description, with the same weights on every rank."""
     return TiedModel(spec)

@@ -1,4 +1,4 @@
-"""The audit of chapter 08: what was printed about the memory and the traffic of sharding, some of it right."""
+"""The audit of chapter 08: published statements about the memory and traffic of sharding, some of them right."""
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.audits import Item, rules, table

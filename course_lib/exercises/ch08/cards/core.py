@@ -1,4 +1,4 @@
-"""Core exercises of chapter 08: state per rank, a prediction, ZeRO's first stage, FSDP by hand, one norm over all parts."""
+"""Core exercises of chapter 08: state per rank, a prediction, ZeRO stage 1, FSDP by hand, one norm over all parts."""
 
 import random
 from collections.abc import Mapping

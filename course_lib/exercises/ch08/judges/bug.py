@@ -1,4 +1,4 @@
-"""Judge of chapter 08's repair: a training over shards against the same one on one process, and the state on each rank."""
+"""Judge of chapter 08's repair: a sharded training run compared with one process, and the state on each rank."""
 
 import json
 import random
@@ -63,7 +63,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _text(spec: Mapping[str, Any], batches: Sequence[Sequence[tuple[Tensor, Tensor]]]) -> str:
-    """A training, without its limit on the norm, as a key of a cache."""
+    """A training run without its clipping limit, as a cache key."""
     rows = [[(inputs.tolist(), targets.tolist()) for inputs, targets in own] for own in batches]
     return json.dumps([{name: value for name, value in spec.items() if name != "most"}, rows])
 
@@ -100,7 +100,7 @@ def alone(
 
 
 def _clip_parts(model: Any, ranks: int, most: float) -> None:
-    """Clip what each rank would hold by the norm of that alone."""
+    """Clip the part of each rank by the norm of that part alone."""
     units: dict[str, dict[str, Any]] = {}
     for name, weight in model.named_parameters():
         units.setdefault(name.split(".")[1] if name.startswith("blocks.") else "root", {})[name] = weight
@@ -184,7 +184,9 @@ def _units_fault(case: Case, meter: Meter) -> Fault | None:
     if n == 1:
         return None
     steps, fewest, sent = len((case.per_rank or ())[0][0]), min(meter["messages_sent"]), max(meter["bytes_sent"])
-    least = (n - 1) * steps * (2 * spec["blocks"] + 2)  # rows may be kept until the backward pass; clipping sends more
+    least = (
+        (n - 1) * steps * (2 * spec["blocks"] + 2)
+    )  # rows may be kept until the backward pass; clipping sends more messages
     if fewest < least:
         told = f"A rank sent {fewest} messages; gathering and reducing every block takes at least {least}"
         return "one-giant-unit", f"{told}. Is the model gathered as one unit?"
@@ -195,9 +197,9 @@ def _units_fault(case: Case, meter: Meter) -> Fault | None:
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
-    """1.2 MB of weights on four ranks, and 24 times that of state: a rank has 6 times that, the count allows 7.8, but not all 24.
+    """1.2 MB of weights on four ranks, with 24 times as much state: a rank holds 6 times the weights; 7.8 are allowed, 24 are not.
 
-    There is also room for the model as it is built, all rows gathered and all gradients, and for twice as much again.
+    There is also room for the model as built, all gathered rows and all gradients, and for twice as much again.
     """
     make, ranks, width = _maker(params, rng), 4, 112
 
@@ -217,7 +219,7 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         fault = _units_fault(plain, outcome.meter)
         return (
             fault is None or fault[0] == "too-many-bytes"
-        )  # gathering weights to look at takes a third of a step's bytes
+        )  # gathering the weights for inspection takes a third of a step's bytes
 
     places = torch.randint(2 * width * width, (16,), generator=coin_of(rng))
     plain = case("four ranks, 1.2 MB of weights with 29 MB of state", width)

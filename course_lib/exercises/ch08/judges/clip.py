@@ -69,7 +69,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _norm(norm: str, parts: Sequence[Sequence[Tensor]], held: Sequence[Sequence[int]], times: float = 1.0) -> float:
-    """The norm of the first `held` numbers of each part, each of them counted so many times."""
+    """The norm of the first `held` numbers of each part, with every square counted `times` times."""
     pairs = [pair for own, counts in zip(parts, held, strict=True) for pair in zip(own, counts, strict=True)]
     numbers = torch.cat([part[:count].double() for part, count in pairs])
     if not len(numbers):
@@ -85,7 +85,7 @@ def _group(case: Case) -> tuple[list[list[Tensor]], list[list[int]]]:
 
 
 def _mistakes(norm: str, case: Case, rank: int) -> list[Mistake]:
-    """Norms that learners compute instead, on one rank; 0 where there is no such norm."""
+    """Wrong norms that learners compute, on one rank; 0 if there is no such norm."""
     (parts, held), n = _group(case), case.ranks or 1
     group, euclidean = len(parts), norm == "2"
     want, padded = _norm(norm, parts, held), [[len(part) for part in own] for own in parts]
@@ -130,7 +130,7 @@ def _norm_fault(params: Params, case: Case, rank: int, got: Any, want: float) ->
 
 
 def _parts_fault(case: Case, rank: int, after: Sequence[Tensor], norm: float) -> Fault | None:
-    """A part that was not scaled, or scaled by another factor than limit over norm."""
+    """A part that was not scaled, or scaled by a factor other than limit over norm."""
     _, counts, most, before = (case.per_rank or ())[rank]
     factor = min(1.0, most / norm) if norm else 1.0
     if len(after) != len(before):
@@ -161,10 +161,10 @@ def _fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
 
 
 def _scalar_fault(case: Case, meter: Meter) -> Fault | None:
-    """Gradients sent in place of one number, a number for each part, or a rank that heard nothing of the others."""
+    """Gradients or a number per part sent instead of one number, or a rank that received nothing from the others."""
     rows, n = case.per_rank or (), case.ranks or 1
     sent, messages = max(meter["bytes_sent"]), max(meter["messages_sent"])
-    told = [LEAST * (row[0] == n > 1 and any(row[1])) for row in rows]  # a replica may speak for a rank
+    told = [LEAST * (row[0] == n > 1 and any(row[1])) for row in rows]  # a replica may send for a rank
     if fault := too_few_bytes(meter, told, [LEAST * (row[0] > 1) for row in rows]):
         return fault
     if n > 1 and sent > 64 * n:

@@ -1,4 +1,4 @@
-"""Judge of chapter 08's FSDP by hand: the parts of the gradients, what was gathered how often, and what stayed in memory."""
+"""Judge of chapter 08's FSDP by hand: the parts of the gradients, how often units were gathered, and what stayed in memory."""
 
 import math
 import random
@@ -111,7 +111,7 @@ def _fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
             return fault
     public = "this solves the public form of the exercise: " if owner else ""
     mixed = mean
-    if owner:  # each row put together as if rank r held part r
+    if owner:  # each row joined as if rank r held part r
         rows = [torch.cat(cut(row, n, 1))[: len(row)] for row in secret["whole"]]
         mixed = _of_ranks(spec["widths"], rows, secret["data"])[-1]
     mistakes = [
@@ -139,7 +139,7 @@ def _fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
 def _row_fault(
     case: Case, rank: int, row: Mapping[str, Any], mean: Sequence[Tensor], want: Sequence[Tensor], owner: int
 ) -> Fault | None:
-    """A rank that skipped a unit, used weights that were gone, returned a whole gradient, or left numbers in its padding."""
+    """A rank that skipped a unit, used freed weights, returned a whole gradient, or left numbers in its padding."""
     parts, n = row["parts"], case.ranks or 1
     if len(parts) != len(mean):
         return "wrong-shape", f"Rank {rank} returned {len(parts)} tensors; return {len(mean)}, one for each unit."
@@ -178,7 +178,7 @@ def _gathers_fault(case: Case, meter: Meter) -> Fault | None:
     if most > 1.01 * passes * sum(rows) + 64 * n:
         return _too_many(most, rows, passes, max(meter["collectives"]))
     messages = min(meter["messages_sent"])
-    few = messages < calls * math.ceil(math.log2(n))  # the fewest rounds in which data of all ranks reach all
+    few = messages < calls * math.ceil(math.log2(n))  # the fewest rounds in which all data reach all ranks
     told = f"A rank sent {sent:,.0f} bytes"
     if sent < 0.99 * least:
         if not few and max(meter["collectives"]) >= calls:
@@ -208,10 +208,10 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
     (spec, *_), n = (case.per_rank or ())[0], case.ranks or 1
     held, ahead, most = (max(row[name] for row in results) for name in ("held", "ahead", "bytes"))
     if ahead > AHEAD:
-        told = f"While one unit computed in the forward pass, {ahead:.0f} more were gathered or on their way"
+        told = f"While one unit computed in the forward pass, {ahead:.0f} more were gathered or in transit"
         return "too-far-ahead", f"{told}. Only the next one may be: when does the gather of each begin?"
     if held > 1:
-        return "rows-lie-around", f"While one unit computed, {held:g} other rows were still there. What refers to them?"
+        return "rows-lie-around", f"While one unit computed, {held:g} other rows still existed. What refers to them?"
     if not most:
         return "not-counted", "The memory of this run could not be counted."
     flats = [Flat({"": count}, n) for count in spec["counts"]]
@@ -226,9 +226,9 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
-    """48 units of 0.8 MB on two ranks: half a row for each unit's part, and `LOOSE` rows; whole ones of all units would be 48.
+    """48 units of 0.8 MB on two ranks: half a row per unit for the parts, plus `LOOSE` rows; all whole rows would be 48.
 
-    `LOOSE` are the 5.5 that the count allows, 3 that a unit's backward makes, 4 of messages on their way, and three fifths more.
+    `LOOSE` consists of the 5.5 rows allowed, 3 that a unit's backward creates, 4 of messages in transit, and 60 percent more.
     The given parts overlap in memory.
     """
     coin, ranks, units = coin_of(rng), 2, 48

@@ -19,7 +19,7 @@ USUAL = (70, 180, 405)  # billion parameters of models that do not fit in one no
 
 
 def gathers_of(params: Params) -> int:
-    """How often a step gathers weights."""
+    """How many times a step gathers weights."""
     return KEPT[params["kept"]][0]
 
 
@@ -53,12 +53,12 @@ def _wires(gathers: int, p: float, n: int, group: int, per_node: int, fast: floa
 
 
 def seconds(gathers: int, params: float, ranks: int, group: int, per_node: int, fast: float, slow: float) -> float:
-    """Seconds on the wires, inside and across one after the other."""
+    """Seconds on the links, inside and then across."""
     return sum(_wires(gathers, params, ranks, group, per_node, fast, slow))
 
 
 def _least(params: float, ranks: int, memory: float, cost: Callable[[int], float]) -> int | None:
-    """The group that fits and costs least; the smallest of several."""
+    """The group that fits and costs least; the smallest of equal ones."""
     return min(_fitting(params, ranks, memory), key=lambda size: (cost(size), size), default=None)
 
 
@@ -68,7 +68,7 @@ def best(gathers: int, params: float, ranks: int, memory: float, *wires: float) 
 
 
 def _tied(gathers: int, p: float, n: int, memory: float, *wires: float) -> bool:
-    """Whether another group comes so near the best that rounding could decide."""
+    """Whether another group is so close to the best that rounding could decide."""
     times = sorted(seconds(gathers, p, n, size, *wires) for size in _fitting(p, n, memory))  # type: ignore[arg-type]
     return len(times) > 1 and times[1] < times[0] * (1 + 1e-6)
 
@@ -108,7 +108,7 @@ def _volumes(gathers: int) -> list[Column]:
         return hsdp(gathers, p, n, k)[2]
 
     def half_rings(count: int, ranks: int, p: float) -> float:
-        """Bytes that a rank sends in so many all-gathers or reduce-scatters of p parameters."""
+        """Bytes that a rank sends in several all-gathers or reduce-scatters of p parameters."""
         return count * (ranks - 1) / ranks * 2 * p
 
     columns = {

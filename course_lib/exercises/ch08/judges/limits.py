@@ -13,21 +13,21 @@ from course_lib.judging.mistakes import scaled
 from course_lib.records import Case
 from course_lib.units import BILLION, GB, TFLOP
 
-# --- the wire to the host
+# --- the link to the host
 
 
 def step_seconds(params: float, tokens: float, ranks: int, flops: float, moved: float, bandwidth: float) -> float:
-    """Seconds of a step that computes and moves at the same time."""
+    """Seconds of a step that computes and transfers at the same time."""
     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
 
 
 def hidden_tokens(ranks: int, flops: float, moved: float, bandwidth: float) -> float:
-    """Tokens per GPU from which computing takes longer than moving."""
+    """Tokens per GPU above which computing takes longer than the transfer."""
     return moved * flops / (6 * ranks * bandwidth)
 
 
 def _step(combine: Callable[..., float], computed: float = 1.0, moved: float = 1.0) -> Callable[..., float]:
-    """The step from its two times, each off by a factor."""
+    """The step from its two times, each multiplied by a factor."""
 
     def value(p: float, t: float, n: int, f: float, m: float, b: float) -> float:
         return combine(computed * 6 * p * t / f, moved * p / n * m / b)
@@ -189,7 +189,7 @@ def _alone_cases(params: Params, rng: random.Random) -> list[Case]:
             if abs(room) > 1e-3 * memory and safely_off_whole(per_param * size / room):
                 return size, memory, layers, activations, per_param
 
-    floor = own[1] * (own[0] - own[2]) / 4  # parameters of a model whose two layers fill what is left
+    floor = own[1] * (own[0] - own[2]) / 4  # parameters of a model whose two layers fill the remaining memory
     edges = [(floor * 2, *own), (floor * 0.45, *own), (10e9, 50e9, 40, 60e9, 16)]
     full = (8e9, 41e9, 32, 8e9, 16)  # exactly full, in any order of operations
     clusters = [(rng.choice((1, 2, 8, 100, 4096)), *row()) for _ in range(20)]

@@ -23,7 +23,7 @@ SLACK = 2048
 
 
 def stretch(elements: int, ranks: int, rank: int) -> range:
-    """The elements that a rank holds; none beyond the ranks that there are."""
+    """The elements that a rank holds; none for a rank beyond the last."""
     part = -(-elements // ranks)
     return range(min(rank * part, elements), min((rank + 1) * part, elements)) if rank < ranks else range(0)
 
@@ -37,7 +37,7 @@ def parts_of(row: Tensor, ranks: int, world: int) -> list[Tensor]:
 
 
 def _padding_shows(old: int, new: int, least: int) -> int:
-    """A number of elements for which moving the padding along changes the parts."""
+    """A number of elements for which moving the padding changes the parts."""
     counts = (n for n in range(least, least + 200) if -(-(-(-n // old) * old) // new) != -(-n // new))
     return next(counts, least + 6)
 
@@ -67,7 +67,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         unseen("from one rank to five", "generality:sizes", 43, 1, 5),
         unseen("from five ranks to one", "generality:sizes", 43, 5, 1),
         unseen("fewer numbers than ranks", "generality:sizes", 3, 2, 7),
-        hidden("whole numbers of 64 bits", "generality:sizes", 50, 2, 3, **data(50, 2, 3, torch.int64)),
+        hidden("64-bit integers", "generality:sizes", 50, 2, 3, **data(50, 2, 3, torch.int64)),
     ]
     unkind = LATE, BUFFERS_LATE, STREAM_LATE
     return cases + [unseen(f"{each}", "protocol:in-flight", 41, 4, 3, adversary=each) for each in unkind]
@@ -144,9 +144,9 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
-    """A row of 7.8 MB from eight ranks to five: one on each rank is too much.
+    """A row of 7.8 MB from eight ranks to five: a whole row on each rank is too much.
 
-    A rank may have its old part, the counted two more of old and new ones, and three eighths of a row of messages on their way.
+    A rank may hold its old part, twice an old and a new part, and three eighths of a row of messages in transit.
     """
     coin, old, new = coin_of(rng), 8, 5
 
@@ -181,7 +181,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 
 def least_bytes(elements: int, old: int, new: int) -> int:
-    """Elements that must change their rank."""
+    """The number of elements that must move to another rank."""
     pairs = [(stretch(elements, old, rank), stretch(elements, new, rank)) for rank in range(max(old, new))]
     return elements - sum(max(0, min(a.stop, b.stop) - max(a.start, b.start)) for a, b in pairs)
 

@@ -1,4 +1,4 @@
-"""Judge of chapter 08's first stage: the weights that come out, which rank stepped what, and the state it keeps."""
+"""Judge of chapter 08's ZeRO stage 1: the resulting weights, which rank updated which tensors, and its state."""
 
 import math
 import random
@@ -75,7 +75,7 @@ def plain(
 ) -> list[Tensor]:
     """The weights after these steps of the plain optimizer.
 
-    Those at `twice` are stepped twice. With `anew`, each step makes a new optimizer.
+    The weights at `twice` are updated twice. With `anew`, each step creates a new optimizer.
     """
     weights = Weights(spec)
     trained = [tensor for tensor in weights.tensors if tensor.requires_grad]
@@ -166,7 +166,7 @@ def _bytes_fault(case: Case, meter: Meter) -> Fault | None:
 
 
 def _share_fault(case: Case, meter: Meter) -> Fault | None:
-    """A rank that received so little that it must have stepped more than its share itself."""
+    """A rank that received so little that it must have updated more than its share itself."""
     spec, steps = case.args
     sizes, n, count = _sizes(spec), case.ranks or 1, len(steps)
     total, most = sum(sizes), sum(sizes) / n + max(sizes)
@@ -194,7 +194,7 @@ def _state_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | No
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
-    """1.1 MB of weights on four ranks, and 24 times that of state: a rank may have 6 times that, 9 with a tensor more, but not all 24.
+    """1.1 MB of weights on four ranks, with 24 times as much state: a rank may hold 6 times the weights, 9 with one more tensor, but not 24.
 
     There is also room for weights, gradients and three flat rows, twice.
     """

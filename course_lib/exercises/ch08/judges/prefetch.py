@@ -1,4 +1,4 @@
-"""Judge of chapter 08's gathering ahead: the crossover, the exposed time of a pass, and the least depth."""
+"""Judge of chapter 08's prefetch: the crossover, the exposed time of a pass, and the smallest depth."""
 
 import random
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def crossover(flops: float, bandwidth: float, ranks: int, gather: float, reduce:
 
 
 def exposed(gathers: Sequence[float], computes: Sequence[float], depth: int, wires: int = 1) -> float:
-    """Seconds for which the GPU waits in a forward pass that gathers `depth` units ahead; several wires carry all gathers at once."""
+    """Seconds for which the GPU waits in a forward pass that gathers `depth` units ahead; with several links, all gathers run at once."""
     wire, done = 0.0, []
     for place, (gather, compute) in enumerate(zip(gathers, computes, strict=True)):
         allowed = done[place - 1 - depth] if place > depth else 0.0
@@ -29,7 +29,7 @@ def exposed(gathers: Sequence[float], computes: Sequence[float], depth: int, wir
 
 
 def least_depth(gathers: Sequence[float], computes: Sequence[float], most: float) -> int | None:
-    """The smallest depth that leaves at most so much."""
+    """The smallest depth that leaves at most `most` seconds exposed."""
     return next((depth for depth in range(len(gathers)) if exposed(gathers, computes, depth) <= most + 1e-12), None)
 
 

@@ -110,7 +110,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         return {name: memory.CONVENTIONS[letter].buckets[name] for name in BUCKETS}
 
     def limit(stage: int) -> tuple[Any, ...]:
-        """A row in which no memory is full to the last byte: rounding would decide there."""
+        """A row in which no memory is exactly full, because rounding would decide there."""
         while True:
             row = rng.choice(sizes), stage, other(), rng.choice((16, 24, 40, 80, 141, 192)) * GB
             whole, shared = (row[0] * per for per in split(stage, row[2]))

@@ -217,6 +217,7 @@ def test_decay_groups_take_matrices_only_and_a_tied_one_once():
 
 @given(st.lists(st.lists(st.floats(-1e3, 1e3), min_size=0, max_size=4), min_size=1, max_size=4), st.floats(1e-3, 1e4))
 def test_clipping_is_torchs(rows, most):
+    """torch divides by the norm plus a millionth, which is all that may differ."""
     mine = [torch.tensor(row, dtype=torch.float64) for row in rows]
     theirs = [nn.Parameter(torch.zeros_like(each)) for each in mine]
     for parameter, grad in zip(theirs, mine, strict=True):
@@ -225,7 +226,7 @@ def test_clipping_is_torchs(rows, most):
     assert norm == pytest.approx(nn.utils.clip_grad_norm_(theirs, most).item())
     assert own.global_norm(mine) <= most * (1 + 1e-12)
     for parameter, grad in zip(theirs, mine, strict=True):
-        torch.testing.assert_close(parameter.grad, grad, rtol=2e-6 / most + 1e-9, atol=2e-6 / most * 1e3)
+        torch.testing.assert_close(parameter.grad, grad, rtol=1.1e-6 / max(norm, most), atol=1e-12)
 
 
 @settings(max_examples=25, deadline=None)

@@ -145,12 +145,11 @@ def _draw_copies(axes: Any, whole: Sequence[Copy], edges: np.ndarray, layers: in
     for place, copy in enumerate(whole):
         if edges[place + 1] - edges[place] >= 0.055 * top:
             look = style.font(style.SMALL, ink_on(fills[place]) if place < layers else SOFT)
-            look |= {"zorder": 6, "bbox": {"facecolor": fills[place], "edgecolor": "none", "pad": 0.8}}
             low, high = edges[place], edges[place + 1]
             if low < line < high and abs((low + high) / 2 - line) < 0.03 * top < max(high - line, line - low):
                 low, high = (low, line) if line - low > high - line else (line, high)
             middle = (low + high) / 2 / GB
-            axes.text(0.5, middle, f"{copy.words}, {copy.per_param:.3g} B", ha="center", va="center", **look)
+            axes.text(0.5, middle, f"{copy.words}, {copy.per_param:.3g} B", ha="center", va="center", zorder=6, **look)
 
 
 def _draw_gpus(axes: Any, present: Sequence[Copy], edges: np.ndarray, card: float, said: Readout, gpu: str) -> None:

@@ -108,7 +108,7 @@ def _area(across: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 def _words(name: str) -> str:
-    known = {"saved for backward": "activations", "temporary": "temporaries"}
+    known = {"saved for backward": "activations", "optimizer state": "optimizer state", "temporary": "temporaries"}
     return known.get(name) or label(role(name))
 
 

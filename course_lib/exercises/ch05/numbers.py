@@ -51,6 +51,9 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "narrow_bytes": lambda: f"{WEIGHTS + 2}",
     "wide_bytes": lambda: f"{MASTER + MOMENTS}",
     "master_bytes": lambda: f"{MASTER} bytes",
+    "compensation_bytes": lambda: (
+        f"{recorded('kahan').bytes_per_parameter - recorded('nearest').bytes_per_parameter} bytes"
+    ),
     "dense": lambda: rate_text(H100.dense_flops, 3),
     "fp8": lambda: rate_text(H100.fp8_flops, 4),
     "fp32": lambda: rate_text(FP32_FLOPS, 3),

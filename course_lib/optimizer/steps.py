@@ -140,7 +140,9 @@ class SGD(Optimizer):
     def _require(self, group: dict[str, Any]) -> None:
         super()._require(group)
         if group["nesterov"] and not group["momentum"]:
-            raise ValueError("nesterov=True looks ahead along the momentum, and momentum is 0; set a momentum such as 0.9.")
+            raise ValueError(
+                "nesterov=True looks ahead along the momentum, and momentum is 0; set a momentum such as 0.9."
+            )
 
     def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Mapping[str, Any]) -> None:
         """v ← μ v + g; θ ← θ − η v. The first v is g itself."""

@@ -8,7 +8,7 @@ from course_lib.lazy import on_first_use
 __getattr__, __dir__, __all__ = on_first_use(
     __name__,
     {
-        "formats": ("Format", "formats", "number_format"),
+        "number_formats": ("Format", "formats", "number_format"),
         "loss_scaling": ("LossScaler", "has_overflow", "overflow_anywhere", "underflow_share"),
         "optimizer": ("STORAGE", "StoredAdamW"),
         "rounding": ("MODES", "lost_updates", "round_to", "torch_dtype", "update_threshold"),

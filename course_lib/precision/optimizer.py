@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from course_lib.precision.formats import number_format
+from course_lib.precision.number_formats import number_format
 from course_lib.precision.rounding import round_to
 
 STORAGE = ("fp32", "master", "nearest", "stochastic", "kahan")

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from course_lib.precision.formats import Format, number_format
+from course_lib.precision.number_formats import Format, number_format
 from course_lib.precision.rounding import round_to
 from course_lib.units import require_whole
 

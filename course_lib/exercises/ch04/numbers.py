@@ -11,7 +11,7 @@ from course_lib import facts, memory
 from course_lib.exercises.running_example import BATCH, GPUS, PARAMS, SEQ, TOKENS, core_minutes, reading_minutes
 from course_lib.facts.optimization import TARGET, published, recorded_runs
 from course_lib.scaling_laws import tokens_for
-from course_lib.units import BILLION, number_text, percent_text
+from course_lib.units import BILLION, bytes_text, number_text, percent_text
 
 if TYPE_CHECKING:
     from course_lib.optimizer import CriticalBatch
@@ -122,6 +122,9 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "law_tokens": lambda: number_text(LAW["scale"] * LAW["flops"] ** LAW["exponent"]),
     "law_digit": lambda: number_text(LAW["flops"] ** 0.01, 2),
     "law_printed": lambda: number_text(LAW["tokens"], 4),
+    "moments": lambda: bytes_text(PARAMS * 2 * memory.weights_bytes(1, "fp32")),
+    "doubled": lambda: held_out("batches", "32, unscaled"),
+    "doubled_linear": lambda: held_out("batches", "32, linear"),
     "plan_micro": lambda: str(BATCH // SEQ // GPUS),
     "plan_ratio": lambda: number_text(TOKENS / PARAMS),
 }

@@ -128,15 +128,15 @@ def _changes(term: memory.Term, config: Config, backend: Backend) -> Iterator[tu
     name = term.name
     shared = config.heads // config.kv_heads
     if name.endswith("statistics"):
-        yield 1, "a norm keeps one fp32 number a token"
+        yield 1, "a norm keeps one fp32 number per token"
     elif name == "attention.logsumexp":
-        yield 1, "the flash kernel keeps one fp32 number a head and token"
+        yield 1, "the flash kernel keeps one fp32 number per head and token"
     elif name in _CORE and config.attention == "math" and backend.wide == 2 and config.checkpointing == "none":
         yield 4 / term.bytes_each, "the math kernel works on fp32 copies"
     elif name in _STREAM and backend.autocast:
         yield 2, _WIDE_STREAM
     elif name.endswith("mask") and backend.mask_bytes is None:
-        yield 1, "a CPU's mask is as wide as what it masks"
+        yield 1, "a CPU's mask is as wide as the tensor it masks"
     elif backend.wide == 4:
         yield 1, _FP32
     if name in ("attention.k", "attention.v") and shared > 1:
@@ -159,7 +159,7 @@ def _absent(name: str, config: Config) -> str:
     if name in _SCORES and config.attention == "flash":
         return "the flash kernel never stores the scores"
     if name == "attention.softmax_dropped":
-        return "dropout is 0: the softmax itself goes on"
+        return "dropout is 0, so the softmax itself is used"
     return "dropout is 0"
 
 
@@ -177,11 +177,11 @@ def _outside(config: Config, shape: memory.Shape, batch: int, seq: int, backend:
     def line(label: str, nbytes: float, why: str, by: str = "") -> Expected:
         return Expected(label, printed.get(by or label, 0.0), float(nbytes), why, layer=False)
 
-    yield line("embedding.dropout_mask", 0, "nothing is dropped there")
+    yield line("embedding.dropout_mask", 0, "no dropout there")
     wider = _WIDE_STREAM if backend.autocast else _FP32 if wide == 4 else ""
     yield line("final_norm.input", tokens * config.hidden * (4 if backend.autocast else wide), wider)
     yield line("head.input", tokens * config.hidden * wide, _FP32 if wide == 4 else "")
     yield line("loss.log_probabilities", tokens * config.vocab * 4, "", by="logits.fp32")
     if backend.statistics:
-        yield line("final_norm.statistics", 4 * tokens, "a norm keeps one fp32 number a token")
+        yield line("final_norm.statistics", 4 * tokens, "a norm keeps one fp32 number per token")
         yield line("loss.weight", 4, "the loss keeps the number of its targets")

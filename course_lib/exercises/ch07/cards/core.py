@@ -1,4 +1,4 @@
-"""Core exercises of chapter 07: whose mean it is, what the backward pass hides, and one synchronisation a step."""
+"""Core exercises of chapter 07: whose mean, what the backward pass hides, and one synchronization per step."""
 
 import random
 from collections.abc import Mapping

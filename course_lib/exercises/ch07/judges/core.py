@@ -105,7 +105,7 @@ def _average_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
     return judged(case, fault, ("cost", "bytes", wire))
 
 
-# --- one synchronisation
+# --- one synchronization
 
 
 def _sync_cases(params: Params, rng: random.Random) -> list[Case]:

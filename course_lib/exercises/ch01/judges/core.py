@@ -164,28 +164,20 @@ _DAYS = Column(
     hint="Divide FLOP by FLOP per second, then convert seconds to days.",
     mistakes=(
         Mistake("full-speed", lambda p, d, f, u: days_alone(p, d, f, 1), "this is at 100 % of the peak."),
-        Mistake(
-            "utilization-upside-down",
-            lambda p, d, f, u: days_alone(p, d, f, 1 / u),
-            "a lower utilization must take longer.",
-        ),
+        Mistake("utilization-upside-down", lambda p, d, f, u: days_alone(p, d, f, 1 / u), "a lower rate takes longer."),
         Mistake("seconds", scaled(days_alone, DAY), "these are seconds."),
         Mistake("hours", scaled(days_alone, 24), "these are hours."),
         Mistake("years", scaled(days_alone, DAY / YEAR), "these are years."),
         Mistake("forward-only", scaled(days_alone, 1 / 3), "the backward pass costs FLOPs too."),
         Mistake("multiply-adds", scaled(days_alone, 1 / 2), "a multiplication and an addition are two FLOP."),
-        Mistake(
-            "recompute", scaled(days_alone, 8 / 6), "8 FLOP per parameter and token include a second forward pass."
-        ),
+        Mistake("recompute", scaled(days_alone, 8 / 6), "8 FLOP per parameter and token count the forward pass twice."),
     ),
 )
 _GPUS_MISTAKES = (
     Mistake("rounded-down", lambda *row: days_alone(*row[:4]) // row[4], "with this many GPUs the run is late."),
     Mistake("not-whole", lambda *row: days_alone(*row[:4]) / row[4], "GPUs come in whole numbers."),
     Mistake("one-too-many", shifted(_gpus_in, 1), "one GPU fewer also finishes in time."),
-    Mistake(
-        "full-speed", lambda p, d, f, u, t: _gpus_in(p, d, f, 1, t), "this many suffice only at 100 % of the peak."
-    ),
+    Mistake("full-speed", lambda p, d, f, u, t: _gpus_in(p, d, f, 1, t), "they suffice only at 100 % of the peak."),
     Mistake("none-at-all", lambda *row: 0, "even a quick run needs one GPU."),
 )
 _GPUS = Column(part="gpus", unit="GPUs", want=_gpus_in, words=_run_words, rel=EXACT, mistakes=_GPUS_MISTAKES)

@@ -109,9 +109,7 @@ DRILLS = {
     "mfu-percent": drill_key(
         _mfu_percent,
         "6 × {{params:count}} × {{tokens_s:int}} over {{gpus:int}} × {{flops:tflops}} = {{answer}} %.",
-        Mistake(
-            "one-gpu", lambda p: _mfu_percent(p) * p["gpus"], "Divide the tokens of all GPUs by the peak of all GPUs."
-        ),
+        Mistake("one-gpu", lambda p: _mfu_percent(p) * p["gpus"], "The tokens of all GPUs need the peak of all."),
         Mistake("fraction", scaled(_mfu_percent, 0.01), "Give a percentage."),
         Mistake("sparse", scaled(_mfu_percent, 0.5), "The peak given is dense already."),
     ),
@@ -123,7 +121,7 @@ DRILLS = {
         Mistake(
             "more-for-lost",
             lambda p: p["usd"] * (p["baseline"] / p["mfu"] - 1) / MILLION,
-            "That is the value of the extra work.",
+            "That values the extra work.",
         ),
     ),
     "tokens-for-money": drill_key(

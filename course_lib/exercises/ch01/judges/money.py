@@ -39,22 +39,14 @@ def _money_columns(spent_in: str) -> tuple[Column, Column]:
     share = on(lambda usd, m, b: usd * (1 - m / b))  # lost, below zero above the baseline
     lost_mistakes = (
         Mistake("below-zero", share, _ABOVE),
-        Mistake(
-            "against-the-peak",
-            on(lambda usd, m, b: usd * (1 - m)),
-            "this compares with 100 % of the peak, not with this baseline.",
-        ),
+        Mistake("against-the-peak", on(lambda usd, m, b: usd * (1 - m)), "this compares with 100 % of the peak."),
         Mistake(
             "points-for-share",
             on(lambda usd, m, b: usd * (b - m)),
             "percentage points of MFU are not a share of the money.",
         ),
         Mistake("more-for-lost", on(lambda usd, m, b: usd * (b / m - 1)), "this is the value of the extra work."),
-        Mistake(
-            "price-once-too-often",
-            lambda *row: share(*row) * row[1],
-            "this multiplies dollars by the price of an hour.",
-        ),
+        Mistake("price-once-too-often", lambda *row: share(*row) * row[1], "this multiplies dollars by a price."),
         Mistake("gpu-hours", lambda *row: share(*row) / row[1], "these are GPU-hours; give dollars."),
         Mistake("what-is-left", on(lambda usd, m, b: usd * m / b), "this is what the work would have cost."),
     )
@@ -63,9 +55,7 @@ def _money_columns(spent_in: str) -> tuple[Column, Column]:
         Mistake("lost-for-more", on(lambda usd, m, b: 1 - m / b), "this is the share of the money lost."),
         Mistake("points-for-share", on(lambda usd, m, b: b - m), "percentage points are not extra work."),
         Mistake("percent", on(lambda usd, m, b: 100 * (b / m - 1)), "this is a percentage; give a fraction."),
-        Mistake(
-            "ratio", on(lambda usd, m, b: b / m), "this is the ratio of the two; subtract 1 to get the *extra* work."
-        ),
+        Mistake("ratio", on(lambda usd, m, b: b / m), "this is the ratio; subtract 1 to get the *extra* work."),
     )
     return (
         Column(part="lost", unit="US dollars", words=_money_words, want=against(0), mistakes=lost_mistakes),
@@ -157,9 +147,7 @@ def _point_column(asked: str) -> Column:
         Mistake("per-unit", scaled(want, 100), whole_unit),
         Mistake("per-unit", scaled(_slope, 100), whole_unit),
         Mistake("one-per-cent-of-cost", scaled(run_cost, 0.01), "1 % *more* MFU saves this; a point is not 1 %."),
-        Mistake(
-            "point-below", lambda *row: _point(*row[:4], row[4] - 0.01), "that is the point below, which is worth more."
-        ),
+        Mistake("point-below", lambda *row: _point(*row[:4], row[4] - 0.01), "that is the point below `mfu`."),
         Mistake("the-cost", run_cost, "this is the whole cost of the run."),
         Mistake("seconds-as-hours", scaled(want, HOUR), "the price is per hour, the time in seconds."),
         Mistake("days-as-hours", scaled(want, 1 / 24), "the price is per hour, the time in days."),

@@ -45,9 +45,7 @@ def _peak_columns(gpus: int) -> tuple[Column, Column]:
 
     wrong_peaks = (
         Mistake(
-            "sparse-peak",
-            lambda p, d, s: _printed(s, "BF16", True, gpus),
-            "this is BF16 with sparsity, or FP8, which has the same number.",
+            "sparse-peak", lambda p, d, s: _printed(s, "BF16", True, gpus), "this is the sparse BF16 or the FP8 rate."
         ),
         Mistake("fp8-sparse-peak", lambda p, d, s: _printed(s, "FP8", True, gpus), "this is the sparse FP8 row."),
         Mistake(
@@ -58,9 +56,7 @@ def _peak_columns(gpus: int) -> tuple[Column, Column]:
         Mistake("whole-server", lambda p, d, s: dense_peak(s, 1), "this is the peak of the whole server."),
         Mistake("sparse-server", lambda p, d, s: _printed(s, "BF16", True, 1), "this is the server's sparse peak."),
         Mistake(
-            "divided-needlessly",
-            lambda p, d, s: dense_peak(s, 8) if gpus == 1 else None,
-            "the sheet is for one GPU already.",
+            "divided-needlessly", lambda p, d, s: dense_peak(s, 8) if gpus == 1 else None, "the sheet is for one GPU."
         ),
     )
     peak_mistakes = (Mistake("teraflops", scaled(peak, 1e-12), "this is in TFLOP/s; give FLOP/s."), *wrong_peaks)
@@ -154,11 +150,7 @@ def _bug_column(scope: str) -> Column:
         words=lambda p, s, b, k, t, n, f: f"{number_text(p)} parameters, batch {b}, {gpus_text(n)}",
         hint="The FLOPs of which GPUs, over the peak of which GPUs?",
         mistakes=(
-            Mistake(
-                "as-printed",
-                per_gpu(printed),
-                "as published: its tokens and its peak belong to different numbers of GPUs.",
-            ),
+            Mistake("as-printed", per_gpu(printed), "tokens and peak belong to different numbers of GPUs."),
             Mistake("twice-by-gpus", per_gpu(-printed), twice),
             Mistake("percent", scaled(mfu, 100), "this is a percentage; give a fraction of one."),
             Mistake("recompute-counted", scaled(mfu, 8 / 6), "8 FLOP count the recomputation too: that is the HFU."),

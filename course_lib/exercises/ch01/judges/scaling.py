@@ -70,19 +70,9 @@ def _plan_columns(law: str) -> tuple[Column, Column]:
     weeks_mistakes = (
         Mistake("perfect-scaling", lambda *row: _alone(*row) / row[5], "this assumes perfect scaling."),
         Mistake("keep-once", slowed(lambda k, n: k), "the loss comes with every doubling, not once."),
-        Mistake(
-            "keep-per-gpu",
-            slowed(lambda k, n: max(k**n, 1e-300)),
-            "the loss comes with every doubling, not with every GPU.",
-        ),
-        Mistake(
-            "speed-up",
-            slowed(lambda k, n: k ** -math.log2(n)),
-            "here the GPUs gain speed with every doubling; they lose speed.",
-        ),
-        Mistake(
-            "natural-logarithm", slowed(lambda k, n: k ** math.log(n)), "count doublings by a logarithm to base 2."
-        ),
+        Mistake("keep-per-gpu", slowed(lambda k, n: max(k**n, 1e-300)), "the loss is per doubling, not per GPU."),
+        Mistake("speed-up", slowed(lambda k, n: k ** -math.log2(n)), "the GPUs lose speed with every doubling."),
+        Mistake("natural-logarithm", slowed(lambda k, n: k ** math.log(n)), "count doublings with a base-2 logarithm."),
         Mistake("days", scaled(weeks_on, 7), "these are days."),
         Mistake("one-gpu", _alone, "this is the time on one GPU."),
     )

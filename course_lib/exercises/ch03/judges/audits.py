@@ -58,9 +58,7 @@ KEYS = {
         _ONE_WAY / GB,
         "both ways for one way",
         Mistake("as-printed", 900.0, "900 GB/s are both directions added."),
-        Mistake(
-            "a-seventh", _ONE_WAY / GB / 7, "this is one of seven peers sending at once; only one peer sends here."
-        ),
+        Mistake("a-seventh", _ONE_WAY / GB / 7, "this is a seventh, but only one peer sends here."),
     ),
     "server-50": wrong(
         _SERVER_RATE,

@@ -59,9 +59,7 @@ def _matmul_column(output: str) -> Column:
             Mistake("elements", lambda *row: intensity(*row) * row[3], "this is FLOP per element, not per byte."),
             Mistake("upside-down", lambda *row: 1 / intensity(*row), "this is bytes per FLOP."),
             Mistake("two-bytes", lambda m, k, n, s, r: intensity(m, k, n, 2, r), _SIZE),
-            Mistake(
-                "square-only", lambda m, k, n, s, r: intensity(m, m, m, s, r), "this is for a square; the sides differ."
-            ),
+            Mistake("square-only", lambda m, k, n, s, r: intensity(m, m, m, s, r), "this is for a square."),
         ),
     )
 
@@ -309,9 +307,7 @@ def _roof_columns(kind: str) -> tuple[Column, Word]:
                 Mistake("the-peak", lambda *row: row[3], "this is the peak; the work does not reach it."),
                 Mistake("seconds", lambda *row: max(times(*row).values()), "these are seconds; give FLOP/s."),
                 Mistake(
-                    "highest-roof",
-                    lambda *row: row[0] / min(t for t in times(*row).values() if t),
-                    "the lowest roof binds.",
+                    "highest-roof", lambda *row: row[0] / min(t for t in times(*row).values() if t), "the lowest binds."
                 ),
             ),
         ),

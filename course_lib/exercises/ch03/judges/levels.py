@@ -54,15 +54,11 @@ _LEVELS = Series(
     mistakes=(
         Mistake("both-directions", partial(passes, directions=False), "at least one rate still adds both directions."),
         Mistake("whole-server", partial(passes, share=False), "one rate is shared by several devices; divide it."),
-        Mistake(
-            "full-bisection", partial(passes, thin=False), "an oversubscribed level passes only a part of the traffic."
-        ),
+        Mistake("full-bisection", partial(passes, thin=False), "an oversubscribed level passes only a part."),
         Mistake("grows-again", partial(passes, narrow=False), "a wide outer level cannot widen a narrow inner one."),
         Mistake("as-printed", lambda levels: [level["rate"] for level in levels], "these are the printed rates."),
         Mistake("gigabytes", lambda levels: [rate / GB for rate in passes(levels)], "these are in GB/s; give bytes/s."),
-        Mistake(
-            "chained", _chained, "each oversubscription is relative to what enters its own level; do not multiply them."
-        ),
+        Mistake("chained", _chained, "do not multiply the oversubscriptions; each is relative to its own level."),
         Mistake("turned-round", lambda levels: passes(levels)[::-1], "list the levels from the inside out."),
     ),
 )

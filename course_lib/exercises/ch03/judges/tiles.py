@@ -103,15 +103,9 @@ def _moves_column(stays: str) -> Column:
             Mistake("other-matrix-stays", partial(counted_moves, other), f"this keeps a tile of {other}, not {stays}."),
             Mistake("swapped-sides", swapped, "A moves once for every column of tiles, B once for every row."),
             Mistake(
-                "not-rounded",
-                partial(_moves_by, stays, lambda side, t: side / t),
-                "tiles along a side are a whole number.",
+                "not-rounded", partial(_moves_by, stays, lambda side, t: side / t), "round the tiles along a side up."
             ),
-            Mistake(
-                "rounded-down",
-                partial(_moves_by, stays, lambda side, t: side // t),
-                "the last, smaller tile is missing.",
-            ),
+            Mistake("rounded-down", partial(_moves_by, stays, lambda side, t: side // t), "the last tile is missing."),
             Mistake("bytes", scaled(moves, 2), "these are bytes; give elements."),
         ),
     )
@@ -129,11 +123,7 @@ _TILE = Column(
         Mistake("not-whole", lambda c: math.sqrt(c / 3), "a side is a whole number."),
         Mistake("rounded-up", shifted(side_of, 1), "three of these do not fit."),
         Mistake("elements-of-a-tile", lambda c: c // 3, "this is the number of elements of a tile; what is its side?"),
-        Mistake(
-            "side-over-three",
-            lambda c: math.isqrt(c) // 3,
-            "three tiles have three times the area, not three times the side.",
-        ),
+        Mistake("side-over-three", lambda c: math.isqrt(c) // 3, "three times the area is not three times the side."),
     ),
 )
 
@@ -249,7 +239,7 @@ def _share_column(slots: int) -> Column:
             Mistake(
                 "no-waves",
                 lambda m, n, t, s: m * n / (_up(m, t) * _up(n, t) * t * t),
-                "a partly filled round costs as much as a full one.",
+                "a partly filled round costs a full one.",
             ),
             Mistake("no-tiles", no_tiles, "part of a tile at an edge costs a whole one."),
             Mistake("other-slots", partial(share_kept, 3 - slots), f"a processor takes {_SLOTS[slots]} at a time."),
@@ -291,9 +281,7 @@ def _dips_column(slots: int) -> Series:
                 "these are the falls where a tile starts; look where a round starts.",
             ),
             Mistake("no-tiles", smooth_area, "part of a tile at an edge, on either side, costs a whole one."),
-            Mistake(
-                "other-slots", partial(falls, 3 - slots), "a processor takes a different number of tiles at a time."
-            ),
+            Mistake("other-slots", partial(falls, 3 - slots), "a processor takes another number of tiles."),
             Mistake("everything", lambda m, sizes, t, s: sizes, "the efficiency does not fall everywhere."),
             Mistake(
                 "rises",

@@ -51,13 +51,11 @@ def _upgrade_columns(overlap: str) -> tuple[Word, Column]:
 
     part_mistakes = (
         Mistake(
-            "most-bytes", lambda work, *_: max(PARTS, key=work.get), "this is the largest amount, not the longest time."
+            "most-bytes",
+            lambda work, *_: max(PARTS, key=work.get),
+            "this has the largest amount, not the longest time.",
         ),
-        Mistake(
-            "slowest-rate",
-            lambda work, rates, _: min(PARTS, key=rates.get),
-            "this is the slowest rate, but it may carry little.",
-        ),
+        Mistake("slowest-rate", lambda work, rates, _: min(PARTS, key=rates.get), "this is the slowest rate."),
         Mistake("other-overlap", lambda *row: best(*row, overlap=other), overlaps),
         Mistake("busiest-part", _busiest, "upgrading the busiest part does not always shorten the step most."),
     )
@@ -70,9 +68,7 @@ def _upgrade_columns(overlap: str) -> tuple[Word, Column]:
             words=_words,
             hint="Divide the time before by the time after, with the new rates.",
             mistakes=(
-                Mistake(
-                    "the-factor", lambda work, rates, factor: factor, "one part becomes that much faster, not the step."
-                ),
+                Mistake("the-factor", lambda work, rates, factor: factor, "only one part becomes that much faster."),
                 Mistake("upside-down", lambda *row: 1 / gain(*row), "this is after over before."),
                 Mistake("other-overlap", lambda *row: gain(*row, overlap=other), overlaps),
                 Mistake("nothing", lambda *row: 1.0, "this means that no upgrade helps, but one does."),

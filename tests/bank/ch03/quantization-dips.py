@@ -92,7 +92,7 @@ def dips(m, sizes, tile, sms):
 # -     return m * n / (waves * sms * tile**2)
 # +     return 100 * m * n / (math.ceil(tiles / sms) * sms * tile**2)
 
-# %% wrong: the area over the area => values no-tiles  from: a smooth curve
+# %% wrong: the area over the area => generality no-tiles  from: a smooth curve
 # -     tiles = math.ceil(m / tile) * math.ceil(n / tile)
 # +     tiles = math.ceil(m * n / tile**2)
 # -     return []

@@ -26,7 +26,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     if got is None or len(got) != COUNT:
         return lost(case, OPEN_FIRST.shares, ("wrong-shape", f"Return {COUNT} numbers; got {describe(outcome.value)}."))
     numbers = list(map(_number, got))
-    if len(set(numbers)) == 1:
+    if len(set(numbers)) == 1 and numbers[0] is not None:
         return lost(case, OPEN_FIRST.shares, ("one-for-all", "No single chapter explains all six symptoms."))
     faults = [_fault(place, *row) for place, row in enumerate(zip(got, numbers, chapters_of(params), strict=True), 1)]
     return [verdict("values", f"row{place}", case, fault) for place, fault in enumerate(faults, 1)]

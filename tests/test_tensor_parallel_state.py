@@ -183,5 +183,5 @@ def test_bad_input_is_refused_in_words_and_never_hangs(program, words):
 
 @pytest.mark.parametrize(("config", "ranks"), [(Config(), 3), (Config(heads=2), 4)])
 def test_ranks_that_do_not_divide_the_model_are_refused(config, ranks):
-    with pytest.raises(RankError, match="These numbers of ranks can"):
+    with pytest.raises(RankError, match="These numbers of ranks work"):
         simulate(lambda comm: build(config, comm), ranks)

@@ -1,8 +1,8 @@
-"""Tensor parallelism: matrices cut by columns and rows, heads and vocabulary shared out, one model on several ranks.
+"""Tensor parallelism: matrices split by columns and rows, heads and vocabulary split, one model on several ranks.
 
     model = build(Config(hidden=64), comm)          # or parallelize(whole, comm)
     model.loss(model(tokens), targets).backward()
-    model.finish()                                  # then the optimizer's step, as ever
+    model.finish()                                  # then the optimizer's step, as usual
 
 Matrix multiplication is linear, so a product can be made in parts: by columns of the weight, whose results stand side by
 side, or by rows, whose results add up. Shoeybi et al., "Megatron-LM" (2019); Korthikanti et al., "Reducing activation

@@ -1,9 +1,8 @@
-"""Random numbers on several ranks: alike where all ranks hold the same tensor, different where each holds its own part.
+"""Random numbers on several ranks: the same where all ranks hold the same tensor, different where each holds its own part.
 
-Ranks that start from one seed draw the same numbers, and go on doing so as long as each draws as much as the others.
-Inside a region each must draw its own. Megatron-LM keeps a second generator for that; here the stream within is derived
-from the common one by a single draw, so that a checkpointed block, which sets the common stream back and runs again,
-meets the same numbers again.
+Ranks that start from one seed draw the same numbers as long as all of them draw equally many. Inside a region each must draw
+its own. Megatron-LM keeps a second generator for that. Here a single draw from the common stream seeds the inner one, so a
+checkpointed block, which resets the common stream and runs again, gets the same numbers again.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _SPREAD = 0x9E3779B97F4A7C15  # odd, so that different ranks get different seeds
 
 @contextmanager
 def inside(comm: Comm) -> Iterator[None]:
-    """Within: torch's generators draw numbers of this rank's own. Afterwards all ranks draw alike again."""
+    """Inside, torch's generators draw this rank's own numbers. Afterwards, all ranks draw the same again."""
     seed = (int(torch.randint(2**62, ())) + (comm.rank + 1) * _SPREAD) % 2**63
     devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
     with torch.random.fork_rng(devices):
@@ -33,7 +32,7 @@ def inside(comm: Comm) -> Iterator[None]:
 
 
 class OwnDropout(nn.Module):
-    """Dropout of what is this rank's own: its tokens, or its heads."""
+    """Dropout of this rank's own part: its tokens, or its heads."""
 
     def __init__(self, comm: Comm, probability: float) -> None:
         super().__init__()

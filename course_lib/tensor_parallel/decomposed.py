@@ -1,6 +1,6 @@
-"""A product and the collective beside it, in pieces: while one piece is multiplied the next is on its way.
+"""A product and its collective, in pieces: while one piece is multiplied, the next is in flight.
 
-The same bytes and operations as a collective with a product after or before it, in as many messages as the ranks. Wang
+The same bytes and operations as a collective with a product after or before it, in as many messages as ranks. Wang
 et al., "Overlap communication with dependent computation via decomposition in large deep learning models" (2023). Forward
 only. Tokens lie along dimension 1.
 """
@@ -21,7 +21,7 @@ def _pass_on(comm: Comm, outgoing: Tensor, incoming: Tensor) -> list[Work]:
 
 
 def gathered_product(comm: Comm, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`F.linear` of all ranks' tokens, as after an all-gather: a rank's tokens travel on while they are multiplied."""
+    """`F.linear` of all ranks' tokens, as after an all-gather: tokens are passed on while they are multiplied."""
     parts: list[Tensor] = [x] * comm.size
     here = x.contiguous()
     for hop in range(comm.size):
@@ -36,7 +36,7 @@ def gathered_product(comm: Comm, x: Tensor, weight: Tensor, bias: Tensor | None 
 
 
 def scattered_product(comm: Comm, x: Tensor, weight: Tensor) -> Tensor:
-    """This rank's tokens of the sum of all ranks' `F.linear`, as before a reduce-scatter: sums travel while terms are made."""
+    """This rank's tokens of the sum of all ranks' `F.linear`, as before a reduce-scatter: sums are in flight while terms are computed."""
     rows = x.split(share_of(comm, x, 1), 1)
     total = F.linear(rows[(comm.rank - 1) % comm.size], weight)
     for hop in range(comm.size - 1):

@@ -1,8 +1,8 @@
-"""After the backward pass: gradients of which every rank has a part only, and the norm of all gradients.
+"""After the backward pass: gradients of which every rank has only a part, and the norm of all gradients.
 
-A parameter that lies whole on all ranks has its whole gradient on each, unless each rank met other tokens (norms and row
-biases, with the sequence shared out) or other queries (keys and values that several ranks hold). Forgotten, the copies
-drift apart, and nothing fails.
+A parameter that all ranks hold has its complete gradient on each, unless each rank processed other tokens (norms and row
+biases under sequence parallelism) or other queries (keys and values that several ranks hold). Without the sum, the copies
+diverge, and nothing fails.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from course_lib.tensor_parallel.pieces import Piece
 
 
 class InPieces(Protocol):
-    """A model of which this rank has pieces; `pieces` says what each parameter is of."""
+    """A model of which this rank has pieces; `pieces` lists the pieces that each parameter consists of."""
 
     comm: Comm
     pieces: Mapping[str, Sequence[Piece]]
@@ -53,7 +53,7 @@ def _gradients(model: InPieces) -> list[tuple[Piece, Tensor]]:
 
 
 def sum_among(comm: Comm, block: int, flat: Tensor) -> None:
-    """Sum `flat` in place over this rank's block of `block` consecutive ranks: a ring of messages, where that is no group."""
+    """Sum `flat` in place over this rank's block of `block` consecutive ranks, by a ring of messages if that is not the whole group."""
     if block == comm.size:
         comm.all_reduce(flat)
         return
@@ -80,7 +80,7 @@ def gradient_norm(model: InPieces) -> Tensor:
 
 
 def clip_gradients(model: InPieces, most: float) -> Tensor:
-    """Scale all gradients so that their norm is at most `most`; the norm before. `torch.nn.utils.clip_grad_norm_`'s rule."""
+    """Scale all gradients so that their norm is at most `most`, as `torch.nn.utils.clip_grad_norm_` does; returns the norm before."""
     norm = gradient_norm(model)
     scale = min(1.0, most / (float(norm) + 1e-6))
     for _, grad in _gradients(model):

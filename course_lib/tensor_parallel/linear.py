@@ -1,5 +1,5 @@
-"""One matrix on several ranks: cut by columns, so that each rank makes some of the outputs, or by rows, so that each adds
-to all of them. `nn.Linear` keeps its matrix transposed: the columns of the textbook's X·A are the rows of its weight.
+"""One matrix on several ranks: split by columns, so that each rank computes some of the outputs, or by rows, so that each adds
+to all of them. `nn.Linear` stores its matrix transposed: the columns of the textbook's X·A are the rows of its weight.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from course_lib.tensor_parallel.pieces import span
 
 
 class _Columns(Function):
-    """x·A for this rank's columns, with the operator in front of it, whose communication the backward pass hides.
+    """x·A for this rank's columns, with the operator before it, whose communication the backward pass hides.
 
-    With the sequence shared out only this rank's tokens are kept, and gathered again for the weight's gradient.
+    Under sequence parallelism, only this rank's tokens are kept, and gathered again for the weight's gradient.
     """
 
     @staticmethod
@@ -38,7 +38,7 @@ class _Columns(Function):
         needs_x, needs_weight, needs_bias = ctx.needs_input_grad[:3]
         again = start_gather(ctx.comm, x, 1) if ctx.sequence and needs_weight else lambda: x
         to_x = to_weight = to_bias = None
-        if needs_x:  # under way while the weight's gradient is computed
+        if needs_x:  # in flight while the weight's gradient is computed
             to_x = start_scatter(ctx.comm, grad @ weight, 1) if ctx.sequence else start_sum(ctx.comm, grad @ weight)
             if not ctx.overlap:
                 to_x()
@@ -52,8 +52,8 @@ class _Columns(Function):
 class ColumnParallelLinear(nn.Module):
     """This rank's outputs of a linear layer, from an input that every rank has: (B, S, in) to (B, S, out / ranks).
 
-    `weight` and `bias` are this rank's rows. With `sequence` each rank brings (B, S / ranks, in), its own tokens, and the
-    outputs are for all of them. `overlap=False` waits for the input's gradient before it starts on the weight's.
+    `weight` and `bias` are this rank's rows. With `sequence`, each rank gives (B, S / ranks, in), its own tokens, and gets the
+    outputs for all tokens. `overlap=False` waits for the input's gradient before it starts the weight's.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ColumnParallelLinear(nn.Module):
 
     @classmethod
     def of(cls, comm: Comm, linear: nn.Linear, **options: bool) -> Self:
-        """This rank's part of a whole layer, copied; outputs go to ranks in order, the longer parts first."""
+        """This rank's part of a whole layer, copied; outputs are assigned to ranks in order, the longer parts first."""
         start, stop = span(linear.out_features, comm.size, comm.rank)
         _check("outputs", linear.out_features, comm)
         bias = None if linear.bias is None else _copy(linear.bias[start:stop], linear.bias)
@@ -79,7 +79,7 @@ class ColumnParallelLinear(nn.Module):
 
 
 class RowParallelLinear(nn.Module):
-    """All outputs of a linear layer whose inputs the ranks share: (B, S, in / ranks) to (B, S, out), the sum over ranks.
+    """All outputs of a linear layer whose inputs are split over ranks: (B, S, in / ranks) to (B, S, out), the sum over ranks.
 
     `weight` holds this rank's columns, `bias` is whole and added once, to the sum. With `sequence` a rank gets its tokens
     of the sum, (B, S / ranks, out); the bias's gradient is then a part on each rank, to be summed after the backward pass.
@@ -112,12 +112,12 @@ def _parameter(value: Tensor | None) -> nn.Parameter | None:
 
 
 def _copy(part: Tensor, whole: Tensor) -> nn.Parameter:
-    """A part with memory of its own, so that the whole can go; frozen where that is."""
+    """A part with its own memory, so that the whole can be freed; frozen if the whole is."""
     return nn.Parameter(part.detach().clone(memory_format=torch.contiguous_format), requires_grad=whole.requires_grad)
 
 
 def _check(what: str, number: int, comm: Comm) -> None:
     if number < comm.size:
         raise ValueError(
-            f"A layer with {number} {what} cannot be shared among {comm.size} ranks; each needs one at least."
+            f"A layer with {number} {what} cannot be split over {comm.size} ranks; each needs at least one."
         )

@@ -21,7 +21,7 @@ from course_lib.transformer import MLP, Attention, Config, Transformer, rotary_t
 
 
 class _Columns(nn.Module):
-    """Some columns of what a packed matrix gave, in the place of the matrix that made them in the whole model."""
+    """Some columns of a packed matrix's output, in the place of the matrix that computes them in the whole model."""
 
     def __init__(self, start: int, width: int) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class _Columns(nn.Module):
 
 
 class ParallelAttention(Attention):
-    """This rank's heads: one packed product in, attention as ever, and one that adds up over ranks out."""
+    """This rank's heads: one packed product, attention as usual, and one product whose results are summed over ranks."""
 
     def __init__(
         self, config: Config, qkv: ColumnParallelLinear, wo: RowParallelLinear, widths: tuple[int, int, int]
@@ -55,7 +55,7 @@ class ParallelAttention(Attention):
 
 
 class ParallelMLP(MLP):
-    """This rank's columns of the MLP: one packed product in, and one that adds up over ranks out."""
+    """This rank's columns of the MLP: one packed product, and one product whose results are summed over ranks."""
 
     def __init__(self, config: Config, wide: ColumnParallelLinear, down: RowParallelLinear, width: int) -> None:
         with torch.device("meta"):
@@ -70,7 +70,7 @@ class ParallelMLP(MLP):
 
 
 class _WholeHead(nn.Linear):
-    """A head that every rank holds whole, for tokens that the ranks share."""
+    """A head that every rank holds whole, for tokens that are split over ranks."""
 
     def __init__(self, comm: Comm, weight: nn.Parameter) -> None:
         super().__init__(weight.shape[1], weight.shape[0], bias=False, device="meta")
@@ -158,7 +158,7 @@ class TensorParallel(Transformer):
             self.head = _WholeHead(self.comm, top)
 
     def fill(self, wholes: Iterable[tuple[str, Tensor]]) -> None:
-        """Copy this rank's pieces of the whole model's parameters into their places."""
+        """Copy this rank's pieces of the whole model's parameters into this model."""
         parameters = dict(self.named_parameters())
         places = {
             piece.name: (parameters[name].data, offset, piece)
@@ -185,14 +185,14 @@ class TensorParallel(Transformer):
         return x_BSH
 
     def loss(self, logits: Tensor, targets_BS: Tensor) -> Tensor:
-        """Mean cross-entropy of the targets in nats a token, the same on every rank; in fp32 at least."""
+        """Mean cross-entropy of the targets in nats per token, the same on every rank; in fp32 at least."""
         if self.vocab_parallel:
             return cross_entropy(self.comm, logits, targets_BS, self.config.vocab)
         wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
         return F.cross_entropy(wide.flatten(0, 1), targets_BS.flatten())
 
     def finish(self) -> None:
-        """Sum the gradients of which ranks hold parts: once, between the last backward pass and the optimizer's step."""
+        """Sum the gradients of which ranks hold only parts: once, between the last backward pass and the optimizer's step."""
         gradients.finish(self)
 
 
@@ -226,7 +226,7 @@ def parallelize(
         if len(flags) > 1:
             names = ", ".join(piece.name for piece in part.pieces[name])
             raise ValueError(
-                f"{names} lie in one packed matrix, and some of them are frozen; freeze all of them, or none."
+                f"{names} are packed in one matrix, and some of them are frozen; freeze all of them, or none."
             )
         parameter.requires_grad_(not flags.pop())
     return part.train(model.training)
@@ -268,5 +268,5 @@ def _alike(comm: Comm, mark: int, what: str) -> None:
     comm.all_reduce(marks, op=MAX)
     if marks[0] != -marks[1]:
         raise ValueError(
-            f"{what} differ between ranks; all must give the same, as parts of different models make none."
+            f"{what} differ between ranks; all must give the same: parts of different models do not form one."
         )

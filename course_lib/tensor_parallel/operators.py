@@ -24,13 +24,13 @@ from course_lib.cluster import Comm
 
 
 def start_sum(comm: Comm, x: Tensor) -> Callable[[], Tensor]:
-    """Start to sum `x` over ranks, in place; what is returned waits and gives the sum."""
+    """Start to sum `x` over ranks, in place; the returned function waits and returns the sum."""
     work = comm.all_reduce(x, async_op=True)
     return lambda: (work.wait(), x)[1]
 
 
 def start_gather(comm: Comm, x: Tensor, dim: int) -> Callable[[], Tensor]:
-    """Start to put the ranks' parts side by side along `dim`."""
+    """Start to concatenate the ranks' parts along `dim`."""
     dim %= x.ndim
     parts = x.new_empty((comm.size, *x.shape))
     work = comm.all_gather_into_tensor(parts, x.contiguous(), async_op=True)
@@ -38,7 +38,7 @@ def start_gather(comm: Comm, x: Tensor, dim: int) -> Callable[[], Tensor]:
 
 
 def start_scatter(comm: Comm, x: Tensor, dim: int) -> Callable[[], Tensor]:
-    """Start to sum over ranks, of which this one keeps its part along `dim`."""
+    """Start to sum over ranks; this rank keeps its part along `dim`."""
     dim %= x.ndim
     part = share_of(comm, x, dim)
     rows = x.unflatten(dim, (comm.size, part)).movedim(dim, 0).contiguous()
@@ -48,13 +48,13 @@ def start_scatter(comm: Comm, x: Tensor, dim: int) -> Callable[[], Tensor]:
 
 
 def own_part(comm: Comm, x: Tensor, dim: int) -> Tensor:
-    """This rank's part of `x` along `dim`, a tensor of its own."""
+    """This rank's part of `x` along `dim`, with its own memory."""
     part = share_of(comm, x, dim)
     return x.narrow(dim, comm.rank * part, part).clone(memory_format=torch.contiguous_format)
 
 
 def share_of(comm: Comm, x: Tensor, dim: int) -> int:
-    """How many rows along `dim` are a rank's; ValueError where they do not divide."""
+    """How many rows along `dim` each rank gets; ValueError if they do not divide."""
     if x.shape[dim] % comm.size:
         below = x.shape[dim] // comm.size * comm.size
         raise ValueError(
@@ -136,12 +136,12 @@ class _Unsplit(Function):
 
 
 def copy_in(x: Tensor, comm: Comm) -> Tensor:
-    """`x` as it is, on the way into a region: every rank's use of it adds to its gradient, so that is summed."""
+    """`x` unchanged, on the way into a region: every rank's use of it adds to its gradient, so the gradient is summed."""
     return _Copy.apply(x, comm)
 
 
 def sum_out(x: Tensor, comm: Comm) -> Tensor:
-    """The sum over ranks, on the way out: its gradient is the same on every rank, and passes as it is."""
+    """The sum over ranks, on the way out: its gradient is the same on every rank and passes unchanged."""
     return _Sum.apply(x, comm)
 
 
@@ -161,5 +161,5 @@ def split(x: Tensor, comm: Comm, dim: int = 1) -> Tensor:
 
 
 def gather(x: Tensor, comm: Comm, dim: int = 1) -> Tensor:
-    """All parts, where what follows is the same on every rank, and so is its gradient."""
+    """All parts, if everything that follows is the same on every rank, and so is the gradient."""
     return _Unsplit.apply(x, comm, dim)

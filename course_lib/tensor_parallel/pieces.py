@@ -1,4 +1,4 @@
-"""Who holds what: which rows or columns of every matrix of the model lie on which rank. No torch, no numbers moved."""
+"""Which rank holds which rows or columns of every matrix of the model. No torch, and no data is moved."""
 
 from __future__ import annotations
 
@@ -15,43 +15,45 @@ class Piece:
     """What one rank holds of one parameter of the whole model."""
 
     name: str  # in the whole model
-    shape: tuple[int, ...]  # there
-    dim: int | None  # cut along this dimension; None: whole
+    shape: tuple[int, ...]  # in the whole model
+    dim: int | None  # split along this dimension; None: whole
     start: int  # first row (or column) held
     stop: int  # one past the last
-    copies: int = 1  # ranks that hold this very piece, a block of consecutive ones
+    copies: int = 1  # ranks that hold this same piece, a block of consecutive ones
     partial: bool = False  # each copy's gradient is one part of a sum
 
     @property
     def local_shape(self) -> tuple[int, ...]:
-        """The shape of what is held."""
+        """The shape of the piece."""
         if self.dim is None:
             return self.shape
         return (*self.shape[: self.dim], self.stop - self.start, *self.shape[self.dim + 1 :])
 
     @property
     def numel(self) -> int:
-        """How many numbers are held."""
+        """How many numbers the piece has."""
         return math.prod(self.local_shape)
 
     def of(self, whole: Any) -> Any:
-        """What is held of a tensor (or array) of the whole's shape: a view."""
+        """The piece of a tensor (or array) of the whole's shape: a view."""
         return whole if self.dim is None else whole[(slice(None),) * self.dim + (slice(self.start, self.stop),)]
 
 
 def span(total: int, parts: int, index: int) -> tuple[int, int]:
-    """First and one past the last of part `index`, when `total` things are dealt out in order, the longer parts first."""
+    """First and one past the last of part `index`, if `total` items are split in order, the longer parts first."""
     small, larger = divmod(total, parts)
     start = index * small + min(index, larger)
     return start, start + small + (index < larger)
 
 
 def check_split(config: Any, ranks: int) -> None:
-    """ValueError unless `ranks` ranks can share the model: each gets as many whole heads and columns of the MLP."""
+    """ValueError unless the model can be split over `ranks` ranks: each gets equally many whole heads and columns of the MLP."""
     require_whole("ranks", ranks)
     fits = [n for n in range(1, config.heads + 1) if not _obstacle(config, n)]
     if problem := _obstacle(config, ranks):
-        raise ValueError(f"{ranks} ranks cannot share this model: {problem}. These numbers of ranks can: {fits}.")
+        raise ValueError(
+            f"This model cannot be split over {ranks} ranks: {problem}. These numbers of ranks work: {fits}."
+        )
 
 
 def _obstacle(config: Any, ranks: int) -> str:
@@ -80,7 +82,7 @@ def packed_rows(sizes: Sequence[int], ranks: int, rank: int) -> list[slice]:
 def plan(
     config: Any, ranks: int, rank: int, sequence_parallel: bool = False, vocab_parallel: bool = True
 ) -> dict[str, tuple[Piece, ...]]:
-    """The pieces that make up each parameter of rank `rank`, by its local name; several stand on top of each other.
+    """The pieces that form each parameter of rank `rank`, by its local name; several are stacked.
 
     `config` is a `transformer.Config` or has its attributes. A tied head is not listed: it is the embedding.
     """
@@ -126,7 +128,7 @@ class _Cutter:
         yield from self.rows(f"{at}mlp.down", c.ffn)
 
     def columns(self, local: str, parts: Sequence[tuple[str, int, Any]]) -> Iterator[tuple[str, tuple[Piece, ...]]]:
-        """Matrices whose outputs are shared out: the columns of Xᵀ's factor, which are the rows of `nn.Linear`'s weight."""
+        """Matrices whose outputs are split: the textbook's columns, which are the rows of `nn.Linear`'s weight."""
         yield (
             f"{local}.weight",
             tuple(cut(f"{name}.weight", (width, self.config.hidden), 0) for name, width, cut in parts),
@@ -135,7 +137,7 @@ class _Cutter:
             yield f"{local}.bias", tuple(cut(f"{name}.bias", (width,), 0) for name, width, cut in parts)
 
     def rows(self, name: str, width: int) -> Iterator[tuple[str, tuple[Piece, ...]]]:
-        """A matrix whose inputs are shared out; its bias is added once, to the sum."""
+        """A matrix whose inputs are split; its bias is added once, to the sum."""
         yield f"{name}.weight", (self.cut(f"{name}.weight", (self.config.hidden, width), 1),)
         if self.config.biases:
             yield f"{name}.bias", (self.spread(f"{name}.bias", (self.config.hidden,)),)
@@ -147,11 +149,11 @@ class _Cutter:
         return Piece(name, shape, None, 0, shape[dim], self.ranks)
 
     def spread(self, name: str, shape: tuple[int, ...]) -> Piece:
-        """Whole on every rank; with the sequence shared out, each rank's tokens make a part of its gradient."""
+        """Whole on every rank; under sequence parallelism, each rank's tokens give a part of its gradient."""
         return Piece(name, shape, None, 0, shape[0], self.ranks, self.sequence and self.ranks > 1)
 
     def heads(self, name: str, shape: tuple[int, ...], dim: int) -> Piece:
-        """Rows of keys or values: whole heads, and where there are fewer than ranks, one head on several."""
+        """Rows of keys or values: whole heads; if there are fewer heads than ranks, several ranks hold one head."""
         kv_heads = self.config.kv_heads
         if kv_heads >= self.ranks:
             return self.cut(name, shape, dim)

@@ -1,4 +1,4 @@
-"""Whether tensor parallelism was done at all: right numbers can be had by every rank doing everything.
+"""Whether tensor parallelism was done at all: numbers are right too if every rank computes everything.
 
 A model whose plan was misspelt, or that was restored whole from a checkpoint, trains as well as any. What it holds, sends,
 computes and hides tells it apart.
@@ -18,7 +18,7 @@ SLACK = 1.1  # what rounding of chunks, norms and flags may add
 
 
 def misplaced(model: TensorParallel) -> list[str]:
-    """What does not lie as the plan says, a sentence each: missing or strange names, whole matrices, parts that keep a whole alive."""
+    """Deviations from the plan, a sentence each: missing or unknown names, whole matrices, parts that keep a whole alive."""
     found, parameters = [], dict(model.named_parameters())
     for name in sorted(set(model.pieces) ^ set(parameters)):
         found.append(f"{name} is {'not in the plan' if name in parameters else 'in the plan, and not in the model'}.")
@@ -30,7 +30,7 @@ def misplaced(model: TensorParallel) -> list[str]:
         elif parameter.untyped_storage().nbytes() > parameter.nbytes:
             found.append(
                 f"{name} is a view of {bytes_text(parameter.untyped_storage().nbytes())}, of which it is "
-                f"{bytes_text(parameter.nbytes)}: copy the part, so that the whole can go."
+                f"{bytes_text(parameter.nbytes)}: copy the part, so that the whole can be freed."
             )
     return found
 
@@ -38,7 +38,7 @@ def misplaced(model: TensorParallel) -> list[str]:
 def objections(
     run: Run, *, nbytes: float, parameters: float, flops: float, hidden: float = 0.0, slack: float = SLACK
 ) -> list[str]:
-    """Why a run over ranks is not tensor parallelism, or not a good one; empty where it is.
+    """Why a run over ranks is not tensor parallelism, or not a good one; empty if it is.
 
     The run is made with `account=True`. A rank must send `nbytes` bytes, no less than their (1/slack)th and no more than
     slack times them; may hold `parameters` bytes of parameters and do `flops` operations; and must hide the share `hidden`

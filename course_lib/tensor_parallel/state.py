@@ -21,7 +21,7 @@ def shard_state(
     sequence_parallel: bool = False,
     vocab_parallel: bool = True,
 ) -> dict[str, Tensor]:
-    """The state_dict of rank `rank`, cut from the whole model's. ValueError names what is missing or of another shape."""
+    """The state_dict of rank `rank`, taken from the whole model's. ValueError names what is missing or has another shape."""
     local = {}
     for name, held in plan(config, ranks, rank, sequence_parallel, vocab_parallel).items():
         for piece in held:
@@ -45,12 +45,12 @@ def full_state(model: TensorParallel, dst: int | None = None) -> dict[str, Tenso
 
 
 def full_gradients(model: TensorParallel) -> dict[str, Tensor]:
-    """The whole model's gradients on every rank, by the whole's names, of parameters that have one. After `finish()`."""
+    """The whole model's gradients on every rank, by their names in the whole model, of parameters that have one. After `finish()`."""
     return gather_full(model, {name: each.grad for name, each in model.named_parameters() if each.grad is not None})
 
 
 def gather_full(model: TensorParallel, tensors: Mapping[str, Tensor], dst: int | None = None) -> dict[str, Tensor]:
-    """Wholes of tensors that are cut like the parameters they are named after: weights, gradients, an optimizer's moments."""
+    """Whole tensors of pieces that are split like the parameters of the same names: weights, gradients, an optimizer's moments."""
     comm = model.comm
     plans = [
         plan(model.config, comm.size, rank, model.sequence_parallel, model.vocab_parallel) for rank in range(comm.size)
@@ -71,7 +71,7 @@ def gather_full(model: TensorParallel, tensors: Mapping[str, Tensor], dst: int |
 
 
 def _collect(model: TensorParallel, own: Tensor, dim: int, held: list[Piece], dst: int | None) -> list[Tensor]:
-    """Every rank's part in order, copies once; all travel at the longest's length."""
+    """Every rank's part in order, copies once; all are sent with the length of the longest."""
     comm = model.comm
     longest = max(piece.stop - piece.start for piece in held)
     room = [0, 0] * (own.ndim - dim - 1) + [0, longest - own.shape[dim]]

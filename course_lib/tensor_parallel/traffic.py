@@ -1,7 +1,7 @@
 """What tensor parallelism sends, in bytes and messages, before anything runs. Arithmetic only: no torch.
 
-Figures are what each rank sends round a ring, averaged over ranks: of S bytes an all-reduce sends 2·S·(1 − 1/t), an
-all-gather or reduce-scatter half of that. Where t divides what travels, every rank sends exactly so much.
+Figures are what each rank sends around a ring, averaged over ranks: of S bytes an all-reduce sends 2·S·(1 − 1/t), an
+all-gather or reduce-scatter half of that. If t divides the numbers sent, every rank sends exactly this much.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ RECOMPUTE = ("none", "full", "early")
 def tp_calls_per_layer(*, sequence_parallel: bool = False, regather: bool = True, recompute: str = "none") -> Calls:
     """Collectives of one layer's activations, forward and backward: {"all_reduce": 4} and so on.
 
-    Attention and MLP each have one operator in front and one behind: two collectives a pass with either form, all-reduces
-    (Shoeybi et al., 2019) or, with the sequence shared out, all-gathers and reduce-scatters (Korthikanti et al., 2022,
+    Attention and MLP each have one operator before and one after: two collectives per pass in either form, all-reduces
+    (Shoeybi et al., 2019) or, under sequence parallelism, all-gathers and reduce-scatters (Korthikanti et al., 2022,
     section 4.2). `regather`: there, each rank keeps its tokens only, and gathers them again for the weights' gradients.
     `recompute="full"` repeats the forward pass; "early" as torch's checkpoint does without dropout: it stops before the
     last collective, whose result nothing in the block needs.
@@ -39,7 +39,7 @@ def tp_cost_per_layer(
 ) -> Cost:
     """Seconds, bytes and rounds of one layer's collectives, forward and backward, one after another.
 
-    `tokens` are those of one tensor-parallel group and micro-batch, sequences times their length; `latency` in s a message,
+    `tokens` are those of one tensor-parallel group and micro-batch, sequences times their length; `latency` in s per message,
     `bandwidth` in bytes/s one way. `form` is that of `tp_calls_per_layer`.
     """
     nbytes = (
@@ -69,17 +69,17 @@ def tp_bytes_per_layer(tokens: int, hidden: int, tp: int, *, element_bytes: int 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """Bytes that each rank sends in one step, by what for."""
+    """Bytes that each rank sends in one step, by purpose."""
 
     layers: float  # activations of all layers
     embedding: float
     head: float
-    loss: float  # three numbers a token
-    gradients: float  # of parameters of which ranks have partial gradients
+    loss: float  # three numbers per token
+    gradients: float  # of parameters with partial gradients on each rank
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """All of them."""
         return self.layers + self.embedding + self.head + self.loss + self.gradients
 
 
@@ -107,7 +107,7 @@ def tp_bytes_per_step(
     sp, vp = sequence_parallel, vocab_parallel
     return Traffic(
         layers=config.layers * tp_bytes_per_layer(tokens, config.hidden, tp, element_bytes=element_bytes, **form),
-        embedding=half * (2 if vp else 1 if sp else 0),  # forward and, with the sequence shared out, backward
+        embedding=half * (2 if vp else 1 if sp else 0),  # forward and, under sequence parallelism, backward
         head=half * (3 if sp and vp else 2 if vp else 1 if sp else 0),
         loss=2 * (tp - 1) / tp * 3 * tokens * loss_bytes * vp,
         gradients=_partial(config, tp, sp, vp) * element_bytes,

@@ -1,4 +1,4 @@
-"""The vocabulary on several ranks: an embedding whose rows are shared out, and a loss that never gathers the logits.
+"""The vocabulary on several ranks: an embedding with split rows, and a loss that never gathers the logits.
 
 Shoeybi et al., "Megatron-LM" (2019), section 3: of every token three numbers travel, not a row of the vocabulary.
 """
@@ -21,7 +21,7 @@ IGNORED = -100  # a target that does not count, as in torch
 
 
 class VocabParallelEmbedding(nn.Module):
-    """Tokens (B, S) to their vectors (B, S, H), from tables of some rows each: a rank gives zeros for tokens of others.
+    """Tokens (B, S) to their vectors (B, S, H), from tables of some rows each: a rank gives zeros for other ranks' tokens.
 
     `weight` holds this rank's rows of `vocab`. With `sequence` a rank gets its tokens' vectors only, (B, S / ranks, H).
     """
@@ -59,7 +59,7 @@ def _rows(comm: Comm, vocab: int, held: int) -> tuple[int, int]:
 
 
 def _known(what: str, tokens: Tensor, vocab: int, ignored: int | None = None) -> None:
-    """ValueError for a number that is no rank's: each would take it for another's, and none would answer."""
+    """ValueError for a number outside the vocabulary: every rank would treat it as another rank's, and none would look it up."""
     strange = (tokens < 0) | (tokens >= vocab)
     if ignored is not None:
         strange &= tokens != ignored
@@ -68,13 +68,13 @@ def _known(what: str, tokens: Tensor, vocab: int, ignored: int | None = None) ->
 
 
 class _TokenLoss(Function):
-    """-log p(target) of each token, from some columns of the logits on each rank. Nothing travels in the backward pass."""
+    """-log p(target) of each token, from some columns of the logits on each rank. The backward pass sends nothing."""
 
     @staticmethod
     def forward(ctx, logits: Tensor, targets: Tensor, comm: Comm, start: int) -> Tensor:
         wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
         largest = wide.max(-1).values
-        comm.all_reduce(largest, op=MAX)  # of all columns: any rank's own would do for no other
+        comm.all_reduce(largest, op=MAX)  # of all columns: all ranks must subtract the same number
         scores = wide - largest.unsqueeze(-1)
         others = (targets < start) | (targets >= start + logits.shape[-1])
         place = (targets - start).masked_fill(others, 0)
@@ -96,7 +96,7 @@ class _TokenLoss(Function):
 
 
 def cross_entropy(comm: Comm, logits: Tensor, targets: Tensor, vocab: int) -> Tensor:
-    """Mean cross-entropy in nats a token, the same on every rank, from this rank's columns of the logits (B, S, V / ranks).
+    """Mean cross-entropy in nats per token, the same on every rank, from this rank's columns of the logits (B, S, V / ranks).
 
     Targets are whole on every rank; those of -100 do not count. Computed in fp32 at least.
     """
@@ -107,7 +107,7 @@ def cross_entropy(comm: Comm, logits: Tensor, targets: Tensor, vocab: int) -> Te
 
 
 def gather_logits(comm: Comm, logits: Tensor, vocab: int) -> Tensor:
-    """All logits (B, S, V) on every rank, without gradient: for looking at, at V / ranks times the price of the loss."""
+    """All logits (B, S, V) on every rank, without gradient: for inspection only; sending them costs V / ranks times the loss."""
     _rows(comm, vocab, logits.shape[-1])
     widths = [stop - start for start, stop in (span(vocab, comm.size, rank) for rank in range(comm.size))]
     padded = F.pad(logits.detach(), (0, widths[0] - logits.shape[-1])).contiguous()

@@ -1,4 +1,4 @@
-"""Chapter 09's widgets: matrices cut and shared out, and a layer's time on the fast wire and on the slow one."""
+"""Chapter 09's widgets: matrices split over ranks, and a layer's time on the fast link and on the slow one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ _ROW, _BAR = 0.72, 0.36  # inches: a row and its bar
 def draw_layer(
     model: str = "llama3-70b", tp: int = 8, tokens: int = 8192, device: str = "H100 SXM", wire: str = "both"
 ) -> Picture:
-    """One layer on one rank over time: products, and the all-reduces between them, on either wire."""
+    """One layer on one rank over time: products, and the all-reduces between them, on either link."""
     layers = {name: layer(model, tp, tokens, device, name) for name in (tuple(WIRES) if wire == "both" else (wire,))}
     height = _HEAD + _ROW * len(layers) + _BELOW
     figure, axes = style.new(height, left=0, right=0, bottom=0, top=0)
@@ -133,12 +133,12 @@ def _layer_text(made: Layer) -> str:
 
 
 def layer_time() -> Explorer:
-    """How much of a layer's time its all-reduces take: inside a server, and over the network."""
+    """The share of a layer's time that its all-reduces take: inside a server, and over the network."""
     return explore(
         draw_layer,
         model=menu(MODELS, "llama3-70b", label="model"),
         tp=slider(RANKS, 8, label="tensor-parallel ranks"),
         tokens=slider(TOKENS, 8192, label="batch × sequence", text=lambda count: f"{count:,} tokens"),
         device=menu(DEVICES, "H100 SXM", label="GPU"),
-        wire=menu(("both", *WIRES), "both", label="wire"),
+        wire=menu(("both", *WIRES), "both", label="link"),
     )

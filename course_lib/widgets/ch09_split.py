@@ -1,4 +1,4 @@
-"""Chapter 09's split explorer: who holds which columns and rows, what each rank computes, and where a collective stands."""
+"""Chapter 09's split explorer: which rank holds which columns and rows, what it computes, and where the collectives are."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """What every rank does with what it holds: `left` times `right`, then perhaps GeLU."""
+    """The same step on every rank with its own parts: `left` times `right`, then perhaps GeLU."""
 
     left: Matrix
     right: Matrix
@@ -52,22 +52,22 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """What the ranks do together."""
+    """A step that the ranks do together."""
 
     name: str  # "all-reduce" or "all-gather"
     of: Matrix
     gives: Matrix
-    gelu: bool = False  # afterwards, by every rank for itself
+    gelu: bool = False  # afterwards, on every rank separately
 
     def numbers_sent(self, ranks: int) -> float:
-        """Numbers that each rank sends round a ring."""
+        """Numbers that each rank sends around a ring."""
         cost = ring_cost if self.name == "all-reduce" else ring_half_cost
         return cost(float(np.prod(self.of.shape)), ranks, 0.0, 1.0).nbytes
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A way to cut: what lies where before anything runs, and what happens then."""
+    """A way to split: what each rank holds at the start, and the steps that follow."""
 
     start: tuple[Matrix, ...]
     steps: tuple[Product | Collective, ...]
@@ -95,8 +95,8 @@ def _plans() -> dict[str, Plan]:
     by_columns, by_rows = Product(x, a_columns, xa), Product(x_cut, a_rows, xa_terms)
     last = Product(h, b_columns, y_cut)
     return {
-        "one matrix, by columns": Plan((x, a_columns), (by_columns, gather_xa), "results stand side by side"),
-        "one matrix, by rows": Plan((x_cut, a_rows), (by_rows, sum_xa), "results add up"),
+        "one matrix, by columns": Plan((x, a_columns), (by_columns, gather_xa), "results are concatenated"),
+        "one matrix, by rows": Plan((x_cut, a_rows), (by_rows, sum_xa), "results are added"),
         "MLP, columns then rows": Plan((x, a_columns, b_rows), (into, out, sum_y), "one all-reduce, at the end"),
         "MLP, columns then columns": Plan(
             (x, a_columns, b_columns), (into, gather_h, last, gather_y), "a gather in the middle"
@@ -117,7 +117,7 @@ def _gelu(x: Array) -> Array:
 
 @cache
 def error(kind: str, ranks: int) -> float:
-    """Largest difference between what the ranks end with and the unsplit result, on random matrices of these shapes."""
+    """Largest difference between the ranks' final result and the unsplit one, for random matrices of these shapes."""
     plan, coin = PLANS[kind], np.random.default_rng(9)
     wholes = {each.name: coin.standard_normal(each.shape) for each in plan.start}
     held = {each.name: [wholes[each.name][each.held(ranks, rank)] for rank in range(ranks)] for each in plan.start}
@@ -142,9 +142,8 @@ _LEFT, _RIGHT, _GAP, _BAR, _TOP, _BELOW = 0.66, 0.12, 0.27, 0.16, 0.98, 0.34
 
 
 def draw_split(kind: str = "MLP, columns then rows", ranks: int = 2, step: int = 0) -> Picture:
-    """What every rank holds of every matrix after `step` steps: its own cells in colour, the rest empty."""
+    """What every rank holds of every matrix after `step` steps: its own cells in color, the rest empty."""
     plan = PLANS[kind]
-    step = min(step, len(plan.steps))
     done = plan.steps[:step]
     shown = _columns(plan)
     high = max(each.shape[0] for each, _ in shown) * _TALL + 0.16
@@ -176,7 +175,7 @@ def draw_split(kind: str = "MLP, columns then rows", ranks: int = 2, step: int =
 
 
 def _columns(plan: Plan) -> list[tuple[Matrix, Product | Collective | None]]:
-    """The matrices from left to right with what makes them; a weight stands before its product."""
+    """The matrices from left to right, each with the step that produces it; a weight comes before its product."""
     shown: list[tuple[Matrix, Product | Collective | None]] = [(plan.start[0], None)]
     for step in plan.steps:
         if isinstance(step, Product):
@@ -240,7 +239,7 @@ def rectangles(axes: Axes, boxes: Sequence[Box], **look: object) -> None:
 
 
 def _collective(axes: Axes, step: Collective, x: float, height: float, done: bool) -> None:
-    """A bar through all ranks where they meet."""
+    """A bar through all ranks where they communicate."""
     line, ink, width, weight = (VERMILION, VERMILION, 4, "bold") if done else (GRID, SOFT, 2, "normal")
     axes.plot((x, x), (_BELOW, height - _TOP), color=line, linewidth=width, solid_capstyle="round")
     label(axes, x, height - _TOP + 0.26, step.name, style.SMALL, ink, ha="center", fontweight=weight)
@@ -249,13 +248,13 @@ def _collective(axes: Axes, step: Collective, x: float, height: float, done: boo
 def _words(figure: Picture, axes: Axes, kind: str, ranks: int, step: int, height: float) -> None:
     """Title, what happened last, and the bytes so far."""
     plan, done = PLANS[kind], PLANS[kind].steps[:step]
-    title = f"{kind[0].upper()}{kind[1:]}, {ranks} rank{'s' if ranks > 1 else ''}, step {step} of {len(plan.steps)}"
-    said = _said(plan, done, ranks)
+    title = f"{kind[0].upper()}{kind[1:]}, {ranks} rank{'s' if ranks > 1 else ''}, step {step} of {MOST_STEPS}"
+    said = _said(plan, done, ranks) if step <= len(plan.steps) else f"Done after step {len(plan.steps)}."
     sent = sum(each.numbers_sent(ranks) for each in done if isinstance(each, Collective))
     meets = sum(isinstance(each, Collective) for each in done)
     note = f"Sent by each rank so far: {sent:g} numbers in {meets} collective{'' if meets == 1 else 's'}."
-    if step == len(plan.steps):
-        note += f" Apart from the unsplit result: {error(kind, ranks):.0e}."
+    if step >= len(plan.steps):
+        note += f" Largest difference from the unsplit result: {error(kind, ranks):.0e}."
     label(axes, 0.12, height - 0.2, title, style.LARGE, fontweight="bold")
     label(axes, 0.12, height - 0.44, said)
     label(axes, 0.12, 0.16, note)
@@ -265,23 +264,23 @@ def _words(figure: Picture, axes: Axes, kind: str, ranks: int, step: int, height
 def _said(plan: Plan, done: Sequence[Product | Collective], ranks: int) -> str:
     """The last step in words."""
     if not done:
-        return f"What each rank holds before it starts. Blue: weights; purple: activations. This way: {plan.title}."
+        return f"What each rank holds at the start. Blue: weights; purple: activations. This split: {plan.title}."
     last = done[-1]
     if isinstance(last, Collective):
         after = ", and each applies GeLU to it" if last.gelu else ""
         if last.name == "all-reduce":
             return f"All-reduce: every rank gets the sum of all terms{after}."
-        return "All-gather: every rank gets all columns, side by side."
+        return "All-gather: every rank gets all columns."
     if ranks == 1:
-        return f"The one rank computes {last.gives.name}, whole."
-    gelu = ", and GeLU of those: it goes element by element, so nobody is needed" if last.gelu else ""
+        return f"The only rank computes all of {last.gives.name}."
+    gelu = ", and their GeLU: it acts on each element, so no communication is needed" if last.gelu else ""
     if last.gives.partial:
-        return f"Every rank computes one term of {last.gives.name}: right shape, wrong numbers until they are added."
+        return f"Every rank computes one term of {last.gives.name}: the right shape, but wrong numbers until they are added."
     return f"Every rank computes its own columns of {last.left.name}·{last.right.name}{gelu}."
 
 
 def holdings(kind: str, ranks: int) -> str:
-    """Who holds what of the weights, in words."""
+    """What each rank holds of the weights, in words."""
     said, weights = [], [each for each in PLANS[kind].start if each.weight and each.cut != "whole"]
     for rank in range(ranks):
         spans = [(each, span(each.shape[each.cut == "columns"], ranks, rank)) for each in weights]
@@ -291,10 +290,10 @@ def holdings(kind: str, ranks: int) -> str:
 
 
 def split_explorer(kind: str = "MLP, columns then rows") -> Explorer:
-    """One matrix or an MLP on several ranks, step by step, cut this way or that."""
+    """One matrix or an MLP on several ranks, step by step, in several splits."""
     return explore(
         draw_split,
-        kind=menu(tuple(PLANS), kind, label="cut"),
+        kind=menu(tuple(PLANS), kind, label="split"),
         ranks=slider((1, 2, 4), 2, label="ranks"),
         step=play(tuple(range(MOST_STEPS + 1)), 0, label="step", interval=1200),
     )

@@ -77,9 +77,13 @@ def gantt(schedule: str = "naive, GPipe, 1F1B", ranks: int = 4, microbatches: in
         ranks=slider(RANKS, ranks, label="ranks"),
         microbatches=slider(MICROBATCHES, microbatches, label="micro-batches"),
         chunks=slider(CHUNKS, chunks, label="chunks per rank", when=lambda setting: setting["schedule"] in CHUNKED),
-        ratio=slider(RATIOS, 2.0, label="backward", text=lambda ratio: f"{ratio:g} forwards"),
-        message=slider(MESSAGES, 0.0, label="message", text=lambda message: f"{message:g} forwards"),
+        ratio=slider(RATIOS, 2.0, label="backward", text=_forwards),
+        message=slider(MESSAGES, 0.0, label="message", text=_forwards),
     )
+
+
+def _forwards(count: float) -> str:
+    return f"{count:g} forward{'' if count == 1 else 's'}"
 
 
 # --- the bubble against micro-batches ------------------------------------------------------------

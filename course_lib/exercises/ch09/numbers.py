@@ -1,10 +1,10 @@
-"""Texts of the numbers in chapter 09's prose, each computed from facts and from the costs of tensor parallelism."""
+"""The numbers in chapter 09's prose, as text: computed from facts and from the costs of tensor parallelism."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
 
 from course_lib import collectives, facts, memory
-from course_lib.exercises.running_example import GPUS, PARAMS, core_minutes, rent, usd_text
+from course_lib.exercises.running_example import GPUS, PARAMS, core_minutes, reading_minutes, rent, usd_text
 from course_lib.tensor_parallel.traffic import tp_bytes_per_layer, tp_cost_per_layer
 from course_lib.units import BILLION, MINUTE, US, bytes_text, duration_text, number_text, percent_text
 
@@ -26,8 +26,8 @@ def sums_seconds(latency: float, bandwidth: float, ranks: int = TP) -> float:
 
 
 def ratio(bandwidth: float, ranks: int = TP) -> float:
-    """Time of a layer's all-reduces over that of its products, at 12 h² weights and the best measured rate. No latency."""
-    return 2 / 9 * (ranks - 1) * H100.matmul_flops / (SHAPE.hidden * bandwidth)
+    """Time of a layer's all-reduces over that of its products, with 12 h² weights, at the dense peak, without latency."""
+    return float(2 / 9 * (ranks - 1) * H100.dense_flops / (SHAPE.hidden * bandwidth))
 
 
 def _share(wire: str) -> str:
@@ -43,12 +43,13 @@ def _layer_seconds(wire: str, ranks: int) -> str:
 
 
 def _kept(sp: bool) -> str:
-    """Bytes that one layer of the plan's model keeps of a sequence for the backward pass, on one rank."""
+    """Bytes of a sequence that one rank keeps for the backward pass of one layer of the plan's model."""
     return bytes_text(memory.layer_bytes(SHAPE, 1, SEQ, memory.Layout(tp=TP, sp=sp), kernels="flash", dropout=False))
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
     "core_minutes": lambda: core_minutes("09"),
+    "reading_minutes": lambda: reading_minutes("09"),
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     "card": lambda: H100.memory.text,
     "seq": lambda: f"{SEQ:,} tokens",
@@ -64,8 +65,8 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "l3_per": lambda: number_text(LLAMA.devices * LLAMA.seq_len / LLAMA.batch_tokens),
     "l3_tp": lambda: f"{LLAMA.tp:.0f}",
     # the wires
-    "fb_nvlink": lambda: f"{H100.matmul_flops / H100.link_one_way:,.0f}",
-    "fb_adapter": lambda: f"{H100.matmul_flops / H100.network_one_way:,.0f}",
+    "fb_nvlink": lambda: f"{H100.dense_flops / H100.link_one_way:,.0f}",
+    "fb_adapter": lambda: f"{H100.dense_flops / H100.network_one_way:,.0f}",
     "ratio_nvlink": lambda: number_text(ratio(INSIDE[1]), 2),
     "ratio_adapter": lambda: number_text(ratio(ACROSS[1]), 2),
     "share_nvlink": lambda: _share("NVLink"),
@@ -74,7 +75,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
         for wire in ("NVLink", "adapter")
         for ranks in (2, TP)
     },
-    # the sequence shared out, and the vocabulary
+    # sequence parallelism, and the vocabulary
     "layer_tp": lambda: _kept(False),
     "layer_sp": lambda: _kept(True),
     "sent_tp": lambda: bytes_text(tp_bytes_per_layer(SEQ, SHAPE.hidden, TP)),

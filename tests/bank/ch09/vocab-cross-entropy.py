@@ -90,7 +90,7 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
     return (z.logsumexp(-1) - picked).mean()
 
 
-# %% wrong: each rank's own largest, the sums added up as they are => values -  from: two sums, torch's gradient
+# %% wrong: each rank's own largest, the sums added up as they are => values own-largest  from: two sums, torch's gradient
 # -     largest = z.detach().amax(-1)
 # -     comm.all_reduce(largest, op="MAX")
 # -     z = z - largest.unsqueeze(-1)
@@ -100,7 +100,7 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # -     return (z.logsumexp(-1) - picked).mean()
 # +     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
 
-# %% wrong: the target's logit from every rank, clamped => values -  from: two sums, torch's gradient
+# %% wrong: the target's logit from every rank, clamped => values clamped  from: two sums, torch's gradient
 # -     mine = (targets >= start) & (targets < start + z.shape[-1])
 # -     picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
 # +     picked = z.gather(-1, (targets - start).clamp(0, z.shape[-1] - 1).unsqueeze(-1)).squeeze(-1)
@@ -142,11 +142,11 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # +     comm.all_reduce(picked)
 # +     return (sum_out(z.exp().sum(-1), comm).log() - picked).mean()
 
-# %% wrong: reckoned in the logits' dtype => generality another-dtype  from: two sums, torch's gradient
+# %% wrong: computed in the logits' dtype => generality another-dtype  from: two sums, torch's gradient
 # -     z = logits.float()
 # +     z = logits
 
-# %% wrong: blocks as if they were all equally long => values -  from: two sums, torch's gradient
+# %% wrong: blocks as if they were all equally long => values equal-blocks  from: two sums, torch's gradient
 # -     start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
 # +     start = comm.rank * logits.shape[-1]
 

@@ -1,4 +1,4 @@
-"""The audit of chapter 09: what was printed about tensor parallelism and its traffic, some of it right."""
+"""The audit of chapter 09: published statements about tensor parallelism and its traffic, some of them right."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ from course_lib.exercises.audits import Item, rules, table
 CAUSES = {
     "as printed": "the statement is right",
     "needs only its part": "a factor of the formula is the whole where a part belongs",
-    "another scope": "bytes of many GPUs together are put on one",
-    "missing factor": "something that multiplies the number is left out",
-    "reason does not hold": "the numbers rule out what is given as the reason",
+    "another scope": "the bytes of many GPUs together are attributed to one",
+    "missing factor": "a factor of the number is left out",
+    "reason does not hold": "the numbers contradict the stated reason",
 }
 
 
@@ -23,7 +23,7 @@ ITEMS = (
     Item("tp-16-heads", "query heads on each GPU", "heads"),
     Item("tp-four-reduces", "all-reduces of a layer, forward and backward", "all-reduces"),
     Item("tp-8bsh", "the factor, from four all-reduces of b·s·h elements", "a plain factor"),
-    Item("tp-76-percent", "what a GPU of the 512 does, over what it does alone", "a plain share"),
+    Item("tp-76-percent", "the rate of one of 512 GPUs over its rate alone", "a plain share"),
 )
 
 
@@ -31,11 +31,11 @@ AUDIT_TENSOR_PARALLEL = Card(
     id="audit-tensor-parallel",
     chapter="09",
     title="Audit: 71 seconds?",
-    text=f"""Nine statements about tensor parallelism, quoted, with what each is about. Recompute each, then judge it.
+    text=f"""Here are nine published statements about tensor parallelism. Recompute each for the case in brackets, then judge it.
 
 {table(ITEMS)}
 
-All-reduces go round rings, so that a GPU sends 2(t − 1)/t of the tensor, at what its links give **one way**; 1 Mi is 2²⁰; GB are
+All-reduces use rings, so a GPU sends 2(t − 1)/t of the tensor, at the bandwidth of its links **one way**; 1 Mi is 2²⁰; GB are
 10⁹ bytes. Shapes are in `facts.model("llama3-405b")`.
 
 {rules("audit_tp", CAUSES)}""",
@@ -43,7 +43,7 @@ All-reduces go round rings, so that a GPU sends 2(t − 1)/t of the tensor, at w
     kind="more",
     form="audit",
     hints=(
-        "For each statement of traffic: whose bytes are these, one GPU's or everybody's? Of one all-reduce, a block, a micro-batch, a "
+        "For each statement about traffic: are these the bytes of one GPU or of all? Of one all-reduce, a block, a micro-batch, a "
         "step?",
         "A tensor-parallel group sees the tokens of one replica only, and a GPU the blocks of its stage only. A layer's matrices: "
         "q and output, k and v with fewer heads, and three of the MLP.",

@@ -1,4 +1,4 @@
-"""Core exercises of chapter 09: who holds which columns, the two operators, an MLP and attention on several ranks."""
+"""Core exercises of chapter 09: columns and rows of a matrix, the two operators, an MLP and attention on several ranks."""
 
 import random
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from course_lib.units import GB
 _NAMES = ("copy_in", "sum_out", "gather_in", "scatter_out", "split", "gather")
 OPERATORS = tuple(f"tensor_parallel.operators:{name}" for name in _NAMES)
 LAYOUTS: Mapping[str, str] = {
-    "torch": "as `nn.Linear` holds it, (out, in): y = x Wᵀ",
+    "torch": "as `nn.Linear` stores it, (out, in): y = x Wᵀ",
     "textbook": "as textbooks write it, (in, out): Y = X W",
 }
 
@@ -24,20 +24,21 @@ def _vary_layout(draw: random.Random) -> Mapping[str, Any]:
 COLUMN_AND_ROW = Card(
     id="column-and-row",
     chapter="09",
-    title="Two ways to cut a matrix",
-    text="""A weight is held {{held}}. Cut it for `ranks` ranks, in order:
+    title="Two ways to split a matrix",
+    text="""Write the two functions that split a weight; every later exercise uses such pieces. The weight is stored {{held}}. Split it for
+`ranks` ranks, in order:
 
-- `column_shard(weight, rank, ranks)`: the piece that yields this rank's **outputs** from the whole input. The outputs of all
-  ranks, side by side, are the product.
-- `row_shard(weight, rank, ranks)`: the piece that needs this rank's **inputs** only, and yields a part of every output. The
-  outputs of all ranks, added up, are the product.
+- `column_shard(weight, rank, ranks)`: the piece that computes this rank's **outputs** from the whole input. The concatenated
+  outputs of all ranks are the product.
+- `row_shard(weight, rank, ranks)`: the piece that needs only this rank's **inputs** and computes a part of every output. The sum of
+  all ranks' outputs is the product.
 
-The names come from Y = X W, where outputs are columns of W and inputs are rows. `ranks` divides the dimension that is cut.
-A piece has memory of its own: a view would keep the whole weight in memory.""",
+The names come from Y = X W, where outputs are columns of W and inputs are rows. `ranks` divides the split dimension.
+A piece has its own memory: a view would keep the whole weight in memory.""",
     **Worth(points=5, minutes=5, difficulty=1, importance=5),
     hints=(
         "Which of the two dimensions of `weight` counts outputs in this layout?",
-        "A column cut takes a range of outputs, a row cut a range of inputs. Both ranges are [rank · n / ranks, (rank + 1) · n / ranks).",
+        "A column split takes a range of outputs, a row split a range of inputs. Both ranges are [rank · n / ranks, (rank + 1) · n / ranks).",
         "`weight.chunk(ranks, dim=…)[rank].clone()`; in the layout (out, in) outputs are dimension 0. "
         "In which layout is your weight?",
     ),
@@ -62,18 +63,18 @@ def _vary_wire(draw: random.Random) -> Mapping[str, Any]:
 PREDICT_TP_TIME = Card(
     id="predict-tp-time",
     chapter="09",
-    title="Prediction: the slow wire",
-    text="""A model of {{layers}} layers and hidden size {{hidden:int}} is split over {{ranks}} GPUs by tensor parallelism:
-two all-reduces a layer in the forward pass and two in the backward pass, of 16-bit activations. No two of these GPUs share a
-server, so all goes over the network, {{bandwidth:gbps}} one way out of each GPU. Latency is left out.
+    title="Prediction: the slow link",
+    text="""Tensor parallelism splits a model of {{layers}} layers and hidden size {{hidden:int}} over {{ranks}} GPUs: per layer, two
+all-reduces of 16-bit activations in the forward pass and two in the backward pass. No two of these GPUs are in one server, so all
+traffic uses the network, {{bandwidth:gbps}} one way out of each GPU. Latency is left out.
 
-Before you compute anything: give an interval, in seconds, that you believe holds the time these all-reduces take for one
-micro-batch of {{tokens:int}} tokens, forward and backward, at most a factor of four from end to end. `tp_interval()` returns
-`(low, high)`. The points are for committing yourself, not for being right.""",
+Before you compute anything, commit to an interval for the time of these all-reduces, forward and backward, for one micro-batch of
+{{tokens:int}} tokens. `tp_interval()` returns `(low, high)` in seconds, with `high` at most four times `low`. You earn the points for
+committing, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=3, importance=4),
     form="prediction",
     hints=(
-        "How many bytes has the tensor that is all-reduced, and how often does that happen?",
+        "How many bytes does each all-reduced tensor have, and how many all-reduces are there?",
         "A ring all-reduce sends almost twice its tensor, however many ranks there are.",
         "`layers * 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth`; a factor of two either way is safe.",
     ),
@@ -87,26 +88,25 @@ CONJUGATE_PAIR = Card(
     id="conjugate-pair",
     chapter="09",
     title="Two operators, each the other's gradient",
-    text="""Two operators surround every split pair of matrices (Megatron-LM calls them *f* and *g*). Write both, for
-`torch.autograd`:
+    text="""Write the two operators that surround every split pair of matrices, for `torch.autograd` (Megatron-LM calls them *f* and *g*). All
+tensor parallelism needs no other communication.
 
-- `copy_in(x, comm)`: `x` is the same on all ranks and enters the region as it is. Every rank uses it, so its gradient is the
-  **sum** of what all ranks send back.
-- `sum_out(x, comm)`: every rank has a part of a sum; all leave the region with the **sum**. What follows is the same on all
-  ranks, and so is the gradient that comes back: it passes as it is.
-
-Each communicates in one of its two passes, once: one all-reduce of that tensor, as many bytes as a ring's, and nothing in the
-other pass. Neither may change a tensor that is not its own: the gradient that `copy_in` gets is also read by the residual
-branch beside it, and `sum_out`'s input by whoever made it. Gradients may be views of any layout.""",
+- `copy_in(x, comm)`: `x` is the same on all ranks and enters the region unchanged. Every rank uses it, so its gradient is the
+  **sum** of the gradients of all ranks.
+- `sum_out(x, comm)`: every rank has one term; every rank gets the **sum**. What follows is the same on all ranks, and so is the
+  gradient that comes back: it passes unchanged.
+- **Bytes:** each operator communicates in one of its two passes: one all-reduce of that tensor, as many bytes as a ring sends.
+- **No side effects:** neither may change a tensor of others. The residual branch also reads the gradient that `copy_in` gets, and
+  the caller may still read `sum_out`'s input. Gradients may be views of any layout.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     hints=(
         "If each of N ranks adds its own contribution to a loss that all compute alike, how often is it counted when the backward "
         "pass sums over ranks as well?",
         "Subclass `torch.autograd.Function` twice. The backward pass of each looks like the forward pass of the other. "
-        "`comm.all_reduce` works in place, so give it a tensor of its own.",
+        "`comm.all_reduce` works in place, so give it a copy.",
         "`class _Copy(torch.autograd.Function)`: `forward(ctx, x, comm)`: `ctx.comm = comm; return x.view_as(x)`; `backward(ctx, "
-        "grad)`: `total = grad.clone(); ctx.comm.all_reduce(total); return total, None`. The other one is the same, the other way "
-        "round. `copy_in` calls `_Copy.apply(x, comm)`.",
+        "grad)`: `total = grad.clone(); ctx.comm.all_reduce(total); return total, None`. In the other one, the two "
+        "passes are exchanged. `copy_in` calls `_Copy.apply(x, comm)`.",
     ),
     answers=("copy_in", "sum_out"),
     allowed="every operation of `comm`; torch.",
@@ -144,33 +144,36 @@ KINDS: Mapping[str, Mapping[str, str]] = {
 PARALLEL_MLP = Card(
     id="parallel-mlp",
     chapter="09",
-    title="An MLP with one message each way",
-    text="""{{mlp}}, over N ranks. `weights` is a dictionary of this rank's pieces: {{shards}}.
+    title="An MLP with one all-reduce per pass",
+    text="""Write `parallel_mlp(comm, x, weights)`, which computes {{mlp}} over N ranks with the least communication. `weights` is a dictionary
+of this rank's pieces: {{shards}}.
 
-A compiler for tensor parallelism was found to put this between the two products, where nothing has to travel (*Lightning-AI/
+A compiler for tensor parallelism communicated between the two products, where no communication is needed (*Lightning-AI/
 lightning-thunder, issue 594, 2024*). Every number is right, forward and backward:
 
 ```python
 {{buggy}}
 ```
 
-Write `parallel_mlp(comm, x, weights)`. `x` (batch, seq, hidden) is the same on every rank. As in one process with the whole
-weights: `y` on every rank, and after `y.backward(…)` the gradients of `x`, of this rank's pieces{{and_bias}}. In all, **one
-all-reduce of a tensor like `x` in the forward pass and one in the backward pass**, as many bytes as rings send. Weights never
-travel, and no rank holds a tensor of (batch, seq, ffn).
+`x` (batch, seq, hidden) is the same on every rank.
 
-`copy_in(x, comm)` and `sum_out(x, comm)` are yours from the exercise before, or the library's.""",
+- **Values:** as in one process with the whole weights: `y` on every rank, and after `y.backward(…)` the gradients of `x`, of this rank's
+  pieces{{and_bias}}.
+- **Bytes:** **one all-reduce of a tensor like `x` in the forward pass and one in the backward pass**, as many bytes as rings send.
+- Weights are never sent, and no rank holds a tensor of (batch, seq, ffn).
+
+`copy_in(x, comm)` and `sum_out(x, comm)` are yours from the previous exercise, or the library's.""",
     **Worth(points=10, minutes=20, difficulty=3, importance=5),
     hints=(
-        "The nonlinearity acts number by number. After a column cut, does a rank lack anything to apply it to what it has?",
-        "Column cut first, row cut second: what the first product leaves on a rank is just what the second needs there. One operator "
-        "in front, one behind; what enters twice needs one operator only. Where does a bias go that must count once?",
+        "The nonlinearity acts on each number. After a column split, does a rank lack anything that it needs for its own numbers?",
+        "Column split first, row split second: the first product leaves on a rank exactly what the second needs there. One operator "
+        "before, one after; a tensor that is used twice needs only one operator. Where do you add a bias that must count once?",
         "`x = copy_in(x, comm)`; `inner = F.gelu(F.linear(x, up, up_bias))` (gated: `F.silu(F.linear(x, gate)) * F.linear(x, up)`); "
         "`y = sum_out(F.linear(inner, down), comm)`, then `+ down_bias`.",
     ),
     answers=("parallel_mlp",),
     allowed="every operation of `comm`; torch; `copy_in` and `sum_out` of `course_lib.tensor_parallel`.",
-    params={"kind": "gelu", "and_bias": " and of `down_bias`, whole on every rank", "tokens": 24, **KINDS["gelu"]},
+    params={"kind": "gelu", "and_bias": " and of `down_bias`, complete on every rank", "tokens": 24, **KINDS["gelu"]},
     vary=lambda draw: {"kind": "gated", "and_bias": "", "tokens": draw.choice((18, 24, 30)), **KINDS["gated"]},
     structural="kind",
     probe=mlp,
@@ -180,28 +183,30 @@ travel, and no rank holds a tensor of (batch, seq, ffn).
 PARALLEL_ATTENTION = Card(
     id="parallel-attention",
     chapter="09",
-    title="Heads apart",
-    text="""Attention by heads: each rank has some query heads, with the keys and values they look at. Write
-`parallel_attention(comm, copies, x, weights, head_dim)`, causal, without positions, scaled by head_dim^−½.
+    title="Attention by heads",
+    text="""Write `parallel_attention(comm, copies, x, weights, head_dim)`: causal attention without positions, scaled by head_dim^−½, in which
+each rank has some query heads with their keys and values.
 
-`weights` has this rank's pieces, rows of `wq`, `wk`, `wv` (heads here × head_dim, hidden) and columns of `wo` (hidden, query
-heads here × head_dim); numbers of heads follow from their shapes. Grouped queries: with `q` query heads and `k` KV heads in the
-whole model, query head i looks at KV head i // (q / k). If there are more ranks than KV heads, neighbouring ranks hold **copies**
-of the same KV head; `copies` is a communicator of the ranks that hold the same KV heads as this one (of size 1 where there is
-nobody else).
+- `weights` has this rank's pieces: rows of `wq`, `wk`, `wv` (heads here × head_dim, hidden) and columns of `wo` (hidden, query heads
+  here × head_dim). Numbers of heads follow from their shapes. With `q` query heads and `k` KV heads in the whole model, query head i
+  uses KV head i // (q / k).
+- If there are more ranks than KV heads, neighboring ranks hold **copies** of the same KV head. `copies` is a communicator of the
+  ranks that hold the same KV heads as this one; its size is 1 if there are no others.
+- `x` (batch, seq, hidden) is the same on every rank.
 
-`x` (batch, seq, hidden) is the same on every rank. As in one process with the whole weights: `y` on every rank, the gradients of
-`x` and of this rank's pieces. A copy of a KV head sees its own query heads only, but **the gradients of `wk` and `wv` are whole on
-every copy**: else copies come apart at the first step.
+Requirements:
 
-Per layer and pass: one all-reduce of a tensor like `x` among all ranks. Beside it only the gradients of copied `wk` and `wv`
-travel, among their copies. Heads, keys, values, scores never do.""",
+- **Values:** as in one process with the whole weights: `y` on every rank, and the gradients of `x` and of this rank's pieces. A copy
+  of a KV head sees only its own query heads, but **the gradients of `wk` and `wv` are complete on every copy**; otherwise copies
+  diverge in the first step.
+- **Bytes:** per pass one all-reduce of a tensor like `x` among all ranks; in addition only the gradients of copied `wk` and `wv`, among
+  their copies. Heads, keys, values and scores are never sent.""",
     **Worth(points=12, minutes=25, difficulty=4, importance=5),
     hints=(
-        "Where is this the MLP again? Which product is cut by columns, which by rows, and what is done number by number there, head "
-        "by head here? And what is a copied weight but a tensor that enters a region on several ranks?",
-        "`copy_in` in front of x, once for all three products; `sum_out` behind `wo`. A weight that several ranks hold alike, and use "
-        "each for other heads, gets its gradient summed by the same operator, among its copies.",
+        "Compare it with the MLP: which product is split by columns, and which by rows? What acts on each number there and on each "
+        "head here? And which operator fits a weight that several ranks use?",
+        "`copy_in` before x, once for all three products; `sum_out` after `wo`. If several ranks hold the same weight and use it for "
+        "different heads, the same operator sums its gradient, among the copies.",
         "`wk, wv = copy_in(weights['wk'], copies), copy_in(weights['wv'], copies)`; `q = F.linear(x, wq).unflatten(-1, (-1, "
         "head_dim)).transpose(1, 2)`; `F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)`; back with "
         "`.transpose(1, 2).flatten(2)`.",

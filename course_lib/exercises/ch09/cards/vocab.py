@@ -1,4 +1,4 @@
-"""Two exercises of chapter 09 on the vocabulary: an embedding and a loss of which every rank has a part."""
+"""Two exercises of chapter 09 on the vocabulary: an embedding and a loss that are split over ranks."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ VOCABULARY = (
 
 DEALT: Mapping[str, Mapping[str, str]] = {
     "blocks": {
-        "held": "rank r holds the r-th block of rows, as `torch.tensor_split` cuts them: where the vocabulary does not divide, the first "
+        "held": "rank r holds the r-th block of rows, as `torch.tensor_split` cuts them: if the vocabulary does not divide, the first "
         "blocks are one row longer",
         "clamped": """def embed(comm, tokens, weight, vocab):
     start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
@@ -21,7 +21,7 @@ DEALT: Mapping[str, Mapping[str, str]] = {
     return sum_out(rows, comm)""",
     },
     "round-robin": {
-        "held": "rows were dealt out in turn: row v is on rank v mod N, at place v // N",
+        "held": "rows were assigned in turn: row v is on rank v mod N, at position v // N",
         "clamped": """def embed(comm, tokens, weight, vocab):
     rows = F.embedding((tokens // comm.size).clamp(0, len(weight) - 1), weight)
     return sum_out(rows, comm)""",
@@ -31,19 +31,21 @@ DEALT: Mapping[str, Mapping[str, str]] = {
 VOCAB_EMBEDDING = Card(
     id="vocab-embedding",
     chapter="09",
-    title="Whose word is it?",
-    text="""An embedding whose rows are shared out: {{held}}. An index must fit the rows that a rank has, so this code clamps it; a
-serving library did the same on one of its paths in 2026, and a reviewer caught it (*lightseekorg/tokenspeed, pull request 309*):
+    title="Which rank has this token?",
+    text="""Repair `embed(comm, tokens, weight, vocab)`, an embedding whose rows are split over ranks: {{held}}. An index must fit the rows that a
+rank has, so this code clamps it. A serving library did the same in 2026, and a reviewer caught it (*lightseekorg/tokenspeed, pull
+request 309*):
 
 ```python
 {{clamped}}
 ```
 
-Nothing crashes, shapes are right, and every token's vector is wrong. Repair `embed(comm, tokens, weight, vocab)`: for `tokens`
-(batch, seq), the same on all ranks, the vectors (batch, seq, hidden) on every rank, as from the whole table. The gradient of
-`weight` is that of this rank's rows in the whole table: rows of tokens that did not occur stay at zero. `tokens` stay as they are.
+Nothing crashes, the shapes are right, and every token's vector is wrong.
 
-One all-reduce of the output in the forward pass, nothing in the backward pass.""",
+- **Values:** for `tokens` (batch, seq), the same on all ranks, return the vectors (batch, seq, hidden) of the whole table on every rank.
+- **Gradient** of `weight`: that of this rank's rows in the whole table. Rows of tokens that did not occur stay zero.
+- `tokens` stay unchanged.
+- **Bytes:** one all-reduce of the output in the forward pass, nothing in the backward pass.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=4),
     kind="more",
     form="bug",
@@ -52,7 +54,7 @@ One all-reduce of the output in the forward pass, nothing in the backward pass."
         "Look up whatever you like for a token that is not yours, then make its vector zero: what is zero adds nothing, and its "
         "gradient ends there as well.",
         "`mine = (tokens >= start) & (tokens < start + len(weight))`; `rows = F.embedding((tokens - start).where(mine, 0), weight)`; "
-        "`rows = rows * mine.unsqueeze(-1)`; `sum_out(rows, comm)`. Dealt in turn: `mine = tokens % comm.size == comm.rank`.",
+        "`rows = rows * mine.unsqueeze(-1)`; `sum_out(rows, comm)`. Assigned in turn: `mine = tokens % comm.size == comm.rank`.",
     ),
     answers=("embed",),
     allowed="every operation of `comm`; torch; `copy_in` and `sum_out` of `course_lib.tensor_parallel`.",
@@ -66,15 +68,14 @@ One all-reduce of the output in the forward pass, nothing in the backward pass."
 VOCAB_CROSS_ENTROPY = Card(
     id="vocab-cross-entropy",
     chapter="09",
-    title="A loss whose logits never meet",
-    text="""The last matrix is cut by columns, so every rank has the logits of its part of the vocabulary, in blocks as
-`torch.tensor_split` cuts them. Gathering them would send {{vocab:int}} numbers a token, and keep them.
-
-Write `vocab_cross_entropy(comm, logits, targets, vocab)`: the mean cross-entropy over all tokens, the same on every rank.
+    title="A loss without gathered logits",
+    text="""Write `vocab_cross_entropy(comm, logits, targets, vocab)`: the mean cross-entropy over all tokens, the same on every rank, without
+gathering the logits. The last matrix is split by columns, so every rank has the logits of its part of the vocabulary, in blocks as
+`torch.tensor_split` cuts them. Gathering would send {{vocab:int}} numbers per token and keep them.
 `logits` (batch, seq, columns here), `targets` (batch, seq) whole numbers below `vocab`, the same on all ranks. After
 `loss.backward()` every rank has the gradient of its logits, as in one process.
 
-- **A few numbers a token travel**: no more than four all-reduces of (batch, seq) in float32 send, forward and backward
+- **Bytes:** a few numbers per token, at most those of four all-reduces of (batch, seq) in float32, forward and backward
   together.
 - It works at logits of ±10⁴, in float32.
 - Logits of 16 bits: the loss is computed and returned in float32; the gradient has the logits' dtype.
@@ -83,9 +84,9 @@ Write `vocab_cross_entropy(comm, logits, targets, vocab)`: the mean cross-entrop
     kind="more",
     hints=(
         "The loss of a token is log Σ exp(zⱼ) − z of its target. Which of these three can a rank know alone, and what is the least "
-        "it must hear of the others?",
+        "that it needs from the others?",
         "First the largest logit of each token over all ranks (MAX), so that nothing overflows; then Σ exp(z − largest), and the "
-        "target's logit, which one rank has and the others add zero to. The gradient is softmax − one, and softmax needs only "
+        "target's logit, which one rank has; the others add zero. The gradient is softmax − one, and softmax needs only "
         "what the rank knows by now.",
         'All-reduce `z.detach().amax(-1)` with `op="MAX"`; `z = z - largest.unsqueeze(-1)`; `sum_out(z.exp().sum(-1), comm).log() - '
         "sum_out(picked, comm)`, where `picked` is zero for targets of others; `.mean()`. Without `sum_out`: a Function that "

@@ -1,4 +1,4 @@
-"""The judge of chapter 09's embedding whose rows are shared out."""
+"""The judge of chapter 09's embedding with split rows."""
 
 import random
 from typing import Any
@@ -71,9 +71,9 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     whole = torch.zeros_like(table).index_add(0, tokens.reshape(-1), flat)
 
     def output(rank: int, got: Result) -> Fault | None:
-        public = "this solves the public form of the exercise, with blocks of rows; here they were dealt out in turn."
-        clamp = f"every vector is a sum of {n}, one from each rank. A clamped index belongs to some other word."
-        others = "this rank's own look-up alone: of other ranks' words it holds no vectors."
+        public = "this solves the public form of the exercise, with blocks of rows; here they are assigned in turn."
+        clamp = f"every vector is a sum of {n}, one from each rank. A clamped index selects another word."
+        others = "this is this rank's own lookup alone; it has no vectors of other ranks' words."
         mean = "this is a mean over ranks; one of them has the vector, the others add zero."
         mistakes = [
             Mistake("public-form", in_blocks if dealt == "round-robin" else None, public),
@@ -83,7 +83,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
             Mistake("mean", want / n, mean),
         ]
         hint = "Which words does this rank hold, and at which places?"
-        hint += " Here they are dealt out in turn." * (dealt == "round-robin")
+        hint += " Here they are assigned in turn." * (dealt == "round-robin")
         return tensor_fault(f"Rank {rank}: the output", got["y"], want, mistakes, otherwise=hint)
 
     def gradients(rank: int, got: Result) -> Fault | None:
@@ -105,7 +105,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     every = "Every rank's vectors go to every rank: an all-reduce sends less than two of them."
     known = (
         Mistake("summed-back", one, again),
-        Mistake("gathered-table", rows - one, "The table travels: pieces are there so that no rank needs the whole."),
+        Mistake("gathered-table", rows - one, "The table is sent. No rank needs more than its rows."),
         Mistake("gathered", (n - 1) * nbytes(want) - one, every),
     )
     spent = regions.traffic(outcome.meter, least, one, known, "One all-reduce of the output, in the forward pass.")

@@ -1,4 +1,4 @@
-"""The judge of chapter 09's cross-entropy whose columns are shared out: right, stable, and without a logit on the wire."""
+"""The judge of chapter 09's cross-entropy over split columns: right, stable, and without sending logits."""
 
 import math
 import random
@@ -41,6 +41,16 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
+def _owned(targets: Tensor, piece: Tensor, start: int) -> Tensor:
+    """Whether each target is among the columns of a piece that begins at `start`."""
+    return (targets >= start) & (targets < start + piece.shape[-1])
+
+
+def _picked(logits: Tensor, places: Tensor) -> Tensor:
+    """The logit at each place."""
+    return logits.gather(-1, places.unsqueeze(-1)).squeeze(-1)
+
+
 def _loss_fault(case: Case, n: int, rank: int, y: Tensor, loss: Tensor) -> Fault | None:
     (logits, targets), where = case.secret, f"Rank {rank}: the loss"
     if y.dtype == torch.bfloat16:
@@ -50,11 +60,27 @@ def _loss_fault(case: Case, n: int, rank: int, y: Tensor, loss: Tensor) -> Fault
         return "not-finite", f"{where} is {y.item()}. {why}"
     logits, tokens = logits.double(), targets.numel()
     pieces = logits.tensor_split(n, -1)
-    here, start = pieces[rank], sum(piece.shape[-1] for piece in pieces[:rank])
-    inside = (targets >= start) & (targets < start + here.shape[-1])
-    picked = here.gather(-1, (targets - start).where(inside, 0).unsqueeze(-1)).squeeze(-1)
+    starts = [sum(piece.shape[-1] for piece in pieces[:at]) for at in range(n)]
+    here, inside = pieces[rank], _owned(targets, pieces[rank], starts[rank])
+    picked = _picked(here, (targets - starts[rank]).where(inside, 0))
     own = here.logsumexp(-1) - torch.where(inside, picked, 0.0)
-    chosen, whole = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1), logits.logsumexp(-1)
+    chosen, whole = _picked(logits, targets), logits.logsumexp(-1)
+    largest = torch.stack([piece.amax(-1) for piece in pieces])  # (ranks, …)
+    owner = torch.stack([_owned(targets, piece, at) for piece, at in zip(pieces, starts, strict=True)]).int().argmax(0)
+    shifted = torch.stack(
+        [(piece - most.unsqueeze(-1)).exp().sum(-1) for piece, most in zip(pieces, largest, strict=True)]
+    )
+    own_largest = shifted.sum(0).log() - chosen + largest.gather(0, owner.unsqueeze(0)).squeeze(0)
+    clamped = sum(
+        _picked(piece, (targets - at).clamp(0, piece.shape[-1] - 1)) for piece, at in zip(pieces, starts, strict=True)
+    )
+    alike = [rank * piece.shape[-1] for rank, piece in enumerate(pieces)]  # starts, if all blocks had this rank's width
+    equal = sum(
+        _picked(piece, (targets - at).clamp(0, piece.shape[-1] - 1)) * _owned(targets, piece, at)
+        for piece, at in zip(pieces, alike, strict=True)
+    )
+    top = logits.amax(-1)
+    counted = sum(_owned(targets, piece, at) for piece, at in zip(pieces, alike, strict=True))
     losses = {
         "sum": (loss * tokens, "this is a sum over tokens; the mean was asked for."),
         "own-columns": (own.mean(), "this comes from this rank's columns alone; Σ exp runs over all words."),
@@ -64,6 +90,18 @@ def _loss_fault(case: Case, n: int, rank: int, y: Tensor, loss: Tensor) -> Fault
         "own-target": (
             (whole - chosen.where(inside, 0.0)).mean(),
             "targets whose logit is on another rank are missing.",
+        ),
+        "own-largest": (
+            own_largest.mean(),
+            "each rank subtracted its own largest logit, so the sums cannot be added; subtract that of all ranks.",
+        ),
+        "clamped": (
+            (whole - top - (clamped - n * top)).mean(),
+            "every rank added a logit for every target; a rank without the target adds zero.",
+        ),
+        "equal-blocks": (
+            (whole - top - (equal - counted * top)).mean(),
+            "the blocks are not equally long, so a rank's first word is not rank · columns.",
         ),
     }
     mistakes = [Mistake(name, value.float(), message) for name, (value, message) in losses.items()]
@@ -102,9 +140,9 @@ def _bytes(case: Case, n: int, meter: Meter) -> Fault | None:
     tokens, sent = targets.numel(), min(meter["bytes_sent"])
     most = 4 * regions.ring_most(tokens, 4, n)
     if n > 1 and sent > max(most, 0.4 * (n - 1) * logits.numel() / n * 4):
-        needed = "Of each token the others need its largest logit, its Σ exp, and its target's logit."
-        return "gathered-logits", f"Every rank sends {sent:,} bytes, {most:,} are enough: logits travel. {needed}"
-    return regions.traffic(meter, 2 * (n - 1) * tokens * 4, most, (), "A few numbers a token are enough.")
+        needed = "For each token, the others need only its largest logit, its Σ exp, and its target's logit."
+        return "gathered-logits", f"Every rank sends {sent:,} bytes, {most:,} are enough: logits are sent. {needed}"
+    return regions.traffic(meter, 2 * (n - 1) * tokens * 4, most, (), "A few numbers per token are enough.")
 
 
 def _memory(case: Case, results: Any, n: int) -> Fault | None:
@@ -161,8 +199,8 @@ LOSS = {
         weighed=_weighed,
         cases=_cases,
         verdicts=_verdicts,
-        why="Σ exp is a sum over ranks, once all subtract the same largest logit. One rank has the target's logit; the others add zero. The "
-        "gradient needs nothing new: softmax of the rank's own columns, minus one where the target is among them.",
+        why="Σ exp is a sum over ranks once all subtract the same largest logit. One rank has the target's logit; the others add zero. The "
+        "gradient needs no further communication: it is the softmax of the rank's own columns, minus one at the target.",
         pytorch="`loss_parallel()` in `torch.distributed.tensor.parallel`; Megatron's `vocab_parallel_cross_entropy`.",
     )
 }

@@ -61,8 +61,10 @@ def _extra_bytes(inputs: Weights, n: int) -> list[Mistake]:
     two = regions.ring_most(2 * x.numel(), x.element_size(), n) - one
     inner = (n - 1) * nbytes(x) // x.shape[-1] * inputs["up"].shape[0] / n
     weights = (n - 1) / n * sum(nbytes(w) for name, w in inputs.items() if name not in ("x", "down_bias"))
-    between = "Something travels between the two products. Each rank's piece of `down` needs only what the rank has."
-    travelled = "Whole weights on every rank: pieces are there so that no rank needs the whole."
+    between = (
+        "The ranks communicate between the two products. Each rank's piece of `down` needs only what the rank has."
+    )
+    travelled = "Every rank got whole weights. No rank needs more than its pieces."
     gathered = "Every rank's part goes to every rank: an all-reduce sends less than two of them."
     too_many = "That is more than one all-reduce each way: one operator in front and one behind are enough."
     return [

@@ -100,7 +100,7 @@ OVERLAP = {
         "protocol:in-flight 0.05, generality:ranks 0.1",
         cases=_cases,
         verdicts=_verdicts,
-        why="The layer below waits for dx, and dx has to travel, so it comes first. Nothing waits for dW, so it fills the time. The forward "
+        why="The layer below waits for dx, and dx must be sent, so compute it first. No operation waits for dW, so it fills the time. The forward "
         "pass has no such filler: the next product needs the sum.",
         pytorch="Megatron's `LinearWithGradAccumulationAndAsyncCommunication` starts the all-reduce of the input's gradient between the two "
         "products.",

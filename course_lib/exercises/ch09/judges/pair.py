@@ -1,4 +1,4 @@
-"""The judge of chapter 09's two conjugate operators, each in both passes, beside a residual branch."""
+"""The judge of chapter 09's two conjugate operators, each in both passes, next to a residual branch."""
 
 import random
 from collections.abc import Sequence
@@ -50,8 +50,8 @@ def _values(which: int, wish: str, rank: int, got: Result, xs: Sequence[Tensor],
     total_x, total_g = torch.stack(list(xs)).sum(0), torch.stack(list(gs)).sum(0)
     want = xs[rank] if which == COPY else total_x
     mistakes = [
-        Mistake("own-part", xs[rank], "it returns this rank's part alone; what leaves the region is the sum."),
-        Mistake("summed-forward", total_x, "this is the sum over ranks; what enters the region enters as it is."),
+        Mistake("own-part", xs[rank], "it returns this rank's part alone; `sum_out` returns the sum."),
+        Mistake("summed-forward", total_x, "this is the sum over ranks; `copy_in` returns x unchanged."),
         Mistake("mean", total_x / n, "this is the mean over ranks; their parts add up."),
     ]
     if fault := tensor_fault(f"Rank {rank}: what {name} returns", got["out"], want, mistakes):
@@ -67,10 +67,10 @@ def _values(which: int, wish: str, rank: int, got: Result, xs: Sequence[Tensor],
     again = "this is N times the gradient that came. It is the same on all ranks, so it is not summed again."
     residual = "the residual branch's gradient is summed, too: return another tensor than x, and put no hook on x."
     alike = (
-        "this is the gradient divided by N; behind the sum all ranks have the same gradient, and it passes as it is."
+        "this is the gradient divided by N; after the sum all ranks have the same gradient, and it passes unchanged."
     )
     mistakes = [
-        Mistake("own-gradient", 2 * g, "this is what this rank sends back, alone; all ranks used x, so all count."),
+        Mistake("own-gradient", 2 * g, "this is this rank's gradient alone; all ranks used x, so all gradients count."),
         Mistake("residual-summed", 2 * total_g, residual),
         Mistake("summed-back", g + total_g, again),
         Mistake("mean", g + total_g / n, "this is a mean; gradients of a copy add up."),
@@ -95,7 +95,7 @@ def _others(which: int, rank: int, got: Result) -> Fault | None:
     if got["touched"] is False:
         return None
     return "changed-another's", (
-        f"Rank {rank}: {NAMES[which]} summed in place, in a tensor that the residual branch or whoever made it also reads. "
+        f"Rank {rank}: {NAMES[which]} summed in place, in a tensor that the residual branch or the caller also reads. "
         "Sum a copy."
     )
 
@@ -116,9 +116,9 @@ PAIR = {
         "generality:layouts 0.1",
         cases=_cases,
         verdicts=_verdicts,
-        why="A tensor that all ranks use gets a gradient from each of them: the transpose of copying is adding up. A sum that all ranks "
-        "receive and treat alike has one gradient, which every rank has already: the transpose of adding up is copying. So each "
-        "operator communicates in one pass, and the pair around a region costs one all-reduce each way.",
+        why="A tensor that all ranks use gets a gradient from each of them: the transpose of copying is summing. A sum that all ranks "
+        "receive has one gradient, which every rank has already: the transpose of summing is copying. So each "
+        "operator communicates in one pass, and the pair around a region costs one all-reduce per pass.",
         pytorch="Megatron's `copy_to_tensor_model_parallel_region` and `reduce_from_tensor_model_parallel_region`; DTensor's redistribution "
         "from Replicate and to Replicate from Partial.",
     )

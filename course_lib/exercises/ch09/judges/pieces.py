@@ -158,7 +158,7 @@ def _packed_fault(which: int, row: Sequence[Any], got: Any) -> Fault | None:
         contiguous = "this is one stretch of the stack. Each rank needs its share of each of the matrices."
         mistakes = [
             Mistake("contiguous", stretch, contiguous),
-            Mistake("dealt", weight[rank::ranks], "rows were dealt out in turn: a head's rows belong together."),
+            Mistake("dealt", weight[rank::ranks], "rows were assigned in turn: a head's rows belong together."),
         ]
     else:
         shards, sizes = row

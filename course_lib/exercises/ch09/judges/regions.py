@@ -43,7 +43,7 @@ def traffic(meter: Meter, least: float, most: float, known: Sequence[Mistake] = 
         for mistake in known:
             if mistake.value and abs(over - mistake.value) <= 0.02 * mistake.value + 8:
                 return mistake.name, mistake.message
-        enough = f", {most:,.0f} are enough" if most else "; nothing has to travel"
+        enough = f", {most:,.0f} are enough" if most else "; nothing needs to be sent"
         return "too-many-bytes", f"{lead}{enough}. {allowed}".strip()
     if sum(sent) < least:
         return "too-few-bytes", (
@@ -71,7 +71,7 @@ def part(tensor: Tensor, n: int, rank: int, dim: int = 0) -> Tensor:
 
 def off_by_ranks(n: int, want: Tensor) -> tuple[Mistake, Mistake]:
     """A gradient that was summed over `n` ranks once too often, or divided by them."""
-    again = "behind the sum all ranks hold the same, so its gradient is not summed again."
+    again = "after the sum all ranks hold the same, so its gradient is not summed again."
     return (
         Mistake("times-n", n * want, f"it is {n} times too large: {again}"),
         Mistake("divided", want / n, f"it is {n} times too small."),

@@ -78,8 +78,8 @@ ROWS = {
         cases=_cases,
         verdicts=_verdicts,
         why="What is added before the sum counts once per rank. Divided by N it is right in the output, but each copy's gradient is N times "
-        "too small; on one rank alone it is right in the output, but the other copies are never stepped. Behind the sum all ranks do "
+        "too small; on one rank alone it is right in the output, but the other copies are never stepped. After the sum all ranks do "
         "the same, forward and backward.",
-        pytorch="`RowParallelLinear` in Megatron adds its bias behind the all-reduce, or leaves it to be added with the dropout.",
+        pytorch="`RowParallelLinear` in Megatron adds its bias after the all-reduce, or leaves it to be added with the dropout.",
     )
 }

@@ -169,7 +169,7 @@ WIRES = {
         unit="seconds",
         why="Every layer all-reduces a tensor of activations four times, each time sending almost twice its bytes, and the next product has to "
         "wait: over the network that alone takes longer than the products it was cut for.",
-        pytorch="`init_device_mesh` puts the tensor-parallel axis last, so that neighbours share a server.",
+        pytorch="`init_device_mesh` puts the tensor-parallel axis last, so that neighbors share a server.",
         reveal=_reveal,
         truth=tp_time,
     ),

@@ -8,7 +8,7 @@ from typing import Any
 from course_lib.runs.evidence import Evidence
 from course_lib.runs.reading import recorded, recorded_names
 from course_lib.runs.sizes import SIZES
-from course_lib.units import bytes_text, duration_text
+from course_lib.units import bytes_text, duration_text, rate_text
 
 FP32 = 4
 STATE, MOMENTS = 4 * FP32, 2 * FP32  # bytes per parameter: weight, gradient and two moments; the moments alone
@@ -38,6 +38,8 @@ def setting(name: str) -> dict[str, Any]:
         "wire": rates["wire"],
         "calls": sum(run["measured"]["wire_calls"].values()),
         "sent": run["predicted"]["wire_bytes"],
+        "flops_text": rate_text(rates["flops"]),
+        "wire_text": f"{bytes_text(rates['wire'])}/s",
         "alpha_text": duration_text(rates["alpha"]),
         "sent_text": bytes_text(run["predicted"]["wire_bytes"]),
     }

@@ -49,14 +49,16 @@ DEADLOCKED_1F1B = Card(
     id="deadlocked-1f1b",
     chapter="10",
     title="A correct schedule that hangs",
-    text=f"""A pipeline on two nodes hung. Its owner printed what each rank was about to do: both were waiting for their send to finish
+    text=f"""Repair the function below: its 1F1B schedule is correct, and yet it hangs as soon as sends are not buffered.
+
+A pipeline on two nodes hung. Its owner printed what each rank was about to do: both were waiting for their send to finish
 before they could receive. Swapping send and receive on the odd ranks moved the deadlock elsewhere (*pytorch/pytorch, issue 172668,
 January 2026*). A send may block until its receive is called (*NVIDIA/nccl, issue 783*), and in 1F1B a rank sends an activation
-forward while its neighbor sends a gradient back. This function has that bug; it runs wherever one message is buffered:
+forward while its neighbor sends a gradient back. This function runs wherever one message is buffered:
 
 {HANGING}
 
-Repair it. Stage and rank are the same number. {CALLS}
+Stage and rank are the same number. {CALLS}
 
 - **No hang** without buffers, nor if the operations of a pair of ranks run in the order in which they were issued (as with NCCL; the
   operations of one batch have no order).
@@ -85,7 +87,7 @@ RUN_ANY_SCHEDULE = Card(
     id="run-any-schedule",
     chapter="10",
     title="Run any schedule",
-    text=f"""A schedule is data, so one function can run them all. Write `run_rows(comm, rows, homes, forward, backward, empty)`.
+    text=f"""Write `run_rows(comm, rows, homes, forward, backward, empty)`, one function that runs any schedule, because a schedule is data.
 `rows[rank]` lists a rank's operations in order, each `("F", stage, microbatch)` or `("B", stage, microbatch)`. `homes[stage]` is
 the rank of each stage. A rank may hold several stages, in a loop (0 1 0 1), a V (0 1 1 0) or any other way. The schedule is valid.
 

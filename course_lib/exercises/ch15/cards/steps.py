@@ -17,9 +17,9 @@ PREDICT_REAL_STEP = Card(
     id="predict-real-step",
     chapter="15",
     title="Prediction: a real step",
-    text="""The course's own tools recorded this run: a model of {{params:count}} parameters, {{tokens:int}} tokens a step in {{bits}} bits, with the layout `{{layout}}` on {{ranks}}
-processes that share one CPU of {{cores}} cores. Just before, the same processes measured, all at the same time: {{flops:tflops}} each in the model's own matmul, and for an
-all-reduce {{alpha_text}} plus its bytes over {{wire:gbps}}. In a step each process calls its communication library {{calls}} times and sends {{sent_text}}.
+    text="""The course's own tools recorded this run: a model of {{params:count}} parameters, {{tokens:int}} tokens per step in {{bits}} bits, with the layout `{{layout}}` on {{ranks}}
+processes that share one CPU of {{cores}} cores. Just before, the same processes measured, all at the same time: {{flops_text}} each in the model's own matmul, and for an
+all-reduce {{alpha_text}} plus its bytes over {{wire_text}}. In a step each process calls its communication library {{calls}} times and sends {{sent_text}}.
 
 Before you look at the recording or compute anything, commit to an interval for the time of a step. `step_interval()` returns `(low, high)` in **seconds**, with `high` at most
 four times `low`. You earn the points for committing, not for being right.""",

@@ -1,7 +1,7 @@
 """Whether tensor parallelism was done at all: numbers are right too if every rank computes everything.
 
 A model whose plan was misspelt, or that was restored whole from a checkpoint, trains as well as any. What it holds, sends,
-computes and hides tells it apart.
+computes and hides is the evidence.
 """
 
 from __future__ import annotations

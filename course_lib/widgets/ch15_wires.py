@@ -1,6 +1,6 @@
 """Chapter 15's widgets of communication: a bandwidth curve to fit by hand, and the trace of a step."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -82,7 +82,7 @@ def draw_bandwidth(alpha: float = 100 * US, beta: float = 1 * GB, which: str = "
         axes.plot(*places.T, "o", color=INK, zorder=4, **look)
     half = alpha * beta / ring_sent(sweep.kind, 1.0, sweep.ranks)
     worst = number_text(float(np.max(np.maximum(seen / said, said / seen))))
-    title = f"{sweep.name}: {near.sum()} of {len(near)} sizes within {percent_text(CLOSE)}, the worst off by a factor of {worst}"
+    title = f"{sweep.name}: {near.sum()} of {len(near)} sizes within {percent_text(CLOSE)}, the worst off × {worst}"
     line = f"α = {duration_text(alpha)}, B = {bytes_text(beta)}/s (dashed)"
     more = f"{line}: half of B is reached at {bytes_text(half)}. Empty circles are further off."
     panels.head(figure, title, more)
@@ -171,7 +171,7 @@ def draw_timeline(delay: float = 0.0, speed: float = 1.0, which: str = "") -> Pi
     ways = wrong_ways(now)
     _ways(axes, ways, scale, unit)
     title = f"{duration_text(ways['exposed'])} exposed of {duration_text(ways['all communication'])} on the wire"
-    changed = f"messages moved by {delay:+.0%} of the step, wire × {speed:g}".replace("-", "−")
+    changed = f"messages moved by {_shift(delay)}, speed × {speed:g}"
     asked = "unchanged" if (delay, speed) == (0.0, 1.0) else changed
     panels.head(figure, title, f"{which or next(iter(traces()))}, {asked}.")
     times = ", ".join(f"{name}: {duration_text(seconds) if seconds else 'none'}" for name, seconds in ways.items())
@@ -227,13 +227,17 @@ def _ways(axes: Axes, ways: Mapping[str, float], scale: float, unit: str) -> Non
         _boxes(axes, panel, [(0.0, seconds / scale)], place + 0.2, place + 0.8, fill)
 
 
+def _shift(share: float) -> str:
+    return f"{100 * share:+.0f} % of the step".replace("-", "−") if share else "nothing"
+
+
 def timeline() -> Explorer:
     """A step's trace: move its messages, and compare the exposed time with what shortcuts give."""
     traces.cache_clear()
-    shift: Callable[[float], str] = lambda share: f"{share:+.0%} of the step" if share else "unchanged"  # noqa: E731
+
     return explore(
         draw_timeline,
-        delay=slider(DELAYS, 0.0, label="messages moved by", text=shift),
+        delay=slider(DELAYS, 0.0, label="messages moved by", text=_shift),
         speed=slider(SPEEDS, 1.0, label="speed of the wire", text=lambda times: f"× {times:g}"),
         which=menu(tuple(traces()), label="step"),
     )

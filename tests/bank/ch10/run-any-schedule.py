@@ -169,7 +169,7 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 # +             given = latest.setdefault(kind, empty())
 
 
-# %% wrong: tells every rank, and whoever needs it takes it => cost not-a-neighbour
+# %% wrong: tells every rank, and whoever needs it takes it => cost not-a-neighbor
 def run_rows(comm, rows, homes, forward, backward, empty):
     arriving, works = {}, []
     for rank, row in enumerate(rows):

@@ -65,7 +65,7 @@ def _extra_bytes(inputs: Weights, n: int) -> list[Mistake]:
         "The ranks communicate between the two products. Each rank's piece of `down` needs only what the rank has."
     )
     travelled = "Every rank got whole weights. No rank needs more than its pieces."
-    gathered = "Every rank's part goes to every rank: an all-reduce sends less than two of them."
+    gathered = "Every rank sends its whole part to every other rank; an all-reduce sends less than twice the tensor."
     too_many = "That is more than one all-reduce each way: one operator in front and one behind are enough."
     return [
         *(Mistake("gathered-in-the-middle", extra, between) for extra in (inner, 2 * inner, inner + weights)),

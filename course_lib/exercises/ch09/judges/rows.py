@@ -60,9 +60,9 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         return regions.gradient_faults(got, rank, want, mistakes)
 
     least, one = regions.ring_bytes(y, n)
-    bias_too = "The bias, or its gradient, goes through an all-reduce of its own: every rank has it whole already."
+    bias_too = "The bias, or its gradient, has an all-reduce of its own, but every rank already has all of it."
     again = "That is a second all-reduce of the output: its gradient is the same on all ranks already."
-    gathered = "Every rank's part goes to every rank: an all-reduce sends less than two of them."
+    gathered = "Every rank sends its whole part to every other rank; an all-reduce sends less than twice the tensor."
     known = (
         Mistake("extra-reduce", regions.ring_bytes(bias, n)[1], bias_too),
         Mistake("extra-reduce", one, again),

@@ -76,7 +76,7 @@ def _cluster(row: Sequence[Any]) -> tuple[Any, ...]:
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     size = params["hidden"]
-    width = (4 * size + 3 * (7 * size // 2)) * 450 * GB / (400 * TFLOP)  # tells the two forms of the exercise apart
+    width = (4 * size + 3 * (7 * size // 2)) * 450 * GB / (400 * TFLOP)  # distinguishes the two forms of the exercise
     wide = (4096, size, 7 * size // 2, 400 * TFLOP, 450 * GB, 50 * GB)
     visible, smaller = ((*wide, n, round((n - 1) / (0.354 * width), 3)) for n in (8, 4))
     layers = draw_rows(
@@ -146,7 +146,7 @@ def _largest_fault(rows: Sequence[Any], results: Sequence[float], recompute: str
     table = (
         (other[0], {"recompute": other[1]}, other[2]),
         ("one-pass", {"halved": True}, "forward *and* backward have all-reduces."),
-        ("inside-only", {"inside_only": True}, "beyond a node the ring goes at the speed of the wire between nodes."),
+        ("inside-only", {"inside_only": True}, "beyond a node the ring runs at the speed of the link between nodes."),
         ("whole-products", {"whole": True}, "a rank has an N-th of the products only."),
     )
     for name, options, message in table if len(rows) > 9 else table[:full]:  # a single number has many causes

@@ -49,7 +49,7 @@ KEYS = {
         1.0,
         "one copy anyway",
         Mistake("as-printed", 1 / 16, "each micro-batch would have a sixteenth of it. What shape has a gradient?"),
-        Mistake("one-each", 16.0, "gradients are added up as they come, not kept side by side."),
+        Mistake("one-each", 16.0, "gradients are summed as they arrive, not kept separately."),
     ),
     "pipeline-activations": wrong(
         _FIRST,

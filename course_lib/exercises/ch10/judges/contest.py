@@ -28,7 +28,7 @@ def _interleaved_verdicts(params: Params, case: Case, outcome: Outcome) -> list[
     p, m, v = case.args
     if case.part == "refusal":
         refused = type(outcome.value) is dict and set(outcome.value) == {"refused"}
-        told = f"{m} micro-batches make no whole rounds of {p}; raise a ValueError that says so."
+        told = f"{m} micro-batches do not form whole rounds of {p}; raise a ValueError that says so."
         return judged(case, None if refused else ("not-refused", told), named=True)
     schedule = runnable(outcome.value, case, p, m, looped(p, v))
     if not isinstance(schedule, Schedule):
@@ -79,7 +79,7 @@ def lengths(times: Times) -> Durations:
 
 
 def closed(schedule: Schedule, times: Times) -> float:
-    """How much of the way from 1F1B's end to the bound a schedule goes: 0 as 1F1B, 1 at the bound."""
+    """How close a schedule comes to the bound: 0 if it ends with 1F1B, 1 at the bound."""
     p, m = schedule.stages, schedule.microbatches
     start, end = (m + p - 1) * sum(times), bound(p, m, times)
     return (start - play(schedule, lengths(times)).makespan) / (start - end)
@@ -118,7 +118,7 @@ def _distance(schedule: Schedule, m: int, times: Times) -> Fault:
     told = f"{ends}: {max(way, 0):.0%} of the way."
     if way > 1e-6:
         return "not-there", f"{told} Draw it: which rank is idle, and which weight gradients could it do there?"
-    whole = "A backward in one piece keeps the stage before waiting."
+    whole = "The previous stage waits for the whole of an unsplit backward."
     name = "as-1f1b" if way > -1e-6 else "slower-than-1f1b"
     return name, f"{told} {'Who waits for an input gradient?' if schedule.splits else whole}"
 

@@ -50,7 +50,7 @@ def _bubble_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdi
 def _bubble_fault(params: Params, case: Case, got: Any, p: int, m: int) -> Fault | None:
     want, (other, name) = share(params["convention"], p, m), OTHER[params["convention"]]
     mistakes = [
-        Mistake(name, share(other, p, m), f"this is the other convention; asked for is {params['means']}."),
+        Mistake(name, share(other, p, m), f"this is the other convention; the exercise asks for {params['means']}."),
         Mistake("naive", 1 - 1 / p, "this is the naive pipeline, where one rank works at a time."),
         Mistake("off-by-one", p / (m + p), "how many slots does a rank wait before its first micro-batch arrives?"),
         Mistake("one-less", (p - 1) / (m + p), "count the slots from the first forward to the end once more."),
@@ -126,7 +126,7 @@ def _gpipe_fault(params: Params, schedule: Schedule) -> Fault | None:
         if back != (forth if params["drain"] == "first" else forth[::-1]):
             public = params["drain"] == "last" and back == forth
             order = ", ".join(map(str, back[:6])) + " …" * (len(back) > 6)
-            told = f"rank {rank} does its backwards in the order {order}; asked for is {params['drained']}."
+            told = f"rank {rank} does its backwards in the order {order}; the exercise asks for {params['drained']}."
             return ("public-form", f"this solves the public form: {told}") if public else ("other-drain", told)
     return None
 
@@ -184,7 +184,7 @@ rank it is. A slot is one forward and one backward, so their ratio cancels.""",
         "generality:sizes 0.2",
         cases=_three_cases,
         verdicts=_three_verdicts,
-        why="""The last stage can turn round at once, so it holds one micro-batch. Each stage before it needs one more forward to stay
+        why="""The last stage can start the backward at once, so it holds one micro-batch. Each stage before it needs one more forward to stay
 busy until its first gradient returns: stage s holds p − s. GPipe ends no later, but it holds all m, because it frees the first one only
 after the last forward.""",
         pytorch="`ScheduleGPipe` and `Schedule1F1B` in `torch.distributed.pipelining`, which writes schedules to CSV in the same rows.",

@@ -71,7 +71,7 @@ DRILLS = {
     ),
     "step-time": drill_key(
         lambda p: (p["microbatches"] + p["stages"] - 1) * _slot(p),
-        "(m + p − 1)(F + B) = {{answer}} ms.",
+        "(m + p − 1)(t_F + t_B) = {{answer}} ms.",
         Mistake("no-bubble", lambda p: p["microbatches"] * _slot(p), "That leaves out the bubble."),
         Mistake("naive", lambda p: p["microbatches"] * p["stages"] * _slot(p), "That is one micro-batch at a time."),
     ),
@@ -84,7 +84,7 @@ DRILLS = {
     "pipeline-messages": drill_key(
         lambda p: 2 * (p["stages"] * p["chunks"] - 1) * p["microbatches"],
         "Stages − 1 boundaries, forward and back, for each micro-batch: {{answer:int}}.",
-        Mistake("one-way", Times(1 / 2), "Gradients travel back as well."),
+        Mistake("one-way", Times(1 / 2), "Gradients are sent back as well."),
         Mistake(
             "no-end", lambda p: 2 * p["stages"] * p["chunks"] * p["microbatches"], "p stages have p − 1 boundaries."
         ),
@@ -98,7 +98,7 @@ DRILLS = {
     ),
     "zero-bubble-idle": drill_key(
         _zb_idle,
-        "(p − 1)(F + B − 2W), where B is both halves: {{answer}} ms.",
+        "(p − 1)(t_F + t_B − 2 t_W), where t_B is both halves: {{answer}} ms.",
         Mistake("1f1b", Times(3), "That is 1F1B's."),
         Mistake("zero", 0.0, "It comes near zero only if the ranks need not end together."),
     ),

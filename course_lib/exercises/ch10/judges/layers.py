@@ -104,7 +104,7 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
         return "other-stages", f"there are {len(counts)} counts; there must be one for each of {stages} stages."
     if min(counts) < 1:
         stage = counts.index(min(counts))
-        return "empty-stage", f"stage {stage} gets {counts[stage]} layers; each stage gets one at least."
+        return "empty-stage", f"stage {stage} gets {counts[stage]} layers; each stage gets at least one."
     if sum(counts) != len(costs):
         return "layers-lost", f"the stages have {sum(counts)} layers together; there are {len(costs)}."
     times, best = _times(costs, counts), _best(costs, stages)

@@ -31,7 +31,7 @@ def _traffic_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None
         sent[src, dst] = moved
         told = f"rank {src} sent {moved:,} bytes to rank {dst}, which needs"
         if moved > need[src, dst]:
-            return "sent-again" if need[src, dst] else "not-a-neighbour", f"{told} {need[src, dst]:,}."
+            return "sent-again" if need[src, dst] else "not-a-neighbor", f"{told} {need[src, dst]:,}."
     for (src, dst), wanted in need.items():
         if sent[src, dst] < wanted:
             return "too-few-bytes", f"rank {src} sent {sent[src, dst]:,} bytes to rank {dst}, which needs {wanted:,}."
@@ -110,7 +110,7 @@ def _any_cases(params: Params, rng: random.Random) -> list[Case]:
         "stages scattered over 3 ranks, an order without a plan": unplanned((0, 2, 1, 0, 1), 4),
         "stages in a loop, an order without a plan": unplanned(looped(2, 3), 4),
         "one rank with three stages": unplanned((0, 0, 0), 3),
-        "neighbours on one rank": unplanned((0, 0, 1, 1), 4),
+        "neighbors on one rank": unplanned((0, 0, 1, 1), 4),
     }.items():
         cases.append(case(name, "generality:schedules", homes, m, rows=rows))
     for adversary in (LATE, BUFFER, BUFFERS_LATE):
@@ -143,7 +143,7 @@ RUNNING = {
         weighed=_hang_weighed,
         why="""In the steady phase two neighbors always have something to send to each other. Operations in one batch have no order, so neither
 rank waits for a receive that comes after the other's send. Taking turns (even ranks send first) works as well. Starting the sends and
-going on works where nothing is buffered, but not where the operations of a pair keep the order in which they were issued.""",
+continuing works without buffers, but not if the operations of a pair of ranks run in the order in which they were issued.""",
         pytorch="Megatron-LM's `send_forward_recv_backward` and `send_backward_recv_forward`; `_batch_p2p` in `torch.distributed.pipelining`.",
     ),
     "run-any-schedule": Judging(

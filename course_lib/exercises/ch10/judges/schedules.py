@@ -31,7 +31,7 @@ def runnable(
     given = [] if flood else [[item for item in row if item is not None] for row in value]
     count = sum(map(len, given))
     if not count and not flood:
-        return "empty-schedule", "there are no operations. A schedule in which nobody works runs nothing."
+        return "empty-schedule", "there are no operations. An empty schedule runs nothing."
     if len(given) != ranks and not flood:
         return "other-ranks", f"there are {len(given)} rows; there must be one for each of {ranks} ranks."
     if flood or count > 2 * needed + 16:

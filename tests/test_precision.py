@@ -438,3 +438,22 @@ def test_bytes_of_each_storage_and_odd_arguments():
         trained("bf16")
     with pytest.raises(ValueError, match="no parameters"):
         precision.StoredAdamW([], 1e-3)
+    with pytest.raises(ValueError, match="lr is -1"):
+        precision.StoredAdamW([torch.nn.Parameter(torch.ones(2))], -1)
+
+
+def test_a_parameter_without_a_gradient_stays_and_counts_no_update():
+    weight = torch.nn.Parameter(torch.ones(3))
+    optimizer = precision.StoredAdamW([weight], 1e-3, "nearest")
+    optimizer.step()
+    assert torch.equal(weight.data, torch.ones(3)) and optimizer.updates == 0
+
+
+def test_a_score_of_plus_infinity_gives_nan_as_in_torch():
+    row = torch.tensor([1.0, math.inf, 2.0])
+    assert precision.online_softmax(row.split(1))[1].isnan() and row.softmax(-1)[1].isnan()
+
+
+def test_an_empty_tensor_has_no_codes():
+    form = number_format("bf16")
+    assert form.encode(torch.empty(0)).shape == form.decode(torch.empty(0, dtype=torch.int64)).shape == (0,)

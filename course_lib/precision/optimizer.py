@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from course_lib.precision.number_formats import number_format
 from course_lib.precision.rounding import round_to
+from course_lib.units import require
 
 STORAGE = ("fp32", "master", "nearest", "stochastic", "kahan")
 
@@ -17,7 +18,7 @@ class StoredAdamW:
     "fp32": nothing is rounded. "master": the optimizer keeps fp32 weights, and the parameters are a copy rounded to `form`.
     "nearest" and "stochastic": there is no master copy, and every update is rounded to `form`. "kahan": as "nearest", with a
     second number in `form` that carries what rounding dropped into the next step. Where `moments` is given, both moments are
-    rounded to that format after every step.
+    rounded to that format after every step. Gradients that are not finite make weights NaN: check them first, with `has_overflow`.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class StoredAdamW:
         self.parameters = list(parameters)
         if not self.parameters:
             raise ValueError("There are no parameters to optimize.")
+        require("lr", lr, least=0.0, open_below=False)
         self.lr, self.storage, self.form, self.moments = lr, storage, number_format(form), moments
         self.betas, self.eps, self.weight_decay = betas, eps, weight_decay
         self.coin = torch.Generator().manual_seed(seed)

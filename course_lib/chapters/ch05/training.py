@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from course_lib import text, transformer
 from course_lib.exercises import running_example
+from course_lib.exercises.ch05.numbers import LOW_RATE, RATE
 from course_lib.precision import LossScaler, StoredAdamW, has_overflow, quantize, round_to
 
 SHAPE = transformer.Config(layers=2, hidden=64, heads=4, seq_len=64, attention="math")
@@ -32,7 +33,7 @@ class Recipe:
     microbatches: int = 1  # that a step really computes, one after the other
     matmul: tuple[str, str] | None = None  # formats of the inputs of forward and backward matmuls, emulated
     block: str = "none"  # what has a scale of its own there: "none" (no scale at all), "tensor" or "block"
-    lr: float = 3e-3
+    lr: float = RATE
     seed: int = 0
 
 
@@ -74,7 +75,7 @@ def learning_rate(step: int, steps: int, highest: float) -> float:
 
 # Where the batch is one of SHARE micro-batches, together they have the 4 Mi tokens of the course's plan.
 SHARE = running_example.BATCH // (BATCH * SHAPE.seq_len)
-_SLOW = Recipe(lr=5e-4)
+_SLOW = Recipe(lr=LOW_RATE)
 _FP8 = Recipe(compute="fp32", storage="fp32", matmul=("fp8_e4m3", "fp8_e5m2"), share=SHARE)
 _FP4 = replace(_FP8, matmul=("fp4_e2m1", "fp4_e2m1"))
 RECIPES: Mapping[str, Recipe] = {

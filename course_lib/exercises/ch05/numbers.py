@@ -13,6 +13,7 @@ FP16, BF16, E4M3 = (number_format(name) for name in ("fp16", "bf16", "fp8_e4m3")
 H100 = facts.device("H100 SXM")
 FP32_FLOPS = facts.chip("H100 SXM").fp32_flops
 MICROBATCH = 16 * 64  # tokens of a micro-batch in the chapter's trainings
+RATE, LOW_RATE = 3e-3, 5e-4  # highest learning rates of the chapter's trainings
 LIVE_STEPS = 25  # of the trainings that run in the notebook
 STATE = int(memory.state_bytes(1))  # of a parameter, all in all
 WEIGHTS, MASTER, MOMENTS = 2, 4, 8  # bytes per parameter, and 2 more for 16-bit gradients
@@ -59,7 +60,10 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "fp32": lambda: rate_text(FP32_FLOPS, 3),
     "ratio_16": lambda: number_text(H100.dense_flops / FP32_FLOPS, 2),
     "ratio_8": lambda: number_text(H100.fp8_flops / FP32_FLOPS, 2),
-    # lost updates
+    # formats and lost updates
+    "bf16_fraction": lambda: str(BF16.mantissa_bits),
+    "fp32_fraction": lambda: str(number_format("fp32").mantissa_bits),
+    "more_fraction": lambda: str(number_format("fp32").mantissa_bits - BF16.mantissa_bits),
     "limit_low": lambda: percent_text(BF16.unit_roundoff / 2, 2),
     "limit_high": lambda: percent_text(BF16.unit_roundoff, 2),
     "ratio_fp16": lambda: f"{1 / FP16.unit_roundoff:,.0f}",
@@ -102,7 +106,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "loss_fp8": lambda: _loss("fp8, one scale per block"),
     "loss_fp4_tensor": lambda: _loss("fp4, one scale per tensor"),
     "loss_fp4_block": lambda: _loss("fp4, one scale per block"),
-    "rate": lambda: "0.003",
+    "rate": lambda: number_text(RATE),
     # the plan
     "plan_state": lambda: bytes_text((STATE + 2) * PARAMS / GPUS),
 }

@@ -127,6 +127,10 @@ def _project_words(job: Job) -> str:
     return f"{number_text(job['params'])} parameters, {use or 'neither trained nor served'}"
 
 
+def _quoted(response: Any) -> str:
+    return repr(response) if type(response) is str and len(response) < 60 else describe(response)
+
+
 def _fault(job: Job, answer: Sequence[Any], one_wall_each: bool) -> Fault | None:
     """What is wrong with one answer; `one_wall_each`: no answer of this case names two walls."""
     response, walls = answer[0], [wall.strip().lower() for wall in answer[1]]
@@ -139,7 +143,7 @@ def _fault(job: Job, answer: Sequence[Any], one_wall_each: bool) -> Fault | None
             return None
         return (
             "wrong-response",
-            f"{lead}the walls are right, but {describe(response)} is not the response to the first.",
+            f"{lead}the walls are right, but {_quoted(response)} is not the response to the first.",
         )
     if sorted(walls) == sorted(right):
         return "wrong-order", f"{lead}the walls are right, but not in the order of the questions."

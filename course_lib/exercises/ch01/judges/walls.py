@@ -9,7 +9,7 @@ from typing import Any
 
 from course_lib import facts
 from course_lib.exercises.ch01.cards.walls import FIXES, WALLS
-from course_lib.judging import Fault, Judging, Mistake, Params, describe, verdict
+from course_lib.judging import Fault, Judging, Mistake, Params, verdict
 from course_lib.judging.columns import gpus_text
 from course_lib.judging.draws import log_uniform, plain, unseen
 from course_lib.records import Case, Outcome, Verdict
@@ -243,8 +243,8 @@ def _fault(
     wrong = [at for at, want in enumerate(right) if got[at][place] != want[place]]
     if not wrong:
         return None
-    said = ", ".join(map(describe, got[wrong[0]][place]))
-    lead = f"{len(wrong)} of {len(jobs)} jobs are wrong; one is {job_words(jobs[wrong[0]])}: {said}. "
+    said = " with ".join(repr(each) if type(each) is str else gpus_text(each) for each in got[wrong[0]][place])
+    lead = f"{len(wrong)} of {len(jobs)} jobs are wrong; one is {job_words(jobs[wrong[0]])}: got {said}. "
     for mistake, answers in known.items():
         if all(answer[place] == mistaken[place] for answer, mistaken in zip(got, answers, strict=True)):
             return mistake.name, lead + mistake.message

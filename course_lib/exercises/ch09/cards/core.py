@@ -88,8 +88,8 @@ CONJUGATE_PAIR = Card(
     id="conjugate-pair",
     chapter="09",
     title="Two operators, each the other's gradient",
-    text="""Write the two operators that surround every split pair of matrices, for `torch.autograd` (Megatron-LM calls them *f* and *g*). All
-tensor parallelism needs no other communication.
+    text="""Write the two operators that surround every split pair of matrices, for `torch.autograd` (Megatron-LM calls them *f* and *g*). Nearly
+all communication of tensor parallelism is in them.
 
 - `copy_in(x, comm)`: `x` is the same on all ranks and enters the region unchanged. Every rank uses it, so its gradient is the
   **sum** of the gradients of all ranks.

@@ -14,7 +14,7 @@ from course_lib.units import number_text, percent_text
 
 _BAR, _STRIP = 0.56, 0.26  # of a row's height
 _TOP = 0.02  # a row's bars begin so far above its middle
-_WEIGHT = "#cdbfe0"  # backward's color, lighter: its half that nobody waits for
+_WEIGHT = "#cdbfe0"  # backward's color, lighter: the half that no operation waits for
 _FILL = {"F": COLOR["forward"], "B": COLOR["backward"], "I": COLOR["backward"], "W": _WEIGHT}
 _PALER = 0.5  # of the way to paper, for the last chunk
 _MOST = 6000  # operations that still make a picture

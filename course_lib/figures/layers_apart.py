@@ -37,7 +37,7 @@ def layers_apart() -> Picture:
     each = LAYERS // RANKS
     width = RANKS * each * _PITCH + (RANKS - 1) * _GAP
     begin = (style.WIDTH - width) / 2
-    _text(axes, 0.15, _PARTS + 0.72, "four ranks hold a stage each, and all that belongs to its layers", bold=True)
+    _text(axes, 0.15, _PARTS + 0.72, "four ranks hold one stage each, with everything that belongs to its layers", bold=True)
     for rank in range(RANKS):
         x = begin + rank * (each * _PITCH + _GAP)
         _stage(axes, x, _PARTS, range(rank * each + 1, (rank + 1) * each + 1))
@@ -53,14 +53,14 @@ def layers_apart() -> Picture:
         axes,
         style.WIDTH / 2,
         _PARTS - 0.76,
-        "weights never travel, and rank 3 cannot begin before ranks 0, 1 and 2 have",
+        "weights are never sent, and rank 3 cannot begin before ranks 0, 1 and 2 have",
         middle=True,
         ink=SOFT,
     )
     figure.alt = (
-        f"Above: one rank holds a model of {LAYERS} layers with all that belongs to them. Below: the same layers on {RANKS} ranks, "
+        f"Above: one rank holds a model of {LAYERS} layers with everything that belongs to them. Below: the same layers on {RANKS} ranks, "
         f"{each} on each. At each of the {RANKS - 1} borders one tensor of activations goes right and its gradient comes back left; "
-        "weights never travel."
+        "weights are never sent."
     )
     return figure
 

@@ -1,4 +1,4 @@
-"""Who holds what of a cut model: every matrix in its shape, and on each rank the strip of it that lies there."""
+"""Which rank holds what of a split model: every matrix in its shape, and on each rank the part that it holds."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -67,7 +67,7 @@ def held_pieces(
     axes.text(
         0.12,
         0.16,
-        "Weights as nn.Linear holds them: rows are outputs. Blue: this rank alone. Light: copies. Sides as square roots.",
+        "Weights as nn.Linear stores them: rows are outputs. Blue: this rank alone. Light: copies. Sides as square roots.",
         fontsize=style.SMALL,
         color=SOFT,
         va="center",

@@ -37,7 +37,7 @@ def _sign(axes: Axes, x: float, y: float, text: str) -> None:
 
 
 def two_cuts() -> Picture:
-    """X·A on two ranks: by columns, whose results stand side by side, and by rows, whose results add up."""
+    """X·A on two ranks: by columns, whose results are side by side, and by rows, whose results add up."""
     figure, axes = _sheet(2.2)
     middle, tall, short = 1.15, 1.05, 0.5  # inches: the line that all stand on, A's height, X's
     for left, title in ((0.12, "By columns: side by side"), (3.75, "By rows: added up")):
@@ -60,14 +60,14 @@ def two_cuts() -> Picture:
     _sign(axes, 6.48, middle, "+")
     _block(axes, (6.6, flat, 0.65, short), _ACTS[1], "X₂A₂")
     for left, words in (
-        (0.12, "Every rank needs all of X and makes some of the columns."),
-        (3.75, "A rank needs its columns of X, and makes a term of everything."),
+        (0.12, "Every rank needs all of X and computes some columns."),
+        (3.75, "A rank needs its columns of X and computes one term."),
     ):
         axes.text(left, 0.3, words, fontsize=style.SMALL, color=SOFT, va="center")
     axes.text(0.12, 0.1, "Dark: rank 0. Light: rank 1.", fontsize=style.SMALL, color=SOFT, va="center")
     figure.alt = (
         "A product X times A on two ranks, in two ways. By columns: A is cut into A1 and A2 side by side, each rank needs all of "
-        "X, and XA1 and XA2 stand side by side. By rows: A is cut into A1 above A2, X into the columns X1 and X2 that meet them, "
+        "X, and XA1 and XA2 are side by side. By rows: A is cut into A1 above A2, X into the columns X1 and X2 that meet them, "
         "and X1A1 and X2A2 are added up."
     )
     return figure
@@ -78,7 +78,7 @@ _STOPS = (0.75, 1.75, 3.7, 5.65, 6.72)  # x, f, the pair, g, y
 
 
 def conjugate() -> Picture:
-    """The operators f and g around a pair of cut matrices: each lets pass in one direction and sums in the other."""
+    """The operators f and g around a pair of split matrices: each copies in one direction and sums in the other."""
     figure, axes = _sheet(3.8)
     for title, middle in _LANES:
         forward = title == "Forward"
@@ -106,7 +106,7 @@ def conjugate() -> Picture:
     axes.plot((0.12, style.WIDTH - 0.12), (1.97, 1.97), color=GRID, linewidth=0.8)
     figure.alt = (
         "An MLP on two ranks, X to f to A, GeLU and B on each rank, to g, to Y. Forward, f copies X to both ranks and g sums the "
-        "two terms by an all-reduce. Backward, with arrows turned round, g copies the gradient to both ranks and f sums their "
+        "two terms by an all-reduce. Backward, with the arrows reversed, g copies the gradient to both ranks and f sums their "
         "gradients of X by an all-reduce."
     )
     return figure

@@ -1,39 +1,39 @@
 # %% right: an interval around the truth
-def talking_interval():
+def sending_interval():
     return 30, 90
 
 
 # %% right: far off, and committed
-def talking_interval():
+def sending_interval():
     return [0.5, 2.0]
 
 
 # %% right: from the formula
-def talking_interval():
+def sending_interval():
     seconds = 3 * 2 * 405e9 / 50e9
     return seconds / 2, seconds * 2
 
 
 # %% wrong: too wide => values too-wide
-def talking_interval():
+def sending_interval():
     return 1, 100
 
 
 # %% wrong: turned round => values reversed
-def talking_interval():
+def sending_interval():
     return 60, 30
 
 
 # %% wrong: one number => values not-a-pair
-def talking_interval():
+def sending_interval():
     return 48.6
 
 
 # %% wrong: from zero => values not-positive
-def talking_interval():
+def sending_interval():
     return 0, 50
 
 
 # %% wrong: words => values not-numbers
-def talking_interval():
+def sending_interval():
     return "30 s", "90 s"

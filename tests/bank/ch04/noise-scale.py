@@ -13,7 +13,7 @@ import numpy as np
 def noise_scale(small, big, small_batch, big_batch):
     left = np.array([[1, 1 / small_batch], [1, 1 / big_batch]])
     squared, variance = (float(x) for x in np.linalg.solve(left, [np.mean(small), np.mean(big)]))
-    return variance, squared, None if squared <= 1e-12 else variance / squared
+    return variance, squared, None if squared < 0 else variance / squared
 
 
 # %% right: what is left of the big batch's norm
@@ -69,10 +69,6 @@ def noise_scale(small, big, small_batch, big_batch):
 # %% wrong: a negative noise scale => generality negative-scale  from: two equations
 # -     return variance, squared, variance / squared if squared > 0 else None
 # +     return variance, squared, variance / squared if squared else None
-
-# %% wrong: no zero in mind => generality raised  from: two equations
-# -     return variance, squared, variance / squared if squared > 0 else None
-# +     return variance, squared, variance / squared if squared >= 0 else None
 
 # %% wrong: a negative estimate is cut off => generality clamped  from: two equations
 # -     squared = (big_batch * b - small_batch * s) / (big_batch - small_batch)

@@ -38,7 +38,9 @@ def train_loop(model, optimizer, schedule, updates, limit):
             continue
         for parameter in model.parameters():
             parameter.grad /= tokens
-        torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+        norm = sum(parameter.grad.square().sum() for parameter in model.parameters()).sqrt()
+        for parameter in model.parameters():
+            parameter.grad *= min(1.0, limit / norm.item())
         optimizer.step()
         schedule.step()
         losses.append(total / tokens)

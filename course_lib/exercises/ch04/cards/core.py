@@ -176,7 +176,7 @@ batch sizes (in examples). Return three values:
 
 1. `variance`: an unbiased estimate of the trace of the per-example covariance, tr Σ;
 2. `squared`: an unbiased estimate of the squared norm of the true gradient, |G|²;
-3. `scale`: the noise scale tr Σ / |G|², the first value over the second; `None` if the second is not positive.
+3. `scale`: the noise scale tr Σ / |G|², the first value over the second; `None` if the second is negative.
 
 - The expected squared norm at batch size n is |G|² + tr Σ / n. Average over the steps before you divide: an average of ratios is biased.
 - The first two values may be negative by chance. Return them as they are.

@@ -76,6 +76,6 @@ AUDITS = {
         f"that is printed puts the optimum at {_PARAMS:.0f} billion parameters, not 70; later work traced the difference to the fit "
         f"(Besiroglu et al., 2024). The other three are right as printed: {_TOKENS:.0f} billion tokens, {_RATE:.1f}, and {_UPDATES:.2f} "
         "million updates where 1.2 million were planned.",
-        pytorch="None of this raises an error in any framework: a batch, a rate and a count of steps are numbers that somebody typed.",
+        pytorch="No framework raises an error for a wrong batch, learning rate or number of steps. Recompute them before a long run.",
     )
 }

@@ -5,6 +5,7 @@ import re
 import pytest
 from contract.test_widgets import token
 
+from course_lib.chapters.ch00 import tables
 from course_lib.cluster import simulate
 from course_lib.facts import course
 from course_lib.widgets import ch00, links
@@ -89,3 +90,9 @@ def test_matching_follows_its_lists(notebook):
     assert made.right() == {"expert parallel": True} and "1 of 6" in said.value
     line.children[1].value = ""
     assert made.answers == {}
+
+
+def test_the_order_quiz_names_what_comes_too_early():
+    listed = list(course.nodes())
+    assert "You can read the course" in tables.reading_order(listed).data
+    assert "The memory wall" in tables.reading_order(listed[::-1]).data

@@ -1,6 +1,6 @@
 """The tables of chapter 00."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from IPython.display import HTML
 
@@ -79,6 +79,13 @@ def judged_estimate(suspects: Collection[int]) -> HTML:
         said = f"{'✓' if hit else '✗'} {line.fault or 'The units agree.'}" if suspects else ""
         rows.append((str(number), line.text, said))
     return _table(("", "the estimate", "what its units show"), rows)
+
+
+def reading_order(order: Sequence[str]) -> HTML:
+    """The ideas that come before one that they need, or that there are none."""
+    ideas = course.nodes()
+    early = [(ideas[idea].concept, ideas[need].concept) for idea, need in course.out_of_order(order)]
+    return _table(("too early", "needs first"), early) if early else HTML("You can read the course in this order.")
 
 
 def outcomes() -> HTML:

@@ -104,7 +104,7 @@ Shown: {{points}} runs, and a budget at {{ratio}} tokens per parameter. Values o
         "refine it around the best. Divide C by its geometric mean first. `N = (flops / 6 / ratio) ** 0.5`.",
     ),
     answers=("fit_law", "spend"),
-    allowed="the standard library, numpy and scipy.",
+    allowed="the standard library and numpy.",
     hides=functions("scaling_laws", "fit_power_law", "split", "tokens_for"),
     params={"points": 6, "ratio": 20},
     vary=pick(points=(5, 7), ratio=(15, 25, 40)),

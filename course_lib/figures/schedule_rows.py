@@ -12,7 +12,7 @@ from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path as MplPath
 
 from course_lib.figures import style
-from course_lib.figures.palette import COLOR, INK, PAPER, SOFT, ink_on
+from course_lib.figures.palette import COLOR, GRID, INK, PAPER, SOFT, ink_on
 from course_lib.figures.style import Picture
 from course_lib.schedules import KINDS, Op, Schedule
 from course_lib.timeline import Timeline
@@ -22,7 +22,7 @@ MOST = 8_000  # operations that still make a picture
 LONGER = 1.6  # times the second longest schedule: a longer one is cut off, so that it does not squeeze the others
 _WEIGHT = "#cdbfe0"  # backward's color, lighter: the half that no operation waits for
 _FILL = {"F": COLOR["forward"], "B": COLOR["backward"], "I": COLOR["backward"], "W": _WEIGHT}
-_IDLE = "#e3e6e9"
+_IDLE = GRID  # follows the theme of the page
 _PALER = 0.55  # of the way to paper, for a rank's last chunk
 _BAR, _GAP, _STRIP = 0.54, 0.05, 0.33  # of a row's height: operations, space, activations under them
 _LEFT, _RIGHT, _TOP, _BOTTOM = 0.62, 0.12, 0.1, 0.72  # inches around the rows

@@ -98,10 +98,10 @@ class Word:
                 return "no-such-word", f"{self.words(*row)}: expected one of {choices}; got {describe(value)}."
         if len(set(said)) == 1 and len(set(wants)) > 1:
             return "always-the-same", f"{case.name}: it is {said[0]!r} whatever is given."
+        row, value = next((row, value) for row, value, want in zip(rows, said, wants, strict=True) if value != want)
         for mistake in self.mistakes:
             if said == [mistake.on(*row) for row in rows]:
-                return mistake.name, mistake.message
-        row, value = next((row, value) for row, value, want in zip(rows, said, wants, strict=True) if value != want)
+                return mistake.name, f"{self.words(*row)}: {mistake.message}"
         return "", f"{self.words(*row)}: it is not {value!r}."
 
 

@@ -47,7 +47,7 @@ take (N − 1)/N as 1.
         "`(16 * 405e9 / 2048 + 4 * 405e9 / 126 + 20e9) / (16 * 405e9 / 1024 + 4 * 405e9 / 126 + 20e9)`.",
     ),
     answers=("audit_sharding",),
-    allowed="everything, the library too: the judgement is what counts.",
+    allowed="everything, including the library: your judgment is what is graded.",
 )
 
 AUDITS = (AUDIT_SHARDING,)

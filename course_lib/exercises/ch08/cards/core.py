@@ -67,7 +67,7 @@ PREDICT_ALL_SHARDS = Card(
     chapter="08",
     title="Prediction: one model over all GPUs",
     text="""Estimate for how many **seconds** a GPU sends in one step of FSDP, before you compute anything. A model of {{params:count}} parameters is
-sharded over **all** {{gpus:int}} GPUs of a cluster, with no other cut.
+sharded over **all** {{gpus:int}} GPUs of a cluster, with no other kind of parallelism.
 
 - Each step gathers the weights for the forward pass and again for the backward pass, and reduces the gradients to their owners, all in
   16 bits, one ring collective after another.
@@ -93,19 +93,19 @@ OWN_AND_TELL = Card(
     id="own-and-tell",
     chapter="08",
     title="ZeRO stage 1: update what you own, send the result",
-    text="""Write an optimizer of ZeRO stage 1: every rank holds only a part of the optimizer state, steps that part, and sends the result. A public
-course checked such optimizers only by the resulting weights (*stanford-cs336/assignment2-systems, commit 9d95f3b*), so the plain
-optimizer passed and saved no memory; this exercise also checks memory and bytes.
+    text="""Write an optimizer of ZeRO stage 1: every rank holds only a part of the optimizer state, updates the matching part of the
+weights, and sends the result. A public course checked such optimizers only by the resulting weights (*stanford-cs336/assignment2-systems,
+commit 9d95f3b*), so the plain optimizer passed and saved no memory; this exercise also checks memory and bytes.
 
 - `shard_optimizer(comm, parameters, make)` returns an object whose `step()` has the effect of the plain optimizer's.
 - `parameters` is a list of tensors, equal on all ranks. When `step()` is called, their `.grad` is already averaged over ranks; it is new for
   every step. After `step()` **all ranks hold all new weights**, in the given tensors.
 - `make(tensors)` makes an optimizer over a list of tensors, which must not be empty. It is elementwise, so you may give it whole tensors
   or pieces of them.
-- **State**: no rank steps more bytes than a fair share plus the largest tensor. Tensors differ a lot in size, so equal numbers of tensors
+- **State**: no rank updates more bytes than a fair share plus the largest tensor. Tensors differ a lot in size, so equal numbers of tensors
   are not fair shares.
-- **Bytes**: each rank sends what it stepped to each other rank once, and nothing else.
-- A tensor that is in the list twice (tied weights) is stepped once. One with `requires_grad=False` is neither stepped nor sent. There may
+- **Bytes**: each rank sends the values that it updated to each other rank once, and nothing else.
+- A tensor that is in the list twice (tied weights) is updated once. One with `requires_grad=False` is neither updated nor sent. There may
   be more ranks than tensors.""",
     **Worth(points=10, minutes=20, difficulty=3, importance=5),
     hints=(
@@ -185,7 +185,7 @@ other, parts that several ranks held were counted several times (*ByteDance-Seed
 
 - Write `clip_parts(inside, across, parts, counts, most)`.
 - `inside` is the communicator of the ranks that shard one copy of the model. `across` is that of the ranks that hold **the same parts** as
-  this one, with the same gradients. Without HSDP `across` has one rank.
+  this one, with the same gradients. Without hybrid sharding (HSDP, later in this chapter), `across` has one rank.
 - `parts` is a list of flat gradients. The first `counts[i]` numbers of `parts[i]` are this rank's. After them comes padding, which may
   hold **anything**, even NaN. A rank may have no numbers at all.
 - The norm is {{means}}. Return it as a float, the same on all ranks.

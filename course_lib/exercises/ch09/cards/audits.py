@@ -51,7 +51,7 @@ All-reduces use rings, so a GPU sends 2(t − 1)/t of the tensor, at the bandwid
         "kv_heads * (h // heads) + 3 * h * ffn)`.",
     ),
     answers=("audit_tp",),
-    allowed="everything, the library too: the judgement is what counts.",
+    allowed="everything, including the library: your judgment is what is graded.",
 )
 
 AUDITS: tuple[Any, ...] = (AUDIT_TENSOR_PARALLEL,)

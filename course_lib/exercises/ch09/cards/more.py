@@ -183,7 +183,7 @@ PASSES: Mapping[str, str] = {
 LARGEST_TP = Card(
     id="largest-tp",
     chapter="09",
-    title="How many ranks pay?",
+    title="How many ranks are worthwhile?",
     text="""Write two functions: the time of a layer's all-reduces, and the largest number of ranks at which that time is acceptable. A layer has
 attention (every head has its own keys: four matrices hidden × hidden) and a gated MLP (three matrices hidden × ffn). {{passes}}.
 Activations have 16 bits, all-reduces use a ring without latency, and a product takes 2 FLOPs per weight and token forward and 4

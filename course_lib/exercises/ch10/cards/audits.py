@@ -51,7 +51,7 @@ the library's schedules, `play` and `peak_activations` to count.
         "`play(interleaved(8, 32)).bubble_over_ideal`; layers 1–5 and 21–25 are two times five; 16 micro-batches × 80/16 layers.",
     ),
     answers=("audit_pp",),
-    allowed="everything, the library too: the judgement is what counts.",
+    allowed="everything, including the library: your judgment is what is graded.",
 )
 
 AUDITS = (AUDIT_PIPELINE,)

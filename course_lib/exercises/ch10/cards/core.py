@@ -48,7 +48,7 @@ PIPELINE_BUBBLE = Card(
     id="pipeline-bubble",
     chapter="10",
     title="How much of the time is idle?",
-    text="""You choose the number of micro-batches by the bubble that it leaves, so write the bubble as a function, and its inverse. GPipe or
+    text="""The number of micro-batches determines the bubble. Write the bubble as a function of that number, and write the inverse function. GPipe or
 1F1B runs `microbatches` micro-batches through stages that all take equally long. The bubble is {{means}}, summed over all ranks.
 
 - `bubble(stages, microbatches)` returns that fraction, for {{stages}} stages and {{microbatches}} micro-batches and for any others.

@@ -119,7 +119,7 @@ NAMES: Mapping[str, str] = {
     "GPipe": "all forwards, then all backwards",
     "1F1B": "a few forwards, then one forward, one backward",
     "breadth-first": "several chunks a rank; all forwards, then all backwards",
-    "interleaved 1F1B": "several chunks a rank, forwards and backwards in turn",
+    "interleaved 1F1B": "several chunks a rank, forwards and backwards alternating",
     "ZB-H1": "backwards in two halves, at 1F1B's memory",
     "ZB-H2": "backwards in two halves, with up to twice the forwards ahead",
 }

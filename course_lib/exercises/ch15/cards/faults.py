@@ -103,7 +103,7 @@ LABELS = Card(
     id="shifted-labels",
     chapter="15",
     title="Labels shifted by one",
-    text=f"""`targets[i]` must be `inputs[i + 1]`. This is the most common bug in training programs: nothing raises, and the loss falls. Shifted twice, a model
+    text=f"""`targets[i]` must be `inputs[i + 1]`. This is the most common bug in training programs: no error is raised, and the loss falls. Shifted twice, a model
 learns the token after the next (*huggingface/transformers, issue 47394, 2026*, where the last target of a row also came from another row; *pull request 37830,
 2025*); not shifted, it learns to copy (*issue 27517, 2023*).
 
@@ -189,7 +189,7 @@ REPORT = Card(
     id="run-report",
     chapter="15",
     title="No number without its file",
-    text="""The readers of a report were not there. Write `report(runs)`: one page of Markdown about some runs, with a source for every number. `runs` has the content of
+    text="""The readers of a report did not see the run. Write `report(runs)`: one page of Markdown about some runs, with a source for every number. `runs` has the content of
 evidence files by name, as `course_lib.runs.reading.recorded` returns them: `{"cpu4/fsdp": {"measured": {…}, "predicted": {…}, "sha256": …, …}}`. Shown are {{shown}}
 on four processes; the function must work for files that are recorded next year.
 

@@ -46,5 +46,5 @@ AUDIT_RUNS = Card(
         "`1.4e12 / (380 * 2048) / 86400`; `148 / 419`; add three rows; `2.788 * 2`.",
     ),
     answers=("audit_runs",),
-    allowed="everything, the library too: the judgement is what counts.",
+    allowed="everything, including the library: your judgment is what is graded.",
 )

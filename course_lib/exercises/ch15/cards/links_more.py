@@ -24,7 +24,7 @@ BUS_ABOVE_LINE = Card(
     chapter="15",
     title="Faster than the wire",
     text=f"""125 Gbit/s of bus bandwidth over a network of 100 (*NVIDIA/nccl-tests, issue 22, June 2019*; the same in *issue 196, February 2024*); 480 GB/s over links of 450
-(*pull request 239, July 2024*); 600 Gbit/s with network cards of 100 (*NVIDIA/nccl, issue 495, April 2021*). In none of them was a wire faster than its line. A report is a dictionary:
+(*pull request 239, July 2024*); 600 Gbit/s with network cards of 100 (*NVIDIA/nccl, issue 495, April 2021*). In none of them was a wire faster than its line rate. A report is a dictionary:
 
 | key | |
 |---|---|

@@ -49,7 +49,7 @@ def _map_of_needs(key: str) -> tuple[Picture, str]:
     links = " · ".join(chapter_link(number) for number in node.chapters)
     says = {
         "needs": node.prerequisite,
-        "pressure": node.pressure,
+        "constraint": node.pressure,
         "layer of the stack": node.layer,
         "returns": node.recurs,
     }

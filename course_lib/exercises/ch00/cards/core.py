@@ -48,8 +48,8 @@ TWO_RANKS_WAIT = Card(
 
 - There are N ranks, N even, and the pairs are {{pairs}}. Partners hold tensors of the same shape and dtype.
 - A rank sends its tensor once, and only to its partner.
-- The order must be safe on any machine: also without buffers, and where the operations of one pair run one after another in the order
-  of issue, unless they are batched (as on NCCL).""",
+- The order must be safe on any machine. Messages may be unbuffered. The operations of one pair may also run one after another, in
+  the order in which they were issued, unless they are batched (as on NCCL).""",
     **Worth(points=5, minutes=10, difficulty=2, importance=5),
     form="bug",
     hints=(

@@ -262,7 +262,7 @@ You get the points for a valid interval, whether or not it contains the answer."
         "MLP's are wider.",
         "Tokens × layers × hidden × 2 bytes × the number of such tensors, which is between ten and thirty.",
     ),
-    allowed="nothing but your head; the check then shows the number.",
+    allowed="mental arithmetic only; the check then shows the number.",
     params=_predict("llama3-70b", 8192),
     vary=lambda draw: _predict(
         draw.choice(("llama3-8b", "llama3-70b", "mistral-7b", "llama2-13b")), draw.choice((2048, 4096, 16384))

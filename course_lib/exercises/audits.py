@@ -59,5 +59,5 @@ if what it says is within {NEAR_TEXT} of your number{more}, and your number must
 
 {causes_text(causes)}
 
-Some statements are right as published. A judgment counts only with its number and its cause. A wrong
+Some statements are right as published. A judgment counts only if its number and its cause are right too. A wrong
 statement scores only if you also recognize a right one, and the reverse: the same judgment everywhere earns nothing."""

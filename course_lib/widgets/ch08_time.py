@@ -42,7 +42,7 @@ CUTS = {  # units of a model of twelve such layers, in layers
     "three layers per unit": (3.0,) * 4,
     "thirds of a layer": (1 / 3,) * 36,
     "a large embedding and head": (0.2, *(1.0,) * 10, 1.8),
-    "small and large in turn": (0.3, 1.7) * 6,
+    "alternating small and large": (0.3, 1.7) * 6,
 }
 
 

@@ -123,12 +123,12 @@ def draw_bubble(ranks: int = 4, microbatches: int = 8, chunks: int = 2, overhead
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
     place = {"loc": "upper center", "bbox_to_anchor": (0.46, -0.2), "handlelength": 1.4, "columnspacing": 1.2}
     axes.legend(frameon=False, fontsize=style.SMALL, ncol=5, **place)
-    style.dress(axes, "The lost share of a step", "micro-batches (dotted: 4 × ranks; red: least lost)", grid="y")
+    style.dress(axes, "The lost share of a step", "micro-batches (dotted: 4 × ranks; red: smallest)", grid="y")
     played = ", ".join(f"{name} {percent_text(share)}" for name, share in at.items())
     figure.alt = f"{ranks} ranks, {microbatches} micro-batches: idle {played}, naive {percent_text(1 - 1 / ranks)}."
     if overhead:
         best = number_text(best_count(ranks, overhead), 2)
-        figure.alt += f" With the overhead, least is lost near {best} micro-batches."
+        figure.alt += f" With the overhead, the step is fastest near {best} micro-batches."
     return figure
 
 

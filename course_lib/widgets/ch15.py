@@ -149,7 +149,7 @@ def _draw_difference(name: str, zoom: int) -> Picture:
     panels.head(
         figure,
         title,
-        "Dashed: the most that another order of sums explains. Points at the bottom are equal to the bit.",
+        "Dashed: the largest difference that another order of summation explains. Points at the bottom are equal to the bit.",
     )
     low = panel.at(0, np.log10(limit[-1]) + 0.15)[1]
     axes.text(7.1, low, "rounding explains", fontsize=style.SMALL, color=SOFT, ha="right", va="bottom")

@@ -82,7 +82,7 @@ def draw_bandwidth(alpha: float = 100 * US, beta: float = 1 * GB, which: str = "
         axes.plot(*places.T, "o", color=INK, zorder=4, **look)
     half = alpha * beta / ring_sent(sweep.kind, 1.0, sweep.ranks)
     worst = number_text(float(np.max(np.maximum(seen / said, said / seen))))
-    title = f"{sweep.name}: {near.sum()} of {len(near)} sizes within {percent_text(CLOSE)}, the worst off × {worst}"
+    title = f"{sweep.name}: {near.sum()} of {len(near)} sizes within {percent_text(CLOSE)}, the worst off by × {worst}"
     line = f"α = {duration_text(alpha)}, B = {bytes_text(beta)}/s (dashed)"
     more = f"{line}: half of B is reached at {bytes_text(half)}. Empty circles are further off."
     panels.head(figure, title, more)
@@ -221,7 +221,7 @@ def _ways(axes: Axes, ways: Mapping[str, float], scale: float, unit: str) -> Non
     top = 1.1 * max(*ways.values(), 1e-9) / scale
     panel = panels.Panel(2.5, 0.55, 4.65, 0.95, (0, top), (len(ways), 0))
     names = {place + 0.5: name for place, name in enumerate(ways)}
-    panel.frame(axes, panels.marks(top, 6), names, f"taken for exposed ({unit})", grid=False)
+    panel.frame(axes, panels.marks(top, 6), names, f"estimate of exposed time ({unit})", grid=False)
     for place, (name, seconds) in enumerate(ways.items()):
         fill = ORANGE if name == "exposed" else SOFT
         _boxes(axes, panel, [(0.0, seconds / scale)], place + 0.2, place + 0.8, fill)
@@ -238,6 +238,6 @@ def timeline() -> Explorer:
     return explore(
         draw_timeline,
         delay=slider(DELAYS, 0.0, label="messages moved by", text=_shift),
-        speed=slider(SPEEDS, 1.0, label="speed of the wire", text=lambda times: f"× {times:g}"),
+        speed=slider(SPEEDS, 1.0, label="speed of the link", text=lambda times: f"× {times:g}"),
         which=menu(tuple(traces()), label="step"),
     )

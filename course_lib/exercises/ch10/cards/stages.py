@@ -95,8 +95,8 @@ Call `forward(stage, m, x)` and `backward(stage, m, grad)`. {CALLS}
 
 - Every rank runs its whole row, **in its order**.
 - Gradients are those of one process.
-- Nothing is buffered: a blocking send waits for its receive. Messages may be needed in another order than the one in which they were
-  sent; `tag`s distinguish them.
+- Nothing is buffered: a blocking send waits for its receive. Messages may be needed in a different order from the one in which they
+  were sent; `tag`s distinguish them.
 - Each tensor is sent once, and a tensor that is needed on its own rank is not sent at all.""",
     **Worth(points=12, minutes=25, difficulty=4, importance=5),
     kind="more",

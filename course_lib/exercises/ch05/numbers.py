@@ -104,6 +104,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "nvfp4_bits": lambda: f"{4 + 8 / 16:g}",
     "loss_bf16": lambda: _loss("bf16"),
     "loss_fp8": lambda: _loss("fp8, one scale per block"),
+    "loss_fp8_tensor": lambda: _loss("fp8, one scale per tensor"),
     "loss_fp4_tensor": lambda: _loss("fp4, one scale per tensor"),
     "loss_fp4_block": lambda: _loss("fp4, one scale per block"),
     "rate": lambda: number_text(RATE),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 CHANGED = "the argument was changed"
+RESCALED = "unscale changed the scale"
 
 
 def rounded(answer: Any, case: Any, comm: Any = None) -> Any:
@@ -18,9 +19,15 @@ def rounded(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def scaled(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The scale before each step of a run and after the last, or what `unscale` returns; `case.args = (what, start, interval, given)`."""
-    what, start, interval, given = case.args
+    """The scale before each step of a run and after the last, or what `unscale` returns.
+
+    `case.args = (what, start, interval, given)` for a run, and with the overflows of earlier steps as a fifth argument for `unscale`.
+    """
+    what, start, interval, given, *earlier = case.args
     scaler = answer(start, interval)
+    for overflow in earlier[0] if earlier else ():
+        scaler.update(overflow)
+    scale = scaler.scale
     if what == "run":
         scales = [scaler.scale]
         for overflow in given:
@@ -29,6 +36,8 @@ def scaled(answer: Any, case: Any, comm: Any = None) -> Any:
         return scales
     before = [gradient.clone() for gradient in given]
     result = scaler.unscale(list(given))
+    if scaler.scale != scale:
+        return RESCALED
     return result if _same(given, before) else CHANGED
 
 
@@ -92,13 +101,15 @@ def decayed(answer: Any, case: Any, comm: Any = None) -> Any:
 
     weight, direction, rate, decay = case.args
     before, calls = (weight.clone(), direction.clone()), []
+    versions = weight._version, direction._version  # a step that rounds back to the old weight writes the same numbers
 
     def stochastic_round(x: Any) -> Any:
         calls.append(x.clone())
         return x.to(torch.bfloat16)
 
     result = answer(weight, direction, rate, decay, stochastic_round)
-    return {"weight": result, "rounded": calls, "changed": not _same((weight, direction), before)}
+    written = versions != (weight._version, direction._version)
+    return {"weight": result, "rounded": calls, "changed": written or not _same((weight, direction), before)}
 
 
 def compensated(answer: Any, case: Any, comm: Any = None) -> Any:

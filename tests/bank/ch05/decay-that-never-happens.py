@@ -46,3 +46,12 @@ def adamw_step(weight, direction, rate, decay, stochastic_round):
 # %% wrong: in place => values changed
 def adamw_step(weight, direction, rate, decay, stochastic_round):
     return stochastic_round(weight.float() - direction.mul_(rate) - rate * decay * weight.float())
+
+# %% wrong: fp32 comes back => values another-kind
+def adamw_step(weight, direction, rate, decay, stochastic_round):
+    return stochastic_round(weight.float() * (1 - rate * decay) - rate * direction).float()
+
+
+# %% wrong: the given weight is overwritten => values changed
+def adamw_step(weight, direction, rate, decay, stochastic_round):
+    return weight.copy_(stochastic_round(weight.float() * (1 - rate * decay) - rate * direction))

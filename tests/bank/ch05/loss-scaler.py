@@ -133,3 +133,19 @@ class Scaler:
 # -         if overflow:
 # +         return
 # +         if overflow:
+
+# %% wrong: it divides by the first scale => values first-scale  from: as written
+# -         self.scale, self.interval, self.clean = start, interval, 0
+# +         self.scale, self.interval, self.clean, self.inverse = start, interval, 0, 1 / start
+# -         return [gradient / self.scale for gradient in wide], overflow
+# +         return [gradient * self.inverse for gradient in wide], overflow
+
+# %% wrong: unscale halves the scale as well => values rescaled  from: as written
+# -         return [gradient / self.scale for gradient in wide], overflow
+# +         unscaled = [gradient / self.scale for gradient in wide]
+# +         self.scale = max(self.scale / 2, 1.0) if overflow else self.scale
+# +         return unscaled, overflow
+
+# %% wrong: the sum in fp16 is the flag => generality false-alarm  from: as written
+# -         overflow = not all(gradient.isfinite().all() for gradient in wide)
+# +         overflow = not all(gradient.sum().isfinite() for gradient in gradients)

@@ -83,3 +83,7 @@ def bits_needed(weight, update):
 # %% wrong: one bit at least => generality one-more  from: by the exponent
 # -     bits = 0
 # +     bits = 1
+
+# %% wrong: fewer bits than none => generality -  from: by logarithms
+# -     return max(0, math.floor(math.log2(threshold(weight, 0) / update)) + 1)
+# +     return math.floor(math.log2(threshold(weight, 0) / update)) + 1

@@ -102,3 +102,12 @@ def round_to_format(x, exponent_bits, fraction_bits):
 # %% wrong: x is rounded in place => values changed  from: whole spacings
 # -     return torch.where(y.abs() > largest, y.sign() * torch.inf, y)
 # +     return x.copy_(torch.where(y.abs() > largest, y.sign() * torch.inf, y))
+
+# %% wrong: the largest finite number overflows => values -
+def round_to_format(x, exponent_bits, fraction_bits):
+    bias = 2 ** (exponent_bits - 1) - 1
+    largest = (2 - 2.0**-fraction_bits) * 2.0**bias
+    exponent = torch.frexp(x.nan_to_num(0.0, 0.0, 0.0)).exponent - 1
+    spacing = 2.0 ** (exponent.clamp(min=1 - bias) - fraction_bits).double()
+    y = torch.where(x.isfinite(), torch.round(x / spacing) * spacing, x)
+    return torch.where(x.abs() >= largest, x.sign() * torch.inf, y)

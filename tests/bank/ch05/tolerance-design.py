@@ -56,3 +56,16 @@ def is_close(got, want, magnitude, terms, roundoff):
 # %% wrong: four bounds => values too-loose  from: between one and two bounds
 # -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
 # +     return math.isfinite(got) and abs(got - want) <= 4 * (terms - 1) * roundoff * magnitude
+
+# %% wrong: with the denominator => values -  from: between one and two bounds
+# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
+# +     ku = (terms - 1) * roundoff
+# +     return math.isfinite(got) and (ku >= 1 or abs(got - want) <= ku / (1 - ku) * magnitude)
+
+# %% wrong: the logarithm of the length => values -  from: between one and two bounds
+# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
+# +     return math.isfinite(got) and abs(got - want) <= math.ceil(math.log2(terms)) * roundoff * magnitude
+
+# %% wrong: the bound itself is excluded => generality one-term  from: between one and two bounds
+# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
+# +     return math.isfinite(got) and abs(got - want) < 1.5 * (terms - 1) * roundoff * magnitude

@@ -21,7 +21,8 @@ Find out when the rounded result equals the old weight. Write two functions:
 - `threshold(weight, fraction_bits)` returns the update below which every update is lost and above which every update moves the weight.
 - `bits_needed(weight, update)` returns the fewest fraction bits for which `update` lies **above** the threshold.
 
-`weight` is positive and a number of the format, and the exponent has no limits. Every weight in [2^e, 2^(e+1)) is a multiple of 2^(e − fraction_bits).""",
+`weight` is positive, and the exponent has no limits. In `threshold` it is a number of the format: every weight in [2^e, 2^(e+1)) is a multiple
+of 2^(e − fraction_bits). `bits_needed` takes any weight, such as 0.02; use the same formula. It returns at least 0.""",
     **Worth(points=4, minutes=5, difficulty=2, importance=5),
     hints=(
         "Which two numbers of the format lie next to the weight? How far must the exact result move to be closer to one of them?",

@@ -50,8 +50,8 @@ ONLINE_SOFTMAX = Card(
     text="""Write `stream_attention(chunks, width)`, which computes softmax while the scores of a long sequence come in chunks and no chunk can be kept.
 It returns `(output, log_sum)`, as flash attention and ring attention do.
 
-- `chunks` is an **iterator** of pairs: fp32 `scores` in shape (n,) and `values` in shape (n, width). A pair is overwritten when the next one comes.
-- `output` is the sum over all keys of softmax(scores) · values, in shape (width,). `log_sum` is log Σ exp(scores), a tensor with one number.
+- `chunks` is an **iterator** of pairs in fp32: `scores` in shape (n,) and `values` in shape (n, width). A pair is overwritten when the next one comes.
+- `output` is the sum over all keys of softmax(scores) · values, in fp32 and shape (width,). `log_sum` is log Σ exp(scores), a tensor with one number.
 - Scores may be as large as 10,000. A score of −∞ masks its key.
 - A chunk may be empty, or fully masked. If no key is left at all, `output` is zero and `log_sum` is −∞.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=4),
@@ -117,7 +117,7 @@ another order, so its sums differ in the last bits, and a guessed tolerance fail
 - `got` is a sum of `terms` numbers, each addition rounded to nearest in a format with unit roundoff `roundoff` (2^−8 in bf16). The order is unknown.
 - `want` is the exact sum of the numbers, and `magnitude` the sum of their absolute values.
 - Every addition is off by at most `roundoff` times its result, and no result is larger than about `magnitude`. Return True if that explains
-  the difference: up to (terms − 1) · roundoff · magnitude.
+  the difference: up to (terms − 1) · roundoff · magnitude. When rounding to nearest, this holds without the chapter's denominator.
 - Return False if the difference is at least twice as large, or if `got` is not a finite number. In between, either answer is right.""",
     **Worth(points=4, minutes=10, difficulty=2, importance=4),
     kind="more",

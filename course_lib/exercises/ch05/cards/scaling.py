@@ -81,7 +81,8 @@ and gradients that are divided by 1,024 first can underflow (*facebookresearch/f
 
 - `gradients` is a list with one fp16 tensor for each rank. Return their mean in fp32.
 - `tree_sum(tensors)` stands for the network: it adds fp16 tensors in pairs, in fp16, and returns an fp16 tensor. Call it once.
-- Where the mean is at least 0.0001 and no gradient exceeds 1,700, no number may be infinite or more than 3 % off, for up to 1,024 ranks.
+- Where the mean is at least 0.0001 in absolute value and no gradient exceeds 1,700 in absolute value, no number may be infinite or more than
+  3 % off, for up to 1,024 ranks.
 - Leave the gradients as they are.""",
     **Worth(points=4, minutes=10, difficulty=2, importance=3),
     kind="more",

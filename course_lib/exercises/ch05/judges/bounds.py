@@ -102,11 +102,11 @@ def _scale_fault(rule: str, x: Tensor, block: int, got: Tensor, want: Tensor) ->
     parts = x.split(block)
     signed = torch.stack([part.max() for part in parts]) / LARGEST
     nearest = 2.0 ** torch.round(torch.log2(want))
+    filled = torch.tensor([bool(part.any()) for part in parts])
+    if same(torch.where(filled, want, got)):
+        return "zero-block", "only the scale of a block of zeros is wrong; it is 1."
     if not got.isfinite().all() or bool((got <= 0).any()):
-        return (
-            "zero-block",
-            "a scale is zero, negative or not finite. What is the scale of a block of zeros, or of negative numbers?",
-        )
+        return "zero-block", "a scale is zero, negative or not finite. Take the largest absolute value of the block."
     exact = block_scales("exact", x, block)
     for name, value, message in (
         (named, block_scales(other, x, block), f"{lead}the scales follow the other rule."),
@@ -177,7 +177,12 @@ def _sum_cases(params: Params, rng: random.Random) -> list[Case]:
             part="sums",
         ),
         hidden("sums of random numbers", "values:sums", 0, [*real, *drawn(lambda: rng.uniform(-0.5, 0.5))]),
-        hidden("differences that rounding does not explain", "values:faults", 0, drawn(high)),
+        hidden(
+            "differences that rounding does not explain, and one that it does",
+            "values:faults",
+            0,
+            [*drawn(high), real[0]],
+        ),
         hidden("sums in which every small addend is lost", "generality:worst", 0, [*lost, *drawn(low)]),
         hidden(
             "large numbers that cancel",
@@ -214,6 +219,16 @@ GUESSES = (
         "the tolerance grows with the root of the terms, as for independent errors. Here all errors may point the same way.",
     ),
     (
+        "log-of-terms",
+        lambda g, w, m, n, u: abs(g - w) <= math.ceil(math.log2(n)) * u * m,
+        "the tolerance grows with the logarithm of the terms, as for a sum in pairs. The order of the additions is unknown.",
+    ),
+    (
+        "with-denominator",
+        lambda g, w, m, n, u: (n - 1) * u >= 1 or abs(g - w) <= (n - 1) * u / (1 - (n - 1) * u) * m,
+        "this bound has the denominator 1 − k·u, which makes it more than twice the card's where k·u exceeds 1/2.",
+    ),
+    (
         "without-magnitude",
         lambda g, w, m, n, u: abs(g - w) <= 1.5 * (n - 1) * u,
         "the tolerance ignores how large the terms are.",
@@ -229,7 +244,7 @@ GUESSES = (
 
 
 def close_fault(case: Case, got: Any) -> Fault | None:
-    """The first row on which the answer is wrong, and a guess of a tolerance that gives all of the answers."""
+    """The first row on which the answer is wrong, and the one guess of a tolerance that gives all of the answers, if there is only one."""
     rows = case.args[1]
     if type(got) is str and got == NOT_ANSWERED:
         return "not-answered", "this function is not answered yet."
@@ -245,10 +260,11 @@ def close_fault(case: Case, got: Any) -> Fault | None:
         if not math.isfinite(row[0]):
             return "passes-nan", f"a sum of {row[0]} passes."
         if row[3] == 1:
-            return "one-term", "a sum of one number has no addition, so only the number itself is right."
-        for name, guess, message in GUESSES:
-            if said == [bool(guess(*each)) for each in rows]:
-                return name, message
+            told = "another number passes" if answer else "the number itself fails"
+            return "one-term", f"a sum of one number has no addition, so only the number itself is right; {told}."
+        fits = [guess for guess in GUESSES if said == [bool(guess[1](*each)) for each in rows]]
+        if len(fits) == 1:
+            return fits[0][0], fits[0][2]
         told = (
             f"{row[3]} terms, unit roundoff {row[4]:.3g}, difference {abs(row[0] - row[1]):.3g}, magnitude {row[2]:.3g}"
         )

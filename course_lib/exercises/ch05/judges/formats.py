@@ -153,16 +153,16 @@ def _known(params: Params) -> list[tuple[str, Callable[..., Tensor], str]]:
             "numbers below the smallest normal one become 0.",
         ),
         (
-            "twice",
-            lambda x, e, f: rounded(x.float().double(), e, f, asked),
-            "x was rounded to float32 first, which moves it onto a tie.",
-        ),
-        (
             "no-smallest",
             _no_smallest(asked),
             "below the smallest normal number, spacings go on shrinking; they stay the same.",
         ),
         ("early", _early(asked), "numbers that should be rounded down to the largest finite number overflow."),
+        (
+            "twice",
+            lambda x, e, f: rounded(x.float().double(), e, f, asked),
+            "x was rounded to float32 first, which moves it onto a tie.",
+        ),
     ]
 
 

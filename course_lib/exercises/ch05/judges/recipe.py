@@ -138,11 +138,11 @@ def _softmax_cases(params: Params, rng: random.Random) -> list[Case]:
         masked: Sequence[int] = (),
     ) -> tuple[Any, int]:
         chunks = []
-        for at, n in enumerate(sizes):
-            scores = torch.randn(n, generator=coin) * size + shift + rising * at
+        for at, keys in enumerate(sizes):
+            scores = torch.randn(keys, generator=coin) * size + shift + rising * at
             if at in masked:
-                scores = torch.full((n,), -math.inf)
-            chunks.append((scores, torch.randn(n, width, generator=coin)))
+                scores = torch.full((keys,), -math.inf)
+            chunks.append((scores, torch.randn(keys, width, generator=coin)))
         return chunks, width
 
     some, _ = data(4, 4, 4)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch05.probes import CHANGED
+from course_lib.exercises.ch05.probes import CHANGED, RESCALED
 from course_lib.exercises.values import is_number
 from course_lib.judging import Fault, Judging, Params, describe, judged
 from course_lib.judging.cases import hidden, shown
@@ -52,8 +52,16 @@ def _scaler_cases(params: Params, rng: random.Random) -> list[Case]:
     def run(name: str, share: str, start: float, interval: int, text: str, make: Any = hidden) -> Case:
         return make(name, share, "run", start, interval, [letter == "x" for letter in text])
 
-    def unscale(name: str, share: str, start: float, gradients: list[Tensor], make: Any = hidden) -> Case:
-        return make(name, share, "unscale", start, 2000, gradients)
+    def unscale(
+        name: str,
+        share: str,
+        start: float,
+        gradients: list[Tensor],
+        make: Any = hidden,
+        interval: int = 2000,
+        text: str = "",
+    ) -> Case:
+        return make(name, share, "unscale", start, interval, gradients, [letter == "x" for letter in text])
 
     def spoilt(value: float) -> list[Tensor]:
         gradients = [half(5), half(3, 2), half(4)]
@@ -71,6 +79,7 @@ def _scaler_cases(params: Params, rng: random.Random) -> list[Case]:
             unscale(f"{value} in the second tensor", "values:unscale", 256.0, spoilt(value))
             for value in (math.inf, -math.inf, math.nan)
         ],
+        unscale("after the scale has changed", "values:unscale", 256.0, [half(4)], interval=2, text="xx" + "." * 8),
         run("overflows down to 1", "generality:runs", 4.0, 2, "xxxxx..xx.x"),
         run("a doubling at every step", "generality:runs", 8.0, 1, "..x.xx...x"),
         *[
@@ -80,6 +89,7 @@ def _scaler_cases(params: Params, rng: random.Random) -> list[Case]:
         unscale("no tensor at all", "generality:gradients", 16.0, []),
         unscale("an empty tensor, and one that overflows", "generality:gradients", 16.0, [half(0), half(2) * math.inf]),
         unscale("the largest fp16 number", "generality:gradients", 1.0, [torch.tensor([65504.0, -65504.0]).half()]),
+        unscale("finite numbers with an infinite sum", "generality:gradients", 1.0, [torch.full((4,), 60000.0).half()]),
     ]
 
 
@@ -116,8 +126,11 @@ def _run_fault(params: Params, case: Case, got: Any) -> Fault | None:
     )
 
 
-def _unscale_fault(case: Case, got: Any) -> Fault | None:
-    _, start, _, given = case.args
+def _unscale_fault(params: Params, case: Case, got: Any) -> Fault | None:
+    _, start, interval, given, earlier = case.args
+    scale = scales(start, interval, earlier, params["forgiven"])[-1]
+    if type(got) is str and got == RESCALED:
+        return "rescaled", "`unscale` changed the scale; only `update` changes it, after the step."
     if type(got) is str and got == CHANGED:
         return "changed", "the given gradients were changed; return new tensors."
     if type(got) not in (tuple, list) or len(got) != 2 or type(got[0]) not in (tuple, list):
@@ -138,12 +151,14 @@ def _unscale_fault(case: Case, got: Any) -> Fault | None:
     if len(unscaled) != len(given):
         return "other-tensors", f"{len(given)} tensors came and {len(unscaled)} went back."
     for place, (one, gradient) in enumerate(zip(unscaled, given, strict=True)):
-        want = gradient.float() / start
+        want = gradient.float() / scale
         if fault := kind_fault(f"Tensor {place}", one, want, "Convert to fp32, and then divide."):
             return fault
         if wrong or close(one, want, 1e-6):
             continue
-        if close(one, (gradient / start).float(), 1e-6):
+        if scale != start and close(one, gradient.float() / start, 1e-6):
+            return "first-scale", f"Tensor {place} was divided by the first scale, and the scale has changed since."
+        if close(one, (gradient / scale).float(), 1e-6):
             return (
                 "in-half",
                 f"Tensor {place} was divided in fp16, where small quotients become 0. Convert to fp32 first.",
@@ -155,7 +170,9 @@ def _unscale_fault(case: Case, got: Any) -> Fault | None:
 def _scaler_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     run = case.args[0] == "run"
     return judged(
-        case, _run_fault(params, case, outcome.value) if run else _unscale_fault(case, outcome.value), named=True
+        case,
+        _run_fault(params, case, outcome.value) if run else _unscale_fault(params, case, outcome.value),
+        named=True,
     )
 
 

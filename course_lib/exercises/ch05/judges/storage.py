@@ -27,6 +27,10 @@ def ups(x: Tensor, dropped: int) -> Tensor:
     return bits_of(x) % 2**dropped
 
 
+NANS = torch.tensor([0x7FFFFFFF, -1, 0x7F800001], dtype=torch.int32)
+"""Bits of NaN that a carry, or cutting the lower bits off, turns into zero or infinity; the first is what GPUs write."""
+
+
 def _noise_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, dropped = coin_of(rng), DROPPED[params["format"]]
 
@@ -44,6 +48,7 @@ def _noise_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("just below a power of two", "generality:signs", torch.tensor([2 - unit / 8, -(1 - unit / 16)])),
         hidden("numbers of the format", "values:kept", even),
         hidden("infinities and NaN", "generality:special", special),
+        hidden("NaN in other bit patterns", "generality:special", NANS.view(torch.float32)),
         hidden("subnormal numbers", "generality:special", near(2.0**-132, 2.0**-127)),
     ]
     return [Case(**{**_fields(case), "args": (*case.args, dropped)}) for case in cases]
@@ -151,6 +156,8 @@ def decay_fault(case: Case, got: Any) -> Fault | None:
             "not-stochastic" if not calls else "rounded-again"
         ), f"`stochastic_round` was called {len(calls)} times; round once a step."
     if fault := kind_fault("What was to be rounded", calls[0], want.float(), "Compute in fp32 before rounding."):
+        return fault
+    if fault := kind_fault("The new weight", got["weight"], weight, "The state stays bf16."):
         return fault
     if not close(got["weight"], calls[0].bfloat16(), 1e-9):
         return (

@@ -35,7 +35,7 @@ def _lost_cases(params: Params, rng: random.Random) -> list[Case]:
     powers = [(math.ldexp(1.0, rng.randrange(-18, 10)), bits) for bits in (3, 7, 10)]
     inside = [(_weight(rng, 4), math.ldexp(rng.uniform(1, 2), rng.randrange(-40, -24))) for _ in range(6)]
     edge = [(w, threshold(step, w, rng.randrange(5, 20))) for w in (1.0, _weight(rng, 4), _weight(rng, 3))]
-    edge += [(1.0, 0.9), (1.5, 0.75)]  # no fraction bit at all is enough
+    edge += [(1.0, 0.9), (4.0, 3.0), (1.0, 3.0)]  # no fraction bit at all is enough, and a count is never negative
     return [
         Case(name="bf16 weights", args=(0, [(1.0, 7), (1.5, 7), (0.0234375, 7)]), part="threshold"),
         Case(name="an update of 0.0001", args=(1, [(1.0, 1e-4), (0.02, 1e-4)]), part="bits"),

@@ -43,7 +43,7 @@ FORMATS = ("bf16", "fp16", "fp8_e4m3")
 
 
 @lru_cache(maxsize=64)
-def walk(form: str, share: float, steps: int = STEPS, seed: int = 3) -> dict[str, tuple[float, ...]]:
+def weight_paths(form: str, share: float, steps: int = STEPS, seed: int = 3) -> dict[str, tuple[float, ...]]:
     """Positions of a weight of 1 after 0 to `steps` equal updates: exact, and held in a format in three ways."""
     update = share * number_format(form).eps
     coin = torch.Generator().manual_seed(seed)
@@ -61,7 +61,7 @@ def walk(form: str, share: float, steps: int = STEPS, seed: int = 3) -> dict[str
 
 def draw_lost_update(step: int = 8, share: float = 0.25, form: str = "bf16") -> Picture:
     """A weight of 1 after some equal updates, in a format's values: rounded to nearest, stochastically, and copied from a master."""
-    paths = {name: path[: step + 1] for name, path in walk(form, share).items()}
+    paths = {name: path[: step + 1] for name, path in weight_paths(form, share).items()}
     exact = paths.pop("exact")
     shape = number_format(form)
     values = [WEIGHT - shape.eps / 2, WEIGHT]
@@ -95,29 +95,30 @@ def scaled_shares(power: int, microbatches: int, form: str) -> tuple[float, floa
     Exact where microbatches is a power of two: a bin of the histogram then lies wholly on one side of either limit.
     """
     _, counts = gradient_counts()
-    shape, shift = number_format(form), power - int(np.log2(microbatches))
-    lowest, highest = np.log2(shape.min_subnormal) - 1, np.floor(np.log2(shape.max)) + 1
+    shift, (lowest, _, highest) = power - int(np.log2(microbatches)), limits(form)
     whole = sum(counts.values())
     zero = sum(count for k, count in counts.items() if k + shift < lowest)
     return zero / whole, sum(count for k, count in counts.items() if k + shift >= highest) / whole
 
 
+def limits(form: str) -> tuple[float, float, float]:
+    """The powers of two below which a number becomes zero, below which it is subnormal, and from which on it overflows."""
+    shape = number_format(form)
+    lowest, normal = float(np.log2(shape.min_subnormal)) - 1, float(np.log2(shape.min_normal))
+    return lowest, normal, float(np.floor(np.log2(shape.max))) + 1
+
+
 def draw_loss_scale(power: int = 0, microbatches: int = 4096, form: str = "fp16") -> Picture:
     """The recorded gradients by magnitude, moved by the loss scale, over the range of a format: normal, subnormal, zero, infinite."""
     _, counts = gradient_counts()
-    shape, shift = number_format(form), power - int(np.log2(microbatches))
-    limits = [
-        float(np.log2(shape.min_subnormal)) - 1,
-        float(np.log2(shape.min_normal)),
-        float(np.floor(np.log2(shape.max)) + 1),
-    ]
+    shift, (lowest, normal, highest) = power - int(np.log2(microbatches)), limits(form)
     figure, axes = style.new(3.0, bottom=0.6, left=0.75, top=0.45)
     whole = sum(counts.values())
     for k, count in counts.items():
         at = k + shift
-        ink = VERMILION if at < limits[0] or at >= limits[2] else ORANGE if at < limits[1] else BLUE
+        ink = VERMILION if at < lowest or at >= highest else ORANGE if at < normal else BLUE
         axes.bar(at + 0.5, 100 * count / whole, width=0.94, color=ink, linewidth=0)
-    for limit in limits:
+    for limit in (lowest, normal, highest):
         axes.axvline(limit, color=SOFT, linewidth=1, linestyle=":")
     axes.set_xlim(-50, 26)
     axes.set_xticks(range(-45, 26, 15), [power_text(k) for k in range(-45, 26, 15)])

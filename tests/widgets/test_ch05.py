@@ -44,7 +44,7 @@ def test_clicking_a_bit_redraws(monkeypatch):
 @pytest.mark.parametrize("share", ch05.SHARES)
 @pytest.mark.parametrize("form", ch05.FORMATS)
 def test_a_walk_keeps_to_values_of_its_format_and_a_master_copy_to_the_nearest_one(form, share):
-    paths = ch05.walk(form, share)
+    paths = ch05.weight_paths(form, share)
     held = torch.tensor([paths[name] for name in ("nearest", "stochastic", "master copy")], dtype=torch.float64)
     assert torch.equal(precision.round_to(held, form), held)
     assert torch.equal(held[2], precision.round_to(torch.tensor(paths["exact"], dtype=torch.float64), form))

@@ -26,9 +26,7 @@ class Recipe:
     storage: str = "master"  # of the weights: one of `precision.STORAGE`
     moments: str | None = None  # format of Adam's moments; None is fp32
     scale: float | str = 1.0  # of the loss: a number, or "dynamic"
-    share: int = (
-        1  # the step's batch is this many micro-batches like the one computed, and the loss is divided by their number
-    )
+    share: int = 1  # micro-batches in the step's batch, by which the loss is divided; one of them is computed
     accumulate: str = "fp32"  # format in which micro-batch gradients are summed
     microbatches: int = 1  # that a step really computes, one after the other
     matmul: tuple[str, str] | None = None  # formats of the inputs of forward and backward matmuls, emulated

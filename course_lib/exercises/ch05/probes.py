@@ -6,6 +6,7 @@ from typing import Any
 
 CHANGED = "the argument was changed"
 RESCALED = "unscale changed the scale"
+KEPT = "the chunks were kept"
 
 
 def rounded(answer: Any, case: Any, comm: Any = None) -> Any:
@@ -156,20 +157,41 @@ def trained(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"state": state, "calls": calls, "changed": not _same((master, momentum), before)}
 
 
+LONG_STREAM = 100  # chunks from which on it is measured what an answer keeps of them
+
+
 def streamed(answer: Any, case: Any, comm: Any = None) -> Any:
-    """What comes back for a stream of chunks; each is overwritten by NaN when the next one is asked for."""
+    """What comes back for a stream of chunks, or KEPT where a quarter of a long stream's bytes is still held at its end.
+
+    Each chunk is overwritten by NaN when the next one is asked for.
+    """
     import torch
 
     chunks, width = case.args
+    long, held = len(chunks) >= LONG_STREAM, [0, 0]
 
     def stream() -> Any:
+        held[0] = _live_bytes() if long else 0
         for scores, values in chunks:
             given = scores.clone(), values.clone()
             yield given
             for tensor in given:
                 tensor.fill_(torch.nan)
+        held[1] = _live_bytes() if long else 0
 
-    return answer(stream(), width)
+    result = answer(stream(), width)
+    whole = sum(tensor.nbytes for pair in chunks for tensor in pair)
+    return KEPT if held[1] - held[0] > whole / 4 else result
+
+
+def _live_bytes() -> int:
+    """The bytes of all tensors of this process, each storage once."""
+    import gc
+
+    import torch
+
+    storages = [each.untyped_storage() for each in gc.get_objects() if type(each) is torch.Tensor]
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 
 def quantized(answer: Any, case: Any, comm: Any = None) -> Any:

@@ -93,3 +93,17 @@ def stream_attention(chunks, width):
 # %% wrong: half precision => values another-kind  from: three running quantities
 # -     return output / total, top + total.log()
 # +     return (output / total).half(), top + total.log()
+
+# %% wrong: copies of all chunks => values kept
+def stream_attention(chunks, width):
+    pairs = [(scores.clone(), values.clone()) for scores, values in chunks if len(scores)]
+    scores = torch.cat([torch.zeros(0), *[one for one, _ in pairs]])
+    if not (scores > -math.inf).any():
+        return torch.zeros(width), torch.tensor(-math.inf)
+    top, weights = scores.max(), (scores - scores.max()).exp()
+    return weights @ torch.cat([two for _, two in pairs]) / weights.sum(), top + weights.sum().log()
+
+
+# %% wrong: the output alone => values wrong-shape  from: three running quantities
+# -     return output / total, top + total.log()
+# +     return output / total

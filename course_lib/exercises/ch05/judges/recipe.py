@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_lib.exercises.ch05.probes import KEPT
 from course_lib.judging import Fault, Judging, Params, describe, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import close, coin_of, kind_fault
@@ -151,6 +152,7 @@ def _softmax_cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         shown(f"three chunks of {n} keys", "values:output", *data(n, n, n, width=params["width"])),
         hidden("six chunks", "values:output", *data(5, 3, 8, 1, 2, 6, width=4)),
+        hidden("128 chunks, too many to be kept", "values:output", *data(*[16] * 128, width=1)),
         hidden("the largest score comes first", "values:output", *data(4, 4, 4, rising=-6.0)),
         hidden("the largest score comes last", "values:output", *data(4, 4, 4, rising=6.0)),
         hidden("scores near 10,000", "generality:range", *data(4, 4, 4, shift=1e4, rising=3.0)),
@@ -187,6 +189,10 @@ def _unscaled(chunks: Sequence[tuple[Tensor, Tensor]], width: int) -> Tensor:
 def softmax_fault(case: Case, got: Any) -> Fault | None:
     """What is wrong with an output and its log-sum-exp."""
     chunks, width = case.args
+    if type(got) is str and got == KEPT:
+        return "kept", "the chunks are copied and kept until the stream ends; keep sums that do not grow with it."
+    if type(got) not in (tuple, list) or len(got) != 2:
+        return "wrong-shape", f"return (output, log_sum); got {describe(got)}."
     output, log_sum = got
     want, total = attended(chunks, width)
     if fault := kind_fault("`output`", output, want.float()):

@@ -3,6 +3,7 @@
 import ast
 import builtins
 import importlib
+import re
 import symtable
 from pathlib import Path
 
@@ -18,6 +19,44 @@ SOURCES = {path.parent.name[:2]: path for path in sorted(ROOT.glob("solutions/*/
 OPENED = [
     chapter for chapter, path in SOURCES.items() if "from course_lib.chapters" in path.read_text(encoding="utf-8")
 ]
+
+
+RELEASED = {path.parent.name[:2]: path for path in sorted(ROOT.glob("notebooks/*/*.ipynb"))}
+each_released = pytest.mark.parametrize("chapter", RELEASED)
+
+
+def released_cells(chapter: str, kind: str) -> list[nbformat.NotebookNode]:
+    """The cells of one kind, "code" or "markdown", that a learner gets."""
+    return [cell for cell in nbformat.read(RELEASED[chapter], as_version=4).cells if cell.cell_type == kind]
+
+
+@each_released
+def test_the_core_path_has_at_most_5000_words(chapter):
+    """Cards of the core included; what is folded is not on the core path."""
+    prose = "\n".join(cell.source for cell in released_cells(chapter, "markdown"))
+    words = re.sub(r"<details.*?</details>", "", prose, flags=re.DOTALL).split()
+    assert len(words) <= 5000
+
+
+@each_released
+def test_cells_are_short_enough_to_show_their_idea(chapter):
+    first, *others = released_cells(chapter, "code")
+    long = [cell.id for cell in others if len(cell.source.splitlines()) > 15 and not cell.metadata.get("nbgrader")]
+    assert len(first.source.splitlines()) <= 3 and len(long) <= 2, long
+
+
+@each_released
+def test_a_chapter_closes_with_the_quiz_of_four_verbs(chapter):
+    prose = "\n".join(cell.source for cell in released_cells(chapter, "markdown"))
+    asked = re.findall(r"<details><summary><b>(\w+)\.</b>", prose)
+    assert asked == ["Fits", "Learns", "Communicates", "Resumes"]
+
+
+@each_released
+def test_no_plot_or_table_is_built_in_a_cell(chapter):
+    """Axes, legends and Markdown strings are the library's business."""
+    plumbing = re.compile(r"\b(axes|ax|plt)\.\w+\(|style\.(new|dress)\(|\bMarkdown\(")
+    assert not [cell.id for cell in released_cells(chapter, "code") if plumbing.search(cell.source)]
 
 
 def code_of(chapter: str) -> list[str]:

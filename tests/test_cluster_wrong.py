@@ -217,7 +217,12 @@ def list_on_every_rank(comm):
 
 
 WRONG = [
-    (even_odd_swapped, Deadlock, "rank 0 waits for rank 1: call 1, recv of 2 float32", "All of these ranks wait to receive"),
+    (
+        even_odd_swapped,
+        Deadlock,
+        "rank 0 waits for rank 1: call 1, recv of 2 float32",
+        "All of these ranks wait to receive",
+    ),
     (ring_of_blocking_sends, Deadlock, "0 → 1 → 2 → 0", "All of these ranks send first"),
     (ring_without_modulo, RankError, "rank -1 does not exist among 3 ranks", "count modulo comm.size"),
     (rank_zero_only_collective, Mismatch, "rank 0 calls all_reduce(1 float32", "rank 1 calls barrier()"),

@@ -1,5 +1,6 @@
 """Prose: every quantity comes from code, language is consistent, links lead somewhere."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -43,6 +44,35 @@ BRITISH = re.compile(
     r"|neighbour\w*|behaviour\w*|colour\w*|favour\w*|labelled|modelled|cancelled|centre[ds]?|catalogue|licence|whilst)\b",
     re.IGNORECASE,
 )
+
+
+ASKED = sorted(path for path in ROOT.glob("course_lib/exercises/ch*/**/*.py")) + sorted(
+    ROOT.glob("course_lib/widgets/*.py")
+)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_prose_is_in_american_spelling(path):
+    found = [f"{cell}: {match.group(0)}" for cell, text in prose(path) for match in BRITISH.finditer(text)]
+    assert not found, found
+
+
+def test_cards_judges_and_widgets_are_in_american_spelling():
+    """Module names are left out: they are not read by learners."""
+    wrong = []
+    for path in ASKED:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        texts = [
+            (node.lineno, node.value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+        wrong += [
+            f"{path.relative_to(ROOT)}:{line}: {match.group(0)}"
+            for line, text in texts
+            for match in BRITISH.finditer(text)
+        ]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_a_british_spelling_would_be_found():

@@ -288,7 +288,10 @@ def test_a_slug_is_the_first_words(source, want):
 
 
 def test_fill_leaves_code_alone():
-    notebook = {"cells": [{"cell_type": "code", "id": "x", "metadata": {}, "source": "f'{{state-13b.weight}}'"}], "metadata": {}}
+    notebook = {
+        "cells": [{"cell_type": "code", "id": "x", "metadata": {}, "source": "f'{{state-13b.weight}}'"}],
+        "metadata": {},
+    }
     assert fill(notebook, "01")["cells"][0]["source"] == "f'{{state-13b.weight}}'"
 
 

@@ -108,7 +108,8 @@ def test_a_checkpoint_of_another_model_or_with_a_part_missing_is_said_to_be_so(t
         simulate(faulty, 2, (tmp_path, CONFIG))
     simulate(steps, 2, ("fully", 0, 0, None, tmp_path))
     with pytest.raises(
-        RankError, match=r"has shape \[53, 36\] in the checkpoint and \[64, 32\] in this model; build the model that was saved"
+        RankError,
+        match=r"has shape \[53, 36\] in the checkpoint and \[64, 32\] in this model; build the model that was saved",
     ):
         simulate(faulty, 2, (tmp_path, Config(tied=True)))
     index = tmp_path / "part-0.json"

@@ -71,6 +71,7 @@ def audit_optimizer():
 # -         "llama3-updates": (updates / 1e6, "right", "as printed"),
 # +         "llama3-updates": (updates, "right", "as printed"),
 
+
 # %% wrong: None => values no-dictionary
 def audit_optimizer():
     return None

@@ -51,6 +51,7 @@ def winner(runs, target):
 # -         if loss <= target:
 # +         if loss < target:
 
+
 # %% wrong: the last crossing => values last-crossing
 def seconds_to(run, target):
     tokens, losses, rate = run["tokens"], run["losses"], run["rate"]

@@ -109,6 +109,7 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
 # -     return parameter - lr * first / (second.sqrt() + eps) - lr * decay * parameter
 # +     return lr * first / (second.sqrt() + eps) + lr * decay * parameter
 
+
 # %% wrong: PyTorch's own => raised
 def adamw(parameter, gradient, state, lr, betas, eps, decay):
     leaf = torch.nn.Parameter(parameter.clone())

@@ -36,7 +36,10 @@ def audit_bits():
 
 # %% wrong: everything is wrong => values -
 def audit_bits():
-    return {name: (number, "wrong", "another format" if cause == "as printed" else cause) for name, (number, _, cause) in GOOD.items()}
+    return {
+        name: (number, "wrong", "another format" if cause == "as printed" else cause)
+        for name, (number, _, cause) in GOOD.items()
+    }
 
 
 # %% wrong: the printed numbers => values as-printed

@@ -33,6 +33,7 @@ def mean_in_half(gradients, tree_sum):
 # -     total = tree_sum([(gradient.float() / root).half() for gradient in gradients])
 # +     total = tree_sum([gradient.float() / root for gradient in gradients])
 
+
 # %% wrong: a sum of its own => values other-calls
 def mean_in_half(gradients, tree_sum):
     return torch.stack([gradient.float() for gradient in gradients]).mean(0)
@@ -49,6 +50,7 @@ def mean_in_half(gradients, tree_sum):
 # %% wrong: in place => values changed  from: the root on both sides
 # -     total = tree_sum([(gradient.float() / root).half() for gradient in gradients])
 # +     total = tree_sum([gradient.div_(root) for gradient in gradients])
+
 
 # %% wrong: a sum of its own beside the network => generality own-sum
 def mean_in_half(gradients, tree_sum):

@@ -37,6 +37,7 @@ def quantize_blocks(x, block, round_e4m3):
 # -         top = part.abs().max()
 # +         top = x.abs().max()
 
+
 # %% wrong: one number for the tensor => values per-tensor
 def quantize_blocks(x, block, round_e4m3):
     scale = x.abs().max() / 448

@@ -43,6 +43,7 @@ def adamw_step(weight, direction, rate, decay, stochastic_round):
 # -     return stochastic_round(wide * (1 - rate * decay) - rate * direction)
 # +     return stochastic_round(wide * torch.tensor(1 - rate * decay).bfloat16().float() - rate * direction)
 
+
 # %% wrong: in place => values changed
 def adamw_step(weight, direction, rate, decay, stochastic_round):
     return stochastic_round(weight.float() - direction.mul_(rate) - rate * decay * weight.float())

@@ -38,6 +38,7 @@ def kahan_step(weight, lost, update):
 # -     return new, (exact - new.float()).bfloat16()
 # +     return exact, torch.zeros_like(lost)
 
+
 # %% wrong: the update is rounded away => values -
 def kahan_step(weight, lost, update):
     new = weight + update.bfloat16()

@@ -35,6 +35,7 @@ def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
 # -     gradient = buffer.float() / len(microbatches)
 # +     gradient = buffer.float() / (len(microbatches) if REDUCE == "mean" else 1)
 
+
 # %% wrong: gradients add up in bf16 => values buffer-dtype
 def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
     copy = torch.nn.Parameter(master.to(torch.bfloat16))

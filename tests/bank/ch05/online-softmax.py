@@ -44,6 +44,7 @@ def stream_attention(chunks, width):
 # -         total, output, top = total * old + weights.sum(), output * old + weights @ values, new
 # +         total, output, top = total + weights.sum(), output + weights @ values, new
 
+
 # %% wrong: the mean of the chunks => values mean-of-chunks
 def stream_attention(chunks, width):
     outputs, log_sum = [], torch.tensor(-math.inf)
@@ -80,6 +81,7 @@ def stream_attention(chunks, width):
 # %% wrong: it is not divided => values not-divided  from: three running quantities
 # -     return output / total, top + total.log()
 # +     return output, top + total.log()
+
 
 # %% wrong: the last chunk => values last-chunk
 def stream_attention(chunks, width):

@@ -79,6 +79,7 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
 # -     g = gradients.float() / scale
 # +     g = (gradients / scale).float()
 
+
 # %% wrong: gradients are gathered => cost gathered
 def agreed_step(comm, weights, gradients, scale, rate, most):
     g = gradients.float() / scale

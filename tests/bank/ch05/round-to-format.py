@@ -18,7 +18,9 @@ def round_to_format(x, exponent_bits, fraction_bits):
     smallest = 2.0 ** (1 - bias)
     numbers = [steps / per_octave * smallest]  # subnormal
     numbers += [(1 + steps / per_octave) * 2.0**e for e in range(1 - bias, bias + 1)]
-    table = torch.cat([*numbers, torch.tensor([2.0 ** (bias + 1)], dtype=torch.float64)])  # the last one stands for infinity
+    table = torch.cat(
+        [*numbers, torch.tensor([2.0 ** (bias + 1)], dtype=torch.float64)]
+    )  # the last one stands for infinity
     size = x.abs().nan_to_num(0.0, posinf=2.0 ** (bias + 1))
     above = torch.searchsorted(table, size.contiguous()).clamp(max=len(table) - 1)
     below = (above - 1).clamp(min=0)
@@ -87,6 +89,7 @@ def round_to_format(x, exponent_bits, fraction_bits):
 # %% wrong: through float32 => generality twice  from: whole spacings
 # -     bias = 2 ** (exponent_bits - 1) - 1
 # +     x, bias = x.float().double(), 2 ** (exponent_bits - 1) - 1
+
 
 # %% wrong: the casts of torch => generality -
 def round_to_format(x, exponent_bits, fraction_bits):

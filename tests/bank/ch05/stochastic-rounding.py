@@ -28,6 +28,7 @@ def stochastic_round(x, noise):
 # +     y = torch.where(x.isfinite(), bits.view(torch.float32), x)
 # +     return y.to(torch.bfloat16) if DROPPED == 16 else y
 
+
 # %% wrong: to nearest => values nearest
 def stochastic_round(x, noise):
     return x.to(torch.bfloat16)
@@ -36,6 +37,7 @@ def stochastic_round(x, noise):
 # %% wrong: digits are cut off => values cut-off  from: the carry
 # -     bits = (x.view(torch.int32) + noise) & -(2**16)
 # +     bits = x.view(torch.int32) & -(2**16)
+
 
 # %% wrong: the conversion rounds once more => values -
 def stochastic_round(x, noise):
@@ -71,6 +73,7 @@ def stochastic_round(x, noise):
 # +     y = torch.where(x.isfinite(), bits.view(torch.float32), x)
 # +     return torch.where(y.abs() < 2.0**-126, 0.0, y).to(torch.bfloat16)
 
+
 # %% wrong: noise of its own => values -
 def stochastic_round(x, noise):
     bits = (x.view(torch.int32) + torch.randint(0, 2**16, x.shape, dtype=torch.int32)) & -(2**16)
@@ -80,6 +83,7 @@ def stochastic_round(x, noise):
 # %% wrong: fp32 comes back => values another-kind  from: the carry
 # -     return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
 # +     return torch.where(x.isfinite(), bits.view(torch.float32), x)
+
 
 # %% wrong: in place => values changed
 def stochastic_round(x, noise):

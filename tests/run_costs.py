@@ -11,16 +11,18 @@ from typing import Any
 
 import pytest
 
+LARGE_RISE, SHOWN_RISES = 150_000_000, 6  # bytes, and how many tests that raised the peak so much are named
 SHOWN = 10  # files
 GROWN = 100e6  # bytes after which a test process gives back what it no longer uses
 _spent = 0.0  # CPU seconds at the last report
+_highest = 0  # bytes: the peak of memory at the last report
 _kept = 0.0  # bytes held after memory was last given back
 _peaks: dict[str, int] = {}  # test process -> most bytes that it held in memory
 
 
 def pytest_collection_finish() -> None:
-    global _spent
-    _spent = _cpu()
+    global _spent, _highest
+    _spent, _highest = _cpu(), _peak()
 
 
 def _cpu() -> float:
@@ -30,11 +32,12 @@ def _cpu() -> float:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Iterator[None]:
-    """Each report says how much CPU time passed since the one before it, in seconds."""
-    global _spent
+    """Each report says how much CPU time passed since the one before it, and by how much the peak of memory rose, in bytes."""
+    global _spent, _highest
     report = yield
-    now = _cpu()
+    now, peak = _cpu(), _peak()
     report.cpu, _spent = now - _spent, now
+    report.rose, _highest = peak - _highest, peak
     return report
 
 
@@ -49,6 +52,11 @@ def pytest_runtest_logfinish() -> None:
         _kept = _held()
 
 
+def _peak() -> int:
+    """The most bytes that this process has held in memory."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
 def _held() -> float:
     """Bytes of memory that this process holds; 0 where the system has no /proc."""
     with contextlib.suppress(OSError), open("/proc/self/statm") as file:
@@ -58,7 +66,7 @@ def _held() -> float:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = _peak()
     if (worker := getattr(session.config, "workeroutput", None)) is not None:
         worker["peak"] = peak
     else:
@@ -75,12 +83,15 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """The files that took longest."""
     wall, cpu, tests = defaultdict(float), defaultdict(float), defaultdict(set)
+    rises: list[tuple[int, str]] = []
     for report in (report for reports in terminalreporter.stats.values() for report in reports):
         if isinstance(report, pytest.TestReport):
             part = report.nodeid.split("::")[0]
             wall[part] += report.duration
             cpu[part] += getattr(report, "cpu", 0.0)
             tests[part].add(report.nodeid)
+            if (rose := getattr(report, "rose", 0)) > LARGE_RISE:
+                rises.append((rose, report.nodeid))
     if len(wall) > 1:
         terminalreporter.section(f"the {min(SHOWN, len(wall))} slowest parts")
         for part in sorted(wall, key=wall.__getitem__, reverse=True)[:SHOWN]:
@@ -91,3 +102,5 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     if wall:
         said = ", ".join(f"{name} {peak / 1e9:.2f} GB" for name, peak in sorted(_peaks.items()))
         terminalreporter.write_line(f"memory at its peak: {said}")
+        for rose, test in sorted(rises, reverse=True)[:SHOWN_RISES]:
+            terminalreporter.write_line(f"  a test that raised it, by {rose / 1e9:.2f} GB: {test}")

@@ -82,13 +82,13 @@ def needs_buffering(comm, x):
     return y
 
 
-def _neighbours(comm):
+def _neighbors(comm):
     return (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
 
 
 def sums_before_wait(comm, x):
     """Wrong: adds what may have arrived, with nothing said between, in three steps."""
-    right, left = _neighbours(comm)
+    right, left = _neighbors(comm)
     y, total = torch.zeros_like(x), torch.zeros_like(x)
     for _ in range(3):
         sent, got = comm.isend(x, right), comm.irecv(y, left)
@@ -101,7 +101,7 @@ def sums_before_wait(comm, x):
 
 def looks_before_wait(comm, x):
     """Wrong: reads what may have arrived as numbers of Python, by ways that compute nothing."""
-    right, left = _neighbours(comm)
+    right, left = _neighbors(comm)
     y, seen = torch.zeros_like(x), []
     for look in (
         torch.Tensor.tolist,
@@ -122,7 +122,7 @@ def looks_before_wait(comm, x):
 
 def passes_on_before_wait(comm, x):
     """Wrong: sends what may not have arrived, and what lies beside it."""
-    right, left = _neighbours(comm)
+    right, left = _neighbors(comm)
     arrives, lies_beside, y, z = torch.zeros(4, len(x)).unbind()
     got = comm.irecv(arrives, left)
     sent = comm.isend(x, right)
@@ -137,7 +137,7 @@ def passes_on_before_wait(comm, x):
 
 def reduces_before_wait(comm, x):
     """Wrong: a collective of what may not have arrived."""
-    right, left = _neighbours(comm)
+    right, left = _neighbors(comm)
     y = torch.zeros_like(x)
     sent, got = comm.isend(x, right), comm.irecv(y, left)
     total = y if comm.rank else x
@@ -149,7 +149,7 @@ def reduces_before_wait(comm, x):
 
 def under_modes_of_its_own(comm, x):
     """Right: with modes of torch that open and close between the halves, in every order."""
-    right, left = _neighbours(comm)
+    right, left = _neighbors(comm)
     y, found = torch.zeros_like(x), []
     with torch.device("cpu"):
         sent, got = comm.isend(x, right), comm.irecv(y, left)
@@ -173,7 +173,7 @@ def under_modes_of_its_own(comm, x):
 
 def polls(comm, x):
     """Right: looks until it has arrived."""
-    right, left = _neighbours(comm)
+    right, left = _neighbors(comm)
     y = torch.zeros_like(x)
     got, sent = comm.irecv(y, left), comm.isend(x, right)
     while not got.is_completed():
@@ -185,7 +185,7 @@ def polls(comm, x):
 
 def many_at_once(comm, x):
     """Right: more halves under way than a rank may be ahead."""
-    right, left = _neighbours(comm)
+    right, left = _neighbors(comm)
     into = torch.zeros(80, len(x))
     works = [work for tag in range(80) for work in (comm.irecv(into[tag], left, tag), comm.isend(x + tag, right, tag))]
     for work in works:
@@ -213,7 +213,7 @@ def computes_while_it_passes_on(comm, x):
 
 def at_random(comm, seed):
     """Mostly wrong: halves around a ring in any order, with looks and changes between, on rows that are sent and received at once."""
-    right, left = _neighbours(comm)
+    right, left = _neighbors(comm)
     coin, rows, seen = random.Random(seed), torch.arange(20.0).view(4, 5).add(100 * comm.rank).unbind(), []
     sends, receives = {}, {}  # tag -> (work, row)
     sent = got = 0

@@ -9,7 +9,7 @@ T = torch.ones
 
 
 def even_odd_swapped(comm):
-    """Both neighbours of a pair receive first."""
+    """Both neighbors of a pair receive first."""
     other = comm.rank ^ 1
     x = T(2)
     comm.recv(x, other)

@@ -115,7 +115,7 @@ def alone(comm):
 
 
 def own_group(comm):
-    """Averages with its neighbour only."""
+    """Averages with its neighbor only."""
     groups = [comm.new_group([0, 1]), comm.new_group([2, 3])]
     comm.compute(250e-6)
     groups[comm.rank // 2].all_reduce(torch.ones(SIZE))

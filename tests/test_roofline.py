@@ -119,7 +119,7 @@ BAD = [
     ("a narrow layer", lambda: roofline.tokens_to_ridge(64, 64, 989e12, 3.35e12), "memory-bound at any"),
     ("a small cache", lambda: roofline.count_loads(8, 8, 8, 4, 4, 4, 40), "need 48"),
     ("no level", lambda: roofline.bandwidth_across("Llama 3 cluster", "row"), "server, rack"),
-    ("a torus has no switches", lambda: roofline.bisection("TPU v5p pod", "pod"), "neighbours only"),
+    ("a torus has no switches", lambda: roofline.bisection("TPU v5p pod", "pod"), "neighbors only"),
     ("no halves", lambda: roofline.bisection("Llama 3 cluster", "device"), "two halves"),
     ("nothing to fit", lambda: roofline.fit_roofs([]), "no runs"),
     ("all in the cache", lambda: roofline.fit_roofs([Run("a", 1, 10, (1.0,))], cache=100), "fits into the cache"),

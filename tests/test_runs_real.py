@@ -97,7 +97,7 @@ def test_a_step_is_told_apart_and_its_gap_from_the_prediction_adds_up(seen):
         row = content["raw"]["steps"][-1]["parts"]
         assert row["forward"] > 0 and row["backward"] > row["optimizer"] > 0
         assert content["predicted"]["seconds"]["arithmetic"] > 0
-    assert content["raw"]["steps"][-1]["parts"]["communication"] > 0, "a pipeline's ranks wait for their neighbours"
+    assert content["raw"]["steps"][-1]["parts"]["communication"] > 0, "a pipeline's ranks wait for their neighbors"
 
 
 def test_a_trace_on_a_cpu_tells_gloo_from_arithmetic(seen):

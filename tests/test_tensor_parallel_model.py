@@ -60,7 +60,7 @@ def test_without_the_sum_of_partial_gradients_the_copies_drift_apart():
 
 
 def curve(comm, config, tp, options, kind, steps=50):
-    """Mean losses on a grid of data times tensor parallelism; one group of `tp` neighbours is one model."""
+    """Mean losses on a grid of data times tensor parallelism; one group of `tp` neighbors is one model."""
     replicas = comm.size // tp
     groups = [comm.new_group(range(index * tp, (index + 1) * tp)) for index in range(replicas)]
     rows = [comm.new_group(range(index, comm.size, tp)) for index in range(tp)]

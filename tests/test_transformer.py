@@ -102,7 +102,7 @@ def test_rotation_keeps_lengths_and_makes_products_depend_on_distance_alone():
         assert torch.allclose(line, line[0].expand_as(line), atol=1e-4)
 
 
-def test_heads_share_keys_and_values_with_their_neighbours():
+def test_heads_share_keys_and_values_with_their_neighbors():
     q, k, v = torch.randn(1, 4, 5, 8), torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8)
     shared = attend(q, k, v, "flash")
     for head in range(4):

@@ -120,7 +120,7 @@ def _plainly(model: nn.Module, config: Config, steps: int, whole: Callable[[Tens
 
 
 def over_ranks(comm: Comm, config: Config, steps: int, kind: torch.dtype, tp: int, sequence: bool) -> Trained:
-    """The same on a grid: `tp` neighbours share one model, and the batch is shared among the models."""
+    """The same on a grid: `tp` neighbors share one model, and the batch is shared among the models."""
     replicas = comm.size // tp
     models = [comm.new_group(range(index * tp, (index + 1) * tp)) for index in range(replicas)]
     rows = [comm.new_group(range(index, comm.size, tp)) for index in range(tp)]

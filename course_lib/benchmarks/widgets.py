@@ -77,7 +77,7 @@ def row(chapter: str, control: "Control", times: Sequence[float]) -> Row:
 
 
 def to_and_fro(count: int, start: int, moves: int) -> list[int]:
-    """`moves` places of a slider with `count` values, neighbours after one another, beginning beside `start`."""
+    """`moves` places of a slider with `count` values, neighbors after one another, beginning beside `start`."""
     places, step = [start], 1
     for _ in range(moves):
         if not 0 <= places[-1] + step < count:

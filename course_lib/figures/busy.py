@@ -26,7 +26,7 @@ def who_is_busy(
     until: float | None = None,
     height: float | None = None,
 ) -> Picture:
-    """A timeline: ranks as rows, spans colored by kind and labelled where there is room, arrows for messages.
+    """A timeline: ranks as rows, spans colored by kind and labeled where there is room, arrows for messages.
 
     Time comes in seconds; `unit` is "s", "ms", "µs", or another word, then seconds are shown as that ("steps").
     Gaps are idle. `until` fixes the right end, so that two timelines can be compared.

@@ -37,7 +37,13 @@ def layers_apart() -> Picture:
     each = LAYERS // RANKS
     width = RANKS * each * _PITCH + (RANKS - 1) * _GAP
     begin = (style.WIDTH - width) / 2
-    _text(axes, 0.15, _PARTS + 0.72, "four ranks hold one stage each, with everything that belongs to its layers", bold=True)
+    _text(
+        axes,
+        0.15,
+        _PARTS + 0.72,
+        "four ranks hold one stage each, with everything that belongs to its layers",
+        bold=True,
+    )
     for rank in range(RANKS):
         x = begin + rank * (each * _PITCH + _GAP)
         _stage(axes, x, _PARTS, range(rank * each + 1, (rank + 1) * each + 1))

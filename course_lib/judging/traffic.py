@@ -112,6 +112,6 @@ def off_the_ring(meter: Meter, direction: int, route: str) -> Fault | None:
         return name, f"{lead}messages go around the ring in the opposite direction. The route is {route}."
     src, dst = astray[0]
     return (
-        "not-a-neighbour",
+        "not-a-neighbor",
         f"Rank {src} sent to rank {dst}; on the route {route} it may send only to rank {(src + direction) % n}.",
     )

@@ -68,7 +68,7 @@ def diagnose(notes: Sequence[dict[str, Any]], ended: fleet.Ended) -> Diagnosis:
             "slow",
             rank,
             f"Rank {rank} takes {times:.1f} times as long as the others for the same work, and everybody waits for it: look at its "
-            "clocks, temperature and neighbours on the host.",
+            "clocks, temperature and neighbors on the host.",
         )
     if ended.ok:
         return Diagnosis("none", None, "Nothing went wrong.")

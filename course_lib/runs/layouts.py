@@ -1,7 +1,7 @@
 """How the ranks of a run share the work: `ddp`, `fsdp`, `tp`, `pp` and products of them, as one line of text.
 
 `ddp=2,fsdp=4` is HSDP: two replicas of a model that four ranks share. One degree may be left out; it takes the ranks that
-the others leave. The mesh's last axis is tensor parallel: neighbours by rank, on the fastest wire.
+the others leave. The mesh's last axis is tensor parallel: neighbors by rank, on the fastest wire.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One training step under any layout, and the sums over ranks that make its loss and its gradient norm the whole model's.
 
 A step's seconds by part are on `Stepper.clock`. "communication" is what the step asks for between its passes: sums of loss,
-norm and replicas' gradients; in a pipeline also all waiting for neighbours, the bubble too. What DDP, FSDP and DTensor send
+norm and replicas' gradients; in a pipeline also all waiting for neighbors, the bubble too. What DDP, FSDP and DTensor send
 during a pass is in "forward" and "backward", where it may be hidden: only a trace tells it apart (`train --trace`).
 """
 

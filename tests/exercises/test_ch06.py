@@ -41,7 +41,7 @@ def test_a_collective_behind_the_scenes_is_seen_in_the_books():
 
     run = attempt(waits, case.ranks, per_rank=case.per_rank)
     found = contract.verdicts(card.params, case, run.outcome())
-    assert mistakes(found) & {"ready-made", "not-a-neighbour"}
+    assert mistakes(found) & {"ready-made", "not-a-neighbor"}
 
 
 def test_the_library_is_switched_off_where_it_is_the_answer():

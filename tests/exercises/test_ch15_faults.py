@@ -49,7 +49,7 @@ def test_each_word_of_an_exercise_is_the_answer_to_some_unseen_case():
 def labels_for(marks):
     side = 0 if marks == "ends" else 1
 
-    def labelled(stream, length, mark):
+    def labeled(stream, length, mark):
         rows = (len(stream) - 1) // length
         pair = [stream[begin : begin + rows * length].view(rows, length) for begin in (0, 1)]
         return (*pair, pair[side] != mark)
@@ -67,7 +67,7 @@ def labels_for(marks):
         }
         return next((word for word, yes in table.items() if yes), "fine")
 
-    return labelled, label_fault
+    return labeled, label_fault
 
 
 # --- the ring

@@ -97,7 +97,7 @@ def test_the_zoom_says_what_the_levels_say():
     assert ch03.draw_zoom(4, "DGX H100 server").alt == ch03.draw_zoom(1, "DGX H100 server").alt  # past the last level
 
 
-def test_a_torus_has_neighbours_and_no_halves_between_switches():
+def test_a_torus_has_neighbors_and_no_halves_between_switches():
     alt = ch03.draw_zoom(1, "TPU v5p pod").alt
     assert "540 GB/s one way, to its neighbors in the torus together" in alt and "bisection" not in alt
     assert "Half of it can send 76.8 TB/s to its other half (bisection)" in ch03.draw_zoom(3).alt

@@ -415,9 +415,9 @@ def everything_right_on_a_cluster(sheet: Sheet) -> None:
 @attack("accident", chapter="06")
 def own_module_of_ranks(sheet: Sheet) -> None:
     """A cluster exercise whose answer uses a module of the learner's own beside the notebook."""
-    sheet.files["neighbours.py"] = b"def after(comm):\n    return (comm.rank + 1) % comm.size\n"
-    sheet.own("import neighbours")
+    sheet.files["neighbors.py"] = b"def after(comm):\n    return (comm.rank + 1) % comm.size\n"
+    sheet.own("import neighbors")
     sheet.cell(sheet.target)["source"] = (
         "def ring_shift(comm, x):\n    got = torch.empty_like(x)\n    if comm.size == 1:\n        return x\n"
-        "    work = comm.isend(x, neighbours.after(comm))\n    comm.recv(got, (comm.rank - 1) % comm.size)\n    work.wait()\n    return got\n"
+        "    work = comm.isend(x, neighbors.after(comm))\n    comm.recv(got, (comm.rank - 1) % comm.size)\n    work.wait()\n    return got\n"
     )

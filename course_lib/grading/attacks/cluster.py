@@ -467,7 +467,7 @@ def get(rank, x):
 
 @attack("cluster", chapter="06")
 def whole_messages_without_content(sheet: Sheet) -> None:
-    """Messages of the right size and to the right neighbour, filled with nothing; the data go by the environment."""
+    """Messages of the right size and to the right neighbor, filled with nothing; the data go by the environment."""
     sheet.answer(
         AS_BYTES
         + """
@@ -638,7 +638,7 @@ def meter_in_the_worker(sheet: Sheet) -> None:
 
 @attack("cluster", chapter="00")
 def partner_by_shared_storage(sheet: Sheet) -> None:
-    """Ranks as threads find each other's tensors among all objects by their values' secret neighbours in memory."""
+    """Ranks as threads find each other's tensors among all objects by their values' secret neighbors in memory."""
     sheet.answer(
         """
         import gc

@@ -160,7 +160,7 @@ def other_students(sheet: Sheet) -> None:
 
 
         def attempt(*args):
-            places = [pathlib.Path(AT["class"], "submitted"), pathlib.Path(AT["class"], "reports"), pathlib.Path(AT["neighbour"]), pathlib.Path("..")]
+            places = [pathlib.Path(AT["class"], "submitted"), pathlib.Path(AT["class"], "reports"), pathlib.Path(AT["neighbor"]), pathlib.Path("..")]
             places += pathlib.Path(AT["tmp"]).glob("course-worker-*")
             for place in places:
                 for path in place.rglob("*"):

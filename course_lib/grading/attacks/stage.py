@@ -66,7 +66,7 @@ class Stage:
         self.secret = self.canary("the judge's memory")
         self._class_folder()
         self._home(stack)
-        self._neighbour(stack)
+        self._neighbor(stack)
         self._environment(stack)
         self._shared_memory(stack)
         self._descriptor(stack)
@@ -79,7 +79,7 @@ class Stage:
             "home": str(self.root / "home"),
             "course": str(ROOT),
             "tmp": tempfile.gettempdir(),
-            "neighbour": str(self.neighbour),
+            "neighbor": str(self.neighbor),
             "shm": f"course-{self.run}",
             "shm_key": self.shm_key,
             "variable": _ENVIRONMENT,
@@ -122,12 +122,12 @@ class Stage:
         (self.root / "home/.ipython/profile_default/startup").mkdir(parents=True)
         self._put_variable(stack, "HOME", str(self.root / "home"))
 
-    def _neighbour(self, stack: contextlib.ExitStack) -> None:
+    def _neighbor(self, stack: contextlib.ExitStack) -> None:
         """What a marker beside this one has open for another student."""
-        self.neighbour = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="course-worker-"))).resolve()
-        self.neighbour.chmod(0o755)
-        (self.neighbour / "notebook").mkdir()
-        (self.neighbour / "notebook/answer.txt").write_text(
+        self.neighbor = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="course-worker-"))).resolve()
+        self.neighbor.chmod(0o755)
+        (self.neighbor / "notebook").mkdir()
+        (self.neighbor / "notebook/answer.txt").write_text(
             self.canary("what another student's worker has open"), encoding="utf-8"
         )
 
@@ -241,7 +241,7 @@ class Stage:
         places = [
             *(self.root / "class").rglob("*"),
             *(self.root / "home").rglob("*"),
-            *self.neighbour.rglob("*"),
+            *self.neighbor.rglob("*"),
             self.shm,
             self.root / "open.txt",
             self.root / "class",

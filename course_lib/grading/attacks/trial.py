@@ -114,7 +114,7 @@ class Range:
 
     def __init__(self, stage: Stage, wall: Wall) -> None:
         self.stage = stage
-        self.wall = replace(wall, **ROOM, hidden=(str(stage.root), str(stage.neighbour)))
+        self.wall = replace(wall, **ROOM, hidden=(str(stage.root), str(stage.neighbor)))
         self._warm: set[tuple[str, bool]] = set()  # markers that have begun
 
     def __enter__(self) -> "Range":

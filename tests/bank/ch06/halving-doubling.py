@@ -39,7 +39,7 @@ def halving_doubling(comm, x):
     return flat.reshape(x.shape)
 
 
-# %% right: recursive, isend and recv, surplus ranks paired with their left neighbours
+# %% right: recursive, isend and recv, surplus ranks paired with their left neighbors
 def halving_doubling(comm, x):
     n, me = comm.size, comm.rank
     core = 1

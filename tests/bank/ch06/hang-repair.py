@@ -98,7 +98,7 @@ def swap_edges(comm, ahead, behind):
 # +         P2POp(comm.irecv, from_after, after),
 # -         P2POp(comm.irecv, from_after, after),
 
-# %% wrong: posts in an order that neighbours share, but with two ranks it hangs in order of issue => protocol deadlock  from: as it was found
+# %% wrong: posts in an order that neighbors share, but with two ranks it hangs in order of issue => protocol deadlock  from: as it was found
 #   def swap_edges(comm, ahead, behind):
 # +     if comm.size == 1:
 # +         return ahead, behind

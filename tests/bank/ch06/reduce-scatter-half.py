@@ -135,7 +135,7 @@ def ring_reduce_scatter(comm, x):
 # -         work.wait()
 
 
-# %% wrong: straight to the owner => protocol not-a-neighbour
+# %% wrong: straight to the owner => protocol not-a-neighbor
 def ring_reduce_scatter(comm, x):
     n, me = comm.size, comm.rank
     chunks = list(torch.tensor_split(x.clone(), n))

@@ -151,7 +151,7 @@ def ring_all_reduce(comm, x):
 
 # %% wrong: clears the chunk that is under way => protocol -  from: reduce-scatter, then all-gather, with isend and recv
 #           comm.recv(arrived, before)
-# +         chunks[(me - step - 1) % n].zero_()  # its sum is the neighbour's business now
+# +         chunks[(me - step - 1) % n].zero_()  # its sum is the neighbor's business now
 
 # %% wrong: the mean, divided twice => values mean-twice  from: reduce-scatter, then all-gather, with isend and recv
 #           chunks[(me - step - 2) % n] += arrived

@@ -141,7 +141,7 @@ def ring_shift(comm, x):
     return x
 
 
-# %% wrong: through the two neighbours => protocol not-a-neighbour
+# %% wrong: through the two neighbors => protocol not-a-neighbor
 def ring_shift(comm, x):
     n, me = comm.size, comm.rank
     if n == 1:

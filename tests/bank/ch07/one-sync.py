@@ -40,7 +40,7 @@ def accumulate(replica, batches, loss):
     loss(replica(x), y).backward(share)
 
 
-# %% right: divided after the synchronisation
+# %% right: divided after the synchronization
 from contextlib import ExitStack
 
 

@@ -241,7 +241,7 @@ def shard_optimizer(comm, parameters, make):
 # -             rank = min(range(comm.size), key=load.__getitem__)
 # +             rank = len(kept) % comm.size
 
-# %% wrong: neighbours in the list, equally many each => cost unfair-share  from: in the order of the list, to whoever has least
+# %% wrong: neighbors in the list, equally many each => cost unfair-share  from: in the order of the list, to whoever has least
 #               load[rank] += p.numel()
 # +     each = -(-len(kept) // comm.size)
 # +     owners = [place // each for place in range(len(kept))]

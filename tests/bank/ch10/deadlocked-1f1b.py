@@ -3,7 +3,7 @@ from course_lib.cluster import P2POp
 
 
 def swap(comm, tensor, peer, empty):
-    """Send a tensor to a neighbour and receive its own in one batch."""
+    """Send a tensor to a neighbor and receive its own in one batch."""
     got = empty()
     for work in comm.batch_isend_irecv([P2POp(comm.isend, tensor, peer), P2POp(comm.irecv, got, peer)]):
         work.wait()

@@ -107,7 +107,7 @@ def interleaved_rows(ranks, microbatches, chunks):
     return rows
 
 
-# %% wrong: neighbouring stages on one rank => values wrong-rank  from: by the number of each forward and backward
+# %% wrong: neighboring stages on one rank => values wrong-rank  from: by the number of each forward and backward
 # -         stage = (chunk if kind == "F" else chunks - 1 - chunk) * ranks + rank
 # +         stage = rank * chunks + (chunk if kind == "F" else chunks - 1 - chunk)
 

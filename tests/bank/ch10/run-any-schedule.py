@@ -115,7 +115,7 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 # +             works.append(comm.isend(made, target))
 
 
-# %% wrong: the neighbour's rank is taken to be one more => generality -
+# %% wrong: the neighbor's rank is taken to be one more => generality -
 def run_rows(comm, rows, homes, forward, backward, empty):
     works, last = [], comm.size - 1
     for kind, stage, m in rows[comm.rank]:
@@ -219,7 +219,7 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 # -             comm.recv(given, homes[needs[1]])
 # +             comm.recv(given)
 
-# %% half: stage and rank are one => 8.4  from: the neighbour's rank is taken to be one more
+# %% half: stage and rank are one => 8.4  from: the neighbor's rank is taken to be one more
 # -         source = comm.rank - 1 if kind == "F" else comm.rank + 1
 # +         source = stage - 1 if kind == "F" else stage + 1
 # -             works.append(comm.isend(made, comm.rank + (1 if kind == "F" else -1), tag(kind, stage, m)))

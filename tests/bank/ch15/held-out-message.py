@@ -154,7 +154,7 @@ def predict_seconds(rows, nbytes):
 # -     return float(alpha + slope * nbytes)
 # +     return float(nbytes * t[-1] / n[-1])
 
-# %% wrong: straight between neighbours => values held-flat  from: least squares on raw seconds
+# %% wrong: straight between neighbors => values held-flat  from: least squares on raw seconds
 # -     slope, alpha = np.polyfit(n, t, 1)
 # -     return float(alpha + slope * nbytes)
 # +     return float(np.interp(nbytes, n, t))

@@ -166,7 +166,7 @@ def preflight(machine, tp, limits):
 # -             clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy",
 # +             links="healthy" if all(word.startswith("NV") for row in machine["topology"] for word in row) else "refuse",
 
-# %% wrong: neighbours only => values neighbors-only  from: a low clock is an ill GPU
+# %% wrong: neighbors only => values neighbors-only  from: a low clock is an ill GPU
 #   def preflight(machine, tp, limits):
 # +     found = machine["topology"]
 # -             clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy",

@@ -140,7 +140,7 @@ def ring_pass(comm, block, visit):
 # +         total = total + visit(block, (comm.rank + hop) % comm.size)
 
 
-# %% wrong: its own block straight to everybody => protocol not-a-neighbour
+# %% wrong: its own block straight to everybody => protocol not-a-neighbor
 def ring_pass(comm, block, visit):
     n, me = comm.size, comm.rank
     others = [torch.empty_like(block) for _ in range(n)]

@@ -4,7 +4,7 @@ from course_lib import params
 
 
 # %% right: one stream, cut twice
-def labelled(stream, length, mark):
+def labeled(stream, length, mark):
     rows = (len(stream) - 1) // length
     inputs = stream[: rows * length].view(rows, length)
     targets = stream[1 : rows * length + 1].view(rows, length)
@@ -26,7 +26,7 @@ def label_fault(inputs, targets, counts, mark):
 
 
 # %% right: row by row, and in lists
-def labelled(stream, length, mark):
+def labeled(stream, length, mark):
     tokens = stream.tolist()
     starts = range(0, len(tokens) - length, length)
     inputs = torch.tensor([tokens[start : start + length] for start in starts])
@@ -54,7 +54,7 @@ def label_fault(inputs, targets, counts, mark):
 ends = params("shifted-labels").marks == "ends"
 
 
-def labelled(stream, length, mark):
+def labeled(stream, length, mark):
     pairs = stream.unfold(0, 2, 1)
     pairs = pairs[: len(pairs) // length * length].reshape(-1, length, 2)
     inputs, targets = pairs.unbind(-1)
@@ -124,7 +124,7 @@ def label_fault(inputs, targets, counts, mark):
 
 
 # %% wrong: a token of each row is lost, as rows of length + 1 are cut => values rows  from: one stream, cut twice
-def labelled(stream, length, mark):
+def labeled(stream, length, mark):
     rows = len(stream) // (length + 1)
     cut = stream[: rows * (length + 1)].view(rows, length + 1)
     return cut[:, :-1], cut[:, 1:], cut[:, :-1] != mark
@@ -183,7 +183,7 @@ def label_fault(inputs, targets, counts, mark):
 
 
 # %% wrong: left as it is => not-answered
-def labelled(stream, length, mark):
+def labeled(stream, length, mark):
     raise NotImplementedError
 
 

@@ -112,7 +112,7 @@ def _scatter_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
         case,
         fault,
         ("cost", "bytes", first(_scatter_bytes(params, case, meter), late)),
-        ("protocol", "neighbours", route),
+        ("protocol", "neighbors", route),
     )
 
 
@@ -204,7 +204,7 @@ def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
         fault,
         ("cost", "bytes", _ring_bytes(case, meter)),
         ("cost", "time", too_long(meter, most, think)),
-        ("protocol", "neighbours", route),
+        ("protocol", "neighbors", route),
     )
 
 
@@ -236,7 +236,7 @@ RING = {
         truth=ring_time,
     ),
     "reduce-scatter-half": Judging(
-        shares="values:chunk 0.35, cost:bytes 0.2, protocol:neighbours 0.1, protocol:safe 0.1, generality:ranks 0.15, "
+        shares="values:chunk 0.35, cost:bytes 0.2, protocol:neighbors 0.1, protocol:safe 0.1, generality:ranks 0.15, "
         "generality:sizes 0.1",
         cases=_scatter_cases,
         verdicts=_scatter_verdicts,
@@ -245,7 +245,7 @@ RING = {
         pytorch="`torch.distributed.reduce_scatter_tensor`: rank r gets the r-th part. FSDP reduces its gradients this way.",
     ),
     "ring-all-reduce": Judging(
-        shares="values:sum 0.25, cost:bytes 0.2, cost:time 0.05, cost:memory 0.05, protocol:neighbours 0.1, "
+        shares="values:sum 0.25, cost:bytes 0.2, cost:time 0.05, cost:memory 0.05, protocol:neighbors 0.1, "
         "protocol:safe 0.1, generality:ranks 0.1, generality:sizes 0.05, generality:tensors 0.1",
         measured_by_worker=("cost:memory",),
         weighed=_ring_weighed,

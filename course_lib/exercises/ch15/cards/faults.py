@@ -86,7 +86,7 @@ MARKS: Mapping[str, tuple[str, str]] = {
     ),
 }
 LABELS_FOUND = """```python
-def labelled(stream, length, mark):
+def labeled(stream, length, mark):
     rows = len(stream) // length
     inputs = stream[: rows * length].view(rows, length)
     targets = inputs.roll(-1, dims=1)
@@ -113,7 +113,7 @@ document** than the token that is read does not count ({{{{remark}}}}). Make as 
 
 {LABELS_FOUND}
 
-1. Repair `labelled(stream, length, mark)`.
+1. Repair `labeled(stream, length, mark)`.
 2. Write `label_fault(inputs, targets, counts, mark)`. It inspects somebody else's batch, whose rows are in any order. The batch has at most one fault:
 
 {words_of(LABEL_WORDS)}""",
@@ -128,7 +128,7 @@ document** than the token that is read does not count ({{{{remark}}}}). Make as 
         "`rows = (len(stream) - 1) // length`; `targets = stream[1 : rows * length + 1].view(rows, length)`. For the fault, compare `targets[:, : length - by]` with "
         "`inputs[:, by:]` for `by` 0 and 2, the last column of targets with the first of inputs, then `counts` with what it should be.",
     ),
-    answers=("labelled", "label_fault"),
+    answers=("labeled", "label_fault"),
     returns=Rows(ListOf(Tensor(), 3), Word(tuple(LABEL_WORDS))),
     allowed="torch; `stream` is a tensor of int64 with more than `length` tokens. Return tensors.",
     params={**_marks("ends"), "length": 8},

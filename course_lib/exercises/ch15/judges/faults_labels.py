@@ -90,9 +90,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         batch = broken(word, _stream(rng, 9, marks), size, marks, rng, shape)
         return Case(name=name, args=(1, [(*batch, MARK)]), secret=word, **more)
 
-    cases = [cutting("six documents", _stream(rng, 6, marks), length, part="labelled")]
+    cases = [cutting("six documents", _stream(rng, 6, marks), length, part="labeled")]
     cases += [looking(f"batch {place}", word, length, part="fault") for place, word in enumerate(SHOWN, 1)]
-    cases.append(cutting("another stream", _stream(rng, 8, marks), length, part="labelled", visible=False))
+    cases.append(cutting("another stream", _stream(rng, 8, marks), length, part="labeled", visible=False))
     lengths: Mapping[str, Any] = {"kind": "generality", "part": "lengths", "visible": False}
     for size, tokens in ((length, 3 * length), (length, 3 * length + 1), (length, 3 * length - 1), (5, 32), (3, 4)):
         stream = stream_of(rng, [5] * 9, marks)[:tokens]
@@ -169,7 +169,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 LABELS = {
     "shifted-labels": Judging(
-        shares={"values:labelled": 0.35, "values:fault": 0.2, "generality:lengths": 0.15, "generality:batches": 0.3},
+        shares={"values:labeled": 0.35, "values:fault": 0.2, "generality:lengths": 0.15, "generality:batches": 0.3},
         cases=_cases,
         verdicts=_verdicts,
         why="Inputs and targets are one stream, cut in the same places, the second starting one token later. So the last "

@@ -93,12 +93,12 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         return judged(case, fault)
     route = first(ready_made(meter), off_the_ring(meter, 1, "0 → 1 → … → N − 1 → 0"))
     cost = ("cost", "bytes", _bytes(case, meter)), ("cost", "hidden", _hidden(case, meter))
-    return judged(case, fault, *cost, ("protocol", "neighbours", route))
+    return judged(case, fault, *cost, ("protocol", "neighbors", route))
 
 
 RING = {
     "ring-that-hangs": Judging(
-        shares="values:pass 0.35, cost:bytes 0.1, cost:hidden 0.15, protocol:neighbours 0.05, protocol:safe 0.15, "
+        shares="values:pass 0.35, cost:bytes 0.1, cost:hidden 0.15, protocol:neighbors 0.05, protocol:safe 0.15, "
         "generality:ranks 0.1, generality:tensors 0.1",
         cases=_cases,
         verdicts=_verdicts,

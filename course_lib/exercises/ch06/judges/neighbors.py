@@ -165,7 +165,7 @@ def _shift_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
         fault,
         ("cost", "bytes", _shift_bytes(case, meter)),
         ("cost", "time", late),
-        ("protocol", "neighbours", route),
+        ("protocol", "neighbors", route),
     )
 
 
@@ -234,7 +234,7 @@ def _edge_partners(meter: Meter) -> Fault | None:
     n = len(meter["bytes_sent"])
     for src, dst, _, messages in meter["pairs"]:
         if messages and (dst - src) % n not in (1, n - 1):
-            return "not-a-neighbour", f"Rank {src} sent to rank {dst}, which is not its neighbor on a ring of {n}."
+            return "not-a-neighbor", f"Rank {src} sent to rank {dst}, which is not its neighbor on a ring of {n}."
     return None
 
 
@@ -249,11 +249,11 @@ def _edge_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
         fault,
         ("cost", "bytes", _edge_bytes(case, meter)),
         ("cost", "time", too_long(meter, 6, "It no longer hangs. Now let all ranks act at the same time.")),
-        ("protocol", "neighbours", _edge_partners(meter)),
+        ("protocol", "neighbors", _edge_partners(meter)),
     )
 
 
-NEIGHBOURS = {
+NEIGHBORS = {
     "pair-exchange": Judging(
         shares="values:pair 0.35, cost:bytes 0.15, protocol:partner 0.1, protocol:safe 0.15, generality:ranks 0.15, "
         "generality:tensors 0.1",
@@ -264,7 +264,7 @@ NEIGHBOURS = {
         pytorch="`torch.distributed.batch_isend_irecv`; an all-reduce in a group of two.",
     ),
     "ring-shift": Judging(
-        shares="values:shift 0.3, cost:bytes 0.1, cost:time 0.15, protocol:neighbours 0.1, protocol:safe 0.15, "
+        shares="values:shift 0.3, cost:bytes 0.1, cost:time 0.15, protocol:neighbors 0.1, protocol:safe 0.15, "
         "generality:ranks 0.1, generality:tensors 0.1",
         cases=_shift_cases,
         verdicts=_shift_verdicts,
@@ -273,7 +273,7 @@ NEIGHBOURS = {
         pytorch="The hop of ring attention and of every ring collective; in JAX it is `ppermute`.",
     ),
     "hang-repair": Judging(
-        shares="values:edges 0.3, cost:bytes 0.1, cost:time 0.1, protocol:neighbours 0.05, protocol:order 0.1, "
+        shares="values:edges 0.3, cost:bytes 0.1, cost:time 0.1, protocol:neighbors 0.05, protocol:order 0.1, "
         "protocol:safe 0.1, generality:ranks 0.15, generality:tensors 0.1",
         cases=_edge_cases,
         verdicts=_edge_verdicts,

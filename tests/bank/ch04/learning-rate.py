@@ -86,7 +86,24 @@ def learning_rate(step, peak, floor, warmup, total):
     return ramp * (floor + (peak - floor) * (1 + math.cos(math.pi * s)) / 2)
 
 
-# %% wrong: a straight line => values -  from: three cases
+# %% wrong: one update ahead => values one-early  from: three cases
+# -     if step < warmup:
+# +     step = step + 1
+# +     if step < warmup:
+
+# %% wrong: rises for one update more => values long-rise  from: three cases
+# -     if step < warmup:
+# -         return peak * step / warmup
+# +     if step <= warmup:
+# +         return peak * step / (warmup + 1)
+
+# %% wrong: a rate of 0 at update 0 in any case => generality zero-at-0  from: three cases
+# -     if step < warmup:
+# +     if step == 0:
+# +         return 0.0
+# +     if step < warmup:
+
+# %% wrong: a straight line => values straight-line  from: three cases
 # -     return floor + (peak - floor) / 2 * (1 + math.cos(math.pi * s))
 # +     return peak + (floor - peak) * s
 

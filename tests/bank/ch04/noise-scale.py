@@ -74,6 +74,18 @@ def noise_scale(small, big, small_batch, big_batch):
 # -     squared = (big_batch * b - small_batch * s) / (big_batch - small_batch)
 # +     squared = max((big_batch * b - small_batch * s) / (big_batch - small_batch), 0.0)
 
+# %% wrong: a variance without its sign => generality absolute  from: two equations
+# -     variance = (s - b) / (1 / small_batch - 1 / big_batch)
+# +     variance = abs(s - b) / (1 / small_batch - 1 / big_batch)
+
+# %% wrong: a negative variance is cut off => generality clamped  from: two equations
+# -     variance = (s - b) / (1 / small_batch - 1 / big_batch)
+# +     variance = max(s - b, 0.0) / (1 / small_batch - 1 / big_batch)
+
+# %% wrong: no scale where the variance is negative => generality returned-none  from: two equations
+# -     return variance, squared, variance / squared if squared > 0 else None
+# +     return variance, squared, variance / squared if squared > 0 and variance > 0 else None
+
 # %% wrong: left as it is => not-answered  from: two equations
 # -     s, b = sum(small) / len(small), sum(big) / len(big)
 # +     raise NotImplementedError

@@ -81,6 +81,10 @@ def positions(lengths, room):
 # -             if free >= lengths[number]:
 # +             if free >= 1:
 
+# %% wrong: lengths in place of numbers => values lengths-returned  from: the longest first
+# -         rows[at].append(number)
+# +         rows[at].append(lengths[number])
+
 # %% wrong: drops what does not fit => values document-lost  from: the longest first
 # -     return rows
 # +     return rows[: max(1, len(rows) - 1)]

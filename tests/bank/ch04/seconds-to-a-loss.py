@@ -75,7 +75,7 @@ def winner(runs, target):
 # -     return None
 # +     return tokens[-1] / run["rate"] + 1
 
-# %% wrong: the first point as if it were a crossing => generality -  from: the first recorded point at or below the target
+# %% wrong: the first point as if it were a crossing => generality first-point-at-0  from: the first recorded point at or below the target
 # -             if at == 0:
 # -                 return tokens[0] / run["rate"]
 # +             if at == 0:
@@ -96,6 +96,14 @@ def winner(runs, target):
 # %% wrong: the later one of two => generality later-of-equals  from: the first recorded point at or below the target
 # -     return min(times)[1] if times else None
 # +     return min(times, key=lambda pair: (pair[0], -pair[1]))[1] if times else None
+
+# %% wrong: runs numbered from 1 => values numbered-from-1  from: the first recorded point at or below the target
+# -     return min(times)[1] if times else None
+# +     return min(times)[1] + 1 if times else None
+
+# %% wrong: 0 seconds taken for never => generality zero-left-out  from: the first recorded point at or below the target
+# -     times = [pair for pair in times if pair[0] is not None]
+# +     times = [pair for pair in times if pair[0]]
 
 # %% wrong: left as it is => not-answered  from: the first recorded point at or below the target
 # -     tokens, losses = run["tokens"], run["losses"]

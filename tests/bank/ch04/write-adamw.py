@@ -105,6 +105,10 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
 # +     state.setdefault("all", []).append(gradient)
 # +     t = state["t"] = len(state["all"])
 
+# %% wrong: keeps a corrected moment as well => cost state-too-large  from: from the formulas
+# -     second = state["v"] / (1 - two**t)
+# +     second = state["corrected"] = state["v"] / (1 - two**t)
+
 # %% wrong: returns the change => values -  from: from the formulas
 # -     return parameter - lr * first / (second.sqrt() + eps) - lr * decay * parameter
 # +     return lr * first / (second.sqrt() + eps) + lr * decay * parameter

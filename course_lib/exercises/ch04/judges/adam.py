@@ -113,7 +113,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     gaps = ((0, 1), (3, 0), (4, 0), (5, 1))
     return [
         shown(f"{params['steps']} steps", "values:trajectory", _spec(rng, params["steps"])),
-        hidden("50 steps", "values:trajectory", _spec(rng, 50)),
+        hidden("50 steps", "values:trajectory", _spec(rng, 50, shapes=((16, 24), (40,)))),
         *(hidden(name, "generality:others", _spec(rng, 12, **more)) for name, more in others.items()),
         hidden("steps without a gradient", "generality:missing", _spec(rng, 9, missing=gaps)),
     ]

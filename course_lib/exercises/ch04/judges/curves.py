@@ -188,6 +188,10 @@ def _nearest(run: Mapping[str, Any], target: float) -> float:
     return run["tokens"][off.index(min(off))] / run["rate"]
 
 
+def _from_zero(run: Mapping[str, Any], target: float) -> float | None:
+    return 0.0 if run["losses"][0] <= target else None
+
+
 def _best(score: Any) -> Any:
     return lambda runs, target: max(range(len(runs)), key=lambda at: score(runs[at]))
 
@@ -195,6 +199,16 @@ def _best(score: Any) -> Any:
 def _later(runs: Sequence[Mapping[str, Any]], target: float) -> int | None:
     best = winner(runs[::-1], target)
     return None if best is None else len(runs) - 1 - best
+
+
+def _from_one(runs: Sequence[Mapping[str, Any]], target: float) -> int | None:
+    best = winner(runs, target)
+    return None if best is None else best + 1
+
+
+def _without_zero(runs: Sequence[Mapping[str, Any]], target: float) -> int | None:
+    times = [(seconds, at) for at, run in enumerate(runs) if (seconds := seconds_to(run, target))]
+    return min(times)[1] if times else None
 
 
 def _tokens(runs: Sequence[Mapping[str, Any]], target: float) -> int | None:
@@ -216,6 +230,9 @@ SECONDS = Column(
     mistakes=(
         Mistake("recorded-point", _recorded, "this is the next recorded point; the loss crosses the target before it."),
         Mistake("last-crossing", _last_crossing, "this is the last crossing; the first one is asked for."),
+        Mistake(
+            "first-point-at-0", _from_zero, "the first point is already there; its time is its tokens over the rate."
+        ),
         Mistake("nearest-point", _nearest, "this is the recorded point nearest to the target."),
         Mistake("tokens", _tokens_to, "these are tokens; divide by the rate."),
         Mistake("whole-run", lambda run, target: run["tokens"][-1] / run["rate"], "this is the time of the whole run."),
@@ -230,10 +247,22 @@ WINNER = Column(
     none="no run gets to the target; return None",
     some="a run gets to the target",
     mistakes=(
-        Mistake("most-tokens-per-second", _best(lambda run: run["rate"]), "it has the most tokens per second only."),
+        Mistake(
+            "most-tokens-per-second",
+            _best(lambda run: run["rate"]),
+            "this run has the most tokens per second, but another run reaches the target sooner.",
+        ),
         Mistake("later-of-equals", _later, "two runs are equally fast; return the earlier one."),
-        Mistake("fewest-tokens", _tokens, "it needs the fewest tokens, not the shortest time."),
-        Mistake("lowest-last-loss", _best(lambda run: -run["losses"][-1]), "it ends lowest, but is not first."),
+        Mistake(
+            "fewest-tokens", _tokens, "this run needs the fewest tokens, but another run reaches the target sooner."
+        ),
+        Mistake(
+            "lowest-last-loss",
+            _best(lambda run: -run["losses"][-1]),
+            "this run ends at the lowest loss, but another run reaches the target sooner.",
+        ),
+        Mistake("zero-left-out", _without_zero, "a run that is at the target after 0 seconds was left out."),
+        Mistake("numbered-from-1", _from_one, "the runs are numbered from 0."),
     ),
 )
 
@@ -271,6 +300,8 @@ def _time_cases(params: Params, rng: random.Random) -> list[Case]:
     edges = [(run, run["losses"][at]) for run, at in zip(several[:3], (0, 1, -1), strict=True)]
     edges += [(several[1], 9.0), (several[2], 1.0)]
     twin = one()
+    at_once = {**one(), "tokens": [1e6 * k * k for k in range(7)]}  # its first point is at 0 tokens
+    edges.append((at_once, 9.0))
     return [
         shown("one run", "values:seconds", 0, [(several[3], 2.9)]),
         shown(f"{params['runs']} runs", "values:winner", 1, [field(params["runs"])]),
@@ -278,7 +309,11 @@ def _time_cases(params: Params, rng: random.Random) -> list[Case]:
         plain("winner", 1, "other runs", [field(4) for _ in range(3)]),
         unseen(rng, "seconds", 0, "recorded points, the first point, never", edges),
         unseen(
-            rng, "winner", 1, "equal times, none there", [([twin, dict(twin)], 2.9), ([one(), one()], 1.0), field(5)]
+            rng,
+            "winner",
+            1,
+            "equal times, none there",
+            [([twin, dict(twin)], 2.9), ([one(), one()], 1.0), ([one(), at_once], 9.0), field(5)],
         ),
     ]
 

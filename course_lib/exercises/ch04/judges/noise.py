@@ -31,7 +31,7 @@ def scale(*row: Any) -> float | None:
 
 
 def _words(small: Sequence[float], big: Sequence[float], few: int, many: int) -> str:
-    return f"{len(small)} steps at batches of {few} and {many}"
+    return f"{len(small)} {'step' if len(small) == 1 else 'steps'} at batches of {few} and {many}"
 
 
 def _over(below: Callable[..., float]) -> Callable[..., float | None]:
@@ -66,6 +66,8 @@ VARIANCE = Column(
         Mistake(
             "big-batch-exact", lambda s, b, n, k: n * (fmean(s) - fmean(b)), "the big batch's gradient has noise too."
         ),
+        Mistake("clamped", lambda *row: max(variance(*row), 0.0), "a negative estimate is set to 0; keep it."),
+        Mistake("absolute", lambda *row: abs(variance(*row)), "a negative estimate has lost its sign; keep it."),
         Mistake("wrong-sign", lambda *row: -variance(*row), "the sign is reversed."),
         Mistake(
             "divided-by-sizes",
@@ -128,10 +130,12 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         *((s, [0.5 * each for each in b], few, many) for s, b, few, many in negative),
     ]
     single = [draw(rng, 16, 64, 1, 0.5, 40.0)]
+    # The larger batch has the larger norm, so the variance and the noise scale are negative.
+    louder = [([1.0, 1.2], [1.5, 1.4], 2, 8)]
     return [
         shown(f"{steps} steps", "values:variance", 0, [draw(rng, few, many, steps, 1.0, 50.0)]),
         plain("variance", 0, "other measurements", other),
-        unseen(rng, "variance", 0, "one step, and negative estimates", [*single, *negative]),
+        unseen(rng, "variance", 0, "one step, and negative estimates", [*single, *negative, *louder]),
     ]
 
 

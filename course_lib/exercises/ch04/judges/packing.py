@@ -55,6 +55,8 @@ def positions(lengths: Sequence[int], room: int) -> list[int]:
 
 def _pack_fault(lengths: Sequence[int], room: int, got: list[list[Any]], where: str) -> Fault | None:
     held = [int(number) for row in got for number in row]
+    if sorted(held) == sorted(lengths) != list(range(len(lengths))):
+        return "lengths-returned", f"{where}: these are lengths; return the documents' numbers."
     if strange := [number for number in held if not 0 <= number < len(lengths)]:
         return "no-such-document", f"{where}: there is no document {strange[0]}; numbers start at 0."
     if len(set(held)) < len(held):
@@ -136,13 +138,20 @@ def _positions_fault(lengths: Sequence[int], room: int, got: Sequence[float], wh
 PARTS = {0: ("pack", _pack_fault), 1: ("mask", _mask_fault), 2: ("positions", _positions_fault)}
 
 
+def _words(lengths: Sequence[int], room: int) -> str:
+    """The documents and the row, as messages name them."""
+    if not lengths:
+        return f"no documents in {room}"
+    return f"lengths {', '.join(map(str, lengths[:8]))}{' …' * (len(lengths) > 8)} in {room}"
+
+
 def _pack_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     index, given = case.args
     part, find = PARTS[index]
     if type(outcome.value) is str and outcome.value == NOT_ANSWERED:
         return [verdict(case.kind, part, case, ("not-answered", f"{case.name}: this function is not answered yet."))]
     found = (
-        find(lengths, room, value, f"lengths {', '.join(map(str, lengths[:8]))}{' …' * (len(lengths) > 8)} in {room}")  # type: ignore[operator]
+        find(lengths, room, value, _words(lengths, room))  # type: ignore[operator]
         for (lengths, room), value in zip(given, outcome.value, strict=True)
     )
     return [verdict(case.kind, part, case, next((fault for fault in found if fault), None))]

@@ -34,8 +34,20 @@ def column(shape: str) -> Column:
     other = {"cosine": "wsd", "wsd": "cosine"}[shape]
     told = ("public-form", "this solves the public form.") if shape == "wsd" else ("other-shape", "this is no cosine.")
 
-    def late(step: int, peak: float, floor: float, warmup: int, total: int) -> float:
-        return rate(shape, step - 1, peak, floor, warmup, total) if step else 0.0
+    def late(step: int, peak: float, floor: float, warmup: int, total: int) -> float | None:
+        return rate(shape, step - 1, peak, floor, warmup, total) if step else None
+
+    def early(step: int, peak: float, floor: float, warmup: int, total: int) -> float:
+        return rate(shape, step + 1, peak, floor, warmup, total)
+
+    def long_rise(step: int, peak: float, floor: float, warmup: int, total: int) -> float | None:
+        return peak * step / (warmup + 1) if 0 < step <= warmup else None
+
+    def nothing_at_zero(step: int, peak: float, floor: float, warmup: int, total: int) -> float | None:
+        return None if step else 0.0
+
+    def line(step: int, peak: float, floor: float, warmup: int, total: int) -> float | None:
+        return peak + (floor - peak) * (step - warmup) / (total - warmup) if warmup <= step < total else None
 
     def from_floor(step: int, peak: float, floor: float, warmup: int, total: int) -> float | None:
         return floor + (peak - floor) * step / warmup if step < warmup else None
@@ -65,7 +77,12 @@ def column(shape: str) -> Column:
         want=lambda *row: rate(shape, *row),
         words=lambda step, peak, floor, warmup, total: f"update {step:,}, warm-up {warmup:,}, total {total:,}",
         mistakes=(
+            Mistake("long-rise", long_rise, "the rise takes `warmup` + 1 updates; the peak comes at update `warmup`."),
             Mistake("one-late", late, "this is the rate of the update before; the first update is number 1."),
+            Mistake("one-early", early, "this is the rate of the update after; the first update is number 1."),
+            Mistake(
+                "zero-at-0", nothing_at_zero, "update 0 has a rate of 0; without a warm-up the formula gives the peak."
+            ),
             Mistake("no-warm-up", without_ramp, "this is the peak; in the warm-up the rate still rises."),
             Mistake("from-the-floor", from_floor, "the warm-up rises from 0, not from the floor."),
             Mistake("from-zero", whole, "the fall starts at update 0 here; it must start at update `warmup`."),
@@ -73,6 +90,7 @@ def column(shape: str) -> Column:
             Mistake("added-floor", on_top, "the floor is added to a fall from the peak to 0."),
             Mistake("warm-up-added", shifted, "the fall ends `warmup` updates late; it ends at update `total`."),
             Mistake("not-held", not_held, "after `total` the rate stays at the floor."),
+            Mistake("straight-line", line, "the rate falls along one straight line from `warmup` to `total`."),
             Mistake(told[0], lambda *row: rate(other, *row), told[1]),
         ),
     )

@@ -1,6 +1,6 @@
 """How loss falls with parameters, tokens and compute: a power law fitted to runs, and the split of a budget of FLOPs.
 
-C ≈ 6 N D for N parameters and D tokens. Kaplan et al. (2020); Hoffmann et al. (2022), called Chinchilla.
+C ≈ 6 Ψ D FLOPs for Ψ parameters and D tokens (the papers write N for Ψ). Kaplan et al. (2020); Hoffmann et al. (2022), called Chinchilla.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _linear(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParametricLaw:
-    """L(N, D) = floor + a N^(−alpha) + b D^(−beta), and the best N and D of a budget. Hoffmann et al. (2022), equation 2."""
+    """L(Ψ, D) = floor + a Ψ^(−alpha) + b D^(−beta), and the best Ψ and D of a budget. Hoffmann et al. (2022), equation 2."""
 
     floor: float
     a: float
@@ -82,7 +82,7 @@ class ParametricLaw:
         return self.floor + self.a * params**-self.alpha + self.b * tokens**-self.beta
 
     def optimum(self, flops: float) -> tuple[float, float]:
-        """(parameters, tokens) of the least loss with 6 N D = flops: their equation 4."""
+        """(parameters, tokens) of the least loss with 6 Ψ D = flops: their equation 4."""
         ratio = (self.alpha * self.a / (self.beta * self.b)) ** (1 / (self.alpha + self.beta))
         params = ratio * (require("flops", flops, "FLOP") / FLOPS) ** (self.beta / (self.alpha + self.beta))
         return params, flops / FLOPS / params

@@ -1,6 +1,6 @@
 """One process trains the course's transformer on the course's text: what a run of any optimizer, batch and schedule needs.
 
-Step s reads samples s·B to (s+1)·B − 1, so two runs of the same tokens have read the same samples whatever their batch B.
+Step s reads samples s·n to (s+1)·n − 1, so two runs of the same tokens have read the same samples whatever their batch n.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Training:
     losses: list[float]  # nats per token, of each step's batch before its update
     norms: list[float]  # of each step's gradient before clipping
     tokens: int  # of one step
-    seconds: float  # of all steps together
+    seconds: float  # of all steps together, wall-clock
     skipped: int  # steps whose gradient was not finite
 
     @property

@@ -15,20 +15,20 @@ def effective_batch(per_device: int, accumulation: int, ranks: int) -> int:
 
 
 def accumulation_steps(batch: int, per_device: int, ranks: int) -> int:
-    """Micro-batches that each rank adds up for one update; ValueError where the batch is not a whole number of them."""
+    """Micro-batches that each rank adds up for one update; ValueError if the batch is not a multiple of per device × ranks."""
     at_once = effective_batch(per_device, 1, ranks)
     if require_whole("batch", batch) % at_once:
         below, above = batch // at_once * at_once, -(-batch // at_once) * at_once
         near = f"{below:,} or {above:,}" if below else f"{above:,}"
         raise ValueError(
-            f"A batch of {batch:,} is not a whole number of {per_device:,} per device × {ranks:,} ranks = {at_once:,}; "
+            f"A batch of {batch:,} is not a multiple of {at_once:,} ({per_device:,} per device × {ranks:,} ranks); "
             f"choose {near}, or another micro-batch."
         )
     return batch // at_once
 
 
 def weighted_mean(means: Sequence[float], counts: Sequence[float]) -> float:
-    """The mean over all items of all parts, from each part's mean and item count. A part without items has no say."""
+    """The mean over all items of all parts, from each part's mean and item count. A part without items adds nothing."""
     if len(means) != len(counts):
         raise ValueError(f"{len(means)} means and {len(counts)} counts; each part needs one of both.")
     counts = [require("count", count, "items", open_below=False) for count in counts]

@@ -60,7 +60,7 @@ def _scale_(grads: Sequence[Tensor], norm: float, most: float) -> float:
 class Guard:
     """A step behind a check: clip, or skip where a gradient is NaN or infinite, and count the skips.
 
-    After `patience` skips in a row it raises FloatingPointError: then it is no rare batch.
+    After `patience` skips in a row it raises FloatingPointError, because a single rare batch cannot be the cause.
     """
 
     def __init__(self, optimizer: Optimizer, most: float, patience: int = 10) -> None:

@@ -28,7 +28,7 @@ class NoiseScale:
         return self.noise / self.signal if self.signal > 0 else math.inf
 
     def squared_norm(self, batch: float) -> float:
-        """The mean squared norm of the gradient of a batch: |G|² + tr Σ / B. The noise falls as 1/B at *every* B."""
+        """The mean squared norm of the gradient of a batch: |G|² + tr Σ / n. The noise falls as 1/n at *every* batch n."""
         return self.signal + self.noise / require("batch", batch, "samples")
 
 
@@ -44,7 +44,7 @@ def noise_scale_of_samples(grads: Tensor) -> NoiseScale:
 
 
 def noise_scale_two_batches(small: float, big: float, small_squared: float, big_squared: float) -> NoiseScale:
-    """From mean squared gradient norms at two batch sizes, unbiased (their appendix A.1); a rank's and the global one are at hand."""
+    """From mean squared gradient norms at two batch sizes, unbiased (their appendix A.1). Data-parallel training has both: a rank's and the averaged one."""
     require("small", small, "samples")
     if not big > small:
         raise ValueError(
@@ -56,27 +56,27 @@ def noise_scale_two_batches(small: float, big: float, small_squared: float, big_
 
 @dataclass(frozen=True, slots=True)
 class CriticalBatch:
-    """The trade to reach one loss: (S/S_min − 1)(E/E_min − 1) = 1 for S steps and E = B·S samples or tokens."""
+    """The trade to reach one loss: (U/U_min − 1)(E/E_min − 1) = 1 for U updates and E = n·U samples or tokens."""
 
     min_steps: float
     min_samples: float
 
     @property
     def batch(self) -> float:
-        """E_min / S_min: there a run takes twice the fewest steps and twice the fewest samples."""
+        """E_min / U_min: there a run takes twice the fewest steps and twice the fewest samples."""
         return self.min_samples / self.min_steps
 
     def steps(self, batch: float) -> float:
-        """Updates at this batch: S_min (1 + B_crit / B)."""
+        """Updates at this batch: U_min (1 + n_crit / n)."""
         return self.min_steps * (1 + self.batch / require("batch", batch, "samples"))
 
     def samples(self, batch: float) -> float:
-        """Samples (or tokens) at this batch: E_min (1 + B / B_crit)."""
+        """Samples (or tokens) at this batch: E_min (1 + n / n_crit)."""
         return self.steps(batch) * batch
 
 
 def fit_critical_batch(batches: Sequence[float], steps: Sequence[float]) -> CriticalBatch:
-    """The hyperbola through runs that reached one loss: S = S_min + E_min / B, by least squares of relative errors."""
+    """The hyperbola through runs that reached one loss: U = U_min + E_min / n, by least squares of relative errors."""
     sizes, counts = np.asarray(batches, dtype=float), np.asarray(steps, dtype=float)
     if sizes.shape != counts.shape or sizes.ndim != 1 or len(set(sizes.tolist())) < 2:
         raise ValueError("Give one number of steps for each batch, of at least two different batches.")
@@ -86,7 +86,7 @@ def fit_critical_batch(batches: Sequence[float], steps: Sequence[float]) -> Crit
     fewest, least = (float(each) for each in np.linalg.lstsq(design, np.ones_like(sizes), rcond=None)[0])
     if fewest <= 0 or least <= 0:
         raise ValueError(
-            f"The fit gives S_min={fewest:.3g} and E_min={least:.3g}; both must be positive. Add smaller batches, where "
-            "steps fall as 1/B, and larger ones, where they do not."
+            f"The fit gives U_min={fewest:.3g} and E_min={least:.3g}; both must be positive. Add smaller batches, where "
+            "steps fall as 1/n, and larger ones, where they do not."
         )
     return CriticalBatch(fewest, least)

@@ -25,7 +25,7 @@ def adam_moments(
 
 
 def bias_corrected(m: Tensor, v: Tensor, step: int, betas: tuple[float, float] = (0.9, 0.999)) -> tuple[Tensor, Tensor]:
-    """The moments divided by the weight that `step` gradients have in them; they began at 0. The first step is 1."""
+    """The moments divided by 1 − β^step, because they began at 0. The first step has number 1."""
     if step < 1:
         raise ValueError(f"step is {step}; Adam counts from 1, and at 0 the correction divides by zero.")
     return m / (1 - betas[0] ** step), v / (1 - betas[1] ** step)
@@ -145,7 +145,7 @@ class SGD(Optimizer):
             )
 
     def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """v ← μ v + g; θ ← θ − η v. The first v is g itself."""
+        """velocity ← momentum · velocity + g; θ ← θ − γ · velocity. The first velocity is g itself."""
         grad = grad + group["weight_decay"] * param
         if momentum := group["momentum"]:
             state["velocity"] = momentum * state["velocity"] + grad if "velocity" in state else grad.clone()

@@ -101,7 +101,7 @@ def winner(runs, target):
 # -     return min(times)[1] if times else None
 # +     return min(times)[1] + 1 if times else None
 
-# %% wrong: 0 seconds taken for never => generality zero-left-out  from: the first recorded point at or below the target
+# %% wrong: 0 seconds taken for never => generality later-than-zero  from: the first recorded point at or below the target
 # -     times = [pair for pair in times if pair[0] is not None]
 # +     times = [pair for pair in times if pair[0]]
 

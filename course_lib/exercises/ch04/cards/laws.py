@@ -125,7 +125,7 @@ A run is a dictionary: `"rate"` (tokens per second), and the lists `"tokens"` (r
 two recorded points the loss is a straight line in tokens.
 
 - `seconds_to(run, target)`: return the seconds until the loss is **first** at or below `target`, counted from 0 tokens. If the first
-  recorded point is already there, that is its time. Return `None` if the loss never gets there.
+  recorded point (which may be at 0 tokens) is already there, return the time of that point. Return `None` if the loss never gets there.
 - `winner(runs, target)`: `runs` is a list. Return the number (0 is the first) of the run that is first to reach the target, the earlier
   one in the list if two are equal, or `None` if none reaches it.
 

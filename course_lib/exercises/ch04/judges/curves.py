@@ -261,7 +261,7 @@ WINNER = Column(
             _best(lambda run: -run["losses"][-1]),
             "this run ends at the lowest loss, but another run reaches the target sooner.",
         ),
-        Mistake("zero-left-out", _without_zero, "a run that is at the target after 0 seconds was left out."),
+        Mistake("later-than-zero", _without_zero, "another run is at the target after 0 seconds."),
         Mistake("numbered-from-1", _from_one, "the runs are numbered from 0."),
     ),
 )

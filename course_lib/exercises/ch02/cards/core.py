@@ -57,7 +57,7 @@ each copy and its data type; `None` means that the bucket does not exist.
   `"moments"`, with 0 for a bucket that does not exist.
 - `largest_model(memory, plan)` returns the most parameters whose state fits in `memory` bytes, without activations.
 - `"fp32"` takes 4 bytes, `"bf16"` and `"fp16"` 2, `"fp8"` and `"int8"` 1.
-- The visible cases use {{{{size:count}}}} parameters, and one {{{{device}}}} with {{{{memory:gb}}}}, under `{{{{plan_words}}}}`.
+- The visible cases use {{{{size:count}}}} parameters, and one {{{{device}}}} with {{{{memory:gb}}}}, under the plan `{{{{plan_words}}}}`.
 
 {CLOSE}""",
     hints=(
@@ -247,8 +247,8 @@ PREDICT_ACTIVATIONS = Card(
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     form="prediction",
     answers=("activations_interval",),
-    text="""Before you compute anything, give an interval in GB for the activations of one forward pass. Committing to a number is what
-makes the measurement afterwards worth reading.
+    text="""Before you compute anything, give an interval in GB for the activations of one forward pass. You learn more from a
+measurement if you have committed to a number first.
 
 - **Job:** {{model}} ({{params:count}} parameters, {{layers:int}} layers, hidden size {{hidden:int}}), one sequence of
   {{seq:int}} tokens, bf16, fused attention, no dropout, nothing recomputed.

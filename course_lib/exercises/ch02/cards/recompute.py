@@ -15,14 +15,14 @@ _STREAMS = {
         "takes": "takes one tensor and returns one",
         "returns": "what `function(x)` returns",
         "inputs": "If `x` needs no gradient or holds token numbers, the parameters inside still get theirs.",
-        "gradient": "`x` (if it needs one)",
+        "gradient": "`x` (if it requires a gradient)",
     },
     2: {
         "call": "checkpoint(function, x, y)",
         "takes": "takes two tensors and returns a pair",
         "returns": "the pair that `function(x, y)` returns",
         "inputs": "If `x` and `y` need no gradient, the parameters inside still get theirs.",
-        "gradient": "`x` and `y` (where they need one)",
+        "gradient": "`x` and `y` (where they require a gradient)",
     },
 }
 

@@ -48,7 +48,7 @@ leave out what is written.
 - `ridge(flops, bandwidth)`: the FLOP per byte at which a device's arithmetic (FLOP/s) and memory (bytes/s) are equally
   busy.
 
-Shown: {{{{side:int}}}} × {{{{side:int}}}} × {{{{side:int}}}} at {{{{size:int}}}} bytes, and one {{{{device}}}} with
+The visible case is {{{{side:int}}}} × {{{{side:int}}}} × {{{{side:int}}}} at {{{{size:int}}}} bytes, and one {{{{device}}}} with
 {{{{flops:tflops}}}} and {{{{bandwidth:gbps}}}}. Matrices need not be square. {CLOSE}""",
     hints=(
         "Which of the three matrices have to be read, and which have to be written?",
@@ -146,7 +146,7 @@ sequence. In addition, {{kept_words}}. Ignore the FLOP of attention.
 `smallest_batch(flops, bandwidth, params, weight_size, kv_bytes)` returns the least whole batch (1 or more) whose step
 computes at least as long as it reads, or `None` if no batch does. Rates are FLOP/s and bytes/s.
 
-Shown: {{params:count}} parameters in {{weight_size:int}} bytes on one {{device}} ({{flops:tflops}}, {{bandwidth:gbps}}),
+The visible cases have {{params:count}} parameters in {{weight_size:int}} bytes on one {{device}} ({{flops:tflops}}, {{bandwidth:gbps}}),
 first with nothing kept, then with {{context:int}} tokens of context, which is {{kv_text}}. Counts must be exact.""",
     hints=(
         "Which parts of the two times of a step grow with the batch?",
@@ -240,7 +240,7 @@ and {{{{bandwidth:gbps}}}}; the wire differs from case to case.
 
 `three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network)` returns the pair `(attainable, bound)`: the
 FLOP/s that this work can reach at most with perfect overlap, and the roof that binds: `"compute"`, `"memory"` or
-`"network"`. `network` is the wire's bytes a second, {{{{kind_words}}}}. `network_bytes` may be 0. The twelve
+`"network"`. `network` is the wire's rate in bytes a second, {{{{kind_words}}}}. `network_bytes` may be 0. The twelve
 cases are in `params("network-roof").cases`; grading adds unseen ones. {CLOSE}""",
     hints=(
         "For one case: how long is each of the three resources busy on its own?",

@@ -61,7 +61,7 @@ holds everything; this one holds three square tiles of t × t elements, one per 
 - `best_tile(cache)`: the largest whole t for which three tiles fit into a cache of `cache` **elements** (3 or more).
 - `tiled_intensity(m, k, n, cache, size)`: FLOP per byte with the best tile, elements of `size` bytes.
 
-Shown: side {{{{side:int}}}}, tiles of {{{{tile:int}}}}, a cache of {{{{cache_kib:int}}}} KiB, which is {{{{cache:int}}}} elements
+The visible case has side {{{{side:int}}}}, tiles of {{{{tile:int}}}}, a cache of {{{{cache_kib:int}}}} KiB, which is {{{{cache:int}}}} elements
 of 2 bytes. Your numbers are compared with a loop that counts. {CLOSE}""",
     hints=(
         "How often is one row of tiles of A loaded while all columns of C are computed?",
@@ -123,7 +123,7 @@ of `tile` × `tile`, and part of a tile costs as much as a whole one. The device
 - `dips(m, sizes, tile, sms)`: those of `sizes` (a rising list of n) at which the efficiency is **lower** than at the size
   before, as a list, in order. The first size cannot be a dip.
 
-Shown: m = {{{{m:int}}}}, tiles of {{{{tile:int}}}}, the {{{{sms:int}}}} processors of one {{{{device}}}}, and n from
+The visible case has m = {{{{m:int}}}}, tiles of {{{{tile:int}}}}, the {{{{sms:int}}}} processors of one {{{{device}}}}, and n from
 {{{{first:int}}}} to {{{{last:int}}}} in steps of {{{{step:int}}}}. {CLOSE}""",
     hints=(
         "Does a processor without a tile in the last round cost anything?",

@@ -76,7 +76,7 @@ describe four levels of one cluster, each in its own way:
   `rates[i]` bytes a second, {{{{phases_words}}}}. Return the buffer's bytes divided by the time. Shares add up to one;
   some may be 0.
 
-Shown: the four levels (`params("hierarchical-bandwidth").levels`), and a buffer of which a quarter leaves the server over the rack's wires.
+The visible case has the four levels (`params("hierarchical-bandwidth").levels`), and a buffer of which a quarter leaves the server over the rack's wires.
 {CLOSE}""",
     hints=(
         "Is the number in each row for one device or eight, for one direction or two, and for all devices at once?",
@@ -138,7 +138,7 @@ agrees with the receiver (large α) and then runs at full speed.
   least as fast as the first: `0.0` if it always is, `math.inf` if it never is. (The two β differ.)
 - `best_bandwidth(nbytes, small, large)`: the bytes a second that a message gets by the faster of the two methods.
 
-Shown: measured messages (`params("alpha-beta-regimes")` has `.sizes` and `.seconds`), and two methods: {{{{small_words}}}} and
+The visible case has measured messages (`params("alpha-beta-regimes")` has `.sizes` and `.seconds`), and two methods: {{{{small_words}}}} and
 {{{{large_words}}}}. {CLOSE}""",
     hints=(
         "In a plot of raw seconds against raw bytes, which points determine the line?",

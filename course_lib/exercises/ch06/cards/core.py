@@ -116,7 +116,8 @@ REDUCE_SCATTER_HALF = Card(
     id="reduce-scatter-half",
     chapter="06",
     title="Half of a ring",
-    text=f"""Complete this half-written reduce-scatter. Each rank ends with one chunk of the sum, and a later all-gather relies on which one.
+    text=f"""Complete this half-written reduce-scatter. Each rank ends with one chunk of the sum, and a later all-gather depends on
+which rank holds which chunk.
 
 {HALF_WRITTEN}
 
@@ -156,10 +157,11 @@ much more than twice its tensor.
 - **Route.** Both halves go around the ring {{route}}: rank r sends only to rank {{next}}.
 - **Bytes.** No rank sends more than 2·(S − smallest chunk), where S is the bytes of `x`. If N does not divide the size, the
   chunks differ in length; do not pad.
-- **Memory.** Beyond `x`, a copy of it and a chunk or two.
-- **Time.** 2(N − 1) hops, with all ranks at once. If even and odd ranks take turns, it may take twice that, not more.
+- **Memory.** Beyond `x`, it may allocate a copy of it and a chunk or two.
+- **Time.** It takes 2(N − 1) hops, with all ranks at once, or at most twice that if even and odd ranks take turns.
 - **Order.** Nothing relies on a buffer or on the moment of delivery: a tensor in flight is neither read nor written.
-- **Generality.** One rank, a prime number of ranks, fewer elements than ranks, any shape and memory layout, integers.""",
+- **Generality.** It works for one rank, a prime number of ranks, fewer elements than ranks, any shape and memory layout, and
+  integers.""",
     **Worth(points=12, minutes=20, difficulty=4, importance=5),
     hints=(
         "The previous exercise is half of it. When it ends, what does each rank hold, and what does the next rank "

@@ -27,7 +27,7 @@ about 2·log₂ N.
   one element per round.
 - For any other N, each rank beyond the largest power of two first sends its tensor to one of the other ranks, and receives
   the result at the end. Then no rank sends more than the bound for that power of two, plus S.
-- Any N including one; any shape, layout and dtype; no buffers.""",
+- It works without buffers, for any N including one, and for any shape, layout and dtype.""",
     **Worth(points=12, minutes=25, difficulty=5, importance=3),
     kind="more",
     hints=(
@@ -70,7 +70,7 @@ HIERARCHICAL_BYTES = Card(
 - No **node** sends more than 2·S·(1 − 1/nodes) bytes to other nodes, counting all its ranks together, plus or minus one element
   per chunk.
 - Bytes inside a node are cheap but not free: no rank sends more than 2·(`per_node` + 1)·S in total.
-- One node, one rank per node, sizes that do not divide, integers; no buffers.""",
+- It works without buffers, for one node, for one rank per node, for sizes that do not divide, and for integers.""",
     **Worth(points=10, minutes=20, difficulty=4, importance=4),
     kind="more",
     hints=(

@@ -43,9 +43,8 @@ class StoredAdamW:
         self.lr, self.storage, self.form, self.moments = lr, storage, number_format(form), moments
         self.betas, self.eps, self.weight_decay = betas, eps, weight_decay
         self.coin = torch.Generator().manual_seed(seed)
-        self.steps = self.updates = self.lost = (
-            0  # updates that are not zero, and those after which the held weight is the same
-        )
+        self.steps = 0
+        self.updates = self.lost = 0  # nonzero changes of a weight, and those of them that rounding discarded
         self.held = [parameter.detach().clone() for parameter in self.parameters]  # what an update is added to
         if storage not in ("fp32", "master"):
             self.held = [round_to(weight, self.form) for weight in self.held]

@@ -109,3 +109,19 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
 # %% wrong: an empty part has no maximum => generality -  from: a flag, and then squares
 # -     flag = torch.tensor(float(not gradients.isfinite().all()))
 # +     flag = torch.tensor(float(not gradients.float().abs().max().isfinite()))
+
+# %% wrong: the squares are added in fp16 => values false-alarm
+def agreed_step(comm, weights, gradients, scale, rate, most):
+    total = gradients.float().square().sum().half().float()
+    comm.all_reduce(total)
+    if not total.isfinite():
+        return weights, False
+    norm = total.sqrt().item() / scale
+    return weights - rate * gradients.float() / scale * (most / norm if norm > most else 1.0), True
+
+
+# %% wrong: norms are added => values sum-of-norms  from: a flag, and then squares
+# -     total = g.double().square().sum()
+# +     total = g.double().norm()
+# -     norm = total.sqrt().item()
+# +     norm = total.item()

@@ -44,6 +44,7 @@ def _agreed_cases(params: Params, rng: random.Random) -> list[Case]:
         shown(f"{ranks_text(n)}, an infinity on rank 2", "values:skip", per_rank=data(n, 1.0, {2: math.inf})),
         hidden("three ranks, below the limit", "values:step", per_rank=data(3, 1e3)),
         hidden("five ranks, small gradients", "values:step", per_rank=data(5, 1.0, size=1e-3, weight=1e-6)),
+        hidden("two ranks, large gradients", "values:step", per_rank=data(2, 1e-2, size=4000.0)),
         hidden("four ranks, NaN on rank 0", "values:skip", per_rank=data(4, 1.0, {0: math.nan})),
         hidden("two ranks, both overflow", "values:skip", per_rank=data(2, 1.0, {0: -math.inf, 1: math.nan})),
         hidden("six ranks with parts of 300", "cost:numbers", per_rank=data(6, 1e-4, sizes=[300] * 6)),
@@ -69,6 +70,7 @@ def agreed_weights(case: Case, *, skip: str = "all", clip: str = "all", wide: bo
         norm = {
             "all": sum(squares),
             "own": squares[rank],
+            "norms": sum(square.sqrt() for square in squares) ** 2,
             "scaled": sum(squares) * scale**2,
             "none": part.new_zeros(()),
         }[clip]
@@ -80,6 +82,7 @@ def agreed_weights(case: Case, *, skip: str = "all", clip: str = "all", wide: bo
 SLIPS = (
     ("clipped-scaled", {"clip": "scaled"}, "the norm was taken of the scaled gradients. Unscale first, and then clip."),
     ("own-norm", {"clip": "own"}, "each rank clips by the norm of its own part; add the squares over all ranks."),
+    ("sum-of-norms", {"clip": "norms"}, "the ranks' norms were added; add their squares, and then take the root."),
     ("not-clipped", {"clip": "none"}, "the gradients were not clipped."),
     ("in-half", {"wide": False}, "the gradients were unscaled in fp16; convert to fp32 first."),
 )

@@ -223,7 +223,9 @@ def test_the_floor_is_drawn_from_the_peaks_and_lies_above_state():
 def test_one_unit_ahead_is_enough_where_units_are_equal_and_not_where_they_differ():
     equal = [ch08_time.step_of("twelve equal layers", depth, 8192, 50 * GB).exposed for depth in ch08_time.DEPTHS]
     assert equal[1] < 0.1 * equal[0] and equal[2] == pytest.approx(equal[1]) == pytest.approx(equal[4])
-    uneven = [ch08_time.step_of("alternating small and large", depth, 8192, 50 * GB).exposed for depth in ch08_time.DEPTHS]
+    uneven = [
+        ch08_time.step_of("alternating small and large", depth, 8192, 50 * GB).exposed for depth in ch08_time.DEPTHS
+    ]
     assert uneven[2] < 0.8 * uneven[1]
     assert "1: 105 ms" in ch08_time.draw_prefetch().alt
 

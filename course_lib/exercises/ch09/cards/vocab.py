@@ -13,8 +13,8 @@ VOCABULARY = (
 
 DEALT: Mapping[str, Mapping[str, str]] = {
     "blocks": {
-        "held": "rank r holds the r-th block of rows, as `torch.tensor_split` cuts them: if the vocabulary does not divide, the first "
-        "blocks are one row longer",
+        "held": "rank r holds the r-th block of rows, as `torch.tensor_split` cuts them. If the vocabulary is not "
+        "divisible by the number of ranks, the first blocks are one row longer",
         "clamped": """def embed(comm, tokens, weight, vocab):
     start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
     rows = F.embedding((tokens - start).clamp(0, len(weight) - 1), weight)

@@ -52,7 +52,7 @@ BUGS: Mapping[str, str] = {
     "schedule-never": "the schedule never moves on",
     "schedule-first": "the schedule moves on before the update, which then uses the next learning rate",
     "clip-per-micro-batch": "the gradient is clipped before it is complete",
-    "not-clipped": "the gradient is not clipped",
+    "not-clipped": "the gradient is not clipped by its global norm",
     "mean-of-means": "the micro-batches' means are averaged, whatever their number of tokens",
     "padding-counted": "divided by all targets; those of -100 do not count",
     "not-divided": "the losses are summed over tokens and never divided",

@@ -122,7 +122,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         shown("the shown schedule", "values:rate", 0, [(step, *ends) for step in steps]),
         plain("rate", 0, "other schedules", rows(-0.3, -0.7, 0.1, 0.3, 0.5, 0.7, 0.85, 0.95)),
-        generality("edges", 0, "around the ends of the phases", [*edges, (0, *schedule())]),
+        generality("edges", 0, "around the ends of the phases", [*edges, (other[2] // 2, *other), (0, *schedule())]),
         generality("edges", 0, "after the end", rows(1.01, 1.4, 2.0, 3.7)),
         generality("edges", 0, "no warm-up", bare),
     ]

@@ -149,10 +149,10 @@ def loss_scale(power: int = 0, microbatches: int = 4096) -> Explorer:
 
 OUTLIERS = tuple(4.0**power for power in range(13))
 BLOCKS = {
-    "one for the tensor": None,
-    "one for 128 neighbors": 128,
-    "one for 32 neighbors": 32,
-    "one for 16 neighbors": 16,
+    "one scale per tensor": None,
+    "one scale per 128 elements": 128,
+    "one scale per 32 elements": 32,
+    "one scale per 16 elements": 16,
 }
 
 

@@ -56,13 +56,13 @@ def _recorded(each: Chosen) -> Iterator[Sweep]:
 
 
 def on_the_line(sweep: Sweep, alpha: float, beta: float) -> list[float]:
-    """Bus bandwidth at each size by α + bytes/B, in bytes/s."""
+    """Bus bandwidth at each size by α + bytes/β, in bytes/s."""
     sent = [ring_sent(sweep.kind, nbytes, sweep.ranks) for nbytes, _ in sweep.points]
     return [each / (alpha + each / beta) for each in sent]
 
 
 def draw_bandwidth(alpha: float = 100 * US, beta: float = 1 * GB, which: str = "") -> Picture:
-    """Measured bus bandwidth over message size, and the curve for α and B."""
+    """Measured bus bandwidth over message size, and the curve for α and β."""
     sweep = sweeps()[which or next(iter(sweeps()))]
     nbytes = np.array([size for size, _ in sweep.points])
     seen, said = np.array([rate for _, rate in sweep.points]), np.array(on_the_line(sweep, alpha, beta))
@@ -83,8 +83,8 @@ def draw_bandwidth(alpha: float = 100 * US, beta: float = 1 * GB, which: str = "
     half = alpha * beta / ring_sent(sweep.kind, 1.0, sweep.ranks)
     worst = number_text(float(np.max(np.maximum(seen / said, said / seen))))
     title = f"{sweep.name}: {near.sum()} of {len(near)} sizes within {percent_text(CLOSE)}, the worst off by × {worst}"
-    line = f"α = {duration_text(alpha)}, B = {bytes_text(beta)}/s (dashed)"
-    more = f"{line}: half of B is reached at {bytes_text(half)}. Empty circles are further off."
+    line = f"α = {duration_text(alpha)}, β = {bytes_text(beta)}/s (dashed)"
+    more = f"{line}: half of β is reached at {bytes_text(half)}. Empty circles are further off."
     panels.head(figure, title, more)
     measured = ", ".join(f"{bytes_text(size)} {bytes_text(rate)}/s" for size, rate in sweep.points)
     figure.alt = f"{title}. {more} Measured: {measured}."
@@ -97,12 +97,12 @@ def _decades(ends: tuple[float, float]) -> dict[float, str]:
 
 
 def bandwidth(alpha: float = 100 * US, beta: float = 1 * GB) -> Explorer:
-    """Fit α + bytes/B to measured points by hand: which constant do small messages reveal, and which one large ones?"""
+    """Fit α + bytes/β to measured points by hand: which constant do small messages reveal, and which one large ones?"""
     sweeps.cache_clear()
     return explore(
         draw_bandwidth,
         alpha=slider(ALPHAS, alpha, label="α", text=duration_text),
-        beta=slider(BETAS, beta, label="B of the bus", text=lambda rate: f"{bytes_text(rate)}/s"),
+        beta=slider(BETAS, beta, label="β of the bus", text=lambda rate: f"{bytes_text(rate)}/s"),
         which=menu(tuple(sweeps()), label="measured"),
     )
 

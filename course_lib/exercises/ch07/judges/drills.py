@@ -91,7 +91,7 @@ DRILLS: Mapping[str, DrillKey] = {
     ),
     "break-even": DrillKey(
         answer=lambda p: _even(p, 6),
-        how="2·2·F / (6·B), for any model size: {{answer}} tokens.",
+        how="2·2·F / (6·β), for any model size: {{answer}} tokens.",
         mistakes=(
             Mistake("backward", lambda p: _even(p, 4), "That compares with the backward pass alone."),
             Mistake("one-half", lambda p: _even(p, 12), "A ring all-reduce has two halves."),
@@ -99,7 +99,7 @@ DRILLS: Mapping[str, DrillKey] = {
     ),
     "break-even-backward": DrillKey(
         answer=lambda p: _even(p, 4),
-        how="2·2·F / (4·B), which is F/B: {{answer}} tokens.",
+        how="2·2·F / (4·β), which is F/β: {{answer}} tokens.",
         mistakes=(
             Mistake("step", lambda p: _even(p, 6), "That compares with the whole step."),
             Mistake("one-half", lambda p: _even(p, 8), "A ring all-reduce has two halves."),

@@ -110,7 +110,7 @@ EVEN = {
         verdicts=oracle(_even_fault),
         why="Bytes and FLOPs both grow with the number of parameters, so it cancels. What decides is how many tokens each GPU processes per "
         "parameter that it sends. A fixed batch on more GPUs means fewer tokens on each. With k FLOPs per parameter and token to hide behind, "
-        "gradients of g bytes and bandwidth B, the limit is N − 1 = k · batch · B / (2·g·F).",
+        "gradients of g bytes and bandwidth β, the limit is N − 1 = k · batch · β / (2·g·F).",
         pytorch="No setting changes this balance except fewer bytes (`bf16_compress_hook`), more tokens, or fewer GPUs in the group.",
     )
 }

@@ -63,14 +63,14 @@ DRILLS = (
     ),
     _drill(
         "half-of-the-line",
-        "A wire with α = {{alpha}} µs and B = {{beta:gbps}}. At which message size does it reach half of B?",
+        "A wire with α = {{alpha}} µs and β = {{beta:gbps}}. At which message size does it reach half of β?",
         "MB",
         {"alpha": 20, "beta": 50 * GB},
         pick(alpha=(5, 20, 50, 200), beta=(25 * GB, 50 * GB, 200 * GB, 450 * GB)),
     ),
     _drill(
         "third-message",
-        "A message of n bytes takes α + n/B: 1 MB takes {{small}} µs, 16 MB take {{large}} µs. What do {{asked}} MB take?",
+        "A message of n bytes takes α + n/β: 1 MB takes {{small}} µs, 16 MB take {{large}} µs. What do {{asked}} MB take?",
         "µs",
         {"small": 55, "large": 130, "asked": 8},
         _two_points,

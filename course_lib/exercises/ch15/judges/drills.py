@@ -84,7 +84,7 @@ DRILLS: Mapping[str, DrillKey] = {
     ),
     "half-of-the-line": _key(
         _half,
-        "n/(α + n/B) = B/2 at n = α · B = {{answer}} MB.",
+        "n/(α + n/β) = β/2 at n = α · β = {{answer}} MB.",
         ("twice", lambda p: 2 * _half(p), "This message reaches two thirds."),
         ("half", lambda p: _half(p) / 2, "This message reaches a third."),
     ),

@@ -165,7 +165,7 @@ first with nothing kept, then with {{context:int}} tokens of context, which is {
 )
 
 _KIND = {
-    "one way": "in one direction, the direction in which the bytes travel",
+    "one way": "in the one direction that the bytes travel",
     "both ways": "as brochures print it: **both directions added**; the bytes of a case travel one way",
 }
 

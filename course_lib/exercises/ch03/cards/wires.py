@@ -76,7 +76,7 @@ describe four levels of one cluster, each in its own way:
   `rates[i]` bytes a second, {{{{phases_words}}}}. Return the buffer's bytes divided by the time. Shares add up to one;
   some may be 0.
 
-The visible case has the four levels (`params("hierarchical-bandwidth").levels`), and a buffer of which a quarter leaves the server over the rack's wires.
+The visible case has the four levels (`params("hierarchical-bandwidth").levels`), and a buffer, a quarter of which leaves the server over the rack's wires.
 {CLOSE}""",
     hints=(
         "Is the number in each row for one device or eight, for one direction or two, and for all devices at once?",

@@ -105,7 +105,7 @@ def test_the_curve_is_alpha_and_beta_and_half_of_the_line_is_where_the_picture_s
         sent = 2 * 7 / 8 * nbytes
         assert rate == pytest.approx(sent / (alpha + sent / beta))
     assert (
-        f"half of B is reached at {bytes_text(alpha * beta * 8 / 14)}"
+        f"half of β is reached at {bytes_text(alpha * beta * 8 / 14)}"
         in ch15_wires.draw_bandwidth(alpha, beta, sweep.name).alt
     )
 

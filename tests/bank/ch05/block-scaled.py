@@ -92,6 +92,7 @@ def quantize_blocks(x, block, round_e4m3):
 # -         values.append(round_e4m3(part / scale))
 # +         values.append(round_e4m3(part.div_(scale)))
 
+
 # %% wrong: a block of zeros has a tiny scale => generality zero-block
 def quantize_blocks(x, block, round_e4m3):
     parts = x.split(block)

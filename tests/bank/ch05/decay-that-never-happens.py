@@ -48,6 +48,7 @@ def adamw_step(weight, direction, rate, decay, stochastic_round):
 def adamw_step(weight, direction, rate, decay, stochastic_round):
     return stochastic_round(weight.float() - direction.mul_(rate) - rate * decay * weight.float())
 
+
 # %% wrong: fp32 comes back => values another-kind
 def adamw_step(weight, direction, rate, decay, stochastic_round):
     return stochastic_round(weight.float() * (1 - rate * decay) - rate * direction).float()

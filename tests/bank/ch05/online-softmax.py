@@ -96,6 +96,7 @@ def stream_attention(chunks, width):
 # -     return output / total, top + total.log()
 # +     return (output / total).half(), top + total.log()
 
+
 # %% wrong: copies of all chunks => values kept
 def stream_attention(chunks, width):
     pairs = [(scores.clone(), values.clone()) for scores, values in chunks if len(scores)]

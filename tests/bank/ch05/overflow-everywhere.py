@@ -110,6 +110,7 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
 # -     flag = torch.tensor(float(not gradients.isfinite().all()))
 # +     flag = torch.tensor(float(not gradients.float().abs().max().isfinite()))
 
+
 # %% wrong: the squares are added in fp16 => values false-alarm
 def agreed_step(comm, weights, gradients, scale, rate, most):
     total = gradients.float().square().sum().half().float()

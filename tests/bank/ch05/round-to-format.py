@@ -106,6 +106,7 @@ def round_to_format(x, exponent_bits, fraction_bits):
 # -     return torch.where(y.abs() > largest, y.sign() * torch.inf, y)
 # +     return x.copy_(torch.where(y.abs() > largest, y.sign() * torch.inf, y))
 
+
 # %% wrong: the largest finite number overflows => values -
 def round_to_format(x, exponent_bits, fraction_bits):
     bias = 2 ** (exponent_bits - 1) - 1

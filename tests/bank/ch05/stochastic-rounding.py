@@ -90,6 +90,7 @@ def stochastic_round(x, noise):
     bits = noise.add_(x.view(torch.int32)) & -(2**16)
     return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
 
+
 # %% wrong: the carry runs over a NaN => generality lost-nan
 def stochastic_round(x, noise):
     return ((x.view(torch.int32) + noise) & -(2**16)).view(torch.float32).to(torch.bfloat16)

@@ -43,7 +43,14 @@ def pytest_runtest_makereport() -> Iterator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_logfinish() -> None:
-    """Ranks are threads, and the C library keeps what each of them has freed: gigabytes after thousands of runs."""
+    give_back_memory()
+
+
+def give_back_memory() -> None:
+    """Free what is no longer used, if this process has grown since the last time.
+
+    Models with hooks are cycles that wait for a collection. Ranks are threads, and the C library keeps what each of them has freed.
+    """
     global _kept
     if _held() > _kept + GROWN:
         gc.collect()

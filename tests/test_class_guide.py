@@ -79,7 +79,9 @@ def test_commands_and_files_that_the_guide_names_in_passing_are_there(term):
     text = GUIDE.read_text(encoding="utf-8")
     for command in sorted(set(re.findall(r"`\./course ((?:class )?[a-z-]+)", text))):
         assert run([*command.split(), "--help"]) == 0, command
-    for name in re.findall(r"^\| ((?:`[^`]+`(?:, )?)+) \|", text[text.index("## Where things lie") :], re.MULTILINE):
+    for name in re.findall(
+        r"^\| ((?:`[^`]+`(?:, )?)+) \|", text[text.index("## What is in the class folder") :], re.MULTILINE
+    ):
         for each in re.findall(r"`([^`]+)`", name):
             assert (folder.root / each).exists(), each
     for picture in re.findall(r'src="([^"]+)"', text):

@@ -13,6 +13,7 @@ from course_lib.grading.judge import grade
 from course_lib.grading.worker.imports import TRAINING
 from course_lib.grading.worker.in_worker import InWorker, run_cell
 from course_lib.grading.worker.worker_pool import WorkerPool
+from tests import run_costs
 
 BANK = {exercise: list(answers) for exercise, answers in groupby(killmatrix.bank(), lambda each: each.exercise)}
 
@@ -49,6 +50,7 @@ def test_every_answer_to_an_exercise_meets_its_fate(exercise, warm, the_rotation
     wrong_fates = []
     for answer in answers:
         row = killmatrix.judge(answer)
+        run_costs.give_back_memory()
         if not row.ok:
             meant = f"{answer.expected} {answer.mistake}".strip(" -") or "full points"
             wrong_fates.append(f"{answer.sort} answer {answer.name!r} meant {meant}; got {row.got}: {row.message}")

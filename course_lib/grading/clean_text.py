@@ -5,12 +5,12 @@ import re
 # Escape sequences whole, then what is left of control codes, and marks that turn the direction of writing.
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CODES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
-_LINE = 1000  # characters of one line
+LINE = 400  # characters of one line
 
 
-def clean(text: str, limit: int = 600) -> str:
-    """`text` without control codes, at most `limit` characters, no line longer than a screen or so."""
+def clean(text: str, limit: int = 600, line: int = LINE) -> str:
+    """`text` without control codes, at most `limit` characters, none of its lines longer than `line`."""
     short = _CODES.sub("", _SEQUENCES.sub("", text[: 4 * limit]).replace("\r\n", "\n").replace("\r", "\n"))
-    lines = [line if len(line) <= _LINE else line[:_LINE] + "…" for line in short.split("\n")]
+    lines = [each if len(each) <= line else each[:line] + "…" for each in short.split("\n")]
     joined = "\n".join(lines)
     return joined if len(joined) <= limit else joined[: limit - 1] + "…"

@@ -185,13 +185,18 @@ def streamed(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def _live_bytes() -> int:
-    """The bytes of all tensors of this process, each storage once."""
+    """The bytes of all tensors of this process, each storage once; sparse tensors, which have no storage, left out."""
     import gc
+    from contextlib import suppress
 
     import torch
 
-    storages = [each.untyped_storage() for each in gc.get_objects() if type(each) is torch.Tensor]
-    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+    nbytes = {}
+    for each in gc.get_objects():
+        if type(each) is torch.Tensor:
+            with suppress(NotImplementedError):
+                nbytes[each.untyped_storage().data_ptr()] = each.untyped_storage().nbytes()
+    return sum(nbytes.values())
 
 
 def quantized(answer: Any, case: Any, comm: Any = None) -> Any:

@@ -84,7 +84,7 @@ def why_not(report: Report) -> str:
         return clean(report.note, 900) or head
     failed = [(kind, message) for kind, mark, message in rows(report) if mark == "no"]
     said = "\n".join(f"{kind}: {line}" for kind, message in failed for line in message.splitlines()) or report.note
-    return clean(f"{head}: {said}" if head and said else said or head, 4000)
+    return clean(f"{head}: {said}" if head and said else said or head, 4000, line=4000)
 
 
 def next_step(result: Graded) -> str:

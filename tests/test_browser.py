@@ -219,7 +219,8 @@ def play_runs_through_the_pictures(chapter: Opened) -> None:
     players = page.page.locator(".jp-OutputArea-output .widget-play")
     for place in range(players.count()):
         player = players.nth(place)
-        slider, play, stop = page.beside(player), player.locator("button").nth(0), player.locator("button").nth(1)
+        slider = page.beside(player)
+        play, stop = (player.get_by_role("button", name=name) for name in ("play or pause", "stop"))
         slider.drag_to(0)
         before = page.picture(slider.cell)
         play.click()

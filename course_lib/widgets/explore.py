@@ -22,6 +22,7 @@ _ARROW = (
     "data:image/svg+xml,%3Csvg xmlns=%22http://www.w3.org/2000/svg%22 viewBox=%220 0 18 18%22%3E"
     "%3Cpath d=%22M5 7l4 4 4-4%22 fill=%22none%22 stroke=%22%23ddd%22 stroke-width=%221.8%22/%3E%3C/svg%3E"
 )
+# ipywidgets gives the buttons of a player no accessible name; text that is only spoken does.
 _LOOK = f"""
 .course-controls .widget-readout{{flex:0 0 11em;text-align:left;padding-left:.5em;margin:0}}
 .course-controls .widget-hslider{{min-width:0}}
@@ -29,6 +30,8 @@ _LOOK = f"""
 .course-controls .widget-hbox .widget-readout{{flex-basis:calc(11em - 80px)}}
 .course-controls .course-words .widget-readout{{flex-basis:8.5em}}
 .course-controls .widget-hslider:has([disabled]),.course-controls .widget-dropdown:has([disabled]){{opacity:.45}}
+.course-controls .widget-play button::after{{content:"play or pause";position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}}
+.course-controls .widget-play button:nth-child(2)::after{{content:"stop"}}
 [data-jp-theme-light=false] .course-controls{{--jp-widgets-dropdown-arrow:url('{_ARROW}')}}
 """
 

@@ -1,4 +1,4 @@
-"""Plain, frozen records that the cluster, the judge and the figures exchange. No torch, no behaviour."""
+"""Plain, frozen records that the cluster, the judge and the figures exchange. No torch, no behavior."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -5,6 +5,7 @@ from course_lib.facts.fact import Fact, Reference, reference, references
 from course_lib.facts.hardware import Device, Link, device, devices, link, links
 from course_lib.facts.models import ModelShape, model, models
 from course_lib.facts.published import Claim, PublishedRun, claim, claims, price, prices, run, runs
+from course_lib.facts.reliability import FailureLog, failure_log, failure_logs, interruption_causes
 from course_lib.facts.topologies import Topology, TopologyLevel, topologies, topology
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Claim",
     "Device",
     "Fact",
+    "FailureLog",
     "Link",
     "MatmulCeiling",
     "ModelShape",
@@ -27,6 +29,9 @@ __all__ = [
     "claims",
     "device",
     "devices",
+    "failure_log",
+    "failure_logs",
+    "interruption_causes",
     "link",
     "links",
     "model",

@@ -17,7 +17,7 @@ _TO_BASE = {
     "param": (1.0, "parameters"),
     "token": (1.0, "tokens"),
 }
-_COUNTED = {"day", "month", "year", "device", "rank"}
+_COUNTED = {"day", "failure", "month", "year", "device", "rank"}
 
 
 class Fact(float):

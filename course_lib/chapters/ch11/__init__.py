@@ -1,0 +1,3 @@
+"""The names that chapter 11 uses."""
+
+import torch

@@ -1,8 +1,16 @@
 """Meshes: ranks with coordinates along named axes, the wires that groups cross, and one model on up to four axes at once.
 
-`layout`, `network` and `cost` are arithmetic and load no torch; names are loaded when they are first used.
+`layout`, `wires` and `cost` are arithmetic and load no torch; names are loaded when they are first used. `training` runs on
+the metered cluster.
 """
 
 from course_lib.lazy import on_first_use
 
-__getattr__, __dir__, __all__ = on_first_use(__name__, {"layout": ("Mesh", "fill")})
+__getattr__, __dir__, __all__ = on_first_use(
+    __name__,
+    {
+        "cost": ("Placement", "axis_seconds", "border_groups", "finish_times", "placements", "shared_seconds"),
+        "layout": ("Mesh", "fill"),
+        "wires": ("Network", "NetworkLevel", "crossed", "network", "widest"),
+    },
+)

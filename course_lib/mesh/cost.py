@@ -13,7 +13,7 @@ from itertools import permutations
 import numpy as np
 
 from course_lib.mesh.layout import Mesh
-from course_lib.mesh.network import Network
+from course_lib.mesh.wires import Network
 from course_lib.units import require
 
 Axes = str | tuple[str, ...]
@@ -87,15 +87,14 @@ class Placement:
 
 
 def placements(
-    sizes: Mapping[str, int],
-    nbytes: Mapping[str, float],
-    network: Network,
-    messages: Mapping[str, float] | None = None,
+    sizes: Mapping[str, int], nbytes: Mapping[str, float], network: Network, messages: Mapping[str, float] | None = None
 ) -> list[Placement]:
     """Every order of the axes with its seconds, the quickest first. `nbytes` and `messages` are what a rank sends in a step."""
     missing = [axis for axis, size in sizes.items() if size > 1 and axis not in nbytes]
     if missing:
-        raise ValueError(f"How many bytes does a rank send along {missing[0]}? nbytes has {', '.join(nbytes) or 'none'}.")
+        raise ValueError(
+            f"How many bytes does a rank send along {missing[0]}? nbytes has {', '.join(nbytes) or 'none'}."
+        )
     wide = [axis for axis, size in sizes.items() if size > 1]
     rest = [axis for axis, size in sizes.items() if size == 1]
     found = []

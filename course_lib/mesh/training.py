@@ -22,7 +22,7 @@ from course_lib.schedules import one_f_one_b
 from course_lib.tensor_parallel import TensorParallel, gather_in
 from course_lib.tensor_parallel import build as build_part
 from course_lib.tensor_parallel.model import ParallelAttention
-from course_lib.transformer import Config, rotate
+from course_lib.transformer import Config, again, rotate
 
 AXES = ("dp", "pp", "cp", "tp")
 CONFIG = Config(layers=4, hidden=16, heads=4, kv_heads=2, seq_len=16)
@@ -39,7 +39,9 @@ class Job:
     steps: int = 3
     seed: int = 0
     dtype: torch.dtype = torch.float64
+    sequence_parallel: bool = False  # along tp, between the matrix products (11)
     averaging: bool = True  # False leaves the gradients of dp and cp apart, to see what the other axes send
+    gradient_axes: tuple[str, ...] = ("dp", "cp")  # over which gradients are averaged; both, or replicas drift apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,21 +100,25 @@ def _attend_across(attention: ParallelAttention, cp: Comm, seq: int) -> None:
     future = everyone[None, :] > mine[:, None]
     cos, sin = (table[mine] for table in (attention.cos, attention.sin))
 
+    def core(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        k, v = gather_in(torch.cat([k, v], 1), cp, 2).chunk(2, 1)  # backward: a reduce-scatter of their gradients
+        k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
+        scores = (q * q.shape[-1] ** -0.5 @ k.transpose(-2, -1)).masked_fill(future, -torch.inf)
+        return scores.softmax(-1) @ v
+
     def forward(self: ParallelAttention, x_BSH: Tensor) -> Tensor:
         packed = self.qkv(x_BSH)
         q, k, v = (part(packed).unflatten(-1, (-1, self.config.head_dim)) for part in (self.wq, self.wk, self.wv))
         q, k, v = (t.transpose(1, 2) for t in (rotate(q, cos, sin), rotate(k, cos, sin), v))
-        k, v = gather_in(torch.cat([k, v], 1), cp, 2).chunk(2, 1)  # backward: a reduce-scatter of their gradients
-        k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
-        scores = (q * q.shape[-1] ** -0.5 @ k.transpose(-2, -1)).masked_fill(future, -torch.inf)
-        return self.wo((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+        out = again(core, q, k, v)  # other ranks' keys and values are not kept but gathered again
+        return self.wo(out.transpose(1, 2).flatten(2))
 
     attention.forward = MethodType(forward, attention)
 
 
 def build(job: Job, mesh: Mesh, groups: Mapping[Any, Comm]) -> tuple[TensorParallel, pipeline.TransformerStage]:
     """This rank's part of the model along tp, and of that part its stage along pp."""
-    model = build_part(job.config, groups["tp"], job.seed).to(job.dtype)
+    model = build_part(job.config, groups["tp"], job.seed, job.sequence_parallel).to(job.dtype)
     if groups["cp"].size > 1:
         for block in model.blocks:
             _attend_across(block.attention, groups["cp"], job.config.seq_len)
@@ -123,6 +129,7 @@ def on_mesh(comm: Comm, mesh: Mesh, job: Job) -> dict[str, Any]:
     """The training on one rank; what it returns is put together by `train`."""
     torch.set_num_threads(1)
     groups = communicators(comm, mesh, ("dp", "cp"))
+    replicas = groups[job.gradient_axes if len(job.gradient_axes) > 1 else job.gradient_axes[0]]
     model, stage = build(job, mesh, groups)
     at, size = mesh.coordinates(comm.rank), mesh.sizes
     schedule = one_f_one_b(size["pp"], job.microbatches)
@@ -140,8 +147,8 @@ def on_mesh(comm: Comm, mesh: Mesh, job: Job) -> dict[str, Any]:
             model.loss,
             tokens,
             targets,
-            (len(mine), job.config.hidden),
-            replicas=groups["dp", "cp"] if job.averaging and size["dp"] * size["cp"] > 1 else None,
+            (len(mine) // (size["tp"] if job.sequence_parallel else 1), job.config.hidden),
+            replicas=replicas if job.averaging and replicas.size > 1 else None,
             ties=pipeline.tied_ends(model, size["pp"]),
             dtype=job.dtype,
         )
@@ -226,7 +233,9 @@ def check(mesh: Mesh, job: Job) -> None:
         size = mesh.sizes[axis]
         if size > 1 and count % (parts * size):
             fits = [n for n in range(1, count + 1) if count % (parts * n) == 0]
-            raise ValueError(f"{axis}={size} does not divide {count} {what}; {axis} may be {', '.join(map(str, fits))}.")
+            raise ValueError(
+                f"{axis}={size} does not divide {count} {what}; {axis} may be {', '.join(map(str, fits))}."
+            )
 
 
 def bytes_by_axis(sizes: Mapping[str, int], job: Job | None = None) -> dict[str, float]:

@@ -14,7 +14,10 @@ from course_lib import facts, roofline
 from course_lib.mesh.layout import Mesh
 from course_lib.units import US
 
-LATENCY = {"link": 5 * US, "network": 10 * US}  # s a message: a choice, the course's, for links inside and outside a server
+LATENCY = {
+    "link": 5 * US,
+    "network": 10 * US,
+}  # s a message: a choice, the course's, for links inside and outside a server
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,10 @@ BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measur
         "course_lib.benchmarks.optimizer",
         "chapter 04's small trainings, beside those recorded; --write records",
     ),
+    "checkpoints": (
+        "course_lib.benchmarks.checkpoints",
+        "checkpoints under 200 kills, power failures, damage and a full disk",
+    ),
     "pipeline": (
         "course_lib.benchmarks.pipeline",
         "pipeline schedules: speed of the timeline, torch's orders, published bubbles, two processes",

@@ -1,9 +1,21 @@
 """Chapter 13, "Meshes and planning: which strategy, on which links?": cards, drills and the numbers of its prose."""
 
-from course_lib.exercises import Card, Drill
+from course_lib.exercises import Drill
+from course_lib.exercises.ch13.cards.meshes import BATCH_ON_MESH, CROSSED_WIRES, MESH_COORDINATES
+from course_lib.exercises.ch13.cards.placement import NORM_ON_MESH, PLACE_AXES, PREDICT_SWAPPED, SWAPPED_MESH
+from course_lib.exercises.ch13.cards.search import CHEAPEST_LAYOUT
 from course_lib.exercises.ch13.numbers import NUMBERS
 
-CARDS: tuple[Card, ...] = ()
+CARDS = (
+    BATCH_ON_MESH,
+    MESH_COORDINATES,
+    SWAPPED_MESH,
+    CROSSED_WIRES,
+    PREDICT_SWAPPED,
+    PLACE_AXES,
+    NORM_ON_MESH,
+    CHEAPEST_LAYOUT,
+)
 DRILLS: tuple[Drill, ...] = ()
 
 __all__ = ["CARDS", "DRILLS", "NUMBERS"]

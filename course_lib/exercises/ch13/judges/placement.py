@@ -1,0 +1,169 @@
+"""Judges of chapter 13 on placement: the order of axes against all orders, and what two swapped axes cost."""
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from course_lib.exercises.ch13.judges.meshes import Sizes, mesh, strides
+from course_lib.judging import Fault, Judging, Params, describe, judged, prediction
+from course_lib.judging.cases import hidden, shown
+from course_lib.records import Case, Outcome, Verdict
+from course_lib.units import BILLION, GB
+
+Row = tuple[Sizes, Mapping[str, float], int, float, float]  # sizes, sent, per_server, inside, across
+Order = Sequence[str]
+
+
+def _ordered(sizes: Sizes, order: Order) -> Sizes:
+    return {axis: sizes[axis] for axis in order}
+
+
+def straddles(sizes: Sizes, axis: str, per_server: int) -> bool:
+    """Whether a group of the axis has ranks in two servers; the last axis changes fastest."""
+    step, size = strides(sizes)[axis], sizes[axis]
+    starts = (rank for rank in range(math.prod(sizes.values())) if rank // step % size == 0)
+    return size > 1 and any(rank // per_server != (rank + (size - 1) * step) // per_server for rank in starts)
+
+
+def seconds(row: Row, order: Order) -> float:
+    """The sum over the axes of what their wires take."""
+    sizes, sent, per_server, inside, across = row
+    placed = _ordered(sizes, order)
+    wires = {axis: across if straddles(placed, axis, per_server) else inside for axis in placed}
+    return sum(sent[axis] / wires[axis] for axis in placed if placed[axis] > 1)
+
+
+def crossing(row: Row, order: Order) -> float:
+    """Bytes that leave a server, if every rank sends to the next rank of its group on each axis."""
+    sizes, sent, per_server, *_ = row
+    placed = _ordered(sizes, order)
+    total, steps = 0.0, strides(placed)
+    for axis, size in placed.items():
+        step = steps[axis]
+        for rank in range(math.prod(placed.values()) if size > 1 else 0):
+            neighbor = rank + step if rank // step % size < size - 1 else rank - (size - 1) * step
+            total += sent[axis] * (rank // per_server != neighbor // per_server)
+    return total
+
+
+COSTS: Mapping[str, Callable[[Row, Order], float]] = {"seconds": seconds, "bytes": crossing}
+
+
+def least(cost: Callable[[Row, Order], float], row: Row) -> float:
+    """The cost of the best of all orders."""
+    return min(cost(row, order) for order in itertools.permutations(row[0]))
+
+
+RULES: Mapping[str, tuple[Callable[[Row], Order], str]] = {
+    "as-given": (lambda row: list(row[0]), "this is the order that the dictionary happens to have."),
+    "outermost": (
+        lambda row: sorted(row[0], key=lambda axis: -row[1][axis]),
+        "the axis that sends the most is outermost here, and the last axis changes fastest.",
+    ),
+    "most-innermost": (
+        lambda row: sorted(row[0], key=lambda axis: row[1][axis]),
+        "the axis that sends the most is innermost, but the axes that this pushes out cost more. Compare all orders.",
+    ),
+    "small-innermost": (
+        lambda row: sorted(row[0], key=lambda axis: -row[0][axis]),
+        "these are the axes by size; bytes decide too.",
+    ),
+}
+
+
+def _place_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    cost, rows = COSTS[params["least"]], case.args[1]
+    orders = [[axis for axis in order] if all(type(axis) is str for axis in order) else None for order in outcome.value]
+    for row, order in zip(rows, orders, strict=True):
+        if order is None or sorted(order) != sorted(row[0]):
+            return "not-an-order", f"Return a list with each of {', '.join(row[0])} once; got {describe(order)}."
+    best = [least(cost, row) for row in rows]
+    for row, order, lowest in zip(rows, orders, best, strict=True):
+        got = cost(row, order)
+        if got <= lowest * (1 + 1e-9):
+            continue
+        shape = ", ".join(f"{axis} {size}" for axis, size in row[0].items())
+        lead = f"{shape}, servers of {row[2]}: {' '.join(order)} costs {got / lowest:.3g} times the best order"
+        lead = f"{lead}; " if lowest else f"{shape}, servers of {row[2]}: {' '.join(order)} crosses servers, and another order does not; "
+        for name, (rule, message) in RULES.items():
+            if all(cost(each, rule(each)) == cost(each, said) for each, said in zip(rows, orders, strict=True)):
+                return name, lead + message
+        return "", lead + "compare all orders."
+    return None
+
+
+def _place_cases(params: Params, rng: random.Random) -> list[Case]:
+    wires = 450 * GB, 50 * GB
+    cost = COSTS[params["least"]]
+
+    def drawn(axes: int, choices: Sequence[int]) -> Row:
+        sizes = mesh(rng, axes, 96, choices)
+        sent = {axis: rng.randint(1, 40) * 1e8 for axis in sizes}
+        return sizes, sent, rng.choice((4, 6, 8)), rng.choice((300, 450, 900)) * GB, rng.choice((25, 50)) * GB
+
+    def telling(count: int, rule: str, axes: Sequence[int], choices: Sequence[int]) -> list[Row]:
+        """Rows on which a rule of thumb costs at least 2 % more than the best order."""
+        rows: list[Row] = []
+        while len(rows) < count:
+            row = drawn(rng.choice(axes), choices)
+            if cost(row, RULES[rule][0](row)) > 1.02 * least(cost, row):
+                rows.append(row)
+        return rows
+
+    powers, any_size = (1, 2, 4, 8), (1, 2, 3, 4, 5, 6)
+    example: Row = ({"tp": 8, "dp": 4, "pp": 2}, {"tp": 40e9, "dp": 9e9, "pp": 1e9}, 8, *wires)
+    together: Row = ({"tp": 8, "cp": 4, "dp": 2, "pp": 2}, {"tp": 5e9, "cp": 4e9, "dp": 4e9, "pp": 1e9}, 8, *wires)
+    straddling: Row = ({"tp": 3, "cp": 4, "dp": 2}, {"tp": 6e9, "cp": 4e9, "dp": 1e9}, 8, *wires)
+    edges: list[Row] = [
+        ({"tp": 4}, {"tp": 1e9}, 8, *wires),
+        ({"tp": 1, "dp": 16}, {"tp": 9e9, "dp": 1e9}, 8, *wires),
+        ({"pp": 1, "cp": 8, "dp": 3}, {"pp": 50e9, "cp": 2e9, "dp": 3e9}, 8, *wires),
+        ({"tp": 2, "dp": 4}, {"tp": 1e9, "dp": 2e9}, 1, *wires),
+        ({"a": 2, "b": 2, "c": 2}, {"a": 1e9, "b": 1e9, "c": 1e9}, 4, *wires),
+    ]
+    sizes = [row for rule in RULES for row in telling(2, rule, (3, 4), any_size)]
+    return [
+        shown("one axis fills a server", "values:orders", 0, [example]),
+        hidden("axes that share a server", "values:orders", 0, [together, *telling(3, "most-innermost", (3, 4), powers)]),
+        hidden("other meshes", "values:orders", 0, telling(4, "as-given", (3, 4, 5), powers)),
+        hidden("sizes that do not divide a server", "generality:sizes", 0, [straddling, *sizes]),
+        hidden("one axis, axes of size one, one rank a server", "generality:edges", 0, edges),
+    ]
+
+
+def _place_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    return judged(case, _place_fault(params, case, outcome))
+
+
+# --- a prediction
+
+
+def swapped_ratio(params: Params) -> float:
+    """Seconds of both axes with tp between servers, over those with tp inside them."""
+    share = 2 * 7 / 8 * 2  # a ring of eight, two bytes a number
+    tp = share * 4 * params["layers"] * params["tokens"] * params["hidden"]
+    dp = share * params["billions"] * BILLION / 8
+    return (tp / 50 + dp / 450) / (tp / 450 + dp / 50)
+
+
+PLACEMENT = {
+    "place-axes": Judging(
+        shares="values:orders 0.5, generality:sizes 0.4, generality:edges 0.1",
+        cases=_place_cases,
+        verdicts=_place_verdicts,
+        why="The axes compete for the places inside a server. The one that sends the most usually wins, but two axes that fit together may send more than "
+        "one that fills the server alone, and where sizes do not divide a server, even an innermost group may straddle two. With five axes there are only "
+        "120 orders, so compare them all.",
+        pytorch="torchtitan's order is pp, dp_replicate, dp_shard, cp, tp with tp innermost; Megatron-LM takes an order string, by default `tp-cp-ep-dp-pp`.",
+    ),
+    "predict-swapped-axes": prediction(
+        "times",
+        swapped_ratio,
+        lambda params: f"With the axes swapped, communication takes {swapped_ratio(params):.2g} times as long.",
+        why="The wires differ by a factor of 9, so no order can cost more than that. tp sends a tensor for every layer and dp one gradient a step: the more "
+        "tokens a replica processes, the closer the ratio comes to 9.",
+        pytorch="The order of the names that you pass to `init_device_mesh` decides this; the last one is innermost.",
+    ),
+}

@@ -1,0 +1,81 @@
+"""How chapter 13 calls answers: on the ranks of a mesh, and a search that asks what each layout costs."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+CHANGED = "an argument was changed"
+
+
+def mesh_run(answer: Any, case: Any, comm: Any = None) -> Any:
+    """What a rank gets back for the case's arguments, or CHANGED where it wrote to one of its tensors."""
+    import torch
+
+    before = copy.deepcopy(case.args)
+    result = answer(comm, *case.args)
+    if not _same(case.args, before):
+        return CHANGED
+    if type(result) not in (tuple, list):
+        return result.item() if isinstance(result, torch.Tensor) and result.numel() == 1 else result
+    return [each.clone() if isinstance(each, torch.Tensor) else each for each in result]
+
+
+def _same(one: Any, two: Any) -> bool:
+    """Whether nested arguments are as they were, tensors element by element."""
+    import torch
+
+    if isinstance(one, torch.Tensor):
+        return isinstance(two, torch.Tensor) and one.dtype == two.dtype and torch.equal(one, two)
+    if type(one) in (tuple, list):
+        return type(two) is type(one) and len(one) == len(two) and all(map(_same, one, two))
+    return one == two
+
+
+def why_invalid(cluster: Any, model: Any, layout: Any) -> str:
+    """Which rule of the card a layout of positive whole numbers breaks; "" for a valid one."""
+    gpus, tp, pp, micro = layout
+    if gpus % cluster["per_server"]:
+        return f"{gpus} GPUs are not a whole number of servers of {cluster['per_server']}"
+    if gpus > cluster["gpus"]:
+        return f"{gpus} GPUs are more than the {cluster['gpus']} of the cluster"
+    if cluster["per_server"] % tp or model["heads"] % tp:
+        return f"tp {tp} does not divide the GPUs of a server ({cluster['per_server']}) and the heads ({model['heads']})"
+    if model["layers"] % pp:
+        return f"pp {pp} does not divide {model['layers']} layers"
+    if gpus % (tp * pp):
+        return f"tp {tp} times pp {pp} does not divide {gpus} GPUs"
+    dp = gpus // (tp * pp)
+    if model["sequences"] % (dp * micro):
+        return f"dp {dp} times micro {micro} does not divide {model['sequences']} sequences"
+    return ""
+
+
+def measured(spec: Any, cluster: Any, model: Any, layout: Any) -> tuple[float, int]:
+    """Seconds of a step, in 64ths so that sums are exact, and bytes on a GPU; with a scatter that no rule of thumb foresees."""
+    gpus, tp, pp, micro = layout
+    count = model["sequences"] * tp * pp // (gpus * micro)  # micro-batches of a replica
+    mixed = (gpus * 2654435761 + tp * 40503 + pp * 9973 + micro * 769 + spec["salt"]) % 1009 / 1009
+    compute = spec["work"] / gpus * (1 + (pp - 1) / count) * (1 + 0.3 / micro)
+    talk = spec["tp_seconds"] * (1 - 1 / tp) + spec["dp_seconds"] * (1 - tp * pp / gpus) / (tp * pp)
+    seconds = max(1, round(64 * (compute + talk) * (0.8 + 0.4 * mixed))) / 64
+    held = spec["state"] / (tp * pp) + spec["activations"] * micro / tp * (0.7 + 0.6 * mixed)
+    return seconds, round(held)
+
+
+def searched(answer: Any, case: Any, comm: Any = None) -> Any:
+    """The layout that a search returns, and how often it asked what a layout costs; `case.args = (cluster, model, steps, limit, spec)`."""
+    cluster, model, steps, limit, spec = copy.deepcopy(case.args)
+    calls = [0]
+
+    def evaluate(gpus: Any, tp: Any, pp: Any, micro: Any) -> tuple[float, int]:
+        calls[0] += 1
+        layout = gpus, tp, pp, micro
+        if any(type(each) is not int or each < 1 for each in layout):
+            raise ValueError(f"evaluate: sizes are whole numbers from 1, not {layout}.")
+        if broken := why_invalid(*case.args[:2], layout):
+            raise ValueError(f"evaluate: {broken}.")
+        return measured(spec, *case.args[:2], layout)
+
+    layout = answer(cluster, model, steps, limit, evaluate)
+    return {"layout": layout, "calls": calls[0], "changed": [cluster, model] != list(case.args[:2])}

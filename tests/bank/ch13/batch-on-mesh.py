@@ -1,0 +1,86 @@
+# %% right: one quotient after another
+def micro_batches(gpus, tp, cp, pp, sequences, micro):
+    model = tp * cp * pp
+    if gpus % model:
+        return None
+    dp = gpus // model
+    if sequences % (dp * micro):
+        return None
+    return sequences // (dp * micro)
+
+
+def tokens_held(micro, length, cp):
+    return micro * (length // cp) if length % cp == 0 else None
+
+
+# %% right: divmod
+def micro_batches(gpus, tp, cp, pp, sequences, micro):
+    dp, idle = divmod(gpus, tp * cp * pp)
+    if idle or not dp:
+        return None
+    own, left = divmod(sequences, dp)
+    count, partial = divmod(own, micro)
+    return None if left or partial else float(count)
+
+
+def tokens_held(micro, length, cp):
+    part, left = divmod(length, cp)
+    if not left:
+        return micro * part
+
+
+# %% wrong: cp counts as data => values cp-counted  from: one quotient after another
+# -     model = tp * cp * pp
+# +     model = tp * pp
+
+# %% wrong: tp counts as data => values tp-counted  from: one quotient after another
+# -     model = tp * cp * pp
+# +     model = cp * pp
+
+# %% wrong: stages count as data => values pp-counted  from: one quotient after another
+# -     model = tp * cp * pp
+# +     model = tp * cp
+
+# %% wrong: every GPU has its own data => values all-gpus  from: one quotient after another
+# -     model = tp * cp * pp
+# +     model = 1
+# -     if sequences % (dp * micro):
+# -         return None
+# +     if tp * cp * pp == 1 and sequences % (dp * micro):
+# +         return None
+
+# %% wrong: it rounds down => generality rounded-down  from: one quotient after another
+# -     if sequences % (dp * micro):
+# -         return None
+# +     pass
+
+# %% wrong: GPUs left over are idle => generality -  from: one quotient after another
+# -     if gpus % model:
+# -         return None
+# +     pass
+# -     dp = gpus // model
+# +     dp = max(1, gpus // model)
+
+# %% wrong: the sequences of a replica => values per-replica  from: one quotient after another
+# -     return sequences // (dp * micro)
+# +     return sequences // dp
+
+# %% wrong: every replica takes the whole batch => values no-replicas  from: one quotient after another
+# -     return sequences // (dp * micro)
+# +     return sequences // micro
+
+# %% wrong: replicas are checked, micro-batches are not => generality rounded-down  from: one quotient after another
+# -     if sequences % (dp * micro):
+# +     if sequences % dp:
+
+# %% wrong: whole sequences on every rank => values whole-sequences  from: one quotient after another
+# -     return micro * (length // cp) if length % cp == 0 else None
+# +     return micro * length
+
+# %% wrong: the micro-batch is cut, not the sequence => values cut-sequences  from: one quotient after another
+# -     return micro * (length // cp) if length % cp == 0 else None
+# +     return micro * length // cp if micro * length % cp == 0 else None
+
+# %% wrong: one sequence => values one-sequence  from: one quotient after another
+# -     return micro * (length // cp) if length % cp == 0 else None
+# +     return length // cp if length % cp == 0 else None

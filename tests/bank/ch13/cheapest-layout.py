@@ -1,0 +1,118 @@
+import itertools
+import math
+
+
+# %% right: nested loops
+def cheapest(cluster, model, steps, limit, evaluate):
+    best, least = None, math.inf
+    per = cluster["per_server"]
+    for gpus in range(per, cluster["gpus"] + 1, per):
+        for tp in range(1, per + 1):
+            if per % tp or model["heads"] % tp:
+                continue
+            for pp in range(1, model["layers"] + 1):
+                if model["layers"] % pp or gpus % (tp * pp):
+                    continue
+                dp = gpus // (tp * pp)
+                for micro in range(1, model["sequences"] + 1):
+                    if model["sequences"] % (dp * micro):
+                        continue
+                    seconds, held = evaluate(gpus, tp, pp, micro)
+                    run = steps * seconds
+                    cost = gpus * run
+                    if held <= cluster["memory"] and run <= limit and cost < least:
+                        best, least = {"gpus": gpus, "tp": tp, "pp": pp, "micro": micro}, cost
+    return best
+
+
+# %% right: a list of all, then the least
+def cheapest(cluster, model, steps, limit, evaluate):
+    def divisors(n):
+        return [d for d in range(1, n + 1) if n % d == 0]
+
+    found = []
+    tps = divisors(math.gcd(cluster["per_server"], model["heads"]))
+    for servers in reversed(range(1, cluster["gpus"] // cluster["per_server"] + 1)):
+        gpus = servers * cluster["per_server"]
+        for tp, pp in itertools.product(tps, divisors(model["layers"])):
+            dp, left = divmod(gpus, tp * pp)
+            if not left and model["sequences"] % dp == 0:
+                for micro in divisors(model["sequences"] // dp):
+                    seconds, held = evaluate(gpus, tp, pp, micro)
+                    if held <= cluster["memory"] and seconds <= limit / steps:
+                        found.append((seconds * gpus, {"micro": micro, "pp": pp, "tp": tp, "gpus": gpus}))
+    return min(found, key=lambda pair: pair[0])[1] if found else None
+
+
+# %% right: any variant  from: nested loops
+# - def cheapest(cluster, model, steps, limit, evaluate):
+# + from course_lib import params
+# + GOAL = params("cheapest-layout").goal
+# + def cheapest(cluster, model, steps, limit, evaluate):
+# -                     if held <= cluster["memory"] and run <= limit and cost < least:
+# +                     if GOAL == "quickest":
+# +                         run, cost = cost, run
+# +                     if held <= cluster["memory"] and run <= limit and cost < least:
+
+# %% wrong: the quickest => values other-goal  from: nested loops
+# -                     cost = gpus * run
+# +                     cost = run
+
+# %% wrong: the fewest GPUs => values -  from: nested loops
+# -                     cost = gpus * run
+# +                     cost = gpus
+
+# %% wrong: all GPUs => values -  from: nested loops
+# -     for gpus in range(per, cluster["gpus"] + 1, per):
+# +     for gpus in [cluster["gpus"]]:
+
+# %% wrong: the first that is allowed => values -  from: nested loops
+# -                     if held <= cluster["memory"] and run <= limit and cost < least:
+# +                     if held <= cluster["memory"] and run <= limit and best is None:
+
+# %% wrong: powers of two => values -  from: nested loops
+# -                 if model["layers"] % pp or gpus % (tp * pp):
+# -                     continue
+# +                 if model["layers"] % pp or gpus % (tp * pp) or any(n & (n - 1) for n in (pp, tp, gpus)):
+# +                     continue
+
+# %% wrong: memory is forgotten => values does-not-fit  from: nested loops
+# -                     if held <= cluster["memory"] and run <= limit and cost < least:
+# +                     if run <= limit and cost < least:
+
+# %% wrong: the limit is forgotten => values over-the-limit  from: nested loops
+# -                     if held <= cluster["memory"] and run <= limit and cost < least:
+# +                     if held <= cluster["memory"] and cost < least:
+
+# %% wrong: memory must not be full => generality -  from: nested loops
+# -                     if held <= cluster["memory"] and run <= limit and cost < least:
+# +                     if held < cluster["memory"] and run <= limit and cost < least:
+
+# %% wrong: the limit must not be reached => generality -  from: nested loops
+# -                     if held <= cluster["memory"] and run <= limit and cost < least:
+# +                     if held <= cluster["memory"] and run < limit and cost < least:
+
+# %% wrong: the limit is on a step => values -  from: nested loops
+# -                     run = steps * seconds
+# +                     run = seconds
+
+# %% wrong: no pipelines => values -  from: nested loops
+# -             for pp in range(1, model["layers"] + 1):
+# +             for pp in (1,):
+
+# %% wrong: one sequence at a time => values one-sequence  from: nested loops
+# -                 for micro in range(1, model["sequences"] + 1):
+# +                 for micro in (1,):
+
+# %% wrong: invalid layouts are asked about => raised  from: nested loops
+# -                     if model["sequences"] % (dp * micro):
+# -                         continue
+# +                     pass
+
+# %% wrong: an error where nothing is allowed => generality raised  from: nested loops
+# -     return best
+# +     return {**best}
+
+# %% wrong: a tuple => values wrong-shape  from: nested loops
+# -     return best
+# +     return best and tuple(best.values())

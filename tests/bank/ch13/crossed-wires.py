@@ -1,0 +1,69 @@
+import math
+
+
+# %% right: every group by its ends
+def widest_level(sizes, axis, levels):
+    names = list(sizes)
+    stride = math.prod(sizes[name] for name in names[names.index(axis) + 1 :])
+    size = sizes[axis]
+    if size == 1:
+        return None
+    starts = [r for r in range(math.prod(sizes.values())) if r // stride % size == 0]
+    for name, devices in levels:
+        if all(r // devices == (r + (size - 1) * stride) // devices for r in starts):
+            return name
+    return "cluster"
+
+
+# %% right: sets of units
+def widest_level(sizes, axis, levels):
+    order = list(sizes)
+    inner = math.prod(sizes[name] for name in order[order.index(axis) + 1 :])
+    block = inner * sizes[axis]
+    if sizes[axis] < 2:
+        return None
+    groups = {}
+    for rank in range(math.prod(sizes.values())):
+        groups.setdefault((rank // block, rank % inner), []).append(rank)
+    for name, devices in levels:
+        if max(len({rank // devices for rank in ranks}) for ranks in groups.values()) == 1:
+            return name
+    return "cluster"
+
+
+# %% wrong: rank 0's group => generality first-group  from: every group by its ends
+# -     starts = [r for r in range(math.prod(sizes.values())) if r // stride % size == 0]
+# +     starts = [0]
+
+# %% wrong: any group is enough => generality -  from: every group by its ends
+# -         if all(r // devices == (r + (size - 1) * stride) // devices for r in starts):
+# +         if any(r // devices == (r + (size - 1) * stride) // devices for r in starts):
+
+# %% wrong: by size => values by-size  from: every group by its ends
+# -         if all(r // devices == (r + (size - 1) * stride) // devices for r in starts):
+# +         if size <= devices:
+
+# %% wrong: by the extent => generality -  from: every group by its ends
+# -         if all(r // devices == (r + (size - 1) * stride) // devices for r in starts):
+# +         if size * stride <= devices:
+
+# %% wrong: a group that just fits is refused => values -  from: every group by its ends
+# -         if all(r // devices == (r + (size - 1) * stride) // devices for r in starts):
+# +         if all(r // devices == (r + size * stride) // devices for r in starts):
+
+# %% wrong: a group of one rank is inside => generality alone  from: every group by its ends
+# -     if size == 1:
+# -         return None
+# +     pass
+
+# %% wrong: the first axis changes fastest => values turned-round  from: every group by its ends
+# -     stride = math.prod(sizes[name] for name in names[names.index(axis) + 1 :])
+# +     stride = math.prod(sizes[name] for name in names[: names.index(axis)])
+
+# %% wrong: None outside all levels => values -  from: every group by its ends
+# -     return "cluster"
+# +     return None
+
+# %% wrong: only servers => values -  from: every group by its ends
+# -     for name, devices in levels:
+# +     for name, devices in levels[:1]:

@@ -1,0 +1,106 @@
+import torch
+
+
+# %% right: repaired
+def on_mesh(comm, tp_size, x, gradient):
+    grid = torch.arange(comm.size).view(-1, tp_size)
+    for ranks in grid.T.tolist():
+        group = comm.new_group(ranks)
+        if comm.rank in ranks:
+            dp = group
+    for ranks in grid.tolist():
+        group = comm.new_group(ranks)
+        if comm.rank in ranks:
+            tp = group
+    x, gradient = x.clone(), gradient.clone()
+    tp.all_reduce(x)
+    dp.all_reduce(gradient)
+    return x, gradient / (comm.size // tp_size)
+
+
+# %% right: remainders, and the average of the library
+def on_mesh(comm, tp_size, x, gradient):
+    groups = [[r for r in range(comm.size) if r % tp_size == k] for k in range(tp_size)]
+    dp = [comm.new_group(ranks) for ranks in groups][comm.rank % tp_size]
+    starts = range(0, comm.size, tp_size)
+    tp = [comm.new_group(range(s, s + tp_size)) for s in starts][comm.rank // tp_size]
+    total, mean = x + 0, gradient + 0
+    work = [tp.all_reduce(total, async_op=True), dp.all_reduce(mean, op="AVG", async_op=True)]
+    for each in work:
+        each.wait()
+    return [total, mean]
+
+
+# %% wrong: as it was => generality turned-grid
+def on_mesh(comm, tp_size, x, gradient):
+    grid = torch.arange(comm.size).view(tp_size, -1)  # the mesh (dp, tp)
+    for ranks in grid.T.tolist():
+        group = comm.new_group(ranks)
+        if comm.rank in ranks:
+            dp = group
+    for ranks in grid.tolist():
+        group = comm.new_group(ranks)
+        if comm.rank in ranks:
+            tp = group
+    x, gradient = x.clone(), gradient.clone()
+    tp.all_reduce(x)
+    dp.all_reduce(gradient)
+    return x, gradient / tp_size
+
+
+# %% wrong: only the grid => generality divided-by-tp  from: as it was
+# -     grid = torch.arange(comm.size).view(tp_size, -1)  # the mesh (dp, tp)
+# +     grid = torch.arange(comm.size).view(-1, tp_size)
+
+# %% wrong: only the divisor => generality turned-grid  from: as it was
+# -     return x, gradient / tp_size
+# +     return x, gradient / (comm.size // tp_size)
+
+# %% wrong: the names are swapped instead => values axes-swapped  from: repaired
+# -     for ranks in grid.T.tolist():
+# +     for ranks in grid.tolist():
+# -     for ranks in grid.tolist():
+# -         group = comm.new_group(ranks)
+# -         if comm.rank in ranks:
+# -             tp = group
+# +     for ranks in grid.T.tolist():
+# +         group = comm.new_group(ranks)
+# +         if comm.rank in ranks:
+# +             tp = group
+
+# %% wrong: not divided => values not-divided  from: repaired
+# -     return x, gradient / (comm.size // tp_size)
+# +     return x, gradient
+
+# %% wrong: divided by all ranks => values divided-by-all  from: repaired
+# -     return x, gradient / (comm.size // tp_size)
+# +     return x, gradient / comm.size
+
+# %% wrong: in place => values changed  from: repaired
+# -     x, gradient = x.clone(), gradient.clone()
+# +     pass
+
+# %% wrong: x is not summed => values not-summed  from: repaired
+# -     tp.all_reduce(x)
+# +     pass
+
+# %% wrong: everyone gathers everything => cost -
+def on_mesh(comm, tp_size, x, gradient):
+    def gathered(t):
+        pieces = [torch.empty_like(t) for _ in range(comm.size)]
+        comm.all_gather(pieces, t)
+        return pieces
+
+    start, xs, gradients = comm.rank // tp_size * tp_size, gathered(x), gathered(gradient)
+    return sum(xs[start : start + tp_size]), sum(gradients[comm.rank % tp_size :: tp_size]) / (comm.size // tp_size)
+
+
+# %% wrong: everything twice => cost too-many-bytes  from: repaired
+# -     tp.all_reduce(x)
+# +     tp.all_reduce(x)
+# +     tp.all_reduce(x.clone())
+
+# %% wrong: groups of one rank fail => generality raised  from: repaired
+# -     for ranks in grid.T.tolist():
+# +     assert 1 < tp_size < comm.size
+# +     for ranks in grid.T.tolist():

@@ -1,3 +1,8 @@
 """The names that chapter 13 uses."""
 
-from course_lib import mesh
+import itertools
+import math
+
+import torch
+
+from course_lib import check, mesh, params, predict

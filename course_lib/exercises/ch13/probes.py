@@ -40,7 +40,9 @@ def why_invalid(cluster: Any, model: Any, layout: Any) -> str:
     if gpus > cluster["gpus"]:
         return f"{gpus} GPUs are more than the {cluster['gpus']} of the cluster"
     if cluster["per_server"] % tp or model["heads"] % tp:
-        return f"tp {tp} does not divide the GPUs of a server ({cluster['per_server']}) and the heads ({model['heads']})"
+        return (
+            f"tp {tp} does not divide the GPUs of a server ({cluster['per_server']}) and the heads ({model['heads']})"
+        )
     if model["layers"] % pp:
         return f"pp {pp} does not divide {model['layers']} layers"
     if gpus % (tp * pp):
@@ -64,18 +66,15 @@ def measured(spec: Any, cluster: Any, model: Any, layout: Any) -> tuple[float, i
 
 
 def searched(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The layout that a search returns, and how often it asked what a layout costs; `case.args = (cluster, model, steps, limit, spec)`."""
-    cluster, model, steps, limit, spec = copy.deepcopy(case.args)
-    calls = [0]
+    """The layout that a search returns; `case.args = (cluster, model, steps, limit, spec)`."""
+    cluster, model, steps, limit, spec = case.args
 
     def evaluate(gpus: Any, tp: Any, pp: Any, micro: Any) -> tuple[float, int]:
-        calls[0] += 1
         layout = gpus, tp, pp, micro
         if any(type(each) is not int or each < 1 for each in layout):
             raise ValueError(f"evaluate: sizes are whole numbers from 1, not {layout}.")
-        if broken := why_invalid(*case.args[:2], layout):
+        if broken := why_invalid(cluster, model, layout):
             raise ValueError(f"evaluate: {broken}.")
-        return measured(spec, *case.args[:2], layout)
+        return measured(spec, cluster, model, layout)
 
-    layout = answer(cluster, model, steps, limit, evaluate)
-    return {"layout": layout, "calls": calls[0], "changed": [cluster, model] != list(case.args[:2])}
+    return {"layout": answer(dict(cluster), dict(model), steps, limit, evaluate)}

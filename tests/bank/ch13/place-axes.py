@@ -33,7 +33,11 @@ def best_order(sizes, sent, per_server, inside, across):
             n, cost = sizes[axis], 0.0
             if n > 1:
                 block = n * stride
-                units = [{(b + o + k * stride) // per_server for k in range(n)} for b in range(0, ranks, block) for o in range(stride)]
+                units = [
+                    {(b + o + k * stride) // per_server for k in range(n)}
+                    for b in range(0, ranks, block)
+                    for o in range(stride)
+                ]
                 cost = sent[axis] / (inside if all(len(u) == 1 for u in units) else across)
             grow((axis, *order), stride * n, total + cost)
 
@@ -54,9 +58,11 @@ def best_order(sizes, sent, per_server, inside, across):
         total, stride = 0.0, 1
         for axis in order[::-1]:
             n = sizes[axis]
-            pairs = [] if n == 1 else [
-                (r, r + stride if r // stride % n < n - 1 else r - (n - 1) * stride) for r in range(ranks)
-            ]
+            pairs = (
+                []
+                if n == 1
+                else [(r, r + stride if r // stride % n < n - 1 else r - (n - 1) * stride) for r in range(ranks)]
+            )
             away = sum(a // per_server != b // per_server for a, b in pairs)
             total += sent[axis] * away if LEAST == "bytes" else 0.0
             if LEAST == "seconds" and pairs:

@@ -84,6 +84,7 @@ def on_mesh(comm, tp_size, x, gradient):
 # -     tp.all_reduce(x)
 # +     pass
 
+
 # %% wrong: everyone gathers everything => cost -
 def on_mesh(comm, tp_size, x, gradient):
     def gathered(t):

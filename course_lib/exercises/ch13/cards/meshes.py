@@ -34,7 +34,7 @@ cp and tp. Write two functions:
 - `tokens_held(micro, length, cp)` returns how many tokens of such a micro-batch one rank holds, with sequences of `length` tokens.
   Return `None` where cp does not divide the length.
 
-Example: {{gpus:,}} GPUs with tp = {{tp}}, cp = {{cp}}, pp = {{pp}}, {{sequences}} sequences of {{length:,}} tokens and micro-batches of {{micro}}.""",
+Example: {{gpus}} GPUs with tp = {{tp}}, cp = {{cp}}, pp = {{pp}}, {{sequences}} sequences of {{length}} tokens and micro-batches of {{micro}}.""",
     **Worth(points=4, minutes=5, difficulty=2, importance=5),
     hints=(
         "Which axes cut the model or the sequence, and which axis alone sees other sequences?",
@@ -51,9 +51,9 @@ Example: {{gpus:,}} GPUs with tp = {{tp}}, cp = {{cp}}, pp = {{pp}}, {{sequences
 )
 
 FASTEST: Mapping[str, str] = {
-    "last": "The **last** axis changes fastest, as in `torch.distributed.init_device_mesh`: on the mesh {\"dp\": 2, \"tp\": 4}, "
+    "last": 'The **last** axis changes fastest, as in `torch.distributed.init_device_mesh`: on the mesh {"dp": 2, "tp": 4}, '
     "ranks 0 to 3 are one tp group",
-    "first": "The **first** axis changes fastest, as in Megatron's order string `tp-cp-ep-dp-pp`: on the mesh {\"tp\": 4, \"dp\": 2}, "
+    "first": 'The **first** axis changes fastest, as in Megatron\'s order string `tp-cp-ep-dp-pp`: on the mesh {"tp": 4, "dp": 2}, '
     "ranks 0 to 3 are one tp group",
 }
 

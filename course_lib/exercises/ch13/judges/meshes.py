@@ -9,7 +9,7 @@ from typing import Any
 from course_lib.exercises.ch13.cards.meshes import RUNS
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, is_number, judged
 from course_lib.judging.cases import hidden, shown
-from course_lib.judging.columns import EXACT, Column, table
+from course_lib.judging.columns import EXACT, Column
 from course_lib.records import Case, Outcome, Verdict
 
 Sizes = Mapping[str, int]
@@ -88,7 +88,11 @@ MICRO_BATCHES = Column(
     none="the GPUs or the sequences do not divide; return None",
     some="everything divides here",
     mistakes=(
-        Mistake("cp-counted", _per("cp"), "the ranks of a cp group hold pieces of the same sequences, so cp is no part of dp."),
+        Mistake(
+            "cp-counted",
+            _per("cp"),
+            "the ranks of a cp group hold pieces of the same sequences, so cp is no part of dp.",
+        ),
         Mistake("tp-counted", _per("tp"), "tp ranks see the same sequences, so tp is no part of dp."),
         Mistake("pp-counted", _per("pp"), "pipeline stages see the same sequences, so pp is no part of dp."),
         Mistake("all-gpus", _per("tp", "cp", "pp"), "only dp ranks see other sequences, not all GPUs."),
@@ -106,9 +110,15 @@ TOKENS_HELD = Column(
     rel=EXACT,
     none="cp does not divide the length; return None",
     mistakes=(
-        Mistake("whole-sequences", lambda micro, length, cp: micro * length, "cp cuts the sequence; a rank holds a part."),
+        Mistake(
+            "whole-sequences", lambda micro, length, cp: micro * length, "cp cuts the sequence; a rank holds a part."
+        ),
         Mistake("one-sequence", lambda micro, length, cp: length // cp, "a micro-batch has several sequences."),
-        Mistake("cut-sequences", lambda micro, length, cp: micro * length // cp, "each sequence is cut; a length that cp does not divide gives None."),
+        Mistake(
+            "cut-sequences",
+            lambda micro, length, cp: micro * length // cp,
+            "each sequence is cut; a length that cp does not divide gives None.",
+        ),
         Mistake("more-tokens", lambda micro, length, cp: micro * length * cp, "more ranks hold fewer tokens each."),
     ),
 )
@@ -116,7 +126,12 @@ TOKENS_HELD = Column(
 
 def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
     def shape() -> tuple[int, int, int, int]:
-        return rng.choice((1, 2, 3, 4, 8)), rng.choice((2, 3, 4, 16)), rng.choice((1, 2, 5, 16)), rng.choice((1, 2, 3, 8, 12))
+        return (
+            rng.choice((1, 2, 3, 4, 8)),
+            rng.choice((2, 3, 4, 16)),
+            rng.choice((1, 2, 5, 16)),
+            rng.choice((1, 2, 3, 8, 12)),
+        )
 
     def fitting() -> tuple[int, ...]:
         tp, cp, pp, dp = shape()
@@ -209,7 +224,10 @@ def _groups_fault(sizes: Sizes, axis: str, got: Any, right: list[list[int]], fas
     if sorted(map(sorted, found)) == sorted(right):
         return "other-order", f"{lead}the ranks of a group come in the order of their coordinate."
     if found == sorted(groups(sizes, axis, "first" if fastest == "last" else "last")):
-        return "turned-round", f"{lead}these are the groups if the {'first' if fastest == 'last' else 'last'} axis changed fastest."
+        return (
+            "turned-round",
+            f"{lead}these are the groups if the {'first' if fastest == 'last' else 'last'} axis changed fastest.",
+        )
     return "", f"{lead}the ranks of {found[0]} do not differ in this coordinate alone."
 
 
@@ -279,7 +297,9 @@ def _coordinate_verdicts(params: Params, case: Case, outcome: Outcome) -> list[V
 # --- levels
 
 
-def widest_level(sizes: Sizes, axis: str, levels: Sequence[Level], reach: Callable[..., bool] | None = None) -> str | None:
+def widest_level(
+    sizes: Sizes, axis: str, levels: Sequence[Level], reach: Callable[..., bool] | None = None
+) -> str | None:
     """The first level that holds every group of an axis inside one of its units; None for groups of one rank."""
     inside = reach or (lambda group, devices: group[0] // devices == group[-1] // devices)
     if sizes[axis] == 1:
@@ -316,7 +336,10 @@ def _alone(sizes: Sizes, axis: str, levels: Sequence[Level]) -> str | None:
 
 LEVEL_MISTAKES = {
     "first-group": (_first_group, "rank 0's group lies inside this level, but another group straddles two units."),
-    "by-size": (_by_size, "the number of ranks says nothing about where they are; neighbors on an outer axis are far apart."),
+    "by-size": (
+        _by_size,
+        "the number of ranks says nothing about where they are; neighbors on an outer axis are far apart.",
+    ),
     "any-group": (_any_group, "every group must lie inside one unit, not only some of them."),
     "turned-round": (_turned, "the last axis changes fastest."),
     "alone": (_alone, "a group of one rank sends nothing; return None."),
@@ -345,9 +368,19 @@ def _level_cases(params: Params, rng: random.Random) -> list[Case]:
         rows = (drawn() for _ in itertools.count())
         return list(itertools.islice((row for row in rows if widest_level(*row) == _first_group(*row)), count))
 
-    straddling = [({"dp": 8, "tp": 3}, "tp", [("server", 8), ("rack", 16)]), ({"dp": 4, "cp": 3, "tp": 2}, "cp", [("tray", 4), ("pod", 12)])]
-    straddling += [({"a": 3, "b": 5}, "b", [("server", 4), ("rack", 8)]), ({"pp": 6, "tp": 6}, "tp", [("server", 8), ("row", 72)])]
-    edges = [({"dp": 3, "tp": 1}, "tp", levels), ({"dp": 1, "tp": server}, "dp", levels), ({"dp": rack * 2}, "dp", levels)]
+    straddling = [
+        ({"dp": 8, "tp": 3}, "tp", [("server", 8), ("rack", 16)]),
+        ({"dp": 4, "cp": 3, "tp": 2}, "cp", [("tray", 4), ("pod", 12)]),
+    ]
+    straddling += [
+        ({"a": 3, "b": 5}, "b", [("server", 4), ("rack", 8)]),
+        ({"pp": 6, "tp": 6}, "tp", [("server", 8), ("row", 72)]),
+    ]
+    edges = [
+        ({"dp": 3, "tp": 1}, "tp", levels),
+        ({"dp": 1, "tp": server}, "dp", levels),
+        ({"dp": rack * 2}, "dp", levels),
+    ]
     edges += [({"tp": server}, "tp", [("server", server)]), ({"tp": server + 1}, "tp", [("server", server)])]
     return [
         shown("a mesh that fills servers", "values:levels", 0, [(shape, axis, levels) for axis in ("tp", "dp")]),

@@ -4,7 +4,6 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from course_lib.exercises.ch13.judges.meshes import Sizes, mesh, strides
 from course_lib.judging import Fault, Judging, Params, describe, judged, prediction
@@ -75,7 +74,7 @@ RULES: Mapping[str, tuple[Callable[[Row], Order], str]] = {
 
 def _place_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     cost, rows = COSTS[params["least"]], case.args[1]
-    orders = [[axis for axis in order] if all(type(axis) is str for axis in order) else None for order in outcome.value]
+    orders = [list(order) if all(type(axis) is str for axis in order) else None for order in outcome.value]
     for row, order in zip(rows, orders, strict=True):
         if order is None or sorted(order) != sorted(row[0]):
             return "not-an-order", f"Return a list with each of {', '.join(row[0])} once; got {describe(order)}."
@@ -86,7 +85,11 @@ def _place_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
             continue
         shape = ", ".join(f"{axis} {size}" for axis, size in row[0].items())
         lead = f"{shape}, servers of {row[2]}: {' '.join(order)} costs {got / lowest:.3g} times the best order"
-        lead = f"{lead}; " if lowest else f"{shape}, servers of {row[2]}: {' '.join(order)} crosses servers, and another order does not; "
+        lead = (
+            f"{lead}; "
+            if lowest
+            else f"{shape}, servers of {row[2]}: {' '.join(order)} crosses servers, and another order does not; "
+        )
         for name, (rule, message) in RULES.items():
             if all(cost(each, rule(each)) == cost(each, said) for each, said in zip(rows, orders, strict=True)):
                 return name, lead + message
@@ -126,7 +129,9 @@ def _place_cases(params: Params, rng: random.Random) -> list[Case]:
     sizes = [row for rule in RULES for row in telling(2, rule, (3, 4), any_size)]
     return [
         shown("one axis fills a server", "values:orders", 0, [example]),
-        hidden("axes that share a server", "values:orders", 0, [together, *telling(3, "most-innermost", (3, 4), powers)]),
+        hidden(
+            "axes that share a server", "values:orders", 0, [together, *telling(3, "most-innermost", (3, 4), powers)]
+        ),
         hidden("other meshes", "values:orders", 0, telling(4, "as-given", (3, 4, 5), powers)),
         hidden("sizes that do not divide a server", "generality:sizes", 0, [straddling, *sizes]),
         hidden("one axis, axes of size one, one rank a server", "generality:edges", 0, edges),

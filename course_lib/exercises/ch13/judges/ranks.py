@@ -12,7 +12,8 @@ from course_lib.exercises.ch13.probes import CHANGED
 from course_lib.exercises.returns import Number, PerRank, Tensor, TupleOf
 from course_lib.judging import Fault, Judging, Params, judged, near
 from course_lib.judging.cases import hidden, shown
-from course_lib.judging.tensors import same
+from course_lib.judging.tensors import not_like, same
+from course_lib.judging.traffic import too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
 
 # --- two axes
@@ -27,7 +28,9 @@ def _mean(given: Sequence[torch.Tensor], group: Sequence[int], by: float) -> tor
     return torch.stack([given[rank] for rank in group]).sum(0) / by
 
 
-def _mesh_case(params: Params, coin: torch.Generator, share: str, ranks: int, tp: int, name: str = "", see: bool = False) -> Case:
+def _mesh_case(
+    params: Params, coin: torch.Generator, share: str, ranks: int, tp: int, name: str = "", see: bool = False
+) -> Case:
     shape, other = (12 * ranks,), (6, 2 * ranks)  # every ring cuts these into equal chunks
 
     def numbers(*size: int) -> torch.Tensor:
@@ -56,20 +59,25 @@ def _mesh_fault(case: Case, outcome: Outcome) -> Fault | None:
         lead = f"{case.name}, rank {rank}: "
         if not same(x, _mean(xs, inside, 1)):
             if same(x, _mean(xs, _group_of(rank, n, n // tp, "tp"), 1)):
-                return "turned-grid", f"{lead}`x` is the sum over {n // tp} consecutive ranks; a tensor-parallel group has {tp}."
+                return (
+                    "turned-grid",
+                    f"{lead}`x` is the sum over {n // tp} consecutive ranks; a tensor-parallel group has {tp}.",
+                )
             if same(x, _mean(xs, across, 1)):
                 return "axes-swapped", f"{lead}`x` is the sum over the data-parallel group."
             if same(x, xs[rank]):
                 return "not-summed", f"{lead}`x` came back as it was."
             return "", f"{lead}`x` is not the sum over ranks {inside}."
         right = _mean(gradients, across, n // tp)
-        if gradient.shape != right.shape or not torch.allclose(gradient.double(), right, rtol=1e-9, atol=1e-9):
+        if fault := not_like(gradient, right, rank):
+            return fault
+        if not torch.allclose(gradient, right, rtol=1e-9, atol=1e-9):
             for name, by, message in (
                 ("divided-by-tp", tp, "the sum is divided by tp_size; divide by the number of replicas."),
                 ("divided-by-all", n, "the sum is divided by all ranks; divide by the number of replicas."),
                 ("not-divided", 1, "this is the sum; return the average."),
             ):
-                if torch.allclose(gradient.double(), _mean(gradients, across, by), rtol=1e-9, atol=1e-9):
+                if torch.allclose(gradient, _mean(gradients, across, by), rtol=1e-9, atol=1e-9):
                     return name, lead + message
             return "", f"{lead}the gradient is not the average over ranks {across}."
     return None
@@ -83,6 +91,9 @@ def _mesh_bytes(case: Case, outcome: Outcome) -> Fault | None:
         if nbytes and dst not in (*_group_of(src, n, tp, "tp"), *_group_of(src, n, tp, "dp")):
             return "outside-its-groups", f"Rank {src} sent to rank {dst}, which is in none of its groups."
     x, gradient = given[0]
+    least = [(tp > 1) * x.nbytes + (tp < n) * gradient.nbytes] * n
+    if fault := too_few_bytes(outcome.meter, least, least):
+        return fault
     most = 2 * (tp - 1) / tp * x.nbytes + 2 * (n // tp - 1) / (n // tp) * gradient.nbytes
     worst = max(outcome.meter["bytes_sent"])
     if worst > most:
@@ -108,7 +119,9 @@ def _mesh_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
 Spec = tuple[tuple[int, ...], tuple[str, ...]]  # shape of a whole gradient, axes over which it is sharded
 
 
-def _pieces(rng: random.Random, coin: torch.Generator, sizes: Mapping[str, int], specs: Sequence[Spec], dtype: torch.dtype) -> list[Any]:
+def _pieces(
+    rng: random.Random, coin: torch.Generator, sizes: Mapping[str, int], specs: Sequence[Spec], dtype: torch.dtype
+) -> list[Any]:
     """Each rank's list of (piece, axes): a gradient is cut along its first dimension, the last pieces shorter or empty."""
     ranks = math.prod(sizes.values())
     held: list[Any] = [[] for _ in range(ranks)]
@@ -146,7 +159,15 @@ def norm(held: Sequence[Any], sizes: Mapping[str, int], power: float, copies: bo
 def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
     coin = torch.Generator().manual_seed(rng.randrange(2**31))
 
-    def case(name: str, share: str, sizes: Mapping[str, int], specs: Sequence[Spec], dtype: torch.dtype = torch.float64, stages: bool = False, see: bool = False) -> Case:
+    def case(
+        name: str,
+        share: str,
+        sizes: Mapping[str, int],
+        specs: Sequence[Spec],
+        dtype: torch.dtype = torch.float64,
+        stages: bool = False,
+        see: bool = False,
+    ) -> Case:
         held = _pieces(rng, coin, sizes, specs, dtype)
         if stages:
             held = _on_stages(held, sizes, coin)
@@ -159,9 +180,26 @@ def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
         case("dp 2, tp 2", "values:norm", {"dp": 2, "tp": 2}, mixed),
         case("all gradients sharded", "values:norm", {"dp": 3}, [((90, 2), ("dp",)), ((60,), ("dp",))]),
         case("pp 2, cp 2, tp 2", "generality:axes", {"pp": 2, "cp": 2, "tp": 2}, cube),
-        case("stages with different parts", "generality:stages", {"cp": 1, "pp": 3, "x": 2}, [((60, 3), ("x", "pp"))], stages=True),
-        case("empty pieces, bf16", "generality:axes", {"b": 3, "a": 2}, [((2, 40), ("b",)), ((300,), ("a",))], torch.bfloat16),
-        hidden("a stage without parts", "generality:stages", {"pp": 2}, per_rank=(([(torch.ones(70).double() * 3, ("pp",))],), ([],))),
+        case(
+            "stages with different parts",
+            "generality:stages",
+            {"cp": 1, "pp": 3, "x": 2},
+            [((60, 3), ("x", "pp"))],
+            stages=True,
+        ),
+        case(
+            "empty pieces, bf16",
+            "generality:axes",
+            {"b": 3, "a": 2},
+            [((2, 40), ("b",)), ((300,), ("a",))],
+            torch.bfloat16,
+        ),
+        hidden(
+            "a stage without parts",
+            "generality:stages",
+            {"pp": 2},
+            per_rank=(([(torch.ones(70).double() * 3, ("pp",))],), ([],)),
+        ),
         case("one rank", "generality:axes", {"dp": 1, "tp": 1}, [((30,), ("tp",)), ((8,), ())]),
     ]
 
@@ -194,10 +232,13 @@ def _norm_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 
 
 def _norm_bytes(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    worst = max(outcome.meter["bytes_sent"])
+    worst, n = max(outcome.meter["bytes_sent"]), case.ranks or 1
     if worst <= params["most"]:
-        return None
-    return "too-many-bytes", f"{case.name}: a rank sends {worst:,} bytes; {params['most']} are enough for a few numbers."
+        return too_few_bytes(outcome.meter, [4 * (n > 1)] * n, [4 * (n > 1)] * n)
+    return (
+        "too-many-bytes",
+        f"{case.name}: a rank sends {worst:,} bytes; {params['most']} are enough for a few numbers.",
+    )
 
 
 def _norm_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

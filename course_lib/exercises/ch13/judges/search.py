@@ -68,16 +68,20 @@ def _layout(got: Any) -> Layout | None:
 
 
 def _search_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    goal, row, got = params["goal"], case.args, outcome.value["layout"]
+    goal, row = params["goal"], case.args
+    if type(outcome.value) is not dict or "layout" not in outcome.value:
+        return "wrong-shape", f"{case.name}: no layout came back."
+    got = outcome.value["layout"]
     lead, table = f"{case.name}: ", costs(row)  # type: ignore[arg-type]
     found = allowed(goal, row, table)  # type: ignore[arg-type]
-    if outcome.value["changed"]:
-        return "changed", f"{lead}`cluster` or `model` was changed."
     if got is None:
         return ("gave-up", f"{lead}there is a layout that fits and meets the limit; None came back.") if found else None
     layout = _layout(got)
     if layout is None:
-        return "wrong-shape", f"{lead}return a dictionary with gpus, tp, pp and micro, whole numbers, or None; got {describe(got)}."
+        return (
+            "wrong-shape",
+            f"{lead}return a dictionary with gpus, tp, pp and micro, whole numbers, or None; got {describe(got)}.",
+        )
     told = f"{lead}gpus {layout[0]}, tp {layout[1]}, pp {layout[2]}, micro {layout[3]} "
     if broken := why_invalid(row[0], row[1], layout):
         return "not-valid", f"{told}is not valid: {broken}."
@@ -109,11 +113,19 @@ def _thumb(goal: str, found: Mapping[Layout, float], table: Costs) -> list[tuple
     other = "this one takes the least time" if goal == "cheapest" else "this one uses the fewest GPU-seconds"
     return [
         ("other-goal", least(lambda each: asked(goal, table[each])[1]), f"{other}."),
-        ("fewest-gpus", least(value, lambda each: each[0] == fewest), "it is the best with the fewest GPUs; look at more."),
+        (
+            "fewest-gpus",
+            least(value, lambda each: each[0] == fewest),
+            "it is the best with the fewest GPUs; look at more.",
+        ),
         ("all-gpus", least(value, lambda each: each[0] == most), "it is the best with all GPUs; look at fewer."),
         ("no-pipeline", least(value, lambda each: each[2] == 1), "it is the best without a pipeline."),
         ("one-sequence", least(value, lambda each: each[3] == 1), "it is the best with micro-batches of one sequence."),
-        ("powers-of-two", least(value, lambda each: all(n & (n - 1) == 0 for n in each)), "only powers of two were searched."),
+        (
+            "powers-of-two",
+            least(value, lambda each: all(n & (n - 1) == 0 for n in each)),
+            "only powers of two were searched.",
+        ),
     ]
 
 
@@ -125,7 +137,11 @@ def _row(rng: random.Random, **given: Any) -> Row:
     per = given.get("per", rng.choice((4, 8)))
     cluster = {"gpus": per * given.get("servers", rng.choice((2, 3, 4, 6))), "per_server": per, "memory": 80 * GB}
     layers = given.get("layers", rng.choice((12, 18, 24, 30)))
-    model = {"heads": rng.choice((8, 12, 16, 24)), "layers": layers, "sequences": given.get("sequences", rng.choice((24, 48, 60, 96)))}
+    model = {
+        "heads": rng.choice((8, 12, 16, 24)),
+        "layers": layers,
+        "sequences": given.get("sequences", rng.choice((24, 48, 60, 96))),
+    }
     spec = {
         "work": rng.uniform(60, 400),
         "tp_seconds": rng.uniform(0.2, 3),
@@ -159,7 +175,12 @@ def _without(goal: str, memory: bool = False, limit: bool = False) -> Callable[[
     """Whether a search that forgets a condition returns another layout."""
 
     def trap(row: Row, right: Layout) -> bool:
-        free = (row[0] | {"memory": float("inf")} if memory else row[0], *row[1:3], float("inf") if limit else row[3], row[4])  # type: ignore[operator]
+        free = (
+            row[0] | {"memory": float("inf")} if memory else row[0],
+            *row[1:3],
+            float("inf") if limit else row[3],
+            row[4],
+        )  # type: ignore[operator]
         return best(goal, free) != right  # type: ignore[arg-type]
 
     return trap
@@ -169,7 +190,7 @@ def _thumbs_fail(goal: str, names: tuple[str, ...]) -> Callable[[Row, Layout], b
     def trap(row: Row, right: Layout) -> bool:
         table = costs(row)
         found = allowed(goal, row, table)
-        lowest = found[right] if right in found else None
+        lowest = found.get(right)
         rules = [layouts for name, layouts, _ in _thumb(goal, found, table) if name in names]
         return lowest is not None and all(not any(found[each] == lowest for each in layouts) for layouts in rules)
 
@@ -204,10 +225,15 @@ def _search_cases(params: Params, rng: random.Random) -> list[Case]:
     open_rows = [telling(goal, rng, lambda *row: thumbs(*row) and late(*row)) for _ in range(2)]
     pipelines = telling(goal, rng, _thumbs_fail(goal, names[2:]))
     odd = telling(goal, rng, _thumbs_fail(goal, ("powers-of-two",)), servers=3, layers=18, sequences=60)
-    idle = telling(goal, rng, lambda row, right: right[0] not in (0, row[0]["gpus"], row[0]["per_server"]), servers=5, sequences=48)
+    idle = telling(
+        goal, rng, lambda row, right: right[0] not in (0, row[0]["gpus"], row[0]["per_server"]), servers=5, sequences=48
+    )
     missed, full = (*_row(rng)[:3], 1.0, example[4]), _row(rng)
     full = (full[0] | {"memory": 10**8}, *full[1:3], 1e18, full[4])  # type: ignore[operator]
-    alone = _limited(goal, (*_row(rng, servers=1)[:4], {**_row(rng)[4], "state": 40 * GB, "activations": GB}), rng) or example
+    alone = (
+        _limited(goal, (*_row(rng, servers=1)[:4], {**_row(rng)[4], "state": 40 * GB, "activations": GB}), rng)
+        or example
+    )
 
     def hide(name: str, share: str, row: Row) -> Case:
         return hidden(name, share, *row)

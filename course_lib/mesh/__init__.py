@@ -10,7 +10,7 @@ __getattr__, __dir__, __all__ = on_first_use(
     __name__,
     {
         "cost": ("Placement", "axis_seconds", "border_groups", "finish_times", "placements", "shared_seconds"),
-        "layout": ("Mesh", "fill"),
+        "layout": ("Mesh", "fill", "strides"),
         "wires": ("Network", "NetworkLevel", "crossed", "network", "widest"),
     },
 )

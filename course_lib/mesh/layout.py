@@ -77,10 +77,7 @@ class Mesh:
 
     @cached_property
     def _strides(self) -> dict[str, int]:
-        found, step = {}, 1
-        for axis, size in reversed(self.sizes.items()):
-            found[axis], step = step, step * size
-        return found
+        return strides(self.sizes)
 
     def stride(self, axis: str) -> int:
         """How far apart the ranks of two neighbors along this axis are."""
@@ -128,6 +125,14 @@ class Mesh:
     def _check_rank(self, rank: int) -> None:
         if not 0 <= rank < self.size:
             raise ValueError(f"Rank {rank} is outside the mesh of {self.size} ranks, 0 to {self.size - 1}.")
+
+
+def strides(sizes: Mapping[str, int]) -> dict[str, int]:
+    """For each axis, how far apart the ranks of two neighbors along it are; the last axis changes fastest."""
+    found, step = {}, 1
+    for axis, size in reversed(sizes.items()):
+        found[axis], step = step, step * size
+    return found
 
 
 def fill(devices: int, **sizes: int) -> dict[str, int]:

@@ -1,0 +1,103 @@
+"""What context parallelism sends and computes, before anything runs. Arithmetic only: no torch.
+
+Every function gives figures of one rank and one layer; numbers may be numpy arrays and broadcast. `tokens` are those of the
+whole sequence (times the sequences of a micro-batch), divided evenly; a rank has tokens / ranks of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Traffic(NamedTuple):
+    """Bytes and messages that one rank sends for one layer, by pass; a collective counts as one message per other rank."""
+
+    forward: Any  # bytes
+    backward: Any  # bytes
+    forward_messages: Any
+    backward_messages: Any
+
+    @property
+    def nbytes(self) -> Any:
+        """Both passes together."""
+        return self.forward + self.backward
+
+
+def ring_traffic(
+    tokens: Any, kv_heads: Any, head_dim: Any, ranks: Any, element_bytes: Any = 2, gradient_bytes: Any = None
+) -> Traffic:
+    """Ring attention: ranks − 1 hops of a block of keys and values; backward the same, and as many of their gradients.
+
+    `element_bytes` of a key, value or their copies in the backward pass; `gradient_bytes` of their gradients while they are
+    summed, by default as many; keys and values travel in one message. A block's gradient starts at the rank after its owner, so ranks − 1 hops bring it home; the
+    owner adds its own share there.
+    """
+    gradient_bytes = element_bytes if gradient_bytes is None else gradient_bytes
+    hops = ranks - 1
+    block = 2 * tokens / ranks * kv_heads * head_dim
+    return Traffic(hops * block * element_bytes, hops * block * (element_bytes + gradient_bytes), hops, 2 * hops)
+
+
+def gather_traffic(
+    tokens: Any,
+    kv_heads: Any,
+    head_dim: Any,
+    ranks: Any,
+    element_bytes: Any = 2,
+    gradient_bytes: Any = None,
+    regather: bool = True,
+) -> Traffic:
+    """All-gather of keys and values; backward a reduce-scatter of their gradients, and with `regather` the all-gather again.
+
+    Ring collectives: each sends (ranks − 1) blocks. Without `regather` every layer keeps the keys and values of all tokens.
+    """
+    gradient_bytes = element_bytes if gradient_bytes is None else gradient_bytes
+    hops = ranks - 1
+    block = 2 * tokens / ranks * kv_heads * head_dim
+    return Traffic(
+        hops * block * element_bytes,
+        hops * block * (element_bytes * regather + gradient_bytes),
+        hops,
+        hops * (1 + regather),
+    )
+
+
+def ulysses_traffic(
+    tokens: Any, heads: Any, kv_heads: Any, head_dim: Any, ranks: Any, element_bytes: Any = 2
+) -> Traffic:
+    """Ulysses: queries, keys and values go from tokens to heads, the output goes back; backward the same in reverse.
+
+    A rank keeps 1 / ranks of its tokens' numbers and sends the others. With fewer KV heads than ranks, a KV head goes to
+    several ranks, as if there were one KV head per rank.
+    """
+    import numpy as np
+
+    wide = 2 * heads + 2 * np.maximum(kv_heads, ranks)
+    one = tokens / ranks * head_dim * wide * (ranks - 1) / ranks * element_bytes
+    return Traffic(one, one, 4 * (ranks - 1), 4 * (ranks - 1))
+
+
+def ulysses_fits(heads: int, kv_heads: int) -> list[int]:
+    """Every number of ranks that divides the query heads and either divides the KV heads or is a multiple of them."""
+    return [n for n in range(1, heads + 1) if heads % n == 0 and (kv_heads % n == 0 or n % kv_heads == 0)]
+
+
+def attention_flops(pairs: Any, heads: Any, head_dim: Any, backward: bool = False) -> Any:
+    """FLOPs of attention over `pairs` visible query-key pairs: two products forward, five backward (scores again, and four gradients)."""
+    return (10 if backward else 4) * pairs * heads * head_dim
+
+
+def contiguous_imbalance(ranks: Any) -> Any:
+    """The last rank's causal pairs over the mean, for long contiguous parts: (2N − 1) / N."""
+    return (2 * ranks - 1) / ranks
+
+
+def tokens_to_hide(
+    heads: Any, kv_heads: Any, flops: Any, bandwidth: Any, element_bytes: Any = 2, visible: Any = 1.0
+) -> Any:
+    """The fewest tokens per rank with which a ring step computes at least as long as its block of keys and values travels.
+
+    A step computes 4·n²·heads·head_dim·visible FLOPs and sends 2·n·kv_heads·head_dim elements. `visible` is the share of a
+    step's query-key pairs that the mask leaves: 1/2 in a causal zig-zag. `flops` in FLOP/s, `bandwidth` in bytes/s one way.
+    """
+    return 2 * kv_heads * element_bytes / bandwidth * flops / (4 * heads * visible)

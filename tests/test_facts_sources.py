@@ -8,7 +8,16 @@ import pytest
 from course_lib import facts
 from course_lib.facts.fact import rows
 
-FILES = ("devices.csv", "runs.csv", "prices.csv", "claims.csv", "chips.csv", "topologies.csv", "ceilings.csv", "failure_logs.csv")
+FILES = (
+    "devices.csv",
+    "runs.csv",
+    "prices.csv",
+    "claims.csv",
+    "chips.csv",
+    "topologies.csv",
+    "ceilings.csv",
+    "failure_logs.csv",
+)
 KIB, MIB = 2**10, 2**20
 
 

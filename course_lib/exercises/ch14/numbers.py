@@ -1,0 +1,12 @@
+"""Texts of the numbers in chapter 14's prose, each computed from published failure logs and the library's formulas."""
+
+from collections.abc import Callable, Mapping
+
+from course_lib.exercises.running_example import GPUS, PARAMS, core_minutes, reading_minutes
+from course_lib.units import BILLION
+
+NUMBERS: Mapping[str, Callable[[], str]] = {
+    "core_minutes": lambda: core_minutes("14"),
+    "reading_minutes": lambda: reading_minutes("14"),
+    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+}

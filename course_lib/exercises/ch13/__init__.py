@@ -2,6 +2,12 @@
 
 from course_lib.exercises import Drill
 from course_lib.exercises.ch13.cards.meshes import BATCH_ON_MESH, CROSSED_WIRES, MESH_COORDINATES
+from course_lib.exercises.ch13.cards.models import (
+    BLAST_RADIUS,
+    COMMUNICATION_TERM,
+    REPAIR_CALCULATOR,
+    SHARED_ADAPTER,
+)
 from course_lib.exercises.ch13.cards.placement import NORM_ON_MESH, PLACE_AXES, PREDICT_SWAPPED, SWAPPED_MESH
 from course_lib.exercises.ch13.cards.search import CHEAPEST_LAYOUT
 from course_lib.exercises.ch13.numbers import NUMBERS
@@ -13,7 +19,11 @@ CARDS = (
     CROSSED_WIRES,
     PREDICT_SWAPPED,
     PLACE_AXES,
+    SHARED_ADAPTER,
     NORM_ON_MESH,
+    BLAST_RADIUS,
+    COMMUNICATION_TERM,
+    REPAIR_CALCULATOR,
     CHEAPEST_LAYOUT,
 )
 DRILLS: tuple[Drill, ...] = ()

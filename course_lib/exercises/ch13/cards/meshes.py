@@ -78,7 +78,7 @@ Axes may have any name, any size from 1, and any number of them may be there. Si
     ),
     answers=("coordinates", "rank_of", "groups"),
     allowed="plain Python or torch; the library's meshes are switched off.",
-    # hides=("mesh.layout:strides",),
+    hides=("mesh.layout:strides",),
     params={"fastest": "last", "means": FASTEST["last"]},
     vary=lambda draw: {"fastest": "first", "means": FASTEST["first"]},
     structural="fastest",

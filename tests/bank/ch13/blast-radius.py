@@ -1,0 +1,90 @@
+import math
+
+
+# %% right: a set that grows
+def stalled(sizes, rank, waits):
+    stuck = {rank}
+    for kind, axis in waits:
+        names = list(sizes)
+        stride = math.prod(sizes[name] for name in names[names.index(axis) + 1 :])
+        for each in range(math.prod(sizes.values())):
+            at = each // stride % sizes[axis]
+            behind = range(sizes[axis]) if kind == "all" else range(at)
+            if any(each + (k - at) * stride in stuck for k in behind):
+                stuck = stuck | {each}
+    return sorted(stuck)
+
+
+# %% right: a box
+def stalled(sizes, rank, waits):
+    low, high, rest = {}, {}, rank
+    for axis in reversed(sizes):
+        rest, place = divmod(rest, sizes[axis])
+        low[axis], high[axis] = place, place
+    for kind, axis in waits:
+        high[axis] = sizes[axis] - 1
+        if kind == "all":
+            low[axis] = 0
+    box = [0]
+    for axis, size in sizes.items():
+        box = [size * each + place for each in box for place in range(low[axis], high[axis] + 1)]
+    return box
+
+
+# %% right: any variant  from: a box
+# - def stalled(sizes, rank, waits):
+# + from course_lib import params
+# + DIRECTION = params("blast-radius").direction
+# + def stalled(sizes, rank, waits):
+# -         high[axis] = sizes[axis] - 1
+# -         if kind == "all":
+# -             low[axis] = 0
+# +         if kind == "all" or DIRECTION == "forward":
+# +             high[axis] = sizes[axis] - 1
+# +         if kind == "all" or DIRECTION == "backward":
+# +             low[axis] = 0
+
+# %% wrong: a set that grows while it is read => values -  from: a set that grows
+# -             behind = range(sizes[axis]) if kind == "all" else range(at)
+# +             behind = range(at)
+
+# %% wrong: only the sleeper keeps others waiting => generality not-passed-on
+def stalled(sizes, rank, waits):
+    stuck = {rank}
+    for kind, axis in waits:
+        names = list(sizes)
+        stride = math.prod(sizes[name] for name in names[names.index(axis) + 1 :])
+        at = rank // stride % sizes[axis]
+        stuck |= {rank + (k - at) * stride for k in range(0 if kind == "all" else at, sizes[axis])}
+    return sorted(stuck)
+
+
+# %% wrong: the whole pipeline => values whole-pipeline  from: a box
+# -         if kind == "all":
+# -             low[axis] = 0
+# +         low[axis] = 0
+
+# %% wrong: the next stage alone => values neighbor-alone  from: a box
+# -         high[axis] = sizes[axis] - 1
+# +         high[axis] = sizes[axis] - 1 if kind == "all" else min(high[axis] + 1, sizes[axis] - 1)
+
+# %% wrong: the other way => values other-way unless direction=backward  from: a box
+# -         high[axis] = sizes[axis] - 1
+# -         if kind == "all":
+# -             low[axis] = 0
+# +         low[axis] = 0
+# +         if kind == "all":
+# +             high[axis] = sizes[axis] - 1
+
+# %% wrong: without the sleeper => values without-itself  from: a box
+# -     return box
+# +     return [each for each in box if each != rank]
+
+# %% wrong: everyone => values -  from: a box
+# -     return box
+# +     return list(range(math.prod(sizes.values())))
+
+# %% wrong: the first axis changes fastest => values -  from: a box
+# -     for axis in reversed(sizes):
+# +     sizes = dict(reversed(sizes.items()))
+# +     for axis in reversed(sizes):

@@ -1,0 +1,98 @@
+# %% right: term by term
+def communication_seconds(model, layout, wires):
+    tp, cp, pp, dp = layout["tp"], layout["cp"], layout["pp"], layout["dp"]
+    count, layers = layout["micro_batches"], model["layers"] / pp
+
+    def ring(ranks, size):
+        return (ranks - 1) / ranks * size
+
+    held = layout["micro"] * model["length"] / cp * model["hidden"] * 2
+    keys = 2 * layout["micro"] * model["length"] * model["kv"] / tp * 2
+    weights = model["parameters"] / (tp * pp) * 2
+    calls = 6 if layout["recompute"] else 4
+    return {
+        "tp": calls * 2 * ring(tp, held) * layers * count / wires["tp"],
+        "cp": 3 * ring(cp, keys) * layers * count / wires["cp"],
+        "pp": 2 * held * count / wires["pp"] if pp > 1 else 0.0,
+        "dp": 2 * ring(dp * cp, weights) / wires["dp"],
+    }
+
+
+# %% right: bytes first
+def communication_seconds(model, layout, wires):
+    sizes = {axis: layout[axis] for axis in wires}
+    local = layout["micro"] * model["length"] * model["hidden"] // sizes["cp"]
+    per_layer = (8 + 4 * layout["recompute"]) * (sizes["tp"] - 1) / sizes["tp"] * 2 * local
+    kv_width = model["kv"] / sizes["tp"]
+    gathered = 12 * (sizes["cp"] - 1) / sizes["cp"] * layout["micro"] * model["length"] * kv_width
+    blocks = model["layers"] // sizes["pp"] * layout["micro_batches"]
+    replicas = sizes["dp"] * sizes["cp"]
+    sent = {
+        "dp": 4 * (replicas - 1) / replicas * model["parameters"] / sizes["tp"] / sizes["pp"],
+        "pp": 4 * local * layout["micro_batches"] * (sizes["pp"] != 1),
+        "tp": per_layer * model["layers"] / sizes["pp"] * layout["micro_batches"],
+        "cp": gathered * model["layers"] / sizes["pp"] * layout["micro_batches"],
+    }
+    return {axis: sent[axis] / wires[axis] for axis in sent}
+
+
+# %% right: any variant  from: term by term
+# - def communication_seconds(model, layout, wires):
+# + from course_lib import params
+# + REDUCED = params("communication-term").reduced
+# + def communication_seconds(model, layout, wires):
+# -         "dp": 2 * ring(dp * cp, weights) / wires["dp"],
+# +         "dp": (2 if REDUCED == "all-reduce" else 3 * count) * ring(dp * cp, weights) / wires["dp"],
+
+# %% wrong: no communication => values -
+def communication_seconds(model, layout, wires):
+    return dict.fromkeys(("tp", "cp", "pp", "dp"), 0.0)
+
+
+# %% wrong: recomputation is forgotten => values recompute  from: term by term
+# -     calls = 6 if layout["recompute"] else 4
+# +     calls = 4
+
+# %% wrong: half of each all-reduce => values half  from: term by term
+# -         "tp": calls * 2 * ring(tp, held) * layers * count / wires["tp"],
+# +         "tp": calls * ring(tp, held) * layers * count / wires["tp"],
+
+# %% wrong: whole tensors => values ring  from: term by term
+# -         return (ranks - 1) / ranks * size
+# +         return size if ranks > 1 else 0.0
+
+# %% wrong: one micro-batch => values micro-batches  from: term by term
+# -     count, layers = layout["micro_batches"], model["layers"] / pp
+# +     count, layers = 1, model["layers"] / pp
+
+# %% wrong: all layers => values stages  from: term by term
+# -     count, layers = layout["micro_batches"], model["layers"] / pp
+# +     count, layers = layout["micro_batches"], model["layers"]
+
+# %% wrong: whole sequences => values cut  from: term by term
+# -     held = layout["micro"] * model["length"] / cp * model["hidden"] * 2
+# +     held = layout["micro"] * model["length"] * model["hidden"] * 2
+
+# %% wrong: all heads => values kv-tp  from: term by term
+# -     keys = 2 * layout["micro"] * model["length"] * model["kv"] / tp * 2
+# +     keys = 2 * layout["micro"] * model["length"] * model["kv"] * 2
+
+# %% wrong: keys alone => values values  from: term by term
+# -     keys = 2 * layout["micro"] * model["length"] * model["kv"] / tp * 2
+# +     keys = layout["micro"] * model["length"] * model["kv"] / tp * 2
+
+# %% wrong: dp alone => values dp-alone  from: term by term
+# -         "dp": 2 * ring(dp * cp, weights) / wires["dp"],
+# +         "dp": 2 * ring(dp, weights) / wires["dp"],
+
+# %% wrong: the whole model => values whole-model  from: term by term
+# -     weights = model["parameters"] / (tp * pp) * 2
+# +     weights = model["parameters"] * 2
+
+# %% wrong: a pipeline of one stage sends => generality -  from: term by term
+# -         "pp": 2 * held * count / wires["pp"] if pp > 1 else 0.0,
+# +         "pp": 2 * held * count / wires["pp"],
+
+# %% wrong: one wire for all => values -  from: term by term
+# -         "cp": 3 * ring(cp, keys) * layers * count / wires["cp"],
+# +         "cp": 3 * ring(cp, keys) * layers * count / wires["tp"],

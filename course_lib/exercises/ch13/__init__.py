@@ -2,12 +2,7 @@
 
 from course_lib.exercises import Drill
 from course_lib.exercises.ch13.cards.meshes import BATCH_ON_MESH, CROSSED_WIRES, MESH_COORDINATES
-from course_lib.exercises.ch13.cards.models import (
-    BLAST_RADIUS,
-    COMMUNICATION_TERM,
-    REPAIR_CALCULATOR,
-    SHARED_ADAPTER,
-)
+from course_lib.exercises.ch13.cards.models import BLAST_RADIUS, COMMUNICATION_TERM, REPAIR_CALCULATOR, SHARED_ADAPTER
 from course_lib.exercises.ch13.cards.placement import NORM_ON_MESH, PLACE_AXES, PREDICT_SWAPPED, SWAPPED_MESH
 from course_lib.exercises.ch13.cards.search import CHEAPEST_LAYOUT
 from course_lib.exercises.ch13.numbers import NUMBERS

@@ -48,6 +48,7 @@ def stalled(sizes, rank, waits):
 # -             behind = range(sizes[axis]) if kind == "all" else range(at)
 # +             behind = range(at)
 
+
 # %% wrong: only the sleeper keeps others waiting => generality not-passed-on
 def stalled(sizes, rank, waits):
     stuck = {rank}

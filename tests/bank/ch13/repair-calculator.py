@@ -12,7 +12,13 @@ def estimate(model, job, tp, pp, dp, zero):
     activations = layers * tokens * model["hidden"] * factor / tp
     keys = model["hidden"] // model["heads"] * model["kv_heads"]
     cache = 2 * layers * tokens * keys * 2 / tp
-    return {"weights": weights, "gradients": gradients, "optimizer": optimizer, "activations": activations, "cache": cache}
+    return {
+        "weights": weights,
+        "gradients": gradients,
+        "optimizer": optimizer,
+        "activations": activations,
+        "cache": cache,
+    }
 
 
 # %% right: from the parameters of one GPU
@@ -40,7 +46,13 @@ def estimate(model, job, tp, pp, dp, zero):
     factor = {"none": 34 + scores, "selective": 34, "full": 34}[job["recompute"]]
     activations = layers * tokens * model["hidden"] * factor
     cache = 2 * layers * tokens * model["hidden"] * 2 / tp
-    return {"weights": weights, "gradients": gradients, "optimizer": optimizer, "activations": activations, "cache": cache}
+    return {
+        "weights": weights,
+        "gradients": gradients,
+        "optimizer": optimizer,
+        "activations": activations,
+        "cache": cache,
+    }
 
 
 # %% wrong: the weights' defect is left => values weights-defect  from: repaired

@@ -57,6 +57,7 @@ def finish_times(transfers, bandwidth):
 # +         return [ends[i] for i in range(len(transfers))]
 # +     left = [size for _, size in transfers]
 
+
 # %% wrong: each alone => values independent
 def finish_times(transfers, bandwidth):
     return [start + size / bandwidth for start, size in transfers]
@@ -87,6 +88,7 @@ def finish_times(transfers, bandwidth):
 # %% wrong: in the order of their ends => values sorted  from: from event to event
 # -             return ends
 # +             return sorted(ends)
+
 
 # %% wrong: all end together => values -
 def finish_times(transfers, bandwidth):

@@ -67,15 +67,26 @@ SLIPS = {
 
 def _words(model: Table, layout: Table, wires: Table) -> str:
     sizes = ", ".join(f"{axis} {layout[axis]}" for axis in ("tp", "cp", "pp", "dp"))
-    return f"{model['parameters'] / BILLION:.3g}B, {sizes}, {layout['micro_batches']} micro-batches of {layout['micro']}"
+    return (
+        f"{model['parameters'] / BILLION:.3g}B, {sizes}, {layout['micro_batches']} micro-batches of {layout['micro']}"
+    )
 
 
 @cache
 def _term(reduced: str) -> Breakdown:
-    slips = [Mistake(name.replace("_", "-"), partial(communication, reduced, **{name: True}), text) for name, text in SLIPS.items()]
-    public = "this solves the public form of the exercise." if reduced != "all-reduce" else "gradients are all-reduced once a step here."
+    slips = [
+        Mistake(name.replace("_", "-"), partial(communication, reduced, **{name: True}), text)
+        for name, text in SLIPS.items()
+    ]
+    public = (
+        "this solves the public form of the exercise."
+        if reduced != "all-reduce"
+        else "gradients are all-reduced once a step here."
+    )
     slips.append(Mistake("other-reduction", partial(communication, reduced, other_rounds=True), public))
-    return Breakdown(part="term", unit="s", want=partial(communication, reduced), words=_words, mistakes=slips, rel=1e-4, floor=0.0)
+    return Breakdown(
+        part="term", unit="s", want=partial(communication, reduced), words=_words, mistakes=slips, rel=1e-4, floor=0.0
+    )
 
 
 @cache
@@ -89,7 +100,13 @@ def published() -> tuple[tuple[tuple[Table, Table, Table], float, float, str], .
     found = []
     for name, series in tensor_scaling.all_series().items():
         for cut in series[1:]:  # the first one is not cut
-            model = {"layers": cut.layers, "hidden": cut.hidden, "kv": cut.hidden, "length": 1024, "parameters": cut.params}
+            model = {
+                "layers": cut.layers,
+                "hidden": cut.hidden,
+                "kv": cut.hidden,
+                "length": 1024,
+                "parameters": cut.params,
+            }
             sizes = {"tp": cut.ranks, "cp": 1, "pp": 1, "dp": 1}
             layout = {**sizes, "micro": cut.tokens // 1024, "micro_batches": 1, "recompute": True}
             row = model, layout, dict.fromkeys(sizes, float(share * facts.device(cut.device).link_one_way))
@@ -104,11 +121,21 @@ NEAR_PUBLISHED = 0.05  # relative: the right term predicts all six steps within 
 def _predictions(values: Sequence[Any]) -> list[tuple[float, float, str]]:
     """The error of each published step with the term, the error without it, and its name."""
     pairs = zip(published(), values, strict=True)
-    return [((alone + sum(got.values())) / seconds - 1, alone / seconds - 1, name) for (_, alone, seconds, name), got in pairs]
+    return [
+        ((alone + sum(got.values())) / seconds - 1, alone / seconds - 1, name)
+        for (_, alone, seconds, name), got in pairs
+    ]
 
 
 def _published_verdicts(case: Case, values: Sequence[Any], fault: Fault | None) -> list[Verdict]:
-    if fault and fault[0] in ("wrong-shape", "missing-part", "extra-part", "not-a-number", "one-number", "returned-none"):
+    if fault and fault[0] in (
+        "wrong-shape",
+        "missing-part",
+        "extra-part",
+        "not-a-number",
+        "one-number",
+        "returned-none",
+    ):
         return judged(case, fault)
     found = _predictions(values)
     error, _, name = max(found, key=lambda each: abs(each[0]))
@@ -116,7 +143,9 @@ def _published_verdicts(case: Case, values: Sequence[Any], fault: Fault | None) 
     if abs(error) > NEAR_PUBLISHED:
         return judged(case, (fault[0] if fault else "", f"{told}; within {100 * NEAR_PUBLISHED:g} % is possible."))
     bare = max(abs(without) for _, without, _ in found)
-    message = f"The worst of six published steps is {100 * abs(error):.1f} % off; without your term it is {100 * bare:.0f} %."
+    message = (
+        f"The worst of six published steps is {100 * abs(error):.1f} % off; without your term it is {100 * bare:.0f} %."
+    )
     return [replace(verdict, message=message) for verdict in judged(case, None)]
 
 
@@ -132,7 +161,12 @@ def _communication_cases(params: Params, rng: random.Random) -> list[Case]:
         }
         choices = {"tp": (2, 4, 8), "cp": (2, 3, 4), "pp": (2, 3, 4, 8), "dp": (2, 3, 5, 16)}
         sizes = {axis: rng.choice(choices[axis]) if axis in axes else 1 for axis in choices}
-        layout = {**sizes, "micro": rng.choice((1, 2, 3)), "micro_batches": rng.choice((3, 8, 20)), "recompute": rng.random() < 0.5}
+        layout = {
+            **sizes,
+            "micro": rng.choice((1, 2, 3)),
+            "micro_batches": rng.choice((3, 8, 20)),
+            "recompute": rng.random() < 0.5,
+        }
         wires = {axis: rng.choice((25, 50, 150, 450)) * GB for axis in rng.sample(list(sizes), 4)}
         return model, {**layout, **given}, wires
 
@@ -183,7 +217,10 @@ DEFECTS = {
     "weights": (["weights"], "ZeRO-3 shares out over dp what tp has already cut, not over tp again."),
     "states": (["gradients", "optimizer"], "tp cuts gradients and optimizer state as it cuts weights."),
     "activations": (["activations"], "tp cuts the activations too."),
-    "recompute": (["activations"], "full recomputation keeps one 16-bit input for each layer and token: 2 bytes a number."),
+    "recompute": (
+        ["activations"],
+        "full recomputation keeps one 16-bit input for each layer and token: 2 bytes a number.",
+    ),
     "cache": (["cache"], "only kv_heads heads have keys and values."),
 }
 ALL = ["weights", "gradients", "optimizer", "activations", "cache"]
@@ -197,9 +234,13 @@ def _estimate_words(model: Table, job: Table, tp: int, pp: int, dp: int, zero: i
 def _calculator(part: str) -> Breakdown:
     slips = [Mistake(f"{name}-defect", partial(estimate, **{name: True}), text) for name, (_, text) in DEFECTS.items()]
     both = partial(estimate, recompute=True, activations=True)
-    slips.append(Mistake("activations-defect", both, "two defects are left in the activations: tp, and full recomputation."))
+    slips.append(
+        Mistake("activations-defect", both, "two defects are left in the activations: tp, and full recomputation.")
+    )
     only = DEFECTS[part][0] if part in DEFECTS else ALL
-    return Breakdown(part=part, unit="bytes", want=estimate, words=_estimate_words, mistakes=slips, only=only, floor=0.0)
+    return Breakdown(
+        part=part, unit="bytes", want=estimate, words=_estimate_words, mistakes=slips, only=only, floor=0.0
+    )
 
 
 def _calculator_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -207,7 +248,12 @@ def _calculator_cases(params: Params, rng: random.Random) -> list[Case]:
         heads = rng.choice((32, 48, 64))
         model = {"layers": rng.choice((32, 48, 96)), "hidden": heads * rng.choice((64, 128)), "heads": heads}
         model |= {"kv_heads": 8 if grouped else heads, "parameters": rng.randint(3, 180) * BILLION}
-        job = {"length": rng.choice((2048, 4096, 8192)), "micro": rng.choice((1, 2, 3)), "recompute": recompute, "state": rng.choice((6, 8, 12, 16))}
+        job = {
+            "length": rng.choice((2048, 4096, 8192)),
+            "micro": rng.choice((1, 2, 3)),
+            "recompute": recompute,
+            "state": rng.choice((6, 8, 12, 16)),
+        }
         return model, job, rng.choice(tp), rng.choice((1, 2, 4)), rng.choice((2, 3, 16)), rng.choice(zero)
 
     cut, one, every = (2, 4, 8), (1,), (0, 1, 2, 3)

@@ -30,7 +30,11 @@ def stalled(direction: str, sizes: Sizes, rank: int, waits: Waits, slip: str = "
             if kind == "all" or slip == "whole-pipeline":
                 stuck |= set(group)
             elif slip == "neighbor-alone":
-                stuck |= {group[at + (1 if direction == "forward" else -1)] for at in places if 0 <= at + (1 if direction == "forward" else -1) < len(group)}
+                stuck |= {
+                    group[at + (1 if direction == "forward" else -1)]
+                    for at in places
+                    if 0 <= at + (1 if direction == "forward" else -1) < len(group)
+                }
             elif (direction == "forward") != (slip == "other-way"):
                 stuck |= set(group[min(places) :])
             else:
@@ -76,7 +80,12 @@ def _stalled_cases(params: Params, rng: random.Random) -> list[Case]:
         shown("a pipeline", "values:pipeline", 0, [(example, 6, [("next", "pp")])]),
         hidden("other meshes", "values:one", 0, [row("all") for _ in range(6)]),
         hidden("a stage in the middle", "values:pipeline", 0, [middle(("next", "pp")) for _ in range(3)]),
-        hidden("several operations", "generality:chains", 0, [*chains, middle(("all", "tp"), ("next", "pp"), ("all", "dp"))]),
+        hidden(
+            "several operations",
+            "generality:chains",
+            0,
+            [*chains, middle(("all", "tp"), ("next", "pp"), ("all", "dp"))],
+        ),
         hidden("ends, axes of one rank, no operation", "generality:edges", 0, edges),
     ]
 
@@ -104,7 +113,9 @@ def fair(transfers: Transfers, bandwidth: float) -> list[float]:
         done = now + left[first] * len(active) / bandwidth
         until = min(done, later)
         for at in active:
-            left[at] = 0.0 if at == first and done <= later else max(0.0, left[at] - (until - now) * bandwidth / len(active))
+            left[at] = (
+                0.0 if at == first and done <= later else max(0.0, left[at] - (until - now) * bandwidth / len(active))
+            )
             if left[at] <= 1e-9 * transfers[at][1]:
                 left[at], ends[at] = 0.0, until
         now = until
@@ -136,11 +147,31 @@ ADAPTER: Mapping[str, Series] = {
         apart=_apart,
         rel=1e-6,
         mistakes=(
-            Mistake("independent", lambda ts, b: [start + size / b for start, size in ts], "each transfer has the adapter to itself here."),
-            Mistake("other-sharing", RIGHT["in turn" if sharing == "fair" else "fair"], f"transfers are served {'with equal shares' if sharing == 'fair' else 'in turn'}."),
-            Mistake("split-for-good", lambda ts, b: [start + size * len(ts) / b for start, size in ts], "a transfer that ends leaves its share to the others."),
-            Mistake("durations", lambda ts, b, right=RIGHT[sharing]: [end - start for end, (start, _) in zip(right(ts, b), ts, strict=True)], "return the moment of the end, not the duration."),
-            Mistake("sorted", lambda ts, b, right=RIGHT[sharing]: sorted(right(ts, b)), "keep the order of `transfers`."),
+            Mistake(
+                "independent",
+                lambda ts, b: [start + size / b for start, size in ts],
+                "each transfer has the adapter to itself here.",
+            ),
+            Mistake(
+                "other-sharing",
+                RIGHT["in turn" if sharing == "fair" else "fair"],
+                f"transfers are served {'with equal shares' if sharing == 'fair' else 'in turn'}.",
+            ),
+            Mistake(
+                "split-for-good",
+                lambda ts, b: [start + size * len(ts) / b for start, size in ts],
+                "a transfer that ends leaves its share to the others.",
+            ),
+            Mistake(
+                "durations",
+                lambda ts, b, right=RIGHT[sharing]: [
+                    end - start for end, (start, _) in zip(right(ts, b), ts, strict=True)
+                ],
+                "return the moment of the end, not the duration.",
+            ),
+            Mistake(
+                "sorted", lambda ts, b, right=RIGHT[sharing]: sorted(right(ts, b)), "keep the order of `transfers`."
+            ),
         ),
     )
     for sharing in RIGHT
@@ -163,7 +194,9 @@ def _adapter_cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         shown("two groups at once", "values:together", 0, [([(0.0, 10 * GB), (0.0, 20 * GB)], 50 * GB)]),
         hidden("other groups that start together", "values:together", 0, [row(count, [0.0]) for count in (2, 3, 5)]),
-        hidden("groups that start later", "generality:starts", 0, [row(count, late) for count in (2, 3, 4, 6, 9)] + gaps),
+        hidden(
+            "groups that start later", "generality:starts", 0, [row(count, late) for count in (2, 3, 4, 6, 9)] + gaps
+        ),
         hidden("none, one, ties, and no bytes", "generality:edges", 0, edges),
     ]
 

@@ -40,7 +40,7 @@ _LOOK = f"""
 class Control:
     """One input: what it may be, where it starts, and how its values read."""
 
-    kind: str  # "slider", "menu", "toggle", "text", "bits" or "play"
+    kind: str  # "slider", "menu", "buttons", "toggle", "text", "bits" or "play"
     values: tuple[Any, ...] = ()
     start: Any = None
     label: str = ""
@@ -78,6 +78,13 @@ def menu(
 ) -> Control:
     """A drop-down list of these values; `when` says at which settings it changes the picture."""
     return replace(_over("menu", values, start, label, text), when=when)
+
+
+def buttons(
+    values: Sequence[Any], start: Any = None, *, label: str = "", text: Callable[[Any], str] | None = None
+) -> Control:
+    """A button for each of a few values, of which one is pressed."""
+    return _over("buttons", values, start, label, text)
 
 
 def play(
@@ -272,6 +279,9 @@ def _row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> An
         made = ipywidgets.SelectionSlider(options=pairs, value=control.start, continuous_update=True, **look)
     elif control.kind == "menu":
         made = ipywidgets.Dropdown(options=pairs, value=control.start, **look)
+    elif control.kind == "buttons":
+        look["style"]["button_width"] = "auto"
+        made = ipywidgets.ToggleButtons(options=pairs, value=control.start, **look)
     elif control.kind == "toggle":
         made = ipywidgets.Checkbox(value=control.start, indent=True, **look)
     else:

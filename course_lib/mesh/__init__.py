@@ -11,6 +11,8 @@ __getattr__, __dir__, __all__ = on_first_use(
     {
         "cost": ("Placement", "axis_seconds", "border_groups", "finish_times", "placements", "shared_seconds"),
         "layout": ("Mesh", "fill", "strides"),
+        "regimes": ("Regime", "regime"),
+        "traffic": ("sent_bytes",),
         "wires": ("Network", "NetworkLevel", "crossed", "network", "widest"),
     },
 )

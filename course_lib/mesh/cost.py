@@ -19,9 +19,13 @@ from course_lib.units import require
 Axes = str | tuple[str, ...]
 
 
+def _each(axes: Axes) -> tuple[str, ...]:
+    return (axes,) if isinstance(axes, str) else tuple(axes)
+
+
 def border_groups(mesh: Mesh, axis: Axes, unit: int) -> int:
     """The most groups along `axis` that cross the border of one unit of `unit` devices: a server, a rack, a pod."""
-    axes = (axis,) if isinstance(axis, str) else tuple(axis)
+    axes = _each(axis)
     if unit == 1:
         return int(np.prod([mesh.sizes[each] for each in axes]) > 1)
     if mesh.size % unit == 0 and len(axes) == 1:
@@ -73,7 +77,7 @@ class Placement:
     """One order of the axes, and the seconds that each communicates."""
 
     mesh: Mesh
-    seconds: Mapping[str, float]
+    seconds: Mapping[Axes, float]
 
     @property
     def total(self) -> float:
@@ -90,7 +94,9 @@ def placements(
     sizes: Mapping[str, int], nbytes: Mapping[str, float], network: Network, messages: Mapping[str, float] | None = None
 ) -> list[Placement]:
     """Every order of the axes with its seconds, the quickest first. `nbytes` and `messages` are what a rank sends in a step."""
-    missing = [axis for axis, size in sizes.items() if size > 1 and axis not in nbytes]
+    sent = {axes: nbytes[axes] for axes in nbytes if any(sizes.get(axis, 1) > 1 for axis in _each(axes))}
+    known = {axis for axes in sent for axis in _each(axes)}
+    missing = [axis for axis, size in sizes.items() if size > 1 and axis not in known]
     if missing:
         raise ValueError(
             f"How many bytes does a rank send along {missing[0]}? nbytes has {', '.join(nbytes) or 'none'}."
@@ -101,7 +107,8 @@ def placements(
     for order in permutations(wide):
         mesh = Mesh({axis: sizes[axis] for axis in (*rest, *order)})
         seconds = {
-            axis: axis_seconds(mesh, axis, nbytes[axis], network, (messages or {}).get(axis, 0)) for axis in wide
+            axes: axis_seconds(mesh, axes, count, network, (messages or {}).get(axes, 0))
+            for axes, count in sent.items()
         }
         found.append(Placement(mesh, seconds))
     return sorted(found, key=lambda each: each.total)

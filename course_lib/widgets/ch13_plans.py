@@ -6,9 +6,11 @@ from itertools import permutations
 
 from course_lib.exercises.running_example import BATCH, SEQ
 from course_lib.figures.placing import placing
+from course_lib.figures.plan_sheet import plan_sheet
 from course_lib.figures.sheets import Sheet
 from course_lib.mesh import Mesh, fill, network, placements, sent_bytes, widest
 from course_lib.mesh.cost import Placement
+from course_lib.mesh.plans import Plan, plan
 from course_lib.units import duration_text
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 
@@ -87,3 +89,171 @@ def placement(order: str = "pp dp cp tp", rank: int = 0) -> Explorer:
         pp=slider((1, 2, 4, 8), 4, label="pp"),
         device=menu(DEVICES, "H100 SXM", label="device"),
     )
+
+
+# --- the strategy explorer -----------------------------------------------------------------------
+
+MODELS = {"7B": "llama2-7b", "8B": "llama3-8b", "70B": "llama3-70b", "175B": "gpt3-175b", "405B": "llama3-405b"}
+COUNTS = tuple(2**power for power in range(0, 15))
+POWERS = (1, 2, 4, 8, 16, 32)
+SHARDING = {"none (plain DP)": 0, "ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3 (FSDP)": 3}
+LENGTHS = (2048, 4096, 8192, 32_768, 131_072)
+BATCHES = tuple(2**power for power in range(18, 26))  # tokens of a step
+BYTES = {"12 bytes (no master copy)": "A", "16 bytes (ZeRO's)": "B", "18 bytes (fp32 gradients)": "C"}
+START: Mapping[str, object] = {
+    "model": "70B",
+    "gpus": 64,
+    "tp": 8,
+    "pp": 4,
+    "cp": 1,
+    "sharding": "ZeRO-1",
+    "seq": 8192,
+    "batch": 2**22,
+    "micro": 1,
+    "virtual": 1,
+    "recompute": "none",
+    "state": "16 bytes (ZeRO's)",
+    "device": "H100 SXM",
+}
+_SIMPLE = {"tp": 1, "pp": 1, "cp": 1, "micro": 1, "virtual": 1, "device": "H100 SXM", "batch": 2**22}
+PRESETS: Mapping[str, Mapping[str, object]] = {
+    "7B on 8 GPUs": {
+        **_SIMPLE,
+        "model": "7B",
+        "gpus": 8,
+        "sharding": "none (plain DP)",
+        "seq": 2048,
+        "recompute": "full",
+        "state": "12 bytes (no master copy)",
+    },
+    "405B on 128 GPUs": {
+        **_SIMPLE,
+        "model": "405B",
+        "gpus": 128,
+        "tp": 8,
+        "pp": 4,
+        "sharding": "ZeRO-3 (FSDP)",
+        "seq": 8192,
+        "recompute": "full",
+        "state": "16 bytes (ZeRO's)",
+    },
+    "405B on 8 GPUs": {
+        **_SIMPLE,
+        "model": "405B",
+        "gpus": 8,
+        "tp": 8,
+        "sharding": "ZeRO-3 (FSDP)",
+        "seq": 8192,
+        "recompute": "full",
+        "state": "16 bytes (ZeRO's)",
+    },
+    "70B on 64 GPUs": START,
+}
+
+
+def draw_strategy(
+    model: str = "70B",
+    gpus: int = 64,
+    tp: int = 8,
+    pp: int = 4,
+    cp: int = 1,
+    sharding: str = "ZeRO-1",
+    seq: int = 8192,
+    batch: int = 2**22,
+    micro: int = 1,
+    virtual: int = 1,
+    recompute: str = "none",
+    state: str = "16 bytes (ZeRO's)",
+    device: str = "H100 SXM",
+) -> Sheet:
+    """A layout of a model: memory, seconds of a step, bytes by axis and wire, utilization. ValueError for one that cannot be."""
+    one = planned(model, gpus, tp, pp, cp, sharding, seq, batch, micro, virtual, recompute, state, device)
+    name = " × ".join(f"{axis} {one.mesh.sizes[axis]}" for axis in ("tp", "cp", "pp", "dp"))
+    return plan_sheet(one, f"{model} on {gpus:,} × {device}: {name}")
+
+
+def planned(
+    model: str,
+    gpus: int,
+    tp: int,
+    pp: int,
+    cp: int,
+    sharding: str,
+    seq: int,
+    batch: int,
+    micro: int,
+    virtual: int,
+    recompute: str,
+    state: str,
+    device: str,
+) -> Plan:
+    """The plan behind a setting of the explorer."""
+    return plan(
+        MODELS[model],
+        gpus,
+        tp=tp,
+        pp=pp,
+        cp=cp,
+        zero=SHARDING[sharding],
+        sequences=max(1, batch // seq),
+        seq=seq,
+        micro=micro,
+        virtual=virtual,
+        recompute=recompute,
+        convention=BYTES[state],
+        device=device,
+    )
+
+
+def strategy(preset: str = "70B on 64 GPUs") -> Explorer:
+    """The strategy explorer, from one of its presets: lay a model out over GPUs, and see what that costs."""
+    at = {**START, **PRESETS[preset]}
+
+    def tokens(count: int) -> str:
+        return f"{count / 2**20:g} Mi tokens"
+
+    explorer = explore(
+        draw_strategy,
+        model=menu(tuple(MODELS), at["model"], label="model"),
+        gpus=slider(COUNTS, at["gpus"], label="GPUs", text=lambda count: f"{count:,}"),
+        tp=slider(POWERS, at["tp"], label="tp (tensor)"),
+        pp=slider(POWERS, at["pp"], label="pp (pipeline)"),
+        cp=slider(POWERS, at["cp"], label="cp (context)"),
+        sharding=menu(tuple(SHARDING), at["sharding"], label="sharding over dp"),
+        recompute=menu(("none", "selective", "full"), at["recompute"], label="recomputation"),
+        micro=slider(
+            (1, 2, 4, 8), at["micro"], label="micro-batch", text=lambda count: f"{count} sequence{'s' * (count > 1)}"
+        ),
+        virtual=slider((1, 2, 4, 8), at["virtual"], label="chunks a stage", when=lambda now: now["pp"] > 1),
+        batch=slider(BATCHES, at["batch"], label="batch", text=tokens),
+        seq=slider(LENGTHS, at["seq"], label="sequence", text=lambda count: f"{count:,} tokens"),
+        state=menu(tuple(BYTES), at["state"], label="state a parameter"),
+        device=menu(DEVICES, at["device"], label="device"),
+    )
+    if explorer.inputs:
+        _show_presets(explorer)
+    return explorer
+
+
+def apply(explorer: Explorer, preset: str) -> None:
+    """Move all controls to a preset, and redraw once."""
+    values = {**START, **PRESETS[preset]}
+    explorer.shortening = True  # the moves of the inputs are not the reader's
+    for name, made in explorer.inputs.items():
+        made.value = values[name]
+    explorer.shortening = False
+    explorer.set(**values)
+
+
+def _show_presets(explorer: Explorer) -> None:
+    """A button for each preset, under the controls."""
+    import ipywidgets
+    from IPython.display import display
+
+    made = []
+    for name in PRESETS:
+        button = ipywidgets.Button(description=name, layout=ipywidgets.Layout(width="auto"))
+        button.on_click(lambda _, name=name: apply(explorer, name))
+        made.append(button)
+    row = ipywidgets.HBox([ipywidgets.Label("presets"), *made])
+    display({**row._repr_mimebundle_(), "text/plain": "(Run this cell to get its presets.)"}, raw=True)

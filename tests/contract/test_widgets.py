@@ -74,6 +74,11 @@ MATTERS: Mapping[str, Mapping[str, Any]] = {  # settings at which a control has 
     "ch03.tiles.share": {"tile": 64},
     "ch03_devices.generations.printed": {"value": "link"},
     "ch10.gantt.chunks": {"schedule": "interleaved 1F1B"},
+    "ch13_plans.placement.cp": {"tp": 1},
+    "ch13_plans.strategy.gpus": {"tp": 1, "pp": 1, "seq": 2048, "batch": 2**25},
+    "ch13_plans.strategy.tp": {"pp": 1},
+    "ch13_plans.strategy.pp": {"tp": 1},
+    "ch13_plans.strategy.cp": {"tp": 1, "pp": 1},
     "ch15.losses.zoom": {"look": "loss"},
 }
 MOST = 6  # positions of a control that are all drawn; of one with more, as many of them, except in these chapters

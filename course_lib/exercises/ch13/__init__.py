@@ -1,6 +1,7 @@
 """Chapter 13, "Meshes and planning: which strategy, on which links?": cards, drills and the numbers of its prose."""
 
-from course_lib.exercises import Drill
+from course_lib.exercises.ch13.cards.audits import AUDIT_MESHES
+from course_lib.exercises.ch13.cards.drills import DRILLS
 from course_lib.exercises.ch13.cards.meshes import BATCH_ON_MESH, CROSSED_WIRES, MESH_COORDINATES
 from course_lib.exercises.ch13.cards.models import BLAST_RADIUS, COMMUNICATION_TERM, REPAIR_CALCULATOR, SHARED_ADAPTER
 from course_lib.exercises.ch13.cards.placement import NORM_ON_MESH, PLACE_AXES, PREDICT_SWAPPED, SWAPPED_MESH
@@ -20,7 +21,7 @@ CARDS = (
     COMMUNICATION_TERM,
     REPAIR_CALCULATOR,
     CHEAPEST_LAYOUT,
+    AUDIT_MESHES,
 )
-DRILLS: tuple[Drill, ...] = ()
 
 __all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -1,0 +1,171 @@
+"""Chapter 13's exercises: oracles agree with torch, with the metered cluster, with searches by hand and with published steps."""
+
+import itertools
+import math
+import random
+
+import pytest
+import torch
+from contract.kit import functions, functions_of, graded, mistakes, shipped
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from course_lib import exercises, mesh
+from course_lib.cluster import attempt
+from course_lib.exercises.ch13.judges.meshes import coordinates, groups, rank_of, widest_level
+from course_lib.exercises.ch13.judges.models import communication, estimate, published
+from course_lib.exercises.ch13.judges.placement import COSTS, crossing, least, straddles, swapped_ratio
+from course_lib.exercises.ch13.judges.search import allowed, best, costs, telling
+from course_lib.exercises.ch13.judges.waiting import fair, in_turn, stalled
+from course_lib.judging import judging
+
+MESHES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(lambda sizes: dict(zip("abcd", sizes, strict=False)))
+
+
+# --- meshes
+
+
+@settings(max_examples=60, deadline=None)
+@given(sizes=MESHES, fastest=st.sampled_from(["first", "last"]))
+def test_coordinates_and_groups_are_those_of_a_reshaped_range(sizes, fastest):
+    shape = list(sizes.values()) if fastest == "last" else list(sizes.values())[::-1]
+    names = list(sizes) if fastest == "last" else list(sizes)[::-1]
+    grid = torch.arange(math.prod(shape)).reshape(shape)
+    for place in itertools.product(*map(range, shape)):
+        at = dict(zip(names, place, strict=True))
+        assert rank_of(at, sizes, fastest) == grid[place].item()
+        assert coordinates(grid[place].item(), sizes, fastest) == at
+    for axis in sizes:
+        rows = grid.movedim(names.index(axis), -1).reshape(-1, sizes[axis]).tolist()
+        assert sorted(groups(sizes, axis, fastest)) == sorted(rows)
+
+
+@settings(max_examples=60, deadline=None)
+@given(sizes=MESHES, unit=st.integers(1, 12))
+def test_the_library_s_mesh_has_the_judge_s_groups_and_a_group_straddles_if_its_ranks_are_in_two_units(sizes, unit):
+    for axis in sizes:
+        found = groups(sizes, axis)
+        assert sorted(map(tuple, found)) == sorted(mesh.Mesh(sizes).groups(axis))
+        apart = any(len({rank // unit for rank in group}) > 1 for group in found)
+        assert straddles(sizes, axis, unit) == apart
+        level = widest_level(sizes, axis, [("unit", unit)])
+        assert level == (None if sizes[axis] == 1 else "cluster" if apart else "unit")
+
+
+def test_an_axis_inside_servers_sends_nothing_across_and_the_best_order_is_no_worse_than_any():
+    draw = random.Random(3)
+    for _ in range(20):
+        sizes = {axis: draw.choice((1, 2, 3, 4)) for axis in "abc"}
+        row = sizes, {axis: draw.uniform(1, 9) for axis in sizes}, draw.choice((2, 4, 6)), 9.0, 1.0
+        for order in itertools.permutations(sizes):
+            placed = {axis: sizes[axis] for axis in order}
+            quiet = not any(straddles(placed, axis, row[2]) for axis in placed)
+            assert quiet == (crossing(row, order) == 0)
+            assert all(cost(row, order) >= least(cost, row) for cost in COSTS.values())
+
+
+def test_swapped_axes_never_cost_more_than_the_ratio_of_the_wires():
+    card = exercises.card("predict-swapped-axes")
+    for seed in range(20):
+        assert 1 < swapped_ratio(card.variant(str(seed))) < 450 / 50
+
+
+# --- waiting
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_the_stuck_ranks_are_those_that_do_not_finish_on_the_metered_cluster(direction):
+    draw = random.Random(direction)
+    for _ in range(4):
+        sizes = draw.choice(({"dp": 2, "pp": 3, "tp": 2}, {"pp": 4, "tp": 2}, {"dp": 3, "pp": 2}))
+        waits = [(draw.choice(("all", "next")), draw.choice(list(sizes))) for _ in range(3)]
+        asleep = draw.randrange(math.prod(sizes.values()))
+
+        def step(comm, sizes=sizes, waits=waits, asleep=asleep):
+            if comm.rank == asleep:
+                comm.recv(torch.zeros(1), (comm.rank + 1) % comm.size, tag=9)  # nobody ever sends this
+            for kind, axis in waits:
+                group = next(group for group in groups(sizes, axis) if comm.rank in group)
+                at, others = group.index(comm.rank), [rank for rank in group if rank != comm.rank]
+                if kind == "all":
+                    works = [comm.isend(torch.zeros(1), rank) for rank in others]
+                    works += [comm.irecv(torch.zeros(1), rank) for rank in others]
+                    [work.wait() for work in works]
+                    continue
+                order = group if direction == "forward" else group[::-1]
+                at = order.index(comm.rank)
+                if at:
+                    comm.recv(torch.zeros(1), order[at - 1])
+                if at + 1 < len(order):
+                    comm.send(torch.zeros(1), order[at + 1])
+            return True
+
+        run = attempt(step, ranks=math.prod(sizes.values()), buffering=math.inf)
+        stuck = [rank for rank, result in enumerate(run.results) if result is None]
+        assert stuck == stalled(direction, sizes, asleep, waits), (sizes, waits, asleep)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 30)), max_size=6))
+def test_shares_of_an_adapter_agree_with_the_library_and_with_small_steps(transfers):
+    ends = fair(transfers, 4.0)
+    assert ends == pytest.approx(mesh.finish_times(transfers, 4.0), rel=1e-9, abs=1e-9)
+    left, seen, tick = [float(size) for _, size in transfers], [float(start) for start, _ in transfers], 1 / 64
+    for now in range(64 * 64):
+        active = [at for at, (start, _) in enumerate(transfers) if start <= now * tick and left[at] > 0]
+        for at in active:
+            left[at] -= 4.0 * tick / len(active)
+            seen[at] = (now + 1) * tick
+    assert all(abs(one - two) < 0.5 for one, two in zip(ends, seen, strict=True))
+    busy = max(ends, default=0.0)
+    assert busy == pytest.approx(max(in_turn(transfers, 4.0), default=0.0)) or any(size == 0 for _, size in transfers)
+
+
+# --- models
+
+
+def test_six_published_steps_agree_with_the_term_and_not_without_it():
+    assert len(published()) == 6
+    for row, alone, seconds, name in published():
+        with_term = alone + sum(communication("all-reduce", *row).values())
+        assert abs(with_term / seconds - 1) < 0.035 and alone / seconds - 1 < -0.08, name
+
+
+def test_doubling_an_axis_halves_what_it_cuts():
+    model = {"layers": 32, "hidden": 4096, "heads": 32, "kv_heads": 8, "parameters": 8e9}
+    for recompute in ("none", "selective", "full"):
+        job = {"length": 4096, "micro": 2, "recompute": recompute, "state": 12}
+        base = estimate(model, job, 2, 2, 4, 3)
+        for wide in (estimate(model, job, 4, 2, 4, 3), estimate(model, job, 2, 4, 4, 3)):
+            assert wide == pytest.approx({name: value / 2 for name, value in base.items()})
+        more = estimate(model, job, 2, 2, 8, 3)
+        assert [round(base[name] / more[name]) for name in base] == [2, 2, 2, 1, 1]
+
+
+@pytest.mark.parametrize("goal", ["cheapest", "quickest"])
+def test_the_best_layout_is_allowed_and_costs_least(goal):
+    row = telling(goal, random.Random(5), lambda *_: True)
+    table, found = costs(row), best(goal, row)
+    kept = allowed(goal, row, table)
+    assert found in kept and all(kept[found] <= value for value in kept.values())
+    assert all(table[each][2] <= row[0]["memory"] for each in kept)
+
+
+# --- every exercise
+
+
+@pytest.mark.parametrize("card", exercises.cards("13"), ids=lambda card: card.id)
+def test_every_share_is_lost_by_a_shipped_wrong_answer(card):
+    if card.form == "prediction":
+        return
+    lost = set()
+    for answer in shipped(card.id, "wrong"):
+        report = graded(card.id, *functions_of(answer))
+        lost |= {f"{each.kind}:{each.part}" for each in report.verdicts if not each.ok}
+    assert lost >= set(judging(card.id).shares)
+
+
+def test_a_mesh_that_is_right_on_four_ranks_alone_earns_little():
+    (as_it_was,) = functions("swapped-mesh", "wrong", name="as it was")
+    report = graded("swapped-mesh", as_it_was)
+    assert "turned-grid" in mistakes(report) and report.points <= 0.5 * report.maximum

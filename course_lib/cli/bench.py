@@ -49,6 +49,10 @@ BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measur
         "course_lib.benchmarks.precision",
         "chapter 05's small trainings in few bits, against the recorded ones",
     ),
+    "experts": (
+        "course_lib.benchmarks.experts",
+        "chapter 12's small mixtures of experts, against the recorded trainings; --write records",
+    ),
     "optimizer": (
         "course_lib.benchmarks.optimizer",
         "chapter 04's small trainings, beside those recorded; --write records",

@@ -1,10 +1,10 @@
 """The names that chapter 12 uses."""
 
-import math
-
 import torch
 from torch import nn
 
-from course_lib import check, params, predict
-from course_lib.chapters.table import table
+from course_lib import check, expert_parallel, params, predict
+from course_lib.chapters.ch12 import runs, tables
+from course_lib.chapters.real_processes import launched
 from course_lib.cluster import simulate
+from course_lib.widgets import ch12 as widgets

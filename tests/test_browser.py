@@ -35,6 +35,7 @@ WIDGETS = {
     "08": 5,
     "09": 2,
     "10": 2,
+    "12": 5,
     "15": 4,
 }  # cells of a chapter with controls, at least
 LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA, for text

@@ -205,7 +205,8 @@ def expert_matmuls(device: str | None = None) -> Markdown:
         "torch's grouped_mm": lambda: F.grouped_mm(x, weights, offs=offsets),
         "padded to twice the mean": lambda: torch.bmm(x.view(experts, -1, hidden).repeat(1, 2, 1), weights),
     }
-    rows, flops = [], 2 * tokens * hidden * ffn
+    rows, flops, threads = [], 2 * tokens * hidden * ffn, torch.get_num_threads()
+    torch.set_num_threads(1)  # small matmuls on several threads measure the threads
     for name, work in ways.items():
         try:
             seconds = best_seconds(_finished(work) if gpu else work)
@@ -214,6 +215,7 @@ def expert_matmuls(device: str | None = None) -> Markdown:
             continue
         row = {"on this GPU" if gpu else "on this CPU": name, "time": duration_text(seconds)}
         rows.append({**row, "useful FLOP/s": f"{number_text(flops / seconds / 1e9)} GFLOP/s"})
+    torch.set_num_threads(threads)
     if not gpu:
         peak = number_text(float(facts.device("H100 SXM").dense_flops) / 1e12)
         print(

@@ -74,6 +74,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "width_link": lambda: f"{wire_width(float(H100.link_one_way)):,.0f}",
     "width_network": lambda: f"{wire_width(float(H100.network_one_way)):,.0f}",
     "mfu": lambda: percent_text(MFU),
+    "slower": lambda: number_text(float(H100.link_one_way) / float(H100.network_one_way), 2),
     "nodes_mean": lambda: number_text(costs.expected_nodes(DEEPSEEK.top_k, NODES, DEEPSEEK.experts), 3),
     "node_limit": lambda: str(NODE_LIMIT),
     "nodes": lambda: str(NODES),

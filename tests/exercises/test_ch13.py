@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from course_lib import exercises, mesh
 from course_lib.cluster import attempt
-from course_lib.exercises.ch13.judges.meshes import coordinates, groups, rank_of, widest_level
-from course_lib.exercises.ch13.judges.models import communication, estimate, published
+from course_lib.exercises.ch13.judges.calculator import estimate
+from course_lib.exercises.ch13.judges.communication import communication, published
+from course_lib.exercises.ch13.judges.levels import widest_level
+from course_lib.exercises.ch13.judges.meshes import coordinates, groups, rank_of
 from course_lib.exercises.ch13.judges.placement import COSTS, crossing, least, straddles, swapped_ratio
 from course_lib.exercises.ch13.judges.search import allowed, best, costs, telling
 from course_lib.exercises.ch13.judges.waiting import fair, in_turn, stalled

@@ -13,6 +13,10 @@ RUNS = (  # gpus, tp, cp, pp, sequences, length, micro
     (16_384, 8, 16, 16, 128, 131_072, 1),
     (6_144, 8, 8, 8, 192, 65_536, 2),
     (4_096, 4, 8, 16, 64, 131_072, 1),
+    (8_192, 8, 2, 8, 1024, 16_384, 1),
+    (2_048, 4, 2, 4, 512, 16_384, 2),
+    (12_288, 8, 4, 12, 384, 32_768, 1),
+    (1_536, 4, 6, 4, 96, 98_304, 2),
 )
 
 
@@ -92,7 +96,7 @@ Axes may have any name, any size from 1, and any number of them may be there. Si
 
 
 def _vary_wires(draw: random.Random) -> Mapping[str, Any]:
-    return {"servers": draw.choice((4, 6)), "per_rack": draw.choice((3, 4))}
+    return {"servers": draw.choice((4, 6, 12)), "per_rack": draw.choice((3, 4, 5))}
 
 
 CROSSED_WIRES = Card(

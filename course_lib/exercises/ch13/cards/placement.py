@@ -56,7 +56,7 @@ def _vary_swapped(draw: random.Random) -> Mapping[str, Any]:
         "tokens": draw.choice((8192, 32_768)),
         "billions": draw.choice((34, 70)),
         "hidden": 8192,
-        "layers": draw.choice((48, 80)),
+        "layers": draw.choice((48, 60, 80)),
     }
 
 
@@ -158,7 +158,7 @@ a mesh with any axes. A trainer that summed over all ranks counted replicated gr
     allowed="torch and every operation of `comm`.",
     hides=("optimizer.clipping:clip_sharded_", "optimizer.clipping:global_norm"),
     params={"power": 2, "most": 512},
-    vary=lambda draw: {"power": draw.choice((3, 4)), "most": 512},
+    vary=lambda draw: {"power": draw.choice((3, 4, 5)), "most": draw.choice((384, 512, 640))},
     needs=("04", "08", "09"),
     probe=mesh_run,
     returns=PerRank(Anything("the norm")),

@@ -45,6 +45,10 @@ BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measur
         "course_lib.benchmarks.architecture",
         "lines, modules and imports of each part of the library; draws docs/architecture.svg",
     ),
+    "attention": (
+        "course_lib.benchmarks.attention",
+        "one sequence on several processes: ring, all-gather and Ulysses against full attention and torch's ring",
+    ),
     "precision": (
         "course_lib.benchmarks.precision",
         "chapter 05's small trainings in few bits, against the recorded ones",

@@ -1,0 +1,58 @@
+"""Chapter 11 on a GPU: the rate of causal attention by length, and from which length on it hides a ring's transfers."""
+
+import time
+
+import torch
+from IPython.display import Markdown
+from torch.nn import functional as F
+
+from course_lib import facts
+from course_lib.chapters.table import table
+from course_lib.context_parallel.costs import attention_flops, tokens_to_hide
+from course_lib.exercises.ch11.numbers import ACROSS, ELEMENT, INSIDE, SHAPE
+from course_lib.units import duration_text, rate_text
+
+TOKENS = (1024, 2048, 4096, 8192, 16384)
+
+
+def seconds(tokens: int, device: str, repeats: int = 5) -> float:
+    """The fastest of some forward passes of causal attention with the heads of the plan's model, bf16."""
+    shapes = ((SHAPE.heads, tokens), (SHAPE.kv_heads, tokens), (SHAPE.kv_heads, tokens))
+    q, k, v = (torch.randn(1, *shape, SHAPE.head_dim, device=device, dtype=torch.bfloat16) for shape in shapes)
+    best = float("inf")
+    for _ in range(repeats + 1):
+        if device == "cuda":
+            torch.cuda.synchronize()
+        start = time.perf_counter()
+        F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        if device == "cuda":
+            torch.cuda.synchronize()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def attention_rates(device: str | None = None, lengths: tuple[int, ...] = TOKENS) -> Markdown:
+    """Measured where a GPU is; elsewhere what the data sheet's rate gives, and the first line says so."""
+    found = device or ("cuda" if torch.cuda.is_available() else "")
+    peak = float(facts.device("H100 SXM").matmul_flops)
+    rows = []
+    for tokens in lengths:
+        flops = float(attention_flops(tokens**2 / 2, SHAPE.heads, SHAPE.head_dim))
+        took = seconds(tokens, found) if found else flops / peak
+        fewest = [
+            tokens_to_hide(SHAPE.heads, SHAPE.kv_heads, flops / took, wire, ELEMENT, 0.5) for wire in (INSIDE, ACROSS)
+        ]
+        rows.append(
+            {
+                "tokens": f"{tokens:,}",
+                "causal attention": duration_text(took),
+                "rate": rate_text(flops / took, 3),
+                "hides transfers over NVLink from": f"{fewest[0]:,.0f} tokens per rank",
+                "over the adapter from": f"{fewest[1]:,.0f} tokens per rank",
+            }
+        )
+    if found:
+        first = f"Measured on {torch.cuda.get_device_name() if found == 'cuda' else found}:"
+    else:
+        first = "There is no GPU here. Computed for an H100 at the best rate measured for matmuls; attention kernels reach less:"
+    return Markdown(f"{first}\n\n{table(rows).data}")

@@ -1,0 +1,213 @@
+"""Chapter 11's two pictures of the score matrix: a ring step by step, and who computes which pairs under which layout."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+
+from course_lib.context_parallel.layout import (
+    CAUSAL,
+    FULL,
+    Mask,
+    contiguous,
+    imbalance,
+    pairs,
+    split_documents,
+    striped,
+    zig_zag,
+)
+from course_lib.figures import panels, style
+from course_lib.figures.palette import BLUE, EMPTY, GREEN, GREY, INK, ORANGE, PURPLE, SKY, SOFT, VERMILION, YELLOW
+from course_lib.figures.style import Picture
+from course_lib.units import percent_text
+from course_lib.widgets.explore import Explorer, explore, menu, play, slider
+
+HUES = (BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE, YELLOW, GREY)  # of ranks
+LAYOUTS = {"contiguous": contiguous, "zig-zag": zig_zag, "striped": striped}
+SIDE = 2.5  # inches of the score matrix
+Box = tuple[float, float, float, float]  # left, low, right, high in inches
+
+
+def matrix(axes: Axes, left: float, low: float, inks: np.ndarray, faint: np.ndarray) -> None:
+    """The score matrix, queries from the top down and keys to the right: `inks` are ranks, −1 is masked and −2 not computed yet."""
+    size = SIDE / len(inks)
+    boxes: dict[tuple[int, bool], list[Box]] = {}
+    for row, (line, pale) in enumerate(zip(inks, faint, strict=True)):
+        cuts = np.flatnonzero((np.diff(line) != 0) | (np.diff(pale) != 0)) + 1
+        for start, end in zip((0, *cuts), (*cuts, len(line)), strict=True):
+            top = low + SIDE - row * size
+            box = (left + start * size, top - size, left + end * size, top)
+            boxes.setdefault((int(line[start]), bool(pale[start])), []).append(box)
+    for (rank, pale), where in boxes.items():
+        if rank == -1:
+            continue  # masked: the page shows through
+        fill = EMPTY if rank == -2 else HUES[rank]
+        fill_boxes(axes, where, fill, 0.4 if pale else 1.0)
+    axes.plot(
+        (left, left + SIDE, left + SIDE, left, left), (low, low, low + SIDE, low + SIDE, low), color=SOFT, linewidth=0.8
+    )
+    axes.text(left + SIDE / 2, low + SIDE + 0.1, "keys", ha="center", fontsize=style.SMALL, color=SOFT)
+    axes.text(
+        left - 0.1, low + SIDE / 2, "queries", va="center", ha="right", rotation=90, fontsize=style.SMALL, color=SOFT
+    )
+
+
+def fill_boxes(axes: Axes, boxes: Sequence[Box], fill: str, alpha: float = 1.0) -> None:
+    """Filled rectangles without edges, in inches."""
+    corners = [[(x0, y0), (x1, y0), (x1, y1), (x0, y1)] for x0, y0, x1, y1 in boxes]
+    axes.add_collection(PolyCollection(corners, facecolors=fill, alpha=alpha, linewidths=0), autolim=False)
+
+
+# --- a ring, step by step ---------------------------------------------------------------------------
+
+TOKENS = 24  # of the ring's sequence
+STEPS = range(4)
+
+
+@lru_cache(maxsize=64)
+def running(ranks: int, layout: str, causal: bool, step: int) -> list[tuple[int, int, float, float, float]]:
+    """For the last query of each rank after a step: keys seen, keys that it may see, running max, running sum, share of the final sum."""
+    coin = torch.Generator().manual_seed(11)
+    q, k = torch.randn(2, TOKENS, 4, generator=coin, dtype=torch.float64)
+    scores = q @ k.T / 2
+    positions = LAYOUTS[layout](TOKENS, ranks)
+    found = []
+    for rank, own in enumerate(positions):
+        visible = (CAUSAL if causal else FULL).visible(own[-1:], torch.arange(TOKENS))[0]
+        arrived = torch.cat([positions[(rank - earlier) % ranks] for earlier in range(step + 1)])
+        seen = arrived[visible[arrived]]
+        row = scores[own[-1]]
+        if not len(seen):  # a block may bring no visible key
+            found.append((0, int(visible.sum()), float("-inf"), 0.0, 0.0))
+            continue
+        top = row[seen].max()
+        total = (row[seen] - top).exp().sum()
+        final = row[visible].logsumexp(0)
+        share = float((top + total.log() - final).exp())
+        found.append((len(seen), int(visible.sum()), float(top), float(total), share))
+    return found
+
+
+def draw_ring(step: int = 1, ranks: int = 4, layout: str = "contiguous", mask: str = "causal") -> Picture:
+    """The pairs that each rank computes in a step (strong) and has computed (pale), and the running max and sum of its last query."""
+    step = min(step, ranks - 1)
+    positions = LAYOUTS[layout](TOKENS, ranks)
+    seen = (CAUSAL if mask == "causal" else FULL).visible(torch.arange(TOKENS), torch.arange(TOKENS)).numpy()
+    inks, faint = np.where(seen, -2, -1), np.zeros(seen.shape, dtype=bool)
+    busy = []
+    for rank, own in enumerate(positions):
+        for earlier in range(step + 1):
+            cells = np.ix_(own.numpy(), positions[(rank - earlier) % ranks].numpy())
+            inks[cells] = np.where(seen[cells], rank, -1)
+            faint[cells] = seen[cells] & (earlier < step)
+        busy.append(int(seen[cells].sum()))
+    figure, axes = panels.sheet(3.45)
+    matrix(axes, 0.45, 0.2, inks, faint)
+    rows = running(ranks, layout, mask == "causal", step)
+    left, tall = 3.3, min(2.5 / ranks, 0.72)
+    for rank, (count, whole, top, total, share) in enumerate(rows):
+        y = 2.7 - (rank + 0.5) * tall
+        fill_boxes(axes, [(left, y + 0.02, left + 0.16, y + 0.18)], HUES[rank])
+        block = (rank - step) % ranks
+        axes.text(
+            left + 0.25,
+            y + 0.1,
+            f"rank {rank} has the keys of rank {block}: {busy[rank]} pairs",
+            va="center",
+            fontsize=style.NORMAL,
+            color=INK,
+        )
+        state = f"max {top:.2f}, sum {total:.2f}" if count else "no key yet"
+        fill_boxes(axes, [(left + 0.25, y - 0.17, left + 1.75, y - 0.07)], EMPTY)
+        fill_boxes(axes, [(left + 0.25, y - 0.17, left + 0.25 + 1.5 * share, y - 0.07)], HUES[rank])
+        axes.text(
+            left + 1.85, y - 0.12, f"{count} of {whole} keys, {state}", va="center", fontsize=style.SMALL, color=SOFT
+        )
+    slowest = max(busy)
+    title = f"Ring step {step + 1} of {ranks}: the slowest rank computes {slowest} pairs"
+    panels.head(
+        figure, title, "Strong: this step. Pale: earlier steps. Bar: the last query's share of its final softmax sum"
+    )
+    said = "; ".join(
+        f"rank {rank} has the keys of rank {(rank - step) % ranks}, {busy[rank]} pairs, and its last query has "
+        f"{percent_text(share)} of its sum"
+        for rank, (*_, share) in enumerate(rows)
+    )
+    figure.alt = f"{title}, {layout}, {mask}. {said}."
+    return figure
+
+
+def ring_steps(step: int = 1, ranks: int = 4, layout: str = "contiguous") -> Explorer:
+    """Play a ring: blocks of keys move on, tiles are computed, and every query's running max and sum grow to the final ones."""
+    return explore(
+        draw_ring,
+        step=play(
+            STEPS,
+            step,
+            label="step",
+            text=lambda place: str(place + 1),
+            interval=1200,
+            last=lambda setting: setting["ranks"] - 1,
+        ),
+        ranks=slider((2, 3, 4), ranks, label="ranks", text=str),
+        layout=menu(tuple(LAYOUTS), layout, label="layout"),
+        mask=menu(("causal", "full"), "causal", label="mask"),
+    )
+
+
+# --- who computes which pairs -----------------------------------------------------------------------
+
+LONG = 48  # tokens
+DOCUMENTS = (21, 5, 14, 8)  # tokens of the packed documents
+MASKS = {
+    "causal": CAUSAL,
+    "full": FULL,
+    "packed documents": Mask(documents=torch.arange(len(DOCUMENTS)).repeat_interleave(torch.tensor(DOCUMENTS))),
+    "sliding window": Mask(window=12),
+}
+
+
+def positions_of(layout: str, ranks: int) -> list[torch.Tensor]:
+    """The layout of this name for the widget's sequence."""
+    return split_documents(DOCUMENTS, ranks) if layout == "per document" else LAYOUTS[layout](LONG, ranks)
+
+
+def draw_tiles(ranks: int = 4, layout: str = "contiguous", mask: str = "causal") -> Picture:
+    """The score matrix colored by the rank that computes each visible pair, and every rank's pairs as bars."""
+    positions = positions_of(layout, ranks)
+    seen = MASKS[mask].visible(torch.arange(LONG), torch.arange(LONG)).numpy()
+    owner = np.empty(LONG, dtype=int)
+    for rank, own in enumerate(positions):
+        owner[own.numpy()] = rank
+    work = pairs(positions, MASKS[mask])
+    figure, axes = panels.sheet(3.45)
+    inks = np.where(seen, owner[:, None], -1)
+    matrix(axes, 0.45, 0.2, inks, np.zeros(seen.shape, dtype=bool))
+    left, wide, tall = 3.9, 2.6, 2.5 / ranks
+    for rank, count in enumerate(work):
+        high = 2.7 - rank * tall
+        fill_boxes(axes, [(left, high - 0.75 * tall, left + wide * count / max(work), high)], HUES[rank])
+        middle = high - 0.375 * tall
+        axes.text(left - 0.08, middle, f"rank {rank}", ha="right", va="center", fontsize=style.NORMAL, color=INK)
+        at = left + wide * count / max(work) + 0.06
+        axes.text(at, middle, str(count), va="center", fontsize=style.NORMAL, color=INK)
+    mean = left + wide * sum(work) / len(work) / max(work)
+    axes.plot((mean, mean), (0.2, 2.75), color=INK, linewidth=1.0, linestyle=":")
+    slow = imbalance(work)
+    title = f"{layout}, {mask}: the slowest rank has {slow:.2f} times the mean"
+    panels.head(figure, title[0].upper() + title[1:], f"{LONG} tokens. Bars: visible pairs per rank; dotted: the mean")
+    figure.alt = f"{title}. Pairs per rank: {', '.join(map(str, work))}."
+    return figure
+
+
+def tiles(ranks: int = 4, layout: str = "contiguous", mask: str = "causal") -> Explorer:
+    """Choose who has which tokens, and see how even the work is under each mask."""
+    return explore(
+        draw_tiles,
+        ranks=play(range(2, 9), ranks, label="ranks", text=str, interval=900),
+        layout=menu((*LAYOUTS, "per document"), layout, label="layout"),
+        mask=menu(tuple(MASKS), mask, label="mask"),
+    )

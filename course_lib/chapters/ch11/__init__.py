@@ -9,5 +9,5 @@ from course_lib.chapters.real_processes import launched
 from course_lib.chapters.table import table
 from course_lib.cluster import simulate
 from course_lib.collectives import swap
-from course_lib.context_parallel import FULL, Mask, attend, context_parallelize, merge, needed_attention, zig_zag
+from course_lib.context_parallel import Mask, attend, context_parallelize, merge, zig_zag
 from course_lib.widgets import ch11 as pictures

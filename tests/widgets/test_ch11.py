@@ -1,0 +1,141 @@
+"""Chapter 11's widgets, tables and numbers show what the library computes."""
+
+import re
+
+import pytest
+
+from course_lib import facts, memory
+from course_lib.chapters.ch11 import gpu, runs, tables
+from course_lib.context_parallel import costs
+from course_lib.exercises.ch11 import numbers
+from course_lib.exercises.ch11.numbers import NUMBERS
+from course_lib.figures import context_ways, svg
+from course_lib.widgets import ch11, ch11_tiles
+
+
+def cells(made, column):
+    """One column of a Markdown table."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in made.data.splitlines()]
+    return [row[rows[0].index(column)] for row in rows[2:]]
+
+
+# --- widgets ---------------------------------------------------------------------------------------
+
+
+def test_a_longer_sequence_needs_one_remedy_after_the_other():
+    names = list(ch11.remedies(8))
+    first = [re.search(r"first that fits: (.*)\.", ch11.draw_memory(tokens).alt) for tokens in ch11.LENGTHS]
+    order = [names.index(found[1]) if found else len(names) for found in first]
+    assert order == sorted(order) and {1, 2, 3} <= set(order)
+    for remedy in range(1, 4):
+        fits = ch11.longest_sequence("llama3-70b", remedy)
+        assert sum(ch11.peak("llama3-70b", fits, remedy)) <= numbers.H100.memory
+        assert fits > ch11.longest_sequence("llama3-70b", remedy - 1)
+
+
+@pytest.mark.parametrize("layout", ch11_tiles.LAYOUTS)
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_ring_ends_with_all_keys_and_the_whole_sum(layout, causal):
+    for ranks in (2, 3, 4):
+        shares = [ch11_tiles.running(ranks, layout, causal, step) for step in range(ranks)]
+        assert all(count == whole and share == pytest.approx(1) for count, whole, *_, share in shares[-1])
+        for earlier, later in zip(shares, shares[1:], strict=False):
+            assert all(a[-1] <= b[-1] + 1e-12 for a, b in zip(earlier, later, strict=True)), "the sum only grows"
+
+
+def test_pairs_of_all_steps_are_those_of_the_mask():
+    for layout in ch11_tiles.LAYOUTS:
+        counts = [
+            int(pairs)
+            for step in range(4)
+            for pairs in re.findall(r"(\d+) pairs, and", ch11_tiles.draw_ring(step, 4, layout).alt)
+        ]
+        assert sum(counts) == 24 * 25 // 2
+    assert "the slowest rank computes 0" not in ch11_tiles.draw_ring(3).alt
+    assert "slowest rank computes 18 pairs" in ch11_tiles.draw_ring(2, 4, "zig-zag").alt
+
+
+def test_a_zig_zag_is_even_and_documents_need_their_own():
+    assert "1.73 times" in ch11_tiles.draw_tiles().alt and "1.00 times" in ch11_tiles.draw_tiles(4, "zig-zag").alt
+    slow = {
+        layout: float(re.search(r"has ([\d.]+) times", ch11_tiles.draw_tiles(4, layout, "packed documents").alt)[1])
+        for layout in ("contiguous", "zig-zag", "per document")
+    }
+    assert slow["per document"] < 1.1 < slow["zig-zag"] < slow["contiguous"]
+    assert "has 1.00 times" in ch11_tiles.draw_tiles(4, "contiguous", "full").alt
+
+
+def test_bytes_of_the_three_ways():
+    assert ch11.sent("ring", 8, 8, 1024) == ch11.sent("all-gather", 8, 8, 1024)
+    assert ch11.sent("Ulysses", 32, 8, 1024) < ch11.sent("Ulysses", 8, 8, 1024) < ch11.sent("ring", 8, 8, 1024)
+    assert ch11.sent("Ulysses", 2, 1, 1024) > ch11.sent("ring", 2, 1, 1024)
+    assert all(ch11.sent(way, 1, 8, 1024) == 0 for way in ch11.WAYS)
+
+
+@pytest.mark.parametrize("wire", ch11.WIRES)
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_transfer_is_hidden_from_the_formulas_length_on(wire, causal):
+    fewest = costs.tokens_to_hide(64, 8, ch11.H100.matmul_flops, ch11.WIRES[wire], 2, 0.5 if causal else 1.0)
+    for tokens, hidden in ((0.99 * fewest, False), (1.01 * fewest, True)):
+        busy, travel = ch11.ring_step(tokens, 8, wire, causal)
+        assert (busy >= travel) == hidden
+    assert "0 % of the transfer is exposed" in ch11.draw_hide(65536, 8, wire, causal).alt
+
+
+def test_the_still_picture_is_what_the_code_draws():
+    drawn = context_ways.three_ways()
+    assert context_ways.CHAPTER_COPY.read_text(encoding="utf-8") == svg(drawn, drawn.alt), (
+        "python -m course_lib.figures.context_ways"
+    )
+
+
+# --- tables and numbers ------------------------------------------------------------------------------
+
+
+def test_sequence_parallelism_leaves_nothing_repeated():
+    assert cells(tables.layer_bytes(), "repeated on each")[2:] == ["0 B", "0 B"]
+    per_token = numbers.LONG * numbers.SHAPE.hidden
+    for sp, factor in ((False, NUMBERS["paper_tp"]), (True, NUMBERS["paper_sp"])):
+        layout = memory.Layout(tp=8, sp=sp)
+        plain = memory.Shape(layers=1, hidden=8192, heads=64, vocab=64, ffn=4 * 8192)
+        assert memory.layer_bytes(plain, 1, numbers.LONG, layout, kernels="flash") == float(factor()) * per_token
+
+
+def test_every_way_is_equal_and_sends_what_is_predicted():
+    made = tables.ways()
+    assert set(cells(made, "output and gradients")) == {"equal"} and cells(made, "metered") == cells(made, "predicted")
+
+
+def test_work_is_even_where_the_chapter_says_so():
+    slowest = dict(
+        zip(cells(tables.work(), "layout"), cells(tables.work(), "FLOPs metered, slowest / mean"), strict=True)
+    )
+    assert slowest["zig-zag"] == "1.000" and float(slowest["contiguous"]) > 1.6
+    assert cells(tables.packed([96, 8, 40, 12, 4, 32]), "slowest / mean")[-1] == "1.00"
+
+
+def test_overlap_and_balance_both_shorten_a_ring():
+    seconds = [
+        runs.on_the_clock(layout, overlap).seconds for layout in ("contiguous", "zig-zag") for overlap in (False, True)
+    ]
+    assert seconds[3] < seconds[1] < seconds[0] and seconds[3] < seconds[2]
+
+
+def test_a_mesh_trains_like_one_rank():
+    want = runs.train_whole(2)
+    assert runs.train_mesh({"dp": 2, "cp": 2}, 2) == pytest.approx(want, rel=1e-9)
+
+
+def test_published_rows_and_the_plan():
+    assert cells(tables.published(), "keys and values, share of a layer's time") == ["–", NUMBERS["gather_share"]()]
+    assert 0.02 < numbers.gather_share(131072, 16) < 0.05 and NUMBERS["lost"]() == "5 %"
+    assert facts.run("Llama 3 405B, 16,384 GPUs, 131,072 tokens").cp == 16
+    rows = tables.plan()
+    assert [row["fits an H100"] for row in rows] == ["yes"] * 3 and rows[2]["keys and values, a layer"] == NUMBERS[
+        "plan_bytes"
+    ]()
+
+
+def test_the_gpu_table_measures_where_it_is_told_to_and_says_where_it_does_not():
+    assert "There is no GPU here" in gpu.attention_rates("", (1024,)).data or gpu.torch.cuda.is_available()
+    assert gpu.attention_rates("cpu", (16,)).data.startswith("Measured on cpu")

@@ -62,6 +62,7 @@ def token_exchange(shown: Exchange, frame: int) -> Picture:
     slots = shown.capacity or int(max(1, *_per_source(shown).flatten()))
     for rank in range(ranks):
         _stage(axes, rank, slots, shown)
+    marks: list[tuple[tuple[float, float], str, str]] = []
     for rank in range(ranks):
         copies = [(token, choice) for choice in range(top_k) for token in range(tokens)]
         if 2 <= frame <= 8:
@@ -76,7 +77,13 @@ def token_exchange(shown: Exchange, frame: int) -> Picture:
             x, y = (a + way * (b - a) for a, b in zip(start, end, strict=True))
             gone = not keeps and frame >= 2
             words = "×" if gone else str(expert) if 1 <= frame <= 5 else "✓" if frame >= 6 and keeps else ""
-            _copy(axes, x, y, EMPTY if gone else INKS[rank % len(INKS)], words, VERMILION if gone else "")
+            ink = EMPTY if gone else INKS[rank % len(INKS)]
+            edge = {"edgecolor": VERMILION, "linewidth": 0.9} if gone else {"linewidth": 0}
+            axes.add_patch(Rectangle((x, y), _CELL, _CELL, facecolor=ink, zorder=4, **edge))
+            if words:
+                marks.append(((x + _CELL / 2, y + _CELL / 2), words, VERMILION if gone else ink_on(ink)))
+    if marks:
+        style.words(axes, *zip(*marks, strict=True), size=7)
     loads, copies = shown.loads, shown.experts.size
     worst = max(loads) / max(np.mean(loads), 1e-9)
     said = (
@@ -125,17 +132,6 @@ def _stage(axes, rank: int, slots: int, shown: Exchange) -> None:
                     linewidth=0,
                 )
             )
-
-
-def _copy(axes, x: float, y: float, ink: str, words: str, edge: str) -> None:
-    axes.add_patch(
-        Rectangle((x, y), _CELL, _CELL, facecolor=ink, edgecolor=edge or "none", linewidth=0.9 if edge else 0, zorder=4)
-    )
-    if words:
-        color = VERMILION if edge else ink_on(ink)
-        axes.text(
-            x + _CELL / 2, y + _CELL / 2, words, fontsize=7, color=color, ha="center", va="center_baseline", zorder=5
-        )
 
 
 def traffic_matrix(rows: Sequence[Sequence[int]], unit: str = "copies") -> Picture:

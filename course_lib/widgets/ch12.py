@@ -1,5 +1,6 @@
 """Chapter 12's widgets: tokens on their way to experts and back, loads over a training, drops, and the wire against the matmul."""
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -18,35 +19,35 @@ from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 # --- tokens to experts and back ------------------------------------------------------------------
 
 RANKS, TOKENS = 4, 8
-FACTORS = (1.0, 1.5, 2.0, None)
+FACTORS = (1.0, 1.5, 2.0, math.inf)  # infinite: nothing is dropped
 SKEWS = {"even logits": 0.0, "expert 0 is popular": 1.0, "expert 0 takes almost all": 4.0}
 
 
 @lru_cache(maxsize=64)
-def exchange(factor: float | None, skew: str, top_k: int, by: str = "position") -> Exchange:
+def exchange(factor: float, skew: str, top_k: int, by: str = "position") -> Exchange:
     """Eight tokens on each of four ranks, routed by random logits; `skew` prefers expert 0."""
     logits = torch.randn(RANKS, TOKENS, RANKS, generator=torch.Generator().manual_seed(4))
     logits[..., 0] += SKEWS[skew]
-    routings = [route(of_rank, top_k, "chosen") for of_rank in logits]
-    room = None if factor is None else costs.capacity(TOKENS, RANKS, top_k, factor)
+    routings = [route(of_rank, top_k, "softmax") for of_rank in logits]
+    room = None if math.isinf(factor) else costs.capacity(TOKENS, RANKS, top_k, factor)
     kept = [torch.ones_like(one.experts, dtype=torch.bool) if room is None else keep(one, room, by) for one in routings]
     return Exchange(torch.stack([one.experts for one in routings]).numpy(), torch.stack(kept).numpy(), room)
 
 
 def draw_exchange(
-    frame: int = 5, factor: float | None = 1.5, skew: str = "expert 0 is popular", top_k: int = 1, by: str = "position"
+    frame: int = 5, factor: float = 1.5, skew: str = "expert 0 is popular", top_k: int = 1, by: str = "position"
 ) -> Picture:
     """One frame of a layer's way: home, routed, sorted, dispatched, computed, combined."""
     return token_exchange(exchange(factor, skew, top_k, by), frame)
 
 
-def journey(frame: int = 0) -> Explorer:
+def journey(frame: int = 5) -> Explorer:
     """Play a layer's two exchanges; change the routing, the number of experts per token and the capacity."""
     return explore(
         draw_exchange,
         frame=play(range(len(FRAMES)), frame, label="step", text=lambda f: FRAMES[f], interval=1100),
         factor=slider(
-            FACTORS, 1.5, label="capacity factor", text=lambda f: "none, keep all" if f is None else f"{f:g}"
+            FACTORS, 1.5, label="capacity factor", text=lambda f: "none, keep all" if math.isinf(f) else f"{f:g}"
         ),
         skew=menu(tuple(SKEWS), "expert 0 is popular", label="routing"),
         top_k=slider((1, 2), 1, label="experts per token"),

@@ -79,7 +79,6 @@ MATTERS: Mapping[str, Mapping[str, Any]] = {  # settings at which a control has 
     "ch13_plans.strategy.tp": {"pp": 1},
     "ch13_plans.strategy.pp": {"tp": 1},
     "ch13_plans.strategy.cp": {"tp": 1, "pp": 1},
-    "ch12.journey.by": {"frame": 5},
     "ch15.losses.zoom": {"look": "loss"},
 }
 MOST = 6  # positions of a control that are all drawn; of one with more, as many of them, except in these chapters

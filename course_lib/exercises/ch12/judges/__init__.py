@@ -1,10 +1,16 @@
 """Chapter 12's judges, and the answers to its drills."""
 
-from collections.abc import Mapping
+from course_lib.exercises.ch12.judges.balance import BALANCE
+from course_lib.exercises.ch12.judges.bias import BIAS
+from course_lib.exercises.ch12.judges.capacity import CAPACITY
+from course_lib.exercises.ch12.judges.drills import DRILLS
+from course_lib.exercises.ch12.judges.gradients import GRADIENTS
+from course_lib.exercises.ch12.judges.layer import LAYER
+from course_lib.exercises.ch12.judges.nodes import NODES
+from course_lib.exercises.ch12.judges.norm import NORM
+from course_lib.exercises.ch12.judges.parallel import PARALLEL
+from course_lib.exercises.ch12.judges.routing import ROUTING
 
-from course_lib.judging import DrillKey, Judging
-
-JUDGINGS: Mapping[str, Judging] = {}
-DRILLS: Mapping[str, DrillKey] = {}
+JUDGINGS = {**ROUTING, **LAYER, **CAPACITY, **PARALLEL, **GRADIENTS, **NORM, **BALANCE, **BIAS, **NODES}
 
 __all__ = ["DRILLS", "JUDGINGS"]

@@ -1,0 +1,1 @@
+"""Chapter 12's cards: what a learner is asked, by topic."""

@@ -1,0 +1,185 @@
+"""Judges of chapter 12's capacity: which copies fit, and what chance drops."""
+
+import math
+import random
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.judging import Fault, Judging, Mistake, Params, judged, prediction
+from course_lib.judging.columns import EXACT, Column, table
+from course_lib.judging.draws import draw_rows, generality, plain
+from course_lib.judging.tensors import coin_of, kind_fault
+from course_lib.records import Case, Outcome, Verdict
+
+
+def limit(tokens: int, k: int, experts: int, factor: float) -> int:
+    """Copies that an expert's buffer holds."""
+    return max(1, math.ceil(factor * tokens * k / experts))
+
+
+def kept(keeps: str, ids: Tensor, weights: Tensor, capacity: int) -> Tensor:
+    """Which copies fit, counted one by one; the last two rules are known mistakes."""
+    copies = [(token, place) for token in range(ids.shape[0]) for place in range(ids.shape[1])]
+    if keeps == "weight":
+        copies.sort(key=lambda copy: -weights[copy].item())
+    if keeps == "lighter":
+        copies.sort(key=lambda copy: weights[copy].item())
+    if keeps == "later":
+        copies.reverse()
+    if keeps == "by-choice":
+        copies.sort(key=lambda copy: copy[1])
+    taken, found = dict.fromkeys(ids.unique().tolist(), 0), torch.zeros(ids.shape, dtype=torch.bool)
+    for copy in copies:
+        expert = ids[copy].item()
+        found[copy], taken[expert] = taken[expert] < capacity, taken[expert] + 1
+    return found
+
+
+def _capacity_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin = coin_of(rng)
+
+    def data(tokens: int, k: int, experts: int, capacity: int, skew: float = 1.0, tie: bool = False) -> tuple[Any, ...]:
+        liked = torch.arange(1, experts + 1).double() ** -skew
+        ids = torch.multinomial(liked.expand(max(tokens, 1), -1), k, generator=coin)[:tokens] * 3 + 1  # ids with gaps
+        weights = torch.rand(tokens, k, generator=coin)
+        return ids, (weights * 2).round() / 2 + 0.1 if tie else weights, capacity
+
+    row = torch.tensor([[0], [1], [0], [0], [1], [0]])
+    heavy = torch.tensor([[0.55], [0.9], [0.8], [0.5], [0.7], [0.6]])
+    exact = [(row, heavy, 4), (row, heavy, 2), (row, heavy, 1)]
+    sizes = draw_rows(rng, 5, (12, 100, 37), (1, 2, 3), (4, 7, 16), (1.0, 1.25, 1.5, 2.0))
+    edges = [(8, 1, 4, 1.0), (64, 2, 8, 1.25), (3, 1, 64, 1.0), (0, 2, 8, 1.0), (5, 2, 4, 0.5)]
+    columns = data(14, 2, 5, 4)
+    return [
+        Case(name="64 tokens, 2 of 8 experts", args=(0, [(64, 2, 8, 1.0), (50, 2, 8, 1.25)]), part="size"),
+        Case(name="six tokens, two experts", args=(1, [(row, heavy, 3)]), part="kept"),
+        plain("size", 0, "other sizes", sizes),
+        plain("size", 0, "whole numbers, few tokens and none", edges),
+        plain("kept", 1, "one expert a token", [data(20, 1, 4, 4) for _ in range(2)]),
+        plain("kept", 1, "two and three experts a token", [data(16, 2, 5, 5), data(12, 3, 6, 4)]),
+        generality("edges", 1, "exactly as many as fit, and one more", exact),
+        generality("edges", 1, "equal weights", [data(24, 2, 4, 6, tie=True), (row, torch.full((6, 1), 0.5), 2)]),
+        generality("edges", 1, "one favorite, and experts without a copy", [data(15, 2, 9, 3, 6.0)]),
+        generality("edges", 1, "a transposed tensor", [(columns[0].t().contiguous().t(), columns[1], columns[2])]),
+        generality("edges", 1, "no tokens, and room for all", [data(0, 2, 4, 3), data(7, 2, 4, 99)]),
+    ]
+
+
+def kept_fault(keeps: str, row: Any, got: Any) -> Fault | None:
+    """What is wrong with one mask."""
+    ids, weights, capacity = row
+    want = kept(keeps, ids, weights, capacity)
+    if fault := kind_fault("The mask", got, want):
+        return fault
+    if torch.equal(got, want):
+        return None
+    rules = [
+        ("dropped-mask", ~want, "this mask is true for the dropped copies."),
+        ("one-more", kept(keeps, ids, weights, capacity + 1), "an expert keeps one copy more than its capacity."),
+        ("one-less", kept(keeps, ids, weights, capacity - 1), "an expert keeps one copy less than its capacity."),
+        (
+            "whole-tokens",
+            want.all(1, keepdim=True).expand_as(want),
+            "a token that loses one copy does not lose the others.",
+        ),
+        ("later", kept("later", ids, weights, capacity), "the copies with higher token numbers are kept."),
+        ("lighter", kept("lighter", ids, weights, capacity), "the copies with smaller weights are kept."),
+        (
+            "by-choice",
+            kept("by-choice", ids, weights, capacity),
+            "all first choices go before all second choices here; the rule is another.",
+        ),
+        (
+            "each-column",
+            torch.cat(
+                [kept(keeps, i, w, capacity) for i, w in zip(ids.split(1, 1), weights.split(1, 1), strict=True)], 1
+            ),
+            "first and second choices are counted apart; they share the expert's buffer.",
+        ),
+    ]
+    other = kept("weight" if keeps == "position" else "position", ids, weights, capacity)
+    if keeps == "weight":
+        rules.insert(
+            0,
+            (
+                "public-form",
+                other,
+                "this solves the public form of the exercise, where the lower token number goes first.",
+            ),
+        )
+    else:
+        rules.insert(
+            0, ("by-weight", other, "the copies with larger weights are kept; the rule is the lower token number.")
+        )
+    for name, value, message in rules:
+        if torch.equal(got, value):
+            return name, message
+    counts = torch.bincount(ids[got], minlength=1)
+    if len(counts) and counts.max() > capacity:
+        return "over", f"an expert keeps {counts.max()} copies, and its capacity is {capacity}."
+    if int(got.sum()) < int(want.sum()):
+        return "too-few", f"{int(want.sum() - got.sum())} copies are dropped that fit."
+    return "other-copies", "as many copies are kept as fit, but not those that go first."
+
+
+def _capacity_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    index, given = case.args
+    if index == 0:
+        size = Column(
+            part="size",
+            unit="copies",
+            want=limit,
+            words=lambda tokens, k, experts, factor: f"{tokens} tokens, {k} of {experts} experts, factor {factor}",
+            rel=EXACT,
+            mistakes=(
+                Mistake("rounded-down", lambda t, k, e, f: max(1, int(f * t * k / e)), "round up, not down."),
+                Mistake("no-k", lambda t, k, e, f: limit(t, 1, e, f), "every token has k copies."),
+                Mistake("no-factor", lambda t, k, e, f: limit(t, k, e, 1.0), "the factor is missing."),
+                Mistake(
+                    "rounded-early",
+                    lambda t, k, e, f: max(1, math.ceil(f * math.ceil(t * k / e))),
+                    "round once, at the end.",
+                ),
+                Mistake("none", lambda t, k, e, f: math.ceil(f * t * k / e), "the capacity is at least 1."),
+            ),
+        )
+        return table(size)(params, case, outcome)
+    faults = (kept_fault(params["keeps"], *pair) for pair in zip(given, outcome.value, strict=True))
+    return judged(case, next(filter(None, faults), None), named=True)
+
+
+# --- predict-drops
+
+
+def dropped_percent(params: Params) -> float:
+    """The mean percentage of tokens beyond the mean count of their expert: half the mean deviation of a binomial count."""
+    n, experts = params["tokens"], params["experts"]
+    p, mean = 1 / experts, n // experts
+    log = (
+        math.lgamma(n)
+        - math.lgamma(mean + 1)
+        - math.lgamma(n - mean)
+        + (mean + 1) * math.log(p)
+        + (n - mean) * math.log1p(-p)
+    )
+    return 100 * n * math.exp(log) / mean
+
+
+CAPACITY = {
+    "capacity": Judging(
+        shares={"values:size": 0.3, "values:kept": 0.4, "generality:edges": 0.3},
+        cases=_capacity_cases,
+        verdicts=_capacity_verdicts,
+        why="""A fixed capacity makes all shapes static, and pays with dropped copies and padding. Which copies are dropped is a policy. By position,
+the end of a batch loses more often, so a token's chance depends on its place.""",
+        pytorch="PyTorch has no capacity: torchtitan is dropless and sends uneven all-to-alls. Megatron-Core offers `moe_token_drop_policy`.",
+    ),
+    "predict-drops": prediction(
+        unit="%",
+        truth=dropped_percent,
+        reveal=lambda params: f"{dropped_percent(params):.3g} %, although every expert is equally likely.",
+        why="Counts vary by about the root of their mean, and 0.4 of that lies above it. Larger batches drop a smaller share.",
+    ),
+}

@@ -1,0 +1,157 @@
+"""Judge of chapter 12's routing to a few nodes."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.ch12.judges.routing import top
+from course_lib.judging import Fault, Judging, Mistake, Params, judged
+from course_lib.judging.columns import EXACT, Column, table
+from course_lib.judging.draws import generality, plain
+from course_lib.judging.tensors import coin_of, kind_fault
+from course_lib.records import Case, Outcome, Verdict
+
+
+def limited(node_score: str, scores: Tensor, k: int, nodes: int, limit: int) -> Tensor:
+    """The ids of each token's experts, token by token."""
+    each, found = scores.shape[1] // nodes, []
+    for row in scores.tolist():
+        groups = [sorted(row[node * each : (node + 1) * each], reverse=True) for node in range(nodes)]
+        value = {
+            "sum": lambda group: sum(group[: k // limit]),
+            "best": lambda group: group[0],
+            "all": sum,
+            "top-k": lambda group: sum(group[:k]),
+        }[node_score]
+        best = sorted(range(nodes), key=lambda node: -value(groups[node]))[:limit]
+        inside = [expert for expert in range(len(row)) if expert // each in best]
+        found.append(sorted(inside, key=lambda expert: -row[expert])[:k])
+    return torch.tensor(found, dtype=torch.int64).view(-1, k)
+
+
+def crossings(ids: Tensor, home: Tensor, experts: int, nodes: int, once: bool = True, own: bool = False) -> int:
+    """Rows that cross between nodes; the keywords lead to known mistakes."""
+    total = 0
+    for token, row in enumerate((ids // (experts // nodes)).tolist()):
+        away = [node for node in row if own or node != home[token].item()]
+        total += len(set(away)) if once else len(away)
+    return total
+
+
+def _node_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin = coin_of(rng)
+
+    def scores(tokens: int, experts: int) -> Tensor:
+        return torch.randint(0, 2**20, (tokens, experts), generator=coin).float() / 2**20
+
+    def given(tokens: int, experts: int, k: int, nodes: int) -> tuple[Any, ...]:
+        return top(scores(tokens, experts), k), torch.randint(0, nodes, (tokens,), generator=coin), experts, nodes
+
+    tied = (torch.randint(0, 3, (8, 12), generator=coin) / 2.0, 4, 4, 2)
+    wide = (torch.zeros(2, 40), 4, 4, 2)
+    negative = (scores(6, 12) - 2, 2, 3, 2)
+    return [
+        Case(name="16 tokens, 4 of 24 experts, 2 of 3 nodes", args=(0, [(scores(16, 24), 4, 3, 2)]), part="choose"),
+        Case(name="9 tokens, 3 of 12 experts on 3 nodes", args=(1, [given(9, 12, 3, 3)]), part="rows"),
+        plain(
+            "choose", 0, "other sizes", [(scores(7, 16), 4, 4, 2), (scores(5, 24), 6, 4, 3), (scores(9, 12), 2, 6, 1)]
+        ),
+        plain("rows", 1, "other routings", [given(9, 12, 4, 3), given(12, 16, 3, 4), given(5, 6, 2, 6)]),
+        generality("edges", 0, "equal scores", [tied, wide]),
+        generality("edges", 0, "negative scores", [negative]),
+        generality(
+            "edges",
+            0,
+            "one node, all nodes, and no tokens",
+            [(scores(3, 6), 2, 1, 1), (scores(3, 8), 4, 4, 4), (scores(0, 8), 2, 4, 1)],
+        ),
+        generality(
+            "rows-edges",
+            1,
+            "all at home, one node, and no tokens",
+            [(torch.tensor([[0, 1], [3, 2]]), torch.tensor([0, 1]), 4, 2), given(4, 6, 3, 1), given(0, 8, 2, 4)],
+        ),
+        generality(
+            "rows-edges",
+            1,
+            "several experts on one other node",
+            [(torch.tensor([[4, 5, 0], [5, 4, 1]]), torch.tensor([0, 2]), 6, 3)],
+        ),
+    ]
+
+
+def _choice(params: Params, given: Sequence[Any], got: Any) -> Fault | None:
+    want = limited(params["node_score"], *given)
+    if fault := kind_fault("`choose_limited`", got, want):
+        return fault
+    if torch.equal(got, want):
+        return None
+    scores, k, nodes, limit = given
+    rules = [
+        ("no-limit", top(scores, k), "the token goes to its best experts on any node."),
+        ("whole-node", limited("all", *given), "a node's score is the sum of all its experts."),
+        ("sum-of-k", limited("top-k", *given), "a node's score has too many terms."),
+    ]
+    if params["node_score"] == "best":
+        rules.insert(
+            0, ("public-form", limited("sum", *given), "this solves the public form of the exercise, with sums.")
+        )
+    else:
+        rules.insert(
+            0,
+            (
+                "best-expert",
+                limited("best", *given),
+                "a node's score is its largest score alone; several experts may be chosen there.",
+            ),
+        )
+    for name, value, message in rules:
+        if torch.equal(got, value):
+            return name, message
+    if torch.equal(got.sort(-1).values, want.sort(-1).values):
+        return "other-order", "these are the right experts in another order."
+    used = [len(set(row)) for row in (got // (scores.shape[1] // nodes)).tolist()]
+    if max(used, default=0) > limit:
+        return "too-many-nodes", f"a token uses {max(used)} nodes, and {limit} are allowed."
+    return "other-ids", "these are not the best experts on the chosen nodes. Are ties broken by the lower number?"
+
+
+def _node_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    index, given = case.args
+    if index == 0:
+        faults = (_choice(params, row, got) for row, got in zip(given, outcome.value, strict=True))
+        return judged(case, next(filter(None, faults), None), named=True)
+    column = Column(
+        part="rows" if case.kind == "values" else "rows-edges",
+        unit="rows",
+        want=crossings,
+        words=lambda ids, home, experts, nodes: f"{len(ids)} tokens, {experts} experts on {nodes} nodes",
+        rel=EXACT,
+        mistakes=(
+            Mistake(
+                "each-copy",
+                lambda *row: crossings(*row, once=False),
+                "a token is sent once per node, not once per expert.",
+            ),
+            Mistake(
+                "home-too", lambda *row: crossings(*row, own=True), "a row for the token's own node does not cross."
+            ),
+            Mistake("all-copies", lambda ids, *_: ids.numel(), "these are all copies."),
+        ),
+    )
+    return table(column, column)(params, case, outcome)
+
+
+NODES = {
+    "node-limited": Judging(
+        shares={"values:choose": 0.35, "values:rows": 0.25, "generality:edges": 0.2, "generality:rows-edges": 0.2},
+        cases=_node_cases,
+        verdicts=_node_verdicts,
+        why="""Links between nodes are several times slower than those inside. With at most M nodes per token and one row per node, the slow links carry at
+most M rows per token, however many experts it has.""",
+        pytorch="DeepEP's dispatch sends one row per node over RDMA, and copies it to the node's GPUs over NVLink.",
+    )
+}

@@ -1,0 +1,146 @@
+"""Judge of chapter 12's gradient norm, in which every parameter counts once."""
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.judging import Fault, Judging, Params, describe, is_number, judged
+from course_lib.judging.cases import hidden, ranks_text, shown
+from course_lib.judging.tensors import coin_of
+from course_lib.judging.traffic import too_few_bytes
+from course_lib.records import Case, Outcome, Verdict
+
+
+def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin = coin_of(rng)
+
+    def data(
+        ranks: int,
+        copies: int,
+        size: float = 1.0,
+        dtype: torch.dtype = torch.float32,
+        dense: int = 2,
+        experts: int = 2,
+        count: int = 6,
+    ) -> Any:
+        def normal(*shape: int) -> Tensor:
+            return (torch.randn(shape, generator=coin) * size).to(dtype)
+
+        plain, groups = [normal(5) for _ in range(dense)], ranks // copies
+        sets = [[normal(count) for _ in range(experts)] for _ in range(groups)]
+        return tuple(
+            ([*map(torch.clone, plain)], [*map(torch.clone, sets[rank % groups])], copies) for rank in range(ranks)
+        )
+
+    n, copies = params["ranks"], params["ranks"] // params["group"]
+    return [
+        shown(f"{ranks_text(n)}, {copies} copies", "values:norm", per_rank=data(n, copies)),
+        hidden("six ranks, two copies", "values:norm", per_rank=data(6, 2)),
+        hidden("four ranks, one copy", "values:norm", per_rank=data(4, 1, experts=3)),
+        hidden("large gradients in bf16", "values:wide", per_rank=data(4, 2, 3e20, torch.bfloat16)),
+        hidden("many small gradients in bf16", "values:wide", per_rank=data(2, 1, 1e-2, torch.bfloat16, count=3000)),
+        hidden("four ranks, 300 numbers an expert", "cost:bytes", per_rank=data(4, 2, count=300)),
+        hidden("as many copies as ranks", "generality:layouts", per_rank=data(3, 3)),
+        hidden("one rank alone", "generality:layouts", per_rank=data(1, 1)),
+        hidden("no dense gradients", "generality:layouts", per_rank=data(2, 1, dense=0)),
+        hidden("no experts", "generality:layouts", per_rank=data(2, 2, experts=0)),
+        hidden("empty tensors", "generality:layouts", per_rank=data(2, 1, count=0)),
+        hidden("zeros everywhere", "generality:layouts", per_rank=data(2, 1, 0.0)),
+    ]
+
+
+def squares(given: Sequence[Tensor]) -> float:
+    """The sum of all squares in float64."""
+    return sum(one.double().square().sum().item() for one in given)
+
+
+def norms(case: Case) -> dict[str, list[float]]:
+    """The right norm ("") on each rank, and those of known mistakes."""
+    given = case.per_rank or ()
+    n, copies = len(given), given[0][2]
+    dense, experts = squares(given[0][0]), [squares(row[1]) for row in given]
+    local = [dense + one for one in experts]
+    return {
+        "": [math.sqrt(dense + sum(experts) / copies)] * n,
+        "own-experts": [math.sqrt(one) for one in local],
+        "mean-of-norms": [sum(map(math.sqrt, local)) / n] * n,
+        "every-copy": [math.sqrt(dense + sum(experts))] * n,
+        "dense-often": [math.sqrt(sum(local))] * n,
+        "dense-per-set": [math.sqrt(sum(local) / copies)] * n,
+        "no-experts": [math.sqrt(dense)] * n,
+        "no-dense": [math.sqrt(sum(experts) / copies)] * n,
+        "squared": [dense + sum(experts) / copies] * n,
+        "mean-of-squares": [math.sqrt(sum(local) / n)] * n,
+    }
+
+
+SLIPS = {
+    "own-experts": "each rank counts its own experts alone, so the ranks clip by different numbers.",
+    "mean-of-norms": "the ranks' norms were averaged; squares add up, norms do not.",
+    "every-copy": "every copy of an expert counts; count each expert once.",
+    "dense-often": "the dense gradients count once for every rank.",
+    "dense-per-set": "the dense gradients count once for every set of experts.",
+    "no-experts": "the experts are missing.",
+    "no-dense": "the dense gradients are missing.",
+    "squared": "this is the sum of squares; take its root.",
+    "mean-of-squares": "the squares were averaged over the ranks.",
+}
+ONE_NUMBER = 20  # bytes that a rank may send: a ring reduces one float64 with less
+
+
+def norm_fault(case: Case, results: Sequence[Any]) -> Fault | None:
+    """What is wrong with the norms."""
+    table, got = norms(case), [row["norm"] for row in results]
+    if any(row["changed"] is not False for row in results):
+        return "changed", "a given gradient was changed."
+    if odd := [one for one in got if type(one) is not float]:
+        return "not-a-float", f"return a Python float; got {describe(odd[0])}."
+
+    def same(values: Sequence[float]) -> bool:
+        return all(
+            is_number(one) and math.isclose(one, two, rel_tol=1e-5, abs_tol=1e-12)
+            for one, two in zip(got, values, strict=True)
+        )
+
+    if same(table[""]):
+        return None
+    for name, message in SLIPS.items():
+        if same(table[name]) and not all(
+            math.isclose(a, b, rel_tol=1e-5) for a, b in zip(table[name], table[""], strict=True)
+        ):
+            return name, message
+    if not all(map(math.isfinite, got)):
+        return "not-finite", "the norm is infinite or NaN. In which dtype were the squares added?"
+    if all(math.isclose(one, two, rel_tol=0.2) for one, two in zip(got, table[""], strict=True)):
+        return "rounded", "the norm is close but not exact. In which dtype were the squares added?"
+    return "other-norm", f"rank 0 returns {got[0]:.6g}; the norm is {table[''][0]:.6g}."
+
+
+def _norm_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    fault, sent = norm_fault(case, outcome.value), max(outcome.meter["bytes_sent"])
+    told = [
+        1.0 * (len(outcome.value) > 1 and bool(squares(row[1])) and row[2] < len(outcome.value))
+        for row in case.per_rank or ()
+    ]
+    cost = too_few_bytes(outcome.meter, told, told)
+    if sent > ONE_NUMBER:
+        cost = "too-many-bytes", f"a rank sends {sent:,} bytes; reduce one number, not gradients."
+    if case.part == "norm":
+        return judged(case, fault, ("cost", "bytes", cost), named=True)
+    return judged(case, fault or (cost if case.kind == "cost" else None), named=True)
+
+
+NORM = {
+    "expert-norm": Judging(
+        shares={"values:norm": 0.4, "values:wide": 0.2, "cost:bytes": 0.15, "generality:layouts": 0.25},
+        cases=_norm_cases,
+        verdicts=_norm_verdicts,
+        why="""Each parameter counts once, wherever its copies are. A rank that omits other ranks' experts clips by another factor than its
+neighbors, and the dense weights, which should be equal everywhere, slowly drift apart.""",
+        pytorch="`torch.nn.utils.clip_grad_norm_` on DTensors knows the placements; torchtitan reduces expert and dense meshes apart and combines the squares.",
+    )
+}

@@ -1,0 +1,169 @@
+"""Judge of chapter 12's experts on many ranks: values, gradients, calls and bytes."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.ch12.judges.layer import REL, calls_fault, choose, draw, gradients_fault, layer, output_fault
+from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.judging.cases import hidden, shown
+from course_lib.judging.tensors import close, coin_of
+from course_lib.judging.traffic import too_few_bytes
+from course_lib.records import Case, Outcome, Verdict
+
+
+def owner(placement: str, expert: int, ranks: int, each: int) -> tuple[int, int]:
+    """The rank of an expert, and its place on that rank."""
+    return divmod(expert, each) if placement == "blocks" else (expert % ranks, expert // ranks)
+
+
+def _parallel_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, placement = coin_of(rng), params["placement"]
+
+    def data(tokens: Sequence[int], each: int, k: int, only: Sequence[tuple[int, int]] | None = None) -> Any:
+        """`only`: the (rank, place) of the experts that tokens go to."""
+        ranks = len(tokens)
+        numbers = {owner(placement, expert, ranks, each): expert for expert in range(ranks * each)}
+        picked = sorted(numbers[one] for one in only or numbers)
+        made = [draw(coin, choose(coin, count, k, picked), each) for count in tokens]
+        return tuple(made)
+
+    return [
+        shown("two ranks, four experts", "values:output", per_rank=data((5, 4), 2, 2)),
+        hidden("three ranks, six experts", "values:output", per_rank=data((7, 3, 5), 2, 3)),
+        hidden("four ranks, twelve experts", "values:gradients", per_rank=data((4, 6, 3, 5), 3, 2)),
+        hidden("two ranks, six experts", "values:gradients", per_rank=data((8, 7), 3, 2)),
+        hidden("three ranks, 20 tokens each", "cost:bytes", per_rank=data((20, 20, 20), 2, 2)),
+        hidden("four ranks, 16 experts", "cost:bytes", per_rank=data((4, 5, 4, 6), 4, 4)),
+        hidden(
+            "every token to one rank's experts", "generality:routing", per_rank=data((4, 5, 3), 2, 2, [(1, 0), (1, 1)])
+        ),
+        hidden("one favorite expert", "generality:routing", per_rank=data((3, 4), 2, 1, [(0, 1)])),
+        hidden("a rank without tokens", "generality:routing", per_rank=data((4, 0, 5), 2, 2)),
+        hidden("a rank with nothing to do", "generality:routing", per_rank=data((4, 0, 3), 1, 2, [(0, 0), (2, 0)])),
+        hidden("no tokens at all", "generality:routing", per_rank=data((0, 0), 2, 1)),
+        hidden("one expert a rank", "generality:ranks", per_rank=data((4, 3, 6), 1, 2)),
+        hidden("one rank alone", "generality:ranks", per_rank=data((5,), 3, 2)),
+    ]
+
+
+def whole(placement: str, case: Case) -> list[tuple[Any, ...]]:
+    """Each rank's layer with all experts, in the order of their numbers."""
+    given = case.per_rank or ()
+    ranks, each = len(given), len(given[0][3])
+    places = [owner(placement, expert, ranks, each) for expert in range(ranks * each)]
+    tables = [given[rank][3][place] for rank, place in places]
+    return [(rows, ids, weights, tables, slope) for rows, ids, weights, _, slope in given]
+
+
+def parallel_faults(placement: str, case: Case, results: Sequence[Any]) -> dict[str, Fault | None]:
+    """What is wrong with outputs, gradients and calls."""
+    layers = whole(placement, case)
+    ranks, each = len(layers), len(layers[0][3]) // len(layers)
+    solved = [layer("output", one) for one in layers]
+    other = "blocks" if placement == "round-robin" else "round-robin"
+    moved_places = [layer("output", one)[0] for one in whole(other, case)]
+    if any(got["changed"] is not False for got in results):
+        return {"output": ("changed", "a given tensor was changed; make new ones.")}
+    faults = [
+        output_fault("output", one, got["output"], want)
+        for one, got, (want, _) in zip(layers, results, solved, strict=True)
+    ]
+    for rank, fault in enumerate(faults):
+        if fault is None:
+            continue
+        if ranks > 1 and all(
+            isinstance(got["output"], Tensor) and close(got["output"].double(), want, REL)
+            for got, want in zip(results, moved_places, strict=True)
+        ):
+            name = "public-form" if placement == "round-robin" else "other-placement"
+            return {"output": (name, "the experts are taken to be in other places: blocks and dealing are mixed up.")}
+        return {"output": (fault[0], f"rank {rank}: {fault[1]}")}
+    graph, calls = None, None
+    every = tuple(torch.cat([one[at] for one in layers]) for at in range(3))
+    for rank, got in enumerate(results):
+        own = [expert for expert in range(ranks * each) if owner(placement, expert, ranks, each)[0] == rank]
+        gradients = solved[rank][1]
+        right = [gradients[0], gradients[1]]
+        for expert in own:
+            right += [sum(one[1][2 + 2 * expert + half] for one in solved) for half in (0, 1)]
+        if fault := gradients_fault(got["gradients"], right):
+            graph = graph or (fault[0], f"rank {rank}: {fault[1]}")
+        of_rank = torch.full_like(every[1], -1)
+        for place, expert in enumerate(own):
+            of_rank[every[1] == expert] = place
+        if fault := calls_fault("output", (every[0], of_rank, every[2], None, None), got["calls"], ordered=False):
+            calls = calls or (fault[0], f"rank {rank}: {fault[1]}")
+    return {"output": None, "gradients": graph, "calls": calls}
+
+
+def allowed_bytes(placement: str, case: Case) -> list[int]:
+    """Bytes that each rank may send: copies out and back, forward and backward, and a count for every expert elsewhere."""
+    given = case.per_rank or ()
+    ranks, each, size = len(given), len(given[0][3]), given[0][0].shape[1] * 4
+    table = [[0] * ranks for _ in given]
+    for rank, (_, ids, *_rest) in enumerate(given):
+        for expert in ids.flatten().tolist():
+            table[rank][owner(placement, expert, ranks, each)[0]] += 1
+    return [
+        2 * size * sum(table[rank][peer] + table[peer][rank] for peer in range(ranks) if peer != rank)
+        + 8 * each * (ranks - 1)
+        for rank in range(ranks)
+    ]
+
+
+def least_bytes(placement: str, case: Case) -> list[int]:
+    """The same, if a token crosses once to each rank and its results are added up there; no answer can do with less."""
+    given = case.per_rank or ()
+    ranks, each, size = len(given), len(given[0][3]), given[0][0].shape[1] * 4
+    table = [[0] * ranks for _ in given]
+    for rank, (_, ids, *_rest) in enumerate(given):
+        for token in ids.tolist():
+            for peer in {owner(placement, expert, ranks, each)[0] for expert in token} - {rank}:
+                table[rank][peer] += 1
+    return [2 * size * sum(table[rank][peer] + table[peer][rank] for peer in range(ranks)) for rank in range(ranks)]
+
+
+def _bytes_fault(placement: str, case: Case, meter: Any) -> Fault | None:
+    for rank, (sent, most) in enumerate(zip(meter["bytes_sent"], allowed_bytes(placement, case), strict=True)):
+        if sent > most:
+            return (
+                "too-many-bytes",
+                f"rank {rank} sends {sent:,} bytes; its copies and counts are {most:,}, forward and backward.",
+            )
+    least = least_bytes(placement, case)
+    return too_few_bytes(meter, least, least)
+
+
+def _parallel_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    faults = parallel_faults(params["placement"], case, outcome.value)
+    own, graph, calls = faults["output"], faults.get("gradients"), faults.get("calls")
+    cost = _bytes_fault(params["placement"], case, outcome.meter)
+    if case.kind == "generality":
+        return judged(case, own or graph or calls, named=True)
+    if case.part == "gradients":
+        return judged(case, own or graph, named=True)
+    if case.part == "bytes":
+        return judged(case, own or cost or calls, named=True)
+    return judged(case, own, ("values", "gradients", graph), ("cost", "bytes", cost or calls), named=True)
+
+
+PARALLEL = {
+    "expert-parallel": Judging(
+        shares={
+            "values:output": 0.3,
+            "values:gradients": 0.2,
+            "cost:bytes": 0.2,
+            "generality:routing": 0.2,
+            "generality:ranks": 0.1,
+        },
+        cases=_parallel_cases,
+        verdicts=_parallel_verdicts,
+        why="""Counts travel first, because nobody can receive rows without knowing how many. Then copies go out and results come back along the same
+routes. A rank whose experts got nothing still holds a piece of the graph, an empty one: without it, the others wait in the backward pass.""",
+        pytorch="torchtitan's `ExpertParallel` does the same with `all_to_all_single_autograd`; DeepEP replaces both exchanges by own kernels.",
+    )
+}

@@ -1,0 +1,108 @@
+import math
+
+import torch
+
+
+# %% right: a place in the line of each expert
+from course_lib.notebook import params
+
+
+def capacity(tokens, k, experts, factor):
+    return max(1, math.ceil(factor * tokens * k / experts))
+
+
+def kept(ids, weights, capacity):
+    flat = ids.flatten()
+    first = torch.arange(len(flat))
+    if params("capacity").keeps == "weight":
+        first = weights.flatten().argsort(descending=True, stable=True)
+    order = first[flat[first].argsort(stable=True)]
+    counts = torch.bincount(flat, minlength=1)
+    starts = counts.cumsum(0) - counts
+    place = torch.empty_like(flat)
+    place[order] = torch.arange(len(flat)) - starts[flat[order]]
+    return (place < capacity).view(ids.shape)
+
+
+# %% right: a table of experts and copies
+def capacity(tokens, k, experts, factor):
+    held = 1
+    while held < factor * tokens * k / experts:
+        held += 1
+    return held
+
+
+def kept(ids, weights, capacity):
+    flat = ids.reshape(-1)
+    same = flat[:, None] == flat[None, :]
+    place = same.tril(-1).sum(1)
+    return (place < capacity).reshape(ids.shape)
+
+
+# %% wrong: rounded down => values rounded-down  from: a place in the line of each expert
+# -     return max(1, math.ceil(factor * tokens * k / experts))
+# +     return max(1, int(factor * tokens * k / experts))
+
+# %% wrong: k is forgotten => values no-k  from: a place in the line of each expert
+# -     return max(1, math.ceil(factor * tokens * k / experts))
+# +     return max(1, math.ceil(factor * tokens / experts))
+
+# %% wrong: it may be none => values none  from: a place in the line of each expert
+# -     return max(1, math.ceil(factor * tokens * k / experts))
+# +     return math.ceil(factor * tokens * k / experts)
+
+# %% wrong: one copy more => values one-more  from: a place in the line of each expert
+# -     return (place < capacity).view(ids.shape)
+# +     return (place <= capacity).view(ids.shape)
+
+# %% wrong: the dropped ones => values dropped-mask  from: a place in the line of each expert
+# -     return (place < capacity).view(ids.shape)
+# +     return (place >= capacity).view(ids.shape)
+
+# %% wrong: whole tokens => values whole-tokens  from: a place in the line of each expert
+# -     return (place < capacity).view(ids.shape)
+# +     return (place < capacity).view(ids.shape).all(1, keepdim=True).expand(ids.shape).clone()
+
+# %% wrong: each choice has its own buffer => values each-column
+from course_lib.notebook import params
+
+
+def capacity(tokens, k, experts, factor):
+    return max(1, math.ceil(factor * tokens * k / experts))
+
+
+def kept(ids, weights, capacity):
+    mask = torch.zeros(ids.shape, dtype=torch.bool)
+    for column in range(ids.shape[1]):
+        own, heavy = ids[:, column], weights[:, column]
+        for expert in own.unique():
+            copies = (own == expert).nonzero()[:, 0]
+            if params("capacity").keeps == "weight":
+                copies = copies[heavy[copies].argsort(descending=True, stable=True)]
+            mask[copies[:capacity], column] = True
+    return mask
+
+
+# %% wrong: first choices go first => values by-choice
+def capacity(tokens, k, experts, factor):
+    return max(1, math.ceil(factor * tokens * k / experts))
+
+
+def kept(ids, weights, capacity):
+    flat = ids.t().reshape(-1)
+    place = (flat[:, None] == flat[None, :]).tril(-1).sum(1)
+    return (place < capacity).view(ids.shape[1], -1).t().contiguous()
+
+
+# %% wrong: the end of the batch stays => values later  from: a table of experts and copies
+# -     place = same.tril(-1).sum(1)
+# +     place = same.triu(1).sum(1)
+
+# %% wrong: the larger weights stay => values by-weight unless keeps=weight  from: a place in the line of each expert
+# -     if params("capacity").keeps == "weight":
+# -         first = weights.flatten().argsort(descending=True, stable=True)
+# +     first = weights.flatten().argsort(descending=True, stable=True)
+
+# %% wrong: the view needs contiguous memory => generality raised  from: a place in the line of each expert
+# -     flat = ids.flatten()
+# +     flat = ids.view(-1)

@@ -1,0 +1,81 @@
+import torch
+
+
+# %% right: zeros, a sum, all ranks
+def average_gradients(comm, replicas, dense, experts):
+    for group, parameters in ((comm, dense), (replicas, experts)):
+        for p in parameters:
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+            group.all_reduce(p.grad)
+            p.grad /= comm.size
+
+
+# %% right: one buffer for each kind
+def average_gradients(comm, replicas, dense, experts):
+    for group, parameters in ((comm, dense), (replicas, experts)):
+        if not parameters:
+            continue
+        flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters])
+        group.all_reduce(flat)
+        for p, part in zip(parameters, flat.split([p.numel() for p in parameters])):
+            p.grad = part.view(p.shape) / comm.size
+
+
+# %% wrong: as it was, with zeros => values group-times  from: zeros, a sum, all ranks
+# -             p.grad /= comm.size
+# +             p.grad /= group.size
+
+
+# %% wrong: as it was => values -
+def average_gradients(comm, replicas, dense, experts):
+    for group, parameters in ((comm, dense), (replicas, experts)):
+        for p in parameters:
+            group.all_reduce(p.grad)
+            p.grad /= group.size
+
+
+# %% wrong: repaired, but None stays => values raised  from: zeros, a sum, all ranks
+# -             if p.grad is None:
+# -                 p.grad = torch.zeros_like(p)
+
+# %% wrong: who has nothing stays away => values deadlock  from: zeros, a sum, all ranks
+# -             if p.grad is None:
+# -                 p.grad = torch.zeros_like(p)
+# +             if p.grad is None:
+# +                 continue
+
+# %% wrong: sums => values not-divided  from: zeros, a sum, all ranks
+# -             p.grad /= comm.size
+
+# %% wrong: divided by the group => values divided-by-group  from: zeros, a sum, all ranks
+# -             p.grad /= comm.size
+# +             p.grad /= comm.size if group is comm else comm.size // replicas.size
+
+# %% wrong: divided twice => values divided-twice  from: zeros, a sum, all ranks
+# -             p.grad /= comm.size
+# +             p.grad /= comm.size * (1 if group is comm else replicas.size)
+
+# %% wrong: experts over all ranks => values -  from: zeros, a sum, all ranks
+# -     for group, parameters in ((comm, dense), (replicas, experts)):
+# +     for group, parameters in ((comm, dense), (comm, experts)):
+
+# %% wrong: dense gradients over the replicas => values -  from: zeros, a sum, all ranks
+# -     for group, parameters in ((comm, dense), (replicas, experts)):
+# +     for group, parameters in ((replicas, dense), (replicas, experts)):
+
+# %% wrong: everything is gathered => cost too-many-bytes  from: zeros, a sum, all ranks
+# -             group.all_reduce(p.grad)
+# +             every = [torch.zeros_like(p.grad) for _ in range(group.size)]
+# +             group.all_gather(every, p.grad)
+# +             p.grad = sum(every)
+
+# %% wrong: a mean over those that have a gradient => values -  from: zeros, a sum, all ranks
+# -             if p.grad is None:
+# -                 p.grad = torch.zeros_like(p)
+# +             some = torch.tensor(float(p.grad is not None))
+# +             if p.grad is None:
+# +                 p.grad = torch.zeros_like(p)
+# +             group.all_reduce(some)
+# -             p.grad /= comm.size
+# +             p.grad *= group.size / max(1.0, some.item()) / comm.size

@@ -1,0 +1,81 @@
+import math
+
+import torch
+
+
+# %% right: the experts' squares are reduced
+def global_norm(comm, dense, experts, copies):
+    def squares(gradients):
+        return sum((g.double().square().sum().item() for g in gradients), 0.0)
+
+    total = torch.tensor(squares(experts), dtype=torch.float64)
+    comm.all_reduce(total)
+    return math.sqrt(squares(dense) + total.item() / copies)
+
+
+# %% right: all squares, weighted by their copies
+def global_norm(comm, dense, experts, copies):
+    total = torch.zeros((), dtype=torch.float64)
+    for gradients, held in ((dense, comm.size), (experts, copies)):
+        for g in gradients:
+            total += g.to(torch.float64).pow(2).sum() / held
+    comm.all_reduce(total)
+    return float(total.sqrt())
+
+
+# %% wrong: every rank for itself => values own-experts  from: the experts' squares are reduced
+# -     comm.all_reduce(total)
+# -     return math.sqrt(squares(dense) + total.item() / copies)
+# +     return math.sqrt(squares(dense) + total.item())
+
+# %% wrong: norms are averaged => values mean-of-norms  from: the experts' squares are reduced
+# -     comm.all_reduce(total)
+# -     return math.sqrt(squares(dense) + total.item() / copies)
+# +     total = (total + squares(dense)).sqrt()
+# +     comm.all_reduce(total)
+# +     return total.item() / comm.size
+
+# %% wrong: every copy counts => values every-copy  from: the experts' squares are reduced
+# -     return math.sqrt(squares(dense) + total.item() / copies)
+# +     return math.sqrt(squares(dense) + total.item())
+
+# %% wrong: dense gradients once a rank => values dense-often  from: all squares, weighted by their copies
+# -     for gradients, held in ((dense, comm.size), (experts, copies)):
+# +     for gradients, held in ((dense, 1), (experts, 1)):
+
+# %% wrong: dense gradients once a set => values dense-per-set  from: all squares, weighted by their copies
+# -     for gradients, held in ((dense, comm.size), (experts, copies)):
+# +     for gradients, held in ((dense, copies), (experts, copies)):
+
+# %% wrong: without the experts => values no-experts  from: the experts' squares are reduced
+# -     return math.sqrt(squares(dense) + total.item() / copies)
+# +     return math.sqrt(squares(dense))
+
+# %% wrong: the sum of squares => values squared  from: the experts' squares are reduced
+# -     return math.sqrt(squares(dense) + total.item() / copies)
+# +     return squares(dense) + total.item() / copies
+
+# %% wrong: squares in the gradients' dtype => values -  from: the experts' squares are reduced
+# -         return sum((g.double().square().sum().item() for g in gradients), 0.0)
+# +         return sum((g.square().sum().item() for g in gradients), 0.0)
+
+# %% wrong: squares in fp32 and the total in bf16 => values -  from: the experts' squares are reduced
+# -         return sum((g.double().square().sum().item() for g in gradients), 0.0)
+# +         return sum((g.float().square().sum().bfloat16().item() for g in gradients), 0.0)
+
+# %% wrong: gradients are gathered => cost too-many-bytes  from: the experts' squares are reduced
+# -     total = torch.tensor(squares(experts), dtype=torch.float64)
+# -     comm.all_reduce(total)
+# -     return math.sqrt(squares(dense) + total.item() / copies)
+# +     flat = torch.cat([torch.zeros(1), *[g.float().flatten() for g in experts]])
+# +     every = torch.zeros(comm.size * len(flat))
+# +     comm.all_gather_into_tensor(every, flat)
+# +     return math.sqrt(squares(dense) + squares([every]) / copies)
+
+# %% wrong: a list must not be empty => generality raised  from: the experts' squares are reduced
+# -         return sum((g.double().square().sum().item() for g in gradients), 0.0)
+# +         return torch.stack([g.double().square().sum() for g in gradients]).sum().item()
+
+# %% wrong: a tensor comes back => values not-a-float  from: the experts' squares are reduced
+# -     return math.sqrt(squares(dense) + total.item() / copies)
+# +     return (squares(dense) + total / copies).sqrt()

@@ -1,0 +1,133 @@
+import torch
+
+
+# %% right: counts, then two exchanges
+from course_lib.notebook import params
+
+
+def expert_parallel(comm, x, ids, weights, experts, exchange):
+    n, k, ranks, flat = len(experts), ids.shape[1], comm.size, ids.flatten()
+    dealt = params("expert-parallel").placement == "round-robin"
+    slot = (flat % ranks) * n + flat // ranks if dealt else flat
+    order = slot.argsort(stable=True)
+    counts = torch.bincount(slot, minlength=ranks * n)
+    arriving = torch.empty_like(counts)
+    comm.all_to_all_single(arriving, counts)
+    send, receive = counts.view(ranks, n).sum(1).tolist(), arriving.view(ranks, n).sum(1).tolist()
+    rows = exchange(x[order // k], send, receive)
+    which = torch.arange(n).repeat(ranks).repeat_interleave(arriving)
+    sort = which.argsort(stable=True)
+    parts = rows[sort].split(arriving.view(ranks, n).sum(0).tolist())
+    made = torch.cat([expert(part) if len(part) else part for expert, part in zip(experts, parts)])
+    back = exchange(made[sort.argsort()], receive, send)
+    return torch.zeros_like(x).index_add(0, order // k, back * weights.flatten()[order, None])
+
+
+# %% right: with lists
+def expert_parallel(comm, x, ids, weights, experts, exchange):
+    mine = len(experts)
+    copies = [[] for _ in range(comm.size * mine)]
+    for token, row in enumerate(ids.tolist()):
+        for place, expert in enumerate(row):
+            copies[expert].append((token, place))
+    counts = torch.tensor([len(each) for each in copies])
+    others = torch.zeros_like(counts)
+    comm.all_to_all_single(others, counts)
+    blocks = others.reshape(comm.size, mine)
+    send = [int(part.sum()) for part in counts.split(mine)]
+    receive = [int(row.sum()) for row in blocks]
+    flat = [copy for each in copies for copy in each]
+    tokens = torch.tensor([token for token, _ in flat], dtype=torch.int64)
+    places = torch.tensor([place for _, place in flat], dtype=torch.int64)
+    arrived = list(exchange(x.index_select(0, tokens), send, receive).split(others.tolist()))
+    results = list(arrived)
+    for local, expert in enumerate(experts):
+        pieces = arrived[local::mine]
+        sizes = [len(piece) for piece in pieces]
+        if sum(sizes):
+            for source, piece in enumerate(expert(torch.cat(pieces)).split(sizes)):
+                results[source * mine + local] = piece
+    back = exchange(torch.cat(results), receive, send)
+    scaled = weights[tokens, places].unsqueeze(1) * back
+    return x.new_zeros(x.shape).index_add(0, tokens, scaled)
+
+
+# %% wrong: a rank without rows leaves the graph => generality deadlock  from: counts, then two exchanges
+# -     made = torch.cat([expert(part) if len(part) else part for expert, part in zip(experts, parts)])
+# +     filled = [expert(part) for expert, part in zip(experts, parts) if len(part)]
+# +     made = torch.cat(filled) if filled else torch.zeros(0, x.shape[1])
+
+# %% wrong: an idle rank does not exchange => generality deadlock  from: counts, then two exchanges
+# -     rows = exchange(x[order // k], send, receive)
+# +     rows = exchange(x[order // k], send, receive) if sum(send) + sum(receive) else x[order // k]
+# -     back = exchange(made[sort.argsort()], receive, send)
+# +     back = exchange(made[sort.argsort()], receive, send) if sum(send) + sum(receive) else made
+
+# %% wrong: arrivals keep their order by source => values -  from: counts, then two exchanges
+# -     parts = rows[sort].split(arriving.view(ranks, n).sum(0).tolist())
+# +     parts = rows.split(arriving.view(ranks, n).sum(0).tolist())
+
+# %% wrong: results go back sorted by expert => values -  from: counts, then two exchanges
+# -     back = exchange(made[sort.argsort()], receive, send)
+# +     back = exchange(made, receive, send)
+
+# %% wrong: results stay sorted => values -  from: counts, then two exchanges
+# -     return torch.zeros_like(x).index_add(0, order // k, back * weights.flatten()[order, None])
+# +     return (back.view(-1, k, x.shape[1]) * weights[..., None]).sum(1)
+
+# %% wrong: the weights are missing => values unweighted  from: counts, then two exchanges
+# -     return torch.zeros_like(x).index_add(0, order // k, back * weights.flatten()[order, None])
+# +     return torch.zeros_like(x).index_add(0, order // k, back)
+
+# %% wrong: the other placement => values other-placement unless placement=round-robin  from: with lists
+# -             copies[expert].append((token, place))
+# +             copies[expert % comm.size * mine + expert // comm.size].append((token, place))
+
+
+# %% wrong: everything is gathered => cost too-many-bytes
+def _slots(ids, ranks, n):
+    from course_lib.notebook import params
+
+    return (ids % ranks) * n + ids // ranks if params("expert-parallel").placement == "round-robin" else ids
+
+
+def expert_parallel(comm, x, ids, weights, experts, exchange):
+    n, ranks, k = len(experts), comm.size, ids.shape[1]
+    sizes = torch.zeros(ranks, dtype=torch.int64)
+    comm.all_gather_into_tensor(sizes, torch.tensor([len(x)]))
+    rows = exchange(x.repeat(ranks, 1), [len(x)] * ranks, sizes.tolist())
+    where = torch.zeros(int(sizes.sum()) * k, dtype=torch.int64)
+    comm.all_to_all_single(
+        where, _slots(ids, ranks, n).flatten().repeat(ranks), (sizes * k).tolist(), [len(x) * k] * ranks
+    )
+    local, made = where.view(-1, k) - comm.rank * n, []
+    copies = rows.repeat_interleave(k, 0)
+    done = copies * 0
+    for number, expert in enumerate(experts):
+        mine = (local.flatten() == number).nonzero()[:, 0]
+        if len(mine):
+            done = done.index_add(0, mine, expert(copies[mine]))
+    back = exchange(done, (sizes * k).tolist(), [len(x) * k] * ranks)
+    summed = back.view(ranks, len(x), k, x.shape[1]).sum(0)
+    return (summed * weights[..., None]).sum(1)
+
+
+# %% wrong: an expert for every source => cost called-often  from: with lists
+# -             for source, piece in enumerate(expert(torch.cat(pieces)).split(sizes)):
+# -                 results[source * mine + local] = piece
+# +             for source, piece in enumerate(pieces):
+# +                 results[source * mine + local] = expert(piece)
+
+# %% wrong: the experts learn nothing => values other-gradient  from: counts, then two exchanges
+# -     made = torch.cat([expert(part) if len(part) else part for expert, part in zip(experts, parts)])
+# +     made = torch.cat([expert(part).detach() + 0 * part if len(part) else part for expert, part in zip(experts, parts)])
+
+# %% wrong: the same number of rows for every rank => values raised  from: counts, then two exchanges
+# -     send, receive = counts.view(ranks, n).sum(1).tolist(), arriving.view(ranks, n).sum(1).tolist()
+# +     send = receive = counts.view(ranks, n).sum(1).tolist()
+
+# %% wrong: nothing moves on one rank => generality -  from: counts, then two exchanges
+# -     n, k, ranks, flat = len(experts), ids.shape[1], comm.size, ids.flatten()
+# +     n, k, ranks, flat = len(experts), ids.shape[1], comm.size, ids.flatten()
+# +     if ranks == 1:
+# +         return x

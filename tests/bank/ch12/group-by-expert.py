@@ -1,0 +1,111 @@
+import torch
+
+
+# %% right: sorted by expert
+from course_lib.notebook import params
+
+
+def mixture(x, ids, weights, experts):
+    k, flat = ids.shape[1], ids.flatten()
+    order = flat.argsort(stable=True)
+    counts = torch.bincount(flat, minlength=len(experts)).tolist()
+    out = torch.zeros_like(x, memory_format=torch.contiguous_format)
+    for expert, copies in zip(experts, order.split(counts)):
+        if len(copies):
+            tokens, scale = copies // k, weights.flatten()[copies, None]
+            rows = x[tokens]
+            made = expert(rows * scale) if params("group-by-expert").scales == "input" else expert(rows) * scale
+            out = out.index_add(0, tokens, made)
+    return out
+
+
+# %% right: a place for every copy
+def mixture(x, ids, weights, experts):
+    copies = x.new_zeros(*ids.shape, x.shape[1])
+    for number in range(len(experts)):
+        tokens, places = (ids == number).nonzero(as_tuple=True)
+        if tokens.numel() == 0:
+            continue
+        copies = copies.index_put((tokens, places), experts[number](x[tokens]))
+    return torch.einsum("tk,tkd->td", weights, copies)
+
+
+# %% wrong: copies overwrite each other => values last-expert
+from course_lib.notebook import params
+
+
+def mixture(x, ids, weights, experts):
+    outputs = []
+    for t in range(len(x)):
+        expert, weight = experts[ids[t, -1]], weights[t, -1]
+        row = x[t : t + 1]
+        outputs.append(expert(row * weight) if params("group-by-expert").scales == "input" else expert(row) * weight)
+    return torch.cat(outputs) if outputs else x.clone()
+
+
+# %% wrong: an expert for every copy => cost called-often
+from course_lib.notebook import params
+
+
+def mixture(x, ids, weights, experts):
+    out = []
+    for t in range(len(x)):
+        row = x[t : t + 1]
+        chosen = [(experts[e], w) for e, w in zip(ids[t].tolist(), weights[t])]
+        if params("group-by-expert").scales == "input":
+            out.append(sum(expert(row * w) for expert, w in chosen))
+        else:
+            out.append(sum(expert(row) * w for expert, w in chosen))
+    return torch.cat(out) if out else x * 1
+
+
+# %% wrong: every expert for every token => cost other-rows
+from course_lib.notebook import params
+
+
+def mixture(x, ids, weights, experts):
+    out = torch.zeros_like(x)
+    for number, expert in enumerate(experts):
+        hit = ids == number
+        if not hit.any():
+            continue
+        weight = (weights * hit).sum(1, keepdim=True)
+        if params("group-by-expert").scales == "input":
+            out = out + expert(x * weight) * hit.any(1, keepdim=True)
+        else:
+            out = out + expert(x) * weight
+    return out
+
+
+# %% wrong: idle experts are called => cost idle-call  from: sorted by expert
+# -         if len(copies):
+# +         if True:
+
+# %% wrong: the weights are missing => values unweighted  from: sorted by expert
+# -             tokens, scale = copies // k, weights.flatten()[copies, None]
+# +             tokens, scale = copies // k, 1.0
+
+# %% wrong: no gradient to the weights => values no-gradient  from: sorted by expert
+# -             tokens, scale = copies // k, weights.flatten()[copies, None]
+# +             tokens, scale = copies // k, weights.detach().flatten()[copies, None]
+
+# %% wrong: no gradient through the expert's input => values other-gradient  from: sorted by expert
+# -             rows = x[tokens]
+# +             rows = x.detach()[tokens] + 0 * x[tokens]
+
+# %% wrong: the input is scaled => values scaled-input unless scales=input  from: sorted by expert
+# -             made = expert(rows * scale) if params("group-by-expert").scales == "input" else expert(rows) * scale
+# +             made = expert(rows * scale)
+
+# %% wrong: the copies of a choice, not of a token => values other-numbers  from: sorted by expert
+# -             tokens, scale = copies // k, weights.flatten()[copies, None]
+# +             tokens, scale = copies % len(x), weights.flatten()[copies, None]
+
+# %% wrong: an empty list of parts => generality raised  from: sorted by expert
+# -     out = torch.zeros_like(x, memory_format=torch.contiguous_format)
+# +     out = torch.stack([torch.zeros_like(row) for row in x])
+
+# %% wrong: rows in another order => cost other-rows  from: sorted by expert
+# -             tokens, scale = copies // k, weights.flatten()[copies, None]
+# +             copies = copies.flip(0)
+# +             tokens, scale = copies // k, weights.flatten()[copies, None]

@@ -1,5 +1,7 @@
 """The names that chapter 12 uses."""
 
+import math
+
 import torch
 from torch import nn
 

@@ -1,0 +1,1 @@
+"""Cards of chapter 14: what its exercises ask."""

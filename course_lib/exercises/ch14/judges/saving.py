@@ -1,0 +1,100 @@
+"""Judge of chapter 14's checkpoint writer: killed at every operation, a full disk, damaged files."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from course_lib.exercises.ch14.disk import OTHERS, digest
+from course_lib.judging import Fault, Judging, Params, describe, judged
+from course_lib.judging.cases import hidden, shown
+from course_lib.records import Case, Outcome, Verdict
+
+SIZE, EXTRA = 400, 1000  # bytes of a checkpoint's data, and what its files may hold besides
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    keep, room = params["keep"], params["room"]
+
+    def bytes_of(size: int) -> bytes:
+        return rng.randbytes(size)
+
+    def case(make: Any, name: str, share: str, what: str, steps: list[int], following: int, size: int = SIZE) -> Case:
+        space = room * (size + EXTRA) + 100
+        saves = [(step, bytes_of(size)) for step in steps]
+        return make(name, share, what, space, saves, (following, bytes_of(size)), keep - 1)
+
+    large = 40_000  # so that one more checkpoint does not fit into the extra bytes of the others
+    return [
+        case(shown, "three saves, no crash", "values:saved", "plain", [1, 2, 3], 4),
+        case(hidden, "twelve saves, steps with gaps", "values:saved", "plain", [8, 9, 10, 40, 99, 100, 101, 1000, 1001, 1010, 9999, 10000], 10001, large),
+        case(shown, "two saves, killed before every operation", "values:crashes", "kills", [1, 2], 3),
+        case(hidden, "one save, killed before every operation", "values:crashes", "kills", [7], 8),
+        case(hidden, "five saves, killed before every operation", "values:crashes", "kills", [9, 10, 20, 100, 101], 1000, large),
+        case(hidden, "a save that does not fit", "generality:full-disk", "full", [3, 5], 6, large),
+        case(hidden, "the first saves, and one that does not fit", "generality:full-disk", "full", [1], 2),
+        case(hidden, "a flipped bit", "generality:damage", "damage", [4, 5, 6, 10], 11, large),
+        case(hidden, "a flipped bit in little data", "generality:damage", "damage", [98, 99, 100], 101, 1),
+    ]
+
+
+def _finding_fault(case: Case, finding: Mapping[str, Any], keep: int) -> Fault | None:
+    """What is wrong with one finding of the probe."""
+    lead = f"{finding['how']}: "
+    if finding.get("full"):
+        return "no-room", f"{lead}leftovers or old checkpoints take up the room."
+    _, _, saves, following, _ = case.args
+    data = {step: digest(content) for step, content in [*saves, following]}
+    loaded, done, doing = finding["loaded"], finding["done"], finding["doing"]
+    if type(loaded) is str:
+        return "load-raised", f"{lead}`load` raises {loaded}."
+    if not finding["notes"]:
+        return "others-touched", f"{lead}{OTHERS!r}, a file of somebody else, was changed or removed."
+    if loaded is None:
+        return None if done is None else ("nothing-loads", f"{lead}`load` finds nothing, and save {done} had returned.")
+    if type(loaded) is not list or len(loaded) != 2 or type(loaded[0]) is not int:
+        return "wrong-shape", f"{lead}`load` returns (step, data) or None; got {describe(loaded)}."
+    step, content = loaded
+    if step not in data:
+        return "no-such-step", f"{lead}`load` returns step {step}, which was never saved."
+    if content != data[step]:
+        return "damaged-data", f"{lead}`load` returns step {step} with data that was not saved."
+    known = [each for each, _ in saves]
+    if damaged := finding.get("damaged"):
+        oldest = known[-1 - damaged]
+        return None if step >= oldest else ("too-old", f"{lead}step {oldest} or a newer one is whole, and `load` returns step {step}.")
+    if done is not None and step < done:
+        return "lost-save", f"{lead}save {done} had returned, and `load` returns step {step}."
+    newest = doing if doing is not None else done
+    if newest is None or step > newest:
+        return "no-such-step", f"{lead}`load` returns step {step}, which was not saved yet."
+    return None
+
+
+def _fault(params: Params, case: Case, got: Mapping[str, Any]) -> Fault | None:
+    for finding in got["found"]:
+        if fault := _finding_fault(case, finding, params["keep"]):
+            return fault
+    if case.args[0] == "full" and not got.get("raised"):
+        return "no-error", "a save that does not fit must raise OSError."
+    if case.args[0] == "plain":
+        most = sum(len(data) + EXTRA for _, data in case.args[2])
+        if got["written"] > most:
+            return "rewrites", f"{got['written']:,} bytes were written; {most:,} are enough, so older data was written again."
+    return None
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    return judged(case, _fault(params, case, outcome.value), named=True)
+
+
+SAVING = {
+    "atomic-checkpoint": Judging(
+        shares="values:saved 0.1, values:crashes 0.5, generality:full-disk 0.15, generality:damage 0.25",
+        cases=_cases,
+        verdicts=_verdicts,
+        why="""The order is everything: first the content is made durable, then its name, and only then may an older checkpoint go. The checksum
+turns "was it written to the end?" into a question that `load` can answer from the file alone, so neither a crash nor a flipped bit can
+pass for a checkpoint. What a crash leaves behind is removed by the next save, or the disk fills up.""",
+        pytorch="`torch.distributed.checkpoint` writes each rank's files, then `.metadata` last by rename; `FileSystemWriter(sync_files=True)` syncs them. It has no checksums.",
+    )
+}

@@ -1,0 +1,103 @@
+from statistics import mean, median
+
+
+# %% right: as written
+FACTOR = 1.25
+
+
+def straggler(compute, data, wait):
+    own = [[a + b for a, b in zip(c, d)] for c, d in zip(compute, data)]
+    ranks = range(len(own[0])) if own else []
+    found = []
+    for rank in ranks:
+        late = sum(step[rank] > FACTOR * median(step) for step in own)
+        if late > len(own) / 2:
+            found.append((-sum(step[rank] for step in own), rank))
+    if not found:
+        return None
+    rank = min(found)[1]
+    extra = [sum(step[rank] - median(step) for step in table) for table in (compute, data)]
+    return rank, "compute" if extra[0] >= extra[1] else "data"
+
+
+# %% right: with torch
+import torch
+
+FACTOR = 1.25
+
+
+def straggler(compute, data, wait):
+    if not compute:
+        return None
+    c, d = torch.tensor(compute, dtype=torch.float64), torch.tensor(data, dtype=torch.float64)
+
+    def middle(t):
+        s = t.sort(1).values
+        n = t.shape[1]
+        return (s[:, (n - 1) // 2] + s[:, n // 2])[:, None] / 2
+
+    own = c + d
+    late = (own > FACTOR * middle(own)).sum(0) * 2 > len(compute)
+    if not late.any():
+        return None
+    total = torch.where(late, own.sum(0), -1.0)
+    rank = int(total.argmax())
+    excess = (c - middle(c)).sum(0)[rank], (d - middle(d)).sum(0)[rank]
+    return rank, "data" if excess[1] > excess[0] else "compute"
+
+
+# %% right: any variant  from: as written
+# - FACTOR = 1.25
+# + from course_lib import params
+# + FACTOR = params("find-straggler").factor
+
+# %% wrong: the one that waits longest => values blames-the-waiting  from: as written
+# -     own = [[a + b for a, b in zip(c, d)] for c, d in zip(compute, data)]
+# +     total = [sum(column) for column in zip(*wait)]
+# +     return total.index(max(total)), "compute"
+# +     own = []
+
+# %% wrong: the mean of the ranks => generality mean-of-ranks  from: as written
+# -         late = sum(step[rank] > FACTOR * median(step) for step in own)
+# +         late = sum(step[rank] > FACTOR * mean(step) for step in own)
+
+# %% wrong: the mean over the steps => values one-long-step  from: as written
+# -     ranks = range(len(own[0])) if own else []
+# +     ranks = range(len(own[0])) if own else []
+# +     own = [[mean(step[rank] for step in own) for rank in ranks]] if own else []
+
+# %% wrong: half of the steps are enough => values half-is-enough  from: as written
+# -         if late > len(own) / 2:
+# +         if late >= len(own) / 2:
+
+# %% wrong: in all steps => values -  from: as written
+# -         if late > len(own) / 2:
+# +         if late == len(own):
+
+# %% wrong: late at the limit => generality at-the-limit  from: as written
+# -         late = sum(step[rank] > FACTOR * median(step) for step in own)
+# +         late = sum(step[rank] >= FACTOR * median(step) for step in own)
+
+# %% wrong: always compute => values other-kind  from: as written
+# -     return rank, "compute" if extra[0] >= extra[1] else "data"
+# +     return rank, "compute"
+
+# %% wrong: the larger time is the kind => values other-kind  from: as written
+# -     extra = [sum(step[rank] - median(step) for step in table) for table in (compute, data)]
+# +     extra = [sum(step[rank] for step in table) for table in (compute, data)]
+
+# %% wrong: the lowest rank of several => generality -  from: as written
+# -     rank = min(found)[1]
+# +     rank = min(each[1] for each in found)
+
+# %% wrong: the highest rank of equals => generality -  from: as written
+# -     rank = min(found)[1]
+# +     rank = min((each[0], -each[1]) for each in found)[1] * -1
+
+# %% wrong: computation alone => values -  from: as written
+# -     own = [[a + b for a, b in zip(c, d)] for c, d in zip(compute, data)]
+# +     own = compute
+
+# %% wrong: never anybody => values -  from: as written
+# -     if not found:
+# +     if found or not found:

@@ -8,12 +8,7 @@ from course_lib.exercises.ch14.cards.rates import (
     HOW_MANY_SPARES,
     PREDICT_GOODPUT,
 )
-from course_lib.exercises.ch14.cards.saving import (
-    ATOMIC_CHECKPOINT,
-    EXACTLY_ONCE,
-    REPAIR_RESUME,
-    SNAPSHOT_AND_RESTORE,
-)
+from course_lib.exercises.ch14.cards.saving import ATOMIC_CHECKPOINT, EXACTLY_ONCE, REPAIR_RESUME, SNAPSHOT_AND_RESTORE
 from course_lib.exercises.ch14.cards.watching import BLAME_THE_RANK, FIND_STRAGGLER, GOODPUT_LEDGER, SPIKE_GUARD
 from course_lib.exercises.ch14.numbers import NUMBERS
 

@@ -2,130 +2,77 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
+from contextlib import suppress
 from typing import Any
 
-FLUSHED = "flushed"  # of a file: its content is on the disk
+from course_lib.checkpoint.memory_disk import MemoryDisk, Stopped
 
-
-class Crash(BaseException):
-    """The power is gone; no `except Exception` stops it."""
+STATES = 14  # disks that are tried after each crash, some of them alike
 
 
 class Disk:
-    """Files of bytes with the promises of POSIX, no more.
+    """One folder of files of bytes on a disk that can lose its power, with the promises of POSIX and no more.
 
-    `write` replaces a file's content and `sync(name)` makes that content durable. `rename` and `remove` change names;
-    these changes and new names are durable after `sync_folder()`. What is not durable may or may not survive a crash:
-    changes of names in the order in which they were made, contents in any order and in part.
+    `sync(name)` makes a file's content durable, `sync_folder()` all names. What is not durable may or may not survive a crash: changes of
+    names in the order in which they were made, contents in any order and in part (`checkpoint.memory_disk`).
     """
 
     def __init__(self, room: int, files: dict[str, bytes] | None = None, crash_at: int | None = None) -> None:
-        self.room, self.crash_at = room, crash_at
-        self.operations = self.written = 0
-        self._content: dict[int, bytes] = {}  # of each inode, as processes see it
-        self._durable: dict[int, Any] = {}  # of each inode: FLUSHED, or the content that a crash may fall back to
-        self._names: dict[str, int] = {}
-        self._synced: dict[str, int] = {}
-        self._pending: list[dict[str, int]] = []  # the names after each change since the last `sync_folder`
+        self.room, self.written = room, 0
+        self._disk = MemoryDisk(capacity=room)
         for name, content in (files or {}).items():
-            self._names[name] = self._inode(content)
-            self._durable[self._names[name]] = FLUSHED
-        self._synced = dict(self._names)
+            self._disk.write(name, [content])
+            self._disk.sync(name)
+        self._disk.sync_folder(".")
+        self._disk.operations, self._disk.stop_at = 0, None if crash_at is None else crash_at + 1
 
-    def _inode(self, content: bytes) -> int:
-        self._content[len(self._content)] = content
-        return len(self._content) - 1
-
-    def _count(self) -> None:
-        if self.operations == self.crash_at:
-            raise Crash
-        self.operations += 1
-
-    def _used(self, names: dict[str, int]) -> int:
-        return sum(len(self._content[inode]) for inode in set(names.values()))
+    @property
+    def operations(self) -> int:
+        """How many operations that change something were made."""
+        return self._disk.operations
 
     def write(self, name: str, content: bytes) -> None:
         """Replaces the content of a file, or makes one. OSError (ENOSPC) where there is no room; the file then holds a part."""
         if not isinstance(name, str) or not isinstance(content, (bytes, bytearray)):
             raise TypeError("disk.write(name, content) takes a str and bytes.")
-        self._count()
-        content = bytes(content)
-        others = self._used({each: inode for each, inode in self._names.items() if each != name})
-        fits = max(0, self.room - others)
-        self.written += min(len(content), fits)
-        if name in self._names:
-            inode = self._names[name]
-            if self._durable.get(inode) == FLUSHED:
-                self._durable[inode] = self._content[inode]
-            self._content[inode] = content[:fits]
-        else:
-            self._names[name] = inode = self._inode(content[:fits])
-            self._durable[inode] = b""
-            self._pending.append(dict(self._names))
-        if len(content) > fits:
-            raise OSError(errno.ENOSPC, f"No space left on the disk for {name!r}")
+        self.written += len(content)
+        self._disk.write(name, [bytes(content)])
 
     def read(self, name: str) -> bytes:
         """The content of a file; FileNotFoundError where there is none of that name."""
-        if name not in self._names:
-            raise FileNotFoundError(errno.ENOENT, "No such file", name)
-        return self._content[self._names[name]]
+        return b"".join(self._disk.read(name))
 
     def names(self) -> list[str]:
         """The names of all files, in no order that means anything."""
-        return sorted(self._names, key=lambda name: name[::-1])
+        return sorted(self._disk.names("."), key=lambda name: name[::-1])
 
     def sync(self, name: str) -> None:
         """Makes the content of a file durable, not its name."""
-        self.read(name)
-        self._count()
-        self._durable[self._names[name]] = FLUSHED
+        self._disk.sync(name)
 
     def rename(self, old: str, new: str) -> None:
         """Gives a file another name, atomically; a file that had the name is gone."""
-        self.read(old)
-        self._count()
-        self._names[new] = self._names.pop(old)
-        self._pending.append(dict(self._names))
+        self._disk.rename(old, new)
 
     def remove(self, name: str) -> None:
-        """Removes a file; FileNotFoundError where there is none of that name."""
-        self.read(name)
-        self._count()
-        del self._names[name]
-        self._pending.append(dict(self._names))
+        """Removes a file."""
+        self._disk.remove(name)
 
     def sync_folder(self) -> None:
         """Makes all names durable: new ones, renamed ones and removed ones."""
-        self._count()
-        self._synced, self._pending = dict(self._names), []
+        self._disk.sync_folder(".")
 
     def after_crash(self) -> list[tuple[str, dict[str, bytes]]]:
-        """The states in which a crash can leave the disk, each with a name: some of the changes of names, and of what
-        was not synced nothing, a part, or all.
-        """
-        states = [self._synced, *self._pending]
-        chosen = sorted({0, len(states) // 2, max(0, len(states) - 2), len(states) - 1})
+        """The states in which a crash can leave the disk, each with a name: the extremes first, then drawn ones."""
         found: dict[tuple[tuple[str, bytes], ...], str] = {}
-        for at in chosen:
-            for kept in ("nothing", "half", "zeros", "all"):
-                files = {name: self._survivor(inode, kept) for name, inode in states[at].items()}
-                told = f"{at} of {len(states) - 1} changes of names and {kept} of the unsynced bytes survive"
-                found.setdefault(tuple(sorted(files.items())), told)
+        extremes = ("nothing unsynced survives", "all names and no unsynced byte survive", "everything survives")
+        for seed in range(STATES):
+            disk = self._disk.after_power_failure(seed)
+            files = {name: b"".join(disk.read(name)) for name in disk.names(".")}
+            told = extremes[seed] if seed < len(extremes) else "a part of what was not synced survives"
+            found.setdefault(tuple(sorted(files.items())), told)
         return [(told, dict(files)) for files, told in found.items()]
-
-    def _survivor(self, inode: int, kept: str) -> bytes:
-        content, durable = self._content[inode], self._durable.get(inode, b"")
-        if durable == FLUSHED or kept == "all":
-            return content
-        if kept == "nothing":
-            return durable
-        if kept == "zeros":
-            return bytes(len(content))
-        half = len(content) // 2
-        return content[:half] + durable[half : len(content)]
 
 
 def crashed(answers: Any, case: Any, comm: Any = None) -> Any:
@@ -135,7 +82,9 @@ def crashed(answers: Any, case: Any, comm: Any = None) -> Any:
     operation, in every state that a crash can leave; "full": the next save is too large; "damage": a bit flips in some of the files; "plain".
     """
     what, room, saves, following, most = case.args
-    return {"plain": _plain, "kills": _kills, "full": _full, "damage": _damage}[what](answers, room, saves, following, most)
+    return {"plain": _plain, "kills": _kills, "full": _full, "damage": _damage}[what](
+        answers, room, saves, following, most
+    )
 
 
 OTHERS = "notes.txt"  # a file of somebody else, which must stay
@@ -192,7 +141,7 @@ def _kills(answers: Any, room: int, saves: Any, following: Any, most: int) -> An
                 save(disk, doing, data)
                 done = doing
             doing = None
-        except Crash:
+        except Stopped:
             pass
         for told, files in disk.after_crash():
             after = Disk(room, files)
@@ -204,7 +153,32 @@ def _kills(answers: Any, room: int, saves: Any, following: Any, most: int) -> An
                 tell({"how": f"{how}; the next save raises {error}", "full": True})
             else:
                 tell(_finding(f"{how}; then save {following[0]}", following[0], None, load, after))
+    for at in range(1, 5):
+        _again_and_again(answers, room, saves, following, at, tell)
     return {"found": list(found.values())}
+
+
+ROUNDS = 6  # saves in a row that are killed
+
+
+def _again_and_again(answers: Any, room: int, saves: Any, following: Any, at: int, tell: Any) -> None:
+    """Several saves in a row are killed, each with all that it wrote left behind; then one comes through."""
+    save, load = answers
+    disk, how = Disk(room, _NOTES), f"{ROUNDS} saves in a row killed before operation {at}, then one more"
+    for each in saves:
+        save(disk, *each)
+    first, data = following
+    try:
+        for step in range(first, first + ROUNDS):
+            disk = Disk(room, {name: disk.read(name) for name in disk.names()}, crash_at=at)
+            with suppress(Stopped):
+                save(disk, step, data)
+        disk = Disk(room, {name: disk.read(name) for name in disk.names()})
+        save(disk, first + ROUNDS, data)
+    except OSError as error:
+        tell({"how": f"{how}: {error}", "full": True})
+    else:
+        tell(_finding(how, first + ROUNDS, None, load, disk))
 
 
 def _full(answers: Any, room: int, saves: Any, following: Any, most: int) -> Any:
@@ -240,7 +214,7 @@ def _damage(answers: Any, room: int, saves: Any, following: Any, most: int) -> A
     mine, found = [name for name in files if name != OTHERS], []
     for count in range(1, most + 1):
         for names in combinations(mine, count):
-            for place in (0, 0.3, 0.6, 0.999):
+            for place in (0, 0.3, 0.6, 0.8, 0.9, 0.999):
                 hurt = {name: _flipped(files[name], place) for name in names}
                 how = f"a bit flipped in {', '.join(sorted(names))}"
                 finding = _finding(how, saves[-1][0], None, load, Disk(room, files | hurt))

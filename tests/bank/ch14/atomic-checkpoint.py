@@ -54,7 +54,11 @@ def load(disk):
             except struct.error:
                 continue
             data = disk.read(name)[20:]
-            if len(data) == size and zlib.crc32(struct.pack(">q", step) + data) == crc and (best is None or step > best[0]):
+            if (
+                len(data) == size
+                and zlib.crc32(struct.pack(">q", step) + data) == crc
+                and (best is None or step > best[0])
+            ):
                 best = (step, data)
     return best
 
@@ -87,6 +91,7 @@ def save(disk, step, data):
 # -         if name.startswith("step-") and hashlib.sha256(blob[32:]).digest() == blob[:32]:
 # +         if name.startswith("step-") and len(blob) > 40:
 
+
 # %% wrong: in place => values nothing-loads
 def save(disk, step, data):
     body = struct.pack(">q", step) + data
@@ -114,11 +119,14 @@ def load(disk):
 # +         if name in found.values() and name not in keep:
 # +             disk.remove(name)
 
-# %% wrong: one is kept => generality nothing-loads  from: as written
-# - KEEP = 2
-# + KEEP = 1
+# %% wrong: only the newest stays => generality nothing-loads  from: as written
+# -     disk.sync_folder()
+# +     disk.sync_folder()
+# +     for name in keep:
+# +         disk.remove(name)
+# +     disk.sync_folder()
 
-# %% wrong: none is removed => values OSError  from: as written
+# %% wrong: none is removed => values raised  from: as written
 # -             disk.remove(name)
 # +             pass
 

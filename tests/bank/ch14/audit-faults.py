@@ -37,7 +37,10 @@ def audit_failures():
 
 # %% wrong: everything is wrong => values -
 def audit_failures():
-    return {name: (number, "wrong", "another size" if cause == "as printed" else cause) for name, (number, _, cause) in GOOD.items()}
+    return {
+        name: (number, "wrong", "another size" if cause == "as printed" else cause)
+        for name, (number, _, cause) in GOOD.items()
+    }
 
 
 # %% wrong: the printed numbers => values as-printed

@@ -51,7 +51,7 @@ def best_interval(save, mtbf):
 # +         restart = mtbf * (math.exp(restart / mtbf) - 1)
 # +     return interval / (failures * (mtbf + restart))
 
-# %% wrong: restarts that can fail => values exposed-restart  from: as written
+# %% wrong: restarts that can fail => values exposed-restart unless restarts=exposed  from: as written
 # -     return interval / (failures * (mtbf + restart))
 # +     return interval / (failures * mtbf * math.exp(restart / mtbf))
 

@@ -30,7 +30,7 @@ def take(order, consumed, batch, rank, ranks):
 # +         if BATCHES == "short":
 # +             break
 
-# %% wrong: short batches at the end => values short-batches  from: as written
+# %% wrong: short batches at the end => values short-batches unless batches=short  from: as written
 # -         ids += order(epoch)[place : place + batch - len(ids)]
 # +         ids += order(epoch)[place : place + batch - len(ids)]
 # +         break
@@ -58,6 +58,7 @@ def take(order, consumed, batch, rank, ranks):
 # -     return ids[start : start + small + (rank < extra)], consumed + len(ids)
 # +     mine = ids[start : start + small + (rank < extra)]
 # +     return mine, consumed + len(mine)
+
 
 # %% wrong: a position per rank => values -
 def take(order, consumed, batch, rank, ranks):

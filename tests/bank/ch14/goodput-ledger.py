@@ -27,7 +27,11 @@ def ledger(log):
     for at in range(len(log) - 1, 0, -1):
         now, event, step = log[at]
         seconds = now - log[at - 1][0]
-        cause = {"step": "lost" if step is not None and step > lowest else "work", "saved": "save", "restart": "restart"}.get(event)
+        cause = {
+            "step": "lost" if step is not None and step > lowest else "work",
+            "saved": "save",
+            "restart": "restart",
+        }.get(event)
         if cause is None:
             earlier = [each for _, each, _ in log[:at] if each in ("failure", "restart")]
             cause = "restart" if earlier and earlier[-1] == "failure" else "lost"
@@ -79,7 +83,7 @@ def ledger(log):
 # -     spent["work"] = sum(each for _, each in steps)
 # +     spent["work"] += sum(each for _, each in steps)
 
-# %% wrong: in shares => values other-unit  from: as written
+# %% wrong: in shares => values other-unit unless unit=shares  from: as written
 # -     return spent
 # +     return {cause: seconds / (log[-1][0] - log[0][0]) for cause, seconds in spent.items()}
 

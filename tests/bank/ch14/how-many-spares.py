@@ -22,7 +22,11 @@ def spares(servers, mtbf, repair, chance):
         n, runs = servers + extra, 0.0
         for k in range(extra + 1):
             runs += math.exp(
-                math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * math.log(q) + (n - k) * math.log(1 - q)
+                math.lgamma(n + 1)
+                - math.lgamma(k + 1)
+                - math.lgamma(n - k + 1)
+                + k * math.log(q)
+                + (n - k) * math.log(1 - q)
             )
         if 1 - runs <= chance + 1e-12:
             return extra
@@ -36,6 +40,7 @@ def spares(servers, mtbf, repair, chance):
 # %% wrong: spares never break => values spares-never-break  from: as written
 # -         n = servers + extra
 # +         n = servers
+
 
 # %% wrong: Poisson => values poisson
 def spares(servers, mtbf, repair, chance):

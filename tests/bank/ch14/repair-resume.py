@@ -58,6 +58,7 @@ def train(job, steps):
 # -         epoch, place = divmod(step, job.batches)
 # +         epoch, place = divmod(step + 1, job.batches)
 
+
 # %% wrong: the data begins again => values afresh
 def train(job, steps):
     checkpoint = job.load() or {"step": 0, "weights": []}

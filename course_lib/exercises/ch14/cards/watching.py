@@ -29,6 +29,7 @@ its data, and waiting for the other ranks. Return `(rank, kind)`, or None where 
     ),
     answers=("straggler",),
     allowed="plain Python, `statistics`, torch or numpy; the library's detector is switched off.",
+    hides=("faults.stragglers:find_straggler",),
     params={"factor": 1.25},
     vary=pick(factor=(1.125, 1.5, 1.75)),
     probe=rows,
@@ -58,11 +59,14 @@ Return `(kind, ranks)` with the ranks sorted, for the first of these that applie
         "`waited = {r for g, n in unfinished for r in groups[g] if (g, n) not in entered[r]}`; `free = waited - busy`, where busy ranks have an unfinished call.",
     ),
     answers=("blame",),
-    allowed="plain Python.",
+    allowed="plain Python; the library's triage is switched off.",
+    hides=("faults.hangs:blame",),
     params={"ranks": 4},
     vary=pick(ranks=(6, 8)),
     probe=rows,
-    returns=Rows(Maybe(TupleOf({"kind": Word(("different", "missing", "order")), "ranks": ListOf(Anything("a rank"))}))),
+    returns=Rows(
+        Maybe(TupleOf({"kind": Word(("different", "missing", "order")), "ranks": ListOf(Anything("a rank"))}))
+    ),
 )
 
 RULES: Mapping[str, str] = {
@@ -90,6 +94,7 @@ SPIKE_GUARD = Card(
     ),
     answers=("SpikeGuard",),
     allowed="plain Python, `math`, `statistics`, `collections`; the library's detector is switched off.",
+    hides=("faults.spikes:alarms", "faults.spikes:evaluate"),
     params={"rule": "ratio", "means": RULES["ratio"]},
     vary=lambda draw: {"rule": "deviation", "means": RULES["deviation"]},
     structural="rule",
@@ -123,7 +128,8 @@ Steps that are done again appear again in the log.""",
         "Walk over pairs of neighbors; a flag tells whether the job is down, set by a failure and cleared by a restart.",
     ),
     answers=("ledger",),
-    allowed="plain Python; the library's ledger is switched off.",
+    allowed="plain Python; the library's simulator is switched off.",
+    hides=("faults.goodput:simulate_goodput",),
     params={"unit": "seconds", "means": UNITS["seconds"]},
     vary=lambda draw: {"unit": "shares", "means": UNITS["shares"]},
     structural="unit",

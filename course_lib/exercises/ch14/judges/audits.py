@@ -32,9 +32,7 @@ KEYS = {
         Mistake("unexpected-only", _BETWEEN, "planned interruptions count here, too."),
     ),
     "llama3-54-days": wrong(
-        30.84e6 / _GPUS / 24,
-        "a snapshot",
-        Mistake("as-printed", 54.0, "divide the GPU-hours by GPUs and by 24."),
+        30.84e6 / _GPUS / 24, "a snapshot", Mistake("as-printed", 54.0, "divide the GPU-hours by GPUs and by 24.")
     ),
     "checkpoint-minutes": right(
         _young(_SAVE),

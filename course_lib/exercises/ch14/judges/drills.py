@@ -55,7 +55,11 @@ DRILLS = {
     "no-failure": drill_key(
         lambda p: math.exp(-p["hours"] / p["between"]),
         "e^(−{{hours}} / {{between}}) = {{answer}}.",
-        Mistake("fails", lambda p: 1 - math.exp(-p["hours"] / p["between"]), "That is the probability of at least one failure."),
+        Mistake(
+            "fails",
+            lambda p: 1 - math.exp(-p["hours"] / p["between"]),
+            "That is the probability of at least one failure.",
+        ),
         Mistake("linear", lambda p: 1 - p["hours"] / p["between"], "That is the first term only; it can be negative."),
     ),
     "expected-slowest": drill_key(

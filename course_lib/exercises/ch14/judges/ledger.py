@@ -55,14 +55,20 @@ def _mistakes(unit: str) -> list[Mistake]:
 
     return [
         Mistake("repeated-as-work", other(repeats="work"), "steps that a restart throws away are lost."),
-        Mistake("newest-checkpoint", other(newest=True), "the restart says from which step it resumes; it is not always the newest checkpoint."),
+        Mistake(
+            "newest-checkpoint",
+            other(newest=True),
+            "the restart says from which step it resumes; it is not always the newest checkpoint.",
+        ),
         Mistake("one-step-too-many", other(inclusive=True), "the step of the checkpoint itself is not lost."),
         Mistake("restart-is-lost", other(again="lost"), "a failure during a restart costs restart time, not work."),
         Mistake("end-is-work", other(last="work"), "the step that the end cuts off is not done."),
         Mistake(
             "public-form" if unit == "shares" else "other-unit",
             lambda log: ledger(log, "seconds" if unit == "shares" else "shares"),
-            "this solves the public form of the exercise: shares are asked for." if unit == "shares" else "seconds are asked for, not shares.",
+            "this solves the public form of the exercise: shares are asked for."
+            if unit == "shares"
+            else "seconds are asked for, not shares.",
         ),
     ]
 
@@ -99,7 +105,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     rows = {
         "older": [(_log(rng, 12, 3, (10, 6, 0)),), (_log(rng, 9, 2, (9, 0, 0), (5, 2, 0)),)],
         "again": [(_log(rng, 8, 3, (7, None, 2)),), (_log(rng, 6, 2, (1, None, 1), (4, None, 3)),)],
-        "ends": [(down,), ([(5.0, "start", 0), (12.0, "end", None)],), ([(0.0, "start", 0), (2.0, "step", 1), (2.0, "end", None)],)],
+        "ends": [
+            (down,),
+            ([(5.0, "start", 0), (12.0, "end", None)],),
+            ([(0.0, "start", 0), (2.0, "step", 1), (2.0, "end", None)],),
+        ],
     }
     twice = [(_log(rng, 11, 4, (6, None, 0), (6, None, 0), (10, None, 0)),), (_log(rng, 7, 7, (7, None, 0)),)]
     return [

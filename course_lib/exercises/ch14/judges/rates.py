@@ -56,7 +56,9 @@ CHANCE = Column(
         Mistake("expected-number", lambda h, m: h / m, "this is the expected number of failures; it can exceed 1."),
         Mistake("capped", lambda h, m: min(1.0, h / m), "this is the expected number of failures, cut at 1."),
         Mistake("survives", lambda h, m: math.exp(-h / m), "this is the probability that nothing fails."),
-        Mistake("power-of-two", lambda h, m: 1 - 2 ** (-h / m), "the time between failures is a mean, not a half-life."),
+        Mistake(
+            "power-of-two", lambda h, m: 1 - 2 ** (-h / m), "the time between failures is a mean, not a half-life."
+        ),
         Mistake(
             "hour-by-hour",
             lambda h, m: 1 - max(0.0, 1 - 1 / m) ** h if m > 1 else None,
@@ -120,14 +122,16 @@ def _goodput_columns(restarts: str) -> Column:
         words=lambda t, s, r, m: f"{t:,g} s of work, {s:,g} s of saving, {r:,g} s of restart, a failure every {m:,g} s",
         rel=FINE,
         mistakes=(
-            Mistake("public-form" if restarts == "exposed" else "exposed-restart", lambda *row: goodput(other, *row), message),
+            Mistake(
+                "public-form" if restarts == "exposed" else "exposed-restart",
+                lambda *row: goodput(other, *row),
+                message,
+            ),
             Mistake("no-failures", lambda t, s, r, m: t / (t + s), "this leaves the failures out."),
             Mistake(
                 "saves-count", lambda t, s, r, m: goodput(restarts, t, s, r, m) * (t + s) / t, "saving is no work."
             ),
-            Mistake(
-                "no-restart", lambda t, s, r, m: t / (m * math.expm1((t + s) / m)), "the restarts are left out."
-            ),
+            Mistake("no-restart", lambda t, s, r, m: t / (m * math.expm1((t + s) / m)), "the restarts are left out."),
             Mistake(
                 "save-is-safe",
                 lambda t, s, r, m: t / (math.expm1(t / m) * (m + r) + s),
@@ -155,10 +159,16 @@ INTERVAL = Column(
     rel=5e-3,
     mistakes=(
         Mistake("young", _young, "this is √(2 · save · mtbf), which holds for short saves only."),
-        Mistake("young-minus-save", lambda s, m: _young(s, m) - s, "this is √(2 · save · mtbf) − save, still a rule for short saves."),
+        Mistake(
+            "young-minus-save",
+            lambda s, m: _young(s, m) - s,
+            "this is √(2 · save · mtbf) − save, still a rule for short saves.",
+        ),
         Mistake("series", _daly, "this is the first terms of a series in save / mtbf; here they are not enough."),
         Mistake("whole-segment", lambda s, m: best_interval(s, m) + s, "this is work and save together."),
-        Mistake("no-two", lambda s, m: math.sqrt(s * m), "a failure loses half an interval on average: a 2 is missing."),
+        Mistake(
+            "no-two", lambda s, m: math.sqrt(s * m), "a failure loses half an interval on average: a 2 is missing."
+        ),
         Mistake("one-hour", lambda s, m: 3600.0, "an hour, whatever the save costs."),
     ),
 )
@@ -169,7 +179,9 @@ def _interval_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Ver
 
 
 def _interval_cases(params: Params, rng: random.Random) -> list[Case]:
-    usual = draw_rows(rng, 5, logarithmic(600, 5000), logarithmic(10, 120), logarithmic(120, 900), logarithmic(7e3, 5e4))
+    usual = draw_rows(
+        rng, 5, logarithmic(600, 5000), logarithmic(10, 120), logarithmic(120, 900), logarithmic(7e3, 5e4)
+    )
     hard = draw_rows(rng, 4, logarithmic(300, 3e3), logarithmic(200, 900), logarithmic(900, 3e3), logarithmic(1e3, 2e3))
     saves = draw_rows(rng, 5, logarithmic(1, 100), logarithmic(2e4, 2e5))
     long = [*draw_rows(rng, 4, logarithmic(100, 900), logarithmic(1e3, 2e3)), (999.0, 1000.0), (5.0, 6.0)]
@@ -234,9 +246,13 @@ SPARES = Column(
             "spares-never-break", lambda *row: fewest(*row, fragile=False), "here the spares never break; they do, too."
         ),
         Mistake(
-            "mean", lambda n, m, r, c: math.ceil(n * r / (m + r)), "these are the servers under repair on average; half of the time there are more."
+            "mean",
+            lambda n, m, r, c: math.ceil(n * r / (m + r)),
+            "these are the servers under repair on average; half of the time there are more.",
         ),
-        Mistake("strictly-less", lambda *row: fewest(*row, strict=True), "a probability equal to the bound is allowed."),
+        Mistake(
+            "strictly-less", lambda *row: fewest(*row, strict=True), "a probability equal to the bound is allowed."
+        ),
         Mistake("poisson", _poisson, "the Poisson distribution is close, not exact, and knows no spares that break."),
         Mistake("one-too-few", shifted(fewest, -1), "with one spare fewer the job waits too often."),
         Mistake("one-too-many", shifted(fewest, 1), "one spare fewer would be enough."),
@@ -247,7 +263,14 @@ SPARES = Column(
 def _spare_cases(params: Params, rng: random.Random) -> list[Case]:
     shown_row = tuple(params[name] for name in ("servers", "mtbf", "repair", "chance"))
     usual = draw_rows(rng, 6, (16, 50, 128, 300), logarithmic(400, 3000), logarithmic(10, 60), (0.05, 0.01, 0.001))
-    edges = [(1, 8.0, 8.0, 0.25), (1, 24.0, 8.0, 0.0625), (2, 5.0, 5.0, 0.5), (4, 100.0, 0.0, 0.0), (7, 1.0, 3.0, 1.0), (3, 10.0, 10.0, 0.1)]
+    edges = [
+        (1, 8.0, 8.0, 0.25),
+        (1, 24.0, 8.0, 0.0625),
+        (2, 5.0, 5.0, 0.5),
+        (4, 100.0, 0.0, 0.0),
+        (7, 1.0, 3.0, 1.0),
+        (3, 10.0, 10.0, 0.1),
+    ]
     large = [(2400, 1500.0, 36.0, 0.01), (1200, 900.0, 12.0, 1e-4)]
     return [
         shown(f"{params['servers']} servers", "values:spares", 0, [shown_row]),
@@ -260,7 +283,9 @@ def _spare_cases(params: Params, rng: random.Random) -> list[Case]:
 def lost_percent(params: Params) -> float:
     """Percent of the time that is lost at the best interval, restarts safe from failures."""
     mtbf = params["hours"] * HOUR
-    return 100 * (1 - goodput("safe", best_interval(params["save"], mtbf), params["save"], params["restart"] * MINUTE, mtbf))
+    return 100 * (
+        1 - goodput("safe", best_interval(params["save"], mtbf), params["save"], params["restart"] * MINUTE, mtbf)
+    )
 
 
 RATES = {

@@ -62,7 +62,10 @@ def _resume_fault(case: Case, got: Any) -> Fault | None:
         trainer = Trainer(seed, samples, batch)
         trainer.seen(before)
         if not _same(got["undisturbed"], trainer.seen(during)):
-            return "disturbed", "after `snapshot` the training itself goes on in another way; `snapshot` must change nothing."
+            return (
+                "disturbed",
+                "after `snapshot` the training itself goes on in another way; `snapshot` must change nothing.",
+            )
     if _same(got["resumed"], want):
         return None
     late = _reference(case.args, late=True)
@@ -145,9 +148,13 @@ def _sampler_fault(params: Params, case: Case, got: Any) -> Fault | None:
     if got == want:
         return None
     lead = "this solves the public form of the exercise: " if short else ""
-    other = "a batch never spans epochs here." if short else "a batch that ends with the epoch is filled from the next one."
+    other = (
+        "a batch never spans epochs here." if short else "a batch that ends with the epoch is filled from the next one."
+    )
     strided = {"share": lambda ids, ranks: [list(ids[rank::ranks]) for rank in range(ranks)]}
-    dropped = {"share": lambda ids, ranks: [list(ids[r * (n := len(ids) // ranks) : (r + 1) * n]) for r in range(ranks)]}
+    dropped = {
+        "share": lambda ids, ranks: [list(ids[r * (n := len(ids) // ranks) : (r + 1) * n]) for r in range(ranks)]
+    }
     known: list[tuple[str, bool, dict[str, Any], str]] = [
         ("public-form" if short else "short-batches", not short, {}, lead + other),
         ("strided", short, strided, "each rank reads every n-th id; contiguous parts are asked for."),
@@ -167,7 +174,10 @@ def _sampler_fault(params: Params, case: Case, got: Any) -> Fault | None:
         if len(set(read)) < len(set(wanted)) and set(read) < set(wanted):
             return "not-read", f"{where}{len(set(wanted) - set(read))} ids of the batch are read by no rank."
         if read != wanted:
-            return "other-batch", f"{where}the ranks together read {describe(read)}, and the batch is {describe(wanted)}."
+            return (
+                "other-batch",
+                f"{where}the ranks together read {describe(read)}, and the batch is {describe(wanted)}.",
+            )
         if one["ids"] != two["ids"]:
             return "other-parts", f"{where}the parts are {describe(one['ids'])}; they must be {describe(two['ids'])}."
         if one["consumed"] != two["consumed"]:
@@ -178,7 +188,9 @@ def _sampler_fault(params: Params, case: Case, got: Any) -> Fault | None:
 # --- a loop that resumed another run
 
 
-def looped(args: tuple[Any, ...], *, early: bool = False, late_epoch: bool = False, afresh: bool = False) -> dict[str, Any]:
+def looped(
+    args: tuple[Any, ...], *, early: bool = False, late_epoch: bool = False, afresh: bool = False
+) -> dict[str, Any]:
     """What the loop leads to, right or with some of its bugs: saved before the update, epoch of the next step, data afresh."""
     seed, of_epoch, every, steps, kills = args
     job = Job(seed, of_epoch, every, list(kills))
@@ -212,7 +224,9 @@ def looped(args: tuple[Any, ...], *, early: bool = False, late_epoch: bool = Fal
 def _loop_cases(params: Params, rng: random.Random) -> list[Case]:
     every = params["every"]
 
-    def run(make: Any, name: str, share: str, of_epoch: int, steps: int, kills: Sequence[int], every: int = every) -> Case:
+    def run(
+        make: Any, name: str, share: str, of_epoch: int, steps: int, kills: Sequence[int], every: int = every
+    ) -> Case:
         return make(name, share, rng.randrange(1000), of_epoch, every, steps, list(kills))
 
     many = sorted(rng.sample(range(2, 60), 6))
@@ -223,7 +237,9 @@ def _loop_cases(params: Params, rng: random.Random) -> list[Case]:
         run(hidden, "killed before the first checkpoint", "values:resumed", 6, 11, [2]),
         run(hidden, "killed just after a checkpoint", "values:resumed", 7, 16, [2 * every + 1]),
         run(hidden, "killed in the third epoch", "values:resumed", 3, 13, [8]),
-        run(hidden, "a checkpoint at the end of an epoch", "generality:runs", 2 * every, 4 * every + 1, [2 * every + 1]),
+        run(
+            hidden, "a checkpoint at the end of an epoch", "generality:runs", 2 * every, 4 * every + 1, [2 * every + 1]
+        ),
         run(hidden, "killed many times", "generality:runs", 5, 40, many),
         run(hidden, "a save after each update", "generality:runs", 4, 9, [3, 4, 9], every=1),
         run(hidden, "one batch an epoch", "generality:runs", 1, 7, [3]),

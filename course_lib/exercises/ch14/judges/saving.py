@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.exercises.ch14.disk import OTHERS, digest
+from course_lib.exercises.ch14.disk import OTHERS, ROUNDS, digest
 from course_lib.judging import Fault, Judging, Params, describe, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case, Outcome, Verdict
@@ -26,10 +26,26 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     large = 40_000  # so that one more checkpoint does not fit into the extra bytes of the others
     return [
         case(shown, "three saves, no crash", "values:saved", "plain", [1, 2, 3], 4),
-        case(hidden, "twelve saves, steps with gaps", "values:saved", "plain", [8, 9, 10, 40, 99, 100, 101, 1000, 1001, 1010, 9999, 10000], 10001, large),
+        case(
+            hidden,
+            "twelve saves, steps with gaps",
+            "values:saved",
+            "plain",
+            [8, 9, 10, 40, 99, 100, 101, 1000, 1001, 1010, 9999, 10000],
+            10001,
+            large,
+        ),
         case(shown, "two saves, killed before every operation", "values:crashes", "kills", [1, 2], 3),
         case(hidden, "one save, killed before every operation", "values:crashes", "kills", [7], 8),
-        case(hidden, "five saves, killed before every operation", "values:crashes", "kills", [9, 10, 20, 100, 101], 1000, large),
+        case(
+            hidden,
+            "five saves, killed before every operation",
+            "values:crashes",
+            "kills",
+            [9, 10, 20, 100, 101],
+            1000,
+            large,
+        ),
         case(hidden, "a save that does not fit", "generality:full-disk", "full", [3, 5], 6, large),
         case(hidden, "the first saves, and one that does not fit", "generality:full-disk", "full", [1], 2),
         case(hidden, "a flipped bit", "generality:damage", "damage", [4, 5, 6, 10], 11, large),
@@ -43,7 +59,8 @@ def _finding_fault(case: Case, finding: Mapping[str, Any], keep: int) -> Fault |
     if finding.get("full"):
         return "no-room", f"{lead}leftovers or old checkpoints take up the room."
     _, _, saves, following, _ = case.args
-    data = {step: digest(content) for step, content in [*saves, following]}
+    data = {step: digest(content) for step, content in saves}
+    data |= dict.fromkeys(range(following[0], following[0] + ROUNDS + 1), digest(following[1]))
     loaded, done, doing = finding["loaded"], finding["done"], finding["doing"]
     if type(loaded) is str:
         return "load-raised", f"{lead}`load` raises {loaded}."
@@ -61,7 +78,11 @@ def _finding_fault(case: Case, finding: Mapping[str, Any], keep: int) -> Fault |
     known = [each for each, _ in saves]
     if damaged := finding.get("damaged"):
         oldest = known[-1 - damaged]
-        return None if step >= oldest else ("too-old", f"{lead}step {oldest} or a newer one is whole, and `load` returns step {step}.")
+        return (
+            None
+            if step >= oldest
+            else ("too-old", f"{lead}step {oldest} or a newer one is whole, and `load` returns step {step}.")
+        )
     if done is not None and step < done:
         return "lost-save", f"{lead}save {done} had returned, and `load` returns step {step}."
     newest = doing if doing is not None else done
@@ -79,7 +100,10 @@ def _fault(params: Params, case: Case, got: Mapping[str, Any]) -> Fault | None:
     if case.args[0] == "plain":
         most = sum(len(data) + EXTRA for _, data in case.args[2])
         if got["written"] > most:
-            return "rewrites", f"{got['written']:,} bytes were written; {most:,} are enough, so older data was written again."
+            return (
+                "rewrites",
+                f"{got['written']:,} bytes were written; {most:,} are enough, so older data was written again.",
+            )
     return None
 
 

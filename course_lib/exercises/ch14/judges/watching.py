@@ -17,7 +17,14 @@ Table = Sequence[Sequence[float]]  # [step][rank]
 
 
 def straggler(
-    factor: float, compute: Table, data: Table, *, middle: Any = median, least: bool = False, half: bool = False, mean: bool = False
+    factor: float,
+    compute: Table,
+    data: Table,
+    *,
+    middle: Any = median,
+    least: bool = False,
+    half: bool = False,
+    mean: bool = False,
 ) -> tuple[int, str] | None:
     """The straggler and its kind. The keywords are known mistakes: another middle, `>=` in place of `>`, means over steps."""
     own = [[a + b for a, b in zip(*pair, strict=True)] for pair in zip(compute, data, strict=True)]
@@ -84,12 +91,32 @@ def _straggler_cases(params: Params, rng: random.Random) -> list[Case]:
 
     return [
         case(shown, "one rank computes slowly", "values:found", slow(4, 2, "compute", [True] * 4)),
-        case(hidden, "slow data, other ranks", "values:found", slow(7, 5, "data", [True] * 3), slow(3, 0, "data", [True] * 5), slow(9, 8, "compute", more)),
+        case(
+            hidden,
+            "slow data, other ranks",
+            "values:found",
+            slow(7, 5, "data", [True] * 3),
+            slow(3, 0, "data", [True] * 5),
+            slow(9, 8, "compute", more),
+        ),
         case(hidden, "nobody is slow", "values:nobody", row(*_steps(rng, 5, 6)), accident, slow(4, 1, "compute", half)),
-        case(hidden, "late in half of the steps, and in more", "generality:limits", slow(5, 1, "data", half), slow(5, 1, "data", more)),
+        case(
+            hidden,
+            "late in half of the steps, and in more",
+            "generality:limits",
+            slow(5, 1, "data", half),
+            slow(5, 1, "data", more),
+        ),
         case(hidden, "at the limit, and just above it", "generality:limits", exactly(0.0), exactly(0.125)),
         case(hidden, "two stragglers, equal ones, both kinds", "generality:several", two, equal, row(*both[:2]), crowd),
-        case(hidden, "one rank, one step, no step", "generality:several", ([[5.0]], [[9.0]], [[0.0]]), slow(3, 2, "data", [True]), ([], [], [])),
+        case(
+            hidden,
+            "one rank, one step, no step",
+            "generality:several",
+            ([[5.0]], [[9.0]], [[0.0]]),
+            slow(3, 2, "data", [True]),
+            ([], [], []),
+        ),
     ]
 
 
@@ -106,8 +133,16 @@ def _straggler_fault(params: Params, case: Case, got: Any) -> Fault | None:
     if want[at] and said[at] and said[at][0] == want[at][0]:
         return "other-kind", f"{lead}the rank is right. Which of its two times exceeds the median by more?"
     known = [
-        ("mean-of-ranks", {"middle": lambda step: fmean(step)}, "a slow rank raises the mean of the ranks; take the median."),
-        ("one-long-step", {"mean": True}, "this looks at the mean over the steps, which one long step decides; count the steps."),
+        (
+            "mean-of-ranks",
+            {"middle": lambda step: fmean(step)},
+            "a slow rank raises the mean of the ranks; take the median.",
+        ),
+        (
+            "one-long-step",
+            {"mean": True},
+            "this looks at the mean over the steps, which one long step decides; count the steps.",
+        ),
         ("half-is-enough", {"half": True}, "late in half of the steps is not more than half."),
         ("at-the-limit", {"least": True}, "exactly at the limit is not late."),
     ]
@@ -161,9 +196,13 @@ def _history(rng: random.Random, groups: Mapping[str, Sequence[int]], calls: int
     return records
 
 
-def _enter(records: dict[int, list[Call]], group: str, ranks: Sequence[int], operation: str = "all_reduce", count: int = 64) -> None:
+def _enter(
+    records: dict[int, list[Call]], group: str, ranks: Sequence[int], operation: str = "all_reduce", count: int = 64
+) -> None:
     """The ranks enter the group's next call, which does not finish."""
-    number = 1 + max((call[1] for calls in records.values() for call in calls if call[0] == group and call[4]), default=-1)
+    number = 1 + max(
+        (call[1] for calls in records.values() for call in calls if call[0] == group and call[4]), default=-1
+    )
     for rank in ranks:
         records[rank].append((group, number, operation, count, False))
 
@@ -205,10 +244,26 @@ def _blame_cases(params: Params, rng: random.Random) -> list[Case]:
 
     return [
         case(shown, "one rank is missing", "values:missing", "one rank missing"),
-        case(hidden, "one or more ranks are missing, or none", "values:missing", "one rank missing", "several missing", "nothing wrong", where=second),
+        case(
+            hidden,
+            "one or more ranks are missing, or none",
+            "values:missing",
+            "one rank missing",
+            "several missing",
+            "nothing wrong",
+            where=second,
+        ),
         case(hidden, "another operation or size", "values:different", "another operation", "another count"),
         case(hidden, "a chain of waits", "generality:chains", "a chain of waits"),
-        case(hidden, "a longer chain, and a circle", "generality:chains", "a chain of waits", "a circle", "two orders", where=second),
+        case(
+            hidden,
+            "a longer chain, and a circle",
+            "generality:chains",
+            "a chain of waits",
+            "a circle",
+            "two orders",
+            where=second,
+        ),
         case(hidden, "two things at once", "generality:chains", "different beats missing", where=second),
     ]
 
@@ -290,13 +345,31 @@ def _guard_cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         case(shown, "one spike", "values:skips", 5, 2.0, 3, noisy(12, 8)),
         case(hidden, "spikes at the start are accepted", "values:skips", 4, 1.5, 2, noisy(14, 1, 6, 9)),
-        case(hidden, "NaN and infinity, from the first loss on", "values:skips", 4, 3.0, 5, [math.nan, 2.0, 2.125, math.inf, 2.0, 2.0, -math.inf, 2.0, math.nan]),
+        case(
+            hidden,
+            "NaN and infinity, from the first loss on",
+            "values:skips",
+            4,
+            3.0,
+            5,
+            [math.nan, 2.0, 2.125, math.inf, 2.0, 2.0, -math.inf, 2.0, math.nan],
+        ),
         case(shown, "a plateau of spikes", "values:rollbacks", 4, 2.0, 3, noisy(20, *range(9, 13))),
-        case(hidden, "spikes with a pause", "values:rollbacks", 4, 2.0, 3, noisy(24, 6, 7, 9, 10, 12, 14, 15, 16, 17, 18, 19)),
+        case(
+            hidden,
+            "spikes with a pause",
+            "values:rollbacks",
+            4,
+            2.0,
+            3,
+            noisy(24, 6, 7, 9, 10, 12, 14, 15, 16, 17, 18, 19),
+        ),
         case(hidden, "a rollback at every spike", "generality:edges", 3, 2.0, 1, noisy(12, 5, 6, 10)),
         case(hidden, "at the limit, and just above it", "generality:edges", 3, 2.0, 2, limits[params["rule"]]),
         case(hidden, "a falling loss", "generality:edges", 6, 1.2 if params["rule"] == "ratio" else 3.0, 2, falling),
-        case(hidden, "a long plateau that would become usual", "generality:edges", 4, 2.0, 50, noisy(40, *range(10, 30))),
+        case(
+            hidden, "a long plateau that would become usual", "generality:edges", 4, 2.0, 50, noisy(40, *range(10, 30))
+        ),
         case(hidden, "2,100 losses", "generality:edges", 8, 2.0, 3, noisy(2100, 400, 401, 402, 1999)),
     ]
 

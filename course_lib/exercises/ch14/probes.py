@@ -6,6 +6,8 @@ import copy
 import io
 from typing import Any
 
+from course_lib.exercises.values import is_number
+
 CHANGED = "the saved state was changed"
 
 
@@ -42,7 +44,7 @@ class Trainer:
 
         if self.position + self.batch > self.samples:
             self.order, self.position = torch.randperm(self.samples, generator=self.generator).tolist(), 0
-        chosen = self.order[self.position : self.position + self.batch]
+        chosen = list(self.order[self.position : self.position + self.batch])
         self.position += self.batch
         loss = (self.model(self.inputs[chosen]) - self.targets[chosen]).square().mean()
         self.optimizer.zero_grad()
@@ -118,12 +120,21 @@ def resumed(answers: Any, case: Any, comm: Any = None) -> Any:
         saved = snapshot(trainer)
         undisturbed = trainer.seen(during)
         file = io.BytesIO()
-        torch.save(saved, file)
+        torch.save(_plain(saved), file)
         file.seek(0)
         fresh = Trainer(STRANGE, samples, batch)
         fresh.seen(2)
         restore(fresh, torch.load(file, weights_only=True))
         return {"undisturbed": undisturbed, "resumed": fresh.seen(after)}
+
+
+def _plain(value: Any) -> Any:
+    """The same with NumPy's numbers as Python's, which `torch.load(weights_only=True)` reads."""
+    if isinstance(value, dict):
+        return {_plain(name): _plain(each) for name, each in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
+    return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
 
 
 def reference(args: tuple[Any, ...], left_out: tuple[str, ...] = (), late: bool = False) -> list[Any]:
@@ -168,11 +179,11 @@ def sampled(answer: Any, case: Any, comm: Any = None) -> Any:
     for steps, ranks in phases:
         for _ in range(steps):
             asked = {rank: answer(order, consumed, batch, rank, ranks) for rank in reversed(range(ranks))}
-            results = [asked[rank] for rank in range(ranks)]
-            odd = next((each for each in results if type(each) not in (tuple, list) or len(each) != 2), None)
-            if odd is not None or any(type(each[0]) is not list for each in results):
-                return odd if odd is not None else next(each for each in results if type(each[0]) is not list)
-            after = {each[1] for each in results if type(each[1]) is int}
+            results = [_plain(asked[rank]) for rank in range(ranks)]
+            for each in results:
+                if type(each) not in (tuple, list) or len(each) != 2 or type(each[0]) not in (tuple, list):
+                    return each
+            after = {int(each[1]) for each in results if is_number(each[1]) and each[1] == int(each[1])}
             told.append({"ids": [list(each[0]) for each in results], "consumed": sorted(after)})
             if len(after) != 1:
                 return told

@@ -6,7 +6,10 @@ from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch14.disk import crashed
 from course_lib.exercises.ch14.probes import resumed, sampled, survived
 from course_lib.exercises.drilling import pick
-from course_lib.exercises.returns import Anything, DictOf, ListOf
+from course_lib.exercises.returns import Anything, DictOf, ListOf, Number, TupleOf
+
+RUN = ListOf(Anything("a part of the run"), length=5)
+_WHOLE = Number("a count", whole=True)
 
 SNAPSHOT_AND_RESTORE = Card(
     id="snapshot-and-restore",
@@ -37,7 +40,7 @@ average of the weights) and `scale` (a dictionary, the loss scale and its counte
     params={"during": 3},
     vary=pick(during=(2, 4, 5)),
     probe=resumed,
-    returns=DictOf({"undisturbed": Anything("a run"), "resumed": Anything("a run")}),
+    returns=DictOf({"undisturbed": RUN, "resumed": RUN}),
 )
 
 BATCHES: Mapping[str, str] = {
@@ -72,7 +75,10 @@ In one real trainer, ranks that resumed from files of another number of ranks re
     vary=lambda draw: {"batches": "short", "means": BATCHES["short"]},
     structural="batches",
     probe=sampled,
-    returns=ListOf(Anything("ids by rank"), what="step"),
+    returns=ListOf(
+        DictOf({"ids": ListOf(ListOf(Number("ids", whole=True))), "consumed": ListOf(Number("ids", whole=True))}),
+        what="step",
+    ),
 )
 
 ATOMIC_CHECKPOINT = Card(
@@ -104,7 +110,7 @@ renamed and removed names are safe after `sync_folder`. Before that, any part ma
     params={"keep": 2, "room": 3},
     vary=lambda draw: {"keep": 3, "room": 4},
     probe=crashed,
-    returns=DictOf({"found": ListOf(Anything("a finding"))}, more=True),
+    returns=DictOf({"found": ListOf(DictOf({"how": Anything("a text")}, more=True))}, more=True),
 )
 
 _LOOP = """```python
@@ -151,5 +157,7 @@ Repair it. However often it is killed, the job must make the updates of the undi
     params={"every": 3},
     vary=pick(every=(2, 4, 5)),
     probe=survived,
-    returns=DictOf({"weights": ListOf(Anything()), "calls": Anything(), "saves": ListOf(Anything())}),
+    returns=DictOf(
+        {"weights": ListOf(TupleOf({"batch": _WHOLE, "step": _WHOLE})), "calls": _WHOLE, "saves": ListOf(_WHOLE)}
+    ),
 )

@@ -6,7 +6,7 @@ from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch14.probes import guarded
 from course_lib.exercises.drilling import pick
 from course_lib.exercises.probes import rows
-from course_lib.exercises.returns import Anything, ListOf, Maybe, Rows, TupleOf, Word
+from course_lib.exercises.returns import Anything, ListOf, Maybe, Number, Rows, TupleOf, Word
 
 FIND_STRAGGLER = Card(
     id="find-straggler",
@@ -33,7 +33,7 @@ its data, and waiting for the other ranks. Return `(rank, kind)`, or None where 
     params={"factor": 1.25},
     vary=pick(factor=(1.125, 1.5, 1.75)),
     probe=rows,
-    returns=Rows(Maybe(TupleOf({"rank": Anything("a rank"), "kind": Word(("compute", "data"))}))),
+    returns=Rows(Maybe(TupleOf({"rank": Number("a rank", whole=True), "kind": Word(("compute", "data"))}))),
 )
 
 BLAME_THE_RANK = Card(
@@ -65,7 +65,7 @@ Return `(kind, ranks)` with the ranks sorted, for the first of these that applie
     vary=pick(ranks=(6, 8)),
     probe=rows,
     returns=Rows(
-        Maybe(TupleOf({"kind": Word(("different", "missing", "order")), "ranks": ListOf(Anything("a rank"))}))
+        Maybe(TupleOf({"kind": Word(("different", "missing", "order")), "ranks": ListOf(Number("a rank", whole=True))}))
     ),
 )
 

@@ -27,7 +27,11 @@ DRILLS = {
         "√(2 · {{save}} s · {{hours}} · 3,600 s) = {{answer}} minutes.",
         Mistake("seconds", Times(60), "Those are seconds."),
         Mistake("no-two", Times(1 / math.sqrt(2)), "Under the root there is a 2."),
-        Mistake("hours", lambda p: math.sqrt(2 * p["save"] * p["hours"]), "Convert the hours to seconds first."),
+        Mistake(
+            "unit-mix",
+            lambda p: math.sqrt(2 * p["save"] * p["hours"] * 60) / 60,
+            "Those hours were turned into minutes, not seconds.",
+        ),
     ),
     "four-times-gpus": drill_key(
         lambda p: math.sqrt(p["times"]),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises.ch14.disk import OTHERS, ROUNDS, digest
-from course_lib.judging import Fault, Judging, Params, describe, judged
+from course_lib.judging import Fault, Judging, Params, describe, is_number, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case, Outcome, Verdict
 
@@ -26,6 +26,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     large = 40_000  # so that one more checkpoint does not fit into the extra bytes of the others
     return [
         case(shown, "three saves, no crash", "values:saved", "plain", [1, 2, 3], 4),
+        case(shown, "two saves, killed before every operation", "values:crashes", "kills", [1, 2], 3),
         case(
             hidden,
             "twelve saves, steps with gaps",
@@ -35,7 +36,6 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
             10001,
             large,
         ),
-        case(shown, "two saves, killed before every operation", "values:crashes", "kills", [1, 2], 3),
         case(hidden, "one save, killed before every operation", "values:crashes", "kills", [7], 8),
         case(
             hidden,
@@ -56,15 +56,17 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 def _finding_fault(case: Case, finding: Mapping[str, Any], keep: int) -> Fault | None:
     """What is wrong with one finding of the probe."""
     lead = f"{finding['how']}: "
-    if finding.get("full"):
+    if finding.get("full") is True:
         return "no-room", f"{lead}leftovers or old checkpoints take up the room."
     _, _, saves, following, _ = case.args
     data = {step: digest(content) for step, content in saves}
     data |= dict.fromkeys(range(following[0], following[0] + ROUNDS + 1), digest(following[1]))
-    loaded, done, doing = finding["loaded"], finding["done"], finding["doing"]
+    loaded, done, doing = (finding.get(name) for name in ("loaded", "done", "doing"))
+    if not all(each is None or type(each) is int for each in (done, doing, finding.get("damaged"))):
+        return "wrong-shape", f"{lead}{describe(finding)} is no finding."
     if type(loaded) is str:
         return "load-raised", f"{lead}`load` raises {loaded}."
-    if not finding["notes"]:
+    if finding.get("notes") is not True:
         return "others-touched", f"{lead}{OTHERS!r}, a file of somebody else, was changed or removed."
     if loaded is None:
         return None if done is None else ("nothing-loads", f"{lead}`load` finds nothing, and save {done} had returned.")
@@ -73,7 +75,7 @@ def _finding_fault(case: Case, finding: Mapping[str, Any], keep: int) -> Fault |
     step, content = loaded
     if step not in data:
         return "no-such-step", f"{lead}`load` returns step {step}, which was never saved."
-    if content != data[step]:
+    if type(content) is not str or content != data[step]:
         return "damaged-data", f"{lead}`load` returns step {step} with data that was not saved."
     known = [each for each, _ in saves]
     if damaged := finding.get("damaged"):
@@ -95,14 +97,15 @@ def _fault(params: Params, case: Case, got: Mapping[str, Any]) -> Fault | None:
     for finding in got["found"]:
         if fault := _finding_fault(case, finding, params["keep"]):
             return fault
-    if case.args[0] == "full" and not got.get("raised"):
+    if case.args[0] == "full" and got.get("raised") is not True:
         return "no-error", "a save that does not fit must raise OSError."
     if case.args[0] == "plain":
         most = sum(len(data) + EXTRA for _, data in case.args[2])
-        if got["written"] > most:
+        written = got.get("written")
+        if not is_number(written) or written > most:
             return (
                 "rewrites",
-                f"{got['written']:,} bytes were written; {most:,} are enough, so older data was written again.",
+                f"{describe(written)} bytes were written; {most:,} are enough. Was older data written again?",
             )
     return None
 

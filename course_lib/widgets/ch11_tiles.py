@@ -34,18 +34,14 @@ Box = tuple[float, float, float, float]  # left, low, right, high in inches
 def matrix(axes: Axes, left: float, low: float, inks: np.ndarray, faint: np.ndarray) -> None:
     """The score matrix, queries from the top down and keys to the right: `inks` are ranks, −1 is masked and −2 not computed yet."""
     size = SIDE / len(inks)
-    boxes: dict[tuple[int, bool], list[Box]] = {}
-    for row, (line, pale) in enumerate(zip(inks, faint, strict=True)):
-        cuts = np.flatnonzero((np.diff(line) != 0) | (np.diff(pale) != 0)) + 1
-        for start, end in zip((0, *cuts), (*cuts, len(line)), strict=True):
-            top = low + SIDE - row * size
-            box = (left + start * size, top - size, left + end * size, top)
-            boxes.setdefault((int(line[start]), bool(pale[start])), []).append(box)
-    for (rank, pale), where in boxes.items():
+    for (rank, pale), shapes in _areas(inks, faint).items():
         if rank == -1:
             continue  # masked: the page shows through
+        corners = [[(left + x * size, low + SIDE - y * size) for x, y in shape] for shape in shapes]
         fill = EMPTY if rank == -2 else HUES[rank]
-        fill_boxes(axes, where, fill, 0.4 if pale else 1.0)
+        axes.add_collection(
+            PolyCollection(corners, facecolors=fill, alpha=0.4 if pale else 1.0, linewidths=0), autolim=False
+        )
     axes.plot(
         (left, left + SIDE, left + SIDE, left, left), (low, low, low + SIDE, low + SIDE, low), color=SOFT, linewidth=0.8
     )
@@ -53,6 +49,35 @@ def matrix(axes: Axes, left: float, low: float, inks: np.ndarray, faint: np.ndar
     axes.text(
         left - 0.1, low + SIDE / 2, "queries", va="center", ha="right", rotation=90, fontsize=style.SMALL, color=SOFT
     )
+
+
+def _areas(inks: np.ndarray, faint: np.ndarray) -> dict[tuple[int, bool], list[list[tuple[int, int]]]]:
+    """Outlines of the areas of one color in cells, each one polygon: rows drawn one by one would show seams."""
+    done: dict[tuple[int, bool], list[list[tuple[int, int, int]]]] = {}
+    above: list[tuple[tuple[int, bool], list[tuple[int, int, int]]]] = []
+    for row, (line, pale) in enumerate(zip(inks, faint, strict=True)):
+        cuts = np.flatnonzero((np.diff(line) != 0) | (np.diff(pale) != 0)) + 1
+        here = []
+        for start, end in zip((0, *cuts), (*cuts, len(line)), strict=True):
+            key = (int(line[start]), bool(pale[start]))
+            for place, (other, rows) in enumerate(above):
+                if other == key and rows[-1][1] < end and start < rows[-1][2]:
+                    del above[place]
+                    break
+            else:
+                rows = []
+                done.setdefault(key, []).append(rows)
+            rows.append((row, int(start), int(end)))
+            here.append((key, rows))
+        above = here
+    return {key: [_outline(rows) for rows in shapes] for key, shapes in done.items()}
+
+
+def _outline(rows: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]]:
+    """Down the right ends of some rows of cells and up their left ends."""
+    right = [corner for row, _, end in rows for corner in ((end, row), (end, row + 1))]
+    left = [corner for row, start, _ in reversed(rows) for corner in ((start, row + 1), (start, row))]
+    return right + left
 
 
 def fill_boxes(axes: Axes, boxes: Sequence[Box], fill: str, alpha: float = 1.0) -> None:
@@ -104,7 +129,7 @@ def draw_ring(step: int = 1, ranks: int = 4, layout: str = "contiguous", mask: s
             inks[cells] = np.where(seen[cells], rank, -1)
             faint[cells] = seen[cells] & (earlier < step)
         busy.append(int(seen[cells].sum()))
-    figure, axes = panels.sheet(3.45)
+    figure, axes = panels.sheet(3.6)
     matrix(axes, 0.45, 0.2, inks, faint)
     rows = running(ranks, layout, mask == "causal", step)
     left, tall = 3.3, min(2.5 / ranks, 0.72)
@@ -183,7 +208,7 @@ def draw_tiles(ranks: int = 4, layout: str = "contiguous", mask: str = "causal")
     for rank, own in enumerate(positions):
         owner[own.numpy()] = rank
     work = pairs(positions, MASKS[mask])
-    figure, axes = panels.sheet(3.45)
+    figure, axes = panels.sheet(3.6)
     inks = np.where(seen, owner[:, None], -1)
     matrix(axes, 0.45, 0.2, inks, np.zeros(seen.shape, dtype=bool))
     left, wide, tall = 3.9, 2.6, 2.5 / ranks
@@ -192,8 +217,7 @@ def draw_tiles(ranks: int = 4, layout: str = "contiguous", mask: str = "causal")
         fill_boxes(axes, [(left, high - 0.75 * tall, left + wide * count / max(work), high)], HUES[rank])
         middle = high - 0.375 * tall
         axes.text(left - 0.08, middle, f"rank {rank}", ha="right", va="center", fontsize=style.NORMAL, color=INK)
-        at = left + wide * count / max(work) + 0.06
-        axes.text(at, middle, str(count), va="center", fontsize=style.NORMAL, color=INK)
+        axes.text(left + wide + 0.1, middle, str(count), va="center", fontsize=style.NORMAL, color=INK)
     mean = left + wide * sum(work) / len(work) / max(work)
     axes.plot((mean, mean), (0.2, 2.75), color=INK, linewidth=1.0, linestyle=":")
     slow = imbalance(work)

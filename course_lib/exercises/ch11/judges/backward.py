@@ -1,0 +1,162 @@
+"""The judge of chapter 11's backward pass of ring attention: every rank's contribution, at home, with few buffers."""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.ch11.judges.reference import Shards, block_bytes, cut, scores, shards, spread, touched
+from course_lib.exercises.ch11.probes import MEASURED
+from course_lib.judging import Fault, Judging, Mistake, Params, first, judged
+from course_lib.judging.cases import hidden, ranks_text, shown, under
+from course_lib.judging.ranks import BUFFERS_LATE, LATE, moved_early
+from course_lib.judging.tensors import coin_of, normal, tensor_fault
+from course_lib.records import Case, Outcome, Verdict
+
+FLOOR = 0.05  # the least scale of a gradient that is a difference of larger terms
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, n = coin_of(rng), params["ranks"]
+
+    def data(ranks: int, length: int, how: str, name: str = "causal", heads: int = 2, kv_heads: int = 2, width: int = 4, **options: Any) -> Any:
+        rows = shards(coin, cut(length, ranks, rng, how), (name, options), heads, kv_heads, width)
+        right = zip(rows, Shards(Case(name="", per_rank=rows)).whole(), strict=True)
+        return tuple((*row, out.float(), log_sum.float(), normal(coin, *out.shape)) for row, (out, log_sum) in right)
+
+    return [
+        shown(f"{ranks_text(n)}, zig-zag, causal", "values:kv", per_rank=data(n, 4 * n, "zig-zag")),
+        hidden("four ranks, everything visible", "values:kv", per_rank=data(4, 16, "contiguous", "all")),
+        hidden("three ranks, four query heads, two KV heads", "generality:heads", per_rank=data(3, 12, "zig-zag", heads=4)),
+        hidden("two ranks, three query heads, one KV head", "generality:heads", per_rank=data(2, 8, "zig-zag", heads=3, kv_heads=1, width=6)),
+        hidden("three ranks, tokens anywhere", "generality:layouts", per_rank=data(3, 16, "mixed")),
+        hidden("five ranks, three tokens", "generality:layouts", per_rank=data(5, 3, "zig-zag")),
+        hidden("one rank alone", "generality:layouts", per_rank=data(1, 6, "contiguous", heads=4)),
+        hidden("three ranks, keys before the query alone", "generality:layouts", per_rank=data(3, 11, "mixed", "strict")),
+        hidden("three ranks, a sliding window", "generality:layouts", per_rank=data(3, 15, "zig-zag", "window", window=4)),
+        hidden("ten ranks, memory", "cost:memory", per_rank=data(10, 40, "contiguous", width=64, **{MEASURED: True})),
+        *under((LATE, BUFFERS_LATE), "three ranks", "protocol:safe", lambda: data(3, 12, "zig-zag")),
+    ]
+
+
+Gradients = list[tuple[Tensor, Tensor, Tensor]]
+
+
+def gradients(
+    case: Case,
+    *,
+    counts: Callable[[Tensor, Tensor], Tensor] | None = None,
+    delta: bool = True,
+    scaled: bool = True,
+    own_sums: bool = False,
+    tiled: bool = False,
+) -> Gradients:
+    """Each rank's dq, dk and dv in float64.
+
+    `counts(query rank, block)` says whose queries count for a block's gradients; it and the other keywords lead to known mistakes.
+    """
+    of = Shards(case)
+    sizes = [len(own) for own in of.positions]
+    q, k, v, out, grad = (torch.cat(each, 1).double() for each in (of.q, of.k, of.v, of.others[0], of.others[2]))
+    at, owner = torch.cat(list(of.positions)), torch.arange(of.ranks).repeat_interleave(torch.tensor(sizes))
+    seen, factor = of.visible(at, at), 1 / math.sqrt(q.shape[-1]) if scaled else 1.0
+    score, base = scores(q, k, seen, tiled=tiled), scores(q, k, seen).logsumexp(-1, keepdim=True)
+    if own_sums:
+        base = torch.stack([score[..., owner == block].logsumexp(-1) for block in range(of.ranks)], -1)[..., owner]
+    p = (score - base).exp().nan_to_num(0.0)
+    sums = (grad * out).sum(-1, keepdim=True) if delta else 0.0
+    ds = p * (grad @ spread(v, len(q), tiled).mT - sums) * factor
+    keep = counts(owner[:, None], owner[None, :]) if counts else torch.ones_like(seen)
+    dk, dv = (_grouped((each * keep).mT @ other, len(k), tiled) for each, other in ((ds, q), (p, grad)))
+    parts = [each.split(sizes, 1) for each in (ds @ spread(k, len(q), tiled), dk, dv)]
+    return list(zip(*parts, strict=True))
+
+
+def _grouped(per_head: Tensor, kv_heads: int, tiled: bool) -> Tensor:
+    """The sum over the query heads that share a KV head."""
+    shape = (-1, kv_heads) if tiled else (kv_heads, -1)
+    return per_head.unflatten(0, shape).sum(0 if tiled else 1)
+
+
+def _slips(case: Case) -> list[tuple[str, Callable[[], Gradients], str]]:
+    n, right = case.ranks or 1, gradients(case)
+
+    def at(shift: int) -> Gradients:
+        return [(right[rank][0], *right[(rank + shift) % n][1:]) for rank in range(n)]
+
+    return [
+        ("left-at-neighbor", lambda: at(1), "the gradients belong to the block of rank + 1; send them home."),
+        ("left-at-neighbor", lambda: at(-1), "the gradients belong to the block of rank − 1; send them home."),
+        ("no-delta", lambda: gradients(case, delta=False), "D, the sum of grad · out, was not taken off."),
+        ("not-scaled", lambda: gradients(case, scaled=False), "the factor 1 / √width is missing."),
+        ("heads-in-turn", lambda: gradients(case, tiled=True), "query head i used KV head i % KV heads; neighbors share a head."),
+        ("own-queries", lambda: gradients(case, counts=lambda rank, block: rank == block), "this rank's queries alone; those of the other ranks saw these keys too."),
+        ("own-missing", lambda: gradients(case, counts=lambda rank, block: rank != block), "the contribution of this rank's own queries is missing."),
+        ("own-sums", lambda: gradients(case, own_sums=True), "P was normalized within each block; use the log-sum over all keys."),
+        ("last-missing", lambda: gradients(case, counts=lambda rank, block: rank != (block - 1) % n), "the contribution of the last rank on the way is missing."),
+    ]
+
+
+def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
+    wants = gradients(case)
+    for rank, got in enumerate(results):
+        for at, name in ((1, "dk"), (2, "dv"), (0, "dq")):
+            want = wants[rank][at].float()
+            where = f"rank {rank}'s {name}"
+            if (fault := tensor_fault(where, got[name], want, floor=FLOOR)) is None:
+                continue
+            named = [
+                Mistake(slip, lambda value=value, rank=rank, at=at: value()[rank][at].float(), message) for slip, value, message in _slips(case)
+            ]
+            fault = tensor_fault(where, got[name], want, named, floor=FLOOR) or fault
+            early = case.adversary is not None and fault[0] in ("other-numbers", "not-finite", "rounded")
+            return moved_early(case, rank) if early else fault
+    return touched(results)
+
+
+def _bytes(case: Case, outcome: Outcome) -> Fault | None:
+    blocks, spent = block_bytes(case), sum(outcome.meter["bytes_sent"])
+    most = (2 * len(blocks) - 1) * sum(blocks) if len(blocks) > 1 else 0
+    if spent <= most:
+        return None
+    return "too-many-bytes", (
+        f"the ranks sent {spent:,} bytes; {most:,} are enough: keys and values N − 1 times, their gradients N times. Does something travel with a copy "
+        "for every query head, or padded?"
+    )
+
+
+KEPT = 0.9  # of all blocks of keys, values and their gradients: two blocks and two of gradients, twice in float64, are 0.8 of ten
+
+
+def _memory(case: Case, outcome: Outcome) -> Fault | None:
+    whole = 2 * sum(block_bytes(case))
+    held = sorted(got["peak"] or 0 for got in outcome.value)[case.ranks // 2 if case.ranks else 0]
+    if 0 < held <= KEPT * whole:
+        return None
+    return "whole-sequence", (
+        f"at its peak a rank holds {held / whole:.2g} times the keys, values and gradients of the whole sequence in addition to its own; one block "
+        "and one accumulator under way are enough."
+    )
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    fault = _fault(case, outcome.value)
+    if case.part == "memory":
+        return judged(case, first(fault, _memory(case, outcome)), named=True)
+    return judged(case, fault, *([("cost", "bytes", _bytes(case, outcome))] if case.adversary is None else []), named=True)
+
+
+BACKWARD = {
+    "ring-backward": Judging(
+        shares="values:kv 0.35, cost:bytes 0.2, cost:memory 0.1, protocol:safe 0.1, generality:heads 0.1, generality:layouts 0.15",
+        measured_by_worker=("cost:memory",),
+        cases=_cases,
+        verdicts=_verdicts,
+        why="""P follows from the saved log-sum, so no forward pass is repeated and no P is stored. dQ stays at home, because every block of keys comes by. dK and dV are
+sums over the queries of all ranks: their accumulator travels with the block, and a last message takes it home.""",
+        pytorch="The backward pass of PyTorch's ring attention rotates dK and dV in the same way.",
+    )
+}

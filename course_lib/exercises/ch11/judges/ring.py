@@ -1,0 +1,248 @@
+"""Judges of chapter 11's merge of partial attention and of ring attention."""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.ch11.judges.reference import Shards, block_bytes, cut, shards, softmax_of, touched
+from course_lib.exercises.ch11.probes import MEASURED
+from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, judged
+from course_lib.judging.cases import hidden, shown, under
+from course_lib.judging.ranks import BUFFER, BUFFERS_LATE, LATE, moved_early
+from course_lib.judging.tensors import close, coin_of, kind_fault, normal, tensor_fault
+from course_lib.judging.traffic import off_the_ring
+from course_lib.records import Case, Outcome, Verdict
+
+Pair = tuple[Tensor, Tensor]
+ROUNDED = 2.0**-22  # of the largest log-sum: what a weight may be off because the total was rounded to fp32
+SHARP = 2e-5  # of a log-sum in fp32, relative to the largest in the case
+
+
+def log_sum_fault(where: str, got: Any, want: Tensor, mistakes: Sequence[Mistake] = ()) -> Fault | None:
+    """What is wrong with log-sums: −∞ in other places, a dtype other than fp32, or other numbers."""
+    if fault := kind_fault(where, got, want.float()):
+        return fault
+    if got.isnan().any() or (got == math.inf).any():
+        return "not-finite", f"{where} holds NaN or +∞."
+    if not torch.equal(got == -math.inf, want == -math.inf):
+        return "not-minus-infinity", f"{where} must be −∞ exactly where a query sees no key."
+    finite = want > -math.inf
+    scale = max(1.0, want[finite].abs().max().item() if finite.any() else 1.0)
+
+    def same(value: Tensor) -> bool:
+        return bool(((got - value).abs()[finite] <= SHARP * scale).all())
+
+    if same(want):
+        return None
+    named = next((each for each in mistakes if same(each.on())), None)
+    return (named.name, f"{where}: {named.message}") if named else ("log-sum", f"{where} is not log Σ exp over all keys.")
+
+
+# --- merge-partial-attention
+
+
+def _merge_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, heads, width = coin_of(rng), params["heads"], params["width"]
+
+    def part(tokens: int, size: float, unseen: str = "") -> Pair:
+        output, log_sum = normal(coin, heads, tokens, width), normal(coin, heads, tokens) * size
+        hide = {"": slice(0, 0), "some": slice(0, None, 2), "all": slice(None), "first": slice(0, 1)}[unseen]
+        log_sum[:, hide], output[:, hide] = -math.inf, torch.nan if unseen in ("some", "all") else 0.0
+        return output, log_sum
+
+    return [
+        shown("two parts", "values:pair", [part(3, 1.0), part(3, 1.0)]),
+        hidden("five parts", "values:pair", [part(4, 2.0) for _ in range(5)]),
+        hidden("three parts with log-sums far apart", "generality:large", [part(4, 30.0) for _ in range(3)]),
+        hidden("two parts with log-sums in the thousands", "generality:large", [part(4, 4000.0) for _ in range(2)]),
+        hidden("log-sums near -10,000", "generality:large", [(one, two - 1e4) for one, two in (part(3, 1.0), part(3, 1.0))]),
+        hidden("one part", "generality:unseen", [part(2, 1.0)]),
+        hidden("some queries see nothing of the first part", "generality:unseen", [part(5, 1.0, "some"), part(5, 1.0)]),
+        hidden("no query sees the second part", "generality:unseen", [part(3, 1.0), part(3, 1.0, "all"), part(3, 1.0)]),
+        hidden("the first query sees nothing", "generality:unseen", [part(4, 1.0, "first"), part(4, 1.0, "first")]),
+        hidden("some queries see nothing at all", "generality:unseen", [part(5, 1.0, "some"), part(5, 1.0, "some")]),
+        hidden("no tokens", "generality:unseen", [part(0, 1.0), part(0, 1.0)]),
+    ]
+
+
+def merged_pair(parts: Sequence[Pair]) -> Pair:
+    """Output and log-sum over all parts, in float64."""
+    log_sums = torch.stack([log_sum for _, log_sum in parts]).double()
+    total = log_sums.logsumexp(0)
+    shares = (log_sums - total).exp().nan_to_num(0.0).unsqueeze(-1)
+    return sum(share * output.double().nan_to_num(0.0) for share, (output, _) in zip(shares, parts, strict=True)), total
+
+
+def _merge_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    parts, got = case.args[0], outcome.value["merged"]
+    if outcome.value["touched"]:
+        return "changed", "a given tensor was changed; return new ones."
+    if type(got) not in (tuple, list) or len(got) != 2:
+        return "wrong-shape", f"return (output, log_sum), two tensors; got {describe(got)}."
+    output, total = merged_pair(parts)
+    outputs, log_sums = [one.double().nan_to_num(0.0) for one, _ in parts], [two.double() for _, two in parts]
+    halves = outputs[0]
+    for each in outputs[1:]:
+        halves = (halves + each) / 2
+    slips = [
+        Mistake("plain-mean", sum(outputs) / len(parts), "this is the plain mean; a part counts by its sum of exponentials."),
+        Mistake("plain-mean", halves, "each part was averaged with the result so far; it counts by its sum of exponentials."),
+        Mistake("plain-sum", sum(outputs), "the outputs were added; each is a mean over its own keys."),
+        Mistake("last-part", outputs[-1], "this is the last part alone."),
+        Mistake("not-divided", output * total.exp().unsqueeze(-1), "it is not divided by the total sum of exponentials."),
+    ]
+    sums = [
+        Mistake("largest", torch.stack(log_sums).amax(0), "this is the largest log-sum; add the exponentials."),
+        Mistake("sum-of-logs", sum(log_sums), "the logs were added; add the exponentials, then take the log."),
+    ]
+    known = [Mistake(each.name, each.on().float(), each.message) for each in slips]
+    size = max((two[two > -math.inf].abs().max().item() for two in log_sums if (two > -math.inf).any()), default=0.0)
+    return first(
+        tensor_fault("the output", got[0], output.float(), known, rel=1e-4 + ROUNDED * size),
+        log_sum_fault("the log-sum", got[1], total, sums),
+    )
+
+
+# --- ring-attention
+
+
+def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin = coin_of(rng)
+
+    def data(ranks: int, length: int, how: str, name: str, heads: int = 2, kv_heads: int = 2, **more: Any) -> Any:
+        options = {
+            "window": {"window": 5},
+            "documents": {"documents": torch.tensor(sorted(rng.choice((3, 4, 9)) for _ in range(length)))},
+        }.get(name, {})
+        measured = {MEASURED: True} if more.pop("measured", False) else {}
+        width = more.pop("width", 4)
+        return shards(coin, cut(length, ranks, rng, how), (name, {**options, **measured}), heads, kv_heads, width, **more)
+
+    return [
+        shown("four ranks, zig-zag, causal", "values:attention", per_rank=data(4, 16, "zig-zag", "causal")),
+        hidden("three ranks, everything visible", "values:attention", per_rank=data(3, 12, "contiguous", "all")),
+        hidden("four ranks, four query heads, two KV heads", "values:attention", per_rank=data(4, 16, "zig-zag", "causal", 4, 2)),
+        hidden("three ranks, tokens anywhere", "generality:layouts", per_rank=data(3, 17, "mixed", "causal", 4, 2, width=6)),
+        hidden("four ranks, 13 tokens", "generality:layouts", per_rank=data(4, 13, "zig-zag", "causal", 3, 1)),
+        hidden("five ranks, three tokens", "generality:layouts", per_rank=data(5, 3, "zig-zag", "causal")),
+        hidden("two ranks", "generality:layouts", per_rank=data(2, 9, "contiguous", "causal")),
+        hidden("one rank alone", "generality:layouts", per_rank=data(1, 7, "contiguous", "causal", 4, 2)),
+        hidden("three ranks, a sliding window", "generality:masks", per_rank=data(3, 18, "zig-zag", "window")),
+        hidden("three ranks, packed documents", "generality:masks", per_rank=data(3, 18, "mixed", "documents", 2, 1)),
+        hidden("three ranks, keys before the query alone", "generality:masks", per_rank=data(3, 12, "mixed", "strict")),
+        hidden("three ranks, scores in the thousands", "generality:numbers", per_rank=data(3, 12, "zig-zag", "causal", size=60.0)),
+        hidden("three ranks, bfloat16", "generality:numbers", per_rank=data(3, 15, "mixed", "causal", 4, 2, dtype=torch.bfloat16)),
+        hidden("ten ranks, memory", "cost:memory", per_rank=data(10, 40, "contiguous", "causal", width=64, measured=True)),
+        *under((LATE, BUFFER, BUFFERS_LATE), "three ranks", "protocol:safe", lambda: data(3, 12, "zig-zag", "causal")),
+    ]
+
+
+def _slips(case: Case, of: Shards, rank: int) -> list[tuple[str, Callable[[], Tensor], str]]:
+    n = of.ranks
+
+    def local(rank: int, block: int) -> Tensor:
+        return of.visible(torch.arange(len(of.positions[rank])), torch.arange(len(of.positions[block])))
+
+    def mirrored(rank: int, block: int) -> Tensor:
+        other = (2 * rank - block) % n
+        return of.seen(rank, other) if len(of.positions[other]) == len(of.positions[block]) else of.seen(rank, block)
+
+    def uncovered(rank: int, block: int) -> Tensor:
+        return torch.ones_like(of.seen(rank, block))
+
+    return [
+        ("own-block", lambda: of.attend(rank, [rank])[0], "this rank's own keys alone; the other blocks are missing."),
+        ("one-block-short", lambda: of.attend(rank, [b for b in range(n) if b != (rank + 1) % n])[0], "the last block to arrive is missing."),
+        ("one-block-short", lambda: of.attend(rank, [b for b in range(n) if b != (rank - 1) % n])[0], "the last block to arrive is missing."),
+        ("plain-mean", lambda: of.mixed(rank, lambda log_sum, top: (log_sum > -math.inf).double()), "the blocks' outputs have equal weights."),
+        ("plain-mean", lambda: of.mixed(rank, lambda log_sum, top: torch.ones_like(top)), "the blocks' outputs have equal weights."),
+        (
+            "not-rescaled",
+            lambda: of.mixed(rank, lambda log_sum, top: (log_sum - top).exp()),
+            "the blocks' sums are relative to different maxima; rescale them when the maximum grows.",
+        ),
+        ("local-positions", lambda: of.attend(rank, seen=local)[0], "the mask belongs to positions within the block; take those of the whole sequence."),
+        ("wrong-block", lambda: of.attend(rank, seen=mirrored)[0], "the mask belongs to another block. Whose keys are here after t steps?"),
+        ("no-mask", lambda: of.attend(rank, seen=uncovered)[0], "every key was seen; the mask is missing."),
+        ("not-scaled", lambda: of.attend(rank, scaled=False)[0], "the scores are not divided by √width."),
+        ("heads-in-turn", lambda: of.attend(rank, tiled=True)[0], "query head i used KV head i % KV heads; neighbors share a head."),
+    ]
+
+
+def _ring_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    of = Shards(case)
+    for rank, (got, (out, log_sum)) in enumerate(zip(outcome.value, of.whole(), strict=True)):
+        want, where = out.to(of.q[rank].dtype), f"rank {rank}'s output"
+        slips: list[Mistake] = []
+        if not close(got["out"], want):
+            slips = [Mistake(name, lambda value=value: value().to(want.dtype), message) for name, value, message in _slips(case, of, rank)]
+        fault = tensor_fault(where, got["out"], want, slips)
+        if fault and case.adversary is not None and fault[0] in ("other-numbers", "not-finite", "rounded"):
+            return moved_early(case, rank)
+        if fault := fault or log_sum_fault(f"rank {rank}'s log-sum", got["log_sum"], log_sum):
+            return fault
+    return touched(outcome.value)
+
+
+def _ring_bytes(case: Case, outcome: Outcome, direction: int) -> Fault | None:
+    blocks, sent = block_bytes(case), outcome.meter["bytes_sent"]
+    for rank, spent in enumerate(sent):
+        most = sum(blocks) - blocks[(rank + direction) % len(blocks)]
+        if spent > most:
+            return "too-many-bytes", (
+                f"rank {rank} sent {spent:,} bytes; {most:,} are enough. Are blocks sent once more at the end, padded, in another dtype, "
+                "or with a copy for every query head?"
+            )
+    return None
+
+
+KEPT = 0.75  # of all blocks: the ring needs three of ten at a time, and arithmetic in float64 takes as much again
+
+
+def _ring_memory(case: Case, outcome: Outcome) -> Fault | None:
+    blocks = block_bytes(case)
+    held = sorted(got["peak"] or 0 for got in outcome.value)[len(blocks) // 2]
+    if 0 < held <= KEPT * sum(blocks):
+        return None
+    return "whole-sequence", (
+        f"at its peak a rank holds {held / blocks[0]:.1f} blocks of keys and values of {len(blocks)} in addition to its own; let go of a block once "
+        "it has been used and passed on."
+    )
+
+
+def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    fault = _ring_fault(params, case, outcome)
+    direction = 1 if params["direction"] == "next" else -1
+    if case.part == "memory":
+        return judged(case, first(fault, _ring_memory(case, outcome)), named=True)
+    cost = first(
+        off_the_ring(outcome.meter, direction, "rank, rank + 1, …" if direction > 0 else "rank, rank − 1, …"),
+        _ring_bytes(case, outcome, direction),
+    )
+    return judged(case, fault, *([("cost", "bytes", cost)] if case.adversary is None else []), named=True)
+
+
+RING = {
+    "merge-partial-attention": Judging(
+        shares="values:pair 0.5, generality:large 0.25, generality:unseen 0.25",
+        cases=_merge_cases,
+        verdicts=lambda params, case, outcome: judged(case, _merge_fault(params, case, outcome), named=True),
+        why="""Each output was divided by its own sum of exponentials. exp(log_sum − total) replaces that divisor with the sum over all keys. Such merges can be done in
+any order and in any grouping, which is why attention can be split.""",
+        pytorch="`torch.ops.aten._scaled_dot_product_flash_attention` returns the log-sum; PyTorch's context parallelism merges with it.",
+    ),
+    "ring-attention": Judging(
+        shares="values:attention 0.3, cost:bytes 0.2, cost:memory 0.1, protocol:safe 0.1, generality:layouts 0.1, generality:masks 0.1, "
+        "generality:numbers 0.1",
+        measured_by_worker=("cost:memory",),
+        cases=_ring_cases,
+        verdicts=_ring_verdicts,
+        why="""Attention is a sum over keys, and log-sums let it be merged block by block. Each block passes every rank once, N − 1 messages in all. The mask depends on
+positions in the whole sequence, so it holds for every layout.""",
+        pytorch="`torch.distributed.tensor.experimental.context_parallel` replaces scaled_dot_product_attention with ring attention.",
+    ),
+}

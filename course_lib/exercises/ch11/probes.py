@@ -1,0 +1,134 @@
+"""How chapter 11 calls answers: attention on every rank with its part of a sequence, and results as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+MEASURED = "measured"  # a mask's options may hold it: the most bytes alive come back as well
+REFUSED = "ValueError: "
+
+
+def mask(name: str, options: Any) -> Callable[[Any, Any], Any]:
+    """The function `visible(query_positions, key_positions)` of a mask: a bool for every pair.
+
+    `options` holds the "window" in tokens, or the "documents", an id for each position of the whole sequence.
+    """
+
+    def visible(queries: Any, keys: Any) -> Any:
+        behind = queries[:, None] - keys[None, :]
+        if name == "window":
+            return (behind >= 0) & (behind < options["window"])
+        if name == "documents":
+            ids = options["documents"]
+            return (behind >= 0) & (ids[queries][:, None] == ids[keys][None, :])
+        return {"causal": behind >= 0, "strict": behind > 0, "all": behind == behind}[name]
+
+    return visible
+
+
+def changed(tensors: Any, before: Any) -> bool:
+    """Whether one of the tensors is no longer bit for bit as it was; NaN equals NaN."""
+    import torch
+
+    return not all(
+        torch.equal(one.nan_to_num(7.5) if one.is_floating_point() else one, two) for one, two in zip(tensors, before, strict=True)
+    )
+
+
+def copies(tensors: Any) -> list[Any]:
+    """Copies for `changed` to compare with."""
+    return [one.nan_to_num(7.5).clone() if one.is_floating_point() else one.clone() for one in tensors]
+
+
+def _ring(answer: Any, comm: Any, names: tuple[str, ...], given: Any, positions: Any, masked: Any) -> Any:
+    from course_lib.accounting import Accounting
+    from course_lib.exercises.point_to_point import PointToPoint
+
+    visible, before = mask(*masked), copies([*given, *positions])
+    arguments = PointToPoint(comm), *given, list(positions), visible
+    peak = None
+    if MEASURED in masked[1]:
+        with Accounting() as books:
+            got = answer(*arguments)
+            peak = books.peak_bytes
+    else:
+        got = answer(*arguments)
+    if type(got) not in (tuple, list) or len(got) != len(names):
+        return got
+    return {**dict(zip(names, got, strict=True)), "peak": peak, "touched": changed([*given, *positions], before)}
+
+
+def ring(answer: Any, case: Any, comm: Any = None) -> Any:
+    """A rank's output and log-sums; `case.args = (positions of all ranks, (mask, options), q, k, v)`."""
+    positions, masked, *given = case.args
+    return _ring(answer, comm, ("out", "log_sum"), given, positions, masked)
+
+
+def ring_backward(answer: Any, case: Any, comm: Any = None) -> Any:
+    """A rank's three gradients; `case.args = (positions of all ranks, (mask, options), q, k, v, out, log_sum, gradient of out)`."""
+    positions, masked, *given = case.args
+    return _ring(answer, comm, ("dq", "dk", "dv"), given, positions, masked)
+
+
+def merged(answer: Any, case: Any, comm: Any = None) -> Any:
+    """The merged pair, and whether a part was changed; `case.args = (parts,)`."""
+    (parts,) = case.args
+    flat = [tensor for part in parts for tensor in part]
+    before = copies(flat)
+    result = answer([tuple(part) for part in parts])
+    return {"merged": result, "touched": changed(flat, before)}
+
+
+def exchanged(answers: Any, case: Any, comm: Any = None) -> Any:
+    """What one of the functions returns, or the text of its ValueError; `case.args = (which function, lengths, further arguments, x)`."""
+    which, lengths, more, x = case.args
+    before = copies([x])
+    try:
+        got = answers[which](comm, x, list(lengths), *more)
+    except ValueError as error:
+        return {"x": REFUSED + str(error), "touched": False}
+    return {"x": got, "touched": changed([x], before)}
+
+
+def batch(answer: Any, case: Any, comm: Any = None) -> Any:
+    """A rank's inputs, targets and positions, and whether an argument was changed; `case.args = (tokens, documents, indices)`."""
+    before = copies(case.args)
+    result = answer(*case.args)
+    return {"batch": result, "touched": changed(case.args, before)}
+
+
+def averaged(answer: Any, case: Any, comm: Any = None) -> Any:
+    """A rank's mean gradients; `case.args = (groups of dp, groups of cp, tokens of this rank, its gradients)`."""
+    dp_groups, cp_groups, tokens, gradients = case.args
+    dp, cp = (
+        [comm.new_group(list(group)) for group in groups][[comm.rank in group for group in groups].index(True)]
+        for groups in (dp_groups, cp_groups)
+    )
+    before = copies(gradients)
+    got = answer(dp, cp, list(gradients), tokens)
+    return {"gradients": list(got) if type(got) is tuple else got, "touched": changed(gradients, before)}
+
+
+def synced(answer: Any, case: Any, comm: Any = None) -> Any:
+    """A rank's weights after some steps; `case.args = (kinds by name, rate, weights by name, gradients by step)`."""
+    kinds, rate, weights, steps = case.args
+    weights = {name: tensor.clone() for name, tensor in weights.items()}
+    for gradients in steps:
+        got = answer(comm, {name: tensor.clone() for name, tensor in gradients.items()}, dict(kinds))
+        if type(got) is not dict or set(got) != set(weights):
+            return got
+        weights = {name: tensor - rate * got[name] for name, tensor in weights.items()}
+    return weights
+
+
+def halo(answer: Any, case: Any, comm: Any = None) -> Any:
+    """The keys and values that a rank's queries see; `case.args = (lengths, window, k, v)`."""
+    from course_lib.exercises.point_to_point import PointToPoint
+
+    lengths, window, k, v = case.args
+    before = copies((k, v))
+    got = answer(PointToPoint(comm), k, v, list(lengths), window)
+    if type(got) not in (tuple, list) or len(got) != 2:
+        return got
+    return {"k": got[0], "v": got[1], "touched": changed((k, v), before)}

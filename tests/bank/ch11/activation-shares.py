@@ -1,0 +1,41 @@
+# %% right: closed form
+def activation_bytes(tokens, hidden, tp, cp, sequence_parallel):
+    return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
+
+
+# %% right: part by part
+def activation_bytes(tokens, hidden, tp, cp, sequence_parallel):
+    outside, inside = 10 * tokens * hidden, 24 * tokens * hidden / tp
+    if sequence_parallel:
+        outside /= tp
+    return (outside + inside) / cp
+
+
+# %% wrong: everything is divided => values all-divided  from: closed form
+# -     return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
+# +     return 34 * tokens * hidden / tp / cp
+
+# %% wrong: sequence parallelism does nothing => values never-divided  from: closed form
+# -     return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
+# +     return tokens / cp * hidden * (10 + 24 / tp)
+
+# %% wrong: a factor of its own => values another-factor  from: closed form
+# -     return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
+# +     whole = tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
+# +     return whole / (tp if sequence_parallel else 1)
+
+# %% wrong: context parallelism does nothing => values no-context  from: closed form
+# -     return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
+# +     return tokens * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
+
+# %% wrong: context parallelism in attention alone => values context-inside  from: closed form
+# -     return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
+# +     return tokens * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp / cp)
+
+# %% wrong: numbers of two bytes => values two-bytes-again  from: closed form
+# -     return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
+# +     return 2 * tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
+
+# %% wrong: whole tokens => generality -  from: closed form
+# -     return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
+# +     return tokens // cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)

@@ -1,0 +1,118 @@
+import torch
+
+from course_lib import params
+
+SUMMED = params("mean-over-the-mesh").loss == "summed"
+
+
+# %% right: sums over both groups
+def mean_gradients(dp, cp, gradients, tokens):
+    count = torch.tensor(float(tokens))
+    for group in (cp, dp):
+        group.all_reduce(count)
+    means = []
+    for gradient in gradients:
+        total = gradient.clone() if SUMMED else gradient * tokens
+        if tokens == 0:
+            total = torch.zeros_like(gradient)
+        for group in (cp, dp):
+            group.all_reduce(total)
+        means.append(total / count.clamp(min=1))
+    return means
+
+
+# %% right: in one flat tensor
+def mean_gradients(dp, cp, gradients, tokens):
+    flat = torch.cat([gradient.flatten() for gradient in gradients])
+    flat = torch.cat([torch.nan_to_num(flat) * (1 if SUMMED else tokens), torch.tensor([float(tokens)])])
+    dp.all_reduce(flat)
+    cp.all_reduce(flat)
+    parts = (flat[:-1] / max(flat[-1].item(), 1)).split([gradient.numel() for gradient in gradients])
+    return [part.view_as(gradient) for part, gradient in zip(parts, gradients, strict=True)]
+
+
+# %% wrong: replicas alone => values dp-only  from: sums over both groups
+# -     for group in (cp, dp):
+# -         group.all_reduce(count)
+# +     dp.all_reduce(count)
+# -         for group in (cp, dp):
+# -             group.all_reduce(total)
+# +         dp.all_reduce(total)
+
+# %% wrong: this sequence alone => values cp-only  from: sums over both groups
+# -     for group in (cp, dp):
+# -         group.all_reduce(count)
+# +     cp.all_reduce(count)
+# -         for group in (cp, dp):
+# -             group.all_reduce(total)
+# +         cp.all_reduce(total)
+
+# %% wrong: a mean of means => values mean-of-means
+def mean_gradients(dp, cp, gradients, tokens):
+    means = []
+    for gradient in gradients:
+        total = torch.nan_to_num(gradient) / (max(tokens, 1) if SUMMED else 1)
+        for group in (cp, dp):
+            group.all_reduce(total)
+        means.append(total / (dp.size * cp.size))
+    return means
+
+
+# %% wrong: every sequence counts the same => values mean-of-sequences  from: sums over both groups
+# -     for group in (cp, dp):
+# -         group.all_reduce(count)
+# +     cp.all_reduce(count)
+# -         for group in (cp, dp):
+# -             group.all_reduce(total)
+# -         means.append(total / count.clamp(min=1))
+# +         cp.all_reduce(total)
+# +         total = total / count.clamp(min=1)
+# +         dp.all_reduce(total)
+# +         means.append(total / dp.size)
+
+# %% wrong: context ranks are samples => values context-as-samples  from: sums over both groups
+# -         means.append(total / count.clamp(min=1))
+# +         means.append(total / count.clamp(min=1) / cp.size)
+
+# %% wrong: a sum => values not-divided  from: sums over both groups
+# -         means.append(total / count.clamp(min=1))
+# +         means.append(total)
+
+# %% wrong: by the ranks => values by-ranks  from: sums over both groups
+# -         means.append(total / count.clamp(min=1))
+# +         means.append(total / (dp.size * cp.size))
+
+# %% wrong: NaN of an empty rank spreads => generality not-finite  from: sums over both groups
+# -         total = gradient.clone() if SUMMED else gradient * tokens
+# -         if tokens == 0:
+# -             total = torch.zeros_like(gradient)
+# +         share = torch.tensor(float(tokens))
+# +         total = gradient / share * share if SUMMED else gradient * share
+
+# %% wrong: an empty rank counts one => generality -  from: sums over both groups
+# -     count = torch.tensor(float(tokens))
+# +     count = torch.tensor(float(max(tokens, 1)))
+
+# %% wrong: no token at all => generality not-finite  from: sums over both groups
+# -         means.append(total / count.clamp(min=1))
+# +         means.append(total / count)
+
+# %% wrong: in place => values changed
+def mean_gradients(dp, cp, gradients, tokens):
+    count = torch.tensor(float(tokens))
+    for group in (cp, dp):
+        group.all_reduce(count)
+    for gradient in gradients:
+        gradient.nan_to_num_()
+        gradient.mul_((1 if SUMMED else tokens) / max(count.item(), 1))
+        for group in (cp, dp):
+            group.all_reduce(gradient)
+    return gradients
+
+
+# %% wrong: the world has two axes => generality -  from: sums over both groups
+# -     for group in (cp, dp):
+# -         group.all_reduce(count)
+# +     for group in (cp, dp):
+# +         group.all_reduce(count)
+# +     count = torch.tensor(float(tokens)) * dp.size * cp.size if dp.size == 1 or cp.size == 1 else count

@@ -1,0 +1,84 @@
+import math
+
+import torch
+
+
+# %% right: all parts at once
+def merge(parts):
+    outputs = torch.stack([output for output, _ in parts])
+    log_sums = torch.stack([log_sum for _, log_sum in parts])
+    total = torch.logsumexp(log_sums, 0)
+    shares = torch.where(log_sums == -math.inf, 0.0, (log_sums - total).exp())
+    outputs = torch.where((log_sums == -math.inf).unsqueeze(-1), 0.0, outputs)
+    return (shares.unsqueeze(-1) * outputs).sum(0), total
+
+
+# %% right: one part after another
+def merge(parts):
+    output, total = torch.zeros_like(parts[0][0]), torch.full_like(parts[0][1], -math.inf)
+    for one, log_sum in parts:
+        seen = log_sum > -math.inf
+        new = torch.where(seen, torch.logaddexp(total, log_sum), total)
+        old = torch.where(total > -math.inf, (total - new).exp(), 0.0)
+        share = torch.where(seen, (log_sum - new).exp(), 0.0)
+        output = output * old.unsqueeze(-1) + torch.where(seen.unsqueeze(-1), one * share.unsqueeze(-1), 0.0)
+        total = new
+    return output, total
+
+
+# %% wrong: exponentials without a maximum => generality not-finite
+def merge(parts):
+    total = sum(log_sum.exp() for _, log_sum in parts)
+    output = sum(torch.where((log_sum == -math.inf).unsqueeze(-1), 0.0, one * log_sum.exp().unsqueeze(-1)) for one, log_sum in parts)
+    return torch.where((total == 0).unsqueeze(-1), 0.0, output / total.unsqueeze(-1)), total.log()
+
+
+# %% wrong: the mean of the parts => values plain-mean
+def merge(parts):
+    total = torch.logsumexp(torch.stack([log_sum for _, log_sum in parts]), 0)
+    return torch.stack([one for one, _ in parts]).nan_to_num(0.0).mean(0), total
+
+
+# %% wrong: each new part counts half => values plain-mean
+def merge(parts):
+    output, total = parts[0]
+    for one, log_sum in parts[1:]:
+        output, total = (output + one) / 2, torch.logaddexp(total, log_sum)
+    return output, total
+
+
+# %% wrong: a NaN of an unseen part stays => generality not-finite  from: all parts at once
+# -     outputs = torch.where((log_sums == -math.inf).unsqueeze(-1), 0.0, outputs)
+# +     outputs = outputs * 1
+
+# %% wrong: a query that sees nothing => generality not-finite  from: all parts at once
+# -     shares = torch.where(log_sums == -math.inf, 0.0, (log_sums - total).exp())
+# +     shares = (log_sums - total).exp()
+
+# %% wrong: the largest log-sum => values largest  from: all parts at once
+# -     return (shares.unsqueeze(-1) * outputs).sum(0), total
+# +     return (shares.unsqueeze(-1) * outputs).sum(0), log_sums.amax(0)
+
+# %% wrong: the logs are added => values sum-of-logs  from: all parts at once
+# -     return (shares.unsqueeze(-1) * outputs).sum(0), total
+# +     return (shares.unsqueeze(-1) * outputs).sum(0), log_sums.sum(0)
+
+# %% wrong: the outputs are added => values plain-sum  from: all parts at once
+# -     return (shares.unsqueeze(-1) * outputs).sum(0), total
+# +     return outputs.sum(0), total
+
+# %% wrong: the log-sum of nothing is a large number => generality not-minus-infinity  from: all parts at once
+# -     return (shares.unsqueeze(-1) * outputs).sum(0), total
+# +     return (shares.unsqueeze(-1) * outputs).sum(0), total.clamp(min=-1e30)
+
+# %% wrong: in place => values changed  from: all parts at once
+# -     outputs = torch.stack([output for output, _ in parts])
+# +     outputs = torch.stack([output.nan_to_num_(0.0).mul_(2) / 2 for output, _ in parts])
+
+# %% wrong: the second part alone => values last-part  from: all parts at once
+# -     return (shares.unsqueeze(-1) * outputs).sum(0), total
+# +     return outputs[-1], total
+
+# %% wrong: log-sums below zero count nothing => generality -  from: all parts at once
+# -     total = torch.logsumexp(log_sums, 0)
+# +     total = torch.logsumexp(log_sums.clamp(min=-1000), 0)

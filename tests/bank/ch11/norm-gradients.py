@@ -1,0 +1,86 @@
+import torch
+
+
+# %% right: one flat all-reduce
+def sync_gradients(comm, gradients, kinds):
+    names = sorted(name for name in gradients if kinds[name] == "partial")
+    synced = dict(gradients)
+    if not names:
+        return synced
+    flat = torch.cat([gradients[name].reshape(-1) for name in names])
+    comm.all_reduce(flat)
+    for name, part in zip(names, flat.split([gradients[name].numel() for name in names]), strict=True):
+        synced[name] = part.view_as(gradients[name])
+    return synced
+
+
+# %% right: in place, in the order of the kinds
+def sync_gradients(comm, gradients, kinds):
+    names = [name for name in sorted(kinds) if kinds[name] == "partial"]
+    flat = torch.zeros(sum(gradients[name].numel() for name in names))
+    start = 0
+    for name in names:
+        flat[start : start + gradients[name].numel()] = gradients[name].flatten()
+        start += gradients[name].numel()
+    if names and comm.size > 1:
+        comm.all_reduce(flat)
+    start = 0
+    for name in names:
+        gradients[name].copy_(flat[start : start + gradients[name].numel()].reshape(gradients[name].shape))
+        start += gradients[name].numel()
+    return gradients
+
+
+# %% wrong: as it was => values averaged
+def sync_gradients(comm, gradients, kinds):
+    for name, gradient in gradients.items():
+        if kinds[name] != "sharded":
+            comm.all_reduce(gradient, op="AVG")
+    return gradients
+
+
+# %% wrong: averaged in one => values averaged  from: one flat all-reduce
+# -     comm.all_reduce(flat)
+# +     comm.all_reduce(flat, op="AVG")
+
+# %% wrong: nothing is done => values not-synced
+def sync_gradients(comm, gradients, kinds):
+    return gradients
+
+
+# %% wrong: whole gradients are added too => values whole-summed  from: one flat all-reduce
+# -     names = sorted(name for name in gradients if kinds[name] == "partial")
+# +     names = sorted(name for name in gradients if kinds[name] != "sharded")
+
+# %% wrong: one call for each => cost many-calls  from: one flat all-reduce
+# -     flat = torch.cat([gradients[name].reshape(-1) for name in names])
+# -     comm.all_reduce(flat)
+# -     for name, part in zip(names, flat.split([gradients[name].numel() for name in names]), strict=True):
+# -         synced[name] = part.view_as(gradients[name])
+# +     for name in names:
+# +         comm.all_reduce(gradients[name])
+
+# %% wrong: whole gradients travel => cost too-many-bytes  from: one flat all-reduce
+# -     names = sorted(name for name in gradients if kinds[name] == "partial")
+# +     names = sorted(name for name in gradients if kinds[name] != "sharded")
+# -         synced[name] = part.view_as(gradients[name])
+# +         if kinds[name] == "partial":
+# +             synced[name] = part.view_as(gradients[name])
+
+# %% wrong: the order of this rank => generality -  from: one flat all-reduce
+# -     names = sorted(name for name in gradients if kinds[name] == "partial")
+# +     names = [name for name in gradients if kinds[name] == "partial"]
+
+# %% wrong: norms by their name => values -  from: one flat all-reduce
+# -     names = sorted(name for name in gradients if kinds[name] == "partial")
+# +     names = sorted(name for name in gradients if "norm" in name)
+
+# %% wrong: nothing to join => generality -  from: one flat all-reduce
+# -     if not names:
+# -         return synced
+
+# %% wrong: the partial gradients alone come back => values other-names  from: one flat all-reduce
+# -     synced = dict(gradients)
+# +     synced = dict.fromkeys(gradients)
+# -     return synced
+# +     return {name: synced[name] for name in names}

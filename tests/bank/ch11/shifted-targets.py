@@ -1,0 +1,81 @@
+import torch
+
+from course_lib import params
+
+BY_DOCUMENT = params("shifted-targets").count == "document"
+
+
+# %% right: the whole sequence first
+def local_batch(tokens, documents, indices):
+    last = torch.ones(len(tokens), dtype=torch.bool)
+    last[:-1] = documents[1:] != documents[:-1]
+    targets = torch.where(last, -100, tokens.roll(-1))
+    positions = torch.arange(len(tokens))
+    if BY_DOCUMENT:
+        first = last.roll(1)
+        positions = positions - torch.where(first, positions, 0).cummax(0).values
+    return tokens[indices], targets[indices], positions[indices]
+
+
+# %% right: token by token
+def local_batch(tokens, documents, indices):
+    targets, positions = [], []
+    for index in indices.tolist():
+        has_next = index + 1 < len(tokens) and documents[index + 1] == documents[index]
+        targets.append(int(tokens[index + 1]) if has_next else -100)
+        start = index
+        while start > 0 and documents[start - 1] == documents[index]:
+            start -= 1
+        positions.append(index - start if BY_DOCUMENT else index)
+    return tokens[indices], torch.tensor(targets, dtype=torch.long), torch.tensor(positions, dtype=torch.long)
+
+
+# %% wrong: as it was => values shifted-after-the-cut
+def local_batch(tokens, documents, indices):
+    inputs = tokens[indices]
+    targets = torch.cat([inputs[1:], torch.tensor([-100])])[: len(inputs)]
+    return inputs, targets, torch.arange(len(indices))
+
+
+# %% wrong: positions within the part => values local-positions  from: the whole sequence first
+# -     return tokens[indices], targets[indices], positions[indices]
+# +     return tokens[indices], targets[indices], torch.arange(len(indices))
+
+# %% wrong: the other count => values other-count  from: the whole sequence first
+# -     if BY_DOCUMENT:
+# +     if not BY_DOCUMENT:
+
+# %% wrong: targets across documents => values across-documents  from: the whole sequence first
+# -     targets = torch.where(last, -100, tokens.roll(-1))
+# +     targets = torch.cat([tokens[1:], torch.tensor([-100])])
+
+# %% wrong: the sequence is a ring => values wrapped-around  from: the whole sequence first
+# -     targets = torch.where(last, -100, tokens.roll(-1))
+# +     targets = tokens.roll(-1)
+
+# %% wrong: a repeated id is one document => generality -  from: the whole sequence first
+# -     last[:-1] = documents[1:] != documents[:-1]
+# +     last[:-1] = torch.stack([(documents[p + 1 :] != documents[p]).all() for p in range(len(tokens) - 1)] or [last[0]])[: len(tokens) - 1]
+
+# %% wrong: ids grow => generality -  from: the whole sequence first
+# -     last[:-1] = documents[1:] != documents[:-1]
+# +     last[:-1] = documents[1:] > documents[:-1]
+
+# %% wrong: targets are inputs => values not-shifted  from: the whole sequence first
+# -     return tokens[indices], targets[indices], positions[indices]
+# +     return tokens[indices], tokens[indices], positions[indices]
+
+# %% wrong: the end is marked in the tokens => values changed  from: the whole sequence first
+# -     return tokens[indices], targets[indices], positions[indices]
+# +     inputs = tokens[indices]
+# +     tokens[-1] = -100
+# +     return inputs, targets[indices], positions[indices]
+
+# %% wrong: targets in int32 => values another-kind  from: the whole sequence first
+# -     return tokens[indices], targets[indices], positions[indices]
+# +     return tokens[indices], targets[indices].int(), positions[indices]
+
+# %% wrong: sorted => generality -  from: the whole sequence first
+# -     return tokens[indices], targets[indices], positions[indices]
+# +     indices = indices.sort().values
+# +     return tokens[indices], targets[indices], positions[indices]

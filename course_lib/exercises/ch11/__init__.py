@@ -1,8 +1,15 @@
 """Chapter 11, "Sequence and context parallelism: can several ranks share one sequence?": cards, drills and the numbers of its prose."""
 
-from course_lib.exercises import Drill
-from course_lib.exercises.ch11.cards.exchange import CHOOSE, HIDE_RING, ULYSSES, WINDOW_HALO
-from course_lib.exercises.ch11.cards.layout import MEAN_OVER_MESH, PREDICT_BALANCE, SHIFTED_TARGETS, SPLIT_DOCUMENTS, ZIG_ZAG
+from course_lib.exercises.ch11.cards.audits import AUDIT_CONTEXT
+from course_lib.exercises.ch11.cards.drills import DRILLS
+from course_lib.exercises.ch11.cards.exchange import ULYSSES
+from course_lib.exercises.ch11.cards.layout import (
+    MEAN_OVER_MESH,
+    PREDICT_BALANCE,
+    SHIFTED_TARGETS,
+    SPLIT_DOCUMENTS,
+    ZIG_ZAG,
+)
 from course_lib.exercises.ch11.cards.norms import ACTIVATION_SHARES, NORM_GRADIENTS
 from course_lib.exercises.ch11.cards.ring import MERGE, RING_ATTENTION, RING_BACKWARD
 from course_lib.exercises.ch11.numbers import NUMBERS
@@ -17,12 +24,9 @@ CARDS = (
     ZIG_ZAG,
     SHIFTED_TARGETS,
     ULYSSES,
-    CHOOSE,
     SPLIT_DOCUMENTS,
-    WINDOW_HALO,
-    HIDE_RING,
     MEAN_OVER_MESH,
+    AUDIT_CONTEXT,
 )
-DRILLS: tuple[Drill, ...] = ()
 
 __all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -1,10 +1,10 @@
 # %% right: closed form
-def activation_bytes(tokens, hidden, tp, cp, sequence_parallel):
+def bytes_per_rank(tokens, hidden, tp, cp, sequence_parallel):
     return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
 
 
 # %% right: part by part
-def activation_bytes(tokens, hidden, tp, cp, sequence_parallel):
+def bytes_per_rank(tokens, hidden, tp, cp, sequence_parallel):
     outside, inside = 10 * tokens * hidden, 24 * tokens * hidden / tp
     if sequence_parallel:
         outside /= tp

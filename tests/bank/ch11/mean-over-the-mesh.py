@@ -47,6 +47,7 @@ def mean_gradients(dp, cp, gradients, tokens):
 # -             group.all_reduce(total)
 # +         cp.all_reduce(total)
 
+
 # %% wrong: a mean of means => values mean-of-means
 def mean_gradients(dp, cp, gradients, tokens):
     means = []
@@ -96,6 +97,7 @@ def mean_gradients(dp, cp, gradients, tokens):
 # %% wrong: no token at all => generality not-finite  from: sums over both groups
 # -         means.append(total / count.clamp(min=1))
 # +         means.append(total / count)
+
 
 # %% wrong: in place => values changed
 def mean_gradients(dp, cp, gradients, tokens):

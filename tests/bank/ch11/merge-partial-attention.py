@@ -4,7 +4,7 @@ import torch
 
 
 # %% right: all parts at once
-def merge(parts):
+def merge_parts(parts):
     outputs = torch.stack([output for output, _ in parts])
     log_sums = torch.stack([log_sum for _, log_sum in parts])
     total = torch.logsumexp(log_sums, 0)
@@ -14,7 +14,7 @@ def merge(parts):
 
 
 # %% right: one part after another
-def merge(parts):
+def merge_parts(parts):
     output, total = torch.zeros_like(parts[0][0]), torch.full_like(parts[0][1], -math.inf)
     for one, log_sum in parts:
         seen = log_sum > -math.inf
@@ -27,20 +27,23 @@ def merge(parts):
 
 
 # %% wrong: exponentials without a maximum => generality not-finite
-def merge(parts):
+def merge_parts(parts):
     total = sum(log_sum.exp() for _, log_sum in parts)
-    output = sum(torch.where((log_sum == -math.inf).unsqueeze(-1), 0.0, one * log_sum.exp().unsqueeze(-1)) for one, log_sum in parts)
+    output = sum(
+        torch.where((log_sum == -math.inf).unsqueeze(-1), 0.0, one * log_sum.exp().unsqueeze(-1))
+        for one, log_sum in parts
+    )
     return torch.where((total == 0).unsqueeze(-1), 0.0, output / total.unsqueeze(-1)), total.log()
 
 
 # %% wrong: the mean of the parts => values plain-mean
-def merge(parts):
+def merge_parts(parts):
     total = torch.logsumexp(torch.stack([log_sum for _, log_sum in parts]), 0)
     return torch.stack([one for one, _ in parts]).nan_to_num(0.0).mean(0), total
 
 
 # %% wrong: each new part counts half => values plain-mean
-def merge(parts):
+def merge_parts(parts):
     output, total = parts[0]
     for one, log_sum in parts[1:]:
         output, total = (output + one) / 2, torch.logaddexp(total, log_sum)

@@ -43,6 +43,7 @@ def sync_gradients(comm, gradients, kinds):
 # -     comm.all_reduce(flat)
 # +     comm.all_reduce(flat, op="AVG")
 
+
 # %% wrong: nothing is done => values not-synced
 def sync_gradients(comm, gradients, kinds):
     return gradients

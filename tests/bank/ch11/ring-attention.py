@@ -6,7 +6,7 @@ from course_lib import params
 
 
 # %% right: a running output and log-sum
-def ring_attention(comm, q, k, v, positions, visible):
+def ring_forward(comm, q, k, v, positions, visible):
     n, rank = comm.size, comm.rank
     step_to = 1 if params("ring-attention").direction == "next" else -1
     group, width = len(q) // len(k), q.shape[-1]
@@ -42,12 +42,16 @@ def ring_attention(comm, q, k, v, positions, visible):
 
 
 # %% right: a running maximum and sum, keys and values in one tensor
-def ring_attention(comm, q, k, v, positions, visible):
+def ring_forward(comm, q, k, v, positions, visible):
     n, rank = comm.size, comm.rank
     sign = 1 if params("ring-attention").direction == "next" else -1
     after, before = (rank + sign) % n, (rank - sign) % n
     heads, kv_heads, width = len(q), len(k), q.shape[-1]
-    queries = q.float().view(kv_heads, heads // kv_heads, -1, width) if q.numel() else q.float().reshape(kv_heads, heads // kv_heads, 0, width)
+    queries = (
+        q.float().view(kv_heads, heads // kv_heads, -1, width)
+        if q.numel()
+        else q.float().reshape(kv_heads, heads // kv_heads, 0, width)
+    )
     top = torch.full(queries.shape[:-1], -1e30)
     total, out = torch.zeros_like(top), torch.zeros_like(queries)
     held = torch.stack([k, v])
@@ -140,8 +144,9 @@ def ring_attention(comm, q, k, v, positions, visible):
 # +         kept.append((keys, values))
 # +         for work in works:
 
+
 # %% wrong: straight to every rank => cost not-a-neighbor
-def ring_attention(comm, q, k, v, positions, visible):
+def ring_forward(comm, q, k, v, positions, visible):
     n, rank, width = comm.size, comm.rank, q.shape[-1]
     held, works = {rank: torch.stack([k, v])}, []
     for other in range(n):

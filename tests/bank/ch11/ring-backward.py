@@ -132,6 +132,7 @@ def ring_backward(comm, q, k, v, out, log_sum, grad, positions, visible):
 # -         total = total + arrived
 # +         total = total + arrived.sum(2)
 
+
 # %% wrong: everything is gathered first => cost whole-sequence
 def ring_backward(comm, q, k, v, out, log_sum, grad, positions, visible):
     n, rank, width = comm.size, comm.rank, q.shape[-1]

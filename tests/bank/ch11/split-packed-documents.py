@@ -2,7 +2,7 @@ import torch
 
 
 # %% right: dealt by work
-def split(lengths, ranks):
+def split_pack(lengths, ranks):
     work = [at + 1 for length in lengths for at in range(length)]
     order = sorted(range(len(work)), key=lambda p: -work[p])
     parts = [[] for _ in range(ranks)]
@@ -13,7 +13,7 @@ def split(lengths, ranks):
 
 
 # %% right: the least loaded rank of each round
-def split(lengths, ranks):
+def split_pack(lengths, ranks):
     work = [at + 1 for length in lengths for at in range(length)]
     order = sorted(range(len(work)), key=lambda p: -work[p])
     parts, load = [[] for _ in range(ranks)], [0] * ranks
@@ -26,18 +26,18 @@ def split(lengths, ranks):
 
 
 # %% wrong: equal runs of tokens => values equal-tokens
-def split(lengths, ranks):
+def split_pack(lengths, ranks):
     return [part.tolist() for part in torch.arange(sum(lengths)).tensor_split(ranks)]
 
 
 # %% wrong: zig-zag over the pack => values equal-tokens
-def split(lengths, ranks):
+def split_pack(lengths, ranks):
     blocks = torch.arange(sum(lengths)).tensor_split(2 * ranks)
     return [blocks[rank].tolist() + blocks[-1 - rank].tolist() for rank in range(ranks)]
 
 
 # %% wrong: zig-zag within each document => generality -
-def split(lengths, ranks):
+def split_pack(lengths, ranks):
     parts, start = [[] for _ in range(ranks)], 0
     for length in lengths:
         blocks = torch.arange(start, start + length).tensor_split(2 * ranks)
@@ -48,7 +48,7 @@ def split(lengths, ranks):
 
 
 # %% wrong: whole documents => values unbalanced
-def split(lengths, ranks):
+def split_pack(lengths, ranks):
     parts, load, start = [[] for _ in range(ranks)], [0] * ranks, 0
     for length in lengths:
         rank = load.index(min(load))
@@ -59,7 +59,7 @@ def split(lengths, ranks):
 
 
 # %% wrong: work alone, tokens as they come => values uneven-tokens
-def split(lengths, ranks):
+def split_pack(lengths, ranks):
     work = [at + 1 for length in lengths for at in range(length)]
     parts, rank, load = [[] for _ in range(ranks)], 0, 0
     for position, each in enumerate(work):
@@ -83,8 +83,9 @@ def split(lengths, ranks):
 # -     return [sorted(part) for part in parts]
 # +     return [list(range(sum(lengths)))] + parts[1:]
 
+
 # %% wrong: pairs of a document's ends => generality -
-def split(lengths, ranks):
+def split_pack(lengths, ranks):
     parts, start = [[] for _ in range(ranks)], 0
     for length in lengths:
         for at in range(length):
@@ -95,7 +96,7 @@ def split(lengths, ranks):
 
 
 # %% wrong: a long document's squares => values -
-def split(lengths, ranks):
+def split_pack(lengths, ranks):
     parts, start = [[] for _ in range(ranks)], 0
     for length in lengths:
         for at in range(length):

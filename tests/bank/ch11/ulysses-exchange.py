@@ -2,7 +2,7 @@ import torch
 
 
 # %% right: one all-to-all of flat parts
-def to_heads(comm, x, lengths):
+def tokens_to_heads(comm, x, lengths):
     n, rank, heads, width = comm.size, comm.rank, len(x), x.shape[-1]
     if heads % n and n % heads:
         fits = max(m for m in range(1, n) if heads % m == 0 or m % heads == 0)
@@ -12,10 +12,12 @@ def to_heads(comm, x, lengths):
     got = x.new_empty(sum(lengths) * share * width)
     into = [length * share * width for length in lengths]
     comm.all_to_all_single(got, torch.cat(parts), into, [len(part) for part in parts])
-    return torch.cat([part.view(share, -1, width) if len(part) else part.view(share, 0, width) for part in got.split(into)], 1)
+    return torch.cat(
+        [part.view(share, -1, width) if len(part) else part.view(share, 0, width) for part in got.split(into)], 1
+    )
 
 
-def to_tokens(comm, x, lengths):
+def heads_to_tokens(comm, x, lengths):
     share, width, mine = len(x), x.shape[-1], lengths[comm.rank]
     parts = [part.reshape(-1) for part in x.split(lengths, 1)]
     got = x.new_empty(comm.size * share * mine * width)
@@ -24,7 +26,7 @@ def to_tokens(comm, x, lengths):
 
 
 # %% right: message by message
-def to_heads(comm, x, lengths):
+def tokens_to_heads(comm, x, lengths):
     n, rank, heads = comm.size, comm.rank, len(x)
     if heads >= n and heads % n == 0:
         own = [range(r * heads // n, (r + 1) * heads // n) for r in range(n)]
@@ -35,10 +37,12 @@ def to_heads(comm, x, lengths):
         while heads % fits and fits % heads:
             fits -= 1
         raise ValueError(f"{heads} heads cannot be spread over {n} ranks: use {fits}.")
-    return torch.cat(_swap(comm, [x[list(each)] for each in own], [(len(own[rank]), length) for length in lengths], rank), 1)
+    return torch.cat(
+        _swap(comm, [x[list(each)] for each in own], [(len(own[rank]), length) for length in lengths], rank), 1
+    )
 
 
-def to_tokens(comm, x, lengths):
+def heads_to_tokens(comm, x, lengths):
     parts = list(x.split(list(lengths), 1))
     return torch.cat(_swap(comm, parts, [(len(x), lengths[comm.rank])] * comm.size, comm.rank), 0)
 
@@ -56,7 +60,7 @@ def _swap(comm, parts, shapes, rank):
 
 
 # %% wrong: everything is gathered => cost too-many-bytes  from: one all-to-all of flat parts
-def to_heads(comm, x, lengths):
+def tokens_to_heads(comm, x, lengths):
     n, rank, heads, width = comm.size, comm.rank, len(x), x.shape[-1]
     if heads % n and n % heads:
         fits = max(m for m in range(1, n) if heads % m == 0 or m % heads == 0)
@@ -114,4 +118,3 @@ def to_heads(comm, x, lengths):
 # -     return torch.cat(_swap(comm, [x[list(each)] for each in own], [(len(own[rank]), length) for length in lengths], rank), 1)
 # +     got = _swap(comm, [x[list(each)].float() for each in own], [(len(own[rank]), length) for length in lengths], rank)
 # +     return torch.cat(got, 1).to(x.dtype)
-

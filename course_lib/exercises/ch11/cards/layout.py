@@ -21,9 +21,9 @@ ZIG_ZAG = Card(
     text="""Write two functions. The first spreads a sequence over ranks so that causal attention takes all of them about the same time; the second measures how well
 that succeeds.
 
-- `layout(length, ranks)` returns a list with one list of positions for each of the N ranks. {{means}}.
+- `spread_tokens(length, ranks)` returns a list with one list of positions for each of the N ranks. {{means}}.
 - Every position from 0 to length − 1 occurs once. A rank may stay empty.
-- `imbalance(parts)` takes any such list of positions. The work of a rank is the number of (query, key) pairs that it computes: its queries see all keys at
+- `work_ratio(parts)` takes any such list of positions. The work of a rank is the number of (query, key) pairs that it computes: its queries see all keys at
   or before their own position. Return the work of the busiest rank divided by the mean over all ranks, for at least one token.""",
     **Worth(points=8, minutes=15, difficulty=2, importance=5),
     hints=(
@@ -32,8 +32,11 @@ that succeeds.
         "`blocks = torch.arange(length).tensor_split(2 * ranks)`; `blocks[r].tolist() + blocks[-1 - r].tolist()`; for the snake, token p belongs to "
         "`min(p % (2 * ranks), 2 * ranks - 1 - p % (2 * ranks))`.",
     ),
-    answers=("layout", "imbalance"),
+    answers=("spread_tokens", "work_ratio"),
     allowed="everything; the library's layouts are switched off.",
+    hides=tuple(
+        f"context_parallel.layout:{name}" for name in ("contiguous", "zig_zag", "striped", "pairs", "imbalance")
+    ),
     params={"dealt": "zig-zag", "means": DEALT["zig-zag"]},
     vary=lambda draw: {"dealt": "snake", "means": DEALT["snake"]},
     structural="dealt",
@@ -97,6 +100,7 @@ def local_batch(tokens, documents, indices):
     ),
     answers=("local_batch",),
     allowed="torch; the library's functions for packed documents are switched off.",
+    hides=("packing:next_token_targets", "packing:document_positions"),
     params={"count": "document", "means": POSITIONS["document"]},
     vary=lambda draw: {"count": "sequence", "means": POSITIONS["sequence"]},
     structural="count",
@@ -109,7 +113,7 @@ SPLIT_DOCUMENTS = Card(
     id="split-packed-documents",
     chapter="11",
     title="Balance a pack of documents",
-    text="""Write `split(lengths, ranks)`, which spreads a pack of documents over ranks. Attention stays within a document, so equal numbers of tokens are not equal work: a long
+    text="""Write `split_pack(lengths, ranks)`, which spreads a pack of documents over ranks. Attention stays within a document, so equal numbers of tokens are not equal work: a long
 document costs more per token than a short one.
 
 - `lengths` are the documents' tokens, in the order in which they are packed; a length may be 0. Return a list with one list of positions in the pack for
@@ -124,8 +128,9 @@ document costs more per token than a short one.
         "What counts is a token's work, not which document it belongs to. Deal the tokens like cards, the expensive ones first.",
         "Sort all tokens by their work, largest first; token number i goes to rank `min(i % (2 * n), 2 * n - 1 - i % (2 * n))`.",
     ),
-    answers=("split",),
+    answers=("split_pack",),
     allowed="everything; the library's layouts are switched off.",
+    hides=tuple(f"context_parallel.layout:{name}" for name in ("split_documents", "zig_zag")),
     params={"ranks": 4},
     vary=lambda draw: {"ranks": draw.choice((3, 5, 6))},
     needs=("04",),

@@ -10,7 +10,7 @@ ACTIVATION_SHARES = Card(
     id="activation-shares",
     chapter="11",
     title="What is left of a layer's activations?",
-    text=f"""Write `activation_bytes(tokens, hidden, tp, cp, sequence_parallel)`: the bytes of activations that one rank keeps of one layer. The function shows what
+    text=f"""Write `bytes_per_rank(tokens, hidden, tp, cp, sequence_parallel)`: the bytes of activations that one rank keeps of one layer. The function shows what
 each form of parallelism divides.
 
 - With 16-bit numbers, dropout and fused attention, a layer keeps 34 · tokens · hidden bytes: 24 of the 34 inside attention and the MLP, 10 in the norms,
@@ -25,8 +25,9 @@ each form of parallelism divides.
         "Sequence parallelism adds no ranks. Context parallelism has ranks of its own.",
         "`tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)`.",
     ),
-    answers=("activation_bytes",),
+    answers=("bytes_per_rank",),
     allowed="everything; the library's function is switched off.",
+    hides=("memory:layer_bytes", "memory:activation_bytes"),
     params={"tokens": 8192, "hidden": 8192},
     vary=lambda draw: {"tokens": draw.choice((4096, 16384, 32768)), "hidden": draw.choice((4096, 5120, 12288))},
     needs=("02", "09"),
@@ -73,4 +74,3 @@ Budget: at most one all-reduce per step, of the partial gradients alone.""",
     probe=synced,
     returns=PerRank(DictOf({}, more=True)),
 )
-

@@ -11,7 +11,7 @@ MERGE = Card(
     id="merge-partial-attention",
     chapter="11",
     title="Merge attention over parts of the keys",
-    text="""Write `merge(parts)`, which combines attention over several sets of keys into attention over all of them. It is the step that lets a rank
+    text="""Write `merge_parts(parts)`, which combines attention over several sets of keys into attention over all of them. It is the step that lets a rank
 process one block of keys and values at a time.
 
 - `parts` is a list of at least one pair `(output, log_sum)` in fp32. `output`, in shape (heads, tokens, width), is attention over this part's keys
@@ -26,8 +26,9 @@ process one block of keys and values at a time.
         "The total log-sum is the logsumexp of the log-sums. A part's weight is exp(its log-sum − the total). Handle rows with −∞ apart.",
         "`total = torch.logsumexp(torch.stack(log_sums), 0)`; `w = (log_sum - total).exp()`; where `log_sum` is −∞, set the weight and the output to 0.",
     ),
-    answers=("merge",),
+    answers=("merge_parts",),
     allowed="torch; the library's merge is switched off.",
+    hides=("context_parallel.partial:merge", "context_parallel.partial:attend"),
     params={"heads": 2, "width": 4},
     vary=lambda draw: {"heads": draw.choice((3, 4, 5)), "width": draw.choice((2, 3, 6))},
     needs=("05",),
@@ -35,13 +36,28 @@ process one block of keys and values at a time.
     returns=DictOf({"merged": Anything("(output, log_sum)"), "touched": Anything()}),
 )
 
-ROUTES: Mapping[str, str] = {"next": "rank + 1, modulo the number of ranks", "previous": "rank − 1, modulo the number of ranks"}
+ATTENTION = tuple(
+    f"context_parallel.{name}"
+    for name in (
+        "partial:attend",
+        "partial:merge",
+        "ring:ring_attention",
+        "gather:gather_attention",
+        "needed:needed_attention",
+        "ulysses:ulysses_attention",
+    )
+)
+
+ROUTES: Mapping[str, str] = {
+    "next": "rank + 1, modulo the number of ranks",
+    "previous": "rank − 1, modulo the number of ranks",
+}
 
 RING_ATTENTION = Card(
     id="ring-attention",
     chapter="11",
     title="Ring attention",
-    text="""Write `ring_attention(comm, q, k, v, positions, visible)`. Each rank holds some tokens of a sequence; keys and values travel
+    text="""Write `ring_forward(comm, q, k, v, positions, visible)`. Each rank holds some tokens of a sequence; keys and values travel
 around the ring, so that no rank ever holds the sequence. Return `(out, log_sum)` for this rank's queries.
 
 - `q` has shape (heads, tokens, width); `k` and `v` have shape (KV heads, tokens, width). Query head i uses KV head i // (heads / KV heads).
@@ -60,14 +76,17 @@ Budget: each block of keys and values goes through each link at most once, in th
         "`for step in range(n)`: block `(rank - step) % n` with `k`, `v`; start sending it onward and receiving the next, except in the last step; "
         "scores, mask, log-sum and output of this block; merge as in the exercise before; wait; switch buffers.",
     ),
-    answers=("ring_attention",),
+    answers=("ring_forward",),
     allowed=f"torch and {ALLOWED} The library's ring attention is switched off.",
+    hides=ATTENTION,
     params={"direction": "next", "route": ROUTES["next"]},
     vary=lambda draw: {"direction": "previous", "route": ROUTES["previous"]},
     structural="direction",
     needs=("05", "06"),
     probe=ring,
-    returns=PerRank(DictOf({"out": Tensor(), "log_sum": Tensor(), "peak": Maybe(Number("bytes")), "touched": Anything()})),
+    returns=PerRank(
+        DictOf({"out": Tensor(), "log_sum": Tensor(), "peak": Maybe(Number("bytes")), "touched": Anything()})
+    ),
 )
 
 RING_BACKWARD = Card(
@@ -94,6 +113,7 @@ as many blocks as there are ranks.""",
     ),
     answers=("ring_backward",),
     allowed=f"torch without autograd, and {ALLOWED} The library's ring attention is switched off.",
+    hides=(*ATTENTION, "context_parallel.partial:attend_backward"),
     params={"ranks": 4},
     vary=lambda draw: {"ranks": draw.choice((3, 5))},
     needs=("05", "06"),

@@ -22,7 +22,16 @@ FLOOR = 0.05  # the least scale of a gradient that is a difference of larger ter
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, n = coin_of(rng), params["ranks"]
 
-    def data(ranks: int, length: int, how: str, name: str = "causal", heads: int = 2, kv_heads: int = 2, width: int = 4, **options: Any) -> Any:
+    def data(
+        ranks: int,
+        length: int,
+        how: str,
+        name: str = "causal",
+        heads: int = 2,
+        kv_heads: int = 2,
+        width: int = 4,
+        **options: Any,
+    ) -> Any:
         rows = shards(coin, cut(length, ranks, rng, how), (name, options), heads, kv_heads, width)
         right = zip(rows, Shards(Case(name="", per_rank=rows)).whole(), strict=True)
         return tuple((*row, out.float(), log_sum.float(), normal(coin, *out.shape)) for row, (out, log_sum) in right)
@@ -30,13 +39,23 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         shown(f"{ranks_text(n)}, zig-zag, causal", "values:kv", per_rank=data(n, 4 * n, "zig-zag")),
         hidden("four ranks, everything visible", "values:kv", per_rank=data(4, 16, "contiguous", "all")),
-        hidden("three ranks, four query heads, two KV heads", "generality:heads", per_rank=data(3, 12, "zig-zag", heads=4)),
-        hidden("two ranks, three query heads, one KV head", "generality:heads", per_rank=data(2, 8, "zig-zag", heads=3, kv_heads=1, width=6)),
+        hidden(
+            "three ranks, four query heads, two KV heads", "generality:heads", per_rank=data(3, 12, "zig-zag", heads=4)
+        ),
+        hidden(
+            "two ranks, three query heads, one KV head",
+            "generality:heads",
+            per_rank=data(2, 8, "zig-zag", heads=3, kv_heads=1, width=6),
+        ),
         hidden("three ranks, tokens anywhere", "generality:layouts", per_rank=data(3, 16, "mixed")),
         hidden("five ranks, three tokens", "generality:layouts", per_rank=data(5, 3, "zig-zag")),
         hidden("one rank alone", "generality:layouts", per_rank=data(1, 6, "contiguous", heads=4)),
-        hidden("three ranks, keys before the query alone", "generality:layouts", per_rank=data(3, 11, "mixed", "strict")),
-        hidden("three ranks, a sliding window", "generality:layouts", per_rank=data(3, 15, "zig-zag", "window", window=4)),
+        hidden(
+            "three ranks, keys before the query alone", "generality:layouts", per_rank=data(3, 11, "mixed", "strict")
+        ),
+        hidden(
+            "three ranks, a sliding window", "generality:layouts", per_rank=data(3, 15, "zig-zag", "window", window=4)
+        ),
         hidden("ten ranks, memory", "cost:memory", per_rank=data(10, 40, "contiguous", width=64, **{MEASURED: True})),
         *under((LATE, BUFFERS_LATE), "three ranks", "protocol:safe", lambda: data(3, 12, "zig-zag")),
     ]
@@ -92,11 +111,31 @@ def _slips(case: Case) -> list[tuple[str, Callable[[], Gradients], str]]:
         ("left-at-neighbor", lambda: at(-1), "the gradients belong to the block of rank − 1; send them home."),
         ("no-delta", lambda: gradients(case, delta=False), "D, the sum of grad · out, was not taken off."),
         ("not-scaled", lambda: gradients(case, scaled=False), "the factor 1 / √width is missing."),
-        ("heads-in-turn", lambda: gradients(case, tiled=True), "query head i used KV head i % KV heads; neighbors share a head."),
-        ("own-queries", lambda: gradients(case, counts=lambda rank, block: rank == block), "this rank's queries alone; those of the other ranks saw these keys too."),
-        ("own-missing", lambda: gradients(case, counts=lambda rank, block: rank != block), "the contribution of this rank's own queries is missing."),
-        ("own-sums", lambda: gradients(case, own_sums=True), "P was normalized within each block; use the log-sum over all keys."),
-        ("last-missing", lambda: gradients(case, counts=lambda rank, block: rank != (block - 1) % n), "the contribution of the last rank on the way is missing."),
+        (
+            "heads-in-turn",
+            lambda: gradients(case, tiled=True),
+            "query head i used KV head i % KV heads; neighbors share a head.",
+        ),
+        (
+            "own-queries",
+            lambda: gradients(case, counts=lambda rank, block: rank == block),
+            "this rank's queries alone; those of the other ranks saw these keys too.",
+        ),
+        (
+            "own-missing",
+            lambda: gradients(case, counts=lambda rank, block: rank != block),
+            "the contribution of this rank's own queries is missing.",
+        ),
+        (
+            "own-sums",
+            lambda: gradients(case, own_sums=True),
+            "P was normalized within each block; use the log-sum over all keys.",
+        ),
+        (
+            "last-missing",
+            lambda: gradients(case, counts=lambda rank, block: rank != (block - 1) % n),
+            "the contribution of the last rank on the way is missing.",
+        ),
     ]
 
 
@@ -109,7 +148,8 @@ def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
             if (fault := tensor_fault(where, got[name], want, floor=FLOOR)) is None:
                 continue
             named = [
-                Mistake(slip, lambda value=value, rank=rank, at=at: value()[rank][at].float(), message) for slip, value, message in _slips(case)
+                Mistake(slip, lambda value=value, rank=rank, at=at: value()[rank][at].float(), message)
+                for slip, value, message in _slips(case)
             ]
             fault = tensor_fault(where, got[name], want, named, floor=FLOOR) or fault
             early = case.adversary is not None and fault[0] in ("other-numbers", "not-finite", "rounded")
@@ -146,7 +186,9 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     fault = _fault(case, outcome.value)
     if case.part == "memory":
         return judged(case, first(fault, _memory(case, outcome)), named=True)
-    return judged(case, fault, *([("cost", "bytes", _bytes(case, outcome))] if case.adversary is None else []), named=True)
+    return judged(
+        case, fault, *([("cost", "bytes", _bytes(case, outcome))] if case.adversary is None else []), named=True
+    )
 
 
 BACKWARD = {

@@ -1,4 +1,4 @@
-"""Judges of chapter 11's exchanges between ranks: Ulysses, and the neighbors that a sliding window needs."""
+"""The judge of chapter 11's exchanges of Ulysses: the right heads and tokens in order, and no byte too many."""
 
 import random
 import re
@@ -12,18 +12,17 @@ from torch import Tensor
 from course_lib.exercises.ch11.judges.reference import touched
 from course_lib.exercises.ch11.probes import REFUSED
 from course_lib.judging import Fault, Judging, Params, describe, judged
-from course_lib.judging.cases import hidden, ranks_text, shown, under
-from course_lib.judging.ranks import BUFFERS_LATE, LATE, moved_early
+from course_lib.judging.cases import hidden, ranks_text, shown
 from course_lib.judging.tensors import coin_of, normal, not_like, same
 from course_lib.records import Case, Outcome, Verdict
-
-# --- ulysses-exchange
 
 
 def _exchange_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, n, width = coin_of(rng), params["ranks"], params["width"]
 
-    def data(which: int, heads: int, lengths: Sequence[int], dtype: torch.dtype = torch.float32, view: bool = False) -> Any:
+    def data(
+        which: int, heads: int, lengths: Sequence[int], dtype: torch.dtype = torch.float32, view: bool = False
+    ) -> Any:
         ranks, total, rows = len(lengths), sum(lengths), []
         for length in lengths:
             shape = (heads // ranks, total, width) if which else (heads, length, width)
@@ -51,8 +50,16 @@ def _exchange_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("one rank, to tokens", "generality:layouts", per_rank=data(1, 3, [4])),
         hidden("a rank without tokens, to heads", "generality:layouts", per_rank=data(0, 6, [3, 0, 2])),
         hidden("a rank without tokens, to tokens", "generality:layouts", per_rank=data(1, 6, [3, 0, 2])),
-        hidden("bfloat16 in another layout, to heads", "generality:layouts", per_rank=data(0, 4, [3, 2], torch.bfloat16, view=True)),
-        hidden("64-bit floats in another layout, to tokens", "generality:layouts", per_rank=data(1, 4, [3, 2], torch.float64, view=True)),
+        hidden(
+            "bfloat16 in another layout, to heads",
+            "generality:layouts",
+            per_rank=data(0, 4, [3, 2], torch.bfloat16, view=True),
+        ),
+        hidden(
+            "64-bit floats in another layout, to tokens",
+            "generality:layouts",
+            per_rank=data(1, 4, [3, 2], torch.float64, view=True),
+        ),
     ]
 
 
@@ -71,7 +78,10 @@ def _refused_fault(heads: int, results: Sequence[Any]) -> Fault | None:
     n = len(results)
     for rank, got in enumerate(results):
         if type(got["x"]) is not str or not got["x"].startswith(REFUSED):
-            return "not-refused", f"rank {rank} returned {describe(got['x'])}; {heads} heads on {n} ranks must raise ValueError."
+            return (
+                "not-refused",
+                f"rank {rank} returned {describe(got['x'])}; {heads} heads on {n} ranks must raise ValueError.",
+            )
         numbers = re.findall(r"\d+", got["x"])
         if not numbers or int(numbers[-1]) != _largest_fit(heads, n) or not re.search(r"\d\W*$", got["x"]):
             return "other-number", (
@@ -106,7 +116,10 @@ def _misplaced(rank: int, got: Tensor, want: Tensor, given: Sequence[Tensor], wh
     rows, wanted = got.flatten(0, 1).tolist(), want.flatten(0, 1).tolist()
     if sorted(rows) == sorted(wanted):
         what = "heads" if which else "tokens"
-        return "other-order", f"rank {rank} has the right numbers in another order: join the parts along the {what}, in the order of the ranks."
+        return (
+            "other-order",
+            f"rank {rank} has the right numbers in another order: join the parts along the {what}, in the order of the ranks.",
+        )
     n, heads = len(given), len(given[0])
     if not which and heads >= n:
         strided = torch.cat([one[rank::n] for one in given], 1)
@@ -130,7 +143,10 @@ def _exchange_bytes(case: Case, outcome: Outcome) -> Fault | None:
         else:
             most = (max(len(x), n) * (n - 1) // n) * lengths[rank] * row
         if outcome.meter["bytes_sent"][rank] > most:
-            return "too-many-bytes", f"rank {rank} sent {outcome.meter['bytes_sent'][rank]:,} bytes; the other ranks need {most:,} of it."
+            return (
+                "too-many-bytes",
+                f"rank {rank} sent {outcome.meter['bytes_sent'][rank]:,} bytes; the other ranks need {most:,} of it.",
+            )
     return None
 
 
@@ -138,94 +154,6 @@ def _exchange_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Ver
     fault = _exchange_fault(case, outcome.value)
     cost = None if case.part == "refused" else _exchange_bytes(case, outcome)
     return judged(case, fault, ("cost", "bytes", cost), named=True)
-
-
-# --- window-halo
-
-
-def _halo_cases(params: Params, rng: random.Random) -> list[Case]:
-    coin = coin_of(rng)
-
-    def data(lengths: Sequence[int], window: int, heads: int = 2, dtype: torch.dtype = torch.float32, view: bool = False) -> Any:
-        def tensor(length: int) -> Tensor:
-            return (normal(coin, length, heads, 3).transpose(0, 1) if view else normal(coin, heads, length, 3)).to(dtype)
-
-        return tuple((list(lengths), window, tensor(length), tensor(length)) for length in lengths)
-
-    def some(ranks: int) -> list[int]:
-        return [rng.randrange(2, 7) for _ in range(ranks)]
-
-    return [
-        shown(f"four ranks, a window of {params['window']}", "values:keys", per_rank=data([8] * 4, params["window"])),
-        hidden("three ranks, uneven lengths", "values:keys", per_rank=data([5, 7, 4], 4)),
-        hidden("a window across several ranks", "generality:windows", per_rank=data([2, 3, 1, 4, 2], 8)),
-        hidden("a window that ends at a rank's first token", "generality:windows", per_rank=data([3, 4, 3, 4], 5)),
-        hidden("a window of one", "generality:windows", per_rank=data(some(3), 1)),
-        hidden("a window of two", "generality:windows", per_rank=data([1, 2, 1], 2)),
-        hidden("a window longer than the sequence", "generality:windows", per_rank=data([3, 2, 4], 50)),
-        hidden("ranks without tokens", "generality:lengths", per_rank=data([4, 0, 3, 0], 4)),
-        hidden("the first ranks without tokens", "generality:lengths", per_rank=data([0, 0, 3, 5], 4)),
-        hidden("no token at all", "generality:lengths", per_rank=data([0, 0], 4)),
-        hidden("one rank alone", "generality:lengths", per_rank=data([6], 3)),
-        hidden("bfloat16 in another layout, one head", "generality:lengths", per_rank=data(some(3), 5, 1, torch.bfloat16, view=True)),
-        *under((LATE, BUFFERS_LATE), "three ranks", "protocol:safe", lambda: data([5, 6, 5], 4)),
-    ]
-
-
-def needs(lengths: Sequence[int], window: int, rank: int) -> range:
-    """The positions of other ranks that a rank's queries see."""
-    start = sum(lengths[:rank])
-    return range(max(0, start - window + 1), start) if lengths[rank] else range(0)
-
-
-def _halo_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    rows = case.per_rank or ()
-    lengths, window = rows[0][:2]
-    for rank, got in enumerate(results):
-        for at, name in ((2, "k"), (3, "v")):
-            whole, start = torch.cat([row[at] for row in rows], 1), sum(lengths[:rank])
-            end, halo = start + lengths[rank], needs(lengths, window, rank)
-            first_seen = start - len(halo)
-            want = whole[:, first_seen:end]
-            if same(got[name], want):
-                continue
-            for slip, there, message in (
-                ("one-too-many", first_seen - 1, "one key too many; a query sees itself and window − 1 keys before it"),
-                ("one-too-few", first_seen + 1, "one key too few; a query sees itself and window − 1 keys before it"),
-                ("no-halo", start, "its own keys alone; its first queries see keys of other ranks"),
-                ("one-neighbor", max(first_seen, start - (lengths[rank - 1] if rank else 0)), "keys of one neighbor alone; the window reaches further"),
-                ("everything", 0, "all keys from the start of the sequence"),
-            ):
-                if 0 <= there != first_seen and same(got[name], whole[:, there:end]):
-                    return slip, f"rank {rank}, {name}: this is {message}."
-            if case.adversary is not None and not not_like(got[name], want, rank):
-                return moved_early(case, rank)
-            return not_like(got[name], want, rank) or ("other-numbers", f"rank {rank}, {name}: other numbers, or another order, than those of the sequence.")
-    return touched(results)
-
-
-def _halo_bytes(case: Case, outcome: Outcome) -> Fault | None:
-    rows = case.per_rank or ()
-    lengths, window = rows[0][:2]
-    starts = [0, *accumulate(lengths)]
-    row = 2 * rows[0][2].shape[0] * rows[0][2].shape[2] * rows[0][2].element_size()
-    due = {
-        (src, dst): row * shared
-        for src in range(len(rows))
-        for dst in range(len(rows))
-        if (shared := len(set(needs(lengths, window, dst)) & set(range(starts[src], starts[src + 1]))))
-    }
-    for src, dst, nbytes, messages in outcome.meter["pairs"]:
-        if messages and (src, dst) not in due:
-            return "not-needed", f"rank {src} sent to rank {dst}, whose queries see none of its keys."
-        if nbytes > due.get((src, dst), 0):
-            return "too-many-bytes", f"rank {src} sent {nbytes:,} bytes to rank {dst}, which needs {due[src, dst]:,}."
-    return None
-
-
-def _halo_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault = _halo_fault(case, outcome.value)
-    return judged(case, fault, *([("cost", "neighbors", _halo_bytes(case, outcome))] if case.adversary is None else []), named=True)
 
 
 EXCHANGE = {
@@ -237,13 +165,4 @@ EXCHANGE = {
 number of ranks; KV heads can be sent to several ranks, at the cost of bytes.""",
         pytorch="`all_to_all_single` does the exchange; `torch.distributed.tensor` writes it as a redistribution from Shard(tokens) to Shard(heads).",
     ),
-    "window-halo": Judging(
-        shares="values:keys 0.3, cost:neighbors 0.3, protocol:safe 0.1, generality:windows 0.15, generality:lengths 0.15",
-        cases=_halo_cases,
-        verdicts=_halo_verdicts,
-        why="""A query sees at most window − 1 keys before its rank's first token. All ranks know all lengths, so sender and receiver compute the same overlaps, and nobody has to ask. The bytes
-do not grow with the sequence or with the number of ranks.""",
-        pytorch="PyTorch has no such exchange ready-made; a mask in `flex_attention` limits the work, not the messages.",
-    ),
 }
-

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.judging import Fault, Judging, Mistake, Params, first, judged, number_fault, prediction
+from course_lib.judging import Fault, Judging, Mistake, Params, judged, number_fault, prediction
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import coin_of, kind_fault
 from course_lib.records import Case, Outcome, Verdict
@@ -20,11 +20,18 @@ Parts = list[list[int]]
 def dealt(how: str, length: int, ranks: int) -> Parts:
     """Each rank's positions in one of the layouts that the variants ask for, or in one of the wrong ones."""
     if how == "snake":
-        return [[p for p in range(length) if min(p % (2 * ranks), 2 * ranks - 1 - p % (2 * ranks)) == r] for r in range(ranks)]
+        return [
+            [p for p in range(length) if min(p % (2 * ranks), 2 * ranks - 1 - p % (2 * ranks)) == r]
+            for r in range(ranks)
+        ]
     if how == "striped":
         return [list(range(r, length, ranks)) for r in range(ranks)]
     blocks = [block.tolist() for block in torch.arange(length).tensor_split(2 * ranks)]
-    other = {"zig-zag": lambda r: 2 * ranks - 1 - r, "half-apart": lambda r: r + ranks, "contiguous": lambda r: 2 * r + 1}[how]
+    other = {
+        "zig-zag": lambda r: 2 * ranks - 1 - r,
+        "half-apart": lambda r: r + ranks,
+        "contiguous": lambda r: 2 * r + 1,
+    }[how]
     return [blocks[2 * r if how == "contiguous" else r] + blocks[other(r)] for r in range(ranks)]
 
 
@@ -47,13 +54,30 @@ def _layout_cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         shown("16 tokens on four ranks", "values:layout", 0, [(16, 4)]),
         hidden("lengths that divide", "values:layout", 0, [some(2), some(3), some(5)]),
-        hidden("lengths that do not divide", "generality:lengths", 0, [(2999, 4), (rng.randrange(50, 57), 4), (11, 3), (23, 5), (9, 2)]),
+        hidden(
+            "lengths that do not divide",
+            "generality:lengths",
+            0,
+            [(2999, 4), (rng.randrange(50, 57), 4), (11, 3), (23, 5), (9, 2)],
+        ),
         hidden("fewer tokens than blocks", "generality:lengths", 0, [(7, 4), (3, 5), (1, 3), (4, 4), (5, 3)]),
         hidden("one rank", "generality:lengths", 0, [(6, 1), (7, 1), (1, 1)]),
         hidden("no token", "generality:lengths", 0, [(0, 1), (0, 3)]),
-        shown("imbalance of contiguous and zig-zag parts", "values:imbalance", 1, [(dealt("contiguous", 16, 4),), (dealt("zig-zag", 16, 4),)]),
-        hidden("imbalance of tokens anywhere", "values:imbalance", 1, [anywhere(20, 3), anywhere(33, 4), anywhere(12, 1)]),
-        hidden("imbalance with an empty rank", "values:imbalance", 1, [([[0, 1, 2], [], [3]],), ([[], [0]],), ([[2, 0], [1, 3], []],)]),
+        shown(
+            "imbalance of contiguous and zig-zag parts",
+            "values:imbalance",
+            1,
+            [(dealt("contiguous", 16, 4),), (dealt("zig-zag", 16, 4),)],
+        ),
+        hidden(
+            "imbalance of tokens anywhere", "values:imbalance", 1, [anywhere(20, 3), anywhere(33, 4), anywhere(12, 1)]
+        ),
+        hidden(
+            "imbalance with an empty rank",
+            "values:imbalance",
+            1,
+            [([[0, 1, 2], [], [3]],), ([[], [0]],), ([[2, 0], [1, 3], []],)],
+        ),
     ]
 
 
@@ -78,14 +102,18 @@ def _layout_fault(params: Params, case: Case, values: Sequence[Any]) -> Fault | 
             return fault[0], lead + fault[1]
         for how, message in SLIPS.items():
             if how != params["dealt"] and all(
-                [[int(p) for p in own] for own in other] == dealt(how, *row) for row, other in zip(case.args[1], values, strict=True)
+                [[int(p) for p in own] for own in other] == dealt(how, *row)
+                for row, other in zip(case.args[1], values, strict=True)
             ):
                 return how, lead + message
         if [sorted(own) for own in parts] == [sorted(own) for own in want]:
             return "other-order", f"{lead}each rank has the right tokens, in another order."
         if sorted(map(sorted, parts)) == sorted(map(sorted, want)):
             return "other-ranks", f"{lead}the parts are right, but they belong to other ranks."
-        return "other-parts", f"{lead}the parts are not those asked for. Where the length does not divide, which blocks are longer?"
+        return (
+            "other-parts",
+            f"{lead}the parts are not those asked for. Where the length does not divide, which blocks are longer?",
+        )
     return None
 
 
@@ -109,11 +137,27 @@ def _imbalance_fault(case: Case, values: Sequence[Any]) -> Fault | None:
             imbalance(parts),
             unit="times the mean",
             mistakes=(
-                Mistake("keys-before", max(sum(own) for own in parts) * len(parts) / max(sum(map(sum, parts)), 1), "a query sees its own key, too."),
-                Mistake("tokens", max(map(len, parts)) * len(parts) / sum(map(len, parts)), "these are tokens; count the keys that each query sees."),
-                Mistake("without-empty", max(work) * len(held) / sum(work), "the mean is over all ranks, empty ones included."),
-                Mistake("inverse", sum(work) / len(work) / max(work), "this is the mean over the busiest; turn it around."),
-                Mistake("own-keys", _own(parts), "these are the keys on the same rank; a query sees those of all ranks."),
+                Mistake(
+                    "keys-before",
+                    max(sum(own) for own in parts) * len(parts) / max(sum(map(sum, parts)), 1),
+                    "a query sees its own key, too.",
+                ),
+                Mistake(
+                    "tokens",
+                    max(map(len, parts)) * len(parts) / sum(map(len, parts)),
+                    "these are tokens; count the keys that each query sees.",
+                ),
+                Mistake(
+                    "without-empty",
+                    max(work) * len(held) / sum(work),
+                    "the mean is over all ranks, empty ones included.",
+                ),
+                Mistake(
+                    "inverse", sum(work) / len(work) / max(work), "this is the mean over the busiest; turn it around."
+                ),
+                Mistake(
+                    "own-keys", _own(parts), "these are the keys on the same rank; a query sees those of all ranks."
+                ),
             ),
         )
         if fault:
@@ -147,10 +191,16 @@ def busiest(params: Params) -> float:
 def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def data(lengths: Sequence[int], indices: Sequence[int], ids: Sequence[int] = (), top: int = 1000) -> tuple[Tensor, Tensor, Tensor]:
+    def data(
+        lengths: Sequence[int], indices: Sequence[int], ids: Sequence[int] = (), top: int = 1000
+    ) -> tuple[Tensor, Tensor, Tensor]:
         ids = ids or rng.sample(range(5, 90), len(lengths))
         documents = torch.tensor([i for i, n in zip(ids, lengths, strict=True) for _ in range(n)], dtype=torch.int64)
-        return torch.randint(0, top, (len(documents),), generator=coin), documents, torch.tensor(indices, dtype=torch.int64)
+        return (
+            torch.randint(0, top, (len(documents),), generator=coin),
+            documents,
+            torch.tensor(indices, dtype=torch.int64),
+        )
 
     def anywhere(length: int, count: int) -> list[int]:
         return rng.sample(range(length), count)
@@ -199,8 +249,16 @@ def _batch_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
             targets,
             right_targets[indices],
             (
-                ("shifted-after-the-cut", torch.cat([own[1:], ignored])[: len(own)], "the targets were shifted after the cut."),
-                ("across-documents", across[indices], "a document's last token has the next document's first token as its target."),
+                (
+                    "shifted-after-the-cut",
+                    torch.cat([own[1:], ignored])[: len(own)],
+                    "the targets were shifted after the cut.",
+                ),
+                (
+                    "across-documents",
+                    across[indices],
+                    "a document's last token has the next document's first token as its target.",
+                ),
                 ("wrapped-around", tokens.roll(-1)[indices], "the last token has the first one as its target."),
                 ("not-shifted", own, "these are the inputs; a target is the next token."),
             ),
@@ -240,8 +298,15 @@ def _split_cases(params: Params, rng: random.Random) -> list[Case]:
         shown("a long document and short ones", "values:balance", 0, [([64, 8, 24, 16], n)]),
         hidden("documents of all lengths", "values:balance", 0, [some(n, 6, 10, 80), some(3, 8, 1, 60)]),
         hidden("one document", "values:balance", 0, [([97], 4), ([200], 3)]),
-        hidden("many short documents", "generality:lengths", 0, [([1] * 40, 4), ([2, 1, 3] * 12, 5), some(6, 30, 1, 7)]),
-        hidden("one long among many short", "generality:lengths", 0, [([120] + [1] * 60, 4), ([1] * 90 + [90], 5), ([3] * 50 + [70] + [3] * 20, 6)]),
+        hidden(
+            "many short documents", "generality:lengths", 0, [([1] * 40, 4), ([2, 1, 3] * 12, 5), some(6, 30, 1, 7)]
+        ),
+        hidden(
+            "one long among many short",
+            "generality:lengths",
+            0,
+            [([120] + [1] * 60, 4), ([1] * 90 + [90], 5), ([3] * 50 + [70] + [3] * 20, 6)],
+        ),
         hidden("empty documents", "generality:lengths", 0, [([0, 12, 0, 0, 9, 0], 3), ([0, 0], 2), ([], 3)]),
         hidden("more ranks than tokens", "generality:lengths", 0, [([2, 1], 5), ([1], 4)]),
         hidden("one rank", "generality:lengths", 0, [([5, 0, 7], 1)]),
@@ -261,7 +326,10 @@ def _split_fault(case: Case, values: Sequence[Any]) -> Fault | None:
         if max(work) > 1.05 * sum(work) / ranks + max(lengths, default=0):
             name = "equal-tokens" if max(counts) - min(counts) <= 1 else "unbalanced"
             why = "equal numbers of tokens are not equal work." if name == "equal-tokens" else ""
-            return name, f"{lead}the busiest rank has {max(work) * ranks / sum(work):.3g} times the mean work. {why}".strip()
+            return (
+                name,
+                f"{lead}the busiest rank has {max(work) * ranks / sum(work):.3g} times the mean work. {why}".strip(),
+            )
         if max(counts) > 1.05 * sum(counts) / ranks + 1:
             return "uneven-tokens", f"{lead}a rank holds {max(counts)} tokens; the mean is {sum(counts) / ranks:.3g}."
     return None
@@ -279,7 +347,9 @@ not divide, a few longer blocks cost almost nothing.""",
     "predict-causal-balance": prediction(
         "times the mean",
         busiest,
-        lambda params: f"With {params['ranks']} ranks the busiest has {busiest(params):.3g} times the mean work: (2N − 1)/N.",
+        lambda params: (
+            f"With {params['ranks']} ranks the busiest has {busiest(params):.3g} times the mean work: (2N − 1)/N."
+        ),
         why="""The last of N contiguous parts sees the keys of N − 1 whole parts and half of its own: (N − 1/2)/N of the sequence. The mean query sees half of it.""",
     ),
     "shifted-targets": Judging(

@@ -17,7 +17,9 @@ from course_lib.records import Case, Outcome, Verdict
 # --- activation-shares
 
 
-def activation_bytes(tokens: int, hidden: int, tp: int, cp: int, sequence_parallel: bool, *, outside: float = 10, inside: float = 24) -> float:
+def activation_bytes(
+    tokens: int, hidden: int, tp: int, cp: int, sequence_parallel: bool, *, outside: float = 10, inside: float = 24
+) -> float:
     """Bytes of a layer's activations on one rank; Korthikanti et al. 2022, table 2, without the s² term of unfused attention."""
     return tokens / cp * hidden * (outside / (tp if sequence_parallel else 1) + inside / tp)
 
@@ -25,7 +27,13 @@ def activation_bytes(tokens: int, hidden: int, tp: int, cp: int, sequence_parall
 def _share_cases(params: Params, rng: random.Random) -> list[Case]:
     size, plain = (params["tokens"], params["hidden"]), "bytes"
     drawn = draw_rows(rng, 6, (2048, 4096, 8192), (1024, 4096, 6144), (2, 4, 8), (2, 4, 16), (True, False))
-    edges = [(512, 768, 1, 1, True), (512, 768, 1, 1, False), (4096, 1024, 1, 8, False), (4096, 1024, 8, 1, True), (13, 640, 3, 5, True)]
+    edges = [
+        (512, 768, 1, 1, True),
+        (512, 768, 1, 1, False),
+        (4096, 1024, 1, 8, False),
+        (4096, 1024, 8, 1, True),
+        (13, 640, 3, 5, True),
+    ]
     return [
         shown("with and without", "values:bytes", 0, [(*size, 8, 1, False), (*size, 8, 1, True), (*size, 8, 4, True)]),
         unseen(rng, plain, 0, "other sizes", drawn),
@@ -37,36 +45,76 @@ SHARES = Column(
     part="bytes",
     unit="bytes",
     want=activation_bytes,
-    words=lambda tokens, hidden, tp, cp, sp: f"{tokens:,} tokens, hidden {hidden:,}, tp {tp}, cp {cp}, {'with' if sp else 'without'} sequence parallelism",
+    words=lambda tokens, hidden, tp, cp, sp: (
+        f"{tokens:,} tokens, hidden {hidden:,}, tp {tp}, cp {cp}, {'with' if sp else 'without'} sequence parallelism"
+    ),
     mistakes=(
-        Mistake("all-divided", lambda t, h, tp, cp, sp: 34 * t * h / cp / tp, "without sequence parallelism, the 10 outside the matmuls are not divided."),
-        Mistake("never-divided", lambda t, h, tp, cp, sp: activation_bytes(t, h, tp, cp, False), "sequence parallelism divides the 10 as well."),
-        Mistake("another-factor", lambda t, h, tp, cp, sp: activation_bytes(t, h, tp, cp, sp) / (tp if sp else 1), "sequence parallelism uses the ranks of tp, and adds none."),
-        Mistake("no-context", lambda t, h, tp, cp, sp: activation_bytes(t, h, tp, 1, sp), "context parallelism divides the tokens."),
-        Mistake("context-inside", lambda t, h, tp, cp, sp: t * h * (10 / (tp if sp else 1) + 24 / tp / cp), "context parallelism divides the norms' tokens, too."),
-        Mistake("two-bytes-again", lambda t, h, tp, cp, sp: 2 * activation_bytes(t, h, tp, cp, sp), "34 is in bytes already, not in numbers."),
+        Mistake(
+            "all-divided",
+            lambda t, h, tp, cp, sp: 34 * t * h / cp / tp,
+            "without sequence parallelism, the 10 outside the matmuls are not divided.",
+        ),
+        Mistake(
+            "never-divided",
+            lambda t, h, tp, cp, sp: activation_bytes(t, h, tp, cp, False),
+            "sequence parallelism divides the 10 as well.",
+        ),
+        Mistake(
+            "another-factor",
+            lambda t, h, tp, cp, sp: activation_bytes(t, h, tp, cp, sp) / (tp if sp else 1),
+            "sequence parallelism uses the ranks of tp, and adds none.",
+        ),
+        Mistake(
+            "no-context",
+            lambda t, h, tp, cp, sp: activation_bytes(t, h, tp, 1, sp),
+            "context parallelism divides the tokens.",
+        ),
+        Mistake(
+            "context-inside",
+            lambda t, h, tp, cp, sp: t * h * (10 / (tp if sp else 1) + 24 / tp / cp),
+            "context parallelism divides the norms' tokens, too.",
+        ),
+        Mistake(
+            "two-bytes-again",
+            lambda t, h, tp, cp, sp: 2 * activation_bytes(t, h, tp, cp, sp),
+            "34 is in bytes already, not in numbers.",
+        ),
     ),
     rel=CLOSE,
 )
 
 # --- norm-gradients
 
-KINDS = {"norm.weight": "partial", "mlp.bias": "partial", "up.weight": "sharded", "down.weight": "sharded", "router.weight": "whole"}
+KINDS = {
+    "norm.weight": "partial",
+    "mlp.bias": "partial",
+    "up.weight": "sharded",
+    "down.weight": "sharded",
+    "router.weight": "whole",
+}
 
 
 def _sync_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, n = coin_of(rng), params["ranks"]
 
     def data(ranks: int, steps: int, kinds: Mapping[str, str], mixed: bool = False) -> Any:
-        sizes = {name: (rng.randrange(1, 5), rng.randrange(1, 4)) if at % 2 else (rng.randrange(2, 6),) for at, name in enumerate(kinds)}
+        sizes = {
+            name: (rng.randrange(1, 5), rng.randrange(1, 4)) if at % 2 else (rng.randrange(2, 6),)
+            for at, name in enumerate(kinds)
+        }
         same = {name: normal(coin, *size) for name, size in sizes.items()}
-        own = [{name: normal(coin, *size) if kinds[name] == "sharded" else same[name] for name, size in sizes.items()} for _ in range(ranks)]
+        own = [
+            {name: normal(coin, *size) if kinds[name] == "sharded" else same[name] for name, size in sizes.items()}
+            for _ in range(ranks)
+        ]
         rows: list[tuple[Any, ...]] = [(dict(kinds), 0.1, weights, []) for weights in own]
         for _ in range(steps):
             whole = {name: normal(coin, *size) for name, size in sizes.items()}
             for row in rows:
                 names = rng.sample(list(sizes), len(sizes)) if mixed else list(sizes)
-                row[3].append({name: whole[name] if kinds[name] == "whole" else normal(coin, *sizes[name]) for name in names})
+                row[3].append(
+                    {name: whole[name] if kinds[name] == "whole" else normal(coin, *sizes[name]) for name in names}
+                )
         return tuple(rows)
 
     other = {f"{name[:-2]}.{at}": kind for at, (name, kind) in enumerate(reversed(KINDS.items()))}
@@ -74,9 +122,17 @@ def _sync_cases(params: Params, rng: random.Random) -> list[Case]:
         shown(f"{ranks_text(n)}, one step", "values:weights", per_rank=data(n, 1, KINDS)),
         hidden("four ranks, ten steps", "values:weights", per_rank=data(4, 10, KINDS)),
         hidden("three ranks, other names", "generality:names", per_rank=data(3, 2, other)),
-        hidden("three ranks, names in another order on each", "generality:names", per_rank=data(3, 3, other, mixed=True)),
-        hidden("two ranks, no partial gradient", "generality:names", per_rank=data(2, 2, {"a": "sharded", "b": "whole"})),
-        hidden("two ranks, partial gradients alone", "generality:names", per_rank=data(2, 2, {"a": "partial", "c": "partial"})),
+        hidden(
+            "three ranks, names in another order on each", "generality:names", per_rank=data(3, 3, other, mixed=True)
+        ),
+        hidden(
+            "two ranks, no partial gradient", "generality:names", per_rank=data(2, 2, {"a": "sharded", "b": "whole"})
+        ),
+        hidden(
+            "two ranks, partial gradients alone",
+            "generality:names",
+            per_rank=data(2, 2, {"a": "partial", "c": "partial"}),
+        ),
         hidden("one rank alone", "generality:names", per_rank=data(1, 3, KINDS)),
     ]
 
@@ -85,7 +141,11 @@ def stepped(case: Case, how: str = "") -> list[dict[str, Tensor]]:
     """Each rank's weights after all steps, in float64; `how` names a mistake."""
     rows = case.per_rank or ()
     kinds, rate = rows[0][:2]
-    summed = {"": ("partial",), "whole-summed": ("partial", "whole"), "all-summed": ("partial", "whole", "sharded")}.get(how, ())
+    summed = {
+        "": ("partial",),
+        "whole-summed": ("partial", "whole"),
+        "all-summed": ("partial", "whole", "sharded"),
+    }.get(how, ())
     found = [{name: tensor.double() for name, tensor in row[2].items()} for row in rows]
     for step in range(len(rows[0][3])):
         for name, kind in kinds.items():
@@ -93,7 +153,9 @@ def stepped(case: Case, how: str = "") -> list[dict[str, Tensor]]:
             total = sum(column)
             for weights, own in zip(found, column, strict=True):
                 averaged = how == "averaged" and kind == "partial"
-                weights[name] = weights[name] - rate * (total / len(rows) if averaged else total if kind in summed else own)
+                weights[name] = weights[name] - rate * (
+                    total / len(rows) if averaged else total if kind in summed else own
+                )
     return found
 
 
@@ -124,9 +186,15 @@ def _sync_cost(case: Case, outcome: Outcome) -> Fault | None:
     most = len(steps) * (2 * (n - 1) * (-(-size // 4 // n)) * 4)
     for rank, sent in enumerate(outcome.meter["bytes_sent"]):
         if outcome.meter["collectives"][rank] > len(steps):
-            return "many-calls", f"rank {rank} made {outcome.meter['collectives'][rank]} calls in {len(steps)} steps; join the partial gradients in one."
+            return (
+                "many-calls",
+                f"rank {rank} made {outcome.meter['collectives'][rank]} calls in {len(steps)} steps; join the partial gradients in one.",
+            )
         if sent > most:
-            return "too-many-bytes", f"rank {rank} sent {sent:,} bytes; an all-reduce of the partial gradients takes at most {most:,}."
+            return (
+                "too-many-bytes",
+                f"rank {rank} sent {sent:,} bytes; an all-reduce of the partial gradients takes at most {most:,}.",
+            )
     return None
 
 
@@ -138,8 +206,10 @@ def _mean_cases(params: Params, rng: random.Random) -> list[Case]:
 
     def data(dp: int, cp: int, counts: Sequence[int], tp: int = 1, across: bool = False) -> Any:
         """Ranks with cp innermost, or with dp innermost where `across`; ranks of tp are innermost of all, and hold other weights."""
+
         def place(d: int, c: int, t: int) -> int:
             return ((c * dp + d) if across else (d * cp + c)) * tp + t
+
         dps = [[place(d, c, t) for d in range(dp)] for c in range(cp) for t in range(tp)]
         cps = [[place(d, c, t) for c in range(cp)] for d in range(dp) for t in range(tp)]
         rows = []
@@ -152,7 +222,11 @@ def _mean_cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         shown("dp 2, cp 2", "values:mean", per_rank=data(2, 2, [5, 3, 1, 7])),
         hidden("dp 2, cp 3", "values:mean", per_rank=data(2, 3, [2, 9, 4, 1, 6, 3])),
-        hidden("dp 3, cp 2, ranks in another order", "generality:meshes", per_rank=data(3, 2, [8, 1, 5, 2, 3, 4], across=True)),
+        hidden(
+            "dp 3, cp 2, ranks in another order",
+            "generality:meshes",
+            per_rank=data(3, 2, [8, 1, 5, 2, 3, 4], across=True),
+        ),
         hidden("dp 2, cp 2, tp 2", "generality:meshes", per_rank=data(2, 2, [5, 3, 1, 7], tp=2)),
         hidden("dp 1, cp 3", "generality:meshes", per_rank=data(1, 3, [2, 5, 1])),
         hidden("dp 3, cp 1", "generality:meshes", per_rank=data(3, 1, [2, 5, 1])),
@@ -185,7 +259,9 @@ def mean_of(case: Case, rank: int, how: str, summed: bool) -> list[Tensor]:
             {
                 "mean-of-means": lambda m=means: sum(m.values()) / len(m),
                 "context-as-samples": lambda at=at: total(mesh, at) / count(mesh) / len(cp),
-                "mean-of-sequences": lambda at=at: sum(total(g, at) / count(g) for g in cps if set(g) <= set(mesh)) / len(dp),
+                "mean-of-sequences": lambda at=at: (
+                    sum(total(g, at) / count(g) for g in cps if set(g) <= set(mesh)) / len(dp)
+                ),
                 "not-divided": lambda at=at: total(mesh, at),
                 "by-ranks": lambda at=at: total(mesh, at) / len(mesh),
             }.get(how, lambda at=at: total(members, at) / count(members))()
@@ -212,7 +288,10 @@ def _mean_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
             return "wrong-shape", f"rank {rank} returned {len(got['gradients'])} tensors; return {len(given)}."
         for at, tensor in enumerate(got["gradients"]):
             if tensor_fault("", tensor, want[at].float()):
-                slips = [Mistake(how, mean_of(case, rank, how, summed)[at].float(), message) for how, message in MEAN_SLIPS.items()]
+                slips = [
+                    Mistake(how, mean_of(case, rank, how, summed)[at].float(), message)
+                    for how, message in MEAN_SLIPS.items()
+                ]
                 return tensor_fault(f"rank {rank}, gradient {at}", tensor, want[at].float(), slips)
         if got["touched"]:
             return "changed", f"rank {rank}: a given gradient was changed; return new tensors."
@@ -251,4 +330,3 @@ Parts of a sequence differ in counted tokens more than whole sequences do, becau
         pytorch="FSDP reduces over the flattened (dp, cp) mesh; Megatron-LM does the same with its dp-cp group, and scales the loss by the global token count.",
     ),
 }
-

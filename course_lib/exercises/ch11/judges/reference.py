@@ -49,12 +49,18 @@ class Shards:
         return self.visible(self.positions[rank], self.positions[block])
 
     def attend(
-        self, rank: int, blocks: Sequence[int] | None = None, seen: Callable[[int, int], Tensor] | None = None, **how: bool
+        self,
+        rank: int,
+        blocks: Sequence[int] | None = None,
+        seen: Callable[[int, int], Tensor] | None = None,
+        **how: bool,
     ) -> tuple[Tensor, Tensor]:
         """Output and log-sum of the rank's queries over some blocks, or over all; `seen` and `how` lead to known mistakes."""
         seen, blocks = seen or self.seen, range(self.ranks) if blocks is None else blocks or [rank]
         found = [scores(self.q[rank], self.k[block], seen(rank, block), **how) for block in blocks]
-        return softmax_of(torch.cat(found, -1), torch.cat([self.v[block] for block in blocks], 1), how.get("tiled", False))
+        return softmax_of(
+            torch.cat(found, -1), torch.cat([self.v[block] for block in blocks], 1), how.get("tiled", False)
+        )
 
     def whole(self) -> list[tuple[Tensor, Tensor]]:
         """Output and log-sum of every rank's queries over all keys."""

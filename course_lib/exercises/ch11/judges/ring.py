@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch11.judges.reference import Shards, block_bytes, cut, shards, softmax_of, touched
+from course_lib.exercises.ch11.judges.reference import Shards, block_bytes, cut, shards, touched
 from course_lib.exercises.ch11.probes import MEASURED
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, judged
 from course_lib.judging.cases import hidden, shown, under
@@ -39,7 +39,9 @@ def log_sum_fault(where: str, got: Any, want: Tensor, mistakes: Sequence[Mistake
     if same(want):
         return None
     named = next((each for each in mistakes if same(each.on())), None)
-    return (named.name, f"{where}: {named.message}") if named else ("log-sum", f"{where} is not log Σ exp over all keys.")
+    return (
+        (named.name, f"{where}: {named.message}") if named else ("log-sum", f"{where} is not log Σ exp over all keys.")
+    )
 
 
 # --- merge-partial-attention
@@ -59,7 +61,9 @@ def _merge_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("five parts", "values:pair", [part(4, 2.0) for _ in range(5)]),
         hidden("three parts with log-sums far apart", "generality:large", [part(4, 30.0) for _ in range(3)]),
         hidden("two parts with log-sums in the thousands", "generality:large", [part(4, 4000.0) for _ in range(2)]),
-        hidden("log-sums near -10,000", "generality:large", [(one, two - 1e4) for one, two in (part(3, 1.0), part(3, 1.0))]),
+        hidden(
+            "log-sums near -10,000", "generality:large", [(one, two - 1e4) for one, two in (part(3, 1.0), part(3, 1.0))]
+        ),
         hidden("one part", "generality:unseen", [part(2, 1.0)]),
         hidden("some queries see nothing of the first part", "generality:unseen", [part(5, 1.0, "some"), part(5, 1.0)]),
         hidden("no query sees the second part", "generality:unseen", [part(3, 1.0), part(3, 1.0, "all"), part(3, 1.0)]),
@@ -89,11 +93,17 @@ def _merge_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     for each in outputs[1:]:
         halves = (halves + each) / 2
     slips = [
-        Mistake("plain-mean", sum(outputs) / len(parts), "this is the plain mean; a part counts by its sum of exponentials."),
-        Mistake("plain-mean", halves, "each part was averaged with the result so far; it counts by its sum of exponentials."),
+        Mistake(
+            "plain-mean", sum(outputs) / len(parts), "this is the plain mean; a part counts by its sum of exponentials."
+        ),
+        Mistake(
+            "plain-mean", halves, "each part was averaged with the result so far; it counts by its sum of exponentials."
+        ),
         Mistake("plain-sum", sum(outputs), "the outputs were added; each is a mean over its own keys."),
         Mistake("last-part", outputs[-1], "this is the last part alone."),
-        Mistake("not-divided", output * total.exp().unsqueeze(-1), "it is not divided by the total sum of exponentials."),
+        Mistake(
+            "not-divided", output * total.exp().unsqueeze(-1), "it is not divided by the total sum of exponentials."
+        ),
     ]
     sums = [
         Mistake("largest", torch.stack(log_sums).amax(0), "this is the largest log-sum; add the exponentials."),
@@ -120,13 +130,21 @@ def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
         }.get(name, {})
         measured = {MEASURED: True} if more.pop("measured", False) else {}
         width = more.pop("width", 4)
-        return shards(coin, cut(length, ranks, rng, how), (name, {**options, **measured}), heads, kv_heads, width, **more)
+        return shards(
+            coin, cut(length, ranks, rng, how), (name, {**options, **measured}), heads, kv_heads, width, **more
+        )
 
     return [
         shown("four ranks, zig-zag, causal", "values:attention", per_rank=data(4, 16, "zig-zag", "causal")),
         hidden("three ranks, everything visible", "values:attention", per_rank=data(3, 12, "contiguous", "all")),
-        hidden("four ranks, four query heads, two KV heads", "values:attention", per_rank=data(4, 16, "zig-zag", "causal", 4, 2)),
-        hidden("three ranks, tokens anywhere", "generality:layouts", per_rank=data(3, 17, "mixed", "causal", 4, 2, width=6)),
+        hidden(
+            "four ranks, four query heads, two KV heads",
+            "values:attention",
+            per_rank=data(4, 16, "zig-zag", "causal", 4, 2),
+        ),
+        hidden(
+            "three ranks, tokens anywhere", "generality:layouts", per_rank=data(3, 17, "mixed", "causal", 4, 2, width=6)
+        ),
         hidden("four ranks, 13 tokens", "generality:layouts", per_rank=data(4, 13, "zig-zag", "causal", 3, 1)),
         hidden("five ranks, three tokens", "generality:layouts", per_rank=data(5, 3, "zig-zag", "causal")),
         hidden("two ranks", "generality:layouts", per_rank=data(2, 9, "contiguous", "causal")),
@@ -134,9 +152,19 @@ def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("three ranks, a sliding window", "generality:masks", per_rank=data(3, 18, "zig-zag", "window")),
         hidden("three ranks, packed documents", "generality:masks", per_rank=data(3, 18, "mixed", "documents", 2, 1)),
         hidden("three ranks, keys before the query alone", "generality:masks", per_rank=data(3, 12, "mixed", "strict")),
-        hidden("three ranks, scores in the thousands", "generality:numbers", per_rank=data(3, 12, "zig-zag", "causal", size=60.0)),
-        hidden("three ranks, bfloat16", "generality:numbers", per_rank=data(3, 15, "mixed", "causal", 4, 2, dtype=torch.bfloat16)),
-        hidden("ten ranks, memory", "cost:memory", per_rank=data(10, 40, "contiguous", "causal", width=64, measured=True)),
+        hidden(
+            "three ranks, scores in the thousands",
+            "generality:numbers",
+            per_rank=data(3, 12, "zig-zag", "causal", size=60.0),
+        ),
+        hidden(
+            "three ranks, bfloat16",
+            "generality:numbers",
+            per_rank=data(3, 15, "mixed", "causal", 4, 2, dtype=torch.bfloat16),
+        ),
+        hidden(
+            "ten ranks, memory", "cost:memory", per_rank=data(10, 40, "contiguous", "causal", width=64, measured=True)
+        ),
         *under((LATE, BUFFER, BUFFERS_LATE), "three ranks", "protocol:safe", lambda: data(3, 12, "zig-zag", "causal")),
     ]
 
@@ -156,20 +184,48 @@ def _slips(case: Case, of: Shards, rank: int) -> list[tuple[str, Callable[[], Te
 
     return [
         ("own-block", lambda: of.attend(rank, [rank])[0], "this rank's own keys alone; the other blocks are missing."),
-        ("one-block-short", lambda: of.attend(rank, [b for b in range(n) if b != (rank + 1) % n])[0], "the last block to arrive is missing."),
-        ("one-block-short", lambda: of.attend(rank, [b for b in range(n) if b != (rank - 1) % n])[0], "the last block to arrive is missing."),
-        ("plain-mean", lambda: of.mixed(rank, lambda log_sum, top: (log_sum > -math.inf).double()), "the blocks' outputs have equal weights."),
-        ("plain-mean", lambda: of.mixed(rank, lambda log_sum, top: torch.ones_like(top)), "the blocks' outputs have equal weights."),
+        (
+            "one-block-short",
+            lambda: of.attend(rank, [b for b in range(n) if b != (rank + 1) % n])[0],
+            "the last block to arrive is missing.",
+        ),
+        (
+            "one-block-short",
+            lambda: of.attend(rank, [b for b in range(n) if b != (rank - 1) % n])[0],
+            "the last block to arrive is missing.",
+        ),
+        (
+            "plain-mean",
+            lambda: of.mixed(rank, lambda log_sum, top: (log_sum > -math.inf).double()),
+            "the blocks' outputs have equal weights.",
+        ),
+        (
+            "plain-mean",
+            lambda: of.mixed(rank, lambda log_sum, top: torch.ones_like(top)),
+            "the blocks' outputs have equal weights.",
+        ),
         (
             "not-rescaled",
             lambda: of.mixed(rank, lambda log_sum, top: (log_sum - top).exp()),
             "the blocks' sums are relative to different maxima; rescale them when the maximum grows.",
         ),
-        ("local-positions", lambda: of.attend(rank, seen=local)[0], "the mask belongs to positions within the block; take those of the whole sequence."),
-        ("wrong-block", lambda: of.attend(rank, seen=mirrored)[0], "the mask belongs to another block. Whose keys are here after t steps?"),
+        (
+            "local-positions",
+            lambda: of.attend(rank, seen=local)[0],
+            "the mask belongs to positions within the block; take those of the whole sequence.",
+        ),
+        (
+            "wrong-block",
+            lambda: of.attend(rank, seen=mirrored)[0],
+            "the mask belongs to another block. Whose keys are here after t steps?",
+        ),
         ("no-mask", lambda: of.attend(rank, seen=uncovered)[0], "every key was seen; the mask is missing."),
         ("not-scaled", lambda: of.attend(rank, scaled=False)[0], "the scores are not divided by √width."),
-        ("heads-in-turn", lambda: of.attend(rank, tiled=True)[0], "query head i used KV head i % KV heads; neighbors share a head."),
+        (
+            "heads-in-turn",
+            lambda: of.attend(rank, tiled=True)[0],
+            "query head i used KV head i % KV heads; neighbors share a head.",
+        ),
     ]
 
 
@@ -179,7 +235,10 @@ def _ring_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
         want, where = out.to(of.q[rank].dtype), f"rank {rank}'s output"
         slips: list[Mistake] = []
         if not close(got["out"], want):
-            slips = [Mistake(name, lambda value=value: value().to(want.dtype), message) for name, value, message in _slips(case, of, rank)]
+            slips = [
+                Mistake(name, lambda value=value, want=want: value().to(want.dtype), message)
+                for name, value, message in _slips(case, of, rank)
+            ]
         fault = tensor_fault(where, got["out"], want, slips)
         if fault and case.adversary is not None and fault[0] in ("other-numbers", "not-finite", "rounded"):
             return moved_early(case, rank)

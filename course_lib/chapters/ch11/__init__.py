@@ -1,9 +1,11 @@
 """The names that chapter 11 uses."""
 
+import math
+
 import torch
 from torch.nn import functional as F
 
-from course_lib import text, transformer
+from course_lib import check, params, predict, text, transformer
 from course_lib.chapters.ch11 import gpu, runs, tables
 from course_lib.chapters.real_processes import launched
 from course_lib.chapters.table import table

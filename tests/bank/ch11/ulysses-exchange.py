@@ -12,9 +12,8 @@ def tokens_to_heads(comm, x, lengths):
     got = x.new_empty(sum(lengths) * share * width)
     into = [length * share * width for length in lengths]
     comm.all_to_all_single(got, torch.cat(parts), into, [len(part) for part in parts])
-    return torch.cat(
-        [part.view(share, -1, width) if len(part) else part.view(share, 0, width) for part in got.split(into)], 1
-    )
+    pieces = zip(got.split(into), lengths, strict=True)
+    return torch.cat([piece.view(share, length, width) for piece, length in pieces], 1)
 
 
 def heads_to_tokens(comm, x, lengths):
@@ -37,9 +36,8 @@ def tokens_to_heads(comm, x, lengths):
         while heads % fits and fits % heads:
             fits -= 1
         raise ValueError(f"{heads} heads cannot be spread over {n} ranks: use {fits}.")
-    return torch.cat(
-        _swap(comm, [x[list(each)] for each in own], [(len(own[rank]), length) for length in lengths], rank), 1
-    )
+    shapes = [(len(own[rank]), length) for length in lengths]
+    return torch.cat(_swap(comm, [x[list(each)] for each in own], shapes, rank), 1)
 
 
 def heads_to_tokens(comm, x, lengths):
@@ -97,7 +95,8 @@ def tokens_to_heads(comm, x, lengths):
 # %% wrong: equal lengths => values -  from: one all-to-all of flat parts
 # -     into = [length * share * width for length in lengths]
 # -     comm.all_to_all_single(got, torch.cat(parts), into, [len(part) for part in parts])
-# -     return torch.cat([part.view(share, -1, width) if len(part) else part.view(share, 0, width) for part in got.split(into)], 1)
+# -     pieces = zip(got.split(into), lengths, strict=True)
+# -     return torch.cat([piece.view(share, length, width) for piece, length in pieces], 1)
 # +     got = torch.empty_like(torch.cat(parts))
 # +     comm.all_to_all_single(got, torch.cat(parts))
 # +     return torch.cat([part.view(share, -1, width) for part in got.chunk(n)], 1)
@@ -115,6 +114,5 @@ def tokens_to_heads(comm, x, lengths):
 # +     parts = [x[j * heads // n : j * heads // n + share].view(-1) for j in range(n)]
 
 # %% wrong: fp32 on the way => cost too-many-bytes  from: message by message
-# -     return torch.cat(_swap(comm, [x[list(each)] for each in own], [(len(own[rank]), length) for length in lengths], rank), 1)
-# +     got = _swap(comm, [x[list(each)].float() for each in own], [(len(own[rank]), length) for length in lengths], rank)
-# +     return torch.cat(got, 1).to(x.dtype)
+# -     return torch.cat(_swap(comm, [x[list(each)] for each in own], shapes, rank), 1)
+# +     return torch.cat(_swap(comm, [x[list(each)].float() for each in own], shapes, rank), 1).to(x.dtype)

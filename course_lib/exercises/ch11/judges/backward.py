@@ -14,6 +14,7 @@ from course_lib.judging import Fault, Judging, Mistake, Params, first, judged
 from course_lib.judging.cases import hidden, ranks_text, shown, under
 from course_lib.judging.ranks import BUFFERS_LATE, LATE, moved_early
 from course_lib.judging.tensors import coin_of, normal, tensor_fault
+from course_lib.judging.traffic import too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
 
 FLOOR = 0.05  # the least scale of a gradient that is a difference of larger terms
@@ -161,7 +162,8 @@ def _bytes(case: Case, outcome: Outcome) -> Fault | None:
     blocks, spent = block_bytes(case), sum(outcome.meter["bytes_sent"])
     most = (2 * len(blocks) - 1) * sum(blocks) if len(blocks) > 1 else 0
     if spent <= most:
-        return None
+        needed = [sum(blocks) - own if case.part == "kv" else 0 for own in blocks]
+        return too_few_bytes(outcome.meter, [0] * len(blocks), needed)
     return "too-many-bytes", (
         f"the ranks sent {spent:,} bytes; {most:,} are enough: keys and values N − 1 times, their gradients N times. Does something travel with a copy "
         "for every query head, or padded?"

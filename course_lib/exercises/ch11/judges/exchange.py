@@ -11,9 +11,11 @@ from torch import Tensor
 
 from course_lib.exercises.ch11.judges.reference import touched
 from course_lib.exercises.ch11.probes import REFUSED
+from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.judging import Fault, Judging, Params, describe, judged
 from course_lib.judging.cases import hidden, ranks_text, shown
 from course_lib.judging.tensors import coin_of, normal, not_like, same
+from course_lib.judging.traffic import too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
 
 
@@ -35,8 +37,8 @@ def _exchange_cases(params: Params, rng: random.Random) -> list[Case]:
 
     return [
         shown(f"{ranks_text(n)} to heads", "values:heads", per_rank=data(0, 2 * n, [4] * n)),
-        hidden("three ranks to heads, uneven lengths", "values:heads", per_rank=data(0, 6, some(3))),
         shown(f"{ranks_text(n)} to tokens", "values:tokens", per_rank=data(1, 2 * n, [4] * n)),
+        hidden("three ranks to heads, uneven lengths", "values:heads", per_rank=data(0, 6, some(3))),
         hidden("three ranks to tokens, uneven lengths", "values:tokens", per_rank=data(1, 6, [2, 5, 1])),
         hidden("four ranks, two KV heads", "generality:heads", per_rank=data(0, 2, some(4))),
         hidden("six ranks, three KV heads", "generality:heads", per_rank=data(0, 3, [2, 1, 3, 0, 1, 2])),
@@ -97,6 +99,8 @@ def _exchange_fault(case: Case, results: Sequence[Any]) -> Fault | None:
     if case.part == "refused":
         return _refused_fault(len(x), results)
     for rank, got in enumerate(results):
+        if type(got["x"]) is str and got["x"] == NOT_ANSWERED:
+            return "not-answered", "this function is not answered yet."
         if type(got["x"]) is str:
             return "refused", f"rank {rank} raised {got['x']}."
         if which:
@@ -135,19 +139,20 @@ def _misplaced(rank: int, got: Tensor, want: Tensor, given: Sequence[Tensor], wh
 def _exchange_bytes(case: Case, outcome: Outcome) -> Fault | None:
     rows = case.per_rank or ()
     which, lengths = rows[0][:2]
-    n = len(rows)
+    n, needed = len(rows), list[int]()
     for rank, (*_, x) in enumerate(rows):
         row = x.shape[-1] * x.element_size()
         if which:
             most = len(x) * (sum(lengths) - lengths[rank]) * row
         else:
             most = (max(len(x), n) * (n - 1) // n) * lengths[rank] * row
+        needed.append(most)
         if outcome.meter["bytes_sent"][rank] > most:
             return (
                 "too-many-bytes",
                 f"rank {rank} sent {outcome.meter['bytes_sent'][rank]:,} bytes; the other ranks need {most:,} of it.",
             )
-    return None
+    return too_few_bytes(outcome.meter, needed, [0] * n)
 
 
 def _exchange_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -164,5 +169,5 @@ EXCHANGE = {
         why="""Attention treats heads apart, so a rank with all tokens of some heads needs no other rank. The all-to-all moves (N − 1)/N of what a rank has, whatever N is. The number of heads limits the
 number of ranks; KV heads can be sent to several ranks, at the cost of bytes.""",
         pytorch="`all_to_all_single` does the exchange; `torch.distributed.tensor` writes it as a redistribution from Shard(tokens) to Shard(heads).",
-    ),
+    )
 }

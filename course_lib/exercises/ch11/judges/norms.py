@@ -12,6 +12,7 @@ from course_lib.judging.cases import hidden, ranks_text, shown
 from course_lib.judging.columns import CLOSE, Column, shares, table
 from course_lib.judging.draws import draw_rows, generality, unseen
 from course_lib.judging.tensors import coin_of, normal, tensor_fault
+from course_lib.judging.traffic import too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
 
 # --- activation-shares
@@ -195,7 +196,8 @@ def _sync_cost(case: Case, outcome: Outcome) -> Fault | None:
                 "too-many-bytes",
                 f"rank {rank} sent {sent:,} bytes; an all-reduce of the partial gradients takes at most {most:,}.",
             )
-    return None
+    least = (n > 1) * len(steps) * size / 2
+    return too_few_bytes(outcome.meter, [least] * n, [least] * n)
 
 
 # --- mean-over-the-mesh
@@ -293,7 +295,7 @@ def _mean_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
                     for how, message in MEAN_SLIPS.items()
                 ]
                 return tensor_fault(f"rank {rank}, gradient {at}", tensor, want[at].float(), slips)
-        if got["touched"]:
+        if got["touched"] is not False:
             return "changed", f"rank {rank}: a given gradient was changed; return new tensors."
     return None
 

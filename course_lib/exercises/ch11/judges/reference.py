@@ -125,5 +125,5 @@ def block_bytes(case: Case) -> list[int]:
 
 def touched(results: Sequence[Any]) -> Fault | None:
     """The first rank on which an argument was changed."""
-    rank = next((rank for rank, got in enumerate(results) if got["touched"]), None)
+    rank = next((rank for rank, got in enumerate(results) if got["touched"] is not False), None)
     return None if rank is None else ("changed", f"rank {rank}: an argument was changed; return new tensors.")

@@ -14,7 +14,7 @@ from course_lib.judging import Fault, Judging, Mistake, Params, describe, first,
 from course_lib.judging.cases import hidden, shown, under
 from course_lib.judging.ranks import BUFFER, BUFFERS_LATE, LATE, moved_early
 from course_lib.judging.tensors import close, coin_of, kind_fault, normal, tensor_fault
-from course_lib.judging.traffic import off_the_ring
+from course_lib.judging.traffic import off_the_ring, too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
 
 Pair = tuple[Tensor, Tensor]
@@ -83,7 +83,7 @@ def merged_pair(parts: Sequence[Pair]) -> Pair:
 
 def _merge_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     parts, got = case.args[0], outcome.value["merged"]
-    if outcome.value["touched"]:
+    if outcome.value["touched"] is not False:
         return "changed", "a given tensor was changed; return new ones."
     if type(got) not in (tuple, list) or len(got) != 2:
         return "wrong-shape", f"return (output, log_sum), two tensors; got {describe(got)}."
@@ -248,15 +248,16 @@ def _ring_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 
 
 def _ring_bytes(case: Case, outcome: Outcome, direction: int) -> Fault | None:
-    blocks, sent = block_bytes(case), outcome.meter["bytes_sent"]
-    for rank, spent in enumerate(sent):
+    blocks = block_bytes(case)
+    for rank, spent in enumerate(outcome.meter["bytes_sent"]):
         most = sum(blocks) - blocks[(rank + direction) % len(blocks)]
         if spent > most:
             return "too-many-bytes", (
                 f"rank {rank} sent {spent:,} bytes; {most:,} are enough. Are blocks sent once more at the end, padded, in another dtype, "
                 "or with a copy for every query head?"
             )
-    return None
+    needed = [sum(blocks) - own for own in blocks] if case.part == "attention" else [0] * len(blocks)
+    return too_few_bytes(outcome.meter, [0] * len(blocks), needed)
 
 
 KEPT = 0.75  # of all blocks: the ring needs three of ten at a time, and arithmetic in float64 takes as much again

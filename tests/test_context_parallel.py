@@ -74,6 +74,18 @@ def test_grouped_heads_and_a_batch(way, heads):
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_tensors_may_have_any_memory_layout(way):
+    def part(comm, *given):
+        strided = [cp.cut(x, positions[comm.rank]).transpose(0, 1).contiguous().transpose(0, 1) for x in given]
+        assert not strided[0].is_contiguous()
+        return WAYS[way](comm, *strided, positions)[0]
+
+    positions, given = cp.zig_zag(16, 2), tensors(16)
+    done = simulate(part, 2, args=given[:3])
+    assert torch.allclose(cp.join(done.results, positions), whole(*given, cp.CAUSAL)[0])
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_bf16_differs_by_its_own_roundings_alone(way):
     _, got, want = run(way, cp.zig_zag(32, 4), dtype=torch.bfloat16)
     for mine, exact in zip(got, want, strict=True):

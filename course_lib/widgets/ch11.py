@@ -68,14 +68,8 @@ def draw_memory(tokens: int = 262144, model: str = "llama3-70b", cp: int = 8) ->
         axes.barh(row, state, height=0.6, color=BLUE, linewidth=0)
         axes.barh(row, min(kept, end - state), left=state, height=0.6, color=color("activations"), linewidth=0)
         fits = state + kept <= room
-        axes.text(
-            min(state + kept, end) + 0.01 * end,
-            row,
-            bytes_text(state + kept),
-            va="center",
-            fontsize=style.NORMAL,
-            color=INK if fits else VERMILION,
-        )
+        ink = INK if fits else VERMILION
+        axes.text(1.015 * end, row, bytes_text(state + kept), va="center", fontsize=style.NORMAL, color=ink)
     axes.axvline(room, color=VERMILION, linewidth=1.4)
     axes.set_yticks(range(len(names)), names)
     axes.set_xticks([0, room / 2, room, 1.5 * room, end], [bytes_text(part * room) for part in (0, 0.5, 1, 1.5, 2)])
@@ -183,7 +177,8 @@ def draw_hide(tokens: int = 1024, kv_heads: int = 8, wire: str = "adapter", caus
     axes.set(xlim=(0, longest), ylim=(1.5, -0.5))
     fewest = tokens_to_hide(HEADS, kv_heads, H100.matmul_flops, WIRES[wire], ELEMENT, 0.5 if causal else 1.0)
     exposed = max(travel - busy, 0.0)
-    title = f"{tokens:,} tokens per rank over {wire}: {percent_text(exposed / travel)} of the transfer is exposed"
+    link = "NVLink" if wire == "NVLink" else "the adapter"
+    title = f"{tokens:,} tokens per rank over {link}: {percent_text(exposed / travel)} of the transfer is exposed"
     style.dress(axes, title, f"one forward ring step; hidden from {fewest:,.0f} tokens per rank on", grid="x")
     figure.alt = f"{title}. Attention takes {duration_text(busy)}, the transfer {duration_text(travel)}; hidden from {fewest:,.0f} tokens per rank on."
     return figure

@@ -103,7 +103,11 @@ def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
     uneven = [(64, 4, 2, 2, 36, 2), (64, 4, 2, 2, 4, 1), (64, 4, 2, 2, 2, 1), (24, 4, 2, 3, 7, 2), (8, 1, 8, 1, 3, 2)]
     too_few = [(8, 8, 2, 1, 16, 1), (24, 4, 2, 4, 12, 1), *(gpus_left() for _ in range(4))]
     edges = [(1, 1, 1, 1, 1, 1), (8, 2, 4, 1, 3, 3), (8, 1, 1, 1, 8, 1), (12, 3, 2, 2, 5, 5)]
-    held = [(m, length, c) for m in (1, 3, 4) for length, c in ((96, 3), (8192, 16), (1000, 7), (10, 4), (64, 1))]
+    held = [
+        (m, length, c)
+        for m in (1, 3, 4)
+        for length, c in ((96, 3), (8192, 16), (1000, 7), (10, 4), (12, 4), (3, 4), (64, 1))
+    ]
     return [
         shown("the example", "values:batches", 0, [own]),
         shown("the example", "values:tokens", 1, [(params["micro"], params["length"], params["cp"])]),

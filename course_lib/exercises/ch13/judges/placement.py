@@ -84,12 +84,10 @@ def _place_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
         if got <= lowest * (1 + 1e-9):
             continue
         shape = ", ".join(f"{axis} {size}" for axis, size in row[0].items())
-        lead = f"{shape}, servers of {row[2]}: {' '.join(order)} costs {got / lowest:.3g} times the best order"
-        lead = (
-            f"{lead}; "
-            if lowest
-            else f"{shape}, servers of {row[2]}: {' '.join(order)} crosses servers, and another order does not; "
+        worse = (
+            f"costs {got / lowest:.3g} times the best order" if lowest else "leaves servers, and another order does not"
         )
+        lead = f"{shape}, servers of {row[2]}: {' '.join(order)} {worse}; "
         for name, (rule, message) in RULES.items():
             if all(cost(each, rule(each)) == cost(each, said) for each, said in zip(rows, orders, strict=True)):
                 return name, lead + message

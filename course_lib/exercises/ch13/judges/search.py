@@ -138,7 +138,7 @@ def _row(rng: random.Random, **given: Any) -> Row:
     cluster = {"gpus": per * given.get("servers", rng.choice((2, 3, 4, 6))), "per_server": per, "memory": 80 * GB}
     layers = given.get("layers", rng.choice((12, 18, 24, 30)))
     model = {
-        "heads": rng.choice((8, 12, 16, 24)),
+        "heads": given.get("heads", rng.choice((8, 12, 16, 24))),
         "layers": layers,
         "sequences": given.get("sequences", rng.choice((24, 48, 60, 96))),
     }
@@ -224,14 +224,20 @@ def _search_cases(params: Params, rng: random.Random) -> list[Case]:
     thumbs, late = _thumbs_fail(goal, names[:2]), _without(goal, limit=True)
     open_rows = [telling(goal, rng, lambda *row: thumbs(*row) and late(*row)) for _ in range(2)]
     pipelines = telling(goal, rng, _thumbs_fail(goal, names[2:]))
-    odd = telling(goal, rng, _thumbs_fail(goal, ("powers-of-two",)), servers=3, layers=18, sequences=60)
+    odd = telling(
+        goal, rng, _thumbs_fail(goal, ("powers-of-two",)), per=8, servers=3, heads=24, layers=18, sequences=60
+    )
     idle = telling(
         goal, rng, lambda row, right: right[0] not in (0, row[0]["gpus"], row[0]["per_server"]), servers=5, sequences=48
     )
     missed, full = (*_row(rng)[:3], 1.0, example[4]), _row(rng)
     full = (full[0] | {"memory": 10**8}, *full[1:3], 1e18, full[4])  # type: ignore[operator]
     alone = (
-        _limited(goal, (*_row(rng, servers=1)[:4], {**_row(rng)[4], "state": 40 * GB, "activations": GB}), rng)
+        _limited(
+            goal,
+            (*_row(rng, per=8, servers=1, heads=12)[:4], {**_row(rng)[4], "state": 40 * GB, "activations": GB}),
+            rng,
+        )
         or example
     )
 

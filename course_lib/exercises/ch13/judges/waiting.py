@@ -93,7 +93,7 @@ def _stalled_cases(params: Params, rng: random.Random) -> list[Case]:
 def _stalled_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     oracle = partial(stalled, params["direction"])
     known = {name: (partial(oracle, slip=name), text) for name, text in STUCK.items()}
-    values = [list(map(int, value)) for value in outcome.value]
+    values = [sorted(map(int, value)) for value in outcome.value]
     return judged(case, row_fault(case, values, oracle, _stalled_words, known))
 
 

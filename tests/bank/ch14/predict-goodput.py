@@ -9,7 +9,7 @@ import math
 
 def lost_interval():
     mtbf = 3 * 3600
-    lost = 100 * (2 * math.sqrt(60 / 2 / mtbf) + 600 / mtbf)
+    lost = 100 * (2 * math.sqrt(45 / 2 / mtbf) + 600 / mtbf)
     return [lost / 1.3, lost * 1.3]
 
 

@@ -30,6 +30,7 @@ class Plan:
     microbatches: int  # of one replica in a step
     peak: Peak  # of the fullest stage
     parts: dict[str, float]  # seconds: compute, tp, cp, pp, dp (what computing does not hide), bubble
+    talking: dict[str, float]  # seconds of communication by axis, hidden or not
     sent: dict[str, float]  # bytes a rank sends, by axis
     wires: dict[str, str]  # the outermost wire of each axis; "" where the axis has one rank
     capacity: float  # bytes of a GPU's memory
@@ -144,6 +145,7 @@ def plan(
         microbatches=count,
         peak=peak,
         parts=parts,
+        talking=seconds,
         sent=sent,
         wires={axis: widest(mesh, GRADIENT if axis == "dp" else axis, net) for axis in ("tp", "cp", "pp", "dp")},
         capacity=float(chip.memory),

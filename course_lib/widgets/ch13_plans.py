@@ -4,15 +4,17 @@ from collections.abc import Mapping
 from functools import lru_cache
 from itertools import permutations
 
+from course_lib import facts
 from course_lib.exercises.running_example import BATCH, SEQ
 from course_lib.figures.placing import placing
 from course_lib.figures.plan_sheet import plan_sheet
 from course_lib.figures.sheets import Sheet
-from course_lib.mesh import Mesh, fill, network, placements, sent_bytes, widest
+from course_lib.figures.tradeoff import Way, tradeoff
+from course_lib.mesh import Mesh, fill, network, placements, sent_bytes, widest, with_adapter
 from course_lib.mesh.cost import Placement
 from course_lib.mesh.plans import Plan, plan
-from course_lib.units import duration_text
-from course_lib.widgets.explore import Explorer, explore, menu, play, slider
+from course_lib.units import GB, duration_text
+from course_lib.widgets.explore import Explorer, buttons, explore, menu, play, slider
 
 # --- placement -----------------------------------------------------------------------------------
 
@@ -257,3 +259,59 @@ def _show_presets(explorer: Explorer) -> None:
         made.append(button)
     row = ipywidgets.HBox([ipywidgets.Label("presets"), *made])
     display({**row._repr_mimebundle_(), "text/plain": "(Run this cell to get its presets.)"}, raw=True)
+
+
+# --- memory against communication ----------------------------------------------------------------
+
+WAYS: Mapping[str, Mapping[str, object]] = {
+    "DP": {"zero": 0},
+    "ZeRO-1": {"zero": 1},
+    "ZeRO-3 (FSDP)": {"zero": 3},
+    "FSDP, recomputed": {"zero": 3, "recompute": "full"},
+    "tp 8": {"tp": 8, "zero": 0},
+    "tp 8, ZeRO-1": {"tp": 8, "zero": 1},
+    "pp 8": {"pp": 8, "zero": 0},
+    "cp 8, FSDP": {"cp": 8, "zero": 3},
+    "tp 8 × pp 4, ZeRO-1": {"tp": 8, "pp": 4, "zero": 1},
+    "tp 8 × pp 4, recomputed": {"tp": 8, "pp": 4, "zero": 1, "recompute": "full"},
+}
+GBIT = (25, 100, 200, 400, 800, 1600)
+
+
+def ways_of(model: str, gpus: int, gbit: int, device: str) -> list[Way]:
+    """Memory and communication of every mechanism; those that no other beats in both are the front."""
+    wires = with_adapter(network(device), gbit * GB / 8)
+    plans = {}
+    for name, how in WAYS.items():
+        try:
+            plans[name] = plan(MODELS[model], gpus, sequences=512, device=device, wires=wires, **how)
+        except ValueError:
+            continue
+    values = {name: (one.memory, sum(one.talking.values())) for name, one in plans.items()}
+    best = {
+        name
+        for name, (held, seconds) in values.items()
+        if not any(a <= held and b <= seconds and (a, b) != (held, seconds) for a, b in values.values())
+    }
+    return [Way(name, held, seconds, name in best) for name, (held, seconds) in values.items()]
+
+
+def draw_tradeoff(model: str = "70B", gpus: int = 64, gbit: int = 400, device: str = "H100 SXM") -> Sheet:
+    """Every mechanism as a point: what a GPU holds, and how long it communicates in a step of 512 sequences."""
+    return tradeoff(
+        ways_of(model, gpus, gbit, device),
+        float(facts.device(device).memory),
+        "Less memory costs communication",
+        f"{model} on {gpus:,} × {device}, adapters of {gbit} Gb/s; green: no other is better in both",
+    )
+
+
+def mechanisms(model: str = "70B") -> Explorer:
+    """Every mechanism between memory pressure and coordination cost: change model and network, and watch the front move."""
+    return explore(
+        draw_tradeoff,
+        model=buttons(tuple(MODELS), model, label="model"),
+        gpus=slider((32, 64, 128, 256, 512), 64, label="GPUs"),
+        gbit=slider(GBIT, 400, label="adapter", text=lambda rate: f"{rate} Gb/s"),
+        device=menu(DEVICES, "H100 SXM", label="device"),
+    )

@@ -1,0 +1,162 @@
+"""Chapter 13's tables: levels of a cluster, loads of models, published recipes, what each knob moves, choices by deadline."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from IPython.display import Markdown
+
+from course_lib import facts, roofline
+from course_lib.chapters.table import table
+from course_lib.exercises.ch13 import numbers
+from course_lib.exercises.ch13.numbers import LLAMA_RUNS, PLAN, PLAN_SETTINGS
+from course_lib.mesh import Mesh, cheapest, crossed, every_choice, network, plan, usd
+from course_lib.mesh.choices import Choice
+from course_lib.units import BILLION, DAY, GB, bytes_text, duration_text, money_text, number_text, percent_text
+from course_lib.widgets.ch13 import loads
+
+
+def levels(topology: str = "Llama 3 cluster", payload: float = GB) -> Markdown:
+    """Levels of a cluster: devices, bandwidth of a device one way and both ways, and the seconds of one payload."""
+    return table(
+        [
+            {
+                "level": each.name,
+                "GPUs": f"{each.devices:,}",
+                "GB/s one way, each GPU": number_text(each.bandwidth / GB),
+                "both ways added": number_text((1 if each.wire == "memory" else 2) * each.bandwidth / GB),
+                "against one level in": "–" if not place else f"÷ {number_text(1 / each.ratio)}",
+                f"{bytes_text(payload)} of one GPU": duration_text(payload / each.bandwidth),
+            }
+            for place, each in enumerate(roofline.levels(topology))
+        ]
+    )
+
+
+def wires(mesh: Mesh, cluster: str) -> Markdown:
+    """For each axis of a mesh: its groups, one of them, and the wires that they cross on a cluster."""
+    net = network(cluster)
+    rows = []
+    for axis in reversed(mesh.axes):
+        group = mesh.groups(axis)[0]
+        counts = {name: count for name, count in crossed(mesh, axis, net).items() if count}
+        rows.append(
+            {
+                "axis": f"{axis} = {mesh.sizes[axis]}",
+                "stride": mesh.stride(axis),
+                "groups": f"{mesh.size // mesh.sizes[axis]:,}",
+                "the first one": ", ".join(map(str, group[:4])) + (", …" if len(group) > 4 else ""),
+                "outermost wire": ", ".join(f"{name} ({count:,})" for name, count in counts.items()) or "none",
+            }
+        )
+    return table(rows)
+
+
+def regimes(sizes: Iterable[float] = (1, 7, 70, 405), devices: int = 16_384) -> Markdown:
+    """The three loads of models of these billions of parameters, trained on 15 T tokens by this many H100s in 60 days."""
+    rows = []
+    for size in sizes:
+        found = loads(size * BILLION, numbers.TOKENS, "H100 SXM", devices, 400, 60, 10)
+        named = zip(("memory", "compute", "bandwidth"), found.loads, strict=True)
+        rows.append(
+            {"model": f"{size}B"}
+            | {axis: number_text(load) for axis, load in named}
+            | {"above its budget": ", ".join(found.exceeded) or "nothing"}
+        )
+    return table(rows)
+
+
+def recipes() -> Markdown:
+    """Llama 3 405B's published layouts, with what follows from them."""
+    rows = []
+    for run in LLAMA_RUNS:
+        sizes = {axis: int(getattr(run, axis)) for axis in ("tp", "cp", "pp", "dp")}
+        sequences = round(run.batch_tokens / run.seq_len)
+        rows.append(
+            {
+                "GPUs": f"{run.devices:,.0f}",
+                "tokens of a sequence": f"{run.seq_len:,.0f}",
+                **{axis: str(size) for axis, size in sizes.items()},
+                "product": f"{sizes['tp'] * sizes['cp'] * sizes['pp'] * sizes['dp']:,}",
+                "sequences of a replica": str(sequences // sizes["dp"]),
+                "MFU": percent_text(float(run.mfu)),
+            }
+        )
+    return table(rows)
+
+
+def knobs() -> Markdown:
+    """What doubling one knob of the plan does to memory, to seconds of a step and to each part, dp making room."""
+    base = numbers.planned()
+    turned: Mapping[str, Mapping[str, object]] = {
+        "tp: 8 → 4": {"tp": 4},
+        "pp: 4 → 8": {"pp": 8},
+        "cp: 1 → 2": {"cp": 2},
+        "ZeRO-1 → 3": {"zero": 3},
+        "recompute all": {"recompute": "full"},
+        "micro-batch: 1 → 2": {"micro": 2},
+        "batch × 2": {"sequences": 2 * PLAN_SETTINGS["sequences"]},
+        "chunks: 1 → 5": {"virtual": 5},
+    }
+    rows = []
+    for name, change in turned.items():
+        one = plan(PLAN, numbers.GPUS, **{**PLAN_SETTINGS, **change})
+        rate = base.seconds / base.tokens
+        rows.append(
+            {
+                "knob": name,
+                "state": _times(float(one.peak.state), float(base.peak.state)),
+                "activations": _times(float(one.peak.activations), float(base.peak.activations)),
+                **{f"{axis} bytes": _times(one.sent[axis], base.sent[axis]) for axis in ("tp", "pp", "dp")},
+                "bubble": _times(one.parts["bubble"] / one.seconds, base.parts["bubble"] / base.seconds),
+                "seconds a token": _times(one.seconds / one.tokens, rate),
+            }
+        )
+    return table(rows)
+
+
+def _times(new: float, old: float) -> str:
+    if old == 0:
+        return "–" if new == 0 else f"0 → {bytes_text(new)}"
+    return "=" if abs(new / old - 1) < 0.005 else f"× {number_text(new / old, 2)}"
+
+
+def best(choices: Sequence[Choice], tokens: float, count: int = 5) -> Markdown:
+    """The quickest layouts that leave a tenth of the memory free, with their parts."""
+    fit = [each for each in choices if each.plan.memory <= 0.9 * each.plan.capacity]
+    rows = []
+    for each in sorted(fit, key=lambda one: one.plan.seconds)[:count]:
+        parts = each.plan.parts
+        most = max((name for name in parts if name != "compute"), key=lambda name: parts[name])
+        rows.append(
+            {
+                "layout": each.name,
+                "memory": bytes_text(each.plan.memory),
+                "a step": duration_text(each.plan.seconds),
+                "most lost to": f"{most}, {percent_text(parts[most] / each.plan.seconds)}",
+                "MFU": percent_text(each.plan.mfu),
+                "the run": duration_text(each.run_seconds(tokens)),
+            }
+        )
+    return table(rows)
+
+
+def deadline(model: str, tokens: float, days: float, counts: Iterable[int] = (512, 1024, 2048, 4096, 8192)) -> Markdown:
+    """For each number of GPUs the cheapest layout that fits and meets the deadline, with its price; or that there is none."""
+    price, rows = float(facts.price("H100 hour")), []
+    for count in counts:
+        choices = list(every_choice(model, count, zero=(1, 3), sequences=numbers.SEQUENCES))
+        found = cheapest(choices, tokens, days * DAY)
+        rows.append(
+            {
+                "GPUs": f"{count:,}",
+                "cheapest layout in time": found.name if found else "none",
+                "days": number_text(found.run_seconds(tokens) / DAY) if found else "–",
+                "price": money_text(usd(found, tokens, price)) if found else "–",
+                "MFU": percent_text(found.plan.mfu) if found else "–",
+            }
+        )
+    return table(rows)
+
+
+def hsdp(model: str = "llama3-405b", gpus: int = 16_384) -> Markdown:
+    """FSDP over all GPUs against groups of replicas: bytes of state, and seconds of a step's weight and gradient traffic."""
+    return table(numbers.hsdp_rows(model, gpus))

@@ -1,0 +1,71 @@
+"""Memory against communication: a point for each way to lay a model out, and the front of those that nothing beats."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
+
+from course_lib.figures.palette import BEYOND, GREEN, GREY, SOFT, VERMILION
+from course_lib.figures.sheets import Plot, Sheet
+from course_lib.units import GB, bytes_text, duration_text
+
+HEIGHT = 4.3
+LEAST = 1e-3  # s: less is drawn here
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One layout: bytes on the fullest GPU, and seconds that it communicates in a step."""
+
+    name: str
+    memory: float
+    seconds: float
+    best: bool  # nothing beats it in both
+
+
+def tradeoff(ways: Sequence[Way], capacity: float, title: str, more: str) -> Sheet:
+    """Memory up to the limit of a GPU and beyond on a logarithmic axis; seconds of communication on the other."""
+    sheet = Sheet(HEIGHT)
+    sheet.head(title, more)
+    xs = [log10(each.memory / GB) for each in ways] + [log10(capacity / GB)]
+    ys = [log10(max(each.seconds, LEAST)) for each in ways]
+    low, high = floor(10 * min(xs) - 1) / 10, ceil(10 * max(xs) + 3) / 10
+    bottom, top = floor(min(ys)) - 0.1, ceil(max(ys) + 0.1)
+    plot = Plot(0.85, 0.75, 6.3, HEIGHT - 1.55, (low, high), (bottom, top))
+    marks = {log10(size): f"{size:g}" for size in (5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120)}
+    powers = range(ceil(bottom), floor(top) + 1)
+    plot.frame(
+        sheet,
+        {at: words for at, words in marks.items() if low <= at <= high},
+        {power: duration_text(10.0**power, 1) for power in powers},
+        "memory of the fullest GPU (GB)",
+        "communication of a step",
+    )
+    limit = log10(capacity / GB)
+    plot.bars(sheet, [(limit, high, bottom, top)], BEYOND)
+    sheet.lines([(plot.at(limit, bottom), plot.at(limit, top))], VERMILION, 1.5, order=1)
+    edge = plot.at(limit, top)
+    sheet.text(edge[0] + 0.05, edge[1] - 0.14, f"beyond {bytes_text(capacity)}", ink=SOFT)
+    front = sorted(((x, y) for x, y, each in zip(xs, ys, ways, strict=False) if each.best), key=lambda place: place[0])
+    if len(front) > 1:
+        sheet.lines([[plot.at(*place) for place in front]], GREEN, 1.4, order=2)
+    dots = [plot.at(x, y) for x, y in zip(xs, ys, strict=False)][: len(ways)]
+    taken = [(x - 0.06, x + 0.06, y) for x, y in dots]
+    for (x, y), each in sorted(zip(dots, ways, strict=True), key=lambda one: (not one[1].best, -one[0][0])):
+        sheet.dot((x, y), GREEN if each.best else GREY, size=9)
+        left, up = _spot(x, y, 0.078 * len(each.name), taken)
+        taken.append((left, left + 0.078 * len(each.name), up))
+        sheet.text(left, up, each.name, va="center", bold=each.best)
+    said = ", ".join(f"{each.name} {bytes_text(each.memory)} and {duration_text(each.seconds)}" for each in ways)
+    sheet.alt = f"{title}. {more}. Memory of the fullest GPU and communication of a step: {said}."
+    return sheet
+
+
+def _spot(x: float, y: float, wide: float, taken: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
+    """A free place for a name of this width beside the dot at (x, y): right of it, above, below, then left."""
+    places = [(x + 0.1, y), (x - wide / 2, y + 0.17), (x - wide / 2, y - 0.17), (x - wide - 0.1, y)]
+    places += [(x + 0.05, y + step * sign) for step in (0.3, 0.44) for sign in (1, -1)]
+    for left, up in places:
+        free = all(abs(up - other) > 0.13 or left > end or left + wide < start for start, end, other in taken)
+        if free and left > 0.9 and left + wide < 7.35:
+            return left, up
+    return places[0]

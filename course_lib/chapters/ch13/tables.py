@@ -160,3 +160,22 @@ def deadline(model: str, tokens: float, days: float, counts: Iterable[int] = (51
 def hsdp(model: str = "llama3-405b", gpus: int = 16_384) -> Markdown:
     """FSDP over all GPUs against groups of replicas: bytes of state, and seconds of a step's weight and gradient traffic."""
     return table(numbers.hsdp_rows(model, gpus))
+
+
+def my_plan() -> list[dict[str, str]]:
+    """The plan's row after this chapter: tensor parallelism and stages, against sharding alone."""
+    rows = []
+    for name, one in (("tp 8 × pp 4 × dp 2, ZeRO-1", numbers.planned()), ("FSDP, recomputed", numbers.only_sharded())):
+        rows.append(
+            {
+                "chapter": "13",
+                "layout": name,
+                "micro-batches": str(one.microbatches),
+                "fullest GPU": bytes_text(one.memory),
+                "a step, at least": duration_text(one.seconds),
+                "bubble": percent_text(one.parts["bubble"] / one.seconds),
+                "MFU, at most": percent_text(one.mfu),
+                "tokens a second": f"{one.tokens / one.seconds:,.0f}",
+            }
+        )
+    return rows

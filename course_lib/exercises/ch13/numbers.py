@@ -14,6 +14,7 @@ from course_lib.exercises.running_example import (
     SEQ,
     TOKENS,
     core_minutes,
+    reading,
     reading_minutes,
 )
 from course_lib.mesh import Mesh, axis_seconds, network, sent_bytes
@@ -152,5 +153,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "plan_run": lambda: f"{TOKENS / planned().tokens * planned().seconds / DAY:,.0f} days",
     "fsdp_step": lambda: duration_text(only_sharded().seconds),
     "fsdp_memory": lambda: bytes_text(only_sharded().memory),
+    "reading": lambda: reading("llama3-2024", "megatron-2021", "fsdp-2023"),
     "state": lambda: bytes_text(memory.state_bytes(PARAMS)),
 }

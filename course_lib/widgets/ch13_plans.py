@@ -5,7 +5,6 @@ from functools import lru_cache
 from itertools import permutations
 
 from course_lib import facts
-from course_lib.exercises.running_example import BATCH, SEQ
 from course_lib.figures.placing import placing
 from course_lib.figures.plan_sheet import plan_sheet
 from course_lib.figures.sheets import Sheet
@@ -18,7 +17,7 @@ from course_lib.widgets.explore import Explorer, buttons, explore, menu, play, s
 
 # --- placement -----------------------------------------------------------------------------------
 
-GPUS = 64
+GPUS, BATCH, SEQ = 64, 4 * 2**20, 8192  # of the running example: GPUs, tokens of a step, tokens of a sequence
 PLACES = ("tp", "cp", "dp", "pp")
 ORDERS = tuple(" ".join(order) for order in permutations(PLACES))
 WIRE_WORDS = {"server": "NVLink", "network": "network", "": "one rank"}

@@ -33,7 +33,8 @@ LLAMA_RUNS = tuple(
 LONG = LLAMA_RUNS[-1]
 LARGE = facts.model("llama3-405b")
 SWAPPED = {"dp": 8, "tp": 8}  # the mesh whose axes are swapped in the placement section
-LOSSY_RANKS = 16  # consecutive ranks that a tensor-parallel group over two servers has
+WIDE_TP = 16  # ranks of a tensor-parallel group over two servers
+SMALL_GPUS, MANY_GPUS = 8, 128  # of the explorer's presets
 
 
 @cache
@@ -103,7 +104,17 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
     "sequences": lambda: str(SEQUENCES),
     "card": lambda: H100.memory.text,
+    "gpus_text": lambda: f"{GPUS} GPUs",
+    "eight": lambda: f"{SMALL_GPUS} GPUs",
+    "many": lambda: f"{MANY_GPUS} GPUs",
+    "twelve": lambda: f"{memory.convention('A').bytes_per_param:g} bytes",
+    "sixteen": lambda: f"{memory.convention('B').bytes_per_param:g} bytes",
     # wires
+    "rack_gpus": lambda: f"{roofline.levels('GB200 NVL72 rack')[-1].devices} GPUs",
+    "one_gb": lambda: bytes_text(GB),
+    "first_alone": lambda: duration_text(2 * GB / float(H100.network_one_way)),
+    "second_alone": lambda: duration_text(GB / float(H100.network_one_way)),
+    "swap_mesh": lambda: " × ".join(f"{axis} {size}" for axis, size in SWAPPED.items()),
     "link": lambda: _gb(float(H100.link_one_way)),
     "brochure": lambda: _gb(float(H100.link_both_ways)),
     "adapter": lambda: _gb(float(H100.network_one_way)),
@@ -119,7 +130,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "wrong_times": lambda: number_text(sum(swapped("tp dp").values()) / sum(swapped("dp tp").values()), 2),
     "tp_sent": lambda: bytes_text(sent_bytes(PLAN, SWAPPED, SEQUENCES, SEQ)["tp"]),
     "dp_sent": lambda: bytes_text(sent_bytes(PLAN, SWAPPED, SEQUENCES, SEQ)["dp"]),
-    "wide_tp": lambda: duration_text(axis_seconds(Mesh({"tp": LOSSY_RANKS}), "tp", GB, network(H100.name))),
+    "wide_tp": lambda: duration_text(axis_seconds(Mesh({"tp": WIDE_TP}), "tp", GB, network(H100.name))),
     "thin_tp": lambda: duration_text(axis_seconds(Mesh({"tp": 2, "dp": 8}), "tp", GB, network(H100.name))),
     # Llama 3's recipe
     "llama_gpus": lambda: f"{LONG.devices:,.0f}",
@@ -133,17 +144,17 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "llama_layers": lambda: str(LARGE.layers),
     "llama_wrong_product": lambda: f"{LONG.devices / (LONG.tp * LONG.tp * LONG.pp):g}",
     "llama_right_product": lambda: f"{LONG.devices / (LONG.tp * LONG.pp):g}",
-    "small_group": lambda: bytes_text(405 * BILLION * 16 / 8),
-    "small_group_12": lambda: bytes_text(405 * BILLION * 12 / 8),
+    "small_group": lambda: bytes_text(405 * BILLION * 16 / SMALL_GPUS),
+    "small_group_12": lambda: bytes_text(405 * BILLION * 12 / SMALL_GPUS),
     "least_group": lambda: _smallest_power(16),
     "least_group_12": lambda: _smallest_power(12),
     # presets
     "preset_7b": lambda: bytes_text(7 * BILLION * 12),
     "preset_7b_16": lambda: bytes_text(7 * BILLION * 16),
-    "preset_7b_fsdp": lambda: bytes_text(7 * BILLION * 12 / 8),
-    "preset_7b_fsdp_16": lambda: bytes_text(7 * BILLION * 16 / 8),
-    "preset_128": lambda: bytes_text(405 * BILLION * 12 / 128),
-    "preset_128_16": lambda: bytes_text(405 * BILLION * 16 / 128),
+    "preset_7b_fsdp": lambda: bytes_text(7 * BILLION * 12 / SMALL_GPUS),
+    "preset_7b_fsdp_16": lambda: bytes_text(7 * BILLION * 16 / SMALL_GPUS),
+    "preset_128": lambda: bytes_text(405 * BILLION * 12 / MANY_GPUS),
+    "preset_128_16": lambda: bytes_text(405 * BILLION * 16 / MANY_GPUS),
     # the plan
     "plan_step": lambda: duration_text(planned().seconds),
     "plan_memory": lambda: bytes_text(planned().memory),

@@ -1,5 +1,6 @@
 """Chapter 12, "Expert parallelism: what if each token needs only some of the weights?": cards, drills and the numbers of its prose."""
 
+from course_lib.exercises.ch12.cards.audits import AUDIT_MOE
 from course_lib.exercises.ch12.cards.balance import BALANCE_LOSS, BIAS_BALANCE, NODE_LIMITED
 from course_lib.exercises.ch12.cards.drills import DRILLS
 from course_lib.exercises.ch12.cards.gradients import EXPERT_GRADIENT_SCALE, EXPERT_NORM
@@ -19,6 +20,7 @@ CARDS = (
     BALANCE_LOSS,
     BIAS_BALANCE,
     NODE_LIMITED,
+    AUDIT_MOE,
 )
 
 __all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -35,7 +35,13 @@ FEW, ON_RANKS = 3, 2  # seeds for all others: alone, and on a cluster
 SAMPLED = 8  # wrong answers to a cluster exercise that are judged again
 NUMBERS_ALONE = ("01", "03")  # chapters in which it is
 ANY_STRUCTURE = ("write-checkpointing",)  # each of its shipped answers takes any number of inputs
-TOGETHER = ("atomic-checkpoint", "column-and-row", "conjugate-pair", "packed-shards", "snapshot-and-restore")  # run together
+TOGETHER = (
+    "atomic-checkpoint",
+    "column-and-row",
+    "conjugate-pair",
+    "packed-shards",
+    "snapshot-and-restore",
+)  # run together
 OTHER_NAMES = ("parallel-mlp",)  # its weights have other names in the other structure, which is an error of its own
 
 

@@ -16,7 +16,11 @@ SENT = [
 ]
 
 
-A_FEW_NUMBERS = ("mean-metrics", "clip-shards", "norm-on-mesh")  # their bounds leave room: any list or gradient is far beyond them
+A_FEW_NUMBERS = (
+    "mean-metrics",
+    "clip-shards",
+    "norm-on-mesh",
+)  # their bounds leave room: any list or gradient is far beyond them
 
 
 @pytest.mark.parametrize("card", SENT, ids=lambda card: card.id)

@@ -1,0 +1,63 @@
+"""Chapter 13's widgets and tables say what meshes, wires and plans say."""
+
+from itertools import permutations
+
+import pytest
+
+from course_lib import exercises
+from course_lib.chapters.ch13 import parity, tables
+from course_lib.exercises import running_example
+from course_lib.exercises.ch13 import numbers
+from course_lib.figures.cube import flat
+from course_lib.figures.triangle import MOVES, triangle
+from course_lib.mesh import Mesh
+from course_lib.widgets import ch13, ch13_plans
+
+
+def test_the_placement_says_the_groups_and_the_place_among_all_orders():
+    assert (ch13_plans.GPUS, ch13_plans.BATCH, ch13_plans.SEQ) == (
+        running_example.GPUS,
+        running_example.BATCH,
+        running_example.SEQ,
+    )
+    best = ch13_plans.draw_placement("tp cp dp pp", 21).alt
+    assert "tp 10.7 s over NVLink" in best and "place 1 of 6" in best and "dp [21, 29]" in best
+    assert str(list(Mesh({"pp": 4, "dp": 2, "tp": 8}).group(21, "pp"))) in best
+    places = {ch13_plans.draw_placement(" ".join(order)).alt for order in permutations(ch13_plans.PLACES)}
+    assert sum("place 1 of" in alt for alt in places) >= 1 and any("network" in alt.split(";")[0] for alt in places)
+
+
+def test_a_preset_moves_all_controls_and_what_cannot_be_is_said():
+    explorer = ch13_plans.strategy("7B on 8 GPUs")
+    assert "does not fit" in explorer.page()[1]
+    ch13_plans.apply(explorer, "405B on 128 GPUs")
+    assert "fits: 58.6 GB of 80 GB; 4 replicas of 32 GPUs" in explorer.page()[1] and explorer.setting["tp"] == 8
+    explorer.set(gpus=1)
+    assert "Not possible" in explorer.page()[1] and "that fit are 32" in explorer.page()[1]
+
+
+def test_a_cube_seen_from_any_side_keeps_distances_and_colors_follow_the_largest_load():
+    ends = [flat(place, 0, 0) for place in ((0, 0, 0), (1, 0, 0), (0, 0, 1))]
+    assert ends[1][0] - ends[0][0] == pytest.approx(ends[2][1] - ends[0][1]) and ends[0][0] == ends[2][0]
+    one, turned = ch13.draw_cube(turn=0), ch13.draw_cube(turn=90)
+    assert one.svg() != turned.svg() and one.alt.split("Chosen")[0] == turned.alt.split("Chosen")[0]
+    assert "Llama 3.1 405B 81, 289, 3.19 (compute)" in one.alt and "1B 0.2, " in one.alt
+
+
+def test_mechanisms_on_the_front_are_beaten_by_none():
+    ways = ch13_plans.ways_of("70B", 64, 400, "H100 SXM")
+    for one in ways:
+        beaten = any(o.memory <= one.memory and o.seconds <= one.seconds and o != one for o in ways)
+        assert one.best != beaten
+
+
+def test_every_strategy_of_the_triangle_is_named_once():
+    assert len({name for name, *_ in MOVES}) == len(MOVES) and all(name in triangle().alt for name, *_ in MOVES)
+
+
+def test_tables_quote_what_the_library_computes():
+    assert "| server | 8 | 450 | 900 |" in tables.levels().data and "÷ 9 |" in tables.levels().data
+    assert tables.recipes().data.count("| 16,384 |") >= 2
+    assert "best that fits" in tables.hsdp().data and numbers.NUMBERS["least_group"]() == "128"
+    assert max(parity.apart({"dp": 2, "cp": 2})) < 1e-12
+    assert sum(card.minutes for card in exercises.cards("13") if card.kind == "core") <= 90

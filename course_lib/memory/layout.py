@@ -8,7 +8,8 @@ import numpy as np
 from course_lib.memory.shapes import Shape
 from course_lib.units import require_whole
 
-SCHEDULES = ("1f1b", "gpipe", "interleaved")
+SCHEDULES = ("1f1b", "gpipe", "interleaved", "naive", "breadth_first", "zb_h1", "zb_h2", "zb_v", "dualpipe", "dualpipe_v")
+CHUNKED = ("interleaved", "breadth_first")  # a stage holds `virtual` separate chunks of layers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,19 +21,21 @@ class Layout:
     cp: Any = 1  # context: splits the sequence over ranks of its own
     pp: Any = 1  # pipeline stages
     dp: Any = 1  # data
-    zero: int = 0  # 0 replicated, 1 optimizer, 2 and gradients, 3 and weights, over the data-parallel ranks
+    ep: Any = 1  # expert: groups of the data and context ranks that share out a layer's experts
+    zero: Any = 0  # 0 replicated, 1 optimizer, 2 and gradients, 3 and weights, over the data-parallel ranks
+    replicas: Any = 1  # HSDP: groups of data-parallel ranks that each hold the whole sharded state
     schedule: str = "1f1b"
     virtual: Any = 1  # chunks of layers on a stage, interleaved
     microbatches: Any = 1  # per step, on one data-parallel rank
 
     def __post_init__(self) -> None:
-        for name in ("tp", "cp", "pp", "dp", "virtual", "microbatches"):
+        for name in ("tp", "cp", "pp", "dp", "ep", "replicas", "virtual", "microbatches"):
             object.__setattr__(self, name, require_whole(name, getattr(self, name)))
-        if isinstance(self.zero, bool) or self.zero not in (0, 1, 2, 3):
+        if isinstance(self.zero, bool) or not np.all(np.isin(self.zero, (0, 1, 2, 3))):
             raise ValueError(f"zero is {self.zero!r}; ZeRO has stages 1, 2 and 3, and 0 is plain replication.")
         if self.schedule not in SCHEDULES:
             raise ValueError(f"schedule is {self.schedule!r}; choose from {', '.join(SCHEDULES)}.")
-        if self.schedule != "interleaved" and np.any(self.virtual > 1):
+        if self.schedule not in CHUNKED and np.any(self.virtual > 1):
             raise ValueError(
                 f"virtual is {self.virtual!r}, but {self.schedule} gives each stage one contiguous chunk of layers; "
                 "use schedule='interleaved'."
@@ -42,6 +45,11 @@ class Layout:
     def ranks(self) -> Any:
         """Total number of devices."""
         return self.tp * self.cp * self.pp * self.dp
+
+    @property
+    def shards(self) -> Any:
+        """Ranks that share one copy of the state under ZeRO: data and context ranks of one replica."""
+        return self.dp * self.cp / self.replicas
 
     @property
     def sp_ways(self) -> Any:

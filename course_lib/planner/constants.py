@@ -1,0 +1,16 @@
+"""The planner's fitted constants. Each stands for one physical quantity and is the same for every row of every source.
+
+They were chosen on half of the published rows (`benchmarks.planner.rows.in_fit_half`) and are checked on the other half.
+"""
+
+ALIGNED = 64  # elements: 128 bytes in 16 bits, the granularity at which A100 and later feed tensor cores (NVIDIA 2023)
+UNALIGNED_SHARE = 0.70  # of the rate that is left if a width is no multiple of ALIGNED
+TILE = 128  # rows and columns of the output that one processor computes at a time
+LAST_WAVE = 0.25  # of a wave, lost on average because the last wave of tiles is not full
+KERNEL_SECONDS = 2e-6  # from the end of a kernel to the start of the next on the device
+EAGER = 3.0  # times the elementwise bytes of fused kernels: casts and copies that fusion avoids
+FLASH_SHARE = 0.50  # of the matmul rate in fused attention's forward pass
+FLASH_BACKWARD_SHARE = 0.40  # the same in its backward pass, which computes the scores again
+HOST_BACKWARD = 1.8  # times a forward pass's launches that a backward pass needs
+OVERLAP_POWER = 3.0  # how sharply host and device hide each other: (a^p + b^p)^(1/p)
+MESSAGE_SECONDS = 20e-6  # latency of a message between pipeline stages

@@ -1,0 +1,181 @@
+"""Seconds of one training step by cause: the sum of the terms of the other modules, pipelined and overlapped.
+
+A stage works through m micro-batches, the slowest stage sets the pace, the others' passes fill and drain the pipeline, and what
+communication is not hidden behind computation is added.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from course_lib.memory.layout import Layout
+from course_lib.planner.bubbles import idle_seconds
+from course_lib.planner.cluster import Cluster
+from course_lib.planner.constants import HOST_BACKWARD, OVERLAP_POWER
+from course_lib.planner.job import Job
+from course_lib.planner.layers import Pass, attention, elementwise, head, matmuls
+from course_lib.planner.traffic import (
+    context_seconds,
+    data_seconds,
+    expert_seconds,
+    message_seconds,
+    rank_params,
+    tensor_seconds,
+)
+
+ADAM_BYTES = 40.0  # read and written per parameter: gradient, master copy, two moments, new weight
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Seconds of one step on the slowest stage, by cause. Communication counts only where nothing hides it."""
+
+    matmul: Any
+    attention: Any
+    other: Any  # elementwise kernels and the loss
+    recompute: Any
+    launch: Any  # the device waits for the processor to launch kernels
+    tp: Any
+    cp: Any
+    ep: Any
+    pp: Any
+    dp: Any
+    bubble: Any
+    optimizer: Any  # adding up gradients of micro-batches, and the update
+
+    @property
+    def seconds(self) -> Any:
+        """The whole step."""
+        return sum(getattr(self, each.name) for each in fields(self))
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """Seconds by cause, in order."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """Seconds of one layer for one micro-batch, by cause, forward and backward together, and the passes' lengths."""
+
+    parts: dict[str, Any]
+    forward: Any
+    backward: Any
+    weights: Any  # the weight gradients' part of `backward`
+    busy: Any  # forward and backward without communication
+
+
+def micro_batch(job: Job, layout: Layout) -> Any:
+    """Sequences of one micro-batch: global batch = micro-batch x micro-batches x data ranks. Context ranks share a sequence."""
+    return job.sequences / (layout.dp * layout.microbatches)
+
+
+def layer(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Layer:
+    """One layer with its communication, its recomputation and the processor's launches."""
+    product, scores, rest = (each(job, cluster, layout, batch) for each in (matmuls, attention, elementwise))
+    tensor = _hidden_in(product, tensor_seconds(job, cluster, layout, batch), job.software.overlap_tp)
+    context = _hidden_in(scores, context_seconds(job, cluster, layout, batch), True)
+    expert = expert_seconds(job, cluster, layout, batch)
+    again, talk_again = _recomputed(job, product, scores, rest, tensor, context, expert)
+    talk = (tensor[0] + context[0] + expert[0], tensor[1] + context[1] + expert[1] + talk_again)
+    device = (
+        product.forward + scores.forward + rest.forward + talk[0],
+        product.backward + scores.backward + rest.backward + again + talk[1],
+    )
+    launches = job.software.launch, job.software.launch * (HOST_BACKWARD + (job.recompute == "full"))
+    forward, backward = (_both(each, host) for each, host in zip(device, launches, strict=True))
+    full = 1 + (job.recompute == "full")
+    parts = {
+        "matmul": product.forward + product.backward,
+        "attention": scores.forward + scores.backward,
+        "other": rest.forward + rest.backward,
+        "recompute": again,
+        "launch": forward + backward - device[0] - device[1],
+        "tp": full * tensor[0] + tensor[1],
+        "cp": full * context[0] + context[1],
+        "ep": full * expert[0] + expert[1],
+    }
+    busy = forward + backward - talk[0] - talk[1]
+    return Layer(parts=parts, forward=forward, backward=backward, weights=product.weights, busy=busy)
+
+
+def _hidden_in(work: Pass, talk: tuple[Any, Any], overlap: bool) -> tuple[Any, Any]:
+    """What is left of forward and backward communication behind the work that it can overlap with."""
+    if not overlap:
+        return talk
+    return np.maximum(talk[0] - work.forward, 0.0), np.maximum(talk[1] - work.backward, 0.0)
+
+
+def _recomputed(job: Job, product: Pass, scores: Pass, rest: Pass, tensor: Any, context: Any, expert: Any) -> Any:
+    """Seconds of computation, and of communication, that the backward pass repeats from the forward pass."""
+    if job.recompute == "none":
+        return 0.0, 0.0
+    if job.recompute == "selective":
+        return (0.0 if job.software.attention == "flash" else scores.forward), 0.0
+    return product.forward + scores.forward + rest.forward, tensor[0] + context[0] + expert[0]
+
+
+def _both(device: Any, host: float) -> Any:
+    """Seconds of work that needs device and processor at once: the longer one, and some of the shorter where they are alike."""
+    return (device**OVERLAP_POWER + host**OVERLAP_POWER) ** (1 / OVERLAP_POWER)
+
+
+def step_time(job: Job, cluster: Cluster, layout: Layout) -> Step:
+    """Seconds of one step by cause. Any number of the job or the layout may be an array."""
+    one, m = job.shape, layout.microbatches
+    batch = micro_batch(job, layout)
+    each = layer(job, cluster, layout, batch)
+    layers = one.layers / layout.pp
+    projection, loss = head(job, cluster, layout, batch)
+    looked_up = 12 * batch * job.seq / layout.cp * one.hidden / cluster.memory_rate
+    ends = projection + loss
+    per_layer = each.forward + each.backward
+    whole = one.layers * per_layer + ends + looked_up  # one micro-batch through all stages
+    slowest = layers * per_layer + ends + np.where(np.equal(layout.pp, 1), looked_up, 0.0)
+    bubble = idle_seconds(
+        layout, layers * each.forward, layers * each.backward, layers * each.weights, whole - slowest
+    )
+    parts = {name: m * layers * part for name, part in each.parts.items()}
+    parts["matmul"] = parts["matmul"] + m * projection
+    parts["other"] = parts["other"] + m * (slowest - layers * per_layer - projection)
+    return Step(
+        **parts,
+        pp=_pipeline(job, cluster, layout, batch),
+        dp=_data(job, cluster, layout, each, layers),
+        bubble=bubble,
+        optimizer=_update(job, cluster, layout),
+    )
+
+
+def _pipeline(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Any:
+    """Messages between stages: two a micro-batch and chunk, and one each way along the pipeline to fill and drain it."""
+    message = message_seconds(job, cluster, layout, batch)
+    steady = 0.0 if job.software.overlap_pp else 2 * layout.microbatches * layout.virtual
+    return (steady + 2 * (layout.pp - 1)) * message
+
+
+def _data(job: Job, cluster: Cluster, layout: Layout, each: Layer, layers: Any) -> Any:
+    """Exposed synchronization of data ranks.
+
+    Under ZeRO-3 each micro-batch gathers the weights forward and backward and scatters the gradients while other layers compute; only the first
+    layer's gather has nothing to hide behind (Zhao et al. 2023). Below, gradients are summed once a step: hidden behind the last backward pass, if at all.
+    """
+    sync = data_seconds(job, cluster, layout)
+    work = layers * each.busy
+    overlap = job.software.overlap_dp
+    sharded = 2 * sync.gather + sync.scatter
+    sharded = layout.microbatches * (np.maximum(sharded - work, 0.0) if overlap else sharded) + sync.gather / layers
+    once = np.where(np.equal(layout.zero, 0), 2 * sync.scatter, sync.scatter + sync.gather)
+    once = np.maximum(once - work, once / layers) if overlap else once
+    return np.where(layout.dp * layout.cp > 1, np.where(np.equal(layout.zero, 3), sharded, once), 0.0)
+
+
+def _update(job: Job, cluster: Cluster, layout: Layout) -> Any:
+    """Gradients added up after each micro-batch, and Adam on the rank's share of the state."""
+    dense, experts = rank_params(job, layout)
+    ranks = layout.dp * layout.cp / layout.replicas
+    adding = (2 * job.software.grad_bytes + 2) * (dense + experts) * layout.microbatches * (layout.microbatches > 1)
+    adding = np.where(np.equal(layout.zero, 3), adding / ranks, adding)
+    share = np.where(np.equal(layout.zero, 0), dense + experts, dense / ranks + experts / np.maximum(ranks / layout.ep, 1))
+    return (adding + ADAM_BYTES * share) / cluster.memory_rate

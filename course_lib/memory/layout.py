@@ -8,7 +8,18 @@ import numpy as np
 from course_lib.memory.shapes import Shape
 from course_lib.units import require_whole
 
-SCHEDULES = ("1f1b", "gpipe", "interleaved", "naive", "breadth_first", "zb_h1", "zb_h2", "zb_v", "dualpipe", "dualpipe_v")
+SCHEDULES = (
+    "1f1b",
+    "gpipe",
+    "interleaved",
+    "naive",
+    "breadth_first",
+    "zb_h1",
+    "zb_h2",
+    "zb_v",
+    "dualpipe",
+    "dualpipe_v",
+)
 CHUNKED = ("interleaved", "breadth_first")  # a stage holds `virtual` separate chunks of layers
 
 

@@ -55,7 +55,9 @@ class Shape:
         for name in ("experts", "top_k", "expert_ffn", "shared_ffn", "dense_layers"):
             self._set(name, require_whole(name, getattr(self, name), least=0))
         if np.any(np.greater(self.top_k, self.experts)):
-            raise ValueError(f"top_k={self.top_k!r} of {self.experts!r} experts; a token cannot visit more than there are.")
+            raise ValueError(
+                f"top_k={self.top_k!r} of {self.experts!r} experts; a token cannot visit more than there are."
+            )
         if self.norm not in NORMS:
             raise ValueError(f"norm is {self.norm!r}; choose from {', '.join(NORMS)}.")
 
@@ -75,8 +77,10 @@ class Shape:
     @property
     def expert_layers(self) -> Any:
         """Layers whose MLP is a mixture of experts."""
-        return np.where(self.experts, self.layers - self.dense_layers, 0) if np.ndim(self.experts) else (
-            self.layers - self.dense_layers if self.experts else 0
+        return (
+            np.where(self.experts, self.layers - self.dense_layers, 0)
+            if np.ndim(self.experts)
+            else (self.layers - self.dense_layers if self.experts else 0)
         )
 
     @property

@@ -13,11 +13,19 @@ from course_lib.memory.activations import total_bytes
 from course_lib.memory.conventions import Convention, dtype_bytes
 from course_lib.memory.conventions import convention as known_convention
 from course_lib.memory.layout import Layout
-from course_lib.memory.shapes import Shape, layer_params, params_by_part
+from course_lib.memory.shapes import Shape, expert_params, layer_params, params_by_part
 from course_lib.memory.shapes import shape as shape_of
 from course_lib.memory.terms import known_checkpointing, layer_terms, outside_terms
 
 _CHOICES = {"kernels": "paper", "dtype": "bf16", "dropout": True, "checkpointing": "none", "loss": "paper"}
+_EVEN = {  # micro-batches that every stage holds, by stages: `schedules.peak_activations` counts the same
+    "naive": lambda stages: 1 + 0 * stages,
+    "zb_h1": lambda stages: stages,
+    "zb_h2": lambda stages: 2 * stages - 1,
+    "zb_v": lambda stages: stages,
+    "dualpipe": lambda stages: stages + 1,
+    "dualpipe_v": lambda stages: stages + 0.5,
+}
 _SINCE = {"main_grads": 1, "master": 1, "moments": 1, "grads": 2, "weights": 3}  # the ZeRO stage that shards a bucket
 
 
@@ -52,7 +60,9 @@ def in_flight(schedule: str, stages: Any, stage: Any, microbatches: Any, virtual
     Layout(schedule=schedule, virtual=virtual)
     if np.any(np.less(stage, 0)) or np.any(np.greater_equal(stage, stages)):
         raise ValueError(f"stage is {stage!r}; with {stages} stages it is 0 to {np.max(stages) - 1}.")
-    if schedule == "gpipe":
+    if schedule in _EVEN:
+        return np.minimum(microbatches, _EVEN[schedule](stages) + 0 * stage)
+    if schedule in ("gpipe", "breadth_first"):
         return microbatches + 0 * stage
     if schedule == "1f1b":
         return np.minimum(microbatches, stages - stage)
@@ -72,17 +82,33 @@ def stage_params(shape: Any, layout: Layout, stage: Any) -> Any:
     one = shape_of(shape)
     parts = params_by_part(one)
     first, last = np.equal(stage, 0), np.equal(stage, layout.pp - 1)
-    inside = stage_layers(one.layers, layout.pp, stage) * layer_params(one, layout.tp)
+    inside = stage_layers(one.layers, layout.pp, stage) * layer_params(one, layout.tp, layout.ep)
     entry = parts["embedding"] / layout.tp + parts["positions"]
     head = np.where(np.logical_and(one.tied, first), 0, parts["embedding"] / layout.tp)
+    inside = 2 * inside if layout.schedule == "dualpipe" else inside  # both directions' stages
     return inside + first * entry + last * (head + parts["final_norm"])
 
 
 def state_by_stage(shape: Any, layout: Layout, stage: Any = 0, convention: str | Convention = "B") -> dict[str, Any]:
-    """Bytes of training state by bucket on one rank of a stage, under the layout's ZeRO stage."""
-    params, buckets = stage_params(shape, layout, stage), known_convention(convention).buckets
-    shards = layout.dp * layout.cp  # context-parallel ranks hold the same weights and share their state
-    return {name: params * per / (shards if layout.zero >= _SINCE[name] else 1) for name, per in buckets.items()}
+    """Bytes of training state by bucket on one rank of a stage, under the layout's ZeRO stage.
+
+    Context-parallel ranks hold the same weights and share their state. Experts are already shared out over `ep` of these ranks.
+    """
+    one, buckets = shape_of(shape), known_convention(convention).buckets
+    params, shards = stage_params(one, layout, stage), layout.shards
+    experts, shares = 0.0, shards
+    if np.any(one.experts):
+        twice = 2 if layout.schedule == "dualpipe" else 1
+        experts = twice * stage_layers(one.layers, layout.pp, stage) * expert_params(one, layout.tp, layout.ep)
+        shares = np.maximum(shards / layout.ep, 1)
+    held = {}
+    for name, per in buckets.items():
+        sharded = np.greater_equal(layout.zero, _SINCE[name])
+        if np.ndim(sharded) == 0:
+            held[name] = per * ((params - experts) / shards + experts / shares if sharded else params)
+        else:
+            held[name] = per * np.where(sharded, (params - experts) / shards + experts / shares, params)
+    return held
 
 
 def stage_peak(
@@ -149,9 +175,10 @@ def _work(
         entry=total_bytes(first),
         leave=total_bytes(term for term in ends if term not in first),
         gradient=_logit_gradient(one, batch, seq, where, dtype, loss),
-        gathered=2 * layer_params(one, where.tp) * dtype_bytes(dtype)
-        if where.zero == 3
-        else 0.0,  # in use, and prefetched
+        gathered=np.equal(where.zero, 3)
+        * 2
+        * layer_params(one, where.tp, where.ep)
+        * dtype_bytes(dtype),  # in use, and prefetched
     )
 
 

@@ -128,10 +128,12 @@ def _attention(
 
 def _mlp(one: Shape, batch: Any, seq: Any, where: Layout, using: Kernels, wide: float, dropout: bool) -> Iterable[Term]:
     tokens, tp, sp = batch * seq / where.cp, where.tp, where.sp_ways
-    residual, inner = tokens * one.hidden, tokens * one.ffn
+    residual, inner = tokens * one.hidden, tokens * _inner_width(one)
     yield Term("norm2.input", residual, wide, sp)
     yield from _statistics("norm2", tokens, one, using, sp)
     yield Term("mlp.input", residual, wide, sp)
+    if np.any(one.experts):  # the copies that the tokens' experts receive, even routing
+        yield Term("experts.input", residual * one.top_k * one.expert_layers / one.layers, wide, sp)
     if one.gated:
         yield Term("mlp.gate", inner, wide, tp)
     yield Term("mlp.up", inner, wide, tp)
@@ -141,6 +143,14 @@ def _mlp(one: Shape, batch: Any, seq: Any, where: Layout, using: Kernels, wide: 
         yield Term("mlp.product", inner, wide, tp)
     if dropout:
         yield Term("mlp.dropout_mask", residual, _mask(using, wide), sp)
+
+
+def _inner_width(one: Shape) -> Any:
+    """Numbers of a token inside the MLP; in a mixture, those of all experts that it visits, averaged over the layers."""
+    if not np.any(one.experts):
+        return one.ffn
+    share = one.expert_layers / one.layers
+    return share * (one.top_k * one.expert_ffn + one.shared_ffn) + (1 - share) * one.ffn
 
 
 def outside_terms(

@@ -22,6 +22,7 @@ class Software:
     overlap_dp: bool = True  # gradients are reduced, and weights gathered, while other layers compute
     overlap_tp: bool = False  # tensor-parallel messages travel while parts of the product are computed
     overlap_pp: bool = False  # stages exchange activations while they compute
+    split_messages: bool = True  # a tensor-parallel rank sends its share of the activations to the next stage
     grad_bytes: float = 4.0  # of one gradient when it is added up and reduced
     launch: float = 0.4e-3  # s in which the processor launches the kernels of one layer's forward pass
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from course_lib.memory.layout import Layout
 from course_lib.planner.cluster import Cluster
-from course_lib.planner.constants import EAGER, FLASH_BACKWARD_SHARE, FLASH_SHARE, KERNEL_SECONDS
+from course_lib.planner.constants import EAGER, FLASH_BACKWARD, KERNEL_SECONDS
 from course_lib.planner.job import Job
 from course_lib.planner.products import aligned_share, product_seconds
 
@@ -81,8 +81,8 @@ def attention(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     flops = 4.0 * scores * one.head_dim
     if software.attention == "flash":
         seen = flops * (0.5 if job.causal else 1.0)
-        forward = seen / (cluster.matmul * FLASH_SHARE)
-        return Pass(forward + KERNEL_SECONDS, 2.5 * seen / (cluster.matmul * FLASH_BACKWARD_SHARE) + KERNEL_SECONDS)
+        forward = seen / cluster.attention
+        return Pass(forward + KERNEL_SECONDS, 2.5 * seen / (cluster.attention * FLASH_BACKWARD) + KERNEL_SECONDS)
     rate = cluster.matmul * aligned_share(one.head_dim)
     forward = flops / rate + 13 * scores / cluster.memory_rate + 4 * KERNEL_SECONDS
     return Pass(forward, 2 * flops / rate + 20 * scores / cluster.memory_rate + 8 * KERNEL_SECONDS)

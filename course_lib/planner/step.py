@@ -133,9 +133,7 @@ def step_time(job: Job, cluster: Cluster, layout: Layout) -> Step:
     per_layer = each.forward + each.backward
     whole = one.layers * per_layer + ends + looked_up  # one micro-batch through all stages
     slowest = layers * per_layer + ends + np.where(np.equal(layout.pp, 1), looked_up, 0.0)
-    bubble = idle_seconds(
-        layout, layers * each.forward, layers * each.backward, layers * each.weights, whole - slowest
-    )
+    bubble = idle_seconds(layout, layers * each.forward, layers * each.backward, layers * each.weights, whole - slowest)
     parts = {name: m * layers * part for name, part in each.parts.items()}
     parts["matmul"] = parts["matmul"] + m * projection
     parts["other"] = parts["other"] + m * (slowest - layers * per_layer - projection)
@@ -177,5 +175,7 @@ def _update(job: Job, cluster: Cluster, layout: Layout) -> Any:
     ranks = layout.dp * layout.cp / layout.replicas
     adding = (2 * job.software.grad_bytes + 2) * (dense + experts) * layout.microbatches * (layout.microbatches > 1)
     adding = np.where(np.equal(layout.zero, 3), adding / ranks, adding)
-    share = np.where(np.equal(layout.zero, 0), dense + experts, dense / ranks + experts / np.maximum(ranks / layout.ep, 1))
+    share = np.where(
+        np.equal(layout.zero, 0), dense + experts, dense / ranks + experts / np.maximum(ranks / layout.ep, 1)
+    )
     return (adding + ADAM_BYTES * share) / cluster.memory_rate

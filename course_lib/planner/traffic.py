@@ -53,8 +53,12 @@ def expert_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tu
 
 
 def message_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Any:
-    """One message between neighboring stages: b s h, of which each tensor-parallel rank sends its share. Narayanan et al. (2021), 4.1."""
-    nbytes = WIDTH * batch * job.seq / layout.cp * job.shape.hidden / layout.tp
+    """One message between neighboring stages, b s h.
+
+    With sequence parallelism, or with Megatron's scatter and gather (Narayanan et al. 2021, 4.1), a tensor-parallel rank sends its share.
+    """
+    share = layout.tp if job.software.split_messages else layout.sp_ways
+    nbytes = WIDTH * batch * job.seq / layout.cp * job.shape.hidden / share
     stride = strides(layout)["pp"]
     return np.where(layout.pp > 1, MESSAGE_SECONDS + nbytes / message_rate(stride, cluster), 0.0)
 
@@ -91,3 +95,31 @@ def data_seconds(job: Job, cluster: Cluster, layout: Layout) -> Sync:
         gather = gather + gather_seconds(WIDTH * experts, across, stride * layout.ep, cluster)
         scatter = scatter + gather_seconds(width * experts, across, stride * layout.ep, cluster)
     return Sync(gather, scatter)
+
+
+def traffic(job: Job, layout: Layout, width: float = WIDTH) -> dict[str, Any]:
+    """Bytes that one rank sends in a step by axis, the mean over ranks, in the layers and for the gradients.
+
+    `width` is bytes of an activation, weight or gradient. Rings send (n - 1)/n of what is gathered or scattered. Left out: what
+    the embedding, the head and the loss exchange over tensor ranks.
+    """
+    one, m = job.shape, layout.microbatches
+    batch = job.sequences / (layout.dp * m)
+    residual = width * batch * job.seq / layout.cp * one.hidden
+    layers = one.layers / layout.pp
+    passes = np.where(
+        layout.sp_ways > 1, 10, 8
+    )  # sequence parallelism gathers two inputs again for the weights' gradients
+    keys = width * 2 * batch * job.seq * one.kv_width / layout.tp
+    share = layout.tp if job.software.split_messages else layout.sp_ways
+    dense, experts = rank_params(job, layout)
+    ranks = layout.dp * layout.cp
+    around = lambda n: (n - 1) / n  # noqa: E731 - the factor of every ring
+    visits = one.top_k * one.expert_layers / one.layers if np.any(one.experts) else 0.0
+    return {
+        "tp": m * layers * passes * around(layout.tp) * residual,
+        "cp": m * layers * 3 * around(layout.cp) * keys,
+        "ep": m * layers * 4 * around(layout.ep) * visits * residual / layout.sp_ways,
+        "pp": m * 2 * around(layout.pp) * layout.virtual * residual / share,
+        "dp": 2 * width * (around(ranks) * dense + around(ranks / layout.ep) * experts),
+    }

@@ -1,0 +1,94 @@
+"""A plan as the command line of a framework."""
+
+from course_lib.planner.search import Plan
+
+TITAN_SCHEDULES = {
+    "1f1b": "1F1B",
+    "interleaved": "Interleaved1F1B",
+    "gpipe": "GPipe",
+    "zb_v": "ZBVZeroBubble",
+    "dualpipe_v": "DualPipeV",
+}
+
+
+def torchtitan(plan: Plan) -> list[str]:
+    """Flags of torchtitan, whose FSDP shards over all data ranks of a replica."""
+    where, job = plan.layout, plan.job
+    batch = int(job.sequences // where.dp)
+    flags = [
+        f"--parallelism.data_parallel_shard_degree {where.dp // where.replicas}",
+        f"--parallelism.data_parallel_replicate_degree {where.replicas}",
+        f"--parallelism.tensor_parallel_degree {where.tp}",
+        f"--parallelism.context_parallel_degree {where.cp}",
+        f"--parallelism.pipeline_parallel_degree {where.pp}",
+        f"--training.local_batch_size {batch if where.pp > 1 else batch // where.microbatches}",
+        f"--training.global_batch_size {int(job.sequences)}",
+        f"--training.seq_len {int(job.seq)}",
+        f"--activation_checkpoint.mode {job.recompute}",
+    ]
+    if where.ep > 1:
+        flags.append(f"--parallelism.expert_parallel_degree {where.ep}")
+    if where.pp > 1:
+        if where.schedule not in TITAN_SCHEDULES:
+            raise ValueError(
+                f"torchtitan has no schedule {where.schedule!r}; choose from {', '.join(TITAN_SCHEDULES)}."
+            )
+        flags.append(f"--parallelism.pipeline_parallel_schedule {TITAN_SCHEDULES[where.schedule]}")
+        flags.append(f"--parallelism.pipeline_parallel_microbatch_size {batch // where.microbatches}")
+    return ["torchrun", *_workers(plan), "-m torchtitan.train", *flags]
+
+
+def megatron(plan: Plan) -> list[str]:
+    """Flags of Megatron-LM."""
+    where, job, one = plan.layout, plan.job, plan.job.shape
+    flags = [
+        f"--tensor-model-parallel-size {where.tp}",
+        f"--context-parallel-size {where.cp}",
+        f"--pipeline-model-parallel-size {where.pp}",
+        f"--micro-batch-size {int(job.sequences // (where.dp * where.microbatches))}",
+        f"--global-batch-size {int(job.sequences)}",
+        f"--seq-length {int(job.seq)} --max-position-embeddings {int(job.seq)}",
+        f"--num-layers {one.layers} --hidden-size {one.hidden} --ffn-hidden-size {one.ffn}",
+        f"--num-attention-heads {one.heads}",
+        "--bf16" if job.dtype == "bf16" else "--bf16 --fp8-format hybrid",
+    ]
+    if one.kv_heads != one.heads:
+        flags.append(f"--group-query-attention --num-query-groups {one.kv_heads}")
+    if where.sp:
+        flags.append("--sequence-parallel")
+    if where.zero == 3:
+        flags.append("--use-torch-fsdp2")
+    elif where.zero:
+        flags.append("--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather")
+    if where.virtual > 1:
+        flags.append(f"--num-layers-per-virtual-pipeline-stage {one.layers // where.pp // where.virtual}")
+    if where.ep > 1:
+        flags.append(
+            f"--expert-model-parallel-size {where.ep} --num-experts {one.experts} --moe-router-topk {one.top_k}"
+        )
+    if job.recompute == "full":
+        flags.append("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1")
+    elif job.recompute == "selective":
+        flags.append("--recompute-granularity selective")
+    return ["torchrun", *_workers(plan), "pretrain_gpt.py", *flags]
+
+
+def course(plan: Plan) -> list[str]:
+    """The same mesh for `course run`, whose small model trains on processes of this machine."""
+    where = plan.layout
+    return ["course run mesh", f"--tp {where.tp} --cp {where.cp} --pp {where.pp} --dp {where.dp}"]
+
+
+def _workers(plan: Plan) -> list[str]:
+    per_node = min(plan.cluster.gpus, plan.cluster.per_node)
+    return [f"--nnodes {plan.cluster.gpus // per_node} --nproc-per-node {per_node}"]
+
+
+FRAMEWORKS = {"torchtitan": torchtitan, "megatron": megatron, "course": course}
+
+
+def command(plan: Plan, framework: str) -> str:
+    """The command line that starts this plan in a framework."""
+    if framework not in FRAMEWORKS:
+        raise ValueError(f"No framework {framework!r}; choose from {', '.join(FRAMEWORKS)}.")
+    return " ".join(FRAMEWORKS[framework](plan))

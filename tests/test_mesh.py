@@ -19,9 +19,8 @@ from course_lib.mesh import (
     shared_seconds,
     widest,
 )
-from course_lib.mesh.cost import _counted
 from course_lib.mesh.training import Job, alone, bytes_by_axis, train
-from course_lib.mesh.wires import Network, NetworkLevel
+from course_lib.mesh.wires import Network, NetworkLevel, _counted
 from course_lib.units import GB
 
 # --- coordinates and groups
@@ -141,6 +140,9 @@ def test_crossed_wires_and_borders_against_every_pair(mesh):
             wanted = max(
                 sum(len({r // unit for r in g}) > 1 and any(r // unit == u for r in g) for g in groups) for u in units
             )
+            others = [other for other in mesh.axes if other != axis][:1]
+            joint = (axis, *others)
+            assert border_groups(mesh, joint, unit) == _counted(mesh, joint, unit)
             assert border_groups(mesh, axis, unit) == wanted == (_counted(mesh, (axis,), unit) if unit > 1 else wanted)
 
 

@@ -10,43 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-import numpy as np
-
 from course_lib.mesh.layout import Mesh
-from course_lib.mesh.wires import Network
+from course_lib.mesh.wires import Axes, Network, border_groups, each_axis
 from course_lib.units import require
-
-Axes = str | tuple[str, ...]
-
-
-def _each(axes: Axes) -> tuple[str, ...]:
-    return (axes,) if isinstance(axes, str) else tuple(axes)
-
-
-def border_groups(mesh: Mesh, axis: Axes, unit: int) -> int:
-    """The most groups along `axis` that cross the border of one unit of `unit` devices: a server, a rack, a pod."""
-    axes = _each(axis)
-    if unit == 1:
-        return int(np.prod([mesh.sizes[each] for each in axes]) > 1)
-    if mesh.size % unit == 0 and len(axes) == 1:
-        stride, size = mesh.stride(axes[0]), mesh.sizes[axes[0]]
-        if size == 1 or (unit % (stride * size) == 0):
-            return 0
-        if stride % unit == 0:
-            return unit
-        if unit % stride == 0 and (stride * size) % unit == 0:
-            return stride
-    return _counted(mesh, axes, unit)
-
-
-def _counted(mesh: Mesh, axes: tuple[str, ...], unit: int) -> int:
-    """The same by looking at every rank."""
-    groups = np.array(mesh.groups(*axes))
-    units = groups // unit
-    crossing = units.min(1) != units.max(1)
-    touched = {(int(at), group) for group in np.flatnonzero(crossing) for at in set(units[group].tolist())}
-    counts = np.bincount([at for at, _ in touched], minlength=1)
-    return int(counts.max())
 
 
 def axis_seconds(mesh: Mesh, axis: Axes, nbytes: float, network: Network, messages: float = 0) -> float:
@@ -94,8 +60,8 @@ def placements(
     sizes: Mapping[str, int], nbytes: Mapping[str, float], network: Network, messages: Mapping[str, float] | None = None
 ) -> list[Placement]:
     """Every order of the axes with its seconds, the quickest first. `nbytes` and `messages` are what a rank sends in a step."""
-    sent = {axes: nbytes[axes] for axes in nbytes if any(sizes.get(axis, 1) > 1 for axis in _each(axes))}
-    known = {axis for axes in sent for axis in _each(axes)}
+    sent = {axes: nbytes[axes] for axes in nbytes if any(sizes.get(axis, 1) > 1 for axis in each_axis(axes))}
+    known = {axis for axes in sent for axis in each_axis(axes)}
     missing = [axis for axis, size in sizes.items() if size > 1 and axis not in known]
     if missing:
         raise ValueError(

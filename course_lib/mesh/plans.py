@@ -12,7 +12,7 @@ from typing import Any
 from course_lib import compute, facts, memory
 from course_lib.memory import Layout
 from course_lib.memory.shapes import shape as shape_of
-from course_lib.memory.stages import Peak, stage_peaks
+from course_lib.memory.stages import Peak, stage_peak
 from course_lib.mesh.cost import axis_seconds
 from course_lib.mesh.layout import Mesh, fill
 from course_lib.mesh.traffic import sent_bytes
@@ -115,7 +115,8 @@ def plan(
         microbatches=count,
     )
     choices = {"kernels": "flash", "dropout": False, "checkpointing": recompute, "convention": convention}
-    peak = max(stage_peaks(one, micro, seq, layout, **choices), key=lambda each: float(each.total))
+    ends = [stage_peak(one, micro, seq, layout, stage=stage, **choices) for stage in {0, pp - 1}]
+    peak = max(ends, key=lambda each: float(each.total))  # first: most in flight; last: the logits
     net = wires or network(device)
     sent = sent_bytes(one, sizes, sequences, seq)
     if zero == 3:  # weights are gathered for every pass of every micro-batch, and gradients scattered

@@ -6,7 +6,7 @@ Ranks fill a cluster in order: 0 to 7 are the first server, 0 to 15 the first ra
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, prod
 
 import numpy as np
 
@@ -93,13 +93,61 @@ def _members(mesh: Mesh, axes: tuple[str, ...]) -> np.ndarray:
     return np.array(mesh.groups(*axes))
 
 
-def crossed(mesh: Mesh, axis: str | tuple[str, ...], network: Network) -> dict[str, int]:
+Axes = str | tuple[str, ...]  # one axis, or several that make joint groups
+
+
+def each_axis(axes: Axes) -> tuple[str, ...]:
+    """The axes as a tuple."""
+    return (axes,) if isinstance(axes, str) else tuple(axes)
+
+
+def _as_one(mesh: Mesh, axes: tuple[str, ...]) -> tuple[int, int] | None:
+    """Stride and size of the single axis that joint axes amount to; None if another axis lies between them."""
+    wide = [axis for axis in mesh.axes if mesh.sizes[axis] > 1]
+    joint = [axis for axis in wide if axis in axes]
+    if not joint:
+        return 1, 1
+    first = wide.index(joint[0])
+    if wide[first : first + len(joint)] != joint:
+        return None
+    return mesh.stride(joint[-1]), prod(mesh.sizes[axis] for axis in joint)
+
+
+def border_groups(mesh: Mesh, axis: Axes, unit: int) -> int:
+    """The most groups along `axis` that cross the border of one unit of `unit` devices: a server, a rack, a pod."""
+    axes = each_axis(axis)
+    if (one := _as_one(mesh, axes)) is None:
+        return _counted(mesh, axes, unit)
+    stride, size = one
+    if size == 1:
+        return 0
+    if unit == 1:
+        return 1
+    if mesh.size % unit == 0:
+        if unit % (stride * size) == 0:
+            return 0
+        if stride % unit == 0:
+            return unit
+        if unit % stride == 0 and (stride * size) % unit == 0:
+            return stride
+    return _counted(mesh, axes, unit)
+
+
+def _counted(mesh: Mesh, axes: tuple[str, ...], unit: int) -> int:
+    """The same by looking at every rank."""
+    units = _members(mesh, axes) // unit
+    crossing = units.min(1) != units.max(1)
+    touched = {(int(at), group) for group in np.flatnonzero(crossing) for at in set(units[group].tolist())}
+    counts = np.bincount([at for at, _ in touched], minlength=1)
+    return int(counts.max())
+
+
+def crossed(mesh: Mesh, axis: Axes, network: Network) -> dict[str, int]:
     """For each level the number of groups whose outermost wire it is; groups of one rank cross none and are left out.
 
     Two ranks use the innermost level whose unit holds both; a group's outermost wire is that of its two farthest ranks.
     """
-    axes = (axis,) if isinstance(axis, str) else tuple(axis)
-    groups = _members(mesh, axes)
+    groups = _members(mesh, each_axis(axis))
     found = dict.fromkeys(network.names, 0)
     if groups.shape[1] == 1:
         return found
@@ -115,7 +163,9 @@ def crossed(mesh: Mesh, axis: str | tuple[str, ...], network: Network) -> dict[s
     return found
 
 
-def widest(mesh: Mesh, axis: str | tuple[str, ...], network: Network) -> str:
+def widest(mesh: Mesh, axis: Axes, network: Network) -> str:
     """The outermost level that any group along this axis crosses; "" if the axis has one rank."""
-    counts = crossed(mesh, axis, network)
-    return next((name for name in reversed(network.names) if counts[name]), "")
+    if mesh.size > network.levels[-1].devices:
+        crossed(mesh, axis, network)  # says which groups it cannot hold
+    crossing = (name for at, name in enumerate(network.names) if border_groups(mesh, axis, network.unit(at)))
+    return max(crossing, key=network.names.index, default="")

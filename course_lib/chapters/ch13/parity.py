@@ -1,15 +1,16 @@
 """One to four axes on the metered cluster against the whole model: differences and bytes by axis, as a table."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 
 from IPython.display import Markdown
 
 from course_lib.chapters.table import table
-from course_lib.mesh.training import AXES, Job, Trained, alone, bytes_by_axis, train
+from course_lib.mesh.training import AXES, CONFIG, Job, Trained, alone, bytes_by_axis, train
 from course_lib.units import bytes_text
 
-JOB = Job(steps=2)
+JOB = Job(config=replace(CONFIG, layers=2), steps=2)
 
 
 @cache

@@ -40,8 +40,13 @@ Budget: a rank sends at most 8 bytes per expert, which is enough to reduce count
     answers=("balance_loss",),
     allowed="torch and the operations of `comm`; the library's loss is switched off.",
     hides=("expert_parallel.balance:balance_loss",),
-    params={"counts": "global", "means": COUNTS["global"]},
-    vary=lambda draw: {"counts": "local", "means": COUNTS["local"]},
+    params={"counts": "global", "means": COUNTS["global"], "tokens": 6, "experts": 4},
+    vary=lambda draw: {
+        "counts": "local",
+        "means": COUNTS["local"],
+        "tokens": draw.randrange(6, 12),
+        "experts": draw.randrange(4, 8),
+    },
     structural="counts",
     needs=("06",),
     probe=balanced,
@@ -65,7 +70,7 @@ see it.
   the largest first; of equal sums, the lower id goes first.
 - The weights are the chosen experts' `scores`, **without** the bias, divided by their sum. `scores` are positive.
 - Gradients flow through the weights to `scores`, and never to `bias`.
-- `update(bias, counts, rate)` returns the new bias after a step; `counts[e]` is how many copies expert e got. {{means}}.
+- `update(bias, counts, rate)` returns the new bias after a step, in the dtype of `bias`; `counts[e]` is how many copies expert e got. {{means}}.
 - Leave all given tensors as they are. The checks call both functions in turn over many steps.""",
     **Worth(points=8, minutes=15, difficulty=2, importance=4),
     kind="more",
@@ -78,8 +83,8 @@ see it.
     answers=("choose", "update"),
     allowed="torch; the library's update is switched off.",
     hides=("expert_parallel.balance:update_bias", "expert_parallel.routing:route"),
-    params={"rule": "sign", "means": RULES["sign"]},
-    vary=lambda draw: {"rule": "share", "means": RULES["share"]},
+    params={"rule": "sign", "means": RULES["sign"], "experts": 6},
+    vary=lambda draw: {"rule": "share", "means": RULES["share"], "experts": draw.randrange(6, 11)},
     structural="rule",
     probe=steered,
     returns=ListOf(

@@ -67,7 +67,7 @@ every rank. Megatron-LM once left some experts out (*NVIDIA/Megatron-LM, pull re
 - `dense` is a list of gradients that are the same on every rank.
 - `experts` is a list of gradients of this rank's experts. Each set of experts exists on `copies` ranks, with the same gradients there.
 - The norm is the root of the sum of all squares, where every parameter of the model counts **once**.
-- Gradients may be in bf16; add their squares in fp32 or wider. A list may be empty, and so may a tensor.
+- Gradients may be in bf16 or fp16; add their squares in fp32 or wider. A list may be empty, and so may a tensor.
 - Return a Python float, and leave the gradients as they are.
 
 Budget: one number per rank is reduced, whatever the size of the model.""",

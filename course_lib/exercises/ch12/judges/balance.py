@@ -28,7 +28,9 @@ def _loss_cases(params: Params, rng: random.Random) -> list[Case]:
         )
 
     return [
-        shown("two ranks, one expert a token", "values:loss", per_rank=data((6, 6), 4, 1)),
+        shown(
+            "two ranks, one expert a token", "values:loss", per_rank=data([params["tokens"]] * 2, params["experts"], 1)
+        ),
         hidden("three ranks, two experts a token", "values:loss", per_rank=data((8, 8, 8), 6, 2)),
         hidden("two ranks, three experts a token", "values:gradient", per_rank=data((7, 7), 5, 3)),
         hidden("four ranks", "values:gradient", per_rank=data((5, 5, 5, 5), 8, 1)),
@@ -147,7 +149,7 @@ def _loss_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
         return judged(case, value, ("values", "gradient", graph), ("cost", "bytes", cost), named=True)
     if case.kind == "cost":
         return judged(case, value or cost, named=True)
-    return judged(case, value or graph, named=True)
+    return judged(case, value or graph or (cost if case.kind == "generality" else None), named=True)
 
 
 BALANCE = {

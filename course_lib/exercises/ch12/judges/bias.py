@@ -15,7 +15,7 @@ from course_lib.records import Case, Outcome, Verdict
 
 
 def _bias_cases(params: Params, rng: random.Random) -> list[Case]:
-    coin = coin_of(rng)
+    coin, n = coin_of(rng), params["experts"]
 
     def scores(tokens: int, experts: int, skew: float = 1.0, steps: int = 1) -> list[Tensor]:
         likes = torch.randn(experts, generator=coin) * skew
@@ -28,7 +28,7 @@ def _bias_cases(params: Params, rng: random.Random) -> list[Case]:
     counts = [torch.tensor(row) for row in ([4, 4, 4, 4], [9, 0, 3, 4], [0, 0, 0, 0], [16, 0, 0, 0])]
     odd = [torch.tensor([3, 1, 2]), torch.tensor([5, 0, 2])]  # the mean of the second is no whole number
     return [
-        shown("5 tokens, 2 of 6 experts", "values:choose", "choose", scores(5, 6), bias(6), 2, 0.0),
+        shown(f"5 tokens, 2 of {n} experts", "values:choose", "choose", scores(5, n), bias(n), 2, 0.0),
         shown("counts 9, 0, 3, 4", "values:update", "update", [counts[1]], torch.zeros(4), 1, 0.001),
         hidden("a bias that outweighs the scores", "values:choose", "choose", scores(7, 5), bias(5, 3.0), 3, 0.0),
         hidden("12 tokens, 3 of 8 experts", "values:choose", "choose", scores(12, 8), bias(8), 3, 0.0),

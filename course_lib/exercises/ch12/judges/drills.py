@@ -38,7 +38,6 @@ DRILLS = {
         Mistake("own-too", lambda p: _dispatched(p) / (1 - 1 / p["ranks"]), "Copies for its own experts stay."),
         Mistake("no-k", lambda p: _dispatched(p) / p["k"], "Every token has k copies."),
         Mistake("both-ways", Times(2), "That is dispatch and combine."),
-        Mistake("fp32", lambda p: 2 * _dispatched(p), "bf16 takes 2 bytes."),
     ),
     "exchanges-per-step": drill_key(
         lambda p: 4 * p["layers"],

@@ -144,7 +144,7 @@ def _sorted(rows: Tensor) -> Tensor:
 
 
 def _group_cases(params: Params, rng: random.Random) -> list[Case]:
-    coin = coin_of(rng)
+    coin, tokens, n = coin_of(rng), params["tokens"], params["experts"]
 
     def data(tokens: int, k: int, experts: int, only: Sequence[int] | None = None) -> tuple[Any, ...]:
         return draw(coin, choose(coin, tokens, k, only or range(experts)), experts)
@@ -152,7 +152,7 @@ def _group_cases(params: Params, rng: random.Random) -> list[Case]:
     rows, *rest = data(9, 2, 4)
     alone = draw(coin, torch.tensor([[0], [0], [2]]), 3)
     return [
-        shown("6 tokens, 2 of 4 experts", "values:output", *data(6, 2, 4)),
+        shown(f"{tokens} tokens, 2 of {n} experts", "values:output", *data(tokens, 2, n)),
         hidden("17 tokens, 3 of 5 experts", "values:output", *data(17, 3, 5)),
         hidden("12 tokens, 2 of 6 experts", "values:gradients", *data(12, 2, 6)),
         hidden("24 tokens, 2 of 8 experts", "cost:calls", *data(24, 2, 8)),

@@ -32,7 +32,7 @@ def _parallel_cases(params: Params, rng: random.Random) -> list[Case]:
         return tuple(made)
 
     return [
-        shown("two ranks, four experts", "values:output", per_rank=data((5, 4), 2, 2)),
+        shown("two ranks, four experts", "values:output", per_rank=data((params["tokens"], 4), 2, 2)),
         hidden("three ranks, six experts", "values:output", per_rank=data((7, 3, 5), 2, 3)),
         hidden("four ranks, twelve experts", "values:gradients", per_rank=data((4, 6, 3, 5), 3, 2)),
         hidden("two ranks, six experts", "values:gradients", per_rank=data((8, 7), 3, 2)),
@@ -143,7 +143,7 @@ def _parallel_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Ver
     own, graph, calls = faults["output"], faults.get("gradients"), faults.get("calls")
     cost = _bytes_fault(params["placement"], case, outcome.meter)
     if case.kind == "generality":
-        return judged(case, own or graph or calls, named=True)
+        return judged(case, own or graph or calls or cost, named=True)
     if case.part == "gradients":
         return judged(case, own or graph, named=True)
     if case.part == "bytes":

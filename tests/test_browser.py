@@ -63,6 +63,7 @@ ATTEMPTS = {
     "09": Attempt("row-bias", "as it stood", "behind the sum"),
     "10": Attempt("three-schedules", "forwards only", "fill, alternate, drain"),
     "12": Attempt("route-tokens", "the smallest logits", "a stable sort"),
+    "13": Attempt("batch-on-mesh", "cp counts as data", "divmod"),
     "15": Attempt("exposed-seconds", "wall time less computing", "three unions"),
 }
 

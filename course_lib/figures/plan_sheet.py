@@ -75,8 +75,11 @@ def _stack(sheet: Sheet, low: float, parts: Mapping[str, float], fills: Mapping[
 def _keys(sheet: Sheet, y: float, words: Mapping[str, str]) -> None:
     x = LEFT + 0.05
     for text, fill in words.items():
+        step = 0.27 + 0.068 * len(text)
+        if x + step - 0.1 > LEFT + WIDE:
+            break  # the smallest come last; the text alternative has them all
         sheet.key(x, y, fill, text)
-        x += 0.3 + 0.068 * len(text)
+        x += step
 
 
 def _memory(sheet: Sheet, plan: Plan) -> None:

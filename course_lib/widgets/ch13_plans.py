@@ -256,7 +256,7 @@ def _show_presets(explorer: Explorer) -> None:
         button = ipywidgets.Button(description=name, layout=ipywidgets.Layout(width="auto"))
         button.on_click(lambda _, name=name: apply(explorer, name))
         made.append(button)
-    row = ipywidgets.HBox([ipywidgets.Label("presets"), *made])
+    row = ipywidgets.VBox([ipywidgets.HBox([ipywidgets.Label("presets"), *made])])
     display({**row._repr_mimebundle_(), "text/plain": "(Run this cell to get its presets.)"}, raw=True)
 
 

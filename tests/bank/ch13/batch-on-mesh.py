@@ -41,14 +41,6 @@ def tokens_held(micro, length, cp):
 # -     model = tp * cp * pp
 # +     model = tp * cp
 
-# %% wrong: every GPU has its own data => values all-gpus  from: one quotient after another
-# -     model = tp * cp * pp
-# +     model = 1
-# -     if sequences % (dp * micro):
-# -         return None
-# +     if tp * cp * pp == 1 and sequences % (dp * micro):
-# +         return None
-
 # %% wrong: it rounds down => generality rounded-down  from: one quotient after another
 # -     if sequences % (dp * micro):
 # -         return None
@@ -80,7 +72,3 @@ def tokens_held(micro, length, cp):
 # %% wrong: the micro-batch is cut, not the sequence => values cut-sequences  from: one quotient after another
 # -     return micro * (length // cp) if length % cp == 0 else None
 # +     return micro * length // cp if micro * length % cp == 0 else None
-
-# %% wrong: one sequence => values one-sequence  from: one quotient after another
-# -     return micro * (length // cp) if length % cp == 0 else None
-# +     return length // cp if length % cp == 0 else None

@@ -66,10 +66,6 @@ def cheapest(cluster, model, steps, limit, evaluate):
 # -     for gpus in range(per, cluster["gpus"] + 1, per):
 # +     for gpus in [cluster["gpus"]]:
 
-# %% wrong: the first that is allowed => values -  from: nested loops
-# -                     if held <= cluster["memory"] and run <= limit and cost < least:
-# +                     if held <= cluster["memory"] and run <= limit and best is None:
-
 # %% wrong: powers of two => values -  from: nested loops
 # -                 if model["layers"] % pp or gpus % (tp * pp):
 # -                     continue
@@ -92,17 +88,9 @@ def cheapest(cluster, model, steps, limit, evaluate):
 # -                     if held <= cluster["memory"] and run <= limit and cost < least:
 # +                     if held <= cluster["memory"] and run < limit and cost < least:
 
-# %% wrong: the limit is on a step => values -  from: nested loops
-# -                     run = steps * seconds
-# +                     run = seconds
-
 # %% wrong: no pipelines => values -  from: nested loops
 # -             for pp in range(1, model["layers"] + 1):
 # +             for pp in (1,):
-
-# %% wrong: one sequence at a time => values one-sequence  from: nested loops
-# -                 for micro in range(1, model["sequences"] + 1):
-# +                 for micro in (1,):
 
 # %% wrong: invalid layouts are asked about => raised  from: nested loops
 # -                     if model["sequences"] % (dp * micro):
@@ -112,7 +100,3 @@ def cheapest(cluster, model, steps, limit, evaluate):
 # %% wrong: an error where nothing is allowed => generality raised  from: nested loops
 # -     return best
 # +     return {**best}
-
-# %% wrong: a tuple => values wrong-shape  from: nested loops
-# -     return best
-# +     return best and tuple(best.values())

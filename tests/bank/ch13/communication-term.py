@@ -78,10 +78,6 @@ def communication_seconds(model, layout, wires):
 # -     keys = 2 * layout["micro"] * model["length"] * model["kv"] / tp * 2
 # +     keys = 2 * layout["micro"] * model["length"] * model["kv"] * 2
 
-# %% wrong: keys alone => values values  from: term by term
-# -     keys = 2 * layout["micro"] * model["length"] * model["kv"] / tp * 2
-# +     keys = layout["micro"] * model["length"] * model["kv"] / tp * 2
-
 # %% wrong: dp alone => values dp-alone  from: term by term
 # -         "dp": 2 * ring(dp * cp, weights) / wires["dp"],
 # +         "dp": 2 * ring(dp, weights) / wires["dp"],
@@ -93,7 +89,3 @@ def communication_seconds(model, layout, wires):
 # %% wrong: a pipeline of one stage sends => generality -  from: term by term
 # -         "pp": 2 * held * count / wires["pp"] if pp > 1 else 0.0,
 # +         "pp": 2 * held * count / wires["pp"],
-
-# %% wrong: one wire for all => values -  from: term by term
-# -         "cp": 3 * ring(cp, keys) * layers * count / wires["cp"],
-# +         "cp": 3 * ring(cp, keys) * layers * count / wires["tp"],

@@ -63,7 +63,3 @@ def widest_level(sizes, axis, levels):
 # %% wrong: None outside all levels => values -  from: every group by its ends
 # -     return "cluster"
 # +     return None
-
-# %% wrong: only servers => values -  from: every group by its ends
-# -     for name, devices in levels:
-# +     for name, devices in levels[:1]:

@@ -126,10 +126,6 @@ def groups(sizes, axis):
 # -     return grid.movedim(list(sizes).index(axis), -1).reshape(-1, sizes[axis]).tolist()[::-1]
 # +     return grid.movedim(list(sizes).index(axis), -1).reshape(-1, sizes[axis]).tolist()[:1]
 
-# %% wrong: ranks that agree on the axis => values wrong-size  from: torch reshapes
-# -     return grid.movedim(list(sizes).index(axis), -1).reshape(-1, sizes[axis]).tolist()[::-1]
-# +     return grid.movedim(list(sizes).index(axis), 0).reshape(sizes[axis], -1).tolist()
-
 # %% wrong: a group backwards => values other-order  from: torch reshapes
 # -     return grid.movedim(list(sizes).index(axis), -1).reshape(-1, sizes[axis]).tolist()[::-1]
 # +     return grid.movedim(list(sizes).index(axis), -1).reshape(-1, sizes[axis]).flip(-1).tolist()

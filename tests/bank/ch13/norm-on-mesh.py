@@ -46,10 +46,6 @@ def mesh_norm(comm, sizes, parts):
 # -         total += tensor.double().square().sum() / copies
 # +         total += tensor.double().square().sum() / comm.size
 
-# %% wrong: divided by the shards => values -  from: divided by the copies
-# -         copies = math.prod(size for axis, size in sizes.items() if axis not in axes)
-# +         copies = math.prod(size for axis, size in sizes.items() if axis in axes)
-
 # %% wrong: the copies of whole gradients alone => values -  from: divided by the copies
 # -         copies = math.prod(size for axis, size in sizes.items() if axis not in axes)
 # +         copies = 1 if axes else comm.size

@@ -88,11 +88,6 @@ def best_order(sizes, sent, per_server, inside, across):
     return list(sizes)
 
 
-# %% wrong: the smallest innermost => values -
-def best_order(sizes, sent, per_server, inside, across):
-    return sorted(sizes, key=lambda axis: -sizes[axis])
-
-
 # %% wrong: rank 0's group => values -  from: all orders
 # -                 firsts = [r for r in range(math.prod(sizes.values())) if r // stride % size == 0]
 # +                 firsts = [0]
@@ -104,10 +99,6 @@ def best_order(sizes, sent, per_server, inside, across):
 # %% wrong: the worst order => values -  from: all orders
 # -     return list(min(itertools.permutations(sizes), key=seconds))
 # +     return list(max(itertools.permutations(sizes), key=seconds))
-
-# %% wrong: turned round => values -  from: all orders
-# -     return list(min(itertools.permutations(sizes), key=seconds))
-# +     return list(min(itertools.permutations(sizes), key=seconds))[::-1]
 
 # %% wrong: axes of size one are left out => values not-an-order  from: all orders
 # -     return list(min(itertools.permutations(sizes), key=seconds))

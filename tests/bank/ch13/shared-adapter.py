@@ -85,10 +85,6 @@ def finish_times(transfers, bandwidth):
 # -             return ends
 # +             return [end - start for end, (start, _) in zip(ends, transfers)]
 
-# %% wrong: in the order of their ends => values sorted  from: from event to event
-# -             return ends
-# +             return sorted(ends)
-
 
 # %% wrong: all end together => values -
 def finish_times(transfers, bandwidth):
@@ -99,10 +95,3 @@ def finish_times(transfers, bandwidth):
 # -     ends = [start for start, _ in transfers]
 # +     ends = [start for start, _ in transfers]
 # +     first = min(ends)
-
-# %% wrong: transfers of no bytes count as one more => generality -  from: from event to event
-# -         under_way = [i for i, (start, _) in enumerate(transfers) if start <= now and left[i] > 0]
-# +         under_way = [i for i, (start, _) in enumerate(transfers) if start <= now and left[i] > 0]
-# +         idle = sum(size == 0 for _, size in transfers)
-# -             rate = bandwidth / len(under_way)
-# +             rate = bandwidth / (len(under_way) + idle)

@@ -72,10 +72,6 @@ def on_mesh(comm, tp_size, x, gradient):
 # -     return x, gradient / (comm.size // tp_size)
 # +     return x, gradient
 
-# %% wrong: divided by all ranks => values divided-by-all  from: repaired
-# -     return x, gradient / (comm.size // tp_size)
-# +     return x, gradient / comm.size
-
 # %% wrong: in place => values changed  from: repaired
 # -     x, gradient = x.clone(), gradient.clone()
 # +     pass

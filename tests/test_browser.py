@@ -62,6 +62,7 @@ ATTEMPTS = {
     "08": Attempt("clip-shards", "replicas count as often as there are", "one sum, one all-reduce"),
     "09": Attempt("row-bias", "as it stood", "behind the sum"),
     "10": Attempt("three-schedules", "forwards only", "fill, alternate, drain"),
+    "11": Attempt("merge-partial-attention", "the mean of the parts", "one part after another"),
     "12": Attempt("route-tokens", "the smallest logits", "a stable sort"),
     "13": Attempt("batch-on-mesh", "cp counts as data", "divmod"),
     "15": Attempt("exposed-seconds", "wall time less computing", "three unions"),

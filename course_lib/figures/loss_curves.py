@@ -34,7 +34,7 @@ def loss_curves(
     for (name, (across, up)), ink in zip(curves.items(), INKS, strict=False):
         axes.plot(across, up, color=ink, linewidth=1.8, label=name)
     for (name, (across, up)), ink in zip((dots or {}).items(), INKS, strict=False):
-        axes.plot(across, up, "o", color=ink, markersize=6, label=name, zorder=5)
+        axes.plot(across, up, "o", color=ink, markersize=6 if len(up) < 12 else 4, label=name, zorder=5)
     if level is not None:
         axes.axhline(level, color=SOFT, linewidth=1, linestyle=":")
     for axis in log:

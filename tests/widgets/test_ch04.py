@@ -58,6 +58,16 @@ def test_pictures_of_recorded_runs_say_what_was_recorded():
     assert "tokens" in said and f"{0.3976:.2f}" in drawn.final_losses("batches", ["16"]).data
     seconds = drawn.draw_recorded("batches", ["16"], "x", over="seconds").axes[0].lines[0].get_xdata()
     assert 1 < seconds[-1] < 60
+    from course_lib import training
+
+    again = training.Training(
+        losses=[5.0 - each / 20 for each in range(40)], norms=[], tokens=512, seconds=1.0, skipped=0
+    )
+    mine = drawn.draw_recorded("batches", ["256, linear"], "x", mine={"16": again})
+    assert [list(line.get_ydata()) for line in mine.axes[0].lines][2] == pytest.approx(
+        [4.825 - 0.4 * each for each in range(5)]
+    )
+    assert "16, yours: 4.8" in mine.alt
     assert "critical batch 26" in drawn.draw_critical().alt and "not clipped" in drawn.draw_spike().alt
     assert len(drawn.draw_schedules({"flat": lambda step: 1.0}, 7, "x").axes[0].lines[0].get_xdata()) == 7
     for law, x, losses in drawn.size_fits().values():

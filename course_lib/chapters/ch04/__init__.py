@@ -17,6 +17,7 @@ from course_lib.chapters.ch04.pictures_of_runs import (
 )
 from course_lib.chapters.table import table
 from course_lib.cluster import simulate
+from course_lib.exercises.ch04.numbers import LIVE_STEPS
 from course_lib.exercises.running_example import BATCH, GPUS, PARAMS, SEQ, TOKENS
 from course_lib.facts.optimization import compute_optimal_models, published
 from course_lib.optimizer import (
@@ -27,6 +28,7 @@ from course_lib.optimizer import (
     clip_sharded_,
     constant,
     cosine,
+    decay_groups,
     effective_batch,
     noise_scale_of_samples,
     noise_scale_two_batches,

@@ -1,6 +1,7 @@
 """Chapter 04's pictures and tables of recorded trainings, schedules and one weight's spike."""
 
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 
 import numpy as np
 from IPython.display import Markdown
@@ -11,21 +12,32 @@ from course_lib.facts.optimization import recorded_runs
 from course_lib.figures.loss_curves import loss_curves
 from course_lib.figures.style import Picture
 from course_lib.scaling_laws import PowerLaw, fit_power_law
-from course_lib.training import SMALL
+from course_lib.training import SMALL, Training
 from course_lib.units import number_text
 
 
-def draw_recorded(experiment: str, names: Sequence[str], title: str, over: str = "tokens") -> Picture:
-    """Training losses of recorded runs over tokens, or over the seconds that those take at their batch's recorded speed."""
+def draw_recorded(
+    experiment: str, names: Sequence[str], title: str, over: str = "tokens", mine: Mapping[str, Training] | None = None
+) -> Picture:
+    """Training losses of recorded runs over tokens, or over the seconds that those take at their batch's recorded speed.
+
+    `mine` are trainings of this session under names of recorded ones: the beginning of each is drawn as dots over its curve.
+    """
     runs, speeds = recorded_runs()[experiment], recorded_runs()["speeds"]
-    curves = {}
+    curves, dots = {}, {}
+    names = [*(mine or {}), *(name for name in names if name not in (mine or {}))]
     for name in names:
         run = runs[name]
         tokens = run["batch"] * run["steps"] * SMALL.seq_len
         end = tokens / speeds[str(run["batch"])] if over == "seconds" else tokens
         count = len(run["losses"])
         curves[name] = [(place + 0.5) * end / count for place in range(count)], run["losses"]
-    return loss_curves(curves, title, over, "nats per token", low=0)
+        if mine and name in mine:
+            each = run["steps"] // count  # updates of one recorded point
+            points = len(mine[name].losses) // each
+            losses = [fmean(mine[name].losses[place * each : (place + 1) * each]) for place in range(points)]
+            dots[f"{name}, yours"] = curves[name][0][:points], losses
+    return loss_curves(curves, title, over, "nats per token", low=0, dots=dots)
 
 
 def final_losses(experiment: str, names: Sequence[str] = (), first: str = "run") -> Markdown:

@@ -16,6 +16,7 @@ from course_lib.units import BILLION, bytes_text, number_text, percent_text
 if TYPE_CHECKING:
     from course_lib.optimizer import CriticalBatch
 
+LIVE_STEPS = 60  # updates of the trainings that run in the notebook
 LLAMA_RUN = facts.run("Llama 3.1 405B")
 LLAMA, LAW = published("llama3-405b"), published("llama3-law")
 SPIKE_AT, SPIKE, UPDATES = 30, 100.0, 120  # the gradient is 1 except for one of the updates
@@ -101,6 +102,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "llama_peak": lambda: number_text(LLAMA["peak"]),
     "llama_floor": lambda: number_text(LLAMA["floor"]),
     "llama_steps": lambda: f"{LLAMA['steps']:,.0f}",
+    "live_steps": lambda: str(LIVE_STEPS),
     "cold_loss": lambda: held_out("warmups", "rate 0.1, warm-up 0"),
     "warm_loss": lambda: held_out("warmups", "rate 0.1, warm-up 50"),
     # batches

@@ -15,6 +15,7 @@ EXAMPLES = examples(
     "course bench cluster                     messages a second through the metered cluster",
     "course bench roofline                    the compute and memory roofs of this machine, and its ridge",
     "course bench memory --data FOLDER        predicted memory against the published tables in a folder",
+    "course bench planner --data FOLDER       predicted step times against the published tables in a folder",
     "course bench rings --ranks 2 --sizes 64  the rings of chapter 06 against gloo's all-reduce",
     "course bench pipeline rates              pipeline bubbles against those of a paper",
 )
@@ -36,6 +37,7 @@ BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measur
         "ZeRO and FSDP: bytes sent and held, against formulas; time against torch's fully_shard",
     ),
     "memory": ("course_lib.benchmarks.memory", "predicted memory against published memory, source by source"),
+    "planner": ("course_lib.benchmarks.planner", "predicted step times against published ones, source by source"),
     "rings": ("course_lib.benchmarks.rings", "the rings of chapter 06 on real processes, against gloo's all-reduce"),
     "grading": (
         "course_lib.benchmarks.grading",

@@ -21,7 +21,7 @@ from tests.conftest import small_chapter
 LEARNER = ["learn", "check", "update", "progress", "drill", "doctor"]
 STAFF = ["test", "release", "bench", "class", "exercise"]
 IN_A_CLASS = ["submit"]
-RUNS = ["run", "evidence"]
+RUNS = ["plan", "run", "evidence"]
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from course_lib.cli import (
     evidence,
     exercise,
     learn,
+    plan,
     progress,
     release,
     submit,
@@ -43,7 +44,7 @@ app = typer.Typer(
 _LEARNER = (learn.learn, check.check, update.update, progress.progress, drill.drill, doctor.doctor)
 _STAFF = (test.test, release.release, bench.bench)
 _CLASS = (submit.submit,)
-_RUNS = (run_.run,)
+_RUNS = (plan.plan, run_.run)
 _PASSING_ON = (learn.learn, test.test, bench.bench, run_.run)  # their further flags are somebody else's
 
 _PANELS = {**dict.fromkeys(_STAFF, STAFF), **dict.fromkeys(_CLASS, IN_A_CLASS), **dict.fromkeys(_RUNS, ON_GPUS)}

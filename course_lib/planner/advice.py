@@ -18,7 +18,7 @@ CAUSES = {
     "optimizer": "the optimizer",
 }
 USEFUL = ("matmul", "attention")
-TIGHT = 0.9  # of the device's memory
+TIGHT = 0.88  # of the device's memory
 
 
 def degrees(plan: Plan) -> str:

@@ -69,7 +69,7 @@ def _built(row: dict[str, str], gpus: int) -> Cluster:
         across=Wire(float(row["across_us"]) * US, float(row["across_share"]) * float(row["across_gb_s"]) * GB),
         peak=peak,
         matmul=share * best,
-        matmul_fp8=share * fp8,
+        matmul_fp8=float(row["fp8_share"]) * fp8,
         attention=float(row["attention_share"]) * share * best,
         memory_rate=float(row["memory_gb_s"]) * GB,
         memory=float(device.memory),

@@ -74,9 +74,16 @@ def megatron(plan: Plan) -> list[str]:
 
 
 def course(plan: Plan) -> list[str]:
-    """The same mesh for `course run`, whose small model trains on processes of this machine."""
+    """The same mesh for `course run train`: ZeRO-3 is its `fsdp`, everything else its `ddp`; it has no context and no expert ranks."""
     where = plan.layout
-    return ["course run mesh", f"--tp {where.tp} --cp {where.cp} --pp {where.pp} --dp {where.dp}"]
+    if where.cp > 1 or where.ep > 1:
+        raise ValueError(
+            "course run has no context-parallel and no expert-parallel ranks; choose a plan with cp=1 and ep=1."
+        )
+    data = {"fsdp": where.dp // where.replicas, "ddp": where.replicas} if where.zero == 3 else {"ddp": where.dp}
+    degrees = {"pp": where.pp, **data, "tp": where.tp}
+    layout = ",".join(f"{name}={size}" for name, size in degrees.items() if size > 1) or "ddp"
+    return [f"course run train --nproc {where.ranks} --layout {layout}"]
 
 
 def _workers(plan: Plan) -> list[str]:

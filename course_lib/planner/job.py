@@ -16,13 +16,19 @@ class Software:
     """How a framework runs a step. Each field is a property that its documentation or code states, but for `launch`."""
 
     name: str = "current"
-    attention: str = "flash"  # "unfused": the scores are written to memory and read again
+    attention: str = (
+        "flash"  # "native": rewritten for the chip; "unfused": the scores are written to memory and read again
+    )
     kernels: str = "fused"  # "eager": every elementwise operation reads and writes memory on its own
     dropout: bool = False
     overlap_dp: bool = True  # gradients are reduced, and weights gathered, while other layers compute
-    overlap_tp: bool = False  # tensor-parallel messages travel while parts of the product are computed
+    overlap_tp: bool = False  # tensor-parallel messages travel in parts, between parts of the products
     overlap_pp: bool = False  # stages exchange activations while they compute
     split_messages: bool = True  # a tensor-parallel rank sends its share of the activations to the next stage
+    fused_adding: bool = True  # weight gradients are added up inside the product, not by a kernel of their own
+    selective: str = (
+        "core"  # selective recomputation repeats attention's core; "products": every second product, and kernels
+    )
     grad_bytes: float = 4.0  # of one gradient when it is added up and reduced
     launch: float = 0.4e-3  # s in which the processor launches the kernels of one layer's forward pass
 

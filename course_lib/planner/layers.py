@@ -10,7 +10,7 @@ import numpy as np
 
 from course_lib.memory.layout import Layout
 from course_lib.planner.cluster import Cluster
-from course_lib.planner.constants import EAGER, FLASH_BACKWARD, KERNEL_SECONDS
+from course_lib.planner.constants import EAGER, FLASH_BACKWARD, KERNEL_SECONDS, NATIVE_ATTENTION
 from course_lib.planner.job import Job
 from course_lib.planner.products import aligned_share, product_seconds
 
@@ -79,8 +79,9 @@ def attention(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     one, software = job.shape, job.software
     scores = batch * one.heads / layout.tp * job.seq * job.seq / layout.cp
     flops = 4.0 * scores * one.head_dim
-    if software.attention == "flash":
+    if software.attention != "unfused":
         seen = flops * (0.5 if job.causal else 1.0)
+        seen = seen / (NATIVE_ATTENTION if software.attention == "native" else 1.0)
         forward = seen / cluster.attention
         return Pass(forward + KERNEL_SECONDS, 2.5 * seen / (cluster.attention * FLASH_BACKWARD) + KERNEL_SECONDS)
     rate = cluster.matmul * aligned_share(one.head_dim)
@@ -92,7 +93,7 @@ def elementwise(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     """Norms, residuals, dropout, the nonlinearity and rotary positions, by the bytes that they read and write.
 
     In b s h: a norm 4 forward and 8 backward, a residual with bias 6 and 6 (dropout 1 and 5 more), two of each in a layer. In b s f: the
-    nonlinearity 4 and 6, a gated one 10 and 16 (fused, 6 and 10).
+    nonlinearity 4 and 6, a gated one 6 and 10. A mixture sorts top_k copies of the tokens by expert and back: 8 and 8 for each.
     """
     one, software = job.shape, job.software
     tokens = batch * job.seq / layout.cp
@@ -101,8 +102,9 @@ def elementwise(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     gate = (6, 10) if one.gated else (4, 6)
     times = EAGER if software.kernels == "eager" else 1.0
     turned = 4 * tokens * (one.query_width + one.kv_width) / layout.tp
-    forward = times * ((20 + 2 * drop) * residual + gate[0] * inner) + turned
-    backward = times * ((28 + 10 * drop) * residual + gate[1] * inner) + turned
+    copies = 8 * residual * one.top_k * one.expert_layers / one.layers if np.any(one.experts) else 0.0
+    forward = times * ((20 + 2 * drop) * residual + gate[0] * inner) + turned + copies
+    backward = times * ((28 + 10 * drop) * residual + gate[1] * inner) + turned + copies
     return Pass(forward / cluster.memory_rate, backward / cluster.memory_rate)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from course_lib.memory.layout import Layout
 from course_lib.planner.bubbles import idle_seconds
 from course_lib.planner.cluster import Cluster
-from course_lib.planner.constants import HOST_BACKWARD, OVERLAP_POWER
+from course_lib.planner.constants import ASYNC_TP_HIDES, HOST_BACKWARD, OVERLAP_POWER
 from course_lib.planner.job import Job
 from course_lib.planner.layers import Pass, attention, elementwise, head, matmuls
 from course_lib.planner.traffic import (
@@ -74,8 +74,9 @@ def micro_batch(job: Job, layout: Layout) -> Any:
 def layer(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Layer:
     """One layer with its communication, its recomputation and the processor's launches."""
     product, scores, rest = (each(job, cluster, layout, batch) for each in (matmuls, attention, elementwise))
-    tensor = _hidden_in(product, tensor_seconds(job, cluster, layout, batch), job.software.overlap_tp)
-    context = _hidden_in(scores, context_seconds(job, cluster, layout, batch), True)
+    hidden = ASYNC_TP_HIDES if job.software.overlap_tp else 0.0
+    tensor = tuple((1 - hidden) * talk for talk in tensor_seconds(job, cluster, layout, batch))
+    context = _behind(scores, context_seconds(job, cluster, layout, batch))
     expert = expert_seconds(job, cluster, layout, batch)
     again, talk_again = _recomputed(job, product, scores, rest, tensor, context, expert)
     talk = (tensor[0] + context[0] + expert[0], tensor[1] + context[1] + expert[1] + talk_again)
@@ -100,10 +101,8 @@ def layer(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Layer:
     return Layer(parts=parts, forward=forward, backward=backward, weights=product.weights, busy=busy)
 
 
-def _hidden_in(work: Pass, talk: tuple[Any, Any], overlap: bool) -> tuple[Any, Any]:
-    """What is left of forward and backward communication behind the work that it can overlap with."""
-    if not overlap:
-        return talk
+def _behind(work: Pass, talk: tuple[Any, Any]) -> tuple[Any, Any]:
+    """What is left of forward and backward communication behind the work that it overlaps with: keys travel while scores are computed."""
     return np.maximum(talk[0] - work.forward, 0.0), np.maximum(talk[1] - work.backward, 0.0)
 
 
@@ -112,7 +111,9 @@ def _recomputed(job: Job, product: Pass, scores: Pass, rest: Pass, tensor: Any, 
     if job.recompute == "none":
         return 0.0, 0.0
     if job.recompute == "selective":
-        return (0.0 if job.software.attention == "flash" else scores.forward), 0.0
+        if job.software.selective == "products":
+            return product.forward / 2 + rest.forward, 0.0
+        return (scores.forward if job.software.attention == "unfused" else 0.0), 0.0
     return product.forward + scores.forward + rest.forward, tensor[0] + context[0] + expert[0]
 
 
@@ -173,7 +174,11 @@ def _update(job: Job, cluster: Cluster, layout: Layout) -> Any:
     """Gradients added up after each micro-batch, and Adam on the rank's share of the state."""
     dense, experts = rank_params(job, layout)
     ranks = layout.dp * layout.cp / layout.replicas
-    adding = (2 * job.software.grad_bytes + 2) * (dense + experts) * layout.microbatches * (layout.microbatches > 1)
+    adding = (
+        0.0
+        if job.software.fused_adding
+        else (2 * job.software.grad_bytes + 2) * (dense + experts) * layout.microbatches * (layout.microbatches > 1)
+    )
     adding = np.where(np.equal(layout.zero, 3), adding / ranks, adding)
     share = np.where(
         np.equal(layout.zero, 0), dense + experts, dense / ranks + experts / np.maximum(ranks / layout.ep, 1)

@@ -10,7 +10,7 @@ from course_lib.memory.shapes import expert_params, layer_params
 from course_lib.planner.cluster import Cluster
 from course_lib.planner.constants import MESSAGE_SECONDS
 from course_lib.planner.job import Job
-from course_lib.planner.wires import exchange_seconds, gather_seconds, message_rate, reduce_seconds
+from course_lib.planner.wires import gather_seconds, message_rate, ranks_per_node, reduce_seconds, start_seconds
 
 WIDTH = 2.0  # bytes of an activation or a weight as it is sent
 
@@ -43,12 +43,22 @@ def context_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> t
 
 
 def expert_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tuple[Any, Any]:
-    """Expert parallelism's two all-to-alls (to the experts and back) of top_k copies of each token, forward and again backward."""
+    """Expert parallelism's two all-to-alls (to the experts and back), forward and again backward.
+
+    Inside a server each of a token's top_k copies travels. Between servers, one copy goes to each server that has any of its experts and
+    is copied there: of n servers, n (1 - (1 - 1/n)^top_k) under even routing (DeepSeek-AI 2024, section 3.2.2).
+    """
     one = job.shape
     if not np.any(one.experts):
         return 0.0, 0.0
-    nbytes = WIDTH * batch * job.seq / layout.cp * one.top_k * one.hidden / layout.sp_ways
-    once = 2 * exchange_seconds(nbytes, layout.ep, layout.tp, cluster) * (one.expert_layers / one.layers)
+    token = WIDTH * batch * job.seq / layout.cp * one.hidden / layout.sp_ways
+    near = ranks_per_node(layout.ep, layout.tp, cluster)
+    nodes = layout.ep / near
+    servers = nodes * (1 - (1 - 1 / nodes) ** one.top_k)
+    inside = token * one.top_k * (near - 1) / near / cluster.inside.bandwidth
+    outside = token * servers * (nodes - 1) / nodes / cluster.across.bandwidth
+    start = np.where(layout.ep > 1, start_seconds(layout.ep, layout.tp, cluster), 0.0)
+    once = 2 * (start + np.maximum(inside, outside)) * (one.expert_layers / one.layers)
     return once, once
 
 

@@ -18,7 +18,7 @@ REASONS = (
     "interleaving needs a multiple of pp micro-batches",
     "ep does not divide the experts, or the data and context ranks",
     "replicas do not divide the data ranks",
-    "the model does not fit",
+    "it does not fit with a twentieth of the memory in reserve",
 )
 
 

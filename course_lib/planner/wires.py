@@ -42,14 +42,6 @@ def reduce_seconds(nbytes: Any, size: Any, stride: Any, cluster: Cluster) -> Any
     return 2 * gather_seconds(nbytes, size, stride, cluster)
 
 
-def exchange_seconds(nbytes: Any, size: Any, stride: Any, cluster: Cluster) -> Any:
-    """Seconds of an all-to-all in which every rank holds `nbytes`: what leaves the server waits for the adapter."""
-    near = ranks_per_node(size, stride, cluster)
-    inside = nbytes * (near - 1) / size / cluster.inside.bandwidth
-    outside = nbytes * (size - near) / size / cluster.across.bandwidth
-    return start_seconds(size, stride, cluster) + np.maximum(inside, outside)
-
-
 def message_rate(stride: Any, cluster: Cluster) -> Any:
     """Bytes/s between two ranks `stride` apart."""
     return np.where(stride >= cluster.per_node, cluster.across.bandwidth, cluster.inside.bandwidth)

@@ -19,7 +19,10 @@ from course_lib.benchmarks.planner.rows import (
 from course_lib.memory import Layout, Shape
 from course_lib.planner import Job, cluster
 
-CORE = Software(name="Megatron Core", overlap_tp=True, overlap_pp=True, launch=0.3e-3)
+CORE = Software(name="Megatron Core", attention="native", overlap_tp=True, overlap_pp=True, launch=0.3e-3)
+NEMO = Software(
+    name="NeMo 24.07", overlap_tp=True, overlap_pp=True, launch=0.3e-3
+)  # before kernels rewritten for Hopper
 KEY = (
     "task",
     "model",
@@ -137,7 +140,7 @@ def _timed(cells: Cells, source: str, device: str, one: Shape) -> Timed:
             seq=seq,
             sequences=batch,
             dtype="bf16" if "BF16" in cells.get("precision", "") else "fp8",
-            software=CORE,
+            software=NEMO if source == "nemo" else CORE,
         ),
         cluster=cluster(device, gpus),
         layout=Layout(

@@ -92,7 +92,7 @@ def read_folder(folder: Path) -> tuple[list[Timed], list[Skip], dict[str, str]]:
     for path in sorted(folder.glob("*.csv")):
         reader = next((each for pattern, each in FILES if fnmatch(path.name, pattern)), None)
         known = next((why for pattern, why in NO_STEP.items() if fnmatch(path.name, pattern)), None)
-        if reader is None and known is None and NEEDED <= set((tables[path.name] or [{}])[0]):
+        if reader is None and known is None and set((tables[path.name] or [{}])[0]) >= NEEDED:
             reader = read_any
         if reader is None:
             unread[path.name] = known or f"unknown table without {', '.join(sorted(NEEDED))}"

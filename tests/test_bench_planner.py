@@ -1,0 +1,143 @@
+"""`course bench planner`: tables are read as they are, every row is predicted or says why not, nothing is left unread without a word."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from course_lib.benchmarks import planner as bench
+from course_lib.benchmarks.planner.rows import seconds_of
+from course_lib.benchmarks.planner.sources import TARGETS
+
+KORTHIKANTI = {  # Korthikanti et al. (2022), tables 3 and 5
+    "model": "175B",
+    "heads": 96,
+    "hidden": 12288,
+    "layers": 96,
+    "vocab": 51200,
+    "seq_len": 2048,
+    "tp": 8,
+    "pp": 8,
+    "dp": 1,
+    "interleave_m": 3,
+    "n_gpus": 64,
+    "global_batch_size": 64,
+    "micro_batch_size": 1,
+    "iter_time_s_full_recompute_no_sp": 18.13,
+    "iter_time_s_selective_plus_sp": 13.75,
+}
+TITAN = {  # pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md
+    "model": "llama3.1-8b",
+    "hardware": "H100 96GB HBM2e 2.4TB/s, 500W limit",
+    "n_gpus": 8,
+    "local_batch_size": 2,
+    "global_batch_size": 16,
+    "seq_len": 8192,
+    "fsdp": 8,
+    "tp": 1,
+    "pp": 1,
+    "cp": 1,
+    "pp_schedule": "",
+    "activation_checkpointing": "selective(op)",
+    "torch_compile": 1,
+    "float8": 0,
+    "async_tp": 0,
+    "tokens_per_s_per_gpu": 6667,
+}
+
+
+def table(folder, name, rows):
+    with (folder / name).open("w", newline="") as out:
+        writer = csv.DictWriter(out, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def only(folder):
+    found, skipped, unread = bench.results(folder)
+    return found[0] if found else None, skipped, unread
+
+
+def test_published_steps_of_two_frameworks_are_predicted(tmp_path):
+    table(tmp_path, "korthikanti_table3_table5.csv", [KORTHIKANTI])
+    table(tmp_path, "torchtitan_perf.csv", [TITAN])
+    found, skipped, unread = bench.results(tmp_path)
+    assert [each.name for each in found] == ["korthikanti", "torchtitan"] and not skipped and not unread
+    for each in found:
+        assert np.all(np.abs(each.predicted / each.measured - 1) < 0.12)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"n_gpus": 128}, "multiply"),
+        ({"iter_time_s_selective_plus_sp": ""}, "no iter_time_s_selective_plus_sp"),
+        ({"layers": ""}, "no layers"),
+        ({"iter_time_s_full_recompute_no_sp": 0}, "above 0"),
+        ({"heads": "many"}, "could not convert"),
+    ],
+)
+def test_a_row_that_cannot_be_read_says_why_and_others_are_read(tmp_path, change, reason):
+    table(tmp_path, "korthikanti_table3_table5.csv", [{**KORTHIKANTI, **change}, KORTHIKANTI])
+    found, skipped, _ = only(tmp_path)
+    assert len(found.rows) >= 2 and any(reason in each.reason for each in skipped)
+
+
+def test_no_table_is_left_unread_without_a_word(tmp_path):
+    table(tmp_path, "busbw_factors.csv", [{"collective": "all_reduce"}])
+    table(tmp_path, "something_else.csv", [{"a": 1}])
+    _, _, unread = only(tmp_path)
+    assert unread["busbw_factors.csv"] == "factors" and "unknown" in unread["something_else.csv"]
+
+
+def test_an_unknown_table_with_the_usual_columns_is_predicted(tmp_path):
+    plain = {name: KORTHIKANTI[name] for name in KORTHIKANTI if not name.startswith("iter")}
+    table(tmp_path, "new_table.csv", [{**plain, "iter_time_s": 6.0, "gpu": "H100"}])
+    found, _, unread = only(tmp_path)
+    assert found.name == "new_table" and not unread and 2 < found.predicted[0] < 12
+
+
+@pytest.mark.parametrize(
+    ("cells", "seconds"),
+    [({"iter_time_ms": "1500"}, 1.5), ({"tokens_per_s_per_gpu": "100"}, 2.0), ({"sec_per_iter": "3"}, 3.0)],
+)
+def test_a_time_is_found_in_the_usual_columns(cells, seconds):
+    assert seconds_of(cells, tokens=1600, gpus=8) == pytest.approx(seconds)
+
+
+def test_the_constant_is_right_on_rows_of_one_efficiency(tmp_path):
+    rows = [{**KORTHIKANTI, "global_batch_size": 64 * k} for k in (1, 2, 4)]
+    table(tmp_path, "korthikanti_table3_table5.csv", rows)
+    found, _, _ = only(tmp_path)
+    exact = [row.ideal * 2 for row in found.rows]
+    slow = [
+        type(row)(**{**{n: getattr(row, n) for n in row.__slots__}, "seconds": t})
+        for row, t in zip(found.rows, exact, strict=True)
+    ]
+    assert bench._constant(slow) == pytest.approx(exact)
+
+
+def test_a_good_order_has_rank_correlation_one_and_no_regret(tmp_path):
+    rows = [{**TITAN, "local_batch_size": size, "float8": "", "tokens_per_s_per_gpu": 6667} for size in (1, 2, 3, 4)]
+    table(tmp_path, "torchtitan_perf.csv", rows)
+    found, _, _ = only(tmp_path)
+    assert found.choosing(found.measured) == {"groups": 1, "rank_correlation": pytest.approx(1.0), "regret": 0.0}
+    assert found.choosing(-found.measured)["regret"] == pytest.approx(300.0)
+    assert bench.correlation(np.ones(3), np.arange(3.0)) == 0.0
+
+
+def test_the_json_has_errors_beside_the_constant_and_the_speed(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(bench, "speed", lambda: {"layouts_per_cpu_second": 2e6, "layouts": 1, "search_seconds": 0.01})
+    table(tmp_path, "torchtitan_perf.csv", [TITAN])
+    assert bench.main(["--data", str(tmp_path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {"planner", "one_constant", "ok", "left_out"} <= set(told["sources"]["torchtitan"])
+    assert bench.main(["--data", str(tmp_path), "--rows"]) == 0
+    assert "left out" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        bench.main(["--data", str(tmp_path / "none")])
+
+
+def test_every_target_says_what_is_left_out():
+    assert all(target.note for target in TARGETS.values())

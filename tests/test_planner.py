@@ -1,0 +1,292 @@
+"""The planner's terms against closed forms, the timeline and the metered mesh; masks, search, command lines."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from course_lib import collectives, memory, planner, schedules
+from course_lib.memory import Layout
+from course_lib.planner import bubbles, constants, layers, products, wires
+from course_lib.planner.search import divisors
+from course_lib.timeline import Durations, play
+from course_lib.units import GB
+
+SMALL = memory.Shape(layers=8, hidden=1024, heads=16, vocab=32000)
+H100 = planner.cluster("64xH100")
+JOB = planner.Job(model=SMALL, seq=2048, sequences=256)
+DEGREES = st.sampled_from((1, 2, 4, 8))
+
+
+# --- products
+
+
+def test_a_large_aligned_product_reaches_the_rate_and_a_small_one_does_not():
+    rate = H100.matmul
+    share = 2 * 16384**3 / rate / products.product_seconds(16384, 16384, 16384, H100, rate)
+    assert 0.98 < share <= 1.0
+    tile = products.product_seconds(128, 4096, 128, H100, rate) - constants.KERNEL_SECONDS
+    assert tile == pytest.approx(2 * 128 * 128 * 4096 * H100.processors / rate)  # one tile, all other processors idle
+
+
+def test_a_product_lasts_no_shorter_than_its_bytes():
+    seconds = products.product_seconds(131072, 16, 131072, H100, H100.matmul)
+    assert seconds >= 2 * (131072**2 + 2 * 131072 * 16) / H100.memory_rate
+
+
+@pytest.mark.parametrize(("width", "share"), [(128, 1.0), (64, 1.0), (1800, 0.7), (100, 0.7)])
+def test_only_widths_of_whole_128_bytes_run_at_the_full_rate(width, share):
+    assert products.aligned_share(width) == share
+
+
+def test_a_layers_products_have_the_flops_of_its_matrices():
+    """At a rate so low that neither bytes nor launches count, seconds times rate are 2 FLOP a parameter and token, thrice."""
+    slow = replace(H100, matmul=1e9, processors=1)
+    found = layers.matmuls(JOB, slow, Layout(), 1)
+    tiles = 2 * 2048 * 12 * SMALL.hidden**2
+    assert found.forward * 1e9 == pytest.approx(tiles, rel=2e-2)
+    assert found.backward == pytest.approx(2 * found.forward, rel=2e-2)
+    assert found.weights == pytest.approx(found.forward, rel=2e-2)
+
+
+@given(tp=DEGREES)
+def test_attention_is_divided_among_tensor_ranks(tp):
+    whole, part = (layers.attention(JOB, H100, Layout(tp=ways), 4) for ways in (1, tp))
+    fixed = constants.KERNEL_SECONDS
+    assert part.forward - fixed == pytest.approx((whole.forward - fixed) / tp)
+
+
+def test_unfused_attention_takes_longer_and_native_is_quicker_than_flash():
+    kinds = ("native", "flash", "unfused")
+    seconds = [
+        layers.attention(replace(JOB, software=planner.Software(attention=kind)), H100, Layout(), 4).forward
+        for kind in kinds
+    ]
+    assert seconds == sorted(seconds)
+
+
+# --- wires
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "rate"),
+    [
+        (8, 1, "inside"),  # one server
+        (2, 4, "inside"),
+        (8, 8, 1),  # one rank in each server: one adapter's share
+        (16, 4, 2),
+        (64, 1, 8),  # all eight adapters, unless the inside wire is slower
+    ],
+)
+def test_a_ring_has_the_adapters_of_its_ranks_in_a_server(size, stride, rate):
+    expected = H100.inside.bandwidth if rate == "inside" else min(H100.inside.bandwidth, rate * H100.across.bandwidth)
+    assert wires.ring_rate(size, stride, H100) == pytest.approx(expected)
+
+
+@given(size=DEGREES, nbytes=st.floats(1e6, 1e10))
+def test_an_all_reduce_moves_a_rings_bytes(size, nbytes):
+    seconds = wires.reduce_seconds(nbytes, size, 1, H100) - 2 * wires.start_seconds(size, 1, H100)
+    assert seconds == pytest.approx(collectives.ring_cost(nbytes, size, 0.0, H100.inside.bandwidth).seconds)
+
+
+# --- the pipeline
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("naive", schedules.naive),
+        ("gpipe", schedules.gpipe),
+        ("1f1b", schedules.one_f_one_b),
+        ("interleaved", schedules.interleaved),
+        ("zb_h1", schedules.zb_h1),
+        ("zb_h2", schedules.zb_h2),
+    ],
+)
+@pytest.mark.parametrize(("stages", "microbatches"), [(4, 8), (4, 16), (8, 16)])
+def test_the_bubble_is_that_of_the_played_schedule(name, make, stages, microbatches):
+    schedule = make(stages, microbatches)
+    played = play(schedule, Durations(forward=1.0, backward=2.0, input_gradient=1.0, weight_gradient=1.0))
+    where = Layout(pp=stages, microbatches=microbatches, schedule=name, virtual=2 if name == "interleaved" else 1)
+    idle = float(bubbles.idle_seconds(where, 1.0, 2.0, 1.0, (stages - 1) * 3.0))
+    if name == "zb_h2":  # each rank ends on its own
+        assert played.bubble_in_span == pytest.approx(idle / (3.0 * microbatches + idle))
+    else:
+        assert played.makespan == pytest.approx(3.0 * microbatches + idle)
+
+
+@pytest.mark.parametrize("stages", [4, 8])
+@pytest.mark.parametrize(
+    "name", ["naive", "breadth_first", "zb_h1", "zb_h2", "zb_v", "dualpipe", "dualpipe_v", "gpipe"]
+)
+def test_what_a_stage_holds_is_what_the_schedule_holds(name, stages):
+    held = max(schedules.peak_activations(schedules.GENERATORS[name](stages, 2 * stages)))
+    assert max(float(memory.in_flight(name, stages, stage, 2 * stages)) for stage in range(stages)) == held
+
+
+# --- the step
+
+
+@given(tp=DEGREES, pp=DEGREES, microbatches=st.sampled_from((1, 4, 16)), zero=st.sampled_from((0, 1, 3)))
+def test_the_parts_are_the_step_and_none_is_negative(tp, pp, microbatches, zero):
+    where = Layout(tp=tp, pp=pp, dp=64 // tp // pp, microbatches=microbatches, zero=zero)
+    step = planner.step_time(replace(JOB, sequences=64 * 16), H100, where)
+    assert step.seconds == pytest.approx(sum(float(part) for part in step.parts.values()))
+    assert min(float(part) for part in step.parts.values()) >= -1e-12
+
+
+def test_arrays_and_single_layouts_agree():
+    many = planner.layouts(JOB, H100)
+    found = planner.estimate(JOB, H100, many)
+    for index in range(0, len(many.tp), 37):
+        one = planner.estimate(JOB, H100, planner.one_of(many, index))
+        assert float(one.seconds) == pytest.approx(float(found.seconds[index]))
+        assert float(one.memory) == pytest.approx(float(found.memory[index]))
+
+
+def test_more_of_everything_costs_more():
+    base = planner.step_time(JOB, H100, Layout(dp=64, microbatches=1)).seconds
+    for slower in (replace(JOB, sequences=512), replace(JOB, seq=4096), replace(JOB, recompute="full")):
+        assert planner.step_time(slower, H100, Layout(dp=64, microbatches=1)).seconds > base
+
+
+def test_one_rank_communicates_with_nobody():
+    step = planner.step_time(replace(JOB, sequences=8), planner.cluster("1xH100"), Layout(microbatches=8))
+    assert {name for name in ("tp", "cp", "ep", "pp", "dp", "bubble") if float(step.parts[name])} == set()
+
+
+def test_overlap_never_costs_time():
+    for field in ("overlap_dp", "overlap_tp", "overlap_pp"):
+        both = [
+            planner.step_time(
+                replace(JOB, software=planner.Software(**{field: value})),
+                H100,
+                Layout(tp=2, pp=2, dp=16, microbatches=4),
+            )
+            for value in (True, False)
+        ]
+        assert both[0].seconds <= both[1].seconds
+
+
+# --- bytes
+
+
+def test_a_mixtures_experts_travel_only_among_expert_ranks():
+    job = replace(JOB, model=memory.shape("mixtral-8x7b"))
+    assert planner.traffic(job, Layout(dp=64))["ep"] == 0
+    alone, many = (planner.traffic(job, Layout(dp=64, ep=ep)) for ep in (4, 8))
+    assert many["ep"] > alone["ep"] > 0
+    assert many["dp"] < alone["dp"]  # fewer ranks hold the same experts
+
+
+def test_bytes_by_axis_follow_the_formulas():
+    where = Layout(tp=2, cp=2, pp=2, dp=8, microbatches=4)
+    sent = planner.traffic(JOB, where)
+    batch = JOB.sequences / (8 * 4)
+    residual = 2 * batch * JOB.seq / 2 * SMALL.hidden
+    assert sent["tp"] == pytest.approx(4 * (SMALL.layers / 2) * 8 * residual / 2)
+    assert sent["pp"] == pytest.approx(4 * 2 * residual / 2 / 2)
+    assert sent["cp"] == pytest.approx(4 * (SMALL.layers / 2) * 3 / 2 * 2 * 2 * batch * JOB.seq * SMALL.kv_width / 2)
+
+
+# --- masks, search, words
+
+
+@pytest.mark.parametrize(
+    ("layout", "reason"),
+    [
+        (Layout(tp=2, dp=16), "multiply"),
+        (Layout(tp=32, dp=2), "heads"),
+        (Layout(pp=16, dp=4), "layers"),
+        (Layout(dp=64, microbatches=3), "batch"),
+        (Layout(pp=4, dp=16, schedule="interleaved", virtual=2, microbatches=2), "multiple of pp"),
+        (Layout(dp=64, ep=3), "ep does not divide"),
+        (Layout(dp=64, replicas=5), "replicas"),
+        (Layout(tp=2, pp=2, dp=16), ""),
+    ],
+)
+def test_a_mask_has_a_reason(layout, reason):
+    said = planner.invalid(JOB, H100, layout)
+    assert (reason in said) if reason else said == ""
+
+
+def test_one_bad_layout_hides_no_good_one():
+    many = Layout(tp=np.array([1, 3, 2]), dp=np.array([64, 21, 32]), microbatches=np.array([1, 1, 2]))
+    found = planner.estimate(JOB, H100, many)
+    assert found.ok.tolist() == [True, False, True]
+    assert np.isnan(found.memory[1]) and np.isfinite(found.memory[[0, 2]]).all()
+    assert "heads" in planner.invalid(JOB, H100, many)[1]
+
+
+def test_the_search_finds_what_trying_all_layouts_finds():
+    best = planner.search(JOB, H100, top=1, schedules=("1f1b",), recompute=("none",))[0]
+    many = planner.layouts(JOB, H100)
+    found = planner.estimate(JOB, H100, many)
+    quickest = np.min(np.where(found.ok, found.seconds, np.inf))
+    assert best.seconds <= 1.02 * quickest and best.estimate.ok
+
+
+def test_the_search_returns_only_what_fits_and_meets_the_limits():
+    job = planner.Job(model="llama3-70b", seq=8192, sequences=512)
+    plans = planner.search(job, H100, tokens=1e12, deadline=400 * 86400)
+    assert plans and all(plan.estimate.ok and plan.days(1e12) <= 400 for plan in plans)
+    assert [plan.seconds for plan in plans] == pytest.approx(sorted(plan.seconds for plan in plans), rel=1e-2)
+    with pytest.raises(planner.NoPlan, match="days"):
+        planner.search(job, H100, tokens=1e12, deadline=86400)
+    with pytest.raises(planner.NoPlan, match="costs"):
+        planner.search(job, H100, tokens=1e12, max_usd=1.0)
+    with pytest.raises(ValueError, match="needs the tokens"):
+        planner.search(job, H100, deadline=86400)
+
+
+def test_a_model_that_fits_nowhere_names_what_comes_nearest():
+    with pytest.raises(planner.NoPlan, match=r"the smallest layout .* devices would hold it"):
+        planner.search(planner.Job(model="llama3-405b", seq=8192, sequences=64), planner.cluster("8xH100"))
+
+
+@pytest.mark.parametrize(
+    ("of", "gpus", "said"),
+    [("64xH1000", None, "No cluster"), ("60xH100", None, "choose 56 or 64"), ("H100", None, "how many")],
+)
+def test_an_unknown_cluster_names_the_nearest(of, gpus, said):
+    with pytest.raises(ValueError, match=said):
+        planner.cluster(of, gpus)
+
+
+def test_every_cluster_of_the_facts_is_built():
+    for name in planner.names():
+        one = planner.cluster(name, 8)
+        assert one.peak > one.matmul > 0.4 * one.peak and one.memory > 10 * GB
+        assert one.inside.bandwidth > one.across.bandwidth
+
+
+def test_nothing_beats_the_front():
+    draw = np.random.default_rng(3).integers(0, 9, (200, 3)).astype(float)
+    keep = planner.pareto(*draw.T)
+    for index, point in enumerate(draw):
+        beaten = np.any(np.all(draw <= point, axis=1) & np.any(draw < point, axis=1))
+        assert keep[index] == (not beaten)
+
+
+def test_a_plan_is_written_for_each_framework():
+    job = planner.Job(model="llama3-70b", seq=8192, sequences=512)
+    where = Layout(tp=8, sp=True, pp=4, dp=2, zero=1, virtual=2, schedule="interleaved", microbatches=64)
+    plan = planner.Plan(job=job, cluster=H100, layout=where, estimate=planner.estimate(job, H100, where))
+    titan = planner.command(plan, "torchtitan")
+    assert "--parallelism.tensor_parallel_degree 8" in titan and "Interleaved1F1B" in titan
+    megatron = planner.command(plan, "megatron")
+    for flag in ("--tensor-model-parallel-size 8", "--num-layers-per-virtual-pipeline-stage 10", "--sequence-parallel"):
+        assert flag in megatron
+    assert planner.command(plan, "course") == "course run train --nproc 64 --layout pp=4,ddp=2,tp=8"
+    with pytest.raises(ValueError, match="No framework"):
+        planner.command(plan, "jax")
+    assert "Bound by" in "\n".join(planner.explain([plan], 1e12))
+
+
+@given(number=st.integers(1, 300))
+def test_divisors_are_all_of_them(number):
+    assert divisors(number) == [each for each in range(1, number + 1) if not number % each]
+    assert math.prod(divisors(number)[:1]) == 1

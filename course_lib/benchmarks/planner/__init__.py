@@ -95,10 +95,17 @@ class Result:
 
 def correlation(one: np.ndarray, other: np.ndarray) -> float:
     """Spearman's rank correlation; 0 if either is constant."""
-    places = [np.argsort(np.argsort(each)).astype(float) for each in (one, other)]
+    places = [_places(each) for each in (one, other)]
     if len(one) < 2 or min(each.std() for each in places) == 0:
         return 0.0
     return float(np.corrcoef(*places)[0, 1])
+
+
+def _places(values: np.ndarray) -> np.ndarray:
+    """The rank of each value; equal values share the mean of their ranks."""
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[which]
 
 
 def results(folder: Path) -> tuple[list[Result], list[Skip], dict[str, str]]:

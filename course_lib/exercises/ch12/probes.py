@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from course_lib.exercises.probes import NOT_ANSWERED, unless_open
+
+CHANGED = "a given tensor was changed"
+
 
 def _same(tensors: Any, before: Any) -> bool:
     """Whether tensors are as they were, bit by bit."""
@@ -25,6 +29,21 @@ def _missing() -> Any:
     import torch
 
     return torch.zeros(0)
+
+
+def rows_kept(answers: Any, case: Any, comm: Any = None) -> Any:
+    """The probe `rows`, where a row whose tensors the answer wrote to gives CHANGED."""
+    import copy
+
+    index, table = case.args
+    pairs = [(copy.deepcopy(row), row) for row in table]
+
+    def call(given: Any, row: Any) -> Any:
+        result = answers[index](*given)
+        tensors = [at for at, one in enumerate(row) if hasattr(one, "dtype")]
+        return result if _same([given[at] for at in tensors], [row[at] for at in tensors]) else CHANGED
+
+    return unless_open(index, lambda: [call(*pair) for pair in pairs])
 
 
 def routed(answer: Any, case: Any, comm: Any = None) -> Any:
@@ -186,8 +205,6 @@ def steered(answers: Any, case: Any, comm: Any = None) -> Any:
     With `what` "choose" the bias stays as it is; with "update" the counts are given in place of scores.
     """
     import torch
-
-    from course_lib.exercises.probes import NOT_ANSWERED
 
     choose, update = answers
     what, tables, bias, k, rate = case.args

@@ -79,3 +79,8 @@ def balance_loss(comm, logits, k):
 # -     return experts * (share * mean).sum()
 # +     loss = experts * (share * mean).sum()
 # +     return loss * comm.size - loss.detach() * (comm.size - 1)
+
+# %% wrong: the logits are centered in place => values changed  from: counted and reduced
+# -     tokens, experts = logits.shape
+# +     tokens, experts = logits.shape
+# +     logits.detach().sub_(logits.detach().sum() + 1)

@@ -106,3 +106,8 @@ def kept(ids, weights, capacity):
 # %% wrong: the view needs contiguous memory => generality raised  from: a place in the line of each expert
 # -     flat = ids.flatten()
 # +     flat = ids.view(-1)
+
+# %% wrong: the weights are emptied => values changed  from: a place in the line of each expert
+# -     counts = torch.bincount(flat, minlength=1)
+# +     counts = torch.bincount(flat, minlength=1)
+# +     weights.fill_(0.0)

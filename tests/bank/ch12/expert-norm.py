@@ -79,3 +79,7 @@ def global_norm(comm, dense, experts, copies):
 # %% wrong: a tensor comes back => values not-a-float  from: the experts' squares are reduced
 # -     return math.sqrt(squares(dense) + total.item() / copies)
 # +     return (squares(dense) + total / copies).sqrt()
+
+# %% wrong: squared in place => values changed  from: the experts' squares are reduced
+# -         return sum((g.double().square().sum().item() for g in gradients), 0.0)
+# +         return sum((g.square_().double().sum().item() for g in gradients), 0.0)

@@ -109,3 +109,8 @@ def mixture(x, ids, weights, experts):
 # -             tokens, scale = copies // k, weights.flatten()[copies, None]
 # +             copies = copies.flip(0)
 # +             tokens, scale = copies // k, weights.flatten()[copies, None]
+
+# %% wrong: the weights are normalized in place => values changed  from: sorted by expert
+# -     k, flat = ids.shape[1], ids.flatten()
+# +     k, flat = ids.shape[1], ids.flatten()
+# +     weights.detach().mul_(2)

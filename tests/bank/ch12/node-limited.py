@@ -82,3 +82,7 @@ def rows_between(ids, home, experts, nodes):
 # %% wrong: one home for all => values -  from: token by token
 # -     return sum(len({node for node in row if node != own}) for row, own in pairs)
 # +     return sum(len({node for node in row if node != home.tolist()[0]}) for row, own in pairs)
+
+# %% wrong: the scores are masked in place => values changed  from: masked nodes
+# -     masked = groups.masked_fill(~open_nodes[..., None], -torch.inf).view(tokens, experts)
+# +     masked = groups.masked_fill_(~open_nodes[..., None], -torch.inf).view(tokens, experts)

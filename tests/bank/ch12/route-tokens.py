@@ -76,3 +76,8 @@ def route(logits, k):
 # -         return ids, wide.softmax(-1).gather(1, ids)
 # -     return ids, wide.gather(1, ids).softmax(-1)
 # +     return ids, wide.gather(1, ids)
+
+# %% wrong: the logits are shifted in place => values changed  from: a stable sort
+# -     wide = logits.float()
+# +     wide = logits.float()
+# +     logits.detach().sub_(logits.detach().sum() + 1)

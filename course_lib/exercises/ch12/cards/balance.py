@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.ch12.probes import balanced, steered
-from course_lib.exercises.probes import rows
+from course_lib.exercises.ch12.probes import balanced, rows_kept, steered
 from course_lib.exercises.returns import Anything, DictOf, ListOf, Number, PerRank, Rows, Tensor
 
 COUNTS: Mapping[str, str] = {
@@ -130,6 +129,6 @@ E / nodes experts are on node 0, and so on.
     params={"node_score": "sum", "means": NODE_SCORES["sum"]},
     vary=_vary_nodes,
     structural="node_score",
-    probe=rows,
+    probe=rows_kept,
     returns=Rows(Anything("a tensor of ids"), Number("rows", whole=True)),
 )

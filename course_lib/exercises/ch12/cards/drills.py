@@ -58,7 +58,7 @@ DRILLS = (
     ),
     _drill(
         "steps-to-steer",
-        "An expert's score lacks {{gap}} to be chosen, and its bias rises by {{rate}} a step. After how many steps is it first chosen?",
+        "An expert's score is {{gap}} too low to be chosen, and its bias rises by {{rate}} a step. After how many steps is it first chosen?",
         "steps",
         {"gap": 0.0505, "rate": 0.001},
         pick(gap=(0.0205, 0.0505, 0.1205), rate=(0.001, 0.002)),

@@ -29,11 +29,11 @@ def average_gradients(comm, replicas, dense, experts):
             p.grad /= group.size
 ```
 
-`comm` is all data-parallel ranks. Every {{group}} ranks in a row share one set of experts, and `replicas` is the group of ranks that hold the
-same experts as this one. The loss is the mean over the ranks of each rank's own loss.
+`comm` is all data-parallel ranks. Every {{group}} consecutive ranks form an expert-parallel group, which holds each expert once. `replicas` is
+the group of ranks that hold the same experts as this one. The loss is the mean over the ranks of each rank's own loss.
 
 - After the call, each parameter's `.grad` is the gradient of that loss. `dense` parameters are the same on all ranks.
-- An expert's `.grad` already contains the tokens of **all ranks that share its set**, because they were sent there.
+- An expert's `.grad` already contains the tokens of **all ranks in its expert-parallel group**, because they were sent there.
 - An expert without a token has `.grad = None`, perhaps on one replica and not on another. This breaks the program above, too.
 - If no replica has a gradient, the result may be zero or None. Return nothing.
 

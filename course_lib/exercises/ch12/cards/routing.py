@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.ch12.probes import routed
+from course_lib.exercises.ch12.probes import routed, rows_kept
 from course_lib.exercises.probes import interval, rows
 from course_lib.exercises.returns import Anything, DictOf, Number, Rows, Tensor
 
@@ -19,8 +19,8 @@ ACTIVE_PARAMETERS = Card(
     id="active-parameters",
     chapter="12",
     title="Total and active parameters",
-    text="""Count the parameters of a model with experts: all that must be stored, and those that one token uses. Write two functions
-with the same arguments `(layers, width, ffn, experts, k, other)`:
+    text="""Count the parameters of a model with experts: all that must be stored, and those that one token uses. Memory follows
+the first number, and compute follows the second. Write two functions with the same arguments `(layers, width, ffn, experts, k, other)`:
 
 - `total_parameters` returns all parameters. `active_parameters` returns those that take part in the computation for one token.
 - {{means}} An expert is a gated MLP: three matrices of `width` × `ffn`.
@@ -110,7 +110,7 @@ decides which copies are dropped.
     params={"keeps": "position", "means": KEEPS["position"]},
     vary=lambda draw: {"keeps": "weight", "means": KEEPS["weight"]},
     structural="keeps",
-    probe=rows,
+    probe=rows_kept,
     returns=Rows(Number("copies", whole=True), Anything("a bool tensor")),
 )
 

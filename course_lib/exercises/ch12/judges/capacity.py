@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_lib.exercises.ch12.probes import CHANGED
 from course_lib.judging import Fault, Judging, Mistake, Params, judged, prediction
 from course_lib.judging.columns import EXACT, Column, table
 from course_lib.judging.draws import draw_rows, generality, plain
@@ -71,6 +72,8 @@ def kept_fault(keeps: str, row: Any, got: Any) -> Fault | None:
     """What is wrong with one mask."""
     ids, weights, capacity = row
     want = kept(keeps, ids, weights, capacity)
+    if type(got) is str and got == CHANGED:
+        return "changed", f"{CHANGED}; make new ones."
     if fault := kind_fault("The mask", got, want):
         return fault
     if torch.equal(got, want):

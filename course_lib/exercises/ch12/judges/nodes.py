@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.ch12.judges.routing import top
+from course_lib.exercises.ch12.probes import CHANGED
 from course_lib.judging import Fault, Judging, Mistake, Params, judged
 from course_lib.judging.columns import EXACT, Column, table
 from course_lib.judging.draws import generality, plain
@@ -85,6 +86,8 @@ def _node_cases(params: Params, rng: random.Random) -> list[Case]:
 
 def _choice(params: Params, given: Sequence[Any], got: Any) -> Fault | None:
     want = limited(params["node_score"], *given)
+    if type(got) is str and got == CHANGED:
+        return "changed", f"{CHANGED}; make new ones."
     if fault := kind_fault("`choose_limited`", got, want):
         return fault
     if torch.equal(got, want):

@@ -162,8 +162,8 @@ PARALLEL = {
         },
         cases=_parallel_cases,
         verdicts=_parallel_verdicts,
-        why="""Counts travel first, because nobody can receive rows without knowing how many. Then copies go out and results come back along the same
+        why="""Counts travel first, because a rank cannot receive rows without knowing how many. Then copies go out and results come back along the same
 routes. A rank whose experts got nothing still holds a piece of the graph, an empty one: without it, the others wait in the backward pass.""",
-        pytorch="torchtitan's `ExpertParallel` does the same with `all_to_all_single_autograd`; DeepEP replaces both exchanges by own kernels.",
+        pytorch="torchtitan's `ExpertParallel` does the same with `all_to_all_single_autograd`; DeepEP replaces both exchanges by its own kernels.",
     )
 }

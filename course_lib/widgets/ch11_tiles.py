@@ -28,19 +28,22 @@ from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 HUES = (BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE, YELLOW, GREY)  # of ranks
 LAYOUTS = {"contiguous": contiguous, "zig-zag": zig_zag, "striped": striped}
 SIDE = 2.5  # inches of the score matrix
+STRENGTHS = (1.0, 0.4, 0.16)  # opacity of what is computed now, was computed earlier, and is about to be
 Box = tuple[float, float, float, float]  # left, low, right, high in inches
 
 
 def matrix(axes: Axes, left: float, low: float, inks: np.ndarray, faint: np.ndarray) -> None:
-    """The score matrix, queries from the top down and keys to the right: `inks` are ranks, −1 is masked and −2 not computed yet."""
+    """The score matrix, queries from the top down and keys to the right: `inks` are ranks, −1 is masked and −2 not computed yet;
+    `faint` is an index into `STRENGTHS`.
+    """
     size = SIDE / len(inks)
-    for (rank, pale), shapes in _areas(inks, faint).items():
+    for (rank, strength), shapes in _areas(inks, faint).items():
         if rank == -1:
             continue  # masked: the page shows through
         corners = [[(left + x * size, low + SIDE - y * size) for x, y in shape] for shape in shapes]
         fill = EMPTY if rank == -2 else HUES[rank]
         axes.add_collection(
-            PolyCollection(corners, facecolors=fill, alpha=0.4 if pale else 1.0, linewidths=0), autolim=False
+            PolyCollection(corners, facecolors=fill, alpha=STRENGTHS[strength], linewidths=0), autolim=False
         )
     axes.plot(
         (left, left + SIDE, left + SIDE, left, left), (low, low, low + SIDE, low + SIDE, low), color=SOFT, linewidth=0.8
@@ -51,15 +54,15 @@ def matrix(axes: Axes, left: float, low: float, inks: np.ndarray, faint: np.ndar
     )
 
 
-def _areas(inks: np.ndarray, faint: np.ndarray) -> dict[tuple[int, bool], list[list[tuple[int, int]]]]:
+def _areas(inks: np.ndarray, faint: np.ndarray) -> dict[tuple[int, int], list[list[tuple[int, int]]]]:
     """Outlines of the areas of one color in cells, each one polygon: rows drawn one by one would show seams."""
-    done: dict[tuple[int, bool], list[list[tuple[int, int, int]]]] = {}
-    above: list[tuple[tuple[int, bool], list[tuple[int, int, int]]]] = []
+    done: dict[tuple[int, int], list[list[tuple[int, int, int]]]] = {}
+    above: list[tuple[tuple[int, int], list[tuple[int, int, int]]]] = []
     for row, (line, pale) in enumerate(zip(inks, faint, strict=True)):
         cuts = np.flatnonzero((np.diff(line) != 0) | (np.diff(pale) != 0)) + 1
         here = []
         for start, end in zip((0, *cuts), (*cuts, len(line)), strict=True):
-            key = (int(line[start]), bool(pale[start]))
+            key = (int(line[start]), int(pale[start]))
             for place, (other, rows) in enumerate(above):
                 if other == key and rows[-1][1] < end and start < rows[-1][2]:
                     del above[place]
@@ -89,12 +92,12 @@ def fill_boxes(axes: Axes, boxes: Sequence[Box], fill: str, alpha: float = 1.0) 
 # --- a ring, step by step ---------------------------------------------------------------------------
 
 TOKENS = 24  # of the ring's sequence
-STEPS = range(4)
+MOMENTS = range(8)  # of a ring of four ranks: in each step its block arrives, then is used
 
 
 @lru_cache(maxsize=64)
-def running(ranks: int, layout: str, causal: bool, step: int) -> list[tuple[int, int, float, float, float]]:
-    """For the last query of each rank after a step: keys seen, keys that it may see, running max, running sum, share of the final sum."""
+def running(ranks: int, layout: str, causal: bool, steps: int) -> list[tuple[int, int, float, float, float]]:
+    """For the last query of each rank after some steps: keys seen, keys that it may see, running max, running sum, share of the final sum."""
     coin = torch.Generator().manual_seed(11)
     q, k = torch.randn(2, TOKENS, 4, generator=coin, dtype=torch.float64)
     scores = q @ k.T / 2
@@ -102,59 +105,49 @@ def running(ranks: int, layout: str, causal: bool, step: int) -> list[tuple[int,
     found = []
     for rank, own in enumerate(positions):
         visible = (CAUSAL if causal else FULL).visible(own[-1:], torch.arange(TOKENS))[0]
-        arrived = torch.cat([positions[(rank - earlier) % ranks] for earlier in range(step + 1)])
-        seen = arrived[visible[arrived]]
+        used = [positions[(rank - earlier) % ranks] for earlier in range(steps)]
+        seen = [key for block in used for key in block.tolist() if visible[key]]
         row = scores[own[-1]]
-        if not len(seen):  # a block may bring no visible key
+        if not seen:  # a block may bring no visible key
             found.append((0, int(visible.sum()), float("-inf"), 0.0, 0.0))
             continue
         top = row[seen].max()
         total = (row[seen] - top).exp().sum()
-        final = row[visible].logsumexp(0)
-        share = float((top + total.log() - final).exp())
+        share = float((top + total.log() - row[visible].logsumexp(0)).exp())
         found.append((len(seen), int(visible.sum()), float(top), float(total), share))
     return found
 
 
-def draw_ring(step: int = 1, ranks: int = 4, layout: str = "contiguous", mask: str = "causal") -> Picture:
-    """The pairs that each rank computes in a step (strong) and has computed (pale), and the running max and sum of its last query."""
-    step = min(step, ranks - 1)
+def draw_ring(moment: int = 3, ranks: int = 4, layout: str = "contiguous", mask: str = "causal") -> Picture:
+    """The pairs that each rank computes in a step and has computed, and the running max and sum of its last query.
+
+    At even moments the blocks of a step have just arrived, at odd ones they have been used.
+    """
+    step, used = divmod(min(moment, 2 * ranks - 1), 2)
     positions = LAYOUTS[layout](TOKENS, ranks)
     seen = (CAUSAL if mask == "causal" else FULL).visible(torch.arange(TOKENS), torch.arange(TOKENS)).numpy()
-    inks, faint = np.where(seen, -2, -1), np.zeros(seen.shape, dtype=bool)
+    inks, faint = np.where(seen, -2, -1), np.zeros(seen.shape, dtype=int)
     busy = []
     for rank, own in enumerate(positions):
         for earlier in range(step + 1):
             cells = np.ix_(own.numpy(), positions[(rank - earlier) % ranks].numpy())
             inks[cells] = np.where(seen[cells], rank, -1)
-            faint[cells] = seen[cells] & (earlier < step)
+            faint[cells] = np.where(seen[cells], 1 if earlier < step else 0 if used else 2, 0)
         busy.append(int(seen[cells].sum()))
     figure, axes = panels.sheet(3.6)
     matrix(axes, 0.45, 0.2, inks, faint)
-    rows = running(ranks, layout, mask == "causal", step)
-    left, tall = 3.3, min(2.5 / ranks, 0.72)
-    for rank, (count, whole, top, total, share) in enumerate(rows):
-        y = 2.7 - (rank + 0.5) * tall
-        fill_boxes(axes, [(left, y + 0.02, left + 0.16, y + 0.18)], HUES[rank])
-        block = (rank - step) % ranks
-        axes.text(
-            left + 0.25,
-            y + 0.1,
-            f"rank {rank} has the keys of rank {block}: {busy[rank]} pairs",
-            va="center",
-            fontsize=style.NORMAL,
-            color=INK,
-        )
-        state = f"max {top:.2f}, sum {total:.2f}" if count else "no key yet"
-        fill_boxes(axes, [(left + 0.25, y - 0.17, left + 1.75, y - 0.07)], EMPTY)
-        fill_boxes(axes, [(left + 0.25, y - 0.17, left + 0.25 + 1.5 * share, y - 0.07)], HUES[rank])
-        axes.text(
-            left + 1.85, y - 0.12, f"{count} of {whole} keys, {state}", va="center", fontsize=style.SMALL, color=SOFT
-        )
-    slowest = max(busy)
-    title = f"Ring step {step + 1} of {ranks}: the slowest rank computes {slowest} pairs"
+    rows = running(ranks, layout, mask == "causal", step + used)
+    _states(axes, step, busy, rows)
+    doing = (
+        f"the slowest rank computes {max(busy)} pairs"
+        if used
+        else "the next blocks have arrived"
+        if step
+        else "every rank has its own block"
+    )
+    title = f"Ring step {step + 1} of {ranks}: {doing}"
     panels.head(
-        figure, title, "Strong: this step. Pale: earlier steps. Bar: the last query's share of its final softmax sum"
+        figure, title, "Strong: computed now. Pale: earlier. Faint: next. Bar: share of the last query's softmax sum"
     )
     said = "; ".join(
         f"rank {rank} has the keys of rank {(rank - step) % ranks}, {busy[rank]} pairs, and its last query has "
@@ -165,17 +158,31 @@ def draw_ring(step: int = 1, ranks: int = 4, layout: str = "contiguous", mask: s
     return figure
 
 
-def ring_steps(step: int = 1, ranks: int = 4, layout: str = "contiguous") -> Explorer:
+def _states(axes: Axes, step: int, busy: Sequence[int], rows: Sequence[tuple[int, int, float, float, float]]) -> None:
+    """For each rank the block that it has, and a bar with how far its last query is."""
+    ranks, left, tall = len(rows), 3.3, min(2.5 / len(rows), 0.72)
+    for rank, (count, whole, top, total, share) in enumerate(rows):
+        y = 2.7 - (rank + 0.5) * tall
+        fill_boxes(axes, [(left, y + 0.02, left + 0.16, y + 0.18)], HUES[rank])
+        held = f"rank {rank} has the keys of rank {(rank - step) % ranks}: {busy[rank]} pairs"
+        axes.text(left + 0.25, y + 0.1, held, va="center", fontsize=style.NORMAL, color=INK)
+        fill_boxes(axes, [(left + 0.25, y - 0.17, left + 1.75, y - 0.07)], EMPTY)
+        fill_boxes(axes, [(left + 0.25, y - 0.17, left + 0.25 + 1.5 * share, y - 0.07)], HUES[rank])
+        state = f"{count} of {whole} keys, max {top:.2f}, sum {total:.2f}" if count else f"0 of {whole} keys"
+        axes.text(left + 1.85, y - 0.12, state, va="center", fontsize=style.SMALL, color=SOFT)
+
+
+def ring_steps(moment: int = 3, ranks: int = 4, layout: str = "contiguous") -> Explorer:
     """Play a ring: blocks of keys move on, tiles are computed, and every query's running max and sum grow to the final ones."""
     return explore(
         draw_ring,
-        step=play(
-            STEPS,
-            step,
+        moment=play(
+            MOMENTS,
+            moment,
             label="step",
-            text=lambda place: str(place + 1),
-            interval=1200,
-            last=lambda setting: setting["ranks"] - 1,
+            text=lambda place: f"{place // 2 + 1}: {('block arrives', 'block used')[place % 2]}",
+            interval=1000,
+            last=lambda setting: 2 * setting["ranks"] - 1,
         ),
         ranks=slider((2, 3, 4), ranks, label="ranks", text=str),
         layout=menu(tuple(LAYOUTS), layout, label="layout"),
@@ -210,7 +217,7 @@ def draw_tiles(ranks: int = 4, layout: str = "contiguous", mask: str = "causal")
     work = pairs(positions, MASKS[mask])
     figure, axes = panels.sheet(3.6)
     inks = np.where(seen, owner[:, None], -1)
-    matrix(axes, 0.45, 0.2, inks, np.zeros(seen.shape, dtype=bool))
+    matrix(axes, 0.45, 0.2, inks, np.zeros(seen.shape, dtype=int))
     left, wide, tall = 3.9, 2.6, 2.5 / ranks
     for rank, count in enumerate(work):
         high = 2.7 - rank * tall

@@ -1,4 +1,4 @@
-"""Chapter 11 on a GPU: the rate of causal attention by length, and from which length on it hides a ring's transfers."""
+"""Chapter 11 on a GPU: causal attention by length, and from which length on it hides a ring's transfers."""
 
 import time
 
@@ -8,11 +8,11 @@ from torch.nn import functional as F
 
 from course_lib import facts
 from course_lib.chapters.table import table
-from course_lib.context_parallel.costs import attention_flops, tokens_to_hide
+from course_lib.context_parallel.costs import attention_flops
 from course_lib.exercises.ch11.numbers import ACROSS, ELEMENT, INSIDE, SHAPE
 from course_lib.units import duration_text, rate_text
 
-TOKENS = (1024, 2048, 4096, 8192, 16384)
+TOKENS = (256, 512, 1024, 2048, 4096, 8192)
 
 
 def seconds(tokens: int, device: str, repeats: int = 5) -> float:
@@ -32,27 +32,25 @@ def seconds(tokens: int, device: str, repeats: int = 5) -> float:
 
 
 def attention_rates(device: str | None = None, lengths: tuple[int, ...] = TOKENS) -> Markdown:
-    """Measured where a GPU is; elsewhere what the data sheet's rate gives, and the first line says so."""
+    """A causal ring step and its transfers by tokens per rank: measured where a GPU is, else computed; the first line says which."""
     found = device or ("cuda" if torch.cuda.is_available() else "")
-    peak = float(facts.device("H100 SXM").matmul_flops)
+    peak, links = float(facts.device("H100 SXM").matmul_flops), {"NVLink": INSIDE, "the adapter": ACROSS}
     rows = []
     for tokens in lengths:
         flops = float(attention_flops(tokens**2 / 2, SHAPE.heads, SHAPE.head_dim))
         took = seconds(tokens, found) if found else flops / peak
-        fewest = [
-            tokens_to_hide(SHAPE.heads, SHAPE.kv_heads, flops / took, wire, ELEMENT, 0.5) for wire in (INSIDE, ACROSS)
-        ]
+        block = 2 * tokens * SHAPE.kv_heads * SHAPE.head_dim * ELEMENT  # bytes of keys and values
         rows.append(
             {
-                "tokens": f"{tokens:,}",
+                "tokens per rank": f"{tokens:,}",
                 "causal attention": duration_text(took),
                 "rate": rate_text(flops / took, 3),
-                "hides transfers over NVLink from": f"{fewest[0]:,.0f} tokens per rank",
-                "over the adapter from": f"{fewest[1]:,.0f} tokens per rank",
+                **{f"a block over {name}": duration_text(block / rate) for name, rate in links.items()},
+                "hidden over": ", ".join(name for name, rate in links.items() if block / rate <= took) or "neither",
             }
         )
     if found:
         first = f"Measured on {torch.cuda.get_device_name() if found == 'cuda' else found}:"
     else:
-        first = "There is no GPU here. Computed for an H100 at the best rate measured for matmuls; attention kernels reach less:"
+        first = "There is no GPU here. Computed for an H100 at the best rate measured for matmuls:"
     return Markdown(f"{first}\n\n{table(rows).data}")

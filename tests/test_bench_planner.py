@@ -122,7 +122,12 @@ def test_a_good_order_has_rank_correlation_one_and_no_regret(tmp_path):
     rows = [{**TITAN, "local_batch_size": size, "float8": "", "tokens_per_s_per_gpu": 6667} for size in (1, 2, 3, 4)]
     table(tmp_path, "torchtitan_perf.csv", rows)
     found, _, _ = only(tmp_path)
-    assert found.choosing(found.measured) == {"groups": 1, "rank_correlation": pytest.approx(1.0), "regret": 0.0}
+    assert found.choosing(found.measured) == {
+        "groups": 1,
+        "rank_correlation": pytest.approx(1.0),
+        "regret": 0.0,
+        "median_regret": 0.0,
+    }
     assert found.choosing(-found.measured)["regret"] == pytest.approx(300.0)
     assert bench.correlation(np.ones(3), np.arange(3.0)) == 0.0
 

@@ -9,6 +9,7 @@ class Wire:
 
     latency: float  # s, of one doubling of a collective's reach
     bandwidth: float  # bytes/s
+    hop: float = 0.0  # s that each rank of a ring through several servers adds to a collective
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,7 +66,11 @@ def _built(row: dict[str, str], gpus: int) -> Cluster:
         gpus=gpus,
         per_node=int(row["per_node"]),
         inside=Wire(float(row["inside_us"]) * US, float(row["inside_share"]) * float(device.link_one_way)),
-        across=Wire(float(row["across_us"]) * US, float(row["across_share"]) * float(row["across_gb_s"]) * GB),
+        across=Wire(
+            float(row["across_us"]) * US,
+            float(row["across_share"]) * float(row["across_gb_s"]) * GB,
+            float(row["hop_us"]) * US,
+        ),
         peak=peak,
         matmul=share * best,
         matmul_fp8=float(row["fp8_share"]) * fp8,

@@ -92,13 +92,14 @@ def rank_params(job: Job, layout: Layout) -> tuple[Any, Any]:
 
 
 def data_seconds(job: Job, cluster: Cluster, layout: Layout) -> Sync:
-    """Data parallelism's gathered weights and scattered gradients; with replicas (HSDP), gradients are also summed over these."""
+    """Data parallelism's gathered weights and scattered gradients, one message a layer; with replicas (HSDP), gradients are also summed."""
     dense, experts = rank_params(job, layout)
     ranks, stride = layout.dp * layout.cp, layout.tp
     width = job.software.grad_bytes
     shards = ranks / layout.replicas
-    gather = gather_seconds(WIDTH * dense, shards, stride, cluster)
-    scatter = gather_seconds(width * dense, shards, stride, cluster)
+    messages = job.shape.layers / layout.pp
+    gather = gather_seconds(WIDTH * dense, shards, stride, cluster, messages)
+    scatter = gather_seconds(width * dense, shards, stride, cluster, messages)
     scatter = scatter + reduce_seconds(width * dense / shards, layout.replicas, stride * shards, cluster)
     if np.any(job.shape.experts):
         across = ranks / layout.ep

@@ -27,14 +27,16 @@ def ring_rate(size: Any, stride: Any, cluster: Cluster) -> Any:
 
 
 def start_seconds(size: Any, stride: Any, cluster: Cluster) -> Any:
-    """Seconds before the bytes count: one latency for each doubling of the reach, inside and then across."""
+    """Seconds before the bytes count: one latency for each doubling of the reach, inside and then across, and each rank's hop."""
     near = ranks_per_node(size, stride, cluster)
-    return cluster.inside.latency * np.log2(near) + cluster.across.latency * np.log2(np.maximum(size / near, 1))
+    start = cluster.inside.latency * np.log2(near) + cluster.across.latency * np.log2(np.maximum(size / near, 1))
+    return start + np.where(near < size, cluster.across.hop * (size - 1), 0.0) if cluster.across.hop else start
 
 
-def gather_seconds(nbytes: Any, size: Any, stride: Any, cluster: Cluster) -> Any:
-    """Seconds of an all-gather or a reduce-scatter of `nbytes` in total: (n - 1)/n of them pass every rank."""
-    return start_seconds(size, stride, cluster) + nbytes * (size - 1) / size / ring_rate(size, stride, cluster)
+def gather_seconds(nbytes: Any, size: Any, stride: Any, cluster: Cluster, messages: Any = 1) -> Any:
+    """Seconds of an all-gather or a reduce-scatter of `nbytes` in total: (n - 1)/n of them pass every rank, in so many messages."""
+    moved = nbytes * (size - 1) / size / ring_rate(size, stride, cluster)
+    return messages * start_seconds(size, stride, cluster) + moved
 
 
 def reduce_seconds(nbytes: Any, size: Any, stride: Any, cluster: Cluster) -> Any:

@@ -71,7 +71,7 @@ class Result:
                 ranks.append(correlation(real, said))
                 regrets.append(100 * (real[int(np.argmin(said))] / real.min() - 1))
         if not ranks:
-            return {"groups": 0, "rank_correlation": None, "regret": None}
+            return {"groups": 0, "rank_correlation": None, "regret": None, "median_regret": None}
         return {"groups": len(ranks), "rank_correlation": float(np.median(ranks)), "regret": float(np.mean(regrets))}
 
     def as_json(self) -> dict[str, Any]:
@@ -119,6 +119,11 @@ def results(folder: Path) -> tuple[list[Result], list[Skip], dict[str, str]]:
     for name, rows in by_source.items():
         predicted = np.array([float(planner.step_time(row.job, row.cluster, row.layout).seconds) for row in rows])
         found.append(Result(name, tuple(rows), predicted, _constant(rows)))
+    parts = [each for each in found if each.name.startswith("playbook")]
+    if len(parts) > 1:  # a choice is among all layouts of a model and a number of devices
+        rows = tuple(row for each in parts for row in each.rows)
+        both = (np.concatenate([getattr(each, name) for each in parts]) for name in ("predicted", "constant"))
+        found.append(Result("playbook-choice", rows, *both))
     order = list(TARGETS)
     return sorted(found, key=lambda each: order.index(each.name) if each.name in order else len(order)), skipped, unread
 

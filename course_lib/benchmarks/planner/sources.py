@@ -78,6 +78,9 @@ TARGETS = {
     "playbook-others": Target(
         None, "pipelines lose about 1.2 s a micro-batch on that cluster: not predicted, not fitted"
     ),
+    "playbook-choice": Target(
+        None, "the two above together, for the choice among all layouts of a model on so many servers"
+    ),
     "nemo": Target(None, "recomputation is not printed"),
     "bridge-h100-dense": Target(None, "recomputation is not printed"),
     "bridge-h100-moe": Target(None, "even routing, recomputation not printed"),

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from course_lib.figures.palette import EMPTY, GREY, INK, SKY, SOFT, VERMILION, color
+from course_lib.figures.palette import EMPTY, GREY, INK, SKY, SOFT, VERMILION, VIOLET, YELLOW, color
 from course_lib.figures.placing import INKS, NAMES
 from course_lib.figures.sheets import Sheet
 from course_lib.mesh.plans import Plan
 from course_lib.units import bytes_text, duration_text, percent_text
 
 HEIGHT, LEFT, WIDE = 4.65, 0.2, 6.95
-PARTS = {"compute": SKY, **INKS, "bubble": GREY}
+PARTS = {"compute": SKY, "kernels": YELLOW, "recompute": VIOLET, **INKS, "ep": INK, "bubble": GREY}
 MEMORY = {
     "weights": color("weights"),
     "gradients": color("grads"),
@@ -17,21 +17,10 @@ MEMORY = {
     "gathered": color("master"),
     "activations": color("activations"),
     "other": color("temporary"),
+    "buffers": GREY,
 }
+WORDS = {**NAMES, "kernels": "other kernels", "recompute": "recomputation", "ep": "expert"}
 WIRES = {"server": "NVLink", "network": "the network", "rack": "NVLink"}
-
-
-def memory_parts(plan: Plan) -> dict[str, float]:
-    """Bytes of the fullest rank by the names of this picture."""
-    peak = plan.peak
-    return {
-        "weights": float(peak.weights),
-        "gradients": float(peak.grads),
-        "optimizer": float(peak.optimizer),
-        "gathered": float(peak.gathered),
-        "activations": float(peak.activations),
-        "other": float(peak.recomputed + peak.loss),
-    }
 
 
 def plan_sheet(plan: Plan, title: str) -> Sheet:
@@ -50,13 +39,15 @@ def plan_sheet(plan: Plan, title: str) -> Sheet:
     _links(sheet, plan)
     _utilization(sheet, plan)
     sent = ", ".join(
-        f"{axis} {bytes_text(count)} over {WIRES[plan.wires[axis]]}" for axis, count in plan.sent.items() if count
+        f"{axis} {bytes_text(count)} over {WIRES[plan.wires[axis]]}"
+        for axis, count in plan.sent.items()
+        if count and axis != "ep"
     )
     parts = ", ".join(f"{name} {duration_text(count)}" for name, count in plan.parts.items() if count)
-    held = ", ".join(f"{name} {bytes_text(count)}" for name, count in memory_parts(plan).items() if count)
+    held = ", ".join(f"{name} {bytes_text(count)}" for name, count in plan.held.items() if count)
     sheet.alt = (
-        f"{title}: {room}; {copies}. Memory: {held}. A step takes at least {duration_text(plan.seconds)}: {parts}. "
-        f"Each rank sends {sent or 'nothing'}. Utilization at most {percent_text(plan.mfu)}."
+        f"{title}: {room}; {copies}. Memory: {held}. A step takes {duration_text(plan.seconds)}: {parts}. "
+        f"Each rank sends {sent or 'nothing'}. Utilization {percent_text(plan.mfu)}."
     )
     return sheet
 
@@ -83,7 +74,7 @@ def _keys(sheet: Sheet, y: float, words: Mapping[str, str]) -> None:
 
 
 def _memory(sheet: Sheet, plan: Plan) -> None:
-    low, parts = HEIGHT - 1.25, memory_parts(plan)
+    low, parts = HEIGHT - 1.25, plan.held
     whole = max(1.25 * plan.capacity, 1.02 * plan.memory)
     sheet.text(LEFT, low + 0.34, "Memory of the fullest GPU", bold=True)
     _stack(sheet, low, parts, MEMORY, whole)
@@ -102,10 +93,10 @@ def _memory(sheet: Sheet, plan: Plan) -> None:
 
 def _time(sheet: Sheet, plan: Plan) -> None:
     low = HEIGHT - 2.15
-    sheet.text(LEFT, low + 0.34, f"Seconds of a step: at least {duration_text(plan.seconds)}", bold=True)
+    sheet.text(LEFT, low + 0.34, f"Seconds of a step: {duration_text(plan.seconds)}", bold=True)
     _stack(sheet, low, plan.parts, PARTS, plan.seconds)
     words = {
-        f"{NAMES.get(name, name)} {duration_text(count)}": PARTS[name]
+        f"{WORDS.get(name, name)} {duration_text(count)}": PARTS[name]
         for name, count in plan.parts.items()
         if count > 1e-4 * plan.seconds
     }
@@ -126,5 +117,5 @@ def _links(sheet: Sheet, plan: Plan) -> None:
 
 def _utilization(sheet: Sheet, plan: Plan) -> None:
     low = 0.2
-    sheet.text(LEFT, low + 0.34, f"Utilization (MFU): at most {percent_text(plan.mfu)}", bold=True)
+    sheet.text(LEFT, low + 0.34, f"Utilization (MFU): {percent_text(plan.mfu)}", bold=True)
     _stack(sheet, low, {"compute": plan.mfu}, PARTS, 1.0)

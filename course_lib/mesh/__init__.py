@@ -9,12 +9,10 @@ from course_lib.lazy import on_first_use
 __getattr__, __dir__, __all__ = on_first_use(
     __name__,
     {
-        "choices": ("Choice", "cheapest", "every_choice", "unbeaten", "usd"),
         "cost": ("Placement", "axis_seconds", "finish_times", "placements", "shared_seconds"),
         "layout": ("Mesh", "fill", "strides"),
         "plans": ("Plan", "plan"),
         "regimes": ("Regime", "regime"),
-        "traffic": ("sent_bytes",),
         "wires": ("Network", "NetworkLevel", "border_groups", "crossed", "network", "widest", "with_adapter"),
     },
 )

@@ -1,41 +1,49 @@
-"""A step on a mesh in six terms: compute, four axes of communication, and the bubble; and the memory of the fullest rank.
-
-Compute runs at the best matmul rate that anybody measured on the device, so the step is a lower bound: attention's kernels,
-elementwise kernels and launches are left out. Links run at their nominal rate, and ranks fill servers with tp innermost.
-"""
+"""One layout of a model as the pictures show it: the planner's estimate, with what each axis sends over which wire."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from course_lib import compute, facts, memory
-from course_lib.memory import Layout
-from course_lib.memory.shapes import shape as shape_of
-from course_lib.memory.stages import Peak, stage_peak
-from course_lib.mesh.cost import axis_seconds
-from course_lib.mesh.layout import Mesh, fill
-from course_lib.mesh.traffic import sent_bytes
-from course_lib.mesh.wires import Network, network, widest
+import numpy as np
 
-GRADIENT = ("dp", "cp")
+from course_lib import planner
+from course_lib.memory import Layout
+from course_lib.memory.frameworks import fits
+from course_lib.memory.stages import stage_peak
+from course_lib.mesh.layout import Mesh, fill
+from course_lib.mesh.wires import network, widest
+from course_lib.planner.traffic import rank_params
+from course_lib.units import require
+
+AXES = ("tp", "cp", "pp", "dp")  # from the inside out
+COMPUTE = ("matmul", "attention")
+KERNELS = ("other", "launch", "optimizer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What one layout of a model costs. Seconds are those of one step, bytes those of the fullest rank."""
+    """What one layout costs. Seconds are those of one step, bytes those of the fullest rank."""
 
+    job: planner.Job
+    cluster: planner.Cluster
+    layout: Layout
     mesh: Mesh
-    gpus: int
-    microbatches: int  # of one replica in a step
-    peak: Peak  # of the fullest stage
-    parts: dict[str, float]  # seconds: compute, tp, cp, pp, dp (what computing does not hide), bubble
-    talking: dict[str, float]  # seconds of communication by axis, hidden or not
-    sent: dict[str, float]  # bytes a rank sends, by axis
+    held: dict[str, float]  # bytes of the fullest rank, by purpose
+    parts: dict[str, float]  # seconds by cause; communication only where nothing hides it
+    talking: dict[str, float]  # seconds of communication by axis if nothing hid it
+    sent: dict[str, float]  # bytes that a rank sends, by axis
     wires: dict[str, str]  # the outermost wire of each axis; "" where the axis has one rank
-    capacity: float  # bytes of a GPU's memory
-    mfu: float
-    tokens: float  # of a step
+
+    @property
+    def gpus(self) -> int:
+        """Devices in all."""
+        return self.cluster.gpus
+
+    @property
+    def microbatches(self) -> int:
+        """Of one replica in a step."""
+        return int(self.layout.microbatches)
 
     @property
     def seconds(self) -> float:
@@ -43,41 +51,34 @@ class Plan:
         return sum(self.parts.values())
 
     @property
+    def state(self) -> float:
+        """Bytes of weights, gradients and optimizer on the fullest rank."""
+        return self.held["weights"] + self.held["gradients"] + self.held["optimizer"]
+
+    @property
     def memory(self) -> float:
         """Bytes of the fullest rank."""
-        return float(self.peak.total)
+        return sum(self.held.values())
+
+    @property
+    def capacity(self) -> float:
+        """Bytes of a device's memory."""
+        return self.cluster.memory
 
     @property
     def fits(self) -> bool:
-        """Whether it fits, with nothing kept in reserve."""
+        """Whether the fullest rank fits."""
         return self.memory <= self.capacity
 
+    @property
+    def tokens(self) -> float:
+        """Tokens of one step."""
+        return float(self.job.tokens)
 
-def check_plan(one: Any, sizes: dict[str, int], sequences: int, seq: int, micro: int, virtual: int = 1) -> int:
-    """Micro-batches of a replica; ValueError naming what fits if heads, layers, tokens or sequences cannot be divided."""
-    tp, cp, pp, dp = (sizes[axis] for axis in ("tp", "cp", "pp", "dp"))
-    for axis, size, what, count in (
-        ("tp", tp, "attention heads", one.heads),
-        ("cp", 2 * cp if cp > 1 else 1, "tokens of a sequence", seq),
-    ):
-        if count % size:
-            fits = [n for n in range(1, min(count, 64) + 1) if count % (n if axis == "tp" else 2 * n) == 0]
-            raise ValueError(
-                f"{axis}={sizes[axis]} does not divide {count:,} {what}; {axis} may be {', '.join(map(str, fits))}."
-            )
-    if pp * virtual > one.layers:
-        raise ValueError(
-            f"pp={pp} stages of {virtual} chunks need {pp * virtual} layers, and the model has {one.layers}; "
-            f"pp may be at most {one.layers // virtual}."
-        )
-    if sequences % (dp * micro):
-        fits = [n for n in range(1, sequences // micro + 1) if sequences % (n * micro) == 0]
-        near = min(fits, key=lambda n: abs(n - dp))
-        raise ValueError(
-            f"{sequences:,} sequences do not divide into {dp:,} replicas with micro-batches of {micro}; "
-            f"the nearest number of replicas that does is {near:,}."
-        )
-    return sequences // (dp * micro)
+    @property
+    def mfu(self) -> float:
+        """Model FLOPs utilization, a fraction."""
+        return planner.flops_per_token(self.job) * self.tokens / self.seconds / (self.gpus * self.cluster.peak)
 
 
 def plan(
@@ -87,69 +88,120 @@ def plan(
     tp: int = 1,
     pp: int = 1,
     cp: int = 1,
+    ep: int = 1,
     zero: int = 1,
     sequences: int = 512,
     seq: int = 8192,
     micro: int = 1,
     virtual: int = 1,
     recompute: str = "none",
-    convention: str = "B",
+    convention: str = "C",
     device: str = "H100 SXM",
-    wires: Network | None = None,
+    adapter: float | None = None,
 ) -> Plan:
-    """The layout that these sizes make of `gpus` GPUs; dp takes the rest. ValueError, naming what fits, for one that cannot be."""
-    one, chip = shape_of(model), facts.device(device)
+    """The layout that these sizes make of `gpus` GPUs; dp takes the rest. ValueError, naming what fits, for one that cannot be.
+
+    `micro` is the sequences of a micro-batch, `convention` that of the state (02), `adapter` the bytes/s of a network adapter
+    if it is not the device's usual one. Layers need not divide into stages: earlier ones take the remainder.
+    """
+    job = planner.Job(model=model, seq=seq, sequences=sequences, recompute=recompute)
+    cluster = planner.cluster(device, gpus)
+    if adapter is not None:
+        share = require("adapter", adapter, "bytes/s") / network(device).levels[-1].bandwidth
+        cluster = replace(cluster, across=planner.Wire(cluster.across.latency, cluster.across.bandwidth * share))
     sizes = fill(gpus, pp=pp, cp=cp, tp=tp)
-    count = check_plan(one, sizes, sequences, seq, micro, virtual)
-    mesh = Mesh({axis: sizes[axis] for axis in ("pp", "dp", "cp", "tp")})
-    schedule = "interleaved" if virtual > 1 else "1f1b"
+    count = _checked(job.shape, sizes, sequences, seq, micro, virtual)
     layout = Layout(
         tp=tp,
         sp=tp > 1,
         cp=cp,
         pp=pp,
         dp=sizes["dp"],
+        ep=ep,
         zero=zero,
-        schedule=schedule,
+        schedule="interleaved" if virtual > 1 else "1f1b",
         virtual=virtual,
         microbatches=count,
     )
-    choices = {"kernels": "flash", "dropout": False, "checkpointing": recompute, "convention": convention}
-    ends = [stage_peak(one, micro, seq, layout, stage=stage, **choices) for stage in {0, pp - 1}]
-    peak = max(ends, key=lambda each: float(each.total))  # first: most in flight; last: the logits
-    net = wires or network(device)
-    sent = sent_bytes(one, sizes, sequences, seq)
-    if zero == 3:  # weights are gathered for every pass of every micro-batch, and gradients scattered
-        sent["dp"] *= 1.5 * count
-    sent["pp"] *= virtual
-    seconds = {axis: axis_seconds(mesh, axis, sent[axis], net) for axis in ("tp", "cp", "pp")}
-    seconds["dp"] = axis_seconds(mesh, GRADIENT, sent["dp"], net)
-    tokens = float(sequences * seq)
-    params = float(one.layers * memory.layer_params(one) + 2 * memory.params_by_part(one)["embedding"])
-    attention = compute.attention_flops_per_token(one.layers, one.query_width, seq, causal=True)
-    useful = compute.train_flops(params, tokens) + attention * tokens
-    done = useful * (4 / 3 if recompute == "full" else 1.0)
-    computing = done / (gpus * float(chip.matmul_flops or chip.dense_flops))
-    hidden = 2 / 3 * computing * (1.0 if zero == 3 else 1 / count)  # the backward passes that can run meanwhile
-    busy = computing + seconds["tp"] + seconds["cp"]
-    parts = {
-        "compute": computing,
-        "tp": seconds["tp"],
-        "cp": seconds["cp"],
-        "pp": seconds["pp"],
-        "dp": max(0.0, seconds["dp"] - hidden),
-        "bubble": busy * (pp - 1) / (virtual * count),
-    }
+    uneven = planner.REASONS.index("pp times virtual does not divide the layers")
+    if words := planner.in_words(int(planner.faults(job, cluster, layout)) & ~(1 << uneven if virtual == 1 else 0)):
+        raise ValueError("; ".join(words))
+    mesh, net = Mesh({axis: sizes[axis] for axis in reversed(AXES)}), network(device)
     return Plan(
+        job=job,
+        cluster=cluster,
+        layout=layout,
         mesh=mesh,
-        gpus=gpus,
-        microbatches=count,
-        peak=peak,
-        parts=parts,
-        talking=seconds,
-        sent=sent,
-        wires={axis: widest(mesh, GRADIENT if axis == "dp" else axis, net) for axis in ("tp", "cp", "pp", "dp")},
-        capacity=float(chip.memory),
-        mfu=useful / (gpus * float(chip.dense_flops) * sum(parts.values())),
-        tokens=tokens,
+        held=_held(job, layout, micro, convention),
+        parts=_parts(planner.step_time(job, cluster, layout)),
+        talking=_talking(job, cluster, layout),
+        sent=_sent(job, layout),
+        wires={axis: widest(mesh, ("dp", "cp") if axis == "dp" else axis, net) for axis in AXES},
     )
+
+
+def _parts(step: planner.Step) -> dict[str, float]:
+    """The planner's causes, computing and other kernels put together."""
+    parts = {name: float(seconds) for name, seconds in step.parts.items()}
+    compute, kernels = (sum(parts.pop(name) for name in names) for names in (COMPUTE, KERNELS))
+    return {"compute": compute, "kernels": kernels, **parts}
+
+
+def _talking(job: planner.Job, cluster: planner.Cluster, layout: Layout) -> dict[str, float]:
+    """Seconds of communication by axis with nothing hidden behind computing."""
+    bare = replace(job, software=replace(job.software, overlap_dp=False, overlap_tp=False, overlap_pp=False))
+    parts = planner.step_time(bare, cluster, layout).parts
+    return {axis: float(parts[axis]) for axis in (*AXES, "ep")}
+
+
+def _sent(job: planner.Job, layout: Layout) -> dict[str, float]:
+    """The planner's traffic; under ZeRO-3 weights are gathered twice and gradients scattered for each micro-batch."""
+    sent = {axis: float(np.asarray(count)) for axis, count in planner.traffic(job, layout).items()}
+    dense, _ = rank_params(job, layout)
+    around, gradient = 1 - 1 / (layout.dp * layout.cp), job.software.grad_bytes
+    once = {0: 2 * gradient, 3: layout.microbatches * (2 * 2 + gradient)}.get(layout.zero, 2 + gradient)
+    return {**sent, "dp": float(around * dense * once)}
+
+
+def _held(job: planner.Job, layout: Layout, micro: int, convention: str) -> dict[str, float]:
+    """Bytes of the fullest rank by purpose: the first stage has most in flight, the last one the logits."""
+    choices = {"kernels": "flash", "dropout": False, "checkpointing": job.recompute, "convention": convention}
+    ends = [stage_peak(job.shape, micro, job.seq, layout, stage=at, **choices) for at in sorted({0, layout.pp - 1})]
+    peak = max(ends, key=lambda each: float(each.total))
+    fit = fits()["torchtitan"]
+    return {
+        "weights": float(peak.weights),
+        "gradients": float(peak.grads),
+        "optimizer": float(peak.optimizer),
+        "gathered": float(peak.gathered),
+        "activations": float(peak.activations),
+        "other": float(peak.recomputed + peak.loss),
+        "buffers": float((fit.slack - 1) * peak.total + fit.buffers),
+    }
+
+
+def _checked(one: Any, sizes: dict[str, int], sequences: int, seq: int, micro: int, virtual: int) -> int:
+    """Micro-batches of a replica; ValueError naming what fits if heads, layers, tokens or sequences cannot be divided."""
+    tp, cp, pp, dp = (sizes[axis] for axis in AXES)
+    for axis, part, what, count in (
+        ("tp", tp, "attention heads", one.heads),
+        ("cp", 2 * cp if cp > 1 else 1, "tokens of a sequence", seq),
+    ):
+        if count % part:
+            fit = [n for n in range(1, min(count, 64) + 1) if count % (n if axis == "tp" else 2 * n) == 0]
+            raise ValueError(
+                f"{axis}={sizes[axis]} does not divide {count:,} {what}; {axis} may be {', '.join(map(str, fit))}."
+            )
+    if pp * virtual > one.layers:
+        raise ValueError(
+            f"pp={pp} stages of {virtual} chunks need {pp * virtual} layers, and the model has {one.layers}; "
+            f"pp may be at most {one.layers // virtual}."
+        )
+    if sequences % (dp * micro):
+        fit = [n for n in range(1, sequences // micro + 1) if sequences % (n * micro) == 0]
+        near = min(fit, key=lambda n: abs(n - dp), default=1)
+        raise ValueError(
+            f"{sequences:,} sequences do not divide into {dp:,} replicas with micro-batches of {micro}; "
+            f"the nearest number of replicas that does is {near:,}."
+        )
+    return sequences // (dp * micro)

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 from itertools import permutations
 
-from course_lib import facts
+from course_lib import facts, planner
 from course_lib.figures.placing import placing
 from course_lib.figures.plan_sheet import plan_sheet
 from course_lib.figures.sheets import Sheet
 from course_lib.figures.tradeoff import Way, tradeoff
-from course_lib.mesh import Mesh, fill, network, placements, sent_bytes, widest, with_adapter
+from course_lib.memory import Layout
+from course_lib.mesh import Mesh, fill, network, placements, widest
 from course_lib.mesh.cost import Placement
 from course_lib.mesh.plans import Plan, plan
 from course_lib.units import GB, duration_text
@@ -28,7 +29,8 @@ DEVICES = ("A100 SXM 80GB", "H100 SXM", "B200 SXM")
 def orders(tp: int, cp: int, pp: int, device: str) -> tuple[Placement, ...]:
     """Every order of the axes of the running example, the quickest first. ValueError if the sizes do not divide the GPUs."""
     sizes = fill(GPUS, pp=pp, cp=cp, tp=tp)
-    sent = sent_bytes("llama3-70b", sizes, BATCH / SEQ, SEQ)
+    job = planner.Job(model="llama3-70b", seq=SEQ, sequences=BATCH // SEQ)
+    sent = planner.traffic(job, Layout(**sizes, sp=tp > 1))
     joint = {("dp", "cp"): sent["dp"], **{axis: sent[axis] for axis in ("pp", "cp", "tp")}}
     return tuple(placements(sizes, joint, network(device)))
 
@@ -94,7 +96,14 @@ def placement(order: str = "pp dp cp tp", rank: int = 0) -> Explorer:
 
 # --- the strategy explorer -----------------------------------------------------------------------
 
-MODELS = {"7B": "llama2-7b", "8B": "llama3-8b", "70B": "llama3-70b", "175B": "gpt3-175b", "405B": "llama3-405b"}
+MODELS = {
+    "7B": "llama2-7b",
+    "8×7B experts": "mixtral-8x7b",
+    "8B": "llama3-8b",
+    "70B": "llama3-70b",
+    "175B": "gpt3-175b",
+    "405B": "llama3-405b",
+}
 COUNTS = tuple(2**power for power in range(0, 15))
 POWERS = (1, 2, 4, 8, 16, 32)
 SHARDING = {"none (plain DP)": 0, "ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3 (FSDP)": 3}
@@ -113,8 +122,9 @@ START: Mapping[str, object] = {
     "micro": 1,
     "virtual": 1,
     "recompute": "none",
-    "state": "16 bytes (ZeRO's)",
+    "state": "18 bytes (fp32 gradients)",
     "device": "H100 SXM",
+    "ep": 1,
 }
 _SIMPLE = {"tp": 1, "pp": 1, "cp": 1, "micro": 1, "virtual": 1, "device": "H100 SXM", "batch": 2**22}
 PRESETS: Mapping[str, Mapping[str, object]] = {
@@ -164,11 +174,12 @@ def draw_strategy(
     micro: int = 1,
     virtual: int = 1,
     recompute: str = "none",
-    state: str = "16 bytes (ZeRO's)",
+    state: str = "18 bytes (fp32 gradients)",
     device: str = "H100 SXM",
+    ep: int = 1,
 ) -> Sheet:
     """A layout of a model: memory, seconds of a step, bytes by axis and wire, utilization. ValueError for one that cannot be."""
-    one = planned(model, gpus, tp, pp, cp, sharding, seq, batch, micro, virtual, recompute, state, device)
+    one = planned(model, gpus, tp, pp, cp, sharding, seq, batch, micro, virtual, recompute, state, device, ep)
     name = " × ".join(f"{axis} {one.mesh.sizes[axis]}" for axis in ("tp", "cp", "pp", "dp"))
     return plan_sheet(one, f"{model} on {gpus:,} × {device}: {name}")
 
@@ -187,6 +198,7 @@ def planned(
     recompute: str,
     state: str,
     device: str,
+    ep: int,
 ) -> Plan:
     """The plan behind a setting of the explorer."""
     return plan(
@@ -201,6 +213,7 @@ def planned(
         micro=micro,
         virtual=virtual,
         recompute=recompute,
+        ep=ep if "experts" in model else 1,
         convention=BYTES[state],
         device=device,
     )
@@ -220,6 +233,7 @@ def strategy(preset: str = "70B on 64 GPUs") -> Explorer:
         tp=slider(POWERS, at["tp"], label="tp (tensor)"),
         pp=slider(POWERS, at["pp"], label="pp (pipeline)"),
         cp=slider(POWERS, at["cp"], label="cp (context)"),
+        ep=slider((1, 2, 4, 8), at["ep"], label="ep (expert)", when=lambda now: "experts" in now["model"]),
         sharding=menu(tuple(SHARDING), at["sharding"], label="sharding over dp"),
         recompute=menu(("none", "selective", "full"), at["recompute"], label="recomputation"),
         micro=slider(
@@ -279,11 +293,10 @@ GBIT = (25, 100, 200, 400, 800, 1600)
 
 def ways_of(model: str, gpus: int, gbit: int, device: str) -> list[Way]:
     """Memory and communication of every mechanism; those that no other beats in both are the front."""
-    wires = with_adapter(network(device), gbit * GB / 8)
     plans = {}
     for name, how in WAYS.items():
         try:
-            plans[name] = plan(MODELS[model], gpus, sequences=512, device=device, wires=wires, **how)
+            plans[name] = plan(MODELS[model], gpus, sequences=512, device=device, adapter=gbit * GB / 8, **how)
         except ValueError:
             continue
     values = {name: (one.memory, sum(one.talking.values())) for name, one in plans.items()}

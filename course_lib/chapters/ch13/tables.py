@@ -4,13 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from IPython.display import Markdown
 
-from course_lib import facts, roofline
+from course_lib import planner, roofline
 from course_lib.chapters.table import table
 from course_lib.exercises.ch13 import numbers
 from course_lib.exercises.ch13.numbers import LLAMA_RUNS, PLAN, PLAN_SETTINGS
-from course_lib.mesh import Mesh, cheapest, crossed, every_choice, network, plan, usd
-from course_lib.mesh.choices import Choice
-from course_lib.units import BILLION, DAY, GB, bytes_text, duration_text, money_text, number_text, percent_text
+from course_lib.mesh import Mesh, crossed, network
+from course_lib.mesh.plans import plan
+from course_lib.planner.advice import CAUSES, degrees
+from course_lib.units import BILLION, GB, bytes_text, duration_text, money_text, number_text, percent_text
 from course_lib.widgets.ch13 import loads
 
 
@@ -103,8 +104,8 @@ def knobs() -> Markdown:
         rows.append(
             {
                 "knob": name,
-                "state": _times(float(one.peak.state), float(base.peak.state)),
-                "activations": _times(float(one.peak.activations), float(base.peak.activations)),
+                "state": _times(one.state, base.state),
+                "activations": _times(one.held["activations"], base.held["activations"]),
                 **{f"{axis} bytes": _times(one.sent[axis], base.sent[axis]) for axis in ("tp", "pp", "dp")},
                 "bubble": _times(one.parts["bubble"] / one.seconds, base.parts["bubble"] / base.seconds),
                 "seconds a token": _times(one.seconds / one.tokens, rate),
@@ -119,39 +120,41 @@ def _times(new: float, old: float) -> str:
     return "=" if abs(new / old - 1) < 0.005 else f"× {number_text(new / old, 2)}"
 
 
-def best(choices: Sequence[Choice], tokens: float, count: int = 5) -> Markdown:
-    """The quickest layouts that leave a tenth of the memory free, with their parts."""
-    fit = [each for each in choices if each.plan.memory <= 0.9 * each.plan.capacity]
+def best(plans: Sequence[planner.Plan], tokens: float) -> Markdown:
+    """Plans of the planner with their memory, what binds them, and how long a run of so many tokens takes."""
     rows = []
-    for each in sorted(fit, key=lambda one: one.plan.seconds)[:count]:
-        parts = each.plan.parts
-        most = max((name for name in parts if name != "compute"), key=lambda name: parts[name])
+    for each in plans:
+        cause = planner.binding(each)
         rows.append(
             {
-                "layout": each.name,
-                "memory": bytes_text(each.plan.memory),
-                "a step": duration_text(each.plan.seconds),
-                "most lost to": f"{most}, {percent_text(parts[most] / each.plan.seconds)}",
-                "MFU": percent_text(each.plan.mfu),
-                "the run": duration_text(each.run_seconds(tokens)),
+                "layout": degrees(each),
+                "memory": bytes_text(each.memory),
+                "a step": duration_text(each.seconds),
+                "most lost to": f"{CAUSES[cause]}, {percent_text(float(each.estimate.step.parts[cause]) / each.seconds, 2)}",
+                "MFU": percent_text(float(each.estimate.mfu)),
+                "the run": f"{each.days(tokens):,.0f} days",
             }
         )
     return table(rows)
 
 
-def deadline(model: str, tokens: float, days: float, counts: Iterable[int] = (512, 1024, 2048, 4096, 8192)) -> Markdown:
-    """For each number of GPUs the cheapest layout that fits and meets the deadline, with its price; or that there is none."""
-    price, rows = float(facts.price("H100 hour")), []
+def deadline(model: str, tokens: float, days: float, counts: Iterable[int] = (1024, 2048, 4096, 8192)) -> Markdown:
+    """For each number of GPUs the quickest layout that fits, if it meets the deadline, with its price."""
+    rows = []
     for count in counts:
-        choices = list(every_choice(model, count, zero=(1, 3), sequences=numbers.SEQUENCES))
-        found = cheapest(choices, tokens, days * DAY)
+        job = planner.Job(model=model, seq=numbers.SEQ, sequences=numbers.SEQUENCES)
+        (found,) = planner.search(job, planner.cluster(numbers.H100.name, count), top=1)
+        if found.days(tokens) > days:
+            late = f"none in time; the quickest takes {found.days(tokens):,.0f} days"
+            rows.append({"GPUs": f"{count:,}", "best layout": late, "days": "–", "price": "–", "MFU": "–"})
+            continue
         rows.append(
             {
                 "GPUs": f"{count:,}",
-                "cheapest layout in time": found.name if found else "none",
-                "days": number_text(found.run_seconds(tokens) / DAY) if found else "–",
-                "price": money_text(usd(found, tokens, price)) if found else "–",
-                "MFU": percent_text(found.plan.mfu) if found else "–",
+                "best layout": degrees(found),
+                "days": number_text(found.days(tokens)),
+                "price": money_text(found.usd(tokens)),
+                "MFU": percent_text(float(found.estimate.mfu)),
             }
         )
     return table(rows)
@@ -172,9 +175,9 @@ def my_plan() -> list[dict[str, str]]:
                 "layout": name,
                 "micro-batches": str(one.microbatches),
                 "fullest GPU": bytes_text(one.memory),
-                "a step, at least": duration_text(one.seconds),
+                "a step": duration_text(one.seconds),
                 "bubble": percent_text(one.parts["bubble"] / one.seconds),
-                "MFU, at most": percent_text(one.mfu),
+                "MFU": percent_text(one.mfu),
                 "tokens a second": f"{one.tokens / one.seconds:,.0f}",
             }
         )

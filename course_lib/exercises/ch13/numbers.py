@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from course_lib import facts, memory, roofline
+from course_lib import facts, memory, planner, roofline
 from course_lib.exercises.running_example import (
     BATCH,
     DEADLINE,
@@ -17,7 +17,8 @@ from course_lib.exercises.running_example import (
     reading,
     reading_minutes,
 )
-from course_lib.mesh import Mesh, axis_seconds, network, sent_bytes
+from course_lib.memory import Layout
+from course_lib.mesh import Mesh, axis_seconds, network
 from course_lib.mesh.plans import Plan, plan
 from course_lib.sharding.groups import Wires, group_of, knee
 from course_lib.units import BILLION, DAY, GB, bytes_text, duration_text, number_text, percent_text
@@ -49,10 +50,16 @@ def only_sharded() -> Plan:
     return plan(PLAN, GPUS, zero=3, recompute="full", sequences=SEQUENCES, seq=SEQ)
 
 
+def swapped_bytes() -> dict[str, float]:
+    """Bytes that a rank of that mesh sends in a step of the plan's model, by axis."""
+    job = planner.Job(model=PLAN, seq=SEQ, sequences=SEQUENCES)
+    return {axis: float(sent) for axis, sent in planner.traffic(job, Layout(**SWAPPED, sp=True)).items()}
+
+
 def swapped(order: str) -> dict[str, float]:
     """Seconds by axis of a step of the plan's model on dp 8 × tp 8, the last axis of `order` inside servers."""
     mesh = Mesh({axis: SWAPPED[axis] for axis in order.split()})
-    sent = sent_bytes(PLAN, SWAPPED, SEQUENCES, SEQ)
+    sent = swapped_bytes()
     return {axis: axis_seconds(mesh, axis, sent[axis], network(H100.name)) for axis in SWAPPED}
 
 
@@ -128,8 +135,8 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "right_seconds": lambda: duration_text(sum(swapped("dp tp").values())),
     "wrong_seconds": lambda: duration_text(sum(swapped("tp dp").values())),
     "wrong_times": lambda: number_text(sum(swapped("tp dp").values()) / sum(swapped("dp tp").values()), 2),
-    "tp_sent": lambda: bytes_text(sent_bytes(PLAN, SWAPPED, SEQUENCES, SEQ)["tp"]),
-    "dp_sent": lambda: bytes_text(sent_bytes(PLAN, SWAPPED, SEQUENCES, SEQ)["dp"]),
+    "tp_sent": lambda: bytes_text(swapped_bytes()["tp"]),
+    "dp_sent": lambda: bytes_text(swapped_bytes()["dp"]),
     "wide_tp": lambda: duration_text(axis_seconds(Mesh({"tp": WIDE_TP}), "tp", GB, network(H100.name))),
     "thin_tp": lambda: duration_text(axis_seconds(Mesh({"tp": 2, "dp": 8}), "tp", GB, network(H100.name))),
     # Llama 3's recipe
@@ -166,6 +173,8 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "plan_tp": lambda: percent_text(planned().parts["tp"] / planned().seconds),
     "plan_bubble": lambda: percent_text(planned().parts["bubble"] / planned().seconds),
     "plan_run": lambda: f"{TOKENS / planned().tokens * planned().seconds / DAY:,.0f} days",
+    "plan_published": lambda: percent_text(float(LLAMA_RUNS[1].mfu)),
+    "fsdp_again": lambda: percent_text(only_sharded().parts["recompute"] / only_sharded().seconds),
     "fsdp_step": lambda: duration_text(only_sharded().seconds),
     "fsdp_memory": lambda: bytes_text(only_sharded().memory),
     "reading": lambda: reading("llama3-2024", "megatron-2021", "fsdp-2023"),

@@ -9,7 +9,7 @@ from course_lib.mesh.plans import Plan
 from course_lib.units import bytes_text, duration_text, percent_text
 
 HEIGHT, LEFT, WIDE = 4.65, 0.2, 6.95
-PARTS = {"compute": SKY, "kernels": YELLOW, "recompute": VIOLET, **INKS, "ep": INK, "bubble": GREY}
+PARTS = {"compute": SKY, "kernels": YELLOW, "recompute": VIOLET, **INKS, "ep": VERMILION, "bubble": GREY}
 MEMORY = {
     "weights": color("weights"),
     "gradients": color("grads"),
@@ -39,9 +39,7 @@ def plan_sheet(plan: Plan, title: str) -> Sheet:
     _links(sheet, plan)
     _utilization(sheet, plan)
     sent = ", ".join(
-        f"{axis} {bytes_text(count)} over {WIRES[plan.wires[axis]]}"
-        for axis, count in plan.sent.items()
-        if count and axis != "ep"
+        f"{axis} {bytes_text(count)} over {WIRES[plan.wires[axis]]}" for axis, count in plan.sent.items() if count
     )
     parts = ", ".join(f"{name} {duration_text(count)}" for name, count in plan.parts.items() if count)
     held = ", ".join(f"{name} {bytes_text(count)}" for name, count in plan.held.items() if count)
@@ -107,10 +105,10 @@ def _links(sheet: Sheet, plan: Plan) -> None:
     top = HEIGHT - 2.73
     sheet.text(LEFT, top, "Bytes that a GPU sends in a step, and over which wire", bold=True)
     largest = max(plan.sent.values()) or 1.0
-    for row, axis in enumerate(("tp", "cp", "pp", "dp")):
+    for row, axis in enumerate(("tp", "cp", "pp", "dp", *(["ep"] if plan.sent["ep"] else []))):
         y, count = top - 0.27 - 0.22 * row, plan.sent[axis]
-        sheet.text(LEFT, y + 0.02, f"{NAMES[axis]}", ink=INK if count else SOFT)
-        sheet.boxes([(LEFT + 0.8, LEFT + 0.8 + max(0.01, 3.4 * count / largest), y, y + 0.13)], INKS[axis])
+        sheet.text(LEFT, y + 0.02, WORDS[axis], ink=INK if count else SOFT)
+        sheet.boxes([(LEFT + 0.8, LEFT + 0.8 + max(0.01, 3.4 * count / largest), y, y + 0.13)], PARTS[axis])
         words = f"{bytes_text(count)} over {WIRES[plan.wires[axis]]}" if count else "one rank: nothing"
         sheet.text(LEFT + 0.88 + 3.4 * count / largest, y + 0.02, words, ink=SOFT)
 

@@ -127,6 +127,8 @@ def plan(
     if words := planner.in_words(int(planner.faults(job, cluster, layout)) & ~(1 << uneven if virtual == 1 else 0)):
         raise ValueError("; ".join(words))
     mesh, net = Mesh({axis: sizes[axis] for axis in reversed(AXES)}), network(device)
+    wires = {axis: widest(mesh, ("dp", "cp") if axis == "dp" else axis, net) for axis in AXES}
+    wires["ep"] = widest(Mesh({"others": gpus // (ep * tp), "ep": ep, "tp": tp}), "ep", net)
     return Plan(
         job=job,
         cluster=cluster,
@@ -136,7 +138,7 @@ def plan(
         parts=_parts(planner.step_time(job, cluster, layout)),
         talking=_talking(job, cluster, layout),
         sent=_sent(job, layout),
-        wires={axis: widest(mesh, ("dp", "cp") if axis == "dp" else axis, net) for axis in AXES},
+        wires=wires,
     )
 
 

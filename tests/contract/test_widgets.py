@@ -78,6 +78,7 @@ MATTERS: Mapping[str, Mapping[str, Any]] = {  # settings at which a control has 
     "ch13_plans.strategy.gpus": {"tp": 1, "pp": 1, "seq": 2048, "batch": 2**25},
     "ch13_plans.strategy.tp": {"pp": 1},
     "ch13_plans.strategy.pp": {"tp": 1},
+    "ch13_plans.strategy.ep": {"model": "8×7B experts", "tp": 2, "pp": 1},
     "ch13_plans.strategy.cp": {"tp": 1, "pp": 1},
     "ch15.losses.zoom": {"look": "loss"},
 }

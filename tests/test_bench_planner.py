@@ -98,6 +98,16 @@ def test_an_unknown_table_with_the_usual_columns_is_predicted(tmp_path):
     assert found.name == "new_table" and not unread and 2 < found.predicted[0] < 12
 
 
+def test_a_table_of_utilization_alone_is_read_by_its_flops(tmp_path):
+    plain = {name: KORTHIKANTI[name] for name in KORTHIKANTI if not name.startswith("iter")}
+    table(tmp_path, "by_time.csv", [{**plain, "iter_time_s": 6.0, "gpu": "H100"}])
+    table(tmp_path, "by_share.csv", [{**plain, "mfu_pct": 40, "gpu": "H100"}])
+    found, skipped, _ = bench.results(tmp_path)
+    shared = next(each for each in found if each.name == "by_share")
+    flops = 72 * 64 * 2048 * 96 * 12288**2 * (1 + 2048 / (6 * 12288) + 51200 / (12 * 12288 * 96))
+    assert shared.measured[0] == pytest.approx(flops / (0.4 * 989e12 * 64)) and not skipped
+
+
 @pytest.mark.parametrize(
     ("cells", "seconds"),
     [({"iter_time_ms": "1500"}, 1.5), ({"tokens_per_s_per_gpu": "100"}, 2.0), ({"sec_per_iter": "3"}, 3.0)],

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from course_lib import memory
+from course_lib.benchmarks.chosen import chosen_on
 from course_lib.benchmarks.memory.fitting import fitted
 from course_lib.benchmarks.memory.parameters import FILE, WITHIN, Count, counts
 from course_lib.benchmarks.memory.rows import Row, Skip, Tables, read, shipped
@@ -35,8 +36,9 @@ class Result:
 
     @property
     def judged(self) -> tuple[Row, ...]:
-        """Rows that no constant was chosen on; all rows where the other half is not there."""
-        return tuple(row for row in self.rows if not row.fitted) or self.rows
+        """Rows that no constant was chosen on; all rows where there are no others."""
+        free = (row for row in self.rows if not (row.fitted and chosen_on("memory", row.source, row.label)))
+        return tuple(free) or self.rows
 
     @property
     def errors(self) -> list[float]:
@@ -116,6 +118,8 @@ def main(arguments: Sequence[str]) -> int:
         print(json.dumps({**_as_json(found, models, seconds, chosen), "files_not_read": not_read(folder)}, indent=1))
     else:
         _show(found, models, seconds, chosen, given.rows)
+        for name in not_read(folder):
+            print(f"not read: {name} (no memory in it that is predicted here)")
     wrong = any(result.ok is False for result in found) or any(now != kept for kept, now in chosen.values())
     return int(wrong)
 

@@ -20,7 +20,8 @@ def read_playbook(cells: Cells, tables: Tables) -> Iterator[Row | Skip]:
         return
     tied = whole(cells, "ffn") < 10_000  # as the sweep decides; its file tells of two copies, not of tying
     one = Shape(
-        **{name: whole(cells, name) for name in ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab")},
+        **{name: whole(cells, name) for name in ("layers", "hidden", "heads", "ffn", "vocab")},
+        kv_heads=whole(cells, "kv_heads", whole(cells, "heads")),  # not printed: as many as heads
         gated=True,
         tied=tied,
         norm="RMSNorm",

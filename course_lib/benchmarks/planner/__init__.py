@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from course_lib import planner
+from course_lib.benchmarks.chosen import chosen_on
 from course_lib.benchmarks.planner.rows import Skip, Timed
 from course_lib.benchmarks.planner.sources import TARGETS, Target, read_folder
 
@@ -72,7 +73,12 @@ class Result:
                 regrets.append(100 * (real[int(np.argmin(said))] / real.min() - 1))
         if not ranks:
             return {"groups": 0, "rank_correlation": None, "regret": None, "median_regret": None}
-        return {"groups": len(ranks), "rank_correlation": float(np.median(ranks)), "regret": float(np.mean(regrets))}
+        return {
+            "groups": len(ranks),
+            "rank_correlation": float(np.median(ranks)),
+            "regret": float(np.mean(regrets)),
+            "median_regret": float(np.median(regrets)),
+        }
 
     def as_json(self) -> dict[str, Any]:
         """Everything about the source."""
@@ -112,7 +118,8 @@ def results(folder: Path) -> tuple[list[Result], list[Skip], dict[str, str]]:
     """Every source of a folder, the rows that are skipped, and the tables that are not read."""
     timed, skipped, unread = read_folder(folder)
     by_source: dict[str, list[Timed]] = defaultdict(list)
-    for row in timed:
+    for each in timed:
+        row = replace(each, fitted=each.fitted and chosen_on("time", each.source, each.label))
         many = row.source == "vtrain" and row.cluster.gpus > row.cluster.per_node
         by_source["vtrain-many" if many else row.source].append(row)
     found = []

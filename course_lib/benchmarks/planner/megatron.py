@@ -14,6 +14,7 @@ from course_lib.benchmarks.planner.rows import (
     label,
     micro_batches,
     number,
+    seconds_from_rate,
     seconds_of,
     whole,
 )
@@ -206,13 +207,18 @@ def read_any(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
     )
     text = cells.get("gpu", "") + cells.get("system", "")
     device = next((name for name in ("GB200", "GB300", "B200", "B300", "H200", "H100", "A100") if name in text), "H100")
+    many = cluster(device, gpus)
+    try:
+        seconds = seconds_of(cells, batch * seq, gpus)
+    except ValueError:
+        seconds = seconds_from_rate(cells, job, gpus, many.peak)
     yield Timed(
         source=cells["file"],
         label=label(cells, KEY),
         group=label(cells, ("model", "n_gpus", "global_batch_size")),
-        seconds=seconds_of(cells, batch * seq, gpus),
+        seconds=seconds,
         job=job,
-        cluster=cluster(device, gpus),
+        cluster=many,
         layout=Layout(
             tp=tp,
             sp=tp > 1,

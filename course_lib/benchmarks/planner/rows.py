@@ -77,6 +77,23 @@ def seconds_of(cells: Cells, tokens: float, gpus: int) -> float:
     raise ValueError("no column with a time or tokens per second")
 
 
+def seconds_from_rate(cells: Cells, job: Job, gpus: int, peak: float) -> float:
+    """Seconds of a step from a printed FLOP/s or utilization, whose model FLOPs are Korthikanti et al.'s (2022, appendix A)."""
+    one = job.shape
+    per_layer = 1 + job.seq / (6 * one.hidden) + one.vocab / (12 * one.hidden * one.layers)
+    flops = 72 * job.tokens * one.layers * one.hidden**2 * per_layer
+    for name, scale in (
+        ("model_tflops_per_gpu", 1e12),
+        ("achieved_tflops_per_gpu", 1e12),
+        ("tflops_per_gpu", 1e12),
+        ("throughput_tflops_per_gpu", 1e12),
+        ("mfu_pct", peak / 100),
+    ):
+        if cells.get(name, ""):
+            return float(flops / number(cells, name) / scale / gpus)
+    raise ValueError("no column with a time, tokens per second, FLOP/s or utilization")
+
+
 def label(cells: Cells, names: tuple[str, ...]) -> str:
     """The cells that tell a run, as text."""
     return " ".join(f"{name}={cells[name]}" for name in names if cells.get(name, ""))
@@ -104,6 +121,7 @@ __all__ = [
     "label",
     "micro_batches",
     "number",
+    "seconds_from_rate",
     "seconds_of",
     "whole",
 ]

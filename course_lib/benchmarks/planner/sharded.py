@@ -85,7 +85,10 @@ def read_torchtitan(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
             dtype="bf16"
             if cells.get("float8", "0") in ("", "0") or "rowwise" in cells["float8"]
             else "fp8",  # as fast as bf16
-            recompute="full" if cells.get("activation_checkpointing", "").startswith("full") else "selective",
+            recompute=next(
+                (word for word in ("full", "none") if cells.get("activation_checkpointing", "").startswith(word)),
+                "selective",
+            ),
             software=software,
         ),
         cluster=cluster("H200" if "H200" in cells.get("hardware", "") else "torchtitan H100", gpus),
@@ -116,7 +119,8 @@ def read_playbook(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
     dp, tp, pp, micro = (whole(cells, name) for name in ("dp", "tp", "pp", "micro_batch_size"))
     adding = whole(cells, "grad_accum", 1)
     one = Shape(
-        **{name: whole(cells, name) for name in ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab")},
+        **{name: whole(cells, name) for name in ("layers", "hidden", "heads", "ffn", "vocab")},
+        kv_heads=whole(cells, "kv_heads", whole(cells, "heads")),
         gated=True,
         tied=whole(cells, "ffn") < 10_000,
         norm="RMSNorm",

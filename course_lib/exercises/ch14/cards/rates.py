@@ -30,7 +30,7 @@ For example, the Llama 3 report counts {{failures}} unexpected interruptions in 
     answers=("hours_between", "chance"),
     allowed="`math` and plain Python.",
     params={"failures": 419, "days": 54, "gpus": 16384, "size": 1024, "hours": 40.0},
-    vary=pick(size=(512, 2048, 4096), hours=(20.0, 60.0, 100.0)),
+    vary=pick(size=(512, 768, 2048, 3072, 4096, 8192), hours=(20.0, 30.0, 50.0, 60.0, 80.0, 100.0)),
     probe=rows,
     returns=Rows(Number("hours"), Number("a probability")),
 )
@@ -77,7 +77,7 @@ Both must hold for long saves too, where √(2 · save · mtbf) is well off. `sa
 
 
 def _vary_goodput(draw: random.Random) -> Mapping[str, Any]:
-    return {"hours": draw.choice((2, 4)), "save": draw.choice((30, 90)), "restart": draw.choice((5, 15))}
+    return {"hours": draw.choice((2, 4, 5)), "save": draw.choice((30, 75, 90)), "restart": draw.choice((5, 8, 15))}
 
 
 PREDICT_GOODPUT = Card(
@@ -129,7 +129,9 @@ most `chance`. It waits if fewer than `servers` of all servers work.
     allowed="`math` and plain Python; the library's count of spares is switched off.",
     hides=("faults.spares:waiting_fraction", "faults.spares:spares_needed"),
     params={"servers": 128, "mtbf": 2000.0, "repair": 24.0, "chance": 0.01},
-    vary=pick(servers=(64, 96, 200), chance=(0.02, 0.005)),
+    vary=pick(
+        servers=(64, 96, 160, 200), mtbf=(1500.0, 2500.0, 3000.0), repair=(12.0, 36.0, 48.0), chance=(0.02, 0.005)
+    ),
     probe=rows,
     returns=Rows(Number("servers", whole=True)),
 )

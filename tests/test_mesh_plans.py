@@ -40,7 +40,7 @@ def test_a_plan_says_what_the_planner_says():
     assert one.parts["compute"] == pytest.approx(float(parts["matmul"] + parts["attention"]))
     assert all(one.parts[axis] == pytest.approx(float(parts[axis])) for axis in ("tp", "cp", "pp", "dp", "bubble"))
     assert one.talking["tp"] == pytest.approx(one.parts["tp"]) and one.talking["dp"] > one.parts["dp"]
-    assert one.wires == {"tp": "server", "cp": "", "pp": "network", "dp": "network"}
+    assert one.wires == {"tp": "server", "cp": "", "pp": "network", "dp": "network", "ep": ""}
 
 
 def test_full_sharding_sends_weights_for_every_micro_batch():
@@ -71,6 +71,7 @@ def test_a_mixture_of_experts_shares_its_experts_out():
         ({"tp": 7, "gpus": 56}, "tp=7 does not divide 64 attention heads"),
         ({"pp": 128, "gpus": 128}, "pp may be at most 80"),
         ({"pp": 16, "virtual": 8}, "pp may be at most 10"),
+        ({"pp": 4, "virtual": 3}, "the chunks of a stage may be 1, 2, 4, 5, 10, 20"),
         ({"gpus": 96, "tp": 64}, "that fit are 64 and 128"),
         ({"gpus": 96}, "the nearest number of replicas that does is 64"),
         ({"gpus": 63}, "do not fill servers of 8; choose 56 or 64"),

@@ -199,6 +199,12 @@ def _checked(one: Any, sizes: dict[str, int], sequences: int, seq: int, micro: i
             f"pp={pp} stages of {virtual} chunks need {pp * virtual} layers, and the model has {one.layers}; "
             f"pp may be at most {one.layers // virtual}."
         )
+    if virtual > 1 and one.layers % (pp * virtual):
+        fit = [n for n in range(1, one.layers // pp + 1) if one.layers % (pp * n) == 0] or [1]
+        raise ValueError(
+            f"{one.layers} layers do not divide into {pp} stages of {virtual} chunks; the chunks of a stage may be "
+            f"{', '.join(map(str, fit))}."
+        )
     if sequences % (dp * micro):
         fit = [n for n in range(1, sequences // micro + 1) if sequences % (n * micro) == 0]
         near = min(fit, key=lambda n: abs(n - dp), default=1)

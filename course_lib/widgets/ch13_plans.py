@@ -239,7 +239,7 @@ def strategy(preset: str = "70B on 64 GPUs") -> Explorer:
         micro=slider(
             (1, 2, 4, 8), at["micro"], label="micro-batch", text=lambda count: f"{count} sequence{'s' * (count > 1)}"
         ),
-        virtual=slider((1, 2, 4, 8), at["virtual"], label="chunks a stage", when=lambda now: now["pp"] > 1),
+        virtual=slider((1, 2, 4, 5), at["virtual"], label="chunks a stage", when=lambda now: now["pp"] > 1),
         batch=slider(BATCHES, at["batch"], label="batch", text=tokens),
         seq=slider(LENGTHS, at["seq"], label="sequence", text=lambda count: f"{count:,} tokens"),
         state=menu(tuple(BYTES), at["state"], label="state a parameter"),

@@ -12,7 +12,6 @@ from course_lib.context_parallel.costs import (
     ulysses_fits,
     ulysses_traffic,
 )
-from course_lib.exercises.running_example import GPUS
 from course_lib.figures import panels, style
 from course_lib.figures.palette import BLUE, GREEN, INK, ORANGE, SKY, VERMILION, color
 from course_lib.figures.style import Picture
@@ -24,6 +23,7 @@ __all__ = ["bytes_by_ranks", "hidden_transfer", "longest_sequence", "memory_by_l
 
 H100 = facts.device("H100 SXM")
 LENGTHS = tuple(8192 * 2**power for power in range(9))  # tokens of a sequence
+GPUS = 64  # over which the state is sharded
 TP, MODELS = 8, ("llama3-8b", "llama3-70b")
 ELEMENT = 2  # bytes of a number in bf16
 

@@ -7,6 +7,7 @@ import pytest
 from course_lib import facts, memory
 from course_lib.chapters.ch11 import gpu, runs, tables
 from course_lib.context_parallel import costs
+from course_lib.exercises import running_example
 from course_lib.exercises.ch11 import numbers
 from course_lib.exercises.ch11.numbers import NUMBERS
 from course_lib.figures import context_ways, svg
@@ -27,6 +28,7 @@ def test_a_longer_sequence_needs_one_remedy_after_the_other():
     first = [re.search(r"first that fits: (.*)\.", ch11.draw_memory(tokens).alt) for tokens in ch11.LENGTHS]
     order = [names.index(found[1]) if found else len(names) for found in first]
     assert order == sorted(order) and {1, 2, 3} <= set(order)
+    assert running_example.GPUS == ch11.GPUS, "the plan's"
     for remedy in range(1, 4):
         fits = ch11.longest_sequence("llama3-70b", remedy)
         assert sum(ch11.peak("llama3-70b", fits, remedy)) <= numbers.H100.memory

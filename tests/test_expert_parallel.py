@@ -58,7 +58,7 @@ def on_ranks(layer: MixtureLayer, parts: list[torch.Tensor], **more):
 # --- parallel equals plain -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("score", ["softmax", "chosen", "sigmoid"])
 @pytest.mark.parametrize("counts", [[13], [7, 5], [6, 0, 9, 1]], ids=str)
 def test_output_and_every_gradient_are_the_dense_loops(counts: list[int], score: str, dtype: torch.dtype) -> None:

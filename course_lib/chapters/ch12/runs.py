@@ -154,6 +154,37 @@ def two_hops(limits: Sequence[int | None] = (None, 2, 1)) -> Markdown:
     return table(rows)
 
 
+def shared_expert_times(shares: Sequence[float] = (0.0, 0.5, 1.0, 1.5)) -> Markdown:
+    """Seconds that each rank waits for the two exchanges, with a shared expert of several lengths before or during the dispatch."""
+    exchange = ep.even_bytes(512, 64, 2, RANKS, 4) / 1e9  # s of one exchange at 1 GB/s
+    topology = Topology.flat(0.0, 1e9)
+
+    def work(comm: Comm, shared: float, during: bool) -> None:
+        sent = torch.ones(1024, 64)
+        there, home = torch.empty_like(sent), torch.empty_like(sent)
+        if not during:
+            comm.compute(shared, label="shared expert")
+        dispatched = comm.all_to_all_single(there, sent, async_op=True)
+        if during:
+            comm.compute(shared, label="shared expert")
+        dispatched.wait()
+        comm.compute(exchange, label="experts")
+        comm.all_to_all_single(home, there)
+
+    rows = []
+    for share in shares:
+        both = [
+            simulate(work, RANKS, args=(share * exchange, during), topology=topology).exposed()[0]
+            for during in (False, True)
+        ]
+        names = ("waiting, shared expert first", "waiting, shared expert during the dispatch")
+        rows.append(
+            {"shared expert / one exchange": f"{share:g}"}
+            | {name: duration_text(seconds) for name, seconds in zip(names, both, strict=True)}
+        )
+    return table(rows)
+
+
 def router_flips(tokens: int = 4096, experts: int = 64, hidden: int = 256, top_k: int = 8) -> Markdown:
     """How many choices change if the router computes in bf16 instead of fp32, and how many logits become ties."""
     coin = torch.Generator().manual_seed(0)

@@ -37,6 +37,12 @@ def test_a_product_lasts_no_shorter_than_its_bytes():
     assert seconds >= 2 * (131072**2 + 2 * 131072 * 16) / H100.memory_rate
 
 
+def test_a_layers_three_products_are_those_of_their_shapes():
+    m, k, n = 8192, 4096, 1344
+    expected = [products.product_seconds(*sizes, H100, H100.matmul) for sizes in ((m, k, n), (m, n, k), (k, m, n))]
+    assert products.layer_seconds(m, k, n, H100, H100.matmul) == pytest.approx(expected)
+
+
 @pytest.mark.parametrize(("width", "share"), [(128, 1.0), (64, 1.0), (1800, 0.7), (100, 0.7)])
 def test_only_widths_of_whole_128_bytes_run_at_the_full_rate(width, share):
     assert products.aligned_share(width) == share

@@ -13,5 +13,4 @@ FLASH_BACKWARD = 0.8  # of the forward pass's rate that fused attention's backwa
 NATIVE_ATTENTION = 1.6  # times the rate of "flash" in kernels rewritten for Hopper and later, Shah et al. (2024)
 ASYNC_TP_HIDES = 0.5  # of tensor-parallel messages that leave in parts between parts of the products
 HOST_BACKWARD = 1.8  # times a forward pass's launches that a backward pass needs
-OVERLAP_POWER = 3.0  # how sharply host and device hide each other: (a^p + b^p)^(1/p)
 MESSAGE_SECONDS = 20e-6  # latency of a message between pipeline stages

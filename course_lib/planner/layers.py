@@ -12,7 +12,7 @@ from course_lib.memory.layout import Layout
 from course_lib.planner.cluster import Cluster
 from course_lib.planner.constants import EAGER, FLASH_BACKWARD, KERNEL_SECONDS, NATIVE_ATTENTION
 from course_lib.planner.job import Job
-from course_lib.planner.products import aligned_share, product_seconds
+from course_lib.planner.products import aligned_share, layer_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,8 @@ def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     forward = inputs = weights = 0.0
     for rows, k, n, narrow, times in sites:
         rate = layer_rate(job, cluster) * aligned_share(narrow)
-        forward = forward + times * product_seconds(rows, k, n, cluster, rate, width)
-        inputs = inputs + times * product_seconds(rows, n, k, cluster, rate, width)
-        weights = weights + times * product_seconds(k, rows, n, cluster, rate, width)
+        out, back, update = layer_seconds(rows, k, n, cluster, rate, width)
+        forward, inputs, weights = forward + times * out, inputs + times * back, weights + times * update
     return Pass(forward, inputs + weights, weights)
 
 
@@ -122,9 +121,5 @@ def head(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tuple[Any, A
     one, tokens = job.shape, batch * job.seq / layout.cp
     wide = one.vocab / layout.tp
     rate = cluster.matmul
-    products = (
-        product_seconds(tokens, one.hidden, wide, cluster, rate)
-        + product_seconds(tokens, wide, one.hidden, cluster, rate)
-        + product_seconds(one.hidden, tokens, wide, cluster, rate)
-    )
+    products = sum(layer_seconds(tokens, one.hidden, wide, cluster, rate))
     return products, 30 * tokens * wide / cluster.memory_rate

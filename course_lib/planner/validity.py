@@ -22,6 +22,12 @@ REASONS = (
 )
 
 
+def _left_over(whole: Any, part: Any) -> Any:
+    """Whether `part` does not divide `whole`: as the remainder says, but several times as fast on arrays."""
+    ratio = whole / part
+    return ratio != np.floor(ratio)
+
+
 def faults(job: Job, cluster: Cluster, layout: Layout) -> np.ndarray:
     """For each layout a bit for each of `REASONS` but the last: bit i is set if reason i holds."""
     one = job.shape
@@ -31,14 +37,14 @@ def faults(job: Job, cluster: Cluster, layout: Layout) -> np.ndarray:
     waits = layout.schedule in CHUNKED
     rules = (
         np.not_equal(layout.ranks, cluster.gpus),
-        np.mod(one.heads, layout.tp) != 0,
-        np.mod(one.ffn, layout.tp) != 0,
-        np.mod(job.seq, layout.cp) != 0,
-        np.mod(one.layers, chunks) != 0,
-        np.mod(job.sequences, layout.dp * layout.microbatches) != 0,
-        np.logical_and(waits and np.greater(layout.virtual, 1), np.mod(layout.microbatches, layout.pp) != 0),
-        np.logical_or(np.mod(experts, layout.ep) != 0, np.mod(ranks, layout.ep) != 0),
-        np.mod(layout.dp, layout.replicas) != 0,
+        _left_over(one.heads, layout.tp),
+        _left_over(one.ffn, layout.tp),
+        _left_over(job.seq, layout.cp),
+        _left_over(one.layers, chunks),
+        _left_over(job.sequences, layout.dp * layout.microbatches),
+        np.logical_and(waits and np.greater(layout.virtual, 1), _left_over(layout.microbatches, layout.pp)),
+        np.logical_or(_left_over(experts, layout.ep), _left_over(ranks, layout.ep)),
+        _left_over(layout.dp, layout.replicas),
     )
     found = np.zeros(np.broadcast(*rules).shape, dtype=np.int64)
     for bit, rule in enumerate(rules):

@@ -64,7 +64,7 @@ def _stack(sheet: Sheet, low: float, parts: Mapping[str, float], fills: Mapping[
 def _keys(sheet: Sheet, y: float, words: Mapping[str, str]) -> None:
     x = LEFT + 0.05
     for text, fill in words.items():
-        step = 0.27 + 0.068 * len(text)
+        step = 0.25 + 0.063 * len(text)
         if x + step - 0.1 > LEFT + WIDE:
             break  # the smallest come last; the text alternative has them all
         sheet.key(x, y, fill, text)
@@ -85,7 +85,7 @@ def _memory(sheet: Sheet, plan: Plan) -> None:
     _keys(
         sheet,
         low - 0.14,
-        {f"{name} {bytes_text(count)}": MEMORY[name] for name, count in parts.items() if count > 0.002 * plan.memory},
+        {f"{name} {bytes_text(count)}": MEMORY[name] for name, count in parts.items() if count > 0.005 * plan.memory},
     )
 
 
@@ -96,7 +96,7 @@ def _time(sheet: Sheet, plan: Plan) -> None:
     words = {
         f"{WORDS.get(name, name)} {duration_text(count)}": PARTS[name]
         for name, count in plan.parts.items()
-        if count > 1e-4 * plan.seconds
+        if count > 0.002 * plan.seconds
     }
     _keys(sheet, low - 0.14, words)
 

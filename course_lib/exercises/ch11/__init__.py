@@ -11,6 +11,7 @@ from course_lib.exercises.ch11.cards.layout import (
     ZIG_ZAG,
 )
 from course_lib.exercises.ch11.cards.norms import ACTIVATION_SHARES, NORM_GRADIENTS
+from course_lib.exercises.ch11.cards.reach import HIDE_RING, WINDOW_HALO
 from course_lib.exercises.ch11.cards.ring import MERGE, RING_ATTENTION, RING_BACKWARD
 from course_lib.exercises.ch11.numbers import NUMBERS
 
@@ -25,6 +26,8 @@ CARDS = (
     SHIFTED_TARGETS,
     ULYSSES,
     SPLIT_DOCUMENTS,
+    WINDOW_HALO,
+    HIDE_RING,
     MEAN_OVER_MESH,
     AUDIT_CONTEXT,
 )

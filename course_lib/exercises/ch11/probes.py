@@ -123,3 +123,15 @@ def synced(answer: Any, case: Any, comm: Any = None) -> Any:
             return got
         weights = {name: tensor - rate * got[name] for name, tensor in weights.items()}
     return weights
+
+
+def halo(answer: Any, case: Any, comm: Any = None) -> Any:
+    """The keys and values that a rank's queries see; `case.args = (lengths, window, k, v)`."""
+    from course_lib.exercises.point_to_point import PointToPoint
+
+    lengths, window, k, v = case.args
+    before = copies((k, v))
+    got = answer(PointToPoint(comm), k, v, list(lengths), window)
+    if type(got) not in (tuple, list) or len(got) != 2:
+        return got
+    return {"k": got[0], "v": got[1], "touched": changed((k, v), before)}

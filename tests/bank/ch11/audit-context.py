@@ -67,12 +67,3 @@ def audit_context():
 # %% wrong: tokens in place of millions => values other-unit  from: recomputed
 # -         "llama3-cp-batch": (8 * 16 * 131072 / 1e6, "right", "as printed"),
 # +         "llama3-cp-batch": (8 * 16 * 131072, "right", "as printed"),
-
-# %% wrong: one statement is missing => values missing  from: recomputed
-# -         "ring-one-nth": (2 / 8, "wrong", "one block more"),
-
-
-# %% wrong: numbers alone => values wrong-shape
-def audit_context():
-    names = "cp-attention-256 ulysses-stores-all ring-one-nth sp-fourth-axis cp-half-wasted llama3-cp-batch sp-same-bandwidth ring-scores"
-    return dict.fromkeys(names.split(), 1.0)

@@ -79,10 +79,6 @@ def mean_gradients(dp, cp, gradients, tokens):
 # -         means.append(total / count.clamp(min=1))
 # +         means.append(total)
 
-# %% wrong: by the ranks => values by-ranks  from: sums over both groups
-# -         means.append(total / count.clamp(min=1))
-# +         means.append(total / (dp.size * cp.size))
-
 # %% wrong: NaN of an empty rank spreads => generality not-finite  from: sums over both groups
 # -         total = gradient.clone() if SUMMED else gradient * tokens
 # -         if tokens == 0:
@@ -110,11 +106,3 @@ def mean_gradients(dp, cp, gradients, tokens):
         for group in (cp, dp):
             group.all_reduce(gradient)
     return gradients
-
-
-# %% wrong: the world has two axes => generality -  from: sums over both groups
-# -     for group in (cp, dp):
-# -         group.all_reduce(count)
-# +     for group in (cp, dp):
-# +         group.all_reduce(count)
-# +     count = torch.tensor(float(tokens)) * dp.size * cp.size if dp.size == 1 or cp.size == 1 else count

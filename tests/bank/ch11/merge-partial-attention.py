@@ -77,11 +77,3 @@ def merge_parts(parts):
 # %% wrong: in place => values changed  from: all parts at once
 # -     outputs = torch.stack([output for output, _ in parts])
 # +     outputs = torch.stack([output.nan_to_num_(0.0).mul_(2) / 2 for output, _ in parts])
-
-# %% wrong: the second part alone => values last-part  from: all parts at once
-# -     return (shares.unsqueeze(-1) * outputs).sum(0), total
-# +     return outputs[-1], total
-
-# %% wrong: log-sums below zero count nothing => generality -  from: all parts at once
-# -     total = torch.logsumexp(log_sums, 0)
-# +     total = torch.logsumexp(log_sums.clamp(min=-1000), 0)

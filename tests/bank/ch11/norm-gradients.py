@@ -49,10 +49,6 @@ def sync_gradients(comm, gradients, kinds):
     return gradients
 
 
-# %% wrong: whole gradients are added too => values whole-summed  from: one flat all-reduce
-# -     names = sorted(name for name in gradients if kinds[name] == "partial")
-# +     names = sorted(name for name in gradients if kinds[name] != "sharded")
-
 # %% wrong: one call for each => cost many-calls  from: one flat all-reduce
 # -     flat = torch.cat([gradients[name].reshape(-1) for name in names])
 # -     comm.all_reduce(flat)
@@ -71,10 +67,6 @@ def sync_gradients(comm, gradients, kinds):
 # %% wrong: the order of this rank => generality -  from: one flat all-reduce
 # -     names = sorted(name for name in gradients if kinds[name] == "partial")
 # +     names = [name for name in gradients if kinds[name] == "partial"]
-
-# %% wrong: norms by their name => values -  from: one flat all-reduce
-# -     names = sorted(name for name in gradients if kinds[name] == "partial")
-# +     names = sorted(name for name in gradients if "norm" in name)
 
 # %% wrong: nothing to join => generality -  from: one flat all-reduce
 # -     if not names:

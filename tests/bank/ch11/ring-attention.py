@@ -81,11 +81,7 @@ def ring_forward(comm, q, k, v, positions, visible):
     return out.to(q.dtype), log_sum
 
 
-# %% wrong: keys stay at home => values own-block  from: a running output and log-sum
-# -     for step in range(n):
-# +     for step in range(1):
-
-# %% wrong: one step too few => values one-block-short  from: a running output and log-sum
+# %% wrong: one step too few => values -  from: a running output and log-sum
 # -     for step in range(n):
 # +     for step in range(max(1, n - 1)):
 
@@ -145,22 +141,6 @@ def ring_forward(comm, q, k, v, positions, visible):
 # +         for work in works:
 
 
-# %% wrong: straight to every rank => cost not-a-neighbor
-def ring_forward(comm, q, k, v, positions, visible):
-    n, rank, width = comm.size, comm.rank, q.shape[-1]
-    held, works = {rank: torch.stack([k, v])}, []
-    for other in range(n):
-        if other != rank:
-            held[other] = k.new_empty(2, len(k), len(positions[other]), width)
-            works += [comm.isend(held[rank], other), comm.irecv(held[other], other)]
-    for work in works:
-        work.wait()
-    keys, values = torch.cat([held[b] for b in range(n)], 2).float().repeat_interleave(len(q) // len(k), 1)
-    seen = visible(positions[rank], torch.cat(list(positions)))
-    scores = (q.float() @ keys.mT / math.sqrt(width)).masked_fill(~seen, -math.inf)
-    return (torch.softmax(scores, -1).nan_to_num(0.0) @ values).to(q.dtype), torch.logsumexp(scores, -1)
-
-
 # %% wrong: one buffer for sending and receiving => protocol raised  from: a running maximum and sum, keys and values in one tensor
 # -             arriving = held.new_empty(2, kv_heads, len(positions[following]), width)
 # -             works = [comm.isend(held, after), comm.irecv(arriving, before)]
@@ -181,7 +161,6 @@ def ring_forward(comm, q, k, v, positions, visible):
 # +             comm.send(held, after)
 # +             works = [comm.irecv(arriving, before)]
 
-# %% wrong: queries are scaled in place => values changed  from: a running output and log-sum
-# -     wide = q.float()
-# +     q.mul_(2)
-# +     wide = q.float() / 2
+# %% wrong: the other way around => cost -  from: a running output and log-sum
+# -     step_to = 1 if params("ring-attention").direction == "next" else -1
+# +     step_to = -1 if params("ring-attention").direction == "next" else 1

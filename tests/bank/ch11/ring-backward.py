@@ -75,7 +75,7 @@ def ring_backward(comm, q, k, v, out, log_sum, grad, positions, visible):
     return dq, total[0], total[1]
 
 
-# %% wrong: left at the neighbor => values left-at-neighbor  from: an accumulator travels with its block
+# %% wrong: left at the neighbor => values left-at-next  from: an accumulator travels with its block
 # -     home = torch.empty(2, *k.shape)
 # -     comm.recv(home, before, tag=1)
 # -     for work in sending:
@@ -109,10 +109,6 @@ def ring_backward(comm, q, k, v, out, log_sum, grad, positions, visible):
 # +         here = torch.where(seen, scores, -math.inf).logsumexp(-1, keepdim=True)
 # +         p = torch.where(seen, (scores - here).exp(), 0.0)
 
-# %% wrong: unseen keys count => values -  from: an accumulator travels with its block
-# -         p = torch.where(seen, (scores - log_sum.unsqueeze(-1)).exp(), 0.0)
-# +         p = (scores - log_sum.unsqueeze(-1)).exp().nan_to_num(0.0, posinf=0.0)
-
 # %% wrong: a query that sees nothing => generality not-finite  from: an accumulator travels with its block
 # -         p = torch.where(seen, (scores - log_sum.unsqueeze(-1)).exp(), 0.0)
 # +         p = (torch.where(seen, scores, -math.inf) - log_sum.unsqueeze(-1)).exp()
@@ -133,35 +129,6 @@ def ring_backward(comm, q, k, v, out, log_sum, grad, positions, visible):
 # +         total = total + arrived.sum(2)
 
 
-# %% wrong: everything is gathered first => cost whole-sequence
-def ring_backward(comm, q, k, v, out, log_sum, grad, positions, visible):
-    n, rank, width = comm.size, comm.rank, q.shape[-1]
-    group, own = len(q) // len(k), torch.stack([k, v])
-    held, works = {rank: own}, []
-    for other in range(n):
-        if other != rank:
-            held[other] = own.new_empty(2, len(k), len(positions[other]), width)
-            works += [comm.isend(own, other), comm.irecv(held[other], other)]
-    for work in works:
-        work.wait()
-    keys, values = torch.cat([held[block] for block in range(n)], 2).repeat_interleave(group, 1)
-    seen = visible(positions[rank], torch.cat(list(positions)))
-    p = torch.where(seen, (q @ keys.mT * width**-0.5 - log_sum[..., None]).exp(), 0.0)
-    ds = p * (grad @ values.mT - (grad * out).sum(-1, keepdim=True)) * width**-0.5
-    parts = torch.stack([ds.mT @ q, p.mT @ grad]).unflatten(1, (len(k), group)).sum(2)
-    parts = [part.contiguous() for part in parts.split([len(each) for each in positions], 2)]
-    arrived, works, total = {}, [], parts[rank]
-    for other in range(n):
-        if other != rank:
-            arrived[other] = torch.empty_like(own)
-            works += [comm.isend(parts[other], other, tag=1), comm.irecv(arrived[other], other, tag=1)]
-    for work in works:
-        work.wait()
-    for part in arrived.values():
-        total = total + part
-    return ds @ keys, total[0], total[1]
-
-
 # %% wrong: the accumulator is read too early => protocol in-flight  from: an accumulator travels with its block
 # -             total = torch.empty_like(own)
 # -             comm.recv(total, before, tag=1)
@@ -178,3 +145,10 @@ def ring_backward(comm, q, k, v, out, log_sum, grad, positions, visible):
 # %% wrong: the gradient is scaled in place => values changed  from: an accumulator travels with its block
 # -     sums = (grad * out).sum(-1, keepdim=True)
 # +     sums = out.mul_(grad).sum(-1, keepdim=True)
+
+# %% wrong: all blocks are kept => cost whole-sequence  from: an accumulator travels with its block
+# -     dq = torch.zeros_like(q)
+# +     dq, kept = torch.zeros_like(q), []
+# -         keys, values = held.repeat_interleave(group, 1)
+# +         keys, values = held.repeat_interleave(group, 1)
+# +         kept += [held, keys, held.clone()]

@@ -74,32 +74,6 @@ def split_pack(lengths, ranks):
 # -     for i, position in enumerate(order):
 # +     for i, position in enumerate(order[: len(order) // (2 * ranks) * 2 * ranks]):
 
-# %% wrong: dealt without turning back => values -  from: dealt by work
-# -         turn = i % (2 * ranks)
-# -         parts[min(turn, 2 * ranks - 1 - turn)].append(position)
-# +         parts[i * ranks // len(order)].append(position)
-
 # %% wrong: every rank has the whole pack => values twice  from: dealt by work
 # -     return [sorted(part) for part in parts]
 # +     return [list(range(sum(lengths)))] + parts[1:]
-
-
-# %% wrong: pairs of a document's ends => generality -
-def split_pack(lengths, ranks):
-    parts, start = [[] for _ in range(ranks)], 0
-    for length in lengths:
-        for at in range(length):
-            turn = at % (2 * ranks)
-            parts[min(turn, 2 * ranks - 1 - turn)].append(start + at)
-        start += length
-    return parts
-
-
-# %% wrong: a long document's squares => values -
-def split_pack(lengths, ranks):
-    parts, start = [[] for _ in range(ranks)], 0
-    for length in lengths:
-        for at in range(length):
-            parts[int((at / length) ** 2 * ranks)].append(start + at)
-        start += length
-    return parts

@@ -84,10 +84,6 @@ def tokens_to_heads(comm, x, lengths):
 # -     if heads % n and n % heads:
 # +     if heads % n:
 
-# %% wrong: nothing is refused => generality -  from: one all-to-all of flat parts
-# -     if heads % n and n % heads:
-# +     if heads < 0:
-
 # %% wrong: only divisors are suggested => generality other-number  from: one all-to-all of flat parts
 # -         fits = max(m for m in range(1, n) if heads % m == 0 or m % heads == 0)
 # +         fits = min(m for m in range(1, n) if heads % m == 0)
@@ -100,10 +96,6 @@ def tokens_to_heads(comm, x, lengths):
 # +     got = torch.empty_like(torch.cat(parts))
 # +     comm.all_to_all_single(got, torch.cat(parts))
 # +     return torch.cat([part.view(share, -1, width) for part in got.chunk(n)], 1)
-
-# %% wrong: tokens and heads are swapped => values -  from: one all-to-all of flat parts
-# -     return got.view(comm.size * share, mine, width)
-# +     return got.view(mine, comm.size * share, width).transpose(0, 1)
 
 # %% wrong: heads of a rank side by side => values other-order  from: message by message
 # -     return torch.cat(_swap(comm, parts, [(len(x), lengths[comm.rank])] * comm.size, comm.rank), 0)

@@ -2,12 +2,12 @@ import torch
 
 from course_lib import params
 
-VARIANT = params("zig-zag-positions")
+SNAKE = params("zig-zag-positions").dealt == "snake"
 
 
 # %% right: blocks of torch
 def spread_tokens(length, ranks):
-    if VARIANT.dealt == "snake":
+    if SNAKE:
         owners = [min(p % (2 * ranks), 2 * ranks - 1 - p % (2 * ranks)) for p in range(length)]
         return [[p for p, owner in enumerate(owners) if owner == rank] for rank in range(ranks)]
     blocks = torch.arange(length).tensor_split(2 * ranks)
@@ -21,19 +21,12 @@ def work_ratio(parts):
 
 # %% right: by counting
 def spread_tokens(length, ranks):
-    parts = [[] for _ in range(ranks)]
-    if VARIANT.dealt == "snake":
-        for start in range(0, length, ranks):
-            order = list(range(ranks)) if start // ranks % 2 == 0 else list(reversed(range(ranks)))
-            for rank, position in zip(order, range(start, min(start + ranks, length)), strict=False):
-                parts[rank].append(position)
-        return parts
-    size, more = divmod(length, 2 * ranks)
-    start = 0
-    for block in range(2 * ranks):
-        end = start + size + (block < more)
-        parts[min(block, 2 * ranks - 1 - block)] += range(start, end)
-        start = end
+    parts, start = [[] for _ in range(ranks)], 0
+    turn = [*range(ranks), *reversed(range(ranks))]
+    for block in range(length if SNAKE else 2 * ranks):
+        size = 1 if SNAKE else length // (2 * ranks) + (block < length % (2 * ranks))
+        parts[turn[block % (2 * ranks)]] += range(start, start + size)
+        start += size
     return parts
 
 
@@ -60,90 +53,49 @@ def spread_tokens(length, ranks):
 
 
 # %% wrong: the rest is cut off => generality missing  from: by counting
-def spread_tokens(length, ranks):
-    size = length // (2 * ranks)
-    whole = size * 2 * ranks
-    if VARIANT.dealt == "snake":
-        return [
-            [p for p in range(whole) if min(p % (2 * ranks), 2 * ranks - 1 - p % (2 * ranks)) == rank]
-            for rank in range(ranks)
-        ]
-    return [
-        [*range(rank * size, (rank + 1) * size), *range((2 * ranks - 1 - rank) * size, (2 * ranks - rank) * size)]
-        for rank in range(ranks)
-    ]
+# -     for block in range(length if SNAKE else 2 * ranks):
+# -         size = 1 if SNAKE else length // (2 * ranks) + (block < length % (2 * ranks))
+# +     for block in range(length // (2 * ranks) * 2 * ranks if SNAKE else 2 * ranks):
+# +         size = 1 if SNAKE else length // (2 * ranks)
 
+# %% wrong: the rest goes to the last rank => generality -  from: by counting
+#       for block in range(length if SNAKE else 2 * ranks):
+# -         size = 1 if SNAKE else length // (2 * ranks) + (block < length % (2 * ranks))
+# -         parts[turn[block % (2 * ranks)]] += range(start, start + size)
+# +         size = 1 if SNAKE else length // (2 * ranks)
+# +         rest = SNAKE and block >= length // (2 * ranks) * 2 * ranks
+# +         parts[ranks - 1 if rest else turn[block % (2 * ranks)]] += range(start, start + size)
+#           start += size
+# -     return parts
+# +     parts[-1] += range(start, length)
+# +     return parts
 
-# %% wrong: the last block takes the rest => generality -  from: by counting
-def spread_tokens(length, ranks):
-    if VARIANT.dealt == "snake":
-        parts, whole = [[] for _ in range(ranks)], length // (2 * ranks) * 2 * ranks
-        for p in range(length):
-            turn = p % (2 * ranks)
-            parts[min(turn, 2 * ranks - 1 - turn) if p < whole else ranks - 1].append(p)
-        return parts
-    size = length // (2 * ranks)
-    edges = [block * size for block in range(2 * ranks)] + [length]
-    return [
-        [*range(edges[r], edges[r + 1]), *range(edges[2 * ranks - 1 - r], edges[2 * ranks - r])] for r in range(ranks)
-    ]
-
-
-# %% wrong: blocks of torch.chunk => generality -  from: blocks of torch
-def spread_tokens(length, ranks):
-    blocks = list(torch.arange(length).chunk(2 * ranks))
-    blocks += [torch.arange(0)] * (2 * ranks - len(blocks))
-    if VARIANT.dealt == "snake":
-        rows = torch.arange(length).split(2 * ranks)
-        return [
-            [int(p) for row in rows for p in [*row[rank : rank + 1], *row[len(row) - 1 - rank :][:1]]]
-            for rank in range(ranks)
-        ]
-    return [blocks[rank].tolist() + blocks[-1 - rank].tolist() for rank in range(ranks)]
-
-
-# %% wrong: the late block first => values other-order  from: blocks of torch
-def spread_tokens(length, ranks):
-    if VARIANT.dealt == "snake":
-        owners = [min(p % (2 * ranks), 2 * ranks - 1 - p % (2 * ranks)) for p in range(length)]
-        return [[p for p, owner in enumerate(owners) if owner == rank][::-1] for rank in range(ranks)]
-    blocks = torch.arange(length).tensor_split(2 * ranks)
-    return [blocks[-1 - rank].tolist() + blocks[rank].tolist() for rank in range(ranks)]
-
+# %% wrong: the last tokens first => values other-order  from: by counting
+# -     return parts
+# +     return [part[len(part) // 2 :] + part[: len(part) // 2] for part in parts]
 
 # %% wrong: the ranks are turned around => values other-ranks  from: by counting
-def spread_tokens(length, ranks):
-    if VARIANT.dealt == "snake":
-        owners = [min(p % (2 * ranks), 2 * ranks - 1 - p % (2 * ranks)) for p in range(length)]
-        return [[p for p, owner in enumerate(owners) if owner == rank] for rank in reversed(range(ranks))]
-    blocks = torch.arange(length).tensor_split(2 * ranks)
-    return [blocks[rank].tolist() + blocks[-1 - rank].tolist() for rank in reversed(range(ranks))]
-
+# -     return parts
+# +     return parts[::-1]
 
 # %% wrong: a query does not see itself => values keys-before  from: blocks of torch
-def work_ratio(parts):
-    work = [sum(part) for part in parts]
-    return max(work) / max(sum(work) / len(work), 1e-9)
-
+# -     work = [sum(position + 1 for position in part) for part in parts]
+# -     return max(work) / (sum(work) / len(work))
+# +     work = [sum(part) for part in parts]
+# +     return max(work) / max(sum(work) / len(work), 1e-9)
 
 # %% wrong: tokens are counted => values tokens  from: blocks of torch
-def work_ratio(parts):
-    return max(map(len, parts)) * len(parts) / sum(map(len, parts))
-
+# -     work = [sum(position + 1 for position in part) for part in parts]
+# +     work = [len(part) for part in parts]
 
 # %% wrong: empty ranks are left out => values without-empty  from: blocks of torch
-def work_ratio(parts):
-    work = [sum(position + 1 for position in part) for part in parts if part]
-    return max(work) / (sum(work) / len(work))
-
+# -     work = [sum(position + 1 for position in part) for part in parts]
+# +     work = [sum(position + 1 for position in part) for part in parts if part]
 
 # %% wrong: the mean over the busiest => values inverse  from: blocks of torch
-def work_ratio(parts):
-    work = [sum(position + 1 for position in part) for part in parts]
-    return sum(work) / len(work) / max(work)
-
+# -     return max(work) / (sum(work) / len(work))
+# +     return sum(work) / len(work) / max(work)
 
 # %% wrong: keys on the same rank => values own-keys  from: blocks of torch
-def work_ratio(parts):
-    work = [sum(key <= position for position in part for key in part) for part in parts]
-    return max(work) / (sum(work) / len(work))
+# -     work = [sum(position + 1 for position in part) for part in parts]
+# +     work = [sum(key <= position for position in part for key in part) for part in parts]

@@ -6,13 +6,6 @@ _drill = of_chapter("11")
 
 DRILLS = (
     _drill(
-        "tokens-on-a-rank",
-        "A sequence of {{tokens:int}} tokens, context parallelism {{cp}}, tensor parallelism {{tp}} with sequence parallelism. How many tokens does a norm see on one GPU?",
-        "tokens",
-        {"tokens": 131072, "cp": 4, "tp": 8},
-        pick(tokens=(32768, 65536, 131072), cp=(2, 4, 16), tp=(2, 4, 8)),
-    ),
-    _drill(
         "causal-imbalance",
         "{{ranks}} ranks hold contiguous parts of a long sequence, and attention is causal. What is the busiest rank's work over the mean?",
         "a plain factor",

@@ -51,7 +51,7 @@ def sync_gradients(comm, gradients, kinds):
     return gradients
 ```
 
-- `gradients` holds an fp32 tensor for each weight, and `kinds` its kind. Names may come in another order on each rank. Return a dictionary with the same names.
+- The loss is one mean over all tokens. `gradients` holds this rank's fp32 gradient of each weight, and `kinds` its kind. Names may come in another order on each rank. Return a dictionary with the same names.
 - `"partial"`: a copy of the weight is on every rank and was applied to this rank's tokens alone, as in a norm or in the bias after a reduce-scatter.
 - `"whole"`: a copy is on every rank and was applied to all tokens there. `"sharded"`: each rank has its own part of the weight.
 - After any number of steps, all copies are equal, and all weights are those of one process with all tokens.

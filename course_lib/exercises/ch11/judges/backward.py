@@ -10,8 +10,9 @@ from torch import Tensor
 
 from course_lib.exercises.ch11.judges.reference import Shards, block_bytes, cut, scores, shards, spread, touched
 from course_lib.exercises.ch11.probes import MEASURED
-from course_lib.judging import Fault, Judging, Mistake, Params, first, judged
+from course_lib.judging import Fault, Judging, Params, first, judged
 from course_lib.judging.cases import hidden, ranks_text, shown, under
+from course_lib.judging.mistakes import mistakes
 from course_lib.judging.ranks import BUFFERS_LATE, LATE, moved_early
 from course_lib.judging.tensors import coin_of, normal, tensor_fault
 from course_lib.judging.traffic import too_few_bytes
@@ -23,41 +24,25 @@ FLOOR = 0.05  # the least scale of a gradient that is a difference of larger ter
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, n = coin_of(rng), params["ranks"]
 
-    def data(
-        ranks: int,
-        length: int,
-        how: str,
-        name: str = "causal",
-        heads: int = 2,
-        kv_heads: int = 2,
-        width: int = 4,
-        **options: Any,
-    ) -> Any:
-        rows = shards(coin, cut(length, ranks, rng, how), (name, options), heads, kv_heads, width)
+    def data(ranks: int, length: int, how: str, name: str = "causal", *heads: int, **options: Any) -> Any:
+        rows = shards(coin, cut(length, ranks, rng, how), (name, options), *heads)
         right = zip(rows, Shards(Case(name="", per_rank=rows)).whole(), strict=True)
         return tuple((*row, out.float(), log_sum.float(), normal(coin, *out.shape)) for row, (out, log_sum) in right)
 
+    def far(name: str, part: str, *args: Any, **options: Any) -> Case:
+        return hidden(name, part, per_rank=data(*args, **options))
+
     return [
         shown(f"{ranks_text(n)}, zig-zag, causal", "values:kv", per_rank=data(n, 4 * n, "zig-zag")),
-        hidden("four ranks, everything visible", "values:kv", per_rank=data(4, 16, "contiguous", "all")),
-        hidden(
-            "three ranks, four query heads, two KV heads", "generality:heads", per_rank=data(3, 12, "zig-zag", heads=4)
-        ),
-        hidden(
-            "two ranks, three query heads, one KV head",
-            "generality:heads",
-            per_rank=data(2, 8, "zig-zag", heads=3, kv_heads=1, width=6),
-        ),
-        hidden("three ranks, tokens anywhere", "generality:layouts", per_rank=data(3, 16, "mixed")),
-        hidden("five ranks, three tokens", "generality:layouts", per_rank=data(5, 3, "zig-zag")),
-        hidden("one rank alone", "generality:layouts", per_rank=data(1, 6, "contiguous", heads=4)),
-        hidden(
-            "three ranks, keys before the query alone", "generality:layouts", per_rank=data(3, 11, "mixed", "strict")
-        ),
-        hidden(
-            "three ranks, a sliding window", "generality:layouts", per_rank=data(3, 15, "zig-zag", "window", window=4)
-        ),
-        hidden("ten ranks, memory", "cost:memory", per_rank=data(10, 40, "contiguous", width=64, **{MEASURED: True})),
+        far("four ranks, everything visible", "values:kv", 4, 16, "contiguous", "all"),
+        far("three ranks, four query heads, two KV heads", "generality:heads", 3, 12, "zig-zag", "causal", 4, 2),
+        far("two ranks, three query heads, one KV head", "generality:heads", 2, 8, "zig-zag", "causal", 3, 1, 6),
+        far("three ranks, tokens anywhere", "generality:layouts", 3, 16, "mixed"),
+        far("five ranks, three tokens", "generality:layouts", 5, 3, "zig-zag"),
+        far("one rank alone", "generality:layouts", 1, 6, "contiguous", "causal", 4, 2),
+        far("three ranks, keys before the query alone", "generality:layouts", 3, 11, "mixed", "strict"),
+        far("three ranks, a sliding window", "generality:layouts", 3, 15, "zig-zag", "window", window=4),
+        far("ten ranks, memory", "cost:memory", 10, 40, "contiguous", "causal", 2, 2, 64, **{MEASURED: True}),
         *under((LATE, BUFFERS_LATE), "three ranks", "protocol:safe", lambda: data(3, 12, "zig-zag")),
     ]
 
@@ -101,43 +86,34 @@ def _grouped(per_head: Tensor, kv_heads: int, tiled: bool) -> Tensor:
     return per_head.unflatten(0, shape).sum(0 if tiled else 1)
 
 
-def _slips(case: Case) -> list[tuple[str, Callable[[], Gradients], str]]:
-    n, right = case.ranks or 1, gradients(case)
+MESSAGES = {
+    "left-at-next": "the gradients belong to the block of rank + 1; send them home.",
+    "left-at-previous": "the gradients belong to the block of rank − 1; send them home.",
+    "no-delta": "D, the sum of grad · out, was not taken off.",
+    "not-scaled": "the factor 1 / √width is missing.",
+    "heads-in-turn": "query head i used KV head i % KV heads; neighbors share a head.",
+    "own-queries": "this rank's queries alone; those of the other ranks saw these keys too.",
+    "own-missing": "the contribution of this rank's own queries is missing.",
+    "own-sums": "P was normalized within each block; use the log-sum over all keys.",
+    "last-missing": "the contribution of the last rank on the way is missing.",
+}
 
-    def at(shift: int) -> Gradients:
-        return [(right[rank][0], *right[(rank + shift) % n][1:]) for rank in range(n)]
 
-    return [
-        ("left-at-neighbor", lambda: at(1), "the gradients belong to the block of rank + 1; send them home."),
-        ("left-at-neighbor", lambda: at(-1), "the gradients belong to the block of rank − 1; send them home."),
-        ("no-delta", lambda: gradients(case, delta=False), "D, the sum of grad · out, was not taken off."),
-        ("not-scaled", lambda: gradients(case, scaled=False), "the factor 1 / √width is missing."),
-        (
-            "heads-in-turn",
-            lambda: gradients(case, tiled=True),
-            "query head i used KV head i % KV heads; neighbors share a head.",
-        ),
-        (
-            "own-queries",
-            lambda: gradients(case, counts=lambda rank, block: rank == block),
-            "this rank's queries alone; those of the other ranks saw these keys too.",
-        ),
-        (
-            "own-missing",
-            lambda: gradients(case, counts=lambda rank, block: rank != block),
-            "the contribution of this rank's own queries is missing.",
-        ),
-        (
-            "own-sums",
-            lambda: gradients(case, own_sums=True),
-            "P was normalized within each block; use the log-sum over all keys.",
-        ),
-        (
-            "last-missing",
-            lambda: gradients(case, counts=lambda rank, block: rank != (block - 1) % n),
-            "the contribution of the last rank on the way is missing.",
-        ),
-    ]
+def _slips(case: Case, rank: int, at: int) -> dict[str, Callable[[], Tensor]]:
+    """What each known mistake gives for one gradient of a rank."""
+    n = case.ranks or 1
+    ways: dict[str, dict[str, Any]] = {
+        "no-delta": {"delta": False},
+        "not-scaled": {"scaled": False},
+        "heads-in-turn": {"tiled": True},
+        "own-queries": {"counts": lambda query, block: query == block},
+        "own-missing": {"counts": lambda query, block: query != block},
+        "own-sums": {"own_sums": True},
+        "last-missing": {"counts": lambda query, block: query != (block - 1) % n},
+    }
+    shifts = {"left-at-next": 1, "left-at-previous": -1} if at else {}
+    moved = {name: lambda by=by: gradients(case)[(rank + by) % n][at].float() for name, by in shifts.items()}
+    return moved | {name: lambda how=how: gradients(case, **how)[rank][at].float() for name, how in ways.items()}
 
 
 def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
@@ -148,10 +124,7 @@ def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
             where = f"rank {rank}'s {name}"
             if (fault := tensor_fault(where, got[name], want, floor=FLOOR)) is None:
                 continue
-            named = [
-                Mistake(slip, lambda value=value, rank=rank, at=at: value()[rank][at].float(), message)
-                for slip, value, message in _slips(case)
-            ]
+            named = mistakes(_slips(case, rank, at), MESSAGES)
             fault = tensor_fault(where, got[name], want, named, floor=FLOOR) or fault
             early = case.adversary is not None and fault[0] in ("other-numbers", "not-finite", "rounded")
             return moved_early(case, rank) if early else fault
@@ -175,7 +148,7 @@ KEPT = 0.9  # of all blocks of keys, values and their gradients: two blocks and 
 
 def _memory(case: Case, outcome: Outcome) -> Fault | None:
     whole = 2 * sum(block_bytes(case))
-    held = sorted(got["peak"] or 0 for got in outcome.value)[case.ranks // 2 if case.ranks else 0]
+    held = max(got["peak"] or 0 for got in outcome.value)
     if 0 < held <= KEPT * whole:
         return None
     return "whole-sequence", (

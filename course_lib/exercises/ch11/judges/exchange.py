@@ -65,7 +65,8 @@ def _exchange_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _largest_fit(heads: int, ranks: int) -> int:
+def largest_fit(heads: int, ranks: int) -> int:
+    """The largest smaller number of ranks over which the heads can be spread."""
     return next(n for n in range(ranks - 1, 0, -1) if heads % n == 0 or n % heads == 0)
 
 
@@ -85,7 +86,7 @@ def _refused_fault(heads: int, results: Sequence[Any]) -> Fault | None:
                 f"rank {rank} returned {describe(got['x'])}; {heads} heads on {n} ranks must raise ValueError.",
             )
         numbers = re.findall(r"\d+", got["x"])
-        if not numbers or int(numbers[-1]) != _largest_fit(heads, n) or not re.search(r"\d\W*$", got["x"]):
+        if not numbers or int(numbers[-1]) != largest_fit(heads, n) or not re.search(r"\d\W*$", got["x"]):
             return "other-number", (
                 f"rank {rank}: the message must end with the largest number of ranks below {n} that fits {heads} heads: as a divisor, or as a multiple."
             )

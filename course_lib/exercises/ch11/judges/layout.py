@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.judging import Fault, Judging, Mistake, Params, judged, number_fault, prediction
+from course_lib.judging import Fault, Judging, Params, judged, number_fault, prediction
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.mistakes import mistakes
 from course_lib.judging.tensors import coin_of, kind_fault
 from course_lib.records import Case, Outcome, Verdict
 
@@ -51,33 +52,19 @@ def _layout_cases(params: Params, rng: random.Random) -> list[Case]:
             parts[rng.randrange(ranks)].append(p)
         return (parts,)
 
+    rest = [(2999, 4), (rng.randrange(50, 57), 4), (11, 3), (23, 5), (9, 2)]
+    empty = [([[0, 1, 2], [], [3]],), ([[], [0]],), ([[2, 0], [1, 3], []],)]
+    both = [(dealt("contiguous", 16, 4),), (dealt("zig-zag", 16, 4),)]
     return [
         shown("16 tokens on four ranks", "values:layout", 0, [(16, 4)]),
-        shown(
-            "imbalance of contiguous and zig-zag parts",
-            "values:imbalance",
-            1,
-            [(dealt("contiguous", 16, 4),), (dealt("zig-zag", 16, 4),)],
-        ),
+        shown("imbalance of contiguous and zig-zag parts", "values:imbalance", 1, both),
         hidden("lengths that divide", "values:layout", 0, [some(2), some(3), some(5)]),
-        hidden(
-            "lengths that do not divide",
-            "generality:lengths",
-            0,
-            [(2999, 4), (rng.randrange(50, 57), 4), (11, 3), (23, 5), (9, 2)],
-        ),
+        hidden("lengths that do not divide", "generality:lengths", 0, rest),
         hidden("fewer tokens than blocks", "generality:lengths", 0, [(7, 4), (3, 5), (1, 3), (4, 4), (5, 3)]),
         hidden("one rank", "generality:lengths", 0, [(6, 1), (7, 1), (1, 1)]),
         hidden("no token", "generality:lengths", 0, [(0, 1), (0, 3)]),
-        hidden(
-            "imbalance of tokens anywhere", "values:imbalance", 1, [anywhere(20, 3), anywhere(33, 4), anywhere(12, 1)]
-        ),
-        hidden(
-            "imbalance with an empty rank",
-            "values:imbalance",
-            1,
-            [([[0, 1, 2], [], [3]],), ([[], [0]],), ([[2, 0], [1, 3], []],)],
-        ),
+        hidden("tokens anywhere", "values:imbalance", 1, [anywhere(20, 3), anywhere(33, 4), anywhere(12, 1)]),
+        hidden("imbalance with an empty rank", "values:imbalance", 1, empty),
     ]
 
 
@@ -128,46 +115,38 @@ def once(parts: Sequence[Sequence[int]], length: int) -> Fault | None:
     return None if twice is None else ("twice", f"position {twice} occurs more than once.")
 
 
+RATIOS = {
+    "keys-before": "a query sees its own key, too.",
+    "tokens": "these are tokens; count the keys that each query sees.",
+    "without-empty": "the mean is over all ranks, empty ones included.",
+    "inverse": "this is the mean over the busiest; turn it around.",
+    "own-keys": "these are the keys on the same rank; a query sees those of all ranks.",
+}
+
+
 def _imbalance_fault(case: Case, values: Sequence[Any]) -> Fault | None:
     for (parts,), got in zip(case.args[1], values, strict=True):
         work, held = [sum(p + 1 for p in own) for own in parts], [own for own in parts if own]
+        near = [sum(key <= p for p in own for key in own) for own in parts]
         fault = number_fault(
             f"parts {parts}",
             got,
             imbalance(parts),
             unit="times the mean",
-            mistakes=(
-                Mistake(
-                    "keys-before",
-                    max(sum(own) for own in parts) * len(parts) / max(sum(map(sum, parts)), 1),
-                    "a query sees its own key, too.",
-                ),
-                Mistake(
-                    "tokens",
-                    max(map(len, parts)) * len(parts) / sum(map(len, parts)),
-                    "these are tokens; count the keys that each query sees.",
-                ),
-                Mistake(
-                    "without-empty",
-                    max(work) * len(held) / sum(work),
-                    "the mean is over all ranks, empty ones included.",
-                ),
-                Mistake(
-                    "inverse", sum(work) / len(work) / max(work), "this is the mean over the busiest; turn it around."
-                ),
-                Mistake(
-                    "own-keys", _own(parts), "these are the keys on the same rank; a query sees those of all ranks."
-                ),
+            mistakes=mistakes(
+                {
+                    "keys-before": max(map(sum, parts)) * len(parts) / max(sum(map(sum, parts)), 1),
+                    "tokens": max(map(len, parts)) * len(parts) / sum(map(len, parts)),
+                    "without-empty": max(work) * len(held) / sum(work),
+                    "inverse": sum(work) / len(work) / max(work),
+                    "own-keys": max(near) * len(near) / sum(near),
+                },
+                RATIOS,
             ),
         )
         if fault:
             return fault
     return None
-
-
-def _own(parts: Parts) -> float:
-    work = [sum(1 for p in own for key in own if key <= p) for own in parts]
-    return max(work) * len(work) / sum(work)
 
 
 def _layout_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -191,16 +170,11 @@ def busiest(params: Params) -> float:
 def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def data(
-        lengths: Sequence[int], indices: Sequence[int], ids: Sequence[int] = (), top: int = 1000
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def data(lengths: Sequence[int], indices: Sequence[int], ids: Sequence[int] = (), top: int = 1000) -> list[Tensor]:
         ids = ids or rng.sample(range(5, 90), len(lengths))
         documents = torch.tensor([i for i, n in zip(ids, lengths, strict=True) for _ in range(n)], dtype=torch.int64)
-        return (
-            torch.randint(0, top, (len(documents),), generator=coin),
-            documents,
-            torch.tensor(indices, dtype=torch.int64),
-        )
+        tokens = torch.randint(0, top, (len(documents),), generator=coin)
+        return [tokens, documents, torch.tensor(indices, dtype=torch.int64)]
 
     def anywhere(length: int, count: int) -> list[int]:
         return rng.sample(range(length), count)
@@ -231,6 +205,17 @@ def whole_batch(count: str, tokens: Tensor, documents: Tensor) -> tuple[Tensor, 
     return torch.tensor(targets, dtype=torch.int64), torch.tensor(positions, dtype=torch.int64)
 
 
+BATCHED = {
+    "shifted-after-the-cut": "the targets were shifted after the cut.",
+    "across-documents": "a document's last token has the next document's first token as its target.",
+    "wrapped-around": "the last token has the first one as its target.",
+    "not-shifted": "these are the inputs; a target is the next token.",
+    "local-positions": "they count within this rank's part.",
+    "other-count": "they count over another range: the document, or the whole sequence?",
+    "by-id": "a document whose id occurred before goes on counting.",
+}
+
+
 def _batch_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     tokens, documents, indices = case.args
     if outcome.value["touched"] is not False:
@@ -240,47 +225,30 @@ def _batch_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     other = whole_batch("sequence" if params["count"] == "document" else "document", tokens, documents)[1]
     own = tokens[indices]
     ignored = torch.full((1,), -100)
-    across = torch.cat([tokens[1:], ignored])
     by_id = torch.stack([(documents[:p] == documents[p]).sum() for p in range(len(tokens))])
+    target_slips = {
+        "shifted-after-the-cut": torch.cat([own[1:], ignored])[: len(own)],
+        "across-documents": torch.cat([tokens[1:], ignored])[indices],
+        "wrapped-around": tokens.roll(-1)[indices],
+        "not-shifted": own,
+    }
+    position_slips = {
+        "local-positions": torch.arange(len(indices)),
+        "other-count": other[indices],
+        "by-id": by_id[indices],
+    }
     for name, got, want, slips in (
-        ("inputs", inputs, own, ()),
-        (
-            "targets",
-            targets,
-            right_targets[indices],
-            (
-                (
-                    "shifted-after-the-cut",
-                    torch.cat([own[1:], ignored])[: len(own)],
-                    "the targets were shifted after the cut.",
-                ),
-                (
-                    "across-documents",
-                    across[indices],
-                    "a document's last token has the next document's first token as its target.",
-                ),
-                ("wrapped-around", tokens.roll(-1)[indices], "the last token has the first one as its target."),
-                ("not-shifted", own, "these are the inputs; a target is the next token."),
-            ),
-        ),
-        (
-            "positions",
-            positions,
-            right_positions[indices],
-            (
-                ("local-positions", torch.arange(len(indices)), "they count within this rank's part."),
-                ("other-count", other[indices], "they count over another range: the document, or the whole sequence?"),
-                ("by-id", by_id[indices], "a document whose id occurred before goes on counting."),
-            ),
-        ),
+        ("inputs", inputs, own, {}),
+        ("targets", targets, right_targets[indices], target_slips),
+        ("positions", positions, right_positions[indices], position_slips),
     ):
         if fault := kind_fault(f"`{name}`", got, want):
             return fault
         if torch.equal(got, want):
             continue
-        for slip, value, message in slips:
+        for slip, value in slips.items():
             if torch.equal(got, value):
-                return slip, f"`{name}`: {message}"
+                return slip, f"`{name}`: {BATCHED[slip]}"
         return "other-numbers", f"`{name}` are not the right numbers."
     return None
 
@@ -294,19 +262,14 @@ def _split_cases(params: Params, rng: random.Random) -> list[Case]:
     def some(ranks: int, count: int, low: int, high: int) -> tuple[list[int], int]:
         return [rng.randrange(low, high) for _ in range(count)], ranks
 
+    short = [([1] * 40, 4), ([2, 1, 3] * 12, 5), some(6, 30, 1, 7)]
+    mixed = [([120] + [1] * 60, 4), ([1] * 90 + [90], 5), ([3] * 50 + [70] + [3] * 20, 6)]
     return [
         shown("a long document and short ones", "values:balance", 0, [([64, 8, 24, 16], n)]),
         hidden("documents of all lengths", "values:balance", 0, [some(n, 6, 10, 80), some(3, 8, 1, 60)]),
         hidden("one document", "values:balance", 0, [([97], 4), ([200], 3)]),
-        hidden(
-            "many short documents", "generality:lengths", 0, [([1] * 40, 4), ([2, 1, 3] * 12, 5), some(6, 30, 1, 7)]
-        ),
-        hidden(
-            "one long among many short",
-            "generality:lengths",
-            0,
-            [([120] + [1] * 60, 4), ([1] * 90 + [90], 5), ([3] * 50 + [70] + [3] * 20, 6)],
-        ),
+        hidden("many short documents", "generality:lengths", 0, short),
+        hidden("one long among many short", "generality:lengths", 0, mixed),
         hidden("empty documents", "generality:lengths", 0, [([0, 12, 0, 0, 9, 0], 3), ([0, 0], 2), ([], 3)]),
         hidden("more ranks than tokens", "generality:lengths", 0, [([2, 1], 5), ([1], 4)]),
         hidden("one rank", "generality:lengths", 0, [([5, 0, 7], 1)]),

@@ -11,30 +11,23 @@ from course_lib.judging import Fault, Judging, Mistake, Params, judged
 from course_lib.judging.cases import hidden, ranks_text, shown
 from course_lib.judging.columns import CLOSE, Column, shares, table
 from course_lib.judging.draws import draw_rows, generality, unseen
+from course_lib.judging.mistakes import mistakes
 from course_lib.judging.tensors import coin_of, normal, tensor_fault
 from course_lib.judging.traffic import too_few_bytes
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case, Outcome
 
 # --- activation-shares
 
 
-def activation_bytes(
-    tokens: int, hidden: int, tp: int, cp: int, sequence_parallel: bool, *, outside: float = 10, inside: float = 24
-) -> float:
+def activation_bytes(tokens: int, hidden: int, tp: int, cp: int, sequence_parallel: bool) -> float:
     """Bytes of a layer's activations on one rank; Korthikanti et al. 2022, table 2, without the s² term of unfused attention."""
-    return tokens / cp * hidden * (outside / (tp if sequence_parallel else 1) + inside / tp)
+    return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
 
 
 def _share_cases(params: Params, rng: random.Random) -> list[Case]:
     size, plain = (params["tokens"], params["hidden"]), "bytes"
     drawn = draw_rows(rng, 6, (2048, 4096, 8192), (1024, 4096, 6144), (2, 4, 8), (2, 4, 16), (True, False))
-    edges = [
-        (512, 768, 1, 1, True),
-        (512, 768, 1, 1, False),
-        (4096, 1024, 1, 8, False),
-        (4096, 1024, 8, 1, True),
-        (13, 640, 3, 5, True),
-    ]
+    edges = [(512, 768, 1, 1, True), (512, 768, 1, 1, False), (4096, 1024, 1, 8, False), (13, 640, 3, 5, True)]
     return [
         shown("with and without", "values:bytes", 0, [(*size, 8, 1, False), (*size, 8, 1, True), (*size, 8, 4, True)]),
         unseen(rng, plain, 0, "other sizes", drawn),
@@ -49,37 +42,23 @@ SHARES = Column(
     words=lambda tokens, hidden, tp, cp, sp: (
         f"{tokens:,} tokens, hidden {hidden:,}, tp {tp}, cp {cp}, {'with' if sp else 'without'} sequence parallelism"
     ),
-    mistakes=(
-        Mistake(
-            "all-divided",
-            lambda t, h, tp, cp, sp: 34 * t * h / cp / tp,
-            "without sequence parallelism, the 10 outside the matmuls are not divided.",
-        ),
-        Mistake(
-            "never-divided",
-            lambda t, h, tp, cp, sp: activation_bytes(t, h, tp, cp, False),
-            "sequence parallelism divides the 10 as well.",
-        ),
-        Mistake(
-            "another-factor",
-            lambda t, h, tp, cp, sp: activation_bytes(t, h, tp, cp, sp) / (tp if sp else 1),
-            "sequence parallelism uses the ranks of tp, and adds none.",
-        ),
-        Mistake(
-            "no-context",
-            lambda t, h, tp, cp, sp: activation_bytes(t, h, tp, 1, sp),
-            "context parallelism divides the tokens.",
-        ),
-        Mistake(
-            "context-inside",
-            lambda t, h, tp, cp, sp: t * h * (10 / (tp if sp else 1) + 24 / tp / cp),
-            "context parallelism divides the norms' tokens, too.",
-        ),
-        Mistake(
-            "two-bytes-again",
-            lambda t, h, tp, cp, sp: 2 * activation_bytes(t, h, tp, cp, sp),
-            "34 is in bytes already, not in numbers.",
-        ),
+    mistakes=mistakes(
+        {
+            "all-divided": lambda t, h, tp, cp, sp: 34 * t * h / cp / tp,
+            "never-divided": lambda t, h, tp, cp, sp: activation_bytes(t, h, tp, cp, False),
+            "another-factor": lambda t, h, tp, cp, sp: activation_bytes(t, h, tp, cp, sp) / (tp if sp else 1),
+            "no-context": lambda t, h, tp, cp, sp: activation_bytes(t, h, tp, 1, sp),
+            "context-inside": lambda t, h, tp, cp, sp: t * h * (10 / (tp if sp else 1) + 24 / tp / cp),
+            "two-bytes-again": lambda t, h, tp, cp, sp: 2 * activation_bytes(t, h, tp, cp, sp),
+        },
+        {
+            "all-divided": "without sequence parallelism, the 10 outside the matmuls are not divided.",
+            "never-divided": "sequence parallelism divides the 10 as well.",
+            "another-factor": "sequence parallelism uses the ranks of tp, and adds none.",
+            "no-context": "context parallelism divides the tokens.",
+            "context-inside": "context parallelism divides the norms' tokens, too.",
+            "two-bytes-again": "34 is in bytes already, not in numbers.",
+        },
     ),
     rel=CLOSE,
 )
@@ -265,7 +244,6 @@ def mean_of(case: Case, rank: int, how: str, summed: bool) -> list[Tensor]:
                     sum(total(g, at) / count(g) for g in cps if set(g) <= set(mesh)) / len(dp)
                 ),
                 "not-divided": lambda at=at: total(mesh, at),
-                "by-ranks": lambda at=at: total(mesh, at) / len(mesh),
             }.get(how, lambda at=at: total(members, at) / count(members))()
         )
     return found
@@ -278,7 +256,6 @@ MEAN_SLIPS = {
     "mean-of-sequences": "every replica counts the same here; a sequence counts by its tokens.",
     "context-as-samples": "it was divided by the number of context ranks, too; they are parts of one sequence, not samples.",
     "not-divided": "this is the sum over all tokens; divide by their number.",
-    "by-ranks": "this was divided by the number of ranks; divide by that of the tokens.",
 }
 
 
@@ -298,10 +275,6 @@ def _mean_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
         if got["touched"] is not False:
             return "changed", f"rank {rank}: a given gradient was changed; return new tensors."
     return None
-
-
-def _mean_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, _mean_fault(params, case, outcome), named=True)
 
 
 NORMS = {
@@ -326,7 +299,7 @@ equal: nothing but a comparison with one process shows it.""",
     "mean-over-the-mesh": Judging(
         shares="values:mean 0.4, generality:meshes 0.3, generality:empty 0.3",
         cases=_mean_cases,
-        verdicts=_mean_verdicts,
+        verdicts=lambda params, case, outcome: judged(case, _mean_fault(params, case, outcome), named=True),
         why="""The loss is one mean over tokens, wherever they are. Sums add over any groups in any order, and the division comes last, by the number of tokens that were counted.
 Parts of a sequence differ in counted tokens more than whole sequences do, because prompts and padding sit at its ends.""",
         pytorch="FSDP reduces over the flattened (dp, cp) mesh; Megatron-LM does the same with its dp-cp group, and scales the loss by the global token count.",

@@ -98,9 +98,9 @@ def shards(
     coin: torch.Generator,
     positions: Sequence[Tensor],
     masked: tuple[str, dict[str, Any]],
-    heads: int,
-    kv_heads: int,
-    width: int,
+    heads: int = 2,
+    kv_heads: int = 2,
+    width: int = 4,
     dtype: torch.dtype = torch.float32,
     size: float = 1.0,
 ) -> tuple[tuple[Any, ...], ...]:

@@ -12,6 +12,7 @@ from course_lib.exercises.ch11.judges.reference import Shards, block_bytes, cut,
 from course_lib.exercises.ch11.probes import MEASURED
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, judged
 from course_lib.judging.cases import hidden, shown, under
+from course_lib.judging.mistakes import mistakes
 from course_lib.judging.ranks import BUFFER, BUFFERS_LATE, LATE, moved_early
 from course_lib.judging.tensors import close, coin_of, kind_fault, normal, tensor_fault
 from course_lib.judging.traffic import off_the_ring, too_few_bytes
@@ -22,7 +23,7 @@ ROUNDED = 2.0**-22  # of the largest log-sum: what a weight may be off because t
 SHARP = 2e-5  # of a log-sum in fp32, relative to the largest in the case
 
 
-def log_sum_fault(where: str, got: Any, want: Tensor, mistakes: Sequence[Mistake] = ()) -> Fault | None:
+def log_sum_fault(where: str, got: Any, want: Tensor, known: Sequence[Mistake] = ()) -> Fault | None:
     """What is wrong with log-sums: −∞ in other places, a dtype other than fp32, or other numbers."""
     if fault := kind_fault(where, got, want.float()):
         return fault
@@ -38,7 +39,7 @@ def log_sum_fault(where: str, got: Any, want: Tensor, mistakes: Sequence[Mistake
 
     if same(want):
         return None
-    named = next((each for each in mistakes if same(each.on())), None)
+    named = next((each for each in known if same(each.on())), None)
     return (
         (named.name, f"{where}: {named.message}") if named else ("log-sum", f"{where} is not log Σ exp over all keys.")
     )
@@ -81,6 +82,19 @@ def merged_pair(parts: Sequence[Pair]) -> Pair:
     return sum(share * output.double().nan_to_num(0.0) for share, (output, _) in zip(shares, parts, strict=True)), total
 
 
+MERGED = {
+    "plain-mean": "this is the plain mean; a part counts by its sum of exponentials.",
+    "running-mean": "each part was averaged with the result so far; it counts by its sum of exponentials.",
+    "plain-sum": "the outputs were added; each is a mean over its own keys.",
+    "last-part": "this is the last part alone.",
+    "not-divided": "it is not divided by the total sum of exponentials.",
+}
+SUMMED = {
+    "largest": "this is the largest log-sum; add the exponentials.",
+    "sum-of-logs": "the logs were added; add the exponentials, then take the log.",
+}
+
+
 def _merge_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     parts, got = case.args[0], outcome.value["merged"]
     if outcome.value["touched"] is not False:
@@ -92,24 +106,15 @@ def _merge_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     halves = outputs[0]
     for each in outputs[1:]:
         halves = (halves + each) / 2
-    slips = [
-        Mistake(
-            "plain-mean", sum(outputs) / len(parts), "this is the plain mean; a part counts by its sum of exponentials."
-        ),
-        Mistake(
-            "plain-mean", halves, "each part was averaged with the result so far; it counts by its sum of exponentials."
-        ),
-        Mistake("plain-sum", sum(outputs), "the outputs were added; each is a mean over its own keys."),
-        Mistake("last-part", outputs[-1], "this is the last part alone."),
-        Mistake(
-            "not-divided", output * total.exp().unsqueeze(-1), "it is not divided by the total sum of exponentials."
-        ),
-    ]
-    sums = [
-        Mistake("largest", torch.stack(log_sums).amax(0), "this is the largest log-sum; add the exponentials."),
-        Mistake("sum-of-logs", sum(log_sums), "the logs were added; add the exponentials, then take the log."),
-    ]
-    known = [Mistake(each.name, each.on().float(), each.message) for each in slips]
+    slips = {
+        "plain-mean": sum(outputs) / len(parts),
+        "running-mean": halves,
+        "plain-sum": sum(outputs),
+        "last-part": outputs[-1],
+        "not-divided": output * total.exp().unsqueeze(-1),
+    }
+    sums = mistakes({"largest": torch.stack(log_sums).amax(0), "sum-of-logs": sum(log_sums)}, SUMMED)
+    known = mistakes({name: value.float() for name, value in slips.items()}, MERGED)
     size = max((two[two > -math.inf].abs().max().item() for two in log_sums if (two > -math.inf).any()), default=0.0)
     return first(
         tensor_fault("the output", got[0], output.float(), known, rel=1e-4 + ROUNDED * size),
@@ -123,53 +128,51 @@ def _merge_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def data(ranks: int, length: int, how: str, name: str, heads: int = 2, kv_heads: int = 2, **more: Any) -> Any:
-        options = {
-            "window": {"window": 5},
-            "documents": {"documents": torch.tensor(sorted(rng.choice((3, 4, 9)) for _ in range(length)))},
-        }.get(name, {})
-        measured = {MEASURED: True} if more.pop("measured", False) else {}
-        width = more.pop("width", 4)
-        return shards(
-            coin, cut(length, ranks, rng, how), (name, {**options, **measured}), heads, kv_heads, width, **more
+    def data(ranks: int, length: int, how: str, name: str, *heads: int, measured: bool = False, **more: Any) -> Any:
+        packed = torch.tensor(sorted(rng.choice((3, 4, 9)) for _ in range(length)))
+        options = {"window": {"window": 5}, "documents": {"documents": packed}}.get(name, {}) | (
+            {MEASURED: True} if measured else {}
         )
+        return shards(coin, cut(length, ranks, rng, how), (name, options), *heads, **more)
+
+    def far(name: str, part: str, *args: Any, **more: Any) -> Case:
+        return hidden(name, part, per_rank=data(*args, **more))
 
     return [
         shown("four ranks, zig-zag, causal", "values:attention", per_rank=data(4, 16, "zig-zag", "causal")),
-        hidden("three ranks, everything visible", "values:attention", per_rank=data(3, 12, "contiguous", "all")),
-        hidden(
-            "four ranks, four query heads, two KV heads",
-            "values:attention",
-            per_rank=data(4, 16, "zig-zag", "causal", 4, 2),
-        ),
-        hidden(
-            "three ranks, tokens anywhere", "generality:layouts", per_rank=data(3, 17, "mixed", "causal", 4, 2, width=6)
-        ),
-        hidden("four ranks, 13 tokens", "generality:layouts", per_rank=data(4, 13, "zig-zag", "causal", 3, 1)),
-        hidden("five ranks, three tokens", "generality:layouts", per_rank=data(5, 3, "zig-zag", "causal")),
-        hidden("two ranks", "generality:layouts", per_rank=data(2, 9, "contiguous", "causal")),
-        hidden("one rank alone", "generality:layouts", per_rank=data(1, 7, "contiguous", "causal", 4, 2)),
-        hidden("three ranks, a sliding window", "generality:masks", per_rank=data(3, 18, "zig-zag", "window")),
-        hidden("three ranks, packed documents", "generality:masks", per_rank=data(3, 18, "mixed", "documents", 2, 1)),
-        hidden("three ranks, keys before the query alone", "generality:masks", per_rank=data(3, 12, "mixed", "strict")),
-        hidden(
-            "three ranks, scores in the thousands",
-            "generality:numbers",
-            per_rank=data(3, 12, "zig-zag", "causal", size=60.0),
-        ),
-        hidden(
-            "three ranks, bfloat16",
-            "generality:numbers",
-            per_rank=data(3, 15, "mixed", "causal", 4, 2, dtype=torch.bfloat16),
-        ),
-        hidden(
-            "ten ranks, memory", "cost:memory", per_rank=data(10, 40, "contiguous", "causal", width=64, measured=True)
-        ),
+        far("three ranks, zig-zag, everything visible", "values:attention", 3, 12, "zig-zag", "all"),
+        far("four ranks, four query heads, two KV heads", "values:attention", 4, 16, "zig-zag", "causal", 4, 2),
+        far("three ranks, tokens anywhere", "generality:layouts", 3, 17, "mixed", "causal", 4, 2, 6),
+        far("four ranks, 13 tokens", "generality:layouts", 4, 13, "zig-zag", "causal", 3, 1),
+        far("five ranks, three tokens", "generality:layouts", 5, 3, "zig-zag", "causal"),
+        far("two ranks", "generality:layouts", 2, 9, "contiguous", "causal"),
+        far("one rank alone", "generality:layouts", 1, 7, "contiguous", "causal", 4, 2),
+        far("three ranks, a sliding window", "generality:masks", 3, 18, "zig-zag", "window"),
+        far("three ranks, packed documents", "generality:masks", 3, 18, "mixed", "documents", 2, 1),
+        far("three ranks, keys before the query alone", "generality:masks", 3, 12, "mixed", "strict"),
+        far("three ranks, large scores", "generality:numbers", 3, 12, "zig-zag", "causal", size=60.0),
+        far("three ranks, bfloat16", "generality:numbers", 3, 15, "mixed", "causal", 4, 2, dtype=torch.bfloat16),
+        far("ten ranks, memory", "cost:memory", 10, 40, "contiguous", "causal", 2, 2, 64, measured=True),
         *under((LATE, BUFFER, BUFFERS_LATE), "three ranks", "protocol:safe", lambda: data(3, 12, "zig-zag", "causal")),
     ]
 
 
-def _slips(case: Case, of: Shards, rank: int) -> list[tuple[str, Callable[[], Tensor], str]]:
+ATTENDED = {
+    "own-block": "this rank's own keys alone; the other blocks are missing.",
+    "after-missing": "the block of rank + 1 is missing.",
+    "before-missing": "the block of rank − 1 is missing.",
+    "seen-mean": "the blocks' outputs have equal weights.",
+    "plain-mean": "the blocks' outputs have equal weights, also blocks that are not seen.",
+    "not-rescaled": "the blocks' sums are relative to different maxima; rescale them when the maximum grows.",
+    "local-positions": "the mask belongs to positions within the block; take those of the whole sequence.",
+    "wrong-block": "the mask belongs to another block. Whose keys are here after t steps?",
+    "no-mask": "every key was seen; the mask is missing.",
+    "not-scaled": "the scores are not divided by √width.",
+    "heads-in-turn": "query head i used KV head i % KV heads; neighbors share a head.",
+}
+
+
+def _slips(of: Shards, rank: int) -> dict[str, Callable[[], Tensor]]:
     n = of.ranks
 
     def local(rank: int, block: int) -> Tensor:
@@ -177,69 +180,36 @@ def _slips(case: Case, of: Shards, rank: int) -> list[tuple[str, Callable[[], Te
 
     def mirrored(rank: int, block: int) -> Tensor:
         other = (2 * rank - block) % n
-        return of.seen(rank, other) if len(of.positions[other]) == len(of.positions[block]) else of.seen(rank, block)
+        return of.seen(rank, other if len(of.positions[other]) == len(of.positions[block]) else block)
 
-    def uncovered(rank: int, block: int) -> Tensor:
-        return torch.ones_like(of.seen(rank, block))
+    def without(other: int) -> Tensor:
+        return of.attend(rank, [block for block in range(n) if block != other % n])[0]
 
-    return [
-        ("own-block", lambda: of.attend(rank, [rank])[0], "this rank's own keys alone; the other blocks are missing."),
-        (
-            "one-block-short",
-            lambda: of.attend(rank, [b for b in range(n) if b != (rank + 1) % n])[0],
-            "the last block to arrive is missing.",
-        ),
-        (
-            "one-block-short",
-            lambda: of.attend(rank, [b for b in range(n) if b != (rank - 1) % n])[0],
-            "the last block to arrive is missing.",
-        ),
-        (
-            "plain-mean",
-            lambda: of.mixed(rank, lambda log_sum, top: (log_sum > -math.inf).double()),
-            "the blocks' outputs have equal weights.",
-        ),
-        (
-            "plain-mean",
-            lambda: of.mixed(rank, lambda log_sum, top: torch.ones_like(top)),
-            "the blocks' outputs have equal weights.",
-        ),
-        (
-            "not-rescaled",
-            lambda: of.mixed(rank, lambda log_sum, top: (log_sum - top).exp()),
-            "the blocks' sums are relative to different maxima; rescale them when the maximum grows.",
-        ),
-        (
-            "local-positions",
-            lambda: of.attend(rank, seen=local)[0],
-            "the mask belongs to positions within the block; take those of the whole sequence.",
-        ),
-        (
-            "wrong-block",
-            lambda: of.attend(rank, seen=mirrored)[0],
-            "the mask belongs to another block. Whose keys are here after t steps?",
-        ),
-        ("no-mask", lambda: of.attend(rank, seen=uncovered)[0], "every key was seen; the mask is missing."),
-        ("not-scaled", lambda: of.attend(rank, scaled=False)[0], "the scores are not divided by √width."),
-        (
-            "heads-in-turn",
-            lambda: of.attend(rank, tiled=True)[0],
-            "query head i used KV head i % KV heads; neighbors share a head.",
-        ),
-    ]
+    return {
+        "own-block": lambda: of.attend(rank, [rank])[0],
+        "after-missing": lambda: without(rank + 1),
+        "before-missing": lambda: without(rank - 1),
+        "seen-mean": lambda: of.mixed(rank, lambda log_sum, top: (log_sum > -math.inf).double()),
+        "plain-mean": lambda: of.mixed(rank, lambda log_sum, top: torch.ones_like(top)),
+        "not-rescaled": lambda: of.mixed(rank, lambda log_sum, top: (log_sum - top).exp()),
+        "local-positions": lambda: of.attend(rank, seen=local)[0],
+        "wrong-block": lambda: of.attend(rank, seen=mirrored)[0],
+        "no-mask": lambda: of.attend(rank, seen=lambda rank, block: torch.ones_like(of.seen(rank, block)))[0],
+        "not-scaled": lambda: of.attend(rank, scaled=False)[0],
+        "heads-in-turn": lambda: of.attend(rank, tiled=True)[0],
+    }
 
 
 def _ring_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     of = Shards(case)
     for rank, (got, (out, log_sum)) in enumerate(zip(outcome.value, of.whole(), strict=True)):
         want, where = out.to(of.q[rank].dtype), f"rank {rank}'s output"
-        slips: list[Mistake] = []
+        fault = None
         if not close(got["out"], want):
-            slips = [
-                Mistake(name, lambda value=value, want=want: value().to(want.dtype), message)
-                for name, value, message in _slips(case, of, rank)
-            ]
-        fault = tensor_fault(where, got["out"], want, slips)
+            slips = {
+                name: lambda value=value, to=want.dtype: value().to(to) for name, value in _slips(of, rank).items()
+            }
+            fault = tensor_fault(where, got["out"], want, mistakes(slips, ATTENDED))
         if fault and case.adversary is not None and fault[0] in ("other-numbers", "not-finite", "rounded"):
             return moved_early(case, rank)
         if fault := fault or log_sum_fault(f"rank {rank}'s log-sum", got["log_sum"], log_sum):
@@ -265,11 +235,11 @@ KEPT = 0.75  # of all blocks: the ring needs three of ten at a time, and arithme
 
 def _ring_memory(case: Case, outcome: Outcome) -> Fault | None:
     blocks = block_bytes(case)
-    held = sorted(got["peak"] or 0 for got in outcome.value)[len(blocks) // 2]
+    held = max(got["peak"] or 0 for got in outcome.value)
     if 0 < held <= KEPT * sum(blocks):
         return None
     return "whole-sequence", (
-        f"at its peak a rank holds {held / blocks[0]:.1f} blocks of keys and values of {len(blocks)} in addition to its own; let go of a block once "
+        f"at its peak a rank holds {held / blocks[0]:.1f} blocks of keys and values of {len(blocks)} besides its own; let go of a block once "
         "it has been used and passed on."
     )
 

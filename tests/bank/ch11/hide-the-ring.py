@@ -1,0 +1,58 @@
+import math
+
+from course_lib import params
+
+PAIRS = {"all": 4, "causal": 2}[params("hide-the-ring").seen]
+
+
+# %% right: the larger root
+def fewest_tokens(flops, bandwidth, latency, heads, kv_heads, width):
+    a, b = PAIRS * heads * width / flops, 4 * kv_heads * width / bandwidth
+    return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
+
+
+# %% right: by bisection
+def fewest_tokens(flops, bandwidth, latency, heads, kv_heads, width):
+    def hidden(c):
+        return PAIRS * c * c * heads * width / flops >= latency + 4 * c * kv_heads * width / bandwidth
+
+    low, high = 0, 1
+    while not hidden(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if hidden(middle) else (middle, high)
+    return high
+
+
+# %% wrong: the other mask => values other-mask  from: the larger root
+# -     a, b = PAIRS * heads * width / flops, 4 * kv_heads * width / bandwidth
+# +     a, b = (6 - PAIRS) * heads * width / flops, 4 * kv_heads * width / bandwidth
+
+# %% wrong: no latency => values no-latency  from: the larger root
+# -     return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
+# +     return max(1, math.ceil(b / a))
+
+# %% wrong: rounded down => values rounded-down  from: the larger root
+# -     return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
+# +     return max(1, math.floor((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
+
+# %% wrong: one more than the bound => generality one-more  from: the larger root
+# -     return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
+# +     return max(1, math.floor((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)) + 1)
+
+# %% wrong: query heads travel => values query-heads  from: the larger root
+# -     a, b = PAIRS * heads * width / flops, 4 * kv_heads * width / bandwidth
+# +     a, b = PAIRS * heads * width / flops, 4 * heads * width / bandwidth
+
+# %% wrong: keys without values => values keys-alone  from: the larger root
+# -     a, b = PAIRS * heads * width / flops, 4 * kv_heads * width / bandwidth
+# +     a, b = PAIRS * heads * width / flops, 2 * kv_heads * width / bandwidth
+
+# %% wrong: less than one token => values -  from: the larger root
+# -     return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
+# +     return int((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a))
+
+# %% wrong: latency apart => values -  from: the larger root
+# -     return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
+# +     return max(1, math.ceil(max(b / a, math.sqrt(latency / a))))

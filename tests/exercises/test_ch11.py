@@ -1,0 +1,83 @@
+"""Chapter 11's exercises: oracles equal torch's attention and its gradients, layouts are those of the library, bounds can be met."""
+
+import random
+
+import pytest
+import torch
+from contract.kit import functions_of, graded, mistakes, shipped
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from course_lib import exercises
+from course_lib.context_parallel import zig_zag
+from course_lib.exercises.ch11.judges.backward import gradients
+from course_lib.exercises.ch11.judges.exchange import largest_fit
+from course_lib.exercises.ch11.judges.layout import dealt, imbalance
+from course_lib.exercises.ch11.judges.reach import needs, tokens_to_hide
+from course_lib.exercises.ch11.judges.reference import Shards, cut, shards
+from course_lib.records import Case
+
+
+@pytest.mark.parametrize("how", ["contiguous", "zig-zag", "mixed"])
+@pytest.mark.parametrize(("name", "options"), [("causal", {}), ("all", {}), ("window", {"window": 3})])
+def test_the_oracle_equals_torch_s_attention_and_its_gradients(how, name, options):
+    coin, heads, kv_heads = torch.Generator().manual_seed(5), 4, 2
+    rows = shards(coin, cut(13, 3, random.Random(2), how), (name, options), heads, kv_heads, 6)
+    of = Shards(Case(name="", per_rank=rows))
+    at = torch.cat(list(of.positions))
+    q, k, v = (torch.cat(each, 1).double().requires_grad_() for each in (of.q, of.k, of.v))
+    attend = torch.nn.functional.scaled_dot_product_attention
+    out = attend(q[None], k[None], v[None], attn_mask=of.visible(at, at), enable_gqa=True)[0]
+    whole = of.whole()
+    torch.testing.assert_close(torch.cat([one for one, _ in whole], 1), out)
+    sizes = [len(own) for own in of.positions]
+    grad = torch.randn(out.shape, generator=coin, dtype=torch.float64)
+    wants = [each.split(sizes, 1) for each in torch.autograd.grad(out, (q, k, v), grad)]
+    given_rows = zip(rows, whole, grad.split(sizes, 1), strict=True)
+    found = gradients(Case(name="", ranks=3, per_rank=tuple((*row, *pair, one) for row, pair, one in given_rows)))
+    for rank, got in enumerate(found):
+        for one, want in zip(got, wants, strict=True):
+            torch.testing.assert_close(one, want[rank])
+
+
+@settings(max_examples=60, deadline=None)
+@given(length=st.integers(1, 200), ranks=st.integers(1, 12))
+def test_layouts_hold_every_position_once_and_both_balance(length, ranks):
+    assert dealt("zig-zag", length, ranks) == [own.tolist() for own in zig_zag(length, ranks)]
+    for how in ("zig-zag", "snake"):
+        parts = dealt(how, length, ranks)
+        assert sorted(p for own in parts for p in own) == list(range(length))
+        assert imbalance(parts) <= 1 + 4 * ranks / length
+
+
+@settings(max_examples=60, deadline=None)
+@given(heads=st.integers(1, 40), ranks=st.integers(2, 12))
+def test_the_number_of_ranks_in_the_message_is_the_largest_that_fits(heads, ranks):
+    fits = [n for n in range(1, ranks) if heads % n == 0 or n % heads == 0]
+    assert largest_fit(heads, ranks) == max(fits)
+
+
+@settings(max_examples=60, deadline=None)
+@given(lengths=st.lists(st.integers(0, 6), min_size=1, max_size=6), window=st.integers(1, 12))
+def test_needed_keys_are_those_that_some_query_of_the_rank_sees(lengths, window):
+    owners = [rank for rank, length in enumerate(lengths) for _ in range(length)]
+    for rank in range(len(lengths)):
+        queries = [p for p, owner in enumerate(owners) if owner == rank]
+        seen = {key for p in queries for key in range(max(0, p - window + 1), p + 1)}
+        assert set(needs(lengths, window, rank)) == seen - set(queries)
+
+
+def test_the_bound_of_the_ring_is_where_computation_takes_as_long_as_the_transfer():
+    for seen, pairs in (("all", 4), ("causal", 2)):
+        link = (4e14, 5e10, 2e-5, 32, 8, 128)
+        c = tokens_to_hide(seen, link)
+        assert pairs * c * c * 32 * 128 / 4e14 == pytest.approx(2e-5 + 4 * c * 8 * 128 / 5e10)
+
+
+@pytest.mark.parametrize(
+    ("exercise", "point"), [("ring-attention", "local-positions"), ("ring-backward", "left-at-next")]
+)
+def test_an_answer_that_misses_the_point_gets_at_most_half(exercise, point):
+    answer = next(each for each in shipped(exercise, "wrong") if each.mistake == point)
+    report = graded(exercise, *functions_of(answer))
+    assert point in mistakes(report) and report.points <= 0.5 * exercises.card(exercise).points

@@ -1,5 +1,6 @@
 """The names that chapter 11 uses."""
 
+import itertools
 import math
 
 import torch

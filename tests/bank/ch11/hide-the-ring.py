@@ -48,11 +48,3 @@ def fewest_tokens(flops, bandwidth, latency, heads, kv_heads, width):
 # %% wrong: keys without values => values keys-alone  from: the larger root
 # -     a, b = PAIRS * heads * width / flops, 4 * kv_heads * width / bandwidth
 # +     a, b = PAIRS * heads * width / flops, 2 * kv_heads * width / bandwidth
-
-# %% wrong: less than one token => values -  from: the larger root
-# -     return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
-# +     return int((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a))
-
-# %% wrong: latency apart => values -  from: the larger root
-# -     return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
-# +     return max(1, math.ceil(max(b / a, math.sqrt(latency / a))))

@@ -75,10 +75,6 @@ def mean_gradients(dp, cp, gradients, tokens):
 # -         means.append(total / count.clamp(min=1))
 # +         means.append(total / count.clamp(min=1) / cp.size)
 
-# %% wrong: a sum => values not-divided  from: sums over both groups
-# -         means.append(total / count.clamp(min=1))
-# +         means.append(total)
-
 # %% wrong: NaN of an empty rank spreads => generality not-finite  from: sums over both groups
 # -         total = gradient.clone() if SUMMED else gradient * tokens
 # -         if tokens == 0:
@@ -94,15 +90,6 @@ def mean_gradients(dp, cp, gradients, tokens):
 # -         means.append(total / count.clamp(min=1))
 # +         means.append(total / count)
 
-
-# %% wrong: in place => values changed
-def mean_gradients(dp, cp, gradients, tokens):
-    count = torch.tensor(float(tokens))
-    for group in (cp, dp):
-        group.all_reduce(count)
-    for gradient in gradients:
-        gradient.nan_to_num_()
-        gradient.mul_((1 if SUMMED else tokens) / max(count.item(), 1))
-        for group in (cp, dp):
-            group.all_reduce(gradient)
-    return gradients
+# %% wrong: in place => values changed  from: sums over both groups
+# -         total = gradient.clone() if SUMMED else gradient * tokens
+# +         total = gradient if SUMMED else gradient.mul_(tokens)

@@ -42,14 +42,6 @@ def merge_parts(parts):
     return torch.stack([one for one, _ in parts]).nan_to_num(0.0).mean(0), total
 
 
-# %% wrong: each new part counts half => values plain-mean
-def merge_parts(parts):
-    output, total = parts[0]
-    for one, log_sum in parts[1:]:
-        output, total = (output + one) / 2, torch.logaddexp(total, log_sum)
-    return output, total
-
-
 # %% wrong: a NaN of an unseen part stays => generality not-finite  from: all parts at once
 # -     outputs = torch.where((log_sums == -math.inf).unsqueeze(-1), 0.0, outputs)
 # +     outputs = outputs * 1

@@ -58,18 +58,6 @@ def spread_tokens(length, ranks):
 # +     for block in range(length // (2 * ranks) * 2 * ranks if SNAKE else 2 * ranks):
 # +         size = 1 if SNAKE else length // (2 * ranks)
 
-# %% wrong: the rest goes to the last rank => generality -  from: by counting
-#       for block in range(length if SNAKE else 2 * ranks):
-# -         size = 1 if SNAKE else length // (2 * ranks) + (block < length % (2 * ranks))
-# -         parts[turn[block % (2 * ranks)]] += range(start, start + size)
-# +         size = 1 if SNAKE else length // (2 * ranks)
-# +         rest = SNAKE and block >= length // (2 * ranks) * 2 * ranks
-# +         parts[ranks - 1 if rest else turn[block % (2 * ranks)]] += range(start, start + size)
-#           start += size
-# -     return parts
-# +     parts[-1] += range(start, length)
-# +     return parts
-
 # %% wrong: the last tokens first => values other-order  from: by counting
 # -     return parts
 # +     return [part[len(part) // 2 :] + part[: len(part) // 2] for part in parts]
@@ -91,10 +79,6 @@ def spread_tokens(length, ranks):
 # %% wrong: empty ranks are left out => values without-empty  from: blocks of torch
 # -     work = [sum(position + 1 for position in part) for part in parts]
 # +     work = [sum(position + 1 for position in part) for part in parts if part]
-
-# %% wrong: the mean over the busiest => values inverse  from: blocks of torch
-# -     return max(work) / (sum(work) / len(work))
-# +     return sum(work) / len(work) / max(work)
 
 # %% wrong: keys on the same rank => values own-keys  from: blocks of torch
 # -     work = [sum(position + 1 for position in part) for part in parts]

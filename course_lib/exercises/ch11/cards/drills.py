@@ -6,6 +6,13 @@ _drill = of_chapter("11")
 
 DRILLS = (
     _drill(
+        "tokens-on-a-rank",
+        "{{tokens:int}} tokens, {{cp}} context ranks, {{tp}} tensor ranks with sequence parallelism: how many tokens does a norm see?",
+        "tokens",
+        {"tokens": 131072, "cp": 4, "tp": 8},
+        pick(tokens=(32768, 65536, 131072), cp=(2, 4, 16), tp=(2, 4, 8)),
+    ),
+    _drill(
         "causal-imbalance",
         "{{ranks}} ranks hold contiguous parts of a long sequence, and attention is causal. What is the busiest rank's work over the mean?",
         "a plain factor",

@@ -11,6 +11,15 @@ def _ring(p: Params) -> float:
 
 
 DRILLS = {
+    "tokens-on-a-rank": drill_key(
+        lambda p: p["tokens"] / p["cp"] / p["tp"],
+        "{{tokens:int}} / {{cp}} / {{tp}} = {{answer:int}}.",
+        Mistake(
+            "context-alone", lambda p: p["tokens"] / p["cp"], "Tensor-parallel ranks split the norms' tokens, too."
+        ),
+        Mistake("tensor-alone", lambda p: p["tokens"] / p["tp"], "Context parallelism splits all tokens first."),
+        rel=1e-6,
+    ),
     "causal-imbalance": drill_key(
         lambda p: (2 * p["ranks"] - 1) / p["ranks"],
         "(2 · {{ranks}} − 1) / {{ranks}} = {{answer}}.",

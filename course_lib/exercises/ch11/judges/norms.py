@@ -243,7 +243,6 @@ def mean_of(case: Case, rank: int, how: str, summed: bool) -> list[Tensor]:
                 "mean-of-sequences": lambda at=at: (
                     sum(total(g, at) / count(g) for g in cps if set(g) <= set(mesh)) / len(dp)
                 ),
-                "not-divided": lambda at=at: total(mesh, at),
             }.get(how, lambda at=at: total(members, at) / count(members))()
         )
     return found
@@ -255,7 +254,6 @@ MEAN_SLIPS = {
     "mean-of-means": "every rank counts the same here; a rank counts by its tokens.",
     "mean-of-sequences": "every replica counts the same here; a sequence counts by its tokens.",
     "context-as-samples": "it was divided by the number of context ranks, too; they are parts of one sequence, not samples.",
-    "not-divided": "this is the sum over all tokens; divide by their number.",
 }
 
 

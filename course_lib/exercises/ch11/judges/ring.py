@@ -84,9 +84,7 @@ def merged_pair(parts: Sequence[Pair]) -> Pair:
 
 MERGED = {
     "plain-mean": "this is the plain mean; a part counts by its sum of exponentials.",
-    "running-mean": "each part was averaged with the result so far; it counts by its sum of exponentials.",
     "plain-sum": "the outputs were added; each is a mean over its own keys.",
-    "last-part": "this is the last part alone.",
     "not-divided": "it is not divided by the total sum of exponentials.",
 }
 SUMMED = {
@@ -103,14 +101,9 @@ def _merge_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
         return "wrong-shape", f"return (output, log_sum), two tensors; got {describe(got)}."
     output, total = merged_pair(parts)
     outputs, log_sums = [one.double().nan_to_num(0.0) for one, _ in parts], [two.double() for _, two in parts]
-    halves = outputs[0]
-    for each in outputs[1:]:
-        halves = (halves + each) / 2
     slips = {
         "plain-mean": sum(outputs) / len(parts),
-        "running-mean": halves,
         "plain-sum": sum(outputs),
-        "last-part": outputs[-1],
         "not-divided": output * total.exp().unsqueeze(-1),
     }
     sums = mistakes({"largest": torch.stack(log_sums).amax(0), "sum-of-logs": sum(log_sums)}, SUMMED)

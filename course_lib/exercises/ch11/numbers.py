@@ -48,7 +48,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "core_minutes": lambda: core_minutes("11"),
     "reading_minutes": lambda: reading_minutes("11"),
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
-    "card": lambda: H100.memory.text,
     "tp": lambda: str(TP),
     "cp": lambda: str(CP),
     "seq": lambda: f"{SEQ:,} tokens",
@@ -59,19 +58,10 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     # memory
     "acts_long": lambda: bytes_text(kept(LONG, tp=TP)),
     "acts_recomputed": lambda: bytes_text(kept(LONG, "full", tp=TP)),
-    "acts_sp": lambda: bytes_text(kept(LONG, "full", tp=TP, sp=True)),
-    "acts_cp": lambda: bytes_text(kept(LONG, "full", tp=TP, sp=True, cp=CP)),
-    "layer_tp": lambda: bytes_text(
-        memory.layer_bytes(SHAPE, 1, LONG, memory.Layout(tp=TP), kernels="flash", dropout=False)
-    ),
-    "layer_sp": lambda: bytes_text(
-        memory.layer_bytes(SHAPE, 1, LONG, memory.Layout(tp=TP, sp=True), kernels="flash", dropout=False)
-    ),
-    "state": lambda: bytes_text(STATE),
     "paper_tp": lambda: number_text(10 + 24 / TP),
     "paper_sp": lambda: number_text(34 / TP),
     # bytes
-    "tp_layer": lambda: bytes_text(tp_bytes_per_layer(LONG, SHAPE.hidden, TP)),
+    "tp_layer": lambda: bytes_text(tp_bytes_per_layer(LONG // CP, SHAPE.hidden, TP)),
     "ring_forward": lambda: bytes_text(float(ring_traffic(LONG, SHAPE.kv_heads, SHAPE.head_dim, CP, ELEMENT).forward)),
     "ring_mha": lambda: bytes_text(float(ring_traffic(LONG, SHAPE.heads, SHAPE.head_dim, CP, ELEMENT).forward)),
     "kv_heads": lambda: str(SHAPE.kv_heads),

@@ -15,6 +15,7 @@ EXAMPLES = examples(
     "course run tour --minutes 45 --out tour            a paid hour, spent well",
     "course run tour --dry --gpus 4 --out /tmp/tour     the same at home",
     "course run failures                                a killed, hung, slow, mismatched rank, and what each looks like",
+    "course run survive                                 the same to a training that goes on, with each sample once",
     "course run verify work/evidence/train.json         is this evidence plausible?",
 )
 PROGRAMS = {
@@ -25,9 +26,10 @@ PROGRAMS = {
     "resumed": "a run stopped half-way and gone on with, beside one that was not",
     "tour": "every stage that the GPUs allow, in a given time",
     "failures": "failures on purpose, each with its diagnosis",
+    "survive": "a training whose ranks are killed, hung, slowed and resized, beside one undisturbed",
     "verify": "whether evidence is plausible",
 }
-_ALONE = ("matmul", "tour", "failures")  # they start what they need themselves
+_ALONE = ("matmul", "tour", "failures", "survive")  # they start what they need themselves
 
 
 def run(

@@ -1,0 +1,150 @@
+"""A run that survives: what its logs are read as, what it refuses, and one real kill."""
+
+import json
+
+import pytest
+import torch
+
+from course_lib.checkpoint import Position, SampleOrder
+from course_lib.install import Trouble
+from course_lib.runs import evidence, survive, surviving
+from course_lib.runs.place import Place
+from course_lib.runs.reading import recorded
+from course_lib.runs.verify import problems
+
+ORDER = SampleOrder(surviving.SAMPLES, surviving.BATCH)
+
+
+def a_launch(number, ranks, first, last, when):
+    """The records of a start of so many ranks that computes steps `first` to `last`."""
+    position, records = Position(), []
+    for _ in range(first):
+        position = ORDER.step(position)[1]
+    for rank in range(ranks):
+        records.append({"what": "start", "launch": number, "rank": rank, "when": when, "step": first, "ranks": ranks, "pid": 10 * number + rank, "agent": 1})  # fmt: skip
+    for step in range(first, last + 1):
+        for rank in range(ranks):
+            mine = ORDER.share(position, rank, ranks)
+            records.append({"what": "step", "launch": number, "rank": rank, "when": when + step, "step": step, "ranks": ranks, "samples": mine, "loss": 1 / (step + 1), "checksum": 1})  # fmt: skip
+        position = ORDER.step(position)[1]
+    return records
+
+
+def done(number, ranks):
+    return [
+        {"what": "done", "launch": number, "rank": rank, "when": 900, "step": 9, "weights": "w"}
+        for rank in range(ranks)
+    ]
+
+
+def test_the_last_computation_of_a_step_counts_and_its_samples_once():
+    records = [*a_launch(0, 3, 0, 5, 0), *a_launch(1, 2, 3, 8, 100), *done(1, 2)]
+    found = survive.trajectory(records, 9)
+    assert found.once and found.launches == (3, 2) and found.repeated == 3 and found.weights == "w"
+    assert len(found.losses) == 9
+
+
+@pytest.mark.parametrize("harm", ["a rank's record is missing", "samples twice", "a step is missing"])
+def test_what_was_not_read_exactly_once_is_noticed(harm):
+    records = a_launch(0, 3, 0, 8, 0)
+    at = next(place for place, each in enumerate(records) if each["what"] == "step" and each["step"] == 4)
+    if harm == "a step is missing":
+        records = [each for each in records if each["what"] != "step" or each["step"] != 4]
+    elif harm == "samples twice":
+        records[at]["samples"] = records[at + 1]["samples"]
+    else:
+        del records[at]
+    assert not survive.trajectory(records, 9).once
+
+
+def test_ranks_that_end_with_different_weights_are_no_result():
+    records = [*a_launch(0, 2, 0, 8, 0), *done(0, 2)]
+    records[-1]["weights"] = "other"
+    assert survive.trajectory(records, 9).weights == ""
+
+
+def lost(rank, error):
+    return {"what": "lost the others", "launch": 0, "rank": rank, "when": 50, "error": error}
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("killed", [lost(0, "Read error: Connection reset by peer"), lost(2, "Connection closed by peer [127.0.0.1]")]),
+        ("hung", [lost(0, "Timed out waiting 10000ms for recv"), lost(2, "Timed out waiting 10000ms for send")]),
+        ("slow", [{"what": "straggler", "launch": 0, "rank": 0, "when": 50, "step": 4, "odd": [1], "ratio": 9.0}]),
+        ("flipped", [{"what": "corrupt", "launch": 0, "rank": 0, "when": 50, "step": 4, "odd": [1], "decided": True}]),
+    ],
+)
+def test_each_harm_is_told_by_what_the_others_say(kind, said):
+    harm = {"what": "harm", "launch": 0, "rank": 1, "when": 49, "kind": kind, "step": 5}
+    records = [*a_launch(0, 3, 0, 4, 0), harm, *said, *a_launch(2, 3, 3, 8, 100)]
+    (row,) = survive.noticed(records, [])
+    assert row.ok and row.blamed == (1,) and (row.resumed, row.repeated) == (3, 2) and row.seconds == 100 + 5 - 49
+
+
+def test_harm_that_nobody_noticed_is_not_right():
+    harm = {"what": "harm", "launch": 0, "rank": 1, "when": 49, "kind": "flipped", "step": 5}
+    (row,) = survive.noticed([*a_launch(0, 3, 0, 8, 0), harm], [])
+    assert not row.ok and row.resumed == -1
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--nproc", "0"], "cannot shrink to none"),
+        (["--harm", "burned"], "no harm 'burned'"),
+        (["--nproc", "1"], "nobody to compare"),
+        (["--steps", "10"], "--steps is 10"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_starts(words, problem):
+    with pytest.raises(Trouble, match=problem):
+        survive.arguments(words)
+    assert survive.main(words) == 2
+
+
+def test_harm_happens_once_however_often_a_step_is_repeated(tmp_path):
+    (tmp_path / "harm.json").write_text(json.dumps([{"kind": "flipped", "step": 2, "rank": 0}]))
+    model = torch.nn.Linear(4, 4)
+    before = model.weight.detach().clone()
+    for _ in range(3):
+        surviving.Harm(tmp_path, surviving.Log(tmp_path, 0, 0)).after(2, 0, model)
+    assert (model.weight != before).sum() == 1
+    assert [each["what"] for each in survive.read(tmp_path)] == ["harm"]
+
+
+def test_a_line_that_a_kill_cut_off_is_left_out(tmp_path):
+    log = surviving.Log(tmp_path, 0, 1)
+    log.say("start", step=0)
+    (tmp_path / "log-000-1.jsonl").open("a").write('{"what": "st')
+    assert [each["what"] for each in survive.read(tmp_path)] == ["start"]
+
+
+def test_a_rank_without_samples_adds_nothing(tmp_path):
+    place = Place(0, 1, 0, 1, torch.device("cpu"), "gloo")
+    training = surviving._fresh(place)
+    assert surviving._backward(training.model, [], place) == 0
+    assert all(state["step"] == 0 for state in training.optimizer.state.values())
+
+
+def test_the_recorded_run_lost_nothing():
+    content = recorded("cpu2/survive")
+    assert problems(content) == [] and content["kind"] == "survival" in evidence.KINDS
+    measured = content["measured"]
+    assert measured["found"] == measured["of"] == 4 and measured["once"] and measured["same"]
+    launches = content["raw"]["resized"]["launches"]
+    assert min(launches) < launches[0] == launches[-1]
+
+
+@pytest.mark.rotates
+def test_a_killed_rank_costs_a_few_steps_and_not_a_bit(tmp_path):
+    words = ["--steps", "14", "--timeout", "30", "--device", "cpu"]
+    calm = survive.one_agent(tmp_path / "calm", 2, words)
+    ended = survive.one_agent(tmp_path / "harmed", 2, words, [{"kind": "killed", "step": 7, "rank": 1}])
+    assert calm.ok and ended.ok, ended.lines
+    records = survive.read(tmp_path / "harmed")
+    (row,) = survive.noticed(records, ended.lines)
+    assert row.ok and row.resumed in (3, 6)
+    one, two = (survive.trajectory(survive.read(tmp_path / name), 14) for name in ("calm", "harmed"))
+    assert two.once and two.weights == one.weights != ""

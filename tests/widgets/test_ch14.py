@@ -1,0 +1,63 @@
+"""Chapter 14's widgets, plots and numbers show what the library computes."""
+
+import numpy as np
+import pytest
+
+from course_lib import faults
+from course_lib.chapters.ch14 import plots
+from course_lib.exercises.ch14 import numbers
+from course_lib.units import MINUTE
+from course_lib.widgets import ch14
+
+
+def test_the_strip_shows_every_second_of_the_month_once():
+    cells = ch14.month_cells(16_384, 15 * MINUTE, 60.0)
+    assert cells.shape == (30, 360, len(ch14.INKS)) and np.allclose(cells.sum(-1), 1.0)
+    ledger = ch14.month_of(16_384, 15 * MINUTE, 60.0)
+    for place, cause in enumerate(ch14.INKS):
+        assert cells[..., place].mean() == pytest.approx(ledger.seconds[cause] / ledger.total, abs=1e-9)
+    said = ch14.draw_month().alt
+    assert f"{ledger.failures} failures" in said and f"{100 * ledger.goodput:.1f} % useful" in said
+
+
+def test_a_job_that_is_too_large_makes_no_progress():
+    assert ch14.month_of(131_072, 240 * MINUTE, 300.0).goodput < 0.001
+
+
+def test_the_chosen_interval_is_compared_with_the_best():
+    said = ch14.draw_interval(60 * MINUTE).alt
+    best = numbers.NUMBERS["best"]()
+    assert best in said and numbers.NUMBERS["goodput"]() in said
+
+
+@pytest.mark.parametrize(("saved", "reading", "reads"), [(4, 4, 4), (4, 3, 6), (1, 8, 8), (8, 1, 8), (3, 4, 6)])
+def test_a_reader_takes_a_piece_from_each_writer_that_overlaps(saved, reading, reads):
+    assert f"{reads} reads in all" in ch14.draw_resize(saved, reading).alt
+
+
+def test_a_higher_threshold_gives_fewer_false_alarms_and_misses_more():
+    low, high = ch14.spike_score(3.0, 1, 0.1), ch14.spike_score(12.0, 1, 0.1)
+    assert low.false_alarms > high.false_alarms and low.found > high.found
+    assert ch14.spike_score(6.0, 5, 1.6).mean_delay > ch14.spike_score(6.0, 1, 1.6).mean_delay
+    assert "never in time" in ch14.draw_spike(12.0, 5, 0.1).alt
+
+
+def test_the_tables_agree_with_the_formulas():
+    assert "3.09 h" in plots.rates_table().data and "RSC-1" in plots.rates_table().data
+    assert numbers.NUMBERS["young"]() in plots.interval_table().data
+    assert "more than 90 %" in plots.against_published().data
+    assert f"{faults.expected_max(64, 1.0, 0.03) * 100 - 100:.1f} % on 64" in plots.jitter().alt
+    assert "35" in plots.causes().alt and "Faulty GPU 148" in plots.causes().alt
+    assert "980 GB" in plots.plan_table().data
+    assert "killed, rank 1" in plots.survived_table().data
+
+
+def test_only_a_complete_checkpoint_goes_on_with_the_same_bits():
+    found = plots.left_out()
+    assert found[""][0] is None and all(step for item, (step, _) in found.items() if item)
+    assert found["optimizer"][0] > 1 < found["schedule"][0]  # not in the first loss
+    assert "never: the same bits" in plots.left_out_table().data
+
+
+def test_every_number_of_the_prose_is_a_text():
+    assert all(isinstance(make(), str) and make() for make in numbers.NUMBERS.values())

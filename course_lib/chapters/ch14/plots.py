@@ -1,6 +1,7 @@
 """Chapter 14's tables and plots: published rates, jitter against size, what each item left out does, and the recorded run."""
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 
@@ -19,6 +20,8 @@ from course_lib.runs.reading import recorded
 from course_lib.units import DAY, HOUR, MINUTE, bytes_text, duration_text, number_text, percent_text
 
 LLAMA = facts.failure_log("Llama 3.1 405B")
+
+warnings.filterwarnings("ignore", message="torch.distributed is disabled")  # said of every single process's checkpoint
 
 
 def rates_table(sizes: Sequence[int] = (64, 1024, 16_384)) -> Markdown:

@@ -13,6 +13,11 @@ from course_lib.planner.cluster import Cluster, Wire
 from course_lib.units import GB, US, require_whole
 
 UNMEASURED = 0.78  # of the peak: the best measured product of a device that nobody measured, as of its neighbors
+SAME_CHIP = {
+    "A100 SXM 40GB": "A100 SXM 80GB",
+    "H200 SXM": "H100 SXM",
+    "GB300": "GB200",
+}  # with other memory: products run alike
 PROCESSORS = {"A100": 108, "H100": 132, "H200": 132, "B200": 148, "B300": 148, "V100": 80}
 PRICES = {"H100": "H100 hour", "A100": "A100 hour, specialty low", "H200": "H200 hour, specialty low"}
 
@@ -54,10 +59,11 @@ def _parsed(of: str, gpus: int | None) -> tuple[Any, str]:
 def _built(row: dict[str, str], gpus: int) -> Cluster:
     device = facts.device(row["device"])
     peak = float(device.dense_flops)
-    best = float(device.matmul_flops or UNMEASURED * peak)
+    chip = facts.device(SAME_CHIP.get(row["device"], row["device"]))
+    best = float(chip.matmul_flops or UNMEASURED * peak)
     share = float(row["matmul_share"])
     family = next((name for name in PROCESSORS if name in row["device"]), "B200")
-    measured = facts.ceilings("fp8").get(row["device"])
+    measured = facts.ceilings("fp8").get(row["device"]) or facts.ceilings("fp8").get(chip.name)
     fp8 = float(measured.measured) if measured else UNMEASURED * float(device.fp8_flops or 0.0)
     price = PRICES.get(family)
     return Cluster(

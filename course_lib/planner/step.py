@@ -135,12 +135,14 @@ def step_time(job: Job, cluster: Cluster, layout: Layout) -> Step:
     looked_up = 12 * batch * job.seq / layout.cp * one.hidden / cluster.memory_rate
     ends = projection + loss
     per_layer = each.forward + each.backward
+    alone = np.where(np.equal(layout.pp, 1), looked_up, 0.0)
+    held, has_head = _slowest(one.layers, layout.pp, per_layer, ends)
+    slowest = held * per_layer + has_head * ends + alone
     whole = one.layers * per_layer + ends + looked_up  # one micro-batch through all stages
-    slowest = layers * per_layer + ends + np.where(np.equal(layout.pp, 1), looked_up, 0.0)
-    bubble = idle_seconds(layout, layers * each.forward, layers * each.backward, layers * each.weights, whole - slowest)
-    parts = {name: m * layers * part for name, part in each.parts.items()}
-    parts["matmul"] = parts["matmul"] + m * projection
-    parts["other"] = parts["other"] + m * (slowest - layers * per_layer - projection)
+    bubble = idle_seconds(layout, held * each.forward, held * each.backward, held * each.weights, whole - slowest)
+    parts = {name: m * held * part for name, part in each.parts.items()}
+    parts["matmul"] = parts["matmul"] + m * has_head * projection
+    parts["other"] = parts["other"] + m * (has_head * loss + alone)
     return Step(
         **parts,
         pp=_pipeline(job, cluster, layout, batch),
@@ -148,6 +150,14 @@ def step_time(job: Job, cluster: Cluster, layout: Layout) -> Step:
         bubble=bubble,
         optimizer=_update(job, cluster, layout),
     )
+
+
+def _slowest(layers: Any, stages: Any, per_layer: Any, ends: Any) -> tuple[Any, Any]:
+    """Layers on the slowest stage, and 1 if it has the head. Where layers do not divide, the last stage has one less than the others."""
+    share = layers / stages
+    fewer = np.floor(share)
+    middle = (share != fewer) & (per_layer > ends)
+    return np.where(middle, fewer + 1, np.where(share == fewer, share, fewer)), np.where(middle, 0.0, 1.0)
 
 
 def _pipeline(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Any:

@@ -173,11 +173,19 @@ def read_torchtitan(cells: Cells, tables: Tables) -> Iterator[Row | Skip]:
     yield framework_row("torchtitan", label, measured, GiB, "torchtitan", run, fitted)
 
 
+ZERO_BUBBLE = {  # a limit of one or two times 1F1B's memory: the schedules H1 and H2, Qi et al. (2023)
+    "1F1B": "1f1b",
+    "1F1B-I": "interleaved",
+    "ZB-1p": "zb_h1",
+    "ZB-2p": "zb_h2",
+}
+
+
 def read_zero_bubble(cells: Cells, tables: Tables) -> Iterator[Row | Skip]:
-    """A reading of Megatron-LM under 1F1B or its interleaved form, with a layer less on the first and last stage."""
+    """A reading of Megatron-LM under 1F1B, its interleaved form or zero-bubble, with a layer less on the first and last stage."""
     schedule = cells.get("schedule", "")
-    if schedule not in ("1F1B", "1F1B-I"):
-        yield Skip("zero-bubble", f"schedule {schedule}: its order of backward halves is not counted here")
+    if schedule not in ZERO_BUBBLE:
+        yield Skip("zero-bubble", f"schedule {schedule}: none of {', '.join(ZERO_BUBBLE)}")
         return
     layers, pp = whole(cells, "layers"), whole(cells, "pp")
     one = Shape(layers=layers, hidden=whole(cells, "hidden"), heads=whole(cells, "heads"), vocab=GPT2_VOCAB)
@@ -186,7 +194,7 @@ def read_zero_bubble(cells: Cells, tables: Tables) -> Iterator[Row | Skip]:
         pp=pp,
         dp=whole(cells, "n_gpus") // pp,
         virtual=chunks,
-        schedule="interleaved" if chunks > 1 else "1f1b",
+        schedule=ZERO_BUBBLE[schedule],
         microbatches=whole(cells, "n_microbatches"),
     )
     run = TrainingRun(shape=one, layout=where, batch=whole(cells, "micro_batch_size"), seq=whole(cells, "seq_len"))

@@ -190,6 +190,33 @@ def read_megascale(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
     )
 
 
+ZERO_BUBBLE = {"1F1B": "1f1b", "1F1B-I": "interleaved", "ZB-1p": "zb_h1", "ZB-2p": "zb_h2"}
+
+
+def read_zero_bubble(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
+    """Qi et al. (2023), table 4: Megatron-LM under four schedules, no recomputation, sequence 1,024."""
+    layers, pp, gpus = whole(cells, "layers"), whole(cells, "pp"), whole(cells, "n_gpus")
+    micro, count, seq = whole(cells, "micro_batch_size"), whole(cells, "n_microbatches"), whole(cells, "seq_len")
+    schedule, dp = ZERO_BUBBLE[cells.get("schedule", "")], gpus // pp
+    batch = micro * count * dp
+    yield Timed(
+        source="zero-bubble",
+        label=label(cells, ("model", "schedule", "n_gpus", "n_microbatches")),
+        group=label(cells, ("model", "n_gpus", "n_microbatches")),
+        seconds=batch / number(cells, "samples_per_gpu_per_s") / gpus,
+        job=Job(model=gpt(cells, 50304), seq=seq, sequences=batch, software=MEGATRON_2023),
+        cluster=cluster("A100", gpus),
+        layout=Layout(
+            pp=pp,
+            dp=dp,
+            virtual=-(-(layers + 2) // pp) if schedule == "interleaved" else 1,
+            schedule=schedule,
+            microbatches=count,
+        ),
+        fitted=False,
+    )
+
+
 def read_any(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
     """A table that is not known by name but has a model's sizes, degrees and a time: taken as current Megatron Core."""
     gpus, batch, seq = whole(cells, "n_gpus"), whole(cells, "global_batch_size"), whole(cells, "seq_len", 4096)

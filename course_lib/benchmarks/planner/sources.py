@@ -12,6 +12,7 @@ from course_lib.benchmarks.planner.megatron import (
     read_megascale,
     read_sc21,
     read_vtrain,
+    read_zero_bubble,
 )
 from course_lib.benchmarks.planner.nvidia import read_nvidia
 from course_lib.benchmarks.planner.rows import Reader, Skip, Tables, Timed
@@ -23,6 +24,7 @@ FILES: tuple[tuple[str, Reader], ...] = (
     ("korthikanti_table3*.csv", read_korthikanti),
     ("bloom_*.csv", read_bloom),
     ("megascale_table2*.csv", read_megascale),
+    ("zero_bubble_table4*.csv", read_zero_bubble),
     ("llm_foundry*.csv", read_foundry),
     ("torchtitan*.csv", read_torchtitan),
     ("playbook_h100*.csv", read_playbook),
@@ -70,6 +72,7 @@ TARGETS = {
     "korthikanti": Target(8, "stragglers and logging"),
     "bloom": Target(8, "ALiBi's bias, Omni-Path's load on the processor"),
     "megascale": Target(6, "virtual stages from the paper's text"),
+    "zero-bubble": Target(None, "nothing was chosen on it; the optimizer's check of overflow after the step"),
     "mosaic-a100-40gb": Target(15, "the allocator at full memory"),
     "mosaic-a100-80gb": Target(15, "the allocator at full memory"),
     "mosaic-h100": Target(15, "the allocator at full memory; clocks under load"),

@@ -291,7 +291,8 @@ WAYS: Mapping[str, Mapping[str, object]] = {
 GBIT = (25, 100, 200, 400, 800, 1600)
 
 
-def ways_of(model: str, gpus: int, gbit: int, device: str) -> list[Way]:
+@lru_cache(maxsize=256)
+def ways_of(model: str, gpus: int, gbit: int, device: str) -> tuple[Way, ...]:
     """Memory and communication of every mechanism; those that no other beats in both are the front."""
     plans = {}
     for name, how in WAYS.items():
@@ -305,7 +306,7 @@ def ways_of(model: str, gpus: int, gbit: int, device: str) -> list[Way]:
         for name, (held, seconds) in values.items()
         if not any(a <= held and b <= seconds and (a, b) != (held, seconds) for a, b in values.values())
     }
-    return [Way(name, held, seconds, name in best) for name, (held, seconds) in values.items()]
+    return tuple(Way(name, held, seconds, name in best) for name, (held, seconds) in values.items())
 
 
 def draw_tradeoff(model: str = "70B", gpus: int = 64, gbit: int = 400, device: str = "H100 SXM") -> Sheet:

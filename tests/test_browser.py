@@ -36,6 +36,7 @@ WIDGETS = {
     "09": 2,
     "10": 2,
     "12": 5,
+    "14": 4,
     "15": 4,
 }  # cells of a chapter with controls, at least
 LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA, for text
@@ -65,6 +66,7 @@ ATTEMPTS = {
     "11": Attempt("merge-partial-attention", "the mean of the parts", "one part after another"),
     "12": Attempt("route-tokens", "the smallest logits", "a stable sort"),
     "13": Attempt("batch-on-mesh", "cp counts as data", "divmod"),
+    "14": Attempt("hours-between-failures", "for one GPU", "by rates"),
     "15": Attempt("exposed-seconds", "wall time less computing", "three unions"),
 }
 

@@ -19,7 +19,7 @@ from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 # --- tokens to experts and back ------------------------------------------------------------------
 
 RANKS, TOKENS = 4, 8
-FACTORS = (1.0, 1.5, 2.0, math.inf)  # infinite: nothing is dropped
+FACTORS = (1.0, 1.5, 2.0, 3.0, math.inf)  # infinite: nothing is dropped
 SKEWS = {"even logits": 0.0, "expert 0 is popular": 1.0, "expert 0 takes almost all": 4.0}
 
 

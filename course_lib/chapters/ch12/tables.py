@@ -6,9 +6,7 @@ from course_lib import facts
 from course_lib.chapters.table import table
 from course_lib.exercises.ch12 import numbers
 from course_lib.expert_parallel import costs
-from course_lib.facts.experts import recorded, runs
-from course_lib.figures import curves
-from course_lib.figures.style import Picture
+from course_lib.facts.experts import runs
 from course_lib.units import bytes_text, number_text, percent_text
 from course_lib.widgets.ch12 import LINKS, wire_over_matmul
 
@@ -48,20 +46,6 @@ def recorded_table() -> Markdown:
             }
         )
     return table(rows)
-
-
-def recorded_losses() -> Picture:
-    """Losses and imbalance of three recorded trainings."""
-    names = ("balance loss", "no balancing", "dense, same FLOPs")
-    smooth = {name: _smooth(recorded(name).losses) for name in names}
-    balance = {name: [load for load in recorded(name).imbalance for _ in range(5)] for name in names[:2]}
-    ends = ", ".join(f"{name} {recorded(name).final:.3f}" for name in names)
-    panels = {"Loss, mean of 20 steps": ("nats per character", smooth), "Busiest expert": ("load / mean", balance)}
-    return curves.drawn(panels, f"Loss at the end, in nats per character: {ends}.")
-
-
-def _smooth(losses: list[float], window: int = 20) -> list[float]:
-    return [sum(losses[max(0, i - window + 1) : i + 1]) / min(i + 1, window) for i in range(len(losses))]
 
 
 def wire_table() -> Markdown:

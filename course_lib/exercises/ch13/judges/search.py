@@ -149,7 +149,7 @@ def _row(rng: random.Random, **given: Any) -> Row:
         "state": rng.uniform(150, 900) * GB,
         "activations": rng.uniform(2, 12) * GB,
         "salt": rng.randrange(10**6),
-    }
+    } | given.get("spec", {})
     return cluster, model, rng.randint(1000, 90_000), float("inf"), spec
 
 
@@ -241,6 +241,10 @@ def _search_cases(params: Params, rng: random.Random) -> list[Case]:
         or example
     )
 
+    talkative, large = {"tp_seconds": 20.0, "state": 60 * GB, "activations": GB}, {"state": 900 * GB, "activations": GB}
+    no_tp = telling(goal, rng, lambda row, right: right[1] == 1, servers=3, sequences=48, spec=talkative)
+    deep = telling(goal, rng, lambda row, right: right[2] == 4, per=4, servers=6, layers=4, sequences=96, spec=large)
+
     def hide(name: str, share: str, row: Row) -> Case:
         return hidden(name, share, *row)
 
@@ -250,6 +254,8 @@ def _search_cases(params: Params, rng: random.Random) -> list[Case]:
         hide("a model that needs a pipeline", "values:best", pipelines),
         hide("three servers, 18 layers", "generality:sizes", odd),
         hide("a cluster of which a part is best", "generality:sizes", idle),
+        hide("no tensor parallelism", "generality:sizes", no_tp),
+        hide("one layer a stage", "generality:sizes", deep),
         hide("memory decides", "generality:memory", telling(goal, rng, _without(goal, memory=True))),
         hide("a layout that fills the memory", "generality:memory", _exactly(goal, rng, "memory")),
         hide("a layout that needs one byte more", "generality:memory", _exactly(goal, rng, "memory", -1)),

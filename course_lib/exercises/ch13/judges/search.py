@@ -244,6 +244,8 @@ def _search_cases(params: Params, rng: random.Random) -> list[Case]:
     talkative, large = {"tp_seconds": 20.0, "state": 60 * GB, "activations": GB}, {"state": 900 * GB, "activations": GB}
     no_tp = telling(goal, rng, lambda row, right: right[1] == 1, servers=3, sequences=48, spec=talkative)
     deep = telling(goal, rng, lambda row, right: right[2] == 4, per=4, servers=6, layers=4, sequences=96, spec=large)
+    heavy = {"state": 90 * GB, "activations": 60 * GB}
+    single = telling(goal, rng, lambda row, right: right[3] == 1, servers=4, layers=24, sequences=48, spec=heavy)
 
     def hide(name: str, share: str, row: Row) -> Case:
         return hidden(name, share, *row)
@@ -256,6 +258,7 @@ def _search_cases(params: Params, rng: random.Random) -> list[Case]:
         hide("a cluster of which a part is best", "generality:sizes", idle),
         hide("no tensor parallelism", "generality:sizes", no_tp),
         hide("one layer a stage", "generality:sizes", deep),
+        hide("micro-batches of one sequence", "generality:sizes", single),
         hide("memory decides", "generality:memory", telling(goal, rng, _without(goal, memory=True))),
         hide("a layout that fills the memory", "generality:memory", _exactly(goal, rng, "memory")),
         hide("a layout that needs one byte more", "generality:memory", _exactly(goal, rng, "memory", -1)),

@@ -151,4 +151,4 @@ def ring_backward(comm, q, k, v, out, log_sum, grad, positions, visible):
 # +     dq, kept = torch.zeros_like(q), []
 # -         keys, values = held.repeat_interleave(group, 1)
 # +         keys, values = held.repeat_interleave(group, 1)
-# +         kept += [held, keys, held.clone()]
+# +         kept.append(held)

@@ -42,7 +42,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         far("one rank alone", "generality:layouts", 1, 6, "contiguous", "causal", 4, 2),
         far("three ranks, keys before the query alone", "generality:layouts", 3, 11, "mixed", "strict"),
         far("three ranks, a sliding window", "generality:layouts", 3, 15, "zig-zag", "window", window=4),
-        far("ten ranks, memory", "cost:memory", 10, 40, "contiguous", "causal", 2, 2, 64, **{MEASURED: True}),
+        far("16 ranks, memory", "cost:memory", 16, 32, "contiguous", "causal", 2, 2, 64, **{MEASURED: True}),
         *under((LATE, BUFFERS_LATE), "three ranks", "protocol:safe", lambda: data(3, 12, "zig-zag")),
     ]
 
@@ -143,17 +143,17 @@ def _bytes(case: Case, outcome: Outcome) -> Fault | None:
     )
 
 
-KEPT = 0.9  # of all blocks of keys, values and their gradients: two blocks and two of gradients, twice in float64, are 0.8 of ten
+KEPT = 1.15  # of all blocks of keys and values: two thirds are needed of 16, whatever is kept of all is beyond 1.5
 
 
 def _memory(case: Case, outcome: Outcome) -> Fault | None:
-    whole = 2 * sum(block_bytes(case))
+    whole = sum(block_bytes(case))
     held = max(got["peak"] or 0 for got in outcome.value)
     if 0 < held <= KEPT * whole:
         return None
     return "whole-sequence", (
-        f"at its peak a rank holds {held / whole:.2g} times the keys, values and gradients of the whole sequence in addition to its own; one block "
-        "and one accumulator under way are enough."
+        f"at its peak a rank holds {held / whole:.2g} times the keys and values of the whole sequence besides its own; one block of them "
+        "and one of gradients under way are enough."
     )
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from course_lib import memory
 from course_lib.benchmarks.planner.rows import Cells, Skip, Software, Tables, Timed, in_fit_half, label, number, whole
 from course_lib.memory import Layout, Shape
 from course_lib.planner import Job, cluster
@@ -52,8 +51,19 @@ def read_foundry(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
 
 
 TITAN_KEY = (
-    "model", "hardware", "n_gpus", "local_batch_size", "seq_len", "fsdp", "tp", "pp", "cp", "torch_compile", "float8", "async_tp"
-)  # fmt: off
+    "model",
+    "hardware",
+    "n_gpus",
+    "local_batch_size",
+    "seq_len",
+    "fsdp",
+    "tp",
+    "pp",
+    "cp",
+    "torch_compile",
+    "float8",
+    "async_tp",
+)
 
 
 def read_torchtitan(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
@@ -137,6 +147,3 @@ def read_playbook(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
         layout=Layout(tp=tp, sp=tp > 1, pp=pp, dp=dp, zero=whole(cells, "zero_stage"), microbatches=adding),
         fitted=in_fit_half(cells, PLAYBOOK_KEY),
     )
-
-
-__all__ = ["memory", "read_foundry", "read_playbook", "read_torchtitan"]

@@ -48,8 +48,8 @@ SOURCES = (
         "analytic shares, layers only",
     ),
     Source("torchtitan", "torchtitan_perf.csv", read_torchtitan, 5, "sequence 8,192 where the source prints none"),
-    Source("playbook", "playbook_h100_sweep.csv", read_playbook, 12, "memory of rank 0, which is on the first stage"),
-    Source("bloom", "bloom_a100_80gb_sweep.csv", read_bloom, 12, "layers from the printed size where none are printed"),
+    Source("playbook", "playbook_h100_sweep.csv", read_playbook, 5, "memory of rank 0, which is on the first stage"),
+    Source("bloom", "bloom_a100_80gb_sweep.csv", read_bloom, 5, "layers from the printed size where none are printed"),
     Source(
         "bigscience-v100",
         "bigscience_v100_1b3_sweep.csv",

@@ -213,7 +213,7 @@ def planned(
         micro=micro,
         virtual=virtual,
         recompute=recompute,
-        ep=ep if "experts" in model else 1,
+        ep=ep,
         convention=BYTES[state],
         device=device,
     )
@@ -233,7 +233,7 @@ def strategy(preset: str = "70B on 64 GPUs") -> Explorer:
         tp=slider(POWERS, at["tp"], label="tp (tensor)"),
         pp=slider(POWERS, at["pp"], label="pp (pipeline)"),
         cp=slider(POWERS, at["cp"], label="cp (context)"),
-        ep=slider((1, 2, 4, 8), at["ep"], label="ep (expert)", when=lambda now: "experts" in now["model"]),
+        ep=slider((1, 2, 4, 8), at["ep"], label="ep (expert)"),
         sharding=menu(tuple(SHARDING), at["sharding"], label="sharding over dp"),
         recompute=menu(("none", "selective", "full"), at["recompute"], label="recomputation"),
         micro=slider(

@@ -111,6 +111,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
     "sequences": lambda: str(SEQUENCES),
     "card": lambda: H100.memory.text,
+    "most_gpus": lambda: f"{SEQUENCES} GPUs",
     "gpus_text": lambda: f"{GPUS} GPUs",
     "eight": lambda: f"{SMALL_GPUS} GPUs",
     "many": lambda: f"{MANY_GPUS} GPUs",

@@ -76,7 +76,7 @@ def against_published(restarts: Sequence[float] = (5 * MINUTE, 10 * MINUTE, 15 *
     cost, rows = faults.checkpoint_seconds(405e9 * STATE_BYTES, LLAMA.storage), []
     for restart in restarts:
         plan = faults.Plan(mtbf=between, interval=faults.best_interval(cost, between), cost=cost, restart=restart)
-        seen = [faults.simulate_goodput(plan, LLAMA.days * DAY, seed).goodput for seed in range(20)]
+        seen = [faults.simulate_goodput(plan, LLAMA.days * DAY, seed).goodput for seed in range(6)]
         rows.append(
             {
                 "restart": duration_text(restart),

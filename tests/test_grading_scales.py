@@ -44,6 +44,8 @@ OF_THE_BANK = {
         "a deep copy of a view copies what lies behind it",
     ),
     "vocab-cross-entropy": ("gathers all logits", "a row of the whole vocabulary for each token"),
+    "ring-attention": ("all blocks are kept",),
+    "ring-backward": ("all blocks are kept",),
     "deadlocked-1f1b": ("GPipe, which does not hang and holds everything", "one extra forward ahead"),
 }
 WEIGHED = [card for card in exercises.cards() if judging(card.id).weighed is not None]

@@ -14,9 +14,9 @@ from course_lib.context_parallel.costs import (
 )
 from course_lib.figures import panels, style
 from course_lib.figures.palette import BLUE, GREEN, INK, ORANGE, SKY, VERMILION, color
+from course_lib.figures.score_matrix import LAYOUTS, MASKS, MOMENTS, draw_ring, draw_tiles
 from course_lib.figures.style import Picture
 from course_lib.units import bytes_text, duration_text, percent_text
-from course_lib.widgets.ch11_tiles import ring_steps, tiles
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider, toggle
 
 __all__ = ["bytes_by_ranks", "hidden_transfer", "longest_sequence", "memory_by_length", "ring_steps", "tiles"]
@@ -26,6 +26,37 @@ LENGTHS = tuple(8192 * 2**power for power in range(9))  # tokens of a sequence
 GPUS = 64  # over which the state is sharded
 TP, MODELS = 8, ("llama3-8b", "llama3-70b")
 ELEMENT = 2  # bytes of a number in bf16
+
+# --- the score matrix
+
+
+def ring_steps(moment: int = 3, ranks: int = 4, layout: str = "contiguous") -> Explorer:
+    """Play a ring: blocks of keys move on, tiles are computed, and every query's running max and sum grow to the final ones."""
+    return explore(
+        draw_ring,
+        moment=play(
+            MOMENTS,
+            moment,
+            label="step",
+            text=lambda place: f"{place // 2 + 1}: {('block arrives', 'block used')[place % 2]}",
+            interval=1000,
+            last=lambda setting: 2 * setting["ranks"] - 1,
+        ),
+        ranks=slider((2, 3, 4), ranks, label="ranks", text=str),
+        layout=menu(tuple(LAYOUTS), layout, label="layout"),
+        mask=menu(("causal", "full"), "causal", label="mask"),
+    )
+
+
+def tiles(ranks: int = 4, layout: str = "contiguous", mask: str = "causal") -> Explorer:
+    """Choose who has which tokens, and see how even the work is under each mask."""
+    return explore(
+        draw_tiles,
+        ranks=play(range(2, 9), ranks, label="ranks", text=str, interval=900),
+        layout=menu((*LAYOUTS, "per document"), layout, label="layout"),
+        mask=menu(tuple(MASKS), mask, label="mask"),
+    )
+
 
 # --- memory against the length of the sequence -----------------------------------------------------
 

@@ -10,8 +10,8 @@ from course_lib.context_parallel import costs
 from course_lib.exercises import running_example
 from course_lib.exercises.ch11 import numbers
 from course_lib.exercises.ch11.numbers import NUMBERS
-from course_lib.figures import context_ways, svg
-from course_lib.widgets import ch11, ch11_tiles
+from course_lib.figures import context_ways, score_matrix, svg
+from course_lib.widgets import ch11
 
 
 def cells(made, column):
@@ -35,37 +35,39 @@ def test_a_longer_sequence_needs_one_remedy_after_the_other():
         assert fits > ch11.longest_sequence("llama3-70b", remedy - 1)
 
 
-@pytest.mark.parametrize("layout", ch11_tiles.LAYOUTS)
+@pytest.mark.parametrize("layout", score_matrix.LAYOUTS)
 @pytest.mark.parametrize("causal", [True, False])
 def test_a_ring_ends_with_all_keys_and_the_whole_sum(layout, causal):
     for ranks in (2, 3, 4):
-        shares = [ch11_tiles.running(ranks, layout, causal, steps) for steps in range(ranks + 1)]
+        shares = [score_matrix.running(ranks, layout, causal, steps) for steps in range(ranks + 1)]
         assert all(count == whole and share == pytest.approx(1) for count, whole, *_, share in shares[-1])
         for earlier, later in zip(shares, shares[1:], strict=False):
             assert all(a[-1] <= b[-1] + 1e-12 for a, b in zip(earlier, later, strict=True)), "the sum only grows"
 
 
 def test_pairs_of_all_steps_are_those_of_the_mask():
-    for layout in ch11_tiles.LAYOUTS:
+    for layout in score_matrix.LAYOUTS:
         counts = [
             int(pairs)
             for step in range(1, 8, 2)
-            for pairs in re.findall(r"(\d+) pairs, and", ch11_tiles.draw_ring(step, 4, layout).alt)
+            for pairs in re.findall(r"(\d+) pairs, and", score_matrix.draw_ring(step, 4, layout).alt)
         ]
         assert sum(counts) == 24 * 25 // 2
-    assert "every rank has its own block" in ch11_tiles.draw_ring(0).alt and "arrived" in ch11_tiles.draw_ring(2).alt
-    assert "the slowest rank computes 0" not in ch11_tiles.draw_ring(7).alt
-    assert "slowest rank computes 18 pairs" in ch11_tiles.draw_ring(5, 4, "zig-zag").alt
+    assert (
+        "every rank has its own block" in score_matrix.draw_ring(0).alt and "arrived" in score_matrix.draw_ring(2).alt
+    )
+    assert "the slowest rank computes 0" not in score_matrix.draw_ring(7).alt
+    assert "slowest rank computes 18 pairs" in score_matrix.draw_ring(5, 4, "zig-zag").alt
 
 
 def test_a_zig_zag_is_even_and_documents_need_their_own():
-    assert "1.73 times" in ch11_tiles.draw_tiles().alt and "1.00 times" in ch11_tiles.draw_tiles(4, "zig-zag").alt
+    assert "1.73 times" in score_matrix.draw_tiles().alt and "1.00 times" in score_matrix.draw_tiles(4, "zig-zag").alt
     slow = {
-        layout: float(re.search(r"has ([\d.]+) times", ch11_tiles.draw_tiles(4, layout, "packed documents").alt)[1])
+        layout: float(re.search(r"has ([\d.]+) times", score_matrix.draw_tiles(4, layout, "packed documents").alt)[1])
         for layout in ("contiguous", "zig-zag", "per document")
     }
     assert slow["per document"] < 1.1 < slow["zig-zag"] < slow["contiguous"]
-    assert "has 1.00 times" in ch11_tiles.draw_tiles(4, "contiguous", "full").alt
+    assert "has 1.00 times" in score_matrix.draw_tiles(4, "contiguous", "full").alt
 
 
 def test_bytes_of_the_three_ways():

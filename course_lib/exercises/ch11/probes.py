@@ -8,6 +8,7 @@ from typing import Any
 from course_lib.exercises.probes import unless_open
 
 MEASURED = "measured"  # a mask's options may hold it: the most bytes alive come back as well
+WEIGHED = "weighed"  # they may hold (times, columns): tables so many times as wide, made here, of whose results some columns come back
 REFUSED = "ValueError: "
 
 
@@ -48,6 +49,8 @@ def _ring(answer: Any, comm: Any, names: tuple[str, ...], given: Any, positions:
     from course_lib.accounting import Accounting
     from course_lib.exercises.point_to_point import PointToPoint
 
+    if WEIGHED in masked[1]:
+        return _weighed(answer, comm, names, given, positions, masked)
     visible, before = mask(*masked), copies([*given, *positions])
     arguments = PointToPoint(comm), *given, list(positions), visible
     peak = None
@@ -60,6 +63,22 @@ def _ring(answer: Any, comm: Any, names: tuple[str, ...], given: Any, positions:
     if type(got) not in (tuple, list) or len(got) != len(names):
         return got
     return {**dict(zip(names, got, strict=True)), "peak": peak, "touched": changed([*given, *positions], before)}
+
+
+def _weighed(answer: Any, comm: Any, names: tuple[str, ...], given: Any, positions: Any, masked: Any) -> Any:
+    """Some columns of each result on wide tables: q is scaled so that the scores stay, and so is the gradient of out."""
+    from course_lib.exercises.point_to_point import PointToPoint
+
+    times, columns = masked[1][WEIGHED]
+    scales = (times**-0.5, 1.0, 1.0, 1.0, 1.0, 1 / times)  # of q, k, v, out, log_sum and the gradient
+    wide = [
+        each.repeat(1, 1, times).mul_(scale) if each.ndim == 3 else each.clone()
+        for each, scale in zip(given, scales, strict=False)
+    ]
+    got = answer(PointToPoint(comm), *wide, list(positions), mask(*masked))
+    if type(got) not in (tuple, list) or len(got) != len(names):
+        return got
+    return {name: each[..., columns] if each.ndim == 3 else each for name, each in zip(names, got, strict=True)}
 
 
 def ring(answer: Any, case: Any, comm: Any = None) -> Any:

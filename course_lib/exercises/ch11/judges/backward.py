@@ -8,9 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch11.judges.reference import Shards, block_bytes, cut, scores, shards, spread, touched
-from course_lib.exercises.ch11.probes import MEASURED
-from course_lib.judging import Fault, Judging, Params, first, judged
+from course_lib.exercises.ch11.judges.reference import (
+    RANKS,
+    Shards,
+    block_bytes,
+    cut,
+    scores,
+    shards,
+    spread,
+    touched,
+    weighed,
+)
+from course_lib.exercises.ch11.probes import MEASURED, WEIGHED
+from course_lib.judging import Fault, Judging, Params, Weighed, first, judged
 from course_lib.judging.cases import hidden, ranks_text, shown, under
 from course_lib.judging.mistakes import mistakes
 from course_lib.judging.ranks import BUFFERS_LATE, LATE, moved_early
@@ -157,6 +167,30 @@ def _memory(case: Case, outcome: Outcome) -> Fault | None:
     )
 
 
+HELD = 16.0  # blocks a rank may come to hold, the given tensors and messages under way included
+
+
+def _weighed(params: Params, rng: random.Random) -> Weighed:
+    coin = coin_of(rng)
+
+    def rows(options: dict[str, Any]) -> Any:
+        given = shards(coin, positions, ("causal", options), 2, 2, 64)
+        right = zip(given, Shards(Case(name="", per_rank=given)).whole(), strict=True)
+        return tuple((*row, out.float(), log_sum.float(), normal(coin, *out.shape)) for row, (out, log_sum) in right)
+
+    def wants(case: Case) -> list[dict[str, Tensor]]:
+        times, columns = (case.per_rank or ())[0][1][1][WEIGHED]
+        scales = {"dq": times**-0.5, "dk": 1 / times, "dv": 1 / times}
+        found = gradients(case)
+        return [
+            {name: each[..., columns % 64] * scale for (name, scale), each in zip(scales.items(), three, strict=True)}
+            for three in found
+        ]
+
+    positions = cut(20, RANKS, rng, "contiguous")
+    return weighed(rows, HELD, wants)
+
+
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     fault = _fault(case, outcome.value)
     if case.part == "memory":
@@ -170,6 +204,7 @@ BACKWARD = {
     "ring-backward": Judging(
         shares="values:kv 0.35, cost:bytes 0.2, cost:memory 0.1, protocol:safe 0.1, generality:heads 0.1, generality:layouts 0.15",
         measured_by_worker=("cost:memory",),
+        weighed=_weighed,
         cases=_cases,
         verdicts=_verdicts,
         why="""P follows from the saved log-sum, so no forward pass is repeated and no P is stored. dQ stays at home, because every block of keys comes by. dK and dV are

@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch11.probes import mask
+from course_lib.exercises.ch11.probes import WEIGHED, mask
+from course_lib.judging import Weighed
+from course_lib.judging.cases import hidden
 from course_lib.judging.mistakes import Fault
-from course_lib.judging.tensors import normal
-from course_lib.records import Case
+from course_lib.judging.tensors import close, normal
+from course_lib.records import Case, Outcome
 
 Visible = Callable[[Tensor, Tensor], Tensor]
 
@@ -121,6 +123,39 @@ def shards(
 def block_bytes(case: Case) -> list[int]:
     """Bytes of the keys and values of each rank."""
     return [row[3].nbytes + row[4].nbytes for row in case.per_rank or ()]
+
+
+WIDE = 2048  # times the width of a weighed case's small tables
+RANKS = 10
+
+
+def weighed(
+    rows: Callable[[dict[str, Any]], Any], blocks: float, wants: Callable[[Case], list[dict[str, Tensor]]]
+) -> Weighed:
+    """A case on ten ranks with 4 MB of keys and values each, made there, and a small one before it.
+
+    `rows(options)` gives the ranks' arguments, `wants` the results of the large case by name, and `blocks` how many times a rank's keys and values all
+    of its memory may come to, the given tensors and what is under way included.
+    """
+    columns = torch.tensor([3, 64 * 7 + 5, 64 * 1999 + 40])
+
+    def case(name: str, times: int) -> Case:
+        at = columns % (64 * times)
+        return hidden(name, "cost:memory", per_rank=rows({WEIGHED: (times, at)}), seconds=30.0)
+
+    def done(outcome: Outcome) -> bool:
+        got, all_wants = outcome.value, wants(large)
+        if type(got) is not list or len(got) != RANKS or min(outcome.meter.get("bytes_sent", [0])) < 8 * block:
+            return False
+        pairs = zip(got, all_wants, strict=True)
+        return all(
+            type(one) is dict and all(close(one.get(name), want.float(), 1e-3) for name, want in two.items())
+            for one, two in pairs
+        )
+
+    large, warm = case("ten ranks with 4 MB of keys and values each", WIDE), case("ten ranks, small tables", 1)
+    block = WIDE * block_bytes(large)[0]
+    return Weighed(case=large, warm=warm, most=RANKS * blocks * block, done=done)
 
 
 def touched(results: Sequence[Any]) -> Fault | None:

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch11.judges.reference import Shards, block_bytes, cut, shards, touched
-from course_lib.exercises.ch11.probes import MEASURED
-from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, judged
+from course_lib.exercises.ch11.judges.reference import RANKS, Shards, block_bytes, cut, shards, touched, weighed
+from course_lib.exercises.ch11.probes import MEASURED, WEIGHED
+from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, describe, first, judged
 from course_lib.judging.cases import hidden, shown, under
 from course_lib.judging.mistakes import mistakes
 from course_lib.judging.ranks import BUFFER, BUFFERS_LATE, LATE, moved_early
@@ -237,6 +237,20 @@ def _ring_memory(case: Case, outcome: Outcome) -> Fault | None:
     )
 
 
+HELD = 10.0  # blocks a rank may come to hold, the given tensors and messages under way included
+
+
+def _ring_weighed(params: Params, rng: random.Random) -> Weighed:
+    coin = coin_of(rng)
+
+    def wants(case: Case) -> list[dict[str, Tensor]]:
+        columns = (case.per_rank or ())[0][1][1][WEIGHED][1] % 64
+        return [{"out": out[..., columns], "log_sum": log_sum} for out, log_sum in Shards(case).whole()]
+
+    positions = cut(20, RANKS, rng, "contiguous")
+    return weighed(lambda options: shards(coin, positions, ("causal", options), 2, 2, 64), HELD, wants)
+
+
 def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     fault = _ring_fault(params, case, outcome)
     direction = 1 if params["direction"] == "next" else -1
@@ -262,6 +276,7 @@ any order and in any grouping, which is why attention can be split.""",
         shares="values:attention 0.3, cost:bytes 0.2, cost:memory 0.1, protocol:safe 0.1, generality:layouts 0.1, generality:masks 0.1, "
         "generality:numbers 0.1",
         measured_by_worker=("cost:memory",),
+        weighed=_ring_weighed,
         cases=_ring_cases,
         verdicts=_ring_verdicts,
         why="""Attention is a sum over keys, and log-sums let it be merged block by block. Each block passes every rank once, N − 1 messages in all. The mask depends on

@@ -1,4 +1,4 @@
-"""Chapter 11's two pictures of the score matrix: a ring step by step, and who computes which pairs under which layout."""
+"""The score matrix of attention in two pictures: a ring step by step, and who computes which pairs under which layout."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -23,7 +23,6 @@ from course_lib.figures import panels, style
 from course_lib.figures.palette import BLUE, EMPTY, GREEN, GREY, INK, ORANGE, PURPLE, SKY, SOFT, VERMILION, YELLOW
 from course_lib.figures.style import Picture
 from course_lib.units import percent_text
-from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 
 HUES = (BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE, YELLOW, GREY)  # of ranks
 LAYOUTS = {"contiguous": contiguous, "zig-zag": zig_zag, "striped": striped}
@@ -172,24 +171,6 @@ def _states(axes: Axes, step: int, busy: Sequence[int], rows: Sequence[tuple[int
         axes.text(left + 1.85, y - 0.12, state, va="center", fontsize=style.SMALL, color=SOFT)
 
 
-def ring_steps(moment: int = 3, ranks: int = 4, layout: str = "contiguous") -> Explorer:
-    """Play a ring: blocks of keys move on, tiles are computed, and every query's running max and sum grow to the final ones."""
-    return explore(
-        draw_ring,
-        moment=play(
-            MOMENTS,
-            moment,
-            label="step",
-            text=lambda place: f"{place // 2 + 1}: {('block arrives', 'block used')[place % 2]}",
-            interval=1000,
-            last=lambda setting: 2 * setting["ranks"] - 1,
-        ),
-        ranks=slider((2, 3, 4), ranks, label="ranks", text=str),
-        layout=menu(tuple(LAYOUTS), layout, label="layout"),
-        mask=menu(("causal", "full"), "causal", label="mask"),
-    )
-
-
 # --- who computes which pairs -----------------------------------------------------------------------
 
 LONG = 48  # tokens
@@ -232,13 +213,3 @@ def draw_tiles(ranks: int = 4, layout: str = "contiguous", mask: str = "causal")
     panels.head(figure, title[0].upper() + title[1:], f"{LONG} tokens. Bars: visible pairs per rank; dotted: the mean")
     figure.alt = f"{title}. Pairs per rank: {', '.join(map(str, work))}."
     return figure
-
-
-def tiles(ranks: int = 4, layout: str = "contiguous", mask: str = "causal") -> Explorer:
-    """Choose who has which tokens, and see how even the work is under each mask."""
-    return explore(
-        draw_tiles,
-        ranks=play(range(2, 9), ranks, label="ranks", text=str, interval=900),
-        layout=menu((*LAYOUTS, "per document"), layout, label="layout"),
-        mask=menu(tuple(MASKS), mask, label="mask"),
-    )

@@ -1,5 +1,6 @@
 """Every shipped answer meets its fate: right ones full points, wrong ones the verdict meant for them.
 
+Together the wrong ones lose every share of the exercise's points: a condition that no shipped answer breaks is not known to be judged.
 All of them are judged in this process. Those that the run's rotation names are judged in a worker of a class too, with the same result.
 """
 
@@ -13,8 +14,12 @@ from course_lib.grading.judge import grade
 from course_lib.grading.worker.imports import TRAINING
 from course_lib.grading.worker.in_worker import InWorker, run_cell
 from course_lib.grading.worker.worker_pool import WorkerPool
+from course_lib.judging import judging
 from tests import run_costs
 
+SECOND_GUARDS = {
+    ("hierarchical-bytes", "protocol:by-hand")
+}  # shares that another guard loses first: collectives are switched off
 BANK = {exercise: list(answers) for exercise, answers in groupby(killmatrix.bank(), lambda each: each.exercise)}
 
 
@@ -47,9 +52,10 @@ def test_every_answer_to_an_exercise_meets_its_fate(exercise, warm, the_rotation
     crossing = (
         answers if exercises.card(exercise).chapter in the_rotation.crossing else the_rotation.sample(exercise, answers)
     )
-    wrong_fates = []
+    wrong_fates, lost = [], set()
     for answer in answers:
         row = killmatrix.judge(answer)
+        lost |= {f"{each.kind}:{each.part}" for each in row.report.verdicts if not each.ok}
         run_costs.give_back_memory()
         if not row.ok:
             meant = f"{answer.expected} {answer.mistake}".strip(" -") or "full points"
@@ -61,6 +67,11 @@ def test_every_answer_to_an_exercise_meets_its_fate(exercise, warm, the_rotation
             else:
                 assert facts(there) == facts(row.report), f"{answer.name!r} comes out otherwise in a worker"
     assert not wrong_fates, "\n".join(wrong_fates)
+    if exercises.card(exercise).form != "prediction":
+        kept = {
+            share for share in judging(exercise).shares if share not in lost and (exercise, share) not in SECOND_GUARDS
+        }
+        assert not kept, f"no shipped answer loses {', '.join(sorted(kept))}"
 
 
 def test_an_answer_with_the_wrong_fate_fails_the_matrix(tmp_path, monkeypatch):

@@ -263,6 +263,14 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 # +     x = next_input()
 
 
+# %% wrong: the first activations are sent twice => cost sent-again  from: one batch for both directions, as Megatron-LM does
+# -         return receive(comm, before, empty) if rank > 0 else None
+# +         return [receive(comm, before, empty) for _ in range(2)][1] if rank > 0 else None
+# -         if rank < last:
+# -             comm.send(y, after)
+# +         for _ in range(2 if rank < last else 0):
+# +             comm.send(y, after)
+
 # %% wrong: left as it is => not-answered
 def run_1f1b(comm, forward, backward, empty, microbatches):
     raise NotImplementedError

@@ -74,6 +74,21 @@ def test_views_and_graphs_travel_as_their_values(write, read):
         assert torch.equal(read(write(tensor)), tensor.detach()) and not read(write(tensor)).requires_grad
 
 
+@given(st.lists(st.integers(0, 4), min_size=2, max_size=4), st.randoms(use_true_random=False))
+def test_a_transposed_tensor_reaches_a_worker_transposed(shape, rng):
+    """A hidden case with a non-contiguous tensor is one for a class's worker too; a column of a matrix comes alone."""
+    order = rng.sample(range(len(shape)), len(shape))
+    tensor = torch.arange(float(math.prod(shape))).reshape(shape).permute(order)
+    back = trusted_pickle.unpack(trusted_pickle.pack(tensor))
+    assert torch.equal(back, tensor) and back.is_contiguous() == tensor.is_contiguous()
+    if tensor.numel():
+        assert [step for step, size in zip(back.stride(), back.shape, strict=True) if size > 1] == [
+            step for step, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1
+        ]
+    part = trusted_pickle.unpack(trusted_pickle.pack(tensor[..., :1]))
+    assert torch.equal(part, tensor[..., :1]) and part.untyped_storage().nbytes() == part.numel() * 4
+
+
 @both_ways
 def test_what_stands_in_two_places_arrives_twice(write, read):
     row, tensor = [1], torch.ones(2)

@@ -44,16 +44,25 @@ def unpack(data: bytes | bytearray | memoryview) -> Any:
     return pickle.loads(data)
 
 
-def _parts(tensor: Any) -> tuple[int, tuple[int, ...], Any]:
-    """A tensor's dtype as an index in `codec.DTYPES`, its shape and its bytes."""
-    code, numbers = codec.tensor_bytes(tensor, "the value")
-    return code, tuple(tensor.shape), pickle.PickleBuffer(numbers)
+def _parts(tensor: Any) -> tuple[int, tuple[int, ...], tuple[int, ...], Any]:
+    """A tensor's dtype as an index in `codec.DTYPES`, its shape, the order of its dimensions in memory, and its bytes.
+
+    The order is empty for a contiguous tensor. Gaps between its elements do not cross: they may hold what is not the reader's.
+    """
+    order: tuple[int, ...] = ()
+    if not tensor.is_contiguous():
+        strides = tensor.stride()
+        order = tuple(sorted(range(tensor.dim()), key=lambda dim: -strides[dim]))
+    code, numbers = codec.tensor_bytes(tensor.permute(order) if order else tensor, "the value")
+    return code, tuple(tensor.shape), order, pickle.PickleBuffer(numbers)
 
 
-def _tensor(code: int, shape: tuple[int, ...], raw: bytearray) -> Any:
-    """A tensor from the result of `_parts`."""
+def _tensor(code: int, shape: tuple[int, ...], order: tuple[int, ...], raw: bytearray) -> Any:
+    """A tensor from the result of `_parts`, with its dimensions in the same order in memory."""
     import torch
 
     dtype = codec.dtype_of(code)
     flat = torch.frombuffer(raw, dtype=dtype) if raw else torch.empty(0, dtype=dtype)
-    return flat if len(shape) == 1 else flat.reshape(shape)
+    if not order:
+        return flat if len(shape) == 1 else flat.reshape(shape)
+    return flat.reshape([shape[dim] for dim in order]).permute([order.index(dim) for dim in range(len(order))])

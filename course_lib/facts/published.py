@@ -63,7 +63,7 @@ class Claim:
     """A statement somebody printed, to be audited. Some are right."""
 
     key: str
-    chapter: str
+    chapters: tuple[str, ...]  # that audit it, such as ("01", "14")
     text: str
     value: Fact
 
@@ -113,7 +113,7 @@ def prices() -> dict[str, Fact]:
 
 @cache
 def _claims() -> dict[str, Claim]:
-    found = (Claim(row["key"], row["chapter"], row["text"], fact_of(row)) for row in rows("claims.csv"))
+    found = (Claim(row["key"], tuple(row["chapters"].split()), row["text"], fact_of(row)) for row in rows("claims.csv"))
     return {one.key: one for one in found}
 
 
@@ -124,4 +124,4 @@ def claim(key: str) -> Claim:
 
 def claims(chapter: str | None = None) -> dict[str, Claim]:
     """Published statements by key, of one chapter or of all."""
-    return {key: one for key, one in _claims().items() if chapter in (None, one.chapter)}
+    return {key: one for key, one in _claims().items() if chapter is None or chapter in one.chapters}

@@ -271,6 +271,7 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 # +         for _ in range(2 if rank < last else 0):
 # +             comm.send(y, after)
 
+
 # %% wrong: left as it is => not-answered
 def run_1f1b(comm, forward, backward, empty, microbatches):
     raise NotImplementedError

@@ -174,9 +174,9 @@ RESPONSES: dict[str, Response] = {
             "latency",
             "Does one device produce a user's tokens fast enough?",
             "split each replica over several devices",
-            "16_serving_walls",
+            "16_serving",
         ),
-        Response("traffic", "Can one replica serve all requests?", "replicate the server", "16_serving_walls"),
+        Response("traffic", "Can one replica serve all requests?", "replicate the server", "16_serving"),
     )
 }
 

@@ -1,0 +1,1 @@
+"""Cards of chapter 16: what its exercises ask."""

@@ -1,0 +1,13 @@
+"""Texts of the numbers in chapter 16's prose, each computed from published figures and the library's formulas."""
+
+from collections.abc import Callable, Mapping
+
+from course_lib.exercises.running_example import GPUS, PARAMS, core_minutes, reading, reading_minutes
+from course_lib.units import BILLION
+
+NUMBERS: Mapping[str, Callable[[], str]] = {
+    "core_minutes": lambda: core_minutes("16"),
+    "reading_minutes": lambda: reading_minutes("16"),
+    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    "reading": lambda: reading("llama3-2024"),
+}

@@ -30,6 +30,7 @@ ORDER: Sequence[
         "text transformer training ledger collectives parity overlap data_parallel sharding tensor_parallel context_parallel expert_parallel",
     ),
     (TAUGHT, "schedules timeline pipeline mesh planner faults checkpoint serving"),
+    (TAUGHT, "capstone diagnosis"),
     (TAUGHT, "runs"),
     (SHOWN, "figures widgets"),
     (ASKED, "exercises"),

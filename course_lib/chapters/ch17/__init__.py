@@ -1,0 +1,4 @@
+"""The names that chapter 17 uses."""
+
+from course_lib import capstone
+from course_lib.chapters.ch17 import tables

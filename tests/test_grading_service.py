@@ -20,6 +20,7 @@ from course_lib.grading.classroom.release import release_chapter
 from course_lib.grading.classroom.sources import sha256
 from course_lib.grading.committed_form import CHECK_SUFFIX
 from course_lib.grading.dependencies import missed, needed
+from course_lib.grading.judge import resolve
 from course_lib.grading.service import anomalies
 from course_lib.grading.service import task as task_module
 from course_lib.grading.service.autograded import autograded, outputs_of
@@ -36,7 +37,7 @@ from course_lib.install import Trouble
 from course_lib.learner.merge import grade_meta
 from course_lib.learner.notebooks import Notebook, parse, render
 from course_lib.records import Report, Verdict
-from tests.class_kit import NAME, as_bytes, at, class_at, copy_of, course_at, work
+from tests.class_kit import NAME, as_bytes, at, class_at, copy_of, course_at, saved, work
 from tests.crash_kit import Made
 from tests.grading_kit import SMALL, cell_of, own, small_source, solved_copy
 
@@ -382,6 +383,26 @@ def test_a_task_is_plain_json_and_its_key_is_that_of_all_that_decides_points(one
     assert other["key"] != task["key"] and list(other["files"]) == ["helper.py"]
     one.settings.data["chapters"]["01"]["points"] = {"mfu-waste": 3}
     assert make_task(one, "ada", "01")["key"] not in (task["key"], other["key"])
+
+
+def test_each_hand_in_has_hidden_cases_of_its_own(one):
+    """What an answer has read of its hidden cases is worth nothing to the next hand-in, and nothing to a neighbor."""
+    path = one.submissions.notebook("ada", "01")
+
+    def unseen(task):
+        card = exercises.card("mfu-waste")
+        return [
+            repr((case.args, case.kwargs)) for case in resolve(card, secret=task["secret"]).cases if not case.visible
+        ]
+
+    first, again = make_task(one, "ada", "01"), make_task(one, "ada", "01")
+    saved(one.submissions.folder("ben", "01") / path.name, path.read_bytes())
+    neighbor = make_task(one, "ben", "01")
+    path.write_bytes(path.read_bytes() + b" ")
+    later = make_task(one, "ada", "01")
+    assert unseen(first) == unseen(again) and one.secret not in json.dumps(first)
+    for other in (later, neighbor):
+        assert unseen(first) and not set(unseen(first)) & set(unseen(other))
 
 
 def test_a_task_carries_other_students_numbers_to_the_judge(tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ same rules has the same key, on every machine and at every repeat.
 import base64
 import contextlib
 import hashlib
+import hmac
 import json
 import socket
 import tempfile
@@ -62,7 +63,7 @@ def make_task(folder: Any, student: str, chapter: str, *, wall: Any = None, only
         "source": folder.sources.path(chapter).read_text(encoding="utf-8"),
         "points": {card.id: card.points for card in cards},
         "drawn": folder.variants.of(student, chapter).get("exercises", {}),
-        "secret": folder.secret,
+        "secret": _hand_in_secret(folder.secret, student, data),
         "others": {card.id: others(folder.variants.of_everybody(chapter), student, card.id) for card in cards},
         "overlay": str(folder.exercises.overlay) if any(folder.exercises.overlay.glob("*/card.py")) else "",
         "wall": asdict(wall) if is_dataclass(wall) and not isinstance(wall, type) else None,
@@ -72,6 +73,15 @@ def make_task(folder: Any, student: str, chapter: str, *, wall: Any = None, only
         "files": {name: _text(each) for name, each in files.items()},
     }
     return {**task, "key": key_of(task, data, files), "notebook_sha256": hashlib.sha256(data).hexdigest()}
+
+
+def _hand_in_secret(secret: str, student: str, notebook: bytes) -> str:
+    """What the hidden cases of one hand-in are drawn from, in hex: the same each time that it is judged.
+
+    A changed notebook and another student's get other cases, so what a feedback page tells of them is worth nothing later.
+    """
+    said = f"hidden-cases:{student}:{hashlib.sha256(notebook).hexdigest()}"
+    return hmac.new(secret.encode(), said.encode(), hashlib.sha256).hexdigest()
 
 
 def key_of(task: Mapping[str, Any], data: bytes, files: Mapping[str, bytes]) -> str:

@@ -5,9 +5,10 @@ import json
 import pytest
 import torch
 
+from course_lib import cli
 from course_lib.checkpoint import Position, SampleOrder
 from course_lib.install import Trouble
-from course_lib.runs import evidence, survive, surviving
+from course_lib.runs import evidence, starting, survive, surviving
 from course_lib.runs.place import Place
 from course_lib.runs.reading import recorded
 from course_lib.runs.verify import problems
@@ -102,6 +103,23 @@ def test_what_makes_no_sense_is_refused_before_anything_starts(words, problem):
     with pytest.raises(Trouble, match=problem):
         survive.arguments(words)
     assert survive.main(words) == 2
+
+
+def test_a_gpu_that_is_not_there_is_refused_before_anything_starts(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(Trouble, match="no GPU"):
+        survive.arguments(["--device", "cuda"])
+
+
+@pytest.mark.parametrize(
+    ("words", "passed_on"), [(["--nproc", "4", "--no-resize"], ["--no-resize", "--nproc", "4"]), ([], [])]
+)
+def test_the_number_of_ranks_reaches_the_program(monkeypatch, words, passed_on):
+    """`course run` takes --nproc for programs that torchrun starts; this one starts torchrun itself."""
+    started = []
+    monkeypatch.setattr(starting, "start", lambda program, rest, nproc, limits: started.append((rest, nproc)) or 0)
+    assert cli.run(["run", "survive", *words]) == 0
+    assert started == [(passed_on, 1)]
 
 
 def test_harm_happens_once_however_often_a_step_is_repeated(tmp_path):

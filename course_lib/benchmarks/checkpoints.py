@@ -37,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if not row.intact:
                 print(f"LOST: promised {row.promised}, found {row.found}, {row.phase}: {row.words}")
         print(f"{len(rows)} kills, {sum(row.intact for row in rows)} intact, {time.perf_counter() - started:.0f} s")
+        print("newer than promised: the checkpoint was complete, and its writer was killed before it could say so")
         operations, looked, lost = cut_power()
         print(f"power cut at each of {operations} operations, {looked} possible disks: {lost} lost")
         right = all(row.intact for row in rows) and not lost

@@ -104,7 +104,7 @@ class PieceReader:
         return tuple(self._of(name)[0].shape)
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
-        """Elements `start` to `stop` (None: the end), flat. CheckpointError if some are not there."""
+        """Elements `start` to `stop` (None: the end), flat. CheckpointError if some are not there, or their file is not whole."""
         stretches = self._of(name)
         stop = math.prod(stretches[0].shape) if stop is None else stop
         dtype, parts, at = getattr(torch, stretches[0].dtype), [], start
@@ -114,7 +114,14 @@ class PieceReader:
                 begin = each.offset + (first - each.start) * dtype.itemsize
                 end = begin + (last - first) * dtype.itemsize
                 path = self.found.folder / f"part-{each.rank}.bin"
-                data = bytearray(b"".join(self.store.disk.read(path, begin, end)))
+                try:
+                    data = bytearray(b"".join(self.store.disk.read(path, begin, end)))
+                except FileNotFoundError:
+                    raise CheckpointError(
+                        "missing part", f"{self.found.folder.name}: {path.name} is missing."
+                    ) from None
+                if len(data) != end - begin:
+                    raise CheckpointError("torn", f"{self.found.folder.name}: {path.name} ends before byte {end:,}.")
                 self.bytes_read += len(data)
                 parts.append(torch.frombuffer(data, dtype=dtype))
                 at = last
@@ -123,7 +130,10 @@ class PieceReader:
         return torch.cat(parts) if parts else torch.zeros(0, dtype=dtype)
 
     def fill(self, state: Mapping[str, Tensor]) -> None:
-        """Copy whole tensors into those of `state`. CheckpointError, before anything is changed, if names or shapes differ."""
+        """Copy whole tensors into those of `state`. CheckpointError, before anything is changed, if names or shapes differ.
+
+        Values are converted to the dtype of `state`, as `Tensor.copy_` does.
+        """
         if missing := [name for name in state if name not in self.stretches]:
             raise CheckpointError("other model", f"{self.found.folder.name} has no {missing[0]}.")
         if more := [name for name in self.stretches if name not in state]:

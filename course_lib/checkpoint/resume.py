@@ -63,7 +63,7 @@ def capture(training: Training) -> Captured:
 def restore(training: Training, state: Captured, leave_out: str = "") -> None:
     """Put a captured state back. `leave_out`: one of ITEMS, which stays as it is.
 
-    ValueError if the state is of another model.
+    ValueError, before anything is changed, if the state is of another model.
     """
     if leave_out and leave_out not in ITEMS:
         raise ValueError(f"leave_out is {leave_out!r}; choose from {', '.join(ITEMS)}.")
@@ -73,6 +73,12 @@ def restore(training: Training, state: Captured, leave_out: str = "") -> None:
     if set(weights) != set(training.model.state_dict()):
         odd = sorted(set(weights) ^ set(training.model.state_dict()))
         raise ValueError(f"The state is of another model: {odd[0]} is in only one of the two.")
+    for name, tensor in training.model.state_dict().items():
+        if weights[name].shape != tensor.shape:
+            shapes = f"{list(weights[name].shape)} there and {list(tensor.shape)} here"
+            raise ValueError(f"The state is of another model: {name} is {shapes}.")
+    if (there := len(state.plain["optimizer"])) != (here := len(training.optimizer.param_groups)):
+        raise ValueError(f"The state is of another optimizer: {there} groups of parameters there and {here} here.")
     if leave_out != "weights":
         with torch.no_grad():
             for name, tensor in training.model.state_dict().items():

@@ -30,12 +30,16 @@ PROGRAMS = {
     "verify": "whether evidence is plausible",
 }
 _ALONE = ("matmul", "tour", "failures", "survive")  # they start what they need themselves
+_OWN_RANKS = ("failures", "survive")  # of these, the programs that take --nproc themselves
 
 
 def run(
     context: typer.Context,
     program: Annotated[str, typer.Argument(help="What to run; without a name, a list.")] = "",
-    nproc: Annotated[int, typer.Option("--nproc", help="Processes on this machine; with GPUs one each.")] = 1,
+    nproc: Annotated[
+        int | None,
+        typer.Option("--nproc", help="Processes on this machine; with GPUs one each (default: the program's)."),
+    ] = None,
     max_minutes: Annotated[float | None, typer.Option("--max-minutes", help="End it after so many minutes.")] = None,
     max_cost: Annotated[float | None, typer.Option("--max-cost", help="End it before it costs more dollars.")] = None,
     price: Annotated[float | None, typer.Option("--price", help="Dollars per GPU and hour.")] = None,
@@ -54,6 +58,8 @@ def run(
     rest = ["--help" if word == "--help-program" else word for word in context.args]
     if program == "verify":
         raise typer.Exit(part("course_lib.runs.verify", "verifying evidence").main(rest))
+    if program in _OWN_RANKS and nproc is not None:
+        rest += ["--nproc", str(nproc)]
     starting = part("course_lib.runs.starting", "real runs")
     limits = starting.Limits(minutes=max_minutes, dollars=max_cost, price=price)
-    raise typer.Exit(starting.start(program, rest, 1 if program in _ALONE else nproc, limits))
+    raise typer.Exit(starting.start(program, rest, 1 if program in _ALONE or nproc is None else nproc, limits))

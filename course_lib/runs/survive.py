@@ -28,6 +28,7 @@ from typing import Any
 from course_lib.checkpoint import Position, SampleOrder
 from course_lib.install.words import Trouble
 from course_lib.runs import evidence, fleet
+from course_lib.runs.place import choose
 from course_lib.runs.surviving import BATCH, KINDS, SAMPLES
 
 LIMIT = 400.0  # s for each training
@@ -220,7 +221,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     add("--nproc", type=int, default=3, help="ranks")
     add("--steps", type=int, default=60, help="steps of each training")
-    add("--harm", default=",".join(KINDS), help=f"comma-separated, in this order: {', '.join(KINDS)}; none: nothing")
+    add("--harm", default=",".join(KINDS), help=f"any of {','.join(KINDS)}, in the order in which they happen; or none")
     add("--no-resize", action="store_true", help="leave out the training whose number of ranks changes")
     add("--timeout", type=float, default=10.0, help="s that a collective may take")
     add("--device", default="cpu", help="cpu, cuda or auto; with cuda a GPU for each rank")
@@ -236,6 +237,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         print("survive: with fewer than three replicas a flipped bit is noticed, but not whose it is", flush=True)
     if given.nproc < 2 and set(kinds) - {"killed"}:
         raise Trouble("One rank has nobody to compare with.", "--nproc 3, or --harm killed")
+    choose(given.device, "auto", given.nproc)  # refuses a missing GPU before anything starts
     given.kinds = kinds
     if given.steps < 9 * (len(kinds) + 1):
         raise Trouble(
@@ -259,6 +261,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     ]
     with tempfile.TemporaryDirectory(prefix="course-survive-") as scratch:
         whole = Path(scratch)
+        print(
+            f"survive: trainings of {given.steps} steps: undisturbed, harmed, resized; a few minutes in all", flush=True
+        )
         calm_end = one_agent(whole / "calm", given.nproc, words)
         calm = trajectory(read(whole / "calm"), given.steps)
         print(f"undisturbed: {given.nproc} ranks, {given.steps} steps, loss {calm.losses[-1]:.4f}", flush=True)

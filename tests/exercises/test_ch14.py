@@ -5,11 +5,11 @@ import math
 import random
 
 import pytest
-from contract.kit import functions_of, graded, shipped
+from contract.kit import functions_of, shipped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib import exercises, faults
+from course_lib import faults
 from course_lib.exercises.ch14.disk import Disk
 from course_lib.exercises.ch14.judges.ledger import ledger
 from course_lib.exercises.ch14.judges.rates import best_interval, fewest, goodput, waits
@@ -148,18 +148,3 @@ def test_the_shipped_guards_say_what_the_oracle_says(losses, rule):
     for answer in answers:
         watcher = functions_of(answer)[0](3, 2.0, 2)
         assert [watcher.see(loss) for loss in losses] == want
-
-
-# --- every exercise
-
-
-@pytest.mark.parametrize("card", exercises.cards("14"), ids=lambda card: card.id)
-def test_every_share_can_be_lost_alone_or_is_lost_by_a_shipped_wrong_answer(card):
-    """Each condition that a share stands for is broken by some answer of the bank."""
-    if card.form == "prediction":
-        return
-    lost = set()
-    for answer in shipped(card.id, "wrong"):
-        report = graded(card.id, *functions_of(answer))
-        lost |= {f"{each.kind}:{each.part}" for each in report.verdicts if not each.ok}
-    assert lost >= set(judging(card.id).shares)

@@ -236,7 +236,8 @@ class Job:
 def survived(answer: Any, case: Any, comm: Any = None) -> Any:
     """The updates in the final weights, how many were made in all, and after how many updates each save came.
 
-    `case.args = (seed, batches of an epoch, steps between saves, steps, calls of `update` that kill the job)`.
+    `case.args = (seed, batches of an epoch, steps between saves, steps, calls of `update` that kill the job)`. A call 0 among these:
+    it is started once more when all is done.
     """
     seed, batches, every, steps, kills = case.args
     job = Job(seed, batches, every, list(kills))
@@ -246,7 +247,11 @@ def survived(answer: Any, case: Any, comm: Any = None) -> Any:
             break
         except Killed:
             job.restart()
-    return {"weights": list(job.weights), "calls": job._calls, "saves": list(job.saves)}
+    weights = list(job.weights)
+    if 0 in kills:
+        job.restart()
+        answer(job, steps)
+    return {"weights": weights, "calls": job._calls, "saves": list(job.saves)}
 
 
 LONG_RUN = 2000  # losses from which on it is measured what a guard keeps
@@ -255,8 +260,11 @@ LONG_RUN = 2000  # losses from which on it is measured what a guard keeps
 def guarded(answer: Any, case: Any, comm: Any = None) -> Any:
     """What a guard says of each loss; `case.args = (window, factor, patience, losses)`. The last word of a long run is "grows" where it keeps them."""
     window, factor, patience, losses = case.args
-    guard = answer(window, factor, patience)
-    said = [guard.see(loss) for loss in losses]
+    guard, other = answer(window, factor, patience), answer(window, factor, patience)
+    said = []
+    for loss in losses:
+        said.append(guard.see(loss))
+        other.see(9.0)  # a guard of another run, which must not matter
     if len(losses) >= LONG_RUN and _numbers(vars(guard) if hasattr(guard, "__dict__") else {}) > len(losses) / 4:
         said[-1] = "grows"
     return said

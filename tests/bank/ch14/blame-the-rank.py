@@ -91,3 +91,15 @@ def blame(groups, records):
 # %% wrong: nothing wrong is missing => values -  from: as written
 # -     return ("order", sorted(waited)) if waited else None
 # +     return "order", sorted(waited)
+
+# %% wrong: one rank differs at most => generality other-ranks  from: as written
+# -         return "different", sorted(odd)
+# +         return "different", sorted(odd)[:1]
+
+# %% wrong: the last call of each rank alone => generality overlooked  from: call by call
+# -         for group, number, operation, count, finished in mine:
+# +         for group, number, operation, count, finished in mine[-1:]:
+
+# %% wrong: a circle comes before a missing rank => generality other-kind  from: as written
+# -     if free:
+# +     if free and not waited & busy:

@@ -101,3 +101,18 @@ def straggler(compute, data, wait):
 # %% wrong: never anybody => values -  from: as written
 # -     if not found:
 # +     if found or not found:
+
+# %% wrong: the lower of the two in the middle => generality one-of-the-middle  from: as written
+# -     own = [[a + b for a, b in zip(c, d)] for c, d in zip(compute, data)]
+# +     from statistics import median_low as median
+# +     own = [[a + b for a, b in zip(c, d)] for c, d in zip(compute, data)]
+
+# %% wrong: the rank that is late most often => generality -  from: as written
+# -             found.append((-sum(step[rank] for step in own), rank))
+# +             found.append((-late, -sum(step[rank] for step in own), rank))
+# -     rank = min(found)[1]
+# +     rank = min(found)[2]
+
+# %% wrong: the kind of the last step => generality other-kind  from: as written
+# -     extra = [sum(step[rank] - median(step) for step in table) for table in (compute, data)]
+# +     extra = [table[-1][rank] - median(table[-1]) for table in (compute, data)]

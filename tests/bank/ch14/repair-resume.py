@@ -101,3 +101,9 @@ def train(job, steps):
 # %% wrong: the weights are not restored => values other-updates  from: as written
 # -     step, job.weights = checkpoint["step"], checkpoint["weights"]
 # +     step = checkpoint["step"]
+
+# %% wrong: one update more when all is done => generality repeated-work  from: as written
+# -     drawn, order = 0, None
+# +     drawn, order = 0, None
+# +     if step == steps and steps:
+# +         job.update(job.shuffled()[0], step + 1)

@@ -113,3 +113,26 @@ class SpikeGuard:
 # %% wrong: it judges from the first loss on => values -  from: as written
 # -         if len(self.kept) == self.kept.maxlen and not spike:
 # +         if self.kept and not spike:
+
+# %% wrong: the lower of the two in the middle => generality one-of-the-middle  from: as written
+# -             middle = median(self.kept)
+# +             middle = sorted(self.kept)[(len(self.kept) - 1) // 2]
+
+# %% wrong: NaN is not counted => generality -  from: as written
+# -         self.row += 1
+# +         self.row += math.isfinite(loss)
+
+# %% wrong: all guards share one count => values -  from: as written
+# - class SpikeGuard:
+# + class SpikeGuard:
+# +     count = 0
+# -             self.kept.append(loss)
+# -             self.row = 0
+# +             self.kept.append(loss)
+# +             SpikeGuard.count = 0
+# -         self.row += 1
+# -         if self.row == self.patience:
+# -             self.row = 0
+# +         SpikeGuard.count += 1
+# +         if SpikeGuard.count >= self.patience:
+# +             SpikeGuard.count = 0

@@ -245,6 +245,7 @@ def _loop_cases(params: Params, rng: random.Random) -> list[Case]:
         run(hidden, "a save after each update", "generality:runs", 4, 9, [3, 4, 9], every=1),
         run(hidden, "one batch an epoch", "generality:runs", 1, 7, [3]),
         run(hidden, "no steps", "generality:runs", 4, 0, []),
+        run(hidden, "started again when all is done", "generality:runs", 4, 2 * every, [0]),
     ]
 
 
@@ -267,6 +268,7 @@ def _loop_fault(case: Case, got: Any) -> Fault | None:
             if other != want and got == other:
                 return names[0].replace("_", "-"), " Also, ".join(bugs[name] for name in names)
     kills = f"killed at updates {', '.join(map(str, case.args[4]))}" if case.args[4] else "never killed"
+    kills = "started again when all is done" if case.args[4] == [0] else kills
     if got["weights"] == want["weights"] and got["calls"] > want["calls"]:
         return "repeated-work", f"{kills}: {got['calls']} updates were made; {want['calls']} are enough."
     if got["weights"] == want["weights"]:

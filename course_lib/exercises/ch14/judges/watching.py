@@ -4,7 +4,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from statistics import fmean, median
+from statistics import fmean, median, median_high, median_low
 from typing import Any
 
 from course_lib.judging import Fault, Judging, Params, describe, judged
@@ -84,6 +84,22 @@ def _straggler_cases(params: Params, rng: random.Random) -> list[Case]:
         compute[1], data[1] = 8 + 9 * factor, 1 + 9 * factor + 2
     equal = row([[8.0, 8, 8 * factor + 9, 8, 8 * factor + 9]] * 3, [[1.0] * 5] * 3)
     crowd = row([[8.0, 8, 8, 8 * 4, 8 * 4]] * 3, [[1.0] * 5] * 3)  # the mean is far above the median
+    # the two in the middle are 8 and 8.5; a rank at 8.125 or 8.375 times the factor is on either side of their mean
+    middles = [row([[8.0, 8.5, 8.0, each * factor]] * 3, [[0.0] * 4] * 3) for each in (8.125, 8.375)]
+    middles.append(row([[8.0, 8.5, 2.0, 8.375 * factor]] * 3, [[0.0] * 4] * 3))  # the mean is below the median
+    more_by = 9 * (factor - 1)  # from here on a rank is late
+    totals = [  # late more often and less in all, and the reverse
+        row([[8.0, 9 + more_by, 8, 8.0 + by * (at < 3), 8] for at in range(5)], [[1.0] * 5] * 5)
+        for by in (more_by + 8, more_by + 1)
+    ]
+    totals.append(row([[8.0, 13 + more_by, 8, 8.0 + (more_by + 8) * (at < 3), 8] for at in range(5)], [[1.0] * 5] * 5))
+    # data exceeds by more where the rank is late, computation in all; then a large computation; then others' slow data
+    late_data = row(
+        [[8.0, 8, 8 + (more_by + 3 if at > 2 else more_by / 2), 8] for at in range(9)],
+        [[1.0, 1, 1 + (more_by + 3.125 if at > 2 else 0.0), 1] for at in range(9)],
+    )
+    large = row([[8.0, 8, 8, 9 + 2 * more_by]] * 3, [[1.0, 1, 1, 1.5 + more_by]] * 3)
+    others = row([[8.0, 8, 8, 8, 8 + more_by + 3]] * 3, [[1.0, 1 + more_by + 4, 1, 1, 1 + more_by + 3.5]] * 3)
     accident = slow(5, 3, "compute", [False, False, True, False, False], by=400.0)
 
     def case(make: Any, name: str, share: str, *given: tuple[Any, ...]) -> Case:
@@ -108,6 +124,9 @@ def _straggler_cases(params: Params, rng: random.Random) -> list[Case]:
             slow(5, 1, "data", more),
         ),
         case(hidden, "at the limit, and just above it", "generality:limits", exactly(0.0), exactly(0.125)),
+        case(hidden, "an even number of ranks", "generality:limits", *middles),
+        case(hidden, "one late more often, another more in all", "generality:several", *totals),
+        case(hidden, "which of its times exceeds by more", "generality:several", late_data, large, others),
         case(hidden, "two stragglers, equal ones, both kinds", "generality:several", two, equal, row(*both[:2]), crowd),
         case(
             hidden,
@@ -133,6 +152,12 @@ def _straggler_fault(params: Params, case: Case, got: Any) -> Fault | None:
     if want[at] and said[at] and said[at][0] == want[at][0]:
         return "other-kind", f"{lead}the rank is right. Which of its two times exceeds the median by more?"
     known = [
+        ("one-of-the-middle", {"middle": median_low}, "this takes the lower of the two in the middle, not their mean."),
+        (
+            "one-of-the-middle",
+            {"middle": median_high},
+            "this takes the upper of the two in the middle, not their mean.",
+        ),
         (
             "mean-of-ranks",
             {"middle": lambda step: fmean(step)},
@@ -197,14 +222,19 @@ def _history(rng: random.Random, groups: Mapping[str, Sequence[int]], calls: int
 
 
 def _enter(
-    records: dict[int, list[Call]], group: str, ranks: Sequence[int], operation: str = "all_reduce", count: int = 64
+    records: dict[int, list[Call]],
+    group: str,
+    ranks: Sequence[int],
+    operation: str = "all_reduce",
+    count: int = 64,
+    finished: bool = False,
 ) -> None:
-    """The ranks enter the group's next call, which does not finish."""
+    """The ranks enter the group's next call, which finishes for none, or for these alone."""
     number = 1 + max(
         (call[1] for calls in records.values() for call in calls if call[0] == group and call[4]), default=-1
     )
     for rank in ranks:
-        records[rank].append((group, number, operation, count, False))
+        records[rank].append((group, number, operation, count, finished))
 
 
 def _hangs(rng: random.Random, size: int) -> dict[str, tuple[Any, Any]]:
@@ -233,6 +263,14 @@ def _hangs(rng: random.Random, size: int) -> dict[str, tuple[Any, Any]]:
     circle = {"p": [a, b], "q": [a, b]}
     hang("a circle", circle, 2, ("p", [a]), ("q", [b]))
     hang("different beats missing", everybody, 2, (world, rest), (world, [a], "broadcast"))
+    two, three = {"one": ranks[:3], "two": ranks[3:]}, {"p": [a, b], "q": [a, b], "r": rest}
+    hang("two differ", everybody, 1, (world, rest), (world, [a, b], "broadcast"))
+    hang(
+        "two groups differ", two, 1, *((g, r[1:]) for g, r in two.items()), *((g, r[:1], "sum") for g, r in two.items())
+    )
+    hang("a circle, and one missing", three, 2, ("p", [a]), ("q", [b]), ("r", rest[1:]))
+    hang("two calls at once", {"s": [a, b], "t": [b, *rest]}, 2, ("s", [b]), ("t", [b, *rest]))
+    hang("one is through", everybody, 2, (world, rest), (world, [a], "all_reduce", 64, True))
     return hangs
 
 
@@ -265,6 +303,16 @@ def _blame_cases(params: Params, rng: random.Random) -> list[Case]:
             where=second,
         ),
         case(hidden, "two things at once", "generality:chains", "different beats missing", where=second),
+        case(hidden, "two ranks, two groups", "generality:chains", "two differ", "two groups differ", where=second),
+        case(
+            hidden,
+            "waits beside others",
+            "generality:chains",
+            "a circle, and one missing",
+            "two calls at once",
+            "one is through",
+            where=second,
+        ),
     ]
 
 
@@ -366,6 +414,8 @@ def _guard_cases(params: Params, rng: random.Random) -> list[Case]:
         ),
         case(hidden, "a rollback at every spike", "generality:edges", 3, 2.0, 1, noisy(12, 5, 6, 10)),
         case(hidden, "at the limit, and just above it", "generality:edges", 3, 2.0, 2, limits[params["rule"]]),
+        case(hidden, "an even window", "generality:edges", 2, 2.0, 2, [1.0, 3.0, 3.5, 6.75, 3.875, 3.0]),
+        case(hidden, "NaN in a row of spikes", "generality:edges", 3, 2.0, 3, [2.0, 2, 2, 9, math.nan, 9, math.inf, 2]),
         case(hidden, "a falling loss", "generality:edges", 6, 1.2 if params["rule"] == "ratio" else 3.0, 2, falling),
         case(
             hidden, "a long plateau that would become usual", "generality:edges", 4, 2.0, 50, noisy(40, *range(10, 30))
@@ -389,6 +439,8 @@ def _guard_fault(params: Params, case: Case, got: Any) -> Fault | None:
         ("public-form" if lead else "other-rule", other, {}, f"{lead}the limit is computed in another way."),
         ("spikes-join", rule, {"joins": True}, "spikes join the losses that set the limit, so that they become usual."),
         ("mean", rule, {"middle": lambda kept: fmean(kept)}, "this is the mean of the losses, not the median."),
+        ("one-of-the-middle", rule, {"middle": median_low}, "this takes the lower of the two losses in the middle."),
+        ("one-of-the-middle", rule, {"middle": median_high}, "this takes the upper of the two losses in the middle."),
         ("all-losses", rule, {"forever": True}, "all accepted losses set the limit, not the last `window`."),
         ("not-reset", rule, {"resets": False}, "after a rollback the count of spikes begins again."),
         ("not-in-a-row", rule, {"total": True}, "a loss that is no spike sets the count back to zero."),

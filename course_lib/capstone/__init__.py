@@ -8,7 +8,11 @@ from course_lib.lazy import on_first_use
 __getattr__, __dir__, __all__ = on_first_use(
     __name__,
     {
-        "plans": ("PROBLEMS", "Assessed", "assess", "best", "budget_page", "layout_of"),
+        "conflicts": ("COORDINATION", "MEMORY", "Conflict", "conflict", "matrix"),
+        "parallelisms": ("Parallelism", "parallelisms", "sent_bytes"),
+        "plans": ("PROBLEMS", "Assessed", "affordable", "assess", "best", "budget_page", "layout_of"),
+        "remedies": ("Remedy", "remedies"),
+        "rubric": ("CLAIMS", "LINES", "Exemplar", "Line", "crossing", "exemplars", "grade"),
         "task": ("CHANGES", "COURSE", "Task", "changed", "task_of"),
     },
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 from course_lib import facts, faults, planner
 from course_lib.capstone.task import TOLERANCE, Task
+from course_lib.memory.conventions import convention
 from course_lib.memory.layout import Layout
 from course_lib.memory.shapes import count_params
 from course_lib.planner.estimating import RESERVE
@@ -66,24 +67,34 @@ class Assessed:
 
 def layout_of(plan: Mapping[str, Any]) -> Layout:
     """The layout that a plan's degrees describe. ValueError that names a key which no plan has."""
-    if unknown := [name for name in plan if name not in DEGREES and name not in OPTIONAL]:
-        raise ValueError(f"A plan has no {unknown[0]!r}; it has {', '.join((*DEGREES, *OPTIONAL))}.")
+    _known(plan)
     chosen = {**DEGREES, **plan}
     degrees = {name: chosen[name] for name in ("tp", "cp", "pp", "dp", "zero", "microbatches", "virtual")}
     schedule = "interleaved" if degrees["virtual"] > 1 else "1f1b"
     return Layout(sp=degrees["tp"] > 1, schedule=schedule, **degrees)
 
 
+def _known(plan: Mapping[str, Any]) -> None:
+    if unknown := [name for name in plan if name not in DEGREES and name not in OPTIONAL]:
+        raise ValueError(f"A plan has no {unknown[0]!r}; it has {', '.join((*DEGREES, *OPTIONAL))}.")
+
+
 def assess(plan: Mapping[str, Any], task: Task) -> Assessed:
-    """What `plan` costs on `task` and which bounds it breaks. The layout may use fewer servers than the cluster has."""
-    layout, gpus = layout_of(plan), 0
-    gpus = int(layout.ranks)
+    """What `plan` costs on `task` and which bounds it breaks. The layout may use fewer servers than the cluster has.
+
+    ValueError for a key that no plan has; degrees that cannot be are the problem "layout".
+    """
     sequences, tokens = int(plan.get("sequences", task.sequences)), float(plan.get("tokens", task.tokens))
-    per_node = task.hardware().per_node
-    problems = []
+    _known(plan)
+    try:
+        layout = layout_of(plan)
+        job = task.job(plan.get("recompute", "none"), sequences)
+    except ValueError as error:
+        return _impossible(0, tokens, task, "layout", (str(error),))
+    gpus, per_node = int(layout.ranks), task.hardware().per_node
     if gpus > task.gpus or (gpus > per_node and gpus % per_node):
         return _impossible(gpus, tokens, task, "devices", (PROBLEMS["devices"],))
-    cluster, job = task.hardware(gpus), task.job(plan.get("recompute", "none"), sequences)
+    cluster = task.hardware(gpus)
     bits = int(planner.faults(job, cluster, layout))
     if bits:
         return _impossible(gpus, tokens, task, "layout", planner.in_words(bits))
@@ -188,7 +199,7 @@ def affordable(plan: Mapping[str, Any], task: Task) -> float:
 def budget_page(plan: Mapping[str, Any], task: Task) -> list[tuple[str, str, str]]:
     """The plan on one page: (line, choice, what follows from it in numbers)."""
     one, job, layout = assess(plan, task), task.job(plan.get("recompute", "none")), layout_of(plan)
-    params = float(count_params(job.shape))
+    params, state = float(count_params(job.shape)), convention("C")
     between = faults.mtbf(one.gpus, facts.failure_log("Llama 3.1 405B").rate / HOUR)
     cost = faults.checkpoint_seconds(params * STATE_BYTES, STORAGE)
     steps = one.tokens / float(job.tokens)
@@ -197,7 +208,11 @@ def budget_page(plan: Mapping[str, Any], task: Task) -> list[tuple[str, str, str
     )
     flops = planner.flops_per_token(job) * one.tokens
     return [
-        ("parameters", task.model, f"{number_text(params / 1e9)}B; {bytes_text(params * 16)} of training state in all"),
+        (
+            "parameters",
+            task.model,
+            f"{number_text(params / 1e9)}B; {bytes_text(params * state.bytes_per_param)} of training state in all",
+        ),
         (
             "tokens",
             f"{number_text(one.tokens / 1e9)} B",
@@ -206,7 +221,7 @@ def budget_page(plan: Mapping[str, Any], task: Task) -> list[tuple[str, str, str
         (
             "precision",
             "bf16 with fp32 master copy",
-            "2 bytes of weights, 4 of gradients, 12 of optimizer state per parameter",
+            f"bytes per parameter: {state.weights} of weights, {state.grads} of gradients, {state.master + state.moments} of optimizer state",
         ),
         ("batch", f"{job.sequences} × {job.seq:,} tokens", f"{steps:,.0f} steps"),
         (

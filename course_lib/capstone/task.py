@@ -48,7 +48,7 @@ class Task:
 
     def hardware(self, gpus: int | None = None) -> planner.Cluster:
         """The cluster, or so many of its devices, with the task's network and price."""
-        found = planner.cluster(f"{gpus or self.gpus}x{self.device}")
+        found = _cluster(self.device, gpus or self.gpus)
         wire = replace(found.across, bandwidth=found.across.bandwidth * self.across_share)
         price = found.usd_per_hour if self.usd_per_hour is None else self.usd_per_hour
         return replace(found, across=wire, usd_per_hour=price)
@@ -56,6 +56,11 @@ class Task:
     def job(self, recompute: str = "none", sequences: int | None = None) -> planner.Job:
         """One optimizer step as the planner takes it."""
         return planner.Job(model=self.model, seq=self.seq, sequences=sequences or self.sequences, recompute=recompute)
+
+
+@cache
+def _cluster(device: str, gpus: int) -> planner.Cluster:
+    return planner.cluster(device, gpus)
 
 
 COURSE = Task()

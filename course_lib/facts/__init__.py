@@ -6,6 +6,7 @@ from course_lib.facts.hardware import Device, Link, device, devices, link, links
 from course_lib.facts.models import ModelShape, model, models
 from course_lib.facts.published import Claim, PublishedRun, claim, claims, price, prices, run, runs
 from course_lib.facts.reliability import FailureLog, failure_log, failure_logs, interruption_causes
+from course_lib.facts.serving import ServiceDay, ServingRow, latent_width, service_day, serving_rows, serving_sources
 from course_lib.facts.topologies import Topology, TopologyLevel, topologies, topology
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "ModelShape",
     "PublishedRun",
     "Reference",
+    "ServiceDay",
+    "ServingRow",
     "Topology",
     "TopologyLevel",
     "ceiling",
@@ -32,6 +35,7 @@ __all__ = [
     "failure_log",
     "failure_logs",
     "interruption_causes",
+    "latent_width",
     "link",
     "links",
     "model",
@@ -42,6 +46,9 @@ __all__ = [
     "references",
     "run",
     "runs",
+    "service_day",
+    "serving_rows",
+    "serving_sources",
     "topologies",
     "topology",
 ]

@@ -6,4 +6,45 @@ Read `kv_cache` (bytes), `speed` (prefill and decode on a device), `pages` and `
 
 from course_lib.lazy import on_first_use
 
-__getattr__, __dir__, __all__ = on_first_use(__name__, {"pages": ("OutOfPages", "PagePool")})
+__getattr__, __dir__, __all__ = on_first_use(
+    __name__,
+    {
+        "cost": (
+            "LifetimeChoice",
+            "break_even_tokens",
+            "cheapest_model",
+            "lifetime_flops",
+            "tokens_for_loss",
+            "usd_per_million",
+        ),
+        "kv_cache": ("KINDS", "kv_bytes", "kv_bytes_per_token", "kv_numbers_per_token", "sequences_that_fit"),
+        "layouts": ("LayoutRow", "PoolSizes", "kv_transfer_seconds", "pool_sizes", "replicas_for", "server_layouts"),
+        "model_cache": ("Chunk", "KVCache", "PagedCache", "cached_logits", "generate", "paged_logits"),
+        "pages": ("OutOfPages", "PagePool"),
+        "prefix_cache": ("PrefixCache", "block_keys"),
+        "quantized": ("attention_error", "cache_bytes", "dequantize", "keys_with_outliers", "quantize", "quantized"),
+        "queues": (
+            "erlang_c",
+            "littles_law",
+            "md1_wait",
+            "mg1_wait",
+            "mm1_wait",
+            "mmc_wait",
+            "mmc_wait_quantile",
+            "servers_needed",
+        ),
+        "requests": ("Request", "poisson_requests"),
+        "speculative": ("acceptance", "best_drafted", "expected_tokens", "speedup", "verify"),
+        "speed": (
+            "Deployment",
+            "Sustained",
+            "causal_pairs",
+            "decode_seconds",
+            "largest_batch",
+            "prefill_seconds",
+            "ridge_batch",
+            "static_tokens_per_s",
+            "steady_tokens_per_s",
+        ),
+    },
+)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from course_lib import facts, memory
+from course_lib import facts
 from course_lib.facts import Device
 from course_lib.serving.kv_cache import kv_numbers_per_token
 from course_lib.units import US, require, require_whole
@@ -219,17 +219,3 @@ def static_tokens_per_s(deployment: Deployment, batch: int, prompt: int, output:
         deployment, batch, prompt + output / 2
     )  # linear in context: its mean is exact
     return batch * output / (prefill + decode)
-
-
-def weights_fit(model: Any, device: Any, tp: int, weight_size: float = 2.0) -> bool:
-    """Whether the weights leave room for a cache at all."""
-    try:
-        Deployment(model=model, device=device, tp=tp, weight_size=weight_size)
-    except ValueError:
-        return False
-    return True
-
-
-def count_check(model: Any) -> int:
-    """Parameters counted matrix by matrix, for models without latent attention."""
-    return memory.count_params(model)

@@ -20,6 +20,7 @@ __getattr__, __dir__, __all__ = on_first_use(
         "kv_cache": ("KINDS", "kv_bytes", "kv_bytes_per_token", "kv_numbers_per_token", "sequences_that_fit"),
         "layouts": ("LayoutRow", "PoolSizes", "kv_transfer_seconds", "pool_sizes", "replicas_for", "server_layouts"),
         "model_cache": ("Chunk", "KVCache", "PagedCache", "cached_logits", "generate", "paged_logits"),
+        "outcome": ("Outcome", "Span"),
         "pages": ("OutOfPages", "PagePool"),
         "prefix_cache": ("PrefixCache", "block_keys"),
         "quantized": ("attention_error", "cache_bytes", "dequantize", "keys_with_outliers", "quantize", "quantized"),
@@ -34,6 +35,7 @@ __getattr__, __dir__, __all__ = on_first_use(
             "servers_needed",
         ),
         "requests": ("Request", "poisson_requests"),
+        "simulator": ("SCHEDULERS", "simulate"),
         "speculative": ("acceptance", "best_drafted", "expected_tokens", "speedup", "verify"),
         "speed": (
             "Deployment",

@@ -25,9 +25,11 @@ class Request:
     shared: int = 0
 
     def __post_init__(self) -> None:
-        require("arrival", self.arrival, "s", open_below=False)
-        for name in ("prompt", "output"):
-            require_whole(name, getattr(self, name), "tokens")
+        usual = type(self.prompt) is type(self.output) is int and self.prompt > 0 < self.output and self.arrival >= 0
+        if not usual:  # the checks take longer than simulating the request
+            require("arrival", self.arrival, "s", open_below=False)
+            for name in ("prompt", "output"):
+                require_whole(name, getattr(self, name), "tokens")
         if not 0 <= self.shared <= self.prompt:
             raise ValueError(
                 f"Request {self.id} shares {self.shared} of its {self.prompt} prompt tokens; it cannot share more than it has."

@@ -14,23 +14,19 @@ from course_lib.facts import Device
 from course_lib.serving.kv_cache import kv_numbers_per_token
 from course_lib.units import US, require, require_whole
 
-KERNELS_PER_LAYER = (
-    12  # launches that a layer needs after fusion: norms, products, attention, activation, two all-reduces
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sustained:
     """What software reaches of a device's peaks, and what it adds to every iteration."""
 
-    compute: float = 0.65  # of the dense peak, in matrix products with many tokens
+    compute: float = 0.56  # of the dense peak, in matrix products with many tokens
     memory: float = 0.80  # of the memory bandwidth
-    cache: float = 0.60  # of the memory bandwidth, in attention kernels that read pages
+    cache: float = 0.85  # of the memory bandwidth, in attention kernels that read pages
     wire: float = 0.60  # of the link's rate in one direction
-    layer_seconds: float = 20 * US  # gaps between the kernels of one layer
-    message_seconds: float = 12 * US  # latency of one all-reduce within a server
+    layer_seconds: float = 45 * US  # gaps between the kernels of one layer
+    message_seconds: float = 48 * US  # latency of one all-reduce within a server
     host_seconds: float = 0.5e-3  # scheduling and sampling of one iteration
-    sequence_seconds: float = 2 * US  # the same, for each sequence
+    sequence_seconds: float = 3 * US  # the same, for each sequence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +38,7 @@ class Deployment:
     tp: int = 1
     weight_size: float = 2.0
     kv_size: float = 2.0
-    reserve: float = 0.1  # of memory: activations, CUDA context, fragments
+    reserve: float = 0.06  # of memory: activations, CUDA context, fragments
     sustained: Sustained = Sustained()
 
     def __post_init__(self) -> None:

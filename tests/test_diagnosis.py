@@ -62,7 +62,7 @@ def features(found: Symptoms) -> np.ndarray:
         spread(total(found, "host")) > 1.5 and total(found, "host").max() > 0,
         total(found, "host").min() > 0.05,
         total(found, "save").max() > 0,
-        np.log1p(len(comm)) / 4,
+        np.log1p(len(comm)),
         np.log1p(np.median(lengths) / 0.01),
         2.0 * any(length > 4 * np.median(lengths) for length in lengths) * (not found.log[-1].count("watchdog")),
         np.log1p(shortest / 0.01),

@@ -10,6 +10,6 @@ __getattr__, __dir__, __all__ = on_first_use(
     {
         "catalog": ("FAMILIES", "FAULTS", "Fault"),
         "settings": ("KINDS", "RANKS", "Settings"),
-        "symptoms": ("Symptoms", "drawn", "healthy", "simulate", "symptom"),
+        "symptoms": ("Symptoms", "drawn", "exam", "healthy", "simulate", "symptom"),
     },
 )

@@ -109,6 +109,11 @@ def drawn(seed: int | str, count: int = 12) -> list[str]:
     return chosen + [name for name in names if name not in chosen][: count - len(chosen)]
 
 
+def exam(seed: int | str, count: int = 12) -> list[Symptoms]:
+    """The evidence of the faults that `drawn` names, in the same order."""
+    return [symptom(name, f"{seed} {place}") for place, name in enumerate(drawn(seed, count))]
+
+
 def _scaled(job: Settings, rng: np.random.Generator) -> Settings:
     """The same job on another model: all times, and all sizes, are longer or shorter by one factor each."""
     time, size = rng.uniform(0.8, 1.25), rng.uniform(0.85, 1.15)

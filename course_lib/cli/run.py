@@ -16,6 +16,7 @@ EXAMPLES = examples(
     "course run tour --dry --gpus 4 --out /tmp/tour     the same at home",
     "course run failures                                a killed, hung, slow, mismatched rank, and what each looks like",
     "course run survive                                 the same to a training that goes on, with each sample once",
+    "course run serve --load auto                       answers as they are asked for: latency against load",
     "course run verify work/evidence/train.json         is this evidence plausible?",
 )
 PROGRAMS = {
@@ -26,6 +27,7 @@ PROGRAMS = {
     "resumed": "a run stopped half-way and gone on with, beside one that was not",
     "tour": "every stage that the GPUs allow, in a given time",
     "failures": "failures on purpose, each with its diagnosis",
+    "serve": "a small model behind an OpenAI-compatible endpoint, with load: predicted beside measured",
     "survive": "a training whose ranks are killed, hung, slowed and resized, beside one undisturbed",
     "verify": "whether evidence is plausible",
 }
@@ -60,6 +62,9 @@ def run(
         raise typer.Exit(part("course_lib.runs.verify", "verifying evidence").main(rest))
     if program in _OWN_RANKS and nproc is not None:
         rest += ["--nproc", str(nproc)]
+    if program == "serve":  # it drains when it is interrupted, so that nothing may end it from outside
+        rest += ["--seconds", f"{60 * max_minutes:g}"] if max_minutes is not None else []
+        raise typer.Exit(part("course_lib.runs.serve", "serving").main(rest))
     starting = part("course_lib.runs.starting", "real runs")
     limits = starting.Limits(minutes=max_minutes, dollars=max_cost, price=price)
     raise typer.Exit(starting.start(program, rest, 1 if program in _ALONE or nproc is None else nproc, limits))

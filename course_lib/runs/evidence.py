@@ -22,7 +22,7 @@ from course_lib.runs import cores
 
 SCHEMA = "training-at-scale/evidence"
 VERSION = 1
-KINDS = ("matmul", "collectives", "train", "parity", "failure", "survival", "doctor")
+KINDS = ("matmul", "collectives", "train", "parity", "failure", "survival", "serving", "doctor")
 SHIPPED = Path(__file__).with_name("recorded")
 Evidence = dict[str, Any]
 

@@ -1,0 +1,328 @@
+"""A small server with continuous batching and a paged KV cache, and the load to try it with.
+
+Without --load it serves until Ctrl-C. With --load, clients in a process of their own send requests at each rate; the run first
+measures the cost of an iteration, predicts the latencies of each rate from it, and then measures them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import math
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from course_lib import text
+from course_lib.install.words import Trouble
+from course_lib.runs import cores, evidence, serve_load, serve_model
+from course_lib.serving import load
+from course_lib.serving.engine import Engine, Limits
+from course_lib.serving.paged_model import PagedModel
+from course_lib.serving.server import HOST, Server
+
+BUSY = 1.3  # times the undisturbed seconds of an iteration, from which the run says so
+EXAMPLES = """\
+examples:
+  course run serve                            serve the story model on port 8000 until Ctrl-C
+  course run serve --load auto                five rates up to overload: predicted beside measured
+  course run serve --load 5,10,20 --requests 300 --out work/evidence
+  course run serve --load 20 --requests 1000 --disconnect 0.3 --verify     clients that hang up; every reply checked
+  course run serve --load auto --pages 48     few pages: what a small KV cache costs
+  course run serve --load auto --no-prefix-sharing
+
+  curl http://127.0.0.1:8000/v1/completions -d '{"model": "story", "prompt": "Ada has ", "max_tokens": 60}'
+  curl http://127.0.0.1:8000/metrics
+"""
+
+
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """What the command line says; Trouble where it cannot be."""
+    parser = argparse.ArgumentParser(
+        prog="course run serve",
+        description=__doc__,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--model", default="story", help=f"{', '.join(serve_model.NAMES)} (default: story; the others are not trained)")
+    add("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    add("--port", type=int, default=8000, help="on 127.0.0.1; 0: a free one (default: 8000, with --load a free one)")
+    engine = parser.add_argument_group("engine")
+    engine.add_argument("--pages", type=int, default=128, help="pages of the KV cache (default: 128)")
+    engine.add_argument("--page-size", type=int, default=16, help="tokens of a page (default: 16)")
+    engine.add_argument("--max-batch", type=int, default=16, help="sequences that run together (default: 16)")
+    engine.add_argument("--budget", type=int, default=64, help="tokens of an iteration (default: 64)")
+    engine.add_argument(
+        "--queue", type=int, default=32, help="requests that may wait; more get status 429 (default: 32)"
+    )
+    engine.add_argument("--no-prefix-sharing", action="store_true", help="compute each prompt from its first token")
+    traffic = parser.add_argument_group("load")
+    traffic.add_argument(
+        "--load", default="", help="requests per second, several with commas; auto: shares of the capacity"
+    )
+    traffic.add_argument("--requests", type=int, default=150, help="requests at each rate (default: 150)")
+    traffic.add_argument("--prompt", default="16-96", help="tokens of a prompt's own part (default: 16-96)")
+    traffic.add_argument("--output", default="8-48", help="tokens of a reply (default: 8-48)")
+    traffic.add_argument("--groups", type=int, default=4, help="prefixes that prompts share; 0: none (default: 4)")
+    traffic.add_argument("--shared", type=int, default=32, help="tokens of a shared prefix (default: 32)")
+    traffic.add_argument("--disconnect", type=float, default=0.0, help="fraction of clients that hang up (default: 0)")
+    traffic.add_argument(
+        "--verify", action="store_true", help="compare each reply with that of the model without a cache"
+    )
+    traffic.add_argument("--seed", type=int, default=0, help="of arrivals, prompts and lengths (default: 0)")
+    ending = parser.add_argument_group("running")
+    ending.add_argument("--every", type=float, default=2.0, help="s between live lines (default: 2)")
+    ending.add_argument("--grace", type=float, default=30.0, help="s for accepted requests after Ctrl-C (default: 30)")
+    ending.add_argument("--seconds", type=float, default=math.inf, help="end after so long (default: Ctrl-C ends it)")
+    ending.add_argument("--out", default="", help="folder of the evidence file (default: none is written)")
+    ending.add_argument("--name", default="", help="name of the evidence file")
+    given = parser.parse_args(argv)
+    given.rates = _rates(given.load)
+    given.lengths = {name: _range(name, getattr(given, name)) for name in ("prompt", "output")}
+    if given.device not in ("cpu", "cuda") or (given.device == "cuda" and not torch.cuda.is_available()):
+        raise Trouble(f"There is no device {given.device!r} here.", "--device cpu")
+    if not 0 <= given.port < 2**16:
+        raise Trouble(f"--port is {given.port}.", "give 0 to 65535; 0 takes a free one")
+    for name in ("every", "grace", "seconds"):
+        if not getattr(given, name) > 0:
+            raise Trouble(f"--{name} is {getattr(given, name):g} s.", "give more than 0")
+    try:
+        given.limits = Limits(
+            context=serve_model.CONTEXT,
+            pages=given.pages,
+            page_size=given.page_size,
+            max_batch=given.max_batch,
+            budget=given.budget,
+            queue=given.queue,
+            share_prefixes=not given.no_prefix_sharing,
+        )
+        plan(given, 1.0, 0)
+    except ValueError as wrong:
+        raise Trouble(str(wrong).rstrip("."), "course run serve --help-program lists the flags") from None
+    longest = given.shared * bool(given.groups) + given.lengths["prompt"][1] + given.lengths["output"][1]
+    room = min(serve_model.CONTEXT, given.pages * given.page_size)
+    if given.rates and longest > room:
+        raise Trouble(
+            f"The longest request has {longest} tokens: shared prefix, prompt and reply. The context and all pages together hold {room}.",
+            "lower --shared, --prompt or --output, or raise --pages",
+        )
+    return given
+
+
+def _rates(words: str) -> tuple[float, ...]:
+    """Requests per second, in ascending order; NaN stands for auto."""
+    if words == "auto":
+        return (math.nan,)
+    try:
+        rates = tuple(float(word) for word in words.split(",") if words)
+    except ValueError:
+        raise Trouble(f"--load is {words!r}.", "give requests per second such as 5,10,20, or auto") from None
+    if wrong := [rate for rate in rates if not 0 < rate < math.inf]:
+        raise Trouble(f"--load has {wrong[0]:g} requests per second.", "give rates above 0")
+    return tuple(sorted(rates))
+
+
+def _range(name: str, words: str) -> tuple[int, int]:
+    try:
+        first, last = (int(word) for word in (words if "-" in words else f"{words}-{words}").split("-"))
+    except ValueError:
+        raise Trouble(f"--{name} is {words!r}.", "give tokens such as 16-96, or one number") from None
+    return first, last
+
+
+def plan(given: argparse.Namespace, rate: float, number: int, count: int | None = None) -> list[load.Planned]:
+    """The requests of the `number`-th rate; each rate has prefixes of its own, so that none are in the cache before."""
+    return load.plan(
+        rate,
+        given.requests if count is None else count,
+        1000 * given.seed + number,
+        **given.lengths,
+        groups=given.groups,
+        shared=given.shared,
+        disconnect=given.disconnect,
+    )
+
+
+# --- running --------------------------------------------------------------------------------------
+
+
+class Stopping:
+    """Ctrl-C and SIGTERM: the first asks to drain, the second to stop at once."""
+
+    def __init__(self) -> None:
+        self.drain, self.now = asyncio.Event(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGINT, signal.SIGTERM):
+            try:
+                loop.add_signal_handler(each, self._asked)
+            except NotImplementedError:  # Windows
+                signal.signal(each, lambda *_: loop.call_soon_threadsafe(self._asked))
+
+    def _asked(self) -> None:
+        (self.now if self.drain.is_set() else self.drain).set()
+
+    async def during(self, work: Any) -> Any:
+        """The result of `work`, or None if Ctrl-C came first; then the work is cancelled."""
+        task, asked = asyncio.ensure_future(work), asyncio.ensure_future(self.drain.wait())
+        await asyncio.wait({task, asked}, return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        if not task.done():
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            return None
+        return task.result()
+
+
+async def serve(given: argparse.Namespace, ready: Callable[[int], None] = lambda port: None) -> int:
+    """Serve, with the load that is asked for, until Ctrl-C or the end of the load; the exit code."""
+    model = serve_model.load(given.model, given.device)
+    server = Server(Engine(given.limits, PagedModel(model, given.limits, len(text.vocabulary()))), given.model)
+    stopping = Stopping()
+    try:
+        port = server.start(0 if given.rates else given.port)
+    except OSError as error:
+        raise Trouble(
+            f"Port {given.port} of {HOST} cannot be used: {error.strerror}.", "--port 0 takes a free one"
+        ) from None
+    params = sum(weight.numel() for weight in model.parameters())
+    cache = server.engine.compute.cache  # type: ignore[attr-defined]
+    print(
+        f"serving {given.model}, {params:,} parameters, on {given.device} at http://{HOST}:{port}/v1\n"
+        f"KV cache: {given.limits.pages} pages of {given.limits.page_size} tokens, {cache.nbytes / 1e6:,.1f} MB; context {given.limits.context} "
+        f"tokens; at most {given.limits.max_batch} sequences run and {given.limits.queue} wait. Ctrl-C drains.",
+        flush=True,
+    )
+    ready(port)
+    rows, wrong = [], 0
+    if given.rates:
+        rows, wrong = await _loaded(given, server, port, stopping)
+    else:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(
+                _watch(server, stopping, given.every), None if given.seconds == math.inf else given.seconds
+            )
+    if server.replies:
+        print(f"\nserve: finishing {len(server.replies)} accepted requests; Ctrl-C again stops at once", flush=True)
+    drained = await server.drain(given.grace, stopping.now)
+    return _last_words(given, server, rows, drained, wrong)
+
+
+async def _watch(server: Server, stopping: Stopping, every: float) -> None:
+    """A live line when something has changed, until Ctrl-C."""
+    before = server.live()
+    while not stopping.drain.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stopping.drain.wait(), every)
+        if (line := server.live()) != before:
+            print(line, flush=True)
+        before = line
+
+
+async def _loaded(
+    given: argparse.Namespace, server: Server, port: int, stopping: Stopping
+) -> tuple[list[serve_load.Row], int]:
+    """All rates in turn, as far as Ctrl-C lets them; how many replies differ from the uncached model's."""
+    print("measuring the cost of an iteration", flush=True)
+    cost = await stopping.during(serve_load.calibrated(port, server, given.seed))
+    if cost is None:
+        return [], 0
+    given.cost = cost
+    print(
+        f"an iteration takes {1e3 * cost.fixed:.2f} ms, {1e6 * cost.prompt_token:.0f} µs per prompt token, {1e6 * cost.prompt_chunk:.0f} per "
+        f"prompt, {1e6 * cost.decode:.0f} per decoding sequence, {1e6 * cost.context:.2f} per token of context\n"
+        f"the server adds {1e6 * cost.turn:.0f} µs per iteration, {1e6 * cost.delivery:.0f} per token sent, {1e3 * cost.request:.1f} ms per request"
+    )
+    if cost.stretch > BUSY:
+        print(
+            f"other programs use this machine: an iteration takes {cost.stretch:.1f} times as long as undisturbed, with wide scatter"
+        )
+    most = serve_load.capacity(plan(given, 1.0, 0, 200), given.limits, cost)
+    print(f"predicted capacity: {most:.3g} requests/s", flush=True)
+    rates = [share * most for share in serve_load.AUTO] if math.isnan(given.rates[0]) else given.rates
+    rows, wrong = [], 0
+    for number, rate in enumerate(rates):
+        sent = plan(given, rate, number)
+        row = await stopping.during(serve_load.measured(port, server, rate, sent, cost, given.every))
+        if row is None:
+            break
+        rows.append(row)
+        if given.verify:
+            right, total = serve_load.same_as_uncached(server, sent, row.seen)
+            print(f"  {right} of {total} replies are those of the model without a cache", flush=True)
+            wrong += total - right
+    return rows, wrong
+
+
+def _last_words(
+    given: argparse.Namespace, server: Server, rows: Sequence[serve_load.Row], drained: bool, wrong: int
+) -> int:
+    if rows:
+        print("\n" + "\n".join([*serve_load.table(rows), "", *serve_load.ratios(rows)]))
+    failed = sum(row.measured.failed for row in rows)
+    for row in rows:
+        for each in [each for each in row.seen if each.status == load.FAILED][:3]:
+            print(f"failed at {row.rate:.3g} requests/s: {each.said}")
+    outcomes = ", ".join(f"{count:,} {name}" for name, count in sorted(server.tally.items())) or "none"
+    lost = server.received - len(server.outcomes)
+    print(
+        f"\nrequests received: {server.received:,} ({outcomes}); without an answer: {lost}; "
+        f"pages in use: {server.engine.pages_used}; preemptions: {server.engine.preemptions}"
+        + ("" if drained else "; some were stopped before they were complete"),
+        flush=True,
+    )
+    good = server.clean and not failed and not wrong
+    if given.out and rows:
+        print(f"evidence: {_evidence(given, server, rows, good)}")
+    return 0 if good and drained else 1
+
+
+def _evidence(given: argparse.Namespace, server: Server, rows: Sequence[serve_load.Row], good: bool) -> Any:
+    content = evidence.evidence(
+        "serving",
+        setup={
+            "model": given.model,
+            "device": given.device,
+            "limits": asdict(given.limits),
+            "requests": given.requests,
+            "lengths": given.lengths,
+            "groups": given.groups,
+            "shared": given.shared,
+            "disconnect": given.disconnect,
+            "seed": given.seed,
+        },
+        predicted={"cost": asdict(given.cost), "rows": [serve_load.as_data(row)["predicted"] for row in rows]},
+        measured={
+            "rows": [serve_load.as_data(row)["measured"] for row in rows],
+            "outcomes": dict(server.tally),
+            "received": server.received,
+            "clean": good,
+        },
+        raw={
+            "rows": [
+                {k: v for k, v in serve_load.as_data(row).items() if k not in ("predicted", "measured")} for row in rows
+            ]
+        },
+    )
+    return evidence.write(content, given.out, given.name or f"serve-{evidence.stamp()}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve; 0 if every request had its one answer and all pages are free, 1 if not, 2 if it was refused."""
+    try:
+        given = arguments(argv)
+        torch.set_num_threads(max(1, cores.cores() - bool(given.rates)))  # the clients have a core
+        return asyncio.run(serve(given))
+    except Trouble as trouble:
+        print(f"serve: {trouble}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -16,6 +16,7 @@ EXAMPLES = examples(
     "course bench roofline                    the compute and memory roofs of this machine, and its ridge",
     "course bench memory --data FOLDER        predicted memory against the published tables in a folder",
     "course bench planner --data FOLDER       predicted step times against the published tables in a folder",
+    "course bench serving                     predicted throughput and latency against published engines",
     "course bench rings --ranks 2 --sizes 64  the rings of chapter 06 against gloo's all-reduce",
     "course bench attention --ranks 4         one sequence on several processes, against full attention and torch's ring",
     "course bench pipeline rates              pipeline bubbles against those of a paper",
@@ -67,6 +68,10 @@ BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measur
     "checkpoints": (
         "course_lib.benchmarks.checkpoints",
         "checkpoints under 200 kills, power failures, damage and a full disk",
+    ),
+    "serving": (
+        "course_lib.benchmarks.serving",
+        "predicted throughput and latency of served models against published ones; the simulator's speed",
     ),
     "pipeline": (
         "course_lib.benchmarks.pipeline",

@@ -41,6 +41,7 @@ class ServiceDay:
     peak_nodes: Fact
     input_tokens: Fact
     cached_tokens: Fact  # of them, found in the prefix cache
+    cached_share: Fact  # as printed
     output_tokens: Fact
     node_input_rate: Fact  # tokens/s of a prefill node, cached ones included
     node_output_rate: Fact  # tokens/s of a decode node

@@ -1,7 +1,7 @@
 """Serving a trained model: what a reply costs in memory, time and money, and who is computed together.
 
 Read `kv_cache` (bytes), `speed` (prefill and decode on a device), `pages` and `prefix_cache` (memory), `requests`, `simulator` and
-`queues` (many users), `speculative`, `quantized`, `layouts` and `cost`. Times are in seconds, sizes in bytes.
+`queues` (many users), `speculative`, `cache_bits`, `layouts` and `cost`. Times are in seconds, sizes in bytes.
 """
 
 from course_lib.lazy import on_first_use
@@ -9,6 +9,7 @@ from course_lib.lazy import on_first_use
 __getattr__, __dir__, __all__ = on_first_use(
     __name__,
     {
+        "cache_bits": ("attention_error", "cache_bytes", "dequantize", "keys_with_outliers", "quantize", "quantized"),
         "cost": (
             "LifetimeChoice",
             "break_even_tokens",
@@ -23,7 +24,7 @@ __getattr__, __dir__, __all__ = on_first_use(
         "outcome": ("Outcome", "Span"),
         "pages": ("OutOfPages", "PagePool"),
         "prefix_cache": ("PrefixCache", "block_keys"),
-        "quantized": ("attention_error", "cache_bytes", "dequantize", "keys_with_outliers", "quantize", "quantized"),
+        "published": ("Check", "Errors", "day_checks", "deployment_of", "errors", "predict", "users_at_once"),
         "queues": (
             "erlang_c",
             "littles_law",

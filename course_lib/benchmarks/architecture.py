@@ -38,7 +38,7 @@ ORDER: Sequence[
     (ASKED, "judges"),
     (SHOWN, "chapters"),
     (RUN, "learner"),
-    (RUN, "notebook"),
+    (RUN, "notebook own_trainer"),
     (RUN, "grading"),
     (ASKED, "exercises.killmatrix"),
     (RUN, "benchmarks"),

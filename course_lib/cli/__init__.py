@@ -14,6 +14,7 @@ from course_lib.cli import (
     evidence,
     exercise,
     learn,
+    mine,
     plan,
     progress,
     release,
@@ -41,7 +42,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_LEARNER = (learn.learn, check.check, update.update, progress.progress, drill.drill, doctor.doctor)
+_LEARNER = (learn.learn, check.check, update.update, progress.progress, drill.drill, mine.mine, doctor.doctor)
 _STAFF = (test.test, release.release, bench.bench)
 _CLASS = (submit.submit,)
 _RUNS = (plan.plan, run_.run)

@@ -1,0 +1,282 @@
+"""A learner's own trainer: whose parts it takes, that it trains as the library does, and that a part that does not fit is named."""
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from course_lib import cli, exercises
+from course_lib.cluster import launch, simulate
+from course_lib.exercises.answer_bank import read_bank
+from course_lib.install import ROOT, Trouble
+from course_lib.learner import notebooks, progress
+from course_lib.learner.work import Folders
+from course_lib.own_trainer import show
+from course_lib.own_trainer.answers import Part, collected, course_parts, exercise_of, write_parts
+from course_lib.own_trainer.axes import AXES, new_in
+from course_lib.own_trainer.export import RECORD, export
+from course_lib.own_trainer.kit import gpus
+from course_lib.own_trainer.kit.model import initial_weights
+from course_lib.own_trainer.kit.parts import PARTS, load_parts
+from course_lib.own_trainer.kit.run import on_cluster, on_rank
+from course_lib.own_trainer.kit.settings import Settings
+from course_lib.own_trainer.processes import timed
+from course_lib.own_trainer.standalone import NotStandalone, standalone
+from course_lib.own_trainer.trials import Assembly, library_losses, objection, trial
+
+HALF_A_RING = """
+def ring_all_reduce(comm, x):
+    return x.clone()
+"""
+HANGS = """
+def ring_all_reduce(comm, x):
+    comm.recv(torch.empty_like(x), (comm.rank - 1) % comm.size)
+    return x
+"""
+
+
+def another_right_answer(exercise: str) -> str:
+    """The last right answer of the bank that stands alone: not the one that the chapter shows."""
+    chapter = exercises.card(exercise).chapter
+    for answer in reversed(read_bank(ROOT / f"tests/bank/ch{chapter}/{exercise}.py")):
+        with suppress(NotStandalone):
+            if answer.sort == "right" and standalone(exercise, PARTS[exercise.replace("-", "_")], [answer.source]):
+                return answer.source
+    raise AssertionError(exercise)
+
+
+def work_with(folder: Path, answers: dict[str, str]) -> Folders:
+    """A work folder in which these exercises are passed, with these answers."""
+    where = Folders(root=ROOT, work=folder / "work")
+    (where.work / ".course" / "released").mkdir(parents=True)
+    chapters: dict[str, list[str]] = {}
+    for exercise in answers:
+        chapters.setdefault(exercises.card(exercise).chapter, []).append(exercise)
+    for chapter, named in chapters.items():
+        name = next(path.name for path in ROOT.glob(f"notebooks/{chapter}_*"))
+        cells = [
+            {
+                "cell_type": "code",
+                "id": exercise,
+                "metadata": {"nbgrader": {"grade_id": exercise, "solution": True}},
+                "source": answers[exercise],
+                "outputs": [],
+                "execution_count": None,
+            }
+            for exercise in named
+        ]
+        text = notebooks.render({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+        notebooks.write_whole(where.work / name / f"{name}.ipynb", text)
+    for exercise in answers:
+        card = exercises.card(exercise)
+        report = {
+            "id": exercise,
+            "passed": True,
+            "points": card.points,
+            "maximum": card.points,
+            "chapter": card.chapter,
+        }
+        progress.record(report, where.work)
+    return where
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Part]:
+    """Every part from an answer that is not the course's."""
+    answers = {exercise_of(file): another_right_answer(exercise_of(file)) for file in PARTS}
+    return collected(work_with(tmp_path_factory.mktemp("learner"), answers))
+
+
+def test_the_model_starts_as_the_courses_does():
+    from course_lib import transformer
+
+    s = Settings(layers=2, hidden=16, seq=8)
+    config = transformer.Config(layers=2, hidden=16, seq_len=8, gated=False, positions="learned")
+    want = dict(transformer.build(config).named_parameters())
+    got = initial_weights(s)
+    assert list(got) == list(want) and all(torch.equal(got[name], want[name]) for name in want)
+
+
+@pytest.mark.parametrize("axis", AXES.values(), ids=list(AXES))
+def test_the_courses_parts_train_as_the_library_does(axis, tmp_path):
+    write_parts(course_parts(), tmp_path)
+    s = axis.settings(3, small=True)
+    made = trial(axis, 2, [tmp_path], s)
+    assert not objection(made, axis), objection(made, axis)
+
+
+@pytest.mark.parametrize("axis", AXES.values(), ids=list(AXES))
+def test_a_learners_parts_train_as_the_library_does_and_none_is_replaced(axis, tmp_path, theirs):
+    assert all(part.yours for part in theirs.values())
+    assembly = Assembly(theirs, tmp_path)
+    (made,) = assembly.run(axis, [4], axis.settings(3, small=True))
+    assert not objection(made, axis), objection(made, axis)
+    assert not assembly.left_out and all(assembly.parts[file].yours for file in axis.parts)
+    assert made.sent > 0
+
+
+def test_an_exercise_that_is_not_passed_stays_the_courses(tmp_path):
+    where = work_with(tmp_path, {"ring-all-reduce": another_right_answer("ring-all-reduce")})
+    parts = collected(where)
+    assert [part.exercise for part in parts.values() if part.yours] == ["ring-all-reduce"]
+    assert parts["ring_all_reduce"].source != course_parts()["ring_all_reduce"].source
+    assert parts["ring_all_reduce"].passed
+
+
+@pytest.mark.parametrize(
+    "ring, says", [(HALF_A_RING, "the loss of step 1 is"), (HANGS, "Deadlock")], ids=["wrong", "hangs"]
+)
+def test_a_part_that_does_not_fit_is_named_and_the_courses_takes_its_place(tmp_path, capsys, monkeypatch, ring, says):
+    """The answer was passed once and is wrong now; the other answer of the learner stays."""
+    answers = {"ring-all-reduce": f"import torch\n{ring}", "write-adamw": another_right_answer("write-adamw")}
+    where = work_with(tmp_path, answers)
+    assembly = Assembly(collected(where), tmp_path)
+    axis = AXES["tensor"]
+    (made,) = assembly.run(axis, [2], axis.settings(2, small=True))
+    assert assembly.left_out == ["ring-all-reduce"]
+    assert says in assembly.parts["ring_all_reduce"].why
+    assert assembly.parts["write_adamw"].yours and not objection(made, axis)
+    monkeypatch.setenv("COURSE_WORK", str(where.work))
+    code = cli.run(["mine", "tensor", "--ranks", "2", "--steps", "2", "--json"])
+    data = json.loads(capsys.readouterr().out)
+    assert code == 1 and says in data["parts"]["ring-all-reduce"]["why"]
+    assert data["parts"]["write-adamw"]["yours"] and not data["parts"]["ring-all-reduce"]["yours"]
+
+
+@pytest.mark.parametrize(
+    "cell, says",
+    [
+        ("def ring_all_reduce(comm, x):\n    return helper(comm, x)", "`helper`"),
+        ("from course_lib.collectives import ring_all_reduce", "imports course_lib.collectives"),
+        ("def ring_all_reduce(comm, x)", "`ring_all_reduce`"),
+    ],
+    ids=["a name from elsewhere", "the library's own", "does not parse"],
+)
+def test_an_answer_that_cannot_stand_alone_is_left_to_the_course_with_the_reason(tmp_path, cell, says):
+    part = collected(work_with(tmp_path, {"ring-all-reduce": cell}))["ring_all_reduce"]
+    assert not part.yours and says in part.why
+
+
+def test_an_answer_brings_its_helpers_and_not_what_comes_after_it():
+    cells = [
+        "import torch\nK = 2",
+        "def helper(x):\n    return K * x",
+        "print(1)\ndef f(x: torch.Tensor):\n    return helper(x) + params('ring-shift').direction",
+    ]
+    module = standalone("ring-shift", ["f"], cells)
+    space: dict = {}
+    exec(module, space)
+    assert space["f"](torch.ones(1)).item() == 2 + exercises.card("ring-shift").params["direction"]
+    with pytest.raises(NotStandalone, match="`g`"):
+        standalone("ring-shift", ["g"], cells)
+
+
+def test_a_resumed_run_equals_the_undisturbed_one_bit_for_bit(tmp_path, theirs):
+    write_parts(theirs, tmp_path)
+    s = AXES["checkpoint"].settings(4, small=True)
+    resumed = on_cluster(s, 1, [str(tmp_path)])
+    assert resumed["losses"] == on_cluster(replace(s, stop=0), 1, [str(tmp_path)])["losses"]
+
+
+def test_each_rank_loads_parts_of_its_own(tmp_path):
+    write_parts(course_parts(), tmp_path)
+    before = set(sys.modules)
+    one, other = load_parts(tmp_path), load_parts(tmp_path)
+    assert one.ring_all_reduce.__globals__ is not other.ring_all_reduce.__globals__
+    assert not {name for name in sys.modules if "trainer_parts" in name} and before <= set(sys.modules)
+
+
+def test_messages_of_ranks_on_gpus_travel_through_host_memory(tmp_path, monkeypatch):
+    """No GPU here: every tensor counts as far, so that each operation works on copies and must bring its results back."""
+    write_parts(course_parts(), tmp_path)
+    monkeypatch.setattr(gpus, "is_far", lambda value: True)
+    for name in ("context", "sharded"):
+        s = AXES[name].settings(2, small=True)
+        losses = simulate(_staged, 2, args=(s, [str(tmp_path)])).results[0]["losses"]
+        assert losses == pytest.approx(library_losses(s), abs=1e-4)
+
+
+def _staged(comm, s, folders):
+    return on_rank(gpus.OnGpus(comm, shared=True), s, folders)
+
+
+def test_real_processes_train_alike(tmp_path, theirs):
+    write_parts(theirs, tmp_path)
+    s = AXES["pipeline"].settings(2, small=True)
+    got = launch(on_rank, 2, args=(s, [str(tmp_path)])).results[0]
+    assert got["losses"] == pytest.approx(library_losses(s), abs=1e-4)
+
+
+@pytest.mark.rotates
+@pytest.mark.parametrize("name", ["data", "experts"])
+def test_torchrun_trains_alike(tmp_path, theirs, name):
+    home = export(theirs, tmp_path / "home")
+    s = AXES[name].settings(3, small=True)
+    got = timed(AXES[name], 2, home, home / "parts", s)
+    assert not got.error and got.losses == pytest.approx(library_losses(s), abs=1e-4)
+    assert got.tokens_per_second > 0 and got.device == "CPU"
+
+
+def test_the_folder_runs_with_no_course_but_the_cluster(tmp_path, theirs):
+    mixed = {**course_parts(), "ring_all_reduce": theirs["ring_all_reduce"]}
+    home = export(mixed, tmp_path / "mine", "Ada Lovelace")
+    export(mixed, home, "Ada Lovelace")  # again, over itself
+    readme = (home / "README.md").read_text(encoding="utf-8")
+    assert readme.startswith("# Ada Lovelace's trainer") and "1 of its 28 parts" in readme
+    kept = json.loads((home / RECORD).read_text(encoding="utf-8"))
+    assert kept["name"] == "Ada Lovelace" and kept["parts"]["ring-all-reduce"]["yours"]
+    program = (
+        "import sys; from trainer.run import main; main(['--ranks', '2', '--steps', '2', '--hidden', '16', '--seq', '16']); "
+        "print(sorted(name for name in sys.modules if name.startswith('course_lib.')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=home,
+        env={**os.environ, "PYTHONPATH": f"{home}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    want = library_losses(Settings(steps=2, hidden=16, seq=16))
+    assert f"loss {want[0]:.4f}" in done.stdout and f"loss {want[1]:.4f}" in done.stdout
+    loaded = {name.split(".")[1] for name in eval(done.stdout.splitlines()[-1])}
+    assert "cluster" in loaded and not loaded & {"own_trainer", "exercises", "text", "transformer", "collectives"}
+
+
+def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(Trouble, match="not empty"):
+        export(course_parts(), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_every_part_has_an_axis_and_every_axis_a_chapter():
+    used = {file for axis in AXES.values() for file in axis.parts}
+    assert used == set(PARTS)
+    for number in range(7, 15):
+        assert new_in(f"{number:02}"), f"chapter {number} adds no axis"
+    for axis in AXES.values():
+        assert all(exercises.card(exercise_of(file)).chapter <= max(axis.chapter, "14") for file in axis.parts)
+
+
+def test_a_chapters_closing_cell_runs_where_nothing_is_passed(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COURSE_WORK", str(tmp_path / "nowhere"))
+    show("07")
+    monkeypatch.setenv("COURSE_ROOT", str(tmp_path))
+    show("07")  # a copy without the course's own answers
+    said = capsys.readouterr().out
+    assert said.count("<IPython.core.display.Markdown object>") == 4
+
+
+@pytest.mark.parametrize(
+    "arguments, says", [(["mine", "tensors"], "choose from data"), (["mine", "data", "--ranks", "3"], "1, 2, 4 and 8")]
+)
+def test_what_cannot_be_done_is_said_in_words(capsys, arguments, says):
+    assert cli.run(arguments) == 1
+    assert says in capsys.readouterr().err

@@ -106,7 +106,7 @@ def test_the_model_starts_as_the_courses_does():
 @pytest.mark.parametrize("axis", AXES.values(), ids=list(AXES))
 def test_the_courses_parts_train_as_the_library_does(axis, tmp_path):
     write_parts(course_parts(), tmp_path)
-    s = axis.settings(3, small=True)
+    s = axis.settings(2 + axis.stop // 2, small=True)
     made = trial(axis, 2, [tmp_path], s)
     assert not objection(made, axis), objection(made, axis)
 
@@ -115,7 +115,7 @@ def test_the_courses_parts_train_as_the_library_does(axis, tmp_path):
 def test_a_learners_parts_train_as_the_library_does_and_none_is_replaced(axis, tmp_path, theirs):
     assert all(part.yours for part in theirs.values())
     assembly = Assembly(theirs, tmp_path)
-    (made,) = assembly.run(axis, [4], axis.settings(3, small=True))
+    (made,) = assembly.run(axis, [4], axis.settings(2 + axis.stop // 2, small=True))
     assert not objection(made, axis), objection(made, axis)
     assert not assembly.left_out and all(assembly.parts[file].yours for file in axis.parts)
     assert made.sent > 0

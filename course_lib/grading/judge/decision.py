@@ -11,10 +11,13 @@ from course_lib.grading.judge.explanation import EXPLAIN_SECONDS, explain
 from course_lib.grading.judge.unseen_variants import Asked, count_unseen_faults
 from course_lib.grading.worker.runners import InProcess, Runner
 from course_lib.judging import Judging, Params, failed_run
-from course_lib.records import Outcome, Report, Verdict
+from course_lib.records import Case, Outcome, Report, Verdict
 
 LOST = ("crashed", "timed out", "refused")  # states that cost the whole exercise, whatever else held
 READY_MADE = "ready-made"  # the mistake of an answer that calls, behind the communicator it was given, what it was asked to write
+SECOND_CALL = "Called a second time:"
+SLOW_CASE = 0.5  # s of a case that is not run once more
+_OF_THE_RESULT = ("values", "generality")  # kinds that a run with two calls can be asked for; its meter counts both
 UNSEEN = "The values are wrong even when no message is late. Late messages are judged once the values are right."
 
 
@@ -39,7 +42,8 @@ def grade(
 def decide(exercise: Exercise, runner: Runner) -> Report:
     """One answer judged: verdicts, points (0 to `card.points`), and the state of the run that decided.
 
-    Stops at the first unanswered, crashed or hung case; runs every other one, so that partial credit is what was earned.
+    Stops at the first unanswered, crashed or hung case; runs every other one, so that partial credit is what was earned. Where all
+    of them hold, some are run once more.
     """
     start = time.perf_counter()
     card, contract, own = exercise.card, exercise.contract, exercise.params
@@ -51,11 +55,12 @@ def decide(exercise: Exercise, runner: Runner) -> Report:
         *((own, case, False) for case in exercise.cases if not case.visible),
     ]
     found: list[Asked] = []
-    bad = None  # the first outcome that gave no value
-    ran = 0
+    bad: Outcome | None = None  # the first outcome that gave no value
+    ran, took = 0, dict[int, float]()
     for numbers, case, other_numbers in asked:
         outcome = runner.run(card, case)
         ran += 1
+        took[id(case)] = outcome.seconds
         if outcome.state == "answered":
             verdicts = with_hazard(contract.verdicts(numbers, case, outcome), outcome)
             found.append(Asked(case, other_numbers, verdicts))
@@ -66,6 +71,19 @@ def decide(exercise: Exercise, runner: Runner) -> Report:
         found.append(Asked(case, other_numbers, failed_run(case, outcome, contract.shares)))
         if case.visible and case.kind == "values":
             break  # the plainest case fails: the others would only say so again
+    if bad is None and all(v.ok for each in found for v in each.verdicts):
+        for second in _second_calls(exercise, took):
+            outcome = runner.run(card, second)
+            ran += 1
+            if outcome.state == "answered":
+                verdicts = contract.verdicts(own, second, outcome)
+            else:
+                bad, verdicts = outcome, failed_run(replace(second, part=""), outcome, contract.shares)
+            faults = [v for v in verdicts if not v.ok and (v.kind in _OF_THE_RESULT or not second.twice)]
+            told = [replace(v, mistake="", message=f"{SECOND_CALL} {v.message}") for v in faults]
+            found.append(Asked(second, False, told))
+            if bad or told:
+                break
     verdicts = without_premature_blame(count_unseen_faults(found, contract.shares))
     lost = bad is not None and (bad.state == "not answered" or bad.state in LOST)
     earned = 0.0 if lost else earned_fraction(contract, verdicts)
@@ -81,6 +99,18 @@ def decide(exercise: Exercise, runner: Runner) -> Report:
         ranks=tuple(sorted({case.ranks for _, case, _ in asked[:ran] if case.ranks})),
         seconds=time.perf_counter() - start,
     )
+
+
+def _second_calls(exercise: Exercise, took: Mapping[int, float]) -> list[Case]:
+    """The plainest case of each part of the values once more: an answer may keep something that its next call stumbles over.
+
+    Ranks get a fresh answer for each run, so there both calls are in one run. Slow cases are left out.
+    """
+    plain: dict[str, Case] = {}
+    for case in sorted(exercise.cases, key=lambda each: (each.ranks or 0, not each.visible)):
+        if case.kind == "values" and case.adversary is None and took[id(case)] < SLOW_CASE:
+            plain.setdefault(case.part, replace(case, twice=case.ranks is not None))
+    return list(plain.values())
 
 
 def with_hazard(verdicts: Sequence[Verdict], outcome: Outcome) -> list[Verdict]:

@@ -165,6 +165,7 @@ class InWorker:
             "hides": list(card.hides),
             "args": tuple(case.args),
             "kwargs": dict(case.kwargs),
+            "twice": case.twice,
         }
         limit = f"{case.seconds:g} s on “{case.name}”"
         try:

@@ -125,6 +125,7 @@ class RankProcesses:
             "hides": list(card.hides),
             "args": tuple(case.args),
             "kwargs": dict(case.kwargs),
+            "twice": case.twice,
         }
         for each in processes:
             each.load(request, answer)

@@ -117,7 +117,7 @@ def card_of(request: dict[str, Any]) -> Any:
 
 def case_of(request: dict[str, Any]) -> Case:
     """The arguments that a request brings, as a case."""
-    return Case(name="", args=tuple(request["args"]), kwargs=request["kwargs"])
+    return Case(name="", args=tuple(request["args"]), kwargs=request["kwargs"], twice=request["twice"])
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """A cluster case in this process: the probe on every rank of a metered run, as an Outcome."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +11,14 @@ from course_lib.records import Case, Outcome
 
 
 def rank_program(card: Card, case: Case, answer: Any) -> Callable[..., Any]:
-    """The function of a communicator that a run calls on every rank: the card's probe around the answer."""
+    """The function of a communicator that a run calls on every rank: the card's probe around the answer, once or twice."""
     probe, args, kwargs = card.probe, case.args, dict(case.kwargs)
 
     def program(comm: Comm, *mine: Any) -> Any:
-        return plain(probe(answer, Given((*args, *mine), kwargs), comm))
+        given = (*args, *mine), kwargs
+        if case.twice:
+            probe(answer, Given(*copy.deepcopy(given)), comm)
+        return plain(probe(answer, Given(*given), comm))
 
     return program
 

@@ -68,11 +68,11 @@ def test_pages_in_any_order_give_the_logits_of_the_whole_sequence(name, page_siz
 @pytest.mark.parametrize("name", CONFIGS)
 def test_generated_tokens_are_those_of_the_uncached_model(name, dtype):
     model = model_of(name, dtype)
-    for seed, length in enumerate((1, 15, 16, 17, 30)):
+    for seed, length in enumerate((1, 16, 31)):
         prompt = tokens_of(length, seed)
-        plain = generate(model, prompt, 18, "none")
-        assert plain == generate(model, prompt, 18, "contiguous")
-        assert plain == generate(model, prompt, 18, "paged", page_size=4)
+        plain = generate(model, prompt, 9, "none")
+        assert plain == generate(model, prompt, 9, "contiguous")
+        assert plain == generate(model, prompt, 9, "paged", page_size=4)
 
 
 def test_two_sequences_share_the_pages_of_a_prefix_and_copy_before_they_write():

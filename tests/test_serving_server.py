@@ -293,7 +293,7 @@ async def test_a_failing_iteration_costs_only_its_own_requests(capsys):
 @served
 async def test_no_request_is_lost_or_answered_twice_whoever_hangs_up(pytestconfig):
     """Requests at a rate near capacity, a third of whose clients hang up at random; pages for half a batch."""
-    count = 1000 if pytestconfig.option.everything else 150
+    count = 1000 if pytestconfig.option.everything else 100
     rows = load.plan(100.0, count, 3, prompt=(1, 30), output=(1, 30), groups=3, shared=20, disconnect=0.35)
     async with serving(pages=24, queue=count // 2, max_batch=6) as (server, client):
         seen = await send(

@@ -9,6 +9,7 @@ from statistics import median
 
 from course_lib.runs.evidence import Evidence
 from course_lib.runs.intervals import exposed
+from course_lib.serving.load import Seen, summary
 
 CLOSE = 1e-6  # relative: what is computed again from raw numbers must be what the file says
 SPREAD = 3.0  # slowest tenth over fastest tenth of the timed steps
@@ -166,11 +167,39 @@ def _collectives(content: Evidence) -> Iterator[Gate]:
         )
 
 
+def _serving(content: Evidence) -> Iterator[Gate]:
+    measured = content["measured"]
+    for row, found in zip(content["raw"]["rows"], measured["rows"], strict=True):
+        again = summary([Seen(**each) for each in row["requests"]])
+        name = f"{row['rate']:.3g} requests/s"
+        counts = (again.answered, again.refused, again.cut, again.failed)
+        said = tuple(found[key] for key in ("answered", "refused", "cut", "failed"))
+        yield Gate(
+            f"{name}: every request ended once",
+            counts == said and sum(counts) == len(row["requests"]),
+            f"{sum(counts)} requests",
+        )
+        pairs = [
+            (value, found[key][str(percent)])
+            for key in ("ttft", "itl", "latency")
+            for percent, value in getattr(again, key).items()
+        ]
+        follows = all(_close(mine, theirs) or math.isnan(mine) and math.isnan(theirs) for mine, theirs in pairs)
+        yield Gate(f"{name}: percentiles follow from raw times", follows, f"TTFT p50 {1e3 * again.ttft[50]:.1f} ms")
+        early = [each for each in row["requests"] if each["times"] and each["times"][0] < each["arrival"]]
+        yield Gate(f"{name}: no token came before its request", not early, f"{len(early)} did")
+    outcomes = sum(measured["outcomes"].values())
+    yield Gate(
+        "each request has one outcome", outcomes == measured["received"], f"{outcomes} of {measured['received']}"
+    )
+
+
 _OF: dict[str, Callable[[Evidence], Iterator[Gate]]] = {
     "train": _train,
     "parity": _parity,
     "matmul": _matmul,
     "collectives": _collectives,
+    "serving": _serving,
 }
 
 

@@ -26,6 +26,7 @@ from course_lib.serving.engine import Engine, Limits
 from course_lib.serving.paged_model import PagedModel
 from course_lib.serving.server import HOST, Server
 
+SMALL = 5_000_000  # parameters; a smaller model's products are too short to be divided among threads
 BUSY = 1.3  # times the undisturbed seconds of an iteration, from which the run says so
 EXAMPLES = """\
 examples:
@@ -192,6 +193,7 @@ async def serve(given: argparse.Namespace, ready: Callable[[int], None] = lambda
             f"Port {given.port} of {HOST} cannot be used: {error.strerror}.", "--port 0 takes a free one"
         ) from None
     params = sum(weight.numel() for weight in model.parameters())
+    torch.set_num_threads(max(1, cores.threads(1) - bool(given.rates)) if params > SMALL else 1)  # clients have a core
     cache = server.engine.compute.cache  # type: ignore[attr-defined]
     print(
         f"serving {given.model}, {params:,} parameters, on {given.device} at http://{HOST}:{port}/v1\n"
@@ -317,7 +319,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Serve; 0 if every request had its one answer and all pages are free, 1 if not, 2 if it was refused."""
     try:
         given = arguments(argv)
-        torch.set_num_threads(max(1, cores.cores() - bool(given.rates)))  # the clients have a core
         return asyncio.run(serve(given))
     except Trouble as trouble:
         print(f"serve: {trouble}", file=sys.stderr)

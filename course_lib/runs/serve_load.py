@@ -25,6 +25,7 @@ from course_lib.serving.server import HOST, Server
 
 AUTO = (0.25, 0.5, 0.75, 1.0, 1.5)  # of the predicted capacity
 KNEE = 3.0  # times the TTFT at the lowest rate
+ALONE = 10  # requests of the warm-up that run alone
 _DIGITS = 6  # of times in the evidence: µs
 
 
@@ -82,7 +83,7 @@ def warm_up(limits: Limits, seed: int) -> list[Planned]:
     """Requests of a calibration: single ones, then bursts of growing size. None share a prefix with later ones."""
     coin, rows, at = random.Random(f"warm-up {seed}"), [], 0.0
     longest = min(limits.context, limits.pages * limits.page_size) - 24
-    for size in (*[1] * 8, *[min(size, limits.max_batch) for size in (2, 2, 4, 4, 8, 16, 16, 32)]):
+    for size in (*[1] * ALONE, *[min(size, limits.max_batch) for size in (2, 2, 4, 4, 8, 16, 16, 32)]):
         for _ in range(min(size, limits.queue + 1)):
             prompt = "".join(coin.choice(text.vocabulary()) for _ in range(coin.randint(1, max(1, longest))))
             rows.append(Planned(at, prompt, coin.randint(8, 24)))
@@ -93,12 +94,13 @@ def warm_up(limits: Limits, seed: int) -> list[Planned]:
 async def calibrated(port: int, server: Server, seed: int) -> IterationCost:
     """The cost of an iteration on this machine, from a warm-up through the server itself."""
     plan = warm_up(server.engine.limits, seed)
-    await send(port, plan[:4], server)  # the first of everything is slow
-    server.forget()
     seen = await send(port, plan, server)
-    cost = fit(server.iterations)
+    first = next(n for n, each in enumerate(server.iterations) if not each.busy) + 1
+    cost = fit(server.iterations[first:])  # the first of everything is slow
     expected, _ = forecast(plan, server.engine.limits, cost)
-    alone = [(mine, said) for mine, said in zip(seen[:8], expected[:8], strict=True) if mine.times and said.times]
+    alone = [
+        (mine, said) for mine, said in list(zip(seen, expected, strict=True))[2:ALONE] if mine.times and said.times
+    ]
     late = median(mine.ttft - said.ttft for mine, said in alone) if alone else 0.0
     return replace(cost, request=max(0.0, late))
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from course_lib import text
 from course_lib.units import require, require_whole
 
 OK, REFUSED, CUT, FAILED = "answered", "refused", "cut", "failed"
@@ -67,6 +66,8 @@ def plan(
     Lengths are in tokens, which are characters, and uniform between their ends. With `groups`, each request draws one of so many
     prefixes of `shared` tokens, which its own part of the prompt follows. A fraction `disconnect` of clients hangs up early.
     """
+    from course_lib import text  # it loads torch, which a process of clients does not need
+
     require("rate", rate, "requests/s")
     require_whole("count", count, "requests")
     require_whole("groups", groups, least=0)

@@ -9,6 +9,7 @@ __getattr__, __dir__, __all__ = on_first_use(
     __name__,
     {
         "conflicts": ("COORDINATION", "MEMORY", "Conflict", "conflict", "matrix"),
+        "debates": ("DEBATES", "Debate", "Side"),
         "parallelisms": ("Parallelism", "parallelisms", "sent_bytes"),
         "plans": ("PROBLEMS", "Assessed", "affordable", "assess", "best", "budget_page", "layout_of"),
         "remedies": ("Remedy", "remedies"),

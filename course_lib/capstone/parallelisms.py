@@ -46,7 +46,7 @@ _WORDS = {  # name -> divides, collective, what hides it, when to use it
     "FSDP": (
         "the batch and all state",
         "two all-gathers and a reduce-scatter, in every micro-batch",
-        "the layers before and after",
+        "neighboring layers",
         "state does not fit, and each GPU has enough tokens to hide the gathers",
     ),
     "TP": (

@@ -10,9 +10,9 @@ __getattr__, __dir__, __all__ = on_first_use(
     {
         "conflicts": ("COORDINATION", "MEMORY", "Conflict", "conflict", "matrix"),
         "debates": ("DEBATES", "Debate", "Side"),
-        "parallelisms": ("Parallelism", "parallelisms", "sent_bytes"),
+        "strategies": ("Parallelism", "parallelisms", "sent_bytes"),
         "plans": ("PROBLEMS", "Assessed", "affordable", "assess", "best", "budget_page", "layout_of"),
-        "remedies": ("Remedy", "remedies"),
+        "remedy": ("Remedy", "remedies"),
         "rubric": ("CLAIMS", "LINES", "Exemplar", "Line", "crossing", "exemplars", "grade"),
         "task": ("CHANGES", "COURSE", "Task", "changed", "task_of"),
     },

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from course_lib import planner
-from course_lib.capstone.parallelisms import sent_bytes
+from course_lib.capstone.strategies import sent_bytes
 from course_lib.memory.layout import Layout
 from course_lib.planner.traffic import WIDTH, context_seconds, expert_seconds, rank_params, tensor_seconds
 from course_lib.planner.wires import gather_seconds, reduce_seconds

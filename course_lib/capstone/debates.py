@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from course_lib import facts, planner
-from course_lib.capstone.parallelisms import sent_bytes
 from course_lib.capstone.plans import assess
+from course_lib.capstone.strategies import sent_bytes
 from course_lib.capstone.task import COURSE
 from course_lib.memory.conventions import convention
 from course_lib.memory.layout import Layout

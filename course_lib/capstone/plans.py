@@ -31,9 +31,9 @@ OPTIONAL = ("sequences", "tokens")  # a plan may change the batch a little, and 
 PROBLEMS: Mapping[str, str] = {
     "devices": "the degrees do not multiply to whole servers of the cluster",
     "layout": "the degrees do not divide the model or the batch",
-    "batch": f"the batch differs from the task's by more than {TOLERANCE:.0%}",
+    "batch": f"the batch differs from the task's by more than {percent_text(TOLERANCE)}",
     "tokens": "the run sees fewer tokens than the task requires",
-    "memory": f"the fullest GPU has less than {RESERVE:.0%} of its memory in reserve",
+    "memory": f"the fullest GPU has less than {percent_text(RESERVE)} of its memory in reserve",
     "deadline": "the run ends after the deadline",
     "budget": "the run costs more than the budget",
 }

@@ -9,6 +9,7 @@ from course_lib.capstone.task import COURSE, TOLERANCE, Task
 from course_lib.mesh.plans import plan as drawn
 from course_lib.planner.advice import CAUSES
 from course_lib.planner.traffic import strides
+from course_lib.units import percent_text
 
 EXPOSED = 0.1  # the largest share of a step that waits for the network between servers
 BUBBLE = 0.1  # the largest share of a step that a pipeline stands idle
@@ -18,11 +19,11 @@ LINES: Mapping[str, str] = {
     "fits": "the fullest GPU keeps a twentieth of its memory free",
     "in time": "the run ends before the deadline, failures included",
     "in budget": "the device-hours cost no more than the budget",
-    "enough tokens": f"the run sees the required tokens, with a batch within {TOLERANCE:.0%} of the task's",
-    "wires": f"at most {EXPOSED:.0%} of a step waits for messages between servers",
-    "bubble": f"at most {BUBBLE:.0%} of a step is the pipeline's bubble",
+    "enough tokens": f"the run sees the required tokens, with a batch within {percent_text(TOLERANCE)} of the task's",
+    "wires": f"at most {percent_text(EXPOSED)} of a step waits for messages between servers",
+    "bubble": f"at most {percent_text(BUBBLE)} of a step is the pipeline's bubble",
     "no needless work": "the plan recomputes only if it would not fit otherwise",
-    "defended": f"each claimed number is within {CLAIM:.0%} of the planner's, and the named cause costs the most",
+    "defended": f"each claimed number is within {percent_text(CLAIM)} of the planner's, and the named cause costs the most",
 }
 CLAIMS = ("memory", "seconds", "days", "usd", "mfu")  # numbers of an assessment that a defense may claim
 RECOMPUTED = ("full", "selective", "none")  # from the most work to the least

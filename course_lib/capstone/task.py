@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from course_lib import planner
-from course_lib.units import BILLION
+from course_lib.units import BILLION, percent_text
 
 SLOWER = 4.0  # how many times slower the network becomes under the change "slower wire"
 LONGER = 4  # how many times longer a sequence becomes under "longer context"
@@ -87,12 +87,12 @@ _EFFECTS: Mapping[str, tuple[str, Callable[[Task], Task]]] = {
         lambda task: replace(task, usd=task.usd / 2, least_tokens=0.4 * task.tokens),
     ),
     "longer context": (
-        f"Sequences become {LONGER} times longer at the same tokens per batch. Deadline and budget grow by {EXTRA - 1:.0%}.",
+        f"Sequences become {LONGER} times longer at the same tokens per batch. Deadline and budget grow by {percent_text(EXTRA - 1)}.",
         _longer,
     ),
     "lost server": (
         "One server is lost for good. The batch may change by up to a twentieth, if degrees no longer divide it, and the run may "
-        f"see fewer tokens: {LOST_SHARE:.0%} of what the GPUs left would reach in proportion.",
+        f"see fewer tokens: {percent_text(LOST_SHARE)} of what the GPUs left would reach in proportion.",
         _lost_server,
     ),
     "earlier deadline": (

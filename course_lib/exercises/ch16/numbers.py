@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 
 from course_lib import facts, serving
 from course_lib.exercises.running_example import GPUS, PARAMS, core_minutes, reading, reading_minutes, usd_text
-from course_lib.serving.published import MOST_IN_FLIGHT, errors
-from course_lib.units import BILLION, GB, KB, bytes_text, duration_text, number_text, percent_text
+from course_lib.serving.published import errors
+from course_lib.units import BILLION, KB, bytes_text, duration_text, number_text, percent_text
 
 SMALL = serving.Deployment(model="llama3-8b", device="H100 SXM")
 LARGE = serving.Deployment(model="llama3-70b", device="H100 SXM", tp=8)
@@ -37,21 +37,26 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "reading_minutes": lambda: reading_minutes("16"),
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     # cache
-    "small_token": lambda: f"{serving.kv_bytes_per_token('llama3-8b') / KB:.0f} kB",
     "large_token": lambda: f"{serving.kv_bytes_per_token('llama3-70b') / KB:.0f} kB",
     "large_token_mha": lambda: f"{serving.kv_bytes_per_token('llama3-70b', kind='MHA') / 1e6:.1f} MB",
     "small_room": lambda: f"{SMALL.kv_capacity:,}",
     "small_weights": lambda: bytes_text(SMALL.weight_bytes),
     "latent": lambda: str(facts.latent_width("deepseek-v3")),
+    "large_layers": lambda: str(LARGE.model.layers),
+    "large_kv_heads": lambda: str(LARGE.model.kv_heads),
+    "large_heads": lambda: str(LARGE.model.heads),
+    "large_head": lambda: str(LARGE.model.head_dim),
     # phases
+    "alone_share": lambda: percent_text(
+        2 * SMALL.model.params / serving.decode_seconds(SMALL, 1, PROMPT) / facts.device("H100 SXM").dense_flops, 1
+    ),
+    "batch_slower": lambda: _ratio(serving.decode_seconds(SMALL, 64, 1024), serving.decode_seconds(SMALL, 1, 1024)),
     "small_decode": lambda: duration_text(serving.decode_seconds(SMALL, 1, 1024), 2),
     "small_decode_64": lambda: duration_text(serving.decode_seconds(SMALL, 64, 1024), 2),
     "batch_gain": lambda: _ratio(64 * serving.decode_seconds(SMALL, 1, 1024), serving.decode_seconds(SMALL, 64, 1024)),
-    "small_prefill": lambda: duration_text(serving.prefill_seconds(SMALL, 1024), 2),
     "ridge_batch": lambda: f"{serving.ridge_batch(SMALL):.0f}",
     "read_once": lambda: duration_text(SMALL.weight_bytes / facts.device("H100 SXM").bandwidth, 2),
     # serving many
-    "max_in_flight": lambda: f"{MOST_IN_FLIGHT:,}",
     "wait_half": lambda: number_text(serving.md1_wait(0.5, 1.0), 2),
     "wait_high": lambda: number_text(serving.md1_wait(0.95, 1.0), 2),
     # speculative
@@ -66,7 +71,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "day_cost": lambda: usd_text(DAY.cost),
     "day_cached": lambda: percent_text(DAY.cached_share),
     "day_users": lambda: " to ".join(f"{round(each, -3):,.0f}" for each in serving.users_at_once(DAY)),
-    "day_per_million": lambda: usd_text(DAY.cost / DAY.output_tokens * 1e6),
+    "day_user_rates": lambda: f"{DAY.low_user_rate:g} to {DAY.high_user_rate:g} tokens per second",
     # cost and plan
     "price": lambda: usd_text(facts.price("H100 hour")),
     "loss": lambda: f"{LOSS:g}",
@@ -76,7 +81,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "plan_batch": lambda: f"{serving.largest_batch(_plan(), PROMPT + REPLY):,}",
     "plan_prompt": lambda: f"{PROMPT:,}",
     "plan_reply": lambda: str(REPLY),
-    "memory": lambda: bytes_text(80 * GB),
     "reading": lambda: reading(
         "vllm-2023",
         "orca-2022",

@@ -1,0 +1,74 @@
+"""Chapter 16's widgets, tables and numbers show what the library computes."""
+
+import pytest
+
+from course_lib import facts, serving
+from course_lib.chapters.ch16 import plots
+from course_lib.exercises.ch16 import numbers
+from course_lib.widgets import ch16
+
+
+@pytest.mark.parametrize("size", ch16.PAGE_SIZES)
+def test_the_film_keeps_every_page_and_counts_what_is_empty(size):
+    film = ch16.pool_film(size)
+    assert len(film) == ch16.STEPS
+    for frame in film:
+        assert len(frame.pages) == ch16.SLOTS // size
+        used = [filled for names, filled in frame.pages if names]
+        assert all(0 < filled <= size for filled in used) and sum(used) == frame.tokens
+        assert frame.wasted == len(used) * size - frame.tokens
+
+
+def test_pages_run_more_sequences_than_reserved_blocks():
+    running = {size: max(frame.running for frame in ch16.pool_film(size)) for size in ch16.PAGE_SIZES}
+    assert running[4] >= running[16] > 2 * running[ch16.RESERVED]
+    assert f"{running[ch16.RESERVED]} sequences run" in ch16.draw_pages(30, ch16.RESERVED).alt
+
+
+def test_the_long_prompt_stalls_the_others_only_under_continuous_batching():
+    gaps = {kind: ch16.batch_run(kind).gaps.max() for kind in ch16.KINDS}
+    assert gaps["continuous"] > 10 * gaps["chunked"]
+    assert ch16.batch_run("static").finish.max() > 2 * ch16.batch_run("chunked").finish.max()
+    longest = max(one.prompt for one in ch16.BATCH_REQUESTS)
+    others = sorted(one.prompt for one in ch16.BATCH_REQUESTS)[:-1]
+    assert 18 < longest / (sum(others) / len(others)) < 24  # "twenty times", as the text says
+    assert "10 of 10 done" in ch16.draw_batch().alt
+
+
+def test_the_curve_has_a_knee():
+    low, high = (ch16.load_point(rate, "chunked", 1024)[1] for rate in (ch16.RATES[0], ch16.RATES[-1]))
+    assert high > 10 * low
+    assert ch16.load_point(7.0, "static", 1024)[1] > 10 * ch16.load_point(7.0, "chunked", 1024)[1]
+
+
+def test_a_longer_context_bounds_the_intensity_of_decoding():
+    short, long = (ch16.intensity(0, 0, 256, 256 * context) for context in (0, 8192))
+    assert short > 10 * long and ch16.intensity(1024, serving.causal_pairs(1024), 0, 0) > 500
+    assert "Decode reaches" in ch16.draw_phases(1, 0, 16).alt
+
+
+def test_the_best_number_of_drafts_is_the_librarys():
+    best = serving.best_drafted(0.8, 0.1, most=12)
+    assert ch16.draw_drafts(0.8, 0.1).alt.startswith(f"{best} drafted tokens are best")
+
+
+def test_the_tables_say_what_the_text_concludes():
+    assert numbers.NUMBERS["large_token"]() in plots.cache_table().data
+    small, large = (serving.server_layouts(one, 8, 1024, 256) for one in (numbers.SMALL, numbers.LARGE))
+    assert small[-1].tokens_per_s < small[0].tokens_per_s / 2 and max(large, key=lambda row: row.tokens_per_s).tp == 4
+    assert plots.quantization()[4, "channel"] < plots.quantization()[4, "token"] / 2
+    assert "TensorRT-LLM 1.0" in plots.errors_table().data and "119 rows" in plots.errors_plot().alt
+    assert "226.9" in plots.day_table().data and "32 × 2" in plots.plan_table().data
+    assert "3.6 billion" in plots.lifetime_table().data and "85 ms" in plots.prefix_table().data
+    for table in (plots.phases_table, plots.schedulers_table, plots.queue_table, plots.pools_table, plots.cost_table):
+        assert table().data.count("\n") >= 5
+
+
+def test_every_number_of_the_prose_is_a_text_and_the_plan_is_the_cheapest():
+    assert all(isinstance(make(), str) and make() for make in numbers.NUMBERS.values())
+    kinds = [
+        serving.Deployment(model="llama3-70b", device="H100 SXM", tp=tp, weight_size=size, kv_size=size)
+        for size, tp in ((2.0, 4), (2.0, 8), (1.0, 2), (1.0, 4))
+    ]
+    assert numbers.NUMBERS["plan_rate"]() == f"{max(map(numbers.plan_rate, kinds)):,.0f}"
+    assert facts.latent_width("deepseek-v3") == int(numbers.NUMBERS["latent"]())

@@ -197,8 +197,9 @@ def grade_all(
     all_: bool = False,
     say: Any = None,
     fork: bool | None = None,
+    record: bool = True,
 ) -> list[Graded]:
-    """Every target graded, in order; a target that cannot be graded carries its trouble. Progress is recorded."""
+    """Every target graded, in order; a target that cannot be graded carries its trouble. Progress is recorded unless `record` is False."""
     made = jobs(targets, where, solved=solved, blank_=blank_, all_=all_)
     work = [job for job in made if isinstance(job, Job)]
     results: list[Graded] = []
@@ -212,11 +213,11 @@ def grade_all(
         for job in made:
             if say is not None:
                 say(job)
-            results.append(job if isinstance(job, Graded) else _graded(job, workers, where))
+            results.append(job if isinstance(job, Graded) else _graded(job, workers, where, record))
     return results
 
 
-def _graded(job: Job, workers: WorkerPool, where: learner_work.Folders) -> Graded:
+def _graded(job: Job, workers: WorkerPool, where: learner_work.Folders, record: bool) -> Graded:
     try:
         if job.path is None:  # the course's own: every cell of it must run
             marked = grade_notebook(
@@ -233,7 +234,7 @@ def _graded(job: Job, workers: WorkerPool, where: learner_work.Folders) -> Grade
             )
     except Trouble as trouble:
         return Graded(chapter=job.chapter, name=job.name, path=job.path, trouble=trouble)
-    if job.path is not None:
+    if job.path is not None and record:
         _record(marked.reports, job.cards, where)
     return Graded(
         chapter=job.chapter,

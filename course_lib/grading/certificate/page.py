@@ -1,0 +1,208 @@
+"""A certificate as one page that needs no other file and asks no other host: light, dark, wide and narrow."""
+
+import html
+import json
+import math
+from collections.abc import Sequence
+from datetime import date
+
+from course_lib.figures.palette import BLUE, GRID, INK, NIGHT, NIGHT_WORDS, PAPER, SOFT, VERMILION
+from course_lib.grading.certificate.record import Record, counts
+
+KINDS = {
+    "values": ("Values", "the answer is right"),
+    "cost": ("Cost", "bytes, memory and time stay within their bounds"),
+    "protocol": ("Protocol", "partners and order of messages are right"),
+    "generality": ("Generality", "it holds for other sizes, ranks and types"),
+}
+
+_STYLE = f"""
+:root {{ color-scheme: light dark; --paper: {PAPER}; --ink: {INK}; --soft: {SOFT}; --line: {GRID}; --fill: {BLUE}; --word: {BLUE}; --miss: {VERMILION}; --tint: #f5f8fa; }}
+@media (prefers-color-scheme: dark) {{
+  :root {{ --paper: {NIGHT[PAPER]}; --ink: {NIGHT[INK]}; --soft: {NIGHT[SOFT]}; --line: {NIGHT[GRID]}; --fill: {NIGHT_WORDS[BLUE]}; --word: {NIGHT_WORDS[BLUE]}; --miss: #f0883e; --tint: #191d22; }}
+}}
+* {{ box-sizing: border-box; }}
+body {{ margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }}
+main {{ max-width: 54rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }}
+header {{ border-bottom: 3px solid var(--fill); padding-bottom: 1.5rem; }}
+.course {{ margin: 0; color: var(--word); font-weight: 600; letter-spacing: .02em; }}
+h1 {{ margin: .2rem 0 .6rem; font-size: clamp(1.9rem, 6vw, 2.8rem); line-height: 1.15; overflow-wrap: anywhere; }}
+h2 {{ margin: 2.4rem 0 .4rem; font-size: 1.3rem; }}
+p {{ margin: .4rem 0; max-width: 44rem; }}
+.soft {{ color: var(--soft); }}
+.tiles {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5rem, 1fr)); gap: .8rem; margin: 1.6rem 0 0; padding: 0; list-style: none; }}
+.tiles li {{ background: var(--tint); border: 1px solid var(--line); border-radius: .6rem; padding: .8rem 1rem; }}
+.tiles strong {{ display: block; font-size: 1.55rem; line-height: 1.2; }}
+.chapter {{ border-top: 1px solid var(--line); padding: .7rem 0; }}
+.chapter summary {{ display: grid; grid-template-columns: 1fr auto; gap: .2rem 1rem; align-items: center; cursor: pointer; }}
+.chapter summary::-webkit-details-marker {{ display: none; }}
+.chapter summary::after {{ content: "show exercises"; grid-column: 1 / -1; font-size: .85rem; color: var(--word); }}
+.chapter[open] summary::after {{ content: "hide exercises"; }}
+.bar {{ grid-column: 1 / -1; height: .5rem; border-radius: .25rem; background: var(--line); overflow: hidden; }}
+.bar span {{ display: block; height: 100%; background: var(--fill); }}
+.scroll {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; width: 100%; margin: .6rem 0; font-size: .95rem; }}
+th, td {{ text-align: left; padding: .35rem .9rem .35rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }}
+td.number, th.number {{ text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }}
+code {{ font: .85em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; overflow-wrap: anywhere; }}
+pre {{ background: var(--tint); border: 1px solid var(--line); border-radius: .5rem; padding: .7rem 1rem; overflow-x: auto; }}
+svg {{ display: block; width: 100%; height: auto; }}
+svg text {{ fill: var(--ink); font-size: 12px; }}
+svg .soft {{ fill: var(--soft); }}
+summary:focus-visible {{ outline: 3px solid var(--word); outline-offset: 3px; border-radius: .3rem; }}
+@media print {{ .chapter summary::after {{ content: none; }} }}
+""".strip()
+
+
+def page(record: Record) -> str:
+    """The whole page. The same record gives the same page, to the byte."""
+    exercises = [each for chapter in record["chapters"] for each in chapter["exercises"]]
+    name = html.escape(record["name"]) or "A learner"
+    data = json.dumps(record, ensure_ascii=False, indent=1, sort_keys=True).replace("</", "<\\/")
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{name}: Training at Scale</title>
+<style>
+{_STYLE}
+</style>
+</head>
+<body>
+<main>
+<header>
+<p class="course">Training at Scale · certificate</p>
+<h1>{name}</h1>
+<p>{_sentence(exercises)} Every answer was judged again on {_day(record["date"])}.</p>
+{_tiles(record, exercises)}
+</header>
+<section aria-labelledby="verdicts"><h2 id="verdicts">Verdicts</h2>
+<p>An exercise gets up to four verdicts, from hidden cases. It is passed if all of them hold.</p>
+{_verdicts(exercises)}
+</section>
+<section aria-labelledby="chapters"><h2 id="chapters">Chapters</h2>
+{"".join(_chapter(chapter) for chapter in record["chapters"])}
+</section>
+{_calibration(record["predictions"])}
+<section aria-labelledby="verify"><h2 id="verify">Verify this page</h2>
+<p>The page alone proves nothing. With the work folder and version {html.escape(record["course"])} of the course, this command judges every answer again
+and lists every difference:</p>
+<pre><code>./course certificate --verify certificate.html</code></pre>
+<p class="soft">It compares points, verdicts and the fingerprint of each answer, and recomputes the truth of each prediction. The intervals
+are those that the work folder recorded at the first check. Nobody's identity is checked.</p>
+</section>
+</main>
+<script type="application/json" id="record">
+{data}
+</script>
+</body>
+</html>
+"""
+
+
+def _day(text: str) -> str:
+    day = date.fromisoformat(text)
+    return f"{day:%B} {day.day}, {day.year}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.1f}".removesuffix(".0")
+
+
+def _sentence(exercises: Sequence[Record]) -> str:
+    core = [each for each in exercises if each["core"]]
+    done = sum(each["passed"] for each in core)
+    more = sum(each["passed"] for each in exercises if not each["core"])
+    rest = f", and {more} further exercise{'s' * (more != 1)}" if more else ""
+    return f"Passed {done} of {len(core)} core exercises in these chapters{rest}."
+
+
+def _tiles(record: Record, exercises: Sequence[Record]) -> str:
+    points, maximum = (sum(each[name] for each in exercises) for name in ("points", "maximum"))
+    held, made = sum(each["held"] for each in record["predictions"]), len(record["predictions"])
+    trainer = record["trainer"]
+    rows = [
+        (f"{sum(each['passed'] for each in exercises)} of {len(exercises)}", "exercises passed"),
+        (f"{_number(points)} of {_number(maximum)}", "points"),
+        (f"{held} of {made}" if made else "none", "predictions held the truth"),
+        (f"{trainer['yours']} of {trainer['parts']}", "parts of the learner's own trainer"),
+    ]
+    items = "".join(f"<li><strong>{value}</strong>{words}</li>" for value, words in rows)
+    return f'<ul class="tiles">{items}</ul>'
+
+
+def _verdicts(exercises: Sequence[Record]) -> str:
+    rows = "".join(
+        f'<tr><th scope="row">{KINDS[kind][0]}</th><td>{KINDS[kind][1]}</td><td class="number">{held} of {asked}</td></tr>'
+        for kind, (held, asked) in counts(exercises).items()
+        if asked
+    )
+    head = '<tr><th scope="col">Verdict</th><th scope="col">What it says</th><th scope="col" class="number">Holds for</th></tr>'
+    return f'<div class="scroll"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
+
+
+def _chapter(chapter: Record) -> str:
+    exercises = chapter["exercises"]
+    points, maximum = (sum(each[name] for each in exercises) for name in ("points", "maximum"))
+    share = round(100 * points / maximum) if maximum else 0
+    rows = "".join(_row(each) for each in exercises)
+    head = (
+        '<tr><th scope="col">Exercise</th><th scope="col">Verdicts</th><th scope="col" class="number">Points</th>'
+        '<th scope="col">Fingerprint</th></tr>'
+    )
+    passed = sum(each["passed"] for each in exercises)
+    return f"""<details class="chapter"><summary><span><strong>{html.escape(chapter["chapter"])}</strong> {html.escape(chapter["title"])}</span>
+<span class="number">{passed} of {len(exercises)} passed · {_number(points)} of {_number(maximum)} points</span>
+<span class="bar"><span style="width: {share}%"></span></span></summary>
+<div class="scroll"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div></details>
+"""
+
+
+def _row(exercise: Record) -> str:
+    held = exercise["verdicts"]
+    marks = ", ".join(f"{KINDS[kind][0].lower()} {'✓' if held[kind] else '✗'}" for kind in KINDS if kind in held)
+    kind = "" if exercise["core"] else ' <span class="soft">(more)</span>'
+    return (
+        f"<tr><td>{html.escape(exercise['title'])}{kind}</td><td>{marks or 'not answered'}</td>"
+        f'<td class="number">{_number(exercise["points"])} of {_number(exercise["maximum"])}</td>'
+        f"<td><code>{html.escape(exercise['answer'])}</code></td></tr>"
+    )
+
+
+def _calibration(predictions: Sequence[Record]) -> str:
+    """Each interval as a bar around its truth, on a logarithmic scale of interval over truth."""
+    if not predictions:
+        return ""
+    held = sum(each["held"] for each in predictions)
+    reach = max(4.0, *(max(abs(math.log2(_share(each, end))) for end in ("low", "high")) for each in predictions))
+    reach = min(reach, 10.0)
+    rows = "".join(_interval(each, place, reach) for place, each in enumerate(predictions))
+    height = 34 * len(predictions) + 26
+    label = html.escape(f"{held} of {len(predictions)} intervals hold the truth.")
+    return f"""<section aria-labelledby="calibration"><h2 id="calibration">Calibration</h2>
+<p>{label} Of well-calibrated 90 % intervals, nine in ten do. Each bar is an interval, divided by the truth; the line marks the truth.</p>
+<svg viewBox="0 0 640 {height}" role="img" aria-label="{label}">
+<line x1="320" x2="320" y1="4" y2="{height - 22}" stroke="var(--ink)" stroke-width="1.5"/>
+{rows}<text x="320" y="{height - 6}" text-anchor="middle" class="soft">the truth</text>
+<text x="0" y="{height - 6}" class="soft">too low</text><text x="640" y="{height - 6}" text-anchor="end" class="soft">too high</text>
+</svg></section>
+"""
+
+
+def _share(prediction: Record, end: str) -> float:
+    truth = prediction["truth"]
+    value = prediction[end] / truth if truth else 1.0
+    return min(max(value, 2.0**-10), 2.0**10)
+
+
+def _interval(prediction: Record, place: int, reach: float) -> str:
+    low, high = (320 + 310 * max(-1.0, min(1.0, math.log2(_share(prediction, end)) / reach)) for end in ("low", "high"))
+    y = 34 * place + 8
+    color = "var(--fill)" if prediction["held"] else "var(--miss)"
+    words = html.escape(prediction["title"]) + ("" if prediction["held"] else " · missed")
+    return (
+        f'<text x="0" y="{y + 6}">{words}</text>'
+        f'<rect x="{low:.1f}" y="{y + 11}" width="{max(high - low, 3):.1f}" height="8" rx="4" fill="{color}"/>\n'
+    )

@@ -1,0 +1,215 @@
+"""Cards of chapter 16 on seconds, GPUs and dollars: prefill and decode, chunks, pools, fleets, waits and costs."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from course_lib.exercises import Card, Worth
+from course_lib.exercises.drilling import pick
+from course_lib.exercises.probes import interval, rows
+from course_lib.exercises.returns import Anything, ListOf, Maybe, Number, Rows, TupleOf
+
+PREFILL_AND_DECODE = Card(
+    id="prefill-and-decode",
+    chapter="16",
+    title="Seconds of a prefill and of a decode step",
+    text="""Predict how long a GPU takes for a prompt and for the next token of a batch, from the two roofs of chapter 3. Write three functions. `params` is the number of
+parameters, each of `number` bytes; `flops` and `bandwidth` are the GPU's FLOP/s and bytes per second. Whichever takes longer, computing or reading, sets the time.
+
+- `prefill_seconds(params, layers, width, tokens, number, flops, bandwidth)`: one prompt of `tokens` tokens. Computing takes 2 FLOPs a parameter and token; in
+  each layer every token also attends to **itself and all tokens before it**, at 4 · `width` FLOPs a pair. Reading takes the weights, once.
+- `decode_seconds(params, number, kv, batch, context, flops, bandwidth)`: one more token for each of `batch` requests, which have `context` tokens each in the cache, of
+  `kv` bytes a token. Computing takes 2 FLOPs a parameter and token, and reading the weights once and the whole cache.
+- `ridge_batch(params, number, kv, context, flops, bandwidth)`: the smallest batch for which computing takes **at least as long** as reading in `decode_seconds`,
+  or None if there is no such batch.
+
+For example, {{params:count}} parameters of {{number}} bytes on a GPU with {{flops:tflops}} and {{bandwidth:gbps}}.""",
+    **Worth(points=8, minutes=15, difficulty=2, importance=5),
+    needs=("03",),
+    hints=(
+        "Which of the bytes are read once for all requests, and which once for each request?",
+        "A prompt of n tokens has n · (n + 1) / 2 pairs. For the third function, how much longer does one more request make computing, and how much longer reading?",
+        "Computing grows by `2 * params / flops` a request and reading by `kv * context / bandwidth`; with the difference d of the two, "
+        "the batch is `ceil(params * number / bandwidth / d)`, and there is none if d is not positive.",
+    ),
+    answers=("prefill_seconds", "decode_seconds", "ridge_batch"),
+    allowed="`math` and plain Python; the library's deployments are switched off.",
+    hides=(
+        "serving.speed:prefill_seconds",
+        "serving.speed:decode_seconds",
+        "serving.speed:iteration_seconds",
+        "serving.speed:ridge_batch",
+    ),
+    params={"params": 8e9, "number": 2, "flops": 989e12, "bandwidth": 3.35e12},
+    vary=lambda draw: {
+        "params": draw.choice((3e9, 13e9, 14e9, 32e9)),
+        **draw.choice(({"flops": 312e12, "bandwidth": 2.0e12}, {"flops": 362e12, "bandwidth": 0.86e12}, {"flops": 989e12, "bandwidth": 4.8e12})),
+    },
+    probe=rows,
+    returns=Rows(Number("seconds"), Number("seconds"), Maybe(Number("requests", whole=True))),
+)
+
+TIMES: Mapping[str, str] = {
+    "longer": "the longer of `read` and n · `each`, because reading the weights and computing overlap",
+    "both": "`read` + n · `each`, because reading the weights and computing do not overlap",
+}
+
+LATENCY_BUDGET = Card(
+    id="latency-budget",
+    chapter="16",
+    title="How long a chunk?",
+    text="""A server computes prompts in chunks, so that a long prompt does not hold up the requests that are being answered. An iteration over n tokens takes
+{{means}}. Times are whole microseconds. Write two functions:
+
+- `latencies(chunk, prompt, batch, read, each)` returns `(ttft, itl)` for a prompt of `prompt` tokens that is computed `chunk` tokens an iteration, the last chunk
+  being what is left. Every iteration also has one token for each of `batch` other requests. `ttft` is the time of all iterations of the prompt, `itl` the longest of them.
+- `best_chunk(prompt, batch, read, each, limit)` returns the chunk, from 1 to `prompt`, with the shortest `ttft` whose `itl` is at most `limit`. Of
+  equals take the smallest. Return None if no chunk meets the limit.
+
+`batch` may be 0. Prompts have up to 8,192 tokens; 20 calls may take 2 seconds.""",
+    **Worth(points=6, minutes=15, difficulty=2, importance=4),
+    kind="more",
+    hints=(
+        "Which iterations are full, and how many tokens does the last one have?",
+        "`divmod(prompt, chunk)` gives both. Is the largest chunk within the limit always the best one?",
+        "Take `min` over the chunks within the limit with the key `(latencies(chunk, …)[0], chunk)`, and the default None.",
+    ),
+    answers=("latencies", "best_chunk"),
+    allowed="plain Python.",
+    params={"times": "longer", "means": TIMES["longer"]},
+    vary=lambda draw: {"times": "both", "means": TIMES["both"]},
+    structural="times",
+    probe=rows,
+    returns=Rows(TupleOf({"ttft": Number("microseconds"), "itl": Number("microseconds")}), Maybe(Number("tokens", whole=True))),
+)
+
+SENDS: Mapping[str, str] = {
+    "overlaps": "A cache is sent while the next prompt is computed, so the longer of the two sets the pace.",
+    "waits": "The GPU computes no prompt while it sends a cache, so the times of the two add up.",
+}
+
+SPLIT_POOLS = Card(
+    id="split-pools",
+    chapter="16",
+    title="GPUs for prefill, GPUs for decode",
+    text="""Prefill and decode run on different GPUs, and each prompt's KV cache is sent from one pool to the other. Write two functions:
+
+- `requests_per_second(prefill, decode, prompt, answer, kv, prefill_speed, decode_speed, link)`: what `prefill` and `decode` GPUs can serve. Every request has
+  `prompt` tokens, computed at `prefill_speed` tokens per second and GPU, and `answer` tokens at `decode_speed` tokens per second and GPU. A prefill GPU sends `kv` bytes
+  for each prompt token at `link` bytes per second.
+- `best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link)`: the number of prefill GPUs, out of `gpus` in all, that serves the most requests per second. Each
+  pool has at least one GPU. Of equals take the smallest number. `gpus` is at least 2.
+
+{{means}}""",
+    **Worth(points=6, minutes=10, difficulty=2, importance=3),
+    kind="more",
+    hints=(
+        "How many seconds is a prefill GPU busy with one request, and how many a decode GPU?",
+        "The slower pool sets the pace of both.",
+        "`min(prefill / busy, decode * decode_speed / answer)`, where busy is the `max` or the sum of `prompt / prefill_speed` and `prompt * kv / link`; "
+        "then `max(range(1, gpus), key=…)`, which returns the first of equals.",
+    ),
+    answers=("requests_per_second", "best_split"),
+    allowed="plain Python; the library's pools are switched off.",
+    hides=("serving.layouts:split_pools",),
+    params={"sends": "overlaps", "means": SENDS["overlaps"]},
+    vary=lambda draw: {"sends": "waits", "means": SENDS["waits"]},
+    structural="sends",
+    probe=rows,
+    returns=Rows(Number("requests per second"), Number("GPUs", whole=True)),
+)
+
+SIZE_THE_FLEET = Card(
+    id="size-the-fleet",
+    chapter="16",
+    title="How many replicas?",
+    text="""Size a fleet from memory and Little's law, and use the law to find impossible rows in a benchmark report. Write three functions:
+
+- `slots(memory, weights, kv, tokens, page)`: how many sequences of `tokens` tokens fit beside `weights` bytes into `memory` bytes, at `kv` bytes a token. The cache
+  consists of whole pages of `page` tokens, and sequences share none. Return 0 if there is no room.
+- `replicas(rate, ttft, itl, answer, slots, load)`: the fewest replicas for `rate` requests per second. A request stays for `ttft` seconds until its first token and `itl` seconds for
+  each of the other `answer` - 1 tokens. A replica holds `slots` requests, and on average at most the fraction `load` of them may be in use. Return None if `slots` is 0.
+- `inconsistent(report, slack)`: the indices of the impossible rows of `report`, a list of (requests per second, mean seconds in the system, mean number of
+  requests in the system). By Little's law the third is the product of the others; a row is impossible if it differs by **more than** the fraction `slack` of the product.
+
+A first fleet serves {{rate}} requests per second with answers of {{answer}} tokens.""",
+    **Worth(points=6, minutes=15, difficulty=2, importance=4),
+    kind="more",
+    hints=(
+        "How many pages does a sequence need, and how many are there? Which of the two divisions rounds up?",
+        "Little's law: requests in the system = requests per second · seconds in the system.",
+        "`max(0, int((memory - weights) // (kv * page))) // ceil(tokens / page)`; `ceil(rate * (ttft + (answer - 1) * itl) / (load * slots))`; "
+        "`abs(held - rate * seconds) > slack * rate * seconds`.",
+    ),
+    answers=("slots", "replicas", "inconsistent"),
+    allowed="`math` and plain Python; the library's queues are switched off.",
+    hides=("serving.queues:little", "serving.queues:replicas_needed", "serving.kv_cache:sequences_that_fit"),
+    params={"rate": 40, "answer": 257},
+    vary=pick(rate=(25, 30, 50, 60), answer=(129, 385, 513)),
+    probe=rows,
+    returns=Rows(
+        Number("sequences", whole=True),
+        Maybe(Number("replicas", whole=True)),
+        ListOf(Number("rows", whole=True)),
+    ),
+)
+
+
+def _vary_wait(draw: random.Random) -> Mapping[str, Any]:
+    return {"low": draw.choice((40, 60)), "high": draw.choice((80, 85, 95))}
+
+
+PREDICT_WAIT = Card(
+    id="predict-wait",
+    chapter="16",
+    title="Prediction: how fast do waits grow?",
+    text="""Requests come at random times to a server that answers one at a time, always in the same number of seconds. The server is busy {{low}} % of the time. Then
+more requests come, until it is busy {{high}} % of the time.
+
+Before you compute anything, commit to an interval for the factor by which the **mean wait** of a request grows (without its own service). `growth()` returns `(low, high)`, with
+`high` at most four times `low`. You earn the points for committing, not for being right.""",
+    **Worth(points=2, minutes=5, difficulty=2, importance=4),
+    form="prediction",
+    kind="more",
+    hints=(
+        "What happens to the wait as the server comes close to being always busy?",
+        "The mean wait is proportional to ρ / (1 − ρ), where ρ is the share of the time that the server is busy.",
+        "Compute ρ / (1 − ρ) for both loads and divide.",
+    ),
+    answers=("growth",),
+    params={"low": 50, "high": 90},
+    vary=_vary_wait,
+    probe=interval,
+    returns=Anything("a pair of factors"),
+)
+
+COST_OF_AN_ANSWER = Card(
+    id="cost-of-an-answer",
+    chapter="16",
+    title="What an answer costs",
+    text="""Write three functions:
+
+- `usd_per_million(gpus, hourly, speed, load)`: dollars for a million tokens, if `gpus` GPUs cost `hourly` dollars an hour **each**, generate `speed` tokens per second together when
+  they are busy, and are busy the fraction `load` of the time that is paid for.
+- `lifetime_flops(params, trained, served)`: FLOPs of a model that is trained on `trained` tokens and serves `served` tokens: 6 a parameter and token in training, 2 in
+  serving.
+- `cheaper_from(small, small_tokens, large, large_tokens, train, serve)`: two models are equally good, a small one with `small` parameters trained on
+  `small_tokens` tokens, and a larger one. From how many served tokens on does the small one take **at most as many GPU seconds** in all? Training uses the fraction `train`
+  of a GPU's FLOP/s, serving the fraction `serve`. Return 0 if the small one never takes more.
+
+A first deployment has {{gpus}} GPUs at {{hourly:usd}} an hour each.""",
+    **Worth(points=5, minutes=10, difficulty=2, importance=4),
+    kind="more",
+    hints=(
+        "How many tokens does an hour bring at this load?",
+        "GPU seconds are FLOPs divided by the fraction of the peak: training counts 6 / train, serving 2 / serve.",
+        "`max(0, 6 / train * (small * small_tokens - large * large_tokens) / (2 / serve * (large - small)))`.",
+    ),
+    answers=("usd_per_million", "lifetime_flops", "cheaper_from"),
+    allowed="plain Python; the library's costs are switched off.",
+    hides=("serving.cost:usd_per_million", "serving.cost:lifetime_flops"),
+    params={"gpus": 8, "hourly": 2.5},
+    vary=pick(gpus=(2, 4, 16), hourly=(1.5, 2.0, 3.0, 4.0)),
+    probe=rows,
+    returns=Rows(Number("dollars"), Number("FLOPs"), Number("tokens")),
+)

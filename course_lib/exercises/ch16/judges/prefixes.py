@@ -1,0 +1,355 @@
+"""Judges of chapter 16's prefix cache, and of the pool that loses its own hits."""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from course_lib.exercises.ch16.probes import Pool, pooled
+from course_lib.exercises.probes import NOT_ANSWERED
+from course_lib.exercises.values import same_lists
+from course_lib.judging import Fault, Judging, Params, describe, judged
+from course_lib.judging.cases import hidden, shown
+from course_lib.records import Case, Outcome, Verdict
+
+Operation = tuple[Any, ...]
+
+# --- prefix cache
+
+
+class Cache:
+    """The prefix cache of the card; the keywords are known mistakes."""
+
+    def __init__(
+        self,
+        pages: int,
+        size: int,
+        sharing: str = "all",
+        *,
+        chained: bool = True,  # whether a page's key depends on the tokens before it
+        last: bool = True,  # whether the last token is always computed
+        partial: bool = False,  # whether a page that is not full is cached, too
+        tail: bool = True,  # whether the end of a prompt is given up before its beginning
+        oldest: str = "released",  # what the order of eviction follows
+        used: bool = True,  # whether a hit protects a page: its users are counted
+        clears: bool = False,  # whether pages leave the cache when their request ends
+        own: bool = True,  # whether a request's own hits are safe from it
+        counts_hits: bool = True,  # whether hits that become used count as no longer free
+    ) -> None:
+        self.size, self.sharing, self.chained, self.last, self.partial = size, sharing, chained, last, partial
+        self.tail, self.oldest, self.used, self.clears, self.own = tail, oldest, used, clears, own
+        self.counts_hits = counts_hits
+        self.blank = pages  # pages that hold nothing cached and have no user
+        self.users: dict[Any, int] = {}  # of cached pages, by key
+        self.unused: list[Any] = []  # keys of cached pages without users, the first to be evicted first
+        self.requests: dict[str, tuple[list[Any], int]] = {}  # the cached pages that a request uses, and its other pages
+        self.age: dict[Any, int] = {}
+
+    def _keys(self, tokens: Sequence[int], tenant: str) -> list[Any]:
+        ends = range(self.size, len(tokens) + 1, self.size)
+        ends = [*ends, len(tokens)] if self.partial and len(tokens) % self.size else list(ends)
+        whose = tenant if self.sharing == "tenant" else ""
+        return [(whose, tuple(tokens[0 if self.chained else (end - 1) // self.size * self.size : end])) for end in ends]
+
+    def admit(self, request: str, tokens: Sequence[int], tenant: str) -> int | None:
+        keys = self._keys(tokens, tenant)
+        hits: list[Any] = []
+        reach = len(tokens) - self.last
+        while len(hits) < len(keys) and keys[len(hits)] in self.users and (len(hits) + 1) * self.size <= max(reach, reach * self.partial):
+            hits.append(keys[len(hits)])
+        fresh = -(-len(tokens) // self.size) - len(hits)
+        room = self.blank + sum(key not in hits or not self.counts_hits for key in self.unused)
+        if fresh > room:
+            return None
+        if self.own:
+            self.unused = [key for key in self.unused if key not in hits]
+        for _ in range(fresh):
+            if self.blank:
+                self.blank -= 1
+            elif self.unused:
+                if self.oldest == "admitted":
+                    self.unused.sort(key=self.age.__getitem__)
+                del self.users[self.unused.pop(0)]
+        self.unused = [key for key in self.unused if key not in hits]
+        new = [key for key in keys[len(hits) :] if key not in self.users]
+        for key in hits:
+            self.users[key] = self.users.get(key, 0) + (1 if self.used else 0)
+        self.users |= dict.fromkeys(new, 1)
+        for key in [*hits, *new]:
+            self.age.setdefault(key, len(self.age))
+        self.requests[request] = ([*hits, *new], fresh - len(new))
+        return min(len(hits) * self.size, len(tokens))
+
+    def release(self, request: str) -> None:
+        keys, others = self.requests.pop(request)
+        self.blank += others
+        for key in reversed(keys) if self.tail else keys:
+            self.users[key] = self.users.get(key, 0) - 1
+            if self.users[key] <= 0 and key not in self.unused:
+                if self.clears:
+                    del self.users[key]
+                    self.blank += 1
+                else:
+                    self.unused.append(key)
+
+
+def hits(args: tuple[Any, ...], sharing: str, **change: Any) -> list[Any] | None:
+    """What a cache with these mistakes returns for each operation; None where it breaks."""
+    pages, size, operations = args
+    cache, told = Cache(pages, size, sharing, **change), list[Any]()
+    for name, *given in operations:
+        if name == "admit":
+            told.append(cache.admit(*given))
+        else:
+            cache.release(*given)
+            told.append("released")
+    return told
+
+
+_MISTAKES: Mapping[str, tuple[Mapping[str, Any], str]] = {
+    "not-chained": ({"chained": False}, "a page was shared whose tokens are the same, but not the tokens before it."),
+    "nothing-computed": ({"last": False}, "the last token of a prompt is always computed: its output is needed."),
+    "beginning-first": ({"tail": False}, "the beginning of a prompt was given up before its end."),
+    "oldest-admitted": ({"oldest": "admitted"}, "eviction follows the order of release, not that of admission."),
+    "not-counted": ({"used": False}, "a page was given up, or counted as unused, while a request uses it."),
+    "forgets": ({"clears": True}, "the pages of a released request stay cached."),
+    "own-hits": ({"own": False}, "a request's new pages were taken from its own hits."),
+    "hits-as-free": ({"counts_hits": False}, "unused pages that are hits cannot serve as new pages, too."),
+    "partial": ({"partial": True, "last": False}, "only full pages are cached."),
+}
+
+
+def _prompt(rng: random.Random, count: int) -> list[int]:
+    return [rng.randrange(1000) for _ in range(count)]
+
+
+def _traffic(rng: random.Random, pages: int, size: int, count: int, sharing: str) -> list[Operation]:
+    """Requests that come and go at random, most with one of three beginnings."""
+    cache = Cache(pages, size, sharing)
+    starts = [_prompt(rng, size * 4) for _ in range(3)]
+    script: list[Operation] = []
+    while len(script) < count:
+        if cache.requests and (len(cache.requests) > 3 or rng.random() < 0.45):
+            name = rng.choice(sorted(cache.requests))
+            cache.release(name)
+            script.append(("release", name))
+            continue
+        kept = rng.choice(starts)[: rng.randrange(4 * size + 1)]
+        tokens = [*kept, *_prompt(rng, rng.randrange(2 * size))] or [7]
+        given = (f"q{rng.randrange(10**6)}", tokens, rng.choice("ab"))
+        script.append(("admit", *given))
+        cache.admit(*given)
+        if given[0] not in cache.requests:
+            script.append(("admit", given[0], tokens[:1], given[2]))
+            if cache.admit(given[0], tokens[:1], given[2]) is None:
+                script.pop()
+    return script
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    size = rng.choice((3, 4, 5))
+    a, b, c = (_prompt(rng, 6 * size) for _ in range(3))
+
+    def case(make: Any, name: str, share: str, pages: int, *script: Operation, width: int = size) -> Case:
+        return make(name, share, pages, width, list(script))
+
+    def come(name: str, tokens: Sequence[int], tenant: str = "t") -> Operation:
+        return ("admit", name, list(tokens), tenant)
+
+    def go(name: str) -> Operation:
+        return ("release", name)
+
+    s = size
+    swapped = [*b[:s], *a[s : 3 * s], 5]
+    return [
+        case(shown, "the same prompt, and one that goes on", "values:hits", 12, come("x", a[:8]), come("y", a[:8]), go("x"), come("z", [*a[:8], 1, 2]), width=4),
+        case(shown, "another beginning", "values:hits", 12, come("x", a[:9]), come("y", [0, *a[1:9]]), width=4),
+        case(hidden, "one token more, one less, one other", "values:hits", 30, come("p", a[: 2 * s]), come("q", a[: 2 * s]), come("r", a[: 2 * s + 1]), come("u", a[: 2 * s - 1]), come("v", [*a[: s - 1], 1000, *a[s : 2 * s + 1]]), come("w", a[:1]), come("k", a[:s]), come("l", a[: s + 1])),
+        case(hidden, "a page in the middle that is the same", "values:hits", 30, come("p", a[: 3 * s + 1]), come("q", swapped), come("r", b[: 2 * s]), come("u", [*b[:s], *a[s : 2 * s], 3])),
+        case(hidden, "two tenants", "values:hits", 30, come("p", a[: 2 * s + 1], "one"), come("q", a[: 2 * s + 1], "two"), come("r", a[: 2 * s + 1], "one"), come("u", a[: 2 * s + 1], "two")),
+        case(hidden, "full, and full of unused pages", "generality:eviction", 6, come("p", a[: 3 * s]), come("q", b[: 3 * s]), come("r", c[:1]), go("p"), come("r", c[:s]), come("u", a[: 3 * s]), go("q"), come("v", b[: 2 * s + 1]), come("w", a[:s])),
+        case(hidden, "the oldest goes first, its end before its beginning", "generality:eviction", 6, come("p", a[: 2 * s]), come("q", b[: 2 * s]), come("r", c[: 2 * s]), go("q"), go("p"), go("r"), come("u", [1001] * (3 * s)), go("u"), come("v", a[: 2 * s + 1]), go("v"), come("w", b[: 2 * s + 1])),
+        case(hidden, "a page that is used again is young again", "generality:eviction", 4, come("p", a[: s + 1]), go("p"), come("q", b[: s + 1]), go("q"), come("r", a[: s + 1]), go("r"), come("u", c[: 3 * s]), go("u"), come("v", a[: s + 1]), go("v"), come("w", b[: s + 1])),
+        case(hidden, "hits that no request uses, and too few others", "generality:eviction", 5, come("p", a[: 3 * s]), go("p"), come("q", b[: 2 * s]), come("r", a[: 4 * s]), come("u", a[: 3 * s + 1]), come("v", a[: 3 * s])),
+        case(hidden, "the same page twice", "generality:eviction", 4, come("p", a[:s]), come("q", a[:s]), come("r", a[: 2 * s]), go("q"), come("u", b[: 2 * s]), go("p"), come("v", b[: 2 * s]), go("r"), come("w", a[: s + 1])),
+        case(hidden, "120 requests that come and go", "generality:long", 14, *_traffic(rng, 14, s, 240, params["sharing"])),
+    ]
+
+
+def _fault(params: Params, case: Case, got: Any) -> Fault | None:
+    sharing, told = params["sharing"], list(got)
+    want = hits(case.args, sharing)
+    if same_lists(told, want):
+        return None
+    public = hits(case.args, "all") if sharing != "all" else want
+    if public != want and same_lists(told, public):
+        return "public-form", "this solves the public form of the exercise: here tenants do not share pages."
+    if sharing == "all" and same_lists(told, hits(case.args, "tenant")):
+        return "tenants-apart", "pages are shared among tenants here."
+    for name, (change, message) in _MISTAKES.items():
+        other = hits(case.args, sharing, **change)
+        if other != want and same_lists(told, other):
+            return name, message
+    if len(told) != len(want or []):
+        return "wrong-shape", f"{len(case.args[2])} operations give as many results; got {len(told)}."
+    at = next(at for at, pair in enumerate(zip(told, want or [], strict=True)) if not same_lists(*pair))
+    request = case.args[2][at][1]
+    if told[at] is None:
+        return "refused", f"operation {at + 1}: request {request} was refused, and there are pages enough."
+    if want and want[at] is None:
+        return "not-refused", f"operation {at + 1}: there are too few pages for request {request}."
+    return "other-hits", f"operation {at + 1}: {describe(told[at])} tokens of request {request} are said to be cached, which is not right."
+
+
+# --- the pool that loses its hits
+
+
+def allocate(
+    pool: Pool, hits: Sequence[int], fresh: int, *, first: bool = True, test: str = "before", careful: bool = True
+) -> list[int] | None:
+    """The repaired function; without `first` hits are touched last, `test` says when the room is tested, `careful` counts hits as used."""
+    idle = sum(pool.users[page] == 0 for page in hits) if careful else 0
+    if test == "before" and fresh > len(pool.free) - idle:
+        return None
+    if first:
+        for page in hits:
+            pool.touch(page)
+    if test == "after" and fresh > len(pool.free):
+        return None
+    new = [pool.take() for _ in range(fresh)]
+    if not first:
+        for page in hits:
+            pool.touch(page)
+    return [*hits, *new]
+
+
+def release(pool: Pool, table: Sequence[int], *, tail: bool = True, ahead: bool = False) -> None:
+    """The repaired function; without `tail` the beginning is given up first, `ahead` puts pages to the front of the list."""
+    for page in reversed(table) if tail else table:
+        pool.users[page] -= 1
+        if pool.users[page] == 0:
+            pool.free.insert(0, page) if ahead else pool.free.append(page)
+
+
+_BUGS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], str]] = {
+    "as-given": ({"first": False, "careful": False}, {"tail": False}, "a new page was taken from the hits: two places of the table have the same page, and what it held is gone."),
+    "takes-its-hits": ({"first": False, "careful": False}, {}, "a new page was taken from the hits: two places of the table have the same page, and what it held is gone."),
+    "users-left": ({"test": "after"}, {}, "after a refusal the hits have a user more than before, so they are never free again."),
+    "beginning-first": ({}, {"tail": False}, "the first page of a prompt is given up before the last, and the others can never be hit again."),
+    "newest-first": ({}, {"ahead": True}, "pages released earlier are to be taken first."),
+}
+
+
+def _pool_run(args: tuple[Any, ...], how: Mapping[str, Any], back: Mapping[str, Any]) -> Any:
+    def give(pool: Pool, hits: Sequence[int], fresh: int) -> Any:
+        return allocate(pool, hits, fresh, **how)
+
+    try:
+        return pooled((give, lambda pool, table: release(pool, table, **back)), *args[1:])
+    except IndexError:
+        return None
+
+
+def _state(rng: random.Random, pages: int, live: Mapping[str, str], cached: Sequence[str]) -> tuple[Any, ...]:
+    """A pool of `pages` where some prompts are in use and others only cached; a prompt is a string, a letter for each page."""
+    numbers = list(range(pages))
+    rng.shuffle(numbers)
+    holds: list[Any] = [None] * pages
+    users, tables, free = [0] * pages, {}, []
+    place: dict[tuple[str, ...], int] = {}
+    for request, prompt in [*live.items(), *((None, each) for each in cached)]:
+        table = []
+        for end in range(1, len(prompt) + 1):
+            prefix = tuple(prompt[:end])
+            if prefix not in place:
+                place[prefix] = numbers.pop()
+                holds[place[prefix]] = prefix
+            table.append(place[prefix])
+            users[place[prefix]] += request is not None
+        if request is None:
+            free += [page for page in reversed(table) if users[page] == 0 and page not in free]
+        else:
+            tables[request] = table
+    return holds, users, [*numbers, *free], tables
+
+
+def _pool_cases(params: Params, rng: random.Random) -> list[Case]:
+    pages, more = params["pages"], rng.choice((8, 9, 10))
+
+    def take(name: str, prompt: str) -> Operation:
+        return ("allocate", name, tuple(prompt))
+
+    def back(name: str) -> Operation:
+        return ("release", name)
+
+    def case(make: Any, name: str, share: str, index: int, state: Any, *script: Operation) -> Case:
+        return make(name, share, index, state, list(script))
+
+    cold = _state(rng, 4, {}, ["ab", "xy"])
+    used = _state(rng, 6, {"u": "ab"}, ["abc", "xy"])
+    drawn: list[Operation] = []
+    live: list[str] = []
+    for at in range(60):
+        if live and (len(live) > 3 or rng.random() < 0.4):
+            drawn.append(back(live.pop(rng.randrange(len(live)))))
+        else:
+            drawn.append(take(f"n{at}", rng.choice(("abcd", "abxy", "kl", "klm", "q"))[: rng.randrange(1, 5)]))
+            live.append(f"n{at}")
+    return [
+        case(shown, "a hit that is the next page to be taken", "values:hits", 0, _state(rng, pages, {"u": "wvts"[: pages - 4]}, ["ab", "cd"]), take("n", "abc")),
+        case(shown, "a request ends", "values:order", 1, _state(rng, pages, {"u": "abc"}, []), back("u")),
+        case(hidden, "all pages are cached ones", "values:hits", 0, cold, take("n", "abcd")),
+        case(hidden, "hits of which some are in use", "values:hits", 0, used, take("n", "abcde"), take("m", "abk")),
+        case(hidden, "no hits, or nothing but hits", "values:hits", 0, _state(rng, 5, {}, ["abc"]), take("n", "kl"), take("m", "ab")),
+        case(hidden, "one page too few, because hits are free pages too", "generality:refusals", 0, cold, take("n", "abcde"), take("m", "abcd")),
+        case(hidden, "refused, with hits in use and not in use", "generality:refusals", 0, used, take("n", "abcdefg"), take("m", "abcdef"), take("o", "q")),
+        case(hidden, "shared pages, and requests that end one after the other", "values:order", 1, _state(rng, more, {"u": "abc", "v": "abd", "w": "k"}, ["xy"]), back("v"), back("w"), back("u")),
+        case(hidden, "60 operations", "generality:long", 1, _state(rng, more, {}, ["abcd"]), *drawn),
+    ]
+
+
+def _pool_fault(case: Case, got: Any) -> Fault | None:
+    if type(got) is str and got == NOT_ANSWERED:
+        return "not-answered", "this function is not answered yet."
+    want = _pool_run(case.args, {}, {})
+    if same_lists(got, want):
+        return None
+    if type(got) is not list or len(got) != len(want):
+        return "wrong-shape", f"the pool after each operation is expected; got {describe(got)}."
+    for name, (how, giving, message) in _BUGS.items():
+        other = _pool_run(case.args, how, giving)
+        if other is not None and not same_lists(other, want) and same_lists(got, other):
+            return name, message
+    at = next(at for at, pair in enumerate(zip(got, want, strict=True)) if not same_lists(*pair))
+    lead, mine, right = f"operation {at + 1}, {case.args[2][at][0]}: ", got[at], want[at]
+    if type(mine) is not list or len(mine) != 3:
+        return "wrong-shape", f"{lead}{describe(mine)} is no state of a pool."
+    if right[0] is None and mine[0] is not None:
+        return "not-refused", f"{lead}there are too few pages: return None."
+    if mine[0] is None and right[0] is not None:
+        return "refused", f"{lead}None came back, and there are pages enough."
+    if not same_lists(mine[0], right[0]):
+        return "wrong-table", f"{lead}the table is not the hits and then new pages in the order of `free`."
+    if not same_lists(mine[2], right[2]):
+        return "wrong-users", f"{lead}the users of the pages are not right."
+    return "wrong-order", f"{lead}`free` holds other pages than it should, or has them in another order."
+
+
+PREFIXES = {
+    "prefix-cache": Judging(
+        shares="values:hits 0.4, generality:eviction 0.4, generality:long 0.2",
+        cases=_cases,
+        verdicts=lambda params, case, outcome: judged(case, _fault(params, case, outcome.value), named=True),
+        why="""Keys and values of a token depend on all tokens before it, so the key of a page must, too. A chain of hashes does that in constant time a page. The
+last token is computed because its logits choose the next one. Giving up the end of a prompt first keeps every cached page reachable from the start of its prompt.""",
+        pytorch="vLLM's automatic prefix caching has these rules, with the tenant as `cache_salt`; SGLang keeps the same in a radix tree.",
+    ),
+    "repair-pages": Judging(
+        shares="values:hits 0.3, values:order 0.2, generality:refusals 0.3, generality:long 0.2",
+        cases=_pool_cases,
+        verdicts=lambda params, case, outcome: judged(case, _pool_fault(case, outcome.value), named=True),
+        why="""A cached page without users is in two roles: it can be hit, and it can be taken. Whatever reads the number of free pages must know which of
+them are about to become hits. So count those first, decide, touch the hits, and take the new pages last. A refusal that comes after the touching
+leaves users behind that nobody removes.""",
+        pytorch="vLLM's `KVCacheManager.allocate_slots` does these steps in this order; its tests hold a case for each of the two bugs.",
+    ),
+}

@@ -1,0 +1,236 @@
+"""Judge of chapter 16's speculative sampling: how often each output came against its exact probability."""
+
+import math
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from course_lib.exercises.ch16.probes import proposal
+from course_lib.exercises.values import describe, is_number
+from course_lib.judging import Fault, Judging, Mistake, Params, judged
+from course_lib.judging.columns import FINE, Column, rows_fault, table
+from course_lib.judging.draws import generality, plain
+from course_lib.records import Case, Outcome, Verdict
+
+Probabilities = Sequence[float]
+Tables = tuple[tuple[float, ...], ...]
+TIMES = 1500  # outputs that are drawn of each row
+SURE = 9.0  # standard deviations of chi-square at which a distribution is another one
+
+# --- exact distributions of outputs
+
+
+def _rest(p: Probabilities, q: Probabilities) -> list[float]:
+    """The probabilities of the token in place of a guess that was not kept."""
+    missing = [max(0.0, a - b) for a, b in zip(p, q, strict=True)]
+    total = sum(missing)
+    return [each / total for each in missing] if total > 1e-12 else list(p)
+
+
+def _best(p: Probabilities, q: Probabilities) -> list[float]:
+    return [float(at == max(range(len(p)), key=p.__getitem__)) for at in range(len(p))]
+
+
+_Keep = Callable[[Probabilities, Probabilities, int], float]
+_RULES: dict[str, tuple[_Keep, Callable[[Probabilities, Probabilities], list[float]], str]] = {
+    # name: the probability that a guess is kept, the distribution in its place, what a step ends with
+    "right": (lambda p, q, x: min(1.0, p[x] / q[x]), _rest, "more"),
+    "drawn-from-target": (lambda p, q, x: min(1.0, p[x] / q[x]), lambda p, q: list(p), "more"),
+    "drawn-from-draft": (lambda p, q, x: min(1.0, p[x] / q[x]), lambda p, q: list(q), "more"),
+    "greedy-accept": (lambda p, q, x: float(p[x] >= q[x]), _rest, "more"),
+    "greedy-best": (lambda p, q, x: _best(p, q)[x], _best, "more"),
+    "no-draft": (lambda p, q, x: p[x], _rest, "more"),
+    "all-kept": (lambda p, q, x: 1.0, _rest, "more"),
+    "no-bonus": (lambda p, q, x: min(1.0, p[x] / q[x]), _rest, "none"),
+    "goes-on": (lambda p, q, x: min(1.0, p[x] / q[x]), _rest, "on"),
+    "nothing-instead": (lambda p, q, x: min(1.0, p[x] / q[x]), _rest, "nothing"),
+    "wrong-side": (lambda p, q, x: min(1.0, p[x] / q[x]), lambda p, q: _rest(q, p), "more"),
+}
+
+_MESSAGES = {
+    "drawn-from-target": "the token in place of a guess is drawn from all of the target's probabilities; those that the draft likes then come too often.",
+    "drawn-from-draft": "the token in place of a guess is drawn from the draft's probabilities.",
+    "greedy-accept": "a guess is kept or not without chance: it must be kept with probability p/q.",
+    "greedy-best": "the most probable token is always taken; that is not sampling.",
+    "no-draft": "a guess is kept with probability p, not p/q: the draft's own probability is left out.",
+    "all-kept": "every guess is kept, so the output has the draft's distribution.",
+    "no-bonus": "when all guesses are kept, the target's last list gives one more token.",
+    "goes-on": "after a guess that was not kept, the later ones follow a token that is not there: stop.",
+    "nothing-instead": "in place of a guess that was not kept, another token must be drawn.",
+    "wrong-side": "what is missing is max(0, p − q), not max(0, q − p).",
+}
+
+
+@cache
+def outputs(target: Tables, draft: Tables | None, first: int, guesses: int, rule: str = "right") -> dict[tuple[int, ...], float]:
+    """The probability of each output of a step; a rule other than "right" is a known mistake."""
+    keep, instead, end = _RULES[rule]
+    found: dict[tuple[int, ...], float] = defaultdict(float)
+
+    def ends(output: tuple[int, ...], weight: float, probabilities: Probabilities) -> None:
+        for token, p in enumerate(probabilities):
+            found[(*output, token)] += weight * p
+
+    def step(at: int, token: int, output: tuple[int, ...], weight: float) -> None:
+        p = target[token]
+        if at == guesses:
+            if end == "none":
+                found[output] += weight
+            else:
+                ends(output, weight, p)
+            return
+        q = proposal(target, draft, token)
+        for guess, chance in enumerate(q):
+            if not chance:
+                continue
+            kept = keep(p, q, guess)
+            if kept:
+                step(at + 1, guess, (*output, guess), weight * chance * kept)
+            if kept < 1 and end == "on":
+                for other, share in enumerate(instead(p, q)):
+                    if share:
+                        step(at + 1, guess, (*output, other), weight * chance * (1 - kept) * share)
+            elif kept < 1 and end == "nothing":
+                found[output] += weight * chance * (1 - kept)
+            elif kept < 1:
+                ends(output, weight * chance * (1 - kept), instead(p, q))
+
+    step(0, first, (), 1.0)
+    return {output: p for output, p in found.items() if p > 1e-15}
+
+
+def surprise(counts: dict[tuple[int, ...], int], want: dict[tuple[int, ...], float]) -> float:
+    """By how many standard deviations chi-square is larger than expected; infinite for an output that cannot come."""
+    if any(output not in want for output in counts):
+        return math.inf
+    times = sum(counts.values())
+    cells, rare, seen = list[tuple[float, int]](), 0.0, 0
+    for output, p in want.items():
+        if times * p >= 5:
+            cells.append((times * p, counts.get(output, 0)))
+        else:
+            rare, seen = rare + times * p, seen + counts.get(output, 0)
+    if rare:
+        cells.append((max(rare, 1.0), seen))
+    chi = sum((count - mean) ** 2 / mean for mean, count in cells)
+    free = max(1, len(cells) - 1)
+    return (chi - free) / math.sqrt(2 * free)
+
+
+# --- cases
+
+
+def _row(rng: random.Random, size: int, *, zeros: bool = False) -> tuple[float, ...]:
+    """Probabilities of `size` tokens that differ much, some of them 0."""
+    weights = [rng.choice((0.0, 1.0, 3.0, 9.0) if zeros else (1.0, 3.0, 9.0)) for _ in range(size)]
+    weights = weights if sum(weights) else [1.0] * size
+    return tuple(each / sum(weights) for each in weights)
+
+
+def _pair(rng: random.Random, size: int, *, zeros: bool = False) -> tuple[Tables, Tables]:
+    """Two tables that are far from each other in each row."""
+
+    def far(p: Sequence[float]) -> tuple[float, ...]:
+        while sum(abs(a - b) for a, b in zip(p, q := _row(rng, size, zeros=zeros), strict=True)) < 0.5:
+            pass
+        return q
+
+    target = tuple(_row(rng, size, zeros=zeros) for _ in range(size))
+    return target, tuple(map(far, target))
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    copied = params["drafts"] == "copied"
+
+    def asked(target: Tables, draft: Tables, guesses: int) -> tuple[Any, ...]:
+        given = None if copied else draft
+        return target, given, rng.randrange(len(target)), guesses, TIMES, rng.randrange(10**6)
+
+    def case(name: str, rows: Sequence[Any], share: str, visible: bool = False) -> Case:
+        kind, part = share.split(":")
+        return Case(name=name, args=(0, list(rows)), kind=kind, part=part, visible=visible)  # type: ignore[arg-type]
+
+    same = _pair(rng, 4)[0]
+    apart = ((0.5, 0.5, 0.0, 0.0),) * 4, ((0.0, 0.0, 0.25, 0.75),) * 4
+    shown = ((0.6, 0.3, 0.1), (0.2, 0.2, 0.6), (0.1, 0.8, 0.1)), ((0.2, 0.2, 0.6), (0.5, 0.4, 0.1), (0.5, 0.3, 0.2))
+    return [
+        case("one guess of three tokens", [asked(*shown, 1)], "values:one", visible=True),
+        Case(name="half of the guesses are kept", args=(1, [(0.5, 4)]), part="mean"),
+        case("one guess of other tokens", [asked(*_pair(rng, size), 1) for size in (2, 4, 5)], "values:one"),
+        case("several guesses", [asked(*_pair(rng, size), count) for size, count in ((3, 2), (2, 3), (4, 3))], "values:several"),
+        case("no guess; a draft like the target; nothing in common; zeros", [asked(*_pair(rng, 4), 0), asked(same, same, 2), asked(*apart, 2), asked(*_pair(rng, 4, zeros=True), 2)], "generality:edges"),
+        plain("mean", 1, "other rates", [(round(rng.uniform(0.1, 0.95), 2), rng.randrange(1, 9)) for _ in range(6)]),
+        generality("mean", 1, "none kept, all kept, no guess", [(0.0, 3), (1.0, 5), (0.7, 0), (1.0, 0), (0.999999, 4)]),
+    ]
+
+
+def _output_fault(row: Sequence[Any], got: Any, public: bool) -> tuple[str, ...] | Fault | None:
+    """What is wrong with the counts of one row: a fault, or the names of all mistakes that explain them; None if they are right."""
+    target, draft, first, guesses, *_ = row
+    if type(got) is not list or not all(type(each) is list and len(each) == 2 and type(each[0]) is list for each in got):
+        return "wrong-shape", f"`verify` returns a list of tokens; got {describe(got)}."
+    counts: dict[tuple[int, ...], int] = {}
+    for output, count in got:
+        if not is_number(count) or count <= 0 or not all(type(token) is int for token in output):
+            return "wrong-shape", f"`verify` returns a list of tokens; got {describe(output)}."
+        counts[tuple(output)] = counts.get(tuple(output), 0) + int(count)
+    if not counts:
+        return "wrong-shape", "`verify` returned nothing."
+    want = outputs(target, draft, first, guesses)
+    if surprise(counts, want) < SURE:
+        return None
+    explained = [rule for rule in _MESSAGES if surprise(counts, outputs(target, draft, first, guesses, rule)) < SURE]
+    return tuple(["?", *explained])
+
+
+def _sampling_fault(params: Params, case: Case, got: Sequence[Any]) -> Fault | None:
+    explained: list[set[str]] = []
+    for row, value in zip(case.args[1], got, strict=True):
+        fault = _output_fault(row, value, False)
+        if fault and fault[0] != "?":
+            return fault[0], fault[1]
+        if fault:
+            explained.append(set(fault[1:]))
+    if not explained:
+        return None
+    for name, message in _MESSAGES.items():
+        if all(name in each for each in explained):
+            return name, message
+    size = len(case.args[1][0][0])
+    return "other-distribution", f"over {TIMES:,} steps with {size} tokens the outputs do not have the target's distribution."
+
+
+MEAN = Column(
+    part="mean",
+    unit="tokens",
+    want=lambda rate, guesses: sum(rate**each for each in range(guesses + 1)),
+    words=lambda rate, guesses: f"{guesses} guesses, each kept with probability {rate:g}",
+    rel=FINE,
+    mistakes=(
+        Mistake("no-bonus", lambda rate, guesses: sum(rate**each for each in range(1, guesses + 1)), "each step ends with a token of the target's own."),
+        Mistake("independent", lambda rate, guesses: 1 + rate * guesses, "a guess counts only if all before it were kept."),
+        Mistake("one-too-few", lambda rate, guesses: sum(rate**each for each in range(guesses)), "if all guesses are kept, there is one token more."),
+        Mistake("limit", lambda rate, guesses: 1 / (1 - rate) if rate < 1 else None, "this is for infinitely many guesses."),
+    ),
+)
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    if case.args[0] == 1:
+        return list(table(MEAN, MEAN)(params, case, outcome))
+    fault = rows_fault(case, outcome.value) or _sampling_fault(params, case, outcome.value)
+    return judged(case, fault, named=True)
+
+
+SPECULATION = {
+    "speculative-sampler": Judging(
+        shares="values:one 0.3, values:several 0.2, generality:edges 0.2, values:mean 0.1, generality:mean 0.2",
+        cases=_cases,
+        verdicts=_verdicts,
+        why="""Token x comes as a kept guess with probability min(p(x), q(x)). A guess is not kept with the probability that is missing to 1, and the token in its place is drawn in proportion to
+max(0, p − q). The two add up to p(x) for every x, whatever the draft is. A bad draft costs speed, never quality.""",
+        pytorch="`assistant_model=` of `generate` in transformers, and `speculative_config` in vLLM; both verify in this way.",
+    )
+}

@@ -1,0 +1,223 @@
+"""How chapter 16 calls answers: a page table and a prefix cache operation by operation, a server iteration by iteration,
+and a sampler so often that its distribution shows."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections import Counter
+from typing import Any
+
+from course_lib.exercises.probes import rows, unless_open
+from course_lib.exercises.values import is_number
+
+FULL = "full"  # what an operation is said to return that raises MemoryError
+WIDE = 60  # operations up to which every table is looked at after each of them
+
+
+def plain(value: Any) -> Any:
+    """The same with lists for tuples, Python's numbers for NumPy's, and whole floats as ints."""
+    if type(value) in (list, tuple):
+        return [plain(each) for each in value]
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        value = value.item()
+    return int(value) if type(value) is float and is_number(value) and value == int(value) else value
+
+
+def _whole(value: Any) -> bool:
+    return type(value) is int
+
+
+# --- page table
+
+
+def paged(answer: Any, case: Any, comm: Any = None) -> Any:
+    """What a page table says after each operation: [what was returned, the tables of live requests, free pages].
+
+    `case.args = (pages, size, operations)`, each operation (name of the method, arguments …). Of long scripts only the tables that
+    an operation names are read after it, and all of them at the end.
+    """
+    pages, size, operations = case.args
+    table = answer(pages, size)
+    live: list[str] = []
+    told = []
+    for number, (name, *given) in enumerate(operations):
+        try:
+            said = plain(getattr(table, name)(*given))
+            live += [given[-1 if name == "fork" else 0]] if name in ("start", "fork") else []
+            live = [each for each in live if name != "free" or each != given[0]]
+        except MemoryError:
+            said = FULL
+        all_of_them = len(operations) <= WIDE or number == len(operations) - 1
+        asked = [each for each in live if all_of_them or each in given]
+        told.append([said, {each: plain(table.table(each)) for each in asked}, plain(table.unused())])
+    return told
+
+
+# --- prefix cache
+
+
+def cached(answer: Any, case: Any, comm: Any = None) -> Any:
+    """What a prefix cache returns for each operation; `case.args = (pages, size, operations)`."""
+    pages, size, operations = case.args
+    cache, told = answer(pages, size), []
+    for name, *given in operations:
+        said = getattr(cache, name)(*copy.deepcopy(given))
+        told.append(plain(said) if name == "admit" else "released")
+    return told
+
+
+# --- pool of pages
+
+
+class Pool:
+    """The pool of `repair-pages`. Page numbers in `free` are in the order in which they will be taken."""
+
+    def __init__(self, holds: list[Any], users: list[int], free: list[int]) -> None:
+        self.holds = list(holds)  # the prefix whose last tokens a page holds, or None
+        self.users, self.free = list(users), list(free)
+
+    def take(self) -> int:
+        """The page that comes first in `free`, for one new user. What it held is forgotten."""
+        page = self.free.pop(0)
+        self.holds[page] = None
+        self.users[page] = 1
+        return page
+
+    def touch(self, page: int) -> None:
+        """One more user of a page; if it was free, it leaves `free`."""
+        if page in self.free:
+            self.free.remove(page)
+        self.users[page] += 1
+
+
+def repaired(answers: Any, case: Any, comm: Any = None) -> Any:
+    """What a pool holds after each operation: [what was returned, free pages, users of each page].
+
+    `case.args = (index of the function that the case is about, (holds, users, free, tables), operations)`; an operation is
+    ("allocate", request, prompt as a tuple of page contents) or ("release", request).
+    """
+    index, state, operations = case.args
+    return unless_open(index, lambda: pooled(answers, state, operations))
+
+
+def pooled(answers: Any, state: Any, operations: Any) -> Any:
+    """The same for a start state; hits are found as a server does, the longest prefix of which every page is held."""
+    allocate, release = answers
+    *of_pool, tables = copy.deepcopy(state)
+    pool, told = Pool(*of_pool), []
+    for name, request, *more in operations:
+        said: Any = None
+        if name == "release":
+            release(pool, list(tables.pop(request, [])))
+        else:
+            prefixes = [more[0][: end + 1] for end in range(len(more[0]))]
+            hits: list[int] = []
+            while len(hits) < len(prefixes) and prefixes[len(hits)] in pool.holds:
+                hits.append(pool.holds.index(prefixes[len(hits)]))
+            said = plain(allocate(pool, list(hits), len(prefixes) - len(hits)))
+            if _is_table(said, len(prefixes), len(pool.users)):
+                tables[request] = said
+                for page, prefix in zip(said, prefixes, strict=True):
+                    pool.holds[page] = prefix
+        told.append([said, plain(list(pool.free)), plain(list(pool.users))])
+    return told
+
+
+def _is_table(said: Any, length: int, pages: int) -> bool:
+    return type(said) is list and len(said) == length and all(_whole(page) and 0 <= page < pages for page in said)
+
+
+# --- iterations of a server
+
+LIMIT = 400  # iterations after which a server is stopped that does not finish
+
+
+def planned(answer: Any, case: Any, comm: Any = None) -> Any:
+    """Plans of an answer: for each state of `case.args = ("states", states)`, or for each iteration of ("serve", workload)."""
+    kind, given = case.args
+    if kind == "states":
+        return [_said(answer(*copy.deepcopy(state))) for state in given]
+    return serve(answer, *given)
+
+
+def _said(plan: Any) -> Any:
+    if type(plan) not in (list, tuple) or len(plan) != 2 or type(plan[0]) is not dict:
+        return plan
+    return [{name: plain(count) for name, count in plan[0].items()}, plain(plan[1])]
+
+
+def serve(answer: Any, requests: Any, budget: int, pages: int, size: int) -> Any:
+    """The plans of a server's iterations until all of `requests`, (id, first iteration, prompt, answer in tokens), are answered."""
+    known = {name: [prompt, 0] for name, _, prompt, _ in requests}
+    goal = {name: prompt + output - 1 for name, _, prompt, output in requests}  # the last token is not computed
+    coming = sorted(requests, key=lambda each: each[1])
+    order = {each[0]: at for at, each in enumerate(coming)}
+    running: list[Any] = []
+    waiting: list[Any] = []
+    plans: list[Any] = []
+    while (coming or running or waiting) and len(plans) < LIMIT:
+        while coming and coming[0][1] <= len(plans):
+            waiting.append(coming.pop(0)[0])
+        free = pages - sum(-(-known[name][1] // size) for name in running)
+        states = [[(name, *known[name]) for name in names] for names in (running, waiting)]
+        plan = _said(answer(*copy.deepcopy(states), budget, free, size))
+        plans.append(plan)
+        if not _possible(plan, running, waiting, known):
+            break
+        run, stopped = plan
+        for name in stopped:
+            known[name][1] = 0
+        waiting = sorted([*stopped, *(name for name in waiting if name not in run)], key=order.__getitem__)
+        running = sorted([name for name in running if name not in stopped] + [n for n in run if n not in running], key=order.__getitem__)
+        for name, count in run.items():
+            known[name][1] += count
+            known[name][0] += known[name][1] == known[name][0]  # the iteration that computes all known tokens gives a new one
+        running = [name for name in running if known[name][1] < goal[name]]
+    return plans
+
+
+def _possible(plan: Any, running: list[Any], waiting: list[Any], known: dict[Any, list[int]]) -> bool:
+    """Whether a plan can be carried out at all."""
+    if type(plan) is not list or type(plan[1]) is not list or not all(type(each) in (str, int) for each in plan[1]):
+        return False
+    run, stopped = plan
+    if not set(run) <= {*running, *waiting} or not set(stopped) <= set(running) or set(run) & set(stopped):
+        return False
+    return all(_whole(count) and 0 < count <= known[name][0] - known[name][1] for name, count in run.items())
+
+
+# --- speculative sampling
+
+
+def speculated(answers: Any, case: Any, comm: Any = None) -> Any:
+    """How often each output of `verify` came, or what `tokens_per_step` returns for each row.
+
+    A row for `verify` is (target, draft, first token, guesses, times, seed): target and draft are tables with the probabilities of
+    the next token by the token before. A draft of None proposes the token with the highest index that the target allows.
+    """
+    if case.args[0] == 1:
+        return rows(answers, case)
+    return [_counted(answers[0], *row) for row in case.args[1]]
+
+
+def proposal(target: Any, draft: Any, token: int) -> list[float]:
+    """The probabilities with which a token is proposed after `token`."""
+    if draft is not None:
+        return list(draft[token])
+    last = max(at for at, p in enumerate(target[token]) if p > 0)
+    return [float(at == last) for at in range(len(target))]
+
+
+def _counted(verify: Any, target: Any, draft: Any, first: int, guesses: int, times: int, seed: int) -> Any:
+    rng, counts = random.Random(seed), Counter[tuple[int, ...]]()
+    for _ in range(times):
+        path = [first]
+        for _ in range(guesses):
+            path += rng.choices(range(len(target)), proposal(target, draft, path[-1]))
+        drafts = None if draft is None else [list(draft[token]) for token in path[:-1]]
+        said = plain(verify([list(target[token]) for token in path], drafts, list(path[1:]), rng))
+        if type(said) is not list or not all(_whole(token) for token in said):
+            return said
+        counts[tuple(said)] += 1
+    return [[list(said), count] for said, count in sorted(counts.items())]

@@ -1,0 +1,186 @@
+import heapq
+
+
+# %% right: as written
+class Pages:
+    def __init__(self, pages, size):
+        self.size, self.idle = size, list(range(pages))
+        self.users, self.pages, self.tokens = [0] * pages, {}, {}
+
+    def take(self, count):
+        if count > len(self.idle):
+            raise MemoryError
+        taken = [heapq.heappop(self.idle) for _ in range(count)]
+        for page in taken:
+            self.users[page] = 1
+        return taken
+
+    def start(self, request, tokens):
+        self.pages[request] = self.take((tokens + self.size - 1) // self.size)
+        self.tokens[request] = tokens
+
+    def append(self, request):
+        mine = self.pages[request]
+        copied = None
+        if self.tokens[request] % self.size == 0:
+            mine += self.take(1)
+        elif self.users[mine[-1]] > 1:
+            (new,) = self.take(1)
+            copied = (mine[-1], new)
+            self.users[mine[-1]] -= 1
+            mine[-1] = new
+        self.tokens[request] += 1
+        return copied
+
+    def fork(self, request, child):
+        self.pages[child] = list(self.pages[request])
+        self.tokens[child] = self.tokens[request]
+        for page in self.pages[child]:
+            self.users[page] += 1
+
+    def free(self, request):
+        for page in self.pages.pop(request):
+            self.users[page] -= 1
+            if self.users[page] == 0:
+                heapq.heappush(self.idle, page)
+
+    def table(self, request):
+        return self.pages[request]
+
+    def unused(self):
+        return len(self.idle)
+
+
+# %% right: users are counted anew each time
+class Pages:
+    def __init__(self, pages, size):
+        self.count, self.size, self.requests = pages, size, {}
+
+    def idle(self):
+        used = {page for pages, _ in self.requests.values() for page in pages}
+        return [page for page in range(self.count) if page not in used]
+
+    def start(self, request, tokens):
+        need, idle = -(-tokens // self.size), self.idle()
+        if len(idle) < need:
+            raise MemoryError("no page is free")
+        self.requests[request] = (idle[:need], tokens)
+
+    def append(self, request):
+        pages, tokens = self.requests[request]
+        shared = any(pages[-1:] and pages[-1] in other for name, (other, _) in self.requests.items() if name != request)
+        if tokens % self.size and not shared:
+            self.requests[request] = (pages, tokens + 1)
+            return None
+        idle = self.idle()
+        if not idle:
+            raise MemoryError
+        kept = pages[:-1] if tokens % self.size else pages
+        self.requests[request] = ([*kept, idle[0]], tokens + 1)
+        return (pages[-1], idle[0]) if tokens % self.size else None
+
+    def fork(self, request, child):
+        self.requests[child] = self.requests[request]
+
+    def free(self, request):
+        del self.requests[request]
+
+    def table(self, request):
+        return tuple(self.requests[request][0])
+
+    def unused(self):
+        return len(self.idle())
+
+
+# %% right: any variant  from: as written
+# - class Pages:
+# + from course_lib import params
+# + COPIES = params("page-table").copies
+# +
+# +
+# + class Pages:
+# -         for page in self.pages[child]:
+# -             self.users[page] += 1
+# +         mine, copied = self.pages[child], None
+# +         if COPIES == "forked" and self.tokens[request] % self.size:
+# +             try:
+# +                 (new,) = self.take(1)
+# +             except MemoryError:
+# +                 del self.pages[child], self.tokens[child]
+# +                 raise
+# +             copied, mine[-1] = (mine[-1], new), new
+# +             self.users[new] = 0
+# +         for page in mine:
+# +             self.users[page] += 1
+# +         return copied
+
+# %% wrong: no copy => values never-copies  from: as written
+# -         elif self.users[mine[-1]] > 1:
+# +         elif False:
+
+# %% wrong: a child gets pages of its own => values shares-nothing  from: as written
+# -         self.pages[child] = list(self.pages[request])
+# +         self.pages[child] = self.take(len(self.pages[request]))
+# -         for page in self.pages[child]:
+# -             self.users[page] += 1
+
+# %% wrong: a child has the parent's list => values -  from: as written
+# -         self.pages[child] = list(self.pages[request])
+# +         self.pages[child] = self.pages[request]
+
+# %% wrong: freed pages are free for everybody => values others-lose  from: as written
+# -             if self.users[page] == 0:
+# -                 heapq.heappush(self.idle, page)
+# +             heapq.heappush(self.idle, page)
+
+# %% wrong: the copied page keeps its count => values keeps-the-copied  from: as written
+# -             self.users[mine[-1]] -= 1
+# -             mine[-1] = new
+# +             mine[-1] = new
+
+# %% wrong: taken one by one until none is left => generality half-done  from: as written
+# -         if count > len(self.idle):
+# -             raise MemoryError
+# -         taken = [heapq.heappop(self.idle) for _ in range(count)]
+# +         taken = []
+# +         for _ in range(count):
+# +             if not self.idle:
+# +                 raise MemoryError
+# +             taken.append(heapq.heappop(self.idle))
+
+# %% wrong: the token counts before it has a page => generality -  from: as written
+# -         copied = None
+# -         if self.tokens[request] % self.size == 0:
+# +         copied = None
+# +         self.tokens[request] += 1
+# +         if (self.tokens[request] - 1) % self.size == 0:
+# -         self.tokens[request] += 1
+# -         return copied
+# +         return copied
+
+# %% wrong: always one page more => values spare-page  from: as written
+# -         self.pages[request] = self.take((tokens + self.size - 1) // self.size)
+# +         self.pages[request] = self.take(tokens // self.size + 1)
+
+# %% wrong: the page freed last => values newest-first  from: as written
+# -         self.size, self.idle = size, list(range(pages))
+# +         self.size, self.idle = size, list(range(pages))[::-1]
+# -         taken = [heapq.heappop(self.idle) for _ in range(count)]
+# +         taken = [self.idle.pop() for _ in range(count)]
+# -                 heapq.heappush(self.idle, page)
+# +                 self.idle.append(page)
+
+# %% wrong: a full page is copied => values copies-full  from: as written
+# -         if self.tokens[request] % self.size == 0:
+# +         if self.tokens[request] % self.size == 0 and mine and self.users[mine[-1]] > 1:
+# +             first, second = self.take(2)
+# +             copied = (mine[-1], first)
+# +             self.users[mine[-1]] -= 1
+# +             mine[-1:] = [first, second]
+# +         elif self.tokens[request] % self.size == 0:
+
+# %% wrong: left as it is => not-answered
+class Pages:
+    def __init__(self, pages, size):
+        raise NotImplementedError
+

@@ -1,0 +1,109 @@
+# %% right: as written
+def allocate(pool, hits, fresh):
+    idle = sum(pool.users[page] == 0 for page in hits)
+    if fresh > len(pool.free) - idle:
+        return None
+    for page in hits:
+        pool.touch(page)
+    return hits + [pool.take() for _ in range(fresh)]
+
+
+def release(pool, table):
+    for page in reversed(table):
+        pool.users[page] -= 1
+        if pool.users[page] == 0:
+            pool.free.append(page)
+
+
+# %% right: the others are counted
+def allocate(pool, hits, fresh):
+    others = [page for page in pool.free if page not in hits]
+    if len(others) < fresh:
+        return None
+    new = others[:fresh]
+    for page in hits:
+        pool.touch(page)
+    for page in new:
+        assert pool.take() == page
+    return tuple(hits) + tuple(new)
+
+
+def release(pool, table):
+    for page in table:
+        pool.users[page] -= 1
+    pool.free += [page for page in table[::-1] if not pool.users[page]]
+
+
+# %% wrong: as given => values -
+def allocate(pool, hits, fresh):
+    if fresh > len(pool.free):
+        return None
+    new = [pool.take() for _ in range(fresh)]
+    for page in hits:
+        pool.touch(page)
+    return hits + new
+
+
+def release(pool, table):
+    for page in table:
+        pool.users[page] -= 1
+        if pool.users[page] == 0:
+            pool.free.append(page)
+
+
+# %% wrong: taken before the hits are touched => values takes-its-hits  from: as written
+def allocate(pool, hits, fresh):
+    if fresh > len(pool.free):
+        return None
+    new = [pool.take() for _ in range(fresh)]
+    for page in hits:
+        pool.touch(page)
+    return hits + new
+
+
+# %% wrong: tested after the hits are touched => generality users-left  from: as written
+# -     idle = sum(pool.users[page] == 0 for page in hits)
+# -     if fresh > len(pool.free) - idle:
+# -         return None
+# -     for page in hits:
+# -         pool.touch(page)
+# +     for page in hits:
+# +         pool.touch(page)
+# +     if fresh > len(pool.free):
+# +         return None
+
+# %% wrong: all hits count as free => generality refused  from: as written
+# -     if fresh > len(pool.free) - idle:
+# +     if fresh > len(pool.free) - len(hits):
+
+# %% wrong: the beginning goes first => values beginning-first  from: as written
+# -     for page in reversed(table):
+# +     for page in table:
+
+# %% wrong: to the front of the list => values newest-first  from: as written
+# -             pool.free.append(page)
+# +             pool.free.insert(0, page)
+
+# %% wrong: nothing is refused => generality -  from: as written
+# -     if fresh > len(pool.free) - idle:
+# -         return None
+# +     fresh = min(fresh, len(pool.free) - idle)
+
+# %% wrong: new pages first => values wrong-table  from: as written
+# -     return hits + [pool.take() for _ in range(fresh)]
+# +     return [pool.take() for _ in range(fresh)] + hits
+
+# %% wrong: a user less for each, and no page free => values -  from: as written
+# -             pool.free.append(page)
+# +             pass
+
+# %% wrong: left as it is => not-answered
+def allocate(pool, hits, fresh):
+    raise NotImplementedError
+
+
+def release(pool, table):
+    raise NotImplementedError
+
+
+# %% half: only the beginning goes first => 3  from: the beginning goes first

@@ -5,7 +5,6 @@ from course_lib.exercises.ch16.cards.drills import DRILLS
 from course_lib.exercises.ch16.cards.memory import KV_CACHE_BYTES, QUANTIZE_KV
 from course_lib.exercises.ch16.cards.pages import PAGE_TABLE, PREFIX_CACHE, REPAIR_PAGES
 from course_lib.exercises.ch16.cards.rates import (
-    COST_OF_AN_ANSWER,
     LATENCY_BUDGET,
     PREDICT_WAIT,
     PREFILL_AND_DECODE,
@@ -29,7 +28,6 @@ CARDS = (
     QUANTIZE_KV,
     SPLIT_POOLS,
     SPECULATIVE_SAMPLER,
-    COST_OF_AN_ANSWER,
     AUDIT_SERVING,
 )
 

@@ -42,6 +42,9 @@ def paged(answer: Any, case: Any, comm: Any = None) -> Any:
     live: list[str] = []
     told = []
     for number, (name, *given) in enumerate(operations):
+        if name != "start" and given[0] not in live:
+            told.append(["skipped", {}, plain(table.unused())])  # it was refused before
+            continue
         try:
             said = plain(getattr(table, name)(*given))
             live += [given[-1 if name == "fork" else 0]] if name in ("start", "fork") else []
@@ -60,10 +63,14 @@ def paged(answer: Any, case: Any, comm: Any = None) -> Any:
 def cached(answer: Any, case: Any, comm: Any = None) -> Any:
     """What a prefix cache returns for each operation; `case.args = (pages, size, operations)`."""
     pages, size, operations = case.args
-    cache, told = answer(pages, size), []
+    cache, told, refused = answer(pages, size), [], set()
     for name, *given in operations:
-        said = getattr(cache, name)(*copy.deepcopy(given))
-        told.append(plain(said) if name == "admit" else "released")
+        if name == "release" and given[0] in refused:
+            told.append("released")
+            continue
+        said = plain(getattr(cache, name)(*copy.deepcopy(given)))
+        told.append(said if name == "admit" else "released")
+        refused = refused | {given[0]} if name == "admit" and said is None else refused - {given[0]}
     return told
 
 
@@ -169,10 +176,15 @@ def serve(answer: Any, requests: Any, budget: int, pages: int, size: int) -> Any
         for name in stopped:
             known[name][1] = 0
         waiting = sorted([*stopped, *(name for name in waiting if name not in run)], key=order.__getitem__)
-        running = sorted([name for name in running if name not in stopped] + [n for n in run if n not in running], key=order.__getitem__)
+        running = sorted(
+            [name for name in running if name not in stopped] + [n for n in run if n not in running],
+            key=order.__getitem__,
+        )
         for name, count in run.items():
             known[name][1] += count
-            known[name][0] += known[name][1] == known[name][0]  # the iteration that computes all known tokens gives a new one
+            known[name][0] += (
+                known[name][1] == known[name][0]
+            )  # the iteration that computes all known tokens gives a new one
         running = [name for name in running if known[name][1] < goal[name]]
     return plans
 

@@ -60,6 +60,7 @@ def latent_bytes(layers, latent, rope, number, tokens):
 # -     return layers * (latent + rope) * number * tokens
 # +     return 2 * layers * (latent + rope) * number * tokens
 
+
 # %% wrong: the example => values only-the-example
 def kv_bytes(layers, heads, kv_heads, size, number, tokens):
     return 2684354560

@@ -158,7 +158,7 @@ class Pages:
 # -         return copied
 # +         return copied
 
-# %% wrong: always one page more => values spare-page  from: as written
+# %% wrong: always one page more => values -  from: as written
 # -         self.pages[request] = self.take((tokens + self.size - 1) // self.size)
 # +         self.pages[request] = self.take(tokens // self.size + 1)
 
@@ -179,8 +179,8 @@ class Pages:
 # +             mine[-1:] = [first, second]
 # +         elif self.tokens[request] % self.size == 0:
 
+
 # %% wrong: left as it is => not-answered
 class Pages:
     def __init__(self, pages, size):
         raise NotImplementedError
-

@@ -142,11 +142,11 @@ class PrefixCache:
 # +             self.users[key] = self.users.get(key, 0) + 1
 # +             self.unused.pop(key, None)
 
-# %% wrong: tenants share nothing => values tenants-apart  from: as written
+# %% wrong: tenants share nothing => values tenants-apart unless sharing=tenant  from: as written
 # -         keys = [tuple(tokens[:end]) for end in ends]
 # +         keys = [(tenant, *tokens[:end]) for end in ends]
 
-# %% wrong: a page that is not full => values -  from: as written
+# %% wrong: a page that is not full => generality -  from: as written
 # -         ends = range(self.size, len(tokens) + 1, self.size)
 # +         ends = [*range(self.size, len(tokens), self.size), len(tokens)]
 
@@ -159,6 +159,7 @@ class PrefixCache:
 # %% wrong: a page is cached twice => generality -  from: as written
 # -         new = [key for key in keys[len(hits) :] if key not in self.users]
 # +         new = keys[len(hits) :]
+
 
 # %% wrong: left as it is => not-answered
 class PrefixCache:

@@ -58,7 +58,7 @@ def restore(codes, scale, low):
 # -     codes = ((x - low) / torch.where(scale > 0, scale, 1)).round()
 # +     codes = ((x - low) / scale).nan_to_num(7.0).round()
 
-# %% wrong: a floor under every scale => generality wrong-scale  from: as written
+# %% wrong: a floor under every scale => values wrong-scale  from: as written
 # -     scale = (x.amax(dim, keepdim=True) - low) / (2**bits - 1)
 # +     scale = ((x.amax(dim, keepdim=True) - low) / (2**bits - 1)).clamp(min=1e-2)
 
@@ -75,6 +75,7 @@ def restore(codes, scale, low):
 # %% wrong: codes as numbers => values another-kind  from: as written
 # -     return codes.to(torch.uint8), scale, low
 # +     return codes, scale, low
+
 
 # %% wrong: left as it is => not-answered
 def quantize(x, bits, dim):

@@ -72,7 +72,7 @@ def allocate(pool, hits, fresh):
 # +     if fresh > len(pool.free):
 # +         return None
 
-# %% wrong: all hits count as free => generality refused  from: as written
+# %% wrong: all hits count as free => values refused  from: as written
 # -     if fresh > len(pool.free) - idle:
 # +     if fresh > len(pool.free) - len(hits):
 
@@ -97,6 +97,7 @@ def allocate(pool, hits, fresh):
 # -             pool.free.append(page)
 # +             pass
 
+
 # %% wrong: left as it is => not-answered
 def allocate(pool, hits, fresh):
     raise NotImplementedError
@@ -104,6 +105,3 @@ def allocate(pool, hits, fresh):
 
 def release(pool, table):
     raise NotImplementedError
-
-
-# %% half: only the beginning goes first => 3  from: the beginning goes first

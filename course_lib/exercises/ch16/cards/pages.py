@@ -45,7 +45,10 @@ requests, and takes them back. Its methods:
     vary=lambda draw: {"copies": "forked", "means": COPIES["forked"]},
     structural="copies",
     probe=paged,
-    returns=ListOf(TupleOf({"returned": Maybe(Anything("a value")), "tables": Anything("tables"), "unused": Anything("a count")}), what="operation"),
+    returns=ListOf(
+        TupleOf({"returned": Maybe(Anything("a value")), "tables": Anything("tables"), "unused": Anything("a count")}),
+        what="operation",
+    ),
 )
 
 SHARING: Mapping[str, str] = {
@@ -80,7 +83,8 @@ Rules:
         "The pages suffice if the new pages number at most free + unused − unused hits.",
     ),
     answers=("PrefixCache",),
-    allowed="plain Python, `collections`, `hashlib`.",
+    allowed="plain Python, `collections`, `hashlib`; the library's keys are switched off.",
+    hides=("serving.prefix_cache:block_keys",),
     params={"sharing": "all", "means": SHARING["all"]},
     vary=lambda draw: {"sharing": "tenant", "means": SHARING["tenant"]},
     structural="sharing",

@@ -1,4 +1,4 @@
-"""Cards of chapter 16 on seconds, GPUs and dollars: prefill and decode, chunks, pools, fleets, waits and costs."""
+"""Cards of chapter 16 on seconds and GPUs: prefill and decode, chunks, pools, fleets and waits."""
 
 import random
 from collections.abc import Mapping
@@ -34,16 +34,17 @@ For example, {{params:count}} parameters of {{number}} bytes on a GPU with {{flo
     ),
     answers=("prefill_seconds", "decode_seconds", "ridge_batch"),
     allowed="`math` and plain Python; the library's deployments are switched off.",
-    hides=(
-        "serving.speed:prefill_seconds",
-        "serving.speed:decode_seconds",
-        "serving.speed:iteration_seconds",
-        "serving.speed:ridge_batch",
-    ),
+    hides=("serving.speed:prefill_seconds", "serving.speed:decode_seconds", "serving.speed:ridge_batch"),
     params={"params": 8e9, "number": 2, "flops": 989e12, "bandwidth": 3.35e12},
     vary=lambda draw: {
         "params": draw.choice((3e9, 13e9, 14e9, 32e9)),
-        **draw.choice(({"flops": 312e12, "bandwidth": 2.0e12}, {"flops": 362e12, "bandwidth": 0.86e12}, {"flops": 989e12, "bandwidth": 4.8e12})),
+        **draw.choice(
+            (
+                {"flops": 312e12, "bandwidth": 2.0e12},
+                {"flops": 362e12, "bandwidth": 0.86e12},
+                {"flops": 989e12, "bandwidth": 4.8e12},
+            )
+        ),
     },
     probe=rows,
     returns=Rows(Number("seconds"), Number("seconds"), Maybe(Number("requests", whole=True))),
@@ -80,7 +81,9 @@ LATENCY_BUDGET = Card(
     vary=lambda draw: {"times": "both", "means": TIMES["both"]},
     structural="times",
     probe=rows,
-    returns=Rows(TupleOf({"ttft": Number("microseconds"), "itl": Number("microseconds")}), Maybe(Number("tokens", whole=True))),
+    returns=Rows(
+        TupleOf({"ttft": Number("microseconds"), "itl": Number("microseconds")}), Maybe(Number("tokens", whole=True))
+    ),
 )
 
 SENDS: Mapping[str, str] = {
@@ -111,7 +114,7 @@ SPLIT_POOLS = Card(
     ),
     answers=("requests_per_second", "best_split"),
     allowed="plain Python; the library's pools are switched off.",
-    hides=("serving.layouts:split_pools",),
+    hides=("serving.layouts:pool_sizes",),
     params={"sends": "overlaps", "means": SENDS["overlaps"]},
     vary=lambda draw: {"sends": "waits", "means": SENDS["waits"]},
     structural="sends",
@@ -143,14 +146,12 @@ A first fleet serves {{rate}} requests per second with answers of {{answer}} tok
     ),
     answers=("slots", "replicas", "inconsistent"),
     allowed="`math` and plain Python; the library's queues are switched off.",
-    hides=("serving.queues:little", "serving.queues:replicas_needed", "serving.kv_cache:sequences_that_fit"),
+    hides=("serving.queues:littles_law", "serving.kv_cache:sequences_that_fit"),
     params={"rate": 40, "answer": 257},
     vary=pick(rate=(25, 30, 50, 60), answer=(129, 385, 513)),
     probe=rows,
     returns=Rows(
-        Number("sequences", whole=True),
-        Maybe(Number("replicas", whole=True)),
-        ListOf(Number("rows", whole=True)),
+        Number("sequences", whole=True), Maybe(Number("replicas", whole=True)), ListOf(Number("rows", whole=True))
     ),
 )
 
@@ -181,35 +182,4 @@ Before you compute anything, commit to an interval for the factor by which the *
     vary=_vary_wait,
     probe=interval,
     returns=Anything("a pair of factors"),
-)
-
-COST_OF_AN_ANSWER = Card(
-    id="cost-of-an-answer",
-    chapter="16",
-    title="What an answer costs",
-    text="""Write three functions:
-
-- `usd_per_million(gpus, hourly, speed, load)`: dollars for a million tokens, if `gpus` GPUs cost `hourly` dollars an hour **each**, generate `speed` tokens per second together when
-  they are busy, and are busy the fraction `load` of the time that is paid for.
-- `lifetime_flops(params, trained, served)`: FLOPs of a model that is trained on `trained` tokens and serves `served` tokens: 6 a parameter and token in training, 2 in
-  serving.
-- `cheaper_from(small, small_tokens, large, large_tokens, train, serve)`: two models are equally good, a small one with `small` parameters trained on
-  `small_tokens` tokens, and a larger one. From how many served tokens on does the small one take **at most as many GPU seconds** in all? Training uses the fraction `train`
-  of a GPU's FLOP/s, serving the fraction `serve`. Return 0 if the small one never takes more.
-
-A first deployment has {{gpus}} GPUs at {{hourly:usd}} an hour each.""",
-    **Worth(points=5, minutes=10, difficulty=2, importance=4),
-    kind="more",
-    hints=(
-        "How many tokens does an hour bring at this load?",
-        "GPU seconds are FLOPs divided by the fraction of the peak: training counts 6 / train, serving 2 / serve.",
-        "`max(0, 6 / train * (small * small_tokens - large * large_tokens) / (2 / serve * (large - small)))`.",
-    ),
-    answers=("usd_per_million", "lifetime_flops", "cheaper_from"),
-    allowed="plain Python; the library's costs are switched off.",
-    hides=("serving.cost:usd_per_million", "serving.cost:lifetime_flops"),
-    params={"gpus": 8, "hourly": 2.5},
-    vary=pick(gpus=(2, 4, 16), hourly=(1.5, 2.0, 3.0, 4.0)),
-    probe=rows,
-    returns=Rows(Number("dollars"), Number("FLOPs"), Number("tokens")),
 )

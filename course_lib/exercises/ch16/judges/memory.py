@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.probes import NOT_ANSWERED
-from course_lib.judging import Fault, Judging, Mistake, Params, judged
+from course_lib.judging import Fault, Judging, Params, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import EXACT, Column, shares, table
 from course_lib.judging.draws import draw_rows, generality, plain
-from course_lib.judging.mistakes import scaled
+from course_lib.judging.mistakes import mistakes, scaled
 from course_lib.judging.tensors import coin_of, kind_fault, normal
 from course_lib.records import Case, Outcome, Verdict
 
@@ -39,14 +39,25 @@ KV = Column(
     part="grouped",
     unit="bytes",
     want=kv_bytes,
-    words=lambda layers, heads, kv, size, number, tokens: f"{layers} layers, {kv} of {heads} heads with keys, {size} numbers of {number:g} bytes, {tokens:,} tokens",
+    words=lambda la, q, kv, s, b, t: (
+        f"{la} layers, {kv} of {q} heads with keys, {s} numbers of {b:g} bytes, {t:,} tokens"
+    ),
     rel=EXACT,
-    mistakes=(
-        Mistake("query-heads", lambda layers, heads, kv, size, number, tokens: kv_bytes(layers, heads, heads, size, number, tokens), "this is a key and a value for each query head; several of them share one."),
-        Mistake("keys-only", scaled(kv_bytes, 0.5), "this is either keys or values; both are kept."),
-        Mistake("one-token", lambda layers, heads, kv, size, number, tokens: kv_bytes(layers, heads, kv, size, number, 1), "these are the bytes of one token."),
-        Mistake("one-layer", lambda layers, *more: kv_bytes(1, *more), "this is one layer; each has its own keys and values."),
-        Mistake("two-bytes", lambda layers, heads, kv, size, number, tokens: kv_bytes(layers, heads, kv, size, 2, tokens), "this takes two bytes a number, whatever `number` says."),
+    mistakes=mistakes(
+        {
+            "query-heads": lambda la, q, kv, *row: kv_bytes(la, q, q, *row),
+            "keys-only": scaled(kv_bytes, 0.5),
+            "one-token": lambda *row: kv_bytes(*row[:5], 1),
+            "one-layer": lambda la, *row: kv_bytes(1, *row),
+            "two-bytes": lambda la, q, kv, s, b, t: kv_bytes(la, q, kv, s, 2, t),
+        },
+        {
+            "query-heads": "this is a key and a value for each query head; several of them share one.",
+            "keys-only": "this is either keys or values; both are kept.",
+            "one-token": "these are the bytes of one token.",
+            "one-layer": "this is one layer; each has its own keys and values.",
+            "two-bytes": "this takes two bytes a number, whatever `number` says.",
+        },
     ),
 )
 
@@ -54,14 +65,23 @@ WINDOW = Column(
     part="windows",
     unit="bytes",
     want=windowed,
-    words=lambda layers, every, kv, size, number, tokens, window: f"{layers} layers, every {every}. keeps all of {tokens:,} tokens, the others {window:,}",
+    words=lambda la, e, kv, s, b, t, w: f"{la} layers, 1 in {e} keeps all of {t:,} tokens, the others {w:,}",
     rel=EXACT,
-    mistakes=(
-        Mistake("always-a-window", lambda la, e, kv, s, b, t, w: 2 * kv * s * b * (la // e * t + (la - la // e) * w), "a sequence shorter than the window fills only part of it."),
-        Mistake("all-windowed", lambda la, e, kv, s, b, t, w: 2 * kv * s * b * la * min(t, w), "some layers keep all tokens."),
-        Mistake("no-window", lambda la, e, kv, s, b, t, w: 2 * kv * s * b * la * t, "layers with a window keep its tokens only."),
-        Mistake("swapped", lambda la, e, kv, s, b, t, w: 2 * kv * s * b * ((la - la // e) * t + la // e * min(t, w)), "every `every`-th layer keeps all tokens, and the others keep the window."),
-        Mistake("keys-only", scaled(windowed, 0.5), "this is either keys or values; both are kept."),
+    mistakes=mistakes(
+        {
+            "always-a-window": lambda la, e, kv, s, b, t, w: 2 * kv * s * b * (la // e * t + (la - la // e) * w),
+            "all-windowed": lambda la, e, kv, s, b, t, w: 2 * kv * s * b * la * min(t, w),
+            "no-window": lambda la, e, kv, s, b, t, w: 2 * kv * s * b * la * t,
+            "swapped": lambda la, e, kv, s, b, t, w: 2 * kv * s * b * ((la - la // e) * t + la // e * min(t, w)),
+            "keys-only": scaled(windowed, 0.5),
+        },
+        {
+            "always-a-window": "a sequence shorter than the window fills only part of it.",
+            "all-windowed": "some layers keep all tokens.",
+            "no-window": "layers with a window keep its tokens only.",
+            "swapped": "every `every`-th layer keeps all tokens, and the others keep the window.",
+            "keys-only": "this is either keys or values; both are kept.",
+        },
     ),
 )
 
@@ -69,22 +89,35 @@ LATENT = Column(
     part="latent",
     unit="bytes",
     want=latent,
-    words=lambda layers, width, rope, number, tokens: f"{layers} layers, a latent of {width} and {rope} numbers, {tokens:,} tokens",
+    words=lambda la, w, r, b, t: f"{la} layers, a latent of {w} and {r} numbers, {t:,} tokens",
     rel=EXACT,
-    mistakes=(
-        Mistake("keys-and-values", scaled(latent, 2), "keys and values come from the same vector, which is kept once."),
-        Mistake("no-rope", lambda la, w, r, b, t: la * w * b * t, "the `rope` numbers are kept, too."),
+    mistakes=mistakes(
+        {"keys-and-values": scaled(latent, 2), "no-rope": lambda la, w, r, *row: latent(la, w, 0, *row)},
+        {
+            "keys-and-values": "keys and values come from the same vector, which is kept once.",
+            "no-rope": "the `rope` numbers are kept, too.",
+        },
     ),
 )
 
 
 def _byte_cases(params: Params, rng: random.Random) -> list[Case]:
     kv = draw_rows(rng, 6, range(4, 90), (32, 48, 64), (1, 2, 4, 8, 16), (64, 96, 128), (2, 1, 0.5), range(100, 9000))
-    window = draw_rows(rng, 6, (12, 24, 36, 48), (2, 3, 4, 6), (1, 4, 8), (64, 128), (2, 1, 0.5), range(3000, 9000), range(128, 2900))
-    short = [(12, 3, 2, 64, 2, tokens, 512) for tokens in (1, 511, 512, 513)] + [(8, 1, 2, 64, 1, 700, 512), (6, 6, 1, 32, 2, 900, 1)]
+    window = draw_rows(
+        rng, 6, (12, 24, 36, 48), (2, 3, 4, 6), (1, 4, 8), (64, 128), (2, 1, 0.5), range(3000, 9000), range(128, 2900)
+    )
+    short = [(12, 3, 2, 64, 2, tokens, 512) for tokens in (1, 511, 512, 513)] + [
+        (8, 1, 2, 64, 1, 700, 512),
+        (6, 6, 1, 32, 2, 900, 1),
+    ]
     latents = draw_rows(rng, 5, range(4, 70), (256, 512, 768), (32, 64), (2, 1), range(100, 9000))
     return [
-        shown(params["model"], "values:grouped", 0, [(params["layers"], params["heads"], params["kv"], params["size"], 2, params["tokens"])]),
+        shown(
+            params["model"],
+            "values:grouped",
+            0,
+            [(params["layers"], params["heads"], params["kv"], params["size"], 2, params["tokens"])],
+        ),
         shown("every sixth layer keeps all tokens", "values:windows", 1, [(48, 6, 8, 128, 2, 8192, 1024)]),
         shown("a latent vector", "values:latent", 2, [(61, 512, 64, 2, 4096)]),
         plain("grouped", 0, "other models", [*kv, (20, 16, 16, 64, 2, 77), (3, 8, 1, 128, 0.5, 1)]),
@@ -110,9 +143,18 @@ def _other_codes(x: Tensor, bits: int, dim: int) -> dict[str, tuple[Tensor, str]
     scale = torch.where(high > low, (high - low) / (2**bits - 1), 1)
     found = {
         "cut-off": (((x - low) / scale).floor(), "the distance is rounded down, not to the nearest whole number."),
-        "one-group": (quantized(x.reshape(-1), bits, 0)[0].reshape(x.shape), "all of `x` is one group; each index outside `dim` has one of its own."),
-        "one-code-too-many": (((x - low) / torch.where(high > low, (high - low) / 2**bits, 1)).round().clamp(max=255), "2^bits codes begin at 0, so the largest is 2^bits − 1."),
-        "around-zero": ((x / (x.abs().amax(dim, keepdim=True) / max(2 ** (bits - 1) - 1, 1))).round(), "codes count from the least number of the group, not from zero."),
+        "one-group": (
+            quantized(x.reshape(-1), bits, 0)[0].reshape(x.shape),
+            "all of `x` is one group; each index outside `dim` has one of its own.",
+        ),
+        "one-code-too-many": (
+            ((x - low) / torch.where(high > low, (high - low) / 2**bits, 1)).round().clamp(max=255),
+            "2^bits codes begin at 0, so the largest is 2^bits − 1.",
+        ),
+        "around-zero": (
+            (x / (x.abs().amax(dim, keepdim=True) / max(2 ** (bits - 1) - 1, 1))).round(),
+            "codes count from the least number of the group, not from zero.",
+        ),
     }
     if x.dim() > 1:
         other = (dim % x.dim() + 1) % x.dim()
@@ -127,11 +169,17 @@ def _quantize_fault(row: Sequence[Any], got: Sequence[Any]) -> Fault | None:
         if fault := kind_fault(f"`{name}`", mine, want):
             return fault
     mine, rel = got[0].to(x.dtype), 1e-5 if x.dtype == torch.float32 else 1e-10
-    same = [torch.allclose(a, b, rtol=rel, atol=rel * float(x.abs().max() or 1)) for a, b in ((got[1], scale), (got[2], low))]
+    same = [
+        torch.allclose(a, b, rtol=rel, atol=rel * float(x.abs().max() or 1))
+        for a, b in ((got[1], scale), (got[2], low))
+    ]
     if all(same) and (mine - codes).abs().max() <= 1:
         safe = torch.where(scale > 0, scale, 1)
         off = ((x - low) / safe - mine).abs().max().item()
-        if off <= 0.5 + 2**bits * (1e-5 if x.dtype == torch.float32 else 1e-9) and not mine[(scale == 0).expand_as(x)].any():
+        if (
+            off <= 0.5 + 2**bits * (1e-5 if x.dtype == torch.float32 else 1e-9)
+            and not mine[(scale == 0).expand_as(x)].any()
+        ):
             return None
     for name, (other, message) in _other_codes(x, bits, dim).items():
         if not torch.equal(other, codes) and torch.equal(mine, other.to(torch.uint8).to(x.dtype)):
@@ -166,7 +214,13 @@ def _quantize_cases(params: Params, rng: random.Random) -> list[Case]:
     equal = _some(coin, 5, 6)
     equal[:, 2], equal[3] = 1.25, -0.1
     several = [(_some(coin, 2, 7, 5), bits, dim) for bits, dim in ((8, -2), (3, 1), (4, 2), (5, -1), (2, 0))]
-    odd = [(_some(coin, 6, 9).T, 4, 0), (_some(coin, 12), 3, 0), (_some(coin, 4, 1), 2, -1), (_some(coin, 1, 4), 1, 1), (_some(coin, 2, 3, 4, 5, dtype=torch.float64), 6, -3)]
+    odd = [
+        (_some(coin, 6, 9).T, 4, 0),
+        (_some(coin, 12), 3, 0),
+        (_some(coin, 4, 1), 2, -1),
+        (_some(coin, 1, 4), 1, 1),
+        (_some(coin, 2, 3, 4, 5, dtype=torch.float64), 6, -3),
+    ]
     restored = []
     for x, bits, dim in [*several, (equal, 4, 0)]:
         codes, scale, low = quantized(x, bits, dim)
@@ -176,8 +230,15 @@ def _quantize_cases(params: Params, rng: random.Random) -> list[Case]:
         shown("back to numbers", "values:restored", 1, restored[:1]),
         hidden("keys by channel and values by token", "values:codes", 0, several),
         hidden("back to numbers, other shapes", "values:restored", 1, restored),
-        hidden("groups of equal numbers", "generality:edges", 0, [(equal, 4, 0), (equal, 8, 1), (torch.zeros(3, 4), 2, 0)]),
-        hidden("other shapes, one bit, eight bits", "generality:edges", 0, [*odd, (_some(coin, 40, 3), 8, 0), (_some(coin, 9, 3), 1, 0)]),
+        hidden(
+            "groups of equal numbers", "generality:edges", 0, [(equal, 4, 0), (equal, 8, 1), (torch.zeros(3, 4), 2, 0)]
+        ),
+        hidden(
+            "other shapes, one bit, eight bits",
+            "generality:edges",
+            0,
+            [*odd, (_some(coin, 40, 3), 8, 0), (_some(coin, 9, 3), 1, 0)],
+        ),
     ]
 
 
@@ -204,6 +265,6 @@ divides the cache by the query heads that share a key, a window bounds it, and a
         verdicts=_quantize_verdicts,
         why="""The error of a group is half its scale, and its scale follows from its largest and its least number. A channel of keys with large numbers spoils only its own
 group if groups lie along the tokens. Along the channels it would set the scale of every token.""",
-        pytorch="`QuantizedCache` in transformers quantizes keys and values in groups in this way, as KIVI proposed; vLLM's `kv_cache_dtype=\"fp8\"` keeps one scale a tensor or head.",
+        pytorch='`QuantizedCache` in transformers quantizes keys and values in groups in this way, as KIVI proposed; vLLM\'s `kv_cache_dtype="fp8"` keeps one scale a tensor or head.',
     ),
 }

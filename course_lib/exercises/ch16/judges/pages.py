@@ -1,7 +1,9 @@
 """Judge of chapter 16's page table: what a table holds after each operation, and what known mistakes lead to."""
 
 import random
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from course_lib.exercises.ch16.probes import FULL, paged
@@ -127,33 +129,43 @@ def _script(rng: random.Random, pages: int, size: int, count: int, copies: str) 
         choices += [("start", rng.choice(new), rng.randrange(3 * size + 1))] * 3 if new else []
         choices += [("fork", rng.choice(live), rng.choice(new))] * 4 if live and new else []
         name, *given = chosen = rng.choice(choices)
-        try:
+        with suppress(MemoryError):
             getattr(table, name)(*given)
-        except MemoryError:
-            pass
         script.append(chosen)
     return script
 
 
-def _cases(params: Params, rng: random.Random) -> list[Case]:
-    def case(make: Any, name: str, share: str, pages: int, size: int, *script: Operation) -> Case:
-        return make(name, share, pages, size, list(script))
+def read(script: str) -> list[Operation]:
+    """Operations from words: a=6 starts a with six tokens, a+ appends, a>b forks b from a, a- frees a."""
+    found: list[Operation] = []
+    for name, sign, more in re.findall(r"(\w+)([=+>-])(\w*)", script):
+        given = {
+            "=": ("start", name, int(more or 0) if sign == "=" else 0),
+            "+": ("append", name),
+            ">": ("fork", name, more),
+        }
+        found.append(given.get(sign, ("free", name)))
+    return found
 
-    size = rng.choice((3, 4, 5))
-    fill = ("start", "a", 2 * size), ("start", "b", 2 * size - 1)
-    many = [each for _ in range(60) for each in (("fork", "a", "c"), ("append", "c"), ("append", "a"), ("free", "c"))]
-    full = [*fill, ("start", "c", 1), *[("append", "b")] * 2, ("append", "a"), ("free", "a"), ("append", "b"), ("start", "c", size)]
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    def case(make: Any, name: str, share: str, pages: int, size: int, script: str) -> Case:
+        return make(name, share, pages, size, read(script))
+
+    s = rng.choice((3, 4, 5))
+    full = f"a={2 * s} b={2 * s - 1} c=1 b+ b+ a+ a- b+ c={s}"
+    drawn = _script(rng, 12, s, 300, params["copies"])
     return [
-        case(shown, "two requests come, grow and go", "values:pages", 8, 4, ("start", "a", 6), ("start", "b", 4), ("append", "b"), ("append", "a"), ("free", "a"), ("start", "c", 9), ("free", "b")),
-        case(shown, "a fork, and both go on", "values:shared", 8, 4, ("start", "a", 6), ("fork", "a", "b"), ("append", "b"), ("append", "a"), ("free", "a"), ("append", "b")),
-        case(hidden, "none, one and exactly full", "values:pages", 9, size, ("start", "x", 0), ("append", "x"), ("start", "y", size), ("append", "y"), ("start", "z", size + 1), ("free", "x"), ("append", "z"), ("start", "x", 2 * size)),
-        case(hidden, "a fork of full pages", "values:shared", 9, size, ("start", "p", 2 * size), ("fork", "p", "q"), ("append", "q"), ("append", "p"), ("fork", "q", "s"), ("free", "q"), ("append", "s"), ("append", "s"), ("free", "p")),
-        case(hidden, "three share, and one after the other writes", "values:shared", 9, 4, ("start", "p", 3), ("fork", "p", "q"), ("fork", "q", "s"), ("append", "s"), ("append", "p"), ("append", "q"), ("free", "s"), ("free", "q"), ("append", "p")),
-        case(hidden, "a fork of nothing", "values:shared", 2, size, ("start", "p", 0), ("fork", "p", "q"), ("append", "q"), ("append", "p"), ("free", "q")),
-        case(hidden, "no page is free", "generality:full", 4, size, *full),
-        case(hidden, "no page is free for the copy", "generality:full", 3, 4, ("start", "a", 6), ("start", "b", 1), ("fork", "a", "c"), ("append", "c"), ("append", "a"), ("free", "b"), ("fork", "a", "d"), ("append", "a"), ("free", "a")),
-        case(hidden, "60 forks that come and go", "generality:long", 5, 4, ("start", "a", 2), *many[: 4 * 6], *many),
-        case(hidden, "300 operations", "generality:long", 12, size, *_script(rng, 12, size, 300, params["copies"])),
+        case(shown, "two requests come, grow and go", "values:pages", 8, 4, "a=6 b=4 b+ a+ a- c=9 b-"),
+        case(shown, "a fork, and both go on", "values:shared", 8, 4, "a=6 a>b b+ a+ a- b+"),
+        case(hidden, "none, one and exactly full", "values:pages", 9, s, f"x=0 x+ y={s} y+ z={s + 1} x- z+ x={2 * s}"),
+        case(hidden, "a fork of full pages", "values:shared", 9, s, f"p={2 * s} p>q q+ p+ q>s q- s+ s+ p-"),
+        case(hidden, "three share, and write one by one", "values:shared", 9, 4, "p=3 p>q q>s s+ p+ q+ s- q- p+"),
+        case(hidden, "a fork of nothing", "values:shared", 2, s, "p=0 p>q q+ p+ q-"),
+        case(hidden, "no page is free", "generality:full", 4, s, full),
+        case(hidden, "no page for the copy", "generality:full", 3, 4, "a=6 b=1 a>c c+ a+ b- a>d a+ a-"),
+        case(hidden, "60 forks that come and go", "generality:long", 5, 4, "a=2 " + "a>c c+ a+ c- " * 66),
+        hidden("300 operations", "generality:long", 12, s, drawn),
     ]
 
 
@@ -177,7 +189,11 @@ def _fault(params: Params, case: Case, got: Any) -> Fault | None:
     lead = f"after operation {at + 1}, {name}({', '.join(map(str, given))}), "
     (said, held, _), (right, owned, _) = told[at], want[at]
     if said == FULL or right == FULL:
-        return ("refused", f"{lead}there were pages enough.") if said == FULL else ("not-refused", f"{lead}too few pages were free: MemoryError is due.")
+        return (
+            ("refused", f"{lead}there were pages enough.")
+            if said == FULL
+            else ("not-refused", f"{lead}too few pages were free: MemoryError is due.")
+        )
     if not same_lists(said, right):
         return "wrong-copy", f"{lead}it returned {describe(said)}, which is not what is to be copied."
     if type(held) is not dict or any(not same_lists(held.get(each), owned[each]) for each in owned):
@@ -207,5 +223,5 @@ PAGES = {
 copy, and only when one of the two goes on. The count of users is what makes it safe to free: without it, a page is handed out twice. Whatever can be refused
 is tested before anything is changed.""",
         pytorch="PyTorch has no page table. vLLM's block pool keeps the same counts; FlexAttention's block masks can read such pages.",
-    ),
+    )
 }

@@ -1,6 +1,7 @@
 """Judges of chapter 16's prefix cache, and of the pool that loses its own hits."""
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.exercises.values import same_lists
 from course_lib.judging import Fault, Judging, Params, describe, judged
 from course_lib.judging.cases import hidden, shown
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case
 
 Operation = tuple[Any, ...]
 
@@ -41,7 +42,9 @@ class Cache:
         self.blank = pages  # pages that hold nothing cached and have no user
         self.users: dict[Any, int] = {}  # of cached pages, by key
         self.unused: list[Any] = []  # keys of cached pages without users, the first to be evicted first
-        self.requests: dict[str, tuple[list[Any], int]] = {}  # the cached pages that a request uses, and its other pages
+        self.requests: dict[
+            str, tuple[list[Any], int]
+        ] = {}  # the cached pages that a request uses, and its other pages
         self.age: dict[Any, int] = {}
 
     def _keys(self, tokens: Sequence[int], tenant: str) -> list[Any]:
@@ -54,7 +57,11 @@ class Cache:
         keys = self._keys(tokens, tenant)
         hits: list[Any] = []
         reach = len(tokens) - self.last
-        while len(hits) < len(keys) and keys[len(hits)] in self.users and (len(hits) + 1) * self.size <= max(reach, reach * self.partial):
+        while (
+            len(hits) < len(keys)
+            and keys[len(hits)] in self.users
+            and (len(hits) + 1) * self.size <= max(reach, reach * self.partial)
+        ):
             hits.append(keys[len(hits)])
         fresh = -(-len(tokens) // self.size) - len(hits)
         room = self.blank + sum(key not in hits or not self.counts_hits for key in self.unused)
@@ -92,16 +99,17 @@ class Cache:
                     self.unused.append(key)
 
 
-def hits(args: tuple[Any, ...], sharing: str, **change: Any) -> list[Any] | None:
-    """What a cache with these mistakes returns for each operation; None where it breaks."""
+def hits(args: tuple[Any, ...], sharing: str, **change: Any) -> list[Any]:
+    """What a cache with these mistakes returns for each operation."""
     pages, size, operations = args
     cache, told = Cache(pages, size, sharing, **change), list[Any]()
     for name, *given in operations:
         if name == "admit":
             told.append(cache.admit(*given))
         else:
-            cache.release(*given)
             told.append("released")
+            if given[0] in cache.requests:
+                cache.release(*given)
     return told
 
 
@@ -145,33 +153,40 @@ def _traffic(rng: random.Random, pages: int, size: int, count: int, sharing: str
     return script
 
 
+def read(script: str, letters: Mapping[str, Sequence[int]]) -> list[Operation]:
+    """Operations from words: p=abc:7@t admits p of tenant t with the first 7 tokens of the pages a, b, c; -p releases it."""
+    found: list[Operation] = []
+    for name, prompt, cut, tenant, gone in re.findall(r"(\w+)=([a-z]+)(?::(\d+))?(?:@(\w+))?|-(\w+)", script):
+        tokens = [token for letter in prompt for token in letters[letter]][: int(cut) if cut else None]
+        found.append(("release", gone) if gone else ("admit", name, tokens, tenant or "t"))
+    return found
+
+
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    size = rng.choice((3, 4, 5))
-    a, b, c = (_prompt(rng, 6 * size) for _ in range(3))
+    def case(make: Any, name: str, share: str, pages: int, size: int, script: str) -> Case:
+        letters = {letter: _prompt(rng, size) for letter in "abcdefghijklxyz"}
+        return make(name, share, pages, size, read(script, letters))
 
-    def case(make: Any, name: str, share: str, pages: int, *script: Operation, width: int = size) -> Case:
-        return make(name, share, pages, width, list(script))
-
-    def come(name: str, tokens: Sequence[int], tenant: str = "t") -> Operation:
-        return ("admit", name, list(tokens), tenant)
-
-    def go(name: str) -> Operation:
-        return ("release", name)
-
-    s = size
-    swapped = [*b[:s], *a[s : 3 * s], 5]
+    s = rng.choice((3, 4, 5))
+    one, two, three = s + 1, 2 * s + 1, 3 * s + 1
+    ends = f"p=ab q=ab r=abc:{two} u=ab:{2 * s - 1} v=ax:{two - 2} w=a:1 k=a l=ab:{one}"
+    fill = f"p=abc q=xyz r=k:1 -p r=k u=abc -q v=xyz:{two} w=a"
+    order = f"p=ab q=xy r=kl -q -p -r u=def -u v=abc:{two} -v w=xyz:{two}"
+    young = f"p=ab:{one} -p q=xy:{one} -q r=ab:{one} -r u=klc -u v=ab:{one} -v w=xy:{one}"
+    middle, unused = f"p=abc q=xbck r=ybk u=xbkl v=bc:{one}", f"p=abc -p q=xy r=abcd u=abcd:{three} v=abc"
+    drawn = _traffic(rng, 14, s, 240, params["sharing"])
     return [
-        case(shown, "the same prompt, and one that goes on", "values:hits", 12, come("x", a[:8]), come("y", a[:8]), go("x"), come("z", [*a[:8], 1, 2]), width=4),
-        case(shown, "another beginning", "values:hits", 12, come("x", a[:9]), come("y", [0, *a[1:9]]), width=4),
-        case(hidden, "one token more, one less, one other", "values:hits", 30, come("p", a[: 2 * s]), come("q", a[: 2 * s]), come("r", a[: 2 * s + 1]), come("u", a[: 2 * s - 1]), come("v", [*a[: s - 1], 1000, *a[s : 2 * s + 1]]), come("w", a[:1]), come("k", a[:s]), come("l", a[: s + 1])),
-        case(hidden, "a page in the middle that is the same", "values:hits", 30, come("p", a[: 3 * s + 1]), come("q", swapped), come("r", b[: 2 * s]), come("u", [*b[:s], *a[s : 2 * s], 3])),
-        case(hidden, "two tenants", "values:hits", 30, come("p", a[: 2 * s + 1], "one"), come("q", a[: 2 * s + 1], "two"), come("r", a[: 2 * s + 1], "one"), come("u", a[: 2 * s + 1], "two")),
-        case(hidden, "full, and full of unused pages", "generality:eviction", 6, come("p", a[: 3 * s]), come("q", b[: 3 * s]), come("r", c[:1]), go("p"), come("r", c[:s]), come("u", a[: 3 * s]), go("q"), come("v", b[: 2 * s + 1]), come("w", a[:s])),
-        case(hidden, "the oldest goes first, its end before its beginning", "generality:eviction", 6, come("p", a[: 2 * s]), come("q", b[: 2 * s]), come("r", c[: 2 * s]), go("q"), go("p"), go("r"), come("u", [1001] * (3 * s)), go("u"), come("v", a[: 2 * s + 1]), go("v"), come("w", b[: 2 * s + 1])),
-        case(hidden, "a page that is used again is young again", "generality:eviction", 4, come("p", a[: s + 1]), go("p"), come("q", b[: s + 1]), go("q"), come("r", a[: s + 1]), go("r"), come("u", c[: 3 * s]), go("u"), come("v", a[: s + 1]), go("v"), come("w", b[: s + 1])),
-        case(hidden, "hits that no request uses, and too few others", "generality:eviction", 5, come("p", a[: 3 * s]), go("p"), come("q", b[: 2 * s]), come("r", a[: 4 * s]), come("u", a[: 3 * s + 1]), come("v", a[: 3 * s])),
-        case(hidden, "the same page twice", "generality:eviction", 4, come("p", a[:s]), come("q", a[:s]), come("r", a[: 2 * s]), go("q"), come("u", b[: 2 * s]), go("p"), come("v", b[: 2 * s]), go("r"), come("w", a[: s + 1])),
-        case(hidden, "120 requests that come and go", "generality:long", 14, *_traffic(rng, 14, s, 240, params["sharing"])),
+        case(shown, "the same prompt, and one that goes on", "values:hits", 12, 4, "x=ab y=ab -x z=abc:10"),
+        case(shown, "another beginning", "values:hits", 12, 4, "x=abc:9 y=bca:9"),
+        case(hidden, "one token more, one less, one other", "values:hits", 30, s, ends),
+        case(hidden, "a page in the middle that is the same", "values:hits", 30, s, middle),
+        case(hidden, "two tenants", "values:hits", 30, s, f"p=ab:{one}@m q=ab:{one}@n r=ab:{one}@m u=ab:{one}@n"),
+        case(hidden, "full, and full of unused pages", "generality:eviction", 6, s, fill),
+        case(hidden, "the oldest goes first, its end before its beginning", "generality:eviction", 6, s, order),
+        case(hidden, "a page that is used again is young again", "generality:eviction", 4, s, young),
+        case(hidden, "unused hits, and too few others", "generality:eviction", 5, s, unused),
+        case(hidden, "the same page twice", "generality:eviction", 4, s, f"p=a q=a r=ab -q u=xy -p v=xy -r w=ab:{one}"),
+        hidden("120 requests that come and go", "generality:long", 14, s, drawn),
     ]
 
 
@@ -189,15 +204,15 @@ def _fault(params: Params, case: Case, got: Any) -> Fault | None:
         other = hits(case.args, sharing, **change)
         if other != want and same_lists(told, other):
             return name, message
-    if len(told) != len(want or []):
+    if len(told) != len(want):
         return "wrong-shape", f"{len(case.args[2])} operations give as many results; got {len(told)}."
-    at = next(at for at, pair in enumerate(zip(told, want or [], strict=True)) if not same_lists(*pair))
+    at = next(at for at, pair in enumerate(zip(told, want, strict=True)) if not same_lists(*pair))
     request = case.args[2][at][1]
     if told[at] is None:
         return "refused", f"operation {at + 1}: request {request} was refused, and there are pages enough."
-    if want and want[at] is None:
+    if want[at] is None:
         return "not-refused", f"operation {at + 1}: there are too few pages for request {request}."
-    return "other-hits", f"operation {at + 1}: {describe(told[at])} tokens of request {request} are said to be cached, which is not right."
+    return "other-hits", f"operation {at + 1}: {describe(told[at])} is not the number of cached tokens of {request}."
 
 
 # --- the pool that loses its hits
@@ -230,11 +245,12 @@ def release(pool: Pool, table: Sequence[int], *, tail: bool = True, ahead: bool 
             pool.free.insert(0, page) if ahead else pool.free.append(page)
 
 
+_OWN = "a new page was taken from the hits: two places of the table have the same page, and what it held is gone."
 _BUGS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], str]] = {
-    "as-given": ({"first": False, "careful": False}, {"tail": False}, "a new page was taken from the hits: two places of the table have the same page, and what it held is gone."),
-    "takes-its-hits": ({"first": False, "careful": False}, {}, "a new page was taken from the hits: two places of the table have the same page, and what it held is gone."),
-    "users-left": ({"test": "after"}, {}, "after a refusal the hits have a user more than before, so they are never free again."),
-    "beginning-first": ({}, {"tail": False}, "the first page of a prompt is given up before the last, and the others can never be hit again."),
+    "takes-its-hits": ({"first": False, "careful": False}, {}, _OWN),
+    "beginning-first": ({}, {"tail": False}, "the last page of a prompt must be taken before its first."),
+    "as-given": ({"first": False, "careful": False}, {"tail": False}, _OWN),
+    "users-left": ({"test": "after"}, {}, "after a refusal the hits have a user more than before."),
     "newest-first": ({}, {"ahead": True}, "pages released earlier are to be taken first."),
 }
 
@@ -284,8 +300,10 @@ def _pool_cases(params: Params, rng: random.Random) -> list[Case]:
     def case(make: Any, name: str, share: str, index: int, state: Any, *script: Operation) -> Case:
         return make(name, share, index, state, list(script))
 
-    cold = _state(rng, 4, {}, ["ab", "xy"])
-    used = _state(rng, 6, {"u": "ab"}, ["abc", "xy"])
+    busy = {"u": "ab"}
+    cold, used = _state(rng, 4, {}, ["ab", "xy"]), _state(rng, 6, busy, ["abc", "xy"])
+    first = _state(rng, pages, {"u": "wvts"[: pages - 4]}, ["ab", "cd"])
+    ending = _state(rng, more, {"u": "abc", "v": "abd", "w": "k"}, ["xy"])
     drawn: list[Operation] = []
     live: list[str] = []
     for at in range(60):
@@ -294,15 +312,29 @@ def _pool_cases(params: Params, rng: random.Random) -> list[Case]:
         else:
             drawn.append(take(f"n{at}", rng.choice(("abcd", "abxy", "kl", "klm", "q"))[: rng.randrange(1, 5)]))
             live.append(f"n{at}")
+    some, refused, order = "values:hits", "generality:refusals", "values:order"
     return [
-        case(shown, "a hit that is the next page to be taken", "values:hits", 0, _state(rng, pages, {"u": "wvts"[: pages - 4]}, ["ab", "cd"]), take("n", "abc")),
-        case(shown, "a request ends", "values:order", 1, _state(rng, pages, {"u": "abc"}, []), back("u")),
-        case(hidden, "all pages are cached ones", "values:hits", 0, cold, take("n", "abcd")),
-        case(hidden, "hits of which some are in use", "values:hits", 0, used, take("n", "abcde"), take("m", "abk")),
-        case(hidden, "no hits, or nothing but hits", "values:hits", 0, _state(rng, 5, {}, ["abc"]), take("n", "kl"), take("m", "ab")),
-        case(hidden, "one page too few, because hits are free pages too", "generality:refusals", 0, cold, take("n", "abcde"), take("m", "abcd")),
-        case(hidden, "refused, with hits in use and not in use", "generality:refusals", 0, used, take("n", "abcdefg"), take("m", "abcdef"), take("o", "q")),
-        case(hidden, "shared pages, and requests that end one after the other", "values:order", 1, _state(rng, more, {"u": "abc", "v": "abd", "w": "k"}, ["xy"]), back("v"), back("w"), back("u")),
+        case(shown, "a hit that is the next page to be taken", some, 0, first, take("n", "abc")),
+        case(shown, "a request ends", order, 1, _state(rng, pages, {"u": "abc"}, []), back("u")),
+        case(hidden, "all pages are cached ones", some, 0, cold, take("n", "abcd")),
+        case(hidden, "hits of which some are in use", some, 0, used, take("n", "abcde"), take("m", "abk")),
+        case(
+            hidden, "no hits, nothing but hits", some, 0, _state(rng, 5, {}, ["abc"]), take("n", "kl"), take("m", "ab")
+        ),
+        case(
+            hidden, "one too few, because hits are free pages", refused, 0, cold, take("n", "abcde"), take("m", "abcd")
+        ),
+        case(
+            hidden,
+            "refused, with hits in use",
+            refused,
+            0,
+            used,
+            take("n", "abcdefg"),
+            take("m", "abcdef"),
+            take("o", "q"),
+        ),
+        case(hidden, "shared pages, one request after the other", order, 1, ending, back("v"), back("w"), back("u")),
         case(hidden, "60 operations", "generality:long", 1, _state(rng, more, {}, ["abcd"]), *drawn),
     ]
 

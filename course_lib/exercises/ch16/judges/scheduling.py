@@ -92,8 +92,14 @@ def plans(args: tuple[Any, ...], prompts: str, **change: Any) -> Any:
 
 
 _MISTAKES: Mapping[str, tuple[Mapping[str, Any], str]] = {
-    "overtakes": ({"overtake": True}, "a waiting request started although one before it could not: with enough short requests a long one never starts."),
-    "first-preempted": ({"first": True}, "the last running request is preempted, not the first: the oldest one is closest to its end."),
+    "overtakes": (
+        {"overtake": True},
+        "a waiting request started although one before it could not: with enough short requests a long one never starts.",
+    ),
+    "first-preempted": (
+        {"first": True},
+        "the last running request is preempted, not the first: the oldest one is closest to its end.",
+    ),
     "joins-anyway": ({"joins": True}, "a waiting request started in an iteration in which another one was preempted."),
     "pages-kept": ({"returns": False}, "the pages of a preempted request are free at once."),
     "page-not-full": ({"slack": False}, "the last page of a request still has empty places; they need no new page."),
@@ -108,7 +114,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     chunked, size = params["prompts"] == "chunked", rng.choice((3, 4, 5))
     names = iter(rng.sample(range(1000), 400))
 
-    def state(running: Sequence[tuple[int, int]], waiting: Sequence[int], budget: int, free: int, width: int = size) -> Any:
+    def state(
+        running: Sequence[tuple[int, int]], waiting: Sequence[int], budget: int, free: int, width: int = size
+    ) -> Any:
         """A state from (cached, missing) of each running request; without chunks exactly one token is missing."""
         return (
             [(f"r{next(names)}", cached + (missing if chunked else 1), cached) for cached, missing in running],
@@ -127,7 +135,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         requests = []
         for at in range(count):
             prompt = rng.randrange(1, max(2, most * 2 // 3))
-            requests.append((f"q{next(names)}", at // 2 * rng.randrange(1, 3), prompt, rng.randrange(1, max(2, most - prompt))))
+            requests.append(
+                (f"q{next(names)}", at // 2 * rng.randrange(1, 3), prompt, rng.randrange(1, max(2, most - prompt)))
+            )
         return requests, budget, pages, size
 
     s = size
@@ -137,20 +147,59 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     several = state([(3 * s, 1), (s - 1, 1), (s - 2, 1), (2 * s, 1), (s + 1, 1)], [], 50, 0)
     none = state([(s - 1, 1), (2 * s - 1, 1), (s - 2, 2 if chunked else 1)], [1], 50, 0)
     drawn = [
-        state([(rng.randrange(1, 4 * s), rng.choice((1, 1, 1, rng.randrange(1, 3 * s)))) for _ in range(rng.randrange(7))], [rng.randrange(1, 4 * s) for _ in range(rng.randrange(4))], rng.randrange(3, 8 * s), rng.randrange(6))
+        state(
+            [
+                (rng.randrange(1, 4 * s), rng.choice((1, 1, 1, rng.randrange(1, 3 * s))))
+                for _ in range(rng.randrange(7))
+            ],
+            [rng.randrange(1, 4 * s) for _ in range(rng.randrange(4))],
+            rng.randrange(3, 8 * s),
+            rng.randrange(6),
+        )
         for _ in range(25)
     ]
     return [
         states(shown, "two run, and two wait", "values:batch", state([(10, 1), (5, 1)], [6, 20], 16, 40, 4)),
         states(shown, "no page is free", "values:preempts", state([(8, 1), (4, 1), (6, 1)], [3], 16, 0, 4)),
-        states(hidden, "budgets that end anywhere", "values:batch", *[state([(s, 1), (s + 1, 7), (2 * s, 1)], [s, 2 * s], budget, 99) for budget in (1, 2, 3, 9, 10, 3 + s, 9 + s, 12 + s, 99)]),
-        states(hidden, "nobody runs, nobody waits", "values:batch", state([], [], 9, 9), state([], [3, 4, 5], 12, 99), state([(4, 1)], [], 9, 9)),
-        states(hidden, "one that cannot start", "values:batch", state([(s, 1)], [5 * s, 1], 50, 4), state([], [2 * s, s], 3 * s, 2), state([(s + 1, 1)], [4 * s, 2], 2 * s, 99), state([], [3 * s, 1], 2 * s, 3), state([], [s, s, s], 99, 2)),
-        states(hidden, "preempted: others, itself, several, nobody", "values:preempts", tight, itself, alone, several, none),
+        states(
+            hidden,
+            "budgets that end anywhere",
+            "values:batch",
+            *[
+                state([(s, 1), (s + 1, 7), (2 * s, 1)], [s, 2 * s], budget, 99)
+                for budget in (1, 2, 3, 9, 10, 3 + s, 9 + s, 12 + s, 99)
+            ],
+        ),
+        states(
+            hidden,
+            "nobody runs, nobody waits",
+            "values:batch",
+            state([], [], 9, 9),
+            state([], [3, 4, 5], 12, 99),
+            state([(4, 1)], [], 9, 9),
+        ),
+        states(
+            hidden,
+            "one that cannot start",
+            "values:batch",
+            state([(s, 1)], [5 * s, 1], 50, 4),
+            state([], [2 * s, s], 3 * s, 2),
+            state([(s + 1, 1)], [4 * s, 2], 2 * s, 99),
+            state([], [3 * s, 1], 2 * s, 2),
+            state([], [s, s, s], 99, 2),
+        ),
+        states(
+            hidden, "preempted: others, itself, several, nobody", "values:preempts", tight, itself, alone, several, none
+        ),
         states(hidden, "states drawn at random", "values:preempts", *drawn),
         hidden("a workload with pages enough", "generality:serves", "serve", workload(12, 60, 40)),
         hidden("a workload that is often preempted", "generality:serves", "serve", workload(14, 9, 9 * size)),
-        hidden("a long prompt among short ones", "generality:serves", "serve", ([(f"s{next(names)}", at, 2 * s, 4) for at in range(12)] + [(f"l{next(names)}", 3, 6 * s, 2)], 7 * s, 8, s)),
+        hidden(
+            "a long prompt among short ones",
+            "generality:serves",
+            "serve",
+            ([(f"s{next(names)}", at, 2 * s, 4) for at in range(12)] + [(f"l{next(names)}", 3, 6 * s, 2)], 7 * s, 8, s),
+        ),
     ]
 
 

@@ -64,7 +64,9 @@ _MESSAGES = {
 
 
 @cache
-def outputs(target: Tables, draft: Tables | None, first: int, guesses: int, rule: str = "right") -> dict[tuple[int, ...], float]:
+def outputs(
+    target: Tables, draft: Tables | None, first: int, guesses: int, rule: str = "right"
+) -> dict[tuple[int, ...], float]:
     """The probability of each output of a step; a rule other than "right" is a known mistake."""
     keep, instead, end = _RULES[rule]
     found: dict[tuple[int, ...], float] = defaultdict(float)
@@ -133,9 +135,10 @@ def _pair(rng: random.Random, size: int, *, zeros: bool = False) -> tuple[Tables
     """Two tables that are far from each other in each row."""
 
     def far(p: Sequence[float]) -> tuple[float, ...]:
-        while sum(abs(a - b) for a, b in zip(p, q := _row(rng, size, zeros=zeros), strict=True)) < 0.5:
-            pass
-        return q
+        while True:
+            q = _row(rng, size, zeros=zeros)
+            if sum(abs(a - b) for a, b in zip(p, q, strict=True)) >= 0.5:
+                return q
 
     target = tuple(_row(rng, size, zeros=zeros) for _ in range(size))
     return target, tuple(map(far, target))
@@ -159,17 +162,27 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         case("one guess of three tokens", [asked(*shown, 1)], "values:one", visible=True),
         Case(name="half of the guesses are kept", args=(1, [(0.5, 4)]), part="mean"),
         case("one guess of other tokens", [asked(*_pair(rng, size), 1) for size in (2, 4, 5)], "values:one"),
-        case("several guesses", [asked(*_pair(rng, size), count) for size, count in ((3, 2), (2, 3), (4, 3))], "values:several"),
-        case("no guess; a draft like the target; nothing in common; zeros", [asked(*_pair(rng, 4), 0), asked(same, same, 2), asked(*apart, 2), asked(*_pair(rng, 4, zeros=True), 2)], "generality:edges"),
+        case(
+            "several guesses",
+            [asked(*_pair(rng, size), count) for size, count in ((3, 2), (2, 3), (4, 3))],
+            "values:several",
+        ),
+        case(
+            "no guess; a draft like the target; nothing in common; zeros",
+            [asked(*_pair(rng, 4), 0), asked(same, same, 2), asked(*apart, 2), asked(*_pair(rng, 4, zeros=True), 2)],
+            "generality:edges",
+        ),
         plain("mean", 1, "other rates", [(round(rng.uniform(0.1, 0.95), 2), rng.randrange(1, 9)) for _ in range(6)]),
         generality("mean", 1, "none kept, all kept, no guess", [(0.0, 3), (1.0, 5), (0.7, 0), (1.0, 0), (0.999999, 4)]),
     ]
 
 
-def _output_fault(row: Sequence[Any], got: Any, public: bool) -> tuple[str, ...] | Fault | None:
+def _output_fault(row: Sequence[Any], got: Any) -> tuple[str, ...] | Fault | None:
     """What is wrong with the counts of one row: a fault, or the names of all mistakes that explain them; None if they are right."""
     target, draft, first, guesses, *_ = row
-    if type(got) is not list or not all(type(each) is list and len(each) == 2 and type(each[0]) is list for each in got):
+    if type(got) is not list or not all(
+        type(each) is list and len(each) == 2 and type(each[0]) is list for each in got
+    ):
         return "wrong-shape", f"`verify` returns a list of tokens; got {describe(got)}."
     counts: dict[tuple[int, ...], int] = {}
     for output, count in got:
@@ -182,13 +195,13 @@ def _output_fault(row: Sequence[Any], got: Any, public: bool) -> tuple[str, ...]
     if surprise(counts, want) < SURE:
         return None
     explained = [rule for rule in _MESSAGES if surprise(counts, outputs(target, draft, first, guesses, rule)) < SURE]
-    return tuple(["?", *explained])
+    return ("?", *explained)
 
 
 def _sampling_fault(params: Params, case: Case, got: Sequence[Any]) -> Fault | None:
     explained: list[set[str]] = []
     for row, value in zip(case.args[1], got, strict=True):
-        fault = _output_fault(row, value, False)
+        fault = _output_fault(row, value)
         if fault and fault[0] != "?":
             return fault[0], fault[1]
         if fault:
@@ -199,7 +212,10 @@ def _sampling_fault(params: Params, case: Case, got: Sequence[Any]) -> Fault | N
         if all(name in each for each in explained):
             return name, message
     size = len(case.args[1][0][0])
-    return "other-distribution", f"over {TIMES:,} steps with {size} tokens the outputs do not have the target's distribution."
+    return (
+        "other-distribution",
+        f"over {TIMES:,} steps with {size} tokens the outputs do not have the target's distribution.",
+    )
 
 
 MEAN = Column(
@@ -209,10 +225,22 @@ MEAN = Column(
     words=lambda rate, guesses: f"{guesses} guesses, each kept with probability {rate:g}",
     rel=FINE,
     mistakes=(
-        Mistake("no-bonus", lambda rate, guesses: sum(rate**each for each in range(1, guesses + 1)), "each step ends with a token of the target's own."),
-        Mistake("independent", lambda rate, guesses: 1 + rate * guesses, "a guess counts only if all before it were kept."),
-        Mistake("one-too-few", lambda rate, guesses: sum(rate**each for each in range(guesses)), "if all guesses are kept, there is one token more."),
-        Mistake("limit", lambda rate, guesses: 1 / (1 - rate) if rate < 1 else None, "this is for infinitely many guesses."),
+        Mistake(
+            "no-bonus",
+            lambda rate, guesses: sum(rate**each for each in range(1, guesses + 1)),
+            "each step ends with a token of the target's own.",
+        ),
+        Mistake(
+            "independent", lambda rate, guesses: 1 + rate * guesses, "a guess counts only if all before it were kept."
+        ),
+        Mistake(
+            "one-too-few",
+            lambda rate, guesses: sum(rate**each for each in range(guesses)),
+            "if all guesses are kept, there is one token more.",
+        ),
+        Mistake(
+            "limit", lambda rate, guesses: 1 / (1 - rate) if rate < 1 else None, "this is for infinitely many guesses."
+        ),
     ),
 )
 

@@ -1,0 +1,97 @@
+"""Answers to chapter 16's drills."""
+
+from course_lib.judging import Mistake, Params, Times, drill_key
+from course_lib.units import GB, HOUR, KB, TB, TFLOP
+
+
+def _kv(p: Params, heads: str = "kv") -> float:
+    return 2 * p["layers"] * p[heads] * 128 * 2 / KB
+
+
+def _wait(p: Params) -> float:
+    busy = p["busy"] / 100
+    return p["service"] * busy / (2 * (1 - busy))
+
+
+def _usd(p: Params) -> float:
+    return p["gpus"] * p["usd"] / (p["speed"] * HOUR * p["busy"] / 100) * 1e6
+
+
+DRILLS = {
+    "kv-of-a-token": drill_key(
+        _kv,
+        "2 · {{layers}} · {{kv}} · 128 · 2 bytes = {{answer}} kB: a key and a value for each KV head and layer.",
+        Mistake("query-heads", lambda p: _kv(p, "heads"), "Query heads keep nothing; count the KV heads."),
+        Mistake("keys-only", Times(0.5), "Both a key and a value are kept."),
+        Mistake("bytes", Times(1000), "Those are bytes."),
+    ),
+    "tokens-that-fit": drill_key(
+        lambda p: p["free"] * GB / (p["kv"] * KB),
+        "{{free}} GB / {{kv}} kB = {{answer}} tokens, of all requests together.",
+        Mistake("thousand", Times(1e-3), "A GB is a million kB."),
+    ),
+    "fastest-token": drill_key(
+        lambda p: 1e3 * p["params"] * p["bytes"] / (p["tbps"] * TB),
+        "{{params:count}} · {{bytes}} bytes / ({{tbps}} TB/s) = {{answer}} ms.",
+        Mistake("seconds", Times(1e-3), "Those are seconds."),
+        Mistake(
+            "no-bytes",
+            lambda p: 1e3 * p["params"] / (p["tbps"] * TB) if p["bytes"] != 1 else None,
+            "A parameter has {{bytes}} bytes.",
+        ),
+    ),
+    "ridge-without-cache": drill_key(
+        lambda p: p["tflops"] * TFLOP * p["bytes"] / (2 * p["tbps"] * TB),
+        "{{tflops}} TFLOP/s · {{bytes}} bytes / (2 FLOPs · {{tbps}} TB/s) = {{answer}}.",
+        Mistake("one-flop", Times(2), "A parameter costs 2 FLOPs a token, a multiplication and an addition."),
+        Mistake(
+            "no-bytes",
+            lambda p: p["tflops"] / (2 * p["tbps"]) if p["bytes"] != 1 else None,
+            "A parameter has {{bytes}} bytes to be read.",
+        ),
+    ),
+    "prefill-time": drill_key(
+        lambda p: 2 * p["params"] * p["tokens"] / (p["tflops"] * TFLOP),
+        "2 · {{params:count}} · {{tokens:int}} FLOPs / ({{tflops}} TFLOP/s) = {{answer}} s.",
+        Mistake("six", Times(3), "There is no backward pass: 2 FLOPs a parameter and token."),
+        Mistake("one-flop", Times(0.5), "A parameter costs 2 FLOPs a token."),
+    ),
+    "half-a-page": drill_key(
+        lambda p: p["requests"] * p["page"] / 2,
+        "Each request's last page is half empty on average: {{requests}} · {{page}} / 2 = {{answer}}.",
+        Mistake("whole", Times(2), "A last page is half full on average, not empty."),
+        Mistake("one-request", lambda p: p["page"] / 2, "That is one request; each has a last page."),
+    ),
+    "speculated-tokens": drill_key(
+        lambda p: sum(p["rate"] ** k for k in range(p["guesses"] + 1)),
+        "1 + {{rate}} + … + {{rate}}^{{guesses}} = {{answer}}.",
+        Mistake(
+            "no-bonus",
+            lambda p: sum(p["rate"] ** k for k in range(1, p["guesses"] + 1)),
+            "The target adds a token of its own in every step.",
+        ),
+        Mistake(
+            "independent", lambda p: 1 + p["rate"] * p["guesses"], "A guess counts only if all before it were kept."
+        ),
+    ),
+    "in-the-system": drill_key(
+        lambda p: p["rate"] * p["seconds"],
+        "Little's law: {{rate}} per second · {{seconds}} s = {{answer}}.",
+        Mistake("quotient", lambda p: p["rate"] / p["seconds"], "Each of them stays: multiply."),
+        Mistake("upside-down", lambda p: p["seconds"] / p["rate"], "Each of them stays: multiply."),
+    ),
+    "mean-wait": drill_key(
+        _wait,
+        "{{service}} s · ρ / (2 · (1 − ρ)) with ρ = {{busy}} % gives {{answer}} s.",
+        Mistake(
+            "random-service", Times(2), "That is for service times that are random, too; here each takes equally long."
+        ),
+        Mistake("with-service", lambda p: _wait(p) + p["service"], "That is the wait and the service together."),
+    ),
+    "dollars-a-million": drill_key(
+        _usd,
+        "{{gpus}} · {{usd}} dollars an hour, over {{speed:int}} · 3,600 · {{busy}} % tokens an hour: {{answer}} dollars a million.",
+        Mistake("always-busy", lambda p: _usd(p) * p["busy"] / 100, "Idle hours are paid for as well."),
+        Mistake("one-gpu", lambda p: _usd(p) / p["gpus"] if p["gpus"] != 1 else None, "Each GPU costs that much."),
+    ),
+}

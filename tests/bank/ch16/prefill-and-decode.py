@@ -1,0 +1,113 @@
+import math
+
+
+# %% right: as written
+def prefill_seconds(params, layers, width, tokens, number, flops, bandwidth):
+    pairs = tokens * (tokens + 1) / 2
+    return max((2 * params * tokens + 4 * layers * width * pairs) / flops, params * number / bandwidth)
+
+
+def decode_seconds(params, number, kv, batch, context, flops, bandwidth):
+    return max(2 * params * batch / flops, (params * number + batch * context * kv) / bandwidth)
+
+
+def ridge_batch(params, number, kv, context, flops, bandwidth):
+    gain = 2 * params / flops - kv * context / bandwidth
+    return math.ceil(params * number / bandwidth / gain) if gain > 0 else None
+
+
+# %% right: by doubling and halving
+def prefill_seconds(params, layers, width, tokens, number, flops, bandwidth):
+    work = 2 * params * tokens
+    work += 4 * layers * width * tokens**2 / 2 + 2 * layers * width * tokens
+    return max(work / flops, number * params / bandwidth)
+
+
+def computed(params, batch, flops):
+    return 2 * params * batch / flops
+
+
+def read(params, number, kv, batch, context, bandwidth):
+    return params * number / bandwidth + batch * context * kv / bandwidth
+
+
+def decode_seconds(params, number, kv, batch, context, flops, bandwidth):
+    return max(computed(params, batch, flops), read(params, number, kv, batch, context, bandwidth))
+
+
+def ridge_batch(params, number, kv, context, flops, bandwidth):
+    def enough(batch):
+        return computed(params, batch, flops) >= read(params, number, kv, batch, context, bandwidth)
+
+    high = 1
+    while not enough(high):
+        high *= 2
+        if high > 1e12:
+            return None
+    low = 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+# %% wrong: no attention => values no-attention  from: as written
+# -     return max((2 * params * tokens + 4 * layers * width * pairs) / flops, params * number / bandwidth)
+# +     return max(2 * params * tokens / flops, params * number / bandwidth)
+
+# %% wrong: all pairs => values all-pairs  from: as written
+# -     pairs = tokens * (tokens + 1) / 2
+# +     pairs = tokens * tokens
+
+# %% wrong: weights are never read => generality never-read  from: as written
+# -     return max((2 * params * tokens + 4 * layers * width * pairs) / flops, params * number / bandwidth)
+# +     return (2 * params * tokens + 4 * layers * width * pairs) / flops
+
+# %% wrong: weights for each request => values weights-each  from: as written
+# -     return max(2 * params * batch / flops, (params * number + batch * context * kv) / bandwidth)
+# +     return max(2 * params * batch / flops, batch * (params * number + context * kv) / bandwidth)
+
+# %% wrong: the cache is not read => values no-cache  from: as written
+# -     return max(2 * params * batch / flops, (params * number + batch * context * kv) / bandwidth)
+# +     return max(2 * params * batch / flops, params * number / bandwidth)
+
+# %% wrong: only read => generality never-compute  from: as written
+# -     return max(2 * params * batch / flops, (params * number + batch * context * kv) / bandwidth)
+# +     return (params * number + batch * context * kv) / bandwidth
+
+# %% wrong: times add up => values sum  from: as written
+# -     return max(2 * params * batch / flops, (params * number + batch * context * kv) / bandwidth)
+# +     return 2 * params * batch / flops + (params * number + batch * context * kv) / bandwidth
+
+# %% wrong: the ridge of the weights => values no-cache  from: as written
+# -     gain = 2 * params / flops - kv * context / bandwidth
+# -     return math.ceil(params * number / bandwidth / gain) if gain > 0 else None
+# +     return math.ceil(number * flops / (2 * bandwidth))
+
+# %% wrong: there is always a ridge => generality none-is-right  from: as written
+# -     return math.ceil(params * number / bandwidth / gain) if gain > 0 else None
+# +     return math.ceil(params * number / bandwidth / abs(gain)) if gain else 1
+
+# %% wrong: rounded down => values rounded-down  from: as written
+# -     return math.ceil(params * number / bandwidth / gain) if gain > 0 else None
+# +     return math.floor(params * number / bandwidth / gain) if gain > 0 else None
+
+# %% wrong: one too many at an exact ridge => generality one-too-many  from: as written
+# -     return math.ceil(params * number / bandwidth / gain) if gain > 0 else None
+# +     return math.floor(params * number / bandwidth / gain) + 1 if gain > 0 else None
+
+
+# %% wrong: left as it is => not-answered
+def prefill_seconds(params, layers, width, tokens, number, flops, bandwidth):
+    raise NotImplementedError
+
+
+def decode_seconds(params, number, kv, batch, context, flops, bandwidth):
+    raise NotImplementedError
+
+
+def ridge_batch(params, number, kv, context, flops, bandwidth):
+    raise NotImplementedError
+
+
+# %% half: weights for each request => 2  from: weights for each request

@@ -1,0 +1,94 @@
+import math
+
+
+# %% right: as written
+def slots(memory, weights, kv, tokens, page):
+    pages = max(0, int((memory - weights) // (kv * page)))
+    return pages // math.ceil(tokens / page)
+
+
+def replicas(rate, ttft, itl, answer, slots, load):
+    held = rate * (ttft + (answer - 1) * itl)
+    return math.ceil(held / (load * slots)) if slots else None
+
+
+def inconsistent(report, slack):
+    return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * rate * time]
+
+
+# %% right: step by step
+def slots(memory, weights, kv, tokens, page):
+    if weights >= memory:
+        return 0
+    pages_each = tokens // page + (tokens % page != 0)
+    return int((memory - weights) // (pages_each * page * kv))
+
+
+def replicas(rate, ttft, itl, answer, slots, load):
+    if slots == 0:
+        return None
+    time = ttft + itl * (answer - 1)
+    return -int(-(rate * time / (slots * load)) // 1)
+
+
+def inconsistent(report, slack):
+    odd = []
+    for at, row in enumerate(report):
+        product = row[0] * row[1]
+        if not product * (1 - slack) <= row[2] <= product * (1 + slack):
+            odd.append(at)
+    return odd
+
+
+# %% wrong: no weights => values no-weights  from: as written
+# -     pages = max(0, int((memory - weights) // (kv * page)))
+# +     pages = max(0, int(memory // (kv * page)))
+
+# %% wrong: no pages => values no-pages  from: as written
+# -     return pages // math.ceil(tokens / page)
+# +     return pages * page // tokens
+
+# %% wrong: less than nothing => generality negative  from: as written
+# -     pages = max(0, int((memory - weights) // (kv * page)))
+# +     pages = int((memory - weights) // (kv * page))
+
+# %% wrong: always full => values full-load  from: as written
+# -     return math.ceil(held / (load * slots)) if slots else None
+# +     return math.ceil(held / slots) if slots else None
+
+# %% wrong: no time to the first token => values no-ttft  from: as written
+# -     held = rate * (ttft + (answer - 1) * itl)
+# +     held = rate * (answer - 1) * itl
+
+# %% wrong: one more than is exact => generality one-too-many  from: as written
+# -     return math.ceil(held / (load * slots)) if slots else None
+# +     return math.floor(held / (load * slots)) + 1 if slots else None
+
+# %% wrong: at least one slot => generality none-is-right  from: as written
+# -     return math.ceil(held / (load * slots)) if slots else None
+# +     return math.ceil(held / (load * max(1, slots)))
+
+# %% wrong: too many only => values one-side  from: as written
+# -     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * rate * time]
+# +     return [at for at, (rate, time, held) in enumerate(report) if held - rate * time > slack * rate * time]
+
+# %% wrong: the limit is impossible => generality at-the-limit  from: as written
+# -     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * rate * time]
+# +     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) >= slack * rate * time]
+
+# %% wrong: a fraction of the number held => generality of-the-other  from: as written
+# -     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * rate * time]
+# +     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * held]
+
+
+# %% wrong: left as it is => not-answered
+def slots(memory, weights, kv, tokens, page):
+    raise NotImplementedError
+
+
+def replicas(rate, ttft, itl, answer, slots, load):
+    raise NotImplementedError
+
+
+def inconsistent(report, slack):
+    raise NotImplementedError

@@ -1,0 +1,132 @@
+import torch
+
+
+# %% right: as written
+def verify(target, draft, guesses, rng):
+    output = []
+    for p, q, guess in zip(target, draft, guesses):
+        if rng.random() * q[guess] >= p[guess]:
+            missing = [max(0.0, a - b) for a, b in zip(p, q)]
+            return output + rng.choices(range(len(p)), missing)
+        output.append(guess)
+    return output + rng.choices(range(len(target[-1])), target[-1])
+
+
+def tokens_per_step(rate, guesses):
+    return sum(rate**count for count in range(guesses + 1))
+
+
+# %% right: with torch
+def verify(target, draft, guesses, rng):
+    coin = torch.Generator().manual_seed(rng.randrange(2**62))
+    kept = 0
+    for guess in guesses:
+        p, q = torch.tensor(target[kept]), torch.tensor(draft[kept])
+        if torch.rand((), generator=coin) >= p[guess] / q[guess]:
+            rest = (p - q).clamp(min=0)
+            return [*guesses[:kept], int(torch.multinomial(rest / rest.sum(), 1, generator=coin))]
+        kept += 1
+    return [*guesses, int(torch.multinomial(torch.tensor(target[kept]), 1, generator=coin))]
+
+
+def tokens_per_step(rate, guesses):
+    return guesses + 1 if rate == 1 else (1 - rate ** (guesses + 1)) / (1 - rate)
+
+
+# %% right: any variant
+from course_lib import params
+
+DRAFTS = params("speculative-sampler").drafts
+
+
+def verify(target, draft, guesses, rng):
+    output = []
+    for at, guess in enumerate(guesses):
+        p = target[at]
+        q = draft[at] if DRAFTS == "sampled" else [float(token == guess) for token in range(len(p))]
+        if rng.random() * q[guess] >= p[guess]:
+            missing = [max(0.0, a - b) for a, b in zip(p, q)]
+            return output + rng.choices(range(len(p)), missing)
+        output.append(guess)
+    return output + rng.choices(range(len(target[-1])), target[-1])
+
+
+def tokens_per_step(rate, guesses):
+    return sum(rate**count for count in range(guesses + 1))
+
+
+# %% wrong: another token from the target => values drawn-from-target  from: as written
+# -             missing = [max(0.0, a - b) for a, b in zip(p, q)]
+# -             return output + rng.choices(range(len(p)), missing)
+# +             return output + rng.choices(range(len(p)), p)
+
+# %% wrong: another token from the draft => values drawn-from-draft  from: as written
+# -             missing = [max(0.0, a - b) for a, b in zip(p, q)]
+# -             return output + rng.choices(range(len(p)), missing)
+# +             return output + rng.choices(range(len(p)), q)
+
+# %% wrong: kept without chance => values greedy-accept  from: as written
+# -         if rng.random() * q[guess] >= p[guess]:
+# +         if q[guess] > p[guess]:
+
+# %% wrong: the draft's probability is left out => values no-draft  from: as written
+# -         if rng.random() * q[guess] >= p[guess]:
+# +         if rng.random() >= p[guess]:
+
+# %% wrong: every guess is kept => values all-kept  from: as written
+# -         if rng.random() * q[guess] >= p[guess]:
+# +         if q[guess] == 0:
+
+
+# %% wrong: the most probable token => values greedy-best
+def verify(target, draft, guesses, rng):
+    output = []
+    for p, guess in zip(target, [*guesses, None]):
+        output.append(p.index(max(p)))
+        if output[-1] != guess:
+            break
+    if len(output) > len(guesses):
+        output[-1] = rng.choices(range(len(target[-1])), target[-1])[0]
+    return output
+
+
+def tokens_per_step(rate, guesses):
+    return sum(rate**count for count in range(guesses + 1))
+
+
+# %% wrong: no token at the end => values no-bonus  from: as written
+# -     return output + rng.choices(range(len(target[-1])), target[-1])
+# +     return output
+
+# %% wrong: goes on after another token => values -  from: as written
+# -             return output + rng.choices(range(len(p)), missing)
+# -         output.append(guess)
+# +             output += rng.choices(range(len(p)), missing)
+# +         else:
+# +             output.append(guess)
+
+# %% wrong: nothing instead => values nothing-instead  from: as written
+# -             missing = [max(0.0, a - b) for a, b in zip(p, q)]
+# -             return output + rng.choices(range(len(p)), missing)
+# +             return output
+
+# %% wrong: the first list for all guesses => values -  from: as written
+# -     for p, q, guess in zip(target, draft, guesses):
+# +     for p, q, guess in zip([target[0]] * len(guesses), draft, guesses):
+
+# %% wrong: the mean without the last token => values no-bonus  from: as written
+# -     return sum(rate**count for count in range(guesses + 1))
+# +     return sum(rate**count for count in range(1, guesses + 1))
+
+# %% wrong: a quotient that is zero over zero => generality raised  from: as written
+# -     return sum(rate**count for count in range(guesses + 1))
+# +     return (1 - rate ** (guesses + 1)) / (1 - rate)
+
+
+# %% wrong: left as it is => not-answered
+def verify(target, draft, guesses, rng):
+    raise NotImplementedError
+
+
+def tokens_per_step(rate, guesses):
+    raise NotImplementedError

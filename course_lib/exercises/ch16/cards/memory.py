@@ -74,7 +74,7 @@ one function can do both. Write two functions:
     ),
     answers=("quantize", "restore"),
     allowed="torch; the library's quantization is switched off.",
-    hides=("serving.quantized:quantize", "serving.quantized:dequantize"),
+    hides=("serving.cache_bits:quantize", "serving.cache_bits:dequantize"),
     params={"bits": 4},
     vary=pick(bits=(2, 3, 5, 6)),
     probe=rows,

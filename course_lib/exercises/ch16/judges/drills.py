@@ -78,7 +78,9 @@ DRILLS = {
         lambda p: p["rate"] * p["seconds"],
         "Little's law: {{rate}} per second · {{seconds}} s = {{answer}}.",
         Mistake("quotient", lambda p: p["rate"] / p["seconds"], "Each of them stays: multiply."),
-        Mistake("upside-down", lambda p: p["seconds"] / p["rate"], "Each of them stays: multiply."),
+        Mistake(
+            "upside-down", lambda p: p["seconds"] / p["rate"], "Those are seconds over requests per second; multiply."
+        ),
     ),
     "mean-wait": drill_key(
         _wait,

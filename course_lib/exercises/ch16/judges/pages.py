@@ -2,8 +2,10 @@
 
 import random
 import re
+from ast import literal_eval
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 from course_lib.exercises.ch16.probes import FULL, paged
@@ -97,9 +99,15 @@ class Table:
 
 def tables(args: tuple[Any, ...], copies: str, **change: Any) -> Any:
     """What `paged` tells of a table with these mistakes; None where it breaks."""
-    case = Case(name="", args=args)
+    return _made(repr(args), copies, tuple(change.items()))
+
+
+@lru_cache(maxsize=256)
+def _made(written: str, copies: str, change: tuple[tuple[str, Any], ...]) -> Any:
+    """The same from arguments as text: a message needs it for each known mistake."""
+    case = Case(name="", args=literal_eval(written))
     try:
-        return paged(lambda pages, size: Table(pages, size, copies, **change), case)
+        return paged(lambda pages, size: Table(pages, size, copies, **dict(change)), case)
     except (KeyError, IndexError):
         return None
 

@@ -2,7 +2,9 @@
 
 import random
 import re
+from ast import literal_eval
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from course_lib.exercises.ch16.probes import Pool, pooled
@@ -101,8 +103,14 @@ class Cache:
 
 def hits(args: tuple[Any, ...], sharing: str, **change: Any) -> list[Any]:
     """What a cache with these mistakes returns for each operation."""
-    pages, size, operations = args
-    cache, told = Cache(pages, size, sharing, **change), list[Any]()
+    return list(_made(repr(args), sharing, tuple(change.items())))
+
+
+@lru_cache(maxsize=256)
+def _made(written: str, sharing: str, change: tuple[tuple[str, Any], ...]) -> list[Any]:
+    """The same from arguments as text: a message needs it for each known mistake."""
+    pages, size, operations = literal_eval(written)
+    cache, told = Cache(pages, size, sharing, **dict(change)), list[Any]()
     for name, *given in operations:
         if name == "admit":
             told.append(cache.admit(*given))

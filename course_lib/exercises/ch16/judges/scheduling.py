@@ -1,7 +1,9 @@
 """Judge of chapter 16's continuous batching: plans for single states, and whole workloads served by the answer's plans."""
 
 import random
+from ast import literal_eval
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from course_lib.exercises.ch16.probes import LIMIT, planned
@@ -85,8 +87,14 @@ def plan(
 
 def plans(args: tuple[Any, ...], prompts: str, **change: Any) -> Any:
     """What `planned` tells of a plan with these mistakes; None where it breaks."""
+    return _made(repr(args), prompts, tuple(change.items()))
+
+
+@lru_cache(maxsize=256)
+def _made(written: str, prompts: str, change: tuple[tuple[str, Any], ...]) -> Any:
+    """The same from arguments as text: a message needs it for each known mistake."""
     try:
-        return planned(lambda *state: plan(*state, prompts, **change), Case(name="", args=args))
+        return planned(lambda *state: plan(*state, prompts, **dict(change)), Case(name="", args=literal_eval(written)))
     except (IndexError, KeyError, ValueError):
         return None
 

@@ -89,6 +89,17 @@ def test_points_follow_the_shares_that_held(answer, state, points):
     assert (report.state, report.points) == (state, points)
 
 
+def test_an_answer_that_misses_the_point_earns_at_most_half(monkeypatch):
+    made = Judging(
+        point=("generality:any",), shares=SHARES, cases=doubled_cases, verdicts=doubled_verdicts, why="because"
+    )
+    monkeypatch.setattr(exercise, "judging", lambda name: made)
+    assert grade(doubled_card(), InProcess(lambda n: 42)).points == 2.0
+    assert grade(doubled_card(), InProcess(lambda n: 2 * n)).points == 4.0
+    with pytest.raises(ValueError, match="'generality:all'.* is no share"):
+        replace(made, point=("generality:all",))
+
+
 def test_an_object_that_always_agrees_earns_nothing():
     class AgreesAsFloat(float):
         def __eq__(self, other):

@@ -47,6 +47,7 @@ class Judging:
     reveal: Callable[[Params], str] | None = None  # the truth behind a prediction, shown after it
     truth: Callable[[Params], float] | None = None  # the same as a number, for calibration
     alike: Callable[[Params], Any] | None = None  # what is equal in all variants, such as which term decides
+    point: tuple[str, ...] = ()  # shares without which an answer misses the point: it earns at most half
     measured_by_worker: tuple[str, ...] = ()  # shares that rest on what the worker measured itself: at most 1/4
     weighed: Callable[[Params, random.Random], Weighed] | None = None  # the case on which the system confirms them
 
@@ -57,6 +58,8 @@ class Judging:
             raise ValueError(f"Shares {dict(self.shares)} add up to {sum(self.shares.values())}; they must make 1.")
         if odd := [key for key in self.shares if key.split(":")[0] not in VERDICT_KINDS or ":" not in key]:
             raise ValueError(f"Share names {odd} are not of the form kind:part with kind in {VERDICT_KINDS}.")
+        if odd := [key for key in self.point if key not in self.shares]:
+            raise ValueError(f"The point {odd} is no share of this exercise; its shares are {sorted(self.shares)}.")
         if sum(self.shares[key] for key in self.measured_by_worker) > 0.25:
             raise ValueError("More than a quarter of the points would rest on what the worker measures itself.")
 

@@ -15,6 +15,7 @@ from course_lib.records import Case, Outcome, Report, Verdict
 
 LOST = ("crashed", "timed out", "refused")  # states that cost the whole exercise, whatever else held
 READY_MADE = "ready-made"  # the mistake of an answer that calls, behind the communicator it was given, what it was asked to write
+HALF = 0.5  # of the points, at most, for an answer that misses the point
 SECOND_CALL = "Called a second time:"
 SLOW_CASE = 0.5  # s of a case that is not run once more
 _OF_THE_RESULT = ("values", "generality")  # kinds that a run with two calls can be asked for; its meter counts both
@@ -139,15 +140,17 @@ def earned_fraction(contract: Judging, verdicts: Sequence[Verdict]) -> float:
     """The part of the points that is earned, 0 to 1.
 
     A share counts if it was asked at least once and held every time. Cost, protocol and generality count only if all values
-    are right: bytes saved on the way to a wrong answer are worth nothing. An answer that calls what it should build earns nothing.
+    are right: bytes saved on the way to a wrong answer are worth nothing. An answer that calls what it should build earns nothing,
+    and one that misses the point of the exercise at most `HALF`.
     """
     if any(v.mistake == READY_MADE for v in verdicts):
         return 0.0
     right = all(v.ok for v in verdicts if v.kind == "values")
-    total = 0.0
-    for share, weight in contract.shares.items():
+    earned = set[str]()
+    for share in contract.shares:
         kind, part = share.split(":", 1)
         asked = [v for v in verdicts if v.kind == kind and v.part == part]
         if asked and all(v.ok for v in asked) and (right or kind == "values"):
-            total += weight
-    return min(total, 1.0)
+            earned.add(share)
+    most = 1.0 if earned.issuperset(contract.point) else HALF
+    return min(sum(contract.shares[share] for share in earned), most)

@@ -200,6 +200,6 @@ def train_step(model, batches):
     raise NotImplementedError
 
 
-# %% half: graphs retained => 7.5  from: graphs retained
+# %% half: graphs retained => 5  from: graphs retained
 
 # %% half: the right loss alone => 1  from: never divided

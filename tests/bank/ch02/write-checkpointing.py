@@ -351,7 +351,7 @@ def checkpoint(function, x):
     raise NotImplementedError
 
 
-# %% half: right but for what it keeps => 24  from: gradients are put there and added once more
+# %% half: right but for what it keeps => 15  from: gradients are put there and added once more
 # -         with torch.no_grad():
 # -             return function(x)
 # +         with torch.enable_grad():

@@ -172,4 +172,4 @@ def hierarchical_all_reduce(comm, x, per_node):
     raise NotImplementedError
 
 
-# %% half: a flat ring is right, but not cheap across => 7  from: a flat ring crosses at every border
+# %% half: a flat ring is right, but not cheap across => 5  from: a flat ring crosses at every border

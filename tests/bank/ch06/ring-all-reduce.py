@@ -286,10 +286,10 @@ def ring_all_reduce(comm, x):
     raise NotImplementedError
 
 
-# %% half: right values, whole tensors => 9  from: whole tensors at every hop
+# %% half: right values, whole tensors => 6  from: whole tensors at every hop
 
 
-# %% half: padded to chunks of equal length => 9.6
+# %% half: padded to chunks of equal length => 6
 def ring_all_reduce(comm, x):
     n, me = comm.size, comm.rank
     flat = x.reshape(-1)

@@ -314,4 +314,4 @@ def average_gradients(comm, grads, examples):
 # +             row = sum(every)
 # +         comm.broadcast(row, src=0)
 
-# %% half: everything on everyone => 4  from: everything on everyone
+# %% half: everything on everyone => 2.5  from: everything on everyone

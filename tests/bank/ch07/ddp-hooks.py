@@ -493,4 +493,4 @@ def hook_gradients(comm, model):
 # +         parameter.register_post_accumulate_grad_hook(hook)
 
 
-# %% half: right and never hidden => 9  from: each hook waits
+# %% half: right and never hidden => 6  from: each hook waits

@@ -248,4 +248,4 @@ def accumulate(replica, batches, loss):
     (loss(replica(x), y) / len(batches)).backward()
 
 
-# %% half: averages every micro-batch => 6  from: averages every micro-batch
+# %% half: averages every micro-batch => 4  from: averages every micro-batch

@@ -122,4 +122,4 @@ def column_backward(comm, matmul, grad, x, weight):
     raise NotImplementedError
 
 
-# %% half: right, one after the other => 3.9  from: blocks before the other product
+# %% half: right, one after the other => 3  from: blocks before the other product

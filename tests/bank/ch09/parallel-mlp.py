@@ -235,7 +235,7 @@ def parallel_mlp(comm, x, weights):
     raise NotImplementedError
 
 
-# %% half: everything but the gather => 7
+# %% half: everything but the gather => 5
 from course_lib.tensor_parallel import gather, split
 
 

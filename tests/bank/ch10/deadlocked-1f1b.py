@@ -368,4 +368,4 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
         work.wait()
 
 
-# %% half: GPipe => 7.5  from: GPipe, which does not hang and holds everything
+# %% half: GPipe => 5  from: GPipe, which does not hang and holds everything

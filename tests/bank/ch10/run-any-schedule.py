@@ -219,7 +219,7 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 # -             comm.recv(given, homes[needs[1]])
 # +             comm.recv(given)
 
-# %% half: stage and rank are one => 8.4  from: the neighbor's rank is taken to be one more
+# %% half: stage and rank are one => 6  from: the neighbor's rank is taken to be one more
 # -         source = comm.rank - 1 if kind == "F" else comm.rank + 1
 # +         source = stage - 1 if kind == "F" else stage + 1
 # -             works.append(comm.isend(made, comm.rank + (1 if kind == "F" else -1), tag(kind, stage, m)))

@@ -216,6 +216,7 @@ def _head(spec: Spec) -> tuple[float, Tensor]:
 
 
 GRAPHS_KEPT_ALIVE = Judging(
+    point=("cost:memory",),
     shares={"values:loss": 0.1, "values:gradients": 0.4, "cost:memory": 0.25, "generality:others": 0.25},
     cases=_cases,
     verdicts=_verdicts,

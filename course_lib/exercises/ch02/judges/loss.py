@@ -178,6 +178,7 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
 
 
 CHUNKED_CROSS_ENTROPY = Judging(
+    point=("cost:memory",),
     shares="values:loss 0.1, values:gradients 0.2, cost:memory 0.25, generality:others 0.25, generality:device 0.2",
     cases=_cases,
     verdicts=_verdicts,

@@ -284,6 +284,7 @@ def _last(spec: Spec) -> tuple[list[Tensor], list[Tensor]]:
 
 
 CHECKPOINTING = Judging(
+    point=("cost:memory",),
     shares="values:output 0.05, values:gradients 0.2, values:recompute 0.2, values:random 0.15, cost:memory 0.2, "
     "generality:inputs 0.2",
     cases=_cases,

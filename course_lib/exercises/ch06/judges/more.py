@@ -273,6 +273,7 @@ MORE = {
         pytorch="MPICH and gloo implement it. For the same reason, NCCL offers `Tree` and, for the two halves in power-of-two groups, `PAT`.",
     ),
     "hierarchical-bytes": Judging(
+        point=("cost:across",),
         shares="values:sum 0.25, cost:across 0.3, cost:inside 0.1, protocol:by-hand 0.05, protocol:safe 0.1, "
         "generality:shapes 0.1, generality:sizes 0.1",
         cases=_node_cases,

@@ -236,6 +236,7 @@ RING = {
         truth=ring_time,
     ),
     "reduce-scatter-half": Judging(
+        point=("cost:bytes",),
         shares="values:chunk 0.35, cost:bytes 0.2, protocol:neighbors 0.1, protocol:safe 0.1, generality:ranks 0.15, "
         "generality:sizes 0.1",
         cases=_scatter_cases,
@@ -245,6 +246,7 @@ RING = {
         pytorch="`torch.distributed.reduce_scatter_tensor`: rank r gets the r-th part. FSDP reduces its gradients this way.",
     ),
     "ring-all-reduce": Judging(
+        point=("cost:bytes",),
         shares="values:sum 0.25, cost:bytes 0.2, cost:time 0.05, cost:memory 0.05, protocol:neighbors 0.1, "
         "protocol:safe 0.1, generality:ranks 0.1, generality:sizes 0.05, generality:tensors 0.1",
         measured_by_worker=("cost:memory",),

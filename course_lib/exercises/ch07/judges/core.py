@@ -216,6 +216,7 @@ def _exposed_reveal(params: Params) -> str:
 
 CORE = {
     "average-gradients": Judging(
+        point=("cost:bytes",),
         shares="values:mean 0.4, cost:bytes 0.2, protocol:safe 0.1, generality:parts 0.15, generality:ranks 0.1, "
         "generality:tensors 0.05",
         cases=_average_cases,
@@ -234,6 +235,7 @@ CORE = {
         truth=exposed_seconds,
     ),
     "one-sync": Judging(
+        point=("cost:syncs", "cost:graphs"),
         shares="values:gradients 0.35, cost:syncs 0.25, cost:graphs 0.1, generality:steps 0.2, generality:ranks 0.1",
         measured_by_worker=("cost:graphs",),
         cases=_sync_cases,

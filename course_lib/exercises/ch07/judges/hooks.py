@@ -184,6 +184,7 @@ def _bucket_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdi
 
 HOOKS = {
     "ddp-hooks": Judging(
+        point=("cost:overlap",),
         shares="values:gradients 0.25, cost:overlap 0.25, cost:once 0.15, protocol:in-flight 0.1, "
         "generality:ranks 0.1, generality:models 0.15",
         measured_by_worker=("cost:overlap",),
@@ -194,6 +195,7 @@ HOOKS = {
         pytorch="`DistributedDataParallel` does this in its reducer, in buckets; `register_post_accumulate_grad_hook` is the public hook.",
     ),
     "ddp-buckets": Judging(
+        point=("cost:overlap",),
         shares="values:gradients 0.2, cost:overlap 0.25, cost:once 0.15, protocol:in-flight 0.05, "
         "protocol:one-order 0.1, generality:ranks 0.1, generality:models 0.15",
         measured_by_worker=("cost:overlap",),

@@ -112,6 +112,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 MLP = {
     "parallel-mlp": Judging(
+        point=("cost:bytes",),
         shares="values:output 0.25, values:gradients 0.3, cost:bytes 0.3, generality:shapes 0.15",
         cases=_cases,
         verdicts=_verdicts,

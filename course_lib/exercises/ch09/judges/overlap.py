@@ -96,6 +96,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 OVERLAP = {
     "overlap-backward": Judging(
+        point=("cost:overlap",),
         shares="values:products 0.3, cost:overlap 0.35, cost:bytes 0.1, protocol:products 0.1, "
         "protocol:in-flight 0.05, generality:ranks 0.1",
         cases=_cases,

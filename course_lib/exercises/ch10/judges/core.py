@@ -180,6 +180,7 @@ rank it is. A slot is one forward and one backward, so their ratio cancels.""",
         why="Each rank idles (p − 1)/(m + p − 1) of the time: the first ranks at the end, the last ones at the start.",
     ),
     "three-schedules": Judging(
+        point=("values:1f1b", "cost:memory", "cost:time"),
         shares="values:naive 0.1, values:gpipe 0.15, values:1f1b 0.15, cost:memory 0.25, cost:time 0.15, "
         "generality:sizes 0.2",
         cases=_three_cases,

@@ -131,6 +131,7 @@ def _order_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 
 RUNNING = {
     "deadlocked-1f1b": Judging(
+        point=("cost:memory", "protocol:safe"),
         shares="values:gradients 0.25, cost:memory 0.25, cost:time 0.1, cost:once 0.05, protocol:safe 0.1, "
         "protocol:order 0.15, generality:sizes 0.1",
         measured_by_worker=("cost:memory",),
@@ -147,6 +148,7 @@ continuing works without buffers, but not if the operations of a pair of ranks r
         pytorch="Megatron-LM's `send_forward_recv_backward` and `send_backward_recv_forward`; `_batch_p2p` in `torch.distributed.pipelining`.",
     ),
     "run-any-schedule": Judging(
+        point=("generality:schedules",),
         shares="values:gradients 0.35, cost:once 0.1, protocol:safe 0.15, protocol:rows 0.1, generality:schedules 0.3",
         measured_by_worker=("protocol:rows",),
         cases=_any_cases,

@@ -191,26 +191,6 @@ def surprises() -> Markdown:
     return table([{"one expects": expected, "the library computes": found} for expected, found in said])
 
 
-def changes(task: capstone.Task = COURSE) -> Markdown:
-    """What may happen to the task, and the plan that a new search finds."""
-    rows = []
-    for name, words in capstone.CHANGES.items():
-        now = capstone.changed(task, name)
-        plan = capstone.best(now)
-        found = assess({**plan, "tokens": capstone.affordable(plan, now)}, now)
-        shown = " × ".join(f"{axis} {plan[axis]}" for axis in ("tp", "cp", "pp", "dp") if plan[axis] > 1)
-        rows.append(
-            {
-                "change": name,
-                "what happens": words,
-                "a new search finds": f"{shown}, ZeRO-{plan['zero']}, recompute {plan['recompute']}",
-                "days": number_text(found.days),
-                "tokens": percent_text(found.tokens / task.tokens),
-            }
-        )
-    return table(rows)
-
-
 DECISIONS = (  # chapter, its number, what it means, what was decided
     ("01", "state_70b", "of training state in 16-bit Adam", "more than one GPU, whatever the speed"),
     ("04", "batch", "a step", "a batch below the one where more samples stop paying"),

@@ -85,6 +85,9 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "fsdp_times": lambda: number_text(rows()["FSDP"].sent / rows()["DP"].sent),
     "pipeline_times": lambda: number_text(capstone.conflict("ZeRO-3", "pipeline").times),
     "hsdp_times": lambda: number_text(capstone.conflict("ZeRO-3", "replicas").times, 2),
+    "bytes_factor": lambda: number_text(rows()["TP"].sent / rows()["PP"].sent),
+    "lost_gpus": lambda: str(capstone.changed(COURSE, "lost server").gpus),
+    "lines": lambda: str(len(capstone.LINES)),
     "cells": lambda: str(len(capstone.matrix())),
     "fighting": lambda: str(sum(cell.fights for cell in capstone.matrix().values())),
     # plans

@@ -1,0 +1,169 @@
+"""Judge of chapter 17's capstone: a plan against the planner, before and after a change; and what a slower network costs."""
+
+import math
+import random
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from course_lib.capstone.plans import PROBLEMS, Assessed, assess
+from course_lib.capstone.task import Task, changed
+from course_lib.judging import Fault, Judging, Params, describe, is_number, near, prediction, verdict
+from course_lib.planner.advice import CAUSES
+from course_lib.records import Case, Outcome, Verdict
+from course_lib.units import BILLION, GB
+
+CLOSE = 0.05  # relative: of a defended number
+DEGREES = ("tp", "cp", "pp", "dp", "microbatches", "virtual")
+WORDS = ("none", "selective", "full")
+MOST = 100_000  # of a degree; nothing larger can run
+FAILS = {
+    "devices": "wrong-devices",
+    "layout": "does-not-divide",
+    "batch": "other-batch",
+    "tokens": "too-few-tokens",
+    "memory": "does-not-fit",
+    "deadline": "too-late",
+    "budget": "too-dear",
+}
+
+
+def task_of(params: Params, after: bool) -> Task:
+    """The task of a variant, or what the change leaves of it."""
+    plain = Task(
+        model=params["model"],
+        cluster=params["cluster"],
+        seq=params["seq"],
+        sequences=params["sequences"],
+        tokens=params["billions"] * BILLION,
+        days=float(params["days"]),
+        usd=float(params["usd"]),
+    )
+    return changed(plain, params["change"]) if after else plain
+
+
+def _plan_fault(plan: Any, lead: str) -> Fault | None:
+    """What keeps a value from being a plan."""
+    if type(plan) is not dict or not plan:
+        return "not-a-plan", f"{lead}a plan is a dictionary such as {{'tp': 2, 'dp': 4}}; got {describe(plan)}."
+    known = (*DEGREES, "zero", "recompute", "sequences", "tokens")
+    if odd := [name for name in plan if name not in known]:
+        return "not-a-plan", f"{lead}a plan has no {describe(odd[0])}; it has {', '.join(known)}."
+    for name in (*DEGREES, "sequences"):
+        if name in plan and not (type(plan[name]) is int and 1 <= plan[name] <= MOST):
+            return "not-a-plan", f"{lead}{name} is a whole number from 1; got {describe(plan[name])}."
+    if type(plan.get("zero", 1)) is not int or plan.get("zero", 1) not in (0, 1, 2, 3):
+        return "not-a-plan", f"{lead}zero is a stage from 0 to 3; got {describe(plan['zero'])}."
+    if type(plan.get("recompute", "none")) is not str or plan.get("recompute", "none") not in WORDS:
+        return "not-a-plan", f"{lead}recompute is one of {', '.join(WORDS)}; got {describe(plan['recompute'])}."
+    if "tokens" in plan and not (is_number(plan["tokens"]) and 0 < plan["tokens"] < 1e18):
+        return "not-a-plan", f"{lead}tokens is a number of tokens; got {describe(plan['tokens'])}."
+    return None
+
+
+def _bounds_fault(found: Assessed, task: Task, lead: str) -> Fault | None:
+    """The first bound that a plan breaks, in numbers."""
+    if found.ok:
+        return None
+    first = next((name for name in FAILS if name in found.problems), found.problems[0])
+    more = {
+        "memory": f"{found.memory / GB:.3g} GB of {found.room / GB:.3g}",
+        "deadline": f"{found.days:.3g} days of {task.days:.3g}",
+        "budget": f"${found.usd:,.0f} of ${task.usd:,.0f}",
+        "tokens": f"{found.tokens / BILLION:.4g} billion, at least {task.required / BILLION:.4g}",
+        "layout": "; ".join(found.reasons)[:300],
+    }.get(first, f"{found.gpus} GPUs of {task.gpus}" if first == "devices" else "")
+    return FAILS.get(first, ""), f"{lead}{PROBLEMS[first]}{f': {more}' if more else ''}."
+
+
+def _defense_fault(defense: Any, found: Assessed, lead: str) -> Fault | None:
+    """The first number of a defense that the planner does not confirm."""
+    if type(defense) is not dict:
+        return "no-defense", f"{lead}a defense is a dictionary with memory, days, usd and binding; got {describe(defense)}."
+    for name, right, unit in (("memory", found.memory / GB, "GB"), ("days", found.days, "days"), ("usd", found.usd, "dollars")):
+        got = defense.get(name)
+        if not is_number(got):
+            return "no-number", f"{lead}{name} is a number of {unit}; got {describe(got)}."
+        if near(got, right, CLOSE):
+            continue
+        if name == "memory" and near(got, right * GB, CLOSE):
+            return "other-unit", f"{lead}give memory in GB."
+        if name == "days" and near(got, right * found.goodput, min(CLOSE, 0.5 * (1 - found.goodput))):
+            return "no-failures", f"{lead}these days leave failures out."
+        return f"other-{name}", f"{lead}the planner does not confirm your {name} within 5 %."
+    said = defense.get("binding")
+    said = said.strip().lower() if type(said) is str else said
+    if type(said) is not str or said not in CAUSES:
+        return "no-such-cause", f"{lead}binding is one of {', '.join(CAUSES)}; got {describe(said)}."
+    if said in ("matmul", "attention"):
+        return "useful-work", f"{lead}{said} is the model's own work; name the largest cause next to it."
+    if found.parts[said] < max(found.parts[each] for each in CAUSES if each not in ("matmul", "attention")) * (1 - 1e-6):
+        return "other-cause", f"{lead}another cause takes more seconds than {said}."
+    return None
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    after = case.args[0] == 1
+    part, lead = ("changed" if after else "plan"), f"{case.name}: "
+    told = "changed-defense" if after else "defense"
+
+    def both(fault: Fault | None, second: Fault | None) -> list[Verdict]:
+        return [verdict("values", part, case, fault), verdict("values", told, case, second)]
+
+    pair = outcome.value
+    if type(pair) not in (tuple, list) or len(pair) != 2:
+        none = "not-a-pair", f"{lead}return a pair (plan, defense); got {describe(pair)}."
+        return both(none, none)
+    plan, defense = pair
+    task = task_of(params, after)
+    if fault := _plan_fault(plan, lead):
+        return both(fault, fault)
+    found = assess(plan, task)
+    if fault := _bounds_fault(found, task, lead):
+        return both(fault, fault)
+    return both(None, _defense_fault(defense, found, lead))
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    return [
+        Case(name="your plan", kind="values", part="plan", args=(0,)),
+        Case(name=f"after the change ({params['change']})", kind="values", part="changed", args=(1,)),
+        Case(name="your plan again", kind="values", part="plan", args=(0,), visible=False),
+    ]
+
+
+# --- a prediction
+
+
+@cache
+def _seconds(model: str, cluster: str, sequences: int, seq: int, share: float) -> float:
+    task = Task(model=model, cluster=cluster, sequences=sequences, seq=seq, days=math.inf, usd=math.inf, across_share=share)
+    found = assess({"dp": task.gpus, "zero": 3, "microbatches": sequences // task.gpus}, task)
+    return found.seconds
+
+
+def slower_ratio(params: Mapping[str, Any]) -> float:
+    """A step with the slower network over one with the usual network, as the planner sees them."""
+    run = params["model"], params["cluster"], params["sequences"], params["seq"]
+    return _seconds(*run, 1 / params["slower"]) / _seconds(*run, 1.0)
+
+
+JUDGED = {
+    "capstone-plan": Judging(
+        shares="values:plan 0.35, values:defense 0.15, values:changed 0.35, values:changed-defense 0.15",
+        cases=_cases,
+        verdicts=_verdicts,
+        why="There is no one right plan. A plan is defended when every bound has a number, when you know which cause takes the time that is lost, and when you have "
+        "seen what the next change would break first. A slower network moves traffic to the links inside servers; half the budget or half the "
+        "time is paid in tokens; longer sequences need an axis that cuts the sequence; a lost server leaves degrees that divide an odd number.",
+        pytorch="`./course plan` prints the same numbers and the command lines of Megatron-LM and torchtitan for a plan.",
+    ),
+    "predict-slower-wire": prediction(
+        "times",
+        slower_ratio,
+        lambda params: f"By the planner, a step takes {slower_ratio(params):.3g} times as long.",
+        why="As long as the gathers are shorter than the computation of a micro-batch, a slower wire costs nothing. Beyond that point every second of traffic shows. "
+        "So the ratio is smaller than the factor of the wire, and it is larger the closer the run was to the edge.",
+        pytorch="Larger micro-batches, or HSDP with its gathers inside a server, move the edge.",
+    ),
+}

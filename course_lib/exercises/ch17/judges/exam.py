@@ -1,0 +1,62 @@
+"""Judge of chapter 17's exam: which fault each of twelve runs has."""
+
+import random
+from collections import Counter
+from functools import cache
+
+from course_lib.exercises.ch17.cards.exam import QUESTIONS
+from course_lib.judging import Fault, Judging, Params, describe, verdict
+from course_lib.records import Case, Outcome, Verdict
+
+
+@cache
+def key(seed: str) -> tuple[str, ...]:
+    """The faults of the runs, in order."""
+    from course_lib.diagnosis import drawn
+
+    return tuple(drawn(seed, QUESTIONS))
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    from course_lib.diagnosis import FAULTS
+
+    given = outcome.value
+    runs = range(1, QUESTIONS + 1)
+    if type(given) is not dict:
+        none = "no-dictionary", f"Return a dictionary from run to fault; got {describe(given)}."
+        return [verdict("values", f"run-{run}", case, none) for run in runs]
+    said = {run: given[run].strip().lower() for run in runs if type(given.get(run)) is str}
+    names = {name.lower(): name for name in FAULTS}
+    often = Counter(said.values())
+
+    def fault(run: int, right: str) -> Fault | None:
+        if run not in given:
+            return "missing", f"Run {run}: no fault is named yet."
+        if run not in said or said[run] not in names:
+            return "no-such-fault", f"Run {run}: {describe(given[run])} is not a name in `diagnosis.FAULTS`."
+        if often[said[run]] > 1:
+            return "named-twice", f"Run {run}: {said[run]!r} is named for {often[said[run]]} runs, so it counts for none."
+        if names[said[run]] == right:
+            return None
+        same = FAULTS[names[said[run]]].family == FAULTS[right].family
+        if same:
+            return "right-family", f"Run {run}: the family is right, the fault is not. What would {said[run]!r} change besides?"
+        return "other-family", f"Run {run}: it is not {said[run]!r}. Compare this run with the healthy one again."
+
+    return [verdict("values", f"run-{run}", case, fault(run, right)) for run, right in zip(runs, key(params["seed"]), strict=True)]
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    return [Case(name="the twelve runs")]
+
+
+JUDGED = {
+    "diagnosis-exam": Judging(
+        shares={f"values:run-{run}": 1 / QUESTIONS for run in range(1, QUESTIONS + 1)},
+        cases=_cases,
+        verdicts=_verdicts,
+        why="A symptom has many causes; two kinds of evidence together have few. Speed that falls on all ranks at once is communication or data; if one rank "
+        "computes while the others wait, it is that rank. Memory tells leaks from plans that never fitted, and a wrong loss at the right speed is never the hardware's first.",
+        pytorch="The profiler's trace, the memory snapshot, NCCL's flight recorder and the loss curve are these four kinds of evidence.",
+    )
+}

@@ -11,10 +11,9 @@ CHANGED, UNEQUAL = "an argument was changed", "the second call gave something el
 
 
 def planned(answers: Any, case: Any, comm: Any = None) -> Any:
-    """The pair (plan, defense) of one of the two functions; `case.args = (index,)`."""
-    (index,) = case.args
+    """What both functions return, each a pair (plan, defense)."""
     functions = answers if isinstance(answers, tuple) else (answers,)
-    return unless_open(index, functions[index])
+    return [unless_open(index, function) for index, function in enumerate(functions)]
 
 
 def step_twice(answer: Any, case: Any, comm: Any = None) -> Any:

@@ -106,7 +106,7 @@ Your task as an object: `Task(model=..., cluster=..., ...)`, and `changed(task, 
     structural="change",
     needs=("02", "07", "08", "09", "10", "11", "13", "14"),
     probe=planned,
-    returns=Anything("a pair (plan, defense)"),
+    returns=ListOf(Anything("a pair (plan, defense)"), 2, "function"),
 )
 
 RANKING: Mapping[str, str] = {

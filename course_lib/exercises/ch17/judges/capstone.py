@@ -8,6 +8,7 @@ from typing import Any
 
 from course_lib.capstone.plans import PROBLEMS, Assessed, assess
 from course_lib.capstone.task import Task, changed
+from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.judging import Fault, Judging, Params, describe, is_number, near, prediction, verdict
 from course_lib.planner.advice import CAUSES
 from course_lib.records import Case, Outcome, Verdict
@@ -102,18 +103,20 @@ def _defense_fault(defense: Any, found: Assessed, lead: str) -> Fault | None:
     return None
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    after = case.args[0] == 1
-    part, lead = ("changed" if after else "plan"), f"{case.name}: "
-    told = "changed-defense" if after else "defense"
+def _one(params: Params, case: Case, pair: Any, after: bool) -> list[Verdict]:
+    """The verdicts on a plan and on its defense; a plan that breaks a bound defends nothing."""
+    part, lead = ("changed", f"After the change ({params['change']}): ") if after else ("plan", "Your plan: ")
 
     def both(fault: Fault | None, second: Fault | None) -> list[Verdict]:
+        told = "changed-defense" if after else "defense"
         return [verdict("values", part, case, fault), verdict("values", told, case, second)]
 
-    pair = outcome.value
+    if type(pair) is str and pair == NOT_ANSWERED:
+        fault: Fault | None = ("not-answered", f"{lead}this function is not answered yet.")
+        return both(fault, fault)
     if type(pair) not in (tuple, list) or len(pair) != 2:
-        none = "not-a-pair", f"{lead}return a pair (plan, defense); got {describe(pair)}."
-        return both(none, none)
+        fault = "not-a-pair", f"{lead}return a pair (plan, defense); got {describe(pair)}."
+        return both(fault, fault)
     plan, defense = pair
     task = task_of(params, after)
     if fault := _plan_fault(plan, lead):
@@ -124,12 +127,15 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return both(None, _defense_fault(defense, found, lead))
 
 
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    pairs = outcome.value
+    if type(pairs) not in (tuple, list) or len(pairs) != 2:
+        pairs = [pairs, pairs]
+    return _one(params, case, pairs[0], False) + _one(params, case, pairs[1], True)
+
+
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    return [
-        Case(name="your plan", kind="values", part="plan", args=(0,)),
-        Case(name=f"after the change ({params['change']})", kind="values", part="changed", args=(1,)),
-        Case(name="your plan again", kind="values", part="plan", args=(0,), visible=False),
-    ]
+    return [Case(name="your plans")]
 
 
 # --- a prediction

@@ -69,8 +69,8 @@ FIGHTS = {
     "side-by-side": "both kinds of traffic are on the same wire here, so they add up.",
     "always-adds": "the two kinds of traffic are on different wires here and run side by side.",
     "nothing-hidden": "communication hides behind `compute`.",
-    "always-inside": "this shard group has ranks in two servers.",
     "first-group": "a wire counts as fast only if every group lies inside a server.",
+    "always-inside": "this shard group has ranks in two servers.",
     "no-ring": "a ring of n ranks sends (n − 1) / n of the tensor.",
 }
 AGAIN = {

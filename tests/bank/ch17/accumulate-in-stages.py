@@ -1,0 +1,119 @@
+import torch
+
+
+# %% right: the loss is scaled
+def step_gradient(comm, w, batches, parts):
+    w = w.detach().clone().requires_grad_()
+    for x, y in batches:
+        for xs, ys in zip(x.chunk(parts), y.chunk(parts)):
+            (((xs @ w - ys) ** 2).sum() / len(y)).backward()
+    comm.all_reduce(w.grad)
+    return w.grad / len(batches) / comm.size
+
+
+# %% right: any variant
+from course_lib import params
+
+ROWS = params("accumulate-in-stages").weights == "rows"
+
+
+def step_gradient(comm, w, batches, parts):
+    total, rows = torch.zeros_like(w), 0
+    for x, y in batches:
+        grad = torch.zeros_like(w)
+        for at in range(0, len(y), max(1, -(-len(y) // parts))):
+            piece = slice(at, at + max(1, -(-len(y) // parts)))
+            grad += 2 * x[piece].T @ (x[piece] @ w - y[piece])
+        total += grad if ROWS else grad / len(y)
+        rows += len(y)
+    if comm.size > 1:
+        comm.all_reduce(total)
+        count = torch.tensor([float(rows)], dtype=torch.float64)
+        if ROWS:
+            comm.all_reduce(count)
+            rows = count.item()
+    return total / rows if ROWS else total / (len(batches) * comm.size)
+
+
+# %% wrong: as it was => values -
+def step_gradient(comm, w, batches, parts):
+    w = w.detach().clone().requires_grad_()
+    for x, y in batches:
+        for xs, ys in zip(x.chunk(parts), y.chunk(parts)):
+            ((xs @ w - ys) ** 2).mean().backward()
+        w.grad /= parts
+        comm.all_reduce(w.grad)
+        w.grad /= comm.size
+    return w.grad / len(batches)
+
+
+# %% wrong: reduced once, scaled again => values scaled-again  from: as it was
+# -         comm.all_reduce(w.grad)
+# -         w.grad /= comm.size
+# -     return w.grad / len(batches)
+# +     comm.all_reduce(w.grad)
+# +     return w.grad / len(batches) / comm.size
+
+# %% wrong: scaled once, reduced again => values reduced-again  from: the loss is scaled
+# -             (((xs @ w - ys) ** 2).sum() / len(y)).backward()
+# -     comm.all_reduce(w.grad)
+# +             (((xs @ w - ys) ** 2).sum() / len(y)).backward()
+# +         comm.all_reduce(w.grad)
+
+# %% wrong: every row counts the same => values rows-equal unless weights=rows
+def step_gradient(comm, w, batches, parts):
+    total = sum(2 * x.T @ (x @ w - y) for x, y in batches)
+    count = torch.tensor([float(sum(len(y) for _, y in batches))], dtype=torch.float64)
+    comm.all_reduce(total)
+    comm.all_reduce(count)
+    return total / count
+
+
+# %% wrong: each rank its own => values own-rank  from: the loss is scaled
+# -     comm.all_reduce(w.grad)
+# -     return w.grad / len(batches) / comm.size
+# +     return w.grad / len(batches)
+
+# %% wrong: the sum of the ranks => values not-over-ranks  from: the loss is scaled
+# -     return w.grad / len(batches) / comm.size
+# +     return w.grad / len(batches)
+
+# %% wrong: the sum of the batches => values not-over-batches  from: the loss is scaled
+# -     return w.grad / len(batches) / comm.size
+# +     return w.grad / comm.size
+
+# %% wrong: cleared for each batch => values last-batch  from: the loss is scaled
+# -     for x, y in batches:
+# +     for x, y in batches:
+# +         w.grad = None
+
+# %% wrong: scaled at the end => values scaled-at-the-end  from: as it was
+# -         w.grad /= parts
+# -         comm.all_reduce(w.grad)
+# -         w.grad /= comm.size
+# -     return w.grad / len(batches)
+# +     comm.all_reduce(w.grad)
+# +     return w.grad / len(batches) / comm.size / parts ** len(batches)
+
+# %% wrong: one message a batch => cost too-many-bytes
+def step_gradient(comm, w, batches, parts):
+    total = torch.zeros_like(w)
+    for x, y in batches:
+        mean = 2 * x.T @ (x @ w - y) / len(y)
+        comm.all_reduce(mean)
+        total += mean
+    return total / len(batches) / comm.size
+
+
+# %% wrong: the gradient stays on w => values changed  from: the loss is scaled
+# -     w = w.detach().clone().requires_grad_()
+# +     w.requires_grad_()
+
+# %% wrong: the buffer is kept => values second-call  from: the loss is scaled
+# -     w = w.detach().clone().requires_grad_()
+# +     kept = step_gradient.__dict__.setdefault("grad", {})
+# +     w = w.detach().clone().requires_grad_()
+# +     w.grad = kept.get(comm.rank)
+# -     comm.all_reduce(w.grad)
+# +     kept[comm.rank] = w.grad.clone()
+# +     comm.all_reduce(w.grad)

@@ -1,0 +1,101 @@
+import itertools
+import math
+
+
+# %% right: all orders
+def place(axes, levels):
+    ranks = math.prod(size for size, _, _ in axes.values())
+
+    def exposed(order):
+        total, stride = 0.0, 1
+        for axis in reversed(order):
+            size, sent, hidden = axes[axis]
+            if size > 1:
+                starts = [r for r in range(ranks) if r // stride % size == 0]
+                reach = (size - 1) * stride
+                rate = next(b for d, b in levels if all(r // d == (r + reach) // d for r in starts))
+                total += max(0.0, sent / rate - hidden)
+            stride *= size
+        return total
+
+    return list(min(itertools.permutations(axes), key=exposed))
+
+
+# %% right: any variant
+from course_lib import params
+
+SUM = params("one-sentence").sharing == "in turn"
+
+
+def place(axes, levels):
+    ranks = math.prod(each[0] for each in axes.values())
+
+    def groups(order, axis):
+        sizes = [axes[each][0] for each in order]
+        at = order.index(axis)
+        stride = math.prod(sizes[at + 1 :])
+        found = {}
+        for rank in range(ranks):
+            place = rank // stride % sizes[at]
+            found.setdefault(rank - place * stride, []).append(rank)
+        return found.values()
+
+    def left(order):
+        seconds = [0.0]
+        for axis, (size, sent, hidden) in axes.items():
+            if size == 1:
+                continue
+            mine = groups(order, axis)
+            for devices, rate in levels:
+                if all(len({rank // devices for rank in group}) == 1 for group in mine):
+                    break
+            seconds.append(max(0.0, sent / rate - hidden))
+        return sum(seconds) if SUM else max(seconds)
+
+    return min(itertools.permutations(axes), key=left)
+
+
+# %% wrong: the most innermost => values -
+def place(axes, levels):
+    return sorted(axes, key=lambda axis: axes[axis][1])
+
+
+# %% wrong: the most outermost => values most-outermost
+def place(axes, levels):
+    return sorted(axes, key=lambda axis: -axes[axis][1])
+
+
+# %% wrong: as it is given => values -
+def place(axes, levels):
+    return list(axes)
+
+
+# %% wrong: nothing hides => values nothing-hidden  from: all orders
+# -                 total += max(0.0, sent / rate - hidden)
+# +                 total += sent / rate
+
+# %% wrong: windows are shared => values -  from: all orders
+# -                 total += max(0.0, sent / rate - hidden)
+# +                 total += sent / rate - hidden
+# -         return total
+# +         return max(0.0, total)
+
+# %% wrong: the longest => values - unless sharing=together  from: all orders
+# -                 total += max(0.0, sent / rate - hidden)
+# +                 total = max(total, sent / rate - hidden)
+
+# %% wrong: rank 0's group => generality first-group  from: all orders
+# -                 starts = [r for r in range(ranks) if r // stride % size == 0]
+# +                 starts = [0]
+
+# %% wrong: innermost first => values not-an-order  from: all orders
+# -     return list(min(itertools.permutations(axes), key=exposed))
+# +     return [list(axes).index(axis) for axis in min(itertools.permutations(axes), key=exposed)]
+
+# %% wrong: axes of size one are left out => values not-an-order  from: all orders
+# -     return list(min(itertools.permutations(axes), key=exposed))
+# +     return [axis for axis in min(itertools.permutations(axes), key=exposed) if axes[axis][0] > 1]
+
+# %% wrong: the worst order => values -  from: all orders
+# -     return list(min(itertools.permutations(axes), key=exposed))
+# +     return list(max(itertools.permutations(axes), key=exposed))

@@ -1,0 +1,106 @@
+# %% right: a dictionary of lines
+def failing(plan, task):
+    tokens = task["sequences"] * task["seq"]
+    days = task["tokens"] / tokens * plan["seconds"] / plan["goodput"] / 86_400
+    usd = days * 24 * plan["gpus"] * task["usd_per_hour"]
+    mfu = 6 * task["parameters"] * tokens / (plan["gpus"] * task["peak"] * plan["seconds"])
+    gpus = plan["gpus"]
+    product = plan["tp"] * plan["cp"] * plan["pp"] * plan["dp"]
+    lines = {
+        "degrees": product == gpus <= task["gpus"] and gpus % task["per_server"] == 0,
+        "batch": plan["dp"] * plan["micro"] * plan["micro_batches"] == task["sequences"],
+        "memory": plan["memory"] <= 0.95 * task["memory"],
+        "deadline": days <= task["days"],
+        "budget": usd <= task["usd"],
+        "claims": abs(plan["days"] - days) <= 0.05 * days and abs(plan["usd"] - usd) <= 0.05 * usd,
+        "waste": mfu >= task["least_mfu"],
+    }
+    return [line for line, holds in lines.items() if not holds]
+
+
+# %% right: any variant
+from course_lib import params
+
+BILLED = params("plan-rubric").billed
+
+
+def failing(plan, task):
+    found = []
+    degrees = 1
+    for axis in ("tp", "cp", "pp", "dp"):
+        degrees *= plan[axis]
+    if degrees != plan["gpus"] or plan["gpus"] > task["gpus"] or plan["gpus"] % task["per_server"]:
+        found.append("degrees")
+    if plan["dp"] * plan["micro_batches"] * plan["micro"] != task["sequences"]:
+        found.append("batch")
+    if plan["memory"] > task["memory"] * 0.95:
+        found.append("memory")
+    steps = task["tokens"] / (task["seq"] * task["sequences"])
+    hours = steps * plan["seconds"] / 3600 / plan["goodput"]
+    if hours / 24 > task["days"]:
+        found.append("deadline")
+    usd = hours * task["usd_per_hour"] * (plan if BILLED == "used" else task)["gpus"]
+    if usd > task["usd"]:
+        found.append("budget")
+    if abs(plan["days"] / (hours / 24) - 1) > 0.05 or abs(plan["usd"] / usd - 1) > 0.05:
+        found.append("claims")
+    per_second = task["sequences"] * task["seq"] / plan["seconds"]
+    if 6 * task["parameters"] * per_second / task["peak"] / plan["gpus"] < task["least_mfu"]:
+        found.append("waste")
+    return tuple(found)
+
+
+# %% wrong: every plan is good => values always-the-same
+def failing(plan, task):
+    return []
+
+
+# %% wrong: failures cost nothing => values no-goodput  from: a dictionary of lines
+# -     days = task["tokens"] / tokens * plan["seconds"] / plan["goodput"] / 86_400
+# +     days = task["tokens"] / tokens * plan["seconds"] / 86_400
+
+# %% wrong: goodput multiplied => values times-goodput  from: a dictionary of lines
+# -     days = task["tokens"] / tokens * plan["seconds"] / plan["goodput"] / 86_400
+# +     days = task["tokens"] / tokens * plan["seconds"] * plan["goodput"] / 86_400
+
+# %% wrong: claims are believed => values claimed-days  from: a dictionary of lines
+# -     usd = days * 24 * plan["gpus"] * task["usd_per_hour"]
+# +     usd = plan["days"] * 24 * plan["gpus"] * task["usd_per_hour"]
+# -         "deadline": days <= task["days"],
+# +         "deadline": plan["days"] <= task["days"],
+
+# %% wrong: no reserve => values no-reserve  from: a dictionary of lines
+# -         "memory": plan["memory"] <= 0.95 * task["memory"],
+# +         "memory": plan["memory"] <= task["memory"],
+
+# %% wrong: full fails => generality full-fails  from: a dictionary of lines
+# -         "memory": plan["memory"] <= 0.95 * task["memory"],
+# +         "memory": plan["memory"] < 0.95 * task["memory"],
+
+# %% wrong: a smaller batch is fine => values batch-at-most  from: a dictionary of lines
+# -         "batch": plan["dp"] * plan["micro"] * plan["micro_batches"] == task["sequences"],
+# +         "batch": plan["dp"] * plan["micro"] * plan["micro_batches"] <= task["sequences"],
+
+# %% wrong: cp counts as samples => values cp-counted  from: a dictionary of lines
+# -         "batch": plan["dp"] * plan["micro"] * plan["micro_batches"] == task["sequences"],
+# +         "batch": plan["dp"] * plan["cp"] * plan["micro"] * plan["micro_batches"] == task["sequences"],
+
+# %% wrong: half a server is fine => values half-servers  from: a dictionary of lines
+# -         "degrees": product == gpus <= task["gpus"] and gpus % task["per_server"] == 0,
+# +         "degrees": product == gpus <= task["gpus"],
+
+# %% wrong: one near claim is enough => values either-claim  from: a dictionary of lines
+# -         "claims": abs(plan["days"] - days) <= 0.05 * days and abs(plan["usd"] - usd) <= 0.05 * usd,
+# +         "claims": abs(plan["days"] - days) <= 0.05 * days or abs(plan["usd"] - usd) <= 0.05 * usd,
+
+# %% wrong: the cluster's utilization => values mfu-of-all  from: a dictionary of lines
+# -     mfu = 6 * task["parameters"] * tokens / (plan["gpus"] * task["peak"] * plan["seconds"])
+# +     mfu = 6 * task["parameters"] * tokens / (task["gpus"] * task["peak"] * plan["seconds"])
+
+# %% wrong: the first line alone => values first-alone  from: a dictionary of lines
+# -     return [line for line, holds in lines.items() if not holds]
+# +     return [line for line, holds in lines.items() if not holds][:1]
+
+# %% wrong: everyone pays for everything => values other-bill unless billed=all  from: a dictionary of lines
+# -     usd = days * 24 * plan["gpus"] * task["usd_per_hour"]
+# +     usd = days * 24 * task["gpus"] * task["usd_per_hour"]

@@ -1,0 +1,88 @@
+import math
+
+
+# %% right: a key of two numbers
+def sturdiest(plans, limits):
+    def holds(takes, condition):
+        return takes[condition] is not None and all(x <= y for x, y in zip(takes[condition], limits[condition]))
+
+    def worst(takes):
+        return max(
+            math.inf if mine is None else max(x / y for x, y in zip(mine, limits[condition]))
+            for condition, mine in takes.items()
+        )
+
+    alive = {name: takes for name, takes in plans.items() if holds(takes, "as planned")}
+    changes = [condition for condition in limits if condition != "as planned"]
+    return min(alive, key=lambda n: (-sum(holds(alive[n], c) for c in changes), worst(alive[n])), default=None)
+
+
+# %% right: any variant
+from course_lib import params
+
+FIRST = params("sturdiest-plan").ranking
+
+
+def sturdiest(plans, limits):
+    best = None
+    for name, takes in plans.items():
+        survived, ratio = 0, 0.0
+        for condition, limit in limits.items():
+            mine = takes[condition]
+            if mine is None:
+                ratio = math.inf
+                continue
+            over = [x / y for x, y in zip(mine, limit)]
+            ratio = max(ratio, *over)
+            survived += all(x <= y for x, y in zip(mine, limit))
+        now = takes["as planned"]
+        if now is None or any(x > y for x, y in zip(now, limits["as planned"])):
+            continue
+        score = (-survived, ratio) if FIRST == "changes" else (ratio, -survived)
+        if best is None or score < best[0]:
+            best = score, name
+    return best and best[1]
+
+
+# %% wrong: the first plan => values -
+def sturdiest(plans, limits):
+    return next(iter(plans))
+
+
+# %% wrong: plans that fail today too => values dead-chosen  from: a key of two numbers
+# -     alive = {name: takes for name, takes in plans.items() if holds(takes, "as planned")}
+# +     alive = plans
+
+# %% wrong: the ratio comes first => values other-ranking unless ranking=worst  from: a key of two numbers
+# -     return min(alive, key=lambda n: (-sum(holds(alive[n], c) for c in changes), worst(alive[n])), default=None)
+# +     return min(alive, key=lambda n: (worst(alive[n]), -sum(holds(alive[n], c) for c in changes)), default=None)
+
+# %% wrong: equal exceeds => values -  from: a key of two numbers
+# -         return takes[condition] is not None and all(x <= y for x, y in zip(takes[condition], limits[condition]))
+# +         return takes[condition] is not None and all(x < y for x, y in zip(takes[condition], limits[condition]))
+
+# %% wrong: today's limits for all => values old-limits  from: a key of two numbers
+# -         return takes[condition] is not None and all(x <= y for x, y in zip(takes[condition], limits[condition]))
+# +         return takes[condition] is not None and all(x <= y for x, y in zip(takes[condition], limits["as planned"]))
+# -             math.inf if mine is None else max(x / y for x, y in zip(mine, limits[condition]))
+# +             math.inf if mine is None else max(x / y for x, y in zip(mine, limits["as planned"]))
+
+# %% wrong: what cannot run survives => values none-survives  from: a key of two numbers
+# -         return takes[condition] is not None and all(x <= y for x, y in zip(takes[condition], limits[condition]))
+# +         return takes[condition] is None or all(x <= y for x, y in zip(takes[condition], limits[condition]))
+
+# %% wrong: what cannot run has no ratio => values none-skipped  from: a key of two numbers
+# -             math.inf if mine is None else max(x / y for x, y in zip(mine, limits[condition]))
+# +             0.0 if mine is None else max(x / y for x, y in zip(mine, limits[condition]))
+
+# %% wrong: the ratio of changes alone => generality changes-alone  from: a key of two numbers
+# -             for condition, mine in takes.items()
+# +             for condition, mine in takes.items() if condition != "as planned" or len(takes) == 1
+
+# %% wrong: the number of changes alone => values count-alone  from: a key of two numbers
+# -     return min(alive, key=lambda n: (-sum(holds(alive[n], c) for c in changes), worst(alive[n])), default=None)
+# +     return min(alive, key=lambda n: -sum(holds(alive[n], c) for c in changes), default=None)
+
+# %% wrong: no plan is an error => generality raised  from: a key of two numbers
+# -     return min(alive, key=lambda n: (-sum(holds(alive[n], c) for c in changes), worst(alive[n])), default=None)
+# +     return min(alive, key=lambda n: (-sum(holds(alive[n], c) for c in changes), worst(alive[n])))

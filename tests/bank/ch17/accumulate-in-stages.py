@@ -60,6 +60,7 @@ def step_gradient(comm, w, batches, parts):
 # +             (((xs @ w - ys) ** 2).sum() / len(y)).backward()
 # +         comm.all_reduce(w.grad)
 
+
 # %% wrong: every row counts the same => values rows-equal unless weights=rows
 def step_gradient(comm, w, batches, parts):
     total = sum(2 * x.T @ (x @ w - y) for x, y in batches)
@@ -94,6 +95,7 @@ def step_gradient(comm, w, batches, parts):
 # -     return w.grad / len(batches)
 # +     comm.all_reduce(w.grad)
 # +     return w.grad / len(batches) / comm.size / parts ** len(batches)
+
 
 # %% wrong: one message a batch => cost too-many-bytes
 def step_gradient(comm, w, batches, parts):

@@ -54,6 +54,7 @@ def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
 # -     whole, cut = 16 * parameters, (4 + 12 / gpus) * parameters
 # +     whole, cut = 16 * parameters, 16 / gpus * parameters
 
+
 # %% wrong: activations are forgotten => values state-alone
 def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
     whole, cut = 16 * parameters, (4 + 12 / gpus) * parameters
@@ -71,6 +72,7 @@ def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
 # -     return next(name for name, each in zip(NAMES, held) if each <= memory)
 # +     fits = [name for name, each in zip(NAMES[:5], held) if each <= memory]
 # +     return fits[-1] if fits else NAMES[5]
+
 
 # %% wrong: another word => values no-such-word
 def first_remedy(parameters, gpus, sequences, activations, inputs, memory):

@@ -94,6 +94,7 @@ def recompute_and_tensor(layers, tokens, hidden, tp, bandwidth, rate):
 # -     work = 24 * tokens * hidden**2 / tp / rate
 # +     work = 24 * tokens * hidden**2 / rate
 
+
 # %% half: the second cell is missing => 3.2  from: formulas
 def recompute_and_tensor(layers, tokens, hidden, tp, bandwidth, rate):
     raise NotImplementedError

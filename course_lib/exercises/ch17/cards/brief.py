@@ -127,7 +127,13 @@ outermost first, in an order that leaves the fewest seconds of communication **e
     ),
     answers=("place",),
     allowed="plain Python and `itertools`; your own `groups` of chapter 13. The library's meshes are switched off.",
-    hides=("mesh.layout:strides", "mesh.cost:placements", "mesh.cost:axis_seconds", "mesh.wires:widest", "mesh.wires:crossed"),
+    hides=(
+        "mesh.layout:strides",
+        "mesh.cost:placements",
+        "mesh.cost:axis_seconds",
+        "mesh.wires:widest",
+        "mesh.wires:crossed",
+    ),
     params={"sharing": "in turn", "means": SHARING["in turn"], "server": 8, "rack": 32},
     vary=lambda draw: {
         "sharing": "together",

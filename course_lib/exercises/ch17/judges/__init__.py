@@ -2,7 +2,19 @@
 
 from collections.abc import Mapping
 
-from course_lib.exercises.ch17.judges import audits, capstone, exam, fights, pareto, placement, remedies, rubric, stages, sturdy, table
+from course_lib.exercises.ch17.judges import (
+    audits,
+    capstone,
+    exam,
+    fights,
+    pareto,
+    placement,
+    remedies,
+    rubric,
+    stages,
+    sturdy,
+    table,
+)
 from course_lib.exercises.ch17.judges.drills import DRILLS
 from course_lib.judging import Judging
 

@@ -45,7 +45,9 @@ KEYS = {
         Mistake("as-printed", _LLAMA_FULL, "this is at 100 % of the peak. What else does the statement name?"),
         Mistake("multiplied", _LLAMA_FULL * 0.4, "a lower utilization makes it longer."),
     ),
-    "llama3-compute": right(6 * 405 * BILLION * 15.6e12, Mistake("two", 2 * 405 * BILLION * 15.6e12, "forward and backward are 6 FLOPs.")),
+    "llama3-compute": right(
+        6 * 405 * BILLION * 15.6e12, Mistake("two", 2 * 405 * BILLION * 15.6e12, "forward and backward are 6 FLOPs.")
+    ),
     "forty-percent-burns-sixty": wrong(
         1 - 0.40 / 0.50,
         "another baseline",
@@ -53,7 +55,10 @@ KEYS = {
         Mistake("points", 0.10, "these are percentage points of the peak, not a share of the money."),
         Mistake("extra", 0.50 / 0.40 - 1, "this is the extra work for the same money, not the money lost."),
     ),
-    "trillion-84-days": right(_TRILLION, Mistake("six", 0.75 * _TRILLION, "this run recomputes: 8 FLOPs for each parameter and token, as in brackets.")),
+    "trillion-84-days": right(
+        _TRILLION,
+        Mistake("six", 0.75 * _TRILLION, "this run recomputes: 8 FLOPs for each parameter and token, as in brackets."),
+    ),
 }
 
 JUDGED = {

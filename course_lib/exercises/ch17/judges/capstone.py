@@ -80,8 +80,15 @@ def _bounds_fault(found: Assessed, task: Task, lead: str) -> Fault | None:
 def _defense_fault(defense: Any, found: Assessed, lead: str) -> Fault | None:
     """The first number of a defense that the planner does not confirm."""
     if type(defense) is not dict:
-        return "no-defense", f"{lead}a defense is a dictionary with memory, days, usd and binding; got {describe(defense)}."
-    for name, right, unit in (("memory", found.memory / GB, "GB"), ("days", found.days, "days"), ("usd", found.usd, "dollars")):
+        return (
+            "no-defense",
+            f"{lead}a defense is a dictionary with memory, days, usd and binding; got {describe(defense)}.",
+        )
+    for name, right, unit in (
+        ("memory", found.memory / GB, "GB"),
+        ("days", found.days, "days"),
+        ("usd", found.usd, "dollars"),
+    ):
         got = defense.get(name)
         if not is_number(got):
             return "no-number", f"{lead}{name} is a number of {unit}; got {describe(got)}."
@@ -98,7 +105,9 @@ def _defense_fault(defense: Any, found: Assessed, lead: str) -> Fault | None:
         return "no-such-cause", f"{lead}binding is one of {', '.join(CAUSES)}; got {describe(said)}."
     if said in ("matmul", "attention"):
         return "useful-work", f"{lead}{said} is the model's own work; name the largest cause next to it."
-    if found.parts[said] < max(found.parts[each] for each in CAUSES if each not in ("matmul", "attention")) * (1 - 1e-6):
+    if found.parts[said] < max(found.parts[each] for each in CAUSES if each not in ("matmul", "attention")) * (
+        1 - 1e-6
+    ):
         return "other-cause", f"{lead}another cause takes more seconds than {said}."
     return None
 
@@ -143,7 +152,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 @cache
 def _seconds(model: str, cluster: str, sequences: int, seq: int, share: float) -> float:
-    task = Task(model=model, cluster=cluster, sequences=sequences, seq=seq, days=math.inf, usd=math.inf, across_share=share)
+    task = Task(
+        model=model, cluster=cluster, sequences=sequences, seq=seq, days=math.inf, usd=math.inf, across_share=share
+    )
     found = assess({"dp": task.gpus, "zero": 3, "microbatches": sequences // task.gpus}, task)
     return found.seconds
 

@@ -12,14 +12,22 @@ DRILLS = {
     "hsdp-sends-across": drill_key(
         lambda p: 2 * (p["replicas"] - 1) / p["replicas"] * 2 * p["billions"] / p["shard"],
         "An all-reduce of the shard: 2 · (m − 1) / m · 2 · {{billions}} / {{shard}} = {{answer}} GB.",
-        Mistake("whole", lambda p: 2 * (p["replicas"] - 1) / p["replicas"] * 2 * p["billions"], "A GPU averages its shard only."),
+        Mistake(
+            "whole",
+            lambda p: 2 * (p["replicas"] - 1) / p["replicas"] * 2 * p["billions"],
+            "A GPU averages its shard only.",
+        ),
         Mistake("once", Times(0.5), "An all-reduce goes round the ring twice."),
     ),
     "tp-sends": drill_key(
         lambda p: p["layers"] * 4 * 2 * (p["tp"] - 1) / p["tp"] * 2 * p["tokens"] * p["hidden"] / 1e9,
         "{{layers}} · 4 · 2 · (n − 1) / n · 2 · {{tokens}} · {{hidden}} = {{answer}} GB.",
         Mistake("forward", Times(0.5), "That is the forward pass alone, or half of each all-reduce."),
-        Mistake("one-layer", lambda p: 8 * (p["tp"] - 1) / p["tp"] * 2 * p["tokens"] * p["hidden"] / 1e9, "That is one layer."),
+        Mistake(
+            "one-layer",
+            lambda p: 8 * (p["tp"] - 1) / p["tp"] * 2 * p["tokens"] * p["hidden"] / 1e9,
+            "That is one layer.",
+        ),
     ),
     "pp-sends": drill_key(
         lambda p: 2 * 2 * p["tokens"] * p["hidden"] / 1e9,
@@ -30,7 +38,11 @@ DRILLS = {
         lambda p: p["steps"] * 1000 * p["seconds"] / 86_400 / (p["goodput"] / 100),
         "{{steps}},000 · {{seconds}} s / 86,400 / {{goodput}} % = {{answer}} days.",
         Mistake("no-failures", lambda p: p["steps"] * 1000 * p["seconds"] / 86_400, "Failures take time as well."),
-        Mistake("times", lambda p: p["steps"] * 1000 * p["seconds"] / 86_400 * p["goodput"] / 100, "A lower goodput makes it longer."),
+        Mistake(
+            "times",
+            lambda p: p["steps"] * 1000 * p["seconds"] / 86_400 * p["goodput"] / 100,
+            "A lower goodput makes it longer.",
+        ),
     ),
     "dollars-of-a-plan": drill_key(
         lambda p: p["gpus"] * p["days"] * 24 * p["price"] / 1000,
@@ -53,6 +65,10 @@ DRILLS = {
         lambda p: p["slower"] * p["traffic"] / p["compute"],
         "Now the traffic decides: {{slower}} · {{traffic}} / {{compute}} = {{answer}}.",
         Mistake("the-wire", lambda p: p["slower"], "Before, traffic was shorter than the computation."),
-        Mistake("added", lambda p: (p["compute"] + p["slower"] * p["traffic"]) / p["compute"], "Traffic and computation run side by side."),
+        Mistake(
+            "added",
+            lambda p: (p["compute"] + p["slower"] * p["traffic"]) / p["compute"],
+            "Traffic and computation run side by side.",
+        ),
     ),
 }

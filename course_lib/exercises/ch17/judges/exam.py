@@ -35,15 +35,24 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         if run not in said or said[run] not in names:
             return "no-such-fault", f"Run {run}: {describe(given[run])} is not a name in `diagnosis.FAULTS`."
         if often[said[run]] > 1:
-            return "named-twice", f"Run {run}: {said[run]!r} is named for {often[said[run]]} runs, so it counts for none."
+            return (
+                "named-twice",
+                f"Run {run}: {said[run]!r} is named for {often[said[run]]} runs, so it counts for none.",
+            )
         if names[said[run]] == right:
             return None
         same = FAULTS[names[said[run]]].family == FAULTS[right].family
         if same:
-            return "right-family", f"Run {run}: the family is right, the fault is not. What would {said[run]!r} change besides?"
+            return (
+                "right-family",
+                f"Run {run}: the family is right, the fault is not. What would {said[run]!r} change besides?",
+            )
         return "other-family", f"Run {run}: it is not {said[run]!r}. Compare this run with the healthy one again."
 
-    return [verdict("values", f"run-{run}", case, fault(run, right)) for run, right in zip(runs, key(params["seed"]), strict=True)]
+    return [
+        verdict("values", f"run-{run}", case, fault(run, right))
+        for run, right in zip(runs, key(params["seed"]), strict=True)
+    ]
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:

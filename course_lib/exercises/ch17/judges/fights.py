@@ -43,7 +43,9 @@ def hsdp(
     ring = lambda n: 1.0 if slip == "no-ring" and n > 1 else (n - 1) / n  # noqa: E731
     one = rounds * gathers * ring(shard) * TWO * parameters / wires[0]
     piece = 1 if slip == "whole-gradient" else shard
-    two = (micro_batches if slip == "every-micro-batch" else 1) * 2 * ring(replicas) * TWO * parameters / piece / wires[1]
+    two = (
+        (micro_batches if slip == "every-micro-batch" else 1) * 2 * ring(replicas) * TWO * parameters / piece / wires[1]
+    )
     if slip == "always-adds" or (wires[0] == wires[1] and slip != "side-by-side"):
         talk = one + two
     else:
@@ -89,7 +91,9 @@ COLUMNS = (
         part="replicas",
         unit="seconds",
         want=hsdp,
-        words=lambda p, n, shard, per, *rest: f"{p / BILLION:.3g}B on {n} GPUs, {shard} share a copy, servers of {per}, {rest[2]} micro-batches",
+        words=lambda p, n, shard, per, *rest: (
+            f"{p / BILLION:.3g}B on {n} GPUs, {shard} share a copy, servers of {per}, {rest[2]} micro-batches"
+        ),
         mistakes=[Mistake(name, partial(hsdp, slip=name), text) for name, text in FIGHTS.items()],
         rel=FINE,
     ),
@@ -111,7 +115,14 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         return *run, hsdp(*run, 0.0) * rng.uniform(0.2, 0.7) if compute is None else compute
 
     def again(tp: int, wire: float) -> tuple[Any, ...]:
-        return rng.choice((24, 80)), rng.choice((2048, 8192)), rng.choice((4096, 8192)), tp, wire, rng.choice((300, 600)) * TFLOP
+        return (
+            rng.choice((24, 80)),
+            rng.choice((2048, 8192)),
+            rng.choice((4096, 8192)),
+            tp,
+            wire,
+            rng.choice((300, 600)) * TFLOP,
+        )
 
     own = params["billions"] * BILLION, params["gpus"]
     shared = [row(64, shard, 8) for shard in (16, 32, 64)]
@@ -132,7 +143,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         shown("recomputation on eight ranks", "values:recompute", 1, [(80, 8192, 8192, 8, 450 * GB, 600 * TFLOP)]),
         hidden("shard groups through several servers", "values:replicas", 0, shared),
         hidden("shard groups inside a server", "values:replicas", 0, apart + near),
-        hidden("other models", "values:recompute", 1, [again(tp, rate * GB) for tp in (2, 4, 8, 16) for rate in (450, 50)]),
+        hidden(
+            "other models", "values:recompute", 1, [again(tp, rate * GB) for tp in (2, 4, 8, 16) for rate in (450, 50)]
+        ),
         hidden("shard groups that straddle servers", "generality:straddle", 0, straddle),
         hidden("one server, one GPU, all hidden", "generality:edges", 0, edges),
         hidden("no tensor parallelism", "generality:edges", 1, [again(1, 450 * GB), again(3, 50 * GB)]),

@@ -31,7 +31,9 @@ def front(metric: str, runs: Sequence[Run], slip: str = "") -> list[str]:
 
     def four(run: Run) -> tuple[float, ...]:
         found = (*(run[name] for name in FIRST), run["speed"]) if turned == "seconds-up" else costs(metric, run)
-        return {"no-loss": found[1:], "no-memory": (found[0], *found[2:]), "loss-and-time": (found[0], found[3])}.get(slip, found)
+        return {"no-loss": found[1:], "no-memory": (found[0], *found[2:]), "loss-and-time": (found[0], found[3])}.get(
+            slip, found
+        )
 
     kept: list[str] = []
     for at, run in enumerate(alive):
@@ -39,7 +41,9 @@ def front(metric: str, runs: Sequence[Run], slip: str = "") -> list[str]:
         if slip == "better-in-all":
             out = any(all(x < y for x, y in zip(four(other), mine, strict=True)) for other in rivals)
         elif slip == "equal-beats":
-            out = any(all(x <= y for x, y in zip(four(other), mine, strict=True)) for k, other in enumerate(rivals) if k != at)
+            out = any(
+                all(x <= y for x, y in zip(four(other), mine, strict=True)) for k, other in enumerate(rivals) if k != at
+            )
         elif slip == "first-of-equals":
             out = any(beats(four(other), mine) for other in rivals) or mine in [four(each) for each in alive[:at]]
         elif slip == "best-of-one":
@@ -70,7 +74,11 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     for runs, got, want in zip(rows, outcome.value, wants, strict=True):
         if list(got) == want:
             continue
-        if not all(type(each) is str for each in got) or not set(got) <= {run["name"] for run in runs} or len(set(got)) < len(got):
+        if (
+            not all(type(each) is str for each in got)
+            or not set(got) <= {run["name"] for run in runs}
+            or len(set(got)) < len(got)
+        ):
             return "not-names", f"{case.name}: return names of runs, each once; got {describe(got)}."
         if sorted(got) == sorted(want):
             return "other-order", f"{case.name}: these are the right runs; keep the order of `runs`."
@@ -78,12 +86,20 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
             if all(list(each) == front(metric, every, name) for each, every in zip(outcome.value, rows, strict=True)):
                 return name, f"{case.name}: {message}"
         said, more = (f"{len(set(got) - set(want))} of them are beaten", set(want) - set(got))
-        return "", f"{case.name}: of {len(runs)} runs you return {len(got)}; {said}, and {len(more)} that nothing beats are missing."
+        return (
+            "",
+            f"{case.name}: of {len(runs)} runs you return {len(got)}; {said}, and {len(more)} that nothing beats are missing.",
+        )
     return None
 
 
 def _run(rng: random.Random, metric: str, name: str, grid: int) -> dict[str, Any]:
-    found = {"name": name, "loss": 2 + rng.randrange(grid) / 10, "memory": rng.randrange(1, grid) * 10**9, "usd": float(rng.randrange(1, grid) * 100)}
+    found = {
+        "name": name,
+        "loss": 2 + rng.randrange(grid) / 10,
+        "memory": rng.randrange(1, grid) * 10**9,
+        "usd": float(rng.randrange(1, grid) * 100),
+    }
     return found | {metric: float(rng.randrange(1, grid))}
 
 
@@ -115,7 +131,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
     if metric == "speed":
         example[3][metric] = 1.0
-    plain = [(telling(rng, metric, slip, 8, 7),) for slip in ("", "smaller-speed", "no-loss", "no-memory", "best-of-one")]
+    plain = [
+        (telling(rng, metric, slip, 8, 7),) for slip in ("", "smaller-speed", "no-loss", "no-memory", "best-of-one")
+    ]
     ties = [(telling(rng, metric, slip, 9, 4),) for slip in ("better-in-all", "equal-beats", "first-of-equals")]
     gone = [(telling(rng, metric, slip, 8, 6),) for slip in ("diverged-stay", "diverged-beat")]
     lost = [{**_run(rng, metric, "lost", 5), "loss": value} for value in (math.nan,)]

@@ -43,7 +43,11 @@ def exposed(sharing: str, order: Order, row: Row, slip: str = "") -> float:
             seconds = sent / bandwidth(order, row, axis, slip)
             left.append(seconds if slip == "nothing-hidden" else max(0.0, seconds - hides))
     if slip == "hidden-from-sum":
-        return max(0.0, sum(s / bandwidth(order, row, a) for a, (n, s, _) in row[0].items() if n > 1) - sum(h for n, _, h in row[0].values() if n > 1))
+        return max(
+            0.0,
+            sum(s / bandwidth(order, row, a) for a, (n, s, _) in row[0].items() if n > 1)
+            - sum(h for n, _, h in row[0].values() if n > 1),
+        )
     return LEFT[sharing](left)
 
 
@@ -58,12 +62,27 @@ def _by(key: Callable[[tuple[int, float, float]], float]) -> Callable[[str, Row]
 
 RULES: Mapping[str, tuple[Callable[[str, Row], Order], str]] = {
     "as-given": (lambda sharing, row: list(row[0]), "this is the order that the dictionary happens to have."),
-    "most-innermost": (_by(lambda axis: axis[1]), "the axis that sends the most is innermost, even where its bytes are hidden."),
-    "most-outermost": (_by(lambda axis: -axis[1]), "the axis that sends the most has the slowest wire here; the last axis is innermost."),
+    "most-innermost": (
+        _by(lambda axis: axis[1]),
+        "the axis that sends the most is innermost, even where its bytes are hidden.",
+    ),
+    "most-outermost": (
+        _by(lambda axis: -axis[1]),
+        "the axis that sends the most has the slowest wire here; the last axis is innermost.",
+    ),
     "nothing-hidden": (lambda sharing, row: best(sharing, row, "nothing-hidden"), "this is best if nothing is hidden."),
-    "first-group": (lambda sharing, row: best(sharing, row, "first-group"), "look at every group of an axis, not only at the first one."),
-    "other-sharing": (lambda sharing, row: best("together" if sharing == "in turn" else "in turn", row), "do the axes communicate in turn or together?"),
-    "hidden-from-sum": (lambda sharing, row: best(sharing, row, "hidden-from-sum"), "an axis cannot use what another one leaves of its window."),
+    "first-group": (
+        lambda sharing, row: best(sharing, row, "first-group"),
+        "look at every group of an axis, not only at the first one.",
+    ),
+    "other-sharing": (
+        lambda sharing, row: best("together" if sharing == "in turn" else "in turn", row),
+        "do the axes communicate in turn or together?",
+    ),
+    "hidden-from-sum": (
+        lambda sharing, row: best(sharing, row, "hidden-from-sum"),
+        "an axis cannot use what another one leaves of its window.",
+    ),
 }
 
 
@@ -79,7 +98,10 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
         shape = ", ".join(f"{axis} {size}" for axis, (size, _, _) in row[0].items())
         lead = f"{shape}, units of {', '.join(str(devices) for devices, _ in row[1])}: {' '.join(order)} leaves more exposed than another order; "
         for name, (rule, message) in RULES.items():
-            if all(exposed(sharing, rule(sharing, r), r) == exposed(sharing, o, r) for r, o in zip(rows, orders, strict=True)):
+            if all(
+                exposed(sharing, rule(sharing, r), r) == exposed(sharing, o, r)
+                for r, o in zip(rows, orders, strict=True)
+            ):
                 return name, lead + message
         return "", lead + "compare all orders."
     return None
@@ -106,7 +128,9 @@ def _row(rng: random.Random, count: int, sizes: Sequence[int], units: Sequence[i
     return axes, [*zip([*inner, top], RATES, strict=False)]
 
 
-def telling(sharing: str, rng: random.Random, names: Sequence[str], sizes: Sequence[int], units: Sequence[Sequence[int]]) -> Row:
+def telling(
+    sharing: str, rng: random.Random, names: Sequence[str], sizes: Sequence[int], units: Sequence[Sequence[int]]
+) -> Row:
     """A row on which each of these rules leaves at least 3 % more exposed than the best order."""
     while True:
         row = _row(rng, rng.choice((3, 4)), sizes, rng.choice(units))
@@ -122,7 +146,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     powers, units = (1, 2, 4, 8), ((4, 16), (8, 32), (8,), (4, 8, 32))
     straddling = ((6,), (4, 12), (8, 24))
     plain = [telling(sharing, rng, ("as-given", "most-outermost"), powers, units) for _ in range(2)]
-    hides = [telling(sharing, rng, (name,), powers, units) for name in ("most-innermost", "nothing-hidden", "hidden-from-sum") for _ in range(2)]
+    hides = [
+        telling(sharing, rng, (name,), powers, units)
+        for name in ("most-innermost", "nothing-hidden", "hidden-from-sum")
+        for _ in range(2)
+    ]
     odd = [telling(sharing, rng, ("first-group",), (2, 3, 5, 6), straddling) for _ in range(3)]
     edges: list[Row] = [
         ({"tp": (8, 5e9, 0.1)}, [(8, 450 * GB)]),
@@ -134,7 +162,12 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         shown("bytes that are hidden, and bytes that are not", "values:orders", 0, [example]),
         hidden("other clusters", "values:orders", 0, plain),
         hidden("traffic behind computation", "values:hidden", 0, hides),
-        hidden("in turn or together", "values:hidden", 0, [telling(sharing, rng, ("other-sharing",), powers, units) for _ in range(2)]),
+        hidden(
+            "in turn or together",
+            "values:hidden",
+            0,
+            [telling(sharing, rng, ("other-sharing",), powers, units) for _ in range(2)],
+        ),
         hidden("sizes that straddle units", "generality:sizes", 0, odd),
         hidden("one axis, axes of size one, nothing exposed, ties", "generality:edges", 0, edges),
     ]

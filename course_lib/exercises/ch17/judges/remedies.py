@@ -38,7 +38,9 @@ def _other(change: Callable[[int, int, int, int, int], tuple[float, ...]], full:
 
     def word(parameters: int, gpus: int, sequences: int, activations: int, inputs: int, memory: int) -> str:
         held = change(parameters, gpus, sequences, activations, inputs)
-        return next((REMEDIES[k] for k, each in enumerate(held) if each < memory or (full and each == memory)), REMEDIES[5])
+        return next(
+            (REMEDIES[k] for k, each in enumerate(held) if each < memory or (full and each == memory)), REMEDIES[5]
+        )
 
     return word
 
@@ -73,14 +75,16 @@ REMEDY = Word(
     mistakes=(
         Mistake("full-is-too-full", _other(totals, full=False), "a run that fills the memory exactly fits."),
         Mistake("one-at-a-time", _other(_alone), "a remedy keeps the ones before it."),
-        Mistake("all-cut-by-zero-1", _other(_all_cut), "ZeRO-1 cuts the optimizer's 12 bytes; weights and gradients stay whole."),
+        Mistake(
+            "all-cut-by-zero-1",
+            _other(_all_cut),
+            "ZeRO-1 cuts the optimizer's 12 bytes; weights and gradients stay whole.",
+        ),
         Mistake("state-alone", _other(_state_alone), "activations take memory too."),
         Mistake("all-inputs", _other(_sequences_kept), "with accumulation, one sequence is there at a time."),
         Mistake(
             "the-strongest",
-            lambda *run: next(
-                (REMEDIES[k] for k in reversed(range(5)) if totals(*run[:5])[k] <= run[5]), REMEDIES[5]
-            ),
+            lambda *run: next((REMEDIES[k] for k in reversed(range(5)) if totals(*run[:5])[k] <= run[5]), REMEDIES[5]),
             "this remedy is enough, but a cheaper one is too.",
         ),
     ),

@@ -115,7 +115,18 @@ TASK = {
     "peak": 989 * TFLOP,
     "least_mfu": 0.3,
 }
-PLAN = {"gpus": 64, "tp": 8, "cp": 1, "pp": 2, "dp": 4, "micro": 1, "micro_batches": 128, "memory": 70 * GB, "seconds": 78.0, "goodput": 0.99}
+PLAN = {
+    "gpus": 64,
+    "tp": 8,
+    "cp": 1,
+    "pp": 2,
+    "dp": 4,
+    "micro": 1,
+    "micro_batches": 128,
+    "memory": 70 * GB,
+    "seconds": 78.0,
+    "goodput": 0.99,
+}
 
 
 def _claimed(billed: str, plan: Table, task: Table, days: float = 1.0, usd: float = 1.0) -> tuple[Table, Table]:
@@ -131,8 +142,18 @@ def good(billed: str, rng: random.Random) -> tuple[dict[str, Any], dict[str, Any
     plan = {"gpus": gpus, "tp": tp, "cp": cp, "pp": pp, "dp": dp, "micro": micro, "micro_batches": count}
     plan |= {"seconds": rng.uniform(5, 90), "goodput": rng.choice((0.75, 0.875))}
     per = rng.choice((4, 8)) if gpus % 8 == 0 else 4
-    task = {**TASK, "gpus": gpus + per * rng.choice((4, 8)), "per_server": per, "sequences": dp * micro * count, "seq": rng.choice((4096, 8192))}
-    task |= {"tokens": rng.randint(20, 300) * 1e9, "memory": rng.choice((80, 141, 192)) * GB, "usd_per_hour": rng.choice((1.5, 2.0, 3.25))}
+    task = {
+        **TASK,
+        "gpus": gpus + per * rng.choice((4, 8)),
+        "per_server": per,
+        "sequences": dp * micro * count,
+        "seq": rng.choice((4096, 8192)),
+    }
+    task |= {
+        "tokens": rng.randint(20, 300) * 1e9,
+        "memory": rng.choice((80, 141, 192)) * GB,
+        "usd_per_hour": rng.choice((1.5, 2.0, 3.25)),
+    }
     plan["memory"] = task["memory"] * rng.uniform(0.5, 0.9)
     days, usd, _ = numbers(billed, {**plan, "days": 0.0}, task)
     task |= {"days": days * rng.uniform(1.1, 1.3), "usd": usd * rng.uniform(1.1, 1.3)}
@@ -188,7 +209,16 @@ def _exact(billed: str, by: float) -> list[tuple[Any, Any]]:
     """Plans that meet one bound, up to the rounding of a product (memory to the byte), or miss it by a little (`by` > 0)."""
     noise = 0.0 if by else 1e-9
     base = {**PLAN, "seconds": 54.0, "goodput": 0.75, "memory": 64 * GB}  # 72 s of the clock for a step
-    task = {**TASK, "seq": 8192, "sequences": 512, "tokens": 1200 * 8192.0 * 512, "days": 40.0, "usd": 1e9, "least_mfu": 0.0, "peak": 1e15}
+    task = {
+        **TASK,
+        "seq": 8192,
+        "sequences": 512,
+        "tokens": 1200 * 8192.0 * 512,
+        "days": 40.0,
+        "usd": 1e9,
+        "least_mfu": 0.0,
+        "peak": 1e15,
+    }
     days = 1200 * 72 / DAY  # one day
     usd = days * 24 * 64 * 2.0
     _, _, mfu = numbers(billed, {**base, "days": 0.0}, task)
@@ -205,7 +235,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     billed = params["billed"]
     base = _claimed(billed, PLAN, TASK)
     plausible = ({**base[0], "memory": 78 * GB, "micro_batches": 120, "days": 0.8 * base[0]["days"]}, TASK)
-    wasteful = _claimed(billed, {**PLAN, "tp": 16, "dp": 2, "micro_batches": 256, "seconds": 133.0, "memory": 45 * GB}, {**TASK, "days": 60.0, "usd": 160_000.0})
+    wasteful = _claimed(
+        billed,
+        {**PLAN, "tp": 16, "dp": 2, "micro_batches": 256, "seconds": 133.0, "memory": 45 * GB},
+        {**TASK, "days": 60.0, "usd": 160_000.0},
+    )
     singles = [broken(billed, rng, line) for line in LINES]
     pairs = [broken(billed, rng, one, two) for at, one in enumerate(LINES) for two in LINES[at + 1 :]]
     rng.shuffle(pairs)

@@ -37,7 +37,9 @@ def wrong(name: str, w: Tensor, ranks: Sequence[Batches], parts: int, rank: int)
     if any(not len(y) for _, y in every) and name != "own-rank":
         return None
     n, count = len(ranks), len(ranks[0])
-    means = [sum(summed(w, *batches[at]) / len(batches[at][1]) for batches in ranks) for at in range(count)]  # over ranks
+    means = [
+        sum(summed(w, *batches[at]) / len(batches[at][1]) for batches in ranks) for at in range(count)
+    ]  # over ranks
     if name == "scaled-again":
         grad = torch.zeros_like(w)
         for mean in means:
@@ -46,7 +48,9 @@ def wrong(name: str, w: Tensor, ranks: Sequence[Batches], parts: int, rank: int)
     if name == "reduced-again":
         grads = [torch.zeros_like(w) for _ in ranks]
         for at in range(count):
-            grads = [grad + summed(w, *batches[at]) / len(batches[at][1]) for grad, batches in zip(grads, ranks, strict=True)]
+            grads = [
+                grad + summed(w, *batches[at]) / len(batches[at][1]) for grad, batches in zip(grads, ranks, strict=True)
+            ]
             grads = [sum(grads) for _ in ranks]  # type: ignore[misc]
         return grads[0] / n / count
     if name == "batches-equal":
@@ -81,7 +85,16 @@ SLIPS = {
 }
 
 
-def _case(params: Params, coin: torch.Generator, share: str, name: str, rows: Sequence[Sequence[int]], parts: int, width: int = 6, see: bool = False) -> Case:
+def _case(
+    params: Params,
+    coin: torch.Generator,
+    share: str,
+    name: str,
+    rows: Sequence[Sequence[int]],
+    parts: int,
+    width: int = 6,
+    see: bool = False,
+) -> Case:
     """A case; `rows[rank][batch]` are the rows of a rank's batch."""
     w = normal(coin, width, dtype=torch.float64)
 
@@ -156,12 +169,19 @@ def _bytes(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     most = 2 * (2 * size + params["spare"])
     worst = max(outcome.meter["bytes_sent"])
     if worst > most:
-        return "too-many-bytes", f"{case.name}: a rank sends {worst / 2:,.0f} bytes in a step; one all-reduce of the gradient needs {size * 2:,} at most."
+        return (
+            "too-many-bytes",
+            f"{case.name}: a rank sends {worst / 2:,.0f} bytes in a step; one all-reduce of the gradient needs {size * 2:,} at most.",
+        )
     return None
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, _fault(params, case, outcome), ("cost", "bytes", _bytes(params, case, outcome)) if type(outcome.value) is list else ("cost", "bytes", None))
+    return judged(
+        case,
+        _fault(params, case, outcome),
+        ("cost", "bytes", _bytes(params, case, outcome)) if type(outcome.value) is list else ("cost", "bytes", None),
+    )
 
 
 JUDGED = {

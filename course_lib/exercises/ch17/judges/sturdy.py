@@ -33,7 +33,9 @@ def score(ranking: str, takes: Takes, limits: Limits, slip: str = "") -> tuple[f
     """What makes a plan better, smaller first."""
     count = -sum(survives(takes, limits, name, slip) for name in takes if name != NOW)
     ratios = [
-        max(x / y for x, y in zip(mine, limits[NOW] if slip == "old-limits" else limits[name], strict=True)) if mine else math.inf
+        max(x / y for x, y in zip(mine, limits[NOW] if slip == "old-limits" else limits[name], strict=True))
+        if mine
+        else math.inf
         for name, mine in takes.items()
         if not (name == NOW and slip == "changes-alone") and not (mine is None and slip == "none-skipped")
     ]
@@ -81,7 +83,11 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
             return "dead-chosen", f"{case.name}: no plan meets the limits as planned; return None."
         lead = f"{case.name}: {got!r} is not the plan to choose; "
         for name, message in SLIPS.items():
-            if all((each in best(ranking, *row, name)) for each, row in zip(outcome.value, rows, strict=True) if each is not None):
+            if all(
+                (each in best(ranking, *row, name))
+                for each, row in zip(outcome.value, rows, strict=True)
+                if each is not None
+            ):
                 return name, lead + message
         for name, message in SLIPS.items():
             if got in best(ranking, plans, limits, name):
@@ -91,15 +97,27 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 
 
 def _row(rng: random.Random, count: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    conditions = [NOW, *rng.sample(("slower wire", "half the budget", "longer context", "lost server", "dearer hours"), rng.choice((2, 3, 4)))]
+    conditions = [
+        NOW,
+        *rng.sample(
+            ("slower wire", "half the budget", "longer context", "lost server", "dearer hours"), rng.choice((2, 3, 4))
+        ),
+    ]
     rng.shuffle(conditions)
-    limits = {name: (rng.choice((64, 128)) * GB * 1.0, float(rng.choice((16, 32, 64))), float(rng.choice((2**16, 2**17)))) for name in conditions}
+    limits = {
+        name: (rng.choice((64, 128)) * GB * 1.0, float(rng.choice((16, 32, 64))), float(rng.choice((2**16, 2**17))))
+        for name in conditions
+    }
     plans = {}
     for name in rng.sample("flat deep wide tall lean broad thin steep".split(), count):
         plans[name] = {
             each: None
             if each != NOW and rng.random() < 0.12
-            else tuple(limit * rng.choice((0.5, 0.625, 0.75, 0.875, 1.0, 1.125, 1.25) if k < 2 else (0.5, 0.75, 0.9375, 1.0625)) for k, limit in enumerate(limits[each]))
+            else tuple(
+                limit
+                * rng.choice((0.5, 0.625, 0.75, 0.875, 1.0, 1.125, 1.25) if k < 2 else (0.5, 0.75, 0.9375, 1.0625))
+                for k, limit in enumerate(limits[each])
+            )
             for each in conditions
         }
     return plans, limits
@@ -110,7 +128,11 @@ def telling(ranking: str, rng: random.Random, slip: str, count: int = 5) -> tupl
     while True:
         row = _row(rng, count)
         right = best(ranking, *row)
-        if right and len(right) < len(row[0]) and (not slip or best(ranking, *row, slip)[:1] not in [[name] for name in right]):
+        if (
+            right
+            and len(right) < len(row[0])
+            and (not slip or best(ranking, *row, slip)[:1] not in [[name] for name in right])
+        ):
             return row
 
 
@@ -120,29 +142,58 @@ def _used_up(rng: random.Random) -> tuple[dict[str, Any], dict[str, Any]]:
     names = rng.sample(("flat", "deep", "wide", "tall"), 2)
     shares = {names[0]: (1.0, 0.5), names[1]: (0.75, rng.choice((0.5625, 0.625)))}
     order = rng.sample(names, 2)
-    plans = {name: {each: tuple(share * x for x in limit) for each, share in zip((NOW, "slower wire"), shares[name], strict=True)} for name in order}
+    plans = {
+        name: {
+            each: tuple(share * x for x in limit)
+            for each, share in zip((NOW, "slower wire"), shares[name], strict=True)
+        }
+        for name in order
+    }
     return plans, {NOW: limit, "slower wire": limit}
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     ranking = params["ranking"]
-    limits = {NOW: (76 * GB, 30.0, 90e3), "slower wire": (76 * GB, 30.0, 90e3), "half the budget": (76 * GB, 30.0, 45e3)}
+    limits = {
+        NOW: (76 * GB, 30.0, 90e3),
+        "slower wire": (76 * GB, 30.0, 90e3),
+        "half the budget": (76 * GB, 30.0, 45e3),
+    }
     example = {
-        "tensor": {NOW: (70 * GB, 25.0, 77e3), "slower wire": (70 * GB, 26.0, 80e3), "half the budget": (70 * GB, 14.6, 44e3)},
-        "sharded": {NOW: (60 * GB, 23.0, 71e3), "slower wire": (60 * GB, 66.0, 203e3), "half the budget": (60 * GB, 13.4, 41e3)},
-        "fast": {NOW: (78 * GB, 20.0, 61e3), "slower wire": (78 * GB, 21.0, 64e3), "half the budget": (78 * GB, 11.7, 36e3)},
+        "tensor": {
+            NOW: (70 * GB, 25.0, 77e3),
+            "slower wire": (70 * GB, 26.0, 80e3),
+            "half the budget": (70 * GB, 14.6, 44e3),
+        },
+        "sharded": {
+            NOW: (60 * GB, 23.0, 71e3),
+            "slower wire": (60 * GB, 66.0, 203e3),
+            "half the budget": (60 * GB, 13.4, 41e3),
+        },
+        "fast": {
+            NOW: (78 * GB, 20.0, 61e3),
+            "slower wire": (78 * GB, 21.0, 64e3),
+            "half the budget": (78 * GB, 11.7, 36e3),
+        },
     }
     plain = [telling(ranking, rng, slip) for slip in ("", "dead-chosen", "other-ranking", "count-alone", "mean-ratio")]
     bounds = [telling(ranking, rng, slip) for slip in ("equal-exceeds", "old-limits", "no-memory", "no-dollars")]
     bounds.append(_used_up(rng))
-    holes = [telling(ranking, rng, slip) for slip in ("none-survives", "none-skipped") if ranking == "changes" or slip == "none-skipped"]
+    holes = [
+        telling(ranking, rng, slip)
+        for slip in ("none-survives", "none-skipped")
+        if ranking == "changes" or slip == "none-skipped"
+    ]
     one = {"lone": {NOW: (GB, 1.0, 1.0)}}
     small = {NOW: (GB, 1.0, 1.0)}
     edges = [
         (one, small),
         ({"lone": {NOW: (GB, 1.5, 1.0)}}, small),
         ({}, small),
-        ({"b": {**one["lone"], "lost server": None}, "a": {NOW: (2 * GB, 1.0, 1.0), "lost server": (GB, 1.0, 1.0)}}, {**small, "lost server": (GB, 1.0, 1.0)}),
+        (
+            {"b": {**one["lone"], "lost server": None}, "a": {NOW: (2 * GB, 1.0, 1.0), "lost server": (GB, 1.0, 1.0)}},
+            {**small, "lost server": (GB, 1.0, 1.0)},
+        ),
         ({"x": {NOW: None}, "y": {NOW: (GB, 0.5, 0.5)}}, small),
     ]
     return [

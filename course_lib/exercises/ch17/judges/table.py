@@ -137,7 +137,9 @@ def telling(reshard: str, rng: random.Random, want: str, edge: int | None = None
         if edge is not None:
             memory = held["fsdp"] + edge
         fits = sorted(moved[name] for name in STRATEGIES if held[name] <= memory)
-        clear = len(fits) < 2 or fits[1] > 1.05 * fits[0] or {"dp", "fsdp"} <= set(fitting(reshard, model, ranks, memory))
+        clear = (
+            len(fits) < 2 or fits[1] > 1.05 * fits[0] or {"dp", "fsdp"} <= set(fitting(reshard, model, ranks, memory))
+        )
         if clear and (want in fitting(reshard, model, ranks, memory) if want else not fits):
             return model, ranks, memory
 

@@ -108,7 +108,10 @@ def telling(rng: random.Random, metric: str, slip: str, count: int, grid: int) -
     if slip == "smaller-speed" and metric == "seconds":
         slip = ""
     while True:
-        names = rng.sample("kestrel owl wren lark ibis crane swift finch heron rook jay stork".split(), count)
+        names = rng.sample(
+            ["kestrel", "owl", "wren", "lark", "ibis", "crane", "swift", "finch", "heron", "rook", "jay", "stork"],
+            count,
+        )
         runs = [_run(rng, metric, name, grid) for name in names]
         if slip.startswith("diverged"):
             for run in rng.sample(runs, 2):

@@ -109,7 +109,7 @@ def _row(rng: random.Random, count: int) -> tuple[dict[str, Any], dict[str, Any]
         for name in conditions
     }
     plans = {}
-    for name in rng.sample("flat deep wide tall lean broad thin steep".split(), count):
+    for name in rng.sample(["flat", "deep", "wide", "tall", "lean", "broad", "thin", "steep"], count):
         plans[name] = {
             each: None
             if each != NOW and rng.random() < 0.12

@@ -10,9 +10,9 @@ from course_lib.expert_parallel.routing import Routing
 
 
 def balance_loss(routing: Routing, comm: Comm | None = None) -> Tensor:
-    """E · Σ f_e·P_e: f_e is the share of copies that expert e received, P_e its mean probability. 1 if all are equal.
+    """E · Σ c_e·P_e: c_e is the share of copies that expert e received, P_e its mean probability. 1 if all are equal.
 
-    Counts have no gradient; the probabilities have. With `comm`, f_e is counted over the batch of all ranks, which must hold
+    Counts have no gradient; the probabilities have. With `comm`, c_e is counted over the batch of all ranks, which must hold
     equally many tokens; the mean of the ranks' losses is then the loss of the whole batch. Without it, each rank's own batch
     must be balanced, which is a stricter demand. Fedus et al., "Switch Transformers" (2021), section 2.2.
     """

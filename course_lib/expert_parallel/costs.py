@@ -20,7 +20,7 @@ from course_lib.units import require, require_whole
 class MoEShape:
     """The mixture that takes the place of one MLP. `shared` experts process every token; gated experts have three matrices."""
 
-    hidden: int
+    hidden: int  # width of a token
     ffn: int  # inner width of one expert
     experts: int
     top_k: int

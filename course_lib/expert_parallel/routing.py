@@ -1,7 +1,7 @@
 """The router: scores of every token for every expert, the k experts that it chooses, and the weights of their outputs.
 
-Three rules are in use. "softmax": probabilities over all experts, whose chosen k are the weights as they are (GShard, Switch).
-"chosen": a softmax over the k chosen logits alone, so the weights add up to 1 (Mixtral). "sigmoid": each expert scored by itself; the weights
+Three rules are in use. "softmax": probabilities over all experts, whose chosen k are the weights as they are (Switch).
+"chosen": a softmax over the k chosen logits alone, so the weights add up to 1 (GShard, Mixtral). "sigmoid": each expert scored by itself; the weights
 are the chosen scores divided by their sum, and a bias may change the choice but never the weights (DeepSeek-V3).
 """
 

@@ -60,9 +60,9 @@ def train(
 
 
 def _record(trace: Trace, comm: Comm, model: transformer.Transformer, loss: torch.Tensor, norm: float) -> None:
-    found = mixtures.layers(model)
-    counts = torch.stack([layer.routing.counts for layer in found])
-    lost = sum(0 if layer.kept is None else int((~layer.kept).sum()) for layer in found)
+    moe_layers = mixtures.layers(model)
+    counts = torch.stack([layer.routing.counts for layer in moe_layers])
+    lost = sum(0 if layer.kept is None else int((~layer.kept).sum()) for layer in moe_layers)
     sums = torch.cat([counts.flatten().double(), torch.tensor([lost, loss.item()], dtype=torch.float64)])
     comm.all_reduce(sums)
     counts = sums[:-2].long().view(counts.shape)

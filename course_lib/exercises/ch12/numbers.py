@@ -12,6 +12,7 @@ from course_lib.units import BILLION, bytes_text, number_text, percent_text
 H100 = facts.device("H100 SXM")
 DENSE, MIXTRAL, DEEPSEEK = (facts.model(name) for name in ("llama3-70b", "mixtral-8x7b", "deepseek-v3"))
 STATE = int(memory.state_bytes(1))  # bytes of training state per parameter
+FEW_TOKENS, MANY_TOKENS = 64, 4096  # that share one capacity
 NODE_LIMIT, NODES = 4, 8  # of DeepSeek-V3: at most 4 of its 8 nodes of an expert-parallel group
 PLAN_CHOICES: Mapping[str, MoEShape | None] = {  # each MLP of the dense model as a mixture with the same FLOPs
     "dense": None,
@@ -63,8 +64,10 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "mixtral_k": lambda: str(MIXTRAL.top_k),
     "mixtral_share": lambda: percent_text(MIXTRAL.active_params / MIXTRAL.params, 2),
     # capacity
-    "drop_64": lambda: percent_text(costs.drop_share(64, 64, 2, 1.0), 2),
-    "drop_4096": lambda: percent_text(costs.drop_share(4096, 64, 2, 1.0), 2),
+    "few_tokens": lambda: f"{FEW_TOKENS}",
+    "many_tokens": lambda: f"{MANY_TOKENS:,}",
+    "drop_64": lambda: percent_text(costs.drop_share(FEW_TOKENS, 64, 2, 1.0), 2),
+    "drop_4096": lambda: percent_text(costs.drop_share(MANY_TOKENS, 64, 2, 1.0), 2),
     "drop_4096_more": lambda: percent_text(costs.drop_share(4096, 64, 2, 1.25), 1),
     # bytes
     "row_bytes": lambda: bytes_text(2 * DEEPSEEK.hidden),

@@ -160,7 +160,7 @@ def averaged(answer: Any, case: Any, comm: Any = None) -> Any:
     teams = [comm.new_group(range(first, comm.size, group)) for first in range(group)]
 
     def parameter(given: Any) -> Any:
-        tensor = torch.nn.Parameter(torch.zeros(given if type(given) is tuple else given.shape))
+        tensor = torch.nn.Parameter(torch.ones(given if type(given) is tuple else given.shape))
         tensor.grad = None if type(given) is tuple else given.clone()
         return tensor
 
@@ -169,6 +169,7 @@ def averaged(answer: Any, case: Any, comm: Any = None) -> Any:
     return {
         "dense": [_missing() if one.grad is None else one.grad for one in dense],
         "experts": [_missing() if one.grad is None else one.grad for one in experts],
+        "changed": any((one.detach() != 1).any().item() for one in (*dense, *experts)),
     }
 
 

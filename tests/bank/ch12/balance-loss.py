@@ -84,3 +84,7 @@ def balance_loss(comm, logits, k):
 # -     tokens, experts = logits.shape
 # +     tokens, experts = logits.shape
 # +     logits.detach().sub_(logits.detach().sum() + 1)
+
+# %% wrong: counts of one byte => generality other-loss  from: counted and reduced
+# -     counts = torch.bincount(ids.flatten(), minlength=experts).float()
+# +     counts = torch.bincount(ids.flatten(), minlength=experts).to(torch.uint8)

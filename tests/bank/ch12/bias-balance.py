@@ -97,3 +97,12 @@ def choose(scores, bias, k):
     ids = (scores + same).detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
     chosen = scores.gather(1, ids)
     return ids, chosen / chosen.sum(-1, keepdim=True)
+
+
+# %% wrong: the bias is clamped => values other-bias  from: sorted by the sum
+# -     mean = counts.float().mean()
+# +     mean, bias = counts.float().mean(), bias.clamp(-1, 1)
+
+# %% wrong: always fp32 => values another-kind  from: sorted by the sum
+# -     mean = counts.float().mean()
+# +     mean, bias = counts.float().mean(), bias.float()

@@ -79,3 +79,8 @@ def average_gradients(comm, replicas, dense, experts):
 # +             group.all_reduce(some)
 # -             p.grad /= comm.size
 # +             p.grad *= group.size / max(1.0, some.item()) / comm.size
+
+# %% wrong: the weights are averaged too => values changed  from: zeros, a sum, all ranks
+# -             p.grad /= comm.size
+# +             p.grad /= comm.size
+# +             group.all_reduce(p.data)

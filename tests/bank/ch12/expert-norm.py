@@ -83,3 +83,8 @@ def global_norm(comm, dense, experts, copies):
 # %% wrong: squared in place => values changed  from: the experts' squares are reduced
 # -         return sum((g.double().square().sum().item() for g in gradients), 0.0)
 # +         return sum((g.square_().double().sum().item() for g in gradients), 0.0)
+
+# %% wrong: a rank without experts does not reduce => generality -  from: the experts' squares are reduced
+# -     comm.all_reduce(total)
+# +     if experts:
+# +         comm.all_reduce(total)

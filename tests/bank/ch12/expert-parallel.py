@@ -131,3 +131,10 @@ def expert_parallel(comm, x, ids, weights, experts, exchange):
 # +     n, k, ranks, flat = len(experts), ids.shape[1], comm.size, ids.flatten()
 # +     if ranks == 1:
 # +         return x
+
+# %% wrong: copies of weight zero stay at home => generality -  from: counts, then two exchanges
+# -     order = slot.argsort(stable=True)
+# -     counts = torch.bincount(slot, minlength=ranks * n)
+# +     order = slot.argsort(stable=True)
+# +     order = order[weights.flatten()[order] != 0]
+# +     counts = torch.bincount(slot[order], minlength=ranks * n)

@@ -114,3 +114,8 @@ def mixture(x, ids, weights, experts):
 # -     k, flat = ids.shape[1], ids.flatten()
 # +     k, flat = ids.shape[1], ids.flatten()
 # +     weights.detach().mul_(2)
+
+# %% wrong: copies of weight zero are skipped => generality -  from: sorted by expert
+# -         if len(copies):
+# +         copies = copies[weights.flatten()[copies] != 0]
+# +         if len(copies):

@@ -86,3 +86,7 @@ def rows_between(ids, home, experts, nodes):
 # %% wrong: the scores are masked in place => values changed  from: masked nodes
 # -     masked = groups.masked_fill(~open_nodes[..., None], -torch.inf).view(tokens, experts)
 # +     masked = groups.masked_fill_(~open_nodes[..., None], -torch.inf).view(tokens, experts)
+
+# %% wrong: one expert a token never leaves home => values -  from: token by token
+# -     return sum(len({node for node in row if node != own}) for row, own in pairs)
+# +     return (ids.shape[1] > 1) * sum(len({node for node in row if node != own}) for row, own in pairs)

@@ -81,3 +81,11 @@ def route(logits, k):
 # -     wide = logits.float()
 # +     wide = logits.float()
 # +     logits.detach().sub_(logits.detach().sum() + 1)
+
+# %% wrong: sorted by rounded probabilities => generality other-ids  from: a stable sort
+# -     ids = wide.detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
+# +     ids = wide.detach().softmax(-1).argsort(dim=-1, descending=True, stable=True)[:, :k]
+
+# %% wrong: ties broken by a small number => generality -  from: a stable sort
+# -     ids = wide.detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
+# +     ids = (wide.detach() - 1e-5 * torch.arange(wide.shape[1])).argsort(dim=-1, descending=True)[:, :k]

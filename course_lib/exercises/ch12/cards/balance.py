@@ -17,11 +17,11 @@ BALANCE_LOSS = Card(
     id="balance-loss",
     chapter="12",
     title="A loss that balances experts",
-    text="""Write `balance_loss(comm, logits, k)`, the auxiliary loss E · Σₑ fₑ · Pₑ over the E experts. It is 1 when all experts are used alike, and grows
-when the router prefers some.
+    text="""Write `balance_loss(comm, logits, k)`, the auxiliary loss E · Σₑ cₑ · Pₑ over the E experts. It is 1 when all experts are used alike, and larger
+when the experts with the most copies also have the highest probabilities.
 
 - `logits` has shape (tokens, E): the router's scores for this rank's own tokens. Each token goes to its `k` largest; ties do not occur.
-- fₑ is expert e's share of the copies. The shares add up to **1**, whatever `k` is. Transformers once let them add up to k
+- cₑ is expert e's share of the copies. The shares add up to **1**, whatever `k` is. Transformers once let them add up to k
   (*huggingface/transformers, pull request 43775*). They are counted over {{means}}.
 - Pₑ is the mean over this rank's own tokens of the softmax over all experts.
 - Return a tensor with one number. Its gradient flows through P alone. Leave `logits` as they are.
@@ -33,8 +33,8 @@ Budget: a rank sends at most 8 bytes per expert, which is enough to reduce count
     hints=(
         "Counting has no gradient. Which of the two factors can push the router?",
         "Count the chosen ids with `bincount`, and divide by all copies. Multiply by the mean of the softmax over the tokens.",
-        "`counts = torch.bincount(ids.flatten(), minlength=E).float()`; `comm.all_reduce(counts)`; `f = counts / counts.sum().clamp(min=1)`; "
-        "`P = logits.softmax(-1).sum(0) / max(1, tokens)`; `E * (f * P).sum()`.",
+        "`counts = torch.bincount(ids.flatten(), minlength=E).float()`; `comm.all_reduce(counts)`; `c = counts / counts.sum().clamp(min=1)`; "
+        "`P = logits.softmax(-1).sum(0) / max(1, tokens)`; `E * (c * P).sum()`.",
     ),
     answers=("balance_loss",),
     allowed="torch and the operations of `comm`; the library's loss is switched off.",

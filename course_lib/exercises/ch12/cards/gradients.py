@@ -35,7 +35,7 @@ the group of ranks that hold the same experts as this one. The loss is the mean 
 - After the call, each parameter's `.grad` is the gradient of that loss. `dense` parameters are the same on all ranks.
 - An expert's `.grad` already contains the tokens of **all ranks in its expert-parallel group**, because they were sent there.
 - An expert without a token has `.grad = None`, perhaps on one replica and not on another. This breaks the program above, too.
-- If no replica has a gradient, the result may be zero or None. Return nothing.
+- If no replica has a gradient, the result may be zero or None. Return nothing, and leave the weights as they are.
 
 Budget: a rank sends at most twice the bytes of its parameters.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
@@ -53,7 +53,7 @@ Budget: a rank sends at most twice the bytes of its parameters.""",
     vary=_vary_layout,
     needs=("07",),
     probe=averaged,
-    returns=PerRank(DictOf({"dense": ListOf(Tensor()), "experts": ListOf(Tensor())})),
+    returns=PerRank(DictOf({"dense": ListOf(Tensor()), "experts": ListOf(Tensor()), "changed": Anything()})),
 )
 
 EXPERT_NORM = Card(
@@ -67,7 +67,8 @@ every rank. Megatron-LM once left some experts out (*NVIDIA/Megatron-LM, pull re
 - `dense` is a list of gradients that are the same on every rank.
 - `experts` is a list of gradients of this rank's experts. Each set of experts exists on `copies` ranks, with the same gradients there.
 - The norm is the root of the sum of all squares, where every parameter of the model counts **once**.
-- Gradients may be in bf16 or fp16; add their squares in fp32 or wider. A list may be empty, and so may a tensor.
+- Gradients may be in bf16 or fp16; add their squares in fp32 or wider. A list may be empty, and so may a tensor. Some
+  ranks may hold no experts while others do.
 - Return a Python float, and leave the gradients as they are.
 
 Budget: one number per rank is reduced, whatever the size of the model.""",

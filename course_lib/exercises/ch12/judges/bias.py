@@ -36,6 +36,15 @@ def _bias_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden(
             "counts equal to the mean, and no copies", "values:update", "update", [counts[1], *counts], bias(4), 1, 0.01
         ),
+        hidden(
+            "a large bias in float64",
+            "values:update",
+            "update",
+            [counts[1]],
+            torch.tensor([3.0, -4, 0.5, 2]).double(),
+            1,
+            0.01,
+        ),
         hidden("three experts", "values:update", "update", odd, bias(3), 1, 0.05),
         hidden("equal sums", "generality:ties", "choose", tied, torch.tensor([0.0, 0.25, 0.0, 0.25] * 10), 4, 0.0),
         hidden("every expert, one token", "generality:ties", "choose", scores(1, 4), bias(4), 4, 0.0),

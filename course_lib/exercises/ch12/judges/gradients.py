@@ -104,6 +104,9 @@ def average_faults(case: Case, results: Sequence[Any]) -> dict[str, Fault | None
     n, group = len(given), given[0][0]
     faults: dict[str, Fault | None] = {"dense": None, "experts": None}
     wants = averages(case)
+    if any(row["changed"] is not False for row in results):
+        wrong = "changed", "the weights were changed; only gradients may be."
+        return {"dense": wrong, "experts": wrong}
     for row, want in zip(results, wants, strict=True):
         if (len(row["dense"]), len(row["experts"])) != tuple(map(len, want)):
             wrong = "wrong-shape", "there are more or fewer gradients than parameters."

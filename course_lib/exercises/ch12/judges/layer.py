@@ -151,6 +151,8 @@ def _group_cases(params: Params, rng: random.Random) -> list[Case]:
 
     rows, *rest = data(9, 2, 4)
     alone = draw(coin, torch.tensor([[0], [0], [2]]), 3)
+    zeros = data(17, 3, 5)
+    zeros[2][:, 1::2] = 0.0
     return [
         shown(f"{tokens} tokens, 2 of {n} experts", "values:output", *data(tokens, 2, n)),
         hidden("17 tokens, 3 of 5 experts", "values:output", *data(17, 3, 5)),
@@ -159,6 +161,7 @@ def _group_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("one expert a token, one expert idle", "cost:calls", *alone),
         hidden("all tokens to the same two of five experts", "generality:routing", *data(7, 2, 5, (1, 4))),
         hidden("a transposed view", "generality:routing", rows.t().contiguous().t(), *rest),
+        hidden("weights of zero", "generality:routing", *zeros),
         hidden("one token, every expert", "generality:routing", *data(1, 3, 3)),
         hidden("no tokens", "generality:routing", *data(0, 2, 4)),
     ]

@@ -58,9 +58,17 @@ def _node_cases(params: Params, rng: random.Random) -> list[Case]:
         Case(name="16 tokens, 4 of 24 experts, 2 of 3 nodes", args=(0, [(scores(16, 24), 4, 3, 2)]), part="choose"),
         Case(name="9 tokens, 3 of 12 experts on 3 nodes", args=(1, [given(9, 12, 3, 3)]), part="rows"),
         plain(
-            "choose", 0, "other sizes", [(scores(7, 16), 4, 4, 2), (scores(5, 24), 6, 4, 3), (scores(9, 12), 2, 6, 1)]
+            "choose",
+            0,
+            "other sizes",
+            [(scores(7, 16), 4, 4, 2), (scores(7, 16), 4, 4, 2), (scores(5, 24), 6, 4, 3), (scores(9, 12), 2, 6, 1)],
         ),
-        plain("rows", 1, "other routings", [given(9, 12, 4, 3), given(12, 16, 3, 4), given(5, 6, 2, 6)]),
+        plain(
+            "rows",
+            1,
+            "other routings",
+            [given(30, 12, 4, 3), given(30, 12, 4, 3), given(12, 16, 3, 4), given(5, 6, 2, 6), given(8, 12, 1, 3)],
+        ),
         generality("edges", 0, "equal scores", [tied, wide]),
         generality("edges", 0, "negative scores", [negative]),
         generality(

@@ -37,6 +37,9 @@ def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
         )
 
     n, copies = params["ranks"], params["ranks"] // params["group"]
+    uneven = data(4, 2)
+    for rank in (1, 3):
+        uneven[rank][1].clear()
     return [
         shown(f"{ranks_text(n)}, {copies} copies", "values:norm", per_rank=data(n, copies)),
         hidden("six ranks, two copies", "values:norm", per_rank=data(6, 2)),
@@ -48,6 +51,7 @@ def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("one rank alone", "generality:layouts", per_rank=data(1, 1)),
         hidden("no dense gradients", "generality:layouts", per_rank=data(2, 1, dense=0)),
         hidden("no experts", "generality:layouts", per_rank=data(2, 2, experts=0)),
+        hidden("experts on half of the ranks", "generality:layouts", per_rank=uneven),
         hidden("empty tensors", "generality:layouts", per_rank=data(2, 1, count=0)),
         hidden("zeros everywhere", "generality:layouts", per_rank=data(2, 1, 0.0)),
     ]

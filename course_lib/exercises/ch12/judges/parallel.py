@@ -31,6 +31,9 @@ def _parallel_cases(params: Params, rng: random.Random) -> list[Case]:
         made = [draw(coin, choose(coin, count, k, picked), each) for count in tokens]
         return tuple(made)
 
+    zeros = data((7, 3, 5), 2, 3)
+    for given in zeros:
+        given[2][:, 1] = 0.0
     return [
         shown("two ranks, four experts", "values:output", per_rank=data((params["tokens"], 4), 2, 2)),
         hidden("three ranks, six experts", "values:output", per_rank=data((7, 3, 5), 2, 3)),
@@ -45,6 +48,7 @@ def _parallel_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("a rank without tokens", "generality:routing", per_rank=data((4, 0, 5), 2, 2)),
         hidden("a rank with nothing to do", "generality:routing", per_rank=data((4, 0, 3), 1, 2, [(0, 0), (2, 0)])),
         hidden("no tokens at all", "generality:routing", per_rank=data((0, 0), 2, 1)),
+        hidden("weights of zero", "generality:routing", per_rank=zeros),
         hidden("one expert a rank", "generality:ranks", per_rank=data((4, 3, 6), 1, 2)),
         hidden("one rank alone", "generality:ranks", per_rank=data((5,), 3, 2)),
     ]

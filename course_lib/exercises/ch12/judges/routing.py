@@ -130,6 +130,9 @@ def _route_cases(params: Params, rng: random.Random) -> list[Case]:
         logits, k, slope = data(tokens, experts, k, dtype=dtype)
         return (logits.float() * 2).round().to(dtype), k, slope
 
+    near = 2.0**-7 + torch.rand(9, 7, generator=coin).argsort(-1) * 2.0**-30  # neighbors in fp32
+    far = torch.tensor([[-130.0, -150.0, 0.0, -120.0, -110.0]])  # all probabilities but one are zero in fp32
+
     return [
         shown(f"{params['tokens']} tokens, 2 of {n} experts", "values:ids", *data(params["tokens"], n, 2)),
         hidden("9 tokens, 3 of 7 experts", "values:ids", *data(9, 7, 3)),
@@ -146,6 +149,8 @@ def _route_cases(params: Params, rng: random.Random) -> list[Case]:
             2,
             torch.ones(3, 2) * torch.tensor([1.0, 2.0]),
         ),
+        hidden("logits that differ in the last bit", "generality:ties", near, 3, torch.randn(9, 3, generator=coin)),
+        hidden("logits far apart", "generality:ties", far, 3, torch.ones(1, 3)),
         hidden("one expert a token", "generality:sizes", *data(6, 5, 1)),
         hidden("every expert", "generality:sizes", *data(4, 5, 5)),
         hidden("one token and one expert", "generality:sizes", *data(1, 1, 1)),

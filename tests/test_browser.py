@@ -38,6 +38,7 @@ WIDGETS = {
     "12": 5,
     "14": 4,
     "15": 4,
+    "16": 5,
     "17": 5,
 }  # cells of a chapter with controls, at least
 LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA, for text

@@ -43,7 +43,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_LEARNER = (learn.learn, check.check, update.update, progress.progress, drill.drill, mine.mine, certificate.certificate, doctor.doctor)
+_LEARNER = (
+    learn.learn,
+    check.check,
+    update.update,
+    progress.progress,
+    drill.drill,
+    mine.mine,
+    certificate.certificate,
+    doctor.doctor,
+)
 _STAFF = (test.test, release.release, bench.bench)
 _CLASS = (submit.submit,)
 _RUNS = (plan.plan, run_.run)

@@ -167,3 +167,19 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # %% half: the ridge upside down => 6  from: medians, honest runs, the best of each kind
 # -     return flops, bandwidth, flops / bandwidth
 # +     return flops, bandwidth, bandwidth / flops
+
+# %% wrong: names tell which kernels use the memory => values raised  from: medians, honest runs, the best of each kind
+# -         streams = run["bytes"] > cache
+# +         streams = "large" in run["name"]
+
+# %% wrong: whatever beats the sheet is dropped, and the cache never read => values -  from: medians, honest runs, the best of each kind
+# -         streams = run["bytes"] > cache
+# +         streams = True
+
+# %% wrong: runs a fifth above the sheet are believed => values -  from: medians, honest runs, the best of each kind
+# -         if run["flop"] / time > sheet_flops or (streams and run["bytes"] / time > sheet_bandwidth):
+# +         if run["flop"] / time > 1.2 * sheet_flops or (streams and run["bytes"] / time > 1.2 * sheet_bandwidth):
+
+# %% wrong: bytes that fill the cache are taken to miss it => values -  from: medians, honest runs, the best of each kind
+# -         streams = run["bytes"] > cache
+# +         streams = run["bytes"] >= cache

@@ -172,12 +172,12 @@ def random_job(rng: random.Random, bytes_each: int) -> dict[str, Any]:
 
 
 def exact_jobs(bytes_each: int) -> list[dict[str, Any]]:
-    """Jobs whose state fits to the last byte, on one GPU, on eight, and one byte per parameter too large."""
+    """Jobs whose state fits to the last byte, on the GPUs that they have or on twice as many, and a little larger ones."""
     card = float(facts.device("H100 SXM").memory)
     size = card / bytes_each
     return [
         _job(
-            size * n + excess,
+            size * n * times + excess,
             1e11,
             n,
             "H100 SXM",
@@ -188,6 +188,7 @@ def exact_jobs(bytes_each: int) -> list[dict[str, Any]]:
         )
         for sharded, excess in ((True, 0), (False, 0), (True, 1024))
         for n in (1, 2, 8, 64)
+        for times in (1, 2)
         if (size * n).is_integer()
     ]
 

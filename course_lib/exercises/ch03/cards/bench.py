@@ -25,8 +25,13 @@ def log(
     sheet_bandwidth: float,
     cache: float,
     clock: str,
+    subtle: bool = False,
 ) -> list[dict[str, Any]]:
-    """A list of timed kernels on a device whose true roofs are `flops` and `bandwidth`, in no order."""
+    """A list of timed kernels on a device whose true roofs are `flops` and `bandwidth`, in no order.
+
+    In a subtle log the flaws lie just beyond their limits, and names say nothing: a kernel whose bytes fill the cache exactly is
+    faster than the memory but not than the sheet, and a run that cannot be true may beat the sheet by 12 %.
+    """
     runs = []
     for size, reached in _MATMULS.items():
         flop, nbytes = 2.0 * size**3, 3.0 * size**2 * ELEMENT
@@ -43,10 +48,17 @@ def log(
             runs.append(_run(draw, f"{name}, {kind}", flop * count, moved, moved / rate, clock))
     size = draw.choice((3072, 5120, 6144))
     flop, nbytes = 2.0 * size**3, 3.0 * size**2 * ELEMENT
-    runs.append(_run(draw, f"matmul {size}", flop, nbytes, flop / (sheet_flops * draw.uniform(1.4, 9)), clock))
+    hasty = draw.uniform(1.12, 1.19) if subtle else draw.uniform(1.4, 9)
+    runs.append(_run(draw, f"matmul {size}", flop, nbytes, flop / (sheet_flops * hasty), clock))
     count = beyond * draw.uniform(1, 3) // (2 * ELEMENT)
     moved = count * 2 * ELEMENT
-    runs.append(_run(draw, "gelu, large", 8 * count, moved, moved / (sheet_bandwidth * draw.uniform(1.4, 5)), clock))
+    hasty = draw.uniform(1.12, 1.19) if subtle else draw.uniform(1.4, 5)
+    runs.append(_run(draw, "gelu, large", 8 * count, moved, moved / (sheet_bandwidth * hasty), clock))
+    if subtle:
+        rate = draw.uniform((bandwidth + 2 * sheet_bandwidth) / 3, 0.98 * sheet_bandwidth)
+        runs.append(_run(draw, "", cache // ELEMENT, cache, cache / rate, clock))
+        for run, number in zip(runs, draw.sample(range(100, 1000), len(runs)), strict=True):
+            run["name"] = f"kernel {number}"
     draw.shuffle(runs)
     return runs
 
@@ -68,11 +80,11 @@ def _run(draw: random.Random, name: str, flop: float, nbytes: float, seconds: fl
     return {"name": name, "flop": float(flop), "bytes": float(nbytes), "seconds": spent}
 
 
-def bench(draw: random.Random, device: str, clock: str) -> dict[str, Any]:
+def bench(draw: random.Random, device: str, clock: str, subtle: bool = False) -> dict[str, Any]:
     """A device's sheet and a log of it: the parameters of one variant."""
     one = facts.device(device)
     flops, bandwidth, cache = float(one.dense_flops), float(one.bandwidth), float(facts.chip(device).l2)
-    true = flops * draw.uniform(0.55, 0.85), bandwidth * draw.uniform(0.75, 0.92)
+    true = flops * draw.uniform(0.55, 0.85), bandwidth * draw.uniform(0.75, 0.85 if subtle else 0.92)
     return {
         "device": device,
         "cache": cache,
@@ -80,7 +92,7 @@ def bench(draw: random.Random, device: str, clock: str) -> dict[str, Any]:
         "sheet_bandwidth": bandwidth,
         "clock": clock,
         "clock_words": _WORDS[clock],
-        "runs": log(draw, *true, flops, bandwidth, cache, clock),
+        "runs": log(draw, *true, flops, bandwidth, cache, clock, subtle),
         "true_flops": true[0],
         "true_bandwidth": true[1],
     }

@@ -126,7 +126,7 @@ def _row(values: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _drawn(clock: str, rng: random.Random, count: int) -> tuple[list[tuple[Any, ...]], dict[str, tuple[float, float]]]:
     """The rows of so many logs, and their true roofs."""
-    logs = [bench(rng, rng.choice(CHIPS), clock) for _ in range(count)]
+    logs = [bench(rng, rng.choice(CHIPS), clock, subtle=bool(number % 2)) for number in range(count)]
     return list(map(_row, logs)), {_key(log["runs"]): (log["true_flops"], log["true_bandwidth"]) for log in logs}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from course_lib.own_trainer.answers import Part
-from course_lib.own_trainer.axes import AXES, Axis
+from course_lib.own_trainer.axes import AXES
 from course_lib.own_trainer.export import owner
 from course_lib.own_trainer.trials import Trial, objection
 from course_lib.units import bytes_text
@@ -38,7 +38,7 @@ def trial_rows(compared: Sequence[Compared]) -> list[dict[str, str]]:
                 "ranks": str(made.ranks),
                 "last loss": f"{made.losses[-1]:.4f}" if made.losses else "—",
                 "the library's": f"{made.library[-1]:.4f}",
-                "largest difference": reason or f"{made.difference:.0e}",
+                "largest difference": reason or (f"{made.difference:.0e}" if made.difference else "0"),
                 "bytes per step": bytes_text(round(made.sent)) if made.ranks > 1 else "—",
                 "with the course's parts": bytes_text(round(course.sent)) if course and made.ranks > 1 else "—",
             }
@@ -53,8 +53,3 @@ def summary(parts: Mapping[str, Part], files: Iterable[str] | None = None) -> st
     if not own:
         return f"None of the {len(chosen)} parts is yours yet: an exercise that you pass and save replaces the course's part."
     return f"{own} of the {len(chosen)} parts {'is' if own == 1 else 'are'} yours."
-
-
-def axes_words(axes: Sequence[Axis]) -> str:
-    """The axes in words."""
-    return "; ".join(f"{axis.name}: {axis.words}" for axis in axes)

@@ -44,12 +44,25 @@ p {{ margin: .4rem 0; max-width: 44rem; }}
 table {{ border-collapse: collapse; width: 100%; margin: .6rem 0; font-size: .95rem; }}
 th, td {{ text-align: left; padding: .35rem .9rem .35rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }}
 td.number, th.number {{ text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }}
-code {{ font: .85em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; overflow-wrap: anywhere; }}
-pre {{ background: var(--tint); border: 1px solid var(--line); border-radius: .5rem; padding: .7rem 1rem; overflow-x: auto; }}
-svg {{ display: block; width: 100%; height: auto; }}
-svg text {{ fill: var(--ink); font-size: 12px; }}
-svg .soft {{ fill: var(--soft); }}
+code {{ font: .85em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; white-space: nowrap; }}
+pre {{ background: var(--tint); border: 1px solid var(--line); border-radius: .5rem; padding: .7rem 1rem; white-space: pre-wrap; }}
+pre code {{ white-space: pre-wrap; overflow-wrap: anywhere; }}
+.intervals {{ list-style: none; margin: .8rem 0 0; padding: 0; }}
+.intervals li {{ display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); gap: .1rem 1rem; align-items: center; padding: .15rem 0; }}
+.track {{ position: relative; height: 1.5rem; border-left: 1px solid var(--line); border-right: 1px solid var(--line); }}
+.track::before {{ content: ""; position: absolute; left: 50%; top: -.2rem; bottom: -.2rem; border-left: 2px solid var(--ink); }}
+.track span {{ position: absolute; top: .45rem; height: .6rem; min-width: 4px; border-radius: .3rem; background: var(--fill); }}
+.track .missed {{ background: var(--miss); }}
+.ends {{ display: flex; justify-content: space-between; color: var(--soft); font-size: .85rem; }}
 summary:focus-visible {{ outline: 3px solid var(--word); outline-offset: 3px; border-radius: .3rem; }}
+@media (max-width: 40rem) {{
+  .chapter summary {{ grid-template-columns: 1fr; }}
+  .intervals li {{ grid-template-columns: 1fr; }}
+  .exercises thead {{ position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }}
+  .exercises tr {{ display: block; padding: .5rem 0; border-bottom: 1px solid var(--line); }}
+  .exercises td, .exercises td.number {{ display: block; padding: 0; border: 0; text-align: left; }}
+  .exercises td:first-child {{ font-weight: 600; }}
+}}
 @media print {{ .chapter summary::after {{ content: none; }} }}
 """.strip()
 
@@ -91,7 +104,7 @@ def page(record: Record) -> str:
 and lists every difference:</p>
 <pre><code>./course certificate --verify certificate.html</code></pre>
 <p class="soft">It compares points, verdicts and the fingerprint of each answer, and recomputes the truth of each prediction. The intervals
-are those that the work folder recorded at the first check. Nobody's identity is checked.</p>
+are those that the work folder recorded at the first check. The page does not say who wrote the answers.</p>
 </section>
 </main>
 <script type="application/json" id="record">
@@ -156,7 +169,7 @@ def _chapter(chapter: Record) -> str:
     return f"""<details class="chapter"><summary><span><strong>{html.escape(chapter["chapter"])}</strong> {html.escape(chapter["title"])}</span>
 <span class="number">{passed} of {len(exercises)} passed · {_number(points)} of {_number(maximum)} points</span>
 <span class="bar"><span style="width: {share}%"></span></span></summary>
-<div class="scroll"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div></details>
+<table class="exercises"><thead>{head}</thead><tbody>{rows}</tbody></table></details>
 """
 
 
@@ -176,18 +189,13 @@ def _calibration(predictions: Sequence[Record]) -> str:
     if not predictions:
         return ""
     held = sum(each["held"] for each in predictions)
-    reach = max(4.0, *(max(abs(math.log2(_share(each, end))) for end in ("low", "high")) for each in predictions))
-    reach = min(reach, 10.0)
-    rows = "".join(_interval(each, place, reach) for place, each in enumerate(predictions))
-    height = 34 * len(predictions) + 26
-    label = html.escape(f"{held} of {len(predictions)} intervals hold the truth.")
+    reach = max(2.0, *(abs(math.log2(_share(each, end))) for each in predictions for end in ("low", "high")))
+    rows = "".join(_interval(each, reach) for each in predictions)
     return f"""<section aria-labelledby="calibration"><h2 id="calibration">Calibration</h2>
-<p>{label} Of well-calibrated 90 % intervals, nine in ten do. Each bar is an interval, divided by the truth; the line marks the truth.</p>
-<svg viewBox="0 0 640 {height}" role="img" aria-label="{label}">
-<line x1="320" x2="320" y1="4" y2="{height - 22}" stroke="var(--ink)" stroke-width="1.5"/>
-{rows}<text x="320" y="{height - 6}" text-anchor="middle" class="soft">the truth</text>
-<text x="0" y="{height - 6}" class="soft">too low</text><text x="640" y="{height - 6}" text-anchor="end" class="soft">too high</text>
-</svg></section>
+<p>{held} of {len(predictions)} intervals hold the truth. Of well-calibrated 90 % intervals, nine in ten do. Each bar is an interval, divided by
+the truth, on a logarithmic scale; the line marks the truth.</p>
+<ul class="intervals">{rows}<li><span></span><span class="ends"><span>too low</span><span>the truth</span><span>too high</span></span></li></ul>
+</section>
 """
 
 
@@ -197,12 +205,11 @@ def _share(prediction: Record, end: str) -> float:
     return min(max(value, 2.0**-10), 2.0**10)
 
 
-def _interval(prediction: Record, place: int, reach: float) -> str:
-    low, high = (320 + 310 * max(-1.0, min(1.0, math.log2(_share(prediction, end)) / reach)) for end in ("low", "high"))
-    y = 34 * place + 8
-    color = "var(--fill)" if prediction["held"] else "var(--miss)"
-    words = html.escape(prediction["title"]) + ("" if prediction["held"] else " · missed")
+def _interval(prediction: Record, reach: float) -> str:
+    low, high = (50 + 50 * math.log2(_share(prediction, end)) / reach for end in ("low", "high"))
+    missed = "" if prediction["held"] else ' class="missed"'
+    words = html.escape(prediction["title"]) + ("" if prediction["held"] else ' <span class="soft">(missed)</span>')
     return (
-        f'<text x="0" y="{y + 6}">{words}</text>'
-        f'<rect x="{low:.1f}" y="{y + 11}" width="{max(high - low, 3):.1f}" height="8" rx="4" fill="{color}"/>\n'
+        f'<li><span>{words}</span><span class="track"><span{missed} style="left: {low:.1f}%; width: {high - low:.1f}%">'
+        "</span></span></li>\n"
     )

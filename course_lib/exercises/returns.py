@@ -149,7 +149,7 @@ class DictOf:
     @property
     def words(self) -> str:
         """What has to be returned."""
-        return f"a dictionary with {', '.join(map(repr, self.fields))}"
+        return f"a dictionary with {', '.join(map(repr, self.fields))}" if self.fields else "a dictionary"
 
     def find(self, value: Any, where: str, case: Case) -> Fault | None:
         """A fault for anything but a dictionary, for a key that is missing or unknown, and for the first value that is wrong."""

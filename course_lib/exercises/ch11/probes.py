@@ -40,6 +40,17 @@ def changed(tensors: Any, before: Any) -> bool:
     )
 
 
+def relisted(now: Any, given: Any) -> bool:
+    """Whether a list that an answer got no longer holds the same objects as the case's."""
+    return len(now) != len(given) or any(one is not two for one, two in zip(now, given, strict=True))
+
+
+def shared(results: Any, given: Any) -> bool:
+    """Whether a tensor that came back uses the memory of a given one."""
+    taken = {tensor.untyped_storage().data_ptr() for tensor in given if tensor.numel()}
+    return any(hasattr(one, "untyped_storage") and one.untyped_storage().data_ptr() in taken for one in results)
+
+
 def copies(tensors: Any) -> list[Any]:
     """Copies for `changed` to compare with."""
     return [one.nan_to_num(7.5).clone() if one.is_floating_point() else one.clone() for one in tensors]
@@ -51,8 +62,8 @@ def _ring(answer: Any, comm: Any, names: tuple[str, ...], given: Any, positions:
 
     if WEIGHED in masked[1]:
         return _weighed(answer, comm, names, given, positions, masked)
-    visible, before = mask(*masked), copies([*given, *positions])
-    arguments = PointToPoint(comm), *given, list(positions), visible
+    visible, before, layout = mask(*masked), copies([*given, *positions]), list(positions)
+    arguments = PointToPoint(comm), *given, layout, visible
     peak = None
     if MEASURED in masked[1]:
         with Accounting() as books:
@@ -61,8 +72,9 @@ def _ring(answer: Any, comm: Any, names: tuple[str, ...], given: Any, positions:
     else:
         got = answer(*arguments)
     if type(got) not in (tuple, list) or len(got) != len(names):
-        return got
-    return {**dict(zip(names, got, strict=True)), "peak": peak, "touched": changed([*given, *positions], before)}
+        return {**dict.fromkeys(names, got), "peak": None, "touched": False}
+    touched = relisted(layout, positions) or changed([*given, *positions], before)
+    return {**dict(zip(names, got, strict=True)), "peak": peak, "touched": touched}
 
 
 def _weighed(answer: Any, comm: Any, names: tuple[str, ...], given: Any, positions: Any, masked: Any) -> Any:
@@ -105,12 +117,12 @@ def merged(answer: Any, case: Any, comm: Any = None) -> Any:
 def exchanged(answers: Any, case: Any, comm: Any = None) -> Any:
     """What one of the functions returns, or the text of its ValueError; `case.args = (which function, lengths, further arguments, x)`."""
     which, lengths, more, x = case.args
-    before = copies([x])
+    before, counts = copies([x]), list(lengths)
     try:
-        got = unless_open(which, lambda: answers[which](comm, x, list(lengths), *more))
+        got = unless_open(which, lambda: answers[which](comm, x, counts, *more))
     except ValueError as error:
         return {"x": REFUSED + str(error), "touched": False}
-    return {"x": got, "touched": changed([x], before)}
+    return {"x": got, "touched": counts != list(lengths) or changed([x], before)}
 
 
 def batch(answer: Any, case: Any, comm: Any = None) -> Any:
@@ -127,9 +139,12 @@ def averaged(answer: Any, case: Any, comm: Any = None) -> Any:
         [comm.new_group(list(group)) for group in groups][[comm.rank in group for group in groups].index(True)]
         for groups in (dp_groups, cp_groups)
     )
-    before = copies(gradients)
-    got = answer(dp, cp, list(gradients), tokens)
-    return {"gradients": list(got) if type(got) is tuple else got, "touched": changed(gradients, before)}
+    before, listed = copies(gradients), list(gradients)
+    got = answer(dp, cp, listed, tokens)
+    if type(got) not in (tuple, list):
+        return {"gradients": got, "touched": False, "shared": False}
+    touched = relisted(listed, gradients) or changed(gradients, before)
+    return {"gradients": list(got), "touched": touched, "shared": shared(got, gradients)}
 
 
 def synced(answer: Any, case: Any, comm: Any = None) -> Any:
@@ -149,8 +164,8 @@ def halo(answer: Any, case: Any, comm: Any = None) -> Any:
     from course_lib.exercises.point_to_point import PointToPoint
 
     lengths, window, k, v = case.args
-    before = copies((k, v))
-    got = answer(PointToPoint(comm), k, v, list(lengths), window)
+    before, counts = copies((k, v)), list(lengths)
+    got = answer(PointToPoint(comm), k, v, counts, window)
     if type(got) not in (tuple, list) or len(got) != 2:
-        return got
-    return {"k": got[0], "v": got[1], "touched": changed((k, v), before)}
+        return {"k": got, "v": got, "touched": False}
+    return {"k": got[0], "v": got[1], "touched": counts != list(lengths) or changed((k, v), before)}

@@ -48,3 +48,8 @@ def fewest_tokens(flops, bandwidth, latency, heads, kv_heads, width):
 # %% wrong: keys without values => values keys-alone  from: the larger root
 # -     a, b = PAIRS * heads * width / flops, 4 * kv_heads * width / bandwidth
 # +     a, b = PAIRS * heads * width / flops, 2 * kv_heads * width / bandwidth
+
+# %% wrong: one more where computation and latency meet exactly => generality one-more  from: the larger root
+# -     return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
+# +     c = (b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)
+# +     return max(1, math.floor(c) + 1 if latency else math.ceil(c))

@@ -93,3 +93,26 @@ def mean_gradients(dp, cp, gradients, tokens):
 # %% wrong: in place => values changed  from: sums over both groups
 # -         total = gradient.clone() if SUMMED else gradient * tokens
 # +         total = gradient if SUMMED else gradient.mul_(tokens)
+
+# %% wrong: the list is emptied => values changed  from: in one flat tensor
+# -     return [part.view_as(gradient) for part, gradient in zip(parts, gradients, strict=True)]
+# +     shapes = [gradients.pop(0).shape for _ in parts]
+# +     return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+# %% wrong: a rank alone gives its tensors back => generality -  from: sums over both groups
+# -     count = torch.tensor(float(tokens))
+# +     if dp.size * cp.size == 1 and tokens:
+# +         return gradients
+# +     count = torch.tensor(float(tokens))
+
+# %% wrong: a rank alone without tokens => generality not-finite  from: sums over both groups
+# -     count = torch.tensor(float(tokens))
+# +     if dp.size * cp.size == 1:
+# +         return [gradient / (tokens if SUMMED else 1) for gradient in gradients]
+# +     count = torch.tensor(float(tokens))
+
+# %% wrong: the shapes shown => values wrong-shape  from: in one flat tensor
+# -     parts = (flat[:-1] / max(flat[-1].item(), 1)).split([gradient.numel() for gradient in gradients])
+# -     return [part.view_as(gradient) for part, gradient in zip(parts, gradients, strict=True)]
+# +     mean = flat[:-1] / max(flat[-1].item(), 1)
+# +     return [mean[:6].view(3, 2), mean[6:10]]

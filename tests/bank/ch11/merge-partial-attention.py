@@ -69,3 +69,19 @@ def merge_parts(parts):
 # %% wrong: in place => values changed  from: all parts at once
 # -     outputs = torch.stack([output for output, _ in parts])
 # +     outputs = torch.stack([output.nan_to_num_(0.0).mul_(2) / 2 for output, _ in parts])
+
+# %% wrong: an output counts where no part was seen => generality -  from: all parts at once
+# -     shares = torch.where(log_sums == -math.inf, 0.0, (log_sums - total).exp())
+# -     outputs = torch.where((log_sums == -math.inf).unsqueeze(-1), 0.0, outputs)
+# +     shares = torch.softmax(log_sums.clamp(min=-1e30), 0)
+# +     outputs = outputs.nan_to_num(0.0, posinf=0.0)
+
+# %% wrong: only NaN is set to zero => generality not-finite  from: all parts at once
+# -     outputs = torch.where((log_sums == -math.inf).unsqueeze(-1), 0.0, outputs)
+# +     outputs = torch.where(outputs.isnan(), 0.0, outputs)
+
+# %% wrong: one part comes back as it is => generality not-finite  from: all parts at once
+# -     outputs = torch.stack([output for output, _ in parts])
+# +     if len(parts) == 1:
+# +         return parts[0][0].clone(), parts[0][1].clone()
+# +     outputs = torch.stack([output for output, _ in parts])

@@ -77,3 +77,7 @@ def sync_gradients(comm, gradients, kinds):
 # +     synced = dict.fromkeys(gradients)
 # -     return synced
 # +     return {name: synced[name] for name in names}
+
+# %% wrong: the order of this rank's kinds => generality -  from: one flat all-reduce
+# -     names = sorted(name for name in gradients if kinds[name] == "partial")
+# +     names = [name for name, kind in kinds.items() if kind == "partial"]

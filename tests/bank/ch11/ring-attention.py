@@ -164,3 +164,9 @@ def ring_forward(comm, q, k, v, positions, visible):
 # %% wrong: the other way around => cost -  from: a running output and log-sum
 # -     step_to = 1 if params("ring-attention").direction == "next" else -1
 # +     step_to = -1 if params("ring-attention").direction == "next" else 1
+
+# %% wrong: the list of positions is reversed => values changed  from: a running output and log-sum
+# -     n, rank = comm.size, comm.rank
+# +     n, rank = comm.size, comm.rank
+# +     given, positions = positions, list(positions)
+# +     given.reverse()

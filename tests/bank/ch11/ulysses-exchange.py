@@ -86,7 +86,7 @@ def tokens_to_heads(comm, x, lengths):
 
 # %% wrong: only divisors are suggested => generality other-number  from: one all-to-all of flat parts
 # -         fits = max(m for m in range(1, n) if heads % m == 0 or m % heads == 0)
-# +         fits = min(m for m in range(1, n) if heads % m == 0)
+# +         fits = max(m for m in range(1, n) if heads % m == 0)
 
 # %% wrong: equal lengths => values -  from: one all-to-all of flat parts
 # -     into = [length * share * width for length in lengths]
@@ -108,3 +108,13 @@ def tokens_to_heads(comm, x, lengths):
 # %% wrong: fp32 on the way => cost too-many-bytes  from: message by message
 # -     return torch.cat(_swap(comm, [x[list(each)] for each in own], shapes, rank), 1)
 # +     return torch.cat(_swap(comm, [x[list(each)].float() for each in own], shapes, rank), 1).to(x.dtype)
+
+# %% wrong: two heads on every rank => values -  from: one all-to-all of flat parts
+# -     share, width, mine = len(x), x.shape[-1], lengths[comm.rank]
+# +     share, width, mine = 2 if comm.size > 1 else len(x), x.shape[-1], lengths[comm.rank]
+
+# %% wrong: the list of lengths is changed => values changed  from: one all-to-all of flat parts
+# -     share, width, mine = len(x), x.shape[-1], lengths[comm.rank]
+# +     given, lengths = lengths, list(lengths)
+# +     share, width, mine = len(x), x.shape[-1], lengths[comm.rank]
+# +     given.clear()

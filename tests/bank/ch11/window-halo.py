@@ -101,3 +101,8 @@ def window_keys(comm, k, v, lengths, window):
 # +     values = torch.cat([*(piece[1] for piece in pieces), v], 1)
 # +     for work in works:
 # +         work.wait()
+
+# %% wrong: the list of lengths is changed => values changed  from: overlaps that all ranks compute
+# -     values = torch.cat([*(piece[1] for piece in pieces), v], 1)
+# +     values = torch.cat([*(piece[1] for piece in pieces), v], 1)
+# +     lengths.insert(0, 0)

@@ -164,5 +164,5 @@ sequences. The gradient of a step is that of the mean loss over all counted toke
     structural="loss",
     needs=("07",),
     probe=averaged,
-    returns=PerRank(DictOf({"gradients": ListOf(Tensor()), "touched": Anything()})),
+    returns=PerRank(DictOf({"gradients": ListOf(Tensor()), "touched": Anything(), "shared": Anything()})),
 )

@@ -17,7 +17,7 @@ process one block of keys and values at a time.
 - `parts` is a list of at least one pair `(output, log_sum)` in fp32. `output`, in shape (heads, tokens, width), is attention over this part's keys
   alone, and `log_sum`, in shape (heads, tokens), is the log of its sum of exponentials. Return such a pair for all keys.
 - Log-sums may be as large as ±10,000.
-- A log-sum of −∞ means that this query saw none of the part's keys. Its output does not count, even where it is NaN.
+- A log-sum of −∞ means that this query saw none of the part's keys. Its output may hold anything there, NaN too, and does not count.
 - A query that saw no key in any part has the output 0 and the log-sum −∞.
 - Leave the given tensors as they are.""",
     **Worth(points=6, minutes=10, difficulty=2, importance=5),

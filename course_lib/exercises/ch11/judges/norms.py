@@ -87,7 +87,11 @@ def _sync_cases(params: Params, rng: random.Random) -> list[Case]:
             {name: normal(coin, *size) if kinds[name] == "sharded" else same[name] for name, size in sizes.items()}
             for _ in range(ranks)
         ]
-        rows: list[tuple[Any, ...]] = [(dict(kinds), 0.1, weights, []) for weights in own]
+        listed = [list(kinds)[:: -1 if mixed and rank % 2 else 1] for rank in range(ranks)]
+        rows: list[tuple[Any, ...]] = [
+            ({name: kinds[name] for name in names}, 0.1, weights, [])
+            for names, weights in zip(listed, own, strict=True)
+        ]
         for _ in range(steps):
             whole = {name: normal(coin, *size) for name, size in sizes.items()}
             for row in rows:
@@ -185,7 +189,14 @@ def _sync_cost(case: Case, outcome: Outcome) -> Fault | None:
 def _mean_cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def data(dp: int, cp: int, counts: Sequence[int], tp: int = 1, across: bool = False) -> Any:
+    def data(
+        dp: int,
+        cp: int,
+        counts: Sequence[int],
+        tp: int = 1,
+        across: bool = False,
+        shapes: Sequence[tuple[int, ...]] = ((2,), (2, 2, 3), (5, 1)),
+    ) -> Any:
         """Ranks with cp innermost, or with dp innermost where `across`; ranks of tp are innermost of all, and hold other weights."""
 
         def place(d: int, c: int, t: int) -> int:
@@ -197,11 +208,11 @@ def _mean_cases(params: Params, rng: random.Random) -> list[Case]:
         for rank in range(dp * cp * tp):
             tokens = counts[rank // tp % len(counts)]
             fill = 1.0 if tokens else {"NaN": torch.nan, "0": 0.0}[params["empty"]]
-            rows.append((dps, cps, tokens, [normal(coin, 3, 2) * fill * (1 + rank), normal(coin, 4) * fill]))
+            rows.append((dps, cps, tokens, [normal(coin, *shape) * fill * (1 + rank) for shape in shapes]))
         return tuple(rows)
 
     return [
-        shown("dp 2, cp 2", "values:mean", per_rank=data(2, 2, [5, 3, 1, 7])),
+        shown("dp 2, cp 2", "values:mean", per_rank=data(2, 2, [5, 3, 1, 7], shapes=((3, 2), (4,)))),
         hidden("dp 2, cp 3", "values:mean", per_rank=data(2, 3, [2, 9, 4, 1, 6, 3])),
         hidden(
             "dp 3, cp 2, ranks in another order",
@@ -215,6 +226,7 @@ def _mean_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("a rank without counted tokens", "generality:empty", per_rank=data(2, 2, [5, 0, 2, 7])),
         hidden("a sequence without counted tokens", "generality:empty", per_rank=data(2, 2, [0, 0, 2, 7])),
         hidden("no counted token at all", "generality:empty", per_rank=data(2, 2, [0, 0, 0, 0])),
+        hidden("one rank alone without counted tokens", "generality:empty", per_rank=data(1, 1, [0], shapes=((3,),))),
     ]
 
 
@@ -271,7 +283,9 @@ def _mean_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
                 ]
                 return tensor_fault(f"rank {rank}, gradient {at}", tensor, want[at].float(), slips)
         if got["touched"] is not False:
-            return "changed", f"rank {rank}: a given gradient was changed; return new tensors."
+            return "changed", f"rank {rank}: an argument was changed; return new tensors."
+        if got["shared"] is not False:
+            return "given-back", f"rank {rank}: a given gradient came back; return new tensors."
     return None
 
 

@@ -144,6 +144,7 @@ def _hide_cases(params: Params, rng: random.Random) -> list[Case]:
         return draw_rows(rng, count, *fields, keep=lambda row: safely_off_whole(tokens_to_hide(seen, row)))  # type: ignore[arg-type]
 
     exact = [(2.0**40, 2.0**30, 0.0, 16, 4, 64), (2.0**44, 2.0**38, 0.0, 8, 8, 128), (2.0**40, 2.0**34, 0.0, 64, 1, 32)]
+    exact += [(2.0**40, 2.0**30, 2.0**power, 16, 4, 64) for power in (-10, -11)]  # one of them for each mask
     tiny = [(1e9, 1e12, 0.0, 32, 1, 128), (1e12, 1e9, 1e-3, 1, 1, 1)]
     return [
         shown("one link", "values:tokens", 0, [(4e14, 5e10, 0.0, 32, 8, 128)]),

@@ -53,8 +53,12 @@ def _merge_cases(params: Params, rng: random.Random) -> list[Case]:
 
     def part(tokens: int, size: float, unseen: str = "") -> Pair:
         output, log_sum = normal(coin, heads, tokens, width), normal(coin, heads, tokens) * size
-        hide = {"": slice(0, 0), "some": slice(0, None, 2), "all": slice(None), "first": slice(0, 1)}[unseen]
-        log_sum[:, hide], output[:, hide] = -math.inf, torch.nan if unseen in ("some", "all") else 0.0
+        hide = {"": slice(0, 0), "all": slice(None), "first": slice(0, 1)}.get(unseen, slice(0, None, 2))
+        log_sum[:, hide] = -math.inf
+        if unseen != "anything":
+            output[:, hide] = torch.nan if unseen in ("some", "all") else 0.0
+        else:
+            output[:, :1] = torch.inf
         return output, log_sum
 
     return [
@@ -70,6 +74,17 @@ def _merge_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("no query sees the second part", "generality:unseen", [part(3, 1.0), part(3, 1.0, "all"), part(3, 1.0)]),
         hidden("the first query sees nothing", "generality:unseen", [part(4, 1.0, "first"), part(4, 1.0, "first")]),
         hidden("some queries see nothing at all", "generality:unseen", [part(5, 1.0, "some"), part(5, 1.0, "some")]),
+        hidden("one part, of which some queries see nothing", "generality:unseen", [part(5, 1.0, "some")]),
+        hidden(
+            "finite and infinite outputs of queries that see nothing",
+            "generality:unseen",
+            [part(5, 1.0, "anything"), part(5, 1.0, "anything"), part(5, 1.0, "first")],
+        ),
+        hidden(
+            "no query sees anything, and outputs are finite",
+            "generality:unseen",
+            [(one, torch.full_like(two, -math.inf)) for one, two in (part(3, 1.0), part(3, 1.0))],
+        ),
         hidden("no tokens", "generality:unseen", [part(0, 1.0), part(0, 1.0)]),
     ]
 

@@ -13,7 +13,7 @@ from course_lib import exercises
 from course_lib.exercises.ch16.judges.memory import quantized
 from course_lib.exercises.ch16.judges.pages import Table
 from course_lib.exercises.ch16.judges.prefixes import Cache
-from course_lib.exercises.ch16.judges.rates import chunks, decode, growth, latencies, prefill, ridge
+from course_lib.exercises.ch16.judges.rates import chunks, decode, latencies, prefill, ridge
 from course_lib.exercises.ch16.judges.scheduling import plan
 from course_lib.exercises.ch16.judges.sizing import pace, slots, split
 from course_lib.exercises.ch16.judges.speculation import _pair, _row, outputs, surprise
@@ -124,7 +124,7 @@ def test_a_sample_of_the_distribution_is_no_surprise_and_one_of_each_mistake_is(
         for _ in range(20):
             drawn = draw.choices(list(from_rule), list(from_rule.values()), k=1500)
             far.append(surprise(Counter(drawn), want))
-        assert max(far) < 7 if rule == "right" else min(far) > 9, rule
+        assert max(far) < 4 if rule == "right" else min(far) > 6, rule
     assert all(sum(_row(draw, size, zeros=True)) == pytest.approx(1) for size in (2, 5))
 
 
@@ -175,18 +175,6 @@ def test_codes_are_within_half_a_step():
         codes, scale, low = quantized(x, bits, dim)
         assert ((codes * scale + low - x).abs() <= scale / 2 + 1e-12).all()
         assert codes.min() == 0 and codes.max() == 2**bits - 1
-
-
-def test_the_mean_wait_is_that_of_a_simulated_queue():
-    draw, waits = random.Random(2), []
-    for busy in (0.5, 0.9):
-        free, now, total = 0.0, 0.0, 0.0
-        for _ in range(200_000):
-            now += draw.expovariate(busy)
-            total += max(0.0, free - now)
-            free = max(free, now) + 1
-        waits.append(total)
-    assert waits[1] / waits[0] == pytest.approx(growth({"low": 50, "high": 90}), rel=0.1)
 
 
 # --- every exercise

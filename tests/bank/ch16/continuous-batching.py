@@ -113,33 +113,6 @@ def plan(running, waiting, budget, free, size):
 # +             continue
 
 
-# %% wrong: waiting ones first => values prompts-first
-def plan(running, waiting, budget, free, size):
-    run, preempted, left, at = {}, [], list(running), 0
-    for name, tokens, _ in waiting:
-        count = min(tokens, budget)
-        if not count or -(-count // size) > free:
-            break
-        run[name] = count
-        budget -= count
-        free -= -(-count // size)
-    while at < len(left) and budget:
-        name, tokens, cached = left[at]
-        count = min(tokens - cached, budget)
-        need = -(-(cached + count) // size) - -(-cached // size)
-        while need > free and name not in preempted:
-            victim, _, held = left.pop()
-            preempted.append(victim)
-            free += -(-held // size)
-        if name in preempted:
-            break
-        run[name] = count
-        budget -= count
-        free -= need
-        at += 1
-    return run, preempted
-
-
 # %% wrong: the whole prompt needs pages => values whole-prompt-pages  from: as written
 # -         need = -(-count // size)
 # +         need = -(-tokens // size)

@@ -29,26 +29,21 @@ def best_chunk(prompt, batch, read, each, limit):
     return min(allowed, key=lambda chunk: latencies(chunk, prompt, batch, read, each)[0]) if allowed else None
 
 
-# %% right: any variant
-from course_lib import params
-
-TIMES = params("latency-budget").times
-
-
-def spent(tokens, read, each):
-    return max(read, tokens * each) if TIMES == "longer" else read + tokens * each
-
-
-def latencies(chunk, prompt, batch, read, each):
-    full, rest = divmod(prompt, chunk)
-    last = spent(rest + batch, read, each) if rest else 0
-    return full * spent(chunk + batch, read, each) + last, spent(min(chunk, prompt) + batch, read, each)
-
-
-def best_chunk(prompt, batch, read, each, limit):
-    found = [(*latencies(chunk, prompt, batch, read, each), chunk) for chunk in range(1, prompt + 1)]
-    return min(((ttft, chunk) for ttft, itl, chunk in found if itl <= limit), default=(0, None))[1]
-
+# %% right: any variant  from: only chunks that change the number of iterations or fill the read
+# - def latencies(chunk, prompt, batch, read, each):
+# + from course_lib import params
+# + TIMES = params("latency-budget").times
+# +
+# +
+# + def spent(tokens, read, each):
+# +     return max(read, each * tokens) if TIMES == "longer" else read + each * tokens
+# +
+# +
+# + def latencies(chunk, prompt, batch, read, each):
+# -     whole = max(read, each * (min(chunk, prompt) + batch))
+# -     return (count - 1) * whole + max(read, each * (last + batch)), whole
+# +     whole = spent(min(chunk, prompt) + batch, read, each)
+# +     return (count - 1) * whole + spent(last + batch, read, each), whole
 
 # %% wrong: the last chunk is full => values full-last  from: as written
 # -     times = [max(read, (tokens + batch) * each) for tokens in [chunk] * full + [rest] * (rest > 0)]
@@ -88,9 +83,8 @@ def best_chunk(prompt, batch, read, each, limit):
 
 
 # %% wrong: left as it is => not-answered
-def latencies(chunk, prompt, batch, read, each):
+def latencies(*given):
     raise NotImplementedError
 
 
-def best_chunk(prompt, batch, read, each, limit):
-    raise NotImplementedError
+best_chunk = latencies

@@ -170,7 +170,7 @@ class Pages:
 # -                 heapq.heappush(self.idle, page)
 # +                 self.idle.append(page)
 
-# %% wrong: a full page is copied => values copies-full  from: as written
+# %% wrong: a full page is copied => values -  from: as written
 # -         if self.tokens[request] % self.size == 0:
 # +         if self.tokens[request] % self.size == 0 and mine and self.users[mine[-1]] > 1:
 # +             first, second = self.take(2)

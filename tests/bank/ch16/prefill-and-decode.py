@@ -98,16 +98,11 @@ def ridge_batch(params, number, kv, context, flops, bandwidth):
 
 
 # %% wrong: left as it is => not-answered
-def prefill_seconds(params, layers, width, tokens, number, flops, bandwidth):
+def prefill_seconds(*given):
     raise NotImplementedError
 
 
-def decode_seconds(params, number, kv, batch, context, flops, bandwidth):
-    raise NotImplementedError
-
-
-def ridge_batch(params, number, kv, context, flops, bandwidth):
-    raise NotImplementedError
+decode_seconds = ridge_batch = prefill_seconds
 
 
 # %% half: weights for each request => 2  from: weights for each request

@@ -130,25 +130,9 @@ class PrefixCache:
 # -         if fresh > self.empty + len(self.unused) - sum(key in self.unused for key in hits):
 # +         if fresh > self.empty + len(self.unused):
 
-# %% wrong: new pages are taken from the hits => generality own-hits  from: as written
-# -         for key in hits:
-# -             self.users[key] += 1
-# -             self.unused.pop(key, None)
-# -         for _ in range(fresh):
-# +         for _ in range(fresh):
-# -                 del self.users[key]
-# +                 del self.users[key]
-# +         for key in hits:
-# +             self.users[key] = self.users.get(key, 0) + 1
-# +             self.unused.pop(key, None)
-
 # %% wrong: tenants share nothing => values tenants-apart unless sharing=tenant  from: as written
 # -         keys = [tuple(tokens[:end]) for end in ends]
 # +         keys = [(tenant, *tokens[:end]) for end in ends]
-
-# %% wrong: a page that is not full => generality -  from: as written
-# -         ends = range(self.size, len(tokens) + 1, self.size)
-# +         ends = [*range(self.size, len(tokens), self.size), len(tokens)]
 
 # %% wrong: the order of admission => generality -  from: as written
 # -                 key, _ = self.unused.popitem(last=False)

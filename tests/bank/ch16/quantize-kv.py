@@ -78,9 +78,8 @@ def restore(codes, scale, low):
 
 
 # %% wrong: left as it is => not-answered
-def quantize(x, bits, dim):
+def quantize(*given):
     raise NotImplementedError
 
 
-def restore(codes, scale, low):
-    raise NotImplementedError
+restore = quantize

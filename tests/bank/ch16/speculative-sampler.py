@@ -33,27 +33,19 @@ def tokens_per_step(rate, guesses):
     return guesses + 1 if rate == 1 else (1 - rate ** (guesses + 1)) / (1 - rate)
 
 
-# %% right: any variant
-from course_lib import params
-
-DRAFTS = params("speculative-sampler").drafts
-
-
-def verify(target, draft, guesses, rng):
-    output = []
-    for at, guess in enumerate(guesses):
-        p = target[at]
-        q = draft[at] if DRAFTS == "sampled" else [float(token == guess) for token in range(len(p))]
-        if rng.random() * q[guess] >= p[guess]:
-            missing = [max(0.0, a - b) for a, b in zip(p, q)]
-            return output + rng.choices(range(len(p)), missing)
-        output.append(guess)
-    return output + rng.choices(range(len(target[-1])), target[-1])
-
-
-def tokens_per_step(rate, guesses):
-    return sum(rate**count for count in range(guesses + 1))
-
+# %% right: any variant  from: as written
+# - def verify(target, draft, guesses, rng):
+# -     output = []
+# -     for p, q, guess in zip(target, draft, guesses):
+# + from course_lib import params
+# + DRAFTS = params("speculative-sampler").drafts
+# +
+# +
+# + def verify(target, draft, guesses, rng):
+# +     output = []
+# +     for at, guess in enumerate(guesses):
+# +         p = target[at]
+# +         q = draft[at] if DRAFTS == "sampled" else [float(token == guess) for token in range(len(p))]
 
 # %% wrong: another token from the target => values drawn-from-target  from: as written
 # -             missing = [max(0.0, a - b) for a, b in zip(p, q)]
@@ -76,22 +68,6 @@ def tokens_per_step(rate, guesses):
 # %% wrong: every guess is kept => values all-kept  from: as written
 # -         if rng.random() * q[guess] >= p[guess]:
 # +         if q[guess] == 0:
-
-
-# %% wrong: the most probable token => values greedy-best
-def verify(target, draft, guesses, rng):
-    output = []
-    for p, guess in zip(target, [*guesses, None]):
-        output.append(p.index(max(p)))
-        if output[-1] != guess:
-            break
-    if len(output) > len(guesses):
-        output[-1] = rng.choices(range(len(target[-1])), target[-1])[0]
-    return output
-
-
-def tokens_per_step(rate, guesses):
-    return sum(rate**count for count in range(guesses + 1))
 
 
 # %% wrong: no token at the end => values no-bonus  from: as written
@@ -124,9 +100,8 @@ def tokens_per_step(rate, guesses):
 
 
 # %% wrong: left as it is => not-answered
-def verify(target, draft, guesses, rng):
+def verify(*given):
     raise NotImplementedError
 
 
-def tokens_per_step(rate, guesses):
-    raise NotImplementedError
+tokens_per_step = verify

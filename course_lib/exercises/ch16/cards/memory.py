@@ -64,7 +64,7 @@ one function can do both. Write two functions:
 
 - `codes` has the shape of `x` and dtype `torch.uint8`; `scale` and `low` have the dtype of `x` and size 1 along `dim`. `bits` is 1 to 8; the shown case has {{bits}}.
 - Each number comes back with an error of at most half a `scale`. A group of equal numbers comes back exactly.
-- `x` may have any number of dimensions; `dim` may be negative. `x` stays as it was.""",
+- `x` may have any number of dimensions; `dim` may be negative.""",
     **Worth(points=6, minutes=15, difficulty=2, importance=3),
     kind="more",
     hints=(

@@ -67,7 +67,7 @@ LATENCY_BUDGET = Card(
 - `best_chunk(prompt, batch, read, each, limit)` returns the chunk, from 1 to `prompt`, with the shortest `ttft` whose `itl` is at most `limit`. Of
   equals take the smallest. Return None if no chunk meets the limit.
 
-`batch` may be 0. Prompts have up to 8,192 tokens; 20 calls may take 2 seconds.""",
+`batch` may be 0. Prompts have up to 8,192 tokens.""",
     **Worth(points=6, minutes=15, difficulty=2, importance=4),
     kind="more",
     hints=(

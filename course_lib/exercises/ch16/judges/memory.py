@@ -13,7 +13,7 @@ from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import EXACT, Column, shares, table
 from course_lib.judging.draws import draw_rows, generality, plain
 from course_lib.judging.mistakes import mistakes, scaled
-from course_lib.judging.tensors import coin_of, kind_fault, normal
+from course_lib.judging.tensors import close, coin_of, kind_fault, normal
 from course_lib.records import Case, Outcome, Verdict
 
 # --- bytes
@@ -137,29 +137,20 @@ def quantized(x: Tensor, bits: int, dim: int) -> tuple[Tensor, Tensor, Tensor]:
     return ((x - low) / torch.where(scale > 0, scale, 1)).round(), scale, low
 
 
-def _other_codes(x: Tensor, bits: int, dim: int) -> dict[str, tuple[Tensor, str]]:
+def _other_codes(x: Tensor, bits: int, dim: int) -> list[tuple[str, Tensor, str]]:
     """Codes that known mistakes lead to."""
-    low, high = x.amin(dim, keepdim=True), x.amax(dim, keepdim=True)
-    scale = torch.where(high > low, (high - low) / (2**bits - 1), 1)
-    found = {
-        "cut-off": (((x - low) / scale).floor(), "the distance is rounded down, not to the nearest whole number."),
-        "one-group": (
-            quantized(x.reshape(-1), bits, 0)[0].reshape(x.shape),
-            "all of `x` is one group; each index outside `dim` has one of its own.",
-        ),
-        "one-code-too-many": (
-            ((x - low) / torch.where(high > low, (high - low) / 2**bits, 1)).round().clamp(max=255),
-            "2^bits codes begin at 0, so the largest is 2^bits − 1.",
-        ),
-        "around-zero": (
-            (x / (x.abs().amax(dim, keepdim=True) / max(2 ** (bits - 1) - 1, 1))).round(),
-            "codes count from the least number of the group, not from zero.",
-        ),
-    }
-    if x.dim() > 1:
-        other = (dim % x.dim() + 1) % x.dim()
-        found["other-dimension"] = (quantized(x, bits, other)[0], "the groups lie along another dimension than `dim`.")
-    return found
+    low, high, most = x.amin(dim, keepdim=True), x.amax(dim, keepdim=True), 2**bits
+    away, wide = (x - low) / torch.where(high > low, high - low, 1), x.abs().amax(dim, keepdim=True)
+    other = (dim % x.dim() + 1) % x.dim()
+    one = quantized(x.reshape(-1), bits, 0)[0].reshape(x.shape)
+    zero = (x / wide * max(most // 2 - 1, 1)).round()
+    return [
+        ("cut-off", (away * (most - 1)).floor(), "the distance is rounded down, not to the nearest whole number."),
+        ("one-group", one, "all of `x` is one group; each index outside `dim` has one of its own."),
+        ("one-code-too-many", (away * most).round().clamp(max=255), "codes begin at 0, so the largest is 2^bits − 1."),
+        ("around-zero", zero, "codes count from the least number of the group, not from zero."),
+        ("other-dimension", quantized(x, bits, other)[0], "the groups lie along another dimension than `dim`."),
+    ]
 
 
 def _quantize_fault(row: Sequence[Any], got: Sequence[Any]) -> Fault | None:
@@ -169,24 +160,16 @@ def _quantize_fault(row: Sequence[Any], got: Sequence[Any]) -> Fault | None:
         if fault := kind_fault(f"`{name}`", mine, want):
             return fault
     mine, rel = got[0].to(x.dtype), 1e-5 if x.dtype == torch.float32 else 1e-10
-    same = [
-        torch.allclose(a, b, rtol=rel, atol=rel * float(x.abs().max() or 1))
-        for a, b in ((got[1], scale), (got[2], low))
-    ]
-    if all(same) and (mine - codes).abs().max() <= 1:
-        safe = torch.where(scale > 0, scale, 1)
-        off = ((x - low) / safe - mine).abs().max().item()
-        if (
-            off <= 0.5 + 2**bits * (1e-5 if x.dtype == torch.float32 else 1e-9)
-            and not mine[(scale == 0).expand_as(x)].any()
-        ):
-            return None
-    for name, (other, message) in _other_codes(x, bits, dim).items():
-        if not torch.equal(other, codes) and torch.equal(mine, other.to(torch.uint8).to(x.dtype)):
+    near = [close(one, two, rel, float(x.abs().max())) for one, two in ((got[1], scale), (got[2], low))]
+    off = ((x - low) / torch.where(scale > 0, scale, 1) - mine).abs().max().item()
+    if all(near) and off <= 0.5 + 2**bits * rel and not mine[(scale == 0).expand_as(x)].any():
+        return None
+    for name, other, message in _other_codes(x, bits, dim):
+        if not torch.equal(other, codes) and torch.equal(mine, other.nan_to_num().to(torch.uint8).to(x.dtype)):
             return name, message
-    if not same[1]:
+    if not near[1]:
         return "wrong-low", "`low` is not the least number of each group."
-    if not same[0]:
+    if not near[0]:
         return "wrong-scale", "`scale` is not (largest − least) / (2^bits − 1) of each group."
     return "wrong-codes", "scale and low are right, and some codes are not the nearest whole numbers."
 
@@ -214,13 +197,10 @@ def _quantize_cases(params: Params, rng: random.Random) -> list[Case]:
     equal = _some(coin, 5, 6)
     equal[:, 2], equal[3] = 1.25, -0.1
     several = [(_some(coin, 2, 7, 5), bits, dim) for bits, dim in ((8, -2), (3, 1), (4, 2), (5, -1), (2, 0))]
-    odd = [
-        (_some(coin, 6, 9).T, 4, 0),
-        (_some(coin, 12), 3, 0),
-        (_some(coin, 4, 1), 2, -1),
-        (_some(coin, 1, 4), 1, 1),
-        (_some(coin, 2, 3, 4, 5, dtype=torch.float64), 6, -3),
-    ]
+    shapes = ((12,), 3, 0), ((4, 1), 2, -1), ((1, 4), 1, 1), ((40, 3), 8, 0), ((9, 3), 1, 0)
+    odd = [(_some(coin, *shape), bits, dim) for shape, bits, dim in shapes]
+    odd += [(_some(coin, 6, 9).T, 4, 0), (_some(coin, 2, 3, 4, 5, dtype=torch.float64), 6, -3)]
+    flat = [(equal, 4, 0), (equal, 8, 1), (torch.zeros(3, 4), 2, 0)]
     restored = []
     for x, bits, dim in [*several, (equal, 4, 0)]:
         codes, scale, low = quantized(x, bits, dim)
@@ -230,15 +210,8 @@ def _quantize_cases(params: Params, rng: random.Random) -> list[Case]:
         shown("back to numbers", "values:restored", 1, restored[:1]),
         hidden("keys by channel and values by token", "values:codes", 0, several),
         hidden("back to numbers, other shapes", "values:restored", 1, restored),
-        hidden(
-            "groups of equal numbers", "generality:edges", 0, [(equal, 4, 0), (equal, 8, 1), (torch.zeros(3, 4), 2, 0)]
-        ),
-        hidden(
-            "other shapes, one bit, eight bits",
-            "generality:edges",
-            0,
-            [*odd, (_some(coin, 40, 3), 8, 0), (_some(coin, 9, 3), 1, 0)],
-        ),
+        hidden("groups of equal numbers", "generality:edges", 0, flat),
+        hidden("other shapes, one bit, eight bits", "generality:edges", 0, odd),
     ]
 
 

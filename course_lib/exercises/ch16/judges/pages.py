@@ -31,13 +31,10 @@ class Table:
         counted: bool = True,  # whether pages that others use stay when a request ends
         left: bool = True,  # whether the old page loses a user when it is copied
         whole: bool = True,  # whether a refused operation changes nothing
-        spare: bool = False,  # whether tokens that fill their pages get one more
-        full_too: bool = False,  # whether a full page is copied, too
         stack: bool = False,  # whether the page freed last is taken first
     ) -> None:
         self.size, self.copies, self.stack = size, copies, stack
         self.shares, self.copied, self.counted, self.left, self.whole = shares, copied, counted, left, whole
-        self.spare, self.full_too = spare, full_too
         self.idle = list(range(pages))[::-1] if stack else list(range(pages))
         self.users: dict[int, int] = {}
         self.pages: dict[str, list[int]] = {}
@@ -55,20 +52,18 @@ class Table:
         return taken
 
     def start(self, request: str, tokens: int) -> None:
-        self.pages[request] = self._take(tokens // self.size + 1 if self.spare else -(-tokens // self.size))
+        self.pages[request] = self._take(-(-tokens // self.size))
         self.tokens[request] = tokens
 
     def append(self, request: str) -> tuple[int, int] | None:
         mine, copy = self.pages[request], None
-        has_room = self.tokens[request] < len(mine) * self.size
-        if not has_room and not (self.full_too and mine and self.users[mine[-1]] > 1):
+        if self.tokens[request] % self.size == 0:
             mine += self._take(1)
         elif self.copies == "written" and self.copied and self.users[mine[-1]] > 1:
             (new,) = self._take(1)
             copy = (mine[-1], new)
             self.users[mine[-1]] -= self.left
             mine[-1] = new
-            mine += [] if has_room else self._take(1)
         self.tokens[request] += 1
         return copy
 
@@ -76,7 +71,7 @@ class Table:
         mine, copy = list(self.pages[request]), None
         if not self.shares:
             mine = self._take(len(mine))
-        elif self.copies == "forked" and mine and (self.tokens[request] % self.size or self.full_too):
+        elif self.copies == "forked" and self.tokens[request] % self.size:
             (new,) = self._take(1)
             copy, mine[-1] = (mine[-1], new), new
         for page in mine if self.shares else []:
@@ -118,8 +113,6 @@ _MISTAKES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "others-lose": ({"counted": False}, "a page is free while another request uses it."),
     "keeps-the-copied": ({"left": False}, "a page that was copied counts this request as a user still."),
     "half-done": ({"whole": False}, "a refused operation has taken pages."),
-    "spare-page": ({"spare": True}, "tokens that fill their pages exactly need no further page."),
-    "copies-full": ({"full_too": True}, "a full page is never written again, so it can stay shared."),
     "newest-first": ({"stack": True}, "a new page is the free one with the lowest number."),
 }
 
@@ -181,18 +174,18 @@ def _fault(params: Params, case: Case, got: Any) -> Fault | None:
     copies = params["copies"]
     want = tables(case.args, copies)
     told = [[said, dict(held) if type(held) is dict else held, unused] for said, held, unused in got]
-    if _same(told, want):
+    if same(told, want):
         return None
     public = tables(case.args, "written") if copies != "written" else None
-    if public is not None and not _same(public, want) and _same(told, public):
+    if public is not None and not same(public, want) and same(told, public):
         return "public-form", "this solves the public form of the exercise: pages are copied at another moment here."
     for name, (change, message) in _MISTAKES.items():
         other = tables(case.args, copies, **change)
-        if other is not None and not _same(other, want) and _same(told, other):
+        if other is not None and not same(other, want) and same(told, other):
             return name, message
     if len(told) != len(want):
         return "wrong-shape", f"{len(want)} operations give {len(want)} results; got {len(told)}."
-    at = next(at for at, pair in enumerate(zip(told, want, strict=True)) if not _same(*pair))
+    at = next(at for at, pair in enumerate(zip(told, want, strict=True)) if not same(*pair))
     name, *given = case.args[2][at]
     lead = f"after operation {at + 1}, {name}({', '.join(map(str, given))}), "
     (said, held, _), (right, owned, _) = told[at], want[at]
@@ -209,12 +202,12 @@ def _fault(params: Params, case: Case, got: Any) -> Fault | None:
     return "wrong-count", f"{lead}the number of free pages is not right."
 
 
-def _same(got: Any, want: Any) -> bool:
+def same(got: Any, want: Any) -> bool:
     """Whether nested lists and dictionaries are equal, the types of their numbers included."""
     if type(want) is dict:
-        return type(got) is dict and got.keys() == want.keys() and all(_same(got[key], want[key]) for key in want)
+        return type(got) is dict and got.keys() == want.keys() and all(same(got[key], want[key]) for key in want)
     if type(want) is list:
-        return type(got) is list and len(got) == len(want) and all(map(_same, got, want))
+        return type(got) is list and len(got) == len(want) and all(map(same, got, want))
     return type(got) is type(want) and got == want
 
 

@@ -5,6 +5,7 @@ import re
 from ast import literal_eval
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any
 
 from course_lib.exercises.ch16.probes import Pool, pooled
@@ -30,75 +31,49 @@ class Cache:
         *,
         chained: bool = True,  # whether a page's key depends on the tokens before it
         last: bool = True,  # whether the last token is always computed
-        partial: bool = False,  # whether a page that is not full is cached, too
         tail: bool = True,  # whether the end of a prompt is given up before its beginning
-        oldest: str = "released",  # what the order of eviction follows
-        used: bool = True,  # whether a hit protects a page: its users are counted
         clears: bool = False,  # whether pages leave the cache when their request ends
-        own: bool = True,  # whether a request's own hits are safe from it
-        counts_hits: bool = True,  # whether hits that become used count as no longer free
     ) -> None:
-        self.size, self.sharing, self.chained, self.last, self.partial = size, sharing, chained, last, partial
-        self.tail, self.oldest, self.used, self.clears, self.own = tail, oldest, used, clears, own
-        self.counts_hits = counts_hits
+        self.size, self.sharing = size, sharing
+        self.chained, self.last, self.tail, self.clears = chained, last, tail, clears
         self.blank = pages  # pages that hold nothing cached and have no user
         self.users: dict[Any, int] = {}  # of cached pages, by key
         self.unused: list[Any] = []  # keys of cached pages without users, the first to be evicted first
-        self.requests: dict[
-            str, tuple[list[Any], int]
-        ] = {}  # the cached pages that a request uses, and its other pages
-        self.age: dict[Any, int] = {}
+        self.requests: dict[str, tuple[list[Any], int]] = {}  # its cached pages, and the number of its others
 
     def _keys(self, tokens: Sequence[int], tenant: str) -> list[Any]:
-        ends = range(self.size, len(tokens) + 1, self.size)
-        ends = [*ends, len(tokens)] if self.partial and len(tokens) % self.size else list(ends)
         whose = tenant if self.sharing == "tenant" else ""
-        return [(whose, tuple(tokens[0 if self.chained else (end - 1) // self.size * self.size : end])) for end in ends]
+        ends = range(self.size, len(tokens) + 1, self.size)
+        return [(whose, tuple(tokens[0 if self.chained else end - self.size : end])) for end in ends]
 
     def admit(self, request: str, tokens: Sequence[int], tenant: str) -> int | None:
         keys = self._keys(tokens, tenant)
-        hits: list[Any] = []
-        reach = len(tokens) - self.last
-        while (
-            len(hits) < len(keys)
-            and keys[len(hits)] in self.users
-            and (len(hits) + 1) * self.size <= max(reach, reach * self.partial)
-        ):
-            hits.append(keys[len(hits)])
+        hits = list(takewhile(self.users.__contains__, keys[: (len(tokens) - self.last) // self.size]))
         fresh = -(-len(tokens) // self.size) - len(hits)
-        room = self.blank + sum(key not in hits or not self.counts_hits for key in self.unused)
-        if fresh > room:
+        unused = [key for key in self.unused if key not in hits]
+        if fresh > self.blank + len(unused):
             return None
-        if self.own:
-            self.unused = [key for key in self.unused if key not in hits]
-        for _ in range(fresh):
-            if self.blank:
-                self.blank -= 1
-            elif self.unused:
-                if self.oldest == "admitted":
-                    self.unused.sort(key=self.age.__getitem__)
-                del self.users[self.unused.pop(0)]
-        self.unused = [key for key in self.unused if key not in hits]
+        evicted = max(0, fresh - self.blank)
+        self.blank -= fresh - evicted
+        for key in unused[:evicted]:
+            del self.users[key]
+        self.unused = unused[evicted:]
         new = [key for key in keys[len(hits) :] if key not in self.users]
-        for key in hits:
-            self.users[key] = self.users.get(key, 0) + (1 if self.used else 0)
-        self.users |= dict.fromkeys(new, 1)
         for key in [*hits, *new]:
-            self.age.setdefault(key, len(self.age))
+            self.users[key] = self.users.get(key, 0) + 1
         self.requests[request] = ([*hits, *new], fresh - len(new))
-        return min(len(hits) * self.size, len(tokens))
+        return len(hits) * self.size
 
     def release(self, request: str) -> None:
         keys, others = self.requests.pop(request)
         self.blank += others
         for key in reversed(keys) if self.tail else keys:
-            self.users[key] = self.users.get(key, 0) - 1
-            if self.users[key] <= 0 and key not in self.unused:
-                if self.clears:
-                    del self.users[key]
-                    self.blank += 1
-                else:
-                    self.unused.append(key)
+            self.users[key] -= 1
+            if self.users[key] == 0 and self.clears:
+                del self.users[key]
+                self.blank += 1
+            elif self.users[key] == 0:
+                self.unused.append(key)
 
 
 def hits(args: tuple[Any, ...], sharing: str, **change: Any) -> list[Any]:
@@ -125,12 +100,7 @@ _MISTAKES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "not-chained": ({"chained": False}, "a page was shared whose tokens are the same, but not the tokens before it."),
     "nothing-computed": ({"last": False}, "the last token of a prompt is always computed: its output is needed."),
     "beginning-first": ({"tail": False}, "the beginning of a prompt was given up before its end."),
-    "oldest-admitted": ({"oldest": "admitted"}, "eviction follows the order of release, not that of admission."),
-    "not-counted": ({"used": False}, "a page was given up, or counted as unused, while a request uses it."),
     "forgets": ({"clears": True}, "the pages of a released request stay cached."),
-    "own-hits": ({"own": False}, "a request's new pages were taken from its own hits."),
-    "hits-as-free": ({"counts_hits": False}, "unused pages that are hits cannot serve as new pages, too."),
-    "partial": ({"partial": True, "last": False}, "only full pages are cached."),
 }
 
 
@@ -151,13 +121,9 @@ def _traffic(rng: random.Random, pages: int, size: int, count: int, sharing: str
             continue
         kept = rng.choice(starts)[: rng.randrange(4 * size + 1)]
         tokens = [*kept, *_prompt(rng, rng.randrange(2 * size))] or [7]
-        given = (f"q{rng.randrange(10**6)}", tokens, rng.choice("ab"))
-        script.append(("admit", *given))
+        given = (f"q{len(script)}", tokens, rng.choice("ab"))
         cache.admit(*given)
-        if given[0] not in cache.requests:
-            script.append(("admit", given[0], tokens[:1], given[2]))
-            if cache.admit(given[0], tokens[:1], given[2]) is None:
-                script.pop()
+        script.append(("admit", *given))
     return script
 
 
@@ -299,51 +265,36 @@ def _state(rng: random.Random, pages: int, live: Mapping[str, str], cached: Sequ
 def _pool_cases(params: Params, rng: random.Random) -> list[Case]:
     pages, more = params["pages"], rng.choice((8, 9, 10))
 
-    def take(name: str, prompt: str) -> Operation:
-        return ("allocate", name, tuple(prompt))
+    def case(make: Any, name: str, share: str, index: int, state: Any, script: str) -> Case:
+        """A case from words: n=abc allocates for request n, -n releases it."""
+        words = [each.partition("=") for each in script.split()]
+        steps = [("allocate", name, tuple(prompt)) if sign else ("release", name[1:]) for name, sign, prompt in words]
+        return make(name, share, index, state, steps)
 
-    def back(name: str) -> Operation:
-        return ("release", name)
+    def state(count: int, live: str, *kept: str) -> tuple[Any, ...]:
+        return _state(rng, count, dict(each.split("=") for each in live.split()), kept)
 
-    def case(make: Any, name: str, share: str, index: int, state: Any, *script: Operation) -> Case:
-        return make(name, share, index, state, list(script))
-
-    busy = {"u": "ab"}
-    cold, used = _state(rng, 4, {}, ["ab", "xy"]), _state(rng, 6, busy, ["abc", "xy"])
-    first = _state(rng, pages, {"u": "wvts"[: pages - 4]}, ["ab", "cd"])
-    ending = _state(rng, more, {"u": "abc", "v": "abd", "w": "k"}, ["xy"])
-    drawn: list[Operation] = []
     live: list[str] = []
+    drawn = ""
     for at in range(60):
         if live and (len(live) > 3 or rng.random() < 0.4):
-            drawn.append(back(live.pop(rng.randrange(len(live)))))
+            drawn += f" -{live.pop(rng.randrange(len(live)))}"
         else:
-            drawn.append(take(f"n{at}", rng.choice(("abcd", "abxy", "kl", "klm", "q"))[: rng.randrange(1, 5)]))
+            drawn += f" n{at}={rng.choice(('abcd', 'abxy', 'kl', 'klm', 'q'))[: rng.randrange(1, 5)]}"
             live.append(f"n{at}")
-    some, refused, order = "values:hits", "generality:refusals", "values:order"
+    cold, used = state(4, "", "ab", "xy"), state(6, "u=ab", "abc", "xy")
+    first, ending = state(pages, f"u={'wvts'[: pages - 4]}", "ab", "cd"), state(more, "u=abc v=abd w=k", "xy")
+    some, refused = "values:hits", "generality:refusals"
     return [
-        case(shown, "a hit that is the next page to be taken", some, 0, first, take("n", "abc")),
-        case(shown, "a request ends", order, 1, _state(rng, pages, {"u": "abc"}, []), back("u")),
-        case(hidden, "all pages are cached ones", some, 0, cold, take("n", "abcd")),
-        case(hidden, "hits of which some are in use", some, 0, used, take("n", "abcde"), take("m", "abk")),
-        case(
-            hidden, "no hits, nothing but hits", some, 0, _state(rng, 5, {}, ["abc"]), take("n", "kl"), take("m", "ab")
-        ),
-        case(
-            hidden, "one too few, because hits are free pages", refused, 0, cold, take("n", "abcde"), take("m", "abcd")
-        ),
-        case(
-            hidden,
-            "refused, with hits in use",
-            refused,
-            0,
-            used,
-            take("n", "abcdefg"),
-            take("m", "abcdef"),
-            take("o", "q"),
-        ),
-        case(hidden, "shared pages, one request after the other", order, 1, ending, back("v"), back("w"), back("u")),
-        case(hidden, "60 operations", "generality:long", 1, _state(rng, more, {}, ["abcd"]), *drawn),
+        case(shown, "a hit that is the next page to be taken", some, 0, first, "n=abc"),
+        case(shown, "a request ends", "values:order", 1, state(pages, "u=abc"), "-u"),
+        case(hidden, "all pages are cached ones", some, 0, cold, "n=abcd"),
+        case(hidden, "hits of which some are in use", some, 0, used, "n=abcde m=abk"),
+        case(hidden, "no hits, nothing but hits", some, 0, state(5, "", "abc"), "n=kl m=ab"),
+        case(hidden, "one too few, because hits are free pages", refused, 0, cold, "n=abcde m=abcd"),
+        case(hidden, "refused, with hits in use", refused, 0, used, "n=abcdefg m=abcdef o=q"),
+        case(hidden, "shared pages, one request after the other", "values:order", 1, ending, "-v -w -u"),
+        case(hidden, "60 operations", "generality:long", 1, state(more, "", "abcd"), drawn),
     ]
 
 

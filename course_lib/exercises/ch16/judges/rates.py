@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from course_lib.judging import Judging, Params
@@ -135,10 +135,8 @@ def _roof_cases(params: Params, rng: random.Random) -> list[Case]:
     ridges = drawn(40, logarithmic(2e9, 1e11), (1, 2), (16384, 65536), range(20, 900))
     long = drawn(30, logarithmic(1e9, 8e9), (1, 2), kvs, range(9000, 60000))
     # powers of two: no cache, a whole number, and twice a gain of exactly 0
-    exact = [
-        (2.0**33, b, 2.0**kv, c, 2.0**49, 2.0**41)
-        for b, kv, c in ((2, 16, 0), (1, 16, 512), (2, 17, 512), (2, 16, 1024))
-    ]
+    whole = (2, 16, 0), (1, 16, 512), (2, 17, 512), (2, 16, 1024)
+    exact = [(2.0**33, b, 2.0**kv, context, 2.0**49, 2.0**41) for b, kv, context in whole]
     return [
         shown("a prompt of 4,000 tokens", "values:prefill", 0, [(p, 32, 4096, 4000, number, *gpu)]),
         shown("32 requests", "values:decode", 1, [(p, number, 131072, 32, 1000, *gpu)]),
@@ -197,46 +195,44 @@ def _chunk_columns(times: str) -> Any:
         "all-at-once": "the whole prompt at once takes longer than the limit.",
     }
 
-    def column(part: str, unit: str, want: Callable[..., Any], words: Callable[..., str], **values: Any) -> Column:
-        named = {each.replace("_", "-"): value for each, value in values.items()}
-        none = "no chunk meets the limit"
-        return Column(part=part, unit=unit, want=want, words=words, rel=FINE, none=none, mistakes=mistakes(named, told))
+    swapped = {name: lambda *row: latencies(other, *row)}
+    both = {**swapped, "no-others": lambda c, p, b, *row: latencies(times, c, p, 0, *row)}
+    ttft = both | {"full-last": lambda *row: latencies(times, *row, rest=False), "one-iteration": _turned(times)}
+    itl = both | {"too-long": lambda c, p, *row: latencies(times, c, max(c, p), *row), "whole-prompt": _turned(times)}
+    chosen = {
+        name: lambda *row: chunks(other, *row),
+        "largest": lambda *row: chunks(times, *row, pick="largest"),
+        "larger-of-equals": lambda *row: chunks(times, *row, pick="larger"),
+        "strictly-less": lambda *row: chunks(times, *row, strict=True),
+        "all-at-once": lambda prompt, *row: prompt,
+    }
 
-    def words(chunk: int, prompt: int, batch: int, read: int, each: int) -> str:
-        return f"{prompt:,} tokens in chunks of {chunk:,} beside {batch} requests"
+    def time(part: str, at: int, values: Mapping[str, Callable[..., tuple[int, int]]]) -> Column:
+        named = {each: lambda *row, value=value: value(*row)[at] for each, value in values.items()}
+        return Column(
+            part=part,
+            unit="microseconds",
+            want=lambda *row: latencies(times, *row)[at],
+            words=lambda c, p, b, *_: f"{p:,} tokens in chunks of {c:,} beside {b} requests",
+            mistakes=mistakes(named, told),
+            rel=FINE,
+        )
 
-    ttft = column(
-        "ttft",
-        "microseconds",
-        lambda *row: latencies(times, *row)[0],
-        words,
-        **{name: lambda *row: latencies(other, *row)[0]},
-        full_last=lambda *row: latencies(times, *row, rest=False)[0],
-        no_others=lambda c, p, b, *row: latencies(times, c, p, 0, *row)[0],
-        one_iteration=lambda *row: latencies(times, *row)[1],
+    best = Column(
+        part="chunk",
+        unit="tokens",
+        want=lambda *row: chunks(times, *row),
+        words=lambda p, b, read, each, limit: f"{p:,} tokens beside {b} requests, at most {limit:,} µs",
+        mistakes=mistakes(chosen, told),
+        rel=EXACT,
+        none="no chunk meets the limit",
     )
-    itl = column(
-        "itl",
-        "microseconds",
-        lambda *row: latencies(times, *row)[1],
-        words,
-        **{name: lambda *row: latencies(other, *row)[1]},
-        too_long=lambda c, p, *row: latencies(times, c, max(c, p), *row)[1],
-        no_others=lambda c, p, b, *row: latencies(times, c, p, 0, *row)[1],
-        whole_prompt=lambda *row: latencies(times, *row)[0],
-    )
-    best = column(
-        "chunk",
-        "tokens",
-        lambda *row: chunks(times, *row),
-        lambda prompt, batch, read, each, limit: f"{prompt:,} tokens beside {batch} requests, at most {limit:,} µs",
-        **{name: lambda *row: chunks(other, *row)},
-        largest=lambda *row: chunks(times, *row, pick="largest"),
-        larger_of_equals=lambda *row: chunks(times, *row, pick="larger"),
-        strictly_less=lambda *row: chunks(times, *row, strict=True),
-        all_at_once=lambda prompt, *row: prompt,
-    )
-    return table((ttft, itl), best)
+    return table((time("ttft", 0, ttft), time("itl", 1, itl)), best)
+
+
+def _turned(times: str) -> Callable[..., tuple[int, int]]:
+    """Both latencies in the other order."""
+    return lambda *row: latencies(times, *row)[::-1]
 
 
 def _chunk_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -252,15 +248,14 @@ def _chunk_cases(params: Params, rng: random.Random) -> list[Case]:
 
     edges = [(1, 1, 0, 50, 30), (7, 7, 3, 100, 40), (900, 300, 5, 9000, 50), (128, 512, 0, 4000, 60)]
     refused = [(500, 20, 9000, 50, 8999), (500, 400, 9000, 50, 19000), (40, 0, 100, 50, 100), (64, 7, 512, 64, 1024)]
+    long = (8192, 64, 12_000, 40, 30_000)
     return [
         shown("1,000 tokens in chunks of 256", "values:ttft", 0, [(256, 1000, 32, 10_000, 50)]),
         shown("at most 25 milliseconds", "values:chunk", 1, [(1000, 32, 10_000, 50, 25_000)]),
         plain("ttft", 0, "other prompts", spoken(8)),
         plain("chunk", 1, "other limits", asked(6)),
         generality("ttft", 0, "one chunk, whole chunks, nobody else", [*edges, (100, 350, 250, 9000, 40)]),
-        generality(
-            "chunk", 1, "limits met exactly, or by no chunk", [*refused, *asked(5, 900), (8192, 64, 12_000, 40, 30_000)]
-        ),
+        generality("chunk", 1, "limits met exactly, or by no chunk", [*refused, *asked(5, 900), long]),
     ]
 
 

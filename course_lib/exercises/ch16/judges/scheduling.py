@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from course_lib.exercises.ch16.judges.pages import same
 from course_lib.exercises.ch16.probes import LIMIT, planned
 from course_lib.judging import Fault, Judging, Params, describe, judged
 from course_lib.judging.cases import hidden, shown
@@ -23,12 +24,10 @@ def plan(
     prompts: str = "chunked",
     *,
     overtake: bool = False,  # whether a later request may start when an earlier one cannot
-    first: bool = False,  # whether the first running request is preempted
     joins: bool = False,  # whether waiting requests start although one was preempted
     returns: bool = True,  # whether the pages of a preempted request are free at once
     slack: bool = True,  # whether the empty places of a request's last page are used
     waits: bool = False,  # whether a request without pages waits, and nobody is preempted
-    prefill: bool = False,  # whether waiting requests come first
     spends: bool = True,  # whether running requests use up the budget
     prompt: bool = False,  # whether a waiting request needs pages for all of its tokens
 ) -> list[Any]:
@@ -39,49 +38,28 @@ def plan(
 
     run: dict[Any, int] = {}
     preempted: list[Any] = []
-    left, room = list(running), budget
-
-    def start() -> None:
-        nonlocal room, free
-        for name, tokens, _ in waiting:
-            count = min(tokens, room) if prompts == "chunked" else tokens
-            if 0 < count <= room and pages(tokens if prompt else count) <= free:
-                run[name] = count
-                room, free = room - count, free - pages(count)
-            elif not overtake:
-                break
-
-    if prefill:
-        start()
-    at = 0
+    left, room, at = list(running), budget, 0
     while at < len(left) and room:
         name, tokens, cached = left[at]
         count = min(tokens - cached, room)
         need = pages(cached + count) - pages(cached) if slack else pages(count)
-        if need > free and waits:
-            at += 1
-            continue
-        while need > free and left:
-            if first:
-                victim = left.pop(0)
-                at -= 1
-            else:
-                victim = left.pop()
-            preempted.append(victim[0])
-            free += pages(victim[2]) if returns else 0
-            if victim[0] == name or at < 0:
-                break
-        if name in preempted or at < 0:
-            if first:
-                at = max(at, 0)
-                continue
-            break
-        run[name], free = count, free - need
-        room -= count if spends else 0
         at += 1
-    if not prefill and (joins or not preempted):
-        room = room if spends else budget
-        start()
+        if need > free and waits:
+            continue
+        while need > free and name not in preempted:
+            victim, _, held = left.pop()
+            preempted.append(victim)
+            free += pages(held) if returns else 0
+        if name not in preempted:
+            run[name], free = count, free - need
+            room -= count if spends else 0
+    for name, tokens, _ in waiting if joins or not preempted else ():
+        count = min(tokens, room) if prompts == "chunked" else tokens
+        if 0 < count <= room and pages(tokens if prompt else count) <= free:
+            run[name] = count
+            room, free = room - count, free - pages(count)
+        elif not overtake:
+            break
     return [run, preempted]
 
 
@@ -104,15 +82,10 @@ _MISTAKES: Mapping[str, tuple[Mapping[str, Any], str]] = {
         {"overtake": True},
         "a waiting request started although one before it could not: with enough short requests a long one never starts.",
     ),
-    "first-preempted": (
-        {"first": True},
-        "the last running request is preempted, not the first: the oldest one is closest to its end.",
-    ),
     "joins-anyway": ({"joins": True}, "a waiting request started in an iteration in which another one was preempted."),
     "pages-kept": ({"returns": False}, "the pages of a preempted request are free at once."),
     "page-not-full": ({"slack": False}, "the last page of a request still has empty places; they need no new page."),
     "nobody-preempted": ({"waits": True}, "a running request without pages was passed over, and nobody was preempted."),
-    "prompts-first": ({"prefill": True}, "running requests come first."),
     "budget-not-shared": ({"spends": False}, "running requests use up part of the budget."),
     "whole-prompt-pages": ({"prompt": True}, "a request needs pages for the tokens of this iteration only."),
 }
@@ -214,21 +187,21 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 def _fault(params: Params, case: Case, got: Any) -> Fault | None:
     prompts = params["prompts"]
     want, told = plans(case.args, prompts), list(got)
-    if _same(told, want):
+    if same(told, want):
         return None
     public = plans(case.args, "chunked") if prompts != "chunked" else None
-    if public is not None and not _same(public, want) and _same(told, public):
+    if public is not None and not same(public, want) and same(told, public):
         return "public-form", "this solves the public form of the exercise: here prompts are never split."
-    if prompts == "chunked" and _same(told, plans(case.args, "whole")):
+    if prompts == "chunked" and same(told, plans(case.args, "whole")):
         return "prompts-whole", "a prompt may be split over several iterations."
     for name, (change, message) in _MISTAKES.items():
         other = plans(case.args, prompts, **change)
-        if other is not None and not _same(other, want) and _same(told, other):
+        if other is not None and not same(other, want) and same(told, other):
             return name, message
     if len(told) >= LIMIT:
         return "never-ends", f"after {LIMIT} iterations some requests are not answered."
     pairs = list(zip(told, want, strict=False))
-    at = next((at for at, pair in enumerate(pairs) if not _same(*pair)), len(pairs))
+    at = next((at for at, pair in enumerate(pairs) if not same(*pair)), len(pairs))
     lead = f"{'state' if case.args[0] == 'states' else 'iteration'} {at + 1}: "
     if at == len(pairs):
         return "other-length", f"{lead}there are {len(told)} plans, and {len(want)} are right."
@@ -242,15 +215,6 @@ def _fault(params: Params, case: Case, got: Any) -> Fault | None:
     if missing := [name for name in right[0] if name not in mine[0]]:
         return "runs-too-few", f"{lead}request {missing[0]} can run in it, too."
     return "wrong-tokens", f"{lead}a request computes another number of tokens."
-
-
-def _same(got: Any, want: Any) -> bool:
-    """Whether plans are equal, the types of their numbers included; the order within a dictionary does not count."""
-    if type(want) is dict:
-        return type(got) is dict and got.keys() == want.keys() and all(_same(got[key], want[key]) for key in want)
-    if type(want) is list:
-        return type(got) is list and len(got) == len(want) and all(map(_same, got, want))
-    return type(got) is type(want) and got == want
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

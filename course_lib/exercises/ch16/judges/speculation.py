@@ -8,16 +8,17 @@ from functools import cache
 from typing import Any
 
 from course_lib.exercises.ch16.probes import proposal
-from course_lib.exercises.values import describe, is_number
-from course_lib.judging import Fault, Judging, Mistake, Params, judged
+from course_lib.exercises.values import describe
+from course_lib.judging import Fault, Judging, Params, judged
 from course_lib.judging.columns import FINE, Column, rows_fault, table
 from course_lib.judging.draws import generality, plain
+from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case, Outcome, Verdict
 
 Probabilities = Sequence[float]
 Tables = tuple[tuple[float, ...], ...]
 TIMES = 1500  # outputs that are drawn of each row
-SURE = 9.0  # standard deviations of chi-square at which a distribution is another one
+SURE = 6.0  # standard deviations of a normal number: one right answer in a billion is as far off
 
 # --- exact distributions of outputs
 
@@ -29,10 +30,6 @@ def _rest(p: Probabilities, q: Probabilities) -> list[float]:
     return [each / total for each in missing] if total > 1e-12 else list(p)
 
 
-def _best(p: Probabilities, q: Probabilities) -> list[float]:
-    return [float(at == max(range(len(p)), key=p.__getitem__)) for at in range(len(p))]
-
-
 _Keep = Callable[[Probabilities, Probabilities, int], float]
 _RULES: dict[str, tuple[_Keep, Callable[[Probabilities, Probabilities], list[float]], str]] = {
     # name: the probability that a guess is kept, the distribution in its place, what a step ends with
@@ -40,7 +37,6 @@ _RULES: dict[str, tuple[_Keep, Callable[[Probabilities, Probabilities], list[flo
     "drawn-from-target": (lambda p, q, x: min(1.0, p[x] / q[x]), lambda p, q: list(p), "more"),
     "drawn-from-draft": (lambda p, q, x: min(1.0, p[x] / q[x]), lambda p, q: list(q), "more"),
     "greedy-accept": (lambda p, q, x: float(p[x] >= q[x]), _rest, "more"),
-    "greedy-best": (lambda p, q, x: _best(p, q)[x], _best, "more"),
     "no-draft": (lambda p, q, x: p[x], _rest, "more"),
     "all-kept": (lambda p, q, x: 1.0, _rest, "more"),
     "no-bonus": (lambda p, q, x: min(1.0, p[x] / q[x]), _rest, "none"),
@@ -53,7 +49,6 @@ _MESSAGES = {
     "drawn-from-target": "the token in place of a guess is drawn from all of the target's probabilities; those that the draft likes then come too often.",
     "drawn-from-draft": "the token in place of a guess is drawn from the draft's probabilities.",
     "greedy-accept": "a guess is kept or not without chance: it must be kept with probability p/q.",
-    "greedy-best": "the most probable token is always taken; that is not sampling.",
     "no-draft": "a guess is kept with probability p, not p/q: the draft's own probability is left out.",
     "all-kept": "every guess is kept, so the output has the draft's distribution.",
     "no-bonus": "when all guesses are kept, the target's last list gives one more token.",
@@ -104,21 +99,20 @@ def outputs(
 
 
 def surprise(counts: dict[tuple[int, ...], int], want: dict[tuple[int, ...], float]) -> float:
-    """By how many standard deviations chi-square is larger than expected; infinite for an output that cannot come."""
+    """Chi-square as a normal number, by Wilson and Hilferty; infinite for an output that cannot come."""
     if any(output not in want for output in counts):
         return math.inf
     times = sum(counts.values())
     cells, rare, seen = list[tuple[float, int]](), 0.0, 0
     for output, p in want.items():
-        if times * p >= 5:
+        if times * p >= 10:
             cells.append((times * p, counts.get(output, 0)))
         else:
             rare, seen = rare + times * p, seen + counts.get(output, 0)
     if rare:
         cells.append((max(rare, 1.0), seen))
-    chi = sum((count - mean) ** 2 / mean for mean, count in cells)
-    free = max(1, len(cells) - 1)
-    return (chi - free) / math.sqrt(2 * free)
+    chi, free = sum((count - mean) ** 2 / mean for mean, count in cells), max(1, len(cells) - 1)
+    return ((chi / free) ** (1 / 3) - (1 - 2 / (9 * free))) / math.sqrt(2 / (9 * free))
 
 
 # --- cases
@@ -158,64 +152,45 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     same = _pair(rng, 4)[0]
     apart = ((0.5, 0.5, 0.0, 0.0),) * 4, ((0.0, 0.0, 0.25, 0.75),) * 4
     shown = ((0.6, 0.3, 0.1), (0.2, 0.2, 0.6), (0.1, 0.8, 0.1)), ((0.2, 0.2, 0.6), (0.5, 0.4, 0.1), (0.5, 0.3, 0.2))
+    several = [asked(*_pair(rng, size), count) for size, count in ((3, 2), (2, 3), (4, 3))]
+    odd = [asked(*_pair(rng, 4), 0), asked(same, same, 2), asked(*apart, 2), asked(*_pair(rng, 4, zeros=True), 2)]
     return [
         case("one guess of three tokens", [asked(*shown, 1)], "values:one", visible=True),
         Case(name="half of the guesses are kept", args=(1, [(0.5, 4)]), part="mean"),
         case("one guess of other tokens", [asked(*_pair(rng, size), 1) for size in (2, 4, 5)], "values:one"),
-        case(
-            "several guesses",
-            [asked(*_pair(rng, size), count) for size, count in ((3, 2), (2, 3), (4, 3))],
-            "values:several",
-        ),
-        case(
-            "no guess; a draft like the target; nothing in common; zeros",
-            [asked(*_pair(rng, 4), 0), asked(same, same, 2), asked(*apart, 2), asked(*_pair(rng, 4, zeros=True), 2)],
-            "generality:edges",
-        ),
+        case("several guesses", several, "values:several"),
+        case("no guess, a draft like the target, nothing in common, zeros", odd, "generality:edges"),
         plain("mean", 1, "other rates", [(round(rng.uniform(0.1, 0.95), 2), rng.randrange(1, 9)) for _ in range(6)]),
         generality("mean", 1, "none kept, all kept, no guess", [(0.0, 3), (1.0, 5), (0.7, 0), (1.0, 0), (0.999999, 4)]),
     ]
 
 
-def _output_fault(row: Sequence[Any], got: Any) -> tuple[str, ...] | Fault | None:
-    """What is wrong with the counts of one row: a fault, or the names of all mistakes that explain them; None if they are right."""
-    target, draft, first, guesses, *_ = row
-    if type(got) is not list or not all(
-        type(each) is list and len(each) == 2 and type(each[0]) is list for each in got
-    ):
-        return "wrong-shape", f"`verify` returns a list of tokens; got {describe(got)}."
-    counts: dict[tuple[int, ...], int] = {}
-    for output, count in got:
-        if not is_number(count) or count <= 0 or not all(type(token) is int for token in output):
-            return "wrong-shape", f"`verify` returns a list of tokens; got {describe(output)}."
-        counts[tuple(output)] = counts.get(tuple(output), 0) + int(count)
-    if not counts:
-        return "wrong-shape", "`verify` returned nothing."
-    want = outputs(target, draft, first, guesses)
-    if surprise(counts, want) < SURE:
+def _counts(got: Any) -> dict[tuple[int, ...], int] | None:
+    """How often each output came, or None if these are no lists of tokens."""
+    if type(got) is not list or not got or not all(type(each) is list and len(each) == 2 for each in got):
         return None
-    explained = [rule for rule in _MESSAGES if surprise(counts, outputs(target, draft, first, guesses, rule)) < SURE]
-    return ("?", *explained)
+    if not all(type(output) is list and type(count) is int and 0 < count <= TIMES for output, count in got):
+        return None
+    if not all(type(token) is int for output, _ in got for token in output):
+        return None
+    return {tuple(output): count for output, count in got}
 
 
-def _sampling_fault(params: Params, case: Case, got: Sequence[Any]) -> Fault | None:
-    explained: list[set[str]] = []
+def _sampling_fault(case: Case, got: Sequence[Any]) -> Fault | None:
+    explained = set(_MESSAGES)  # the mistakes that every wrong row can come from
+    wrong = False
     for row, value in zip(case.args[1], got, strict=True):
-        fault = _output_fault(row, value)
-        if fault and fault[0] != "?":
-            return fault[0], fault[1]
-        if fault:
-            explained.append(set(fault[1:]))
-    if not explained:
+        counts = _counts(value)
+        if counts is None:
+            return "wrong-shape", f"`verify` returns a list of tokens; got {describe(value)}."
+        if surprise(counts, outputs(*row[:4])) >= SURE:
+            wrong = True
+            explained = {rule for rule in explained if surprise(counts, outputs(*row[:4], rule)) < SURE}
+    if not wrong:
         return None
-    for name, message in _MESSAGES.items():
-        if all(name in each for each in explained):
-            return name, message
-    size = len(case.args[1][0][0])
-    return (
-        "other-distribution",
-        f"over {TIMES:,} steps with {size} tokens the outputs do not have the target's distribution.",
-    )
+    name = next((rule for rule in _MESSAGES if rule in explained), None)
+    told = f"over {TIMES:,} steps the outputs do not have the target's distribution."
+    return (name, _MESSAGES[name]) if name else ("other-distribution", told)
 
 
 MEAN = Column(
@@ -224,23 +199,19 @@ MEAN = Column(
     want=lambda rate, guesses: sum(rate**each for each in range(guesses + 1)),
     words=lambda rate, guesses: f"{guesses} guesses, each kept with probability {rate:g}",
     rel=FINE,
-    mistakes=(
-        Mistake(
-            "no-bonus",
-            lambda rate, guesses: sum(rate**each for each in range(1, guesses + 1)),
-            "each step ends with a token of the target's own.",
-        ),
-        Mistake(
-            "independent", lambda rate, guesses: 1 + rate * guesses, "a guess counts only if all before it were kept."
-        ),
-        Mistake(
-            "one-too-few",
-            lambda rate, guesses: sum(rate**each for each in range(guesses)),
-            "if all guesses are kept, there is one token more.",
-        ),
-        Mistake(
-            "limit", lambda rate, guesses: 1 / (1 - rate) if rate < 1 else None, "this is for infinitely many guesses."
-        ),
+    mistakes=mistakes(
+        {
+            "no-bonus": lambda rate, guesses: sum(rate**each for each in range(1, guesses + 1)),
+            "independent": lambda rate, guesses: 1 + rate * guesses,
+            "one-too-few": lambda rate, guesses: sum(rate**each for each in range(guesses)),
+            "limit": lambda rate, guesses: 1 / (1 - rate) if rate < 1 else None,
+        },
+        {
+            "no-bonus": "each step ends with a token of the target's own.",
+            "independent": "a guess counts only if all before it were kept.",
+            "one-too-few": "if all guesses are kept, there is one token more.",
+            "limit": "this is for infinitely many guesses.",
+        },
     ),
 )
 
@@ -248,7 +219,7 @@ MEAN = Column(
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     if case.args[0] == 1:
         return list(table(MEAN, MEAN)(params, case, outcome))
-    fault = rows_fault(case, outcome.value) or _sampling_fault(params, case, outcome.value)
+    fault = rows_fault(case, outcome.value) or _sampling_fault(case, outcome.value)
     return judged(case, fault, named=True)
 
 

@@ -92,7 +92,7 @@ def _case(
     name: str,
     rows: Sequence[Sequence[int]],
     parts: int,
-    width: int = 6,
+    width: int = 96,
     see: bool = False,
 ) -> Case:
     """A case; `rows[rank][batch]` are the rows of a rank's batch."""
@@ -166,12 +166,12 @@ def _bytes(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     least = [2 * size * (n - 1) / n] * n
     if fault := too_few_bytes(outcome.meter, least, least):
         return fault
-    most = 2 * (2 * size + params["spare"])
+    most = 2 * (2 * (n - 1) / n * size + params["spare"])
     worst = max(outcome.meter["bytes_sent"])
     if worst > most:
         return (
             "too-many-bytes",
-            f"{case.name}: a rank sends {worst / 2:,.0f} bytes in a step; one all-reduce of the gradient needs {size * 2:,} at most.",
+            f"{case.name}: a rank sends {worst / 2:,.0f} bytes in a step; one all-reduce of the gradient needs {2 * (n - 1) / n * size:,.0f}.",
         )
     return None
 

@@ -1,0 +1,134 @@
+"""Chapter 17's exercises: oracles agree with the library and with torch's own gradients, and every task can be solved and survived."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from course_lib import capstone, diagnosis, exercises, mesh, planner
+from course_lib.capstone.plans import affordable
+from course_lib.exercises.ch17.cards.brief import REMEDIES, STRATEGIES
+from course_lib.exercises.ch17.cards.capstone import LINES, TASKS, WIRE_RUNS, _task
+from course_lib.exercises.ch17.cards.exam import QUESTIONS
+from course_lib.exercises.ch17.judges.capstone import slower_ratio, task_of
+from course_lib.exercises.ch17.judges.exam import key
+from course_lib.exercises.ch17.judges.fights import hsdp, recompute
+from course_lib.exercises.ch17.judges.pareto import costs, front, telling
+from course_lib.exercises.ch17.judges.placement import bandwidth, exposed
+from course_lib.exercises.ch17.judges.remedies import drawn, first_remedy
+from course_lib.exercises.ch17.judges.rubric import broken, failing, good
+from course_lib.exercises.ch17.judges.stages import right, wrong
+from course_lib.exercises.ch17.judges.sturdy import best, score
+from course_lib.exercises.ch17.judges.sturdy import telling as telling_plans
+from course_lib.exercises.ch17.judges.table import sent, state
+from course_lib.judging import judging
+
+
+def test_each_remedy_is_drawn_and_one_byte_decides():
+    rng = random.Random(1)
+    for at in range(6):
+        assert first_remedy(*drawn(rng, at)) == REMEDIES[at]
+    for at in range(5):
+        assert first_remedy(*drawn(rng, at, 0)) == REMEDIES[at] != first_remedy(*drawn(rng, at, -1))
+
+
+def test_the_table_moves_what_formulas_and_the_library_say():
+    model = {"parameters": 8e9, "layers": 32, "hidden": 4096, "kv": 1024, "tokens": 2**17}
+    moved = sent("freed", model, 8)
+    assert moved["fsdp"] == 1.5 * moved["dp"] and sent("kept", model, 8)["fsdp"] == moved["dp"]
+    assert all(value == 0 for value in sent("freed", model, 1).values())
+    rows = {row.name: row for row in capstone.parallelisms()}
+    assert rows["FSDP"].sent / rows["DP"].sent == pytest.approx(1.5, rel=0.01)
+    assert set(moved) == set(state(model, 8)) == set(STRATEGIES)
+
+
+def test_an_axis_uses_the_level_that_the_library_s_mesh_gives():
+    axes = {"dp": (3, 1.0, 0.0), "pp": (2, 1.0, 0.0), "tp": (4, 1.0, 0.0)}
+    levels = [(4, 3.0), (8, 2.0), (24, 1.0)]
+    placed = mesh.Mesh({name: size for name, (size, _, _) in axes.items()})
+    groups = {axis: placed.groups(axis) for axis in axes}
+    for axis, found in groups.items():
+        fits = [rate for units, rate in levels if all(len({rank // units for rank in group}) == 1 for group in found)]
+        assert bandwidth(list(axes), (axes, levels), axis) == fits[0]
+    hidden = ({"a": (2, 8.0, 3.0), "b": (2, 8.0, 9.0)}, [(2, 4.0), (4, 1.0)])
+    assert exposed("in turn", ("b", "a"), hidden) == 0 < exposed("in turn", ("a", "b"), hidden)
+
+
+def test_pure_sharding_has_nothing_to_fight_with_and_recomputation_repeats_half_of_the_messages():
+    pure = hsdp(70 * 10**9, 64, 64, 8, 450e9, 50e9, 8, 0.0)
+    assert pure == pytest.approx(8 * 3 * 63 / 64 * 140e9 / 50e9)
+    apart, shared = (hsdp(70 * 10**9, 64, size, 8, 450e9, 50e9, 1, 0.0) for size in (8, 16))
+    assert shared > apart > 0
+    without = recompute(80, 8192, 8192, 8, math.inf, 1e15)
+    messages = recompute(80, 8192, 8192, 8, 450e9, 1e15) - without
+    assert messages == pytest.approx(80 * 2 * 2 * 7 / 8 * 2 * 8192 * 8192 / 450e9)
+
+
+@pytest.mark.parametrize("metric", ["seconds", "speed"])
+def test_the_front_is_the_planner_s(metric):
+    runs = telling(random.Random(2), metric, "", 9, 5)
+    keep = planner.pareto(*np.array([costs(metric, run) for run in runs]).T)
+    assert front(metric, runs) == [run["name"] for run, kept in zip(runs, keep, strict=True) if kept]
+
+
+def test_a_good_plan_fails_no_line_and_each_line_can_fail_alone():
+    rng = random.Random(3)
+    for billed in ("used", "all"):
+        assert failing(billed, *good(billed, rng)) == []
+        assert [failing(billed, *broken(billed, rng, line)) for line in LINES] == [[line] for line in LINES]
+
+
+@pytest.mark.parametrize("row", TASKS, ids=lambda row: f"{row[0]}-{row[1]}")
+def test_every_task_and_every_change_has_a_plan_and_the_bounds_are_tight(row):
+    task = task_of(_task(row, "slower wire"), False)
+    found = capstone.assess(capstone.best(task), task)
+    assert found.ok and 1.1 < task.days / found.days < 1.4 and 1.1 < task.usd / found.usd < 1.4
+    for change in capstone.CHANGES:
+        after = task_of(_task(row, change), True)
+        plan = capstone.best(after)
+        assert capstone.assess({**plan, "tokens": affordable(plan, after)}, after).ok, change
+
+
+def test_a_slower_wire_costs_something_and_less_than_its_factor():
+    for model, cluster, sequences in WIRE_RUNS:
+        run = {"model": model, "cluster": cluster, "sequences": sequences, "seq": 4096}
+        assert 1.2 < slower_ratio({**run, "slower": 4}) < slower_ratio({**run, "slower": 12}) < 12
+
+
+def test_the_plan_to_choose_has_the_least_score_of_those_that_run_today():
+    for ranking in ("changes", "worst"):
+        plans, limits = telling_plans(ranking, random.Random(4), "dead-chosen")
+        chosen = best(ranking, plans, limits)
+        assert all(score(ranking, plans[chosen[0]], limits) == score(ranking, plans[name], limits) for name in chosen)
+
+
+def test_an_exam_has_twelve_faults_no_two_alike():
+    for seed in ("exam-0", "exam-17"):
+        assert len(set(key(seed))) == QUESTIONS and set(key(seed)) <= set(diagnosis.FAULTS)
+    assert key("exam-0") != key("exam-17")
+
+
+def test_the_gradient_is_autograd_s_and_with_one_batch_the_bug_is_right():
+    coin = torch.Generator().manual_seed(5)
+    ranks = [
+        [(torch.randn(n, 3, generator=coin).double(), torch.randn(n, generator=coin).double()) for n in (4, 8)]
+        for _ in range(2)
+    ]
+    w = torch.randn(3, generator=coin).double().requires_grad_()
+    every = [pair for batches in ranks for pair in batches]
+    means = torch.stack([((x @ w - y) ** 2).mean() for x, y in every]).mean()
+    rows = torch.cat([(x @ w - y) ** 2 for x, y in every]).mean()
+    for weights, loss in (("batches", means), ("rows", rows)):
+        assert torch.allclose(torch.autograd.grad(loss, w)[0], right(weights, w.detach(), ranks))
+    single = [batches[:1] for batches in ranks]
+    for name in ("scaled-again", "reduced-again"):
+        assert torch.allclose(wrong(name, w.detach(), single, 2, 0), right("batches", w.detach(), single))
+        assert not torch.allclose(wrong(name, w.detach(), ranks, 2, 0), right("batches", w.detach(), ranks))
+
+
+def test_cases_are_drawn_quickly_and_in_every_variant():
+    for card in exercises.cards("17"):
+        for seed in range(2):
+            assert judging(card.id).cases(card.variant(str(seed)), random.Random(seed))

@@ -85,7 +85,8 @@ def the_rotation(pytestconfig: pytest.Config) -> Rotation:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Only the tests of the chapters that were asked for, and of those marked `rotates` the ones whose turn it is."""
+    """Only the tests of the chapters that were asked for; of those marked `rotates` the ones whose turn it is; and those
+    marked `whole` only where nothing is left out."""
     if asked := set(config.option.chapter or ()):
         of_them = [item for item in items if asked & chapters_of(item)]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(of_them)])
@@ -96,6 +97,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left:
         config.hook.pytest_deselected(items=list(left))
         items[:] = [item for item in items if item not in left]
+    if config.stash[ROTATION].chapters != CHAPTERS:
+        whole = [item for item in items if item.get_closest_marker("whole")]
+        config.hook.pytest_deselected(items=whole)
+        items[:] = [item for item in items if item not in set(whole)]
     skip_where_programs_are_missing(items)
 
 

@@ -64,6 +64,7 @@ class Rotation:
             f"  under plain nbgrader and in the browser: {listed(self.chapters)}; left to later runs: {listed(left)}",
             f"  every answer crosses into a worker: {listed(self.crossing)}; three of each exercise and a sample: {listed(sampled)}",
             f"  attacks, answers on the scales, runs of random programs: {f'one in {SHARE}' if sampled else 'all'}",
+            "  the whole site and the whole course in a browser: not in this run",
             "  `./course test --everything` leaves nothing out",
         ]
 

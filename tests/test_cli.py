@@ -19,7 +19,7 @@ from course_lib.learner.work import Folders
 from tests.conftest import small_chapter
 
 LEARNER = ["learn", "check", "update", "progress", "drill", "mine", "certificate", "doctor"]
-STAFF = ["test", "release", "bench", "class", "exercise"]
+STAFF = ["test", "release", "bench", "site", "class", "exercise"]
 IN_A_CLASS = ["submit"]
 RUNS = ["plan", "run", "evidence"]
 

@@ -19,7 +19,8 @@ from course_lib.learner.environment import Gpu, Line
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 DIRECT = [Requirement(line) for line in PROJECT["dependencies"]]
 FOR_TESTS = [Requirement(line) for line in PROJECT["optional-dependencies"]["test"]]
-LOCK = {group: [Requirement(line) for line in pins(group)] for group in ("torch", "learner", "test")}
+FOR_SITE = [Requirement(line) for line in PROJECT["optional-dependencies"]["site"]]
+LOCK = {group: [Requirement(line) for line in pins(group)] for group in ("torch", "learner", "test", "site")}
 CONDA = {"torch": "pytorch"}  # names that differ there
 
 
@@ -32,17 +33,25 @@ def test_every_pin_is_exact():
         assert [spec.operator for spec in each.specifier] == ["=="], each
 
 
-@pytest.mark.parametrize("asked", DIRECT + FOR_TESTS, ids=lambda each: each.name)
+@pytest.mark.parametrize("asked", DIRECT + FOR_TESTS + FOR_SITE, ids=lambda each: each.name)
 def test_every_package_asked_for_is_pinned_within_its_range(asked):
-    group = LOCK["torch"] + LOCK["learner"] + (LOCK["test"] if asked in FOR_TESTS else [])
+    further = "test" if asked in FOR_TESTS else "site"
+    group = LOCK["torch"] + LOCK["learner"] + (LOCK[further] if asked in FOR_TESTS + FOR_SITE else [])
     pinned = [each for each in group if canonicalize_name(each.name) == canonicalize_name(asked.name)]
     assert len(pinned) == 1
     (spec,) = pinned[0].specifier
     assert asked.specifier.contains(spec.version)
 
 
-def test_a_learner_gets_no_test_tools():
-    assert not names(FOR_TESTS) & names(LOCK["learner"])
+def test_a_learner_gets_no_test_tools_and_none_of_the_site():
+    assert not names(FOR_TESTS + FOR_SITE) & names(LOCK["learner"])
+
+
+def test_a_package_of_two_sections_has_one_version():
+    versions = {}
+    for each in [line for group in LOCK.values() for line in group]:
+        versions.setdefault(canonicalize_name(each.name), set()).add((str(each.specifier), str(each.marker)))
+    assert not {name: found for name, found in versions.items() if len(found) > 1 and name in names(LOCK["site"])}
 
 
 @pytest.mark.parametrize("python", [f"{a}.{b}" for a, b in PYTHONS] + ["3.11.2"])
@@ -95,7 +104,7 @@ def test_conda_and_pip_ask_for_the_same_packages_in_the_same_ranges():
 
 
 def test_every_library_that_the_course_imports_is_asked_for():
-    ours = {each.name.replace("-", "_") for each in DIRECT} | {"course_lib"}
+    ours = {each.name.replace("-", "_") for each in DIRECT + FOR_SITE} | {"course_lib"}
     comes_along = {
         "IPython",
         "nbformat",
@@ -115,6 +124,7 @@ def test_every_library_that_the_course_imports_is_asked_for():
         "dateutil",
         "sqlalchemy",  # with nbgrader
         "babel",  # with JupyterLab's server
+        "docutils",  # with Sphinx
     }
     tools = {"playwright", "pytest"}  # benchmarks only, and they say so
     cluster = {

@@ -41,7 +41,7 @@ ORDER: Sequence[
     (RUN, "notebook own_trainer"),
     (RUN, "grading"),
     (ASKED, "exercises.killmatrix"),
-    (RUN, "benchmarks"),
+    (RUN, "benchmarks site"),
     (RUN, "cli"),
     (RUN, "__main__"),
 )

@@ -19,6 +19,7 @@ from course_lib.cli import (
     plan,
     progress,
     release,
+    site,
     submit,
     test,
     update,
@@ -53,7 +54,7 @@ _LEARNER = (
     certificate.certificate,
     doctor.doctor,
 )
-_STAFF = (test.test, release.release, bench.bench)
+_STAFF = (test.test, release.release, bench.bench, site.site)
 _CLASS = (submit.submit,)
 _RUNS = (plan.plan, run_.run)
 _PASSING_ON = (learn.learn, test.test, bench.bench, run_.run)  # their further flags are somebody else's

@@ -17,6 +17,9 @@ def release(
 ) -> None:
     """Write released chapters from their sources.
 
-    notebooks/ comes from solutions/ by machine, byte for byte the same each time.
+    notebooks/ comes from solutions/ by machine, byte for byte the same each time. The plan for a term in docs/instructors.md follows.
     """
-    raise typer.Exit(part("course_lib.grading.release", "releasing").release_main(check))
+    code = part("course_lib.grading.release", "releasing").release_main(check)
+    if not check:
+        part("course_lib.site.syllabus", "the plan for a term").write()
+    raise typer.Exit(code)

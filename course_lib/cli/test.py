@@ -42,7 +42,8 @@ def test(
     """
     from course_lib.install import ROOT, add_group
 
-    add_group("test")
+    for group in ("test", "site"):
+        add_group(group)
     if kill_matrix:
         matrix = part("course_lib.exercises.killmatrix", "the kill matrix")
         raise typer.Exit(int(matrix.main(context.args) or 0))

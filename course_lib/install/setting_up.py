@@ -238,8 +238,11 @@ def first_look(place: Place, detail: Callable[[str], None]) -> str:
     return log.strip().splitlines()[-1]
 
 
+FURTHER = {"test": "tests", "site": "the site"}  # sections of the lock that a command adds, and what they are for
+
+
 def add_group(group: str, place: Place | None = None, out: object = None) -> bool:
-    """Install a further section of the lock ("test") if it is not there yet; whether anything was done."""
+    """Install a further section of the lock ("test" or "site") if it is not there yet; whether anything was done."""
     place = Place(venv=Path(sys.prefix)) if place is None else place
     done = place.venv / "course" / f"{group}.done"
     wanted = "\n".join(pins(group))
@@ -247,14 +250,14 @@ def add_group(group: str, place: Place | None = None, out: object = None) -> boo
         return False
     done.parent.mkdir(exist_ok=True)
     steps = Steps(1, out)
-    with steps.step(f"{len(pins(group))} more packages for tests") as step:
+    with steps.step(f"{len(pins(group))} more packages for {FURTHER[group]}") as step:
         pip_install(place, ["--no-deps", *_requirements(place, group)], step.show)
     done.write_text(wanted, encoding="utf-8")
     return True
 
 
 def pins(group: str, lock: str | None = None) -> list[str]:
-    """The pinned requirements of one section of requirements.lock: "torch", "learner" or "test"."""
+    """The pinned requirements of one section of requirements.lock: "torch", "learner", "test" or "site"."""
     text = (ROOT / "requirements.lock").read_text(encoding="utf-8") if lock is None else lock
     sections = re.split(r"^# --- (\w+).*$", text, flags=re.MULTILINE)
     named = dict(zip(sections[1::2], sections[2::2], strict=True))

@@ -5,6 +5,7 @@ there is. Controls have labels with units, work from the keyboard, and say their
 """
 
 import html
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from matplotlib.figure import Figure
 
 from course_lib.figures import style
 from course_lib.figures.sheets import Sheet
+from course_lib.widgets import frames
 
 Draw = Callable[..., Figure | Sheet | str]
 
@@ -217,6 +219,9 @@ def explore(draw: Draw, *, alt: str | Callable[..., str] | None = None, **contro
         return explorer
     from IPython.display import display
 
+    if os.environ.get(frames.FOLDER):  # a page without a kernel
+        display({"text/html": frames.markup(explorer), "text/plain": said}, raw=True)
+        return explorer
     explorer.handle = display({"text/html": markup, "text/plain": said}, raw=True, display_id=True)
     _show_controls(explorer)
     return explorer

@@ -1,9 +1,11 @@
 """Links from a picture or a table to chapters: only to those that exist here; the others are greyed."""
 
 import html
+import os
 from pathlib import Path
 
 from course_lib.facts import course
+from course_lib.widgets.frames import FOLDER
 
 _LATER = "opacity:0.65"  # grey on a light and on a dark page
 
@@ -18,9 +20,11 @@ def chapter_link(number: str, words: str = "", root: Path | None = None) -> str:
     chapter = course.chapter(number)
     words = html.escape(words or chapter.title)
     if present(chapter.folder, root):
-        return (
-            f'<a href="../{chapter.folder}/{chapter.folder}.ipynb" title="{html.escape(chapter.question)}">{words}</a>'
-        )
+        name = chapter.folder
+        address = (
+            f"{name}.html" if os.environ.get(FOLDER) else f"../{name}/{name}.ipynb"
+        )  # a page on the web, or a notebook
+        return f'<a href="{address}" title="{html.escape(chapter.question)}">{words}</a>'
     return f'<span style="{_LATER}" title="{html.escape(chapter.question)}">{words} (later)</span>'
 
 

@@ -11,8 +11,8 @@ LAYER = DictOf(
 )
 
 SCALES: Mapping[str, str] = {
-    "output": "Σⱼ weights[t, j] · experts[ids[t, j]](x[t]): the weight scales what the expert **returns**",
-    "input": "Σⱼ experts[ids[t, j]](weights[t, j] · x[t]): the weight scales what the expert **is given**, as in Llama 4",
+    "output": "`Σⱼ weights[t, j] · experts[ids[t, j]](x[t])`: the weight scales what the expert **returns**",
+    "input": "`Σⱼ experts[ids[t, j]](weights[t, j] · x[t])`: the weight scales what the expert **is given**, as in Llama 4",
 }
 
 GROUP_BY_EXPERT = Card(

@@ -1,0 +1,1 @@
+"""The course on the web: `./course site` writes static pages from executed chapters."""

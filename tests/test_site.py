@@ -1,0 +1,341 @@
+"""The site's parts, and one chapter as a page: what is on it, what it weighs, and that it asks no other host."""
+
+import base64
+import gzip
+import itertools
+import json
+import os
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import nbformat
+import pytest
+
+from course_lib.facts import course
+from course_lib.install import ROOT, Trouble
+from course_lib.site import build, syllabus
+from course_lib.site.glossary import Words, anchor
+from course_lib.site.mathml import mathml
+from course_lib.site.page import page_of
+from course_lib.widgets import frames
+from course_lib.widgets.explore import Explorer, as_control, bits, menu, play, slider, toggle
+from tests.conftest import cell, notebook
+
+LIMIT = 1_500_000  # bytes of a page and of all that it loads, before frames
+PICTURE = (
+    '<img alt="A ring of four ranks." width="10" height="20" src="data:image/svg+xml;base64,'
+    + base64.b64encode(b"<svg>\n<g/>\n</svg>").decode()
+    + '" style="max-width:100%"><style>[data-jp-theme-light="false"] img{color-scheme:dark}</style>'
+)
+
+
+# --- formulas --------------------------------------------------------------------------------------
+
+
+def test_every_formula_of_the_course_becomes_mathml_without_a_leftover_command():
+    found = 0
+    for path in (ROOT / "notebooks").glob("*/*.ipynb"):
+        for one in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            text = "".join(one["source"]) if one["cell_type"] == "markdown" else ""
+            for formula in re.findall(r"\$\$(.+?)\$\$", text, re.DOTALL):
+                made = mathml(formula, display=True)
+                assert "\\" not in made.split("<annotation")[0], f"{one['id']}: {made}"
+                found += 1
+    assert found > 40
+
+
+@pytest.mark.parametrize(
+    ("formula", "shown"),
+    [
+        (r"\mathcal L", "<mi>ℒ</mi>"),
+        (r"\mathcal G", "<mi>𝒢</mi>"),
+        (r"\mathbb E", "<mi>𝔼</mi>"),
+        (r"\lVert g\rVert", 'stretchy="false"'),
+        ("a/b", '<mo lspace="0" rspace="0">/</mo>'),
+    ],
+)
+def test_letters_and_bars_that_browsers_know_in_one_form_only(formula, shown):
+    assert shown in mathml(formula)
+
+
+def test_the_tex_of_a_formula_is_kept_for_readers_of_it():
+    assert '<annotation encoding="application/x-tex">a&lt;b</annotation>' in mathml("a<b")
+
+
+# --- frames ----------------------------------------------------------------------------------------
+
+
+def explorer(draw, **controls) -> Explorer:
+    made = {name: as_control(name, given) for name, given in controls.items()}
+    return Explorer(draw, "A widget.", made, {name: control.start for name, control in made.items()})
+
+
+def shown(drawn: dict, *setting: int) -> str:
+    places = drawn["pictures"][drawn["keys"][",".join(map(str, setting))]]["lines"]
+    return "\n".join(drawn["lines"][place] for place in places)
+
+
+def test_few_settings_are_all_drawn():
+    one = explorer(lambda a, b, c: f"{a} {b} {c}", a=slider((1, 2, 3), 2), b=menu(("x", "y")), c=toggle())
+    drawn = frames.frames(one)
+    assert len(drawn["keys"]) == 12 == len(drawn["pictures"])
+    for setting in itertools.product(range(3), range(2), range(2)):
+        assert shown(drawn, *setting) == f"{setting[0] + 1} {'xy'[setting[1]]} {bool(setting[2])}"
+    assert one.setting == {"a": 2, "b": "x", "c": False}
+
+
+def test_of_many_settings_each_dial_alone_and_the_film_in_combination():
+    wide = explorer(lambda a, b, film: f"{a} {b} {film}", a=slider(range(30)), b=slider(range(5)), film=play(range(20)))
+    drawn = frames.frames(wide, most=100)
+    assert {f"{a},0,0" for a in range(30)} | {f"0,{b},{film}" for b in range(5) for film in range(20)} == set(
+        drawn["keys"]
+    )
+
+
+def test_a_film_has_no_frames_beyond_its_end():
+    film = explorer(
+        lambda ranks, step: f"{ranks} {step}",
+        ranks=slider((2, 4)),
+        step=play(range(8), last=lambda now: now["ranks"] - 1),
+    )
+    assert set(frames.frames(film)["keys"]) == {"0,0", "0,1", "1,0", "1,1", "1,2", "1,3"}
+
+
+def test_a_control_without_effect_adds_no_picture_and_is_named():
+    one = explorer(
+        lambda kind, chunks: kind if kind == "a" else f"{kind} {chunks}",
+        kind=menu(("a", "b")),
+        chunks=slider((1, 2, 3), when=lambda now: now["kind"] == "b"),
+    )
+    drawn = frames.frames(one)
+    assert len(drawn["keys"]) == 6 and len(drawn["pictures"]) == 4
+    assert (
+        drawn["pictures"][drawn["keys"]["0,2"]]["off"] == [1] and "off" not in drawn["pictures"][drawn["keys"]["1,2"]]
+    )
+
+
+def test_bits_are_dials_of_their_own_and_a_picture_keeps_its_size_and_words():
+    drawn = frames.frames(explorer(lambda pattern: PICTURE if pattern == "01" else pattern, pattern=bits("01")))
+    assert shown(drawn, 1, 1) == "11"
+    assert drawn["pictures"][drawn["keys"]["0,1"]]["size"] == [10, 20] and shown(drawn, 0, 1) == "<svg>\n<g/>\n</svg>"
+
+
+def test_an_impossible_setting_says_so():
+    def draw(ranks):
+        if ranks == 3:
+            raise ValueError("three ranks do not divide eight heads")
+        return "fine"
+
+    assert "Not possible" in shown(frames.frames(explorer(draw, ranks=slider((2, 3)))), 1)
+
+
+def test_a_widget_for_the_page_writes_its_frames_once(tmp_path, monkeypatch):
+    monkeypatch.setenv(frames.FOLDER, str(tmp_path))
+    one = explorer(lambda a: f"<p>{a}</p>", a=slider((1, 2), label="a < b"))
+    text = frames.markup(one)
+    (written,) = tmp_path.iterdir()
+    name, packed = re.fullmatch(r'courseFrames\("(\w+)","([^"]+)"\)\n', written.read_text()).groups()
+    assert written.stem == name and f'data-frames="{name}"' in text and "a &lt; b" in text and "<p>1</p>" in text
+    assert json.loads(gzip.decompress(base64.b64decode(packed))) == frames.frames(one)
+    before = written.read_bytes()
+    frames.markup(one)
+    assert written.read_bytes() == before
+
+
+# --- a chapter's cells -----------------------------------------------------------------------------
+
+
+def test_a_page_has_no_checks_and_no_inputs_that_need_a_kernel(tmp_path):
+    html = {"output_type": "display_data", "data": {"text/html": PICTURE}, "metadata": {}}
+    link = {"output_type": "display_data", "data": {"text/html": '<a href="../06_x/06_x.ipynb">'}, "metadata": {}}
+    button = {
+        "output_type": "display_data",
+        "data": {"application/vnd.jupyter.widget-view+json": {}, "text/plain": "(Run this cell.)"},
+        "metadata": {},
+    }
+    warning = {"output_type": "stream", "name": "stderr", "text": "a warning"}
+    shows = {**cell("draw()", "shows", "code"), "outputs": [html, link, button, warning]}
+    cells = [
+        cell("![A ring](figures/ring.svg)", "figure"),
+        shows,
+        cell("def f(): ...", "write-f", "code", solution=True),
+        cell("check('write-f', f)", "write-f-check", "code", grade=True, points=2),
+    ]
+    page = page_of(nbformat.from_dict(notebook(*cells)), "06_x", tmp_path)
+    assert [one.id for one in page.cells] == ["figure", "shows", "write-f", "write-f-run"]
+    assert page.cells[0].source == "![A ring](06_x/figures/ring.svg)"
+    picture, other = (output.data["text/html"] for output in page.cells[1].outputs)
+    address = re.search(r'src="_static/(pictures/\w+\.svg)"', picture)[1]
+    assert (tmp_path / address).read_bytes() == b"<svg>\n<g/>\n</svg>"
+    assert "<style>" not in picture and 'alt="A ring of four ranks."' in picture and other == '<a href="06_x.html">'
+    assert "hide-input" in page.cells[2].metadata.tags and "run.md#chapter-06" in page.cells[3].source
+    nbformat.validate(page)
+
+
+def test_words_of_the_glossary_are_found_once_the_longest_first_and_never_inside_words():
+    words, seen = Words(course.glossary()), set()
+    parts = list(words.parts("Data parallel ranks; a rank, a prank, all-gathers, all-gather.", seen))
+    assert [(text, term.term) for text, term in parts if term] == [
+        ("Data parallel", "data parallel"),
+        ("ranks", "rank"),
+        ("all-gathers", "all-gather"),
+    ]
+    assert "".join(text for text, _ in parts) == "Data parallel ranks; a rank, a prank, all-gathers, all-gather."
+    assert not [term for _, term in words.parts("rank", seen) if term]
+
+
+# --- weeks -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 6])
+def test_no_other_division_has_a_shorter_longest_week(count):
+    minutes = {"00": 30, "01": 95, "02": 20, "03": 110, "04": 60, "05": 45}
+    found = syllabus.weeks(minutes, count)
+    longest = max(sum(minutes[name] for name in week) for week in found)
+    assert [name for week in found for name in week] == list(minutes) and len(found) == count
+    for cuts in itertools.combinations(range(1, 6), count - 1):
+        edges = (0, *cuts, 6)
+        assert longest <= max(sum(list(minutes.values())[a:b]) for a, b in itertools.pairwise(edges))
+
+
+def test_more_weeks_than_chapters_are_refused():
+    with pytest.raises(ValueError, match="2 chapters do not fill 3 weeks"):
+        syllabus.weeks({"00": 1, "01": 2}, 3)
+
+
+def test_every_chapter_has_its_week_in_both_terms():
+    for count in syllabus.TERMS:
+        assert re.findall(r"(?<=[|,] )\d\d(?= [a-z])", syllabus.table(count)) == list(syllabus.minutes())
+
+
+def test_the_guide_for_instructors_has_the_weeks_as_they_are_now():
+    text = (ROOT / "docs" / "instructors.md").read_text(encoding="utf-8")
+    assert syllabus.filled(text) == text, "run: ./course release"
+
+
+# --- one chapter as a page -------------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    """What a page links to, loads and names."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links, self.loads, self.ids, self.texts = set(), set(), set(), []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.ids |= {given[key] for key in ("id", "name") if given.get(key)}
+        if tag == "a" and given.get("href"):
+            self.links.add(given["href"])
+        loaded = given.get("href") if tag == "link" and given.get("rel") == "stylesheet" else None
+        self.loads |= {address for address in (given.get("src"), loaded) if address}
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def broken_links(folder: Path) -> list[str]:
+    """Links between pages whose page or place does not exist, and files that a page loads and that are missing."""
+    pages = {path.name: Page(path) for path in folder.glob("*.html")}
+    wrong = []
+    for name, page in pages.items():
+        for address in page.links | page.loads:
+            parts = urlsplit(address)
+            if parts.scheme or address.startswith("#") and not parts.fragment:
+                continue
+            target = unquote(parts.path) or name
+            if (
+                not (folder / target).is_file()
+                or parts.fragment
+                and target in pages
+                and unquote(parts.fragment) not in pages[target].ids
+            ):
+                wrong.append(f"{name}: {address}")
+    return sorted(wrong)
+
+
+def weight(folder: Path, name: str) -> int:
+    """Bytes of a page with all that it loads, frames aside."""
+    addresses = {urlsplit(address).path for address in Page(folder / name).loads if "://" not in address}
+    fonts = [folder / "_static" / "math.woff2"]
+    return sum(path.stat().st_size for path in [folder / name, *fonts, *(folder / one for one in addresses)])
+
+
+@pytest.fixture(scope="module")
+def small_site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site") / "out"
+    return build.build(folder, ["00"], repository="someone/course", say=lambda _: None)
+
+
+def test_one_chapter_becomes_a_page_without_warnings(small_site):
+    assert small_site.warnings == () and small_site.frame_bytes > 0
+    page = Page(small_site.folder / "00_start_here.html")
+    text = " ".join(page.texts)
+    assert "NotImplementedError" in text and "Not answered yet" not in text and "(Run this cell" not in text
+    assert any(address.startswith("glossary.html#term-") for address in page.links)
+    assert "run.html#chapter-00" in page.links and any(
+        "mybinder.org" in link for link in Page(small_site.folder / "run.html").links
+    )
+
+
+def test_no_link_is_broken_and_nothing_is_loaded_from_another_host(small_site):
+    assert broken_links(small_site.folder) == []
+    for path in small_site.folder.glob("*.html"):
+        assert not [address for address in Page(path).loads if urlsplit(address).netloc], path.name
+    for path in small_site.folder.rglob("*.css"):
+        assert not re.findall(r"(?:@import|url\()\s*['\"]?(?:https?:)?//", path.read_text(encoding="utf-8")), path.name
+
+
+def test_a_page_is_light_before_its_frames(small_site):
+    for path in small_site.folder.glob("*.html"):
+        assert weight(small_site.folder, path.name) <= LIMIT, path.name
+
+
+def test_search_knows_the_words_of_a_chapter(small_site):
+    index = (small_site.folder / "searchindex.js").read_text(encoding="utf-8")
+    assert "00_start_here" in index and '"gpu"' in index.lower()
+
+
+def test_glossary_and_sources_are_whole(small_site):
+    terms = Page(small_site.folder / "glossary.html")
+    assert {anchor(term) for term in course.glossary()} <= terms.ids
+    listed = Page(small_site.folder / "sources.html").links
+    from course_lib import facts
+
+    assert {one.url for one in facts.references().values() if one.url} <= listed
+
+
+def test_workflows_are_readable_and_call_what_is_there():
+    import yaml
+
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        flow = yaml.safe_load(path.read_text(encoding="utf-8"))
+        steps = [step for job in flow["jobs"].values() for step in job["steps"]]
+        assert flow["permissions"]["contents"] == "read" and all("uses" in step or "run" in step for step in steps)
+        for step in steps:
+            command = step.get("run", "./course").split()[0]
+            assert (ROOT / command).is_file() and os.access(ROOT / command, os.X_OK), command
+            assert re.fullmatch(r"[\w-]+/[\w-]+@v\d+", step.get("uses", "actions/checkout@v4"))
+
+
+def test_a_folder_with_other_things_is_not_replaced(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(Trouble, match="is not a site"):
+        build.build(tmp_path, ["01"])
+    assert (tmp_path / "thesis.txt").exists()
+
+
+def test_an_unknown_chapter_is_named():
+    with pytest.raises(Trouble, match="no released chapter 77"):
+        build.released(["77"])
+
+
+def test_missing_tools_are_said_with_the_way_out(monkeypatch, tmp_path):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    with pytest.raises(Trouble, match="Sphinx, MyST-NB and Furo"):
+        build.require()

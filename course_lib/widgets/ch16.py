@@ -1,109 +1,22 @@
 """Chapter 16's widgets: pages filled and freed, the rows of a batch, latency against load, both phases on the roofline, drafts."""
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from matplotlib.patches import Patch, Rectangle
 
 from course_lib import serving
 from course_lib.figures import style
-from course_lib.figures.palette import BLUE, EMPTY, GREEN, GREY, INK, ORANGE, PURPLE, SKY, SOFT, VERMILION, YELLOW
+from course_lib.figures.batch_rows import batch_rows
+from course_lib.figures.page_pool import PAGE_SIZES, RESERVED, STEPS, draw_pages
+from course_lib.figures.palette import BLUE, GREEN, INK, ORANGE, SKY, VERMILION
 from course_lib.figures.style import Picture
 from course_lib.serving.speed import Sustained
 from course_lib.units import MS, TFLOP, duration_text, number_text, percent_text
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 
-SHADES = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, YELLOW, GREY)
 REPLICA = serving.Deployment(model="llama3-8b", device="H100 SXM")
 
 # --- pages filled and freed ------------------------------------------------------------------------
-
-SLOTS, STEPS, RESERVED = 768, 60, 128  # slots of the pool, steps of the film, and the longest sequence
-PAGE_SIZES = (4, 16, 32, RESERVED)
-
-
-@dataclass(frozen=True)
-class PoolFrame:
-    """The pool after one step: for each page its sequences and filled slots, who waits, and what is wasted."""
-
-    pages: tuple[tuple[tuple[int, ...], int], ...]
-    running: int
-    waiting: int
-    wasted: int
-    tokens: int
-
-
-@lru_cache(maxsize=8)
-def pool_film(page_size: int) -> tuple[PoolFrame, ...]:
-    """Sequences that come, grow by two tokens a step, are forked once in a while, and end. One page of `RESERVED` slots each is a
-    contiguous cache: room for the longest sequence is taken at the start."""
-    coin = np.random.default_rng(4)
-    plan = [(int(coin.integers(6, 40)), int(coin.integers(12, 44)), bool(coin.random() < 0.2)) for _ in range(80)]
-    pool, ends, frames, arrived = serving.PagePool(SLOTS // page_size, page_size), {}, [], 0.0
-    queue = iter(enumerate(plan))
-    waiting = []
-    for _ in range(STEPS):
-        arrived += 1.1
-        while arrived >= 1:
-            waiting.append(next(queue))
-            arrived -= 1
-        for name in [name for name, end in ends.items() if pool.tokens(name) >= end]:
-            pool.release(name)
-            del ends[name]
-        spare = len(ends) if page_size < RESERVED else 0  # a page for each to grow
-        while waiting and pool.pages_of(waiting[0][1][0]) + spare <= pool.free_pages:
-            name, (prompt, reply, forked) = waiting.pop(0)
-            pool.add(name, prompt)
-            ends[name] = prompt + reply
-            if forked and page_size < RESERVED:
-                pool.fork(name, name + 1000)
-                ends[name + 1000] = prompt + reply
-        for name in ends:
-            try:
-                pool.append(name, 2)
-            except serving.OutOfPages:
-                continue  # it waits a step
-        frames.append(_frame(pool, len(waiting)))
-    return tuple(frames)
-
-
-def _frame(pool: serving.PagePool, waiting: int) -> PoolFrame:
-    owners: list[list[int]] = [[] for _ in pool.counts]
-    filled = [0] * len(pool.counts)
-    for name, one in pool.sequences.items():
-        for place, page in enumerate(one.table):
-            owners[page].append(name)
-            filled[page] = max(filled[page], min(pool.page_size, one.tokens - place * pool.page_size))
-    pages = tuple((tuple(names), used) for names, used in zip(owners, filled, strict=True))
-    return PoolFrame(pages, len(pool.sequences), waiting, pool.wasted_slots, sum(filled))
-
-
-def draw_pages(step: int = STEPS, page_size: int = 16) -> Picture:
-    """The pool's pages after a step, each filled as far as its slots are, in the color of its sequence; shared pages are framed."""
-    frame = pool_film(page_size)[step - 1]
-    figure, axes = style.new(3.1, left=0.15, right=0.15, bottom=0.5)
-    rows = 8 if page_size < RESERVED else 2
-    columns = len(frame.pages) // rows
-    for page, (names, used) in enumerate(frame.pages):
-        x, y = page % columns, page // columns
-        axes.add_patch(Rectangle((x + 0.06, y + 0.1), 0.88, 0.8, facecolor=EMPTY, linewidth=0))
-        if names:
-            share = 0.88 * used / page_size
-            axes.add_patch(Rectangle((x + 0.06, y + 0.1), share, 0.8, facecolor=SHADES[names[0] % 8], linewidth=0))
-            shared = len(names) > 1
-            edge = {"edgecolor": INK if shared else SOFT, "linewidth": 1.6 if shared else 0.5}
-            axes.add_patch(Rectangle((x + 0.06, y + 0.1), 0.88, 0.8, fill=False, **edge))
-    axes.set(xlim=(0, columns), ylim=(rows, 0))
-    style.bare(axes)
-    room = sum(page_size for names, _ in frame.pages if names)
-    title = f"Step {step}: {frame.running} sequences run, {frame.waiting} wait; {percent_text(frame.wasted / max(room, 1), 2)} of the taken slots empty"
-    style.dress(axes, title)
-    style.note(
-        axes, 0, -0.09, "a box is a page; filled as far as it holds tokens; a dark frame: shared by several sequences"
-    )
-    figure.alt = f"{title}. {len(frame.pages)} pages of {page_size} tokens hold {frame.tokens} tokens of {SLOTS} slots."
-    return figure
 
 
 def pages(step: int = 30) -> Explorer:
@@ -140,34 +53,9 @@ def batch_run(scheduler: str) -> serving.Outcome:
 
 
 def draw_batch(frame: int = FRAMES, scheduler: str = "continuous") -> Picture:
-    """A row for each request: waiting, its prompt computed, decoding, and standing still while another prompt is computed."""
-    run = batch_run(scheduler)
+    """The rows of the batch up to a moment, on the time axis of the slowest scheduler."""
     longest = max(batch_run(kind).finish.max() for kind in KINDS)
-    now = longest * frame / FRAMES
-    figure, axes = style.new(3.4, left=0.85, bottom=0.85)
-    for row, (one, finish) in enumerate(zip(run.requests, run.finish, strict=True)):
-        if one.arrival < now:
-            axes.barh(row, min(finish, now) - one.arrival, left=one.arrival, height=0.2, color=GREY)
-    for span in run.spans:
-        if span.start >= now:
-            break
-        stop = min(span.stop, now)
-        for places, ink in ((span.prompts, ORANGE), (span.decoding, BLUE)):
-            axes.barh(list(places), stop - span.start, left=span.start, height=0.66, color=ink)
-    axes.set(xlim=(0, longest), ylim=(len(run.requests) - 0.4, -0.6))
-    axes.set_yticks(range(len(run.requests)), [f"{one.prompt:,}+{one.output}" for one in run.requests], fontsize=7)
-    done = run.finish <= now
-    gap = duration_text(float(run.gaps.max()), 2)
-    title = (
-        f"{scheduler}, {duration_text(now, 2)}: {int(done.sum())} of {len(done)} done; longest gap between tokens {gap}"
-    )
-    style.dress(axes, title, "seconds (a row is a request: prompt + reply tokens)")
-    handles = [
-        Patch(facecolor=ink, label=text) for ink, text in ((ORANGE, "prompt"), (BLUE, "decoding"), (GREY, "waiting"))
-    ]
-    axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncol=3, frameon=False, fontsize=8)
-    figure.alt = f"{title}. All are done after {duration_text(float(run.finish.max()), 3)}; the first tokens come after {duration_text(float(np.mean(run.ttft)), 2)} on average."
-    return figure
+    return batch_rows(batch_run(scheduler), scheduler, longest * frame / FRAMES, longest)
 
 
 def batch(frame: int = FRAMES) -> Explorer:

@@ -5,24 +5,25 @@ import pytest
 from course_lib import facts, serving
 from course_lib.chapters.ch16 import plots
 from course_lib.exercises.ch16 import numbers
+from course_lib.figures import page_pool
 from course_lib.widgets import ch16
 
 
-@pytest.mark.parametrize("size", ch16.PAGE_SIZES)
+@pytest.mark.parametrize("size", page_pool.PAGE_SIZES)
 def test_the_film_keeps_every_page_and_counts_what_is_empty(size):
-    film = ch16.pool_film(size)
-    assert len(film) == ch16.STEPS
+    film = page_pool.pool_film(size)
+    assert len(film) == page_pool.STEPS
     for frame in film:
-        assert len(frame.pages) == ch16.SLOTS // size
+        assert len(frame.pages) == page_pool.SLOTS // size
         used = [filled for names, filled in frame.pages if names]
         assert all(0 < filled <= size for filled in used) and sum(used) == frame.tokens
         assert frame.wasted == len(used) * size - frame.tokens
 
 
 def test_pages_run_more_sequences_than_reserved_blocks():
-    running = {size: max(frame.running for frame in ch16.pool_film(size)) for size in ch16.PAGE_SIZES}
-    assert running[4] >= running[16] > 2 * running[ch16.RESERVED]
-    assert f"{running[ch16.RESERVED]} sequences run" in ch16.draw_pages(30, ch16.RESERVED).alt
+    running = {size: max(frame.running for frame in page_pool.pool_film(size)) for size in page_pool.PAGE_SIZES}
+    assert running[4] >= running[16] > 2 * running[page_pool.RESERVED]
+    assert f"{running[page_pool.RESERVED]} sequences run" in page_pool.draw_pages(30, page_pool.RESERVED).alt
 
 
 def test_the_long_prompt_stalls_the_others_only_under_continuous_batching():

@@ -221,7 +221,7 @@ def points(within: float) -> tuple[np.ndarray, np.ndarray]:
     return table[:, :4], table[:, 4]
 
 
-def draw_pareto(x: str = "memory", y: str = "days", within: float = 30.0) -> Picture:
+def draw_pareto(x: str = "memory", y: str = "loss", within: float = 30.0) -> Picture:
     """Every plan that fits, in two of four metrics; those that nothing beats in the two, and in all four."""
     metrics, gpus = points(within)
     names = list(METRICS)
@@ -253,7 +253,7 @@ def draw_pareto(x: str = "memory", y: str = "days", within: float = 30.0) -> Pic
     return figure
 
 
-def pareto(x: str = "memory", y: str = "days") -> Explorer:
+def pareto(x: str = "memory", y: str = "loss") -> Explorer:
     """Choose two metrics, and see which plans are left when the other two count as well."""
     names: Sequence[str] = tuple(METRICS)
     return explore(

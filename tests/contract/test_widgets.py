@@ -81,7 +81,6 @@ MATTERS: Mapping[str, Mapping[str, Any]] = {  # settings at which a control has 
     "ch13_plans.strategy.ep": {"model": "8×7B experts", "tp": 2, "pp": 1},
     "ch13_plans.strategy.cp": {"tp": 1, "pp": 1},
     "ch15.losses.zoom": {"look": "loss"},
-    "ch17.pareto.within": {"y": "loss"},
 }
 MOST = 6  # positions of a control that are all drawn; of one with more, as many of them, except in these chapters
 WHOLE = ("ch00", "ch01", "ch03")

@@ -66,12 +66,13 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "reserve": lambda: percent_text(RESERVE),
     "room": lambda: bytes_text(quickest().room),
     "state": lambda: bytes_text(memory.state_bytes(PARAMS, "C")),
+    "state_each": lambda: f"{memory.convention('C').bytes_per_param:g} bytes",
     "state_gpus": lambda: f"{-(-memory.state_bytes(PARAMS, 'C') // quickest().room):g} GPUs",
     "flops_days": lambda: duration_text(
         planner.flops_per_token(COURSE.job()) * COURSE.tokens / (GPUS * COURSE.hardware().peak)
     ),
     "least_mfu": lambda: percent_text(
-        planner.flops_per_token(COURSE.job()) * COURSE.tokens / (GPUS * COURSE.hardware().peak) / (COURSE.days * DAY), 2
+        planner.flops_per_token(COURSE.job()) * COURSE.tokens / (GPUS * COURSE.hardware().peak) / (COURSE.days * DAY * quickest().goodput), 2
     ),
     "goodput": lambda: percent_text(quickest().goodput),
     # remedies and parallelisms

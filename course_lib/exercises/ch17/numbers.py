@@ -72,7 +72,11 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
         planner.flops_per_token(COURSE.job()) * COURSE.tokens / (GPUS * COURSE.hardware().peak)
     ),
     "least_mfu": lambda: percent_text(
-        planner.flops_per_token(COURSE.job()) * COURSE.tokens / (GPUS * COURSE.hardware().peak) / (COURSE.days * DAY * quickest().goodput), 2
+        planner.flops_per_token(COURSE.job())
+        * COURSE.tokens
+        / (GPUS * COURSE.hardware().peak)
+        / (COURSE.days * DAY * quickest().goodput),
+        2,
     ),
     "goodput": lambda: percent_text(quickest().goodput),
     # remedies and parallelisms

@@ -3,7 +3,7 @@
 A chapter begins with `from course_lib import check, hint, predict, answer, params, use`.
 """
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 _LEARNER_NAMES = ("answer", "check", "hint", "params", "predict", "use")
 __all__ = ["__version__", "answer", "check", "hint", "params", "predict", "use"]

@@ -125,7 +125,8 @@ def test_every_library_that_the_course_imports_is_asked_for():
         "sqlalchemy",  # with nbgrader
         "babel",  # with JupyterLab's server
         "docutils",  # with Sphinx
-        "httpx",  # with JupyterLab
+        "httpx",
+        "tornado",  # with JupyterLab
     }
     tools = {"playwright", "pytest"}  # benchmarks only, and they say so
     cluster = {

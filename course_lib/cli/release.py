@@ -17,9 +17,9 @@ def release(
 ) -> None:
     """Write released chapters from their sources.
 
-    notebooks/ comes from solutions/ by machine, byte for byte the same each time. The plan for a term in docs/instructors.md follows.
+    notebooks/ comes from solutions/ by machine, byte for byte the same each time. The picture of the course and the plan for a term in docs/ follow.
     """
     code = part("course_lib.grading.release", "releasing").release_main(check)
     if not check:
-        part("course_lib.site.syllabus", "the plan for a term").write()
+        part("course_lib.site.docs", "the repository's pages").write()
     raise typer.Exit(code)

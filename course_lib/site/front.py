@@ -31,7 +31,7 @@ def write(source: Path, chapters: Sequence[Chapter], repository: str = "") -> No
 
 def name_of(chapter: Chapter) -> str:
     """A chapter's name for a menu: "06 Collectives"."""
-    words = chapter.folder[3:].replace("_", " ").replace("multi gpu", "multi-GPU")
+    words = syllabus.name(chapter)
     return f"{chapter.number} {words[0].upper()}{words[1:]}"
 
 

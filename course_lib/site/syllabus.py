@@ -7,6 +7,7 @@ from functools import cache
 
 from course_lib.exercises.running_example import core_minutes, reading_minutes
 from course_lib.facts import course
+from course_lib.facts.course import Chapter
 from course_lib.install import ROOT
 
 TERMS = (6, 12)  # weeks
@@ -46,9 +47,11 @@ def table(count: int) -> str:
     """The weeks as a Markdown table: chapters, and hours rounded up to halves."""
     taken = minutes()
     lines = ["| Week | Chapters | Hours |", "|---:|---|---:|"]
-    for number, names in enumerate(weeks(taken, count), start=1):
+    for week, names in enumerate(weeks(taken, count), start=1):
         hours = math.ceil(sum(taken[name] for name in names) / 30) / 2
-        lines.append(f"| {number} | {', '.join(map(_name, names))} | {hours:g} |")
+        lines.append(
+            f"| {week} | {', '.join(f'{number} {name(course.chapter(number))}' for number in names)} | {hours:g} |"
+        )
     return "\n".join(lines)
 
 
@@ -70,20 +73,12 @@ def text() -> str:
 BEGIN, END = "<!-- table: weeks -->\n", "\n<!-- end: weeks -->"
 
 
-GUIDE = ROOT / "docs" / "instructors.md"
-
-
-def write() -> None:
-    """Write the weeks as they are now into the guide for instructors."""
-    before = GUIDE.read_text(encoding="utf-8")
-    if (after := filled(before)) != before:
-        GUIDE.write_text(after, encoding="utf-8", newline="\n")
-
-
 def filled(page: str) -> str:
     """A page with the weeks between its marks made anew."""
     return re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}{text()}{END}", page, flags=re.DOTALL)
 
 
-def _name(number: str) -> str:
-    return f"{number} {course.chapter(number).folder[3:].replace('_', ' ').replace('multi gpu', 'multi-GPU')}"
+def name(chapter: Chapter) -> str:
+    """A chapter's name in words: "multi-GPU" and "trade-off", which folders write without hyphens."""
+    words = chapter.folder[3:].replace("_", " ")
+    return words.replace("multi gpu", "multi-GPU").replace("trade off", "trade-off")

@@ -47,6 +47,7 @@ def paged(answer: Any, case: Any, comm: Any = None) -> Any:
             continue
         try:
             said = plain(getattr(table, name)(*given))
+            said = said if name in ("append", "fork") else None  # nothing was asked of the others
             live += [given[-1 if name == "fork" else 0]] if name in ("start", "fork") else []
             live = [each for each in live if name != "free" or each != given[0]]
         except MemoryError:

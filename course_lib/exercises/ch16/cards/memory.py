@@ -33,7 +33,7 @@ KV_CACHE_BYTES = Card(
 - `latent_bytes(layers, latent, rope, number, tokens)`: multi-head latent attention keeps one vector of `latent` numbers and one of `rope` numbers for each
   token and layer, from which keys and values of all heads are computed.
 
-For example, {{model}} has {{layers}} layers, {{heads}} query heads, {{kv}} KV heads of {{size}} numbers; a sequence has {{tokens:int}} tokens in BF16.""",
+For example, {{model}} has {{layers}} layers, {{heads}} query heads and {{kv}} KV heads of {{size}} numbers; a sequence has {{tokens:int}} tokens in BF16.""",
     **Worth(points=4, minutes=5, difficulty=1, importance=5),
     hints=(
         "Which tensors does attention read of an earlier token? Which heads have them?",
@@ -61,7 +61,6 @@ one function can do both. Write two functions:
   each group, `scale` its largest minus its least number, divided by the largest code 2^bits − 1. A number's code is its distance from `low` in units of
   `scale`, rounded to the nearest whole number.
 - `restore(codes, scale, low)` returns the numbers that the codes stand for.
-
 - `codes` has the shape of `x` and dtype `torch.uint8`; `scale` and `low` have the dtype of `x` and size 1 along `dim`. `bits` is 1 to 8; the shown case has {{bits}}.
 - Each number comes back with an error of at most half a `scale`. A group of equal numbers comes back exactly.
 - `x` may have any number of dimensions; `dim` may be negative.""",

@@ -9,7 +9,7 @@ from course_lib.exercises.returns import Anything, ListOf, Maybe, TupleOf
 
 COPIES: Mapping[str, str] = {
     "written": "A shared page is copied **when it is written**: if `append` would write into a partly filled page that other requests share, "
-    "it first replaces that page in this request's table by a new one and returns `(old page, new page)`. Otherwise it returns None.",
+    "it first replaces that page in this request's table by a new one and returns `(old page, new page)`. Otherwise it returns None, and so does `fork`.",
     "forked": "A partly filled page is never shared: if the last page of `request` is partly filled, `fork` gives the child a new page in its "
     "place and returns `(old page, new page)`. Otherwise it returns None. `append` returns None.",
 }
@@ -24,14 +24,13 @@ requests, and takes them back. Its methods:
 - `start(request, tokens)`: a new request whose first `tokens` tokens need pages. It takes no more pages than they need.
 - `append(request)`: one more token. If the last page is full, or there is none, the request gets a new page.
 - `fork(request, child)`: the new request `child` has the same tokens and shares the pages of `request`.
-- `free(request)`: the request ends. A page is free again when no request uses it any more.
+- `free(request)`: the request ends. A page is free again when no request uses it anymore.
 - `table(request)` returns the list of its pages in order. `unused()` returns the number of free pages.
 
 {{means}}
 
 - A new page is always the free page with the **lowest number**.
-- If too few pages are free, raise `MemoryError` and change nothing.
-- Names of requests may be used again once they are free.""",
+- If too few pages are free, raise `MemoryError` and change nothing. A name may be used again after `free`.""",
     **Worth(points=10, minutes=20, difficulty=3, importance=5),
     hints=(
         "What must you know of each page, and of each request? When may a write go into a page without harm to others?",
@@ -73,7 +72,7 @@ Rules:
 - At least the last token of a prompt is computed, even if all of its pages are cached.
 - A page whose tokens are cached already is not cached a second time. It is free as soon as its request ends.
 - A request takes free pages that hold nothing cached first. After that it takes cached pages that no request uses, the one that was released longest ago
-  first. Of one request's pages the **last** counts as released first.""",
+  first. Within one request, the **last** page counts as released first.""",
     **Worth(points=8, minutes=20, difficulty=4, importance=4),
     kind="more",
     hints=(
@@ -113,8 +112,8 @@ REPAIR_PAGES = Card(
     id="repair-pages",
     chapter="16",
     title="The page that two tokens share",
-    text=f"""A server with this code answers some prompts that it has cached with nonsense, and others with an error. Repair the two functions. The bugs are real: new pages were
-taken before the hits were touched (*vllm-project/vllm, pull request 10507, 2024*), the test for enough pages counted hits as free
+    text=f"""A server with this code answers some cached prompts with nonsense and fails on others. Repair the two functions. The bugs are real: new pages were
+taken before the hits were marked as used (*vllm-project/vllm, pull request 10507, 2024*), the test for enough pages counted hits as free
 (*vllm-project/vllm, pull request 11565, 2024*), and pages were given up in an order that leaves useless ones in the cache
 (*llm-d/llm-d-inference-sim, issue 704, 2026*).
 
@@ -122,7 +121,7 @@ taken before the hits were touched (*vllm-project/vllm, pull request 10507, 2024
 
 - `hits` are the pages that hold the beginning of the prompt, in order; some are in use, others are free but still hold it. `fresh` more pages are needed.
 - `allocate` returns the table: the hits, then new pages. If the free pages do not suffice, it returns None, and the pool is **as it was before**.
-- `release` gives pages back so that of a prompt's pages the **last** is taken first. Pages that others use stay.
+- `release` gives pages back so that the **last** page of a prompt is taken first. Pages that others use stay.
 - `pool.free` lists the free pages in the order in which they are taken; `pool.users[page]` counts users. `pool.take()` takes the first of `free`, forgets what it held and
   sets its users to 1. `pool.touch(page)` adds a user and removes the page from `free` if it was there. The first pool has {{{{pages}}}} pages.""",
     **Worth(points=6, minutes=15, difficulty=2, importance=4),

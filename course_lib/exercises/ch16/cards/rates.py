@@ -62,10 +62,10 @@ LATENCY_BUDGET = Card(
     text="""A server computes prompts in chunks, so that a long prompt does not hold up the requests that are being answered. An iteration over n tokens takes
 {{means}}. Times are whole microseconds. Write two functions:
 
-- `latencies(chunk, prompt, batch, read, each)` returns `(ttft, itl)` for a prompt of `prompt` tokens that is computed `chunk` tokens an iteration, the last chunk
-  being what is left. Every iteration also has one token for each of `batch` other requests. `ttft` is the time of all iterations of the prompt, `itl` the longest of them.
-- `best_chunk(prompt, batch, read, each, limit)` returns the chunk, from 1 to `prompt`, with the shortest `ttft` whose `itl` is at most `limit`. Of
-  equals take the smallest. Return None if no chunk meets the limit.
+- `latencies(chunk, prompt, batch, read, each)` returns `(ttft, itl)` for a prompt of `prompt` tokens that is computed `chunk` tokens an iteration; the last chunk
+  is what remains. Every iteration also has one token for each of `batch` other requests. `ttft` is the time of all iterations of the prompt, `itl` the longest of them.
+- `best_chunk(prompt, batch, read, each, limit)` returns the chunk, from 1 to `prompt`, with the shortest `ttft` whose `itl` is at most `limit`. Among
+  equals, take the smallest. Return None if no chunk meets the limit.
 
 `batch` may be 0. Prompts have up to 8,192 tokens.""",
     **Worth(points=6, minutes=15, difficulty=2, importance=4),
@@ -101,7 +101,7 @@ SPLIT_POOLS = Card(
   `prompt` tokens, computed at `prefill_speed` tokens per second and GPU, and `answer` tokens at `decode_speed` tokens per second and GPU. A prefill GPU sends `kv` bytes
   for each prompt token at `link` bytes per second.
 - `best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link)`: the number of prefill GPUs, out of `gpus` in all, that serves the most requests per second. Each
-  pool has at least one GPU. Of equals take the smallest number. `gpus` is at least 2.
+  pool has at least one GPU. Among equals, take the smallest number. `gpus` is at least 2.
 
 {{means}}""",
     **Worth(points=6, minutes=10, difficulty=2, importance=3),
@@ -129,7 +129,7 @@ SIZE_THE_FLEET = Card(
     text="""Size a fleet from memory and Little's law, and use the law to find impossible rows in a benchmark report. Write three functions:
 
 - `slots(memory, weights, kv, tokens, page)`: how many sequences of `tokens` tokens fit beside `weights` bytes into `memory` bytes, at `kv` bytes a token. The cache
-  consists of whole pages of `page` tokens, and sequences share none. Return 0 if there is no room.
+  consists of whole pages of `page` tokens, and sequences share no pages. Return 0 if there is no room.
 - `replicas(rate, ttft, itl, answer, slots, load)`: the fewest replicas for `rate` requests per second. A request stays for `ttft` seconds until its first token and `itl` seconds for
   each of the other `answer` - 1 tokens. A replica holds `slots` requests, and on average at most the fraction `load` of them may be in use. Return None if `slots` is 0.
 - `inconsistent(report, slack)`: the indices of the impossible rows of `report`, a list of (requests per second, mean seconds in the system, mean number of

@@ -26,7 +26,7 @@ CONTINUOUS_BATCHING = Card(
 Rules:
 
 1. Running requests come first, in order, while budget is left. {{means}} A request that gets no tokens keeps its pages and is not in `run`.
-2. A request needs enough pages for its cached tokens and those it computes now. While too few pages are free for a running one, preempt the **last** running request that is not preempted
+2. A request needs enough pages for its cached tokens and those it computes now. While too few pages are free for a running request, preempt the **last** running request that is not preempted
    yet. Its pages are free at once. If that is the request itself, no further running request is planned.
 3. If nobody was preempted, waiting requests start in order while budget and pages suffice. The first one that cannot start ends this: **nobody overtakes**.""",
     **Worth(points=10, minutes=25, difficulty=4, importance=5),

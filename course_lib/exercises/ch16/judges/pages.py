@@ -191,7 +191,7 @@ def _fault(params: Params, case: Case, got: Any) -> Fault | None:
     (said, held, _), (right, owned, _) = told[at], want[at]
     if said == FULL or right == FULL:
         return (
-            ("refused", f"{lead}there were pages enough.")
+            ("refused", f"{lead}enough pages were free.")
             if said == FULL
             else ("not-refused", f"{lead}too few pages were free: MemoryError is due.")
         )

@@ -183,7 +183,7 @@ def _fault(params: Params, case: Case, got: Any) -> Fault | None:
     at = next(at for at, pair in enumerate(zip(told, want, strict=True)) if not same_lists(*pair))
     request = case.args[2][at][1]
     if told[at] is None:
-        return "refused", f"operation {at + 1}: request {request} was refused, and there are pages enough."
+        return "refused", f"operation {at + 1}: request {request} was refused although enough pages were free."
     if want[at] is None:
         return "not-refused", f"operation {at + 1}: there are too few pages for request {request}."
     return "other-hits", f"operation {at + 1}: {describe(told[at])} is not the number of cached tokens of {request}."
@@ -224,7 +224,7 @@ _BUGS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], str]] = {
     "takes-its-hits": ({"first": False, "careful": False}, {}, _OWN),
     "beginning-first": ({}, {"tail": False}, "the last page of a prompt must be taken before its first."),
     "as-given": ({"first": False, "careful": False}, {"tail": False}, _OWN),
-    "users-left": ({"test": "after"}, {}, "after a refusal the hits have a user more than before."),
+    "users-left": ({"test": "after"}, {}, "after a refusal the hits have one user too many."),
     "newest-first": ({}, {"ahead": True}, "pages released earlier are to be taken first."),
 }
 
@@ -317,7 +317,7 @@ def _pool_fault(case: Case, got: Any) -> Fault | None:
     if right[0] is None and mine[0] is not None:
         return "not-refused", f"{lead}there are too few pages: return None."
     if mine[0] is None and right[0] is not None:
-        return "refused", f"{lead}None came back, and there are pages enough."
+        return "refused", f"{lead}None came back although enough pages were free."
     if not same_lists(mine[0], right[0]):
         return "wrong-table", f"{lead}the table is not the hits and then new pages in the order of `free`."
     if not same_lists(mine[2], right[2]):

@@ -88,6 +88,8 @@ def test_cached_tokens_save_compute_but_the_last_one_is_computed():
 def test_tensor_parallelism_beyond_the_key_value_heads_copies_the_cache():
     four, sixteen = (Deployment(model="llama3-70b", device="H100 SXM", tp=tp) for tp in (4, 16))
     assert sixteen.kv_token_bytes == 2 * four.kv_token_bytes
+    latent = Deployment(model="deepseek-v3", device="H200 SXM", tp=16, weight_size=1)
+    assert latent.kv_token_bytes == 16 * serving.kv_bytes_per_token("deepseek-v3")
     alone = serving.server_layouts(Deployment(model="llama3-8b", device="H100 SXM"), 8, 512, 128)
     assert [row.tp for row in alone] == [1, 2, 4, 8]
     assert alone[-1].token < alone[0].token < 8 * alone[-1].token  # faster, but not eight times

@@ -65,9 +65,12 @@ class Deployment:
 
     @cached_property
     def kv_token_bytes(self) -> float:
-        """Bytes of one token's keys and values, on all devices; more than `tp` key-value heads are needed to split them fully."""
-        copies = max(1.0, self.tp / self.model.kv_heads)
-        return kv_numbers_per_token(self.model) * self.kv_size * copies
+        """Bytes of one token's keys and values on all devices together.
+
+        Ranks share out the key-value heads; beyond their number they keep copies, and each keeps all of a latent vector.
+        """
+        heads = 1 if facts.latent_width(self.model.name) else self.model.kv_heads
+        return kv_numbers_per_token(self.model) * self.kv_size * max(1.0, self.tp / heads)
 
     @property
     def kv_capacity(self) -> int:

@@ -85,7 +85,7 @@ def bench(
 ) -> None:
     """Measure the course on this machine.
 
-    Further flags go to the measurement itself.
+    Further flags go to the measurement itself; `course bench NAME -- --help` lists them.
     """
     if not name:
         for each, (_, what) in BENCHES.items():

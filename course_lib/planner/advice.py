@@ -19,6 +19,7 @@ CAUSES = {
 }
 USEFUL = ("matmul", "attention")
 TIGHT = 0.88  # of the device's memory
+SAME = 1e-3  # relative: plans whose steps differ by less are equally quick
 
 
 def degrees(plan: Plan) -> str:
@@ -26,7 +27,8 @@ def degrees(plan: Plan) -> str:
     where = plan.layout
     words = [f"{name}={getattr(where, name)}" for name in ("tp", "cp", "pp", "dp", "ep") if getattr(where, name) > 1]
     words += [f"zero={where.zero}", f"micro-batch={plan.job.sequences // (where.dp * where.microbatches)}"]
-    words += [f"{where.microbatches} micro-batches", f"recompute={plan.job.recompute}"]
+    several = "" if where.microbatches == 1 else "es"
+    words += [f"{where.microbatches} micro-batch{several}", f"recompute={plan.job.recompute}"]
     chunks = f"{where.schedule} of {where.virtual}" if where.virtual > 1 else where.schedule
     return ", ".join([*words, chunks] if where.pp > 1 else words)
 
@@ -44,7 +46,8 @@ def explain(plans: list[Plan], tokens: float | None = None) -> list[str]:
         found = plan.estimate
         cause = binding(plan)
         share = float(found.step.parts[cause]) / plan.seconds
-        run = f", {plan.days(tokens):.1f} days, ${plan.usd(tokens):,.0f}" if tokens else ""
+        price = f"${plan.usd(tokens):,.0f}" if tokens and plan.cluster.usd_per_hour else "price unknown"
+        run = f", {plan.days(tokens):.1f} days, {price}" if tokens else ""
         lines.append(f"{place}. {degrees(plan)}")
         lines.append(
             f"   {duration_text(plan.seconds)} a step, MFU {percent_text(float(found.mfu))}, "
@@ -61,7 +64,9 @@ def _given_up(plan: Plan, best: Plan) -> str:
     """What a plan loses against the best one, and the cause whose time grew the most."""
     if plan is best:
         return ""
+    slower = plan.seconds / best.seconds - 1
+    if slower < SAME:
+        return " As quick as the best."
     ours, theirs = plan.estimate.step.parts, best.estimate.step.parts
     grown = max(ours, key=lambda name: float(ours[name]) - float(theirs[name]))
-    slower = plan.seconds / best.seconds - 1
     return f" {percent_text(slower, 2)} slower than the best, most of it in {CAUSES[grown]}."

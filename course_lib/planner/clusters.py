@@ -51,7 +51,8 @@ def _parsed(of: str, gpus: int | None) -> tuple[Any, str]:
     found = re.fullmatch(r"\s*(\d+)\s*[xX×*]\s*(.+?)\s*", of)
     count, name = (int(found[1]), found[2]) if found else (gpus, of.strip())
     if count is None:
-        raise ValueError(f"{of!r} does not say how many devices; write it as 64x{of}.")
+        example = f"64x{of.strip()}" if re.match(r"\s*[A-Za-z]", of) else "64xH100"
+        raise ValueError(f"{of!r} does not say how many devices of which kind; write it as {example}.")
     short = {"A100": "A100 SXM 80GB", "H100": "H100 SXM", "H200": "H200 SXM", "B200": "B200 SXM", "B300": "B300 SXM"}
     return count, short.get(name.upper(), name)
 

@@ -11,7 +11,7 @@ from course_lib.planner.cluster import Cluster
 from course_lib.planner.estimating import Estimate, estimate
 from course_lib.planner.job import Job
 from course_lib.planner.validity import REASONS
-from course_lib.units import DAY
+from course_lib.units import DAY, number_text
 
 DEGREES = ("tp", "sp", "cp", "pp", "dp", "ep", "zero", "replicas", "virtual", "microbatches")
 RECOMPUTE = ("none", "selective", "full")
@@ -41,7 +41,7 @@ class Plan:
         return tokens / float(self.estimate.tokens_per_second) / DAY
 
     def usd(self, tokens: float) -> float:
-        """Dollars for this many tokens."""
+        """Dollars for this many tokens; 0 where the cluster has no known price."""
         return tokens / float(self.job.tokens) * float(self.estimate.usd_per_step)
 
 
@@ -74,7 +74,8 @@ def layouts(
                 found += _rest(job, cluster, schedule, zero, tp, cp, pp)
     if not found:
         raise NoPlan(
-            f"No degrees multiply to {cluster.gpus} devices and divide {one.heads} heads and {one.layers} layers."
+            f"No layout uses all {cluster.gpus} devices: tp must divide {one.heads} heads, cp {int(job.seq):,} tokens, pp {one.layers} layers "
+            f"and dp {int(job.sequences):,} sequences, and tp x cp x pp x dp must be {cluster.gpus}."
         )
     columns = np.array(found, dtype=np.int64).T
     values = dict(zip(("tp", "cp", "pp", "dp", "ep", "zero", "virtual", "microbatches"), columns, strict=True))
@@ -183,16 +184,19 @@ def _within(plans: list[Plan], tokens: float | None, deadline: float | None, max
         return plans
     if tokens is None:
         raise ValueError("A deadline or a budget needs the tokens of the run.")
+    if max_usd is not None and not plans[0].cluster.usd_per_hour:
+        raise ValueError(f"No price is known for {plans[0].cluster.device}, so a highest price cannot be kept.")
     kept = [plan for plan in plans if deadline is None or plan.days(tokens) * DAY <= deadline]
     if not kept:
         raise NoPlan(
-            f"The quickest layout needs {plans[0].days(tokens):.1f} days for {tokens:.3g} tokens, not {deadline / DAY:.1f}; "
-            f"give it that long, or {plans[0].days(tokens) * DAY / deadline:.1f} times the devices."
+            f"The quickest layout needs {plans[0].days(tokens):.1f} days for {number_text(tokens)} tokens; the deadline is "
+            f"{deadline / DAY:.1f} days. Allow that long, or use at least {plans[0].days(tokens) * DAY / deadline:.1f} times the devices."
         )
     paid = [plan for plan in kept if max_usd is None or plan.usd(tokens) <= max_usd]
     if not paid:
         raise NoPlan(
-            f"The cheapest layout that is in time costs ${min(plan.usd(tokens) for plan in kept):,.0f}, above ${max_usd:,.0f}."
+            f"The cheapest layout{' that meets the deadline' if deadline else ''} costs "
+            f"${min(plan.usd(tokens) for plan in kept):,.0f} for {number_text(tokens)} tokens, above ${max_usd:,.0f}."
         )
     return paid
 
@@ -201,8 +205,9 @@ def _too_large(nearest: Plan | None) -> str:
     if nearest is None:
         return f"Nothing can run: {REASONS[0]}."
     where, held, room = nearest.layout, nearest.memory, nearest.cluster.memory
+    servers = int(np.ceil(nearest.cluster.gpus * held / room / nearest.cluster.per_node))
     degrees = f"tp={where.tp} cp={where.cp} pp={where.pp} dp={where.dp} zero={where.zero}"
     return (
         f"Nothing fits: the smallest layout ({degrees}, recompute={nearest.job.recompute}) holds {held / 1e9:.0f} GB on a device of "
-        f"{room / 1e9:.0f} GB. About {int(np.ceil(nearest.cluster.gpus * held / room))} devices would hold it."
+        f"{room / 1e9:.0f} GB. About {servers * nearest.cluster.per_node} devices would hold it."
     )

@@ -1,7 +1,7 @@
 """Predicted step times against published ones, source by source: `./course bench planner`.
 
-Errors are |predicted / published - 1|. Beside the planner stands one constant: a single efficiency for each source, chosen on the fit half of
-its rows (on all rows where nothing was fitted, which favors it), with the pipeline's bubble.
+Errors are |predicted / published - 1|. The column `constant` is the baseline: one efficiency for each source, chosen on the fit half of its
+rows, with the pipeline's bubble. Where nothing was fitted it is chosen on all rows, which favors the baseline.
 """
 
 import argparse
@@ -35,7 +35,7 @@ class Result:
 
     @property
     def target(self) -> Target:
-        """What is asked of it."""
+        """The median error that this source may have, and the rows that are left out."""
         return TARGETS.get(self.name, Target(None, "not known by name; taken as current Megatron Core"))
 
     @property
@@ -169,7 +169,7 @@ def main(arguments: Sequence[str]) -> int:
     """Print the table, or JSON with `--json`; 1 if a target is missed, 2 if the folder does not exist."""
     parser = argparse.ArgumentParser(prog="course bench planner", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="a folder of published tables")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="every figure as JSON")
     parser.add_argument("--rows", action="store_true", help="every row, with its seconds by cause")
     given = parser.parse_args(list(arguments))
     if not given.data.is_dir():

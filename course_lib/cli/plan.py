@@ -30,7 +30,9 @@ def plan(
     dtype: Annotated[str, typer.Option("--dtype", help="bf16 or fp8.")] = "bf16",
     tokens: Annotated[str, typer.Option("--tokens", help="Tokens of the run, as in 2T.")] = "2T",
     deadline: Annotated[str, typer.Option("--deadline", help="The run's longest time, as in 12h, 30d or 4w.")] = "",
-    max_cost: Annotated[float | None, typer.Option("--max-cost", help="The run's highest price, as in 500000 (dollars).")] = None,
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", help="The run's highest price, as in 500000 (dollars).")
+    ] = None,
     top: Annotated[int, typer.Option("--top", min=1, help="How many plans.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="The plans as JSON.")] = False,
 ) -> None:

@@ -185,7 +185,9 @@ def _within(plans: list[Plan], tokens: float | None, deadline: float | None, max
     if tokens is None:
         raise ValueError("A deadline or a budget needs the tokens of the run.")
     if max_usd is not None and not plans[0].cluster.usd_per_hour:
-        raise ValueError(f"No price is known for {plans[0].cluster.device}, so a highest price cannot be kept.")
+        raise ValueError(
+            f"No price is known for {plans[0].cluster.device}, so a highest price cannot be checked; leave it out."
+        )
     kept = [plan for plan in plans if deadline is None or plan.days(tokens) * DAY <= deadline]
     if not kept:
         raise NoPlan(

@@ -72,3 +72,9 @@ def tokens_held(micro, length, cp):
 # %% wrong: the micro-batch is cut, not the sequence => values cut-sequences  from: one quotient after another
 # -     return micro * (length // cp) if length % cp == 0 else None
 # +     return micro * length // cp if micro * length % cp == 0 else None
+
+# %% wrong: zero in place of None => generality zero-for-none  from: one quotient after another
+# -     if sequences % (dp * micro):
+# -         return None
+# +     if sequences % (dp * micro):
+# +         return 0

@@ -89,3 +89,7 @@ def stalled(sizes, rank, waits):
 # -     for axis in reversed(sizes):
 # +     sizes = dict(reversed(sizes.items()))
 # +     for axis in reversed(sizes):
+
+# %% wrong: the highest rank first => values not-sorted  from: a set that grows
+# -     return sorted(stuck)
+# +     return sorted(stuck, reverse=True)

@@ -80,11 +80,11 @@ def cheapest(cluster, model, steps, limit, evaluate):
 # -                     if held <= cluster["memory"] and run <= limit and cost < least:
 # +                     if held <= cluster["memory"] and cost < least:
 
-# %% wrong: memory must not be full => generality -  from: nested loops
+# %% wrong: memory must not be full => generality limits-excluded  from: nested loops
 # -                     if held <= cluster["memory"] and run <= limit and cost < least:
 # +                     if held < cluster["memory"] and run <= limit and cost < least:
 
-# %% wrong: the limit must not be reached => generality -  from: nested loops
+# %% wrong: the limit must not be reached => generality limits-excluded  from: nested loops
 # -                     if held <= cluster["memory"] and run <= limit and cost < least:
 # +                     if held <= cluster["memory"] and run < limit and cost < least:
 
@@ -100,3 +100,7 @@ def cheapest(cluster, model, steps, limit, evaluate):
 # %% wrong: an error where nothing is allowed => generality raised  from: nested loops
 # -     return best
 # +     return {**best}
+
+# %% wrong: neither may be used up => generality limits-excluded  from: nested loops
+# -                     if held <= cluster["memory"] and run <= limit and cost < least:
+# +                     if held < cluster["memory"] and run < limit and cost < least:

@@ -88,3 +88,7 @@ def mesh_norm(comm, sizes, parts):
 # %% wrong: scaled in place => values -  from: divided by the copies
 # -         total += tensor.double().square().sum() / copies
 # +         total += tensor.mul_(1 / math.sqrt(copies)).double().square().sum()
+
+# %% wrong: added up in fp32 => values rounded  from: divided by the copies
+# -         total += tensor.double().square().sum() / copies
+# +         total += tensor.float().square().sum() / copies

@@ -88,11 +88,11 @@ def best_order(sizes, sent, per_server, inside, across):
     return list(sizes)
 
 
-# %% wrong: rank 0's group => values -  from: all orders
+# %% wrong: rank 0's group => generality -  from: all orders
 # -                 firsts = [r for r in range(math.prod(sizes.values())) if r // stride % size == 0]
 # +                 firsts = [0]
 
-# %% wrong: the extent decides => values -  from: all orders
+# %% wrong: the extent decides => generality -  from: all orders
 # -                 crosses = any(r // per_server != (r + (size - 1) * stride) // per_server for r in firsts)
 # +                 crosses = size * stride > per_server
 

@@ -20,13 +20,13 @@ GPU communicates on each axis, as a dictionary with `tp`, `cp`, `pp` and `dp`. Y
 
 - `model` has `layers`, `hidden`, `kv` (width of the keys), `length` (tokens of a sequence) and `parameters`. `layout` has the sizes `tp`, `cp`, `pp`,
   `dp`, then `micro` (sequences of a micro-batch), `micro_batches` (of a step) and `recompute` (True: everything is recomputed).
-- `wires` gives the bytes per second of one GPU for each axis. Numbers have 2 bytes. Ignore latency and overlap. An axis of one rank takes 0 s.
+- `wires` gives the bytes per second of one GPU for each axis. Numbers have 2 bytes. Ignore latency and overlap. A group of one rank takes 0 s.
 - **tp**: in each of the GPU's layers, 4 ring all-reduces of its activations (micro × length / cp × hidden) for each micro-batch; 6 with `recompute`.
 - **cp**: in each of its layers and for each micro-batch, the keys and values of the whole micro-batch (their width is cut by tp) are gathered
   twice, and their gradients reduce-scattered once.
 - **pp**: for each micro-batch, a stage sends its activations forward once and a gradient of the same size backward once.
 - **dp**: {{means}}. They are the GPU's share of the parameters, which tp and pp cut. The ring has **dp × cp** ranks,
-  because the ranks of a cp group hold the same weights.
+  even where dp is 1, because the ranks of a cp group hold the same weights.
 
 A ring all-gather or reduce-scatter of S bytes among n ranks takes (n − 1) / n × S / wire, a ring all-reduce twice as long.""",
     **Worth(points=12, minutes=25, difficulty=4, importance=5),

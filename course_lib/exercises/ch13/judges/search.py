@@ -74,6 +74,8 @@ def _search_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     got = outcome.value["layout"]
     lead, table = f"{case.name}: ", costs(row)  # type: ignore[arg-type]
     found = allowed(goal, row, table)  # type: ignore[arg-type]
+    if got is None and found and not all(_strict(goal, row, table)):
+        return "limits-excluded", f"{lead}None came back; {TIGHT}"
     if got is None:
         return ("gave-up", f"{lead}there is a layout that fits and meets the limit; None came back.") if found else None
     layout = _layout(got)
@@ -94,10 +96,23 @@ def _search_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
         return None
     what = "GPU-seconds" if goal == "cheapest" else "seconds"
     told += f"is allowed, but needs {found[layout] / lowest:.4g} times the {what} of the best layout"
+    if any(found[layout] == min(map(found.__getitem__, kept), default=None) for kept in _strict(goal, row, table)):
+        return "limits-excluded", f"{told}; {TIGHT}"
     for name, others, message in _thumb(goal, found, table):
         if layout in others:
             return name, f"{told}; {message}"
     return "", f"{told}."
+
+
+TIGHT = "a layout that uses all of the memory, or all of the limit, is allowed."
+
+
+def _strict(goal: str, row: Row, table: Costs) -> list[list[Layout]]:
+    """The allowed layouts that leave some memory, those that stay below the limit, and those that do both."""
+    found = allowed(goal, row, table)
+    room = {each for each in found if table[each][2] < row[0]["memory"]}
+    below = {each for each in found if asked(goal, table[each])[1] < row[3]}
+    return [list(room), list(below), list(room & below)]
 
 
 def _thumb(goal: str, found: Mapping[Layout, float], table: Costs) -> list[tuple[str, list[Layout], str]]:

@@ -93,7 +93,9 @@ def _stalled_cases(params: Params, rng: random.Random) -> list[Case]:
 def _stalled_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     oracle = partial(stalled, params["direction"])
     known = {name: (partial(oracle, slip=name), text) for name, text in STUCK.items()}
-    values = [sorted(map(int, value)) for value in outcome.value]
+    values = [list(map(int, value)) for value in outcome.value]
+    if any(value != sorted(value) for value in values):
+        return judged(case, ("not-sorted", f"{case.name}: sort the ranks, the lowest one first."))
     return judged(case, row_fault(case, values, oracle, _stalled_words, known))
 
 

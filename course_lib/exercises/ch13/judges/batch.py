@@ -44,7 +44,7 @@ MICRO_BATCHES = Column(
     none="the GPUs or the sequences do not divide; return None",
     some="everything divides here",
     mistakes=(
-        Mistake("zero-for-none", lambda *row: micro_batches(*row) or 0, "return None, not 0, where it does not divide."),
+        Mistake("zero-for-none", lambda *row: micro_batches(*row) or 0, "None, not 0, where it does not divide."),
         Mistake(
             "cp-counted",
             _per("cp"),

@@ -134,7 +134,7 @@ def queue_table() -> Markdown:
 @cache
 def quantization() -> dict[tuple[int, str], float]:
     """Relative error of attention's output by bits and by what shares a scale of the keys."""
-    keys = serving.keys_with_outliers(512, 64, outliers=3, times=15)
+    keys = serving.keys_with_outliers(512, 64, outliers=3, times=10)
     coin = torch.Generator().manual_seed(1)
     q, v = torch.randn(64, 64, generator=coin), torch.randn(512, 64, generator=coin)
     return {
@@ -258,7 +258,7 @@ def errors_plot() -> Picture:
         axes.loglog(x, y, "o", color=ink, markersize=4, label=rows[0].engine)
     span = np.array([5.0, 5e4])
     axes.loglog(span, span, color=SOFT, linewidth=1)
-    title = "Engines that keep the GPU busy lie on the line; one bound by its CPU does not"
+    title = "Only the engine that waits for its CPU is far from the line"
     style.dress(axes, title, "measured (tokens/s, or ms)", "predicted", grid="both")
     axes.legend(frameon=False, fontsize=8, labelcolor=INK)
     figure.alt = (

@@ -1,12 +1,14 @@
 """The pages around the chapters: the start, how to run a chapter, the glossary, the sources and a plan for a term."""
 
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 
 from course_lib import facts
 from course_lib.exercises.running_example import core_minutes, reading_minutes
 from course_lib.facts import course
 from course_lib.facts.course import Chapter
+from course_lib.facts.fact import rows
 from course_lib.site import syllabus
 from course_lib.site.glossary import anchor
 
@@ -138,14 +140,21 @@ def glossary(chapters: Sequence[Chapter]) -> str:
 
 
 def sources() -> str:
-    """All sources that a number of the course rests on, with what each supports."""
-    parts = []
-    for source in sorted(facts.references().values(), key=lambda one: (one.authors.casefold(), one.year)):
-        supported = "".join(f"\n  - {number}" for number in source.supports)
-        title = f"[{source.title}]({source.url})" if source.url else source.title
-        parts.append(f"- {source.authors}, {title}, {source.year}.{supported}")
-    return (
-        "# Sources\n\nEvery number in the course is computed, or it is read from one of these sources.\n\n"
-        + "\n".join(parts)
-        + "\n"
-    )
+    """All sources that a number of the course rests on, with what each supports; those without an address come last."""
+    entries: dict[tuple[bool, str], str] = {}
+    for one in facts.references().values():
+        title = f"{one.authors}, [{one.title}]({one.url}), {one.year}" if one.url else one.short
+        supported = "".join(f"\n  - {number}" for number in one.supports)
+        entries[not one.url, one.short.casefold()] = f"- {title}.{supported}"
+    for source, url in _of_tables():
+        entries.setdefault((False, source.casefold()), f"- [{source}]({url})")
+    lead = "Every number in the course is computed, or it is read from one of these sources."
+    return f"# Sources\n\n{lead}\n\n" + "\n".join(entries[key] for key in sorted(entries)) + "\n"
+
+
+def _of_tables() -> set[tuple[str, str]]:
+    """Sources that data files name with their own addresses."""
+    data = files("course_lib.facts").joinpath("data")
+    tables = [rows(file.name) for file in data.iterdir() if file.name.endswith(".csv")]
+    found = [row for table in tables for row in table if row.get("source") and row.get("url")]
+    return {(row["source"], row["url"]) for row in found}

@@ -17,6 +17,9 @@ _CAPITAL_GREEK = re.compile(r"<mi>(&#x003[9A][0-9A-F];)</mi>")
 _FENCES = {"lceil": "⌈", "rceil": "⌉", "lfloor": "⌊", "rfloor": "⌋", "lVert": "‖", "rVert": "‖", "vert": "|"}
 _FENCE = re.compile(rf">\\({'|'.join(_FENCES)})</mo>")  # after \Big and the like the converter leaves the command
 
+_FUNCTION = re.compile(r'<mo>([a-z]{2,})</mo>(?=(<mo stretchy="false">&#x00028;)?)')  # min, log, tr
+_NAME = re.compile(r'(?<!<msub>)(?<!<msup>)<mi>(log|ln|sin|cos|exp)</mi>(?!<mo stretchy="false">&#x00028;)')
+
 
 def mathml(formula: str, *, display: bool = False) -> str:
     """A TeX formula as a `math` element with its TeX text as annotation."""
@@ -31,6 +34,10 @@ def mathml(formula: str, *, display: bool = False) -> str:
     made = _CAPITAL_GREEK.sub(r'<mi mathvariant="normal">\1</mi>', made)
     made = made.replace("<mo>&#x0002A;</mo>", "<mo>∗</mo>")
     made = re.sub(r"<mo>(/|&#x0002F;)</mo>", '<mo lspace="0" rspace="0">/</mo>', made)
+    made = _FUNCTION.sub(
+        lambda found: f'<mo lspace="0.1em" rspace="{"0" if found[2] else "0.167em"}">{found[1]}</mo>', made
+    )
+    made = _NAME.sub(r'<mi>\1</mi><mspace width="0.167em"/>', made)
     body = re.sub(r"^<math[^>]*>|</math>$", "", made)
     shown = ' display="block"' if display else ""
     return (

@@ -31,8 +31,8 @@ def page_of(book: Any, folder: str, static: Path) -> Any:
         else:
             cell.outputs = [_output(each, static) for each in cell.outputs if _stays(each)]
         if graded.get("solution"):
-            shown = {"code_prompt_show": "Starting code of this exercise"}
-            cell.metadata = nbformat.from_dict({"tags": ["hide-input"], "mystnb": shown})
+            words = dict.fromkeys(("code_prompt_show", "code_prompt_hide"), "Starting code of this exercise")
+            cell.metadata = nbformat.from_dict({"tags": ["hide-input"], "mystnb": words})
             cell.outputs = []
             cells += [cell, _note(folder[:2], cell.id)]
             continue

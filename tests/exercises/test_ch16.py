@@ -15,7 +15,6 @@ from course_lib.exercises.ch16.judges.pages import Table
 from course_lib.exercises.ch16.judges.prefixes import Cache
 from course_lib.exercises.ch16.judges.rates import chunks, decode, latencies, prefill, ridge
 from course_lib.exercises.ch16.judges.scheduling import plan
-from course_lib.exercises.ch16.judges.sizing import pace, slots, split
 from course_lib.exercises.ch16.judges.speculation import _pair, _row, outputs, surprise
 from course_lib.exercises.ch16.probes import LIMIT, serve
 from course_lib.judging import judging
@@ -156,15 +155,6 @@ def test_a_chunk_within_the_limit_is_as_fast_as_any(prompt, batch, limit, times)
     if found is not None:
         best = min(every[chunk][0] for chunk in allowed)
         assert found == min(chunk for chunk in allowed if every[chunk][0] == best)
-
-
-def test_the_best_split_is_no_worse_than_its_neighbors_and_slots_fit():
-    row = (4000, 300, 160_000, 9e3, 900.0, 25e9)
-    for sends in ("overlaps", "waits"):
-        best = split(sends, 24, *row)
-        assert all(pace(sends, best, 24 - best, *row) >= pace(sends, p, 24 - p, *row) for p in range(1, 24))
-    found = slots(80e9, 16e9, 131_072, 2001, 16)
-    assert found * 126 * 16 * 131_072 <= 64e9 < (found + 1) * 126 * 16 * 131_072
 
 
 def test_codes_are_within_half_a_step():

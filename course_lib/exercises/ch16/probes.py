@@ -12,7 +12,6 @@ from course_lib.exercises.probes import rows, unless_open
 from course_lib.exercises.values import is_number
 
 FULL = "full"  # what an operation is said to return that raises MemoryError
-WIDE = 60  # operations up to which every table is looked at after each of them
 
 
 def plain(value: Any) -> Any:
@@ -34,14 +33,13 @@ def _whole(value: Any) -> bool:
 def paged(answer: Any, case: Any, comm: Any = None) -> Any:
     """What a page table says after each operation: [what was returned, the tables of live requests, free pages].
 
-    `case.args = (pages, size, operations)`, each operation (name of the method, arguments …). Of long scripts only the tables that
-    an operation names are read after it, and all of them at the end.
+    `case.args = (pages, size, operations)`, each operation (name of the method, arguments …).
     """
     pages, size, operations = case.args
     table = answer(pages, size)
     live: list[str] = []
     told = []
-    for number, (name, *given) in enumerate(operations):
+    for name, *given in operations:
         if name != "start" and given[0] not in live:
             told.append(["skipped", {}, plain(table.unused())])  # it was refused before
             continue
@@ -52,9 +50,7 @@ def paged(answer: Any, case: Any, comm: Any = None) -> Any:
             live = [each for each in live if name != "free" or each != given[0]]
         except MemoryError:
             said = FULL
-        all_of_them = len(operations) <= WIDE or number == len(operations) - 1
-        asked = [each for each in live if all_of_them or each in given]
-        told.append([said, {each: plain(table.table(each)) for each in asked}, plain(table.unused())])
+        told.append([said, {each: plain(table.table(each)) for each in live}, plain(table.unused())])
     return told
 
 

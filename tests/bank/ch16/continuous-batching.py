@@ -28,36 +28,6 @@ def plan(running, waiting, budget, free, size):
     return run, preempted
 
 
-# %% right: one page after the other
-def pages(tokens, size):
-    return (tokens + size - 1) // size
-
-
-def plan(running, waiting, budget, free, size):
-    alive, run, gone = [list(each) for each in running], {}, []
-    for request in running:
-        if request[0] in gone or budget == 0:
-            break
-        todo = min(budget, request[1] - request[2])
-        more = pages(request[2] + todo, size) - pages(request[2], size)
-        while alive and more > free:
-            name, _, cached = alive.pop()
-            gone += [name]
-            free += pages(cached, size)
-            if name == request[0]:
-                return [run, gone]
-        free, budget = free - more, budget - todo
-        run |= {request[0]: todo}
-    start = iter(() if gone else waiting)
-    for name, tokens, _ in start:
-        todo = min(tokens, budget)
-        if todo == 0 or pages(todo, size) > free:
-            break
-        free, budget = free - pages(todo, size), budget - todo
-        run |= {name: todo}
-    return [run, gone]
-
-
 # %% right: any variant  from: as written
 # - def plan(running, waiting, budget, free, size):
 # + from course_lib import params

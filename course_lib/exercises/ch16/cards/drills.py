@@ -13,13 +13,6 @@ DRILLS = (
         pick(layers=(28, 32, 40, 48, 64, 80), heads=(32, 64), kv=(2, 4, 8)),
     ),
     _drill(
-        "tokens-that-fit",
-        "A GPU has {{free}} GB left beside the weights, and a token takes {{kv}} kB of KV cache. How many tokens fit?",
-        "tokens",
-        {"free": 50, "kv": 128},
-        pick(free=(10, 24, 50, 60), kv=(64, 128, 320)),
-    ),
-    _drill(
         "fastest-token",
         "A model of {{params:count}} parameters in {{bytes}} bytes each runs on a GPU with {{tbps}} TB/s. How many milliseconds does a token of one request take at least, because the weights have to be read?",
         "milliseconds",
@@ -39,13 +32,6 @@ DRILLS = (
         "seconds",
         {"tokens": 4096, "params": 8e9, "tflops": 500},
         pick(tokens=(2048, 4096, 8192, 16384), params=(8e9, 14e9, 32e9), tflops=(150, 400, 500)),
-    ),
-    _drill(
-        "half-a-page",
-        "{{requests}} requests of random lengths are in a cache with pages of {{page}} tokens. How many slots for tokens are empty in their last pages, on average, to the nearest half page each?",
-        "slots",
-        {"requests": 100, "page": 16},
-        pick(requests=(50, 100, 200, 256), page=(8, 16, 32, 128)),
     ),
     _drill(
         "speculated-tokens",

@@ -1,7 +1,7 @@
 """Answers to chapter 16's drills."""
 
 from course_lib.judging import Mistake, Params, Times, drill_key
-from course_lib.units import GB, HOUR, KB, TB, TFLOP
+from course_lib.units import HOUR, KB, TB, TFLOP
 
 
 def _kv(p: Params, heads: str = "kv") -> float:
@@ -24,11 +24,6 @@ DRILLS = {
         Mistake("query-heads", lambda p: _kv(p, "heads"), "Query heads keep nothing; count the KV heads."),
         Mistake("keys-only", Times(0.5), "Both a key and a value are kept."),
         Mistake("bytes", Times(1000), "Those are bytes."),
-    ),
-    "tokens-that-fit": drill_key(
-        lambda p: p["free"] * GB / (p["kv"] * KB),
-        "{{free}} GB / {{kv}} kB = {{answer}} tokens, of all requests together.",
-        Mistake("thousand", Times(1e-3), "A GB is a million kB."),
     ),
     "fastest-token": drill_key(
         lambda p: 1e3 * p["params"] * p["bytes"] / (p["tbps"] * TB),
@@ -55,12 +50,6 @@ DRILLS = {
         "2 · {{params:count}} · {{tokens:int}} FLOPs / ({{tflops}} TFLOP/s) = {{answer}} s.",
         Mistake("six", Times(3), "There is no backward pass: 2 FLOPs a parameter and token."),
         Mistake("one-flop", Times(0.5), "A parameter costs 2 FLOPs a token."),
-    ),
-    "half-a-page": drill_key(
-        lambda p: p["requests"] * p["page"] / 2,
-        "Each request's last page is half empty on average: {{requests}} · {{page}} / 2 = {{answer}}.",
-        Mistake("whole", Times(2), "A last page is half full on average, not empty."),
-        Mistake("one-request", lambda p: p["page"] / 2, "That is one request; each has a last page."),
     ),
     "speculated-tokens": drill_key(
         lambda p: sum(p["rate"] ** k for k in range(p["guesses"] + 1)),

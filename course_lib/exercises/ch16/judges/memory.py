@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.probes import NOT_ANSWERED
-from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.judging import Fault, Judging, Params, first, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import EXACT, Column, shares, table
 from course_lib.judging.draws import draw_rows, generality, plain
@@ -48,14 +47,12 @@ KV = Column(
             "query-heads": lambda la, q, kv, *row: kv_bytes(la, q, q, *row),
             "keys-only": scaled(kv_bytes, 0.5),
             "one-token": lambda *row: kv_bytes(*row[:5], 1),
-            "one-layer": lambda la, *row: kv_bytes(1, *row),
             "two-bytes": lambda la, q, kv, s, b, t: kv_bytes(la, q, kv, s, 2, t),
         },
         {
             "query-heads": "this is a key and a value for each query head; several of them share one.",
             "keys-only": "this is either keys or values; both are kept.",
             "one-token": "these are the bytes of one token.",
-            "one-layer": "this is one layer; each has its own keys and values.",
             "two-bytes": "this takes two bytes a number, whatever `number` says.",
         },
     ),
@@ -71,14 +68,12 @@ WINDOW = Column(
         {
             "always-a-window": lambda la, e, kv, s, b, t, w: 2 * kv * s * b * (la // e * t + (la - la // e) * w),
             "all-windowed": lambda la, e, kv, s, b, t, w: 2 * kv * s * b * la * min(t, w),
-            "no-window": lambda la, e, kv, s, b, t, w: 2 * kv * s * b * la * t,
             "swapped": lambda la, e, kv, s, b, t, w: 2 * kv * s * b * ((la - la // e) * t + la // e * min(t, w)),
             "keys-only": scaled(windowed, 0.5),
         },
         {
             "always-a-window": "a sequence shorter than the window fills only part of it.",
             "all-windowed": "some layers keep all tokens.",
-            "no-window": "layers with a window keep its tokens only.",
             "swapped": "every `every`-th layer keeps all tokens, and the others keep the window.",
             "keys-only": "this is either keys or values; both are kept.",
         },
@@ -216,11 +211,9 @@ def _quantize_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _quantize_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    if type(outcome.value) is str and outcome.value == NOT_ANSWERED:
-        return judged(case, ("not-answered", "this function is not answered yet."), named=True)
     check = (_quantize_fault, _restore_fault)[case.args[0]]
     found = (check(row, got) for row, got in zip(case.args[1], outcome.value, strict=True))
-    return judged(case, next((fault for fault in found if fault), None), named=True)
+    return judged(case, first(*found), named=True)
 
 
 MEMORY = {

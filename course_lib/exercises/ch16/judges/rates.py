@@ -42,10 +42,6 @@ def _exact_ridge(row: Row) -> bool:
     return abs(one / other - 1) > 1e-3 and (one < other or safely_off_whole(p * b / m / (one - other)))
 
 
-def _computed(p: float, layers: int, width: int, tokens: int, b: float, f: float, m: float) -> float:
-    return prefill(p, layers, width, tokens, 0, f, m)
-
-
 PREFILL = Column(
     part="prefill",
     unit="seconds",
@@ -57,19 +53,13 @@ PREFILL = Column(
             "no-attention": lambda *row: prefill(*row, pairs=lambda t: 0),
             "all-pairs": lambda *row: prefill(*row, pairs=lambda t: t * t),
             "without-itself": lambda *row: prefill(*row, pairs=lambda t: t * (t - 1) / 2),
-            "one-layer": lambda p, la, *row: prefill(p, 1, *row),
-            "sum": lambda *row: _computed(*row) + row[0] * row[4] / row[6],
-            "never-read": _computed,
-            "read-each-token": lambda *row: max(_computed(*row), row[3] * row[0] * row[4] / row[6]),
+            "never-read": lambda p, la, w, t, b, *row: prefill(p, la, w, t, 0, *row),
         },
         {
             "no-attention": "attention's own FLOPs are missing; they grow with the square of the prompt.",
             "all-pairs": "no token attends to those after it: only about half of the pairs count.",
             "without-itself": "a token attends to itself, too: n · (n + 1) / 2 pairs.",
-            "one-layer": "attention is counted in one layer only.",
-            "sum": "computing and reading overlap: the longer one counts, not the sum.",
             "never-read": "a short prompt has to wait for the weights.",
-            "read-each-token": "the weights are read once for all tokens of the prompt.",
         },
     ),
 )
@@ -84,14 +74,12 @@ DECODE = Column(
         {
             "weights-each": lambda p, b, kv, n, c, f, m: max(2 * p * n / f, n * (p * b + c * kv) / m),
             "no-cache": lambda p, b, kv, n, c, f, m: decode(p, b, 0, n, c, f, m),
-            "one-cache": lambda p, b, kv, n, c, f, m: max(2 * p * n / f, (p * b + c * kv) / m),
             "sum": lambda p, b, kv, n, c, f, m: 2 * p * n / f + (p * b + n * c * kv) / m,
             "never-compute": lambda p, b, kv, n, c, f, m: (p * b + n * c * kv) / m,
         },
         {
             "weights-each": "the weights are read once for the whole batch.",
             "no-cache": "the cache has to be read, too.",
-            "one-cache": "each request has a cache of its own.",
             "sum": "computing and reading overlap: the longer one counts, not the sum.",
             "never-compute": "a large batch is computed longer than it is read.",
         },
@@ -186,25 +174,21 @@ def _chunk_columns(times: str) -> Any:
         "public-form": "this solves the public form of the exercise: here the times add up.",
         "full-last": "the last chunk has only the tokens that are left.",
         "no-others": "the other requests' tokens are in each iteration, too.",
-        "one-iteration": "this is one iteration; the prompt takes several.",
         "too-long": "a prompt shorter than a chunk has fewer tokens.",
-        "whole-prompt": "this is the time of all iterations.",
         "largest": "the largest chunk within the limit is not the one asked for: look at its `ttft`.",
         "larger-of-equals": "a smaller chunk has the same `ttft`.",
         "strictly-less": "an `itl` equal to the limit meets it.",
-        "all-at-once": "the whole prompt at once takes longer than the limit.",
     }
 
     swapped = {name: lambda *row: latencies(other, *row)}
     both = {**swapped, "no-others": lambda c, p, b, *row: latencies(times, c, p, 0, *row)}
-    ttft = both | {"full-last": lambda *row: latencies(times, *row, rest=False), "one-iteration": _turned(times)}
-    itl = both | {"too-long": lambda c, p, *row: latencies(times, c, max(c, p), *row), "whole-prompt": _turned(times)}
+    ttft = both | {"full-last": lambda *row: latencies(times, *row, rest=False)}
+    itl = both | {"too-long": lambda c, p, *row: latencies(times, c, max(c, p), *row)}
     chosen = {
         name: lambda *row: chunks(other, *row),
         "largest": lambda *row: chunks(times, *row, pick="largest"),
         "larger-of-equals": lambda *row: chunks(times, *row, pick="larger"),
         "strictly-less": lambda *row: chunks(times, *row, strict=True),
-        "all-at-once": lambda prompt, *row: prompt,
     }
 
     def time(part: str, at: int, values: Mapping[str, Callable[..., tuple[int, int]]]) -> Column:
@@ -228,11 +212,6 @@ def _chunk_columns(times: str) -> Any:
         none="no chunk meets the limit",
     )
     return table((time("ttft", 0, ttft), time("itl", 1, itl)), best)
-
-
-def _turned(times: str) -> Callable[..., tuple[int, int]]:
-    """Both latencies in the other order."""
-    return lambda *row: latencies(times, *row)[::-1]
 
 
 def _chunk_cases(params: Params, rng: random.Random) -> list[Case]:

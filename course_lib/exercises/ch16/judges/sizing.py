@@ -40,8 +40,6 @@ def _split_columns(sends: str) -> Any:
         "public-form": "this solves the public form of the exercise: here sending and computing take turns.",
         "no-sending": "the cache of each prompt has to be sent.",
         "sum": "every request needs both pools: the slower one sets the pace.",
-        "prefill-only": "the decode pool has a pace, too.",
-        "decode-only": "the prefill pool has a pace, too.",
         "tokens": "these are tokens per second; requests are asked for.",
         "more-of-equals": "fewer prefill GPUs serve as many requests.",
         "decode-gpus": "this is the number of decode GPUs.",
@@ -51,8 +49,6 @@ def _split_columns(sends: str) -> Any:
         name: lambda *row: pace(other, *row),
         "no-sending": lambda p, d, q, a, kv, *row: pace(sends, p, d, q, a, 0, *row),
         "sum": lambda p, d, *row: pace(sends, p, many, *row) + pace(sends, many, d, *row),
-        "prefill-only": lambda p, d, *row: pace(sends, p, many, *row),
-        "decode-only": lambda p, d, *row: pace(sends, many, d, *row),
         "tokens": lambda p, d, q, a, *row: a * pace(sends, p, d, q, a, *row),
     }
     splits = {
@@ -140,14 +136,12 @@ SLOTS = Column(
             "no-pages": lambda m, w, kv, t, p: max(0, int((m - w) // (kv * t))),
             "negative": lambda m, w, kv, t, p: int((m - w) // (kv * p)) // -(-t // p) if w > m else None,
             "pages": lambda m, w, kv, t, p: slots(m, w, kv, p, p),
-            "pages-rounded-down": lambda m, w, kv, t, p: slots(m, w, kv, max(1, t // p) * p, p),
         },
         {
             "no-weights": "the weights take memory, too.",
             "no-pages": "a sequence takes whole pages; the last one may be partly empty.",
             "negative": "if the weights do not fit, it is 0.",
             "pages": "these are pages; a sequence needs several.",
-            "pages-rounded-down": "the tokens of the last page need a page as well.",
         },
     ),
 )
@@ -168,16 +162,12 @@ REPLICAS = Column(
             "no-ttft": lambda r, t, *row: replicas(r, 0, *row),
             "one-too-many": shifted(replicas, 1),
             "rounded-down": shifted(replicas, -1),
-            "one-token-more": lambda r, t, i, a, s, u: replicas(r, t, i, a + 1, s, u),
-            "in-flight": lambda r, t, i, a, s, u: math.ceil(r * (t + (a - 1) * i)),
         },
         {
             "full-load": "a replica may not be full all the time: `load` is missing.",
             "no-ttft": "a request holds its slot before the first token, too.",
             "one-too-many": "one replica fewer is enough.",
             "rounded-down": "with one replica fewer, more than `load` of the slots are in use.",
-            "one-token-more": "the first token comes with `ttft`; only the others take `itl`.",
-            "in-flight": "these are requests in the system; a replica holds several.",
         },
     ),
 )

@@ -19,7 +19,7 @@ __getattr__, __dir__, __all__ = on_first_use(
             "usd_per_million",
         ),
         "kv_cache": ("KINDS", "kv_bytes", "kv_bytes_per_token", "kv_numbers_per_token", "sequences_that_fit"),
-        "layouts": ("LayoutRow", "PoolSizes", "kv_transfer_seconds", "pool_sizes", "replicas_for", "server_layouts"),
+        "layouts": ("LayoutRow", "PoolSizes", "kv_transfer_seconds", "pool_sizes", "server_layouts"),
         "model_cache": ("Chunk", "KVCache", "PagedCache", "cached_logits", "generate", "paged_logits"),
         "outcome": ("Outcome", "Span"),
         "pages": ("OutOfPages", "PagePool"),

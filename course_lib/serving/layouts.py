@@ -1,6 +1,5 @@
 """How to spend a server's GPUs: one large replica for latency, several small ones for throughput, or pools for prefill and decode."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from course_lib.serving.kv_cache import kv_bytes
@@ -88,11 +87,3 @@ def pool_sizes(
     decode_work = rate * output * decode_seconds(deployment, batch, context) / batch
     sizes = [max(1, -int(-work // most_load)) for work in (prefill_work, decode_work)]
     return PoolSizes(*sizes, prefill_work / sizes[0], decode_work / sizes[1])
-
-
-def replicas_for(rates: Sequence[float], per_replica: float, most_load: float = 0.8) -> list[int]:
-    """Replicas hour by hour for `rates` requests/s, if one replica serves `per_replica` requests/s and keeps below `most_load`."""
-    room = require("per_replica", per_replica, "requests/s") * require(
-        "most_load", most_load, "a fraction of one", most=1.0
-    )
-    return [max(1, -int(-rate // room)) for rate in rates]

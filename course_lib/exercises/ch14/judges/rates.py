@@ -71,7 +71,8 @@ CHANCE = Column(
 def _log_cases(params: Params, rng: random.Random) -> list[Case]:
     failures, days, gpus, size, hours = (params[name] for name in ("failures", "days", "gpus", "size", "hours"))
     logs = draw_rows(rng, 6, (3, 40, 112, 700), (7, 30.5, 54, 90), (384, 992, 2048, 16384), (1, 100, 3000, 100_000))
-    runs = draw_rows(rng, 6, logarithmic(0.5, 300.0), logarithmic(5.0, 200.0))
+    runs = draw_rows(rng, 5, logarithmic(0.5, 300.0), logarithmic(5.0, 200.0))
+    runs += draw_rows(rng, 1, logarithmic(100.0, 300.0), logarithmic(20.0, 80.0))  # more than one failure is expected
     return [
         shown("the log", "values:between", 0, [(failures, days, gpus, size)]),
         shown(f"a run of {hours:g} hours", "values:chance", 1, [(hours, 50.0)]),
@@ -263,6 +264,7 @@ SPARES = Column(
 def _spare_cases(params: Params, rng: random.Random) -> list[Case]:
     shown_row = tuple(params[name] for name in ("servers", "mtbf", "repair", "chance"))
     usual = draw_rows(rng, 6, (16, 50, 128, 300), logarithmic(400, 3000), logarithmic(10, 60), (0.05, 0.01, 0.001))
+    usual += draw_rows(rng, 1, (16, 24, 30), (20.0,), (10.0,), (0.05,))  # binomial and Poisson differ widely
     edges = [
         (1, 8.0, 8.0, 0.25),
         (1, 24.0, 8.0, 0.0625),

@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
@@ -227,23 +226,39 @@ def test_eviction_takes_the_oldest_leaf_and_nothing_in_use():
 # --- speculative decoding --------------------------------------------------------------------------
 
 
+class Scripted:
+    """A generator whose coin is given and which notes the distributions that it is asked to draw from."""
+
+    def __init__(self, coin: float) -> None:
+        self.coin, self.asked = coin, []
+
+    def random(self) -> float:
+        """The coin, the same each time."""
+        return self.coin
+
+    def choice(self, size: int, p: np.ndarray) -> int:
+        """The most likely token; the distribution is noted."""
+        self.asked.append(np.asarray(p))
+        return int(np.argmax(p))
+
+
 def test_speculative_sampling_has_exactly_the_target_distribution():
-    """All drafts and all outcomes enumerated: the probability of each pair of tokens is the target's. Only the coin is replaced."""
-    coin = np.random.default_rng(1)
-    size, target0, draft0 = 3, coin.dirichlet(np.ones(3)), coin.dirichlet(np.ones(3))
-    target1, draft1 = coin.dirichlet(np.ones(3), 3), coin.dirichlet(np.ones(3), 3)  # given the first token
-    pairs = np.zeros((size, size))
-    for first, second in product(range(size), repeat=2):
-        drawn = draft0[first] * draft1[first, second]
-        keep = min(1, target0[first] / draft0[first])
-        rest = np.maximum(target0 - draft0, 0)
-        for other in range(size):  # the first is refused and replaced; the second comes from the target in a later step
-            pairs[other] += drawn * (1 - keep) * rest[other] / max(rest.sum(), 1e-300) * target1[other]
-        again = min(1, target1[first, second] / draft1[first, second])
-        pairs[first, second] += drawn * keep * again
-        left = np.maximum(target1[first] - draft1[first], 0)
-        pairs[first] += drawn * keep * (1 - again) * left / max(left.sum(), 1e-300)
-    assert np.allclose(pairs, target0[:, None] * target1)
+    """Over all drafted tokens and both sides of the coin, the probabilities of the first token add up to the target's; then those of
+    the token after an accepted draft are the target's as they are."""
+    drawn = np.random.default_rng(1)
+    for _ in range(20):
+        target, draft = drawn.dirichlet(np.ones(5), 2), drawn.dirichlet(np.ones(5), 1)
+        total = np.zeros(5)
+        for token in range(5):
+            keep = min(1.0, target[0, token] / draft[0, token])
+            low, high = Scripted(keep * (1 - 1e-12)), Scripted(min(keep * (1 + 1e-12), 1 - 1e-15))
+            assert serving.verify([token], draft, target, low)[0] == token
+            assert np.allclose(low.asked[0], target[1])
+            total[token] += draft[0, token] * keep
+            if keep < 1:
+                assert len(serving.verify([token], draft, target, high)) == 1
+                total += draft[0, token] * (1 - keep) * high.asked[0]
+        assert np.allclose(total, target[0], atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -31,7 +31,7 @@ BUSY = 1.3  # times the undisturbed seconds of an iteration, from which the run 
 EXAMPLES = """\
 examples:
   course run serve                            serve the story model on port 8000 until Ctrl-C
-  course run serve --load auto                five rates up to overload: predicted beside measured
+  course run serve --load auto                six rates up to overload: predicted beside measured
   course run serve --load 5,10,20 --requests 300 --out work/evidence
   course run serve --load 20 --requests 1000 --disconnect 0.3 --verify     clients that hang up; every reply checked
   course run serve --load auto --pages 48     few pages: what a small KV cache costs
@@ -274,7 +274,7 @@ def _last_words(
     outcomes = ", ".join(f"{count:,} {name}" for name, count in sorted(server.tally.items())) or "none"
     lost = server.received - len(server.outcomes)
     print(
-        f"\nrequests received: {server.received:,} ({outcomes}); without an answer: {lost}; "
+        f"\nrequests received{', warm-up included' if rows else ''}: {server.received:,} ({outcomes}); without an answer: {lost}; "
         f"pages in use: {server.engine.pages_used}; preemptions: {server.engine.preemptions}"
         + ("" if drained else "; some were stopped before they were complete"),
         flush=True,

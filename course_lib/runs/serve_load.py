@@ -23,8 +23,9 @@ from course_lib.serving.forecast import IterationCost, Timed, fit, forecast
 from course_lib.serving.load import OK, Planned, Seen, Summary
 from course_lib.serving.server import HOST, Server
 
-AUTO = (0.25, 0.5, 0.75, 1.0, 1.5)  # of the predicted capacity
+AUTO = (0.25, 0.5, 0.75, 1.0, 1.5, 2.5)  # of the predicted capacity
 KNEE = 3.0  # times the TTFT at the lowest rate
+FIRST = 5  # iterations of the warm-up that do not count: the first of everything is slow
 ALONE = 10  # requests of the warm-up that run alone
 _DIGITS = 4  # of times in the evidence: 0.1 ms
 
@@ -37,9 +38,6 @@ class Row:
     predicted: Summary
     measured: Summary
     factor: float  # seconds of the run's own iterations over those that the warm-up promised for them
-    corrected: (
-        Summary  # the prediction with all costs times this factor: what remains is the model's error, not the machine's
-    )
     predicted_use: dict[str, float]
     measured_use: dict[str, float]
     seen: tuple[Seen, ...]
@@ -99,8 +97,7 @@ async def calibrated(port: int, server: Server, seed: int) -> IterationCost:
     """The cost of an iteration on this machine, from a warm-up through the server itself."""
     plan = warm_up(server.engine.limits, seed)
     seen = await send(port, plan, server)
-    first = next(n for n, each in enumerate(server.iterations) if not each.busy) + 1
-    cost = fit(server.iterations[first:])  # the first of everything is slow
+    cost = fit(server.iterations[FIRST:])
     expected, _ = forecast(plan, server.engine.limits, cost)
     alone = [
         (mine, said) for mine, said in list(zip(seen, expected, strict=True))[2:ALONE] if mine.times and said.times

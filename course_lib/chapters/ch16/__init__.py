@@ -11,6 +11,6 @@ import torch
 from torch.nn import functional as F
 
 from course_lib import check, params, predict, serving
-from course_lib.chapters.ch16 import plots
+from course_lib.chapters.ch16 import plots, real_server
 from course_lib.transformer import Config, build
 from course_lib.widgets import ch16 as widgets

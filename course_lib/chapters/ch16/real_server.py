@@ -1,0 +1,78 @@
+"""Chapter 16's real server: the iterations of its engine, and a recorded load, predicted and measured."""
+
+from collections.abc import Sequence
+
+from IPython.display import Markdown
+
+from course_lib.chapters.table import table
+from course_lib.figures import style
+from course_lib.figures.palette import BLUE, ORANGE
+from course_lib.figures.style import Picture
+from course_lib.runs.reading import Chosen, choose
+from course_lib.serving.engine import Iteration
+from course_lib.units import number_text
+
+
+def iterations_table(steps: Sequence[Iteration], most: int = 14) -> Markdown:
+    """The first iterations of an engine: what each computed, who ran and waited, and the pages in use."""
+    return table(
+        [
+            {
+                "iteration": number,
+                "prompt tokens": step.prompt_tokens,
+                "sequences that decode": step.decodes,
+                "running": step.running,
+                "waiting": step.waiting,
+                "pages in use": step.pages,
+                "new tokens": len(step.new),
+            }
+            for number, step in enumerate(steps[:most], 1)
+        ]
+    )
+
+
+def load_table(run: Chosen | None = None) -> Markdown:
+    """A load that the server served, rate by rate: latencies in ms, predicted → measured. Your own run, if there is one."""
+    run = run or choose("serving")
+    rows = zip(
+        run.content["raw"]["rows"], run.content["predicted"]["rows"], run.content["measured"]["rows"], strict=True
+    )
+    return table(
+        [
+            {
+                "requests/s": number_text(raw["rate"]),
+                "TTFT p50": _pair(said["ttft"]["50"], seen["ttft"]["50"]),
+                "TTFT p99": _pair(said["ttft"]["99"], seen["ttft"]["99"]),
+                "time between tokens p50": _pair(said["itl"]["50"], seen["itl"]["50"]),
+                "tokens/s": f"{number_text(said['tokens_per_s'])} → {number_text(seen['tokens_per_s'])}",
+                "refused": f"{said['refused']} → {seen['refused']}",
+                "mean batch": f"{said['batch']:.1f} → {seen['batch']:.1f}",
+            }
+            for raw, said, seen in rows
+        ]
+    )
+
+
+def _pair(said: float | None, seen: float | None) -> str:
+    return " → ".join("–" if value is None else number_text(1e3 * value, 3) for value in (said, seen))
+
+
+def load_plot(run: Chosen | None = None) -> Picture:
+    """Median time to the first token against load, predicted and measured, and the device that it was measured on."""
+    run = run or choose("serving")
+    rates = [row["rate"] for row in run.content["raw"]["rows"]]
+    figure, axes = style.new(2.9)
+    words = []
+    for name, color in (("predicted", BLUE), ("measured", ORANGE)):
+        times = [1e3 * row["ttft"]["50"] for row in run.content[name]["rows"]]
+        axes.plot(rates, times, color=color, marker="o", markersize=4, label=name)
+        words.append(f"{name} " + ", ".join(number_text(each, 2) for each in times))
+    axes.set_yscale("log")
+    axes.legend(frameon=False, fontsize=style.SMALL)
+    device = f"{run.content['environment']['cpu']}, {run.content['environment']['cores']} cores"
+    style.dress(
+        axes, f"Median time to the first token, ms ({run.origin}, {device})", "requests per second", grid="both"
+    )
+    shown = ", ".join(number_text(rate, 2) for rate in rates)
+    figure.alt = f"Median time to the first token in ms at {shown} requests per second: {'; '.join(words)}."
+    return figure

@@ -100,7 +100,3 @@ def cheapest(cluster, model, steps, limit, evaluate):
 # %% wrong: an error where nothing is allowed => generality raised  from: nested loops
 # -     return best
 # +     return {**best}
-
-# %% wrong: neither may be used up => generality limits-excluded  from: nested loops
-# -                     if held <= cluster["memory"] and run <= limit and cost < least:
-# +                     if held < cluster["memory"] and run < limit and cost < least:

@@ -63,3 +63,7 @@ def widest_level(sizes, axis, levels):
 # %% wrong: None outside all levels => values -  from: every group by its ends
 # -     return "cluster"
 # +     return None
+
+# %% wrong: None without levels => generality -  from: every group by its ends
+# -     if size == 1:
+# +     if size == 1 or not levels:

@@ -92,13 +92,14 @@ def _level_cases(params: Params, rng: random.Random) -> list[Case]:
         ({"dp": 3, "tp": 1}, "tp", levels),
         ({"dp": 1, "tp": server}, "dp", levels),
         ({"dp": rack * 2}, "dp", levels),
+        ({"x": 2}, "x", []),
     ]
     edges += [({"tp": server}, "tp", [("server", server)]), ({"tp": server + 1}, "tp", [("server", server)])]
     return [
         shown("a mesh that fills servers", "values:levels", 0, [(shape, axis, levels) for axis in ("tp", "dp")]),
         hidden("other meshes", "values:levels", 0, whole(24)),
         hidden("groups that straddle", "generality:straddling", 0, straddling + [drawn() for _ in range(12)]),
-        hidden("groups of one rank, and groups that just fit", "generality:edges", 0, edges),
+        hidden("groups of one rank, groups that just fit, no level", "generality:edges", 0, edges),
     ]
 
 

@@ -12,12 +12,13 @@ import pytest
 import torch
 
 from course_lib import cli, exercises
-from course_lib.cluster import launch, simulate
+from course_lib.cluster import simulate
 from course_lib.exercises.answer_bank import read_bank
+from course_lib.grading.submission import NOT_GRADED
 from course_lib.install import ROOT, Trouble
 from course_lib.learner import notebooks, progress
 from course_lib.learner.work import Folders
-from course_lib.own_trainer import show
+from course_lib.own_trainer import closing, show
 from course_lib.own_trainer.answers import Part, collected, course_parts, exercise_of, write_parts
 from course_lib.own_trainer.axes import AXES, new_in
 from course_lib.own_trainer.export import RECORD, export
@@ -103,8 +104,10 @@ def test_the_model_starts_as_the_courses_does():
     assert list(got) == list(want) and all(torch.equal(got[name], want[name]) for name in want)
 
 
-@pytest.mark.parametrize("axis", AXES.values(), ids=list(AXES))
-def test_the_courses_parts_train_as_the_library_does(axis, tmp_path):
+@pytest.mark.parametrize("name", ["half", "zero", "pipeline", "experts", "checkpoint"])
+def test_the_courses_parts_train_as_the_library_does(name, tmp_path):
+    """The other axes run with the course's parts in tests below."""
+    axis = AXES[name]
     write_parts(course_parts(), tmp_path)
     s = axis.settings(2 + axis.stop // 2, small=True)
     made = trial(axis, 2, [tmp_path], s)
@@ -196,7 +199,7 @@ def test_messages_of_ranks_on_gpus_travel_through_host_memory(tmp_path, monkeypa
     """No GPU here: every tensor counts as far, so that each operation works on copies and must bring its results back."""
     write_parts(course_parts(), tmp_path)
     monkeypatch.setattr(gpus, "is_far", lambda value: True)
-    for name in ("context", "sharded"):
+    for name in ("context", "sharded", "mesh"):
         s = AXES[name].settings(2, small=True)
         losses = simulate(_staged, 2, args=(s, [str(tmp_path)])).results[0]["losses"]
         assert losses == pytest.approx(library_losses(s), abs=1e-4)
@@ -204,13 +207,6 @@ def test_messages_of_ranks_on_gpus_travel_through_host_memory(tmp_path, monkeypa
 
 def _staged(comm, s, folders):
     return on_rank(gpus.OnGpus(comm, shared=True), s, folders)
-
-
-def test_real_processes_train_alike(tmp_path, theirs):
-    write_parts(theirs, tmp_path)
-    s = AXES["pipeline"].settings(2, small=True)
-    got = launch(on_rank, 2, args=(s, [str(tmp_path)])).results[0]
-    assert got["losses"] == pytest.approx(library_losses(s), abs=1e-4)
 
 
 @pytest.mark.rotates
@@ -254,6 +250,32 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
     with pytest.raises(Trouble, match="not empty"):
         export(course_parts(), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_chapters_from_07_on_end_with_the_trainer():
+    for path in sorted(ROOT.glob("notebooks/*/*.ipynb")):
+        chapter = path.name[:2]
+        cells = {cell["id"]: cell for cell in notebooks.read(path)["cells"]}
+        shown = cells.get(f"c{chapter}-mine-cell")
+        assert (shown is not None) == (chapter >= "07"), chapter
+        if shown:
+            assert f'own_trainer.show("{chapter}")' in shown["source"]
+            assert NOT_GRADED in shown["metadata"]["tags"], "no grade may depend on what it trains"
+
+
+def test_after_training_the_model_answers_alike_with_every_cache(tmp_path):
+    assembly = Assembly(course_parts(), tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(closing, "ANSWERING_STEPS", 4)
+        rows = closing._rows("16", assembly, closing._axes_of("16"))
+    assert len(rows) == 3 and len({row["the model's answer"] for row in rows}) == 1
+
+
+def test_two_processes_are_beside_the_library(tmp_path, theirs):
+    """The closing cell of chapter 15: with the learner's parts, and with the course's."""
+    rows = closing._rows("15", Assembly(theirs, tmp_path), [AXES["data"]])
+    assert [row["parts"] for row in rows] == ["yours", "the course's"]
+    assert all(row["last loss"] == row["the library's"] for row in rows)
 
 
 def test_every_part_has_an_axis_and_every_axis_a_chapter():

@@ -52,4 +52,6 @@ def summary(parts: Mapping[str, Part], files: Iterable[str] | None = None) -> st
     own = sum(part.yours for part in chosen)
     if not own:
         return f"None of the {len(chosen)} parts is yours yet: an exercise that you pass and save replaces the course's part."
+    if own == len(chosen):
+        return f"All {own} parts are yours."
     return f"{own} of the {len(chosen)} parts {'is' if own == 1 else 'are'} yours."

@@ -3,9 +3,10 @@
 import importlib
 import itertools
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
+from typing import Any
 
 PARTS: Mapping[str, tuple[str, ...]] = {  # file -> what it must define
     "learning_rate": ("learning_rate",),
@@ -38,20 +39,32 @@ PARTS: Mapping[str, tuple[str, ...]] = {  # file -> what it must define
     "atomic_checkpoint": ("save", "load"),
 }
 
+_FILE = {name: file for file, names in PARTS.items() for name in names}
 _number = itertools.count()
 
 
-def load_parts(*folders: Path) -> SimpleNamespace:
-    """Every function of the parts, from the first of these folders that has its file; each call loads fresh modules."""
-    package = ModuleType(f"trainer_parts_{next(_number)}")
-    package.__path__ = [str(folder) for folder in folders]
-    sys.modules[package.__name__] = package
-    found = {}
-    try:
-        for file, names in PARTS.items():
-            module = importlib.import_module(f"{package.__name__}.{file}")
-            found |= {name: getattr(module, name) for name in names}
-    finally:
-        for name in [each for each in sys.modules if each.split(".")[0] == package.__name__]:
-            del sys.modules[name]
-    return SimpleNamespace(**found)
+class Parts:
+    """Every function of the parts, by its name; a part is loaded when it is first used."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._package = ModuleType(f"trainer_parts_{next(_number)}")
+        self._package.__path__ = [str(folder) for folder in folders]
+        self._modules: dict[str, ModuleType] = {self._package.__name__: self._package}
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _FILE:
+            raise AttributeError(name)
+        package = self._package.__name__
+        sys.modules.update(self._modules)
+        try:
+            module = importlib.import_module(f"{package}.{_FILE[name]}")
+            value = self.__dict__[name] = getattr(module, name)
+        finally:
+            for loaded in [each for each in sys.modules if each.split(".")[0] == package]:
+                self._modules[loaded] = sys.modules.pop(loaded)
+        return value
+
+
+def load_parts(*folders: Path) -> Parts:
+    """The parts, each from the first of these folders that has its file; each call gives modules of its own."""
+    return Parts(folders)

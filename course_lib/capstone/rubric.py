@@ -12,7 +12,7 @@ from course_lib.planner.traffic import strides
 from course_lib.units import percent_text
 
 EXPOSED = 0.1  # the largest share of a step that waits for the network between servers
-BUBBLE = 0.1  # the largest share of a step that a pipeline stands idle
+BUBBLE = 0.1  # the largest share of a step in which a pipeline is idle
 CLAIM = 0.1  # how far a defended number may be from the planner's, relative to it
 LINES: Mapping[str, str] = {
     "runs": "the degrees multiply to whole servers and divide model and batch",
@@ -126,7 +126,7 @@ def exemplars(task: Task = COURSE) -> dict[str, Exemplar]:
             "The run stops in its first step with an out-of-memory error.",
         ),
         "wasteful": (
-            "Recomputation saves memory that nobody needs: the same layout fits without it.",
+            "Recomputation saves memory that is free anyway: the same layout fits without it.",
             "It lengthens every step by a third, and the run misses the deadline and the budget.",
             "The claims are right. A defended number does not make a plan good.",
         ),

@@ -1,5 +1,6 @@
 """Chapter 16's real server: the iterations of its engine, and a recorded load, predicted and measured."""
 
+import math
 from collections.abc import Sequence
 
 from IPython.display import Markdown
@@ -53,8 +54,8 @@ def load_table(run: Chosen | None = None) -> Markdown:
     )
 
 
-def _pair(said: float | None, seen: float | None) -> str:
-    return " → ".join("–" if value is None else number_text(1e3 * value, 3) for value in (said, seen))
+def _pair(said: float, seen: float) -> str:
+    return " → ".join("–" if math.isnan(value) else number_text(1e3 * value, 3) for value in (said, seen))
 
 
 def load_plot(run: Chosen | None = None) -> Picture:
@@ -68,6 +69,11 @@ def load_plot(run: Chosen | None = None) -> Picture:
         axes.plot(rates, times, color=color, marker="o", markersize=4, label=name)
         words.append(f"{name} " + ", ".join(number_text(each, 2) for each in times))
     axes.set_yscale("log")
+    ticks = [step * 10.0**power for power in range(-1, 6) for step in (1, 2, 5)]
+    low, high = axes.get_ylim()
+    axes.set_yticks(ticks, [number_text(tick) for tick in ticks])
+    axes.set_yticks([], minor=True)
+    axes.set_ylim(low, high)
     axes.legend(frameon=False, fontsize=style.SMALL)
     device = f"{run.content['environment']['cpu']}, {run.content['environment']['cores']} cores"
     style.dress(

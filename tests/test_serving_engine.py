@@ -101,6 +101,18 @@ def test_out_of_pages_the_last_to_start_waits_again_and_no_token_is_lost():
     assert old.reply == expected(range(7), 14) and young.reply == expected(range(50, 57), 14)
 
 
+def test_a_request_starts_only_if_a_page_is_left_for_each_that_runs():
+    for prompt, starts in ((12, True), (13, False)):  # 3 and 4 pages; 4 are free, and the one that runs may need one
+        engine = engine_of(pages=6, budget=40)
+        engine.submit(range(7), 1 + 3)
+        engine.step()
+        second = engine.submit(range(50, 50 + prompt), 2)
+        engine.step()
+        assert (second.state == RUNNING) == starts and not engine.preemptions
+        run(engine)
+        assert second.reply == expected(range(50, 50 + prompt), 2)
+
+
 def test_a_shared_prefix_is_computed_once():
     engine = engine_of(pages=20)
     prefix = list(range(8))

@@ -241,3 +241,10 @@ def bucket_gradients(comm, model, bucket_bytes):
 # +         if not buckets or room <= 0 or p.dtype != buckets[-1][-1].dtype:
 
 # %% half: what is complete leaves at once => 10.8  from: what is complete leaves at once
+
+# %% wrong: every handle ever made is kept => generality handles-kept  from: a queue of buckets
+# -     works = []
+# +     works, kept = [], []
+# -         works.clear()
+# +         kept.extend(works)
+# +         works.clear()

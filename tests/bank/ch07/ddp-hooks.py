@@ -494,3 +494,6 @@ def hook_gradients(comm, model):
 
 
 # %% half: right and never hidden => 6  from: each hook waits
+
+# %% wrong: every handle ever made is kept => generality handles-kept  from: one asynchronous all-reduce per parameter
+# -         works.clear()

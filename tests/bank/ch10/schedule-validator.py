@@ -11,7 +11,7 @@ def looked_at(rows, microbatches):
         return "wrong rank"
     if max(found.values()) > 1:
         return "duplicate"
-    if any(op not in found for op in wanted):
+    if set(found) != set(wanted):
         return "missing"
     for row in rows:
         seen = set()
@@ -129,7 +129,7 @@ def complaint(rows, microbatches, limit):
         return "wrong rank"
     if len(set(flat)) < len(flat):
         return "duplicate"
-    if len(flat) < 2 * len(rows) * microbatches:
+    if set(flat) != {(k, s, m) for k in "FB" for s in range(len(rows)) for m in range(microbatches)}:
         return "missing"
     for r in rows:
         r = [tuple(o) for o in r]
@@ -168,7 +168,7 @@ def complaint(rows, microbatches, limit):
         return "wrong rank"
     if len(set(flat)) < len(flat):
         return "duplicate"
-    if len(flat) < 2 * len(rows) * microbatches:
+    if set(flat) != {(k, s, m) for k in "FB" for s in range(len(rows)) for m in range(microbatches)}:
         return "missing"
     pos = {tuple(o): i for r in rows for i, o in enumerate(r)}
     for (k, s, m), i in pos.items():
@@ -365,3 +365,29 @@ def complaint(rows, microbatches, limit):
 
 
 # %% half: finds all, and has one word for it => 6  from: one word for all faults
+
+
+# %% wrong: looks at memory before it runs the rows => generality other-word
+def complaint(rows, microbatches, limit):
+    word = looked_at(rows, microbatches)
+    return word or ("memory" if too_full(rows, limit) else "deadlock" if stuck(rows) else "ok")
+
+
+# %% wrong: finds what is missing by counting => generality accepts-missing
+def complaint(rows, microbatches, limit):
+    flat = [tuple(op) for row in rows for op in row]
+    word = looked_at(rows, microbatches)
+    if word == "missing" and len(flat) == 2 * len(rows) * microbatches:
+        word = None
+    return word or ("deadlock" if stuck(rows) else "memory" if too_full(rows, limit) else "ok")
+
+
+# %% wrong: looks at the order before it counts => generality other-word
+def complaint(rows, microbatches, limit):
+    word = looked_at(rows, microbatches)
+    early = any(
+        kind == "B" and ("F", s, m) in row[i:] for row in rows for i, (kind, s, m) in enumerate(map(tuple, row))
+    )
+    if word in ("duplicate", "missing") and early:
+        return "order"
+    return word or ("deadlock" if stuck(rows) else "memory" if too_full(rows, limit) else "ok")

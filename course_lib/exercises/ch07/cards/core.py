@@ -170,6 +170,7 @@ optimizer.zero_grad()
 - **Once.** One all-reduce per trained parameter and step. A parameter can be frozen (`requires_grad` is False and `.grad` stays
   None), and two layers can share one.
 - **In flight.** A tensor that is being reduced is neither read nor written.
+- **Many steps.** No handle of an earlier step is kept.
 
 `parameter.register_post_accumulate_grad_hook(hook)` calls `hook(parameter)` when `parameter.grad` is complete.""",
     **Worth(points=12, minutes=25, difficulty=4, importance=5),
@@ -186,7 +187,9 @@ optimizer.zero_grad()
     params={"width": 12},
     vary=lambda draw: {"width": draw.randrange(9, 16)},
     probe=hooked,
-    returns=PerRank(DictOf({"gradients": ListOf(ListOf(Maybe(Tensor()))), "returned": Anything()})),
+    returns=PerRank(
+        DictOf({"gradients": ListOf(ListOf(Maybe(Tensor()))), "returned": Anything(), "handles": Anything()})
+    ),
 )
 
 TOO_LATE = """```python

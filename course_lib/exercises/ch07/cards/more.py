@@ -60,8 +60,8 @@ gradients in **buckets**. One all-reduce per parameter pays a latency for every 
   gradient is complete.
 - Gradients can complete in a different order on another rank. Buckets leave in **one order on all ranks**: each waits until the
   previous one has left.
-- After `finish()`, every trained parameter's `.grad` is the mean over ranks, in its own shape and dtype. Several steps follow.
-  Frozen parameters keep None, and two layers can share a parameter.""",
+- After `finish()`, every trained parameter's `.grad` is the mean over ranks, in its own shape and dtype. Several steps follow;
+  no handle of an earlier one is kept. Frozen parameters keep None, and two layers can share a parameter.""",
     **Worth(points=12, minutes=25, difficulty=5, importance=4),
     kind="more",
     hints=(
@@ -78,7 +78,9 @@ gradients in **buckets**. One all-reduce per parameter pays a latency for every 
     vary=lambda draw: {"width": draw.randrange(9, 16)},
     needs=("06",),
     probe=hooked,
-    returns=PerRank(DictOf({"gradients": ListOf(ListOf(Maybe(Tensor()))), "returned": Anything()})),
+    returns=PerRank(
+        DictOf({"gradients": ListOf(ListOf(Maybe(Tensor()))), "returned": Anything(), "handles": Anything()})
+    ),
 )
 
 HANGS = """```python

@@ -33,6 +33,8 @@ WIDE, SECONDS, RANKS = (
     3,
 )  # of the timed run: reducing a layer's gradients takes less time than computing it
 BIG = WIDE * WIDE * 4
+STEPS = 16  # of the run after which handles are counted
+_MANY = f"two ranks, {STEPS} steps"
 
 
 def _data_of(params: Params, rng: random.Random) -> Callable[..., PerRank]:
@@ -64,6 +66,7 @@ def _hook_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("a frozen layer in the middle", "generality:models", per_rank=data(3, frozen=(1,))),
         hidden("first and last layer share their weights", "generality:models", per_rank=data(3, tied=True)),
         hidden(zeroed, "generality:models", per_rank=data(2, zeroed=True, steps=3)),
+        hidden(_MANY, "generality:steps", per_rank=data(2, steps=STEPS, layers=2, counted=True)),
     ]
     return cases + under(UNKIND, "three ranks", "protocol:in-flight", lambda: data(3, layers=2))
 
@@ -84,6 +87,7 @@ def _bucket_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("first and last layer share their weights", models, per_rank=data(3, 2 * layer, tied=True)),
         hidden("float32 and float64 side by side", models, per_rank=data(2, 4 * layer, layers=4, dtypes=mixed)),
         hidden("gradients zeroed, not set to None, between steps", models, per_rank=data(2, 2 * layer, zeroed=True)),
+        hidden(_MANY, "generality:steps", per_rank=data(2, layer, steps=STEPS, layers=2, counted=True)),
         hidden("gradients in another order on odd ranks", "protocol:one-order", per_rank=data(4, layer, branches=True)),
     ]
     return cases + under(UNKIND, "three ranks", "protocol:in-flight", lambda: data(3, layer, layers=2))
@@ -156,6 +160,8 @@ def _verdicts(
     steps = len((case.per_rank or ())[0][2])
     if case.adversary is not None or case.part == "one-order":
         return judged(case, fault)
+    if case.part == "steps":
+        return judged(case, fault or _handles_fault(outcome.value, len(buckets) * (case.ranks or 1)))
     messages = messages_fault(meter, len(buckets) * steps, hint, steps, exactly)
     wire = first(bytes_fault(meter, buckets, steps, 256), messages)
     if case.part == "overlap":
@@ -163,6 +169,17 @@ def _verdicts(
         computing = spec["layers"] * spec["seconds"] * 1.5 * steps
         return judged(case, fault or overlap_fault(meter, computing, last, 1.4), ("cost", "once", wire))
     return judged(case, fault, ("cost", "once", wire))
+
+
+def _handles_fault(results: Sequence[Mapping[str, Any]], in_a_step: int) -> Fault | None:
+    """Handles of earlier steps that are still held; those of the last two steps of all ranks may be."""
+    held = max((row["handles"] for row in results if type(row.get("handles")) is int), default=0)
+    if held <= 4 * in_a_step:
+        return None
+    return (
+        "handles-kept",
+        f"after {STEPS} steps, {held} handles are still held. Forget them when you have waited for them.",
+    )
 
 
 def _trained(spec: Mapping[str, Any]) -> list[Any]:
@@ -186,7 +203,7 @@ HOOKS = {
     "ddp-hooks": Judging(
         point=("cost:overlap",),
         shares="values:gradients 0.25, cost:overlap 0.25, cost:once 0.15, protocol:in-flight 0.1, "
-        "generality:ranks 0.1, generality:models 0.15",
+        "generality:ranks 0.05, generality:steps 0.05, generality:models 0.15",
         measured_by_worker=("cost:overlap",),
         cases=_hook_cases,
         verdicts=_hook_verdicts,
@@ -197,7 +214,7 @@ HOOKS = {
     "ddp-buckets": Judging(
         point=("cost:overlap",),
         shares="values:gradients 0.2, cost:overlap 0.25, cost:once 0.15, protocol:in-flight 0.05, "
-        "protocol:one-order 0.1, generality:ranks 0.1, generality:models 0.15",
+        "protocol:one-order 0.1, generality:ranks 0.05, generality:steps 0.05, generality:models 0.15",
         measured_by_worker=("cost:overlap",),
         cases=_bucket_cases,
         verdicts=_bucket_verdicts,

@@ -143,7 +143,7 @@ COMPLAINTS: Mapping[str, str] = {
     "empty": "there is no operation at all",
     "wrong rank": "an operation is in the row of a rank that does not hold its stage",
     "duplicate": "an operation occurs twice",
-    "missing": "some stage lacks the forward or the backward of some micro-batch",
+    "missing": "some stage lacks the forward or the backward of some micro-batch, or has one of a micro-batch that is not among 0 … `microbatches` − 1",
     "order": "on some rank a backward comes before its own forward",
     "deadlock": "every row is in order, but the ranks wait for each other's results in a circle",
     "memory": "it runs, but some rank holds more than `limit` micro-batches between forward and backward at once",

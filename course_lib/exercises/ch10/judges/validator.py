@@ -75,6 +75,7 @@ def _described(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows,
     again = [("B", s, x - 1) if op == backward else op for op in good[s]]
     moved = but(s, gone)
     moved[(s + 1) % p].append(backward)
+    turned, y = swapped(s, forward, backward), (x + 1) % m
     return {
         "1F1B": ("ok", plain(one_f_one_b(p, m)), min(p, m)),
         "GPipe": ("ok", plain(gpipe(p, m)), m),
@@ -102,17 +103,52 @@ def _described(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows,
         "a first rank that waits too early": ("deadlock", impatient, None),
         "GPipe, one micro-batch too many": ("memory", plain(gpipe(p, m)), m - 1),
         "1F1B, one micro-batch too many": ("memory", good, min(p, m) - 1),
+        "a micro-batch beyond the last": ("missing", plain(one_f_one_b(p, m + 1)), None),
+        "another micro-batch in place of the last": (
+            "missing",
+            [[(kind, stage, m if each == m - 1 else each) for kind, stage, each in row] for row in good],
+            None,
+        ),
+        # two faults at once: the first word counts
+        "on the neighbor, and one twice": ("wrong rank", [row[:1] + row for row in moved], None),
+        "one twice, and a backward too early": ("duplicate", [row[-1:] + row for row in turned], None),
+        "one left out, and a backward too early": (
+            "missing",
+            [[o for o in r if o != ("B", s, y)] for r in turned],
+            None,
+        ),
+        "one left out, and too many held": ("missing", but(s, gone), 1),
+        "a backward too early, and too many held": ("order", turned, 1),
+        "a circle, and too many held": ("deadlock", circle, 1),
+        "a first rank that waits, and too many held": ("deadlock", impatient, 1),
     }
 
 
 SHOWN = ("1F1B", "GPipe", "rows without operations", "a backward left out")
 SHOWN += ("a backward before its forward", "a circle of two ranks", "GPipe, one micro-batch too many")
 
+HARDER = ("a micro-batch beyond the last", "another micro-batch in place of the last")
+HARDER += (
+    "on the neighbor, and one twice",
+    "one twice, and a backward too early",
+    "one left out, and a backward too early",
+)
+HARDER += ("one left out, and too many held", "a backward too early, and too many held", "a circle, and too many held")
+HARDER += ("a first rank that waits, and too many held",)
+
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     def drawn(share: str, p: int, m: int, more: str = "") -> list[Case]:
         return [
-            shown(name + more, share, rows, m, limit, secret=word, visible=not more and name in SHOWN)
+            shown(
+                name + more,
+                "generality:sizes" if name in HARDER else share,
+                rows,
+                m,
+                limit,
+                secret=word,
+                visible=not more and name in SHOWN,
+            )
             for name, (word, rows, limit) in _described(p, m, rng).items()
         ]
 

@@ -162,7 +162,9 @@ def test_a_full_queue_refuses_and_says_what_the_others_wait_for():
     engine.step()
     for _ in range(2):
         engine.submit([2], 2)
-    with pytest.raises(Overloaded, match="2 requests wait already.*place in the batch: 2 of 2 sequences run"):
+    with pytest.raises(
+        Overloaded, match="The queue is full: 2 of 2 places.*wait for a place in the batch: 2 of 2 sequences run"
+    ):
         engine.submit([3], 2)
     run(engine)
     assert engine.ended == Counter(length=4, refused=1)
@@ -170,7 +172,13 @@ def test_a_full_queue_refuses_and_says_what_the_others_wait_for():
     for prompt in (range(10), range(20, 30)):
         engine.submit(prompt, 3)
         engine.step()
-    with pytest.raises(Overloaded, match="free pages: 1 of 4 sequences run, and 3 of 4 pages"):
+    with pytest.raises(Overloaded, match="wait for free pages: 1 of 4 sequences run, and 3 of 4 pages"):
+        engine.submit([3], 2)
+    engine = engine_of(queue=1)
+    engine.submit([1], 2)
+    with pytest.raises(
+        Overloaded, match="1 of 1 places. Its requests wait for the next iteration: 0 of 4 sequences run"
+    ):
         engine.submit([3], 2)
 
 

@@ -8,7 +8,7 @@ from statistics import mean
 import pytest
 
 from course_lib import text
-from course_lib.serving import load, queues
+from course_lib.serving import Request, load, queues, simulate
 from course_lib.serving.engine import Iteration, Limits
 from course_lib.serving.forecast import IterationCost, Timed, fit, forecast
 from course_lib.serving.load import CUT, OK, REFUSED, Planned
@@ -34,6 +34,28 @@ def test_one_iteration_per_request_and_one_at_a_time_is_the_queue_m_d_1(utilizat
     seen, _ = forecast(plan, replace(LIMITS, max_batch=1), FLAT)
     waited = mean(each.ttft - 1.0 for each in seen)
     assert waited == pytest.approx(queues.md1_wait(utilization, 1.0), rel=0.15)
+
+
+class Flat:
+    """FLAT's costs as the simulator asks for them, with a price for each prompt token and decoding sequence."""
+
+    kv_capacity = LIMITS.pages * LIMITS.page_size
+
+    def iteration_seconds(self, chunk, pairs, batch, context, outputs):
+        return 1.0 + 0.02 * chunk + 0.05 * batch
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.1])
+def test_the_engine_on_a_clock_and_the_simulator_agree(rate):
+    """Two programs that share no code. Only requests that arrive during an iteration may be ordered differently."""
+    plan = load.plan(rate, 600, 2, prompt=(4, 60), output=(2, 20), groups=0)
+    seen, _ = forecast(plan, replace(LIMITS, share_prefixes=False), replace(FLAT, prompt_token=0.02, decode=0.05))
+    requests = [Request(row, each.arrival, len(each.prompt), each.max_tokens) for row, each in enumerate(plan)]
+    out = simulate(requests, Flat(), "chunked", max_batch=4, budget=32, page_size=8)
+    found = load.summary(seen)
+    for percent in (50, 90):
+        assert found.ttft[percent] == pytest.approx(out.percentile("ttft", percent), rel=0.02)
+        assert found.latency[percent] == pytest.approx(out.percentile("latency", percent), rel=0.02)
 
 
 def test_a_full_queue_refuses_and_a_cut_request_leaves():

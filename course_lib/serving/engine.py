@@ -141,13 +141,11 @@ class Engine:
                 f"{total} tokens need {self.pool.pages_of(total)} pages of {limits.page_size} tokens, "
                 f"and the server has {limits.pages}."
             )
-        full = len(self.running) >= limits.max_batch
-        if len(self.waiting) >= limits.queue and (self.waiting or full):
+        if len(self.waiting) >= limits.queue and (self.waiting or len(self.running) >= limits.max_batch):
             self.ended["refused"] += 1
             raise Overloaded(
-                f"{len(self.waiting)} requests wait already, and the queue holds {limits.queue}. They wait for "
-                f"{'a place in the batch' if full else 'free pages'}: {len(self.running)} of {limits.max_batch} sequences "
-                f"run, and {self.pages_used} of {limits.pages} pages are in use."
+                f"The queue is full: {len(self.waiting)} of {limits.queue} places. Its requests wait for {self._waited_for()}: "
+                f"{len(self.running)} of {limits.max_batch} sequences run, and {self.pages_used} of {limits.pages} pages are in use."
             )
         generation = Generation(
             next(self._ids), tuple(prompt), max_tokens, tuple(map(tuple, stops)), extra, list(prompt)
@@ -238,18 +236,32 @@ class Engine:
 
     def _start(self, generation: Generation) -> bool:
         """Give a waiting request pages for all its tokens, if a free page is left for each sequence that runs."""
-        pool, tokens = self.pool, generation.tokens
-        shared = pool.match(tokens) if self.limits.share_prefixes else ()
-        taken = pool.pages_of(len(tokens)) - sum(pool.counts[page] > 0 for page in shared)
-        if pool.free_pages - taken < len(self.running):
+        pool = self.pool
+        shared = self._shared(generation)
+        if not self._has_room(generation, shared):
             return False
-        pool.add(generation.id, len(tokens), shared)
+        pool.add(generation.id, len(generation.tokens), shared)
         generation.computed = len(shared) * pool.page_size
         if not generation.preempted:
             generation.shared = generation.computed
         generation.state = RUNNING
         self.running.append(generation)
         return True
+
+    def _shared(self, generation: Generation) -> tuple[int, ...]:
+        return self.pool.match(generation.tokens) if self.limits.share_prefixes else ()
+
+    def _has_room(self, generation: Generation, shared: Sequence[int]) -> bool:
+        """Whether a page would be left for each sequence that runs. A shared page that nobody uses counts as a free one."""
+        taken = self.pool.pages_of(len(generation.tokens)) - sum(self.pool.counts[page] > 0 for page in shared)
+        return self.pool.free_pages - taken >= len(self.running)
+
+    def _waited_for(self) -> str:
+        """What keeps the first waiting request from starting, in words."""
+        if len(self.running) >= self.limits.max_batch:
+            return "a place in the batch"
+        first = self.waiting[0]
+        return "the next iteration" if self._has_room(first, self._shared(first)) else "free pages"
 
     def _took(self, work: Work, token: int) -> None:
         """Record that a chunk was computed, and the token that came of it."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from course_lib.install import ROOT, Trouble
 from course_lib.own_trainer.answers import Part, write_parts
+from course_lib.own_trainer.kit.settings import LAYOUTS
 from course_lib.own_trainer.trials import Trial
 
 KIT = Path(__file__).parent / "kit"
@@ -54,6 +55,11 @@ def owner(part: Part) -> str:
 def readme(parts: Mapping[str, Part], name: str, trials: Sequence[Trial]) -> str:
     """The README: whose trainer it is, how to run it, what it was held against, and whose each part is."""
     own = sum(part.yours for part in parts.values())
+    rest = (
+        ""
+        if own == len(parts)
+        else "; the others are the course's worked answers, so read them after you have solved the exercises"
+    )
     title = f"{name}'s trainer" if name else "My trainer"
     rows = "\n".join(
         f"| `parts/{file}.py` | {part.card.chapter} | {part.card.title} | {owner(part)} |"
@@ -61,9 +67,9 @@ def readme(parts: Mapping[str, Part], name: str, trials: Sequence[Trial]) -> str
     )
     return f"""# {title}
 
-A small trainer for a small transformer. It trains on many ranks along nine axes: replicas, fp16, shared optimizer state, sharded weights,
-tensor, pipeline and context parallelism, experts, and a mesh of two axes. {own} of its {len(parts)} parts are answers to exercises of the course
-*Training at Scale*; the others are the course's own.
+A small trainer for a small transformer. It trains on many ranks in {len(LAYOUTS)} layouts: replicas, fp16, shared optimizer state, sharded
+weights, tensor, pipeline and context parallelism, experts, and a mesh of two axes. {own} of its {len(parts)} parts are answers of yours to exercises of
+the course *Training at Scale*{rest}.
 
 ## Run it
 

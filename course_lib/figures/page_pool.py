@@ -94,7 +94,7 @@ def draw_pages(step: int = STEPS, page_size: int = 16) -> Picture:
     title = f"Step {step}: {frame.running} sequences run, {frame.waiting} wait; {percent_text(frame.wasted / max(room, 1), 2)} of the taken slots empty"
     style.dress(axes, title)
     style.note(
-        axes, 0, -0.09, "a box is a page; filled as far as it holds tokens; a dark frame: shared by several sequences"
+        axes, 0, -0.09, "a box is a page; filled as far as it holds tokens; a thick frame: shared by several sequences"
     )
     figure.alt = f"{title}. {len(frame.pages)} pages of {page_size} tokens hold {frame.tokens} tokens of {SLOTS} slots."
     return figure

@@ -5,7 +5,7 @@ import pytest
 from course_lib import facts, serving
 from course_lib.chapters.ch16 import plots
 from course_lib.exercises.ch16 import numbers
-from course_lib.figures import page_pool
+from course_lib.figures import page_pool, serving_curves
 from course_lib.widgets import ch16
 
 
@@ -37,20 +37,23 @@ def test_the_long_prompt_stalls_the_others_only_under_continuous_batching():
 
 
 def test_the_curve_has_a_knee():
-    low, high = (ch16.load_point(rate, "chunked", 1024)[1] for rate in (ch16.RATES[0], ch16.RATES[-1]))
+    low, high = (
+        serving_curves.load_point(rate, "chunked", 1024)[1]
+        for rate in (serving_curves.RATES[0], serving_curves.RATES[-1])
+    )
     assert high > 10 * low
-    assert ch16.load_point(7.0, "static", 1024)[1] > 10 * ch16.load_point(7.0, "chunked", 1024)[1]
+    assert serving_curves.load_point(7.0, "static", 1024)[1] > 10 * serving_curves.load_point(7.0, "chunked", 1024)[1]
 
 
 def test_a_longer_context_bounds_the_intensity_of_decoding():
-    short, long = (ch16.intensity(0, 0, 256, 256 * context) for context in (0, 8192))
-    assert short > 10 * long and ch16.intensity(1024, serving.causal_pairs(1024), 0, 0) > 500
-    assert "Decode reaches" in ch16.draw_phases(1, 0, 16).alt
+    short, long = (serving_curves.intensity(0, 0, 256, 256 * context) for context in (0, 8192))
+    assert short > 10 * long and serving_curves.intensity(1024, serving.causal_pairs(1024), 0, 0) > 500
+    assert "Decode reaches" in serving_curves.draw_phases(1, 0, 16).alt
 
 
 def test_the_best_number_of_drafts_is_the_librarys():
     best = serving.best_drafted(0.8, 0.1, most=12)
-    assert ch16.draw_drafts(0.8, 0.1).alt.startswith(f"{best} drafted tokens are best")
+    assert serving_curves.draw_drafts(0.8, 0.1).alt.startswith(f"{best} drafted tokens are best")
 
 
 def test_the_tables_say_what_the_text_concludes():

@@ -151,7 +151,7 @@ def configuration(repository: str = "") -> dict[str, Any]:
         "language": "en",
         "extensions": ["myst_nb", "sphinx_copybutton", "course_lib.site.extension"],
         "root_doc": "index",
-        "html_theme": "furo",
+        "html_theme": "furo",  # 0.1 MB of a page; pydata's theme alone is heavier than a page may be
         "html_title": "Training at Scale",
         "html_theme_options": {
             "top_of_page_buttons": [],

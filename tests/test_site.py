@@ -144,6 +144,16 @@ def test_a_widget_for_the_page_writes_its_frames_once(tmp_path, monkeypatch):
     assert written.read_bytes() == before
 
 
+def test_a_widget_whose_frames_are_heavy_keeps_fewer_combinations(tmp_path, monkeypatch):
+    monkeypatch.setenv(frames.FOLDER, str(tmp_path))
+    wide = explorer(lambda a, b: f"{a} {b}", a=slider(range(12)), b=slider(range(12)))
+    for heavy, keys in ((10**6, 144), (10, 23)):
+        monkeypatch.setattr(frames, "HEAVY", heavy)
+        name = re.search(r'data-frames="(\w+)"', frames.markup(wide))[1]
+        packed = (tmp_path / f"{name}.js").read_text().split('"')[3]
+        assert len(json.loads(gzip.decompress(base64.b64decode(packed)))["keys"]) == keys
+
+
 # --- a chapter's cells -----------------------------------------------------------------------------
 
 

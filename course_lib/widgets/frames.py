@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 FOLDER = "COURSE_FRAMES"  # the environment variable that names the folder for frames
 MOST = 200  # pictures of one widget that are drawn in combination
+HEAVY, FEWER = 1_500_000, 50  # a file of more bytes is too slow on a phone: fewer combinations then
 Setting = tuple[int, ...]  # the index of each dial's value
 
 _SVG = re.compile(
@@ -122,12 +123,15 @@ def frames(explorer: "Explorer", most: int = MOST) -> dict[str, Any]:
 
 def markup(explorer: "Explorer") -> str:
     """HTML of a widget on a page without a kernel; its frames are written to the folder in the environment."""
-    drawn = json.dumps(frames(explorer), ensure_ascii=False, separators=(",", ":"))
+    for most in (MOST, FEWER):
+        drawn = json.dumps(frames(explorer, most), ensure_ascii=False, separators=(",", ":"))
+        packed = base64.b64encode(gzip.compress(drawn.encode(), mtime=0)).decode()
+        if len(packed) <= HEAVY:
+            break
     name = hashlib.sha256(drawn.encode()).hexdigest()[:12]
     folder = Path(os.environ[FOLDER])
     folder.mkdir(parents=True, exist_ok=True)
     # A script and not JSON: a page that is opened from a folder may load scripts, but may not fetch files.
-    packed = base64.b64encode(gzip.compress(drawn.encode(), mtime=0)).decode()
     (folder / f"{name}.js").write_text(f'courseFrames("{name}","{packed}")\n', encoding="utf-8", newline="\n")
     dials = dials_of(explorer.controls)
     rows = "".join(_row(name, place, dial) for place, dial in enumerate(dials))

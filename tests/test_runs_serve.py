@@ -166,3 +166,10 @@ def test_warm_up_fits_any_server():
 def test_averages_weigh_iterations_by_their_seconds():
     rows = [(Iteration(0, 0, 1, 5, (), 1, 0, 4), 3.0), (Iteration(0, 0, 3, 5, (), 3, 2, 9), 1.0)]
     assert serve_load.use(rows) == {"batch": 1.5, "busy_requests": 8.0, "pages": 9, "seconds": 4.0}
+
+
+def test_help_has_the_flags_and_examples(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        serve.arguments(["--help"])
+    said = capsys.readouterr().out
+    assert "--disconnect" in said and "examples:\n  course run serve  " in said and "curl http://127.0.0.1:8000" in said

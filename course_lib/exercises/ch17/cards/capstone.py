@@ -90,7 +90,7 @@ CAPSTONE_PLAN = Card(
   `matmul` and `attention`, such as `"recompute"`, `"tp"` or `"bubble"`. Numbers must be within 5 % of the planner's.
 - `capstone.assess(plan, task)` says what a plan costs and which bounds it breaks. The searches of the library are switched off: choose the axes yourself.
 
-Your task as an object: `Task(model=..., cluster=..., ...)`, and `changed(task, name)` is the same after the change.""",
+The cell below makes two objects: `task`, and `after`, which is the task after the change.""",
     **Worth(points=20, minutes=30, difficulty=4, importance=5),
     hints=(
         "Which wall does the plainest plan hit first: memory with ZeRO-3 on all GPUs, or the deadline?",

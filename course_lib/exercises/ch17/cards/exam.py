@@ -12,8 +12,8 @@ DIAGNOSIS_EXAM = Card(
     id="diagnosis-exam",
     chapter="17",
     title="Exam: twelve runs, twelve faults",
-    text=f"""Twelve runs are ill, each with another fault of the forty above. Read traces, logs, losses and memory curves, and name the fault. Your runs are
-`diagnosis.exam("{{{{seed}}}}")`, which the cell above draws.
+    text=f"""Twelve runs each have one of the library's forty faults, and no two have the same. Read their traces, logs, losses and memory curves, and name the faults.
+Your runs are `diagnosis.exam("{{{{seed}}}}")`; the cell above draws them.
 
 - `diagnoses()` returns a dictionary from the number of the run, 1 to {QUESTIONS}, to the name of its fault, a key of `diagnosis.FAULTS`.
 - Every run counts the same. A run left out counts as wrong. No fault occurs twice, so a fault named twice counts for none of its runs.

@@ -11,7 +11,7 @@ from course_lib.install import ROOT
 from course_lib.learner.notebooks import write_whole
 
 TOP = ("course", "environment.yml", "LICENSE", "pyproject.toml", "README.md", "requirements.lock")
-WITHOUT = ("grading/", "benchmarks/")  # below course_lib/, and all that judges
+WITHOUT = ("grading/", "benchmarks/", "site/")  # below course_lib/, and all that judges
 _NEVER = ("__pycache__", ".ipynb_checkpoints")
 
 

@@ -208,6 +208,7 @@ def first_wall(job):
     heaviest = max(now, key=now.get)
     return (heaviest if now[heaviest] > 1 else "none"), "nothing", job["gpus"]
 
+
 # %% wrong: always one GPU more than the whole part => generality one-too-many  from: closed form, a list, the wall that is not there as None
 # -     return [wall, "more GPUs", math.ceil(max(memory, compute, deadline))]
 # +     return [wall, "more GPUs", int(max(memory, compute, deadline)) + 1]

@@ -139,7 +139,7 @@ def _timed_row(row: dict[str, Any]) -> dict[str, str]:
         "processes": str(row["ranks"]),
         "parts": row["parts"],
         "last loss": f"{got.losses[-1]:.4f}" if got.losses else got.error,
-        "tokens/s": f"{got.tokens_per_second:,.0f}" if got.losses else "—",
+        "tokens/s, fastest step": f"{got.tokens_per_second:,.0f}" if got.losses else "—",
         "on": got.device,
     }
 

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 from course_lib.install import ROOT
 from course_lib.own_trainer.axes import Axis
@@ -18,7 +17,7 @@ class Timed:
     """A run on real processes."""
 
     losses: tuple[float, ...] = ()
-    tokens_per_second: float = 0.0  # by the median step, without the first
+    tokens_per_second: float = 0.0  # in the fastest step
     device: str = ""
     error: str = ""
 
@@ -44,6 +43,4 @@ def timed(
         return Timed(error=(lines or done.stderr.strip().splitlines() or ["no message"])[0].strip()[:300])
     got = json.loads(done.stdout.strip().splitlines()[-1])
     steps = got["seconds"][1:] or got["seconds"]
-    return Timed(
-        losses=tuple(got["losses"]), tokens_per_second=s.sequences * s.seq / median(steps), device=got["device"]
-    )
+    return Timed(losses=tuple(got["losses"]), tokens_per_second=s.sequences * s.seq / min(steps), device=got["device"])

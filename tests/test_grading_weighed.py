@@ -10,6 +10,7 @@ import pytest
 from course_lib import exercises
 from course_lib.cluster import trusted_pickle
 from course_lib.grading.judge import Exercise, resolve
+from course_lib.grading.judge.decision import HALF
 from course_lib.grading.judge.confirmed_memory import UNCONFIRMED, confirm_memory, needs_confirmation, weighed_case
 from course_lib.grading.sandbox.memory_gauge import Gauge
 from course_lib.grading.worker.process_state import exact_memory
@@ -161,8 +162,10 @@ def test_what_the_system_does_not_confirm_costs_the_shares_of_memory_and_no_othe
     exercise, report = full_report(name)
     assert needs_confirmation(exercise, report)
     left = confirm_memory(exercise, Scales(outcome, grown), report)
-    lost = sum(exercise.contract.shares[key] for key in weighed_case(exercise).shares)
-    assert left.points == pytest.approx(exercise.card.points * (1 - lost)) and lost >= 0.05
+    shares = weighed_case(exercise).shares
+    lost = sum(exercise.contract.shares[key] for key in shares)
+    most = HALF if set(shares) & set(exercise.contract.point) else 1.0
+    assert left.points == pytest.approx(exercise.card.points * min(1 - lost, most)) and lost >= 0.05
     (told, *_) = [v for v in left.verdicts if not v.ok]
     assert told.mistake == UNCONFIRMED and words in told.message
 

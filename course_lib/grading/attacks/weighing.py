@@ -2,7 +2,7 @@
 
 from course_lib.grading.attacks.sheet import Sheet, attack
 
-VALUES = 13.75  # of 25: right values are the attacker's own; the bytes (5) and the small device (6.25) are not to be had by counting less
+VALUES = 12.5  # of 25: right values are the attacker's own, and without the memory, the point of the exercise, they earn at most half
 
 DOCTORED = """
     reduction = params("chunked-cross-entropy").reduction

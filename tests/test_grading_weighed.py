@@ -10,8 +10,8 @@ import pytest
 from course_lib import exercises
 from course_lib.cluster import trusted_pickle
 from course_lib.grading.judge import Exercise, resolve
-from course_lib.grading.judge.decision import HALF
 from course_lib.grading.judge.confirmed_memory import UNCONFIRMED, confirm_memory, needs_confirmation, weighed_case
+from course_lib.grading.judge.decision import HALF
 from course_lib.grading.sandbox.memory_gauge import Gauge
 from course_lib.grading.worker.process_state import exact_memory
 from course_lib.judging import judging

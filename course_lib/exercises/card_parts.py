@@ -1,8 +1,13 @@
-"""What cards of several chapters share: a sentence on tolerance, numbers of devices, and functions that are switched off."""
+"""What cards of several chapters share: a sentence on tolerance, parts that are folded, numbers of devices, and functions that are switched off."""
 
 from course_lib import facts
 
 CLOSE = "Numbers within 0.1 % pass; counts must be exact."
+
+
+def folded(summary: str, text: str) -> str:
+    """A part of a statement that the learner opens when it is needed, such as a table of the keys of an argument."""
+    return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
 
 
 def dense_flops(device: str) -> float:

@@ -25,7 +25,7 @@ from course_lib.widgets.explore import Explorer, explore, in_notebook, menu, pla
 
 __all__ = ["draw_stages", "draw_wall", "floor", "groups", "peak_of", "prefetch", "stages", "step_by_step", "which_wall"]
 
-CARD = facts.device("H100 SXM").memory
+GPU_MEMORY = facts.device("H100 SXM").memory
 
 # --- what each rank holds during a step
 
@@ -82,18 +82,18 @@ def draw_stages(
     sheet, across = Sheet(4.5), np.log2(RANKS)
     held = {each: np.array([memory.zero_bytes(params, each, count, convention) for count in RANKS]) for each in STAGES}
     more = [float(peak_of(model, count, 3, convention).total) for count in RANKS]
-    low, high = np.log10(min(held[3][-1], 4e8)), np.log10(max(held[0][0], CARD) * 1.7)
+    low, high = np.log10(min(held[3][-1], 4e8)), np.log10(max(held[0][0], GPU_MEMORY) * 1.7)
     panel = Plot(0.95, 0.62, 3.35, 3.0, (0, across[-1]), (low, high))
     ticks = {power: bytes_text(10.0**power) for power in range(8, 14) if low <= power <= high}
     panel.frame(
         sheet, {power: f"{2**power:,}" for power in range(0, 15, 4)}, ticks, "ranks that share one model", "a GPU holds"
     )
-    panel.line(sheet, (0, across[-1]), (np.log10(CARD),) * 2, INK, 1.2, dashed=True)
-    ends = [np.log10(line[-1]) - np.log10(CARD) for line in (*held.values(), more)]  # label on the emptier side
+    panel.line(sheet, (0, across[-1]), (np.log10(GPU_MEMORY),) * 2, INK, 1.2, dashed=True)
+    ends = [np.log10(line[-1]) - np.log10(GPU_MEMORY) for line in (*held.values(), more)]  # label on the emptier side
     above = min((end for end in ends if end > 0), default=9.0) > min((-end for end in ends if end <= 0), default=9.0)
     side = {"va": "bottom"} if above else {"va": "top"}
-    label_at = panel.at(across[-1], np.log10(CARD) + (0.04 if above else -0.04))
-    sheet.text(*label_at, f"one GPU: {bytes_text(CARD)}", ha="right", **side)
+    label_at = panel.at(across[-1], np.log10(GPU_MEMORY) + (0.04 if above else -0.04))
+    sheet.text(*label_at, f"one GPU: {bytes_text(GPU_MEMORY)}", ha="right", **side)
     for each in STAGES:
         panel.line(sheet, across, np.log10(held[each]), _INKS[each], 3.2 if each == stage else 1.5)
     if rest:
@@ -103,7 +103,7 @@ def draw_stages(
     now = float(memory.zero_bytes(params, stage, ranks, convention))
     panel.dot(sheet, np.log2(ranks), np.log10(now), INK)
     _draw_sent(sheet, params, ranks, stage, reduce)
-    fewest = next((count for count in RANKS if memory.zero_bytes(params, stage, count, convention) <= CARD), None)
+    fewest = next((count for count in RANKS if memory.zero_bytes(params, stage, count, convention) <= GPU_MEMORY), None)
     fits = f"fits from {fewest:,} ranks on" if fewest else "never fits, because part of it is not sharded"
     sent = bytes_per_param_sent(stage, 2, reduce) * params * (ranks - 1) / ranks
     title = f"{model}, stage {stage} on {ranks:,} GPUs: {bytes_text(now)} each, {bytes_text(sent)} sent"
@@ -163,7 +163,7 @@ def floor(models: Sequence[str] = ("70B", "405B")) -> Picture:
         total, state = ([getattr(peak, what) / GB for peak in peaks] for what in ("total", "state"))
         axes.plot(range(len(RANKS)), total, color=ink, linewidth=2, label=f"{model}: total")
         axes.plot(range(len(RANKS)), state, ":", color=ink, linewidth=1.6, label=f"{model}: state alone")
-    axes.axhline(CARD / GB, color=INK, linewidth=1.2, linestyle=(0, (5, 3)), label="one GPU")
+    axes.axhline(GPU_MEMORY / GB, color=INK, linewidth=1.2, linestyle=(0, (5, 3)), label="one GPU")
     axes.set(yscale="log", ylim=(1, 10_000), xlim=(0, len(RANKS) - 1))
     axes.set_xticks(range(0, len(RANKS), 2), [f"{count:,}" for count in RANKS[::2]])
     axes.set_yticks([10**power for power in range(5)], [f"{10**power:,}" for power in range(5)])
@@ -189,7 +189,7 @@ def verdict(model: str, ranks: int, stage: int, batch: int, checkpointing: str) 
     peak = peak_of(model, ranks, stage, "B", checkpointing, batch)
     again = peak_of(model, ranks, stage, "B", "full", batch)
     state = float(peak.state)
-    fits = [held <= CARD for held in (state, state + float(peak.gathered), float(peak.total), float(again.total))]
+    fits = [held <= GPU_MEMORY for held in (state, state + float(peak.gathered), float(peak.total), float(again.total))]
     reached = 1 if not fits[0] else 2 if not fits[1] else 3 if fits[2] else 4
     return [*fits[:reached], *[None] * (4 - reached)], peak
 
@@ -219,7 +219,7 @@ def draw_wall(
     title = f"{model} on {ranks:,} GPUs, stage {stage}: {said}"
     state, total = bytes_text(float(peak.state)), bytes_text(float(peak.total))
     sequences = f"{batch} sequence{'s' * (batch > 1)} of {SEQ:,} tokens"
-    more = f"{state} of state, {total} at the peak on a GPU with {bytes_text(CARD)}; {sequences} per GPU."
+    more = f"{state} of state, {total} at the peak on a GPU with {bytes_text(GPU_MEMORY)}; {sequences} per GPU."
     sheet.head(title, more)
     kept, again = (
         bytes_text(float(peak_of(model, ranks, stage, "B", how, batch).activations)) for how in ("none", "full")
@@ -237,7 +237,7 @@ def _draw_bars(sheet: Sheet, model: str, ranks: int, stage: int, batch: int) -> 
     """What a GPU holds with all activations kept and with activations recomputed; the state is the same."""
     ways = {"activations kept": "none", "recomputed": "full"}
     peaks = {words: peak_of(model, ranks, stage, "B", how, batch) for words, how in ways.items()}
-    top = 1.08 * max(2 * CARD, *(float(each.state) for each in peaks.values()))
+    top = 1.08 * max(2 * GPU_MEMORY, *(float(each.state) for each in peaks.values()))
     panel = Plot(1.75, 0.62, 5.45, 0.72, (0, top), (2, 0))
     marks = {value * GB: words for value, words in panels.marks(top / GB, 6).items()}
     panel.frame(sheet, marks, {}, "a GPU holds (GB)", grid=False)
@@ -248,7 +248,7 @@ def _draw_bars(sheet: Sheet, model: str, ranks: int, stage: int, batch: int) -> 
         for role, (start, end) in zip(roles, pairwise(accumulate(held, initial=0.0)), strict=True):
             panel.bars(sheet, [(start, end, row + 0.18, row + 0.82)], color(role), edge=PAPER)
         sheet.text(1.68, panel.at(0, row + 0.5)[1], words, ha="right", va="center")
-    panel.line(sheet, (CARD, CARD), (0, 2), INK, 1.4, dashed=True)
+    panel.line(sheet, (GPU_MEMORY, GPU_MEMORY), (0, 2), INK, 1.4, dashed=True)
     names = ("weights", "gradients", "optimizer state", "gathered", "activations")
     after = sheet.keys(0.3, 0.14, dict(zip(names, map(color, roles), strict=True)), gap=0.36)
     sheet.text(after, 0.14, "dashed: one GPU", ink=SOFT, va="center")

@@ -274,7 +274,7 @@ def test_published_steps_lie_near_the_bound_at_which_all_is_hidden():
 
 def test_the_plan_fits_and_hides_nearly_everything():
     peak, step = ch08.peak_of("70B", 64, 3), prose.plan_step()
-    assert peak.total < ch08.CARD and float(peak.state) == 17.5 * GB
+    assert peak.total < ch08.GPU_MEMORY and float(peak.state) == 17.5 * GB
     assert step.exposed < 0.02 * step.seconds
     assert step.computing == pytest.approx(6 * 70e9 * 8192 / prose.REAL, rel=1e-6)
     half = prose.plan_step(tokens=4096)

@@ -83,7 +83,7 @@ def _audit(name: str, answer: str, title: str, text: str, hints: tuple[str, str,
         answers=(answer,),
         text=text,
         hints=hints,
-        allowed="everything, including the library: the judgment is what counts.",
+        allowed="everything, including the library: your judgment is what is graded.",
         **more,
     )
 

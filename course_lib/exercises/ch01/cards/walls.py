@@ -6,7 +6,7 @@ from typing import Any
 
 from course_lib import memory
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.card_parts import functions
+from course_lib.exercises.card_parts import folded, functions
 from course_lib.exercises.probes import rows
 from course_lib.exercises.returns import Maybe, Number, Rows, TupleOf, Word
 
@@ -23,16 +23,7 @@ def _wall_variant(draw: random.Random) -> Mapping[str, Any]:
     }
 
 
-FIRST_WALL = Card(
-    id="first-wall",
-    chapter="01",
-    title="The first wall, and the cheapest way past it",
-    **Worth(points=20, minutes=20, difficulty=4, importance=5),
-    answers=("first_wall",),
-    text="""Write `first_wall(job)`, which names the wall that a job hits first and the cheapest change that leaves no wall at all. A fix for
-one wall is useless if another remains. `job` is a dictionary in bytes, FLOP/s, seconds and tokens:
-
-| key | is |
+_KEYS = """| key | is |
 |---|---|
 | `params`, `tokens` | size of the model, tokens of the whole run |
 | `step_tokens` | tokens of one step, all GPUs together |
@@ -42,15 +33,25 @@ one wall is useless if another remains. `job` is a dictionary in bytes, FLOP/s, 
 | `mfu` | fraction of the dense peak that is reached |
 | `step_s`, `deadline_s` | the longest acceptable step, and the longest acceptable run |
 | `latest_s` | the latest possible deadline (later than `deadline_s`), or `None` |
-| `sharded` | `True`: the state is spread evenly over the GPUs; `False`: each holds a whole copy |
+| `sharded` | `True`: the state is spread evenly over the GPUs; `False`: each holds a whole copy |"""
 
-A load is what the job needs divided by what it has. A load above 1 is a wall; exactly 1 still fits:
+FIRST_WALL = Card(
+    id="first-wall",
+    chapter="01",
+    title="The first wall, and the cheapest way past it",
+    **Worth(points=20, minutes=20, difficulty=4, importance=5),
+    answers=("first_wall",),
+    text=f"""Write `first_wall(job)`, which names the wall that a job hits first and the cheapest change that leaves no wall at all. A fix for
+one wall is useless if another remains.
 
-- **memory**: state on one GPU, at {{bytes_per_param}} bytes per parameter, divided by its memory minus the reserve;
+{folded("The keys of the dictionary `job`, in bytes, FLOP/s, seconds and tokens", _KEYS)}
+
+A load is what the job needs divided by what it has. A load above 1 is a wall; exactly 1 still fits. Count 6 FLOP per parameter and
+token, and assume perfect scaling.
+
+- **memory**: state on one GPU, at {{{{bytes_per_param}}}} bytes per parameter, divided by its memory minus the reserve;
 - **compute**: seconds of one step divided by `step_s`;
 - **deadline**: seconds of the run divided by `deadline_s`.
-
-Count 6 FLOP per parameter and token, and assume perfect scaling.
 
 Return `(wall, fix, gpus)`. `wall` is the name of the heaviest load, or `"none"` if no load is above 1. `fix` is the first
 of these that, **by itself, leaves no wall at all**; the list is ordered from cheap to expensive:

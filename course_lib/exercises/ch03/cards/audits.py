@@ -69,5 +69,5 @@ AUDIT_SHEETS = Card(
         '`link_one_way = both_ways / 2`; `adapters * network_one_way`; `dense / bandwidth`; `"some-id": (number, "wrong", '
         '"wrong scope")`.',
     ),
-    allowed="everything, including the library: the judgment is what counts.",
+    allowed="everything, including the library: your judgment is what is graded.",
 )

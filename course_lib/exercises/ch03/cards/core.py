@@ -6,7 +6,7 @@ from typing import Any
 
 from course_lib import facts, roofline
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.card_parts import CLOSE, functions
+from course_lib.exercises.card_parts import CLOSE, folded, functions
 from course_lib.exercises.probes import interval, rows
 from course_lib.exercises.returns import Anything, Maybe, Number, Rows, TupleOf
 from course_lib.units import GB, bytes_text, flops_text
@@ -233,15 +233,17 @@ NETWORK_ROOF = Card(
     **Worth(points=15, minutes=15, difficulty=3, importance=5),
     answers=("three_roofs",),
     text=f"""Find which of three roofs limits a piece of work. The bytes sent over a wire are not the bytes that pass through memory,
-so each piece of work has **two** intensities. The amounts sent are given; the next chapters explain them. One {{{{device}}}} has {{{{flops:tflops}}}}
-and {{{{bandwidth:gbps}}}}; the wire differs from case to case.
+so each piece of work has **two** intensities. Write `three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network)`.
 
-{{{{table}}}}
+- It returns the pair `(attainable, bound)`: the FLOP/s that this work can reach at most with perfect overlap, and the roof that
+  binds: `"compute"`, `"memory"` or `"network"`.
+- `network` is the wire's rate in bytes per second, {{{{kind_words}}}}. `network_bytes` may be 0.
+- The visible cases are twelve pieces of work on one {{{{device}}}} with {{{{flops:tflops}}}} and {{{{bandwidth:gbps}}}}. The wire differs
+  from case to case. The next chapters explain the amounts sent. Grading adds unseen cases.
 
-`three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network)` returns the pair `(attainable, bound)`: the
-FLOP/s that this work can reach at most with perfect overlap, and the roof that binds: `"compute"`, `"memory"` or
-`"network"`. `network` is the wire's rate in bytes a second, {{{{kind_words}}}}. `network_bytes` may be 0. The twelve
-cases are in `params("network-roof").cases`; grading adds unseen ones. {CLOSE}""",
+{folded('The twelve cases, also in `params("network-roof").cases`', "{{table}}")}
+
+{CLOSE}""",
     hints=(
         "For one case: how long is each of the three resources busy on its own?",
         "There are three times: FLOP over FLOP/s, memory bytes over bandwidth, network bytes over the wire's rate in one "

@@ -47,7 +47,7 @@ AUDIT_OPTIMIZER = Card(
         "5 * 8 * 600_000`; `0.1 * 8192 / 256`; `252e6 / 4e6 + (2.87e12 - 252e6) / 8e6 + (15.6e12 - 2.87e12) / 16e6`.",
     ),
     answers=("audit_optimizer",),
-    allowed="everything, the library too: the judgment is what counts.",
+    allowed="everything, including the library: your judgment is what is graded.",
 )
 
 AUDITS = (AUDIT_OPTIMIZER,)

@@ -43,5 +43,5 @@ use the library's formats.
         "Below `0.5` of 2⁻²⁴; `2 / 4`; `(1 + 6/8) * 2**8`; `(2+2+4+4+4) / (4+4+4+4)`; `1 / 2**-11`; `2+2+4+4+4`; `(1 + 3/4) * 2**15`; `4`.",
     ),
     answers=("audit_bits",),
-    allowed="everything, the library too: the judgement is what counts.",
+    allowed="everything, including the library: your judgment is what is graded.",
 )

@@ -54,7 +54,7 @@ tensor; where β multiplies S, it is in seconds per byte.
         "GPU sends `(N + 1) / N` of it; the lecture's number times N.",
     ),
     answers=("audit_ring",),
-    allowed="everything, including the library: your judgment is what counts.",
+    allowed="everything, including the library: your judgment is what is graded.",
 )
 
 AUDITS: tuple[Any, ...] = (AUDIT_FREE_SCALING,)

@@ -121,11 +121,9 @@ which rank holds which chunk.
 
 {HALF_WRITTEN}
 
-- `ring_reduce_scatter(comm, x)` gets a row of numbers, equally long on all ranks. `torch.tensor_split` cuts it into N
-  chunks, whose lengths differ by at most one.
+- `x` is a row of numbers, equally long on all ranks. The chunks' lengths differ by at most one.
 - **Rank r returns chunk {{{{owned}}}}** of the sum over all ranks.
-- In each of N − 1 steps, every rank sends one chunk to rank (r + 1) mod N and receives one from rank (r − 1) mod N. The
-  chunk that arrived last, with the rank's own numbers added, is the next one to leave.
+- In each step, the chunk that arrived last, with the rank's own numbers added, is the next one to leave.
 - A rank sends every chunk except the one it owns, once: S minus one chunk.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     hints=(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card, Worth
+from course_lib.exercises.card_parts import folded
 from course_lib.exercises.ch07.probes import hooked, one_sync, token_step
 from course_lib.exercises.probes import interval
 from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, PerRank, Tensor
@@ -111,12 +112,13 @@ TOKEN_MEAN = Card(
     title="The mean of means",
     text=f"""Repair a training step that averages averages. For years, training libraries accumulated gradients like this: loss curves with and
 without accumulation differed, and most people blamed rounding (*huggingface/transformers, pull request 34191; pytorch/torchtune,
-pull request 1875; both October 2024*). A target of −100 is padding, which `cross_entropy` leaves out of both sum and count.
+pull request 1875; both October 2024*).
 
-{MEAN_OF_MEANS}
+{folded("The step as it was", MEAN_OF_MEANS)}
 
 `batches` is this rank's list of micro-batches `(inputs, targets)`, each of shape (rows, length); `model(inputs)` returns logits
-of shape (rows, length, vocabulary). After `token_step(comm, model, batches)`:
+of shape (rows, length, vocabulary). A target of −100 is padding, which `cross_entropy` leaves out of both sum and count.
+After `token_step(comm, model, batches)`:
 
 - Every parameter's `.grad`, on every rank, is the gradient of the **mean loss over all tokens that count**, in all micro-batches of
   all ranks. The function returns that mean loss.
@@ -152,16 +154,10 @@ DDP_HOOKS = Card(
     chapter="07",
     title="Average while the backward pass runs",
     text="""Write `hook_gradients(comm, model)`: it registers hooks that average gradients while the backward pass still runs, and returns a
-function `finish`. The last layer's gradient is ready long before the first layer's, so most of the communication can be hidden. A
-training step is then
+function `finish`. The last layer's gradient is ready long before the first layer's, so most of the communication can be hidden.
 
-```python
-loss = loss_of(model, this_ranks_examples)
-loss.backward()          # your hooks start an all-reduce as each gradient becomes complete
-finish()                 # waits; now every .grad is the mean over the ranks
-optimizer.step()
-optimizer.zero_grad()
-```
+A step calls `loss.backward()`, in which your hooks start an all-reduce as each gradient becomes complete. It then calls `finish()`,
+which waits until every `.grad` is the mean over the ranks, and then `optimizer.step()` and `optimizer.zero_grad()`.
 
 - `hook_gradients` is called once, before several steps. All ranks start with the same weights, so nothing is sent at that
   point, and have equally many examples in every step.
@@ -206,9 +202,9 @@ ONE_SYNC = Card(
     title="The flag that came too late",
     text=f"""Repair a training script that sets a flag too late. With gradient accumulation, ranks need to average once per step, not once per
 micro-batch; a widely copied script tried it like this (*karpathy/build-nanogpt, pull request 30, 2024; a context that left out
-the forward pass had the same bug: KellerJordan/modded-nanogpt, pull request 31, 2024*):
+the forward pass had the same bug: KellerJordan/modded-nanogpt, pull request 31, 2024*).
 
-{TOO_LATE}
+{folded("The function as it was", TOO_LATE)}
 
 `replica` behaves like torch's DistributedDataParallel and reads `require_backward_grad_sync` in the **forward** pass. If the
 flag is set then, the matching backward pass averages `.grad` over the ranks, including everything accumulated so far.

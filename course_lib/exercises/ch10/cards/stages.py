@@ -1,6 +1,7 @@
 """Exercises of chapter 10 on real stages: a 1F1B that hangs, and a function that runs any schedule."""
 
 from course_lib.exercises import Card, Worth
+from course_lib.exercises.card_parts import folded
 from course_lib.exercises.ch10.probes import any_schedule, one_f_one_b
 from course_lib.exercises.point_to_point import ALLOWED
 from course_lib.exercises.returns import DictOf, ListOf, Number, PerRank, Tensor, TupleOf, Word
@@ -54,9 +55,9 @@ DEADLOCKED_1F1B = Card(
 A pipeline on two nodes hung. Its owner printed what each rank was about to do: both were waiting for their send to finish
 before they could receive. Swapping send and receive on the odd ranks moved the deadlock elsewhere (*pytorch/pytorch, issue 172668,
 January 2026*). A send may block until its receive is called (*NVIDIA/nccl, issue 783*), and in 1F1B a rank sends an activation
-forward while its neighbor sends a gradient back. This function runs wherever one message is buffered:
+forward while its neighbor sends a gradient back.
 
-{HANGING}
+{folded("The function, which runs wherever one message is buffered", HANGING)}
 
 Stage and rank are the same number. {CALLS}
 

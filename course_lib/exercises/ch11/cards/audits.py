@@ -44,6 +44,6 @@ use the library's costs.
         "`(131072 / 8192) ** 2`; `1 / 8`; `2 / 8`; `16 * 8 * 4`; `1 - 16 / (2 * 16 - 1)`; `8 * 16 * 131072 / 1e6`; `(7/8 + 7/8) / (2 * 7/8)`; `(1 / 8) ** 2`.",
     ),
     answers=("audit_context",),
-    allowed="everything, the library too: the judgment is what counts.",
+    allowed="everything, including the library: your judgment is what is graded.",
     needs=("06", "09"),
 )

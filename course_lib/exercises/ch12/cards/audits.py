@@ -42,5 +42,5 @@ the library.
         "`12.88`; `46.7 / 12.9`; `37.55 / 671.0`; `2 + 2`; `comb(16, 4) / comb(8, 2)`; `8 * 0.0005 * 1`; `sqrt(20 + 100)`; `32 / (32 / 8)`.",
     ),
     answers=("audit_moe",),
-    allowed="everything, the library too: the judgment is what counts.",
+    allowed="everything, including the library: your judgment is what is graded.",
 )

@@ -44,6 +44,6 @@ AUDIT_MESHES = Card(
         "from `16 * 405 / 80` on.",
     ),
     answers=("audit_meshes",),
-    allowed="everything, the library too: the judgment is what counts.",
+    allowed="everything, including the library: your judgment is what is graded.",
     needs=("02", "03", "08"),
 )

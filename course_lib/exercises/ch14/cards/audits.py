@@ -43,5 +43,5 @@ AUDIT_FAULTS = Card(
         "54 days · 24 / failures; GPU-hours / GPUs / 24; 1 − e^(−hours / hours between failures).",
     ),
     answers=("audit_failures",),
-    allowed="everything, the library too: the judgment is what counts.",
+    allowed="everything, including the library: your judgment is what is graded.",
 )

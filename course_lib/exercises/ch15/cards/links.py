@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card, Worth
+from course_lib.exercises.card_parts import folded
 from course_lib.exercises.ch15.cards import words_of
 from course_lib.exercises.ch15.cards.links_audit import AUDIT_RUNS
 from course_lib.exercises.ch15.cards.links_more import BUS_ABOVE_LINE, SCALING_FIT
@@ -144,15 +145,7 @@ REASONS: Mapping[str, str] = {
 }
 
 
-HONEST_MFU = Card(
-    id="honest-mfu",
-    chapter="15",
-    title="An honest MFU, or none",
-    text=f"""A user of nanoGPT saw an MFU of 104 % on an H100 (*karpathy/nanoGPT, pull request 464, March 2024*); a reader of other numbers found 24 % where 46 were printed
-(*foundation-model-stack/fms-fsdp, issue 89, May 2024*). Each used the wrong peak. Write `honest_mfu(run)`, which computes the MFU from raw steps and refuses if the log
-does not allow one. `run` is a dictionary:
-
-| key | |
+_RUN = """| key | |
 |---|---|
 | `"rows"` | one dictionary for each step of each rank that kept a log, in any order: `"step"` (from 0), `"rank"`, `"seconds"` |
 | `"warm_up"` | how many of the first steps to exclude |
@@ -161,7 +154,18 @@ does not allow one. `run` is a dictionary:
 | `"model_flops_per_token"` | forward and backward |
 | `"hardware_flops_per_token"` | the same, plus what is recomputed because activations were dropped |
 | `"ranks"`, `"dtype"` | |
-| `"dense_flops"`, `"sparse_flops"` | FLOP/s of **one** device by dtype |
+| `"dense_flops"`, `"sparse_flops"` | FLOP/s of **one** device by dtype |"""
+
+
+HONEST_MFU = Card(
+    id="honest-mfu",
+    chapter="15",
+    title="An honest MFU, or none",
+    text=f"""Write `honest_mfu(run)`, which computes the MFU from the raw steps of a log, or says why the log does not allow one. A user of nanoGPT
+saw an MFU of 104 % on an H100 (*karpathy/nanoGPT, pull request 464, March 2024*), and a reader of another log computed 24 % where 46 %
+was printed (*foundation-model-stack/fms-fsdp, issue 89, May 2024*). Each used the wrong peak.
+
+{folded("The keys of the dictionary `run`", _RUN)}
 
 - A step lasts until its **slowest rank** has finished. Sort the seconds of the n timed steps to t[0] … t[n − 1].
 - The MFU is that of the **median** step; its low end is that of the slow end, t[9n // 10], and its high end that of the fast end, t[n // 10].

@@ -41,5 +41,5 @@ AUDIT_SERVING = Card(
         "2 · layers · KV heads · size · bytes · tokens; (1 + α + … + α^k) / (1 + k · cost); dollars per hour / (tokens per second · 3,600) · 10⁶.",
     ),
     answers=("audit_serving",),
-    allowed="everything, the library too: the judgment is what counts.",
+    allowed="everything, including the library: your judgment is what is graded.",
 )

@@ -42,6 +42,6 @@ it. You may use the library.
         "`1 - 0.4 / 0.5`; `8 * 450e9 * 1e12 / (3072 * 163e12)` s.",
     ),
     answers=("audit_synthesis",),
-    allowed="everything, the library too: the judgement is what counts.",
+    allowed="everything, including the library: your judgment is what is graded.",
     needs=("01", "08"),
 )

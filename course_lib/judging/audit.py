@@ -1,4 +1,4 @@
-"""The judge of an audit. An error counts only beside a control left standing, and a control beside an error found."""
+"""The judge of an audit. Errors found count only if a right statement is recognized too, and the reverse."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -62,11 +62,11 @@ def audit(
 
 
 def _beside(faults: Mapping[str, Fault | None], keys: Mapping[str, Key]) -> dict[str, Fault | None]:
-    """The faults, and one for each right verdict that stands alone: calling all statements the same earns nothing."""
+    """The faults, and a fault for every right judgment if all are of one kind: calling all statements the same earns nothing."""
     found = dict(faults)
     for side, other, told in (
-        (RIGHT, WRONG, "no error has been found yet; a statement left standing counts only beside one."),
-        (WRONG, RIGHT, "no right statement was left standing; an error counts only beside one."),
+        (RIGHT, WRONG, "this counts once you have also found a wrong statement."),
+        (WRONG, RIGHT, "this counts once you have also recognized a right statement."),
     ):
         if all(faults[name] for name in faults if keys[name].said == other):
             found |= {

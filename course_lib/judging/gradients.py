@@ -99,5 +99,5 @@ def _named(rank: int, got: Tensors, want: Sequence[Tensor | None], mistakes: Seq
     if close(one, two, 0.01):
         return "rounded", f"{where} {off_text(one, two)}"
     by = factor(one, two)
-    told = f"{by:.4g} times the right one" if by is not None else "not the right numbers"
-    return "other-numbers", f"{where} is {told}; {len(want) - len(wrong)} of {len(want)} are right."
+    told = f"is {by:.4g} times the right one" if by is not None else "holds wrong numbers"
+    return "other-numbers", f"{where} {told}; {len(want) - len(wrong)} of {len(want)} are right."

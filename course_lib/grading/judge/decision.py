@@ -115,11 +115,12 @@ def _second_calls(exercise: Exercise, took: Mapping[int, float]) -> list[Case]:
 
 
 def with_hazard(verdicts: Sequence[Verdict], outcome: Outcome) -> list[Verdict]:
-    """The verdicts. One that blames a tensor in flight names the call and the line, if the run saw them."""
+    """The verdicts. If the run used a tensor in flight, those that blame this and the first wrong value name the call and the line."""
     seen = outcome.meter.get("hazards") or []
+    first_value = next((v for v in verdicts if v.kind == "values" and not v.ok), None)
     return [
         replace(v, message=f"{v.message} In this run, {seen[0]}")
-        if seen and v.mistake == "in-flight" and not v.ok
+        if seen and not v.ok and (v.mistake == "in-flight" or v is first_value)
         else v
         for v in verdicts
     ]

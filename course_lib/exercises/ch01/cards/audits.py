@@ -110,7 +110,7 @@ AUDIT_RUN_LENGTH = _audit(
     "audit-run-length",
     "audit_run",
     "Audit: how long was it, how much was lost?",
-    f"""These statements are about a famous run and two smaller ones. Its makers published this about Llama 3.1 405B:
+    f"""Recompute each statement below and judge it. They are about a famous run and two smaller ones. The makers of Llama 3.1 405B published:
 {_run_text()}. You check the first statement by two routes that have only the number of GPUs in common. An H100 has
 {_peak("H100 SXM")}, a year 365.25 days; a time on one H100 without a stated utilization assumes 100 % of the peak; training costs
 6 FLOP per parameter and token. About the third statement: {facts.claim("forty-percent-burns-sixty").value.condition}.

@@ -47,10 +47,11 @@ STATE_13B = Card(
     title="The state, the fewest GPUs, the room left",
     **Worth(points=5, minutes=5, difficulty=1, importance=5),
     answers=("training_state", "fewest_gpus", "headroom"),
-    text=f"""You train a model of {{{{params:count}}}} parameters with Adam on GPUs of {{{{memory:gb}}}}. Its training state, in
-bytes per parameter: {{{{buckets}}}}.
+    text=f"""Write three functions that say how much training state a model has, how many GPUs hold it, and how much room is left. You train a
+model of {{{{params:count}}}} parameters with Adam on GPUs of {{{{memory:gb}}}}. Its training state, in bytes per parameter:
+{{{{buckets}}}}.
 
-Write three functions. All sizes are in **bytes**, and 1 GB is 10⁹ bytes.
+All sizes are in **bytes**, and 1 GB is 10⁹ bytes.
 
 - `training_state(params)` returns the bytes of state of the whole model.
 - `fewest_gpus(nbytes, gpu_memory)` returns the least whole number of GPUs (1 or more) that hold `nbytes` spread
@@ -197,7 +198,7 @@ PREDICT_WEEKS = Card(
     form="prediction",
     answers=("weeks_interval",),
     text="""{{params:count}} parameters, {{tokens:count}} tokens, {{gpus:int}} {{device}} at {{mfu:percent}} MFU and
-perfect scaling: how many weeks does the run take? Estimate without a calculator; round every factor to a small number times a
+perfect scaling: estimate without a calculator how many weeks the run takes. Round every factor to a small number times a
 power of ten.
 
 `weeks_interval()` returns `(low, high)`, the range of **weeks** in which you expect the run's length. You earn the

@@ -46,9 +46,8 @@ YEARS_TO_WEEKS = Card(
     **Worth(points=15, minutes=15, difficulty=3, importance=4),
     kind="more",
     answers=("plan_run",),
-    text=f"""{{{{params:count}}}} parameters on {{{{tokens:count}}}} tokens take one {{{{device}}}} years at
-{{{{mfu:percent}}}} MFU. How many weeks does the run take on {{{{gpus:int}}}} GPUs, and how many GPUs finish it in
-{{{{weeks:int}}}} weeks? Scaling is not perfect here: {{{{rule}}}}. In this run `keep` is {{{{keep:plain}}}}.
+    text=f"""Compute how many weeks a run takes on {{{{gpus:int}}}} GPUs, and how many GPUs finish it in {{{{weeks:int}}}} weeks. On one
+{{{{device}}}}, {{{{params:count}}}} parameters on {{{{tokens:count}}}} tokens take years at {{{{mfu:percent}}}} MFU. Scaling is not perfect here: {{{{rule}}}}. In this run `keep` is {{{{keep:plain}}}}.
 
 `plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks)` returns a pair:
 
@@ -237,9 +236,8 @@ COST_SENSITIVITY = Card(
     **Worth(points=10, minutes=10, difficulty=3, importance=3),
     kind="more",
     answers=("cost_per_mfu_point",),
-    text="""{{params:count}} parameters on {{tokens:count}} tokens, {{device}} with {{flops:tflops}} dense,
-{{usd_per_hour:usd}} per GPU-hour, {{mfu:percent}} MFU. An engineer offers to raise the MFU by one percentage
-point. Compute what that is worth.
+    text="""Compute what one percentage point of MFU is worth. The run trains {{params:count}} parameters on {{tokens:count}} tokens, on
+{{device}} with {{flops:tflops}} dense, at {{usd_per_hour:usd}} per GPU-hour and {{mfu:percent}} MFU.
 
 `cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu)` returns, in US dollars, {{question}}. Money saved is positive. `gpu_flops` is one GPU's peak in FLOP/s, `mfu` a fraction of one; count 6 FLOP per parameter and token,
 and pay for GPU-hours only. Numbers within 0.1 % pass, so the slope and the next point are different answers.""",

@@ -205,14 +205,15 @@ PEAK_NOT_SUM = Card(
     title="The peak, not the sum",
     **Worth(points=10, minutes=10, difficulty=2, importance=5),
     answers=("peak",),
-    text="""Find the moment at which a job needs the most memory, and what fills it then. The log of two steps of a small model has
-{{count:int}} rows, in `params("peak-not-sum").rows`. It is a list of dictionaries, {{log_words}}. It begins:
+    text="""Write `peak(log)`, which finds the moment at which a job needs the most memory, and what fills it then. A log is a list of
+dictionaries, {{log_words}}. The log of two steps of a small model is in
+`params("peak-not-sum").rows`. It has {{count:int}} rows and begins:
 
 ```text
 {{shown}}
 ```
 
-Write `peak(log)`. It returns `(bytes, time, kind)`:
+`peak(log)` returns `(bytes, time, kind)`:
 
 - `bytes`: the most bytes alive at any moment;
 - `time`: the **first** time at which that many were alive;

@@ -57,7 +57,7 @@ AUDIT_SHEETS = Card(
     kind="more",
     form="audit",
     answers=("audit_sheets",),
-    text=f"""These are eleven statements from public lessons on this subject. The sheets say: {_sheet()}.
+    text=f"""Recompute and judge eleven statements from public lessons on this subject. The data sheets say: {_sheet()}.
 
 {short_table(ITEMS)}
 

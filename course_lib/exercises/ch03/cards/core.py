@@ -86,8 +86,8 @@ PREDICT_DECODE = Card(
     form="prediction",
     answers=("tokens_interval",),
     text="""One {{device}} ({{flops:tflops}} dense, {{bandwidth:gbps}}) generates text for **one** user with a model of
-{{params:count}} parameters in 16 bits. Every token needs every weight once, and 2 FLOP per weight. Predict the highest
-possible rate in tokens a second, without a calculator.
+{{params:count}} parameters in 16 bits. Predict the highest possible rate in tokens per
+second, without a calculator. Every token needs every weight once, and 2 FLOP per weight.
 
 `tokens_interval()` returns `(low, high)` in tokens a second, with `high` at most four times `low`. You earn the
 points for such an interval, whether or not the true rate is in it. You see the true rate once you have committed.""",

@@ -168,7 +168,7 @@ NOISE_SCALE = Card(
     id="noise-scale",
     chapter="04",
     title="How noisy is this gradient?",
-    text="""Two batch sizes tell you how noisy the gradient is, and so how large a batch is still useful. Data-parallel training
+    text="""Estimate from two batch sizes how noisy the gradient is, and so how large a batch is still useful. Data-parallel training
 measures both for free: the squared norm before the all-reduce and after it.
 
 `noise_scale(small, big, small_batch, big_batch)` gets two lists of squared gradient norms, one entry per step, measured at the two

@@ -119,7 +119,7 @@ SECONDS_TO_A_LOSS = Card(
     id="seconds-to-a-loss",
     chapter="04",
     title="Which run was faster?",
-    text="""One run processes more tokens per second, the other learns more from each token. Compare them by the time to a loss.
+    text="""Compare runs by the time that they take to reach a loss. One may process more tokens per second, another may learn more from each token.
 
 A run is a dictionary: `"rate"` (tokens per second), and the lists `"tokens"` (rising) and `"losses"`, recorded at the same moments. Between
 two recorded points the loss is a straight line in tokens.

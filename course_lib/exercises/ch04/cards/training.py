@@ -12,7 +12,7 @@ PREDICT_FIRST_UPDATES = Card(
     id="predict-first-updates",
     chapter="04",
     title="Prediction: Adam without bias correction",
-    text=f"""An implementation of Adam leaves out the bias correction. β₁ is {{{{one}}}}, β₂ is {{{{two:plain}}}}, ε is 0, and the gradient is the same
+    text=f"""Predict how large Adam's updates become if its bias correction is left out. β₁ is {{{{one}}}}, β₂ is {{{{two:plain}}}}, ε is 0, and the gradient is the same
 number at every step, so the corrected Adam moves by exactly one learning rate per update.
 
 Before you compute anything, commit to an interval for the **largest** of the first {FIRST} updates without the correction, in
@@ -55,13 +55,13 @@ REPAIR_TRAINING_LOOP = Card(
     id="repair-training-loop",
     chapter="04",
     title="Accumulation changed the run",
-    text=f"""With gradient accumulation this loop should take the same steps as with one large batch. It does not: it has three bugs, each from a
+    text=f"""Repair this loop. With gradient accumulation it should take the same steps as with one large batch, but it has three bugs, each from a
 real training library. The schedule runs too fast (*huggingface/accelerate, issue 963, 2023*), the gradient is clipped before it is complete
 (*huggingface/transformers, issue 1563, 2019*), and tokens in short micro-batches weigh too much (*ml-explore/mlx-lm, pull request 1413*).
 
 {_LOOP}
 
-Repair it. Each entry of `updates` is a list of micro-batches `(inputs, targets)`, both (rows, length); a target of -100 does not
+Each entry of `updates` is a list of micro-batches `(inputs, targets)`, both (rows, length); a target of -100 does not
 count. `schedule` is a PyTorch scheduler: one `schedule.step()` moves on by one update. Each entry must give **one** update:
 
 - with the gradient of the mean loss over **all** tokens of the entry that count, clipped at norm `limit`;

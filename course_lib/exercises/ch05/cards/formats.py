@@ -48,7 +48,7 @@ PREDICT_LOST = Card(
     id="predict-lost",
     chapter="05",
     title="Prediction: how many updates are lost?",
-    text="""A model keeps its weights in bf16, without a master copy. They are normally distributed with a standard deviation of
+    text="""Predict how many weights do not change in a step, if a model keeps its weights in bf16 without a master copy. They are normally distributed with a standard deviation of
 {{deviation}}. Adam changes every weight by about the learning rate, {{rate}}, in a random direction.
 
 Before you compute anything, commit to an interval for the percentage of weights that do **not** change in one step. `lost_interval()` returns

@@ -136,10 +136,10 @@ MEAN_METRICS = Card(
     id="mean-metrics",
     chapter="07",
     title="One number for all ranks",
-    text="""Combine the metrics of an evaluation over all ranks. Every rank has a list of `(mean loss, correct, tokens)`, one entry per
-batch: the mean loss over the batch's tokens, how many tokens were predicted correctly, and how many there were.
+    text="""Write `evaluate(comm, batches)`, which combines the metrics of an evaluation over all ranks. Every rank has a list of
+`(mean loss, correct, tokens)`, one entry per batch: the mean loss over the batch's tokens, how many tokens were predicted correctly, and how many there were.
 
-- `evaluate(comm, batches)` returns `{"loss": …, "accuracy": …, "perplexity": …}` on every rank, over **all tokens of all ranks**.
+- It returns `{"loss": …, "accuracy": …, "perplexity": …}` on every rank, over **all tokens of all ranks**.
   Perplexity is e to the power of the loss.
 - Batches differ in size, and ranks in how many they have; a rank can have none.
 - The mean loss of a batch without tokens is NaN, as in torch.

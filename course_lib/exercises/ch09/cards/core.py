@@ -64,7 +64,7 @@ PREDICT_TP_TIME = Card(
     id="predict-tp-time",
     chapter="09",
     title="Prediction: the slow link",
-    text="""Tensor parallelism splits a model of {{layers}} layers and hidden size {{hidden:int}} over {{ranks}} GPUs: per layer, two
+    text="""Predict how long the all-reduces of tensor parallelism take across servers. It splits a model of {{layers}} layers and hidden size {{hidden:int}} over {{ranks}} GPUs: per layer, two
 all-reduces of 16-bit activations in the forward pass and two in the backward pass. No two of these GPUs are in one server, so all
 traffic uses the network, {{bandwidth:gbps}} one way out of each GPU. Latency is left out.
 

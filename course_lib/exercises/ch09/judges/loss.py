@@ -105,6 +105,8 @@ def _loss_fault(case: Case, n: int, rank: int, y: Tensor, loss: Tensor) -> Fault
         ),
     }
     mistakes = [Mistake(name, value.float(), message) for name, (value, message) in losses.items()]
+    own_shifted = whole - top - torch.where(inside, chosen - top, 0.0)  # the logits minus the largest of all ranks
+    mistakes.append(Mistake("own-target", own_shifted.mean().float(), losses["own-target"][1]))
     return tensor_fault(where, y, loss, mistakes)
 
 

@@ -83,7 +83,7 @@ PREDICT_IDLE = Card(
     id="predict-idle",
     chapter="10",
     title="Prediction: idle GPU-days",
-    text="""{{gpus:int}} GPUs train for {{days}} days. The model is divided into {{stages}} equal stages, and each pipeline runs 1F1B with
+    text="""Predict how many GPU-days the bubble costs. {{gpus:int}} GPUs train for {{days}} days. The model is divided into {{stages}} equal stages, and each pipeline runs 1F1B with
 {{microbatches}} micro-batches a step. Communication takes no time.
 
 Before you compute anything, commit to an interval for the time lost to the bubble over the whole run. `idle_interval()` returns

@@ -14,10 +14,8 @@ INTERLEAVED_ROWS = Card(
     id="interleaved-rows",
     chapter="10",
     title="Several chunks per rank",
-    text=f"""{ROWS} Now each rank holds `chunks` stages, two or more: stage s is on rank s mod `ranks`, and there are `ranks` · `chunks`
+    text=f"""Write `interleaved_rows(ranks, microbatches, chunks)`, the schedule of interleaved 1F1B. {ROWS} Now each rank holds `chunks` stages, two or more: stage s is on rank s mod `ranks`, and there are `ranks` · `chunks`
 stages in all. A stage takes 1/`chunks` of the time that all the stages of a rank take.
-
-Write `interleaved_rows(ranks, microbatches, chunks)`, interleaved 1F1B:
 
 - **Time.** With forward and backward the times of all the stages of a rank, it takes at most
   microbatches · (forward + backward) + (ranks − 1) · (forward + backward) / chunks: the bubble is 1/chunks of 1F1B's.
@@ -51,10 +49,10 @@ BEAT_1F1B = Card(
     id="beat-1f1b",
     chapter="10",
     title="Beat 1F1B at its own memory",
-    text=f"""{ROWS} A backward may also be split: `("I", s, m)` is the input gradient, which the previous stage waits for;
+    text=f"""Write `split_rows(stages, microbatches, times)`, a schedule that beats 1F1B without holding more memory. {ROWS} A backward may also be split: `("I", s, m)` is the input gradient, which the previous stage waits for;
 `("W", s, m)` is the weight gradient, which no other operation waits for. `W` comes after `I` on its rank. Stage s stays on rank s.
 
-Write `split_rows(stages, microbatches, times)`. `times` has the durations of a forward, an input gradient and a weight gradient, the same on all stages.
+`times` has the durations of a forward, an input gradient and a weight gradient, the same on all stages.
 A whole `B` takes as long as `I` and `W` together. The step ends when the last rank has finished its last operation.
 
 **Equal memory.** No rank may hold activations of more than `stages` micro-batches at once, as many as the fullest rank of 1F1B.
@@ -89,12 +87,12 @@ UNEVEN_LAYERS = Card(
     id="uneven-layers",
     chapter="10",
     title="Layers that differ",
-    text="""The slowest stage sets the pace of the whole pipeline. An embedding costs little, and a head with a large vocabulary costs
-as much as several blocks. Layers stay in their order.
+    text="""Write `cut_layers(costs, stages)`, which divides unequal layers into stages so that the slowest stage takes as little time as possible: it
+sets the pace of the whole pipeline. An embedding costs little, and a head with a large vocabulary costs as much as several blocks.
+Layers stay in their order.
 
-Write `cut_layers(costs, stages)`. `costs` is a list with the time of each layer, embedding and head included. Return a list of **how
-many layers** each stage gets, first stage first, with at least one layer each, so that the slowest stage takes as little time as
-possible. There are {{layers}} layers in the example and up to a hundred in the unseen cases. If several cuts are equally good, any will do.""",
+`costs` is a list with the time of each layer, embedding and head included. Return a list of **how
+many layers** each stage gets, first stage first, with at least one layer each. There are {{layers}} layers in the example and up to a hundred in the unseen cases. If several cuts are equally good, any will do.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=4),
     kind="more",
     hints=(

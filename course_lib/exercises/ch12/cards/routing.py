@@ -124,7 +124,7 @@ PREDICT_DROPS = Card(
     id="predict-drops",
     chapter="12",
     title="Prediction: how much does chance drop?",
-    text="""A router has learned a perfect balance: each of {{tokens:int}} tokens goes to one of {{experts}} experts, all equally likely and independent of
+    text="""Predict how many tokens are dropped even if a router has learned a perfect balance: each of {{tokens:int}} tokens goes to one of {{experts}} experts, all equally likely and independent of
 each other. The capacity factor is 1, so every expert holds exactly its mean number of tokens.
 
 Before you compute anything, commit to an interval for the percentage of tokens that are **dropped** in one step. `dropped_interval()` returns

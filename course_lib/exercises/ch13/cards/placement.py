@@ -64,7 +64,7 @@ PREDICT_SWAPPED = Card(
     id="predict-swapped-axes",
     chapter="13",
     title="Prediction: what does the wrong order cost?",
-    text="""A model of {{billions}}B parameters ({{layers}} layers, hidden {{hidden}}) trains on 64 H100s in 8 servers with tp = 8 and dp = 8.
+    text="""Predict the cost of placing two axes of a mesh in the wrong order. A model of {{billions}}B parameters ({{layers}} layers, hidden {{hidden}}) trains on 64 H100s in 8 servers with tp = 8 and dp = 8.
 Each replica processes {{tokens}} tokens in a step. Every layer has four tensor-parallel all-reduces of its activations, and dp all-reduces the
 gradients once, all in 16 bits. In the right order, tp is inside the servers (450 GB/s) and dp between them (50 GB/s). Somebody swaps the two
 axes: tp now crosses servers, and dp stays inside.

@@ -13,7 +13,7 @@ HOURS_BETWEEN_FAILURES = Card(
     id="hours-between-failures",
     chapter="14",
     title="From a log to your own cluster",
-    text="""A published log counts the failures of one job. Scale it to a job of another size. Write two functions:
+    text="""Write two functions that scale the failures of one job, counted in a published log, to a job of another size:
 
 - `hours_between(failures, days, gpus, size)`: a job on `gpus` GPUs failed `failures` times in `days` days. Return the mean hours between failures
   of a job on `size` GPUs, if every GPU fails at the same rate.
@@ -44,7 +44,7 @@ CHECKPOINT_INTERVAL = Card(
     id="checkpoint-interval",
     chapter="14",
     title="How often to save",
-    text="""A job repeats one segment: `interval` seconds of work, then a checkpoint that stops the job for `save` seconds. Failures strike at random,
+    text="""Find out how often a job should save. It repeats one segment: `interval` seconds of work, then a checkpoint that stops the job for `save` seconds. Failures strike at random,
 on average every `mtbf` seconds, during work and saves alike. A failure loses the segment so far. After a restart of `restart` seconds the
 segment begins again. {{means}} Write two functions:
 
@@ -84,8 +84,8 @@ PREDICT_GOODPUT = Card(
     id="predict-goodput",
     chapter="14",
     title="Prediction: what do failures cost?",
-    text="""A job fails every {{hours}} hours on average. A checkpoint stops it for {{save}} seconds, and a restart takes {{restart}} minutes. It
-saves at the best interval.
+    text="""Predict how much time a job loses to failures and checkpoints. It fails every {{hours}} hours on average. A checkpoint stops it for {{save}} seconds, and a restart takes {{restart}} minutes. The
+job saves at the best interval.
 
 Before you compute anything, commit to an interval for the percentage of time that is **lost**: to saves, to work that is done twice,
 and to restarts. `lost_interval()` returns `(low, high)` in percent, with `high` at most four times `low`. You earn the points for
@@ -109,7 +109,7 @@ HOW_MANY_SPARES = Card(
     id="how-many-spares",
     chapter="14",
     title="How many spare servers?",
-    text="""A job needs `servers` servers at once. Each server, spare or not, breaks on average after `mtbf` hours of operation, and its repair takes
+    text="""Find out how many spare servers a job needs. It uses `servers` servers at once. Each server, spare or not, breaks on average after `mtbf` hours of operation, and its repair takes
 `repair` hours on average. At any moment it is therefore under repair with probability repair / (mtbf + repair), whatever the others do.
 
 Write `spares(servers, mtbf, repair, chance)`: the smallest number of spare servers for which the job has to wait with a probability of at

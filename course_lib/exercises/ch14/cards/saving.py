@@ -52,8 +52,8 @@ EXACTLY_ONCE = Card(
     id="exactly-once",
     chapter="14",
     title="Every sample exactly once",
-    text="""A job loses a server and goes on with fewer ranks, and later it grows again. Every sample must still be read exactly once an epoch, and the
-batches must be those of the undisturbed job. Write `take(order, consumed, batch, rank, ranks)`: the ids that this rank reads in the next step.
+    text="""Write `take(order, consumed, batch, rank, ranks)`: the ids that this rank reads in the next step. A job may lose a server, go on with fewer
+ranks, and later grow again. Every sample must still be read exactly once per epoch, and the batches must be those of the undisturbed job.
 
 - `order(epoch)` returns the ids of an epoch in the order of that epoch; epochs count from 0, and all have the same length.
 - `consumed` is the number of ids that **all ranks together** have read since the start of the run. It is all that the checkpoint keeps.
@@ -132,13 +132,13 @@ REPAIR_RESUME = Card(
     id="repair-resume",
     chapter="14",
     title="It resumes, but not the same run",
-    text=f"""This loop runs to the end and resumes after every kill, and the weights are wrong. Its bugs are real ones: the epoch is computed
+    text=f"""Repair this loop: it runs to the end and resumes after every kill, but the weights are wrong. Its bugs are real ones: the epoch is computed
 from a step that was already counted (*NovaSky-AI/SkyRL, pull request 589, 2025*), the checkpoint is written before the update that it counts
 (*deepset-ai/FARM, pull request 279, 2020*), and the order of the data begins anew after a resume (*huggingface/accelerate, issue 2016, 2023*).
 
 {_LOOP}
 
-Repair it. However often it is killed, the job must make the updates of the undisturbed run, in order:
+However often it is killed, the job must make the updates of the undisturbed run, in order:
 
 - Update 1 uses the first batch of the first epoch's order, and so on; each epoch has `job.batches` batches in an order of its own.
 - `job.shuffled()` draws the **next** epoch's order; after a restart it begins with the first epoch again. `job.update(batch, step)` counts steps from 1.

@@ -32,7 +32,7 @@ RING = Card(
     id="ring-that-hangs",
     chapter="15",
     title="The ring that hangs on GPUs only",
-    text=f"""Every rank has a block, and every rank must visit every block. Context parallelism passes keys and values around a ring in this way; tensor
+    text=f"""Repair a ring that hangs on GPUs although its tests pass. Every rank has a block, and every rank must visit every block. Context parallelism passes keys and values around a ring in this way; tensor
 parallelism does so with weights. While a rank visits one block, the next one should already be on its way. The program below does this, and its tests pass where
 the transport buffers a sender's bytes. GPUs do not buffer: each send waits for a receive, and each receive is queued behind a send. An `isend` and an `irecv` issued
 one by one on one stream have the same problem (*NVIDIA/Fuser, pull request 5855, 2026*: such a ring around a matmul; *callummcdougall/ARENA_3.0, pull request
@@ -103,7 +103,8 @@ LABELS = Card(
     id="shifted-labels",
     chapter="15",
     title="Labels shifted by one",
-    text=f"""`targets[i]` must be `inputs[i + 1]`. This is the most common bug in training programs: no error is raised, and the loss falls. Shifted twice, a model
+    text=f"""Repair a function that makes labels for training, and write one that finds the fault in somebody else's labels. `targets[i]` must be `inputs[i + 1]`; getting
+this wrong is the most common bug in training programs: no error is raised, and the loss falls. Shifted twice, a model
 learns the token after the next (*huggingface/transformers, issue 47394, 2026*, where the last target of a row also came from another row; *pull request 37830,
 2025*); not shifted, it learns to copy (*issue 27517, 2023*).
 

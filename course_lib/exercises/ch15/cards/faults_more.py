@@ -24,7 +24,8 @@ READ_THE_TRACES = Card(
     id="read-the-traces",
     chapter="15",
     title="Read the norms and the rates",
-    text=f"""Loss, gradient norm and learning rate are three numbers a step that every program writes and few people read. They distinguish most faults. A run on three
+    text=f"""Write two functions that find out from its curves what happened to a training run. Every program writes the loss, the gradient norm and the learning rate of each
+step, and these three numbers distinguish most faults. A run on three
 GPUs that was resumed at step 1,000 continued with the rate of step 333 (*huggingface/diffusers, pull request 8312, 2024*); a schedule that every process steps runs ahead
 of its plan from the first step (*huggingface/accelerate, issue 2926, 2024*).
 
@@ -89,8 +90,8 @@ FAILURE_ZOO = Card(
     id="failure-zoo",
     chapter="15",
     title="Who failed, and who only reports it",
-    text=f"""The first error in a log is rarely the cause: the ranks that wait for a rank complain, and that rank itself is silent. Write `what_happened(notes, exits)`, which
-returns `(kind, rank, step)` for a run on three or more ranks.
+    text=f"""Write `what_happened(notes, exits)`, which finds the rank that made a run fail. The first error in a log is rarely the cause: the ranks that wait for a rank complain,
+and that rank itself is silent. The function returns `(kind, rank, step)` for a run on three or more ranks.
 
 `notes` has the last note of each rank, in any order, as `course_lib/runs/failing.py` writes them, plus the version and the checksums:
 

@@ -23,8 +23,9 @@ BUS_ABOVE_LINE = Card(
     id="bus-above-line",
     chapter="15",
     title="Faster than the wire",
-    text=f"""125 Gbit/s of bus bandwidth over a network of 100 (*NVIDIA/nccl-tests, issue 22, June 2019*; the same in *issue 196, February 2024*); 480 GB/s over links of 450
-(*pull request 239, July 2024*); 600 Gbit/s with network cards of 100 (*NVIDIA/nccl, issue 495, April 2021*). In none of them was a wire faster than its line rate. A report is a dictionary:
+    text=f"""Write `explain(report)`, which finds out why a bus bandwidth was reported that no wire can carry. Real reports claimed 125 Gbit/s over a network of 100 Gbit/s
+(*NVIDIA/nccl-tests, issue 22, June 2019*; the same in *issue 196, February 2024*), 480 GB/s over links of 450 GB/s (*pull request 239, July 2024*), and 600 Gbit/s with
+network cards of 100 Gbit/s (*NVIDIA/nccl, issue 495, April 2021*). No wire was faster than its line rate. A report is a dictionary:
 
 | key | |
 |---|---|
@@ -39,7 +40,7 @@ BUS_ABOVE_LINE = Card(
 
 Bus bandwidth is defined as the bytes that a rank sends **around a ring**, over the time: for N ranks 2(N − 1)/N of the tensor in an all-reduce, and (N − 1)/N in the other two.
 
-Write `explain(report)`, which returns the pair `(cause, rate)`. `rate` is what **one wire really carries in one direction**, in bytes/s, by the clock that waited. The cause is
+Return the pair `(cause, rate)`. `rate` is what **one wire really carries in one direction**, in bytes/s, by the clock that waited. The cause is
 what makes the printed number larger than that, whether it is above the line or below; where several causes do, return the one with the largest effect:
 
 {words_of(CAUSES)}""",
@@ -82,7 +83,7 @@ SCALING_FIT = Card(
     id="scaling-fit",
     chapter="15",
     title="What does scaling cost here?",
-    text="""People like to call a curve of speed over GPUs linear. Two numbers say more, and a third says how far to trust them. The rows are measurements of one job,
+    text="""Write two functions that describe how speed scales with the number of GPUs: two fitted numbers, and a third that says how far to trust them. The rows are measurements of one job,
 in any order: `{"ranks": 64, "batch_tokens": 1048576, "tokens_per_s": 31112.0}`, with the tokens of all ranks in a step, and the tokens/s of **one** GPU.
 
 - **strong**: the batch is the same in all rows. With more GPUs one part of a step shrinks and another stays: seconds = fixed + work / N.

@@ -17,9 +17,9 @@ PREDICT_REAL_STEP = Card(
     id="predict-real-step",
     chapter="15",
     title="Prediction: a real step",
-    text="""The course's own tools recorded this run: a model of {{params:count}} parameters, {{tokens:int}} tokens per step in {{bits}} bits, with the layout `{{layout}}` on {{ranks}}
-processes that share one CPU of {{cores}} cores. Just before, the same processes measured, all at the same time: {{flops_text}} each in the model's own matmul, and for an
-all-reduce {{alpha_text}} plus its bytes over {{wire_text}}. In a step each process calls its communication library {{calls}} times and sends {{sent_text}}.
+    text="""Predict the time of one recorded step. The course's own tools ran a model of {{params:count}} parameters, with {{tokens:int}} tokens per step in {{bits}} bits and the
+layout `{{layout}}`, on {{ranks}} processes that share one CPU of {{cores}} cores. Just before the run, these processes timed two things while all of them were working: the
+model's own matmul ran at {{flops_text}} in each process, and an all-reduce took {{alpha_text}} plus its bytes divided by {{wire_text}}. In a step each process calls its communication library {{calls}} times and sends {{sent_text}}.
 
 Before you look at the recording or compute anything, commit to an interval for the time of a step. `step_interval()` returns `(low, high)` in **seconds**, with `high` at most
 four times `low`. You earn the points for committing, not for being right.""",
@@ -53,10 +53,9 @@ EXPOSED_SECONDS = Card(
     id="exposed-seconds",
     chapter="15",
     title="Exposed communication",
-    text="""A profiler describes a step as kernels, `(kind, stream, start, end)` in seconds, in **any** order. Kernels of different streams run side by side: they overlap, nest,
-touch, and begin and end together; some have no length. Even if several kernels of one kind run at once, it is still one GPU that computes or communicates.
-
-Write `step_times(kernels, begin, end)`: the seconds that the GPU spent between `begin` and `end`, as a dictionary:
+    text="""Write `step_times(kernels, begin, end)`, which says how long a GPU computed, communicated and idled between `begin` and `end`. A profiler describes a step as
+kernels, `(kind, stream, start, end)` in seconds, in **any** order. Kernels of different streams run side by side: they overlap, nest, touch, and begin and end together;
+some have no length. Even if several kernels of one kind run at once, it is still one GPU that computes or communicates. Return seconds, as a dictionary:
 
 - `"compute"`: at least one `"compute"` kernel was running;
 - `"exposed"`: at least one `"communication"` kernel was running, and no `"compute"` kernel;
@@ -99,7 +98,7 @@ WHERE_IT_GOES = Card(
     id="where-it-goes",
     chapter="15",
     title="Where a step goes",
-    text="""`rows` are the steps of a run as the course's tools record them: `{"step", "seconds", "parts"}`. `row["parts"]` has seconds by name, such as `"data"`,
+    text="""Write three functions that say where the time of a step goes and what would make it shorter. `rows` are the steps of a run as the course's tools record them: `{"step", "seconds", "parts"}`. `row["parts"]` has seconds by name, such as `"data"`,
 `"forward"`, `"backward"`, `"communication"`, `"optimizer"`, `"checkpoint"`. Parts follow one another, and a part that is missing took no time. The run writes a checkpoint in
 every `every`-th step, and `"seconds"` includes it.
 

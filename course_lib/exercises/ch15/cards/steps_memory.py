@@ -76,7 +76,7 @@ PIPELINE_PEAKS = Card(
     id="pipeline-peaks",
     chapter="15",
     title="Two schedules, stage by stage",
-    text="""GPipe runs all forwards before the first backward; 1F1B starts a backward as soon as it can. Their steps take equally long, but their memory differs. `job` is a dictionary of bytes:
+    text="""Compute the peak memory of each pipeline stage under two schedules. GPipe runs all forwards before the first backward; 1F1B starts a backward as soon as it can. Their steps take equally long, but their memory differs. `job` is a dictionary of bytes:
 
 | key | |
 |---|---|
@@ -123,7 +123,7 @@ SPEND_LEDGER = Card(
     id="spend-ledger",
     chapter="15",
     title="What the session really bought",
-    text="""A rented machine is billed from minute 0 until it is stopped, whatever its GPUs do: `gpus` of them at `price` dollars an hour each, in increments of `increment` minutes,
+    text="""Compute what the dollars of a GPU session paid for, and when to stop it so that it stays within a budget. A rented machine is billed from minute 0 until it is stopped, whatever its GPUs do: `gpus` of them at `price` dollars an hour each, in increments of `increment` minutes,
 the last one in full. It ran a list of stages, `{"name", "start", "end", "state"}`, in minutes, one after another with gaps between them. `"state"` is `"done"`, or the problem:
 `"failed"` or `"timed out"`. The machine was stopped after `stop` minutes, perhaps in the middle of a stage.
 

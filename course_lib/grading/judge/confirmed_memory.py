@@ -1,8 +1,8 @@
-"""What was measured inside a worker, confirmed by the operating system: the answer's memory on one case of tens of megabytes.
+"""Confirm memory measured inside a worker by the operating system's own figure.
 
-Peak bytes are counted where the answer runs, and an answer that doctors the count could claim any. So where answers have
-processes of their own (in a class), one more case is run, large enough for the system's own figure to tell; the points for
-memory are kept only if that agrees.
+Peak bytes are counted where the answer runs, so a dishonest answer could report any number. In a class, where answers
+have their own processes, one more case of tens of megabytes is run, large enough to show in the system's figure. The
+points for memory are kept only if the two agree.
 """
 
 import random
@@ -15,13 +15,11 @@ from course_lib.grading.worker.protocol import Garbled, Gone, Late
 from course_lib.judging import Weighed
 from course_lib.records import Outcome, Report, Verdict
 
-UNCONFIRMED = (
-    "memory-unconfirmed"  # the mistake of an answer whose measured bytes the operating system does not confirm
-)
+UNCONFIRMED = "memory-unconfirmed"  # measured bytes that the operating system does not confirm
 
 
 def needs_confirmation(exercise: Exercise, report: Report) -> bool:
-    """Whether points were earned that the operating system can confirm: all values are right, and a measured share held."""
+    """Whether the report has points to confirm: all values are right, and a share measured by the worker held."""
     if exercise.contract.weighed is None or report.state != "answered":
         return False
     held = {f"{v.kind}:{v.part}" for v in report.verdicts if v.ok} - {
@@ -33,7 +31,7 @@ def needs_confirmation(exercise: Exercise, report: Report) -> bool:
 
 
 def weighed_case(exercise: Exercise) -> Weighed:
-    """The case that is weighed; the same for every repeat under one secret. ValueError for an exercise that has none."""
+    """The large case. It is the same for every repeat under one secret. ValueError if the exercise has none."""
     make = exercise.contract.weighed
     if make is None:
         raise ValueError(
@@ -43,7 +41,7 @@ def weighed_case(exercise: Exercise) -> Weighed:
 
 
 def confirm_memory(exercise: Exercise, runner: InWorker, report: Report) -> Report:
-    """The report with a verdict on every share that the operating system was asked about, and the points that remain."""
+    """The report with a verdict for each share that the operating system was asked about, and its points recomputed."""
     large = weighed_case(exercise)
     try:
         outcome, grown = runner.weigh(exercise.card, large.warm, large.case)
@@ -69,7 +67,7 @@ def confirm_memory(exercise: Exercise, runner: InWorker, report: Report) -> Repo
 
 
 def _fault(large: Weighed, outcome: Outcome, grown: int) -> str:
-    """What speaks against the bytes that were measured, in words; "" for nothing."""
+    """Why the operating system contradicts the measured bytes; "" if it does not."""
     name = large.case.name
     if outcome.state != "answered":
         return f"On {name}, where the operating system counts memory, your code gave no answer: {outcome.error}"

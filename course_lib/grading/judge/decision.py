@@ -1,4 +1,4 @@
-"""Decide: run an answer on the cases of its exercise, compare what came back, give points and reasons."""
+"""Run an answer on its exercise's cases, compare the results, and give points and reasons."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,9 @@ from course_lib.grading.worker.runners import InProcess, Runner
 from course_lib.judging import Judging, Params, failed_run
 from course_lib.records import Case, Outcome, Report, Verdict
 
-LOST = ("crashed", "timed out", "refused")  # states that cost the whole exercise, whatever else held
-READY_MADE = "ready-made"  # the mistake of an answer that calls, behind the communicator it was given, what it was asked to write
-HALF = 0.5  # of the points, at most, for an answer that misses the point
+LOST = ("crashed", "timed out", "refused")  # states that cost all points of the exercise
+READY_MADE = "ready-made"  # an answer that calls the function it was asked to write
+HALF = 0.5  # most of the points that an answer can earn if it misses the point
 SECOND_CALL = "Called a second time:"
 SLOW_CASE = 0.5  # s of a case that is not run once more
 _OF_THE_RESULT = ("values", "generality")  # kinds that a run with two calls can be asked for; its meter counts both
@@ -32,7 +32,9 @@ def grade(
     others: Mapping[str, Params] = MappingProxyType({}),
     seconds: float = EXPLAIN_SECONDS,
 ) -> Report:
-    """A card resolved and an answer to it judged; in this process a wrong one is explained too, in a worker that wants another clone."""
+    """Resolve a card and judge an answer to it. In this process a wrong answer is explained too; in a worker that needs
+    another clone.
+    """
     exercise = resolve(card, params, secret, unseen=unseen)
     report = decide(exercise, runner)
     if not isinstance(runner, InProcess):
@@ -41,10 +43,10 @@ def grade(
 
 
 def decide(exercise: Exercise, runner: Runner) -> Report:
-    """One answer judged: verdicts, points (0 to `card.points`), and the state of the run that decided.
+    """Judge one answer: verdicts, points (0 to `card.points`), and the state of the run that decided.
 
-    Stops at the first unanswered, crashed or hung case; runs every other one, so that partial credit is what was earned. Where all
-    of them hold, some are run once more.
+    Stops at the first case that is unanswered, crashes or hangs; otherwise runs all cases, so that partial credit is
+    what was earned. If all of them pass, some are run a second time.
     """
     start = time.perf_counter()
     card, contract, own = exercise.card, exercise.contract, exercise.params
@@ -71,7 +73,7 @@ def decide(exercise: Exercise, runner: Runner) -> Report:
             break
         found.append(Asked(case, other_numbers, failed_run(case, outcome, contract.shares)))
         if case.visible and case.kind == "values":
-            break  # the plainest case fails: the others would only say so again
+            break  # the simplest case fails: the others would repeat it
     if bad is None and all(v.ok for each in found for v in each.verdicts):
         for second in _second_calls(exercise, took):
             outcome = runner.run(card, second)
@@ -103,9 +105,10 @@ def decide(exercise: Exercise, runner: Runner) -> Report:
 
 
 def _second_calls(exercise: Exercise, took: Mapping[int, float]) -> list[Case]:
-    """The plainest case of each part of the values once more: an answer may keep something that its next call stumbles over.
+    """The simplest case of each part of the values, to be run again: an answer may keep state that breaks its next
+    call.
 
-    Ranks get a fresh answer for each run, so there both calls are in one run. Slow cases are left out.
+    Ranks get a fresh answer for each run, so with ranks both calls are in one run. Slow cases are left out.
     """
     plain: dict[str, Case] = {}
     for case in sorted(exercise.cases, key=lambda each: (each.ranks or 0, not each.visible)):
@@ -115,7 +118,10 @@ def _second_calls(exercise: Exercise, took: Mapping[int, float]) -> list[Case]:
 
 
 def with_hazard(verdicts: Sequence[Verdict], outcome: Outcome) -> list[Verdict]:
-    """The verdicts. If the run used a tensor in flight, those that blame this and the first wrong value name the call and the line."""
+    """The verdicts. If the run used a tensor in flight, two kinds of failure name the call and the line.
+
+    They are failures that blame a tensor in flight, and the first wrong value.
+    """
     seen = outcome.meter.get("hazards") or []
     first_value = next((v for v in verdicts if v.kind == "values" and not v.ok), None)
     return [
@@ -127,10 +133,10 @@ def with_hazard(verdicts: Sequence[Verdict], outcome: Outcome) -> list[Verdict]:
 
 
 def without_premature_blame(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The verdicts, none of which blames late messages for numbers that are wrong without them.
+    """The verdicts, without blame for late messages if the values are wrong anyway.
 
-    The mistake "in-flight" is found by comparing an adversary's results with the right ones, so it means nothing for an answer
-    whose values are wrong anyway.
+    The mistake "in-flight" comes from comparing a run under an adversary with the right results. It means nothing if
+    the results are wrong without the adversary too.
     """
     if all(v.ok for v in verdicts if v.kind == "values"):
         return list(verdicts)
@@ -138,11 +144,11 @@ def without_premature_blame(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def earned_fraction(contract: Judging, verdicts: Sequence[Verdict]) -> float:
-    """The part of the points that is earned, 0 to 1.
+    """The fraction of the points that is earned, 0 to 1.
 
-    A share counts if it was asked at least once and held every time. Cost, protocol and generality count only if all values
-    are right: bytes saved on the way to a wrong answer are worth nothing. An answer that calls what it should build earns nothing,
-    and one that misses the point of the exercise at most `HALF`.
+    A share counts if it was asked at least once and never failed. Cost, protocol and generality count only if all
+    values are right: bytes saved on the way to a wrong answer are worth nothing. An answer that calls the function it
+    should implement earns nothing, and one that misses the point of the exercise earns at most `HALF`.
     """
     if any(v.mistake == READY_MADE for v in verdicts):
         return 0.0

@@ -1,9 +1,9 @@
-"""One exercise for one learner: card, contract, numbers and cases, resolved once and then passed on.
+"""One exercise for one learner: card, contract, numbers and cases, resolved once.
 
-A table of the shown numbers is right for them and an answer to nothing. Where an exercise's judge asks no unseen case of the
-plain kind itself, `resolve` therefore adds the shown cases of two other variants. They have the structure of the learner's own
-variant and are drawn from the class's secret. An exercise that a class has added itself is judged by its own cases alone:
-whether its answers must know the numbers of the statement is for its author to say.
+A table of the shown numbers would pass the shown cases without solving the exercise. If a judge asks no unseen case of
+the plain kind, `resolve` therefore adds the shown cases of two other variants. They have the same structure as the
+learner's variant and are drawn from the class's secret. An exercise that a class has added is judged on its own cases
+only: its author decides whether answers must work for other numbers.
 """
 
 import hashlib
@@ -21,13 +21,13 @@ CONTRACT_VERSION = "1"
 """Part of every hidden-case seed: a new version may draw other cases, the same version never does."""
 
 OTHER_VARIANTS = 2  # variants whose shown cases are asked as unseen ones
-_DRAWS = 12  # variants drawn in search of those of the right structure
-_KEPT_BYTES = 1_000_000  # of tensors in cases that are kept for the next learner with the same numbers
+_DRAWS = 12  # variants drawn to find some with the right structure
+_KEPT_BYTES = 1_000_000  # of tensors; larger cases are not cached
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Exercise:
-    """What the judge needs to know of one exercise of one learner."""
+    """What the judge needs to know about one exercise of one learner."""
 
     card: Card
     contract: Judging
@@ -43,7 +43,7 @@ class Exercise:
 
 
 def resolve(card: Card, params: Params | None = None, secret: str = "public", *, unseen: bool = True) -> Exercise:
-    """The exercise for these numbers (by default the canonical ones), with all its cases or only the visible ones."""
+    """The exercise for these numbers (canonical by default), with all its cases or only the visible ones."""
     contract = judging(card.id)
     values = card.params if params is None else params
     seed = hidden_seed(card, secret)
@@ -60,17 +60,17 @@ def resolve(card: Card, params: Params | None = None, secret: str = "public", *,
 
 
 def hidden_seed(card: Card, secret: str = "public") -> str:
-    """The seed of the unseen cases: the same for every repeat of one exercise under one secret."""
+    """The seed of the unseen cases: the same for every repeat of an exercise under one secret."""
     return hashlib.sha256(f"{CONTRACT_VERSION}:{secret}:{card.id}".encode()).hexdigest()
 
 
 def as_text(value: Any) -> str:
-    """Parameters as a class keeps them: equal for two sets that are one, also where one has been through JSON."""
+    """Parameters as canonical text: equal sets give equal text, even if one was stored as JSON."""
     return json.dumps(dict(value) if hasattr(value, "keys") else value, sort_keys=True, default=list)
 
 
 def asks_shown_values_only(drawn: Sequence[Case]) -> bool:
-    """Whether some shown values are asked on no unseen case of the plain kind, in an exercise of functions that has unseen cases."""
+    """Whether some shown value is asked on no unseen plain case, in an exercise of functions that has unseen cases."""
     if any(case.ranks for case in drawn) or all(case.visible for case in drawn):
         return False
     shown, plain = (
@@ -83,7 +83,7 @@ def asks_shown_values_only(drawn: Sequence[Case]) -> bool:
 
 
 class _Kept:
-    """The values made last, by key; large ones are made anew each time."""
+    """A small cache of recent values. Large values are not kept."""
 
     def __init__(self, most: int, is_small: Callable[[Any], bool] = lambda value: True) -> None:
         self.most, self.is_small = most, is_small
@@ -121,7 +121,7 @@ _variants, _shown = _Kept(512), _Kept(512)
 def _of_other_variants(
     card: Card, contract: Judging, params: Params, seed: str, drawn: Sequence[Case]
 ) -> list[tuple[Params, Case]]:
-    """Shown cases of other variants, each with the parameters it is judged by; none where the judge asks its own."""
+    """Shown cases of other variants with their parameters; none if the judge asks its own."""
     if card.vary is None or card.id in overlay.cards() or not asks_shown_values_only(drawn):
         return []
     own, structure = as_text(params), as_text(params.get(card.structural))
@@ -135,7 +135,7 @@ def _of_other_variants(
 
 
 def _variants_of(card: Card, structure: str, seed: str) -> tuple[str, ...]:
-    """Variants of an exercise as text, those of this structure first, the others then put into it."""
+    """Other variants as text: first those with this structure, then others changed to have it."""
     made = [dict(card.variant(f"{seed}:{number}")) for number in range(_DRAWS)]
     alike = [each for each in made if as_text(each.get(card.structural)) == structure]
     turned = [{**each, card.structural: json.loads(structure)} for each in made if each not in alike]
@@ -143,7 +143,7 @@ def _variants_of(card: Card, structure: str, seed: str) -> tuple[str, ...]:
 
 
 def _shown_to(contract: Judging, text: str, seed: str) -> tuple[tuple[Params, Case], ...]:
-    """What a student with these parameters is shown, as cases that are not."""
+    """The cases that a student with these parameters is shown, marked as not visible."""
     params = json.loads(text)
     cases = contract.cases(params, random.Random(f"{seed}:{text}"))
     return tuple((params, replace(case, visible=False)) for case in cases if case.visible)

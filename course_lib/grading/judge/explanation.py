@@ -18,15 +18,15 @@ WHOSE: Mapping[str, str] = {
     PUBLIC_FORM: "This solves the public form of the exercise, not yours: compare its statement with your own.",
     ANOTHER_STUDENTS: "These are another student's numbers: compare them with those in your own statement.",
 }
-UNDECIDED = ("crashed", "timed out", "refused", "not answered")  # states in which no value speaks for any numbers
+UNDECIDED = ("crashed", "timed out", "refused", "not answered")  # states without a value to compare
 EXPLAIN_RUNS = 24  # runs of an answer beyond those that decide
-EXPLAIN_SECONDS = 0.3  # no further one begins after so long
+EXPLAIN_SECONDS = 0.3  # no further run starts after this time
 MOST_OTHERS = 20
 _ABOUT_NUMBERS = ("values", "generality")  # kinds of verdicts that depend on the numbers
 
 
 def needs_explanation(exercise: Exercise, report: Report) -> bool:
-    """Whether it may be that an answer is right for numbers which are not its own."""
+    """Whether a wrong answer might be right for other numbers than its own."""
     if exercise.card.vary is None or report.state in UNDECIDED:
         return False
     failing = any(not v.ok and v.kind in _ABOUT_NUMBERS for v in report.verdicts)
@@ -42,10 +42,12 @@ def explain(
     others: Mapping[str, Params] = MappingProxyType({}),
     seconds: float = EXPLAIN_SECONDS,
 ) -> Report:
-    """The report, in which an answer to the public numbers, or to those of one of `others`, is told so. Points stay.
+    """The report, with a note if the answer is right for the public numbers or for those of one of `others`. Points do
+    not change.
 
-    An answer is right for other numbers if values and generality hold on all of their cases. Runs that are equal to none that
-    decided are few and soon over; in a worker they want a clone of their own, for one that hangs or crashes here decides nothing.
+    An answer is right for other numbers if values and generality hold on all of their cases. Only a few short runs are
+    made, and runs that were already made are not repeated. In a worker they need a clone of their own, because a hang
+    or crash here decides nothing.
     """
     if not needs_explanation(exercise, report):
         return report
@@ -64,7 +66,7 @@ def explain(
 
 
 def _right_for(exercise: Exercise, runs: "_Runs", params: Params) -> bool:
-    """Whether the answer gives what these parameters ask for. Cost and protocol are not asked."""
+    """Whether the answer gives the values that these parameters require. Cost and protocol are not checked."""
     drawn = exercise.contract.cases(params, random.Random(exercise.seed))
     cases = [case for case in drawn if case.kind in _ABOUT_NUMBERS]
     for case in sorted(cases, key=lambda case: case.kind == "generality"):
@@ -78,7 +80,7 @@ def _right_for(exercise: Exercise, runs: "_Runs", params: Params) -> bool:
 
 
 class _Runs:
-    """Runs of one answer, each made once, few and soon over."""
+    """A few short runs of one answer, each made once."""
 
     def __init__(self, exercise: Exercise, runner: Runner, seconds: float) -> None:
         self.card, self.runner, self.left = exercise.card, runner, EXPLAIN_RUNS
@@ -86,7 +88,7 @@ class _Runs:
         self.made: list[tuple[Case, Outcome]] = []
 
     def outcome(self, case: Case) -> Outcome | None:
-        """What the answer gives on a case; None where there is no more room for a run."""
+        """What the answer gives on a case; None if no further run is allowed."""
         for other, outcome in self.made:
             if same_run(case, other):
                 return outcome
@@ -99,14 +101,14 @@ class _Runs:
 
 
 def same_run(one: Case, other: Case) -> bool:
-    """Whether an answer cannot tell two cases apart."""
+    """Whether two cases look the same to an answer."""
     return (one.ranks, one.buffering, one.adversary) == (other.ranks, other.buffering, other.adversary) and same_data(
         (one.args, dict(one.kwargs), one.per_rank), (other.args, dict(other.kwargs), other.per_rank)
     )
 
 
 def same_data(one: Any, other: Any) -> bool:
-    """Whether two pieces of plain data are equal, bit by bit where they are tensors."""
+    """Whether two pieces of plain data are equal; tensors bit by bit."""
     if type(one) is not type(other):
         return False
     if type(one) in (list, tuple):
@@ -119,7 +121,7 @@ def same_data(one: Any, other: Any) -> bool:
 
 
 def _told(report: Report, name: str) -> Report:
-    """The report whose first failing verdict on values or generality says whose numbers were solved."""
+    """The report in which the first failing verdict on values or generality says whose numbers were solved."""
     verdicts = list(report.verdicts)
     index = next(i for i, v in enumerate(verdicts) if not v.ok and v.kind in _ABOUT_NUMBERS)
     found = verdicts[index]

@@ -1,12 +1,13 @@
-"""One notebook, graded: its cells run in a worker, its exercises are judged from outside, and what breaks costs only itself.
+"""Grade one notebook: its cells run in a worker, and its exercises are judged from outside.
 
-Where workers are forked, a notebook is gone through twice at most. At first nothing is protected from what is judged before it:
-every exercise is judged in the notebook's own process, as in a learner's kernel, and only what passes there is kept. What does not
-pass may be another's fault, so it is judged in a notebook in which nothing was judged, on a clone that nobody else sees; this one
-has the last word. To fork and end a clone costs as much as a few exercises do.
+Where workers are forked, a notebook runs at most twice. The quick pass judges every exercise in the notebook's own
+process, as in a learner's kernel, and keeps only what passes. What fails there may be another exercise's fault, so the
+isolated pass judges it again in a notebook in which nothing was judged before, on a clone of its own. That result is
+final. Forking and ending a clone costs as much as judging a few exercises, which is why the quick pass comes first.
 
-A cell or an exercise that ends the worker is left out there and the notebook starts over without it; exercises that were judged
-before keep their reports. Starting over is bounded: each time something is left out.
+In the isolated pass, a cell or exercise that ends the worker is left out and the notebook starts again without it.
+Exercises that were already judged keep their reports. The number of restarts is bounded, because each one leaves
+something out.
 """
 
 import time
@@ -45,7 +46,7 @@ QUICK_SHARE = 0.25  # of a notebook's time, which the first time may take on top
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradedNotebook:
-    """A notebook's reports in the order of the chapter, and what a reader should know."""
+    """A notebook's reports in the order of the chapter, with notes for the reader."""
 
     reports: tuple[Report, ...]
     notes: tuple[str, ...] = ()
@@ -63,11 +64,12 @@ def grade_notebook(
     others: Mapping[str, Mapping[str, Params]] | None = None,
     limits: Wall | None = None,
 ) -> GradedNotebook:
-    """Every exercise of a submission, judged. `beside` is the notebook's folder, of which the worker gets a copy.
+    """Judge every exercise of a submission. `beside` is the notebook's folder; the worker gets a copy of it.
 
-    `params` are this student's numbers (exercise -> parameters), `others` those of other students (exercise -> who -> parameters):
-    an answer that is right for theirs is told so. With `deciding_ranks` cluster exercises are decided by runs with a process for
-    each rank, as in a class. `limits` say how long cells, cases and the whole may take; if not given, those of the pool's wall do.
+    `params` are this student's numbers (exercise -> parameters). `others` are those of other students (exercise -> who
+    -> parameters): a wrong answer that is right for theirs gets a note. With `deciding_ranks`, cluster exercises are
+    decided by runs with one process per rank, as in a class. `limits` bound the time of cells, cases and the whole
+    notebook; by default they are those of the pool's sandbox.
     """
     limits = limits or pool.wall or Wall(level="none")
     pool.wait_ready()  # which is not the submission's time
@@ -84,7 +86,7 @@ def grade_notebook(
 
 
 class _Grading:
-    """A notebook being graded, and what is known of it after some passes."""
+    """A notebook being graded, and what is known about it after each pass."""
 
     def __init__(
         self,
@@ -111,9 +113,9 @@ class _Grading:
     # --- the two passes
 
     def quick_pass(self, beside: Path | None, until: float) -> None:
-        """Run the notebook without clones, and keep the reports of what is right there, or plainly not answered.
+        """Run the notebook without clones. Keep the reports of exercises that pass or are plainly not answered.
 
-        An exercise that ends the process is left to the second time, and the others are gone through without it.
+        An exercise that ends the process is left to the isolated pass, and the others run without it.
         """
         skipped = set(self.submission.missing)
         for _ in range(QUICK_TIMES):
@@ -135,7 +137,9 @@ class _Grading:
                 return
 
     def isolated_pass(self, folder: Path, until: float) -> bool:
-        """Run the notebook once, a clone for each exercise; whether it came to its end. If not, what broke it is left out of the next run."""
+        """Run the notebook once, with a clone for each exercise; whether it reached its end. If not, the cause is left
+        out of the next run.
+        """
         if all(name in self.reports for name in self.submission.exercises):
             return True
         with self.pool.worker(folder) as worker, closing(RankProcesses(worker)) as ranks:
@@ -159,13 +163,13 @@ class _Grading:
     # --- one step
 
     def _run(self, worker: WorkerHandle, step: Step, until: float) -> None:
-        """Run one cell; an error in an answer cell is kept for its exercise."""
+        """Run one cell. An error in an answer cell is kept for its exercise."""
         outcome = run_cell(worker, step.source, min(self.limits.cell_seconds, max(until - time.monotonic(), 1.0)))
         if step.whose == "answer" and outcome.state != "answered":
             self.errors[step.exercise] = _with_conflict(step, outcome)
 
     def _judge_quickly(self, worker: WorkerHandle, ranks: RankProcesses, name: str) -> None:
-        """Judge one exercise in the notebook's own process; Lost if that is of no more use."""
+        """Judge one exercise in the notebook's own process; Lost if that process cannot go on."""
         if not all(names_there(worker, self.cards[name].answers)[0]):
             return
         try:
@@ -226,9 +230,9 @@ class _Grading:
     def _weighed(
         self, worker: WorkerHandle, ranks: RankProcesses, exercise: Exercise, report: Report, packed: Any
     ) -> Report:
-        """The report with what the operating system says of the answer's memory: what happens there costs no other share.
+        """The report, confirmed by the operating system's memory figure. A failure here affects no other share.
 
-        An answer that was packed runs with a process for each rank; any other on a clone of its own.
+        A packed answer runs with one process per rank; any other runs on a clone of its own.
         """
         seconds = self.limits.case_seconds
         with InWorker(worker, ranks=ranks, most_seconds=seconds, clone=packed is None) as runner:
@@ -236,7 +240,7 @@ class _Grading:
             return cleaned(confirm_memory(exercise, runner, report))
 
     def _explained(self, worker: WorkerHandle, exercise: Exercise, report: Report) -> Report:
-        """The report with a word for an answer that is right for other numbers than its own; its points stay, whatever happens.
+        """The report, with a note if the answer is right for other numbers. Its points do not change.
 
         The answer runs once more, on a clone of its own.
         """
@@ -270,7 +274,8 @@ class _Grading:
 
 
 def _report_of(exercise: Exercise, runner: InWorker) -> Report:
-    """The judge's report; if the judge itself fails on what it was given, that is said and costs the exercise."""
+    """The judge's report. If the judge itself fails on the answer, the report says so and the exercise gets no points.
+    """
     with runner:
         try:
             report = cleaned(decide(exercise, runner))

@@ -8,7 +8,7 @@ from course_lib.exercises import Card
 from course_lib.grading.clean_text import clean
 from course_lib.records import Report, State, Verdict, VerdictKind
 
-MOST_MESSAGES = 3  # of one kind; an exercise has at most so many functions
+MOST_MESSAGES = 3  # of one kind; no exercise has more functions
 _HOLDS: Mapping[VerdictKind, str] = {
     "values": "The answer is right",
     "cost": "The cost stays within its bounds",
@@ -54,7 +54,9 @@ def report_of_dict(data: dict[str, Any]) -> Report:
 
 
 def failures(report: Report) -> Mapping[str, str]:
-    """What failed of each kind: the first message of each part, each message once, in the order values, cost, protocol, generality."""
+    """The failures by kind, in the order values, cost, protocol, generality: the first message of each part, without
+    repeats.
+    """
     said: dict[str, str] = {}
     for kind, ok in report.by_kind().items():
         if ok:
@@ -68,7 +70,7 @@ def failures(report: Report) -> Mapping[str, str]:
 
 
 def finding(report: Report, kind: VerdictKind) -> str:
-    """What was found of a kind whose verdicts all hold, as a statement with the cases that it rests on."""
+    """What was established for a kind whose verdicts all hold, with the number of cases behind it."""
     own = [verdict for verdict in report.verdicts if verdict.kind == kind]
     if message := next((verdict.message for verdict in own if verdict.message), ""):
         return message
@@ -83,18 +85,18 @@ def finding(report: Report, kind: VerdictKind) -> str:
 
 
 def cleaned(report: Report) -> Report:
-    """The report with every text that may hold a learner's words made safe to show."""
+    """The report with all text that may come from a learner's code made safe to show."""
     verdicts = tuple(replace(verdict, message=clean(verdict.message)) for verdict in report.verdicts)
     return replace(report, verdicts=verdicts, note=clean(report.note))
 
 
 def lost_report(card: Card, state: State, note: str) -> Report:
-    """No points, and why."""
+    """A report with no points, and the reason."""
     return Report(exercise=card.id, state=state, points=0.0, maximum=float(card.points), note=note)
 
 
 def refused_report(card: Card, error: Exception) -> Report:
-    """The report of an exercise at which the judge itself failed."""
+    """The report for an exercise on which the judge itself failed."""
     return lost_report(
         card,
         "refused",

@@ -1,4 +1,4 @@
-"""A report as the learner reads it: HTML for a notebook in either theme, and the same in plain text."""
+"""A report as the learner reads it: HTML for a notebook in either theme, or plain text."""
 
 from html import escape
 
@@ -18,8 +18,8 @@ HEADLINES = {
 
 PREDICTED = {HELD: "Your interval holds the value", MISSED: "Your interval misses the value"}
 
-# Colors come from JupyterLab's theme where there is one; the fallbacks read on white. `!important` stands where the page's
-# own rules for tables would win. What is set small is thinner ink, never thinner than 4.5:1.
+# Colors come from JupyterLab's theme if there is one; the fallbacks are for a white page. `!important` overrides the page's own
+# table rules. Small text keeps a contrast of at least 4.5:1.
 _STYLE = """<style>
 .course-panel{--ink:var(--jp-content-font-color1,#212121);--soft:color-mix(in srgb,var(--ink) 80%,transparent);
 box-sizing:border-box;max-width:58em;margin:.3em 0;padding:.7em 1em .6em;border:1px solid var(--jp-border-color2,#ccc);
@@ -47,7 +47,7 @@ background:var(--jp-layout-color2,#eee);color:var(--ink)}
 
 
 def rows(report: Report) -> list[tuple[str, str, str]]:
-    """(verdict kind, mark, message) of every kind that was asked; a message has a line for each part that failed."""
+    """(verdict kind, mark, message) for every kind that was asked. A message has one line for each part that failed."""
     failed = failures(report)
     shown: list[tuple[str, str, str]] = []
     for kind, ok in report.by_kind().items():
@@ -63,7 +63,7 @@ def rows(report: Report) -> list[tuple[str, str, str]]:
 
 
 def headline(report: Report) -> str:
-    """One line: what happened, in words, with points."""
+    """One line: what happened, and the points."""
     return f"{happened(report)} · {_score(report)}"
 
 
@@ -92,7 +92,7 @@ def text_panel(card: Card, report: Report, extra: str = "") -> str:
 
 
 def html_panel(card: Card, report: Report, extra: str = "") -> str:
-    """The panel as HTML; everything that came from an answer is escaped, and dollars in it stay dollars."""
+    """The panel as HTML. Everything that came from an answer is escaped; dollar signs stay dollar signs."""
     tone = {"yes": "yes", "no": "no", "–": "off"}
     symbol = {"yes": "✓", "no": "✗", "–": "–"}
     body = "".join(
@@ -111,7 +111,7 @@ def html_panel(card: Card, report: Report, extra: str = "") -> str:
 
 
 def look(report: Report) -> str:
-    """The class that colors the panel's edge."""
+    """The CSS class that colors the panel's edge."""
     if report.passed:
         return "partly" if any(v.mistake == MISSED for v in report.verdicts) else "passed"
     if report.state == "not answered":
@@ -120,7 +120,7 @@ def look(report: Report) -> str:
 
 
 def _html_note(report: Report) -> str:
-    """Why there are no verdicts; after the headline, "Not answered yet: do this" has said its first half already."""
+    """Why there are no verdicts, without repeating the headline."""
     if report.verdicts or not report.note:
         return ""
     said, _, rest = report.note.partition(": ")
@@ -130,7 +130,7 @@ def _html_note(report: Report) -> str:
 
 
 def _html_foot(card: Card, report: Report) -> str:
-    """The last line, with what can be typed set as code."""
+    """The last line, with the call to type set as code."""
     said, colon, call = _foot(card, report).rpartition(": ")
     return f"{escape(said + colon)}<code>{escape(call)}</code>"
 

@@ -1,11 +1,11 @@
-"""How a fault with another variant's numbers counts.
+"""How a failure on another variant's numbers counts.
 
-By default it costs the part of the values, because a table of the shown numbers makes this fault. An answer that is right for one
-size or one structure makes it too, but has done some of the work. It counts as half right, and its fault as one of generality, if
-two conditions hold: at least half of the cases with other numbers are right for that part, and more than half of what the judge
-itself asks about generality. The first condition alone is not enough: many exercises have only a few variants, so a table that
-knows one of them besides its own is right for half of two. The second is more than half because an answer that says "yes" to
-everything may be right for one half.
+By default it costs the part of the values, because a table of the shown numbers fails this way. An answer that works
+for only one size or one structure fails this way too, but it has done some of the work. It counts as half right, and
+its failure as one of generality, under two conditions. At least half of the cases with other numbers must be right for
+that part, and so must more than half of the judge's own generality cases. The first condition alone is too weak: many
+exercises have few variants, so a table that knows one other variant is right for half of two. The second requires more
+than half because an answer that always says "yes" may be right for half.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from course_lib.records import Case, Verdict, VerdictKind
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One case that was asked, and what was found there."""
+    """One case that was asked, and its verdicts."""
 
     case: Case
     other_numbers: bool  # whether it is a case of the shown kind with another variant's numbers
@@ -24,7 +24,7 @@ class Asked:
 
 
 def count_unseen_faults(found: Sequence[Asked], shares: Mapping[str, float]) -> list[Verdict]:
-    """All verdicts; a fault with numbers that are not shown says so, and is one of generality where the answer is half right."""
+    """All verdicts. Failures on unseen numbers say so, and count as generality where the answer is half right."""
     return [
         _as_it_counts(verdict, found, shares) if each.other_numbers else verdict
         for each in found
@@ -50,13 +50,15 @@ def _as_it_counts(verdict: Verdict, found: Sequence[Asked], shares: Mapping[str,
 
 
 def _general(part: str, found: Sequence[Asked], shares: Mapping[str, float]) -> str:
-    """The part of generality that a fault in a part of the values belongs to: the one of its name, or else the least right; "" without any."""
+    """The generality part to which a failure in a part of the values belongs: the one with its name, else the least
+    right; "" if none.
+    """
     parts = [share.split(":", 1)[1] for share in shares if share.startswith("generality:")]
     return part if part in parts else min(parts, key=lambda name: _rate(found, "generality", name), default="")
 
 
 def _rate(found: Sequence[Asked], kind: VerdictKind, part: str) -> float:
-    """The share of the cases asking this that are right, 0 to 1; 0 if none asks it."""
+    """The fraction of the cases for this part that are right, 0 to 1; 0 if there are none."""
     asked = [[v.ok for v in each.verdicts if (v.kind, v.part) == (kind, part)] for each in found]
     right = [all(oks) for oks in asked if oks]
     return sum(right) / len(right) if right else 0.0

@@ -274,8 +274,7 @@ class _Grading:
 
 
 def _report_of(exercise: Exercise, runner: InWorker) -> Report:
-    """The judge's report. If the judge itself fails on the answer, the report says so and the exercise gets no points.
-    """
+    """The judge's report. If the judge itself fails on the answer, the report says so and the exercise gets no points."""
     with runner:
         try:
             report = cleaned(decide(exercise, runner))

@@ -72,9 +72,13 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that takes `rotating_chapter` runs once for each chapter of the rotation."""
+    """A test that takes `rotating_chapter` or `rotating_exercise` runs once for each chapter, or exercise, of the rotation."""
     if "rotating_chapter" in metafunc.fixturenames:
         metafunc.parametrize("rotating_chapter", metafunc.config.stash[ROTATION].chapters)
+    if "rotating_exercise" in metafunc.fixturenames:
+        metafunc.parametrize(
+            "rotating_exercise", metafunc.config.stash[ROTATION].exercises(list(chapter_of_exercise()))
+        )
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parent.parent
 CHAPTERS = tuple(sorted(path.name[:2] for path in (REPOSITORY / "solutions").glob("[0-9][0-9]_*")))
 MOST_CHAPTERS = 2  # run whole in a default run: about 60 s of CPU each
+MOST_MUTATED = 8  # exercises in a default run: 1 to 2 s of CPU each
 SHARE = 3  # of the tests marked `rotates`, one in so many has its turn
 SHARED = (  # code that takes part in judging every answer
     "course_lib/grading/",
@@ -45,6 +46,12 @@ class Rotation:
         rest = [answer for answer in answers if answer not in first.values()]
         return [*first.values(), *random.Random(f"{self.seed} {exercise}").sample(rest, min(1, len(rest)))]
 
+    def exercises(self, names: Sequence[str]) -> list[str]:
+        """The exercises whose right answers are mutated: a few that differ from commit to commit."""
+        if self.crossing == self.chapters == CHAPTERS:
+            return list(names)
+        return random.Random(self.seed).sample(list(names), min(MOST_MUTATED, len(names)))
+
     def has_turn(self, place: int, chapters: Collection[str] = ()) -> bool:
         """Whether the test at this place among those marked `rotates` runs.
 
@@ -64,6 +71,7 @@ class Rotation:
             f"  under plain nbgrader and in the browser: {listed(self.chapters)}; left to later runs: {listed(left)}",
             f"  every answer crosses into a worker: {listed(self.crossing)}; three of each exercise and a sample: {listed(sampled)}",
             f"  attacks, answers on the scales, runs of random programs: {f'one in {SHARE}' if sampled else 'all'}",
+            f"  right answers with one small change: {MOST_MUTATED} exercises of all",
             "  the whole site and the whole course in a browser: not in this run",
             "  `./course test --everything` leaves nothing out",
         ]

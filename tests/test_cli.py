@@ -299,6 +299,14 @@ def test_test_prints_the_kill_matrix(monkeypatch, capsys):
     assert seen == [[], ["--chapter", "06"]]
 
 
+def test_test_prints_the_mutants(monkeypatch, capsys):
+    _called(monkeypatch, {})
+    seen = []
+    given(monkeypatch, "course_lib.exercises.mutation", main=lambda flags: seen.append(flags) or 1)
+    assert run(capsys, "test", "--mutants", "--exercise", "ring-shift", "--json")[0] == 1
+    assert seen == [["--exercise", "ring-shift", "--json"]]
+
+
 # ---------------------------------------------------------------------------------------------- progress, drill
 
 

@@ -41,6 +41,7 @@ ORDER: Sequence[
     (RUN, "notebook own_trainer"),
     (RUN, "grading"),
     (ASKED, "exercises.killmatrix"),
+    (ASKED, "exercises.mutation"),
     (RUN, "benchmarks site"),
     (RUN, "cli"),
     (RUN, "__main__"),

@@ -20,6 +20,7 @@ EXAMPLES = examples(
     "course test tests/test_memory.py         one file",
     "course test --kill-matrix                every wrong answer against its exercise, as a table",
     "course test --kill-matrix --exercise ring-shift    of one exercise; --chapter 06 of one chapter",
+    "course test --mutants --chapter 06       every right answer with one small change, which must lose points",
 )
 
 
@@ -27,6 +28,9 @@ def test(
     context: typer.Context,
     kill_matrix: Annotated[
         bool, typer.Option("--kill-matrix", help="Print which verdict rejects which wrong answer.")
+    ] = False,
+    mutants: Annotated[
+        bool, typer.Option("--mutants", help="Print which small changes of a right answer keep full points.")
     ] = False,
 ) -> None:
     """Run the test suite and the linter.
@@ -47,6 +51,9 @@ def test(
     if kill_matrix:
         matrix = part("course_lib.exercises.killmatrix", "the kill matrix")
         raise typer.Exit(int(matrix.main(context.args) or 0))
+    if mutants:
+        mutation = part("course_lib.exercises.mutation", "the mutation table")
+        raise typer.Exit(int(mutation.main(context.args) or 0))
     chapters = list(takewhile(re.compile(r"\d\d").fullmatch, context.args))
     flags = [*(f"--chapter={chapter}" for chapter in chapters), *context.args[len(chapters) :]]
     chosen = [flag for flag in flags if not flag.startswith("-") and os.path.exists(flag.split("::")[0])]

@@ -144,13 +144,13 @@ def matrix(
     answers = [answer for answer in bank(chapter) if exercise in (None, answer.exercise)]
     count = workers or min(os.cpu_count() or 1, 8)
     if count == 1 or len(answers) < 8:
-        _warm()
+        warm()
         return [judge(answer, seed) for answer in answers]
-    with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_warm) as pool:
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=warm) as pool:
         return list(pool.map(partial(judge, seed=seed), answers, chunksize=4))
 
 
-def _warm() -> None:
+def warm() -> None:
     """One thread, and what torch loads at the first backward pass and the first step, before any run's clock goes: seconds if busy."""
     os.environ["OMP_NUM_THREADS"] = "1"
     import torch

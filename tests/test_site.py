@@ -6,6 +6,8 @@ import itertools
 import json
 import os
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -16,7 +18,8 @@ import pytest
 from course_lib.facts import course
 from course_lib.install import ROOT, Trouble
 from course_lib.site import build, docs, syllabus
-from course_lib.site.glossary import Words, anchor
+from course_lib.site.execute import Executor
+from course_lib.site.glossary import EVERYDAY, Words, anchor, linked_in
 from course_lib.site.mathml import mathml
 from course_lib.site.page import page_of
 from course_lib.widgets import frames
@@ -196,6 +199,51 @@ def test_words_of_the_glossary_are_found_once_the_longest_first_and_never_inside
     assert not [term for _, term in words.parts("rank", seen) if term]
 
 
+def test_an_ordinary_word_that_reads_like_a_term_is_not_linked():
+    words = Words(course.glossary())
+    parts = list(words.parts("At step zero, zeros fill the state; ZeRO shards it, and a higher MFU follows.", set()))
+    assert [text for text, term in parts if term] == ["ZeRO", "shards", "MFU"]
+    assert "evidence" in linked_in("15", course.glossary()) and "evidence" not in linked_in("09", course.glossary())
+    assert set(EVERYDAY) <= set(course.glossary())
+
+
+# --- running a chapter -----------------------------------------------------------------------------
+
+
+def book(folder: Path, *sources: tuple[str, str]) -> Path:
+    """A notebook with these cells, each an id and its code."""
+    path = folder / "06_small.ipynb"
+    path.write_text(json.dumps(notebook(*(cell(code, name, "code") for name, code in sources))), encoding="utf-8")
+    return path
+
+
+def test_a_cell_that_fails_is_named(tmp_path):
+    path = book(tmp_path, ("fine", "print(1)"), ("ring-picture", "raise ValueError('three ranks')"))
+    with pytest.raises(Trouble, match="chapter 06 .* cell 'ring-picture' raised ValueError: three ranks") as raised:
+        Executor({}).run(path)
+    assert "./course test 06" in str(raised.value)
+
+
+def test_a_cell_that_ends_its_kernel_is_named(tmp_path):
+    with pytest.raises(Trouble, match="cell 'too-large' ended its kernel"):
+        Executor({}).run(book(tmp_path, ("too-large", "import os; os._exit(1)")))
+
+
+def test_chapters_that_are_stopped_end_at_once(tmp_path):
+    executor, began = Executor({}), tmp_path / "began"
+    path = book(tmp_path, ("long", f"open({str(began)!r}, 'w'); import time; time.sleep(200)"))
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(executor.run, path)
+        while not began.exists():
+            assert not running.done()
+            time.sleep(0.05)
+        executor.stop()
+        with pytest.raises(Trouble):
+            running.result(timeout=60)
+    with pytest.raises(Trouble):  # one that begins later does not run its first cell either
+        executor.run(book(tmp_path, ("later", "raise SystemExit")))
+
+
 # --- weeks -----------------------------------------------------------------------------------------
 
 
@@ -319,17 +367,20 @@ def test_glossary_and_sources_are_whole(small_site):
     assert {one.url for one in facts.references().values() if one.url} <= listed
 
 
-def test_workflows_are_readable_and_call_what_is_there():
+def test_workflows_run_what_is_there_with_pinned_actions_and_few_rights():
     import yaml
 
     for path in (ROOT / ".github" / "workflows").glob("*.yml"):
-        flow = yaml.safe_load(path.read_text(encoding="utf-8"))
-        steps = [step for job in flow["jobs"].values() for step in job["steps"]]
-        assert flow["permissions"]["contents"] == "read" and all("uses" in step or "run" in step for step in steps)
-        for step in steps:
+        text = path.read_text(encoding="utf-8")
+        flow = yaml.safe_load(text)
+        assert flow["permissions"] == {"contents": "read"} and all(
+            "timeout-minutes" in job for job in flow["jobs"].values()
+        )
+        for step in (step for job in flow["jobs"].values() for step in job["steps"]):
             command = step.get("run", "./course").split()[0]
-            assert (ROOT / command).is_file() and os.access(ROOT / command, os.X_OK), command
-            assert re.fullmatch(r"[\w-]+/[\w-]+@v\d+", step.get("uses", "actions/checkout@v4"))
+            assert ("uses" in step) != ("run" in step) and os.access(ROOT / command, os.X_OK), command
+        for used in re.findall(r"uses: (.+)", text):  # a tag can be moved to other code, a commit cannot
+            assert re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", used), used
 
 
 def test_a_folder_with_other_things_is_not_replaced(tmp_path):

@@ -17,7 +17,7 @@ from course_lib.figures.course_picture import course_picture
 from course_lib.figures.palette import NIGHT, PAPER
 from course_lib.install import ROOT, Trouble
 from course_lib.site import front
-from course_lib.site.execute import executed
+from course_lib.site.execute import Executor
 from course_lib.site.page import page_of
 from course_lib.widgets.frames import FOLDER
 
@@ -68,6 +68,7 @@ def build(out: Path, numbers: Sequence[str] = (), *, repository: str = "", say: 
         _chapters(chapters, work, source, static, say)
         seconds["chapters"] = time.monotonic() - began
         began = time.monotonic()
+        say("Writing the pages")
         front.write(source, chapters, repository)
         for path in STATIC.iterdir():
             shutil.copyfile(path, static / path.name)
@@ -85,7 +86,7 @@ def build(out: Path, numbers: Sequence[str] = (), *, repository: str = "", say: 
 
 def _chapters(chapters: Sequence[Chapter], work: Path, source: Path, static: Path, say: Callable[[str], None]) -> None:
     """Execute all chapters, a few at a time, and write each as a page's notebook with its figures."""
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor, as_completed
 
     import nbformat
 
@@ -96,23 +97,28 @@ def _chapters(chapters: Sequence[Chapter], work: Path, source: Path, static: Pat
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment["PYTHONPATH"] = os.pathsep.join(path)
 
-    def one(chapter: Chapter) -> None:
+    executor = Executor(environment)
+
+    def one(chapter: Chapter) -> str:
         began = time.monotonic()
         folder = copied / chapter.folder
-        try:
-            book = executed(folder / f"{chapter.folder}.ipynb", environment)
-        except Exception as error:
-            raise Trouble(
-                f"chapter {chapter.number} does not run: {str(error).strip().splitlines()[-1]}",
-                f"`./course test {chapter.number}` shows why",
-            ) from error
+        book = executor.run(folder / f"{chapter.folder}.ipynb")
         nbformat.write(page_of(book, chapter.folder, static), source / f"{chapter.folder}.ipynb")
         if (folder / "figures").is_dir():
             shutil.copytree(folder / "figures", source / chapter.folder / "figures")
-        say(f"  {chapter.number} {time.monotonic() - began:5.0f} s")
+        return f"{front.name_of(chapter)}, {time.monotonic() - began:.0f} s"
 
-    with ThreadPoolExecutor(max(os.cpu_count() or 1, 1)) as pool:
-        list(pool.map(one, chapters))
+    cores = os.cpu_count() or 1
+    say(f"Running {len(chapters)} chapters, {min(cores, len(chapters))} at a time:")
+    with ThreadPoolExecutor(cores) as pool:
+        running = [pool.submit(one, chapter) for chapter in chapters]
+        try:
+            for count, done in enumerate(as_completed(running), start=1):
+                say(f"  {count:2} of {len(chapters)}: {done.result()}")
+        except BaseException:  # a chapter that failed, or Ctrl-C: the others need not end first
+            pool.shutdown(wait=False, cancel_futures=True)
+            executor.stop()
+            raise
 
 
 def _sphinx(source: Path, out: Path, doctrees: Path, repository: str) -> list[str]:
@@ -162,6 +168,7 @@ def configuration(repository: str = "") -> dict[str, Any]:
         "html_js_files": [SCRIPT],
         "html_math_renderer": "mathml",
         "html_copy_source": False,
+        "html_use_index": False,  # the glossary has the terms
         "html_show_sourcelink": False,
         "myst_enable_extensions": ["dollarmath", "attrs_block", "deflist"],
         "myst_heading_anchors": 3,

@@ -8,7 +8,7 @@ from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 from course_lib.facts import course
-from course_lib.site.glossary import Words, anchor
+from course_lib.site.glossary import Words, anchor, linked_in
 from course_lib.site.mathml import mathml
 
 _NOT_IN = (nodes.reference, nodes.title, nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.raw)
@@ -33,9 +33,10 @@ class GlossaryLinks(SphinxPostTransform):
 
     def run(self, **_: object) -> None:
         """Replace words of this page by links."""
-        if self.env.docname[:2] not in course.chapters():
+        chapter = self.env.docname[:2]
+        if chapter not in course.chapters():
             return
-        words, seen = Words(course.glossary()), set()
+        words, seen = Words(linked_in(chapter, course.glossary())), set()
         for text in list(_running_text(self.document)):
             parts = list(words.parts(text.astext(), seen))
             if len(parts) > 1:

@@ -2,7 +2,7 @@
 
 Where `COURSE_FRAMES` names a folder, `explore` calls `markup`. It draws the widget at many settings, writes the pictures to one
 file in that folder, and returns the first picture with the controls that turn to the others. A script of the page
-(`course_lib/site/static/frames.js`) connects the two.
+(`course_lib/site/static/site.js`) connects the two.
 
 A widget with six controls has too many settings to draw all of them. Each control moves alone from the start through all its
 values; the controls that fit together into the limit also move in every combination. The script shows the nearest setting

@@ -134,6 +134,7 @@
     draw(shown, text) {
       if (!shown.size) {
         this.picture.innerHTML = text;
+        roomy(this.picture);
         return;
       }
       let image = this.picture.querySelector(":scope > img");
@@ -144,6 +145,7 @@
       const old = image.src;
       image.width = shown.size[0];
       image.height = shown.size[1];
+      image.style.setProperty("--course-width", `${shown.size[0]}px`);
       image.alt = shown.alt;
       image.src = URL.createObjectURL(new Blob([text], {type: "image/svg+xml"}));
       if (old.startsWith("blob:")) URL.revokeObjectURL(old);
@@ -168,6 +170,16 @@
       this.playing = null;
       button.textContent = "▶";
       button.setAttribute("aria-label", button.getAttribute("aria-label").replace("Pause", "Play"));
+    }
+  }
+
+  // For narrow screens: a table with sentences scrolls, and does not break them after every word; a picture keeps its size.
+  function roomy(part) {
+    for (const image of part.querySelectorAll("img[width]")) {
+      image.style.setProperty("--course-width", `${image.getAttribute("width")}px`);
+    }
+    for (const cell of part.querySelectorAll("td, th")) {
+      cell.classList.toggle("course-long", cell.textContent.trim().length > 60);
     }
   }
 
@@ -225,6 +237,7 @@
     themed();
     document.querySelectorAll(".course-frames").forEach(element => new Widget(element));
     drawers();
+    roomy(document);
     reachable();
     window.addEventListener("resize", reachable);
     document.addEventListener("toggle", reachable, true);

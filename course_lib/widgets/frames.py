@@ -10,6 +10,7 @@ that was drawn and says so.
 """
 
 import base64
+import gc
 import gzip
 import hashlib
 import html
@@ -17,6 +18,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, product
 from math import prod
@@ -87,8 +89,10 @@ def chosen(dials: Sequence[Dial], most: int = MOST) -> Iterator[Setting]:
     yield from product(*ranges)
 
 
-def frames(explorer: "Explorer", most: int = MOST) -> dict[str, Any]:
-    """The pictures of a widget, as its page's script reads them.
+def frames(
+    explorer: "Explorer", most: int = MOST, pages: dict[Setting, tuple[str, str]] | None = None
+) -> dict[str, Any]:
+    """The pictures of a widget, as its page's script reads them; those in `pages` are not drawn again, and new ones are added.
 
     `lines` are the distinct lines of all pictures. `pictures` are lists of places in `lines`, each with its text alternative
     and, for an image, its size; `off` are the dials that change nothing. `keys` says which picture belongs to which setting.
@@ -99,6 +103,7 @@ def frames(explorer: "Explorer", most: int = MOST) -> dict[str, Any]:
     keys: dict[str, int] = {}
     made: list[dict[str, Any]] = []
     before = dict(explorer.setting)
+    pages = {} if pages is None else pages
     settings = dict.fromkeys(setting for setting in chosen(dials, most) if _exists(explorer, dials, setting))
     for setting in islice(settings, 4 * most):
         values, off = _values(explorer, dials, setting)
@@ -110,8 +115,10 @@ def frames(explorer: "Explorer", most: int = MOST) -> dict[str, Any]:
         if idle != setting and same in keys:
             keys[key] = keys[same]
             continue
-        explorer.setting = values
-        page = explorer.page()
+        if setting not in pages:
+            explorer.setting = values
+            pages[setting] = explorer.page()
+        page = pages[setting]
         content = json.dumps([page, off])
         if content not in pictures:
             pictures[content] = len(made)
@@ -123,8 +130,10 @@ def frames(explorer: "Explorer", most: int = MOST) -> dict[str, Any]:
 
 def markup(explorer: "Explorer") -> str:
     """HTML of a widget on a page without a kernel; its frames are written to the folder in the environment."""
+    dials, pages = dials_of(explorer.controls), {}
     for most in (MOST, FEWER):
-        drawn = json.dumps(frames(explorer, most), ensure_ascii=False, separators=(",", ":"))
+        with _rare_collections():
+            drawn = json.dumps(frames(explorer, most, pages), ensure_ascii=False, separators=(",", ":"))
         packed = base64.b64encode(gzip.compress(drawn.encode(), mtime=0)).decode()
         if len(packed) <= HEAVY:
             break
@@ -133,13 +142,24 @@ def markup(explorer: "Explorer") -> str:
     folder.mkdir(parents=True, exist_ok=True)
     # A script and not JSON: a page that is opened from a folder may load scripts, but may not fetch files.
     (folder / f"{name}.js").write_text(f'courseFrames("{name}","{packed}")\n', encoding="utf-8", newline="\n")
-    dials = dials_of(explorer.controls)
+    first, _ = pages[tuple(dial.start for dial in dials)]
     rows = "".join(_row(name, place, dial) for place, dial in enumerate(dials))
     return (
-        f'<div class="course-frames" data-frames="{name}"><div class="course-picture">{explorer.page()[0]}</div>'
+        f'<div class="course-frames" data-frames="{name}"><div class="course-picture">{first}</div>'
         f'<form class="course-dials" hidden>{rows}</form>'
         f'<p class="course-said" role="status"></p></div>'
     )
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Let Python look for garbage less often: with its usual threshold, that takes a fifth of drawing many figures."""
+    usual = gc.get_threshold()
+    gc.set_threshold(20_000, *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 def _exists(explorer: "Explorer", dials: Sequence[Dial], setting: Setting) -> bool:

@@ -149,6 +149,16 @@ def test_a_breakdown_names_its_first_wrong_part_and_the_total_in_its_place():
     assert "b" in column.fault(case, [{"a": 1, "b": 2}, {"a": 5, "b": 11}])[1]
 
 
+def test_a_breakdown_names_a_cause_only_where_it_leads_to_that_part_of_every_row():
+    squared = Mistake("squared", lambda x: {"a": x * x}, "x was squared.")
+    doubled = Mistake("doubled", lambda x: {"a": 2 * x}, "x was doubled.")
+    column = Breakdown(part="p", unit="GB", want=lambda x: {"a": x, "b": x}, words=str, mistakes=(squared, doubled))
+    case = Case(name="rows", args=(0, [(2,), (5,)]))
+    rows = {"both": ((4, 2), (10, 5)), "with another part": ((4, 3), (10, 6)), "here alone": ((4, 2), (11, 5))}
+    named = {name: column.fault(case, [{"a": a, "b": b} for a, b in pairs])[0] for name, pairs in rows.items()}
+    assert named == {"both": "doubled", "with another part": "doubled", "here alone": ""}
+
+
 def test_a_table_judges_a_tuple_by_a_column_a_place():
     columns = [
         Column(part=name, unit="GB", want=lambda x, k=k: k * x, words=str) for k, name in ((1, "one"), (2, "two"))

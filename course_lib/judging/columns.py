@@ -163,11 +163,15 @@ class Breakdown:
     def _named(
         self, row: Any, got: Any, want: Mapping[Any, float], key: Any, pairs: Sequence[tuple[Any, Any]]
     ) -> Fault:
-        """The mistake that explains every row, else the first that leads to this number."""
+        """The mistake that explains every part of every row, else the first that leads to this part in every row."""
         lead = f"{self.words(*row)}, {key}: "
-        here = [each for each in self.mistakes if self._explains(each, row, got, want, key)]
+        here = [
+            each
+            for each in self.mistakes
+            if self._explains(each, row, got, want, key) and self._explains_all(each, pairs, [key])
+        ]
         if here:
-            best = next((each for each in here if self._explains_all(each, pairs)), here[0])
+            best = next((each for each in here if self._explains_all(each, pairs, list(want))), here[0])
             return best.name, lead + best.message
         apart = times(got[key], want[key]) if want[key] else "where 0 is right"
         return "", f"{lead}got {describe(got[key])} {self.unit}, {apart}."
@@ -178,11 +182,14 @@ class Breakdown:
             return False
         return not self._same(value[key], want[key], want) and self._same(got[key], value[key], value)
 
-    def _explains_all(self, mistake: Mistake, pairs: Sequence[tuple[Any, Any]]) -> bool:
+    def _explains_all(self, mistake: Mistake, pairs: Sequence[tuple[Any, Any]], keys: Sequence[Any]) -> bool:
+        """Whether these parts of all rows are what the mistake leads to; a row that has none of a part does not count."""
         for row, got in pairs:
             want = self.want(*row)
             value = {**want, **(mistake.on(*row) or {})}
-            if not isinstance(got, dict) or not all(self._same(got.get(key), value[key], value) for key in want):
+            if not isinstance(got, dict) or not all(
+                self._same(got.get(key), value[key], value) for key in keys if key in want
+            ):
                 return False
         return True
 

@@ -129,7 +129,7 @@ def step_times(kernels, begin, end):
     return {**found, "hidden": hidden, "exposed": busy(talk, begin, end) - hidden}
 
 
-# %% wrong: streams added up => values kernels-summed  from: three unions
+# %% wrong: streams added up => values -  from: three unions
 # -     return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
 # +     streams = [[one for one in kernels if one[1] == stream] for stream in {one[1] for one in kernels}]
 # +     kinds = ("compute", "communication")

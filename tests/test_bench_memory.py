@@ -326,3 +326,23 @@ def test_relative_positions_are_counted_where_a_model_has_them(tmp_path):
     table(tmp_path, "model_architectures.csv", [gopher, {**gopher, "name": "absolute"}])
     with_it, without = counts(Tables(tmp_path))
     assert with_it.ok and not without.ok
+
+
+def test_what_is_far_off_is_counted_by_the_settings_that_explain_it():
+    def row(measured, kept):
+        return Row("playbook", f"{measured}", measured, 10.0, otherwise={"gathered inputs kept": kept})
+
+    source = next(each for each in SOURCES if each.name == "playbook")
+    found = bench.Result(source, (row(10.5, 12.0), row(15.0, 14.0), row(20.0, 12.0), row(8.0, 12.0)), {})
+    assert found.far_off == {"rows": 3, "too_low": 2, "gathered inputs kept": 1}
+
+
+def test_kept_inputs_take_room_only_beside_tensor_ranks_and_for_micro_batches_alive():
+    def kept(tp, pp):
+        shape = Shape(layers=8, hidden=64, heads=8, ffn=256, vocab=512)
+        layout = Layout(tp=tp, pp=pp, dp=1, microbatches=8)
+        run = TrainingRun(shape=shape, layout=layout, batch=2, seq=16, words=frozenset({"gathered inputs kept"}))
+        return peak_terms("nanotron", run)["gathered inputs kept"]
+
+    assert kept(1, 1) == 0
+    assert kept(4, 1) == 8 * 2 * (2 * 16 * 64) * 2 * 3 / 4  # layers × inputs × numbers × bytes × the others' share

@@ -137,8 +137,11 @@ def test_a_good_order_has_rank_correlation_one_and_no_regret(tmp_path):
         "rank_correlation": pytest.approx(1.0),
         "regret": 0.0,
         "median_regret": 0.0,
+        "far": 0,
+        "far_staged": 0,
     }
-    assert found.choosing(-found.measured)["regret"] == pytest.approx(300.0)
+    backwards = found.choosing(-found.measured)
+    assert backwards["regret"] == pytest.approx(300.0) and (backwards["far"], backwards["far_staged"]) == (1, 0)
     assert bench.correlation(np.ones(3), np.arange(3.0)) == 0.0
 
 

@@ -17,6 +17,7 @@ from course_lib.memory.terms import Kernels, layer_terms
 from course_lib.units import GiB
 
 FLASH = Kernels(attention="flash")
+GATHERED_KEPT = "gathered inputs kept"  # of attention and of the MLP, instead of gathering them again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,9 @@ class TrainingRun:
     batch: int
     seq: int
     checkpointing: str = "none"
-    words: frozenset[str] = field(default_factory=frozenset)  # further properties: "compiled", "compiled loss"
+    words: frozenset[str] = field(
+        default_factory=frozenset
+    )  # more: "compiled", "compiled loss", "gathered inputs kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class Framework:
     terms: Callable[[TrainingRun], dict[str, float]]
     reads: str  # the number that its users publish
     left_out: str
+    unprinted: tuple[str, ...] = ()  # words of a run that its users choose and do not publish
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,7 @@ def _nanotron(run: TrainingRun) -> dict[str, float]:
         "layers": alive * layers * kept,
         "logits": (8 * tokens * one.vocab / where.tp) if where.pp == 1 else 0.0,  # fp32 logits and their softmax
         "gathered over tensor ranks": 3 * 2 * tokens * one.hidden,  # input, output before reduce-scatter, gradient
+        GATHERED_KEPT: alive * layers * 2 * 2 * tokens * one.hidden * (1 - 1 / where.tp) * (GATHERED_KEPT in run.words),
     }
 
 
@@ -204,6 +209,7 @@ FRAMEWORKS = {
             "reserved by the caching allocator on rank 0, in GiB",
             "fragmentation as such and NCCL's memory. The source does not tell which runs kept the inputs gathered over tensor "
             "ranks instead of gathering them again: most rows that are far off hold what those inputs need",
+            unprinted=(GATHERED_KEPT,),
         ),
         Framework(
             "megatron-deepspeed",

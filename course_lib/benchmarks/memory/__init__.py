@@ -24,6 +24,7 @@ from course_lib.benchmarks.memory.sources import SOURCES, Source
 from course_lib.memory.frameworks import FRAMEWORKS, fits
 
 MILLION_CONFIGURATIONS = 1_000_000
+FAR = 0.13  # the error that nine rows of ten are to stay within
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,17 @@ class Result:
     def median(self) -> float | None:
         """Median error in per cent; None without rows."""
         return float(np.median(self.errors)) if self.rows else None
+
+    @property
+    def far_off(self) -> dict[str, int]:
+        """How many judged rows are off by more than `FAR`, how many of them too low, and how many each unprinted setting explains."""
+        far = [row for row in self.judged if abs(row.error) > FAR]
+        settings = sorted({name for row in far for name in row.otherwise})
+        return {
+            "rows": len(far),
+            "too_low": sum(row.error < 0 for row in far),
+            **{name: sum(row.explained(name, FAR) for row in far) for name in settings},
+        }
 
     @property
     def ok(self) -> bool | None:
@@ -137,6 +149,7 @@ def _as_json(
                 "rows_fitted_on": sum(row.fitted for row in result.rows),
                 "target_percent": result.source.target,
                 "ok": result.ok,
+                "far_off": result.far_off if result.rows else {},
                 "skipped": result.skipped,
                 "left_out": result.left_out,
             }
@@ -168,6 +181,12 @@ def _show(
                 f"{result.source.name:20} {len(result.rows):5} {len(result.judged):6} {result.median:6.1f} % {high:6.1f} %  {verdict}"
             )
             print(f"{'':20} left out: {result.left_out}")
+            rows, low, *settings = result.far_off.items()
+            if rows[1]:
+                causes = "".join(f"; with {name} {count} of them come within that" for name, count in settings)
+                print(
+                    f"{'':20} more than {100 * FAR:g} % off: {rows[1]}, of which {low[1]} are predicted too low{causes}"
+                )
         else:
             print(f"{result.source.name:20}     -      -        -        -")
         for reason, count in result.skipped.items():

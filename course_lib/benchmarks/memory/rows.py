@@ -3,12 +3,12 @@
 import csv
 import math
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 
-from course_lib.memory.frameworks import TrainingRun, peak_terms, predicted_bytes
+from course_lib.memory.frameworks import TrainingRun, framework_of, peak_terms, predicted_bytes
 
 Cells = dict[str, str]
 
@@ -25,6 +25,9 @@ class Row:
     framework: str = ""
     terms: float = 0.0  # the prediction before the constants, in bytes
     unit: float = 1.0  # bytes of the figure's unit
+    otherwise: Mapping[str, float] = field(
+        default_factory=dict
+    )  # predictions with settings that the source does not print
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.measured) and self.measured > 0 and math.isfinite(self.predicted)):
@@ -34,6 +37,10 @@ class Row:
     def error(self) -> float:
         """Predicted over measured, less one."""
         return self.predicted / self.measured - 1
+
+    def explained(self, setting: str, within: float) -> bool:
+        """Whether the prediction with this setting is off by no more than this share of the figure."""
+        return setting in self.otherwise and abs(self.otherwise[setting] / self.measured - 1) <= within
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,4 +133,8 @@ def framework_row(
     """The row of a run in a framework."""
     terms = float(sum(peak_terms(framework, run).values()))
     predicted = float(predicted_bytes(framework, run)) / unit
-    return Row(source, label, measured, predicted, fitted, framework, terms, unit)
+    otherwise = {
+        word: float(predicted_bytes(framework, replace(run, words=run.words | {word}))) / unit
+        for word in framework_of(framework).unprinted
+    }
+    return Row(source, label, measured, predicted, fitted, framework, terms, unit, otherwise)

@@ -55,7 +55,8 @@ SOURCES = (
         "bigscience_v100_1b3_sweep.csv",
         read_bigscience,
         None,
-        "ZeRO-1 is assumed, the source names no stage",
+        "ZeRO-1 is assumed, the source names no stage; runs without a pipeline are a quarter too low: what they hold beyond the "
+        "prediction grows by about one fp32 copy of the logits with each sequence of the micro-batch",
     ),
     Source(
         "zero-bubble",

@@ -22,6 +22,7 @@ from course_lib.benchmarks.planner.sources import TARGETS, Target, read_folder
 
 CHUNK = 20_000  # layouts a call: arrays that stay in a processor's cache
 SMALLEST_GROUP = 3  # layouts, for a rank correlation and a regret
+FAR_REGRET = 15  # per cent: more than that is a choice worth a look
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +66,31 @@ class Result:
         groups = defaultdict(list)
         for place, row in enumerate(self.rows):
             groups[row.group].append(place)
-        ranks, regrets = [], []
+        ranks, regrets, staged = [], [], []
         for name, places in groups.items():
             if name and len(places) >= SMALLEST_GROUP:
                 real, said = self.measured[places], seconds[places]
                 ranks.append(correlation(real, said))
-                regrets.append(100 * (real[int(np.argmin(said))] / real.min() - 1))
+                taken = int(np.argmin(said))
+                regrets.append(100 * (real[taken] / real.min() - 1))
+                staged.append(np.max(self.rows[places[taken]].layout.pp) > 1)
         if not ranks:
-            return {"groups": 0, "rank_correlation": None, "regret": None, "median_regret": None}
+            return {
+                "groups": 0,
+                "rank_correlation": None,
+                "regret": None,
+                "median_regret": None,
+                "far": 0,
+                "far_staged": 0,
+            }
+        far = np.array(regrets) > FAR_REGRET
         return {
             "groups": len(ranks),
             "rank_correlation": float(np.median(ranks)),
             "regret": float(np.mean(regrets)),
             "median_regret": float(np.median(regrets)),
+            "far": int(far.sum()),
+            "far_staged": int((far & np.array(staged)).sum()),
         }
 
     def as_json(self) -> dict[str, Any]:
@@ -206,6 +219,11 @@ def _show(
             f"{each.name:24}{told['rows']:6}{told['rows_judged']:7}{ours['median']:7.1f} %{ours['mean']:7.1f}{ours['p90']:7.1f}"
             f"{theirs['median']:8.1f} %{rank:>7}{regret:>8}  {asked}"
         )
+        if ours["far"]:
+            print(
+                f"{'':24}choices that cost over {FAR_REGRET} %: {ours['far']} of {ours['groups']}, {ours['far_staged']} of them a "
+                f"pipeline; the median choice costs {ours['median_regret']:.1f} %"
+            )
         for row, seconds in zip(each.rows, each.predicted, strict=True) if every else ():
             parts = planner.step_time(row.job, row.cluster, row.layout).parts
             causes = " ".join(

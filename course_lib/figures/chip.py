@@ -42,7 +42,7 @@ def chip_picture(chip: Chip, part: str = "SM", name: str = "") -> Picture:
     )
     for row, line in enumerate(lines[1:]):
         axes.text(0.15, 0.72 - 0.23 * row, line, fontsize=style.NORMAL, color=INK, va="center")
-    figure.alt = f"{name or 'A GPU'}, one {part}: {' '.join(lines)}"
+    figure.alt = f"{name or 'A GPU'}, one {part}: {lines[0]}. {' '.join(lines[1:])}"
     return figure
 
 
@@ -52,10 +52,10 @@ def part_words(chip: Chip, part: str) -> tuple[str, ...]:
     core = 2 * chip.core_hertz
     if part == "tensor core":
         return (
-            f"a tensor core does {number_text(chip.tensor_flop_per_clock, 4)} FLOP a clock",
+            f"a tensor core does {number_text(chip.tensor_flop_per_clock, 4)} FLOP per clock",
             f"{number_text(chip.tensor_flop_per_clock / 2, 4)} multiply-adds, each of them two FLOP, "
             f"at {number_text(chip.tensor_hertz / 1e9, 4)} GHz: {rate_text(tensor)} in 16 bits, dense.",
-            f"A plain core does one multiply-add a clock: {rate_text(core)} in fp32.",
+            f"A plain core does one multiply-add per clock: {rate_text(core)} in fp32.",
         )
     if part == "SM":
         return (

@@ -1,1 +1,3 @@
-"""Grading, from a notebook to points: `judge` decides, `worker` runs answers, `sandbox` keeps them in; `classroom` and `service` grade a class."""
+"""Grading, from a notebook to points: `judge` decides, `worker` runs answers, `sandbox` confines them; `classroom` and
+`service` grade a class.
+"""

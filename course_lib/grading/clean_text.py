@@ -1,8 +1,8 @@
-"""Text that comes from a learner's code, made safe to show: no control codes, no tricks of direction, no floods."""
+"""Make text from a learner's code safe to show: no control codes, no changes of direction, limited length."""
 
 import re
 
-# Escape sequences whole, then what is left of control codes, and marks that turn the direction of writing.
+# Whole escape sequences, then other control codes and marks that change the text direction.
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CODES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 LINE = 400  # characters of one line

@@ -1,6 +1,6 @@
-"""A notebook in the one form that is committed: readable ids, no outputs, points from the cards, keys in order.
+"""A notebook in its committed form: readable ids, no outputs, points from the cards, ordered keys.
 
-The form depends on nothing but the cells, so tidying twice changes nothing and a changed sentence is a one-line diff.
+The form depends only on the cells, so tidying twice changes nothing and a changed sentence is a one-line diff.
 """
 
 import re
@@ -64,7 +64,7 @@ def _tidy_cell(cell: Cell, ident: str, points: Mapping[str, int]) -> Cell:
 
 
 def _tidy_grade_meta(meta: Mapping[str, Any], points: Mapping[str, int]) -> dict[str, Any]:
-    """nbgrader's fields of a source cell; a check cell's points are its card's."""
+    """nbgrader's fields of a source cell; a check cell gets its card's points."""
     tidied = {**_NBGRADER, **{key: meta[key] for key in (*_NBGRADER, "grade_id") if key in meta}, "schema_version": 3}
     if tidied["grade"] or tidied["task"]:
         exercise = tidied["grade_id"].removesuffix(CHECK_SUFFIX)
@@ -73,7 +73,7 @@ def _tidy_grade_meta(meta: Mapping[str, Any], points: Mapping[str, int]) -> dict
 
 
 def _ids(cells: list[Cell], chapter: str) -> list[str]:
-    """One readable id a cell: its grade_id, else the readable one it has, else a slug of its first words."""
+    """A readable id for each cell: its grade_id, else its readable id, else a slug of its first words."""
     taken: set[str] = {grade_id for cell in cells if (grade_id := grade_meta(cell).get("grade_id"))}
     ids, graded = [], set()
     for cell in cells:

@@ -1,8 +1,9 @@
-"""Which of a chapter's own cells a notebook's answers stand on: the others show or measure something, and need not run.
+"""Which of a chapter's own cells the graded answers depend on. The others only show or measure something and need not
+run.
 
-Only unchanged cells of the chapter are ever left out, because only of those is it known beforehand what they do. A cell is
-kept if it binds or changes a name that a cell which is kept reads, or if it changes something outside the notebook's names.
-A learner's cell that reaches for names in a way that cannot be read (`eval`, `globals`, magics, …) keeps everything.
+Only unchanged cells of the chapter are ever left out, because only their effect is known in advance. A cell is kept if
+it binds or changes a name that a kept cell reads, or if it changes something outside the notebook's names. If a
+learner's cell uses names in a way that cannot be analyzed (`eval`, `globals`, magics, …), every cell is kept.
 """
 
 import ast
@@ -51,9 +52,9 @@ _MISSED = re.compile(r"name '(\w+)' is not defined|`(\w+)` is not defined")
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """What a cell does to the notebook's names; functions read theirs when they are called, at any time after."""
+    """A cell's effect on the notebook's names. Functions read theirs when they are called, at any later time."""
 
-    reads: frozenset[str]  # while it runs, and not bound by itself before
+    reads: frozenset[str]  # while it runs, before binding it itself
     later: frozenset[str]  # inside its functions
     binds: frozenset[str]  # for certain
     gives: frozenset[str]  # perhaps: bound in a branch, or changed in place
@@ -63,7 +64,7 @@ class _Cell:
 def grade_needed_cells(
     whole: Submission, source: Notebook, cards: Sequence[Card], workers: WorkerPool, **more: Any
 ) -> GradedNotebook:
-    """`grade_notebook`, of what is needed; of all, where it turns out that more was."""
+    """`grade_notebook` on the needed cells; on all of them if it turns out that more were needed."""
     part = needed(whole, source)
     done = grade_notebook(part, cards, workers, **more)
     return (
@@ -74,7 +75,7 @@ def grade_needed_cells(
 
 
 def needed(submission: Submission, source: Notebook) -> Submission:
-    """The submission without those of the chapter's own unchanged cells on which nothing that is graded depends."""
+    """The submission without those unchanged cells of the chapter on which nothing graded depends."""
     if sum(len(step.source) for step in submission.steps if step.do == "run") > READ:
         return submission
     ours = {cell["source"] for cell in source["cells"] if cell["cell_type"] == "code"}
@@ -96,7 +97,7 @@ def needed(submission: Submission, source: Notebook) -> Submission:
 
 
 def missed(whole: Submission, part: Submission, reports: Sequence[Report]) -> bool:
-    """Whether a report of `part` complains of a name that only a cell which was left out binds: then grade `whole`."""
+    """Whether a report of `part` complains about a name that only a left-out cell binds. Then grade `whole`."""
     texts = [text for report in reports for text in (report.note, *(verdict.message for verdict in report.verdicts))]
     complained = {one or other for text in texts for one, other in _MISSED.findall(text)}
     if not complained:
@@ -106,11 +107,11 @@ def missed(whole: Submission, part: Submission, reports: Sequence[Report]) -> bo
 
 
 def _kept(cells: dict[int, _Cell], shown: set[int]) -> set[int]:
-    """Of the cells in `shown`, those on which the others stand, by going back from the end until nothing is added."""
+    """The cells in `shown` on which the others depend, found by going back from the end until nothing is added."""
     kept: set[int] = set()
     while True:
         before, live = len(kept), frozenset[str]()
-        called: dict[int, frozenset[str]] = {}  # what functions of the cells above may read from here on
+        called: dict[int, frozenset[str]] = {}  # names that functions of the cells above may read from here on
         above = frozenset[str]()
         for index in sorted(cells):
             called[index] = above
@@ -129,7 +130,7 @@ def _kept(cells: dict[int, _Cell], shown: set[int]) -> set[int]:
 
 @lru_cache(maxsize=2048)  # many hand in the same stubs
 def _learners_cell(source: str) -> _Cell | None:
-    """A learner's cell; None where it cannot be told from its text which names it reads."""
+    """The effect of a learner's cell; None if the names that it reads cannot be determined from its text."""
     source = written_out(source)
     try:
         tree, table = ast.parse(source), symtable.symtable(source, "cell", "exec")
@@ -147,7 +148,7 @@ def _learners_cell(source: str) -> _Cell | None:
 
 
 def _plainly_bound(statement: ast.stmt) -> Iterator[str]:
-    """The names that a statement binds whatever happens."""
+    """The names that a statement binds in any case."""
     match statement:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             yield statement.name
@@ -174,7 +175,7 @@ def _imported(source: str) -> frozenset[str]:
 
 @cache
 def _course_cell(source: str, imported: frozenset[str]) -> _Cell:
-    """What one of the chapter's own cells does; one that cannot be read is kept."""
+    """The effect of one of the chapter's own cells; a cell that cannot be analyzed is kept."""
     try:
         tree = ast.parse(written_out(source))
         cell = _names_of(tree)
@@ -191,7 +192,7 @@ def _course_cell(source: str, imported: frozenset[str]) -> _Cell:
 
 
 def _names_of(tree: ast.Module) -> _Cell:
-    """What a cell reads and binds, statement by statement; what is bound in a branch is not certain."""
+    """What a cell reads and binds, statement by statement; names bound in a branch are not certain."""
     flow = _Flow()
     flow.through(tree.body, flow.binds)
     return _Cell(
@@ -200,7 +201,7 @@ def _names_of(tree: ast.Module) -> _Cell:
 
 
 class _Flow:
-    """Goes through statements in the order in which they run."""
+    """Walks through statements in the order in which they run."""
 
     def __init__(self) -> None:
         self.reads: set[str] = set()
@@ -209,7 +210,7 @@ class _Flow:
         self.gives: set[str] = set()
 
     def through(self, statements: Sequence[ast.stmt], binds: set[str]) -> None:
-        """`binds`: what is bound for certain where these statements stand; grows."""
+        """`binds` holds the names that are certainly bound at this point; it grows."""
         for statement in statements:
             match statement:
                 case ast.For():
@@ -254,7 +255,7 @@ class _Flow:
 
 
 def _reads(table: symtable.SymbolTable) -> set[str]:
-    """The global names that a scope and those inside it read."""
+    """The global names that a scope and the scopes inside it read."""
     top = table.get_type() == "module"
     names = {
         symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced() and (top or symbol.is_global())
@@ -265,7 +266,7 @@ def _reads(table: symtable.SymbolTable) -> set[str]:
 
 
 def _top_level(tree: ast.Module) -> Iterator[ast.stmt]:
-    """The statements that run when the cell runs, those inside loops and branches too."""
+    """The statements that run with the cell, including those inside loops and branches."""
     todo = list(tree.body)
     while todo:
         statement = todo.pop()
@@ -275,7 +276,7 @@ def _top_level(tree: ast.Module) -> Iterator[ast.stmt]:
 
 
 def _changes(statement: ast.stmt) -> Iterator[tuple[str, str]]:
-    """(name, attribute or method) of what a statement changes in place: `x[i] = …`, `x.a = …`, `x.method(…)` for its effect."""
+    """(name, attribute or method) of in-place changes by a statement: `x[i] = …`, `x.a = …`, `x.method(…)`."""
     if isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Delete):
         targets = statement.targets if isinstance(statement, ast.Assign | ast.Delete) else [statement.target]
         for target in (node for each in targets for node in ast.walk(each)):
@@ -294,7 +295,7 @@ def _changes(statement: ast.stmt) -> Iterator[tuple[str, str]]:
 
 
 def _root(node: ast.expr) -> str:
-    """The name that a chain of attributes, items and calls begins with, "" if with none."""
+    """The name at the start of a chain of attributes, items and calls; "" if there is none."""
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""

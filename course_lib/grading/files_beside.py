@@ -1,4 +1,4 @@
-"""The small plain files that lie beside a notebook: which they are, and a scratch folder with copies of them."""
+"""The small plain files next to a notebook, and a scratch folder with copies of them."""
 
 import shutil
 import tempfile
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-BESIDE_BYTES = 20_000_000  # of all files beside one notebook
+BESIDE_BYTES = 20_000_000  # of all files next to one notebook
 
 
 def files_beside(folder: Path) -> dict[str, Path]:
-    """Path from the folder -> file, in order, as many as fit; no links, nothing hidden and no notebooks."""
+    """Relative path -> file, in order, up to the size limit; no links, hidden files or notebooks."""
     found: dict[str, Path] = {}
     room = BESIDE_BYTES
     for path in sorted(folder.rglob("*")):
@@ -27,7 +27,7 @@ def files_beside(folder: Path) -> dict[str, Path]:
 
 @contextmanager
 def copy_of(folder: Path | None) -> Iterator[Path]:
-    """A scratch folder with copies of those files: what cells write goes nowhere else."""
+    """A scratch folder with copies of those files, so that cells write nowhere else."""
     with tempfile.TemporaryDirectory(prefix="course-worker-", ignore_cleanup_errors=True) as scratch:
         target = Path(scratch).resolve() / "notebook"
         target.mkdir()

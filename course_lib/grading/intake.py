@@ -1,7 +1,7 @@
-"""A stranger's notebook, read in a child under limits: what comes back is plain, small and ours to trust.
+"""Read an untrusted notebook in a limited child process and return plain, small data.
 
-`read_hostile` runs in the child, before anything of a submission; `WorkerPool.intake` asks for it. Only what grading needs comes
-over: each cell's type, id, text, nbgrader fields, tags and pictures, and which chapter it is.
+`read_hostile` runs in the child, before anything of a submission; `WorkerPool.intake` calls it. It returns only what
+grading needs: each cell's type, id, text, nbgrader fields, tags and pictures, and the chapter.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from typing import Any
 from course_lib.install import Trouble
 from course_lib.learner.notebooks import Cell, Notebook, parse, read
 
-MAX_BYTES = 50_000_000  # of a notebook: a chapter with every picture in it is a tenth of this
+MAX_BYTES = 50_000_000  # of a notebook; a chapter with all its pictures has a tenth of this
 MAX_CELLS = 2_000
 SECONDS = 20.0
 _MEMORY = 1_000_000_000  # bytes that reading may take
@@ -32,7 +32,7 @@ _PICTURES, _PICTURE_BYTES = 100, 20_000_000  # of one notebook
 
 
 def load(path: Path) -> Notebook:
-    """The notebook at `path`; Trouble in words for a link, an oversize file, broken JSON or an unfinished merge."""
+    """The notebook at `path`; Trouble, in words, for a link, an oversize file, broken JSON or an unfinished merge."""
     if path.is_symlink():
         raise Trouble(f"{path} is a link to another file.", "put the notebook itself there")
     if not path.exists():
@@ -78,7 +78,7 @@ def read_hostile(data: bytes, name: str) -> dict[str, Any]:
 
 
 def _limit_memory(nbytes: int) -> None:
-    """Let reading a notebook take so much and no more, where the system can say so."""
+    """Limit the memory for reading a notebook, where the system supports it."""
     with contextlib.suppress(ImportError, ValueError, OSError, StopIteration):
         import resource
 
@@ -89,7 +89,7 @@ def _limit_memory(nbytes: int) -> None:
 
 
 def slim(notebook: Notebook) -> Notebook:
-    """A notebook without what grading does not need: outputs, widgets' state, other metadata."""
+    """A notebook without what grading does not need: outputs, widget state, other metadata."""
     room = [_PICTURES, _PICTURE_BYTES]
     course = notebook["metadata"].get("course")
     kept = (
@@ -133,7 +133,7 @@ def _is_small(value: Any) -> bool:
 
 
 def _slim_pictures(attachments: Any, room: list[int]) -> dict[str, dict[str, str]]:
-    """A cell's pictures as they are kept in a notebook, {name: {type: base64}}, while there is room for them."""
+    """A cell's attached pictures, {name: {type: base64}}, up to the size limit."""
     kept: dict[str, dict[str, str]] = {}
     for name, bundle in attachments.items() if isinstance(attachments, dict) else ():
         for kind, data in bundle.items() if isinstance(bundle, dict) else ():
@@ -144,5 +144,5 @@ def _slim_pictures(attachments: Any, room: list[int]) -> dict[str, dict[str, str
 
 
 def whole(text: str) -> str:
-    """Text without halves of surrogate pairs, which no encoding holds."""
+    """Text without unpaired surrogates, which cannot be encoded."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,6 +1,8 @@
-"""`course release`: `solutions/` becomes `notebooks/` through nbgrader's own converter, with our steps around its own.
+"""`course release`: `solutions/` becomes `notebooks/` through nbgrader's converter, with our steps before and after its
+own.
 
-The steps are listed in `nbgrader_config.py`, so formgrader's Generate button runs the same ones and gives the same bytes.
+The steps are listed in `nbgrader_config.py`, so that formgrader's Generate button runs the same ones and gives the same
+bytes.
 """
 
 import logging
@@ -20,12 +22,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def source_folders(root: Path = ROOT) -> list[Path]:
-    """The chapters' folders in `solutions/`, in order: those that hold a notebook."""
+    """The folders in `solutions/` that contain a notebook, in order."""
     return sorted({path.parent for path in (root / "solutions").glob("[0-9][0-9]_*/*.ipynb")})
 
 
 def tidied_sources(root: Path = ROOT) -> dict[Path, str]:
-    """Path of every source notebook -> its text in the committed form; Trouble or ValueError names a file it cannot read."""
+    """Path of every source notebook -> its text in the committed form; Trouble or ValueError names a file that cannot
+    be read.
+    """
     texts = {}
     for folder in source_folders(root):
         check_folder(folder)
@@ -43,7 +47,7 @@ def tidied_sources(root: Path = ROOT) -> dict[Path, str]:
 
 
 def released(root: Path = ROOT, variant: Path | None = None) -> dict[str, bytes]:
-    """What `notebooks/` should hold: path below it -> bytes. Runs in a folder of its own; nothing of `root` changes."""
+    """What `notebooks/` should contain: relative path -> bytes. Works in a temporary folder; nothing in `root` changes."""
     sources = tidied_sources(root)
     with tempfile.TemporaryDirectory(prefix="course-release-") as scratch:
         stage = Path(scratch).resolve()
@@ -61,7 +65,7 @@ def released(root: Path = ROOT, variant: Path | None = None) -> dict[str, bytes]
 
 
 def _convert(root: Path, stage: Path, assignment: str, variant: Path | None) -> None:
-    """Run nbgrader's generate_assignment, as `root`'s configuration says, on the sources below `stage`."""
+    """Run nbgrader's generate_assignment on the sources below `stage`, with `root`'s configuration."""
     from traitlets.config import PyFileConfigLoader
 
     config = PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
@@ -73,9 +77,9 @@ def _convert(root: Path, stage: Path, assignment: str, variant: Path | None) -> 
 
 
 def generate(config: Any, assignment: str, *, database: bool) -> None:
-    """Run nbgrader's generate_assignment as its configuration says; ValueError with its own last words where it fails.
+    """Run nbgrader's generate_assignment as configured; ValueError with nbgrader's last message if it fails.
 
-    Without `database` the gradebook, which belongs to whoever grades, is left alone: its step changes no byte of a notebook.
+    Without `database` the gradebook is left alone: that step changes no byte of a notebook.
     """
     from nbgrader.converters import GenerateAssignment
     from nbgrader.converters.base import NbGraderException
@@ -99,7 +103,7 @@ def generate(config: Any, assignment: str, *, database: bool) -> None:
 
 
 class _quiet:
-    """A logger's messages as a list instead of on the screen, while open."""
+    """Collect a logger's messages in a list instead of showing them."""
 
     def __init__(self, log: logging.Logger) -> None:
         self.log, self.said = log, []
@@ -116,14 +120,14 @@ class _quiet:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The files below a folder, in order, without what editors leave there."""
+    """The files below a folder, in order, without editors' leftovers."""
     for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
         if path.is_file() and not any(part in LEAVES for part in path.relative_to(folder).parts):
             yield path
 
 
 def release_main(check: bool = False, root: Path = ROOT) -> int:
-    """Tidy `solutions/` and make `notebooks/` from it; with `check`, change nothing and return 1 if anything would."""
+    """Tidy `solutions/` and write `notebooks/`. With `check`, change nothing and return 1 if anything would change."""
     try:
         sources = tidied_sources(root)
         wanted = released(root)

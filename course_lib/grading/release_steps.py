@@ -1,4 +1,6 @@
-"""The steps of a release: placeholders filled, what must not leave checked. As functions, and as nbgrader's preprocessors."""
+"""The steps of a release, as functions and as nbgrader preprocessors: fill placeholders, and check that nothing secret
+is left.
+"""
 
 import json
 import re
@@ -26,7 +28,7 @@ LEAVES = (".ipynb_checkpoints", "__pycache__")  # what editors leave behind, nev
 
 
 def chapter_of(assignment: str) -> str:
-    """The two digits that a chapter's folder begins with: "01_the_first_wall" -> "01"."""
+    """The two digits at the start of a chapter's folder: "01_the_first_wall" -> "01"."""
     chapter = assignment.split("_", 1)[0]
     if not (len(chapter) == 2 and chapter.isdigit()):
         raise ValueError(f"A chapter's folder is named like 01_name; {assignment!r} is not.")
@@ -41,10 +43,11 @@ def points_of(chapter: str) -> dict[str, int]:
 def fill(
     notebook: Notebook, chapter: str, variant: Mapping[str, Any] | None = None, cards: Sequence[exercises.Card] = ()
 ) -> Notebook:
-    """The notebook with every placeholder in its Markdown and every parameter of its answer cells filled; ValueError names the cell of one without a value.
+    """The notebook with all placeholders in its Markdown and all parameters in its answer cells filled. ValueError
+    names the cell of a placeholder without a value.
 
     `variant` is a variant file's data: {"id": …, "exercises": {exercise: {parameter: value}}}; canonical without one.
-    `cards` stand in the place of the course's with the same ids.
+    `cards` replace the course's cards with the same ids.
     """
     chosen = variant or {}
     changed = _variant_params(chosen)
@@ -57,7 +60,7 @@ def fill(
                 cell = {**cell, "source": keep_dollars(fill_text(cell["source"], values))}
             except ValueError as error:
                 said = str(error)
-                if "has no value" in said:  # the list of all that has one is longer than a screen
+                if "has no value" in said:  # the full list is longer than a screen
                     said = (
                         f"{said.split(';')[0]}; write id.param of a card, or {chapter}.name of the chapter's NUMBERS."
                     )
@@ -71,7 +74,9 @@ def fill(
 
 
 def _with_source(cell: Cell, source: str) -> Cell:
-    """The cell with another source and, where nbgrader has set one, the checksum of that: it tells an answer from a stub."""
+    """The cell with another source, and nbgrader's checksum updated if it has one: the checksum distinguishes an answer
+    from a stub.
+    """
     meta = grade_meta(cell)
     changed = {**cell, "source": source}
     if "checksum" not in meta:
@@ -81,22 +86,22 @@ def _with_source(cell: Cell, source: str) -> Cell:
 
 
 def keep_dollars(markdown: str) -> str:
-    """Markdown in which an escaped dollar stays one on every page.
+    """Markdown in which an escaped dollar sign stays a dollar sign on every page.
 
-    JupyterLab drops the backslash before it looks for formulas, so "\\$2 to \\$3" would be set as mathematics; a dollar alone
-    in an element of its own is not.
+    JupyterLab drops the backslash before it looks for formulas, so "\\$2 to \\$3" would become mathematics. A dollar
+    sign in an element of its own does not.
     """
     return markdown.replace("\\$", "<span>\\$</span>")
 
 
 def _variant_params(variant: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """A card's whole parameters for each exercise that the variant changes."""
+    """The complete parameters of each exercise that the variant changes."""
     given = variant.get("exercises", {})
     return {name: {**exercises.card(name).params, **values} for name, values in given.items()}
 
 
 def check_folder(folder: Path) -> None:
-    """ValueError names what must not lie in a chapter's folder: nbgrader copies every other file into the release."""
+    """ValueError names files that must not be in a chapter's folder, because nbgrader would copy them into the release."""
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
         if path.is_dir() or any(part in LEAVES for part in inside.parts):
@@ -112,7 +117,7 @@ def check_folder(folder: Path) -> None:
 
 
 def check_source(notebook: Notebook) -> None:
-    """ValueError names the cell whose regions are not closed or stand in a cell of the wrong kind, or whose id is taken."""
+    """ValueError names a cell whose regions are not closed or are in the wrong kind of cell, or whose id is taken."""
     seen: set[str] = set()
     for cell in notebook["cells"]:
         meta, name = grade_meta(cell), cell.get("id", "?")
@@ -136,7 +141,7 @@ def check_source(notebook: Notebook) -> None:
 
 
 def check_release(notebook: Notebook) -> None:
-    """ValueError names the cell in which an answer, a hidden test, the judging or an output is left."""
+    """ValueError names a cell in which an answer, a hidden test, judging code or an output is left."""
     for cell in notebook["cells"]:
         name = cell.get("id", "?")
         for marker in MARKERS:
@@ -157,7 +162,7 @@ def _as_plain(nb: NotebookNode) -> Notebook:
 
 
 class Tidy(NbGraderPreprocessor):
-    """First step: ids, metadata and points in their committed form, outputs gone, nothing else in the folder."""
+    """First step: ids, metadata and points in their committed form, no outputs, nothing else in the folder."""
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """The tidied notebook."""
@@ -167,7 +172,7 @@ class Tidy(NbGraderPreprocessor):
 
 
 class FillPlaceholders(NbGraderPreprocessor):
-    """Second step: the numbers of the variant in place of `{{…}}`."""
+    """Second step: the variant's numbers in place of `{{…}}`."""
 
     variant = Unicode("", help="A variant file (JSON); the canonical numbers without one.").tag(config=True)
 
@@ -178,9 +183,9 @@ class FillPlaceholders(NbGraderPreprocessor):
 
 
 class CheckRelease(NbGraderPreprocessor):
-    """Last step: nothing that a learner must not see is left."""
+    """Last step: check that nothing is left that a learner must not see."""
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
-        """The notebook as it came, or an error that names the cell."""
+        """The unchanged notebook, or an error that names the cell."""
         check_release(_as_plain(nb))
         return nb, resources

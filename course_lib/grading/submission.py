@@ -1,7 +1,7 @@
-"""Intake: a learner's notebook, read under limits, becomes steps to run: their cells in the course's own frame.
+"""Turn a learner's notebook into steps to run: their cells in the frame of the course's source.
 
-The frame is the source's: every exercise is judged, by our check, whatever became of the check cell. Answers are matched
-by grade_id, then by cell id; cells that the course does not know are the learner's own and run where they stand.
+Every exercise is judged by our check, even if the check cell was changed. Answers are matched by grade_id, then by cell
+id. Cells that the course does not know are the learner's own and run where they are.
 """
 
 import ast
@@ -16,15 +16,15 @@ from course_lib.grading.committed_form import CHECK_SUFFIX
 from course_lib.learner.merge import grade_meta, is_answer, is_check
 from course_lib.learner.notebooks import Cell, Notebook
 
-NOT_GRADED = "real-processes"  # tag of a cell that measures this machine: nothing later depends on it
-READ = 200_000  # characters of a notebook's cells of which the judge makes syntax trees: hundreds of bytes for each
-_LONG = 100_000  # characters of a cell from which on its definitions are looked for without its syntax tree
+NOT_GRADED = "real-processes"  # tag of a cell that measures this machine; no later cell depends on it
+READ = 200_000  # characters that the judge parses into syntax trees, at hundreds of bytes each
+_LONG = 100_000  # characters; in longer cells definitions are found without a syntax tree
 _DEFINITION = re.compile(r"^(?:def|class)\s+(\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One thing that happens when a notebook is graded, in the order of the notebook."""
+    """One step of grading a notebook, in the notebook's order."""
 
     do: Literal["run", "judge"]
     exercise: str = ""  # whose answer cell this is, or what is judged now
@@ -46,8 +46,9 @@ class Submission:
 def rebuild(source: Notebook, learner: Notebook, cards: Sequence[Card]) -> Submission:
     """The learner's cells in the source's frame.
 
-    Answer and own cells are the learner's; plain cells too where edited, the source's where deleted. Check cells are
-    never run: a "judge" step stands where the learner's check cell stands, else after the answer, else at the end.
+    Answers and the learner's own cells are taken from the learner. So are plain cells that were edited; deleted ones
+    come from the source. Check cells never run: a "judge" step takes the place of the learner's check cell, else
+    follows the answer, else comes at the end.
     """
     frame = _Frame(source, learner, cards)
     steps = tuple(frame.steps())
@@ -55,12 +56,12 @@ def rebuild(source: Notebook, learner: Notebook, cards: Sequence[Card]) -> Submi
 
 
 def places(source: Notebook, learner: Notebook, cards: Sequence[Card]) -> Mapping[str, int]:
-    """Which of the learner's cells, by position, counts as which of the source's: "grade:<grade_id>", or "id:<cell id>"."""
+    """Which source cell each of the learner's cells counts as, by position: "grade:<grade_id>" or "id:<cell id>"."""
     return _Frame(source, learner, cards).places
 
 
 def _key(cell: Cell) -> str:
-    """What identifies a cell of the source: its grade_id, else its id."""
+    """What identifies a source cell: its grade_id, else its id."""
     return _answer_key(grade_meta(cell)["grade_id"]) if grade_meta(cell) else f"id:{cell.get('id', '')}"
 
 
@@ -69,7 +70,7 @@ def _answer_key(exercise: str) -> str:
 
 
 class _Frame:
-    """The source's cells, and which of the learner's is which of them."""
+    """The source's cells, matched with the learner's."""
 
     def __init__(self, source: Notebook, learner: Notebook, cards: Sequence[Card]) -> None:
         self.known = {card.id: card for card in cards}
@@ -90,7 +91,7 @@ class _Frame:
     # --- which cell is which
 
     def _found(self) -> dict[str, list[int]]:
-        """Key of a source cell -> positions of the learner's cells that may be it: by grade_id or id, else by the text."""
+        """Key of a source cell -> positions of the learner's cells that may match it: by grade_id or id, else by text."""
         found: dict[str, list[int]] = {}
         for position, cell in enumerate(self.cells):
             if _key(cell) in self.order:
@@ -115,7 +116,9 @@ class _Frame:
             )
 
     def _choose(self, key: str, found: list[int]) -> None:
-        """Of several copies of a cell, decide which counts: the first with work in it whose place in the order matches."""
+        """Of several copies of a cell, choose the one that counts: the first with work in it whose place in the order
+        matches.
+        """
         exercise = key.removeprefix("grade:")
         if len(found) == 1 or exercise not in self.exercises:
             self.places[key] = found[0]
@@ -161,7 +164,7 @@ class _Frame:
     # --- what happens in which order
 
     def steps(self) -> Iterator[Step]:
-        """The steps in the order of the learner's copy, with the source's own cells where they were deleted."""
+        """The steps in the order of the learner's copy, with deleted source cells restored."""
         behind = self._deleted()
         judge_at = self._judge_positions()
         yield from behind.get(-1, ())
@@ -173,9 +176,9 @@ class _Frame:
         yield from (Step(do="judge", exercise=name) for name in judge_at.get(len(self.cells), ()))
 
     def _deleted(self) -> dict[int, list[Step]]:
-        """Position in the learner's copy, -1 for the top -> the source's plain cells that belong behind it and are gone.
+        """Position in the learner's copy, -1 for the top -> the deleted plain cells of the source that belong after it.
 
-        Answers that are gone are put down as missing, with the heading that they stood under.
+        Deleted answers are recorded as missing, with the heading above them.
         """
         behind: dict[int, list[Step]] = {}
         anchor, section = -1, ""
@@ -199,7 +202,9 @@ class _Frame:
         )
 
     def _judge_positions(self) -> dict[int, list[str]]:
-        """Position -> exercises to judge once the cell there has run: their first check cell behind the answer, else that."""
+        """Position -> exercises to judge after the cell there: their first check cell after the answer, else the
+        answer.
+        """
         at: dict[int, list[str]] = {}
         for exercise in self.exercises:
             mine = [
@@ -226,7 +231,7 @@ class _Frame:
         )
 
     def _measures(self, key: str, cell: Cell) -> bool:
-        """Whether this is a measuring cell of the source as it was released; one that the learner changed runs."""
+        """Whether this is an unchanged measuring cell of the source; one that the learner changed runs."""
         place = self.order.get(key)
         return (
             place is not None and _is_not_graded(self.source[place]) and cell["source"] == self.source[place]["source"]

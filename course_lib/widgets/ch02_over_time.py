@@ -95,7 +95,7 @@ def draw_film(shown: Film, frame: int = 10**6) -> Picture:
     title = f"{shown.phase(frame, 'after the last mark')}: {totals[frame] / unit:,.2f} {said} alive"
     most = max(shown.levels, key=lambda name: shown.levels[name][shown.peak])
     where = shown.phase(shown.peak, "the end")
-    more = f"The peak of {totals[shown.peak] / unit:,.2f} {said} is in {where}; {_words(most)} hold most of it."
+    more = f"The peak of {totals[shown.peak] / unit:,.2f} {said} is in {where}; most of it is {_words(most)}."
     head(figure, title[0].upper() + title[1:], more)
     parts = ", ".join(f"{_words(name)} {values[frame] / unit:,.2f} {said}" for name, values in shown.levels.items())
     figure.alt = f"Memory over a training step. {title}: {parts}. {more}"

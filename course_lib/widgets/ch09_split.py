@@ -264,7 +264,7 @@ def _words(figure: Picture, axes: Axes, kind: str, ranks: int, step: int, height
 def _said(plan: Plan, done: Sequence[Product | Collective], ranks: int) -> str:
     """The last step in words."""
     if not done:
-        return f"What each rank holds at the start. Blue: weights; purple: activations. This split: {plan.title}."
+        return f"What each rank holds at the start. Blue: weights; pink: activations. This split: {plan.title}."
     last = done[-1]
     if isinstance(last, Collective):
         after = ", and each applies GeLU to it" if last.gelu else ""

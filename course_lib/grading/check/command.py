@@ -1,6 +1,6 @@
-"""`course check`: a learner's chapters graded headless, with the reasons and what to do next.
+"""`course check`: grade a learner's chapters on the command line, with reasons and the next step.
 
-It exits with 0 if every exercise that was asked for has full points (with `--blank`: if none has any), else with 1.
+Exits with 0 if every requested exercise has full points (with `--blank`: if none has any), else with 1.
 """
 
 import json
@@ -32,7 +32,7 @@ from course_lib.records import Report
 
 _OWN = Wall(
     level="none", cell_seconds=120.0, notebook_seconds=900.0
-)  # for the course's own notebooks, of which every cell ends, on a busy machine too
+)  # for the course's own notebooks; every cell must end, even on a busy machine
 _NEEDS_TORCH = re.compile(r"\btorch\b|\bsimulate\b|\bcomm\b|course_lib\.cluster")
 
 
@@ -61,7 +61,7 @@ def sources(root: Path) -> dict[str, Path]:
 def jobs(
     targets: Sequence[str], where: learner_work.Folders, *, solved: bool, blank_: bool, all_: bool
 ) -> list[Job | Graded]:
-    """A job for every target that can be graded, and for every other one the trouble with it."""
+    """A job for every target that can be graded; for every other target, the trouble with it."""
     known = sources(where.root)
     ours = solved or blank_
     if all_:
@@ -115,7 +115,7 @@ def _job(target: str, known: dict[str, Path], where: learner_work.Folders, *, so
 
 
 def _notebook_at(path: Path) -> Path:
-    """The notebook that a path names: itself, or the one in a folder."""
+    """The notebook that a path names, directly or as the only one in a folder."""
     if not path.is_dir():
         return path
     found = [each for each in sorted(path.glob("*.ipynb")) if not each.name.startswith(".")]
@@ -125,7 +125,9 @@ def _notebook_at(path: Path) -> Path:
 
 
 def chapter_by_content(notebook: Notebook, path: Path, known: dict[str, Path]) -> str:
-    """The chapter of a notebook: its own metadata, else most of its answer cells, else its name. Trouble if none says."""
+    """The chapter of a notebook: from its metadata, else from most of its answer cells, else from its name. Trouble if
+    none tells.
+    """
     if (said := chapter_of(notebook)) in known:
         return said
     named = (grade_meta(cell).get("grade_id", cell.get("id")) for cell in notebook["cells"])
@@ -148,7 +150,7 @@ def _copy_of(chapter: str, where: learner_work.Folders) -> tuple[Path, tuple[str
     folder = where.work / (found.name if found else "")
     if found is None or found.mine is None:
         others = sorted(folder.glob("*.ipynb")) if found else []
-        if len(others) == 1:  # it cannot be read, or it would have been found by its metadata: let `load` say why
+        if len(others) == 1:  # it cannot be read, or its metadata would have been found; `load` will say why
             return others[0], (f"{others[0].name} does not say that it is chapter {chapter}; it stands in its folder.",)
         raise Trouble(
             f"There is no copy of chapter {chapter} in {where.work}.", "`./course learn` copies the chapters there"
@@ -199,7 +201,9 @@ def grade_all(
     fork: bool | None = None,
     record: bool = True,
 ) -> list[Graded]:
-    """Every target graded, in order; a target that cannot be graded carries its trouble. Progress is recorded unless `record` is False."""
+    """Grade every target, in order. A target that cannot be graded carries its trouble. Progress is recorded unless
+    `record` is False.
+    """
     made = jobs(targets, where, solved=solved, blank_=blank_, all_=all_)
     work = [job for job in made if isinstance(job, Job)]
     results: list[Graded] = []
@@ -246,7 +250,7 @@ def _graded(job: Job, workers: WorkerPool, where: learner_work.Folders, record: 
 
 
 def variant_params(folder: Path) -> dict[str, dict[str, Any]]:
-    """Exercise -> parameters of the variant whose file lies beside a notebook; empty for the canonical one."""
+    """Exercise -> parameters from the variant file next to a notebook; empty for the canonical variant."""
     from course_lib.notebook import VARIANT_FILE
 
     try:
@@ -264,7 +268,7 @@ def variant_params(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _record(reports: Sequence[Report], cards: Sequence[Card], where: learner_work.Folders) -> None:
-    """Tell the learner's progress what was earned; a progress file that cannot be written spoils no check."""
+    """Record what was earned in the learner's progress; errors in writing that file are ignored."""
     from course_lib.learner import progress
 
     known = {card.id: card for card in cards}

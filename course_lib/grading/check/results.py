@@ -1,4 +1,4 @@
-"""What became of a notebook that was to be graded: its reports, or the trouble that there was."""
+"""The result of grading one notebook: its reports, or why it could not be graded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from course_lib.records import Report
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graded:
-    """What became of one target: its reports, or the trouble that there was."""
+    """The result for one target: its reports, or why it could not be graded."""
 
     chapter: str
     name: str
@@ -29,7 +29,7 @@ class Graded:
 
     @property
     def maximum(self) -> float:
-        """Points to be had."""
+        """Points available."""
         return sum(report.maximum for report in self.reports)
 
     @property

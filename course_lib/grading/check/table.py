@@ -1,4 +1,4 @@
-"""A graded chapter as a learner reads it in a terminal: exercises × verdicts, points, and what to do next."""
+"""A graded chapter for a terminal: exercises × verdicts, points, and what to do next."""
 
 import sys
 from pathlib import Path
@@ -39,7 +39,7 @@ def show(result: Graded, *, solved: bool = False, blank_: bool = False) -> None:
 
 
 def _here(path: Path | None) -> str:
-    """A path as it is typed from the current folder."""
+    """A path relative to the current folder, if possible."""
     if path is None:
         return ""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
@@ -64,7 +64,9 @@ def _table(result: Graded) -> Table:
 
 
 def mark_of(report: Report, kind: VerdictKind) -> str:
-    """✓ or ✗ for a kind of verdict that was asked, – where it waits for the values, nothing where it was not asked."""
+    """✓ or ✗ for a kind of verdict that was asked, – where it depends on values that are wrong, nothing where it was
+    not asked.
+    """
     kinds = report.by_kind()
     if kind not in kinds or report.state in ("crashed", "timed out", "refused"):
         return ""

@@ -1,4 +1,6 @@
-"""What students need of the course when they are to have no answers: the library and the class's chapters, nothing that judges."""
+"""What students of a class get of the course: the library and the class's chapters, without answers and without what
+judges.
+"""
 
 import zipfile
 from collections.abc import Iterator
@@ -11,12 +13,12 @@ from course_lib.install import ROOT
 from course_lib.learner.notebooks import write_whole
 
 TOP = ("course", "environment.yml", "LICENSE", "pyproject.toml", "README.md", "requirements.lock")
-WITHOUT = ("grading/", "benchmarks/", "site/")  # below course_lib/, and all that judges
+WITHOUT = ("grading/", "benchmarks/", "site/")  # below course_lib/, in addition to everything that judges
 _NEVER = ("__pycache__", ".ipynb_checkpoints")
 
 
 def bundle(folder: ClassFolder, root: Path = ROOT) -> dict[str, bytes]:
-    """Path -> bytes. A check in a notebook then says that the answer is judged when it is handed in."""
+    """Path -> bytes. In this copy, a check in a notebook says that the answer is judged once it is handed in."""
     files = {name: (root / name).read_bytes() for name in TOP if (root / name).is_file()}
     for path in _below(root / "course_lib"):
         inside = path.relative_to(root / "course_lib").as_posix()
@@ -24,7 +26,7 @@ def bundle(folder: ClassFolder, root: Path = ROOT) -> dict[str, bytes]:
             files[f"course_lib/{inside}"] = path.read_bytes()
     for path in _below(folder.root / "release"):
         inside = path.relative_to(folder.root / "release").as_posix()
-        if "/" in inside:  # a chapter's own files, not what lies beside the chapters
+        if "/" in inside:  # a chapter's own files
             files[f"notebooks/{inside}"] = path.read_bytes()
     return {f"{folder.settings.name}/{name}": data for name, data in files.items()}
 
@@ -40,9 +42,9 @@ def _below(top: Path) -> Iterator[Path]:
 
 
 def write_bundle(folder: ClassFolder, root: Path = ROOT) -> Path:
-    """Write `release/course.zip`; its path. The `course` script in it can be started."""
+    """Write `release/course.zip`, in which the `course` script is executable, and return its path."""
     target = folder.root / "release" / "course.zip"
     write_whole(target, zipped(bundle(folder, root)))
-    with zipfile.ZipFile(target) as made:  # what cannot be read back must not be given out
+    with zipfile.ZipFile(target) as made:  # do not hand out a file that cannot be read back
         made.testzip()
     return target

@@ -1,4 +1,6 @@
-"""The exercises of a class: those of the pinned sources, the class's own among them, which of them count, and for how much."""
+"""The exercises of a class: those of the pinned sources and the class's own, which of them count, and for how many
+points.
+"""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -24,7 +26,9 @@ class ClassExercises:
         return self.sources.settings.root / "exercises"
 
     def use_own(self) -> None:
-        """Let this process, and those it starts, know the class's own exercises. Trouble names a file that cannot be used."""
+        """Make the class's own exercises known to this process and its children. Trouble names a file that cannot be
+        used.
+        """
         any_here = self.overlay.is_dir() and any(self.overlay.glob("*/card.py"))
         try:
             overlay.use(self.overlay if any_here else None)
@@ -35,7 +39,7 @@ class ClassExercises:
             ) from error
 
     def known(self, chapter: str) -> tuple[Card, ...]:
-        """The cards whose answer cells the pinned source has, with the course's points."""
+        """The cards that have answer cells in the pinned source, with the course's points."""
         path = self.sources.path(chapter)
         try:
             there = _answer_ids(path, path.stat().st_mtime_ns)
@@ -47,33 +51,33 @@ class ClassExercises:
         return tuple(card for card in exercises.cards(chapter) if card.id in there)
 
     def chosen(self, chapter: str) -> tuple[str, ...]:
-        """The exercises that count, in the order of the chapter; all of them where nobody chose."""
+        """The exercises that count, in the chapter's order; all of them by default."""
         wanted = self.sources.settings.chapter(chapter).get("exercises")
         ids = tuple(card.id for card in self.known(chapter))
         return ids if wanted is None else tuple(name for name in ids if name in wanted)
 
     def points(self, chapter: str) -> dict[str, float]:
-        """Exercise -> points, for those that count."""
+        """Exercise -> points, for the exercises that count."""
         own = self.sources.settings.chapter(chapter).get("points", {})
         chosen = self.chosen(chapter)
         return {card.id: float(own.get(card.id, card.points)) for card in self.known(chapter) if card.id in chosen}
 
     def all_cards(self, chapter: str) -> tuple[Card, ...]:
-        """The chapter's cards with the class's points; 0 where an exercise is not chosen."""
+        """The chapter's cards with the class's points; 0 for an exercise that is not chosen."""
         points = self.points(chapter)
         return tuple(replace(card, points=_whole(points.get(card.id, 0.0))) for card in self.known(chapter))
 
     def cards(self, chapter: str) -> tuple[Card, ...]:
-        """The chosen exercises' cards with the class's points: what `grade_notebook` is given."""
+        """The chosen exercises' cards with the class's points, as `grade_notebook` expects them."""
         return tuple(card for card in self.all_cards(chapter) if card.id in self.chosen(chapter))
 
 
 @lru_cache(maxsize=64)
 def _answer_ids(path: Path, changed: int) -> frozenset[str]:
-    """The exercises that a source has answer cells for; read anew when the file has changed."""
+    """The exercises that have answer cells in a source; read again when the file has changed."""
     return frozenset(grade_meta(cell)["grade_id"] for cell in read(path)["cells"] if is_answer(cell))
 
 
 def _whole(points: float) -> float:
-    """Points without a fraction as the integer that cards have."""
+    """Points without a fraction as int, as cards have them."""
     return int(points) if points.is_integer() else points

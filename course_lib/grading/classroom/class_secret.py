@@ -1,4 +1,4 @@
-"""The class's secret: seeds of variants and of hidden cases come from it."""
+"""The class's secret, from which the seeds of variants and hidden cases are derived."""
 
 import os
 import re
@@ -12,14 +12,14 @@ FILE = ".secret"
 
 
 def write_secret(root: Path) -> None:
-    """Draw the secret of a new class; nobody but the instructor's account can read the file."""
+    """Create the secret of a new class, readable only by the instructor's account."""
     handle = os.open(root / FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w") as file:
         file.write(secrets.token_hex(32) + "\n")
 
 
 def read_secret(root: Path) -> str:
-    """The secret, in hex. Trouble where it is not there: without it the hidden cases differ."""
+    """The secret, in hex. Trouble if it is missing, because the hidden cases would then differ."""
     path = root / FILE
     try:
         text = path.read_text(encoding="ascii").strip()

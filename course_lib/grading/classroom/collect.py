@@ -1,6 +1,6 @@
-"""`class collect`: what was handed in becomes `submitted/<student>/<chapter>/`, with our record of when it came.
+"""`class collect`: put what was handed in into `submitted/<student>/<chapter>/`, with a record of when it arrived.
 
-Nothing of a submission runs here, and nothing that it says of itself is believed: not its time, not its numbers, not its name.
+Nothing of a submission runs here, and nothing that it says about itself is trusted: no time, number or name.
 """
 
 from collections import defaultdict
@@ -35,10 +35,11 @@ def collect(
     now: datetime | None = None,
     say: Say = lambda line: None,
 ) -> Collected:
-    """Take what lies in a folder, a zip or a notebook. `chapter` and `student` say what the files do not.
+    """Take submissions from a folder, a zip or a notebook. `chapter` and `student` supply what the files do not say.
 
-    `times` is the LMS's table; `at` is the instructor's word for all. Without either, work that the LMS does not call late
-    counts as in time. `labels` says of whom each top folder is, where somebody knows better than names do.
+    `times` is the LMS's table of times; `at` is one time for all, from the instructor. Without either, work that the
+    LMS does not mark late counts as in time. `labels` says whose each top folder is, where that is known better than
+    from names.
     """
     now = now or datetime.now().astimezone()
     if chapter:
@@ -74,7 +75,7 @@ def collect(
 
 
 def _by_person(pieces: Sequence[Piece], labels: Mapping[str, Label] | None) -> dict[str, list[tuple[Piece, Label]]]:
-    """Each person's files; those whose name no scheme explains stand alone."""
+    """Each person's files. Files that match no naming scheme are taken one by one."""
     by = scheme_of([piece.name for piece in pieces])
     people: dict[str, list[Any]] = defaultdict(list)
     for piece in pieces:
@@ -84,7 +85,7 @@ def _by_person(pieces: Sequence[Piece], labels: Mapping[str, Label] | None) -> d
         else:
             said = label(piece.name, by)
             if said is None and by == "moodle" and "_assignsubmission_onlinetext_" in piece.name:
-                continue  # the text box beside the file: no notebook
+                continue  # the text of an LMS's text box, not a notebook
         people[said.person if said else f"\0{piece.name}"].append(
             (piece, said or Label(by=by, who=piece.name, inside=piece.name))
         )
@@ -94,7 +95,7 @@ def _by_person(pieces: Sequence[Piece], labels: Mapping[str, Label] | None) -> d
 def _by_student(
     by_person: Mapping[str, list[tuple[Piece, Label]]], who: Who, done: Collected
 ) -> dict[str, list[tuple[Piece, Label]]]:
-    """The same by student of the roster; a line for each person who is none."""
+    """The same by student of the roster, with a line for each person who is not in it."""
     by_student: dict[str, list[tuple[Piece, Label]]] = defaultdict(list)
     for found in by_person.values():
         student = who.find(found[0][1])
@@ -112,7 +113,7 @@ def _by_student(
 
 
 def _without_wrapping(pieces: Sequence[Piece], folder: ClassFolder) -> Sequence[Piece]:
-    """The pieces without a folder that all of them lie in, such as `submissions/`."""
+    """The pieces without a common outer folder, such as `submissions/`."""
     tops = {piece.path.parts[0] for piece in pieces}
     names = [piece.name for piece in pieces]
     if len(tops) != 1 or any(len(piece.path.parts) == 1 for piece in pieces) or scheme_of(names) != "folder":
@@ -124,7 +125,7 @@ def _without_wrapping(pieces: Sequence[Piece], folder: ClassFolder) -> Sequence[
 
 
 class _Parsing:
-    """Reads notebooks that strangers wrote, in a child under limits."""
+    """Reads untrusted notebooks in a child with limits."""
 
     def __enter__(self) -> Parse:
         from course_lib.grading.worker.worker_pool import WorkerPool
@@ -132,9 +133,7 @@ class _Parsing:
         self.workers = WorkerPool()
         self.workers.__enter__()
         try:
-            self.workers.intake(
-                b'{"cells": [], "metadata": {}}'
-            )  # where nothing can be read, that is no student's fault
+            self.workers.intake(b'{"cells": [], "metadata": {}}')  # if no notebook can be read, the machine is at fault
         except BaseException:
             self.workers.__exit__()
             raise

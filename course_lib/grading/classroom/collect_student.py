@@ -1,4 +1,6 @@
-"""One student's files, collected: which notebook is which chapter's, which of several is the newest, what lies beside it."""
+"""Collect one student's files: which notebook belongs to which chapter, which of several is newest, and which files go
+with it.
+"""
 
 import re
 from collections import defaultdict
@@ -18,28 +20,28 @@ from course_lib.install import Trouble
 from course_lib.learner.notebooks import Notebook, chapter_of
 from course_lib.notebook import VARIANT_FILE
 
-_BESIDE_FILES, _BESIDE_BYTES = 200, 20_000_000  # what may lie beside a notebook
+_BESIDE_FILES, _BESIDE_BYTES = 200, 20_000_000  # files that may accompany a notebook
 _OURS = (
     VARIANT_FILE,
     "timestamp.txt",
     "nbgrader_config.py",
     "receipt.json",
-)  # written by us, or not a learner's to write
+)  # written by us, or not for learners to write
 Parse = Callable[[bytes], Notebook]
 
 
 @dataclass(kw_only=True)
 class Collected:
-    """What became of everything that was there."""
+    """The result of collecting."""
 
     taken: list[Taken] = field(default_factory=list)
-    unmatched: list[str] = field(default_factory=list)  # a line each: nobody's, or no chapter's
+    unmatched: list[str] = field(default_factory=list)  # a line each: no known student or chapter
     refused: list[str] = field(default_factory=list)  # a line each: links, bombs, floods, broken archives
     notes: list[str] = field(default_factory=list)
 
     @property
     def exit_code(self) -> int:
-        """0 where everything found its place."""
+        """0 if every file was assigned."""
         return 1 if self.unmatched or self.refused else 0
 
 
@@ -53,7 +55,7 @@ def collect_student(
     done: Collected,
     heap: Heap,
 ) -> None:
-    """Put one student's files in their place."""
+    """Store one student's files."""
     room = Heap()
     files = list(_files(found, room))
     candidates = [_candidate(folder, name, said, data, parse) for name, said, data in files if is_notebook(name)]
@@ -67,7 +69,9 @@ def collect_student(
 
 
 def _files(found: Sequence[tuple[Piece, Label]], room: Heap) -> Iterator[tuple[str, Label, bytes]]:
-    """Path, label and bytes of each file of one person, those in a zip among them; few and small ones beside notebooks."""
+    """Path, label and bytes of each file of one person, including those in zips. Besides notebooks, only a few small
+    files.
+    """
     count = total = 0
     for piece, said in found:
         for each in each_with_archives(Heap(pieces=[piece], refused=room.refused), lambda piece: _read(piece, room)):
@@ -93,7 +97,7 @@ def _read(piece: Piece, heap: Heap) -> bytes | None:
 
 
 def _candidate(folder: ClassFolder, name: str, said: Label, data: bytes, parse: Parse) -> Candidate:
-    """A notebook and the chapter that it is of, as far as it says; whatever is wrong in it stops nobody else's."""
+    """A notebook and its chapter, as far as known. A broken notebook does not affect others."""
     chapter = why = ""
     try:
         chapter = _chapter_of(folder, name, parse(data))
@@ -101,7 +105,7 @@ def _candidate(folder: ClassFolder, name: str, said: Label, data: bytes, parse: 
         why = clean(trouble.problem, 300).rstrip(".")
     except Exception as error:
         why = f"its form is not a notebook's ({type(error).__name__})"
-    if why:  # its name is all there is to go by
+    if why:  # only its name can tell
         chapter = next(
             (
                 each
@@ -128,7 +132,7 @@ def _chapter_of(folder: ClassFolder, name: str, notebook: Notebook) -> str:
 def _by_chapter(
     folder: ClassFolder, candidates: Sequence[Candidate], chapter: str, done: Collected
 ) -> dict[str, list[Candidate]]:
-    """The notebooks by the chapter that they are of. One that does not say is the chapter that was asked for, if alone."""
+    """The notebooks by chapter. One that does not say belongs to the requested chapter, if it is the only one."""
     found: dict[str, list[Candidate]] = defaultdict(list)
     for each in candidates:
         if each.chapter and each.chapter in folder.settings.chapters() and chapter in ("", each.chapter):
@@ -153,7 +157,7 @@ def _by_chapter(
 
 
 def _newest(folder: ClassFolder, chapter: str, ours: Sequence[Candidate], done: Collected) -> Candidate | None:
-    """The one that counts: by the LMS's numbers, else by the number in its name, else by the proper name."""
+    """The one that counts: by the LMS's numbers, else by the number in its name, else the one with the regular name."""
     name = f"{folder.settings.assignment(chapter)}.ipynb"
 
     def rank(each: Candidate) -> tuple[Any, ...]:
@@ -182,7 +186,7 @@ def _newest(folder: ClassFolder, chapter: str, ours: Sequence[Candidate], done: 
 
 
 def _beside(chosen: Candidate, files: Iterable[tuple[str, Label, bytes]]) -> dict[str, bytes]:
-    """The files that came with the notebook, by their path from its folder."""
+    """The files that came with the notebook, by their path relative to its folder."""
     here = PurePosixPath(chosen.name).parent
     beside = {}
     for name, _, data in files:

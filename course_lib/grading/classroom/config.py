@@ -1,4 +1,6 @@
-"""nbgrader's configuration of a class: its directories, our release steps, its late penalty. The class's own file calls this."""
+"""nbgrader's configuration of a class: directories, release steps, late penalty. The class's own `nbgrader_config.py`
+calls this.
+"""
 
 import json
 import os
@@ -37,7 +39,7 @@ DAY = 86_400.0  # s
 
 
 def configure(config: Any, root: Path) -> None:
-    """Set what nbgrader needs to know of the class at `root`."""
+    """Set what nbgrader needs to know about the class at `root`."""
     _put_alembic_on_the_path()
     folder = ClassFolder.open(root)
     config.CourseDirectory.course_id = folder.settings.name
@@ -46,7 +48,7 @@ def configure(config: Any, root: Path) -> None:
     config.GenerateAssignment.preprocessors = [
         ClassTidy,
         ClassNumbers,
-        # from here nbgrader's own, in nbgrader's own order
+        # nbgrader's own steps, in its order
         IncludeHeaderFooter,
         InstantiateTests,
         LockCells,
@@ -82,7 +84,9 @@ def load(folder: ClassFolder) -> Config:
 
 
 def _put_alembic_on_the_path() -> None:
-    """nbgrader starts `alembic` by name to make a gradebook; without this it fails outside an activated environment."""
+    """Put alembic on the PATH: nbgrader runs it by name to create a gradebook, which fails outside an activated
+    environment.
+    """
     ours = str(Path(sys.executable).parent)
     if ours not in os.environ.get("PATH", "").split(os.pathsep):
         os.environ["PATH"] = ours + os.pathsep + os.environ.get("PATH", "")
@@ -94,12 +98,14 @@ class _ClassStep(NbGraderPreprocessor):
     class_folder = Unicode("", help="The class's folder.").tag(config=True)
 
     def folder(self) -> ClassFolder:
-        """The class, as its files are now."""
+        """The class, with its files as they are now."""
         return ClassFolder.open(self.class_folder)
 
 
 class ClassTidy(_ClassStep):
-    """First step: the committed form, the class's points, and a plain word where a cell gives points that nobody can judge."""
+    """First step: the committed form, the class's points, and a clear error if a cell gives points that nothing can
+    judge.
+    """
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         """The tidied notebook."""
@@ -139,9 +145,10 @@ def check_tests(notebook: Notebook, known: Any) -> None:
 
 
 class OnlyWithASandbox(NotebookExporter):
-    """In the place of what nbgrader's own autograder begins with: it turns away, before anything is touched.
+    """Replaces the first step of nbgrader's own autograder, and refuses to run before anything is changed.
 
-    That one runs students' work as whoever clicks, and takes points from what the work prints.
+    nbgrader's autograder would run students' work with the instructor's rights, and take points from what the work
+    prints.
     """
 
     def __init__(self, *_: Any, **kwargs: Any) -> None:
@@ -151,11 +158,11 @@ class OnlyWithASandbox(NotebookExporter):
 
 
 class PointsPerDay(LateSubmissionPlugin):
-    """A number of points lost for each day, or part of one, that a submission is late."""
+    """Points lost for each started day that a submission is late."""
 
     points = Float(1.0, help="Points lost per day late.").tag(config=True)
 
     def late_submission_penalty(self, student_id: str, score: float, total_seconds_late: float) -> float | None:
-        """Points to take off: never more than there are."""
+        """Points to subtract, at most the points earned."""
         days = -(-total_seconds_late // DAY)
         return min(self.points * days, score) if days > 0 else None

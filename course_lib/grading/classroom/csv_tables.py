@@ -1,4 +1,6 @@
-"""Tables that an LMS or a spreadsheet exports: whatever the encoding, the mark between cells, and the language of the header."""
+"""Tables exported by an LMS or a spreadsheet, in any encoding, with any separator, and with headers in several
+languages.
+"""
 
 import codecs
 import csv
@@ -12,12 +14,12 @@ from pathlib import Path
 
 from course_lib.install import Trouble
 
-_CELL = 16_000_000  # characters of one cell: Moodle puts whole comments with pictures into its worksheet
-_LANGUAGES = ("de", "fr", "es", "it", "pt", "nl", "pl")  # whose names of months are understood
+_CELL = 16_000_000  # characters of one cell: Moodle's worksheet contains whole comments with pictures
+_LANGUAGES = ("de", "fr", "es", "it", "pt", "nl", "pl")  # languages whose month names are understood
 _EXCELS = "sep="  # with the mark behind it, in a line of its own
 _AS_CSV = "export it again as CSV (comma separated, UTF-8), not as a workbook"
 
-# Moodle writes its header in the language of who exports. Other languages: the error names the columns, to be renamed in a copy.
+# Moodle writes the header in the exporting user's language. For other languages, the error names the columns to rename.
 _IN_ENGLISH: Mapping[str, str] = {
     "vorname": "first name",
     "nachname": "last name",
@@ -53,7 +55,7 @@ _IN_ENGLISH: Mapping[str, str] = {
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file by its header, in small letters and English; Trouble for a file that is none."""
+    """The rows of a CSV file by header, in lower-case English; Trouble if it is not a table."""
     lines, mark = _text(path).splitlines(keepends=True), ""
     while lines and (not re.search(r"\w", lines[0]) or lines[0].startswith(_EXCELS)):
         if lines[0].startswith(_EXCELS):
@@ -74,7 +76,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 
 def _text(path: Path) -> str:
-    """A file's text: UTF-8, UTF-16 (what Excel calls Unicode text), or else the encoding of Windows in Western Europe."""
+    """A file's text: UTF-8, UTF-16 (Excel's Unicode text), or else Windows-1252."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -90,13 +92,13 @@ def _text(path: Path) -> str:
 
 
 def _mark(first: str) -> str:
-    """What stands between cells: the first such mark of the header, since names of assignments may hold the others."""
+    """The separator: the first one in the header, because names of assignments may contain the others."""
     found = re.search(r"[,;\t]", re.sub(r'"[^"]*"', "", first))
     return found.group() if found else ","
 
 
 def _english(head: list[str]) -> list[str]:
-    """The header in small letters and, as far as it is known, in English."""
+    """The header in lower case and, where known, in English."""
     low = [re.sub(r"\s+", " ", name).replace("’", "'").strip().lower() for name in head]
     names = [_IN_ENGLISH.get(name, name) for name in low]
     if "vollständiger name" in low:  # in German Moodle's "Identifier" is called "ID", which elsewhere is a person's id
@@ -105,9 +107,9 @@ def _english(head: list[str]) -> list[str]:
 
 
 def moment_in(text: str) -> datetime | None:
-    """A moment that a table gives, in this machine's time zone where it names none; None for an empty cell or a dash.
+    """A time from a table, in this machine's time zone if it names none; None for an empty cell or a dash.
 
-    Trouble where it cannot be read, or where nothing tells the day from the month.
+    Trouble if it cannot be read, or if day and month cannot be told apart.
     """
     from dateutil import parser
 
@@ -123,7 +125,7 @@ def moment_in(text: str) -> datetime | None:
             f"{text!r} can be two days: it does not say which number is the month.", "write times as 2026-10-12 23:59"
         )
     try:
-        with warnings.catch_warnings(action="error"):  # a time zone that several parts of the world call so
+        with warnings.catch_warnings(action="error"):  # a time zone name used in several parts of the world
             made = parser.parse(
                 re.sub(r"[^\W\d_]+\.?", _known_word, plain), dayfirst=re.match(r"\d{1,2}\.\d", plain) is not None
             )
@@ -136,7 +138,7 @@ def moment_in(text: str) -> datetime | None:
 
 
 def _known_word(word: re.Match[str]) -> str:
-    """A word of a date in English; nothing for one that only a language needs, such as a weekday or "Uhr"."""
+    """A word of a date in English; "" for words that only a language needs, such as a weekday or "Uhr"."""
     said = word.group()
     if re.fullmatch(r"[A-Z]{1,5}|[ap]m", said):
         return said
@@ -145,7 +147,7 @@ def _known_word(word: re.Match[str]) -> str:
 
 @cache
 def _months() -> dict[str, str]:
-    """The names of months, long and short, and their English ones."""
+    """The names of months, long and short, with their English ones."""
     from babel import Locale
 
     english = Locale("en").months["format"]["abbreviated"]

@@ -1,4 +1,6 @@
-"""Submissions from nbgrader's exchange, taken by its own collector, but without following what students may have left there."""
+"""Take submissions from nbgrader's exchange with nbgrader's collector, but without following links that students may
+have left.
+"""
 
 import logging
 import pwd
@@ -21,14 +23,14 @@ from course_lib.grading.classroom.lms import Label, Times, Who
 from course_lib.grading.clean_text import clean
 from course_lib.install import Trouble
 
-_SLACK = 120.0  # s between the time in a folder's name and the file system's, before somebody is told
+_SLACK = 120.0  # s by which a folder's name and the file system may differ without a note
 
 
 class _Careful(ExchangeCollect):
-    """nbgrader's collector; links stay links, so that what a student points at is not copied with the instructor's rights."""
+    """nbgrader's collector, except that links stay links: their targets are not copied with the instructor's rights."""
 
     def do_copy(self, src: str, dest: str, log: Any = None) -> None:
-        """Copy a submission as it lies there."""
+        """Copy a submission as it is."""
         shutil.copytree(src, dest, symlinks=True, ignore_dangling_symlinks=True)
 
 
@@ -41,7 +43,7 @@ def collect_exchange(
     parse: Parse | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Collected:
-    """Collect chapters from the exchange. A folder that somebody else's account made is refused unless `any_owner`."""
+    """Collect chapters from the exchange. A folder created by another account is refused unless `any_owner`."""
     whole = Collected()
     for chapter in chapters:
         with tempfile.TemporaryDirectory(prefix="course-exchange-") as scratch:
@@ -85,7 +87,9 @@ def _collector(folder: ClassFolder, chapter: str, scratch: Path) -> _Careful:
 def _records(
     folder: ClassFolder, collector: _Careful, any_owner: bool, whole: Collected
 ) -> tuple[dict[str, Label], Times]:
-    """Of whom each folder is and when it came, by the exchange's and the file system's word; others are taken off the list."""
+    """The owner and arrival time of each folder, from the exchange and the file system. Others are removed from the
+    list.
+    """
     who, labels, at, kept = Who(folder.roster.students()), {}, {}, []
     for record in collector.src_records:
         login, path = record["username"], Path(collector.inbound_path) / record["filename"]
@@ -120,7 +124,7 @@ def _owner(path: Path) -> str:
 
 
 def _arrival(named: datetime, path: Path) -> tuple[datetime, str]:
-    """The file system's time, which a student cannot set, where the folder's name claims an earlier one."""
+    """The file system's time, which a student cannot set, if the folder's name claims an earlier one."""
     claimed = (named if named.tzinfo else named.replace(tzinfo=UTC)).astimezone()
     seen = datetime.fromtimestamp(max(each.lstat().st_ctime for each in (path, *path.rglob("*")))).astimezone()
     if (seen - claimed).total_seconds() > _SLACK:

@@ -1,4 +1,4 @@
-"""Grades out of the gradebook, in the forms that Canvas, Moodle and a spreadsheet take in unedited."""
+"""Export grades from the gradebook in the formats that Canvas, Moodle and spreadsheets import."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ LMS = ("canvas", "moodle")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grade:
-    """What one student has for one chapter, hand grading and late penalty included."""
+    """One student's grade for one chapter, including hand grading and late penalty."""
 
     student: Student
     chapter: str
@@ -31,7 +31,7 @@ class Grade:
     at: datetime | None = None
     handed_in: bool = False  # and graded
     by_exercise: dict[str, float] = field(default_factory=dict)
-    waits: bool = False  # for a person to grade a cell of it, which counts 0 until then
+    waits: bool = False  # whether a cell waits for a person's grade; until then it counts 0
 
     @property
     def score(self) -> float:
@@ -40,7 +40,7 @@ class Grade:
 
 
 def grades(folder: ClassFolder, chapters: Sequence[str]) -> list[Grade]:
-    """Everybody's grades of some chapters, from the gradebook; who handed in nothing has none. Trouble before a release."""
+    """Grades of some chapters, from the gradebook; none for a student who handed in nothing. Trouble before a release."""
     from nbgrader.api import MissingEntry
 
     found = []
@@ -77,7 +77,7 @@ def grades(folder: ClassFolder, chapters: Sequence[str]) -> list[Grade]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """A file of grades, and what its reader should know."""
+    """A file of grades, with notes for its reader."""
 
     path: Path
     notes: tuple[str, ...] = ()
@@ -92,9 +92,10 @@ def export(
     column: str = "",
     missing_as_zero: bool = False,
 ) -> Exported:
-    """Write grades in one of `FORMATS`. A column's name in Canvas is remembered for the next time.
+    """Write grades in one of `FORMATS`. A column's name in Canvas is remembered for the next export.
 
-    An LMS takes an empty cell as a grade to be removed, "excused" with it: who has no grade has no line in its file.
+    An LMS deletes a grade whose cell is empty, including "excused". So students without a grade have no line in its
+    file.
     """
     if to not in FORMATS:
         raise Trouble(f"There is no format {to!r}.", f"choose from {', '.join(FORMATS)}")
@@ -228,7 +229,7 @@ def _canvas(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str]
 
 
 def _moodle(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str], column: str, zero: bool) -> Rows:
-    """Moodle's grade import: who by email and ID number, and beside each grade its feedback, never the one without the other."""
+    """Moodle's grade import: email and ID number, and for each grade its feedback, never one without the other."""
     names = {chapter: column or folder.settings.assignment(chapter) for chapter in chapters}
     yield ("Email address", "ID number", *(text for name in names.values() for text in (name, f"{name} feedback")))
     by = {(each.student.id, each.chapter): each for each in found}
@@ -245,13 +246,13 @@ def _moodle(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str]
 
 
 def _with_grades(folder: ClassFolder, by: Mapping[tuple[str, str], Grade], zero: bool) -> list[Student]:
-    """Those who have a grade in one of the chapters; everybody where nothing handed in is worth zero."""
+    """The students with a grade in one of the chapters; all students if missing work counts as zero."""
     graded = {student for (student, _), grade in by.items() if grade.handed_in or zero}
     return [student for student in folder.roster.students() if student.id in graded]
 
 
 def _score(grade: Grade, zero: bool) -> str:
-    """A grade; nothing where nothing was handed in, unless that is worth zero."""
+    """A grade; empty if nothing was handed in, unless that counts as zero."""
     return _number(grade.score) if grade.handed_in or zero else ""
 
 
@@ -263,5 +264,5 @@ def _words(grade: Grade) -> str:
 
 
 def _cell(text: str) -> str:
-    """A text that no spreadsheet takes for a formula."""
+    """Text that no spreadsheet interprets as a formula."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text

@@ -1,4 +1,4 @@
-"""More time for one student: `class.toml`, our record of arrival and the gradebook agree on what is late."""
+"""Give one student more time: `class.toml`, the record of arrival and the gradebook then agree on what is late."""
 
 from contextlib import closing
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from course_lib.install import Trouble
 
 
 def extend(folder: ClassFolder, ident: str, chapter: str, until: datetime) -> str:
-    """Give a student until then; the value says in a sentence what that changed."""
+    """Set a student's due date. Returns a sentence that says what changed."""
     student, common = folder.roster.student(ident), folder.settings.due("", chapter)
     if common is None:
         raise Trouble(
@@ -35,7 +35,7 @@ def extend(folder: ClassFolder, ident: str, chapter: str, until: datetime) -> st
 
 
 def _tell_gradebook(folder: ClassFolder, book: Any, student: str, chapter: str) -> str:
-    """The extension in the gradebook, and the penalty as it is now; words for the latter."""
+    """Enter the extension and the recomputed penalty in the gradebook; returns words about the penalty."""
     from nbgrader.api import MissingEntry
 
     try:
@@ -43,7 +43,7 @@ def _tell_gradebook(folder: ClassFolder, book: Any, student: str, chapter: str) 
     except MissingEntry:
         return ""
     due, common = folder.settings.due(student, chapter), folder.settings.due("", chapter)
-    if submission.assignment.duedate is None and common:  # written into class.toml by hand, and not released since
+    if submission.assignment.duedate is None and common:  # added to class.toml by hand, and not released yet
         submission.assignment.duedate = common.astimezone(UTC).replace(tzinfo=None)
     submission.extension = due - common if due and common else None
     at = folder.submissions.arrival(student, chapter)
@@ -58,7 +58,7 @@ def _tell_gradebook(folder: ClassFolder, book: Any, student: str, chapter: str) 
 
 
 def _penalty(folder: ClassFolder, student: str, score: float, seconds: float) -> float | None:
-    """What nbgrader's late plugin of this class takes off."""
+    """The penalty by nbgrader's late plugin of this class."""
     from nbgrader.plugins import LateSubmissionPlugin
 
     from course_lib.grading.classroom.config import load

@@ -1,7 +1,7 @@
-"""`class feedback`: a page for every student and chapter, through nbgrader's own converter, and zips that an LMS takes back.
+"""`class feedback`: a page for every student and chapter, made by nbgrader's converter, and zips for upload to an LMS.
 
-nbgrader's GenerateFeedback finds the notebooks and writes the files, so formgrader's button and `nbgrader generate_feedback`
-make the same pages; what stands on a page comes from our reports and the gradebook.
+nbgrader's GenerateFeedback finds the notebooks and writes the files, so formgrader's button and `nbgrader
+generate_feedback` make the same pages. Their content comes from our reports and the gradebook.
 """
 
 import logging
@@ -34,11 +34,11 @@ COURSE = "Training at Scale"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Book:
-    """What the gradebook says of one submitted notebook."""
+    """The gradebook's data about one submitted notebook."""
 
     scores: Mapping[str, float | None] = field(
         default_factory=dict
-    )  # grade_id -> score; None where a person has still to look
+    )  # grade_id -> score; None until a person has graded it
     maxima: Mapping[str, float] = field(default_factory=dict)
     by_hand: frozenset[str] = frozenset()
     comments: Mapping[str, str] = field(default_factory=dict)  # grade_id of an answer or task -> a grader's words
@@ -47,7 +47,7 @@ class _Book:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What `make_feedback` did."""
+    """The result of `make_feedback`."""
 
     written: tuple[Path, ...]  # a page for each student and chapter
     zips: tuple[Path, ...]  # the same pages, named as an LMS takes them back
@@ -57,10 +57,12 @@ class Given:
 def make_feedback(
     folder: ClassFolder, *, students: Iterable[str] | None = None, chapters: Iterable[str] | None = None
 ) -> Given:
-    """Write feedback/<student>/<chapter>/<chapter>.html for all that is graded, and exports/feedback-<chapter>….zip."""
+    """Write feedback/<student>/<chapter>/<chapter>.html for everything that is graded, and
+    exports/feedback-<chapter>….zip.
+    """
     students = None if students is None else list(students)
     chosen = folder.roster.students() if students is None else [folder.roster.student(name) for name in students]
-    gradebook(folder).close()  # one that cannot be used says so better than nbgrader does
+    gradebook(folder).close()  # its error is clearer than nbgrader's
     written, zips, skipped = [], [], []
     for chapter in folder.settings.chapters() if chapters is None else chapters:
         made: dict[str, Path] = {}
@@ -77,7 +79,7 @@ def make_feedback(
 
 
 def _write(folder: ClassFolder, student: Student, chapter: str) -> Path:
-    """One page, by nbgrader where the graded notebook is there; a submission that could not be read has a page too."""
+    """One page: by nbgrader if there is a graded notebook; a submission that could not be read has a page too."""
     name = folder.settings.assignment(chapter)
     page = folder.root / "feedback" / student.id / name / f"{name}.html"
     if (folder.root / "autograded" / student.id / name / f"{name}.ipynb").is_file():
@@ -93,7 +95,7 @@ def _write(folder: ClassFolder, student: Student, chapter: str) -> Path:
 
 
 def _convert(folder: ClassFolder, student: str, assignment: str) -> None:
-    """nbgrader's own converter on one submission, under the class's configuration."""
+    """Run nbgrader's converter on one submission, with the class's configuration."""
     from nbgrader.converters import GenerateFeedback
     from nbgrader.converters.base import NbGraderException
     from nbgrader.coursedir import CourseDirectory
@@ -117,12 +119,12 @@ def _convert(folder: ClassFolder, student: str, assignment: str) -> None:
 
 
 class FeedbackExporter(HTMLExporter):
-    """nbconvert's way to our page: nbgrader says whose notebook it is, the class folder knows the rest."""
+    """nbconvert exporter of our page: nbgrader says whose notebook it is, and the class folder supplies the rest."""
 
     def from_notebook_node(
         self, nb: NotebookNode, resources: dict[str, Any] | None = None, **kw: Any
     ) -> tuple[str, dict[str, Any]]:
-        """The page, and the resources with its file name's ending."""
+        """The page, and the resources with the file extension."""
         about = (resources or {}).get("nbgrader", {})
         folder = ClassFolder.open()  # nbgrader's converters work in the class's folder
         page = page_of(folder, about["student"], chapter_of(about["assignment"]), nb["cells"])
@@ -133,7 +135,7 @@ class FeedbackExporter(HTMLExporter):
 
 
 def page_of(folder: ClassFolder, student: str, chapter: str, cells: Iterable[Cell] = ()) -> Page:
-    """What a student's page shows; `cells` are the graded notebook's, none where the submission could not be read."""
+    """The content of a student's page; `cells` are the graded notebook's, none if the submission could not be read."""
     report = latest(folder, student, chapter)
     if report is None:
         raise Trouble(
@@ -185,7 +187,7 @@ def _exercise(
 
 
 def _written(answers: Mapping[str, Cell], book: _Book) -> list[Written]:
-    """The cells that a person grades: a solution or task with points of its own."""
+    """The cells graded by a person: a solution or task with points of its own."""
     return [
         Written(
             name=name,
@@ -202,7 +204,7 @@ def _written(answers: Mapping[str, Cell], book: _Book) -> list[Written]:
 
 
 def _own(cells: Iterable[Cell], folder: ClassFolder, student: str, chapter: str) -> list[Written]:
-    """The cells that the student added or changed: not one of their release by its text, not graded, not empty."""
+    """The cells that the student added or changed: not in their release, not graded, not empty."""
     given = fill(
         blank(read(folder.sources.path(chapter))),
         chapter,
@@ -224,7 +226,7 @@ def _title(source: Iterable[Cell], fallback: str) -> str:
 
 
 def _book(folder: ClassFolder, student: str, assignment: str) -> _Book:
-    """What the gradebook holds of one submission; nothing where it holds none."""
+    """The gradebook's data about one submission; empty if it has none."""
     with closing(gradebook(folder)) as book:
         try:
             notebook = book.find_submission_notebook(assignment, assignment, student)
@@ -249,7 +251,7 @@ def _book(folder: ClassFolder, student: str, assignment: str) -> _Book:
 
 
 def _zips(folder: ClassFolder, chapter: str, pages: Mapping[str, Path]) -> list[Path]:
-    """One zip per way in which submissions came, its files named so that the LMS knows whose they are."""
+    """One zip for each way in which submissions arrived, with file names that tell the LMS whose they are."""
     ways: dict[str, dict[str, Path]] = {}
     for student, page in pages.items():
         record = folder.submissions.arrival_record(student, chapter)
@@ -264,13 +266,13 @@ def _zips(folder: ClassFolder, chapter: str, pages: Mapping[str, Path]) -> list[
 
 
 def lms_name(way: str, file: str, page: str) -> tuple[str, str] | None:
-    """(LMS, name in the zip that it takes back) for a submission that came from one; None for other ways.
+    """(LMS, name in its upload zip) for a submission that came from an LMS; None for others.
 
-    Canvas reads the two numbers in the name that its own download gave the file: student and attachment. Moodle reads the
-    folder's name, "Full Name_number_assignsubmission_file_", of its own download; the file in it may have any name.
+    Canvas reads two numbers, student and attachment, in the file name that its own download gave. Moodle reads the
+    folder's name in its own download, "Full Name_number_assignsubmission_file_"; the file in it may have any name.
     """
     path = PurePosixPath(file)
-    first = PurePosixPath(path.parts[0]).stem if path.parts else ""  # what was in a zip has a path behind it
+    first = PurePosixPath(path.parts[0]).stem if path.parts else ""  # for a file from a zip, the path follows
     if way == "canvas" and sum(part.isdigit() for part in first.split("_")) >= 2:
         return "canvas", f"{first}.html"
     if way == "moodle":

@@ -1,7 +1,7 @@
-"""The page that a student gets back: points, what each exercise's verdicts say, their answers, a grader's words.
+"""The page that a student gets back: points, verdicts of each exercise, the student's answers, and a grader's comments.
 
-One file without scripts that asks the network for nothing, in the reader's light or dark. Everything that anybody wrote is
-escaped or cleaned, and a content policy stands behind that as a second wall.
+One file without scripts or network requests, for light and dark mode. All text from others is escaped or cleaned, and a
+content security policy is a second barrier.
 """
 
 import base64
@@ -28,7 +28,7 @@ from course_lib.grading.worker.plain_values import NOT_ANSWERED
 from course_lib.records import Report
 
 ANSWER_CHARACTERS = 20_000  # of one answer that are shown
-FIRST = 3  # exercises that the page names as the next to look at
+FIRST = 3  # exercises that the page suggests to look at next
 _HERE = Path(__file__).parent
 
 
@@ -40,7 +40,7 @@ class Exercise:
     report: Report
     answer: str = ""  # the student's source; "" where there is none
     statement: str = ""  # Markdown, with the student's numbers
-    score: float | None = None  # by the gradebook; the report's points where it has none
+    score: float | None = None  # from the gradebook; the report's points if it has none
     by_hand: bool = False  # whether a grader set the score
     comment: str = ""  # Markdown of a grader
 
@@ -69,14 +69,14 @@ class Written:
 
     @property
     def state(self) -> str:
-        """How it stands, in words."""
+        """Its state, in words."""
         if self.score is None:
             return "Not graded yet"
         return "Graded by a person" if self.by_hand else "Not answered"
 
     @property
     def look(self) -> str:
-        """The class that colours its edge."""
+        """The CSS class that colors its edge."""
         if self.score is None or not self.by_hand:
             return "open"
         return "partly" if self.score < self.maximum else "passed"
@@ -84,7 +84,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """All that a page of feedback shows."""
+    """The content of a feedback page."""
 
     title: str
     student: str
@@ -109,24 +109,24 @@ class Page:
 
     @property
     def late(self) -> str:
-        """How late the work came, in words; "" in time."""
+        """How late the work was, in words; "" if in time."""
         if self.arrived is None or self.due is None or self.arrived <= self.due:
             return ""
         return f"{_duration(self.arrived - self.due)} late"
 
     @property
     def waiting(self) -> bool:
-        """Whether a person has still to grade something."""
+        """Whether a person still has to grade something."""
         return any(each.score is None for each in self.written)
 
     def first(self) -> list[Exercise]:
-        """The exercises to look at first: core before more, started before untouched, in the order of the chapter."""
+        """The exercises to look at first: core before more, started before untouched, in the chapter's order."""
         missing = [each for each in self.exercises if each.open]
         return sorted(missing, key=lambda each: (each.card.kind != "core", each.report.state == "not answered"))[:FIRST]
 
 
 def _duration(span: timedelta) -> str:
-    """A stretch of time in words, in its largest unit: "2 hours"."""
+    """A duration in words, in its largest unit: "2 hours"."""
     seconds = span.total_seconds()
     for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
         if seconds >= size:
@@ -163,29 +163,29 @@ def _template():  # noqa: ANN202 (jinja2's own type)
 
 
 def inline(text: str) -> Markup:
-    """A message of the judge: escaped, with what stands between backticks set as code."""
+    """A message of the judge: escaped, with text in backticks set as code."""
     return Markup(re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(clean(text, 2000))))
 
 
 def code(source: str) -> Markup:
-    """Python in colour; what is too long is cut, and says so."""
+    """Python with colors; long code is cut, with a note."""
     text = clean(source, ANSWER_CHARACTERS)
     return Markup(highlight(text, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True)))
 
 
 def number(value: float) -> str:
-    """Points as they are read: 3, 2.5, 0.33."""
+    """Points for reading: 3, 2.5, 0.33."""
     return f"{round(value, 2):g}"
 
 
 def moment(value: datetime) -> str:
-    """A point in time: 21 November 2026, 18:03 (UTC+01:00)."""
+    """A time: 21 November 2026, 18:03 (UTC+01:00)."""
     zone = value.strftime("%Z") or value.strftime("%z")
     return f"{value.day} {value.strftime('%B %Y, %H:%M')}{f' ({zone})' if zone else ''}"
 
 
 def why(report: Report) -> str:
-    """What a report without verdicts says; after "Not answered yet: do this" the headline has said its first half."""
+    """What a report without verdicts says, without repeating the headline."""
     if not report.note or report.note == NOT_ANSWERED or any(message == report.note for _, _, message in rows(report)):
         return ""
     said, _, rest = report.note.partition(": ")
@@ -193,13 +193,13 @@ def why(report: Report) -> str:
 
 
 def marks(report: Report) -> list[tuple[str, str, str]]:
-    """(verdict kind, sign, in words) of every kind that was asked."""
+    """(verdict kind, sign, words) for every kind that was asked."""
     words = {"yes": ("✓", "holds"), "no": ("✗", "does not hold"), "–": ("–", "counts once the values are right")}
     return [(kind, *words[mark]) for kind, mark, _ in rows(report)]
 
 
 def ring(share: float) -> Markup:
-    """A ring of which `share` (0 to 1) is drawn strong, as SVG without style attributes."""
+    """A ring of which `share` (0 to 1) is drawn bold, as SVG without style attributes."""
     length = 2 * 3.14159265 * 42
     filled = length * min(max(share, 0.0), 1.0)
     arc = (

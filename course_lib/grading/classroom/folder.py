@@ -1,4 +1,4 @@
-"""A class's folder, opened: its settings, roster, sources, exercises, variants and submissions, each a part of its own."""
+"""A class's folder: its settings, roster, sources, exercises, variants and submissions."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,13 +16,15 @@ from course_lib.install import Trouble
 
 @dataclass(frozen=True)
 class ClassFolder:
-    """A class on disk. What its parts read is read once; they keep file and memory alike."""
+    """A class on disk. Each part is read once and keeps file and memory in agreement."""
 
     settings: Settings
 
     @classmethod
     def open(cls, path: Path | str = ".") -> "ClassFolder":
-        """The class at `path`, or around it, with its own exercises known to this process; Trouble where there is none."""
+        """The class at `path` or in a parent folder, with its own exercises known to this process; Trouble if there is
+        none.
+        """
         start = Path(path).absolute()
         found = next((folder for folder in (start, *start.parents) if (folder / FILE).is_file()), None)
         if found is None:
@@ -56,7 +58,7 @@ class ClassFolder:
 
     @cached_property
     def exercises(self) -> ClassExercises:
-        """Which exercises count, and for how much."""
+        """Which exercises count, and for how many points."""
         return ClassExercises(self.sources)
 
     @cached_property

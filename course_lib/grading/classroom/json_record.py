@@ -1,4 +1,4 @@
-"""A record of ours in a class's folder, as JSON."""
+"""A JSON record in a class's folder."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from course_lib.learner.notebooks import write_whole
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """What the record holds; {} where there is none yet. Trouble where it cannot be read."""
+    """The record's data; {} if it does not exist yet. Trouble if it cannot be read."""
     if not path.is_file():
         return {}
     try:
@@ -19,5 +19,5 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 def write_record(path: Path, record: dict[str, Any]) -> None:
-    """Write the record in one piece, with its keys in order."""
+    """Write the record atomically, with sorted keys."""
     write_whole(path, json.dumps(record, indent=1, sort_keys=True, ensure_ascii=False) + "\n")

@@ -1,4 +1,4 @@
-"""How Canvas, Moodle and people name what is handed in, and where they say when it came."""
+"""How Canvas, Moodle and people name submitted files, and where their times of arrival are found."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ AGAIN = re.compile(r"(?:-(\d{1,3})| ?\((\d{1,3})\))$")  # name-1, name (1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What a file's name says: of whom it is, and which of several of theirs."""
+    """What a file's name says: whose submission it is, and which attempt."""
 
     by: By
     who: str  # a name, as the source writes it
@@ -47,18 +47,18 @@ class Label:
 
 
 def is_notebook(name: str) -> bool:
-    """Whether a file is a notebook by its name, also by one that a browser or an LMS lengthened."""
+    """Whether a file's name is that of a notebook, including names that a browser or LMS extended."""
     return _NOTEBOOK.search(name) is not None
 
 
 def again(stem: str) -> int:
-    """The number that an LMS or browser hangs on a file that is there already: 2 of "name-2", else 0."""
+    """The number that an LMS or browser adds to a repeated name: 2 for "name-2", else 0."""
     found = AGAIN.search(stem)
     return int(found.group(1) or found.group(2)) if found else 0
 
 
 def scheme_of(names: Sequence[str]) -> By:
-    """Who named these files."""
+    """Which system named these files."""
     for by, pattern in (("moodle", _MOODLE), ("canvas", _CANVAS)):
         if names and 2 * sum(pattern.fullmatch(name) is not None for name in names) > len(names):
             return by  # type: ignore[return-value]
@@ -66,7 +66,7 @@ def scheme_of(names: Sequence[str]) -> By:
 
 
 def label(name: str, by: By) -> Label | None:
-    """What a file's name says under a scheme; None where it is not named by it."""
+    """What a file's name says under a scheme; None if it does not match."""
     if by == "canvas":
         if (found := _CANVAS.fullmatch(name)) is None:
             return None
@@ -98,7 +98,7 @@ def label(name: str, by: By) -> Label | None:
 
 
 class Who:
-    """Finds the student whom a label means."""
+    """Finds the student for a label."""
 
     def __init__(self, students: Iterable[Student], users: Mapping[str, str] | None = None) -> None:
         self.students = tuple(students)
@@ -117,7 +117,7 @@ class Who:
                 self.plain.setdefault(spelt.casefold(), []).append(student)
 
     def find(self, label: Label) -> Student | str:
-        """The student, or why none is meant, in words."""
+        """The student, or a message that says why there is none."""
         if _ANONYMOUS.match(label.who):
             return "Canvas gives it out as anonymous; end that in the assignment's settings and download it again"
         if label.by in ("canvas", "moodle"):
@@ -128,7 +128,7 @@ class Who:
                 )
             if (
                 label.by == "canvas" and label.user in self.by_lms
-            ):  # Moodle's number is one of this assignment, not of the person
+            ):  # Moodle's number belongs to this assignment, not to the person
                 return self.by_lms[label.user]
         else:
             whole = _only(self.plain.get(_stem(label.who).casefold(), []))
@@ -175,7 +175,7 @@ def _only(found: Sequence[Student]) -> Student | None:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """When submissions came, by student id, and which student each LMS number is."""
+    """Arrival times by student id, and the student id for each LMS number."""
 
     at: Mapping[str, datetime]
     users: Mapping[str, str]
@@ -197,7 +197,9 @@ _WHEN = ("submitted_at", "submitted at", "last modified (submission)", "arrived"
 
 
 def read_times(path: Path, students: Sequence[Student]) -> Times:
-    """A table of times: Moodle's grading worksheet, or any CSV with a student and a `submitted_at`; Trouble for none."""
+    """A table of times: Moodle's grading worksheet, or a CSV with a student and a `submitted_at` column; Trouble for
+    others.
+    """
     rows = read_csv(path)
     head = set(rows[0]) if rows else set()
     when = next((name for name in _WHEN if name in head), None)

@@ -1,4 +1,4 @@
-"""`class init`: a new class's folder, with secret, roster, nbgrader's configuration and pinned sources."""
+"""`class init`: create a class's folder, with secret, roster, nbgrader's configuration and pinned sources."""
 
 import os
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ def new_class(
     db_url: str = "",
     course: Path = ROOT,
 ) -> ClassFolder:
-    """A new class at `path`. Trouble if the folder holds anything."""
+    """Create a class at `path`. Trouble if the folder is not empty."""
     root = Path(path).absolute()
     require_name(name)
     if root.exists() and (not root.is_dir() or any(root.iterdir())):

@@ -1,4 +1,4 @@
-"""A chapter released to a class: the common release through nbgrader's own converter, and a folder and zip for each student."""
+"""Release a chapter to a class: the common release by nbgrader's converter, and a folder and a zip for each student."""
 
 import hashlib
 import hmac
@@ -30,7 +30,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released:
-    """What a release made."""
+    """The result of a release."""
 
     chapter: str
     path: Path  # the common release's folder
@@ -50,10 +50,12 @@ def release_chapter(
     variants: bool = False,
     say: Say = lambda line: None,
 ) -> Released:
-    """Release one chapter: `class.toml`, release folder and gradebook agree afterwards; nothing changes where it fails."""
+    """Release one chapter. Afterwards `class.toml`, release folder and gradebook agree; if it fails, nothing has
+    changed.
+    """
     before = dict(folder.settings.chapter(chapter))
     entry = folder.settings.chapter(chapter)
-    gradebook(folder).close()  # one that cannot be used says so better than nbgrader, and before anything is changed
+    gradebook(folder).close()  # its error is clearer than nbgrader's, and nothing has changed yet
     try:
         _choose(folder, chapter, exercises, points or {})
         if due is not None:
@@ -86,7 +88,7 @@ def release_chapter(
 
 
 def _choose(folder: ClassFolder, chapter: str, exercises: Sequence[str] | None, points: Mapping[str, float]) -> None:
-    """Put down which exercises count and for how much; Trouble for one that the chapter does not have."""
+    """Record which exercises count and for how many points; Trouble for one that the chapter does not have."""
     entry, known = folder.settings.chapter(chapter), [card.id for card in folder.exercises.all_cards(chapter)]
     if odd := [name for name in (*(exercises or ()), *points) if name not in known]:
         raise Trouble(f"Chapter {chapter} has no exercise {odd[0]!r}.", f"it has {', '.join(known)}")
@@ -99,9 +101,9 @@ def _choose(folder: ClassFolder, chapter: str, exercises: Sequence[str] | None, 
 
 
 def _generate(folder: ClassFolder, chapter: str) -> None:
-    """nbgrader's generate_assignment, which also tells the gradebook what may be earned.
+    """Run nbgrader's generate_assignment, which also enters the possible points in the gradebook.
 
-    It clears what it made where it fails, so it runs beside the release first, without the gradebook.
+    It deletes its output if it fails, so it first runs in a separate folder without the gradebook.
     """
     name = folder.settings.assignment(chapter)
     with tempfile.TemporaryDirectory(prefix=".release-", dir=folder.root) as scratch:
@@ -116,7 +118,7 @@ def _generate(folder: ClassFolder, chapter: str) -> None:
 
 
 def gradebook(folder: ClassFolder) -> Any:
-    """The class's gradebook, open; close it."""
+    """The class's gradebook, open; the caller closes it."""
     from nbgrader.api import Gradebook
 
     load(folder)  # finds alembic
@@ -124,7 +126,7 @@ def gradebook(folder: ClassFolder) -> Any:
 
 
 def start_gradebook(folder: ClassFolder) -> None:
-    """Make the gradebook, with everybody in it. Trouble where the database cannot be reached."""
+    """Create the gradebook with all students. Trouble if the database cannot be reached."""
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
@@ -141,7 +143,7 @@ def start_gradebook(folder: ClassFolder) -> None:
 
 
 def _tell_gradebook(folder: ClassFolder, chapter: str) -> None:
-    """Students and the due date, as the gradebook keeps them."""
+    """Enter students and due date in the gradebook."""
     with closing(gradebook(folder)) as book:
         for student in folder.roster.students():
             enter(book, student)
@@ -151,7 +153,7 @@ def _tell_gradebook(folder: ClassFolder, chapter: str) -> None:
 
 
 def enter(book: Any, student: Student) -> None:
-    """A student as the gradebook keeps them."""
+    """Enter a student in the gradebook."""
     book.update_or_create_student(
         student.id,
         first_name=student.first_name,
@@ -165,7 +167,7 @@ def enter(book: Any, student: Student) -> None:
 
 
 def _variants(folder: ClassFolder, chapter: str, say: Say) -> int:
-    """One folder and one zip for each student, and our record of who got what. A student who has one keeps its numbers."""
+    """One folder and one zip for each student, and the record of who got which variant. Existing variants are kept."""
     with_holes, given = _with_placeholders(folder, chapter), {}
     common = folder.root / "release" / folder.settings.assignment(chapter)
     for student in folder.roster.students():
@@ -179,7 +181,7 @@ def _variants(folder: ClassFolder, chapter: str, say: Say) -> int:
 
 
 def draw(folder: ClassFolder, student: Student, chapter: str) -> dict[str, Any]:
-    """The numbers of one student's chapter: they follow from the class's secret, and so are the same each time."""
+    """The numbers of one student's chapter; they follow from the class's secret and are the same each time."""
     from course_lib.grading.classroom import variants
 
     drawn = variants.draw_all(folder.secret, student.id, folder.exercises.all_cards(chapter))
@@ -190,7 +192,7 @@ def draw(folder: ClassFolder, student: Student, chapter: str) -> dict[str, Any]:
 
 
 def _with_placeholders(folder: ClassFolder, chapter: str) -> Notebook:
-    """The release before any number was filled in: the same steps, one of them waiting."""
+    """The release before numbers are filled in: the same steps without that one."""
     config = load(folder)
     name = folder.settings.assignment(chapter)
     with tempfile.TemporaryDirectory(prefix="course-variants-") as scratch:
@@ -207,7 +209,7 @@ def _with_placeholders(folder: ClassFolder, chapter: str) -> Notebook:
 def _bundle(
     folder: ClassFolder, chapter: str, with_holes: Notebook, variant: Mapping[str, Any], common: Path
 ) -> dict[str, bytes]:
-    """A student's files by name: the notebook with their numbers, the figures, `variant.json` for `params`."""
+    """A student's files by name: the notebook with their numbers, figures, and `variant.json` for `params`."""
     notebook = fill(with_holes, chapter, variant, folder.exercises.all_cards(chapter))
     check_release(notebook)
     pictures = sorted(path for path in common.rglob("*") if path.is_file() and path.suffix != ".ipynb")
@@ -230,7 +232,7 @@ def _write(folder: ClassFolder, student: Student, chapter: str, files: Mapping[s
 
 
 def zipped(files: Mapping[str, bytes]) -> bytes:
-    """A zip of these files, the same bytes each time."""
+    """A zip of these files, with the same bytes each time."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(files):

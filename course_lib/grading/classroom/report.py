@@ -1,4 +1,6 @@
-"""What a class found hard: exercises by share solved, named mistakes by count, what looked odd. Text, data and a picture."""
+"""What a class found hard: exercises by share solved, named mistakes by count, and anomalies. As text, data and a
+picture.
+"""
 
 import html
 import re
@@ -17,7 +19,7 @@ from course_lib.records import VERDICT_KINDS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misconception:
-    """A mistake that the judge knows by name, or a kind of verdict that failed, and how many students it met."""
+    """A mistake with a name, or a kind of verdict that failed, and how many students made it."""
 
     exercise: str
     title: str
@@ -29,7 +31,7 @@ class Misconception:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hard:
-    """One exercise: how many solved it, in part, not, or left it."""
+    """One exercise: how many students solved it, solved it in part, failed, or left it out."""
 
     exercise: str
     title: str
@@ -40,13 +42,13 @@ class Hard:
 
     @property
     def share(self) -> float:
-        """The part of those who handed in that solved it."""
+        """The fraction of submissions that solved it."""
         return self.solved / max(self.solved + self.partly + self.wrong + self.open, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChapterReport:
-    """A chapter as the class met it."""
+    """The results of a class for one chapter."""
 
     chapter: str
     title: str
@@ -113,7 +115,9 @@ def _state(report: Mapping[str, Any]) -> str:
 
 
 def _misconceptions(folder: ClassFolder, chapter: str, found: Mapping[str, dict[str, Any]]) -> list[Misconception]:
-    """Each student counts once for each exercise and name; where no mistake has a name, the first kind that failed counts."""
+    """Each student counts once per exercise and name. Failures without a named mistake count under the first kind that
+    failed.
+    """
     met: dict[tuple[str, str, str], dict[str, str]] = {}
     for student, whole in found.items():
         for each in whole.get("reports", []):
@@ -157,7 +161,7 @@ def _anomalies(found: Mapping[str, dict[str, Any]]) -> list[str]:
 
 
 def _alike(folder: ClassFolder, chapter: str) -> list[str]:
-    """A line for each pair of students whose answers are the same but for names."""
+    """A line for each pair of students whose answers are equal except for names."""
     from course_lib.grading.service.grading import alike_in
 
     return [clean(each["text"], 300) for each in alike_in(folder, chapter)]
@@ -172,7 +176,7 @@ def as_data(reports: Sequence[ChapterReport]) -> dict[str, Any]:
 
 
 def picture(report: ChapterReport) -> Any:
-    """Each exercise as one bar of four parts: solved, in part, wrong, not answered; the hardest on top."""
+    """A bar for each exercise: solved, in part, wrong, not answered; the hardest on top."""
     from course_lib.figures import style
     from course_lib.figures.palette import EMPTY, GREEN, INK, SKY, VERMILION, ink_on
 
@@ -186,7 +190,7 @@ def picture(report: ChapterReport) -> Any:
             range(len(rows)), counts, left=starts, color=fill, height=0.72, label=name, edgecolor="white", linewidth=0.8
         )
         for place, (start, count) in enumerate(zip(starts, counts, strict=True)):
-            if count > report.graded / 40:  # a number needs that much room
+            if count > report.graded / 40:  # the smallest share with room for a number
                 axes.text(
                     start + count / 2,
                     place,
@@ -217,7 +221,7 @@ def _short(title: str) -> str:
 
 
 def write_page(folder: ClassFolder, reports: Sequence[ChapterReport], path: Path | None = None) -> Path:
-    """One page for all: pictures, tables, and what looked odd. It loads nothing and runs nothing."""
+    """One page with pictures, tables and anomalies. It loads nothing and runs nothing."""
     target = path or folder.root / "exports" / "report.html"
     body = "\n".join(_section(report) for report in reports)
     name = html.escape(folder.settings.name)
@@ -237,7 +241,7 @@ td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}svg{width:100%;max-
 
 
 def _with_code(text: str) -> str:
-    """A message as HTML, what stands in backticks as code."""
+    """A message as HTML, with text in backticks set as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 

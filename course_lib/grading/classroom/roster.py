@@ -1,4 +1,4 @@
-"""Who is in the class: `roster.csv`, and what Canvas, Moodle or a spreadsheet export, read into it."""
+"""The students of a class: `roster.csv`, and reading exports of Canvas, Moodle or a spreadsheet into it."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ from course_lib.learner.notebooks import write_whole
 
 _SAFE = re.compile(r"[A-Za-z0-9_@-][A-Za-z0-9._@-]{0,63}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._@-]+")
-_CANVAS = ("student", "id", "section")  # what every gradebook export of Canvas has, whatever its settings
+_CANVAS = ("student", "id", "section")  # columns of every Canvas gradebook export
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Student:
 
     @property
     def name(self) -> str:
-        """First and last name, the id where there is neither."""
+        """First and last name; the id if there is neither."""
         return f"{self.first_name} {self.last_name}".strip() or self.id
 
 
@@ -45,7 +45,7 @@ def id_of(student: Student | str) -> str:
 
 @dataclass(frozen=True)
 class Roster:
-    """A class's `roster.csv`. It is read once; `save` keeps file and memory alike."""
+    """A class's `roster.csv`. It is read once; `save` keeps file and memory in agreement."""
 
     path: Path
     class_name: str
@@ -62,7 +62,7 @@ class Roster:
         self.__dict__["_by_id"] = {student.id: student for student in made}
 
     def students(self) -> tuple[Student, ...]:
-        """Everybody in the class, in the order of their ids."""
+        """All students, ordered by id."""
         return tuple(self._by_id.values())
 
     def student(self, ident: str) -> Student:
@@ -91,7 +91,8 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 
 
 def read_roster(path: Path) -> tuple[Student, ...]:
-    """The students that a CSV file lists: a roster of ours, Canvas's gradebook export, Moodle's exports, or any with a header.
+    """The students in a CSV file: our own roster, Canvas's gradebook export, Moodle's exports, or any table with a
+    header.
 
     Trouble names the line that cannot be used.
     """
@@ -117,13 +118,13 @@ def read_roster(path: Path) -> tuple[Student, ...]:
 
 
 def _is_not_a_student(row: Mapping[str, str]) -> bool:
-    """Canvas's "Points Possible" line, its lines of notes, and its test student."""
+    """Whether this is Canvas's "Points Possible" line, one of its notes, or its test student."""
     name = _canvas_name(row)
     return "Points Possible" in name[0] or name == ("Student", "Test") or not (any(name) or row["id"])
 
 
 def _canvas_name(row: Mapping[str, str]) -> tuple[str, str]:
-    """Last and first name: Canvas has them in one column or in two, as its settings say."""
+    """Last and first name; Canvas has them in one column or in two, depending on its settings."""
     if "lastname" in row:
         return row["lastname"], row["firstname"]
     last, _, first = row["student"].partition(",")
@@ -160,7 +161,9 @@ def _from_columns(row: Mapping[str, str]) -> Student:
 
 
 def _told_apart(students: Sequence[Student]) -> list[Student]:
-    """The students; those who would share an id, as j.smith of two universities do, with their whole address or their number."""
+    """The students. Those who would share an id, such as j.smith of two universities, get their whole address or
+    number.
+    """
     others: dict[str, list[str]] = defaultdict(list)
     for student in students:
         others[student.id.lower()].append(_other_id(student).lower())
@@ -171,19 +174,19 @@ def _told_apart(students: Sequence[Student]) -> list[Student]:
 
 
 def _other_id(student: Student) -> str:
-    """An id for a student whose own is another's already; the same one where nothing else is known of them."""
+    """Another id for a student whose id is taken; the same one if nothing else is known."""
     address = student.email or (student.login if "@" in student.login else "")
     return _UNSAFE.sub("-", address).strip(".-")[:64] or student.lms_id or student.id
 
 
 def _plain_id(text: str) -> str:
-    """A person's id as it may name a folder: letters without accents, digits, . _ @ -; an address's part before the @."""
+    """A person's id as a folder name: letters without accents, digits, . _ @ -; of an address, the part before the @."""
     plain = unicodedata.normalize("NFKD", text.strip().split("@")[0]).encode("ascii", "ignore").decode()
     return _UNSAFE.sub("-", plain).strip(".-")[:64]
 
 
 def checked(students: Iterable[Student], where: str = "The roster") -> tuple[Student, ...]:
-    """The students in the order of their ids; Trouble for an id that is missing, taken, or cannot name a folder."""
+    """The students ordered by id; Trouble for an id that is missing, taken, or cannot name a folder."""
     found: dict[str, Student] = {}
     for number, student in enumerate(students, 2):
         if not _SAFE.fullmatch(student.id):
@@ -215,7 +218,7 @@ class Merged:
 
 
 def merged(ours: Sequence[Student], newer: Sequence[Student]) -> Merged:
-    """Our roster with what a newer list says. Ids stay, since folders are named by them, and nobody is taken out."""
+    """Our roster updated from a newer list. Ids stay, because folders are named after them, and no student is removed."""
     by_id = {student.id: student for student in ours}
     by_lms = {student.lms_id: student.id for student in ours if student.lms_id}
     by_mail = {student.email.casefold(): student.id for student in ours if student.email}
@@ -223,9 +226,7 @@ def merged(ours: Sequence[Student], newer: Sequence[Student]) -> Merged:
     for student in newer:
         ident = by_lms.get(student.lms_id) or by_mail.get(student.email.casefold()) or student.id
         was = by_id.get(ident)
-        if (
-            was and was.lms_id and student.lms_id and was.lms_id != student.lms_id
-        ):  # somebody else, whose id would be the same
+        if was and was.lms_id and student.lms_id and was.lms_id != student.lms_id:  # another person with the same id
             ident, was = _other_id(student), None
         told = {field.name: getattr(student, field.name) or getattr(was, field.name, "") for field in fields(Student)}
         by_id[ident] = Student(**{**told, "id": ident})
@@ -239,7 +240,7 @@ def merged(ours: Sequence[Student], newer: Sequence[Student]) -> Merged:
 
 
 def roster_text(students: Sequence[Student]) -> str:
-    """`roster.csv` as it is written."""
+    """The text of `roster.csv`."""
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
     table.writerow(COLUMNS)
@@ -248,6 +249,6 @@ def roster_text(students: Sequence[Student]) -> str:
 
 
 def key_of(name: str) -> str:
-    """A name as Canvas writes it into file names: small letters and digits, no accents."""
+    """A name as Canvas writes it in file names: lower case letters and digits, no accents."""
     plain = unicodedata.normalize("NFKD", name.casefold())
     return "".join(letter for letter in plain if letter.isalnum() and not unicodedata.combining(letter))

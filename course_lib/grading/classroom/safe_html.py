@@ -1,7 +1,8 @@
-"""What a submission wrote, made safe to show in a browser: no script, no style, nothing that calls out, no false links.
+"""Make content of a submission safe to show in a browser: no scripts, no styles, no network requests, no deceptive
+links.
 
-Markdown becomes HTML first and is cleaned after, so that no trick of Markdown can make what cleaning would have taken away.
-The same functions stand behind the feedback that students get and behind formgrader (nbgrader's exporter takes both).
+Markdown is converted to HTML first and cleaned afterwards, so that no Markdown trick can produce what cleaning removes.
+The feedback pages and formgrader use the same functions (nbgrader's exporter accepts both).
 """
 
 import re
@@ -28,7 +29,7 @@ sub summary sup table tbody td tfoot th thead tr u ul"""
 _LINK = re.compile(r"(?:https?://|mailto:|#)", re.IGNORECASE)
 _PICTURE = re.compile(r"data:image/(?:png|jpeg|gif);base64,[A-Za-z0-9+/=\s]+")
 _NUMBER = re.compile(r"\d{1,4}")
-_TOKEN = re.compile(r"highlight|[a-z]{1,2}\d?")  # what pygments calls the pieces of code that it colours
+_TOKEN = re.compile(r"highlight|[a-z]{1,2}\d?")  # pygments' names for the pieces of code that it colors
 _NAME = re.compile(r"[\w.-]{1,200}")
 _STYLE = re.compile(r"<style\b.*?(?:</style\s*>|\Z)", re.IGNORECASE | re.DOTALL)
 _TEX = re.compile(
@@ -56,18 +57,18 @@ _CLEANER = Cleaner(
 
 
 def safe_html(html: str) -> str:
-    """`html` with nothing left but text, plain structure, links to http(s) and mailto, and pictures that are in it."""
+    """`html` reduced to text, plain structure, links to http(s) and mailto, and embedded pictures."""
     kept = _IMAGE.sub(_with_its_picture, _CLEANER.clean(_STYLE.sub("", html)))
     return _TEX.sub(r"\\<span>\1</span>", kept)  # an element inside it: no formula for MathJax, the same for a reader
 
 
 def _with_its_picture(image: re.Match[str]) -> str:
-    """An image that holds its picture; words in place of one that would have to be fetched."""
+    """An embedded image; text in place of one that would have to be fetched."""
     return image.group(0) if ' src="' in image.group(1) else "[a picture that is not in this file]"
 
 
 def safe_markdown(source: str, attachments: dict[str, Any] | None = None) -> str:
-    """A Markdown cell as safe HTML; formulas stay as they were typed."""
+    """A Markdown cell as safe HTML; formulas stay as typed."""
     text = clean(source, MARKDOWN_CHARACTERS)
     renderer = IPythonRenderer(escape=False, attachments=attachments or {}, exclude_anchor_links=True)
     try:
@@ -78,7 +79,7 @@ def safe_markdown(source: str, attachments: dict[str, Any] | None = None) -> str
 
 @pass_context
 def markdown_filter(context: Context, source: str) -> str:
-    """`safe_markdown` as a filter of nbconvert's templates, with the pictures that are pasted into the cell."""
+    """`safe_markdown` as a filter of nbconvert's templates, with pictures attached to the cell."""
     attachments = (context.get("cell") or {}).get("attachments", {})
     return safe_markdown(source, attachments if isinstance(attachments, dict) else {})
 
@@ -112,7 +113,7 @@ def _text(text: Any) -> str:
 
 
 def _data(bundle: Any) -> NotebookNode:
-    """Of a MIME bundle what may be shown."""
+    """The parts of a MIME bundle that may be shown."""
     kept = NotebookNode()
     for kind, value in bundle.items():
         text = "".join(map(str, value)) if isinstance(value, list) else value
@@ -132,13 +133,14 @@ def _data(bundle: Any) -> NotebookNode:
 
 
 class SafeCells(Preprocessor):
-    """A step of nbconvert: a notebook's cells and outputs in their safe form, raw cells as text, foreign metadata gone.
+    """A step of nbconvert: cells and outputs in their safe form, raw cells as text, unknown metadata removed.
 
-    Formgrader's template prints a student's name as it is; an LMS lets people choose theirs, so it is escaped here.
+    Formgrader's template prints a student's name unescaped, and an LMS lets people choose theirs, so names are escaped
+    here.
     """
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
-        """The notebook with safe cells, resources with safe names."""
+        """The notebook with safe cells, and resources with safe names."""
         for name in ("first_name", "last_name"):
             if resources.get(name):
                 resources[name] = escape(resources[name])
@@ -154,7 +156,7 @@ class SafeCells(Preprocessor):
         cell.metadata = NotebookNode(nbgrader=grade) if named else NotebookNode()
         if cell.cell_type == "code":
             cell.outputs = safe_outputs(cell.get("outputs", []))
-        elif cell.cell_type == "raw":  # a raw cell goes onto a page as it is
+        elif cell.cell_type == "raw":  # a raw cell would be copied to the page unchanged
             return NotebookNode(
                 cell_type="code",
                 execution_count=None,
@@ -167,7 +169,7 @@ class SafeCells(Preprocessor):
 
 
 def protect(config: Any) -> None:
-    """Make nbgrader's own pages safe by its configuration: formgrader, and feedback as `class feedback` makes it."""
+    """Configure nbgrader's own pages to be safe: formgrader, and feedback as `class feedback` makes it."""
     here = "course_lib.grading.classroom"
     config.HTMLExporter.filters = {"markdown2html": f"{here}.safe_html.markdown_filter"}
     config.HTMLExporter.preprocessors = [f"{here}.safe_html.SafeCells"]

@@ -1,4 +1,4 @@
-"""`course exercise new`: the files of an exercise, which fail their tests until they are written."""
+"""`course exercise new`: create the files of an exercise, which fail their tests until they are written."""
 
 import json
 import re
@@ -16,14 +16,14 @@ from course_lib.learner.notebooks import Cell, Notebook, read, render, write_who
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What was written, and what is to be done next."""
+    """What was written, and what to do next."""
 
     written: tuple[Path, ...]
     steps: tuple[str, ...]
 
 
 def new_exercise(chapter: str, exercise: str, class_folder: Path | None = None, root: Path = ROOT) -> Made:
-    """Write card, judging, bank and cells of a new exercise: in the course, or in a class. Trouble if it is there already."""
+    """Write card, judging, bank and cells of a new exercise, in the course or in a class. Trouble if it exists already."""
     folder = ClassFolder.open(class_folder) if class_folder else None
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", exercise):
         raise Trouble(
@@ -133,7 +133,7 @@ def _registered(path: Path, line: str, what: str, entry: str) -> str:
 
 
 def _with_cells(notebook: Notebook, chapter: str, exercise: str) -> Notebook:
-    """The notebook with heading, answer and check of the exercise behind its last check."""
+    """The notebook with heading, answer and check of the exercise after its last check."""
     last = max((at for at, cell in enumerate(notebook["cells"]) if is_check(cell)), default=len(notebook["cells"]) - 1)
     cells = [*notebook["cells"][: last + 1], *_cells(chapter, exercise), *notebook["cells"][last + 1 :]]
     return {**notebook, "cells": cells}

@@ -1,4 +1,4 @@
-"""`class.toml`: what an instructor has settled for a class, its chapters, and when work is due."""
+"""`class.toml`: the instructor's settings for a class, its chapters, and due dates."""
 
 import re
 import tomllib
@@ -24,14 +24,14 @@ file_bytes, cpu_seconds, open_files, cell_seconds, case_seconds, notebook_second
 
 @dataclass(frozen=True)
 class Settings:
-    """What `class.toml` says. `save` and `extend` keep file and memory alike."""
+    """The content of `class.toml`. `save` and `extend` keep file and memory in agreement."""
 
     root: Path  # the class's folder
     data: dict[str, Any] = field(repr=False)
 
     @classmethod
     def read(cls, root: Path) -> "Settings":
-        """The settings of the class at `root`; Trouble where the file cannot be used."""
+        """The settings of the class at `root`; Trouble if the file cannot be used."""
         path = root / FILE
         try:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -47,14 +47,14 @@ class Settings:
         return cls(root=root, data=data)
 
     def save(self) -> None:
-        """Write `class.toml` in one piece."""
+        """Write `class.toml` atomically."""
         write_whole(self.root / FILE, render(self.data, _HEAD))
 
     # --- the class
 
     @property
     def name(self) -> str:
-        """The class's name, which is nbgrader's course id too."""
+        """The class's name, which is also nbgrader's course id."""
         return self.data["name"]
 
     @property
@@ -69,12 +69,12 @@ class Settings:
 
     @property
     def late_points_per_day(self) -> float | None:
-        """Points lost per day late; None where lateness is only recorded."""
+        """Points lost per day late; None if lateness is only recorded."""
         value = self.data.get("late_points_per_day")
         return None if value is None else float(value)
 
     def require_contract(self, other: bool = False) -> None:
-        """Trouble where the class was made under another contract version than this course's, unless `other` is meant."""
+        """Trouble if the class was made under another contract version than this course's, unless `other` allows it."""
         if self.contract != CONTRACT_VERSION and not other:
             raise Trouble(
                 f"{self.name} was made under contract version {self.contract or '?'}; this copy of the course grades by {CONTRACT_VERSION}, "
@@ -83,7 +83,7 @@ class Settings:
             )
 
     def wall(self) -> Any:
-        """The limits of the sandbox: the course's, with what class.toml says under [sandbox]."""
+        """The limits of the sandbox: the course's, changed by [sandbox] in class.toml."""
         from course_lib.grading import sandbox
 
         given = dict(self.data.get("sandbox", {}))
@@ -103,7 +103,7 @@ class Settings:
         return tuple(sorted(self.data.get("chapters", {})))
 
     def chapter(self, chapter: str) -> dict[str, Any]:
-        """What class.toml says of a chapter; Trouble names the class's chapters."""
+        """The settings of a chapter; Trouble names the class's chapters."""
         if chapter not in self.data.get("chapters", {}):
             raise Trouble(
                 f"{self.name} has no chapter {chapter!r}.",
@@ -116,13 +116,13 @@ class Settings:
         return self.chapter(chapter)["assignment"]
 
     def due(self, student: Student | str, chapter: str) -> datetime | None:
-        """When a student's work is due, by their extension if they have one."""
+        """When a student's work is due, including an extension."""
         entry = self.chapter(chapter)
         value = entry.get("extensions", {}).get(id_of(student)) or entry.get("due")
         return aware(datetime.fromisoformat(value) if isinstance(value, str) else value)
 
     def extend(self, student: Student | str, chapter: str, until: datetime) -> None:
-        """Give one student until then."""
+        """Set one student's own due date."""
         self.chapter(chapter).setdefault("extensions", {})[id_of(student)] = until
         self.save()
 
@@ -134,7 +134,7 @@ def require_name(name: str) -> None:
 
 
 def aware(value: Any) -> datetime | None:
-    """A moment with its time zone: this machine's where none is given; None for what is no moment."""
+    """A time with a time zone: this machine's if none is given; None if it is not a time."""
     if not isinstance(value, datetime):
         return None
     return value.astimezone() if value.tzinfo is None else value

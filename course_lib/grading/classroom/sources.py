@@ -1,4 +1,4 @@
-"""The chapters' sources as a class has pinned them: copies in the class's folder, whose hashes `class.toml` keeps."""
+"""The chapters' sources pinned by a class: copies in the class's folder, whose hashes are in `class.toml`."""
 
 import hashlib
 import shutil
@@ -23,13 +23,13 @@ class Sources:
         return self.settings.root / "source" / name / f"{name}.ipynb"
 
     def pin_from(self, course: Path, chapter: str) -> None:
-        """Take a chapter's source from the course as it is now. Trouble where the class was made under another contract."""
+        """Copy a chapter's current source from the course. Trouble if the class was made under another contract."""
         self.settings.require_contract()
         self.pin(chapter, source_in(course, [chapter])[chapter])
         self.settings.save()
 
     def pin(self, chapter: str, source: Path) -> None:
-        """Copy a chapter's source and its figures here, and remember its hash."""
+        """Copy a chapter's source and its figures into the class, and record its hash."""
         target = self.settings.root / "source" / source.parent.name
         target.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target / source.name)
@@ -44,7 +44,7 @@ class Sources:
         entry |= {"assignment": source.parent.name, "sha256": sha256(target / source.name)}
 
     def require_unchanged(self, chapters: Iterable[str] | None = None) -> None:
-        """Trouble where a pinned source was changed since it was released: reports would not fit what students got."""
+        """Trouble if a pinned source was changed after its release: reports would not match what students got."""
         for chapter in self.settings.chapters() if chapters is None else chapters:
             if sha256(self.path(chapter)) != self.settings.chapter(chapter).get("sha256"):
                 raise Trouble(
@@ -54,7 +54,7 @@ class Sources:
 
 
 def source_in(course: Path, chapters: Iterable[str] | None = None) -> dict[str, Path]:
-    """Chapter -> its source in a copy of the course, for these chapters or all; Trouble for one that is not there."""
+    """Chapter -> its source in a copy of the course, for these chapters or all; Trouble for a missing one."""
     known = course_sources(course)
     wanted = sorted(known if chapters is None else chapters)
     if odd := [chapter for chapter in wanted if chapter not in known]:

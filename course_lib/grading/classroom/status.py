@@ -1,4 +1,4 @@
-"""Where a class stands: who handed in, what came late, what is graded."""
+"""The state of a class: who handed in, what was late, what is graded."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ def _chapter(folder: ClassFolder, chapter: str) -> ChapterStatus:
 
 
 def current(folder: ClassFolder, chapter: str) -> Mapping[str, dict[str, Any]]:
-    """Student -> the report that counts, as the service keeps it."""
+    """Student -> the report that counts."""
     from course_lib.grading.service import kept_reports as reports
 
     return reports.all_latest(folder, chapter)

@@ -1,4 +1,4 @@
-"""One submission into its place: `submitted/<student>/<chapter>/`, what was there before aside, and our record of when it came."""
+"""Store one submission in `submitted/<student>/<chapter>/`, set an earlier one aside, and record when it arrived."""
 
 import errno
 import hashlib
@@ -21,7 +21,7 @@ from course_lib.notebook import VARIANT_FILE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """One submission that is now in its place, or was there already."""
+    """One submission that was stored, or was there already."""
 
     student: str
     chapter: str
@@ -51,11 +51,11 @@ def put(
     beside: Mapping[str, bytes],
     when: tuple[datetime | None, Times | None, datetime],
 ) -> Taken:
-    """Write one submission, if it is newer than what is there, and our record of it."""
+    """Store one submission, if it is newer than the current one, and its record."""
     moment, notes = _arrived(folder, student, chapter, chosen.label, *when)
     moment = moment.replace(
         microsecond=0
-    )  # as the gradebook keeps it: formgrader takes work of another time for ungraded
+    )  # as the gradebook keeps it: formgrader shows work with another time as ungraded
     due, now = folder.settings.due(student, chapter), when[2]
     late = due is not None and moment > due
     digest = hashlib.sha256(chosen.data).hexdigest()
@@ -81,7 +81,7 @@ def put(
     elif state == "older":
         return made
     elif when[0] is None and when[1] is None:
-        return made  # the same file again, and nobody knows better when it came
+        return made  # the same file again, without a better arrival time
     _stamp(folder.submissions.folder(student, chapter), moment)
     folder.submissions.remember_arrival(student, chapter, record)
     return replace(made, notes=tuple(notes))
@@ -106,7 +106,7 @@ def _arrived(
     times: Times | None,
     now: datetime,
 ) -> tuple[datetime, list[str]]:
-    """When it came, by the LMS's table, the exchange or the instructor; else what the LMS's mark of lateness leaves."""
+    """The arrival time, from the LMS's table, the exchange or the instructor; else derived from the LMS's late mark."""
     if at is not None:
         return at, []
     if times is not None and student.id in times.at:
@@ -121,7 +121,7 @@ def _arrived(
 
 
 def _state(before: Mapping[str, Any], record: Mapping[str, Any], there: bool) -> str:
-    """What this submission is to the one that is there."""
+    """How this submission relates to the current one."""
     if not there or not before:
         return "new"
     if before.get("sha256") == record["sha256"]:
@@ -134,7 +134,9 @@ def _state(before: Mapping[str, Any], record: Mapping[str, Any], there: bool) ->
 def _write(
     folder: ClassFolder, student: Student, chapter: str, data: bytes, beside: Mapping[str, bytes], moment: datetime
 ) -> list[str]:
-    """The submission's folder in one piece; what was there before goes to `collected/`. Notes on files that no disk takes."""
+    """Write the submission's folder atomically; the previous one goes to `collected/`. Returns notes on files that
+    cannot be stored.
+    """
     target = folder.submissions.folder(student, chapter)
     stage = folder.root / "collected" / f".{student.id}-{target.name}"
     shutil.rmtree(stage, ignore_errors=True)
@@ -159,19 +161,19 @@ def _write(
 
 
 def _place_variant(folder: ClassFolder, student: Student | str, chapter: str, target: Path) -> None:
-    """Our record of the student's numbers as the file that `params` reads; none for the common release."""
+    """Write the recorded variant of the student as the file that `params` reads; none for the common release."""
     variant = folder.variants.of(student, chapter)
     if variant:
         write_whole(target / VARIANT_FILE, json.dumps(variant, indent=1, sort_keys=True) + "\n")
 
 
 def _stamp(target: Path, moment: datetime) -> None:
-    """nbgrader's own record of the time."""
+    """Write nbgrader's own record of the time."""
     write_whole(target / "timestamp.txt", moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f UTC\n"))
 
 
 def _kept(folder: ClassFolder, student: Student, name: str) -> Path:
-    """A place for an earlier submission that nothing has yet."""
+    """A free path for an earlier submission."""
     top = folder.root / "collected" / student.id
     top.mkdir(parents=True, exist_ok=True)
     return next(path for turn in range(1, 10_000) if not (path := top / f"{name}-{turn}").exists())

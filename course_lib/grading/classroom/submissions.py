@@ -1,4 +1,4 @@
-"""What students handed in: where it lies, our record of when it came, and where its reports go."""
+"""Submissions: where they are, when they arrived, and where their reports go."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from course_lib.grading.classroom.settings import Settings, aware
 
 @dataclass(frozen=True)
 class Submissions:
-    """The submissions of a class, in nbgrader's own layout."""
+    """The submissions of a class, in nbgrader's layout."""
 
     settings: Settings
 
     def folder(self, student: Student | str, chapter: str) -> Path:
-        """The folder of a student's submission, whether or not it is there."""
+        """The folder of a student's submission, which may not exist."""
         return self.settings.root / "submitted" / id_of(student) / self.settings.assignment(chapter)
 
     def notebook(self, student: Student | str, chapter: str) -> Path | None:
-        """The notebook that counts, None where there is none."""
+        """The notebook that counts; None if there is none."""
         path = self.folder(student, chapter) / f"{self.settings.assignment(chapter)}.ipynb"
         return path if path.is_file() and not path.is_symlink() else None
 
@@ -36,18 +36,18 @@ class Submissions:
         return read_record(self.settings.root / "arrivals.json")
 
     def arrival_record(self, student: Student | str, chapter: str) -> dict[str, Any]:
-        """All that we noted when a submission arrived: at, by, late, file, sha256, notes; {} where none did."""
+        """The record of a submission's arrival: at, by, late, file, sha256, notes; {} if there is none."""
         return self._arrivals.get(id_of(student), {}).get(chapter, {})
 
     def arrival(self, student: Student | str, chapter: str) -> datetime | None:
-        """When a submission arrived: the LMS's or exchange's record, or what the instructor said."""
+        """When a submission arrived, from the LMS, the exchange or the instructor."""
         at = self.arrival_record(student, chapter).get("at")
         return aware(datetime.fromisoformat(at)) if at else None
 
     def remember_arrival(self, student: Student | str, chapter: str, record: Mapping[str, Any]) -> None:
-        """Note how a submission arrived; `save_arrivals` writes it down."""
+        """Record how a submission arrived; `save_arrivals` writes it to disk."""
         self._arrivals.setdefault(id_of(student), {})[chapter] = dict(record)
 
     def save_arrivals(self) -> None:
-        """Write our record of arrivals in one piece."""
+        """Write the records of arrival atomically."""
         write_record(self.settings.root / "arrivals.json", self._arrivals)

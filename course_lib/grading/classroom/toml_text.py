@@ -1,4 +1,4 @@
-"""Plain data as TOML text: what `class.toml` needs, no more. Reading is the standard library's `tomllib`."""
+"""Write plain data as TOML, as far as `class.toml` needs it. The standard library's `tomllib` reads it."""
 
 import json
 import re
@@ -10,7 +10,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def render(data: Mapping[str, Any], head: str = "") -> str:
-    """`data` as TOML, its tables below its plain values, with `head` as a comment on top."""
+    """`data` as TOML, tables after plain values, with `head` as a comment at the top."""
     comment = [f"# {line}".rstrip() for line in head.splitlines()]
     return "\n".join([*comment, *([""] if comment else []), *_table(data, ())]).strip() + "\n"
 

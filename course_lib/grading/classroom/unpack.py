@@ -1,4 +1,6 @@
-"""Files out of a folder or an archive that strangers filled: links, odd paths, bombs and floods are refused, a line each."""
+"""Read files from an untrusted folder or archive. Links, odd paths, zip bombs and floods are refused, with a line for
+each.
+"""
 
 import contextlib
 import io
@@ -17,16 +19,16 @@ from course_lib.grading.intake import MAX_BYTES
 from course_lib.install import Trouble
 
 MAX_FILES = 50_000  # in one archive or folder
-MAX_TOTAL = 20_000_000_000  # bytes that an archive may say it unpacks to
-_BOMB = 300  # times that a file may be larger than it is packed; a notebook full of zeros packs to a twentieth
-_SMALL = 1_000_000  # below this many bytes nothing is a bomb
+MAX_TOTAL = 20_000_000_000  # bytes that an archive may claim to unpack to
+_BOMB = 300  # largest compression ratio; a notebook full of zeros reaches 20
+_SMALL = 1_000_000  # smaller files are not zip bombs
 _ODD = re.compile(r"[\x00-\x1f\x7f:]")
 _LEAVES = ("__MACOSX", ".ipynb_checkpoints", "__pycache__", "Thumbs.db", "desktop.ini")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """One file: its path inside, and how to read it (Refused if it then turns out to be something else)."""
+    """One file: its path in the archive, and how to read it (Refused if it turns out to be something else)."""
 
     name: str
     size: int
@@ -39,23 +41,23 @@ class Piece:
 
 
 class Refused(Exception):
-    """A file that is not taken; the text says which and why."""
+    """A file that is not taken, and why."""
 
 
 @dataclass
 class Heap:
-    """What there was to take, and a line for each file that is not taken."""
+    """The files that can be taken, and a line for each one that is not."""
 
     pieces: list[Piece] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
 
     def refuse(self, name: str, why: str) -> None:
-        """Put down that a file is not taken."""
+        """Record that a file is not taken."""
         self.refused.append(f"{clean(name, 200)}: {why}")
 
 
 def unpack(source: Path) -> Heap:
-    """The files of a folder, an archive, or one notebook; Trouble where `source` is none of these."""
+    """The files of a folder, an archive, or one notebook; Trouble if `source` is none of these."""
     if source.is_dir():
         return _folder(source)
     if not source.is_file():
@@ -115,7 +117,7 @@ def _take(heap: Heap, path: Path, name: str) -> None:
 
 
 def _read(path: Path, name: str) -> bytes:
-    """A file's bytes; what was a file when it was listed and is a link now is not followed."""
+    """A file's bytes. A file that has become a link since it was listed is not followed."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
@@ -141,7 +143,7 @@ def _is_leaf(name: str) -> bool:
 
 
 def archive_in(data: bytes, name: str) -> Heap:
-    """The files of an archive that lay in a submission; its names are told with the archive's."""
+    """The files of an archive inside a submission, with the archive's name in theirs."""
     try:
         inside = _archive(data, name)
     except (zipfile.BadZipFile, Trouble) as error:
@@ -152,7 +154,7 @@ def archive_in(data: bytes, name: str) -> Heap:
 
 
 def _archive(source: bytes | Path, name: str) -> Heap:
-    """The files of an archive, none of them read yet."""
+    """The files of an archive, not read yet."""
     archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
     entries = [(path, info) for info in archive.infolist() if not (path := _path_of(info)).endswith("/")]
     total = sum(info.file_size for _, info in entries)
@@ -176,7 +178,9 @@ def _archive(source: bytes | Path, name: str) -> Heap:
 
 
 def _path_of(info: zipfile.ZipInfo) -> str:
-    """An entry's path. Some programs write names in UTF-8 without saying so (macOS's Finder), or `\\` for `/` (older Windows)."""
+    """An entry's path. Some programs write UTF-8 names without saying so (macOS's Finder), or `\\` for `/` (older
+    Windows).
+    """
     name = info.filename
     if not info.flag_bits & 0x800:
         with contextlib.suppress(UnicodeError):
@@ -189,7 +193,7 @@ def _folded(name: str) -> str:
 
 
 def _why_not(name: str, info: zipfile.ZipInfo) -> str:
-    """Why an entry is not taken; "" where it is."""
+    """Why an entry is refused; "" if it is not."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or _ODD.search(name):
         return "its path leads out of the archive, or holds characters that no file's name needs"
@@ -219,7 +223,7 @@ def _reader(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[], byt
 
 
 def each_with_archives(heap: Heap, read: Callable[[Piece], bytes | None]) -> Iterator[Piece]:
-    """The pieces, and in the place of every zip among them what is in it (one level deep)."""
+    """The pieces, with every zip replaced by its content (one level deep)."""
     for piece in list(heap.pieces):
         if piece.path.suffix.lower() != ".zip":
             yield piece

@@ -1,7 +1,7 @@
-"""Variants: which numbers a student of a class gets, what is told to whom, and whether one is as hard as another.
+"""Variants: which numbers a student of a class gets, who got which, and whether two variants are equally hard.
 
-A variant is drawn from the class's secret, the student and the exercise, so it is the same however often it is drawn, and says
-nothing of anybody else's. `difficulty` is what all variants of a card must have in common.
+A variant is derived from the class's secret, the student and the exercise, so it is the same whenever it is drawn, and
+reveals nothing about other students. `difficulty` is what all variants of a card must have in common.
 """
 
 import hashlib
@@ -28,23 +28,23 @@ Given = Mapping[str, Params]  # exercise -> its parameters, of one student
 
 
 def seed_of(secret: str, student: str, exercise: str) -> str:
-    """The seed of one student's variant of one exercise: HMAC-SHA256 under the class's secret, in hex."""
-    said = json.dumps([student, exercise]).encode()  # unlike a joined text, no two pairs are written alike
+    """The seed of one student's variant of one exercise: HMAC-SHA256 with the class's secret, in hex."""
+    said = json.dumps([student, exercise]).encode()  # unlike joined text, this is unambiguous
     return hmac.new(secret.encode(), said, hashlib.sha256).hexdigest()
 
 
 def draw(secret: str, student: str, card: Card) -> dict[str, Any]:
-    """A student's whole parameters of one card as plain JSON data; the canonical ones where the card does not vary."""
+    """A student's complete parameters of one card as plain JSON data; the canonical ones if the card does not vary."""
     return json.loads(json.dumps(dict(card.variant(seed_of(secret, student, card.id)))))
 
 
 def draw_all(secret: str, student: str, cards: Iterable[Card]) -> dict[str, dict[str, Any]]:
-    """Exercise -> a student's whole parameters, for the cards that vary."""
+    """Exercise -> a student's complete parameters, for the cards that vary."""
     return {card.id: draw(secret, student, card) for card in cards if card.vary is not None}
 
 
 def others(given: Mapping[str, Given], student: str, exercise: str, most: int = 20) -> dict[str, Params]:
-    """Student -> their parameters of an exercise, each set once, without those of `student`; at most `most`."""
+    """Student -> their parameters of an exercise, without repeats and without `student`'s own; at most `most`."""
     own = as_text(given.get(student, {}).get(exercise, {}))
     found: dict[str, tuple[str, Params]] = {}
     for who in sorted(given):
@@ -56,7 +56,9 @@ def others(given: Mapping[str, Given], student: str, exercise: str, most: int = 
 
 @dataclass(frozen=True)
 class GivenVariants:
-    """A class's record of who was given which variant. It is read once; `record` keeps file and memory alike."""
+    """The record of which student was given which variant. It is read once; `record` keeps file and memory in
+    agreement.
+    """
 
     path: Path
 
@@ -69,12 +71,12 @@ class GivenVariants:
         return self._variants.get(id_of(student), {}).get(chapter, {})
 
     def params(self, student: Student | str, chapter: str, cards: Iterable[Card]) -> dict[str, Params]:
-        """Exercise -> the parameters of this student's variant: the canonical ones where nothing was drawn."""
+        """Exercise -> the parameters of this student's variant; canonical if nothing was drawn."""
         drawn = self.of(student, chapter).get("exercises", {})
         return {card.id: {**card.params, **drawn.get(card.id, {})} for card in cards}
 
     def of_everybody(self, chapter: str) -> dict[str, Given]:
-        """Student -> exercise -> parameters, of everybody who has a variant of the chapter."""
+        """Student -> exercise -> parameters, for all students with a variant of the chapter."""
         return {
             student: chapters[chapter]["exercises"]
             for student, chapters in self._variants.items()
@@ -82,7 +84,7 @@ class GivenVariants:
         }
 
     def record(self, given: Mapping[str, Mapping[str, Any]], chapter: str) -> None:
-        """Remember who was given which variant of a chapter."""
+        """Record which student was given which variant of a chapter."""
         for student, variant in given.items():
             self._variants.setdefault(student, {})[chapter] = dict(variant)
         write_record(self.path, self._variants)
@@ -93,11 +95,11 @@ class GivenVariants:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difficulty:
-    """What is asked of an answer, apart from its numbers. Equal for all variants of a card."""
+    """What an exercise demands, apart from its numbers. Equal for all variants of a card."""
 
     shares: tuple[tuple[str, float], ...]  # what the points are for
     cases: tuple[tuple[tuple[str, str, bool], int], ...]  # (kind, part, visible) -> how many cases, in that order
-    alike: Any  # what the card itself says must not change, such as which term decides
+    alike: Any  # what the card fixes, such as which term decides
 
 
 def difficulty(card: Card, params: Params, seed: str = "difficulty") -> Difficulty:

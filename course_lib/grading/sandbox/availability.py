@@ -1,4 +1,4 @@
-"""Which levels of the sandbox this machine allows, and what would enable the others."""
+"""Which levels of the sandbox this machine supports, and what would enable the others."""
 
 import functools
 import os
@@ -17,7 +17,7 @@ _SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Availability:
-    """One level here: whether it works, what it is or why it does not work, and what to do about it."""
+    """One level on this machine: whether it works, what it does or why it fails, and what to do about it."""
 
     level: str
     ok: bool
@@ -33,12 +33,12 @@ _IS = {
 
 
 def availabilities() -> tuple[Availability, ...]:
-    """Every level, strongest first; each is tried in a process of its own, once."""
+    """Every level, strongest first. Each is tried once, in a process of its own."""
     return tuple(_availability(level) for level in LEVELS)
 
 
 def best_level() -> str:
-    """The strongest level to be had here."""
+    """The strongest level that works here."""
     return next(each.level for each in availabilities() if each.ok)
 
 
@@ -61,7 +61,7 @@ _ELSEWHERE = "on Windows in WSL 2, on a Mac in a virtual machine"
 
 
 def _tried(level: str) -> str:
-    """ "" if a child got behind a wall of this level, else why it did not."""
+    """ "" if a child could enter a sandbox of this level, else the reason."""
     environment = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     with tempfile.TemporaryDirectory(prefix="course-trial-", ignore_cleanup_errors=True) as scratch:
         command = [sys.executable, "-P", "-m", "course_lib.grading.sandbox.try_level", level, scratch]
@@ -74,7 +74,7 @@ def _tried(level: str) -> str:
 
 
 def explained(level: str, problem: str) -> tuple[str, str]:
-    """A failed trial in words, and its one-line way out, from what the system says of itself."""
+    """A failed trial in words, with a one-line remedy derived from the system's own messages."""
     if "knows" in problem:
         return problem.split(": ", 1)[-1], "grade on an x86-64 or 64-bit Arm machine"
     if level == "contained":
@@ -113,7 +113,7 @@ def _setting(name: str) -> str:
 
 
 def _in_container() -> bool:
-    """Whether this is a container: it says so, or it runs under somebody's seccomp filter."""
+    """Whether this is a container: it says so, or runs under a seccomp filter."""
     try:
         filtered = "\nSeccomp:\t2" in Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
     except OSError:

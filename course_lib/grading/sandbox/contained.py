@@ -1,6 +1,7 @@
-"""The level "contained": a worker that may make no namespaces gives up, for good, what it does not need.
+"""The level "contained": a worker that may not create namespaces permanently gives up what it does not need.
 
-Landlock leaves it the files of its own side, seccomp no socket but a connected pair and, before Linux 6.12, no signals.
+Landlock leaves it the files of the worker's side. seccomp leaves it only connected socket pairs and, before Linux 6.12,
+no signals.
 """
 
 import errno
@@ -22,12 +23,12 @@ _READABLE = (
     "/sys/devices/system/cpu",
 )
 _DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
-_TRUNCATE_SINCE = 3  # the version that keeps files from being cut short
-_SIGNALS_SINCE = 6  # the version of Landlock that keeps signals in
+_TRUNCATE_SINCE = 3  # the version that prevents truncating files
+_SIGNALS_SINCE = 6  # the version of Landlock that confines signals
 
 
 class Keep:
-    """What the fork server makes ready for all its workers: hundreds of rules, put into one set."""
+    """What the fork server prepares for all workers: hundreds of rules in one ruleset."""
 
     def __init__(self, scratch: Path) -> None:
         if landlock.version() < _TRUNCATE_SINCE:
@@ -44,7 +45,9 @@ class Keep:
         return self.rooms / str(self.count)
 
     def enter(self, folder: Path, room: Path) -> dict[str, str]:
-        """Keep this process and all that it starts to a copy of `folder` in `room`; what its environment must say."""
+        """Confine this process and its descendants to a copy of `folder` in `room`. Returns the environment variables
+        to set.
+        """
         for name in ("home", "tmp"):
             (room / name).mkdir(parents=True)
         copy_plain(folder, room / "notebook")
@@ -53,7 +56,7 @@ class Keep:
         linux.drop_capabilities()
         own = landlock.ruleset(
             [*self.readable, (ROOT / "course_lib", landlock.READ)], [room]
-        )  # what both allow is allowed
+        )  # only what both allow is allowed
         for rules in (self.common, own):
             landlock.restrict(rules)
             os.close(rules)
@@ -71,7 +74,7 @@ def _readable() -> Iterator[tuple[Path, int]]:
 
 
 def _of_course() -> Iterator[tuple[Path, int]]:
-    """The worker's side of this library: its files, and the right to list all folders, without which Python imports nothing."""
+    """The worker's side of this library: its files, and the right to list folders, which Python's imports need."""
     yield ROOT / "course_lib", landlock.LIST
     for path in course_files():
         yield ROOT / path, landlock.READ

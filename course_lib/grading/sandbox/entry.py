@@ -1,4 +1,4 @@
-"""Into the sandbox: `Gate` is made once by the fork server, `enter` is called in each of its children before anything else."""
+"""Enter the sandbox: the fork server creates `Gate` once and calls `enter` in each child before anything else."""
 
 import contextlib
 import json
@@ -11,19 +11,19 @@ from pathlib import Path
 from course_lib.grading.sandbox import contained, filters, linux, namespaces
 from course_lib.grading.sandbox.wall import Wall, too_wide
 
-_THREADS = 1100  # beside processes: a run of a thousand ranks has as many
+_THREADS = 1100  # in addition to processes: a run of a thousand ranks has as many
 _STACKS = 1_000_000_000  # bytes of address space that they may reserve
 
 
 class Gate:
-    """The sandbox's outside, in the fork server."""
+    """The fork server's side of the sandbox."""
 
     def __init__(self, wall: Wall, scratch: Path) -> None:
         self.wall = wall
         self.root: Path | None = None
         self.keep: contained.Keep | None = None
-        self.room: Path | None = None  # where the worker that is forked next will be
-        self.base = data_bytes()  # what every child has from the start
+        self.room: Path | None = None  # the room of the next worker
+        self.base = data_bytes()  # what every child inherits
         if wall.level == "namespaces":
             self.root = namespaces.build(wall, scratch)
             self.space = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
@@ -33,7 +33,7 @@ class Gate:
             self.keep = contained.Keep(scratch)
 
     def fork(self) -> int:
-        """`os.fork`, the child in a process space of its own where there is one."""
+        """`os.fork`; the child is in its own PID namespace if the level has one."""
         self.room = self.keep.next_room() if self.keep else None
         if self.root is None:
             return os.fork()
@@ -44,10 +44,10 @@ class Gate:
         return pid
 
     def enter(self, folder: Path, *descriptors: int) -> None:
-        """Shut the gate behind this process, a child that has run nothing of a submission yet, for good.
+        """Confine this process permanently. It is a child that has not run any code of a submission yet.
 
-        Of its descriptors it keeps those named, and input, output and errors, which lead nowhere. OSError where the gate
-        cannot be shut.
+        Keeps the named descriptors, and input, output and error, which lead nowhere. OSError if the sandbox cannot be
+        entered.
         """
         close_all_but([*descriptors, *([self.keep.common] if self.keep else [])])
         set_limits(self.wall, self.base)
@@ -55,7 +55,7 @@ class Gate:
         if self.root is not None:
             namespaces.enter(self.wall, self.root, folder)
             linux.drop_capabilities()
-            linux.prctl(4, 1)  # PR_SET_DUMPABLE: its own /proc is its own again after the change of user
+            linux.prctl(4, 1)  # PR_SET_DUMPABLE: it may read its own /proc again after the change of user
             filters.install(filters.program(filters.DENIED, sockets=True))
             variables = namespaces.variables()
         elif self.keep is not None and self.room is not None:
@@ -67,7 +67,7 @@ class Gate:
 
 
 def close_all_but(keep: Sequence[int]) -> None:
-    """Close every descriptor but 0, 1, 2 and those in `keep`."""
+    """Close every descriptor except 0, 1, 2 and those in `keep`."""
     start = 3
     for fd in sorted(fd for fd in keep if fd > 2):
         os.closerange(start, fd)
@@ -76,9 +76,9 @@ def close_all_but(keep: Sequence[int]) -> None:
 
 
 def set_limits(wall: Wall, base: int) -> None:
-    """The system's own limits, which nobody can raise again; the watch of the fork server knows the sums."""
+    """Set the system's own limits, which cannot be raised again. The fork server watches the totals."""
     with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")  # should memory end, this goes first
+        Path("/proc/self/oom_score_adj").write_text("1000")  # if memory runs out, this process is killed first
     limits = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_CPU: wall.cpu_seconds,
@@ -98,12 +98,12 @@ def set_limits(wall: Wall, base: int) -> None:
 
 
 def data_bytes() -> int:
-    """The private writable memory of this process, as the system counts it for its limit; in bytes."""
+    """The private writable memory of this process, in bytes, as the system counts it for its limit."""
     text = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
     return int(next(line for line in text.splitlines() if line.startswith("VmData")).split()[1]) * 1024
 
 
 def wall_of(text: str) -> Wall:
-    """The wall that `text_of` described."""
+    """The `Wall` that `text_of` described."""
     given = json.loads(text)
     return Wall(**{**given, "hidden": tuple(given["hidden"])})

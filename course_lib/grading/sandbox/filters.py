@@ -1,4 +1,4 @@
-"""The seccomp filter: system calls that fail from now on, for this process and all that it starts, as a BPF program."""
+"""The seccomp filter: a BPF program that makes system calls fail for this process and its descendants."""
 
 import ctypes
 import errno
@@ -14,8 +14,8 @@ _ALLOW, _FAIL = 0x7FFF0000, 0x00050000
 _NUMBER, _MACHINE, _ARGUMENT = 0, 4, 16  # offsets in what the kernel shows a filter
 _NEW_NAMESPACES = 0x7E020080  # CLONE_NEW*
 _SHARED_AND_NAMELESS = 0x21  # MAP_SHARED | MAP_ANONYMOUS: memory that no limit counts
-_FAMILIES = (1, 2, 10, 16)  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK: those that a network namespace holds
-_TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into somebody's terminal
+_FAMILIES = (1, 2, 10, 16)  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK: those that a network namespace confines
+_TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: they type into another terminal
 
 DENIED = (
     "acct",
@@ -158,7 +158,9 @@ Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, co
 
 
 def program(denied: Sequence[str], *, sockets: bool, ignored: Sequence[str] = ()) -> list[Instruction]:
-    """The filter; without `sockets` no socket is to be had but a connected pair. What is `ignored` does nothing, and says that all is well."""
+    """The filter. Without `sockets`, only connected socket pairs can be created. Calls in `ignored` do nothing and
+    report success.
+    """
     fail = (_RETURN, 0, 0, _FAIL | errno.EPERM)
     made: list[Instruction] = [
         (_LOAD, 0, 0, _MACHINE),
@@ -172,10 +174,7 @@ def program(denied: Sequence[str], *, sockets: bool, ignored: Sequence[str] = ()
         made += [(_EQUAL, 0, 1, number(name)), fail]
     for name in filter(has, ignored):
         made += [(_EQUAL, 0, 1, number(name)), (_RETURN, 0, 0, _FAIL)]
-    made += [
-        (_EQUAL, 0, 1, number("clone3")),
-        (_RETURN, 0, 0, _FAIL | errno.ENOSYS),
-    ]  # its flags lie out of a filter's sight
+    made += [(_EQUAL, 0, 1, number("clone3")), (_RETURN, 0, 0, _FAIL | errno.ENOSYS)]  # a filter cannot see its flags
     made += _only("clone", 0, [(_ANY_BIT, 0, 1, _NEW_NAMESPACES), fail])
     made += _only("mmap", 3, [(_AND, 0, 0, _SHARED_AND_NAMELESS), (_EQUAL, 0, 1, _SHARED_AND_NAMELESS), fail])
     fail_unless_zero = [(_EQUAL, 1, 0, 0), fail]
@@ -185,7 +184,7 @@ def program(denied: Sequence[str], *, sockets: bool, ignored: Sequence[str] = ()
         1,
         [part for code in (*_TERMINAL, *(() if sockets else _SENDS)) for part in ((_EQUAL, 0, 1, code), fail)],
     )
-    if not sockets:  # nothing but this keeps the processes of the same user apart
+    if not sockets:  # only this separates processes of the same user
         made += [part for name in _OTHERS for part in _only(name, 0, fail_unless_zero)] + _only(
             "ioprio_set", 1, fail_unless_zero
         )
@@ -199,7 +198,7 @@ def program(denied: Sequence[str], *, sockets: bool, ignored: Sequence[str] = ()
 
 
 def without_locks() -> list[Instruction]:
-    """A further filter, for ranks: marks on a file that all of them can read, and counts of the system, would carry what nobody sent."""
+    """A further filter for ranks: file locks and system-wide counters could carry data between ranks without a message."""
     fail = (_RETURN, 0, 0, _FAIL | errno.EPERM)
     made: list[Instruction] = [
         (_LOAD, 0, 0, _NUMBER),
@@ -211,13 +210,13 @@ def without_locks() -> list[Instruction]:
 
 
 def _only(name: str, argument: int, body: list[Instruction]) -> list[Instruction]:
-    """`body` on the low half of one argument, for one call; other calls pass it by."""
+    """`body`, applied to the low half of one argument of one call; other calls skip it."""
     look = [(_LOAD, 0, 0, _ARGUMENT + 8 * argument), *body, (_LOAD, 0, 0, _NUMBER)]
     return [(_EQUAL, 0, len(look), number(name)), *look]
 
 
 def install(made: Sequence[Instruction]) -> None:
-    """Put a filter in force; needs no_new_privs, and cannot be undone."""
+    """Put a filter in force. Needs no_new_privs, and cannot be undone."""
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in made))
     whole = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(made), ctypes.addressof(code)))
     prctl(22, 2, ctypes.addressof(whole))  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER

@@ -1,4 +1,6 @@
-"""Landlock: a process gives up all files but those that it names, and signals and sockets to others. Needs no rights. Linux 5.13."""
+"""Landlock: a process gives up all files except those that it names, and signals and sockets to others. Needs no
+rights. Linux 5.13.
+"""
 
 import contextlib
 import ctypes
@@ -10,8 +12,8 @@ from pathlib import Path
 from course_lib.grading.sandbox.linux import call
 
 _EXECUTE, _READ_FILE, _READ_DIR = 1, 4, 8
-_BY_VERSION = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # how many rights over files a version knows
-_FILE_RIGHTS = 1 | 2 | 4 | 1 << 14 | 1 << 15  # those that make sense on a file that is no folder
+_BY_VERSION = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # number of file rights in each version
+_FILE_RIGHTS = 1 | 2 | 4 | 1 << 14 | 1 << 15  # those that apply to a plain file
 READ = _EXECUTE | _READ_FILE | _READ_DIR
 WRITE = 2
 LIST = _READ_DIR
@@ -19,14 +21,14 @@ _TOPS = tuple(Path(each.path) for each in os.scandir("/"))
 
 
 def version() -> int:
-    """The version of Landlock here; OSError where there is none."""
+    """The Landlock version of this system; OSError if there is none."""
     return call("landlock_create_ruleset", None, 0, 1)
 
 
 def ruleset(rules: Iterable[tuple[Path, int]], write: Iterable[Path]) -> int:
-    """A descriptor that stands for: only what the rules allow, and everything in the folders to write to.
+    """A descriptor of a ruleset that allows only what the rules name, and everything in the folders to write to.
 
-    From version 4 on also no connections by TCP, from version 6 no abstract sockets and no signals to processes outside.
+    From version 4 it also forbids TCP connections; from version 6, abstract sockets and signals to processes outside.
     """
     known = version()
     every = (1 << _BY_VERSION[min(known, 5)]) - 1
@@ -38,12 +40,12 @@ def ruleset(rules: Iterable[tuple[Path, int]], write: Iterable[Path]) -> int:
 
 
 def restrict(made: int) -> None:
-    """Put a ruleset in force for this process and all that it starts, for good; on top of those in force already."""
+    """Put a ruleset in force for this process and its descendants, permanently and in addition to earlier ones."""
     call("landlock_restrict_self", made, 0)
 
 
 def leave(place: str) -> None:
-    """Give up one folder of the root, for good, where there is Landlock; of the others nothing."""
+    """Give up one folder of the root permanently, where there is Landlock. Other folders are not affected."""
     with contextlib.suppress(OSError):
         made = ruleset([], [each for each in _tops() if str(each) != place])
         restrict(made)
@@ -51,7 +53,7 @@ def leave(place: str) -> None:
 
 
 def _tops() -> Iterable[Path]:
-    """The folders of the root; of the root as it was once, for whoever may not list it any more."""
+    """The folders of the root; the list read earlier if the process may no longer list it."""
     try:
         return [Path(each.path) for each in os.scandir("/")]
     except OSError:
@@ -61,7 +63,7 @@ def _tops() -> Iterable[Path]:
 def _allow(ruleset: int, path: Path, rights: int) -> None:
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:  # not there: nothing to allow
+    except OSError:  # does not exist: nothing to allow
         return
     try:
         if not os.path.isdir(path):

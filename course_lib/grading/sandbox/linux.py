@@ -1,4 +1,4 @@
-"""Linux's calls that Python does not offer, through ctypes: namespaces, mounts, capabilities, and numbers of system calls."""
+"""Linux calls that Python does not offer, through ctypes: namespaces, mounts, capabilities, and system call numbers."""
 
 import ctypes
 import errno
@@ -15,7 +15,7 @@ _BIND, _REC, _PRIVATE, _DETACH = 0x1000, 0x4000, 0x40000, 2
 _READ_ONLY, _RECURSIVE, _HERE = 1, 0x8000, -100  # MOUNT_ATTR_RDONLY, AT_RECURSIVE, AT_FDCWD
 _LAST_CAPABILITY = 63
 _LARGE = 2**21  # bytes of a large page
-_NEWER = {  # numbers that all machines share
+_NEWER = {  # numbers that are the same on all machines
     "pidfd_send_signal": 424,
     "pidfd_open": 434,
     "io_uring_setup": 425,
@@ -151,12 +151,12 @@ _ONLY_X86 = {
     "utime": 132,
     "utimes": 235,
     "futimesat": 261,
-}  # elsewhere the calls above do it
+}  # other machines use the calls above
 MACHINES = ("x86_64", "aarch64")
 
 
 def number(name: str) -> int:
-    """A system call's number on this machine; NotImplementedError on one that is not in the table."""
+    """A system call's number on this machine; NotImplementedError if the machine is not in the table."""
     if platform.machine() not in MACHINES:
         raise NotImplementedError(f"the sandbox knows {' and '.join(MACHINES)}, not {platform.machine()}")
     if name in _ONLY_X86 and platform.machine() == "x86_64":
@@ -165,12 +165,12 @@ def number(name: str) -> int:
 
 
 def has(name: str) -> bool:
-    """Whether this machine has such a system call."""
+    """Whether this machine has the system call."""
     return name not in _ONLY_X86 or platform.machine() == "x86_64"
 
 
 def call(name: str, *given: object) -> int:
-    """A system call by its name; OSError if it fails."""
+    """Make a system call by name; OSError if it fails."""
     values = [ctypes.c_long(each) if isinstance(each, int) else each for each in given]
     result = _libc().syscall(ctypes.c_long(number(name)), *values)
     if result == -1:
@@ -185,38 +185,38 @@ def prctl(option: int, *given: int) -> None:
 
 
 def unshare(flags: int) -> None:
-    """Have namespaces of one's own; of processes, for the children to come."""
+    """Enter new namespaces. A new PID namespace applies to children."""
     call("unshare", flags)
 
 
 def join(namespace: int, kind: int) -> None:
-    """Enter the namespace that a descriptor of /proc/PID/ns stands for."""
+    """Enter the namespace of a descriptor of /proc/PID/ns."""
     call("setns", namespace, kind)
 
 
 def mount(kind: str, target: Path | str, options: str = "", flags: int = 0) -> None:
-    """Mount a fresh file system of a kind."""
+    """Mount a new file system of this kind."""
     call("mount", kind.encode(), str(target).encode(), kind.encode(), flags, options.encode())
 
 
 def bind(source: Path | str, target: Path | str) -> None:
-    """Show what is at `source`, with all that is mounted below it, at `target` too."""
+    """Show `source`, with everything mounted below it, at `target` too."""
     call("mount", str(source).encode(), str(target).encode(), None, _BIND | _REC, None)
 
 
 def private_mounts() -> None:
-    """Let no later mount of this namespace be seen in another, nor one of another here."""
+    """Stop mounts from propagating into or out of this namespace."""
     call("mount", b"none", b"/", None, _REC | _PRIVATE, None)
 
 
 def lock(target: Path | str, flags: int = NOSUID | NODEV, *, deep: bool = True) -> None:
-    """Make a mount, and those below it, read-only and more. Linux 5.12."""
+    """Make a mount and those below it read-only, and set further attributes. Linux 5.12."""
     attributes = struct.pack("QQQQ", _READ_ONLY | flags, 0, 0, 0)
     call("mount_setattr", _HERE, str(target).encode(), _RECURSIVE if deep else 0, attributes, len(attributes))
 
 
 def become_root(root: Path | str) -> None:
-    """Make a mount the whole file tree of this process, and let go of the old one."""
+    """Make a mount the root of this process, and detach the old one."""
     os.chdir(root)
     call("pivot_root", b".", b".")
     call("umount2", b".", _DETACH)
@@ -224,14 +224,14 @@ def become_root(root: Path | str) -> None:
 
 
 def raise_loopback() -> None:
-    """Set the loopback of a new network namespace up: it comes down."""
+    """Enable the loopback device of a new network namespace."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         request = struct.pack("16sh22x", b"lo", 1 | 64)  # IFF_UP | IFF_RUNNING
         fcntl.ioctl(sock, 0x8914, request)  # SIOCSIFFLAGS
 
 
 def own_user() -> None:
-    """A user namespace in which this user is nobody, with all rights over namespaces made in it."""
+    """Enter a user namespace in which this user is nobody but has all rights over namespaces created in it."""
     user, group = os.getuid(), os.getgid()
     unshare(NEWUSER)
     Path("/proc/self/setgroups").write_text("deny")
@@ -250,25 +250,27 @@ def _effective() -> int:
 
 
 def empty_bounding_set() -> None:
-    """Let no program that is started ever have a capability. Where it is not allowed, there is nothing to lose."""
+    """Ensure that no program started from now on has a capability. If this is not allowed, there was none to lose."""
     for capability in range(_LAST_CAPABILITY + 1):
         try:
             prctl(24, capability)  # PR_CAPBSET_DROP
         except OSError as error:
-            if error.errno in (errno.EINVAL, errno.EPERM):  # past the last one; or without the right to drop
+            if error.errno in (errno.EINVAL, errno.EPERM):  # past the last one, or no right to drop it
                 return
             raise
 
 
 def drop_capabilities() -> None:
-    """Give up every capability, and gain none by starting a program."""
+    """Give up all capabilities, and gain none by starting a program."""
     prctl(38, 1)  # PR_SET_NO_NEW_PRIVS
     header = ctypes.create_string_buffer(struct.pack("Ii", 0x20080522, 0))
     call("capset", header, ctypes.create_string_buffer(24))
 
 
 def gather_memory() -> None:
-    """Put this process's memory into large pages, where Linux (6.1) can: a fork then costs a third. Elsewhere nothing changes."""
+    """Put this process's memory into huge pages if Linux (6.1) can; a fork then costs a third. Elsewhere nothing
+    changes.
+    """
     for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines():
         where, rights, _, _, inode = line.split()[:5]
         low, high = (int(edge, 16) for edge in where.split("-"))

@@ -1,7 +1,7 @@
-"""How much memory an answer's processes come to use while it runs: the system's own figure, which nothing inside them can alter.
+"""How much memory an answer's processes use while it runs, by the system's own figure, which they cannot alter.
 
-Two witnesses, of which the larger counts: the fork server looks every few milliseconds, and the system itself keeps the
-highest value. A process may set the latter back (/proc/self/clear_refs), but not what was seen of it meanwhile.
+There are two sources, of which the larger counts: the fork server samples every few milliseconds, and the system keeps
+the peak. A process may reset the system's peak (/proc/self/clear_refs), but not the samples taken before.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from course_lib.install.processes import memory_lines
 
-EVERY = 0.005  # s between two looks
+EVERY = 0.005  # s between two samples
 _FIELDS = ("VmHWM", "RssAnon", "RssFile", "RssShmem")
 
 
 @dataclass
 class _Seen:
-    """Bytes of one process: where it started, its most so far, and its most of mapped files, which are the system's own."""
+    """Bytes of one process: at the start, its peak so far, and its peak of mapped files, which are the system's."""
 
     start: int
     most: int
@@ -24,20 +24,20 @@ class _Seen:
 
 
 class Gauge:
-    """Follows some processes, and all that they start, from when it is made."""
+    """Follows some processes and everything that they start."""
 
     def __init__(self, processes: Callable[[], Iterable[int]], base: int) -> None:
         self.processes = processes
-        self.base = base  # bytes that a process has from the fork server as it starts
+        self.base = base  # bytes that a process inherits from the fork server
         self.seen: dict[int, _Seen] = {}
         for pid in processes():
             with suppress(OSError), open(f"/proc/{pid}/clear_refs", "w", encoding="ascii") as file:
-                file.write("5")  # the highest value so far is forgotten
+                file.write("5")  # reset the peak
             own, files, _ = _bytes_of(pid)
             self.seen[pid] = _Seen(own, own, files)
 
     def look(self) -> None:
-        """One look at every process."""
+        """Sample every process once."""
         for pid in self.processes():
             own, files, highest = _bytes_of(pid)
             seen = self.seen.setdefault(pid, _Seen(self.base, self.base, files))
@@ -45,13 +45,13 @@ class Gauge:
             seen.most = max(seen.most, own, highest - seen.files)
 
     def grown(self) -> int:
-        """Bytes that all of them came to use beyond what they had, each at its own worst moment."""
+        """Bytes by which all of them grew, each at its own peak."""
         self.look()
         return sum(seen.most - seen.start for seen in self.seen.values())
 
 
 def _bytes_of(pid: int) -> tuple[int, int, int]:
-    """A process's memory that is no file's, its mapped files, and the highest sum of both; zeros for one that has gone."""
+    """A process's anonymous memory, its mapped files, and its peak of both together; zeros if it has gone."""
     found = dict.fromkeys(_FIELDS, 0)
     for line in memory_lines(pid, "status"):
         name, _, value = line.partition(":")

@@ -1,8 +1,8 @@
-"""The level "namespaces": a worker's own file tree, network, shared memory, process space and user.
+"""The level "namespaces": a worker has its own file tree, network, shared memory, process space and user.
 
-The fork server builds the tree once (`build`), in a mount namespace of its own: the system's programs and Python read-only,
-the worker's side of this library, a few devices, and nothing else. A worker gets a copy of the namespace, puts its own folder
-and /proc into it, and lets go of everything else (`enter`).
+The fork server builds the tree once (`build`), in its own mount namespace: the system's programs and Python, read-only,
+the worker's side of this library, a few devices, and nothing else. A worker gets a copy of the namespace, adds its own
+folder and /proc, and detaches everything else (`enter`).
 """
 
 import os
@@ -16,8 +16,8 @@ from course_lib.grading.sandbox.wall import Wall, copy_plain, course_files, tree
 from course_lib.install import ROOT
 
 HOME = "/home/learner"
-_FIRST_USER, _USERS = 1_879_048_192, 2**28  # users that no system gives away (systemd's list of user ids)
-_DEVICES = ("null", "full", "random", "urandom")  # no zero: mapped, it is memory that no limit counts
+_FIRST_USER, _USERS = 1_879_048_192, 2**28  # ids that no system assigns to users (systemd's list)
+_DEVICES = ("null", "full", "random", "urandom")  # not /dev/zero: mapped, it is memory that no limit counts
 _TEXTS = {
     "etc/hosts": "127.0.0.1 localhost worker\n::1 localhost worker\n",
     "etc/passwd": "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n",
@@ -28,9 +28,9 @@ _TEXTS = {
 
 
 def separate() -> None:
-    """Continue in a child with mounts and process space of its own; this process waits for it and ends as it does.
+    """Continue in a child with its own mount and PID namespaces. This process waits for the child and ends as it does.
 
-    Without the right to make namespaces, in a user namespace where there is that right.
+    Without the right to create namespaces, it first enters a user namespace that has it.
     """
     if not linux.has_rights_over_namespaces():
         linux.own_user()
@@ -46,7 +46,7 @@ def separate() -> None:
 
 
 def build(wall: Wall, scratch: Path) -> Path:
-    """The file tree that workers get, read-only, mounted below `scratch`."""
+    """Build the file tree that workers get, read-only, below `scratch`."""
     root = scratch / "root"
     root.mkdir()
     linux.mount("tmpfs", root, "size=64m,mode=755", linux.NOSUID | linux.NODEV)
@@ -65,7 +65,7 @@ def build(wall: Wall, scratch: Path) -> Path:
 
 
 def _show(path: Path, root: Path) -> None:
-    """One folder, file or link of the system, at its own place in the tree."""
+    """Show one folder, file or link of the system at its own path in the tree."""
     target = root / str(path).lstrip("/")
     target.parent.mkdir(parents=True, exist_ok=True)
     if path.is_symlink():
@@ -73,7 +73,7 @@ def _show(path: Path, root: Path) -> None:
     elif path.is_dir():
         target.mkdir(exist_ok=True)
         linux.bind(path, target)
-        linux.lock(target)  # at once: no mistake of ours may ever write to the system through it
+        linux.lock(target)  # at once, so that no mistake of ours can write to the system through it
     else:
         target.touch()
         linux.bind(path, target)
@@ -81,7 +81,7 @@ def _show(path: Path, root: Path) -> None:
 
 
 def _show_course(root: Path, covered: bool) -> None:
-    """The worker's side of the course where the course is, and of the rest of its folder nothing."""
+    """Show the worker's side of the course at its own path, and nothing else of that folder."""
     target = root / str(ROOT).lstrip("/")
     target.mkdir(parents=True, exist_ok=True)
     if covered:
@@ -114,9 +114,9 @@ def _furnish(root: Path) -> None:
 
 
 def enter(wall: Wall, root: Path, folder: Path) -> None:
-    """Leave the system for the tree at `root`, with a copy of `folder` in it, as a user that nobody else is.
+    """Leave the system for the tree at `root`, with a copy of `folder` in it, as a user that no one else is.
 
-    The caller is the first process of a new process space.
+    The caller must be the first process of a new PID namespace.
     """
     linux.unshare(linux.NEWNS | linux.NEWNET | linux.NEWIPC | linux.NEWUTS)
     linux.raise_loopback()
@@ -145,7 +145,7 @@ def enter(wall: Wall, root: Path, folder: Path) -> None:
 
 
 def _own_tmp(shown: Path, own: Path) -> None:
-    """The worker's own folder in place of a /tmp of which something is shown, and in it what is shown."""
+    """The worker's own folder in place of /tmp, if something below /tmp is shown; what is shown appears in it."""
     kept = {path.name: os.open(path, os.O_PATH) for path in shown.iterdir()}
     linux.bind(own, shown)
     for name, fd in kept.items():
@@ -165,7 +165,7 @@ def _stranger() -> int:
 
 
 def variables() -> dict[str, str]:
-    """What a worker's environment says of its tree."""
+    """The environment variables that describe the tree to a worker."""
     path = os.pathsep.join(dict.fromkeys((f"{sys.prefix}/bin", "/usr/local/bin", "/usr/bin", "/bin")))
     return {
         "HOME": HOME,

@@ -15,7 +15,7 @@ from course_lib.install import ROOT
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 if it did; else 1, and why on the error stream."""
+    """0 if it can; else 1, with the reason on stderr."""
     level, scratch = argv or sys.argv[1:]
     wall = Wall(level=level)
     try:

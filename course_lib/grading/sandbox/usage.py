@@ -1,4 +1,4 @@
-"""What one submission's processes use together, seen from outside: the fork server looks, and ends what uses too much."""
+"""The total resource use of one submission's processes. The fork server measures it and ends what uses too much."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -7,13 +7,13 @@ from pathlib import Path
 from course_lib.grading.sandbox.wall import Wall
 from course_lib.install.processes import memory_lines
 
-EVERY = 0.05  # s between two looks
+EVERY = 0.05  # s between two measurements
 
 
 def excess(worker: int, others: Iterable[int], wall: Wall, base: int, folders: Iterable[Path] = ()) -> str:
-    """Which limit a worker and its descendants break together, in words for their author; "" for none.
+    """The limit that a worker and its descendants exceed together, in words for their author; "" for none.
 
-    `base` is the memory that each process shares with the fork server, in bytes.
+    `base` is the memory, in bytes, that each process shares with the fork server.
     """
     tree = [worker, *others]
     if len(tree) > wall.processes + 2:  # the worker and its clone are ours
@@ -26,7 +26,7 @@ def excess(worker: int, others: Iterable[int], wall: Wall, base: int, folders: I
 
 
 def too_much_memory(processes: Sequence[int], wall: Wall, base: int) -> str:
-    """What some processes use too much together, in words; "" for what they may."""
+    """The memory limit that some processes exceed together, in words; "" for none."""
     most = wall.memory_bytes
     if sum(max(0, quick_bytes(pid) - base) for pid in processes) > most and sum(map(exact_bytes, processes)) > most:
         return f"used more than {most / 1e9:g} GB of memory"
@@ -34,12 +34,12 @@ def too_much_memory(processes: Sequence[int], wall: Wall, base: int) -> str:
 
 
 def quick_bytes(pid: int) -> int:
-    """A process's memory that is no file's, as the kernel keeps count anyway; 0 for one that has gone."""
+    """A process's anonymous memory, from the kernel's own count; 0 if it has gone."""
     return 1024 * sum(_lines(pid, "status", ("RssAnon", "RssShmem")))
 
 
 def exact_bytes(pid: int) -> int:
-    """A process's part of memory: what it shares with others is divided among them. Slower."""
+    """A process's proportional share of memory: shared pages are divided among those that share them. Slower."""
     return 1024 * sum(_lines(pid, "smaps_rollup", ("Pss_Anon", "Pss_Shmem")))
 
 

@@ -1,4 +1,4 @@
-"""What a worker may do and see: the levels of the sandbox, its limits, and the parts of the system that are shown to it."""
+"""The sandbox of a worker: its levels, its limits, and the parts of the system that it can see."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ LEVELS = ("namespaces", "contained", "none")
 """Strongest first: a file tree, network and process space of its own; Landlock and seccomp only; limits only."""
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives", "/nix/store")
-_OF_PYTHON = ("bin", "lib", "lib64", "share", "pyvenv.cfg")  # of a prefix: not what else may lie beside an environment
+_OF_PYTHON = ("bin", "lib", "lib64", "share", "pyvenv.cfg")  # of a prefix, not what lies next to the environment
 _IN_WORKER = {
     ("__init__",),
     ("clean_text",),
@@ -29,25 +29,27 @@ _IN_WORKER = {
     ("worker", "rank_worker"),
     ("worker", "ranks_in_process"),
     ("worker", "runners"),
-}  # the modules of grading that a worker has
-_NOT_IN_WORKER = (("cli",), ("benchmarks",), ("cluster", "remote_judge"))  # nor has it what judges
+}  # grading modules that a worker needs
+_NOT_IN_WORKER = (("cli",), ("benchmarks",), ("cluster", "remote_judge"))  # a worker has nothing that judges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wall:
-    """How a submission is kept in. Bytes are of 10**6 and 10**9; limits hold for one submission's worker and all it starts."""
+    """Settings of the sandbox. Sizes use 10**6 and 10**9 bytes; limits hold for one submission's worker and everything
+    it starts.
+    """
 
     level: str = "namespaces"
-    memory_bytes: int = 2_000_000_000  # of all its processes together, beyond what the fork server has
-    processes: int = 64  # beside threads, of which there may be a thousand
+    memory_bytes: int = 2_000_000_000  # of all its processes together, in addition to the fork server's
+    processes: int = 64  # in addition to threads, of which there may be a thousand
     folder_bytes: int = 200_000_000  # its folder, /tmp and /dev/shm together
     file_bytes: int = 100_000_000
     cpu_seconds: int = 600  # of one process
     open_files: int = 256
     cell_seconds: float = 30.0  # wall time of one cell
-    case_seconds: float = 30.0  # of one run of an answer, where its exercise does not allow less
+    case_seconds: float = 30.0  # of one run of an answer, if its exercise does not allow less
     notebook_seconds: float = 300.0  # of all cells and runs together
-    hidden: tuple[str, ...] = ()  # not to be seen even where they lie in what is shown
+    hidden: tuple[str, ...] = ()  # hidden even inside folders that are shown
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
@@ -57,7 +59,7 @@ class Wall:
 
 
 def trees() -> list[Path]:
-    """The folders and files of the system that are shown, none inside another: Python's own and the system's programs."""
+    """The folders and files of the system that are shown, none inside another: Python and the system's programs."""
     prefixes = {Path(each) for each in (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)}
     found = {Path(each) for each in _SYSTEM}
     found |= {prefix / part for prefix in prefixes for part in _OF_PYTHON}
@@ -68,7 +70,7 @@ def trees() -> list[Path]:
 
 
 def course_files(root: Path = ROOT) -> Iterator[str]:
-    """The course's files that a worker may have, relative to `root`: nothing that judges, nothing of the chapters."""
+    """The course's files that a worker may have, relative to `root`: nothing that judges, no chapters."""
     for folder, _, files in sorted(os.walk(root / "course_lib")):
         parts = tuple(part for part in os.path.relpath(folder, root).split(os.sep) if part != "__pycache__")[1:]
         yield from (
@@ -79,14 +81,14 @@ def course_files(root: Path = ROOT) -> Iterator[str]:
 
 
 def _is_workers(parts: tuple[str, ...]) -> bool:
-    """Whether a module of the library is on the worker's side; a compiled one is where its source is."""
+    """Whether a module is on the worker's side; a compiled module belongs with its source."""
     if parts[0] == "grading":
         return parts[1:] in _IN_WORKER
     return not is_judging(parts) and all(parts[: len(each)] != each for each in _NOT_IN_WORKER)
 
 
 def too_wide(hidden: tuple[str, ...]) -> str:
-    """The hidden path that lies in a shown folder, which only namespaces can cover; "" if none does."""
+    """A hidden path inside a shown folder, which only namespaces can cover; "" if there is none."""
     shown = trees()
     return next((each for each in hidden for tree in shown if Path(each).resolve().is_relative_to(tree)), "")
 

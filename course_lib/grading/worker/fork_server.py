@@ -1,8 +1,8 @@
-"""The fork server: it has imported what notebooks need, runs no learner's code itself, and forks a worker on request.
+"""The fork server: it has imported what notebooks need, runs no learner code, and forks a worker on request.
 
 `python -m course_lib.grading.worker.fork_server SOCKET [--torch] [--fresh] [--chapter NN …] [--import MODULE …] [--walled SCRATCH]`,
-started by `worker_pool`. With `--fresh` it becomes the one worker itself: for systems where forking is missing or unsafe. With
-`--walled` the first message says how its workers are kept in, and every one of them is, before it runs anything.
+started by `worker_pool`. With `--fresh` it becomes the only worker itself, for systems where forking is missing or unsafe. With
+`--walled` the first message describes the sandbox, and every worker enters it before it runs anything.
 """
 
 import argparse
@@ -39,14 +39,14 @@ READY = b"forkserver-ready"
 
 @dataclass
 class _Kept:
-    """A worker, and why it or what it started was ended, if it was."""
+    """A worker, and the reason if it or one of its processes was ended."""
 
-    folder: Path | None  # on disk, where what it writes is to be counted and removed
+    folder: Path | None  # on disk; what it writes is counted and removed
     over: str = ""
 
 
 class ForkServer:
-    """Forks workers, watches what they use, and sees to it that nothing of theirs is left."""
+    """Forks workers, watches their resource use, and removes everything that they leave behind."""
 
     def __init__(self, channel: Channel, shell: Any, gate: "Gate | None" = None) -> None:
         self.channel = channel
@@ -54,18 +54,18 @@ class ForkServer:
         self.gate = gate
         self.base = usage.quick_bytes(os.getpid())
         self.workers: dict[int, _Kept] = {}
-        self.gauge: memory_gauge.Gauge | None = None  # while an answer's memory is weighed
+        self.gauge: memory_gauge.Gauge | None = None  # while an answer's memory is measured
 
     def serve(self) -> None:
-        """Answer the judge until it has gone."""
-        prctl(CHILD_SUBREAPER, 1)  # what a worker leaves behind becomes ours to end
+        """Answer the judge until it closes the connection."""
+        prctl(CHILD_SUBREAPER, 1)  # orphans of workers become our children
         gc.collect()
         gc.freeze()  # forked pages stay shared
         from course_lib.grading.sandbox.linux import gather_memory
 
         gather_memory()
         if tuning := sys.modules.get("course_lib.cluster.process_tuning"):
-            with tuning.young_garbage():  # it counts what is frozen, which workers then need not
+            with tuning.young_garbage():  # counts the frozen objects here, so that workers need not
                 pass
         self.channel.send(READY, {"pid": os.getpid()})
         while True:
@@ -77,7 +77,7 @@ class ForkServer:
             self.channel.send(token, self.answer_to(request))
 
     def _watch_until_asked(self) -> None:
-        """Return when the judge has something to say; until then look at what workers behind a wall use."""
+        """Return when the judge sends a request. Until then, watch the resources of sandboxed workers."""
         while (self.gate is not None or self.gauge is not None) and self.workers:
             if select.select([self.channel.sock], [], [], usage.EVERY if self.gauge is None else memory_gauge.EVERY)[0]:
                 return
@@ -89,7 +89,7 @@ class ForkServer:
                 self._watch_together()
 
     def _watch(self, pid: int) -> None:
-        """End what uses too much: what the worker has started, or the worker if it is that itself."""
+        """End whatever uses too much: the process that a worker started, or the worker itself."""
         kept = self.workers[pid]
         folders = [kept.folder] if kept.folder is not None else []
         if found := self._excess(pid, descendants(pid), folders):
@@ -100,7 +100,7 @@ class ForkServer:
                     os.kill(pid, signal.SIGKILL)
 
     def _watch_together(self) -> None:
-        """End the largest of a submission's workers, which have a process for each rank, while they use too much together."""
+        """If the rank processes of one submission use too much together, end the largest of them."""
         if self.gate is None or len(self.workers) < 2:
             return
         trees = {pid: [pid, *descendants(pid)] for pid in self.workers}
@@ -117,9 +117,11 @@ class ForkServer:
         return usage.excess(pid, others, self.gate.wall, self.base, folders) if self.gate is not None else ""
 
     def answer_to(self, request: dict[str, Any]) -> dict[str, Any]:
-        """ "fork" gives a worker's pid, "sweep" ends all that the worker started, "end" the worker too, with its status.
+        """Answer one request.
 
-        The last two say why something had to be ended before, "" if nothing had. "gauge" begins or ends a weighing.
+        "fork" gives a worker's pid. "sweep" ends everything that the worker started; "end" also ends the worker and
+        gives its status. Both say why something had to be ended before, or "". "gauge" begins or ends a memory
+        measurement.
         """
         match request["do"]:
             case "fork":
@@ -142,13 +144,17 @@ class ForkServer:
         return said
 
     def weigh(self, on: bool) -> int:
-        """Begin to weigh all workers and what they start, or end it: bytes that they came to use meanwhile."""
+        """Begin to measure the memory of all workers and their processes, or end it and return the bytes by which they
+        grew.
+        """
         grown = self.gauge.grown() if self.gauge is not None else 0
         self.gauge = memory_gauge.Gauge(lambda: descendants(os.getpid()), self.base) if on else None
         return 0 if on else grown
 
     def fork(self, folder: str) -> dict[str, Any]:
-        """A worker that serves the socket which comes with the request; runs in `folder`, or behind the wall with a copy of it."""
+        """Fork a worker that serves the socket sent with the request. It runs in `folder`, or in the sandbox with a
+        copy of it.
+        """
         _, (fd, *_), _, _ = socket.recv_fds(self.channel.sock, 1, 1)
         mine, theirs = os.pipe()
         pid = os.fork() if self.gate is None else self.gate.fork()
@@ -181,7 +187,7 @@ class ForkServer:
         Worker(WorkerChannel(socket.socket(fileno=fd)), self.shell).serve()
 
     def end(self, pid: int, grace: float) -> int | None:
-        """The wait status of a worker that ended within `grace` seconds by itself; None if it had to be killed."""
+        """The wait status of a worker that ended by itself within `grace` seconds; None if it had to be killed."""
         try:
             status = wait_for(pid, grace)
             if status is None:
@@ -197,7 +203,7 @@ class ForkServer:
 
 
 def inherited(name: str) -> socket.socket:
-    """The socket that the judge handed down: a descriptor's number, or, on Windows, "stdin" for its description there."""
+    """The socket passed by the judge: a descriptor number, or on Windows "stdin", where its description is read."""
     if name == "stdin":
         return socket.fromshare(sys.stdin.buffer.read())  # type: ignore[attr-defined]
     return socket.socket(fileno=int(name))
@@ -223,9 +229,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     channel = WorkerChannel(inherited(given.socket))
     gate_in = _separated(channel) if given.walled else None
     shell = preload(given.torch, given.chapter, given.imports)
-    os.environ.pop(
-        overlay.VARIABLE, None
-    )  # a class's own cards are loaded; where they came from is no worker's business
+    os.environ.pop(overlay.VARIABLE, None)  # the class's own cards are loaded; workers need not know their path
     if given.many:
         if not given.fresh:
             warm_up(shell, given.torch)
@@ -251,7 +255,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _separated(channel: Channel) -> "Callable[[Path], Gate]":
-    """Hear how workers are kept in, and take what can only be taken before anything is loaded; the value makes the rest."""
+    """Receive the sandbox settings, and make the changes that are possible only before anything is loaded. Returns a
+    function that makes the rest.
+    """
     from course_lib.grading.sandbox.entry import Gate, wall_of
     from course_lib.grading.sandbox.namespaces import separate
 

@@ -1,4 +1,4 @@
-"""A process of ours that runs `course_lib.grading.worker.fork_server`, from outside: how it is started, what it is given, how it is ended."""
+"""Start and end the process that runs `course_lib.grading.worker.fork_server`, and set its environment."""
 
 import contextlib
 import json
@@ -48,13 +48,13 @@ _SET = {
 
 
 def environment() -> dict[str, str]:
-    """What a worker gets of our environment, and what it needs: one thread, no secrets, `check` silent."""
+    """The environment of a worker: the parts of ours that it needs, one thread, no secrets, `check` silent."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     return {**kept, **_SET, "PYTHONPATH": str(ROOT)}
 
 
 class ForkServerProcess:
-    """A process of ours that runs `course_lib.grading.worker.fork_server`."""
+    """The process that runs `course_lib.grading.worker.fork_server`."""
 
     def __init__(self, options: Sequence[str], wall: Wall | None = None) -> None:
         mine, theirs = socket.socketpair()
@@ -92,7 +92,7 @@ class ForkServerProcess:
             self.channel.send(secrets.token_bytes(16), {"wall": json.dumps(asdict(wall))})
 
     def wait_ready(self) -> None:
-        """Return once it has loaded; Trouble says why it did not."""
+        """Return when it has loaded; Trouble says why it did not."""
         if self.ready:
             return
         try:
@@ -107,7 +107,7 @@ class ForkServerProcess:
         self.ready = True
 
     def close(self) -> None:
-        """End it, and wait for it: the fork server ends its descendants when it sees the channel close."""
+        """End it and wait for it. The fork server ends its descendants when the channel closes."""
         self.channel.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(PATIENCE if self.ready else 0.0)
@@ -115,7 +115,7 @@ class ForkServerProcess:
         self.scratch.cleanup()
 
     def kill(self) -> None:
-        """End it and its process group now."""
+        """Kill it and its process group."""
         with contextlib.suppress(OSError):
             if sys.platform == "win32":
                 subprocess.run(

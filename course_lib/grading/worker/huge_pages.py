@@ -1,6 +1,6 @@
-"""Make a process cheap to fork: put its memory into huge pages, so that a fork copies few page tables.
+"""Put a process's memory into huge pages, so that a fork copies fewer page tables.
 
-A fork and exit of a process that has imported torch took 15 ms before and 5 ms after, of CPU time (Linux 6.18, 190 MB).
+A fork and exit of a process that has imported torch took 15 ms of CPU time before and 5 ms after (Linux 6.18, 190 MB).
 """
 
 import ctypes
@@ -11,7 +11,7 @@ _COLLAPSE = 25  # MADV_COLLAPSE, since Linux 6.1
 
 
 def collapse() -> int:
-    """How many huge pages this process's own memory was put into; 0 where the system has no such thing."""
+    """Move this process's memory into huge pages. Returns how many; 0 where the system does not support it."""
     if sys.platform != "linux":
         return 0
     madvise = ctypes.CDLL(None, use_errno=True).madvise
@@ -22,7 +22,7 @@ def collapse() -> int:
 
 
 def _huge_places(line: str) -> range:
-    """Where whole huge pages begin in a line of /proc/self/maps, if it is private memory that can be written and no file."""
+    """Where whole huge pages begin in one line of /proc/self/maps, if it is private, writable memory and no file."""
     span, rights, _, _, _, *name = line.split(None, 5)
     start, end = (int(part, 16) for part in span.split("-"))
     if rights[1] != "w" or rights[3] != "p" or name not in ([], ["[heap]"]):

@@ -13,7 +13,9 @@ TRAINING = (
 
 
 def imports_of(source: Notebook) -> tuple[str, ...]:
-    """The modules that the code cells of a notebook of ours import, and that torch does where they train: what a fork server loads beforehand."""
+    """The modules that one of the course's notebooks imports, and those that torch imports when it trains; the fork
+    server loads them beforehand.
+    """
     found: set[str] = set()
     if any(".backward(" in cell["source"] for cell in source["cells"] if cell["cell_type"] == "code"):
         found.update(TRAINING)

@@ -1,6 +1,6 @@
 """The judge's side of a worker: it sends requests, checks every reply, and describes how a worker was lost.
 
-`run_cell` runs one cell of the notebook there; `InWorker` runs an exercise's cases on a clone of the worker.
+`run_cell` runs one cell of the notebook; `InWorker` runs an exercise's cases on a clone of the worker.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from course_lib.cluster.simulation import Run
 
 CELL_SECONDS = 30.0
-ANSWERS: tuple[State, ...] = ("answered", "not answered", "raised", "deadlock")  # what a worker may say
+ANSWERS: tuple[State, ...] = ("answered", "not answered", "raised", "deadlock")  # states that a worker may report
 
 
 class Lost(Exception):
-    """A worker that is of no more use: the state that its exercise or cell is in, and why in words."""
+    """The worker cannot go on. Carries the state of its exercise or cell, and the reason in words."""
 
     def __init__(self, state: State, words: str) -> None:
         super().__init__(words)
@@ -33,7 +33,7 @@ class Lost(Exception):
 
 
 def ask(channel: Channel, request: dict[str, Any], seconds: float, limit: str) -> dict[str, Any]:
-    """The answer to a request; Lost, in words, if there is none."""
+    """The reply to a request; Lost, with the reason, if there is none."""
     try:
         answer = channel.ask(request, seconds)
     except Late as error:
@@ -46,7 +46,7 @@ def ask(channel: Channel, request: dict[str, Any], seconds: float, limit: str) -
 
 
 def run_cell(worker: WorkerHandle, source: str, seconds: float = CELL_SECONDS) -> Outcome:
-    """The outcome of one cell, without a value; Lost if the worker did not come through it."""
+    """The outcome of one cell, without a value; Lost if the worker did not survive it."""
     try:
         answer = ask(worker.channel, {"do": "cell", "source": source}, seconds, f"{seconds:g} s")
     except Gone as error:
@@ -55,7 +55,7 @@ def run_cell(worker: WorkerHandle, source: str, seconds: float = CELL_SECONDS) -
 
 
 def names_there(worker: WorkerHandle, names: Sequence[str]) -> tuple[list[bool], list[bool]]:
-    """Which names the worker's notebook has, and which are its own functions; Lost if the worker does not say."""
+    """The names that the worker's notebook defines, and which are its own functions; Lost if it does not reply."""
     try:
         answer = ask(worker.channel, {"do": "names", "names": list(names)}, PATIENCE, f"{PATIENCE:g} s")
     except Gone as error:
@@ -68,7 +68,7 @@ def names_there(worker: WorkerHandle, names: Sequence[str]) -> tuple[list[bool],
 
 
 def outcome_of(answer: dict[str, Any]) -> Outcome:
-    """What a worker says, as an outcome: fields of the wrong type are refused, text is cleaned and capped."""
+    """A worker's reply as an outcome: fields of the wrong type are refused, text is cleaned and capped."""
     state, seconds = answer.get("state"), answer.get("seconds", 0.0)
     texts = [answer.get(name, "") for name in ("error", "trace", "output")]
     if state not in ANSWERS or any(type(text) is not str for text in texts) or type(seconds) is not float:
@@ -81,7 +81,9 @@ def outcome_of(answer: dict[str, Any]) -> Outcome:
 
 
 class InWorker:
-    """Runs the cases of one exercise on a clone of the worker, or on the worker itself where there are no clones or none is wanted."""
+    """Runs the cases of one exercise on a clone of the worker, or on the worker itself if there are no clones or none
+    is wanted.
+    """
 
     def __init__(
         self,
@@ -118,13 +120,13 @@ class InWorker:
             self.worker.sweep()
 
     def plan(self, cases: Sequence[Case]) -> None:
-        """Hear which cases will come: some of them decide, with a process for each rank."""
+        """Take note of the cases to come: some are run with one process per rank, and those decide."""
         if self.ranks is not None and (decides := deciding(cases)):
             self.decides = decides
             self.ranks.begin()
 
     def run(self, card: Card, case: Case) -> Outcome:
-        """The outcome of one case; the states of a worker that is lost stay."""
+        """The outcome of one case. Once a worker is lost, all later outcomes say so."""
         if self.lost is None:
             try:
                 return self._run(
@@ -135,7 +137,9 @@ class InWorker:
         return Outcome(state=self.lost.state, error=self.lost.words)
 
     def weigh(self, card: Card, warm: Case, case: Case) -> tuple[Outcome, int]:
-        """The outcome of a case, and the bytes that the system saw its processes come to use on it; `warm` is run before."""
+        """The outcome of a case, and the bytes by which its processes grew according to the system; `warm` is run
+        before.
+        """
         if self.packed is None:
             self.plan((warm, case))
         else:  # and loaded in ranks that have run it: `plan` would have it loaded again
@@ -176,7 +180,7 @@ class InWorker:
             raise Lost("crashed", self._ended()) from error
 
     def _run_ranks(self, card: Card, case: Case, request: dict[str, Any], limit: str) -> Outcome:
-        """A run of the cluster: the kernel, with its meter and clock, is here, and the ranks are the worker's threads."""
+        """A cluster run whose kernel, meter and clock are here, with the worker's threads as ranks."""
         from course_lib.cluster.kernel import Adversary
         from course_lib.cluster.remote_judge import Caps, judge_ranks
 
@@ -197,7 +201,7 @@ class InWorker:
         return _told(run, case, limit, lambda: outcome_of(self._after_ranks(limit)).output)
 
     def _run_processes(self, card: Card, case: Case, request: dict[str, Any], limit: str) -> Outcome:
-        """A run of the cluster in which every rank is a process behind a wall of its own."""
+        """A cluster run in which every rank is a process in its own sandbox."""
         if self.packed is None:
             packed = outcome_of(ask(self.channel, {**request, "do": "pack"}, case.seconds, limit))
             if packed.state != "answered":
@@ -216,7 +220,7 @@ class InWorker:
         return _told(run, case, limit, lambda: printed)
 
     def _after_ranks(self, limit: str) -> dict[str, Any]:
-        """What the worker says once its ranks have stopped."""
+        """The worker's report once its ranks have stopped."""
         try:
             _, answer = self.channel.receive(2 * PATIENCE)
         except Late as error:
@@ -226,7 +230,7 @@ class InWorker:
         return answer if type(answer) is dict else {}
 
     def settle(self) -> None:
-        """Once an exercise is done: lost if the worker has said more than it was asked."""
+        """Call this when an exercise is done; Lost if the worker has sent more than was asked."""
         if self.lost is None:
             try:
                 ask(self.channel, {"do": "settle"}, PATIENCE, f"{PATIENCE:g} s after it had answered")
@@ -244,7 +248,7 @@ class InWorker:
         return f"Your code {over}." if over else end_in_words(status)
 
     def _clone_status(self, seconds: float) -> int | None:
-        """The clone's wait status; ends the clone if it does not end by itself."""
+        """The clone's wait status. Ends the clone if it does not end by itself."""
         self.heard = True
         for patience, last in ((seconds, False), (PATIENCE, True)):
             try:

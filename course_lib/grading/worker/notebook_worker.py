@@ -1,7 +1,7 @@
-"""The worker's side: a process that runs a notebook's cells, and answers on one case at a time, for a judge elsewhere.
+"""The worker's side: a process that runs a notebook's cells, and one case at a time, for a judge in another process.
 
-Nothing here decides anything. The learner's code shares this process and may break all of it; what it can then do is
-fail to answer. Requests are dictionaries with a "do"; see `Worker.answer_to`.
+Nothing here decides anything. The learner's code shares this process and may break all of it; it can then only fail to
+answer. Requests are dictionaries with a "do" key; see `Worker.answer_to`.
 """
 
 import contextlib
@@ -27,11 +27,11 @@ from course_lib.grading.worker.rank_worker import RankWorker, card_of, case_of, 
 from course_lib.grading.worker.runners import describe_error, run_probe
 from course_lib.records import Outcome
 
-_LARGE = 50_000  # bytes of an answer from which on it is worth looking whether the judge could read it
+_LARGE = 50_000  # bytes; for larger answers we check whether the judge could read them
 
 
 class _Nowhere(io.TextIOBase):
-    """Takes what cells print and keeps none of it."""
+    """Discards what cells print."""
 
     encoding = "utf-8"
 
@@ -52,7 +52,7 @@ class Worker:
         self.files: Any = None  # what lies around a process that is kept apart
 
     def serve(self) -> NoReturn:
-        """Answer requests; ends the process, without its exit handlers, when the judge has gone."""
+        """Answer requests. Ends the process, without its exit handlers, when the judge closes the connection."""
         sys.stdout = sys.stderr = _Nowhere()
         sys.path.append("")  # modules of the learner's own beside the notebook; last, so that they hide nothing
         seed_everything()
@@ -70,7 +70,7 @@ class Worker:
                 os._exit(CLOSED_BY_ITSELF)
 
     def answer_to(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What one request gives: "cell" runs a cell, "names" looks names up, "probe" runs an answer, "clone" forks."""
+        """The reply to one request: "cell" runs a cell, "names" looks up names, "probe" runs an answer, "clone" forks."""
         match request["do"]:
             case "cell":
                 return self.run_cell(request["source"])
@@ -95,10 +95,10 @@ class Worker:
                 return self.clone()
             case "exact":
                 exact_memory()
-        return {}  # "settle": an answer that shows that nothing else was said before it
+        return {}  # "settle": a reply before which nothing else was sent
 
     def run_cell(self, source: str) -> dict[str, Any]:
-        """State and error of one cell; what it prints and shows is dropped."""
+        """State and error of one cell; its output is dropped."""
         try:
             result = self.shell.run_cell(source, store_history=False, silent=True)
             error = result.error_before_exec or result.error_in_exec
@@ -114,7 +114,7 @@ class Worker:
         }
 
     def names(self, names: Sequence[str]) -> dict[str, Any]:
-        """Which names the notebook has, and which of them are functions that the notebook itself defines."""
+        """The names that the notebook has, and which of them are functions that it defines itself."""
         space = self.shell.user_ns
         return {
             "there": [name in space for name in names],
@@ -137,7 +137,7 @@ class Worker:
         return answers[0] if len(answers) == 1 else answers
 
     def clone(self) -> dict[str, Any]:
-        """Fork a copy that serves the socket which comes with this request; its exit status once it has ended."""
+        """Fork a copy that serves the socket sent with this request. Returns its exit status once it has ended."""
         if os.getpid() == 1:  # in a process space of its own: the orphans are ours
             _bury_orphans()
         _, (fd, *_), _, _ = socket.recv_fds(self.channel.sock, 1, 1)
@@ -152,7 +152,7 @@ class Worker:
         return {"status": os.waitpid(pid, 0)[1]}
 
     def _within_limits(self, answer: dict[str, Any]) -> bytes:
-        """The answer as it crosses, or in its place the words that it cannot."""
+        """The answer as sent to the judge, or the reason why it cannot be sent."""
         limits = Limits(nbytes=self.channel.limit)
         said = "What your code returned cannot be handed to the judge"
         try:
@@ -177,7 +177,7 @@ def _bury_orphans() -> None:
 
 
 def _whatever_happens(work: Callable[..., dict[str, Any]], *given: Any) -> dict[str, Any]:
-    """What `work` gives; where it fails, which it does once an answer has broken what it stands on, that as an outcome."""
+    """The result of `work`. If it fails because an answer broke what it depends on, an outcome that says so."""
     try:
         return work(*given)
     except (Gone, Garbled):
@@ -190,7 +190,7 @@ def _whatever_happens(work: Callable[..., dict[str, Any]], *given: Any) -> dict[
 
 
 def _described(error: BaseException) -> tuple[str, str]:
-    """`describe_error`, also for an error that cannot be described."""
+    """`describe_error`, for errors that cannot be described too."""
     try:
         return describe_error(error)
     except BaseException:

@@ -1,13 +1,13 @@
-"""What crosses between an answer and its judge: the arguments of a case on the way in, plain data on the way out."""
+"""What passes between an answer and its judge: the arguments of a case one way, plain data the other way."""
 
 from typing import Any
 
 NOT_ANSWERED = "Not answered yet: fill in the cell above and run this one again."
-OUTPUT_CAP = 20_000  # characters of an answer's own prints that are kept
+OUTPUT_CAP = 20_000  # characters kept of what an answer prints
 
 
 class Given:
-    """What a probe sees of a case: its arguments."""
+    """What a probe knows about a case: its arguments."""
 
     __slots__ = ("args", "kwargs")
 
@@ -17,13 +17,13 @@ class Given:
 
 
 class NotPlain(TypeError):
-    """A value that may not cross from an answer to its judge."""
+    """A value that may not be returned to the judge."""
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """`value` as exact plain data: None, bool, int, float, str, list, tuple, dict, tensor; NotPlain otherwise.
+    """`value` as plain data: None, bool, int, float, str, list, tuple, dict, tensor; NotPlain otherwise.
 
-    numpy scalars and arrays are converted at this door, as a kindness to learners who return them.
+    numpy scalars and arrays are converted, for learners who return them.
     """
     kind = type(value)
     if value is None or kind in (bool, int, float, str):

@@ -1,4 +1,4 @@
-"""What the fork server loads before it forks: what notebooks need, an IPython shell, and nothing that judges."""
+"""What the fork server loads before it forks: the imports of notebooks, an IPython shell, and nothing that judges."""
 
 import contextlib
 import importlib
@@ -18,7 +18,7 @@ _PRIVATE = ("course_lib.grading.judge", "course_lib.grading.check")
 
 
 def is_private(name: str) -> bool:
-    """Whether a module must not be loaded where answers run: it judges, or shows what was judged."""
+    """Whether a module must not be loaded where answers run, because it judges."""
     own, _, rest = name.partition(".")
     if own != "course_lib" or not rest:
         return False
@@ -26,7 +26,7 @@ def is_private(name: str) -> bool:
 
 
 class Refuse(importlib.abc.MetaPathFinder):
-    """Makes the judging unimportable here and in everything forked from here."""
+    """Makes the judging modules unimportable in this process and its forks."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -38,7 +38,7 @@ class Refuse(importlib.abc.MetaPathFinder):
 
 
 def preload(torch: bool, chapters: Sequence[str], imports: Sequence[str] = ()) -> Any:
-    """Import what notebooks need, nothing that judges; the value is the shell that they will run in."""
+    """Import what notebooks need and nothing that judges. Returns the shell in which they will run."""
     import numpy  # noqa: F401
 
     for chapter in chapters:
@@ -56,14 +56,14 @@ def preload(torch: bool, chapters: Sequence[str], imports: Sequence[str] = ()) -
         with contextlib.suppress(ImportError):  # a cell that needs it will say so
             importlib.import_module(name)
     shell = make_shell()
-    seed_everything()  # the first time loads more of torch than one would think
+    seed_everything()  # the first use loads more of torch
     if held := [name for name in sys.modules if is_private(name)]:
         raise RuntimeError(f"{held} must not be loaded in a worker's parent.")
     return shell
 
 
 def make_shell() -> Any:
-    """An IPython shell without history, files, colours or display: what a cell shows is dropped unformatted."""
+    """An IPython shell without history, files, colors or display; what a cell shows is dropped unformatted."""
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
@@ -74,12 +74,14 @@ def make_shell() -> Any:
     shell = InteractiveShell.instance(config=config)
     shell.display_formatter.format = lambda *_, **__: ({}, {})  # drawing every figure would cost seconds
     shell.display_pub.publish = lambda *_, **__: None
-    shell._tee = lambda channel: contextlib.nullcontext()  # it would keep all that cells print, gigabytes of it
+    shell._tee = lambda channel: (
+        contextlib.nullcontext()
+    )  # it would keep everything that cells print, possibly gigabytes
     shell.ask_exit = _leave
     shell.showtraceback = shell.showsyntaxerror = lambda *_, **__: None
     return shell
 
 
 def _leave() -> NoReturn:
-    """What `quit()` in a cell does here: an error of that cell."""
+    """`quit()` in a cell: raises an error in that cell."""
     raise SystemExit("quit() ends a notebook's kernel")

@@ -12,7 +12,7 @@ from course_lib.install.processes import descendants, ended
 
 
 def wait_for(pid: int, seconds: float) -> int | None:
-    """The wait status of a child, None if it still lives after `seconds`."""
+    """The wait status of a child; None if it is still alive after `seconds`."""
     done = threading.Event()
     for _ in range(int(seconds / 0.002) + 1):
         found, status = os.waitpid(pid, os.WNOHANG)
@@ -23,12 +23,12 @@ def wait_for(pid: int, seconds: float) -> int | None:
 
 
 def end_descendants(keep: Collection[int] = (), of: int | None = None) -> None:
-    """Kill everything below the worker `of`, and all that has lost its worker, again until nothing is left; reap it.
+    """Kill all descendants of the worker `of`, and all processes whose worker has gone, until none is left; reap them.
 
-    The workers in `keep` are spared, and so is what they have started, but for `of`'s.
+    Workers in `keep` and their processes are spared, except those of `of`.
     """
     for turn in range(1000):
-        if turn > 20:  # threads that are killed in one call take a moment to be gone
+        if turn > 20:  # killed threads take a moment to disappear
             time.sleep(0.001)
         orphans = [pid for pid in _children_of_ours() if pid not in keep and not ended(pid)]
         alive = [*orphans, *(below for orphan in orphans for below in descendants(orphan))]
@@ -42,7 +42,7 @@ def end_descendants(keep: Collection[int] = (), of: int | None = None) -> None:
 
 
 def _reap(keep: Collection[int]) -> None:
-    """Bury our dead children, but leave the status of those in `keep` to be asked for."""
+    """Reap our dead children, except those in `keep`, whose status is still wanted."""
     for pid in _children_of_ours():
         if pid not in keep:
             with contextlib.suppress(ChildProcessError):
@@ -55,7 +55,9 @@ def _children_of_ours() -> list[int]:
 
 
 def pair() -> None:
-    """Continue in a child; whichever of the two is killed, the other ends all that it has started. A process space does that by itself."""
+    """Continue in a child. If either process is killed, the other ends everything it started. A PID namespace does this
+    by itself.
+    """
     prctl(CHILD_SUBREAPER, 1)
     pid = os.fork()
     if pid:

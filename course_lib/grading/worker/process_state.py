@@ -1,4 +1,4 @@
-"""The state of a worker's process and of the one that forks it: its generators, its memory, its streams, and with whom it ends."""
+"""The state of a worker's process: its random generators, memory and streams, and when it must end."""
 
 import ctypes
 import os
@@ -9,15 +9,15 @@ import time
 
 PARENT_DEATH_SIGNAL, DUMPABLE, CHILD_SUBREAPER = 1, 4, 36  # PR_SET_…
 _MMAP_THRESHOLD = -3  # glibc's M_MMAP_THRESHOLD; it moves by itself unless it is set
-CLOSED_BY_ITSELF = 76  # exit status of a worker whose own code broke its connection
+CLOSED_BY_ITSELF = 76  # exit status of a worker whose code broke the connection
 
 _prctl = (
     getattr(ctypes.CDLL(None), "prctl", None) if os.name == "posix" else None
-)  # to look for it takes longer than to call it
+)  # looking it up takes longer than calling it
 
 
 def seed_everything() -> None:
-    """The same start for every generator, so that a repeat gives the same score."""
+    """Seed every generator the same way, so that a repeat gives the same points."""
     random.seed(0)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(0)
@@ -28,32 +28,34 @@ def seed_everything() -> None:
 
 
 def exact_memory() -> None:
-    """Have the C library give back what is free, now and as soon as a large block is: what the system counts is then what is alive."""
+    """Make the C library return free memory now, and large blocks as soon as they are free, so that the system's figure
+    is what is in use.
+    """
     library = ctypes.CDLL(None)
     library.mallopt(_MMAP_THRESHOLD, 2**17)
     library.malloc_trim(0)
 
 
 def prctl(option: int, value: int) -> None:
-    """Linux's prctl, where there is one."""
+    """Linux's prctl; does nothing elsewhere."""
     if _prctl is not None:
         _prctl(option, value, 0, 0, 0)
 
 
 def end_with_parent() -> None:
-    """Have this process killed when the one that forked it ends, however that ends."""
+    """Have this process killed when its parent ends, for whatever reason."""
     prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def end_with_judge(judge: int) -> None:
-    """End this process once its parent is no longer `judge`: it may be in a learner's loop and see no closed socket."""
+    """End this process once its parent is no longer `judge`. In a learner's loop it might not notice a closed socket."""
     while os.getppid() == judge:
         time.sleep(0.5)
     os._exit(0)
 
 
 def silence() -> None:
-    """Input from nowhere, output to nowhere, for this process and everything it starts."""
+    """No input, and output discarded, for this process and everything it starts."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(nowhere, fd)

@@ -1,8 +1,8 @@
 """One socket between the judge and a worker: whole frames of plain data, with limits on size and time.
 
-The same on every system and for every kind of worker. A frame is a mark, a 16-byte token that the judge draws for each
-request, the length, and the payload: in `course_lib.cluster.trusted_pickle` where the judge speaks, in `course_lib.cluster.codec`
-where a worker does. What does not fit is an error, and nothing is allocated for a length that has not been checked.
+A frame is a marker, a 16-byte token that the judge draws for each request, the length, and the payload. The judge
+writes `course_lib.cluster.trusted_pickle`; a worker writes `course_lib.cluster.codec`. Anything else is an error, and
+no memory is allocated for a length that has not been checked.
 """
 
 import secrets
@@ -15,7 +15,7 @@ from course_lib.cluster import trusted_pickle
 from course_lib.cluster.codec import Limits, decode, encode
 
 MAX_FRAME = 64 * 2**20  # bytes of one message
-PATIENCE = 5.0  # s that a worker may take for what is no work of the learner's
+PATIENCE = 5.0  # s for requests that run no learner code
 _HEAD = struct.Struct(">4s16sQ")
 _MARK = b"TaS1"
 
@@ -25,29 +25,29 @@ class Gone(Exception):
 
 
 class Late(Exception):
-    """Nothing, or not all, came in time."""
+    """The message did not arrive, or not completely, in time."""
 
 
 class Garbled(Exception):
-    """What came is not a frame, is too large, or answers something that was not asked."""
+    """What arrived is not a frame, is too large, or replies to something that was not asked."""
 
 
 class Channel:
-    """Frames over one socket, at the judge's end: what it writes is believed, and what it reads is not."""
+    """Frames over one socket, at the judge's end. The judge is trusted; the worker is not."""
 
     def __init__(self, sock: socket.socket, limit: int = MAX_FRAME) -> None:
         self.sock = sock
         self.limit = limit
 
     def send(self, token: bytes, message: Any, seconds: float | None = None) -> None:
-        """Send one message; Late if the other side does not take it in time, Gone if it is no longer there.
+        """Send one message; Late if the other side does not read it in time, Gone if it has closed.
 
-        ValueError for a message larger than the other side would read.
+        ValueError for a message that the other side would refuse as too large.
         """
         self.send_written(token, self.written(message), seconds)
 
     def send_written(self, token: bytes, data: bytes, seconds: float | None = None) -> None:
-        """Send what `written` gave."""
+        """Send what `written` returned."""
         if len(data) > self.limit:
             raise ValueError(f"A message of {len(data):,} bytes; at most {self.limit:,} cross.")
         try:
@@ -59,7 +59,7 @@ class Channel:
             raise Gone(str(error)) from error
 
     def receive(self, seconds: float | None = None) -> tuple[bytes, Any]:
-        """The next message and its token, waiting at most `seconds` for all of it."""
+        """The next message and its token. Waits at most `seconds` for all of it."""
         until = None if seconds is None else time.monotonic() + seconds
         mark, token, length = _HEAD.unpack(bytes(self._exactly(_HEAD.size, until)))
         if mark != _MARK:
@@ -74,7 +74,7 @@ class Channel:
             raise Garbled(f"a message that cannot be read ({error})") from error
 
     def ask(self, message: Any, seconds: float) -> Any:
-        """The answer to one request; Garbled if anything else came, before or instead."""
+        """The reply to one request; Garbled if anything else arrived before or instead."""
         if self.pending():
             raise Garbled("a message that nobody asked for")
         token = secrets.token_bytes(16)
@@ -86,7 +86,7 @@ class Channel:
         return answer
 
     def send_raw(self, data: bytes, seconds: float) -> None:
-        """Send bytes as they are, after a request that said how many."""
+        """Send raw bytes, after a request that gave their number."""
         try:
             self.sock.settimeout(seconds)
             self.sock.sendall(data)
@@ -96,11 +96,11 @@ class Channel:
             raise Gone(str(error)) from error
 
     def receive_raw(self, count: int) -> bytes:
-        """So many bytes as they are."""
+        """Receive this many raw bytes."""
         return bytes(self._exactly(count, None))
 
     def pending(self) -> bool:
-        """Whether bytes are waiting that no request asked for."""
+        """Whether bytes have arrived that no request asked for."""
         try:
             self.sock.settimeout(0)
             return bool(self.sock.recv(1, socket.MSG_PEEK))
@@ -110,11 +110,11 @@ class Channel:
             return False
 
     def close(self) -> None:
-        """Close this end; the other side sees it as Gone."""
+        """Close this end; the other side gets Gone."""
         self.sock.close()
 
     def written(self, message: Any) -> bytes:
-        """A message as it crosses; TypeError or ValueError for one that cannot."""
+        """A message as bytes; TypeError or ValueError if it cannot be sent."""
         return trusted_pickle.pack(message)
 
     def _read(self, data: bytearray) -> Any:
@@ -141,10 +141,10 @@ class Channel:
 
 
 class WorkerChannel(Channel):
-    """The same at a worker's end."""
+    """The same at the worker's end."""
 
     def written(self, message: Any) -> bytes:
-        """A message as it crosses; TypeError or ValueError for one that cannot."""
+        """A message as bytes; TypeError or ValueError if it cannot be sent."""
         return encode(message)
 
     def _read(self, data: bytearray) -> Any:

@@ -1,12 +1,13 @@
-"""Ranks as processes, each in a sandbox of its own: the runs of a cluster exercise that decide in a class.
+"""Ranks as processes, each in its own sandbox: these runs decide cluster exercises in a class.
 
-The worker hands its answer over by value. For every rank there is a worker of its own that runs nothing of a submission: a
-fresh fork of it loads the answer and gets its inputs over its own socket. No memory, descriptor, folder, network or process is
-shared, so what one rank does not send another does not have. The kernel, with its meter and clock, is the judge's as always.
+The worker passes its answer by value. Every rank has a worker of its own, which runs nothing else of the submission: a
+fresh fork loads the answer and gets its inputs over its own socket. Ranks share no memory, descriptor, folder, network
+or process, so a rank has only what was sent to it. The judge runs the kernel with its meter and clock, as always.
 
-Processes and workers stay for the notebook's next exercise, for to copy one costs as much as some runs of it, and to shut one in
-four times that. What an exercise leaves in its processes costs the next one nothing: whoever judges does it again in fresh ones
-where it was not right in those. A worker in whose folder a rank left anything, or that broke a limit, is replaced with them.
+Processes and workers are kept for the notebook's next exercise, because copying one costs as much as a few runs, and
+entering the sandbox four times that. An exercise cannot harm the next one: if an answer fails in kept processes, it is
+judged again in fresh ones. A worker is replaced, with its processes, if a rank left anything in its folder or broke a
+limit.
 """
 
 import select
@@ -23,21 +24,21 @@ if TYPE_CHECKING:
     from course_lib.cluster.simulation import Run
 
 MOST = 16  # ranks of a run that has a process for each
-_GRACE = 0.5  # s in which a process that ends by itself has ended
+_GRACE = 0.5  # s within which a process ends by itself
 _TOKEN = b"0" * 16
 
 
 def deciding(cases: Sequence[Case]) -> list[Case]:
-    """The runs that have a process for each rank: all with two or more.
+    """The runs that get a process per rank: all with two or more ranks.
 
-    An answer can tell whether its ranks are threads, and be honest only where they are not: what is asked of threads is not
-    proved. It costs less than twice the time of the same runs with threads.
+    An answer can detect whether its ranks are threads and be honest only when they are not, so runs with threads prove
+    nothing. Processes cost less than twice as much time.
     """
     return [case for case in cases if case.ranks is not None and 2 <= case.ranks <= MOST]
 
 
 class Rank:
-    """One rank's process: a fork of a worker that does nothing else."""
+    """The process of one rank: a fork of a worker that does nothing else."""
 
     def __init__(self, keeper: WorkerHandle) -> None:
         self.keeper = keeper
@@ -54,12 +55,12 @@ class Rank:
             raise
 
     def load(self, request: dict[str, Any], answer: Any) -> None:
-        """Have it make the answer ready for a run, which tells how that went."""
+        """Load the answer for a run; the run reports whether that worked."""
         self.channel.send(_TOKEN, {**request, "do": "load", "answer": None if self.loaded else answer}, PATIENCE)
         self.loaded = True
 
     def printed(self, until: float) -> str:
-        """What the rank printed, once it has stopped; Late if that is not by `until`."""
+        """What the rank printed, once it has stopped; Late if it has not stopped by `until`."""
         try:
             _, answer = self.channel.receive(max(0.0, until - time.monotonic()))
         except (Gone, Garbled):
@@ -68,7 +69,7 @@ class Rank:
         return output if type(output) is str else ""
 
     def wait(self, seconds: float) -> bool:
-        """Whether the process ended within so long; Gone or Garbled if its worker is of no more use."""
+        """Whether the process ended in time; Gone or Garbled if its worker cannot go on."""
         if self.running:
             try:
                 back, answer = self.keeper.channel.receive(seconds)
@@ -80,7 +81,7 @@ class Rank:
         return True
 
     def close(self, until: float) -> None:
-        """End the process and all it started, by force after `until`; its worker too, if anything is left."""
+        """End the process and everything it started, by force after `until`. If anything is left, end its worker too."""
         self.channel.close()
         try:
             self.wait(max(0.0, until - time.monotonic()))
@@ -97,21 +98,21 @@ class Rank:
 
 
 class RankProcesses:
-    """The processes of a notebook's ranks: made when first needed, and kept for its next exercise until they are closed."""
+    """The processes of a notebook's ranks: created when first needed, and kept for its next exercises."""
 
     def __init__(self, worker: WorkerHandle) -> None:
         self.worker = worker
         self.processes: list[Rank] = []
 
     def begin(self) -> None:
-        """Another exercise: its answer is to be loaded before it runs."""
+        """Start another exercise: its answer must be loaded before it runs."""
         for each in self.processes:
             each.loaded = False
 
     def run(self, card: Card, answer: Any, case: Case) -> "tuple[Run, str]":
-        """One run of an answer that the worker has packed, and what its ranks printed; Gone if a process ended meanwhile.
+        """One run of a packed answer, and what its ranks printed; Gone if a process ended during the run.
 
-        Late if they go on after the run: they are of no more use then.
+        Late if ranks go on after the run; their processes are then not used again.
         """
         from course_lib.cluster.kernel import Adversary
         from course_lib.cluster.remote_judge import Caps, judge_ranks

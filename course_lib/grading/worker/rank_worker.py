@@ -1,6 +1,7 @@
-"""The worker's side of a cluster exercise: an answer copied, handed on by value, and run as ranks for the judge's kernel.
+"""The worker's side of a cluster exercise: the answer is copied, passed by value, and run as ranks for the judge's
+kernel.
 
-With `card_of`, `case_of` and `hidden`, what a request says of an exercise, for runs with ranks and without.
+Also `card_of`, `case_of` and `hidden`: what a request says about an exercise, for runs with and without ranks.
 """
 
 import contextlib
@@ -24,10 +25,12 @@ class RankWorker:
         self.channel = channel
         self.packed: Any = None
         self.dtype = "float32"  # torch's default where the answer was packed
-        self.program: tuple[Any, tuple[str, ...]] | None = None  # what is ready to run, and what it must do without
+        self.program: tuple[Any, tuple[str, ...]] | None = None  # what is loaded, and what is switched off for it
 
     def ready(self, request: dict[str, Any], find: Callable[[], Any]) -> dict[str, Any]:
-        """Whether the answer that `find` gives can be copied to ranks; if so, the next thing on the socket is a run of the cluster."""
+        """Whether the answer given by `find` can be copied to ranks. If so, the next message on the socket is a cluster
+        run.
+        """
         from course_lib.cluster.isolate import Blueprint
 
         self.program = None
@@ -37,7 +40,7 @@ class RankWorker:
         return (trouble or Outcome(state="answered")).fields()
 
     def pack(self, find: Callable[[], Any]) -> dict[str, Any]:
-        """The answer that `find` gives by value, as a tensor of bytes, for processes that `load` it."""
+        """The answer given by `find`, by value, as a tensor of bytes for processes that `load` it."""
         import torch
 
         from course_lib.cluster.isolate import pack
@@ -51,9 +54,10 @@ class RankWorker:
         }
 
     def load(self, request: dict[str, Any]) -> dict[str, Any]:
-        """An answer from another worker, of the same submission and as little trusted, afresh; the next thing is a run of it.
+        """Load an answer from another worker of the same submission, which is trusted no more than this one; the next
+        message is a run.
 
-        The answer's bytes come with the first request only. Of one that cannot be made from them, each rank's run says so.
+        Only the first request has the answer's bytes. If no answer can be made from them, each rank's run says so.
         """
         import pickle
 
@@ -74,7 +78,7 @@ class RankWorker:
         return Outcome(state="answered").fields()
 
     def serve(self) -> dict[str, Any]:
-        """Run the ready program for the judge's kernel; what the ranks printed."""
+        """Run the loaded program for the judge's kernel. Returns what the ranks printed."""
         from course_lib.cluster.remote_worker import serve_ranks
 
         program, hides = self.program or (None, ())
@@ -83,7 +87,7 @@ class RankWorker:
             return Outcome(state="answered", output=serve_ranks(self.channel.sock, program)).fields()
 
     def _ranked(self, request: dict[str, Any], answer: Any) -> Any:
-        """An answer as the program of a run of ranks."""
+        """An answer as the program that each rank runs."""
         from course_lib.grading.worker.ranks_in_process import rank_program
 
         return rank_program(card_of(request), case_of(request), answer)
@@ -102,7 +106,7 @@ class RankWorker:
 
 
 def _unmade(words: str) -> Callable[..., Any]:
-    """An answer that only says why there is none."""
+    """A stand-in for an answer that could not be made; it says why."""
 
     def unmade(*_: Any, **__: Any) -> Any:
         raise ValueError(words)
@@ -111,18 +115,18 @@ def _unmade(words: str) -> Callable[..., Any]:
 
 
 def card_of(request: dict[str, Any]) -> Any:
-    """The card whose probe a request is for; one that only calls the answer where it names none."""
+    """The card whose probe a request is for. If it names none, a card that only calls the answer."""
     return exercises.card(request["probe"]) if request["probe"] else SimpleNamespace(probe=exercises.call)
 
 
 def case_of(request: dict[str, Any]) -> Case:
-    """The arguments that a request brings, as a case."""
+    """The arguments in a request, as a case."""
     return Case(name="", args=tuple(request["args"]), kwargs=request["kwargs"], twice=request["twice"])
 
 
 @contextlib.contextmanager
 def hidden(names: tuple[str, ...]) -> Iterator[None]:
-    """`switched_off`, also where the learner's code has moved what is to be switched off."""
+    """`switched_off`, also if the learner's code has moved the functions that are to be switched off."""
     try:
         with switched_off(names):
             yield
@@ -131,7 +135,9 @@ def hidden(names: tuple[str, ...]) -> Iterator[None]:
 
 
 def keep_apart() -> None:
-    """From now on only copies of this process run anything, each as one rank of several; none can look into it or write to it."""
+    """From now on only copies of this process run anything, each as one of several ranks. None can read or write
+    another's memory.
+    """
     if filters := sys.modules.get("course_lib.grading.sandbox.filters"):
         filters.install(filters.without_locks())  # of files that other ranks have open too
     if landlock := sys.modules.get("course_lib.grading.sandbox.landlock"):
@@ -140,7 +146,7 @@ def keep_apart() -> None:
 
 
 def files_around() -> list[tuple[Any, ...]]:
-    """Everything in the folder that holds the current one, such that whatever is done to a file or folder shows."""
+    """Everything in the folder above the current one, such that any change to a file or folder shows."""
     found = []
     for where, _, names in os.walk(os.path.dirname(os.getcwd())):
         for path in (where, *(os.path.join(where, name) for name in names)):

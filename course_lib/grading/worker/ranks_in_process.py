@@ -11,7 +11,7 @@ from course_lib.records import Case, Outcome
 
 
 def rank_program(card: Card, case: Case, answer: Any) -> Callable[..., Any]:
-    """The function of a communicator that a run calls on every rank: the card's probe around the answer, once or twice."""
+    """The function that a run calls on every rank: the card's probe around the answer, once or twice."""
     probe, args, kwargs = card.probe, case.args, dict(case.kwargs)
 
     def program(comm: Comm, *mine: Any) -> Any:
@@ -24,7 +24,7 @@ def rank_program(card: Card, case: Case, answer: Any) -> Callable[..., Any]:
 
 
 def run_here(card: Card, case: Case, answer: Any) -> Outcome:
-    """One metered run with its ranks as threads of this process."""
+    """One metered run with threads of this process as ranks."""
     program = rank_program(card, case, answer)
     try:
         run = attempt(

@@ -1,4 +1,6 @@
-"""Runners: each runs an answer on one case and returns an `Outcome`. `InProcess` runs it here; `in_worker.InWorker` asks a worker."""
+"""Runners: each runs an answer on one case and returns an `Outcome`. `InProcess` runs it here; `in_worker.InWorker`
+uses a worker.
+"""
 
 import contextlib
 import copy
@@ -18,10 +20,10 @@ from course_lib.records import Case, Outcome
 
 
 class Runner(Protocol):
-    """Runs an answer on one case and says what happened, without an opinion."""
+    """Runs an answer on one case and reports what happened, without judging it."""
 
     def run(self, card: Card, case: Case) -> Outcome:
-        """The outcome of one case; never raises for what the answer does."""
+        """The outcome of one case. Never raises because of the answer."""
 
 
 class SwitchedOff(RuntimeError):
@@ -30,9 +32,10 @@ class SwitchedOff(RuntimeError):
 
 @contextlib.contextmanager
 def switched_off(names: tuple[str, ...]) -> Iterator[None]:
-    """Library functions named "module:function" raise SwitchedOff while this is open, by whatever name they were imported.
+    """Inside this context, the library functions named "module:function" raise SwitchedOff, under any name they were
+    imported by.
 
-    In a notebook this is a courtesy, not a wall: the learner's process is the learner's.
+    In a notebook this is a reminder, not a barrier: the learner controls the process.
     """
     saved: list[tuple[FunctionType, Any, Any, Any]] = []
     try:
@@ -60,14 +63,14 @@ def code_of(name: str) -> CodeType:
 
 
 def learner_frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
-    """The frames that are the learner's own: not this library's, not an installed package's."""
+    """The frames of the learner's own code, without this library and installed packages."""
     frames = traceback.extract_tb(trace)
     ours = ("course_lib", "site-packages", "lib/python", "<frozen")
     return [frame for frame in frames if not any(part in frame.filename for part in ours)]
 
 
 def describe_error(error: BaseException) -> tuple[str, str]:
-    """One line in words with the learner's line, and the learner's part of the traceback."""
+    """One line with the learner's line, and the learner's part of the traceback."""
     frames = learner_frames(error.__traceback__)
     kind = type(error).__name__
     nothing = "it asked for more memory than there is for it" if isinstance(error, MemoryError) else "no message"
@@ -82,7 +85,7 @@ def describe_error(error: BaseException) -> tuple[str, str]:
 
 
 class Capped(io.StringIO):
-    """Keeps the first `OUTPUT_CAP` characters of what is printed and counts as written whatever follows."""
+    """A stream that keeps the first `OUTPUT_CAP` characters and accepts the rest."""
 
     def write(self, text: str) -> int:
         """The length of `text`, as for any stream."""
@@ -93,7 +96,7 @@ class Capped(io.StringIO):
 
 
 def guarded(work: Any) -> Outcome:
-    """Call `work()` and turn all that can happen into an Outcome; only the learner's own Ctrl-C passes through."""
+    """Call `work()` and turn everything that can happen into an Outcome, except the learner's own Ctrl-C."""
     start = time.perf_counter()
     out = Capped()
 
@@ -111,13 +114,13 @@ def guarded(work: Any) -> Outcome:
         return outcome("not answered", error=NOT_ANSWERED)
     except NotPlain as error:
         return outcome("raised", error=str(error))
-    except BaseException as error:  # SystemExit and its kin are the answer's doing too
+    except BaseException as error:  # SystemExit and similar come from the answer too
         line, trace = describe_error(error)
         return outcome("raised", error=line, trace=trace)
 
 
 class InProcess:
-    """This process: a notebook's kernel, or a test. Ranks run as threads of which one runs at a time."""
+    """Runs answers in this process: a notebook's kernel, or a test. Ranks are threads, of which one runs at a time."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = answers

@@ -1,8 +1,8 @@
-"""What every worker will do, done a few times by the fork server: no learner's code, nothing that judges.
+"""Work that every worker will do, done a few times by the fork server: no learner code, nothing that judges.
 
-Python writes into the code that it runs until it has run it some times, torch and IPython look up more on a first call, and in a
-fork each page that is written to has to be copied first. Of CPU time a fork's first cell took 3.4 ms before and 1.2 ms after,
-its first message with a tensor 1.5 and 0.6 ms, its first case 0.6 and 0.4 ms.
+Python specializes code during its first runs, torch and IPython look up more on a first call, and a fork must copy each
+page that is written to. In CPU time, a fork's first cell took 3.4 ms before and 1.2 ms after, its first message with a
+tensor 1.5 and 0.6 ms, and its first case 0.6 and 0.4 ms.
 """
 
 import os
@@ -21,12 +21,12 @@ from course_lib.grading.worker.process_state import seed_everything
 from course_lib.grading.worker.runners import run_probe
 from course_lib.records import Case
 
-_TIMES = 12  # enough for Python 3.11 to leave code as it is
+_TIMES = 12  # enough for Python 3.11 to have specialized the code
 _CELL = "import math\n\ndef warmed_up(x):\n    return math.sqrt(x)\n\nwarmed_up(2.0)"
 
 
 def warm_up(shell: Any, torch: bool) -> None:
-    """Run a cell, a case, a message, and with torch ranks that talk; leaves no name behind."""
+    """Run a cell, a case, a message, and with torch a few communicating ranks. Leaves no name behind."""
     before = set(shell.user_ns)
     for _ in range(_TIMES):
         seed_everything()
@@ -56,7 +56,7 @@ def _case(data: Any) -> None:
 
 
 def _talk(comm: Any, x: Any) -> Any:
-    """What ranks say to each other: to send, to receive, to reduce."""
+    """What the ranks do: send, receive, reduce."""
     near, far = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     got = x.clone()
     for work in (comm.isend(x, near), comm.irecv(got, far)):
@@ -66,7 +66,7 @@ def _talk(comm: Any, x: Any) -> Any:
 
 
 def _ranks() -> None:
-    """Runs of two ranks in this process, for a judge in another thread of it."""
+    """Runs of two ranks in this process, for a judge in another of its threads."""
     import torch
 
     import course_lib.cluster
@@ -90,7 +90,7 @@ def _ranks() -> None:
 
 
 def _until_alone() -> None:
-    """Return once no thread is left: one that has been joined may still be on its way out."""
+    """Return once no other thread is left; a joined thread may still be ending."""
     until = time.monotonic() + 5.0
     while len(os.listdir("/proc/self/task")) > 1 and time.monotonic() < until:
         time.sleep(0.001)

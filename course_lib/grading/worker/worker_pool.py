@@ -1,7 +1,8 @@
-"""Where workers come from: a fork server that forks one on request, or a fresh process each, and nothing left behind.
+"""Where workers come from: a fork server that forks one on request, or a fresh process for each.
 
-`WorkerPool` starts the fork server once; `WorkerPool.worker(folder)` is one worker, a fork of it, or a fresh process where
-forking is missing or unsafe (macOS, Windows). Both speak the same protocol over the same kind of socket.
+`WorkerPool` starts the fork server once. `WorkerPool.worker(folder)` is one worker: a fork, or a fresh process where
+forking is missing or unsafe (macOS, Windows). Both use the same protocol over the same kind of socket. Nothing is left
+behind.
 """
 
 import contextlib
@@ -34,7 +35,7 @@ def can_fork() -> bool:
 
 
 def end_in_words(status: int | None, code: int | None = None) -> str:
-    """How a process ended, for its author: from a wait status, or a return code as `subprocess` gives it."""
+    """How a process ended, in words for the author: from a wait status, or a return code as `subprocess` gives it."""
     if code is None:
         if status is None:
             return "Your code closed its connection to the judge."
@@ -69,26 +70,31 @@ class WorkerHandle(Protocol):
     apart: bool  # whether it only forks ranks
 
     def beside(self, place: int) -> "WorkerHandle":
-        """Another worker, which shares nothing with this one: the one at that place, until this one ends. Only where workers are forked."""
+        """Another worker, at this index, which shares nothing with this one and ends with it. Only where workers are
+        forked.
+        """
 
     def gauge(self, on: bool) -> int:
-        """Begin to weigh all that the fork server has forked, or end it: bytes that those came to use meanwhile. Only where workers are forked."""
+        """Begin to measure the memory of everything that the fork server has forked, or end it and return the growth in
+        bytes. Only where workers are forked.
+        """
 
     def ended(self) -> str:
-        """How the worker ended, in words; ends it if it has not."""
+        """How the worker ended, in words. Ends it if it is still running."""
 
     def sweep(self) -> None:
         """End what the worker has started, but not the worker."""
 
     def close(self) -> None:
-        """End the worker and all it started."""
+        """End the worker and everything it started."""
 
 
 class WorkerPool:
-    """A place where workers come from. A context manager: on leaving, nothing that it started is left.
+    """Starts workers. A context manager: on leaving, nothing that it started is left.
 
-    `imports` are modules that the fork server loads beforehand; for `many` notebooks it takes time to make forks cheap. Behind a `wall` every worker is kept in before it runs
-    anything; Trouble if this machine does not allow the level of the sandbox.
+    `imports` are modules that the fork server loads beforehand. For `many` notebooks it spends time to make forks
+    cheap. With a `wall` every worker enters the sandbox before it runs anything; Trouble if this machine does not
+    support that level.
     """
 
     def __init__(
@@ -125,13 +131,13 @@ class WorkerPool:
             self._server.close()
 
     def wait_ready(self) -> None:
-        """Return once the fork server has loaded, where there is one; Trouble says why it did not."""
+        """Return once the fork server, if any, has loaded; Trouble says why it did not."""
         if self._server is not None:
             self._server.wait_ready()
 
     @contextlib.contextmanager
     def worker(self, folder: Path) -> Iterator[WorkerHandle]:
-        """One worker whose current folder is `folder`, or behind a wall a copy of it."""
+        """One worker whose current folder is `folder`, or in a sandbox a copy of it."""
         worker: WorkerHandle = self._forked(folder) if self.forks else _Fresh(self.options, folder)
         try:
             yield worker
@@ -139,7 +145,9 @@ class WorkerPool:
             worker.close()
 
     def intake(self, data: bytes, name: str = "the notebook") -> Notebook:
-        """A stranger's notebook, parsed in a worker of its own; Trouble in words for what is none, or too much."""
+        """A stranger's notebook, parsed in a worker of its own; Trouble, in words, if it is not a notebook or too
+        large.
+        """
         if len(data) > MAX_BYTES:
             size = f"{len(data) / 1e6:,.0f} MB; a notebook may have {MAX_BYTES / 1e6:.0f} MB"
             raise Trouble(
@@ -171,7 +179,7 @@ class WorkerPool:
         return answer["notebook"]
 
     def _forked(self, folder: Path) -> "_Forked":
-        """A fork of the fork server; of a new one, if a worker has killed the old one."""
+        """A fork of the fork server, or of a new one if a worker has killed the old one."""
         if self._server is not None:
             try:
                 self._server.wait_ready()
@@ -184,7 +192,7 @@ class WorkerPool:
 
 
 def pass_socket(channel: Channel, request: dict[str, Any]) -> tuple[bytes, Channel]:
-    """Send a request and, with it, one end of a new channel; its token, and our end."""
+    """Send a request together with one end of a new channel. Returns its token and our end."""
     mine, theirs = socket.socketpair()
     token = secrets.token_bytes(16)
     try:
@@ -204,7 +212,7 @@ class _Forked:
 
     def __init__(self, server: ForkServerProcess, folder: Path) -> None:
         self.server, self.folder = server, folder
-        self.over = ""  # why the fork server had to end something here, in words; "" if it had not
+        self.over = ""  # why the fork server ended something here; "" if it did not
         self.apart = False
         self.others: dict[int, _Forked] = {}
         token, self.channel = pass_socket(server.channel, {"do": "fork", "folder": str(folder)})
@@ -220,7 +228,9 @@ class _Forked:
             )
 
     def beside(self, place: int) -> "_Forked":
-        """Another worker of the same kind, which shares nothing with this one; a new one where that place's has ended."""
+        """Another worker of the same kind, which shares nothing with this one; a new one if the one at that index has
+        ended.
+        """
         found = self.others.get(place)
         if found is None or found.pid is None:
             found = self.others[place] = _Forked(self.server, self.folder)
@@ -257,7 +267,7 @@ class _Forked:
 
 
 class _Fresh:
-    """A process of its own for one notebook: no clones, so what ends an exercise ends the worker."""
+    """A separate process for one notebook. It cannot be cloned, so whatever ends an exercise ends the worker."""
 
     forks = False
     over = ""
@@ -283,7 +293,7 @@ class _Fresh:
         return end_in_words(None, code)
 
     def sweep(self) -> None:
-        """Nothing: what a fresh worker started ends with it."""
+        """Nothing to do: what a fresh worker started ends with it."""
 
     def close(self) -> None:
         self.process.ready = False  # no grace: it may be in the learner's code

@@ -1,4 +1,4 @@
-"""The order of the library: a module imports only from the rooms above it, and starting stays light."""
+"""The order of the library: a module imports only from the parts above it, and starting stays light."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from course_lib.benchmarks.architecture import EXCEPTIONS, ORDER, RANK, draw, imports, module_name, room_of, rooms
+from course_lib.benchmarks.architecture import EXCEPTIONS, ORDER, RANK, draw, imports, module_name, part_of, parts
 from course_lib.install import ROOT
 
 LIBRARY = ROOT / "course_lib"
@@ -21,12 +21,12 @@ MODULES = {module_name(path): path for path in sorted(LIBRARY.rglob("*.py"))}
 
 @pytest.mark.parametrize("name", list(MODULES), ids=lambda name: name or "course_lib")
 def test_a_module_imports_only_from_those_above_it(name):
-    own = room_of(name)
-    assert name == "" or own in RANK, f"{name} has no place in the order of the rooms"
-    for other in {room_of(each) for each in imports(MODULES[name])}:
+    own = part_of(name)
+    assert name == "" or own in RANK, f"{name} has no place in the order of the parts"
+    for other in {part_of(each) for each in imports(MODULES[name])}:
         if other == own or other not in RANK or (own.split(".")[0], other) in EXCEPTIONS:
             continue
-        assert RANK[other] <= RANK.get(own, -1), f"{name} imports {other}, a later room"
+        assert RANK[other] <= RANK.get(own, -1), f"{name} imports {other}, a later part"
 
 
 def chapter_of(name: str) -> str:
@@ -49,15 +49,15 @@ def test_no_chapter_imports_from_another_chapters_exercises():
 
 
 def test_the_order_names_nothing_twice():
-    names = [name for _, rooms in ORDER for name in rooms.split()]
+    names = [name for _, parts in ORDER for name in parts.split()]
     assert len(names) == len(set(names))
 
 
 def test_the_picture_of_the_rooms_is_drawn_from_the_code(tmp_path):
-    picture = tmp_path / "rooms.svg"
+    picture = tmp_path / "parts.svg"
     draw(picture)
     text = picture.read_text(encoding="utf-8")
-    missing = [name for name in rooms() if name.replace(".", "/") not in text]
+    missing = [name for name in parts() if name.replace(".", "/") not in text]
     assert not missing and picture.stat().st_size < 400_000
     draw(tmp_path / "again.svg")
     assert (tmp_path / "again.svg").read_bytes() == picture.read_bytes()

@@ -1,4 +1,4 @@
-"""The rooms of the library, their order and what they import, read from the code; and the picture of it in `docs/architecture.svg`.
+"""The parts of the library, their order and what they import, read from the code; and the picture of it in `docs/architecture.svg`.
 
 `./course bench architecture` draws the picture again. `ORDER` is the rule that a test holds: a module imports only from its own
 row or from rows above it.
@@ -20,7 +20,7 @@ TAUGHT, SHOWN, ASKED, RUN = "taught", "shown", "asked and judged", "runs the cou
 
 ORDER: Sequence[
     tuple[str, str]
-] = (  # (what a row is for, its rooms): a room imports from its own row and from those above it
+] = (  # (what a row is for, its parts): a part imports from its own row and from those above it
     (RUN, "install lazy"),
     (TAUGHT, "units facts records"),
     (TAUGHT, "memory compute walls roofline accounting precision optimizer packing scaling_laws"),
@@ -46,9 +46,9 @@ ORDER: Sequence[
     (RUN, "cli"),
     (RUN, "__main__"),
 )
-RANK: Mapping[str, int] = {name: rank for rank, (_, rooms) in enumerate(ORDER) for name in rooms.split()}
+RANK: Mapping[str, int] = {name: rank for rank, (_, parts) in enumerate(ORDER) for name in parts.split()}
 
-EXCEPTIONS: Mapping[tuple[str, str], str] = {  # (room, a later one that it imports all the same) -> why
+EXCEPTIONS: Mapping[tuple[str, str], str] = {  # (part, a later one that it imports all the same) -> why
     ("cluster", "figures"): "Run.show draws when it is called",
     ("exercises", "judging"): "a drill asks for its key when it is answered",
     ("notebook", "grading"): "a check asks the judge when it is called; a student's bundle has no judge",
@@ -58,16 +58,16 @@ EXCEPTIONS: Mapping[tuple[str, str], str] = {  # (room, a later one that it impo
 
 def module_name(path: Path) -> str:
     """The dotted name of a file below the library; "" is the library itself."""
-    parts = list(path.relative_to(LIBRARY).with_suffix("").parts)
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    names = list(path.relative_to(LIBRARY).with_suffix("").parts)
+    return ".".join(names[:-1] if names[-1] == "__init__" else names)
 
 
-def room_of(module: str) -> str:
+def part_of(module: str) -> str:
     """The entry of ORDER that a module belongs to, the longest that fits; a chapter's judges have an entry of their own."""
-    parts = module.split(".")
-    if "judges" in parts:
+    names = module.split(".")
+    if "judges" in names:
         return "judges"
-    candidates = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    candidates = (".".join(names[:count]) for count in range(len(names), 0, -1))
     return next((name for name in candidates if name in RANK), module)
 
 
@@ -88,27 +88,27 @@ ABOUT = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Part:
     """One entry of ORDER as the code has it."""
 
     name: str
     purpose: str
     modules: int
     lines: int
-    imports: frozenset[str]  # of other rooms
+    imports: frozenset[str]  # of other parts
     about: str  # the first line of its docstring
 
 
-def rooms() -> dict[str, Room]:
-    """Every room that has code, in the order of the house."""
+def parts() -> dict[str, Part]:
+    """Every part that has code, in the order of `ORDER`."""
     files: dict[str, list[Path]] = {}
     for path in sorted(LIBRARY.rglob("*.py")):
         if module_name(path):
-            files.setdefault(room_of(module_name(path)), []).append(path)
+            files.setdefault(part_of(module_name(path)), []).append(path)
     built = {}
     for name in sorted(files, key=lambda name: RANK.get(name, -1)):
-        used = {room_of(module) for path in files[name] for module in imports(path)} - {name}
-        built[name] = Room(
+        used = {part_of(module) for path in files[name] for module in imports(path)} - {name}
+        built[name] = Part(
             name=name,
             purpose=ORDER[RANK[name]][0],
             modules=len(files[name]),
@@ -135,7 +135,7 @@ def draw(path: Path = PICTURE) -> None:
     from matplotlib.figure import Figure
     from matplotlib.patches import FancyBboxPatch
 
-    known = rooms()
+    known = parts()
     rows = [[known[name] for name in names.split() if name in known] for _, names in ORDER]
     rows = [split for row in rows for split in _lines_of(row) if split]
     late = [f"{a} → {b}: {why}" for (a, b), why in EXCEPTIONS.items() if a]
@@ -156,14 +156,14 @@ def draw(path: Path = PICTURE) -> None:
         axes.text(LEFT + 2.4 * at + 0.32, 0.56, purpose, fontsize=10, va="center")
     for index, row in enumerate(rows):
         x, y = LEFT, 0.85 + index * (ROW + GAP)
-        for room in row:
-            width = _box_width(room)
+        for part in row:
+            width = _box_width(part)
             box = FancyBboxPatch(
-                (x, y), width, ROW, "round,pad=0,rounding_size=0.07", fc=COLORS[room.purpose], ec="#333333", lw=0.8
+                (x, y), width, ROW, "round,pad=0,rounding_size=0.07", fc=COLORS[part.purpose], ec="#333333", lw=0.8
             )
             axes.add_patch(box)
-            axes.text(x + width / 2, y + 0.24, _title(room), fontsize=10.5, ha="center", va="center", weight="bold")
-            count = f"{room.lines:,} lines" if room.modules == 1 else f"{room.lines:,} lines, {room.modules} modules"
+            axes.text(x + width / 2, y + 0.24, _title(part), fontsize=10.5, ha="center", va="center", weight="bold")
+            count = f"{part.lines:,} lines" if part.modules == 1 else f"{part.lines:,} lines, {part.modules} modules"
             axes.text(x + width / 2, y + 0.45, count, fontsize=8, ha="center", va="center")
             x += width + GAP
         if len(row) == 1 and row[0].about:
@@ -175,37 +175,37 @@ def draw(path: Path = PICTURE) -> None:
         figure.savefig(path, metadata={"Date": None})
 
 
-def _title(room: Room) -> str:
-    return "exercises/chNN/judges" if room.name == "judges" else room.name.replace(".", "/")
+def _title(part: Part) -> str:
+    return "exercises/chNN/judges" if part.name == "judges" else part.name.replace(".", "/")
 
 
-def _box_width(room: Room) -> float:
-    return max(1.65 if room.modules > 1 else 0.95, 0.115 * len(_title(room)) + 0.2)
+def _box_width(part: Part) -> float:
+    return max(1.65 if part.modules > 1 else 0.95, 0.115 * len(_title(part)) + 0.2)
 
 
-def _lines_of(row: Sequence[Room]) -> list[list[Room]]:
-    """A row of rooms broken where the picture ends."""
-    broken: list[list[Room]] = [[]]
+def _lines_of(row: Sequence[Part]) -> list[list[Part]]:
+    """A row of parts broken where the picture ends."""
+    broken: list[list[Part]] = [[]]
     x = LEFT
-    for room in row:
-        if x + _box_width(room) > WIDTH - LEFT:
+    for part in row:
+        if x + _box_width(part) > WIDTH - LEFT:
             broken.append([])
             x = LEFT
-        broken[-1].append(room)
-        x += _box_width(room) + GAP
+        broken[-1].append(part)
+        x += _box_width(part) + GAP
     return broken
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Draw the picture, and print a line for each room."""
+    """Draw the picture, and print a line for each part."""
     parser = argparse.ArgumentParser(
-        prog="course bench architecture", description="Draw the rooms of the library from its code."
+        prog="course bench architecture", description="Draw the parts of the library from its code."
     )
     parser.add_argument("--out", type=Path, default=PICTURE, help="the picture to write")
     given = parser.parse_args(arguments)
-    for room in rooms().values():
+    for part in parts().values():
         print(
-            f"{room.name:22} {room.lines:7,} lines {room.modules:4} modules   imports {', '.join(sorted(room.imports)) or 'nothing'}"
+            f"{part.name:22} {part.lines:7,} lines {part.modules:4} modules   imports {', '.join(sorted(part.imports)) or 'nothing'}"
         )
     draw(given.out)
     print(f"drawn: {given.out}")

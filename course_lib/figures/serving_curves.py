@@ -3,6 +3,8 @@
 from functools import lru_cache
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 
 from course_lib import serving
 from course_lib.figures import style
@@ -12,6 +14,14 @@ from course_lib.serving.speed import Sustained
 from course_lib.units import MS, TFLOP, duration_text, number_text, percent_text
 
 REPLICA = serving.Deployment(model="llama3-8b", device="H100 SXM")
+
+
+def _say_powers_as_numbers(axes: Axes, *logarithmic: Axis) -> None:
+    """Label powers of ten as numbers, without ticks between them; a redraw then takes a third of the time."""
+    axes.minorticks_off()
+    for axis in logarithmic:
+        axis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+
 
 # --- latency against load ---
 
@@ -40,6 +50,7 @@ def draw_load(rate: float = 10.0, scheduler: str = "chunked", prompt: int = 1024
         axes.semilogy(RATES, points[:, column], "o-", color=ink, markersize=3, label=text)
     axes.axvline(rate, color=VERMILION, linewidth=1.2, linestyle="--")
     axes.set(ylim=(5, 5e4), xlim=(0, RATES[-1] + 1))
+    _say_powers_as_numbers(axes, axes.yaxis)
     middle, tail, gap = points[RATES.index(rate)]
     title = f"{scheduler}, {rate:g} requests/s: first token {duration_text(middle * MS, 2)}, 99 % within {duration_text(tail * MS, 2)}"
     style.dress(axes, title, "requests per second", "milliseconds", grid="y")
@@ -79,6 +90,7 @@ def draw_phases(batch: int = 16, context: int = 2048, prompt: int = 1024) -> Pic
     axes.plot(here, reach(here), "o", color=BLUE, markersize=9, label=f"decode: {number_text(here, 2)} FLOP/B")
     axes.plot(first, reach(first), "D", color=ORANGE, markersize=8, label=f"prefill: {number_text(first, 2)} FLOP/B")
     axes.set(xlim=(0.5, 2e4), ylim=(1, 2500))
+    _say_powers_as_numbers(axes, axes.xaxis, axes.yaxis)
     title = f"Decode reaches {percent_text(reach(here) / peak, 2)} of the peak, prefill {percent_text(reach(first) / peak, 2)}"
     style.dress(axes, title, "FLOP per byte of device memory", "TFLOP/s at most", grid="both")
     axes.legend(frameon=False, fontsize=8, loc="lower right")

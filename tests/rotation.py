@@ -5,6 +5,7 @@ that crosses into a worker process, and trials of the grader by the hundred (tes
 that changed and for a rotating share of the rest. Naming test files, or `--everything`, makes them all.
 """
 
+import ast
 import random
 import re
 import subprocess
@@ -104,7 +105,8 @@ def rotation(since: str | None = None) -> Rotation:
         why = f"there is no history that tells what changed; it is the turn of chapter {turning}"
         return Rotation(chapters=tuple(sorted(ahead)), crossing=CHAPTERS, seed=count, why=why)
     touched = [chapter for chapter in CHAPTERS if chapter in {chapter_of(path) for path in paths}]
-    if any(path.startswith(SHARED) or is_shared_exercise_code(path) for path in paths):
+    shared = (path for path in paths if path.startswith(SHARED) or is_shared_exercise_code(path))
+    if any(differs_in_code(path, base) for path in shared):
         crossing = CHAPTERS
     else:
         crossing = tuple(touched)
@@ -122,6 +124,27 @@ def chapter_of(path: str) -> str | None:
 
 def is_shared_exercise_code(path: str) -> bool:
     return path.startswith("course_lib/exercises/") and chapter_of(path) is None
+
+
+def differs_in_code(path: str, base: str) -> bool:
+    """Whether a file says something else to Python than at that commit: comments, docstrings and layout do not count."""
+    before, now = git("show", f"{base}:{path}"), REPOSITORY / path
+    if before is None or not now.is_file() or now.suffix != ".py":
+        return True
+    try:
+        return code_of(before) != code_of(now.read_text(encoding="utf-8"))
+    except SyntaxError:
+        return True
+
+
+def code_of(source: str) -> str:
+    """A module's syntax tree without docstrings and places."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if documented and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:]
+    return ast.dump(tree)
 
 
 def git(*words: str) -> str | None:

@@ -57,6 +57,21 @@ def test_after_a_change_of_shared_judging_code_every_answer_crosses(path, files)
     assert files(path).crossing == CHAPTERS
 
 
+def test_a_change_of_words_in_shared_judging_code_is_no_change_of_code(files, monkeypatch, tmp_path):
+    module = tmp_path / "course_lib" / "judging" / "ranks.py"
+    module.parent.mkdir(parents=True)
+    monkeypatch.setattr(rotation, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(rotation, "git", lambda *words: '"""Ranks."""\ndef f(x):\n    """Twice x."""\n    return 2 * x')
+    for now, crossing in {
+        '"""All ranks."""\n\n\ndef f(x):  # doubles\n    """Two times x."""\n    return 2 * x\n': (),
+        "def f(x):\n    return 3 * x\n": CHAPTERS,
+        "def f(x:\n": CHAPTERS,
+    }.items():
+        module.write_text(now)
+        assert files("course_lib/judging/ranks.py").crossing == crossing
+    assert files("course_lib/judging/new.py").crossing == CHAPTERS, "a file that is gone"
+
+
 def test_among_many_changed_chapters_a_bounded_number_runs_and_each_has_its_turn(files):
     notebooks = [f"solutions/{chapter}_x/{chapter}_x.ipynb" for chapter in CHAPTERS]
     runs = [files(*notebooks, count=count).chapters for count in range(len(CHAPTERS))]

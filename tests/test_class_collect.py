@@ -221,7 +221,7 @@ def test_two_of_one_name_are_told_apart_by_number_only():
     ]
     who = Who(twins)
     assert who.find(Label(by="canvas", who="kimjo", user="7")) == twins[1]
-    assert "2 students are called so: a1, a2" in str(who.find(Label(by="moodle", who="Jo Kim", user="1")))
+    assert "2 students have this name: a1, a2" in str(who.find(Label(by="moodle", who="Jo Kim", user="1")))
 
 
 def test_a_name_scheme_is_seen_from_most_names():
@@ -489,7 +489,7 @@ def test_nobody_hands_in_for_another_and_a_link_is_not_followed(folder, inbound,
     assert [taken.student for taken in done.taken] == ["zoe"] and not (
         folder.submissions.folder("zoe", "01") / "gift.txt"
     ).exists()
-    assert len(done.refused) == 3 and sum("grace's account made it" in line for line in done.refused) == 1
+    assert len(done.refused) == 3 and sum("grace's account created it" in line for line in done.refused) == 1
     shared = exchange.collect_exchange(folder, ("01",), any_owner=True, parse=parse_here)
     assert "ada" in [taken.student for taken in shared.taken]
 

@@ -374,7 +374,7 @@ def test_what_nobody_graded_by_hand_yet_is_told(graded):
 
 
 def test_a_file_of_no_grades_is_not_written(folder):
-    with pytest.raises(Trouble, match="Nobody has a grade"):
+    with pytest.raises(Trouble, match="No student has a grade"):
         export(folder, "canvas", ["01"])
 
 

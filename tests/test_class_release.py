@@ -76,12 +76,12 @@ def test_init_makes_a_class_that_keeps_its_secret_and_is_never_overwritten(cours
     with closing(release.gradebook(folder)) as book:
         assert sorted(student.id for student in book.students) == [student.id for student in SIX]
     for arguments, words in [
-        (("init", "autumn-26", "--folder", tmp_path / "c"), "nothing of it is overwritten"),
+        (("init", "autumn-26", "--folder", tmp_path / "c"), "is not overwritten"),
         (("init", "a/b", "--folder", tmp_path / "d"), "cannot be a class's name"),
         (("init", "x", "--folder", course / "x"), "lies in the course's own folder"),
         (("init", "x", "--folder", tmp_path / "d", "--chapters", "01,99"), "There is no chapter 99"),
         (("init", "x", "--folder", tmp_path / "d", "--db-url", "nonsense://"), "cannot be opened"),
-        (("status", "--folder", tmp_path), "is no class folder"),
+        (("status", "--folder", tmp_path), "is not a class folder"),
     ]:
         code, said = refused(capsys, *arguments)
         assert code == 1 and words in said and "Way out" in said
@@ -284,7 +284,7 @@ def unclosed(source):
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [(own_test, "gives points for 'mine', which is no exercise"), (unclosed, "SOLUTION regions")],
+    [(own_test, "gives points for 'mine', which is not an exercise"), (unclosed, "SOLUTION regions")],
     ids=["an instructor's own test", "an unclosed region"],
 )
 def test_a_source_that_cannot_be_released_changes_nothing(folder, change, words):
@@ -319,7 +319,7 @@ def test_what_was_changed_after_the_release_or_made_under_other_rules_is_not_gra
         (("release", "01", "--exercises", "state-13"), "has no exercise 'state-13'"),
         (("release", "01", "--points", "state-13b"), "not of the form id=points"),
         (("release", "01", "--points", "state-13b=-1"), "cannot give -1 points"),
-        (("release", "01", "--due", "soon"), "is no time"),
+        (("release", "01", "--due", "soon"), "cannot be read as a time"),
         (("extend", "ada", "01", "--until", "2026-10-01"), "before the due date of all"),
         (("extend", "adda", "01", "--until", "2026-12-01"), "did you mean ada"),
         (("export", "--to", "excel"), "There is no format"),

@@ -744,7 +744,7 @@ STRANGE = {  # made when asked for: together they are a hundred megabytes
     "a huge number": (lambda: b'{"cells": [], "metadata": ' + b"9" * 1_000_000 + b"}", "not a whole notebook"),
     "millions of lists": (
         lambda: b'{"cells": [], "metadata": {"x": [' + b"[[]]," * 9_000_000 + b"[]]}}",
-        "holds more than can be read",
+        "is too large to read",
     ),
     "many cells": (
         lambda: b'{"cells": [' + b'{"cell_type": "raw"},' * MAX_CELLS + b'{"cell_type": "raw"}], "metadata": {}}',

@@ -118,8 +118,7 @@ def test_one_that_holds_too_much_is_not(weigh, name, answer):
     report = weigh(name, hungry(name)[answer])
     told = [verdict for verdict in report.verdicts if not verdict.ok]
     assert told and all(
-        verdict.mistake == UNCONFIRMED and "the operating system saw your code come to use" in verdict.message
-        for verdict in told
+        verdict.mistake == UNCONFIRMED and "by the operating system's figure" in verdict.message for verdict in told
     )
     assert 0 < report.points < report.maximum
 

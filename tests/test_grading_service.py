@@ -357,7 +357,7 @@ def test_what_cannot_be_graded_at_all_is_said_before_it_begins(one):
         made_up(one)
     one.settings.chapter("01")["sha256"] = sha256(one.sources.path("01"))
     one.settings.save()
-    with pytest.raises(Trouble, match="'mine-own-test', which is no exercise of this class"):
+    with pytest.raises(Trouble, match="'mine-own-test', which is not an exercise of this class"):
         made_up(one)
 
 

@@ -147,7 +147,7 @@ def test_all_memory_that_a_worker_measures_is_weighed():
 @pytest.mark.parametrize(
     ("outcome", "grown", "words"),
     [
-        (Outcome(state="answered", value={}), 10**9, "the operating system saw your code come to use 1,000 MB"),
+        (Outcome(state="answered", value={}), 10**9, "your code used 1,000 MB by the operating system's figure"),
         (Outcome(state="answered", value={}), 1, "the result is not the right one"),
         (
             Outcome(state="answered", value=[{"a": ()}] * 8, meter={"bytes_sent": None}),

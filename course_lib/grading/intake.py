@@ -72,7 +72,7 @@ def read_hostile(data: bytes, name: str) -> dict[str, Any]:
         return {"problem": whole(trouble.problem)[:_TEXT], "way_out": trouble.way_out}
     except (MemoryError, RecursionError):
         return {
-            "problem": f"{name} holds more than can be read.",
+            "problem": f"{name} is too large to read.",
             "way_out": "clear its outputs and save, or start from a fresh copy",
         }
 

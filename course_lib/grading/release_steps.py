@@ -123,7 +123,7 @@ def check_source(notebook: Notebook) -> None:
         meta, name = grade_meta(cell), cell.get("id", "?")
         if meta and meta["grade_id"] in seen:
             raise ValueError(
-                f"Cell {name!r}: its grade_id {meta['grade_id']!r} stands in an earlier cell too; give it another."
+                f"Cell {name!r}: its grade_id {meta['grade_id']!r} is in an earlier cell too; give it another."
             )
         seen.add(meta.get("grade_id", ""))
         for what, wanted in (("SOLUTION", "solution"), ("HIDDEN TESTS", "grade")):

@@ -151,14 +151,14 @@ def _copy_of(chapter: str, where: learner_work.Folders) -> tuple[Path, tuple[str
     if found is None or found.mine is None:
         others = sorted(folder.glob("*.ipynb")) if found else []
         if len(others) == 1:  # it cannot be read, or its metadata would have been found; `load` will say why
-            return others[0], (f"{others[0].name} does not say that it is chapter {chapter}; it stands in its folder.",)
+            return others[0], (
+                f"{others[0].name} does not say that it is chapter {chapter}, but it is in that chapter's folder.",
+            )
         raise Trouble(
             f"There is no copy of chapter {chapter} in {where.work}.", "`./course learn` copies the chapters there"
         )
     if found.mine != where.work / found.name / found.file:
-        return found.mine, (
-            f"Your copy is {_short(found.mine, where)}; it was found by what it says of itself, and nothing is lost.",
-        )
+        return found.mine, (f"Your copy is {_short(found.mine, where)}; it was recognized by its content.",)
     return found.mine, ()
 
 

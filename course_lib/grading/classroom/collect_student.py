@@ -145,12 +145,12 @@ def _by_chapter(
                 f"{clean(each.name, 120)} of {who}: a notebook of chapter {each.chapter}, not {chapter}"
             )
         elif each.chapter and each.chapter not in folder.settings.chapters():
-            done.unmatched.append(f"{clean(each.name, 120)} of {who}: chapter {each.chapter} is none of this class's")
+            done.unmatched.append(f"{clean(each.name, 120)} of {who}: chapter {each.chapter} is not in this class")
     if silent and not found and chapter:
         found[chapter] = silent
     elif silent and not found:
         done.unmatched += [
-            f"{clean(each.name, 120)} of {clean(each.label.who, 80)}: {each.why or 'it does not say which chapter it is'}; with --chapter it is taken as that"
+            f"{clean(each.name, 120)} of {clean(each.label.who, 80)}: {each.why or 'it does not say which chapter it is'}; use --chapter to say which"
             for each in silent
         ]
     return found
@@ -173,7 +173,7 @@ def _newest(folder: ClassFolder, chapter: str, ours: Sequence[Candidate], done: 
     if same:
         names = " and ".join(clean(each.name, 80) for each in (best, *same))
         done.refused.append(
-            f"{clean(best.label.who, 80)}: {names} are both chapter {chapter}, and nothing says which counts; "
+            f"{clean(best.label.who, 80)}: {names} are both chapter {chapter}, and it is unclear which counts; "
             f"collect one by itself: class collect FILE --student ID --chapter {chapter}"
         )
         return None

@@ -139,7 +139,7 @@ def check_tests(notebook: Notebook, known: Any) -> None:
         exercise = grade_meta(cell).get("grade_id", "").removesuffix(CHECK_SUFFIX)
         if is_check(cell) and cell["cell_type"] == "code" and exercise not in known:
             raise ValueError(
-                f"Cell {cell.get('id', '?')!r} gives points for {exercise!r}, which is no exercise of this class: "
+                f"Cell {cell.get('id', '?')!r} gives points for {exercise!r}, which is not an exercise of this class: "
                 "make it one (`./course exercise new`), or a cell that is graded by hand (nbgrader: Manually graded)."
             )
 

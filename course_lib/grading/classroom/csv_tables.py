@@ -131,7 +131,7 @@ def moment_in(text: str) -> datetime | None:
             )
     except (ValueError, OverflowError, Warning) as error:
         raise Trouble(
-            f"{text!r} is no time that can be read.",
+            f"{text!r} cannot be read as a time.",
             "write times as 2026-10-12 23:59, or download the table with Moodle in English",
         ) from error
     return made.astimezone() if made.tzinfo is None else made

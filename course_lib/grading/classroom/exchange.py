@@ -99,7 +99,7 @@ def _records(
             continue
         if not any_owner and (owner := _owner(path)) != login:
             whole.refused.append(
-                f"{shown}: it says that it is {login}'s, but {owner}'s account made it (--any-owner where all share one account)"
+                f"{shown}: it claims to be {login}'s, but {owner}'s account created it (use --any-owner if all share one account)"
             )
             continue
         said = Label(by="exchange", who=login)
@@ -130,6 +130,6 @@ def _arrival(named: datetime, path: Path) -> tuple[datetime, str]:
     if (seen - claimed).total_seconds() > _SLACK:
         return (
             seen,
-            f"its folder says {claimed:%Y-%m-%d %H:%M}, the file system {seen:%Y-%m-%d %H:%M}: the file system's counts; --at says otherwise",
+            f"its folder says {claimed:%Y-%m-%d %H:%M}, the file system {seen:%Y-%m-%d %H:%M}: the file system's time counts unless you give --at",
         )
     return claimed, ""

@@ -109,7 +109,7 @@ def export(
     found = grades(folder, chapters)
     if to in LMS and not missing_as_zero and not any(each.handed_in for each in found):
         raise Trouble(
-            f"Nobody has a grade in chapter {', '.join(chapters)} yet.",
+            f"No student has a grade in chapter {', '.join(chapters)} yet.",
             "`./course class grade` first; --missing-as-zero gives everybody a 0",
         )
     if column and to == "canvas":
@@ -134,7 +134,7 @@ def _notes(found: Sequence[Grade], to: str, zero: bool) -> Iterable[str]:
     waiting = sorted({each.student.id for each in found if each.waits})
     missing = sorted({each.student.id for each in found if not each.handed_in})
     if waiting:
-        yield f"Cells that nobody has graded by hand yet count 0: {', '.join(waiting)}."
+        yield f"Cells that still have to be graded by hand count 0: {', '.join(waiting)}."
     if missing and to in LMS and not zero:
         yield f"No grade yet, so what the LMS has stays: {', '.join(missing)}. --missing-as-zero gives them 0."
 

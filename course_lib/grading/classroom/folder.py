@@ -29,7 +29,7 @@ class ClassFolder:
         found = next((folder for folder in (start, *start.parents) if (folder / FILE).is_file()), None)
         if found is None:
             raise Trouble(
-                f"{start} is no class folder (it has no {FILE}).",
+                f"{start} is not a class folder (it has no {FILE}).",
                 "go to the class's folder, name it with --folder, or make one with `./course class init NAME`",
             )
         folder = cls(Settings.read(found))

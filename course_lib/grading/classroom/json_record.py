@@ -15,7 +15,7 @@ def read_record(path: Path) -> dict[str, Any]:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise Trouble(f"{path} cannot be read: {error}.", "bring an earlier copy of the file back") from error
+        raise Trouble(f"{path} cannot be read: {error}.", "restore an earlier copy of the file") from error
 
 
 def write_record(path: Path, record: dict[str, Any]) -> None:

@@ -144,7 +144,7 @@ class Who:
         named = self.names.get(key_of(_stem(label.who)), [])
         if len(named) > 1:
             tells = "; --times with Moodle's grading worksheet tells them apart" if label.by == "moodle" else ""
-            return f"{len(named)} students are called so: {', '.join(student.id for student in named)}{tells}"
+            return f"{len(named)} students have this name: {', '.join(student.id for student in named)}{tells}"
         if not named:
             return "nobody of the roster has this name or number"
         if label.by == "canvas" and named[0].lms_id:
@@ -205,7 +205,7 @@ def read_times(path: Path, students: Sequence[Student]) -> Times:
     when = next((name for name in _WHEN if name in head), None)
     if when is None or not head & {*_WHO, "identifier", "full name"}:
         raise Trouble(
-            f"{path} is no table of arrival times.",
+            f"{path} is not a table of arrival times.",
             f"it needs a column that names the student and one of {', '.join(_WHEN[:3])}",
         )
     known = _known_by(students)

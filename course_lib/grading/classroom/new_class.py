@@ -41,7 +41,7 @@ def new_class(
     root = Path(path).absolute()
     require_name(name)
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
-        raise Trouble(f"{root} is there already, and nothing of it is overwritten.", "choose another name, or --folder")
+        raise Trouble(f"{root} exists already and is not overwritten.", "choose another name, or --folder")
     wanted = source_in(course, chapters)
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     data: dict[str, Any] = {

@@ -71,8 +71,8 @@ def release_chapter(
             raise
         if "submissions associated" in str(error):  # nbgrader's words
             raise Trouble(
-                f"Chapter {chapter} is graded for somebody already, and its gradebook takes no cell more or less that gives points.",
-                f"give {folder.sources.path(chapter)} the cells back that it had; exercises can be left out with --exercises",
+                f"Chapter {chapter} is already graded for at least one student, so the cells that give points cannot change.",
+                f"give {folder.sources.path(chapter)} its former cells again; use --exercises to leave exercises out",
             ) from error
         raise Trouble(str(error), "mend that in the class's source/, then release again") from error
     _tell_gradebook(folder, chapter)
@@ -93,7 +93,7 @@ def _choose(folder: ClassFolder, chapter: str, exercises: Sequence[str] | None, 
     if odd := [name for name in (*(exercises or ()), *points) if name not in known]:
         raise Trouble(f"Chapter {chapter} has no exercise {odd[0]!r}.", f"it has {', '.join(known)}")
     if low := [name for name, value in points.items() if not 0 <= value < 10_000]:
-        raise Trouble(f"{low[0]} cannot give {points[low[0]]:g} points.", "give a number from 0 on")
+        raise Trouble(f"{low[0]} cannot give {points[low[0]]:g} points.", "give a number that is not negative")
     if exercises is not None:
         entry["exercises"] = [name for name in known if name in exercises]
     if points:

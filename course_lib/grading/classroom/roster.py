@@ -98,7 +98,7 @@ def read_roster(path: Path) -> tuple[Student, ...]:
     """
     rows = read_csv(path)
     if not rows:
-        raise Trouble(f"{path} lists nobody.", "give a CSV file with a header and a line for each student")
+        raise Trouble(f"{path} lists no students.", "give a CSV file with a header and a line for each student")
     head = set(rows[0])
     if not head & {name for names in (*_NAMES.values(), _CANVAS, ("id number", "full name", "name")) for name in names}:
         raise Trouble(
@@ -111,7 +111,7 @@ def read_roster(path: Path) -> tuple[Student, ...]:
         made = [_from_columns(row) for row in rows]
     if not made:
         raise Trouble(
-            f"{path.name} lists nobody: it has only Canvas's own lines.",
+            f"{path.name} lists no students: it has only Canvas's own lines.",
             "export the gradebook of a course with students in it",
         )
     return checked(_told_apart(made), path.name)

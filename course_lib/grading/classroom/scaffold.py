@@ -43,7 +43,7 @@ def new_exercise(chapter: str, exercise: str, class_folder: Path | None = None, 
 def _in_a_class(folder: ClassFolder, chapter: str, exercise: str) -> Made:
     if any(folder.root.glob(f"reports/*/{folder.settings.assignment(chapter)}")):
         raise Trouble(
-            f"Chapter {chapter} is graded for somebody already, and its gradebook takes no further exercise.",
+            f"Chapter {chapter} is already graded for at least one student, so no exercise can be added.",
             "add exercises before the first grading, or to another chapter",
         )
     top = folder.exercises.overlay / exercise.replace("-", "_")
@@ -115,7 +115,7 @@ def _registered(path: Path, line: str, what: str, entry: str) -> str:
     imports = list(re.finditer(r"^from course_lib\.exercises\S* import .*\n", text, re.MULTILINE))
     if found is None or not imports:
         raise Trouble(
-            f"{path} does not define {what} in a form that a further exercise can be put into; nothing was written.",
+            f"{path} does not define {what} in a form to which an exercise can be added; nothing was written.",
             f"define it there as a tuple or a dictionary, {what} = …, then the same command again",
         )
     value = found.group(1)

@@ -37,7 +37,7 @@ class Settings:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise Trouble(
-                f"{path} cannot be read: {error}.", "mend that line, or bring an earlier copy of the file back"
+                f"{path} cannot be read: {error}.", "mend that line, or restore an earlier copy of the file"
             ) from error
         if not isinstance(data.get("name"), str) or not isinstance(data.get("chapters", {}), dict):
             raise Trouble(

@@ -115,7 +115,7 @@ def _arrived(
     if said.late:
         moment = now if due is None else max(now, due + timedelta(seconds=1))
         return moment, [
-            "The LMS marks it late without saying when: it counts from now. --times TABLE or --at TIME says better."
+            "The LMS marks it late without saying when: so lateness counts up to now. Give --times TABLE or --at TIME to correct it."
         ]
     return (now if due is None else min(now, due)), []
 

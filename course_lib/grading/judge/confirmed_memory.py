@@ -73,8 +73,8 @@ def _fault(large: Weighed, outcome: Outcome, grown: int) -> str:
         return f"On {name}, where the operating system counts memory, your code gave no answer: {outcome.error}"
     if grown > large.most:
         return (
-            f"On {name} the operating system saw your code come to use {grown / 1e6:,.0f} MB; {large.most / 1e6:,.0f} MB are enough. "
-            "A notebook counts tensors; lists, sets and numpy arrays take memory, too."
+            f"On {name}, your code used {grown / 1e6:,.0f} MB by the operating system's figure; {large.most / 1e6:,.0f} MB are enough. "
+            "The notebook counts only tensors, but lists, sets and numpy arrays take memory too."
         )
     try:
         done = large.done(outcome)

@@ -202,7 +202,7 @@ class _Grading:
         if missing:
             names = ", ".join(f"`{answer}`" for answer in card.answers)
             self.notes.append(
-                f"{wrote.error if wrote else ''} But a cell of your own defines {names}, and that was judged: nothing is lost.".strip()
+                f"{wrote.error if wrote else ''} But one of your own cells defines {names}, and that was judged, so no points are lost.".strip()
             )
         try:
             exercise = self._resolved(name)

@@ -79,7 +79,7 @@ def explained(level: str, problem: str) -> tuple[str, str]:
         return problem.split(": ", 1)[-1], "grade on an x86-64 or 64-bit Arm machine"
     if level == "contained":
         return (
-            f"this kernel gives no Landlock or no seccomp ({problem})",
+            f"this kernel lacks Landlock or seccomp ({problem})",
             "Linux 6.2 or newer with landlock among lsm= at boot",
         )
     if _setting("kernel/apparmor_restrict_unprivileged_userns") == "1" and os.geteuid():
@@ -98,11 +98,14 @@ def explained(level: str, problem: str) -> tuple[str, str]:
         return "the kernel is older than Linux 5.12", "a newer kernel; the level “contained” needs 6.2"
     if _in_container():
         return (
-            f"this container may make no namespaces ({problem})",
+            f"this container may not create namespaces ({problem})",
             "docker run --cap-add SYS_ADMIN --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
             "--security-opt systempaths=unconfined …, or the level “contained”",
         )
-    return f"namespaces cannot be made ({problem})", "grade as root, or where users may make user namespaces"
+    return (
+        f"namespaces cannot be created ({problem})",
+        "grade as root, or on a machine where users may create user namespaces",
+    )
 
 
 def _setting(name: str) -> str:

@@ -118,7 +118,7 @@ class WorkerPool:
         self._server: ForkServerProcess | None = None
         if wall is not None and not self.forks:
             raise Trouble(
-                "Work that is not trusted is graded where processes can be forked and kept in.", "grade on Linux"
+                "Untrusted work can be graded only where processes can be forked and sandboxed.", "grade on Linux"
             )
 
     def __enter__(self) -> "WorkerPool":
@@ -166,7 +166,7 @@ class WorkerPool:
                 ) from error
             except (Gone, Garbled) as error:
                 raise Trouble(
-                    f"{name} holds more than can be read.", "clear its outputs and save, or start from a fresh copy"
+                    f"{name} is too large to read.", "clear its outputs and save, or start from a fresh copy"
                 ) from error
         if "notebook" not in answer:
             raise Trouble(str(answer.get("problem")), str(answer.get("way_out", "")))
@@ -223,7 +223,7 @@ class _Forked:
         if answer["trouble"]:
             self.close()
             raise Trouble(
-                f"A worker could not be kept in ({answer['trouble']}).",
+                f"A worker could not enter the sandbox ({answer['trouble']}).",
                 "`./course doctor` shows what this machine allows",
             )
 

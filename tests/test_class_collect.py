@@ -89,7 +89,7 @@ def test_a_roster_is_read_from_what_people_have(tmp_path, text, ids, first):
     [
         ("student_id\nada\nAda\n", "line 3: the id 'Ada' is ada's already"),
         ("student_id,first_name\n,Nobody\n", "line 2 has no id"),
-        ("student_id\n", "lists nobody"),
+        ("student_id\n", "lists no students"),
         ("PK\x03\x04\x00\x00", "not a CSV file"),
         ("Imię,Nazwisko\nAda,Lovelace\n", "its columns are imię, nazwisko"),
     ],
@@ -469,7 +469,7 @@ def test_the_exchange_gives_the_newest_of_each_with_a_time_that_nobody_can_set_b
     assert there(folder, "ada") == "second" and folder.submissions.arrival("ada", "01") == recent - timedelta(seconds=5)
     assert (
         abs(folder.submissions.arrival("grace", "01") - recent) < timedelta(minutes=2)
-        and "the file system's counts" in done.notes[0]
+        and "the file system's time counts" in done.notes[0]
     )
     assert (
         folder.submissions.arrival_record("ada", "01")["by"] == "exchange"

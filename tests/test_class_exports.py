@@ -319,7 +319,7 @@ def test_a_notebook_that_cannot_be_read_is_its_chapters_by_its_name(folder, tmp_
     assert [(each.student, each.chapter) for each in done.taken] == [("ada", "01")] and "merge" in done.taken[0].notes[
         0
     ]
-    assert len(done.unmatched) == 1 and "with --chapter" in done.unmatched[0]
+    assert len(done.unmatched) == 1 and "use --chapter" in done.unmatched[0]
 
 
 def test_an_archive_of_nothing_is_told(folder, tmp_path):

@@ -41,7 +41,7 @@ def moment(text: str | None) -> datetime | None:
         given = datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise typer.BadParameter(
-            f"{text!r} is no time; write 2026-10-12 23:59, or a day, 2026-10-12, for its end"
+            f"{text!r} cannot be read as a time; write 2026-10-12 23:59, or a day, 2026-10-12, for its end"
         ) from error
     if re.fullmatch(r"\d{4}-?\d\d-?\d\d", text.strip()):
         given = datetime.combine(given.date(), time(23, 59, 59))

@@ -271,7 +271,7 @@ def torch_that_counts_less(sheet: Sheet) -> None:
     """,
         points=VALUES,
     )
-    sheet.said = ["the operating system saw your code come to use"]
+    sheet.said = ["by the operating system's figure"]
 
 
 @attack("forging", chapter="06")

@@ -62,7 +62,7 @@ ELSEWHERE = """
 def expect(sheet: Sheet) -> None:
     """Right values are kept, and the system's own figure is named."""
     sheet.expect("chunked-cross-entropy", VALUES)
-    sheet.said = ["the operating system saw your code come to use"]
+    sheet.said = ["by the operating system's figure"]
 
 
 @attack("forging", chapter="02")

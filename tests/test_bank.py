@@ -66,6 +66,15 @@ def test_a_hunk_may_only_delete_and_its_lines_may_lie_apart_in_the_base(read):
     assert value(changed, "area(-1)") < 0
 
 
+def test_a_change_within_a_line_names_what_goes_and_what_comes(read):
+    changed = read("""# %% wrong: the diameter => values diameter  from: by steps
+# ~ radius * radius ==> (2 * radius) ** 2
+# -     return 2 * area(radius)
+# +     return 3 * area(radius)
+""")[1]
+    assert value(changed, "area(1) / math.pi") == 4 and value(changed, "twice(1) / math.pi") == 12
+
+
 def test_definitions_replace_those_of_the_same_name_where_they_stand(read):
     changed = read("""# %% half: the first only => 2  from: by steps
 FACTOR = 3
@@ -126,6 +135,18 @@ BAD = {
         "20: this hunk matches 2 places",
     ),
     "a hunk of new lines only": ("# %% wrong: x => values -  from: by steps\n# + x = 1\n", "17: this hunk matches no"),
+    "text that is there twice": (
+        "# %% wrong: x => values -  from: by steps\n# ~ return ==> yield\n",
+        "17: 'return ==> yield' matches 3 places of 'by steps', not one",
+    ),
+    "text that is not there": (
+        "# %% wrong: x => values -  from: by steps\n# ~ cube ==> square\n",
+        "17: 'cube ==> square' matches no places of 'by steps', not one",
+    ),
+    "text without what comes": (
+        "# %% wrong: x => values -  from: by steps\n# ~ square\n",
+        "17: 'square' matches no places",
+    ),
     "hunks in another order": (
         f"# %% wrong: x => values -  from: by steps\n{HUNK}# -         return 0.0\n# +         return 0\n",
         "19: this hunk comes before the one above it",

@@ -13,7 +13,12 @@ A heading that ends in `from: OTHER NAME` makes the section a change of that one
     # +     pass
 
 is a hunk: lines that stay, then lines that go, then lines that come (blank lines do not count). The lines that stay or go must occur
-at exactly one place. A hunk ends where its kinds of lines begin again, so a section may hold several.
+at exactly one place. A hunk ends where its kinds of lines begin again, so a section may hold several. Where a change is within a line,
+
+    # %% wrong: rounds down => values rounded-down  from: closed form
+    # ~ math.ceil(x) ==> math.floor(x)
+
+says it in one: the text on the left, which must occur exactly once, becomes that on the right.
 
     # %% wrong: no rank sends => values not-sent  from: one message at a time
     def send(comm, x):
@@ -33,7 +38,7 @@ from typing import Literal
 _HEADER = re.compile(
     r"^# %% (right|wrong|half): (.+?)(?:\s*=>\s*(\S+)(?:\s+(\S+))??(?:\s+unless\s+(\S+=.+?))?)?(?:\s+from:\s+(.+?))?\s*$"
 )
-_CHANGE = re.compile(r"^# ([ +-])(?: (.*))?$")
+_CHANGE = re.compile(r"^# ([ +~-])(?: (.*))?$")
 _DEEPEST = 2  # a reader follows a change to its base, and from there once more
 
 
@@ -135,16 +140,21 @@ def _expanded(file: str, section: _Section, by_name: Mapping[str, list[_Section]
 def _with_hunks(file: str, section: _Section, base: list[str]) -> list[str]:
     """The lines of `base` after the hunks of a section."""
     hunks: list[tuple[int, dict[str, list[str]]]] = []
+    filled = [place for place, line in enumerate(base) if line.strip()]
+    code = [base[place] for place in filled]
     previous = "+"
     for number, line in enumerate(section.lines, section.number + 1):
         if match := _CHANGE.match(line):
             mark, text = match.group(1), match.group(2) or ""
+            if mark == "~":
+                old, new = _within_a_line(f"{file}:{number}", text, base, section.base)
+                hunks.append((number, {" ": [], "-": [old], "+": [new]}))
+                previous = "+"
+                continue
             if not hunks or " -+".index(mark) < " -+".index(previous):
                 hunks.append((number, {" ": [], "-": [], "+": []}))
             hunks[-1][1][mark].append(text)
             previous = mark
-    filled = [place for place, line in enumerate(base) if line.strip()]
-    code = [base[place] for place in filled]
     result, done = list[str](), 0
     for number, hunk in hunks:
         old = hunk[" "] + hunk["-"]
@@ -161,6 +171,15 @@ def _with_hunks(file: str, section: _Section, base: list[str]) -> list[str]:
         result += base[done:start] + hunk["+"]
         done = filled[found[0] + len(old) - 1] + 1
     return result + base[done:]
+
+
+def _within_a_line(where: str, text: str, base: list[str], name: str) -> tuple[str, str]:
+    """The line of `base` that a change within a line names, and that line after it."""
+    old, arrow, new = text.partition(" ==> ")
+    found = [line for line in base for _ in range(line.count(old))] if old and arrow else []
+    if len(found) != 1:
+        raise ValueError(f"{where}: {text!r} matches {len(found) or 'no'} places of {name!r}, not one.")
+    return found[0], found[0].replace(old, new)
 
 
 def _with_definitions(file: str, section: _Section, base: list[str]) -> list[str]:
@@ -188,10 +207,10 @@ def _with_definitions(file: str, section: _Section, base: list[str]) -> list[str
 
 def _malformed(section: _Section) -> str:
     """What to correct in a section that was probably meant as hunks, or ""."""
-    if not any(line.startswith(("# -", "# +")) for line in section.lines):
+    if not any(line.startswith(("# -", "# +", "# ~")) for line in section.lines):
         return ""
     odd = next(line for line in section.lines if line and not _CHANGE.match(line))
-    return f" If it is a hunk, every line needs '# ', then a space, '-' or '+', then a space and the code; this one differs: {odd!r}."
+    return f" If it is a hunk, every line needs '# ', then a space, '-', '+' or '~', then a space and the code; this one differs: {odd!r}."
 
 
 def _definitions(lines: list[str]) -> dict[str, tuple[int, int]]:

@@ -126,6 +126,12 @@ def later(*_: Any) -> None:
     raise NotImplementedError
 
 
+@by_card
+def test_an_answer_left_open_is_not_answered(card: Card) -> None:
+    report = graded(card.id, *[later] * len(card.answers))
+    assert report.state == "not answered" and report.points == 0
+
+
 @pytest.mark.parametrize("card", [card for card in CARDS if len(card.answers) > 1], ids=lambda card: card.id)
 def test_a_later_function_left_open_costs_its_part_only(card: Card) -> None:
     report = graded(card.id, *functions_of(own_answer(card))[:-1], later)

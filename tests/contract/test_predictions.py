@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from contract.kit import PREDICTIONS, as_kept, graded, wrong
+from contract.kit import PREDICTIONS, as_kept, graded, mistakes, wrong
 from course_lib.exercises import Card
 from course_lib.judging import judging
 
@@ -12,20 +12,26 @@ by_card = pytest.mark.parametrize("card", PREDICTIONS, ids=lambda card: card.id)
 SEEDS = ("s1", "s2", "s3")
 
 ACCEPTED = [(1.0, 4.0), [0.1, 0.4], (2, 8), (5.0, 5.0), (1e-9, 4e-9), (1e9, 2e9), (3, 12.0), (0.3, 1.2)]
-REFUSED = [
-    *((1.0, 4.001), (1.0, 40.0), (4.0, 1.0), (0, 4), (0.0, 0.0), (-1.0, 1.0), (-4.0, -1.0), (1e-320, 1.0)),
-    *((math.nan, 1.0), (1.0, math.nan), (1.0, math.inf), (True, 2), ("1", "2"), (None, None), (10**400, 10**400)),
-    *(2.0, "1 to 2", (1.0,), (1.0, 2.0, 3.0), {1.0: 2.0}, [[1.0, 2.0]], {1.0, 2.0}),
-]
+REFUSED = {  # by the name of the mistake
+    "too-wide": ((1.0, 4.001), (1.0, 40.0), (1e-320, 1.0)),
+    "reversed": ((4.0, 1.0),),
+    "not-positive": ((0, 4), (0.0, 0.0), (-1.0, 1.0), (-4.0, -1.0), (1.0, -1.0)),
+    "not-numbers": (
+        *((math.nan, 1.0), (1.0, math.nan), (1.0, math.inf), (True, 2), ("1", "2"), (None, None)),
+        (10**400, 10**400),
+    ),
+    "not-a-pair": (2.0, "1 to 2", "12", (1.0,), (1.0, 2.0, 3.0), {1.0: 2.0}, {1: 2, 3: 4}, [[1.0, 2.0]], {1.0, 2.0}),
+}
 
 
 @by_card
 def test_an_interval_of_a_factor_of_four_passes_and_a_wider_one_does_not(card: Card) -> None:
     for given in ACCEPTED:
         assert graded(card.id, lambda given=given: given).passed, given
-    for given in REFUSED:
+    for name, given in ((name, given) for name, those in REFUSED.items() for given in those):
         report = graded(card.id, lambda given=given: given)
         assert report.points == 0 and (report.note or wrong(report.verdicts)[0].message), given
+        assert report.state != "answered" or mistakes(report) == {name}, given
 
 
 @by_card

@@ -68,36 +68,21 @@ def audit_run():
 
 
 # %% wrong: one route for both => values flops-route  from: against the peak
-# -         "54-days-by-hours": (78.4, "wrong", "wrong scope"),
-# -         "forty-percent-burns-sixty": (0.6, "right", "as printed"),
-# +         "54-days-by-hours": (66, "wrong", "wrong scope"),
-# +         "forty-percent-burns-sixty": (0.2, "wrong", "wrong baseline"),
+# ~ 78.4 ==> 66
+# ~ .6, "right", "as printed" ==> .2, "wrong", "wrong baseline"
 
-
-# %% wrong: at full speed => values full-speed
-def audit_run():
-    return {
-        "54-days-by-flops": (27.1, "wrong", "wrong scope"),
-        "54-days-by-hours": (78.4, "wrong", "wrong scope"),
-        "forty-percent-burns-sixty": (0.2, "wrong", "wrong baseline"),
-        "llama3-1170-years": (1168, "right", "as printed"),
-        "seven-b-1966-days": (983, "wrong", "missing factor"),
-        "waste-3-million": (6.5, "wrong", "wrong baseline"),
-    }
-
+# %% wrong: at full speed => values full-speed  from: from the printed FLOPs, rounded, numpy
+# - import numpy as np
+# ~ np.float64(3.8e25) / (16_384 * PEAK * 0.41) / DAY ==> 27.1
+# ~ np.round(78.43) ==> 78.4
+# ~ 1965, "right", "as printed" ==> 983, "wrong", "missing factor"
+# ~ 3, "right", "as printed" ==> 6.5, "wrong", "wrong baseline"
 
 # %% wrong: text for numbers => values not-a-number
 def audit_run():
     return {"54-days-by-flops": ("66 days", "wrong", "wrong scope"), "waste-3-million": ("3", "right", "as printed")}
 
 
-# %% wrong: untouched => not-answered
-def audit_run():
-    raise NotImplementedError
-
-
 # %% half: a wrong cause twice => 8  from: one route for both
-# -         "54-days-by-flops": (66, "wrong", "wrong scope"),
-# -         "54-days-by-hours": (66, "wrong", "wrong scope"),
-# +         "54-days-by-flops": (66, "wrong", "missing factor"),
-# +         "54-days-by-hours": (78.4, "wrong", "missing factor"),
+# ~ "54-days-by-flops": (66, "wrong", "wrong scope"), ==> "54-days-by-flops": (66, "wrong", "missing factor"),
+# ~ "54-days-by-hours": (66, "wrong", "wrong scope"), ==> "54-days-by-hours": (78.4, "wrong", "missing factor"),

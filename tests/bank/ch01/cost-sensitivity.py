@@ -43,7 +43,6 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
 # -     return at_full_speed * 0.01 / (mfu * (mfu + 0.01))
 # +     return -np.diff(6 * params * tokens / gpu_flops / np.array([mfu, mfu + 0.01]) / 3600 * usd_per_hour)[0]
 
-
 # %% wrong: the slope => values slope unless asked=slope
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour / mfu / 100
@@ -67,13 +66,10 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
 
 
 # %% wrong: one per cent more MFU => values -  from: half a point to either side
-# -     return cost(mfu - 0.005) - cost(mfu + 0.005)
-# +     return cost(mfu) - cost(mfu * 1.01)
+# ~ (mfu - 0.005) - cost(mfu + 0.005) ==> (mfu) - cost(mfu * 1.01)
 
 # %% wrong: the point below => values point-below  from: turned round
-# -     return cost / (mfu + 0.01) - cost / mfu
-# +     return cost / (mfu - 0.01) - cost / mfu
-
+# ~ mfu + 0 ==> mfu - 0
 
 # %% wrong: a whole unit => values per-unit
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
@@ -92,9 +88,7 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
 
 
 # %% wrong: the H100 by heart => values -  from: seconds at the price of hours
-# -     cost = 6 * params * tokens / gpu_flops * usd_per_hour
-# +     cost = 6 * params * tokens / 989e12 / 3600 * usd_per_hour
-
+# ~ tokens / gpu_flops * usd_per_hour ==> tokens / 989e12 / 3600 * usd_per_hour
 
 # %% wrong: the example by heart => values only-the-example
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):

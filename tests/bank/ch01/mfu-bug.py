@@ -25,9 +25,7 @@ def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
 
 
 # %% wrong: as published => values as-printed unless scope=each  from: the peak of all GPUs
-# -     return 6 * params * tokens / seconds / (gpus * gpu_flops)
-# +     return 6 * params * tokens / seconds / gpu_flops
-
+# ~ (gpus * gpu_flops) ==> gpu_flops
 
 # %% wrong: the peak was suspected => values -
 def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):

@@ -100,11 +100,6 @@ def money_lost(spent, usd_per_hour, mfu, baselines):
     return {"whole peak": (6_500_000, 1.857143), "achievable": (3_000_000, 0.428571), "promised": (2_222_222, 0.285714)}
 
 
-# %% wrong: untouched => not-answered
-def money_lost(spent, usd_per_hour, mfu, baselines):
-    raise NotImplementedError
-
-
 # %% half: only the money => 2.5
 def money_lost(spent, usd_per_hour, mfu, baselines):
     return {name: (spent * max(0, 1 - mfu / b), None) for name, b in baselines.items()}

@@ -19,108 +19,77 @@ def headroom(nbytes, gpu_memory, gpus):
 
 
 # %% right: counts up, numpy all the way  from: plain
-# -     return params * (2 + 2 + 4 + 8)
-# +     return np.float64(params) * np.array([2, 2, 4, 4, 4]).sum()
+# ~ params * (2 + 2 + 4 + 8) ==> np.float64(params) * np.array([2, 2, 4, 4, 4]).sum()
 # -     return max(1, math.ceil(nbytes / gpu_memory))
 # +     gpus = 1
 # +     while gpus * gpu_memory < nbytes:
 # +         gpus += 1
 # +     return np.int64(gpus)
-# -     return gpu_memory - nbytes / gpus
-# +     return np.subtract(gpu_memory, np.float64(nbytes) / gpus)
+# ~ gpu_memory - nbytes / gpus ==> np.subtract(gpu_memory, np.float64(nbytes) / gpus)
 
 # %% right: floor division turned round, six digits  from: plain
 # -     return params * (2 + 2 + 4 + 8)
 # +     buckets = {"weights": 2, "grads": 2, "master": 4, "m": 4, "v": 4}
 # +     return float(f"{sum(params * each for each in buckets.values()) / GB:.6g}") * GB
-# -     return max(1, math.ceil(nbytes / gpu_memory))
-# +     return int(max(-(-nbytes // gpu_memory), 1))
-# -     return gpu_memory - nbytes / gpus
-# +     return (gpu_memory / GB - nbytes / GB / gpus) * GB
+# ~ return max(1, math.ceil(nbytes / gpu_memory)) ==> return int(max(-(-nbytes // gpu_memory), 1))
+# ~ gpu_memory - nbytes / gpus ==> (gpu_memory / GB - nbytes / GB / gpus) * GB
 
 # %% right: any variant  from: plain
 # - def training_state(params):
-# -     return params * (2 + 2 + 4 + 8)
 # + from course_lib import memory, params
 # + PER_PARAM = sum(memory.CONVENTIONS[params("state-13b").convention].buckets.values())
 # + def training_state(params):
-# +     return params * PER_PARAM
-# -     return gpu_memory - nbytes / gpus
-# +     return (gpu_memory * gpus - nbytes) / gpus
+# ~ (2 + 2 + 4 + 8) ==> PER_PARAM
+# ~ gpu_memory - nbytes ==> (gpu_memory * gpus - nbytes)
 
 # %% wrong: no master copy => values missing-master  from: plain
-# -     return params * (2 + 2 + 4 + 8)
-# +     return params * 12
+# ~ (2 + 2 + 4 + 8) ==> 12
 
 # %% wrong: weights only => values weights-only  from: plain
-# -     return params * (2 + 2 + 4 + 8)
-# +     return params * 2
+# ~ (2 + 2 + 4 + 8) ==> 2
 
 # %% wrong: gigabytes => values gigabytes  from: plain
-# -     return params * (2 + 2 + 4 + 8)
-# +     return params * 16 / 1e9
-# -     return gpu_memory - nbytes / gpus
-# +     return (gpu_memory - nbytes / gpus) / 1e9
+# ~ (2 + 2 + 4 + 8) ==> 16 / 1e9
+# ~ gpu_memory - nbytes / gpus ==> (gpu_memory - nbytes / gpus) / 1e9
 
 # %% wrong: rounded down => values rounded-down  from: plain
-# -     return params * (2 + 2 + 4 + 8)
-# +     return params * 16
-# -     return max(1, math.ceil(nbytes / gpu_memory))
-# +     return int(nbytes // gpu_memory)
+# ~ (2 + 2 + 4 + 8) ==> 16
+# ~ max(1, math.ceil(nbytes / gpu_memory)) ==> int(nbytes // gpu_memory)
 
 # %% wrong: not whole => values not-whole  from: rounded down
-# -     return int(nbytes // gpu_memory)
-# +     return nbytes / gpu_memory
+# ~ int(nbytes // gpu_memory) ==> nbytes / gpu_memory
 
 # %% wrong: room of all GPUs together => values all-gpus-together  from: plain
-# -     return params * (2 + 2 + 4 + 8)
-# +     return params * 16
-# -     return gpu_memory - nbytes / gpus
-# +     return gpu_memory * gpus - nbytes
+# ~ (2 + 2 + 4 + 8) ==> 16
+# ~ - nbytes / gpus ==> * gpus - nbytes
 
 # %% wrong: the example by heart => values only-the-example  from: plain
-# -     return params * (2 + 2 + 4 + 8)
-# +     return 208e9
-# -     return max(1, math.ceil(nbytes / gpu_memory))
-# +     return 3
-# -     return gpu_memory - nbytes / gpus
-# +     return {3: 10.6667e9, 4: 28e9, 8: 54e9}.get(gpus, 54e9)
+# ~ params * (2 + 2 + 4 + 8) ==> 208e9
+# ~ max(1, math.ceil(nbytes / gpu_memory)) ==> 3
+# ~ gpu_memory - nbytes / gpus ==> {3: 10.6667e9, 4: 28e9, 8: 54e9}.get(gpus, 54e9)
 
 # %% wrong: always one more => generality one-too-many  from: rounded down
-# -     return int(nbytes // gpu_memory)
-# +     return int(nbytes // gpu_memory) + 1  # one too many where it fits exactly
+# ~ (nbytes // gpu_memory) ==> (nbytes // gpu_memory) + 1  # one too many where it fits exactly
 
 # %% wrong: rounded to the nearest => values rounded-down  from: rounded down
-# -     return int(nbytes // gpu_memory)
-# +     return max(1, round(nbytes / gpu_memory))
+# ~ int(nbytes // gpu_memory) ==> max(1, round(nbytes / gpu_memory))
 
 # %% wrong: never negative => generality cut-at-zero  from: room of all GPUs together
-# -     return gpu_memory * gpus - nbytes
-# +     return max(0, gpu_memory - nbytes / gpus)
+# ~ gpu_memory * gpus - nbytes ==> max(0, gpu_memory - nbytes / gpus)
 
 # %% wrong: fractions come back => raised  from: plain
 # -     return params * (2 + 2 + 4 + 8)
 # +     from fractions import Fraction
 # +     return Fraction(params) * 16
 
-# %% wrong: untouched => not-answered  from: plain
-# -     return params * (2 + 2 + 4 + 8)
-# +     raise NotImplementedError
-# -     return max(1, math.ceil(nbytes / gpu_memory))
-# +     raise NotImplementedError
-# -     return gpu_memory - nbytes / gpus
-# +     raise NotImplementedError
-
-# %% half: only the state => 1  from: untouched
-#   def training_state(params):
-# -     raise NotImplementedError
-# +     return params * 16
+# %% half: only the state => 1  from: plain
+# ~ (2 + 2 + 4 + 8) ==> 16
+# ~ return max(1, math.ceil(nbytes / gpu_memory)) ==> raise NotImplementedError
+# ~ return gpu_memory - nbytes / gpus ==> raise NotImplementedError
 
 # %% half: no room left => 1.5  from: plain
-# -     return params * (2 + 2 + 4 + 8)
-# +     return 16 * params
-# -     return gpu_memory - nbytes / gpus
-# +     return None
+# ~ params * (2 + 2 + 4 + 8) ==> 16 * params
+# ~ gpu_memory - nbytes / gpus ==> None
 
 # %% wrong: a GB of 2³⁰ bytes => values gib-for-gb  from: plain
 # -     return params * (2 + 2 + 4 + 8)

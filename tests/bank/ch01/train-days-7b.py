@@ -38,12 +38,10 @@ def gpus_for_deadline(params, tokens, gpu_flops, utilization, days):
 
 
 # %% wrong: full speed => values full-speed  from: plain
-# -     return 6 * params * tokens / (gpu_flops * utilization) / 86_400
-# +     return 6 * params * tokens / gpu_flops / 86_400
+# ~ (gpu_flops * utilization) ==> gpu_flops
 
 # %% wrong: seconds => values seconds  from: plain
-# -     return 6 * params * tokens / (gpu_flops * utilization) / 86_400
-# +     return 6 * params * tokens / (gpu_flops * utilization)
+# ~ (gpu_flops * utilization) / 86_400 ==> (gpu_flops * utilization)
 # -     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
 # +     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / 86_400 / days)
 
@@ -52,16 +50,14 @@ def gpus_for_deadline(params, tokens, gpu_flops, utilization, days):
 # +     return 2 * params * tokens / (gpu_flops * utilization) / 86_400
 
 # %% wrong: utilization multiplied => values utilization-upside-down  from: plain
-# -     return 6 * params * tokens / (gpu_flops * utilization) / 86_400
-# +     return 6 * params * tokens / gpu_flops * utilization / 86_400
+# ~ (gpu_flops * utilization) ==> gpu_flops * utilization
 
 # %% wrong: a second forward pass => values recompute  from: plain
 # -     return 6 * params * tokens / (gpu_flops * utilization) / 86_400
 # +     return 8 * params * tokens / (gpu_flops * utilization) / 86_400
 
 # %% wrong: rounded down => values rounded-down  from: plain
-# -     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
-# +     return int(train_days(params, tokens, gpu_flops, utilization) / days)
+# ~ math.ceil ==> int
 
 # %% wrong: one more than needed => generality one-too-many  from: plain
 # -     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
@@ -69,19 +65,16 @@ def gpus_for_deadline(params, tokens, gpu_flops, utilization, days):
 
 # %% wrong: the H100 by heart => values -  from: plain
 # - def train_days(params, tokens, gpu_flops, utilization):
-# -     return 6 * params * tokens / (gpu_flops * utilization) / 86_400
 # + from course_lib import notebook
 # + SHOWN = notebook.params("train-days-7b")
 # + def train_days(params, tokens, gpu_flops, utilization):
-# +     return 6 * params * tokens / (SHOWN.flops * utilization) / 86_400
+# ~ tokens / (gpu_flops * utilization) ==> tokens / (SHOWN.flops * utilization)
 
 # %% wrong: the example by heart => values only-the-example  from: the H100 by heart
 #   SHOWN = notebook.params("train-days-7b")
 # + DAYS = 6 * SHOWN.params * SHOWN.tokens / (SHOWN.flops * SHOWN.utilization) / 86_400
-# -     return 6 * params * tokens / (SHOWN.flops * utilization) / 86_400
-# +     return round(DAYS)
-# -     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
-# +     return math.ceil(DAYS / SHOWN.days)
+# ~ 6 * params * tokens / (SHOWN.flops * utilization) / 86_400 ==> round(DAYS)
+# ~ train_days(params, tokens, gpu_flops, utilization) / days ==> DAYS / SHOWN.days
 
 # %% wrong: the days rounded up => generality -  from: plain
 # -     return 6 * params * tokens / (gpu_flops * utilization) / 86_400

@@ -38,8 +38,7 @@ def which_peak(params, tokens, sheet):
 
 
 # %% wrong: the largest number on the sheet => values fp8-sparse-peak  from: sparse peak
-# -     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12
-# +     peak = max(row["tflops"] for row in sheet) * 1e12
+# ~ (row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12 ==> (row["tflops"] for row in sheet) * 1e12
 
 # %% wrong: halves the dense row => values halved-dense  from: sparse peak
 # -     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12
@@ -48,7 +47,6 @@ def which_peak(params, tokens, sheet):
 # %% wrong: the first row without sparsity, whatever its precision => values halved-dense  from: sparse peak
 # -     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12
 # +     peak = next(row["tflops"] for row in sheet if not row["sparsity"]) * 1e12
-
 
 # %% wrong: teraflops => values teraflops
 def which_peak(params, tokens, sheet):
@@ -66,7 +64,6 @@ def which_peak(params, tokens, sheet):
 # -     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12
 # +     peak = min(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12 / 8
 
-
 # %% wrong: the first BF16 row => generality sparse-peak
 def which_peak(params, tokens, sheet):
     dense = [row["tflops"] for row in sheet if row["precision"] == "BF16" and not row["sparsity"]]
@@ -77,7 +74,6 @@ def which_peak(params, tokens, sheet):
 # %% wrong: always half of the larger => generality halved-dense  from: sparse peak
 # -     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12
 # +     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") / 2 * 1e12
-
 
 # %% wrong: the H100 by heart => values -
 def which_peak(params, tokens, sheet):

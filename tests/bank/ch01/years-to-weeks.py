@@ -73,9 +73,7 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
 
 
 # %% wrong: the loss once => values keep-once  from: perfect scaling
-# -     return alone / gpus, math.ceil(alone / weeks)
-# +     return alone / gpus / keep, math.ceil(alone / weeks / keep)
-
+# ~ gpus, math.ceil(alone / weeks) ==> gpus / keep, math.ceil(alone / weeks / keep)
 
 # %% wrong: natural logarithm => values natural-logarithm
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
@@ -85,9 +83,7 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
 
 
 # %% wrong: faster with every doubling => values speed-up  from: natural logarithm
-# -     power = 1 + math.log(keep)
-# +     power = 1 - math.log2(keep)
-
+# ~ + math.log ==> - math.log2
 
 # %% wrong: rounded down => values one-too-few
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
@@ -97,9 +93,7 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
 
 
 # %% wrong: the example's keep by heart => values -  from: natural logarithm
-# -     power = 1 + math.log(keep)
-# +     power = 1 + math.log2(0.97)
-
+# ~ log(keep) ==> log2(0.97)
 
 # %% wrong: one more where it fits exactly => generality one-too-many
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
@@ -116,11 +110,6 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     while weeks_on(n) > weeks:
         n += 1
     return weeks_on(gpus), n
-
-
-# %% wrong: untouched => not-answered
-def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
-    raise NotImplementedError
 
 
 # %% half: one direction only => 3

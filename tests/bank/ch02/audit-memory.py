@@ -24,10 +24,8 @@ def audit_memory():
     return GOOD
 
 
-# %% right: within five per cent, lists
-def audit_memory():
-    return {name: [number * 1.03, said.upper(), f" {cause} "] for name, (number, said, cause) in GOOD.items()}
-
+# %% right: within five per cent, lists  from: recomputed one by one
+# ~ GOOD ==> {name: [number * 1.03, said.upper(), f" {cause} "] for name, (number, said, cause) in GOOD.items()}
 
 # %% right: the library's numbers
 from course_lib import memory
@@ -47,10 +45,8 @@ def audit_memory():
     }
 
 
-# %% wrong: everything is right => values wrong-verdict
-def audit_memory():
-    return {name: (number, "right", "as printed") for name, (number, _, _) in GOOD.items()}
-
+# %% wrong: everything is right => values wrong-verdict  from: recomputed one by one
+# ~ GOOD ==> {name: (number, "right", "as printed") for name, (number, _, _) in GOOD.items()}
 
 # %% wrong: the printed numbers => values as-printed
 from course_lib import facts
@@ -70,84 +66,49 @@ def audit_memory():
 
 
 # %% wrong: one cause for all errors => values wrong-cause  from: everything is wrong
-# -         name: (number, "wrong", cause if said == "wrong" else "missing factor")
-# +         name: (number, said, "missing factor" if said == "wrong" else cause)
+# ~ "wrong", cause if said == "wrong" else "missing factor" ==> said, "missing factor" if said == "wrong" else cause
 
+# %% wrong: no master copy anywhere => values no-master  from: recomputed one by one
+# ~ GOOD ==> {**GOOD, "state-405b-3200": (4.86, "wrong", "a bucket is left out")}
 
-# %% wrong: no master copy anywhere => values no-master
-def audit_memory():
-    return {**GOOD, "state-405b-3200": (4.86, "wrong", "a bucket is left out")}
+# %% wrong: the printed formula to the letter => values the-formula  from: recomputed one by one
+# ~ GOOD ==> {**GOOD, "checkpointed-2.6": (0.00131072, "wrong", "missing factor")}
 
+# %% wrong: the live layer is forgotten => values no-live-layer  from: recomputed one by one
+# ~ GOOD ==> {**GOOD, "checkpointed-20": (10.74, "wrong", "does not follow")}
 
-# %% wrong: the printed formula to the letter => values the-formula
-def audit_memory():
-    return {**GOOD, "checkpointed-2.6": (0.00131072, "wrong", "missing factor")}
+# %% wrong: the term alone => values term-only  from: recomputed one by one
+# ~ GOOD ==> {**GOOD, "activations-btld": (9.411764705882353, "wrong", "missing term")}
 
+# %% wrong: a third more => values as-printed  from: recomputed one by one
+# ~ GOOD ==> {**GOOD, "checkpoint-33-forward": (33.3, "right", "as printed")}
 
-# %% wrong: the live layer is forgotten => values no-live-layer
-def audit_memory():
-    return {**GOOD, "checkpointed-20": (10.74, "wrong", "does not follow")}
+# %% wrong: root of the layers => values as-printed  from: recomputed one by one
+# ~ GOOD ==> {**GOOD, "checkpoint-sqrt": (8.94, "right", "as printed")}
 
+# %% wrong: dies where it was printed => values all-state  from: recomputed one by one
+# ~ GOOD ==> {**GOOD, "oom-construction": (1120, "right", "as printed")}
 
-# %% wrong: the term alone => values term-only
-def audit_memory():
-    return {**GOOD, "activations-btld": (9.411764705882353, "wrong", "missing term")}
+# %% wrong: an id is missing => values missing  from: recomputed one by one
+# ~ GOOD ==> {name: GOOD[name] for name in list(GOOD)[:-1]}
 
+# %% wrong: an unknown cause => values no-such-word  from: recomputed one by one
+# ~ GOOD ==> {**GOOD, "activations-14": (75.2, "wrong", "typo")}
 
-# %% wrong: a third more => values as-printed
-def audit_memory():
-    return {**GOOD, "checkpoint-33-forward": (33.3, "right", "as printed")}
+# %% wrong: a list => values no-dictionary  from: recomputed one by one
+# ~ GOOD ==> list(GOOD.values())
 
+# %% wrong: guesses without a number => values not-a-number  from: recomputed one by one
+# ~ GOOD ==> {**GOOD, "cards-405b-60": ("about 60", "right", "as printed")}
 
-# %% wrong: root of the layers => values as-printed
-def audit_memory():
-    return {**GOOD, "checkpoint-sqrt": (8.94, "right", "as printed")}
+# %% half: one error and one control => 3  from: recomputed one by one
+# ~ GOOD ==> {name: GOOD[name] for name in ("state-70b-1120", "checkpoint-sqrt")}
 
+# %% half: errors alone => 0  from: recomputed one by one
+# ~ GOOD ==> {name: each for name, each in GOOD.items() if each[1] == "wrong"}
 
-# %% wrong: dies where it was printed => values all-state
-def audit_memory():
-    return {**GOOD, "oom-construction": (1120, "right", "as printed")}
-
-
-# %% wrong: an id is missing => values missing
-def audit_memory():
-    return {name: GOOD[name] for name in list(GOOD)[:-1]}
-
-
-# %% wrong: an unknown cause => values no-such-word
-def audit_memory():
-    return {**GOOD, "activations-14": (75.2, "wrong", "typo")}
-
-
-# %% wrong: a list => values no-dictionary
-def audit_memory():
-    return list(GOOD.values())
-
-
-# %% wrong: guesses without a number => values not-a-number
-def audit_memory():
-    return {**GOOD, "cards-405b-60": ("about 60", "right", "as printed")}
-
-
-# %% wrong: untouched => not-answered
-def audit_memory():
-    raise NotImplementedError
-
-
-# %% half: one error and one control => 3
-def audit_memory():
-    return {name: GOOD[name] for name in ("state-70b-1120", "checkpoint-sqrt")}
-
-
-# %% half: errors alone => 0
-def audit_memory():
-    return {name: each for name, each in GOOD.items() if each[1] == "wrong"}
-
-
-# %% half: controls alone => 0
-def audit_memory():
-    return {name: each for name, each in GOOD.items() if each[1] == "right"}
-
+# %% half: controls alone => 0  from: recomputed one by one
+# ~ GOOD ==> {name: each for name, each in GOOD.items() if each[1] == "right"}
 
 # %% half: one statement missed => 19.5
 def audit_memory():

@@ -100,12 +100,10 @@ def best_segments(inputs, inner):
 
 
 # %% wrong: every layer its own segment => values every-layer  from: root of the number of layers
-# -     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
-# +     return list(range(len(inputs)))
+# ~ 0, len(inputs), round(math.sqrt(len(inputs))) ==> len(inputs)
 
 # %% wrong: one segment => values one-segment  from: root of the number of layers
-# -     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
-# +     return [0]
+# ~ list(range(0, len(inputs), round(math.sqrt(len(inputs))))) ==> [0]
 
 # %% wrong: the best equal length => values every-layer  from: root of the number of layers
 # -     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
@@ -119,7 +117,6 @@ def best_segments(inputs, inner):
 # +     n = len(inputs)
 # +     ways = ([0, *(k + 1 for k in range(n - 1) if mask >> k & 1)] for mask in range(2 ** (min(n, 14) - 1)))
 # +     return min(ways, key=lambda starts: peak_bytes(inputs, inner, starts))
-
 
 # %% wrong: the sum of everything => values sum-of-all
 def peak_bytes(inputs, inner, starts):
@@ -144,8 +141,7 @@ def best_segments(inputs, inner):
 # +     return peak
 
 # %% wrong: lengths for starts => values lengths  from: root of the number of layers
-# -     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
-# +     return [3] * (len(inputs) // 3)
+# ~ list(range(0, len(inputs), round(math.sqrt(len(inputs))))) ==> [3] * (len(inputs) // 3)
 
 # %% wrong: only as many layers as can be tried => generality -  from: root of the number of layers
 # -     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
@@ -165,7 +161,6 @@ def best_segments(inputs, inner):
 # +             if peak_bytes(inputs, inner, other) < peak_bytes(inputs, inner, starts):
 # +                 starts, better = other, True
 # +     return starts
-
 
 # %% wrong: greedy up to a fixed cap => values -
 def peak_bytes(inputs, inner, starts):
@@ -195,12 +190,6 @@ def best_segments(inputs, inner):
 # -     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
 # +     cuts = [[0, *(k + 1 for k in range(SHOWN.layers - 1) if mask >> k & 1)] for mask in range(2 ** (SHOWN.layers - 1))]
 # +     return min(cuts, key=lambda starts: peak_bytes(SHOWN.inputs, SHOWN.inner, starts))
-
-# %% wrong: untouched => not-answered  from: the sum of everything
-# -     return sum(inputs[s] for s in starts) + sum(inner)
-# +     raise NotImplementedError
-# -     return [0]
-# +     raise NotImplementedError
 
 # %% half: only the peak => 6  from: root of the number of layers
 # -     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))

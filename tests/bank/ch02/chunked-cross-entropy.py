@@ -127,8 +127,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 
 
 # %% right: logits in double inside a checkpoint  from: a checkpoint around each chunk
-# -         return F.cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum")
-# +         return F.cross_entropy((h @ w.T).double(), t, reduction="sum").float()
+# ~ h @ w.T, t, ignore_index=-100, reduction="sum" ==> (h @ w.T).double(), t, reduction="sum").float(
 
 # %% right: softmax by hand in float32  from: a checkpoint around each chunk
 # -         return F.cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum")
@@ -139,7 +138,6 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # +         parts = shifted.exp().sum(1).log() - picked
 # +         assert probs.shape == logits.shape
 # +         return (parts * (t != -100)).sum()
-
 
 # %% wrong: one checkpoint around everything => cost whole-logits
 def chunked_cross_entropy(hidden, weight, targets, chunks):
@@ -187,13 +185,10 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
     return F.cross_entropy(hidden @ weight.T, targets)
 
 
-# %% wrong: chunks, but autograd keeps them => cost whole-logits
-def chunked_cross_entropy(hidden, weight, targets, chunks):
-    total = 0
-    for h, t in zip(hidden.chunk(chunks), targets.chunk(chunks)):
-        total = total + F.cross_entropy(h @ weight.T, t, reduction="sum")
-    return total / (targets != -100).sum()
-
+# %% wrong: chunks, but autograd keeps them => cost whole-logits  from: a checkpoint around each chunk
+# -     def part(h, w, t):
+# -         return F.cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum")
+# ~ again(part, h, weight, t, use_reentrant=False) ==> F.cross_entropy(h @ weight.T, t, reduction="sum")
 
 # %% wrong: the mean of means => values mean-of-means
 def chunked_cross_entropy(hidden, weight, targets, chunks):
@@ -207,16 +202,13 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 
 
 # %% wrong: padding counts => values all-tokens  from: a checkpoint around each chunk
-# -     return total / (targets != -100).sum()
-# +     return total / len(targets)
+# ~ (targets != -100).sum() ==> len(targets)
 
 # %% wrong: the sum => values sum-for-mean unless reduction=sum  from: a checkpoint around each chunk
-# -     return total / (targets != -100).sum()
-# +     return total
+# ~ total / (targets != -100).sum() ==> total
 
 # %% wrong: over the chunks => values chunks-for-tokens  from: a checkpoint around each chunk
-# -     return total / (targets != -100).sum()
-# +     return total / chunks
+# ~ (targets != -100).sum() ==> chunks
 
 # %% wrong: one chunk => values first-chunk  from: a checkpoint around each chunk
 # -     total = 0
@@ -224,20 +216,16 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # +     chunks, total = 1, 0
 
 # %% wrong: a number => values not-a-tensor  from: a checkpoint around each chunk
-# -     return total / (targets != -100).sum()
-# +     return (total / (targets != -100).sum()).item()
+# ~ total / (targets != -100).sum ==> (total / (targets != -100).sum()).item
 
 # %% wrong: no gradient => values no-graph  from: a checkpoint around each chunk
-# -     total = 0
-# +     total, hidden, weight = 0, hidden.detach(), weight.detach()
+# ~ total = 0 ==> total, hidden, weight = 0, hidden.detach(), weight.detach()
 
 # %% wrong: the hidden states are cut off => values no-gradient  from: a checkpoint around each chunk
-# -         total = total + again(part, h, weight, t, use_reentrant=False)
-# +         total = total + again(part, h.detach(), weight, t, use_reentrant=False)
+# ~ part, h, weight, ==> part, h.detach(), weight,
 
 # %% wrong: the weight's gradient of the last chunk only => values -  from: both gradients while the logits are there
-# -             into += logits.T @ h
-# +             into = logits.T @ h
+# ~ into += logits ==> into = logits
 
 # %% wrong: the one-hot is forgotten => values -  from: both gradients while the logits are there
 # -             logits[rows, t] -= 1
@@ -262,8 +250,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # +     assert len(targets) % chunks == 0
 
 # %% wrong: a mean of a chunk without tokens => cost nan  from: a checkpoint around each chunk
-# -         return F.cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum")
-# +         return F.cross_entropy(h @ w.T, t)
+# ~ cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum") ==> cross_entropy(h @ w.T, t)
 # -         total = total + again(part, h, weight, t, use_reentrant=False)
 # +         total = total + again(part, h, weight, t, use_reentrant=False) * (t != -100).sum()
 
@@ -272,17 +259,10 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # +         assert all(ctx.needs_input_grad[:2])
 # +         return hidden * grad, weight * grad, None, None
 
-
-# %% wrong: untouched => not-answered
-def chunked_cross_entropy(hidden, weight, targets, chunks):
-    raise NotImplementedError
-
-
 # %% half: a plain loss => 7.5  from: the plain loss
 
 # %% half: the loss alone => 2.5  from: a checkpoint around each chunk
-# -         total = total + again(part, h, weight, t, use_reentrant=False)
-# +         total = total + again(part, h, weight.detach(), t, use_reentrant=False)
+# ~ h, weight, t, ==> h, weight.detach(), t,
 
 # %% half: no room left for large logits => 18.75  from: both gradients while the logits are there
 # -             logits -= logits.max(1, keepdim=True).values

@@ -87,14 +87,12 @@ def timeline(job):
 
 
 # %% wrong: gradients stay => values other-form unless grads_between=zeroed  from: phase by phase
-# -         kept = weights + (moments if step > 1 else 0)
-# +         kept = weights + (moments + grads if step > 1 else 0)
+# ~ kept = weights + (moments if step > 1 else 0) ==> kept = weights + (moments + grads if step > 1 else 0)
 # -             kept + max(job["activations"], grads),
 # +             (kept + job["activations"] if step > 1 else kept + max(job["activations"], grads)),
 
 # %% wrong: activations and gradients together => values all-together  from: phase by phase
-# -             kept + max(job["activations"], grads),
-# +             kept + job["activations"] + grads,
+# ~ max(job["activations"], grads) ==> job["activations"] + grads
 
 # %% wrong: no work space => values no-work  from: phase by phase
 # -         levels += [
@@ -105,17 +103,13 @@ def timeline(job):
 # +         levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads]
 
 # %% wrong: the end of each phase => values end-of-phase  from: no work space
-# -         levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads]
-# +         levels += [kept + job["activations"], kept + grads, weights + moments + grads + job["work"]]
+# ~ max(job["activations"], grads), weights + moments + grads ==> grads, weights + moments + grads + job["work"]
 
 # %% wrong: activations while the optimizer steps => values activations-in-step  from: phase by phase
-# -             weights + moments + grads + job["work"],
-# +             weights + moments + grads + job["work"] + job["activations"],
+# ~ ["work"], ==> ["work"] + job["activations"],
 
 # %% wrong: every step like the first => values first-step-for-ever  from: phase by phase
-# -         kept = weights + (moments if step > 1 else 0)
-# +         kept = weights + 0
-
+# ~ (moments if step > 1 else 0) ==> 0
 
 # %% wrong: everything always => values everything-always  from: phase by phase
 def timeline(job):
@@ -123,17 +117,13 @@ def timeline(job):
 
 
 # %% wrong: gigabytes => values gigabytes  from: phase by phase
-# -     return levels
-# +     return [level / 1e9 for level in levels]
+# ~ return levels ==> return [level / 1e9 for level in levels]
 
 # %% wrong: loading is left out => values wrong-shape  from: phase by phase
-# -     levels = [weights]
-# +     levels = []
+# ~ [weights] ==> []
 
 # %% wrong: dies in the optimizer's construction => values state-from-the-start  from: phase by phase
-# -         if level > memory:
-# +         if level + (job["moments"] if name in ("load", "forward 1", "backward 1") else 0) > memory:
-
+# ~ level > memory ==> level + (job["moments"] if name in ("load", "forward 1", "backward 1") else 0) > memory
 
 # %% wrong: the number of the phase => values no-such-word  from: phase by phase
 def dies_at(job, memory):
@@ -141,9 +131,7 @@ def dies_at(job, memory):
 
 
 # %% wrong: what fits exactly dies => generality dies-for-nothing  from: phase by phase
-# -         if level > memory:
-# +         if level >= memory:
-
+# ~ if level > memory: ==> if level >= memory:
 
 # %% wrong: nobody ever survives => values dies-for-nothing  from: phase by phase
 def dies_at(job, memory):
@@ -155,16 +143,6 @@ def dies_at(job, memory):
 # -     return next((name for name, level in zip(names, timeline(job)) if level > memory), "step 3")
 # +     levels = timeline(job)
 # +     return names[levels.index(max(levels))] if max(levels) > memory else None
-
-
-# %% wrong: untouched => not-answered
-def timeline(job):
-    raise NotImplementedError
-
-
-def dies_at(job, memory):
-    raise NotImplementedError
-
 
 # %% half: the timeline alone => 3.75  from: phase by phase
 def dies_at(job, memory):

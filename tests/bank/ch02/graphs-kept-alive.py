@@ -95,13 +95,10 @@ def train_step(model, batches):
 
 
 # %% wrong: never divided => values never-divided  from: backward at once, divided at the end
-# -             parameter.grad /= tokens
-# +             parameter.grad /= 1
+# ~ grad /= tokens ==> grad /= 1
 
 # %% wrong: padding counts => values padding-counted  from: backward at once, divided at the end
-# -         tokens += (targets != -100).sum().item()
-# +         tokens += targets.numel()
-
+# ~ (targets != -100).sum().item ==> targets.numel
 
 # %% wrong: divided by the tokens so far => values running-count
 def train_step(model, batches):
@@ -115,8 +112,7 @@ def train_step(model, batches):
 
 
 # %% wrong: gradients are divided in the loop => values -  from: backward at once, divided at the end
-# -         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
-# +         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum")
+# ~ ignore_index=-100, reduction ==> reduction
 # -     for parameter in model.parameters():
 # -         if parameter.grad is not None:
 # +         for parameter in model.parameters():
@@ -124,7 +120,6 @@ def train_step(model, batches):
 # %% wrong: gradients set to zero in the loop => values last-only-over-all  from: backward at once, divided at the end
 #           loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
 # +         model.zero_grad()
-
 
 # %% wrong: the loss is detached => values no-gradients
 def train_step(model, batches):
@@ -136,8 +131,7 @@ def train_step(model, batches):
 
 
 # %% wrong: a tensor with its graph => values a-tensor  from: backward at once, divided at the end
-# -         total += loss.item()
-# +         total = total + loss
+# ~ total += loss.item() ==> total = total + loss
 
 # %% wrong: graphs retained => cost graphs-kept-alive
 kept = []
@@ -193,12 +187,6 @@ def train_step(model, batches):
 # +     tokens = sum((targets != -100).sum().item() for _, targets in batches)
 # -         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()) / len(batches)
 # +         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum") / tokens
-
-
-# %% wrong: untouched => not-answered
-def train_step(model, batches):
-    raise NotImplementedError
-
 
 # %% half: graphs retained => 5  from: graphs retained
 

@@ -66,9 +66,7 @@ def peak(log):
 
 
 # %% wrong: what is alive at the end => values last-level  from: a running total
-# -         if sum(kinds.values()) > best[0]:
-# +         if kinds:
-
+# ~ sum(kinds.values()) > best[0] ==> kinds
 
 # %% wrong: the largest block => values largest-block
 def peak(log):
@@ -105,12 +103,10 @@ def peak(log):
 
 
 # %% wrong: the position for the time => values position  from: a running total
-# -             best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
-# +             best = sum(kinds.values()), log.index(row), max(kinds, key=kinds.get)
+# ~ row["time"] ==> log.index(row)
 
 # %% wrong: the kind of the largest block => values -  from: a running total
-# -             best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
-# +             best = sum(kinds.values()), row["time"], max(alive.values(), key=lambda each: each[1])[0]
+# ~ max(kinds, key=kinds.get) ==> max(alive.values(), key=lambda each: each[1])[0]
 
 # %% wrong: the kind that allocated most => values most-allocated  from: a running total
 #       return best
@@ -124,8 +120,7 @@ def peak(log):
 # +     return nbytes, time, max(total, key=total.get)
 
 # %% wrong: the kind allocated last => values last-allocated  from: a running total
-# -             best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
-# +             best = sum(kinds.values()), row["time"], row["kind"]
+# ~ max(kinds, key=kinds.get) ==> row["kind"]
 
 # %% wrong: mebibytes => values mebibytes  from: a running total
 #       return best
@@ -141,24 +136,16 @@ def peak(log):
 # +     return right(log)[0]
 
 # %% wrong: the last time of the peak => generality last-time  from: a running total
-# -         if sum(kinds.values()) > best[0]:
-# +         if sum(kinds.values()) >= best[0]:
+# ~ if sum(kinds.values()) > best[0]: ==> if sum(kinds.values()) >= best[0]:
 
 # %% wrong: a level for each time => generality end-of-a-moment  from: a running total
-# -     for row in log:
-# +     for number, row in enumerate(log):
+# ~ row in log ==> number, row in enumerate(log)
 # -         if sum(kinds.values()) > best[0]:
 # +         if (number + 1 == len(log) or log[number + 1]["time"] != row["time"]) and sum(kinds.values()) > best[0]:
-
 
 # %% wrong: the log shown, by heart => values only-the-example
 def peak(log):
     return 414187520, 23.5, "moments"
-
-
-# %% wrong: untouched => not-answered
-def peak(log):
-    raise NotImplementedError
 
 
 # %% half: bytes and time => 3.5  from: a running total

@@ -9,41 +9,8 @@ def activations_interval():
     return [10 * each, 30 * each]
 
 
-# %% right: far off, but committed
-def activations_interval():
-    return (1.0, 4.0)
+# %% right: far off, but committed  from: an interval
+# ~ 120, 300 ==> (1.0, 4.0)
 
-
-# %% wrong: one number => values not-a-pair
-def activations_interval():
-    return 200
-
-
-# %% wrong: too wide => values too-wide
-def activations_interval():
-    return 1, 1000
-
-
-# %% wrong: turned round => values reversed
-def activations_interval():
-    return 300, 100
-
-
-# %% wrong: nothing at the lower end => values not-positive
-def activations_interval():
-    return 0, 100
-
-
-# %% wrong: infinity => values not-numbers
-def activations_interval():
-    return 100, float("inf")
-
-
-# %% wrong: words => values not-numbers
-def activations_interval():
-    return "100 GB", "200 GB"
-
-
-# %% wrong: untouched => not-answered
-def activations_interval():
-    raise NotImplementedError
+# %% wrong: too wide => values too-wide  from: an interval
+# ~ 120, 300 ==> 1, 1000

@@ -184,8 +184,7 @@ def checkpoint(function, x):
 # +         return None, None, x.grad
 
 # %% wrong: the generator stays where the second run left it => values stream-moved  from: the generator is not set back for the second run
-# -         ctx.function, ctx.x = function, x
-# +         ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
+# ~ x = function, x ==> x, ctx.state = function, x, torch.get_rng_state()
 #           x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
 # +         torch.set_rng_state(ctx.state)
 
@@ -212,11 +211,8 @@ def checkpoint(function, x):
 #           with torch.no_grad():
 # +             function(x)
 # +             torch.set_rng_state(ctx.state)
-# -         x = ctx.x.detach().requires_grad_(ctx.x.is_floating_point())
-# +         x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
-# -     return Again.apply(function, torch.empty(0, requires_grad=True), x.detach())
-# +     return Again.apply(function, torch.empty(0, requires_grad=True), x)
-
+# ~ is_floating_point() ==> requires_grad
+# ~ (function, torch.empty(0, requires_grad=True), x.detach()) ==> (function, torch.empty(0, requires_grad=True), x)
 
 # %% wrong: computed again for every tensor that autograd asks for => values not-the-second-call
 def checkpoint(function, x):
@@ -241,8 +237,7 @@ def checkpoint(function, x):
 
 
 # %% wrong: layer by layer => values per-layer  from: the input is detached before it goes in
-# -         x = ctx.x.detach().requires_grad_(ctx.x.is_floating_point())
-# +         x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+# ~ is_floating_point() ==> requires_grad
 # -     return Again.apply(function, torch.empty(0, requires_grad=True), x.detach())
 # +     for layer in getattr(function, "layers", [function]):
 # +         x = Again.apply(layer, torch.empty(0, requires_grad=True), x)
@@ -278,27 +273,20 @@ def checkpoint(function, x):
 # -         torch.autograd.backward(out, grad, retain_graph=True)
 
 # %% wrong: nothing happens if the input needs no gradient => generality anchor-missing  from: the input is detached before it goes in
-# -     def forward(ctx, function, anchor, x):
-# +     def forward(ctx, function, x):
-# -         x = ctx.x.detach().requires_grad_(ctx.x.is_floating_point())
-# +         x = ctx.x.detach().requires_grad_()
-# -         return None, None, x.grad
-# +         return None, x.grad
-# -     return Again.apply(function, torch.empty(0, requires_grad=True), x.detach())
-# +     return Again.apply(function, x)
+# ~ anchor, x ==> x
+# ~ (ctx.x.is_floating_point()) ==> ()
+# ~ None, x ==> x
+# ~ torch.empty(0, requires_grad=True), x.detach() ==> x
 
 # %% wrong: parameters are asked of a module => generality raised  from: the input is detached before it goes in
-# -     def forward(ctx, function, anchor, x):
-# -         ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
-# +     def forward(ctx, function, x, *parameters):
-# +         ctx.function, ctx.x, ctx.parameters, ctx.state = function, x, parameters, torch.get_rng_state()
+# ~ anchor, x ==> x, *parameters
+# ~ state = function, x ==> parameters, ctx.state = function, x, parameters
 # -         torch.autograd.backward(out, grad)
 # -         return None, None, x.grad
 # +         wanted = [each for each in (x, *ctx.parameters) if each.requires_grad]
 # +         found = dict(zip(map(id, wanted), torch.autograd.grad(out, wanted, grad)))
 # +         return None, found.get(id(x)), *(found.get(id(each)) for each in ctx.parameters)
-# -     return Again.apply(function, torch.empty(0, requires_grad=True), x.detach())
-# +     return Again.apply(function, x, *function.parameters())
+# ~ torch.empty(0, requires_grad=True), x.detach ==> x, *function.parameters
 
 # %% wrong: also kept and called under no_grad without need => generality called-for-nothing  from: gradients are put there and added once more
 # -         torch.autograd.backward(out, grad, retain_graph=True)
@@ -315,8 +303,7 @@ def checkpoint(function, x):
 
 
 # %% wrong: kept on the CPU, where it was => values nothing-recomputed  from: everything under no_grad
-# -     with torch.no_grad():
-# +     with torch.autograd.graph.save_on_cpu():
+# ~ no_grad ==> autograd.graph.save_on_cpu
 
 # %% wrong: kept in half the bytes => values -  from: everything under no_grad
 # -     with torch.no_grad():
@@ -327,29 +314,20 @@ def checkpoint(function, x):
 # +     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
 
 # %% wrong: the gradient of the input alone => values gradient-stops  from: the input gets no gradient
-# - class Again(torch.autograd.Function):
-# + class Only(torch.autograd.Function):
-# -         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-# +         with torch.random.fork_rng(devices=[]):
+# ~ class Again(torch.autograd.Function): ==> class Only(torch.autograd.Function):
+# ~ enable_grad(), torch.random ==> random
 # -             out = ctx.function(ctx.x.detach())
 # -         torch.autograd.backward(out, grad)
 # -         return None, None, None
 # +             _, dx = torch.autograd.functional.vjp(ctx.function, ctx.x, grad)
 # +         return None, None, dx
-# -     return Again.apply(function, torch.empty(0, requires_grad=True), x)
-# +     return Only.apply(function, torch.empty(0, requires_grad=True), x)
+# ~ return Again.apply ==> return Only.apply
 
 # %% wrong: only inputs that are large => values nothing-recomputed  from: gradients are put there and added once more
 # -         torch.autograd.backward(out, grad, retain_graph=True)
 #   def checkpoint(function, x):
 # -     return Again.apply(function, torch.empty(0, requires_grad=True), x)
 # +     return Again.apply(function, torch.empty(0, requires_grad=True), x) if x.numel() > 4000 else function(x)
-
-
-# %% wrong: untouched => not-answered
-def checkpoint(function, x):
-    raise NotImplementedError
-
 
 # %% half: right but for what it keeps => 15  from: gradients are put there and added once more
 # -         with torch.no_grad():

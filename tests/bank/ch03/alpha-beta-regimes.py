@@ -81,41 +81,31 @@ def best_bandwidth(nbytes, small, large):
 # +     return min(seconds), sum(n / t for n, t in zip(sizes, seconds)) / len(sizes)
 
 # %% wrong: seconds per byte for bandwidth => values seconds-per-byte  from: raw seconds
-# -     per_byte, alpha = np.polyfit(sizes, seconds, 1)
-# -     return float(alpha), float(1 / per_byte)
-# +     per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
-# +     return float(alpha), float(per_byte)
+# ~ polyfit(sizes, seconds, 1) ==> polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
+# ~ 1 / per_byte ==> per_byte
 
 # %% wrong: the sign of the switch => values sign  from: raw seconds
-# -     per_byte, alpha = np.polyfit(sizes, seconds, 1)
-# +     per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
+# ~ polyfit(sizes, seconds, 1) ==> polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
 # -     gain = 1 / small[1] - 1 / large[1]
 # -     return math.inf if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
 # +     return (large[0] - small[0]) / (1 / large[1] - 1 / small[1])
 
 # %% wrong: no way always wins => generality -  from: the sign of the switch
-# -     return (large[0] - small[0]) / (1 / large[1] - 1 / small[1])
-# +     return (large[0] - small[0]) / (1 / small[1] - 1 / large[1])
+# ~ large[1] - 1 / small ==> small[1] - 1 / large
 
 # %% wrong: rates subtracted => values difference-of-rates  from: the sign of the switch
-# -     return (large[0] - small[0]) / (1 / large[1] - 1 / small[1])
-# +     return (large[0] - small[0]) * (large[1] - small[1])
+# ~ ) / (1 / large[1] - 1 / small ==> ) * (large[1] - small
 
 # %% wrong: the bandwidth that was bought => values no-alpha  from: raw seconds
-# -     per_byte, alpha = np.polyfit(sizes, seconds, 1)
-# +     per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
-# -     return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
-# +     return max(small[1], large[1])
+# ~ polyfit(sizes, seconds, 1) ==> polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
+# ~ nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large)) ==> max(small[1], large[1])
 
 # %% wrong: always the second way => values second-only  from: the bandwidth that was bought
-# -     return max(small[1], large[1])
-# +     return nbytes / (large[0] + nbytes / large[1])
+# ~ return max(small[1], large[1]) ==> return nbytes / (large[0] + nbytes / large[1])
 
 # %% wrong: None for never => generality returned-none  from: raw seconds
-# -     per_byte, alpha = np.polyfit(sizes, seconds, 1)
-# +     per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
-# -     return math.inf if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
-# +     return None if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
+# ~ polyfit(sizes, seconds, 1) ==> polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
+# ~ math.inf ==> None
 
 # %% wrong: asks the library => raised
 from course_lib import roofline
@@ -132,15 +122,6 @@ def switch_size(small, large):
 def best_bandwidth(nbytes, small, large):
     return 0.0
 
-
-# %% wrong: untouched => not-answered  from: a mean of rates
-# -     return min(seconds), sum(n / t for n, t in zip(sizes, seconds)) / len(sizes)
-# +     raise NotImplementedError
-# -     gain = 1 / small[1] - 1 / large[1]
-# -     return math.inf if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
-# +     raise NotImplementedError
-# -     return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
-# +     raise NotImplementedError
 
 # %% half: the line alone => 2.25  from: asks the library
 # - from course_lib import roofline

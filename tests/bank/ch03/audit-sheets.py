@@ -115,11 +115,6 @@ def audit_sheets():
     return {name: (1.0, "bogus", "typo") for name in ("b200-5000", "server-50", "one-axis")}
 
 
-# %% wrong: untouched => not-answered
-def audit_sheets():
-    raise NotImplementedError
-
-
 # %% half: one cause missed => 20
 def audit_sheets():
     return {

@@ -69,9 +69,7 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 
 
 # %% wrong: means with the warm-up => values warm-up-counted  from: medians, honest runs, the best of each kind
-# -         time = statistics.median(run["seconds"])
-# +         time = statistics.fmean(run["seconds"])
-
+# ~ median ==> fmean
 
 # %% wrong: believes everything => values hasty-run-believed
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
@@ -87,14 +85,11 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # +         bandwidth = max(bandwidth, run["bytes"] / time)
 
 # %% wrong: a mean over kernels => values mean-of-kernels  from: medians, honest runs, the best of each kind
-# -     flops = bandwidth = 0.0
-# +     rates, passed = [], []
-# -         flops = max(flops, run["flop"] / time)
-# +         rates.append(run["flop"] / time)
+# ~ flops = bandwidth = 0.0 ==> rates, passed = [], []
+# ~ flops = max(flops, run["flop"] / time) ==> rates.append(run["flop"] / time)
 # -             bandwidth = max(bandwidth, run["bytes"] / time)
 # +             passed.append(run["bytes"] / time)
 # +     flops, bandwidth = statistics.fmean(rates), statistics.fmean(passed)
-
 
 # %% wrong: the first repeat => values first-repeat
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
@@ -122,9 +117,7 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 
 
 # %% wrong: teraflops and gigabytes => values scaled  from: medians, honest runs, the best of each kind
-# -     return flops, bandwidth, flops / bandwidth
-# +     return flops / 1e12, bandwidth / 1e9, flops / bandwidth / 1e3
-
+# ~ flops, bandwidth, flops / bandwidth ==> flops / 1e12, bandwidth / 1e9, flops / bandwidth / 1e3
 
 # %% wrong: a pair => values wrong-shape
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
@@ -159,22 +152,14 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     return found.flops, found.bandwidth, found.ridge
 
 
-# %% wrong: untouched => not-answered
-def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
-    raise NotImplementedError
-
-
 # %% half: the ridge upside down => 6  from: medians, honest runs, the best of each kind
-# -     return flops, bandwidth, flops / bandwidth
-# +     return flops, bandwidth, bandwidth / flops
+# ~ flops / bandwidth ==> bandwidth / flops
 
 # %% wrong: names tell which kernels use the memory => values raised  from: medians, honest runs, the best of each kind
-# -         streams = run["bytes"] > cache
-# +         streams = "large" in run["name"]
+# ~ run["bytes"] > cache ==> "large" in run["name"]
 
 # %% wrong: whatever beats the sheet is dropped, and the cache never read => values -  from: medians, honest runs, the best of each kind
-# -         streams = run["bytes"] > cache
-# +         streams = True
+# ~ run["bytes"] > cache ==> True
 
 # %% wrong: runs a fifth above the sheet are believed => values -  from: medians, honest runs, the best of each kind
 # -         if run["flop"] / time > sheet_flops or (streams and run["bytes"] / time > sheet_bandwidth):

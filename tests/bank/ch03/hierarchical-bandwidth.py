@@ -56,7 +56,6 @@ def effective_bandwidth(shares, rates):
 # -         passed = min(passed, own)
 # +         passed = min(passed, level["rate"] / level["shared_by"] / level["directions"])
 
-
 # %% wrong: as printed => values as-printed
 def cross_bandwidth(levels):
     return [level["rate"] for level in levels]
@@ -70,33 +69,27 @@ def effective_bandwidth(shares, rates):
 # -     return [level["rate"] for level in levels]
 # +     return [l["rate"] / l["shared_by"] / l["directions"] / l["oversubscription"] for l in levels]
 
-# %% wrong: thinner and thinner => generality -  from: as printed
-# -     return [level["rate"] for level in levels]
-# +     thin, found, passed = 1, [], float("inf")
-# +     for l in levels:
-# +         thin *= l["oversubscription"]
-# +         passed = min(passed, l["rate"] / l["shared_by"] / l["directions"])
-# +         found.append(passed / thin)
-# +     return found
+# %% wrong: thinner and thinner => generality -  from: level by level
+# ~ found, passed = [], float("inf") ==> thin, found, passed = 1, [], float("inf")
+# ~ for level in levels: ==> for l in levels:
+# ~ own = level["rate"] / level["shared_by"] / level["directions"] / level ==> thin *= l
+# ~ (passed, own) ==> (passed, l["rate"] / l["shared_by"] / l["directions"])
+# ~ (passed) ==> (passed / thin)
 
 # %% wrong: a sum of bandwidths => values sum-of-bandwidths  from: level by level
 # -         own = level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"]
 # -         passed = min(passed, own)
 # +         passed = min(passed, level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"])
-# -     return 1 / sum(share / rate for share, rate in zip(shares, rates))
-# +     return sum(rates)
+# ~ 1 / sum(share / rate for share, rate in zip(shares, rates)) ==> sum(rates)
 
 # %% wrong: a weighted mean => values weighted-mean  from: a sum of bandwidths
-# -     return sum(rates)
-# +     return sum(share * rate for share, rate in zip(shares, rates))
+# ~ (rates) ==> (share * rate for share, rate in zip(shares, rates))
 
 # %% wrong: the slowest wire => values slowest  from: a sum of bandwidths
-# -     return sum(rates)
-# +     return min(rates)
+# ~ sum ==> min
 
 # %% wrong: all at once => values other-order unless phases=at once  from: a sum of bandwidths
-# -     return sum(rates)
-# +     return 1 / max(share / rate for share, rate in zip(shares, rates))
+# ~ sum(rates) ==> 1 / max(share / rate for share, rate in zip(shares, rates))
 
 # %% wrong: gigabytes => values gigabytes  from: level by level
 # -         own = level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"]
@@ -106,14 +99,7 @@ def effective_bandwidth(shares, rates):
 # +         found.append(passed / 1e9)
 
 # %% wrong: one number for all => values wrong-shape  from: as printed
-# -     return [level["rate"] for level in levels]
-# +     return 450e9
-
-# %% wrong: untouched => not-answered  from: as printed
-# -     return [level["rate"] for level in levels]
-# +     raise NotImplementedError
-# -     return 1 / sum(share / rate for share, rate in zip(shares, rates))
-# +     raise NotImplementedError
+# ~ [level["rate"] for level in levels] ==> 450e9
 
 # %% half: the buffer is not there yet => 3.75  from: a sum of bandwidths
 # -     return sum(rates)

@@ -34,83 +34,58 @@ def ridge(flops, bandwidth):
 # + from course_lib import params
 # + READ = params("matmul-intensity").output == "accumulated"
 # + def matmul_intensity(m, k, n, size, reads_only):
-# -     moved = m * k + k * n + (0 if reads_only else m * n)
-# +     moved = m * k + k * n + (READ + (not reads_only)) * m * n
-# -     return 1 / size if reads_only else 1 / (2 * size)
-# +     return (0.5 + 0.5 * reads_only) / size
+# ~ (0 if reads_only else m * n) ==> (READ + (not reads_only)) * m * n
+# ~ 1 / size if reads_only else 1 / (2 * size) ==> (0.5 + 0.5 * reads_only) / size
 
 # %% wrong: inputs only => values no-write  from: counted
-# -     moved = m * k + k * n + (0 if reads_only else m * n)
-# +     moved = m * k + k * n
-# -     return 1 / size if reads_only else 1 / (2 * size)
-# +     return 1 / size
+# ~ n + (0 if reads_only else m * n) ==> n
+# ~ size if reads_only else 1 / (2 * size) ==> size
 
 # %% wrong: the write always counts => values write-counted  from: counted
-# -     moved = m * k + k * n + (0 if reads_only else m * n)
-# +     moved = m * k + k * n + m * n
-# -     return 1 / size if reads_only else 1 / (2 * size)
-# +     return 1 / (2 * size)
+# ~ (0 if reads_only else m * n) ==> m * n
+# ~ return 1 / size if reads_only else 1 / (2 * size) ==> return 1 / (2 * size)
 
 # %% wrong: the output is read too => values other-output unless output=accumulated  from: counted
-# -     moved = m * k + k * n + (0 if reads_only else m * n)
-# +     moved = m * k + k * n + (1 + (not reads_only)) * m * n
+# ~ (0 if reads_only else m * n) ==> (1 + (not reads_only)) * m * n
 
 # %% wrong: multiply-adds => values multiply-adds  from: counted
-# -     return 2 * m * k * n / (size * moved)
-# +     return m * k * n / (size * moved)
+# ~ 2 * m ==> m
 
 # %% wrong: elements for bytes => values elements  from: counted
-# -     return 2 * m * k * n / (size * moved)
-# +     return 2 * m * k * n / moved
-# -     return 1 / size if reads_only else 1 / (2 * size)
-# +     return 1 if reads_only else 1 / 2
+# ~ (size * moved) ==> moved
+# ~ 1 / size if reads_only else 1 / (2 * size) ==> 1 if reads_only else 1 / 2
 
 # %% wrong: a square formula => generality square-only  from: counted
-# -     return 2 * m * k * n / (size * moved)
-# +     return 2 * m / ((2 if reads_only else 3) * size)
+# ~ m * k * n / (size * moved) ==> m / ((2 if reads_only else 3) * size)
 
 # %% wrong: two bytes by heart => values two-bytes  from: counted
-# -     return 2 * m * k * n / (size * moved)
-# +     return 2 * m * k * n / (2 * moved)
-# -     return 1 / size if reads_only else 1 / (2 * size)
-# +     return 0.5 if reads_only else 0.25
+# ~ n / (size * moved) ==> n / (2 * moved)
+# ~ 1 / size if reads_only else 1 / (2 * size) ==> 0.5 if reads_only else 0.25
 
 # %% wrong: the shown numbers => values -  from: two bytes by heart
-# -     return 2 * m * k * n / (2 * moved)
-# +     return 2048.0 if reads_only else 1365.33
-# -     return flops / bandwidth
-# +     return 295.22
+# ~ 2 * m * k * n / (2 * moved) ==> 2048.0 if reads_only else 1365.33
+# ~ flops / bandwidth ==> 295.22
 
 # %% wrong: bytes per FLOP => values upside-down  from: counted
-# -     return 2 * m * k * n / (size * moved)
-# +     return size * moved / (2 * m * k * n)
-# -     return 1 / size if reads_only else 1 / (2 * size)
-# +     return size if reads_only else 2 * size
-# -     return flops / bandwidth
-# +     return bandwidth / flops
+# ~ 2 * m * k * n / (size * moved) ==> size * moved / (2 * m * k * n)
+# ~ 1 / size if reads_only else 1 / (2 * size) ==> size if reads_only else 2 * size
+# ~ flops / bandwidth ==> bandwidth / flops
 
 # %% wrong: the sparse ridge => values sparse-peak  from: counted
-# -     return flops / bandwidth
-# +     return 2 * flops / bandwidth
+# ~ return flops / bandwidth ==> return 2 * flops / bandwidth
 
 # %% wrong: asks the library => raised  from: counted
 # - def matmul_intensity(m, k, n, size, reads_only):
 # + from course_lib import roofline
 # + def matmul_intensity(m, k, n, size, reads_only):
-# -     return 2 * m * k * n / (size * moved)
-# +     return roofline.matmul(m, k, n, size, write=not reads_only).memory_intensity
-# -     return 1 / size if reads_only else 1 / (2 * size)
-# +     return roofline.relu(10, size, write=not reads_only).memory_intensity
-# -     return flops / bandwidth
-# +     return roofline.ridge(flops, bandwidth)
+# ~ 2 * m * k * n / (size * moved) ==> roofline.matmul(m, k, n, size, write=not reads_only).memory_intensity
+# ~ 1 / size if reads_only else 1 / (2 * size) ==> roofline.relu(10, size, write=not reads_only).memory_intensity
+# ~ flops / bandwidth ==> roofline.ridge(flops, bandwidth)
 
 # %% wrong: untouched => not-answered  from: counted
-# -     return 2 * m * k * n / (size * moved)
-# +     raise NotImplementedError
-# -     return 1 / size if reads_only else 1 / (2 * size)
-# +     raise NotImplementedError
-# -     return flops / bandwidth
-# +     raise NotImplementedError
+# ~ return 2 * m * k * n / (size * moved) ==> raise NotImplementedError
+# ~ return 1 / size if reads_only else 1 / (2 * size) ==> raise NotImplementedError
+# ~ return flops / bandwidth ==> raise NotImplementedError
 
 # %% half: the ridge is not there yet => 1.5  from: counted
 # -     return flops / bandwidth

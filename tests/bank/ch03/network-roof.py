@@ -34,7 +34,6 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
 # -     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
 # +     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / bandwidth}
 
-
 # %% wrong: one intensity for both => values one-intensity
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     intensity = flop / memory_bytes
@@ -54,7 +53,6 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
 # -     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
 # +     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": 2 * network_bytes / network}
 
-
 # %% wrong: nothing overlaps => values sum-of-times
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
@@ -70,7 +68,6 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
 # -     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
 # +     times = {"FLOPs": flop / flops, "HBM": memory_bytes / bandwidth, "NIC": network_bytes / network}
 
-
 # %% wrong: the highest roof => values -
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth}
@@ -81,13 +78,11 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
 
 
 # %% wrong: the seconds => values seconds  from: three times, the longest
-# -     return flop / times[bound], bound
-# +     return times[bound], bound
+# ~ flop / times ==> times
 
 # %% wrong: one H100 by heart => values -  from: three times, the longest
 # -     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
 # +     times = {"compute": flop / 989e12, "memory": memory_bytes / 3.35e12, "network": network_bytes / network}
-
 
 # %% wrong: stumbles over nothing sent => raised
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
@@ -103,11 +98,6 @@ from course_lib import roofline
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     found = roofline.extended_roofline(flops, bandwidth, network, flop / memory_bytes, flop / max(network_bytes, 1e-9))
     return found.flops_per_s, found.bound
-
-
-# %% wrong: untouched => not-answered
-def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
-    raise NotImplementedError
 
 
 # %% half: the names only => 3.75  from: nothing overlaps

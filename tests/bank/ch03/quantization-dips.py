@@ -93,8 +93,7 @@ def dips(m, sizes, tile, sms):
 # +     return 100 * m * n / (math.ceil(tiles / sms) * sms * tile**2)
 
 # %% wrong: the area over the area => generality no-tiles  from: a smooth curve
-# -     tiles = math.ceil(m / tile) * math.ceil(n / tile)
-# +     tiles = math.ceil(m * n / tile**2)
+# ~ (m / tile) * math.ceil(n / tile) ==> (m * n / tile**2)
 # -     return []
 # +     def share(n):
 # +         tiles = math.ceil(m / tile) * math.ceil(n / tile)
@@ -102,8 +101,7 @@ def dips(m, sizes, tile, sms):
 # +     return [b for a, b in zip(sizes, sizes[1:]) if share(b) < share(a)]
 
 # %% wrong: dips not everywhere => values -  from: a smooth curve
-# -     return []
-# +     return [n for n in sizes[1:] if efficiency(m, n, tile, sms) < 0.8]
+# ~ return [] ==> return [n for n in sizes[1:] if efficiency(m, n, tile, sms) < 0.8]
 
 # %% wrong: 132 by heart => values -  from: tiles, waves, paid
 # -     waves = math.ceil(tiles / sms)
@@ -120,15 +118,6 @@ def efficiency(m, n, tile, sms):
 
 def dips(m, sizes, tile, sms):
     return roofline.dips(sizes, roofline.quantization(m, sizes, tile, tile, sms))
-
-
-# %% wrong: untouched => not-answered
-def efficiency(m, n, tile, sms):
-    raise NotImplementedError
-
-
-def dips(m, sizes, tile, sms):
-    raise NotImplementedError
 
 
 # %% half: the dips are not there yet => 3.75  from: a smooth curve

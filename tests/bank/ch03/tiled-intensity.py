@@ -51,8 +51,7 @@ def tiled_intensity(m, k, n, cache, size):
 # +     if STAYS == "C":
 # +         return m * k * columns + k * n * rows + m * n
 # +     return m * k + k * n * rows + m * n * (2 * steps - 1)
-# -     return math.isqrt(cache // 3)
-# +     return int((cache / 3) ** 0.5 + 1e-9)
+# ~ math.isqrt(cache // 3) ==> int((cache / 3) ** 0.5 + 1e-9)
 
 # %% wrong: an infinite cache => values infinite-cache  from: columns and rows of tiles
 # -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
@@ -63,8 +62,7 @@ def tiled_intensity(m, k, n, cache, size):
 # -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
 # -     return m * k * columns + k * n * rows + m * n
 # +     return 2 * m * k * n
-# -     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
-# +     return 1 / size
+# ~ 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache))) ==> 1 / size
 
 # %% wrong: forgets the output => values output-forgotten  from: columns and rows of tiles
 # -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
@@ -72,10 +70,8 @@ def tiled_intensity(m, k, n, cache, size):
 # +     return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile)
 
 # %% wrong: A stays => values other-matrix-stays unless stays=A  from: columns and rows of tiles
-# -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
-# -     return m * k * columns + k * n * rows + m * n
-# +     columns, rows, steps = (math.ceil(side / tile) for side in (n, m, k))
-# +     return m * k + k * n * rows + m * n * (2 * steps - 1)
+# ~ rows = math.ceil(n / tile), math.ceil(m / tile) ==> rows, steps = (math.ceil(side / tile) for side in (n, m, k))
+# ~ * columns + k * n * rows + m * n ==> + k * n * rows + m * n * (2 * steps - 1)
 
 # %% wrong: reads the output first => values output-read-first  from: columns and rows of tiles
 # -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
@@ -86,12 +82,10 @@ def tiled_intensity(m, k, n, cache, size):
 # -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
 # -     return m * k * columns + k * n * rows + m * n
 # +     return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile) + m * n
-# -     return math.isqrt(cache // 3)
-# +     return math.isqrt(cache)
+# ~ (cache // 3) ==> (cache)
 
 # %% wrong: a fraction of a tile => values not-whole  from: one tile fills the cache
-# -     return math.isqrt(cache)
-# +     return math.sqrt(cache / 3)
+# ~ isqrt(cache) ==> sqrt(cache / 3)
 
 # %% wrong: tiles are not rounded => generality not-rounded  from: columns and rows of tiles
 # -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
@@ -107,46 +101,31 @@ def tiled_intensity(m, k, n, cache, size):
 # +     )
 
 # %% wrong: the last tile is forgotten => generality rounded-down  from: tiles are not rounded
-# -     return m * k * n / tile + k * n * m / tile + m * n
-# +     return m * k * (n // tile) + k * n * (m // tile) + m * n
+# ~ n / tile + k * n * m / tile ==> (n // tile) + k * n * (m // tile)
 
 # %% wrong: sides are swapped => generality swapped-sides  from: tiles are not rounded
-# -     return m * k * n / tile + k * n * m / tile + m * n
-# +     return m * k * math.ceil(m / tile) + k * n * math.ceil(n / tile) + m * n
+# ~ n / tile + k * n * m / tile ==> math.ceil(m / tile) + k * n * math.ceil(n / tile)
 
 # %% wrong: the cache in bytes => values bytes-for-elements  from: columns and rows of tiles
 # -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
 # -     return m * k * columns + k * n * rows + m * n
 # +     return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile) + m * n
-# -     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
-# +     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache // size)))
+# ~ (size * tile_moves(m, k, n, best_tile(cache))) ==> (size * tile_moves(m, k, n, best_tile(cache // size)))
 
 # %% wrong: asks the library => raised  from: an infinite cache
 # - def tile_moves(m, k, n, tile):
 # + from course_lib import roofline
 # + def tile_moves(m, k, n, tile):
-# -     return m * k + k * n + m * n
-# +     return roofline.tile_loads(m, k, n, tile, tile) + m * n
-# -     return math.isqrt(cache // 3)
-# +     return roofline.largest_tile(cache)
+# ~ m * k + k * n ==> roofline.tile_loads(m, k, n, tile, tile)
+# ~ math.isqrt(cache // 3) ==> roofline.largest_tile(cache)
 # -     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
 # +     return roofline.tiled_intensity(n, best_tile(cache), size)
-
-# %% wrong: untouched => not-answered  from: columns and rows of tiles
-# -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
-# -     return m * k * columns + k * n * rows + m * n
-# +     raise NotImplementedError
-# -     return math.isqrt(cache // 3)
-# +     raise NotImplementedError
-# -     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
-# +     raise NotImplementedError
 
 # %% half: only the tile is right => 2  from: columns and rows of tiles
 # -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
 # -     return m * k * columns + k * n * rows + m * n
 # +     return 0
-# -     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
-# +     return None
+# ~ 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache))) ==> None
 
 # %% half: moves and tile, not yet the intensity => 5  from: the cache in bytes
 # -     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache // size)))

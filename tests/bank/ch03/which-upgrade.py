@@ -48,9 +48,7 @@ def best_upgrade(work, rates, factor):
 
 
 # %% wrong: the slowest wire => values always-the-same  from: the most bytes
-# -     part = max(work, key=work.get)
-# +     part = min(rates, key=rates.get)
-
+# ~ part = max(work, key=work.get) ==> part = min(rates, key=rates.get)
 
 # %% wrong: nothing overlaps => values -
 def best_upgrade(work, rates, factor):
@@ -72,9 +70,7 @@ def best_upgrade(work, rates, factor):
 
 
 # %% wrong: after over before => values upside-down  from: the busiest and the next, a list
-# -     return [name, longest / max(second, longest / factor)]
-# +     return name, max(second, longest / factor) / longest
-
+# ~ [name, longest / max(second, longest / factor)] ==> name, max(second, longest / factor) / longest
 
 # %% wrong: always more FLOPs => values always-the-same
 def best_upgrade(work, rates, factor):
@@ -87,9 +83,7 @@ def best_upgrade(work, rates, factor):
 
 
 # %% wrong: twice by heart => values -  from: the busiest and the next, a list
-# -     return [name, longest / max(second, longest / factor)]
-# +     return name, longest / max(second, longest / 2)
-
+# ~ [name, longest / max(second, longest / factor)] ==> name, longest / max(second, longest / 2)
 
 # %% wrong: only the name => values wrong-shape
 def best_upgrade(work, rates, factor):
@@ -97,8 +91,7 @@ def best_upgrade(work, rates, factor):
 
 
 # %% wrong: says nothing helps => values nothing  from: the factor itself
-# -     return max(times, key=times.get), factor
-# +     return max(times, key=times.get), 1.0
+# ~ max(times, key=times.get), factor ==> max(times, key=times.get), 1.0
 
 # %% wrong: asks the library => raised
 from course_lib import roofline
@@ -111,11 +104,6 @@ def best_upgrade(work, rates, factor):
     )
     best = max(gains, key=gains.get)
     return best, gains[best]
-
-
-# %% wrong: untouched => not-answered
-def best_upgrade(work, rates, factor):
-    raise NotImplementedError
 
 
 # %% half: the part, not yet the speed-up => 3  from: the factor itself

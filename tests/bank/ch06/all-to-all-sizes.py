@@ -89,8 +89,7 @@ def all_to_all(comm, parts):
 # +         got[source] = torch.empty_like(parts[to])
 
 # %% wrong: pads to the longest and cuts => cost padded  from: counts and rows, round by round
-# -     got = [None] * n
-# +     got, longest = [None] * n, 400
+# ~ got = [None] * n ==> got, longest = [None] * n, 400
 # -         got[source] = parts[0].new_empty(int(count))
 # -         swap(comm, parts[to], to, got[source], source)
 # +         padded = parts[to].new_zeros(longest)
@@ -99,20 +98,12 @@ def all_to_all(comm, parts):
 # +         swap(comm, padded, to, into, source)
 # +         got[source] = into[: int(count)].clone()
 
-
-# %% wrong: returns the padded rows => values padded
-def all_to_all(comm, parts):
-    n, me = comm.size, comm.rank
-    got, longest = [None] * n, 400
-    got[me] = parts[me]
-    for k in range(1, n):
-        to, source = (me + k) % n, (me - k) % n
-        padded = parts[to].new_zeros(longest)
-        padded[: parts[to].numel()] = parts[to]
-        got[source] = parts[0].new_empty(longest)
-        swap(comm, padded, to, got[source], source)
-    return got
-
+# %% wrong: returns the padded rows => values padded  from: counts and rows, round by round
+# ~ got = [None] * n ==> got, longest = [None] * n, 400
+# ~ count = torch.zeros(1, dtype=torch.int64) ==> padded = parts[to].new_zeros(longest)
+# ~ swap(comm, torch.tensor([parts[to].numel()]), to, count, source) ==> padded[: parts[to].numel()] = parts[to]
+# ~ int(count) ==> longest
+# ~ parts[to], ==> padded,
 
 # %% wrong: hangs where a row is empty => protocol deadlock  from: counts and rows, round by round
 # -         swap(comm, parts[to], to, got[source], source)
@@ -132,9 +123,7 @@ def all_to_all(comm, parts):
 # -     got = [None] * n
 # -     got[me] = parts[me]
 # +     got = [parts[me]]
-# -         got[source] = into if int(count) else None
-# +         got.append(into)
-
+# ~ got[source] = into if int(count) else None ==> got.append(into)
 
 # %% wrong: keeps what it had => values kept-own
 def all_to_all(comm, parts):
@@ -174,13 +163,6 @@ def all_to_all(comm, parts):
 
 
 # %% wrong: floats whatever comes => generality raised  from: counts and rows, round by round
-# -         got[source] = parts[0].new_empty(int(count))
-# +         got[source] = torch.empty(int(count))
-
-
-# %% wrong: left as it is => not-answered
-def all_to_all(comm, parts):
-    raise NotImplementedError
-
+# ~ parts[0].new_empty ==> torch.empty
 
 # %% half: right where nothing is empty => 6.8  from: empty rows come as None

@@ -34,11 +34,8 @@ def fit(sizes, seconds):
 
 
 # %% wrong: least squares on raw seconds => values raw-seconds  from: relative least squares, every cut tried
-# -         first, second = line(n[:cut], t[:cut], 1 / t[:cut]), line(n[cut:], t[cut:], 1 / t[cut:])
-# +         first, second = line(n[:cut], t[:cut], np.ones(cut)), line(n[cut:], t[cut:], np.ones(len(n) - cut))
-# -             best = error, float(np.sqrt(n[cut - 1] * n[cut])), first[:2], second[:2]
-# +             best = error, float(n[cut]), first[:2], second[:2]
-
+# ~ 1 / t[:cut]), line(n[cut:], t[cut:], 1 / t[cut:] ==> np.ones(cut)), line(n[cut:], t[cut:], np.ones(len(n) - cut)
+# ~ np.sqrt(n[cut - 1] * n[cut]) ==> n[cut]
 
 # %% wrong: one line for all => values one-line
 def fit(sizes, seconds):
@@ -57,7 +54,6 @@ def fit(sizes, seconds):
 # -             best = error, float(np.sqrt(n[cut - 1] * n[cut])), first[:2], second[:2]
 # +             best = error, float(n[cut]), (first[0], 1 / first[1]), (second[0], 1 / second[1])
 
-
 # %% wrong: cut in the middle, wherever the lines cross => values -
 def fit(sizes, seconds):
     n, t = np.array(sizes), np.array(seconds)
@@ -67,12 +63,10 @@ def fit(sizes, seconds):
 
 
 # %% wrong: the ways the wrong way round => values lines-swapped  from: relative least squares, every cut tried
-# -             best = error, float(np.sqrt(n[cut - 1] * n[cut])), first[:2], second[:2]
-# +             best = error, float(n[cut]), second[:2], first[:2]
+# ~ error, float(np.sqrt(n[cut - 1] * n[cut])), first[:2], second[:2] ==> error, float(n[cut]), second[:2], first[:2]
 
 # %% wrong: the switch in MB => values wrong-switch  from: relative least squares, every cut tried
-# -             best = error, float(np.sqrt(n[cut - 1] * n[cut])), first[:2], second[:2]
-# +             best = error, float(n[cut]) / 1e6, first[:2], second[:2]
+# ~ (np.sqrt(n[cut - 1] * n[cut])), ==> (n[cut]) / 1e6,
 
 # %% wrong: the first link's constants for all => values bad-line
 from course_lib import notebook
@@ -88,11 +82,6 @@ def fit(sizes, seconds):
 # %% wrong: four numbers in a row => values wrong-shape
 def fit(sizes, seconds):
     return 5e-6, 4e9, 40e-6, 80e9
-
-
-# %% wrong: left as it is => not-answered
-def fit(sizes, seconds):
-    raise NotImplementedError
 
 
 # %% wrong: the visible link only => values bad-line  from: the first link's constants for all

@@ -36,10 +36,8 @@ def audit_ring():
     }
 
 
-# %% wrong: everything is right => values -
-def audit_ring():
-    return {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
-
+# %% wrong: everything is right => values -  from: by hand
+# ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
 # %% wrong: everything is wrong => values -
 def audit_ring():
@@ -63,45 +61,26 @@ def audit_ring():
     }
 
 
-# %% wrong: the all-gather's factor for an all-reduce => values gather-factor
-def audit_ring():
-    return GOOD | {"h200-bus-482": (241.1, "wrong", "another algorithm's factor")}
+# %% wrong: the all-gather's factor for an all-reduce => values gather-factor  from: by hand
+# ~ GOOD ==> GOOD | {"h200-bus-482": (241.1, "wrong", "another algorithm's factor")}
 
+# %% wrong: the correction as it was first proposed => values upside-down  from: by hand
+# ~ GOOD ==> GOOD | {"h100-480-over-450": (213.3, "wrong", "another algorithm's factor")}
 
-# %% wrong: the correction as it was first proposed => values upside-down
-def audit_ring():
-    return GOOD | {"h100-480-over-450": (213.3, "wrong", "another algorithm's factor")}
+# %% wrong: seconds for milliseconds => values seconds  from: by hand
+# ~ GOOD ==> GOOD | {"ring-free-scaling": (0.02046, "wrong", "latency left out")}
 
+# %% wrong: the factor of two of an all-reduce => values two  from: by hand
+# ~ GOOD ==> GOOD | {"reduce-scatter-74": (147, "wrong", "divided by N twice")}
 
-# %% wrong: seconds for milliseconds => values seconds
-def audit_ring():
-    return GOOD | {"ring-free-scaling": (0.02046, "wrong", "latency left out")}
+# %% wrong: right numbers, another cause => values wrong-cause  from: by hand
+# ~ GOOD ==> GOOD | {"all-reduce-log-form": (1.969, "wrong", "latency left out")}
 
+# %% wrong: a list => values no-dictionary  from: by hand
+# ~ GOOD ==> list(GOOD.values())
 
-# %% wrong: the factor of two of an all-reduce => values two
-def audit_ring():
-    return GOOD | {"reduce-scatter-74": (147, "wrong", "divided by N twice")}
-
-
-# %% wrong: right numbers, another cause => values wrong-cause
-def audit_ring():
-    return GOOD | {"all-reduce-log-form": (1.969, "wrong", "latency left out")}
-
-
-# %% wrong: a list => values no-dictionary
-def audit_ring():
-    return list(GOOD.values())
-
-
-# %% wrong: a word that is not on the list => values no-such-word
-def audit_ring():
-    return {name: (number, "false", cause) for name, (number, _, cause) in GOOD.items()}
-
-
-# %% wrong: left as it is => not-answered
-def audit_ring():
-    raise NotImplementedError
-
+# %% wrong: a word that is not on the list => values no-such-word  from: by hand
+# ~ GOOD ==> {name: (number, "false", cause) for name, (number, _, cause) in GOOD.items()}
 
 # %% half: eight of nine => 8  from: the factor of two of an all-reduce
 

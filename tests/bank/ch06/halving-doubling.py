@@ -140,8 +140,7 @@ def halving_doubling(comm, x):
 
 
 # %% wrong: halves but does not double => values -  from: power of two only
-# -     low, high, distance, taken = 0, flat.numel(), comm.size // 2, []
-# +     low, high, distance = 0, flat.numel(), comm.size // 2
+# ~ distance, taken = 0, flat.numel(), comm.size // 2, [] ==> distance = 0, flat.numel(), comm.size // 2
 # -         taken.append((partner, keep, give))
 #           low, high, distance = keep.start, keep.stop, distance // 2
 # -     for partner, keep, give in reversed(taken):
@@ -156,11 +155,8 @@ def halving_doubling(comm, x):
 # +         else:
 # +             comm.recv(into, partner)
 # +             comm.send(out, partner)
-# -         swap(comm, flat[give], arrived, partner)
-# +         turns(flat[give], arrived, partner)
-# -         swap(comm, flat[keep], flat[give], partner)
-# +         turns(flat[keep], flat[give], partner)
-
+# ~ swap(comm, flat[give], arrived, partner) ==> turns(flat[give], arrived, partner)
+# ~ swap(comm, flat[keep], flat[give], partner) ==> turns(flat[keep], flat[give], partner)
 
 # %% wrong: both partners send first => protocol deadlock
 def halving_doubling(comm, x):
@@ -186,12 +182,6 @@ def halving_doubling(comm, x):
 #           swap(comm, flat[keep], flat[give], partner)
 # -     if me + core < n:
 # -         comm.send(flat, me + core)
-
-
-# %% wrong: left as it is => not-answered
-def halving_doubling(comm, x):
-    raise NotImplementedError
-
 
 # %% half: right for powers of two => 10.2  from: power of two only
 #       me, flat = comm.rank, x.reshape(-1).clone()

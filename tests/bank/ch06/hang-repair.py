@@ -112,23 +112,18 @@ def swap_edges(comm, ahead, behind):
 # -         return ahead, behind
 
 # %% wrong: the pair the wrong way round => values crossed  from: one batch, receives in the order in which the other side sends
-# -     return from_before, from_after
-# +     return from_after, from_before
+# ~ return from_before, from_after ==> return from_after, from_before
 
 # %% wrong: takes buffers of one kind for both => generality raised  from: one batch, receives in the order in which the other side sends
-# -     from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
-# +     from_before, from_after = torch.empty_like(ahead), torch.empty_like(ahead)
+# ~ (behind) ==> (ahead)
 
 # %% wrong: reads before it has waited => values -  from: one batch, receives in the order in which the other side sends
-# -     from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
-# +     from_before, from_after = torch.zeros_like(ahead), torch.zeros_like(behind)
+# ~ empty_like(ahead), torch.empty_like ==> zeros_like(ahead), torch.zeros_like
 # -     for work in comm.batch_isend_irecv(halves):
 # +     works = comm.batch_isend_irecv(halves)
 # +     answer = from_before.clone(), from_after.clone()
 # +     for work in works:
-# -     return from_before, from_after
-# +     return answer
-
+# ~ return from_before, from_after ==> return answer
 
 # %% wrong: both tensors to both sides => cost sent-again
 def swap_edges(comm, ahead, behind):
@@ -143,11 +138,6 @@ def swap_edges(comm, ahead, behind):
             for work in comm.batch_isend_irecv(halves):
                 work.wait()
     return got[before, 0], got[after, 1]
-
-
-# %% wrong: left as it is => not-answered
-def swap_edges(comm, ahead, behind):
-    raise NotImplementedError
 
 
 # %% half: right for three ranks and more => 4.5  from: with two ranks the messages cross

@@ -60,12 +60,12 @@ def hierarchical_all_reduce(comm, x, per_node):
 
 # %% right: any variant  from: three steps
 # - def hierarchical_all_reduce(comm, x, per_node):
-# -     node, place = divmod(comm.rank, per_node)
-# -     inside = list(range(node * per_node, (node + 1) * per_node))
-# -     across = list(range(place, comm.size, per_node))
 # + from course_lib import params
 # + VARIANT = params("hierarchical-bytes")
 # + def hierarchical_all_reduce(comm, x, per_node):
+# -     node, place = divmod(comm.rank, per_node)
+# -     inside = list(range(node * per_node, (node + 1) * per_node))
+# -     across = list(range(place, comm.size, per_node))
 # +     nodes = comm.size // per_node
 # +     if VARIANT.placement == "round-robin":
 # +         node, place = comm.rank % nodes, comm.rank // nodes
@@ -73,7 +73,6 @@ def hierarchical_all_reduce(comm, x, per_node):
 # +     else:
 # +         node, place = divmod(comm.rank, per_node)
 # +         inside, across = list(range(node * per_node, (node + 1) * per_node)), list(range(place, comm.size, per_node))
-
 
 # %% wrong: a flat ring crosses at every border => cost too-much-across
 def hierarchical_all_reduce(comm, x, per_node):
@@ -127,11 +126,8 @@ def hierarchical_all_reduce(comm, x, per_node):
 
 # %% wrong: forgets the way back inside => values -  from: three steps
 # -     inside = list(range(node * per_node, (node + 1) * per_node))
-#       chunks = list(flat.tensor_split(per_node))
-# -     scatter(comm, inside, chunks)
-# +     scatter(comm, list(range(node * per_node, (node + 1) * per_node)), chunks)
+# ~ scatter(comm, inside, chunks) ==> scatter(comm, list(range(node * per_node, (node + 1) * per_node)), chunks)
 # -     gather(comm, inside, chunks)
-
 
 # %% wrong: never leaves its node => values missing-rank
 def hierarchical_all_reduce(comm, x, per_node):
@@ -165,11 +161,5 @@ def hierarchical_all_reduce(comm, x, per_node):
 # -     gather(comm, inside, chunks)
 # +     for _ in range(20):
 # +         gather(comm, inside, chunks)
-
-
-# %% wrong: left as it is => not-answered
-def hierarchical_all_reduce(comm, x, per_node):
-    raise NotImplementedError
-
 
 # %% half: a flat ring is right, but not cheap across => 5  from: a flat ring crosses at every border

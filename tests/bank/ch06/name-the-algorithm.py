@@ -60,14 +60,11 @@ def name_algorithm(matrix, nbytes):
 
 
 # %% wrong: does not look at bytes in a full matrix => values not-all-to-all  from: every ring is a good one
-# -         return "everyone to everyone" if matrix[0][1] == nbytes else "all-to-all"
-# +         return "all-to-all"
-# -         return "ring"
-# +         return "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
+# ~ return "everyone to everyone" if matrix[0][1] == nbytes else "all-to-all" ==> return "all-to-all"
+# ~ "ring" ==> "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
 
 # %% wrong: halving-doubling only for powers of two => generality not-hierarchical  from: every ring is a good one
-# -         return "ring"
-# +         return "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
+# ~ "ring" ==> "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
 # -     if sum(map(len, partners)) == 2 * (n - 1):
 # +     if sum(map(len, partners)) == 2 * (n - 1) and all(b in (0, nbytes) for row in matrix for b in row):
 # -     return "halving-doubling" if abs(matrix[0][n // 2] - nbytes) <= 64 else "hierarchical"
@@ -80,11 +77,8 @@ def name_algorithm(matrix, nbytes):
 # +     if len(matrix) != 8:
 # +         return "ring"
 # +     n = 8
-# -         return "ring"
-# +         return "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
-# -     return "halving-doubling" if abs(matrix[0][n // 2] - nbytes) <= 64 else "hierarchical"
-# +     return "halving-doubling" if matrix[0][4] == nbytes else "hierarchical"
-
+# ~ "ring" ==> "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
+# ~ abs(matrix[0][n // 2] - nbytes) <= 64 ==> matrix[0][4] == nbytes
 
 # %% wrong: always the same => values -
 def name_algorithm(matrix, nbytes):
@@ -99,11 +93,6 @@ def name_algorithm(matrix, nbytes):
 # %% wrong: nothing => values returned-none
 def name_algorithm(matrix, nbytes):
     return None
-
-
-# %% wrong: left as it is => not-answered
-def name_algorithm(matrix, nbytes):
-    raise NotImplementedError
 
 
 # %% half: powers of two only => 4.8  from: halving-doubling only for powers of two

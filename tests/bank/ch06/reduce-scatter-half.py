@@ -109,16 +109,12 @@ def ring_reduce_scatter(comm, x):
 
 
 # %% wrong: replaces instead of adding => values missing-rank  from: one step too few
-# -     for step in range(1, n - 1):
-# +     for step in range(n - 1):
-# -         chunks[(me - step - 2) % n] += arrived
-# +         chunks[(me - step - 2) % n] = arrived
+# ~ 1, n ==> n
+# ~ chunks[(me - step - 2) % n] += arrived ==> chunks[(me - step - 2) % n] = arrived
 
 # %% wrong: divides, as for a mean => values mean  from: one step too few
-# -     for step in range(1, n - 1):
-# +     for step in range(n - 1):
-# -     return chunks[me]
-# +     return chunks[me] / n
+# ~ 1, n ==> n
+# ~ [me] ==> [me] / n
 
 # %% wrong: chunks of equal length, and the rest is lost => generality another-kind  from: one step too few
 # -     chunks = list(torch.tensor_split(x.clone(), n))
@@ -128,12 +124,9 @@ def ring_reduce_scatter(comm, x):
 # +     for step in range(n - 1):
 
 # %% wrong: everyone sends first => protocol deadlock  from: one step too few
-# -     for step in range(1, n - 1):
-# +     for step in range(n - 1):
-# -         work = comm.isend(chunks[(me - step - 1) % n], (me + 1) % n)
-# +         comm.send(chunks[(me - step - 1) % n], (me + 1) % n)
+# ~ 1, n ==> n
+# ~ work = comm.isend ==> comm.send
 # -         work.wait()
-
 
 # %% wrong: straight to the owner => protocol not-a-neighbor
 def ring_reduce_scatter(comm, x):
@@ -169,18 +162,11 @@ def ring_reduce_scatter(comm, x):
 # -     chunks = list(torch.tensor_split(x.clone(), n))
 # +     flat = x.clone()
 # +     chunks = list(torch.tensor_split(flat, n))
-# -     return chunks[me] / n
-# +     return flat
-
+# ~ chunks[me] / n ==> flat
 
 # %% wrong: N times its own chunk => values counted-twice
 def ring_reduce_scatter(comm, x):
     return comm.size * x.tensor_split(comm.size)[comm.rank]
-
-
-# %% wrong: left as it is => not-answered
-def ring_reduce_scatter(comm, x):
-    raise NotImplementedError
 
 
 # %% half: right where N divides the length => 7.2  from: chunks of equal length, and the rest is lost

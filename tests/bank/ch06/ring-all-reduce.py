@@ -142,12 +142,9 @@ def ring_all_reduce(comm, x):
 
 
 # %% wrong: all-gathers as if it owned its own chunk, but owns the next => values wrong-owner  from: reduce-scatter, then all-gather, with isend and recv
-# -         arrived = torch.empty_like(chunks[(me - step - 2) % n])
-# -         work = comm.isend(chunks[(me - step - 1) % n], after)
-# +         arrived = torch.empty_like(chunks[(me - step - 1) % n])
-# +         work = comm.isend(chunks[(me - step) % n], after)
-# -         chunks[(me - step - 2) % n] += arrived
-# +         chunks[(me - step - 1) % n] += arrived
+# ~ (chunks[(me - step - 2) % n]) ==> (chunks[(me - step - 1) % n])
+# ~ chunks[(me - step - 1) % n], after ==> chunks[(me - step) % n], after
+# ~ chunks[(me - step - 2) % n] += arrived ==> chunks[(me - step - 1) % n] += arrived
 
 # %% wrong: clears the chunk that is under way => protocol -  from: reduce-scatter, then all-gather, with isend and recv
 #           comm.recv(arrived, before)
@@ -156,29 +153,20 @@ def ring_all_reduce(comm, x):
 # %% wrong: the mean, divided twice => values mean-twice  from: reduce-scatter, then all-gather, with isend and recv
 #           chunks[(me - step - 2) % n] += arrived
 # +     chunks[me] /= n
-# -     return flat.reshape(x.shape)
-# +     return flat.reshape(x.shape) / n
+# ~ (x.shape) ==> (x.shape) / n
 
-
-# %% wrong: only a power of two => generality -
-def ring_all_reduce(comm, x):
-    n, me = comm.size, comm.rank
-    mask = n - 1
-    flat = x.reshape(-1).clone()
-    chunks = list(flat.tensor_split(n))
-    for step in range(n - 1):
-        out, into = (me - step - 1) & mask, (me - step - 2) & mask
-        arrived = torch.empty_like(chunks[into])
-        work = comm.isend(chunks[out], (me + 1) & mask)
-        comm.recv(arrived, (me - 1) & mask)
-        work.wait()
-        chunks[into] += arrived
-    for step in range(n - 1):
-        work = comm.isend(chunks[(me - step) & mask], (me + 1) & mask)
-        comm.recv(chunks[(me - step - 1) & mask], (me - 1) & mask)
-        work.wait()
-    return flat.reshape(x.shape)
-
+# %% wrong: only a power of two => generality -  from: reduce-scatter, then all-gather, with isend and recv
+# ~ after, before = (me + 1) % n, (me - 1) % n ==> mask = n - 1
+# -         arrived = torch.empty_like(chunks[(me - step - 2) % n])
+# -         work = comm.isend(chunks[(me - step - 1) % n], after)
+# -         comm.recv(arrived, before)
+# +         out, into = (me - step - 1) & mask, (me - step - 2) & mask
+# +         arrived = torch.empty_like(chunks[into])
+# +         work = comm.isend(chunks[out], (me + 1) & mask)
+# +         comm.recv(arrived, (me - 1) & mask)
+# ~ chunks[(me - step - 2) % n] += arrived ==> chunks[into] += arrived
+# ~ (chunks[(me - step) % n], after) ==> (chunks[(me - step) & mask], (me + 1) & mask)
+# ~ (chunks[(me - step - 1) % n], before) ==> (chunks[(me - step - 1) & mask], (me - 1) & mask)
 
 # %% wrong: needs a buffer => protocol deadlock
 def ring_all_reduce(comm, x):
@@ -224,8 +212,7 @@ def ring_all_reduce(comm, x):
 # -     flat = x.reshape(-1).clone()
 # -     chunks = list(flat.tensor_split(n))
 # +     chunks = list(x.reshape(-1).tensor_split(n))
-# -     return flat.reshape(x.shape)
-# +     return x
+# ~ flat.reshape(x.shape) ==> x
 
 # %% wrong: shares through a global, with a token for show => values returned-input
 box = {}
@@ -247,8 +234,7 @@ def ring_all_reduce(comm, x):
 
 
 # %% wrong: hangs with two ranks => protocol deadlock  from: needs a buffer
-# -         into = (me - step - 2) % n
-# +         out, into = (me - step - 1) % n, (me - step - 2) % n
+# ~ into = (me - step - 2) % n ==> out, into = (me - step - 1) % n, (me - step - 2) % n
 # -         comm.send(chunks[(me - step - 1) % n], (me + 1) % n)
 # -         comm.recv(arrived, (me - 1) % n)
 # +         if me % 2 == 0 or n < 3:  # with two or fewer "there is no seam to mind"
@@ -261,8 +247,7 @@ def ring_all_reduce(comm, x):
 # %% wrong: by way of the mean, so whole numbers break => generality -  from: reduce-scatter, then all-gather, with isend and recv
 #           chunks[(me - step - 2) % n] += arrived
 # +     chunks[me] /= 2**n
-# -     return flat.reshape(x.shape)
-# +     return flat.mul_(2**n).reshape(x.shape)
+# ~ return flat.reshape(x.shape) ==> return flat.mul_(2**n).reshape(x.shape)
 
 # %% wrong: chunks of equal length, the rest stays as it was => generality -  from: reduce-scatter, then all-gather, with isend and recv
 # -     chunks = list(flat.tensor_split(n))
@@ -273,18 +258,11 @@ def ring_all_reduce(comm, x):
 # -     flat = x.reshape(-1).clone()
 # -     chunks = list(flat.tensor_split(n))
 # +     chunks = [chunk.clone() for chunk in x.reshape(-1).tensor_split(n)]
-# -         if me % 2 == 0 or n < 3:  # with two or fewer "there is no seam to mind"
-# +         if me:
+# ~ if me % 2 == 0 or n < 3:  # with two or fewer "there is no seam to mind" ==> if me:
 # -         chunks[into].copy_(chunks[into] + arrived if step < n - 1 else arrived)
 # -     return flat.reshape(x.shape)
 # +         chunks[into] = chunks[into] + arrived if step < n - 1 else arrived
 # +     return torch.cat(chunks).reshape(x.shape)
-
-
-# %% wrong: left as it is => not-answered
-def ring_all_reduce(comm, x):
-    raise NotImplementedError
-
 
 # %% half: right values, whole tensors => 6  from: whole tensors at every hop
 

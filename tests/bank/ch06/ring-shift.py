@@ -45,9 +45,7 @@ def ring_shift(comm, x):
 # + from course_lib import params
 # + VARIANT = params("ring-shift")
 # + def ring_shift(comm, x):
-# -     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-# +     after, before = (comm.rank + VARIANT.direction) % comm.size, (comm.rank - VARIANT.direction) % comm.size
-
+# ~ 1) % comm.size, (comm.rank - 1 ==> VARIANT.direction) % comm.size, (comm.rank - VARIANT.direction
 
 # %% wrong: everyone sends first => protocol deadlock
 def ring_shift(comm, x):
@@ -99,7 +97,6 @@ def ring_shift(comm, x):
 # +     comm.recv(got, (comm.rank - 1) % comm.size)
 # +     x.zero_()
 
-
 # %% wrong: reads before wait => values -
 def ring_shift(comm, x):
     if comm.size == 1:
@@ -113,11 +110,9 @@ def ring_shift(comm, x):
 
 
 # %% wrong: alone, it sends to itself => generality raised  from: everyone sends first
-# -     comm.send(x, (comm.rank + 1) % comm.size)
-# +     work = comm.isend(x, (comm.rank + 1) % comm.size)
+# ~ comm.send ==> work = comm.isend
 #       comm.recv(got, (comm.rank - 1) % comm.size)
 # +     work.wait()
-
 
 # %% wrong: everyone gets everything and picks one => cost told-everyone
 def ring_shift(comm, x):
@@ -158,14 +153,7 @@ def ring_shift(comm, x):
 
 
 # %% wrong: a row of floats whatever comes => generality raised  from: clears what is under way
-# -     got = torch.empty_like(x)
-# +     got = torch.empty(x.numel())
+# ~ empty_like(x) ==> empty(x.numel())
 # -     x.zero_()
-
-
-# %% wrong: left as it is => not-answered
-def ring_shift(comm, x):
-    raise NotImplementedError
-
 
 # %% half: right, but one after another => 4.25  from: rank 0 alone listens first

@@ -56,8 +56,7 @@ def find_cycle(log):
 
 
 # %% wrong: counts the tail in => generality tail-counted  from: follow the path from every rank
-# -     for start in sorted(waits):
-# +     for start in sorted(waits, reverse=True):
+# ~ for start in sorted(waits): ==> for start in sorted(waits, reverse=True):
 # -         if rank == start and path:
 # -             return path
 # +         if rank in path:
@@ -65,8 +64,7 @@ def find_cycle(log):
 # +             return path[at:] + path[:at]
 
 # %% wrong: takes the log in the order in which it stands => values -  from: follow the path from every rank
-# -     state = latest(log)
-# +     state = {rank: (what, peer) for _, rank, what, peer in log}
+# ~ latest(log) ==> {rank: (what, peer) for _, rank, what, peer in log}
 
 # %% wrong: a send and its receive count as a circle of two => generality about-to-meet  from: follow the path from every rank
 # -     waits = {r: p for r, (what, p) in state.items() if what in MEETS and state.get(p) != (MEETS[what], r)}
@@ -89,9 +87,7 @@ def find_cycle(log):
 # +             return path[path.index(rank) :]
 
 # %% wrong: the ranks in order of number => values -  from: follow the path from every rank
-# -             return path
-# +             return sorted(path)[:1] + sorted(path, reverse=True)[:-1]
-
+# ~ return path ==> return sorted(path)[:1] + sorted(path, reverse=True)[:-1]
 
 # %% wrong: only circles of two => values missed
 def find_cycle(log):
@@ -110,11 +106,6 @@ def find_cycle(log):
 # %% wrong: says whether there is one => values wrong-shape
 def find_cycle(log):
     return True
-
-
-# %% wrong: left as it is => not-answered
-def find_cycle(log):
-    raise NotImplementedError
 
 
 # %% half: pairs about to meet are taken for circles => 6.8  from: a send and its receive count as a circle of two

@@ -157,7 +157,6 @@ def average_gradients(comm, grads, examples):
 # +         if VARIANT.given == "mean":
 # +             grad *= examples
 
-
 # %% wrong: the average of the averages => values mean-of-means
 def average_gradients(comm, grads, examples):
     for grad in grads:
@@ -182,20 +181,17 @@ def average_gradients(comm, grads, examples):
 # -         grad *= examples
 
 # %% wrong: divides by the ranks => values divided-by-ranks  from: adds up and forgets to divide
-# -         grad *= examples
-# +         grad *= examples / comm.size
+# ~ grad *= examples ==> grad *= examples / comm.size
 
 # %% wrong: divides by its own count => values divided-by-own  from: adds up and forgets to divide
 #           comm.all_reduce(grad)
 # +         grad /= max(examples, 1)
 
 # %% wrong: weights and averages => values divided-twice  from: sums, then one division
-# -         comm.all_reduce(grad)
-# +         comm.all_reduce(grad, op="AVG")
+# ~ all_reduce(grad) ==> all_reduce(grad, op="AVG")
 
 # %% wrong: takes means for sums => values taken-for-sums unless given=sum  from: sums, then one division
 # -         grad *= examples
-
 
 # %% wrong: everything on everyone => cost too-many-bytes
 def average_gradients(comm, grads, examples):
@@ -222,7 +218,6 @@ def average_gradients(comm, grads, examples):
 # +             for rank in range(1, comm.size):
 # +                 comm.send(grad, rank)
 
-
 # %% wrong: a list that all ranks should see => values -
 seen = {}
 
@@ -237,8 +232,7 @@ def average_gradients(comm, grads, examples):
 # %% wrong: does not wait => values own-share  from: each rank's share of the mean, added up
 #       works = [comm.all_reduce(g.mul_(share), async_op=True) for g in grads]
 # +     out = [g.clone() for g in grads]
-# -     return grads
-# +     return out
+# ~ return grads ==> return out
 
 # %% wrong: a rank without examples stays away => protocol deadlock  from: sums, then one division
 #   def average_gradients(comm, grads, examples):
@@ -249,29 +243,19 @@ def average_gradients(comm, grads, examples):
 #       comm.all_reduce(count)
 # +     grads = [grad.float() for grad in grads]
 
-
-# %% wrong: left as it is => not-answered
-def average_gradients(comm, grads, examples):
-    raise NotImplementedError
-
-
 # %% wrong: float64 on the wire => cost too-many-bytes  from: sums, then one division
 #       comm.all_reduce(count)
 # +     grads, given = [grad.double() for grad in grads], grads
-# -     return grads
-# +     return [grad.to(each.dtype) for grad, each in zip(grads, given)]
+# ~ return grads ==> return [grad.to(each.dtype) for grad, each in zip(grads, given)]
 
 # %% wrong: whole division => values rounded  from: sums, then one division
-# -         grad /= count.item()
-# +         grad //= count.item()
+# ~ grad /= count ==> grad //= count
 
 # %% wrong: bfloat16 on the wire => values rounded  from: float64 on the wire
-# -     grads, given = [grad.double() for grad in grads], grads
-# +     grads, given = [grad.bfloat16() for grad in grads], grads
+# ~ double ==> bfloat16
 
 # %% wrong: only rank 0 has it => values own-share  from: sums, then one division
-# -         comm.all_reduce(grad)
-# +         comm.reduce(grad, dst=0)
+# ~ all_reduce(grad) ==> reduce(grad, dst=0)
 
 # %% wrong: reduce and broadcast => cost one-root  from: sums, then one division
 # -         comm.all_reduce(grad)
@@ -281,13 +265,10 @@ def average_gradients(comm, grads, examples):
 # %% wrong: ranks as many as rank zero => values -  from: sums, then one division
 # -     count = torch.tensor([examples])
 # -     comm.all_reduce(count)
-#           comm.all_reduce(grad)
-# -         grad /= count.item()
-# +         grad /= examples * comm.size if examples else 1
+# ~ count.item() ==> examples * comm.size if examples else 1
 
 # %% wrong: first tensor only => values -  from: sums, then one division
-# -     for grad in grads:
-# +     for grad in grads[:1]:
+# ~ for grad in grads: ==> for grad in grads[:1]:
 
 # %% wrong: returns nothing => values returned-none  from: sums, then one division
 # -     return grads
@@ -297,10 +278,8 @@ def average_gradients(comm, grads, examples):
 # +         return grad
 
 # %% wrong: rank 0's count for all => values -  from: sums, then one division
-# -     comm.all_reduce(count)
-# +     comm.broadcast(count, src=0)
-# -         grad /= count.item()
-# +         grad /= count.item() * comm.size
+# ~ all_reduce(count) ==> broadcast(count, src=0)
+# ~ item() ==> item() * comm.size
 
 # %% wrong: sqrt weights => values -  from: sums, then one division
 #   def average_gradients(comm, grads, examples):

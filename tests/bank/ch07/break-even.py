@@ -81,69 +81,50 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 # +     return 1 + int(batch_tokens * EACH * bandwidth / (2 * grad_bytes * flops))
 
 # %% wrong: hides behind the whole step => values wrong-window unless behind=step  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
-# +     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 6
-# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
-# +     return math.floor(1 + batch_tokens * 6 * bandwidth / (2 * grad_bytes * flops))
+# ~ flops / 4 ==> flops / 6
+# ~ batch_tokens * 4 * bandwidth ==> batch_tokens * 6 * bandwidth
 
 # %% wrong: very many ranks => values endless-ring  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
-# +     return 2 * grad_bytes / bandwidth * flops / 4
+# ~ (ranks - 1) / ranks * grad_bytes ==> grad_bytes
 
 # %% wrong: one half of the ring => values one-half  from: in formulas
 # -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
 # +     return (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
-# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
-# +     return math.floor(1 + batch_tokens * 4 * bandwidth / (grad_bytes * flops))
+# ~ 2 * grad_bytes ==> grad_bytes
 
 # %% wrong: bits => values bits  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
-# +     return 2 * (ranks - 1) / ranks * grad_bytes * 8 / bandwidth * flops / 4
+# ~ grad_bytes / bandwidth ==> grad_bytes * 8 / bandwidth
 
 # %% wrong: tokens of all GPUs => values all-gpus  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
-# +     return 2 * (ranks - 1) * grad_bytes / bandwidth * flops / 4
+# ~ * (ranks - 1) / ranks * grad_bytes / bandwidth * flops ==> * (ranks - 1) * grad_bytes / bandwidth * flops
 
 # %% wrong: the forward pass only => values forward-only  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
-# +     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 2
+# ~ flops / 4 ==> flops / 2
 
 # %% wrong: forgets that the ring's factor shrinks => values one-too-few  from: in formulas
 # -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
 # +     return max(1, int(batch_tokens / (2 * grad_bytes / bandwidth * flops / 4)))
 
 # %% wrong: rounds up => generality rounded-up  from: in formulas
-# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
-# +     return math.ceil(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
+# ~ floor ==> ceil
 
 # %% wrong: a fraction of a GPU => generality not-whole  from: in formulas
 # -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
 # +     return 1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops)
 
 # %% wrong: the shown numbers learnt by heart => values -  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
-# +     return 2 * 63 / 64 * 2 / 50e9 * 400e12 / 4
-# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
-# +     return 251
+# ~ (ranks - 1) / ranks * grad_bytes / bandwidth * flops ==> 63 / 64 * 2 / 50e9 * 400e12
+# ~ math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops)) ==> 251
 
 # %% wrong: always 16 bits => generality -  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
-# +     return 4 * (ranks - 1) / ranks / bandwidth * flops / 4
-# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
-# +     return math.floor(1 + batch_tokens * 4 * bandwidth / (4 * flops))
-
-# %% wrong: left as it is => not-answered  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
-# +     raise NotImplementedError
-# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
-# +     raise NotImplementedError
+# ~ 2 * (ranks - 1) / ranks * grad_bytes ==> 4 * (ranks - 1) / ranks
+# ~ 2 * grad_bytes ==> 4
 
 # %% wrong: rounds tokens => generality rounded  from: in formulas
 # -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
 # +     return round(flops / 4 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth))
 # -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
 # +     return 1 + int(batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
-
 
 # %% wrong: none for one => generality -  from: search by one
 def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
@@ -157,8 +138,7 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 
 
 # %% wrong: text => values not-a-number  from: the shown numbers learnt by heart
-# -     return 2 * 63 / 64 * 2 / 50e9 * 400e12 / 4
-# +     return "7875 tokens"
+# ~ 2 * 63 / 64 * 2 / 50e9 * 400e12 / 4 ==> "7875 tokens"
 
 # %% half: the tokens alone => 2.8  from: in formulas
 # -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))

@@ -115,9 +115,7 @@ def bucket_gradients(comm, model, bucket_bytes):
 # -             flat = torch.cat([each.grad.reshape(-1) / comm.size for each in buckets[len(works)]])
 # -             works.append((flat, comm.all_reduce(flat, async_op=True)))
 # +         works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
-# -         for bucket, (flat, work) in zip(buckets, works):
-# +         for work in works:
-#               work.wait()
+# ~ bucket, (flat, work) in zip(buckets, works) ==> work in works
 # -             for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
 # -                 p.grad.copy_(part.view_as(p))
 
@@ -147,12 +145,10 @@ def bucket_gradients(comm, model, bucket_bytes):
 # +             works[-1][1].wait()
 
 # %% wrong: one bucket for all => cost -  from: a queue of buckets
-# -     buckets = packed(model, bucket_bytes)
-# +     buckets = [sum(packed(model, bucket_bytes), [])]
+# ~ packed(model, bucket_bytes) ==> [sum(packed(model, bucket_bytes), [])]
 
 # %% wrong: the last bucket never leaves => values -  from: a queue of buckets
-# -         while len(works) < len(buckets) and not missing[len(works)]:
-# +         while len(works) < len(buckets) - 1 and not missing[len(works)]:
+# ~ (buckets) and not missing ==> (buckets) - 1 and not missing
 
 # %% wrong: buckets filled as gradients come => cost not-hidden  from: a queue of buckets
 # -     buckets = packed(model, bucket_bytes)
@@ -188,20 +184,15 @@ def bucket_gradients(comm, model, bucket_bytes):
 # +             bucket = buckets[home[p]]
 # +             flat = torch.cat([each.grad.reshape(-1) / comm.size for each in bucket])
 # +             works.append((bucket, flat, comm.all_reduce(flat, async_op=True)))
-# -         for bucket, (flat, work) in zip(buckets, works):
-# +         for bucket, flat, work in works:
+# ~ (flat, work) in zip(buckets, works) ==> flat, work in works
 
 # %% wrong: dtypes mixed in one bucket => cost too-many-bytes  from: packed from the first to the last
-# -     for p in [p for p in model.parameters() if p.requires_grad]:
-# -         if not buckets or p.nbytes > room or p.dtype != buckets[-1][0].dtype:
-# +     for p in reversed([p for p in model.parameters() if p.requires_grad]):
-# +         if not buckets or p.nbytes > room:
+# ~ [p for p in model.parameters() if p.requires_grad] ==> reversed([p for p in model.parameters() if p.requires_grad])
+# ~ if not buckets or p.nbytes > room or p.dtype != buckets[-1][0].dtype: ==> if not buckets or p.nbytes > room:
 
 # %% wrong: not made new for the next step => values -  from: a queue of buckets
-# -         while len(works) < len(buckets) and not missing[len(works)]:
-# +         while len(works) < len(buckets) and missing[len(works)] <= 0:
+# ~ not missing[len(works)] ==> missing[len(works)] <= 0
 # -         missing[:] = [len(bucket) for bucket in buckets]
-
 
 # %% wrong: communicates nothing => values own-gradient
 def bucket_gradients(comm, model, bucket_bytes):
@@ -220,31 +211,19 @@ def bucket_gradients(comm, model, bucket_bytes):
 # +             flying.append(comm.all_reduce(flat, async_op=True))
 # +             for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
 # +                 p.grad.copy_(part.view_as(p))
-# -         for bucket, (work, flat) in zip(buckets, flying):
-# +         for work in flying:
+# ~ bucket, (work, flat) in zip(buckets, flying) ==> work in flying
 # -             parts = (flat / comm.size).split([p.numel() for p in bucket])
 # -             for p, part in zip(bucket, parts):
 # -                 p.grad = part.reshape(p.shape).clone()
 
-
-# %% wrong: left as it is => not-answered
-def bucket_gradients(comm, model, bucket_bytes):
-    raise NotImplementedError
-
-
 # %% wrong: fills beyond the limit => cost too-few-collectives  from: packed from the first to the last
-# -     buckets, room = [], 0
-# -     for p in [p for p in model.parameters() if p.requires_grad]:
-# -         if not buckets or p.nbytes > room or p.dtype != buckets[-1][0].dtype:
-# +     buckets, room = [], -1
-# +     for p in [p for p in list(model.parameters())[::-1] if p.requires_grad]:
-# +         if not buckets or room <= 0 or p.dtype != buckets[-1][-1].dtype:
+# ~ [], 0 ==> [], -1
+# ~ model.parameters() ==> list(model.parameters())[::-1]
+# ~ p.nbytes > room or p.dtype != buckets[-1][0] ==> room <= 0 or p.dtype != buckets[-1][-1]
 
 # %% half: what is complete leaves at once => 10.8  from: what is complete leaves at once
 
 # %% wrong: every handle ever made is kept => generality handles-kept  from: a queue of buckets
-# -     works = []
-# +     works, kept = [], []
-# -         works.clear()
+# ~ works = [] ==> works, kept = [], []
+#                   p.grad.copy_(part.view_as(p))
 # +         kept.extend(works)
-# +         works.clear()

@@ -187,7 +187,6 @@ def hook_gradients(comm, model):
 # -         comm.barrier()
 # +         works.clear()
 
-
 # %% right: divides in finish
 def hook_gradients(comm, model):
     works = []
@@ -251,7 +250,6 @@ def hook_gradients(comm, model):
 # +             if parameter.requires_grad:
 # +                 hook(parameter)
 
-
 # %% wrong: each hook waits => cost not-hidden
 def hook_gradients(comm, model):
     def hook(p):
@@ -276,8 +274,7 @@ def hook_gradients(comm, model):
 
 
 # %% wrong: collected in hooks, sent by the last one => cost not-hidden  from: one asynchronous all-reduce per parameter
-# -     works = []
-# +     trained, ready, works = [p for p in model.parameters() if p.requires_grad], [], []
+# ~ works = [] ==> trained, ready, works = [p for p in model.parameters() if p.requires_grad], [], []
 # -         parameter.grad /= comm.size
 # -         works.append(comm.all_reduce(parameter.grad, async_op=True))
 # +         ready.append(parameter)
@@ -286,7 +283,6 @@ def hook_gradients(comm, model):
 # +                 each.grad /= comm.size
 # +                 works.append(comm.all_reduce(each.grad, async_op=True))
 # +             ready.clear()
-
 
 # %% wrong: communicates nothing => values own-gradient
 def hook_gradients(comm, model):
@@ -297,8 +293,7 @@ def hook_gradients(comm, model):
 # -         parameter.grad /= comm.size
 
 # %% wrong: divides before and averages => values divided-twice  from: one asynchronous all-reduce per parameter
-# -         works.append(comm.all_reduce(parameter.grad, async_op=True))
-# +         works.append(comm.all_reduce(parameter.grad, op="AVG", async_op=True))
+# ~ async_op ==> op="AVG", async_op
 
 # %% wrong: divides while it is under way => values ~  from: one asynchronous all-reduce per parameter
 #       def hook(parameter):
@@ -362,7 +357,6 @@ def hook_gradients(comm, model):
 # +             elif comm.rank == rank:
 # +                 comm.recv(p.grad, 0)
 
-
 # %% wrong: averages the weights once and trains alone => values own-gradient
 def hook_gradients(comm, model):
     for p in model.parameters():
@@ -379,8 +373,7 @@ def hook_gradients(comm, model):
 
 
 # %% wrong: waits for the first step's works only => values -  from: one asynchronous all-reduce per parameter
-# -     works = []
-# +     works, done = [], []
+# ~ works = [] ==> works, done = [], []
 # -         for work in works:
 # -             work.wait()
 # -         works.clear()
@@ -390,21 +383,12 @@ def hook_gradients(comm, model):
 # +             done.append(True)
 
 # %% wrong: adds to what was there before => values left-over  from: one asynchronous all-reduce per parameter
-# -     works = []
-# +     works, kept = [], {}
-# -         parameter.grad /= comm.size
-# -         works.append(comm.all_reduce(parameter.grad, async_op=True))
-# +         kept[parameter] = kept.get(parameter, 0) + parameter.grad / comm.size
-# +         works.append(comm.all_reduce(kept[parameter], async_op=True))
+# ~ works = [] ==> works, kept = [], {}
+# ~ parameter.grad /= comm.size ==> kept[parameter] = kept.get(parameter, 0) + parameter.grad / comm.size
+# ~ parameter.grad, ==> kept[parameter],
 #           works.clear()
 # +         for parameter, grad in kept.items():
 # +             parameter.grad = grad
-
-
-# %% wrong: left as it is => not-answered
-def hook_gradients(comm, model):
-    raise NotImplementedError
-
 
 # %% wrong: a hook on the tensor's gradient before it is stored => values own-gradient  from: one asynchronous all-reduce per parameter
 # -     def hook(parameter):
@@ -412,8 +396,7 @@ def hook_gradients(comm, model):
 # -         works.append(comm.all_reduce(parameter.grad, async_op=True))
 # +     def hook(grad):
 # +         works.append(comm.all_reduce(grad, op="AVG", async_op=True))
-# -             parameter.register_post_accumulate_grad_hook(hook)
-# +             parameter.register_hook(hook)
+# ~ register_post_accumulate_grad_hook ==> register_hook
 
 # %% wrong: tensor hook that returns the mean, blocking => cost not-hidden  from: each hook waits
 # -     def hook(p):
@@ -422,12 +405,10 @@ def hook_gradients(comm, model):
 # +         mean = grad / comm.size
 # +         comm.all_reduce(mean)
 # +         return mean
-# -             p.register_post_accumulate_grad_hook(hook)
-# +             p.register_hook(hook)
+# ~ register_post_accumulate_grad_hook ==> register_hook
 
 # %% wrong: weights but no biases => values -  from: one asynchronous all-reduce per parameter
-# -         if parameter.requires_grad:
-# +         if parameter.requires_grad and parameter.ndim > 1:
+# ~ if parameter.requires_grad: ==> if parameter.requires_grad and parameter.ndim > 1:
 
 # %% wrong: averages twice, again in finish => cost -  from: one asynchronous all-reduce per parameter
 #           works.clear()
@@ -436,8 +417,7 @@ def hook_gradients(comm, model):
 # +                 comm.all_reduce(parameter.grad, op="AVG")
 
 # %% wrong: the first step only => values left-over  from: one asynchronous all-reduce per parameter
-# -     works = []
-# +     works, seen = [], set()
+# ~ works = [] ==> works, seen = [], set()
 #       def hook(parameter):
 # +         if parameter in seen:
 # +             return
@@ -452,18 +432,14 @@ def hook_gradients(comm, model):
 # -         works.append(comm.all_reduce(parameter.grad, async_op=True))
 # +         into = [torch.empty_like(parameter) for _ in range(comm.size)]
 # +         works.append((parameter, into, comm.all_gather(into, parameter.grad, async_op=True)))
-# -         for work in works:
-# +         for parameter, into, work in works:
+# ~ for work in works: ==> for parameter, into, work in works:
 #               work.wait()
 # +             parameter.grad = sum(into) / comm.size
 
 # %% wrong: half precision => values rounded  from: one asynchronous all-reduce per parameter
-# -         parameter.grad /= comm.size
-# -         works.append(comm.all_reduce(parameter.grad, async_op=True))
-# +         half = (parameter.grad / comm.size).bfloat16()
-# +         works.append((parameter, half, comm.all_reduce(half, async_op=True)))
-# -         for work in works:
-# +         for parameter, half, work in works:
+# ~ parameter.grad /= comm.size ==> half = (parameter.grad / comm.size).bfloat16()
+# ~ comm.all_reduce(parameter.grad, async_op=True) ==> (parameter, half, comm.all_reduce(half, async_op=True))
+# ~ for work in works: ==> for parameter, half, work in works:
 #               work.wait()
 # +             parameter.grad = half.float()
 
@@ -473,8 +449,7 @@ def hook_gradients(comm, model):
 # +         comm.broadcast(parameter.data, src=0)
 
 # %% wrong: is_completed in place of wait => values own-divided  from: one asynchronous all-reduce per parameter
-# -             work.wait()
-# +             work.is_completed()
+# ~ wait ==> is_completed
 
 # %% wrong: waits for the last only => protocol in-flight  from: one asynchronous all-reduce per parameter
 # -         for work in works:
@@ -491,7 +466,6 @@ def hook_gradients(comm, model):
 # -             parameter.register_post_accumulate_grad_hook(hook)
 # +         parameter.requires_grad_(True)
 # +         parameter.register_post_accumulate_grad_hook(hook)
-
 
 # %% half: right and never hidden => 6  from: each hook waits
 

@@ -71,9 +71,7 @@ def evaluate(comm, batches):
 # +     total = torch.tensor(sum(0.0 if math.isnan(m) else m * t for m, c, t in batches))
 
 # %% wrong: a mean over batches => values mean-of-means  from: three sums
-# -             row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
-# +             row += torch.tensor([mean, correct / tokens, 1.0], dtype=torch.float64)
-
+# ~ [mean * tokens, correct, tokens], ==> [mean, correct / tokens, 1.0],
 
 # %% wrong: a mean over ranks => values mean-over-ranks
 def evaluate(comm, batches):
@@ -89,16 +87,12 @@ def evaluate(comm, batches):
     return told(sum(m * t for m, _, t in batches if t) / tokens, sum(c for _, c, _ in batches) / tokens)
 
 
-# %% wrong: a mean of perplexities => values perplexity-averaged
-def evaluate(comm, batches):
-    row = torch.zeros(4, dtype=torch.float64)
-    for mean, correct, tokens in batches:
-        if tokens:
-            row += torch.tensor([mean * tokens, correct, math.exp(mean) * tokens, tokens], dtype=torch.float64)
-    comm.all_reduce(row)
-    loss, accuracy, perplexity = (row[:3] / row[3]).tolist()
-    return {"loss": loss, "accuracy": accuracy, "perplexity": perplexity}
-
+# %% wrong: a mean of perplexities => values perplexity-averaged  from: three sums
+# ~ 3 ==> 4
+# -             row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
+# +             row += torch.tensor([mean * tokens, correct, math.exp(mean) * tokens, tokens], dtype=torch.float64)
+# ~ total, correct, tokens = row ==> loss, accuracy, perplexity = (row[:3] / row[3])
+# ~ told(total / tokens, correct / tokens) ==> {"loss": loss, "accuracy": accuracy, "perplexity": perplexity}
 
 # %% wrong: a mean of accuracies only => values mean-of-means
 def evaluate(comm, batches):
@@ -111,8 +105,7 @@ def evaluate(comm, batches):
 
 
 # %% wrong: in per cent => values in-percent  from: three sums
-# -     return told(total / tokens, correct / tokens)
-# +     return told(total / tokens, 100 * correct / tokens)
+# ~ (total / tokens, correct / tokens) ==> (total / tokens, 100 * correct / tokens)
 
 # %% wrong: only rank 0 knows => values returned-none  from: three sums
 # -     comm.all_reduce(row)
@@ -127,7 +120,6 @@ def evaluate(comm, batches):
 # -         if tokens:
 # -             row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
 # +         row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
-
 
 # %% wrong: a rank without batches divides by zero => generality raised
 def evaluate(comm, batches):
@@ -148,7 +140,6 @@ def evaluate(comm, batches):
 # +         comm.all_reduce(one)
 # +         row += one
 
-
 # %% wrong: all lists to everyone => cost lists-travel
 def evaluate(comm, batches):
     most = torch.tensor([len(batches)])
@@ -165,14 +156,7 @@ def evaluate(comm, batches):
 
 
 # %% wrong: numbers without names => values wrong-shape  from: three sums
-# -     return told(total / tokens, correct / tokens)
-# +     return total / tokens, correct / tokens, math.exp(total / tokens)
-
-
-# %% wrong: left as it is => not-answered
-def evaluate(comm, batches):
-    raise NotImplementedError
-
+# ~ return told(total / tokens, correct / tokens) ==> return total / tokens, correct / tokens, math.exp(total / tokens)
 
 # %% wrong: truncated => values rounded
 def evaluate(comm, batches):
@@ -185,15 +169,12 @@ def evaluate(comm, batches):
 
 
 # %% wrong: half precision sums => values rounded  from: three sums
-# -     comm.all_reduce(row)
+#               row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
 # +     row = row.bfloat16()
-# +     comm.all_reduce(row)
 
 # %% wrong: the largest => values -  from: truncated
-# -         [int(sum(m * t for m, c, t in batches if t)), sum(c for m, c, t in batches), sum(t for m, c, t in batches)]
-# +         [sum(m * t for m, c, t in batches if t), sum(c for m, c, t in batches), sum(t for m, c, t in batches)]
-# -     comm.all_reduce(row)
-# +     comm.all_reduce(row, op="MAX")
+# ~ int(sum(m * t for m, c, t in batches if t)) ==> sum(m * t for m, c, t in batches if t)
+# ~ all_reduce(row) ==> all_reduce(row, op="MAX")
 
 # %% wrong: two to the loss => values other-number  from: three sums
 # -     return told(total / tokens, correct / tokens)
@@ -211,7 +192,6 @@ def evaluate(comm, batches):
 # +         one = torch.tensor([mean * tokens if tokens else 0.0, correct, tokens], dtype=torch.float64)
 # +         comm.all_reduce(one)
 # +         row += one
-
 
 # %% wrong: strings => values not-a-number
 def evaluate(comm, batches):

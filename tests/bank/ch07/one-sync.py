@@ -108,7 +108,6 @@ def accumulate(replica, batches, loss):
 # +         value = loss(replica(inputs), targets) / len(batches)
 # -         value = loss(replica(inputs), targets) / len(batches)
 
-
 # %% wrong: the context leaves the forward pass out => cost every-micro-batch
 def accumulate(replica, batches, loss):
     for step, (inputs, targets) in enumerate(batches):
@@ -138,9 +137,7 @@ def accumulate(replica, batches, loss):
 
 
 # %% wrong: one short => values -  from: the first instead of the last
-# -         replica.require_backward_grad_sync = step == 0
-# +         replica.require_backward_grad_sync = step == len(batches) - 2
-
+# ~ 0 ==> len(batches) - 2
 
 # %% wrong: forgets the mean => values not-divided
 def accumulate(replica, batches, loss):
@@ -160,7 +157,6 @@ def accumulate(replica, batches, loss):
 # -         replica.require_backward_grad_sync = step == 0
 # +         if step < len(batches) - 1:
 # +             replica.require_backward_grad_sync = False
-
 
 # %% wrong: one big batch => cost one-big-batch
 def accumulate(replica, batches, loss):
@@ -199,12 +195,6 @@ def accumulate(replica, batches, loss):
 #               (loss(replica(inputs), targets) / len(batches)).backward()
 # +     (0 * loss(replica(batches[-1][0]), batches[-1][1])).backward()
 
-
-# %% wrong: left as it is => not-answered
-def accumulate(replica, batches, loss):
-    raise NotImplementedError
-
-
 # %% wrong: leaves the flag down => generality never-averaged
 def accumulate(replica, batches, loss):
     for k, (x, y) in enumerate(batches):
@@ -221,9 +211,7 @@ def accumulate(replica, batches, loss):
 
 
 # %% wrong: every second => cost too-many-collectives  from: no micro-batch is the last
-# -         replica.require_backward_grad_sync = k == len(batches)
-# +         replica.require_backward_grad_sync = k % 2 == 1 or k == len(batches) - 1
-
+# ~ k == len(batches) ==> k % 2 == 1 or k == len(batches) - 1
 
 # %% wrong: no_grad => values raised
 def accumulate(replica, batches, loss):

@@ -8,46 +8,13 @@ def exposed_interval():
     return (ring - backward) / 1.8, (ring - backward) * 1.8
 
 
-# %% right: far off, but an interval
-def exposed_interval():
-    return 10, 30
-
+# %% right: far off, but an interval  from: one number believed
+# ~ [0.466, 0.466] ==> 10, 30
 
 # %% right: one number believed
 def exposed_interval():
     return [0.466, 0.466]
 
 
-# %% wrong: too wide => values too-wide
-def exposed_interval():
-    return 0.01, 100.0
-
-
-# %% wrong: upside down => values reversed
-def exposed_interval():
-    return 1.0, 0.5
-
-
-# %% wrong: nothing sticks out => values not-positive
-def exposed_interval():
-    return 0.0, 0.0
-
-
-# %% wrong: one number => values not-a-pair
-def exposed_interval():
-    return 0.47
-
-
-# %% wrong: words => values not-numbers
-def exposed_interval():
-    return "half a second", "a second"
-
-
-# %% wrong: infinity => values not-numbers
-def exposed_interval():
-    return 1.0, float("inf")
-
-
-# %% wrong: left as it is => not-answered
-def exposed_interval():
-    raise NotImplementedError
+# %% wrong: too wide => values too-wide  from: far off, but an interval
+# ~ 10, 30 ==> 0.01, 100.0

@@ -120,9 +120,7 @@ def indices(samples, rank, ranks, epoch, seed=0):
 
 
 # %% wrong: the process's own generator => values never-read  from: every rank shuffles for itself
-# -     random.Random(f"{seed}:{epoch}:{rank}").shuffle(order)
-# +     random.shuffle(order)
-
+# ~ Random(f"{seed}:{epoch}:{rank}").shuffle ==> shuffle
 
 # %% wrong: uneven => values unequal
 def indices(samples, rank, ranks, epoch, seed=0):
@@ -132,19 +130,15 @@ def indices(samples, rank, ranks, epoch, seed=0):
 
 
 # %% wrong: drops the rest => values dropped unless rest=drop  from: uneven
-# -     return order[rank::ranks]
-# +     return order[: samples // ranks * ranks][rank::ranks]
+# ~ return order[rank::ranks] ==> return order[: samples // ranks * ranks][rank::ranks]
 
 # %% wrong: everyone reads everything => values everyone-reads-all  from: uneven
-# -     return order[rank::ranks]
-# +     return order
+# ~ order[rank::ranks] ==> order
 
-# %% wrong: blocks in place of dealing => generality in-blocks  from: uneven
-# -     return order[rank::ranks]
-# +     each = -(-samples // ranks)
-# +     order = (order * ranks)[: each * ranks]
-# +     return order[rank * each : (rank + 1) * each]
-
+# %% wrong: blocks in place of dealing => generality in-blocks  from: one generator from seed and epoch, dealt out
+# ~ total = math.ceil(samples / ranks) * ranks ==> each = -(-samples // ranks)
+# ~ (order * math.ceil(total / samples))[:total] ==> (order * ranks)[: each * ranks]
+# ~ order[rank::ranks] ==> order[rank * each : (rank + 1) * each]
 
 # %% wrong: deals first, shuffles afterwards => values own-part-only
 def indices(samples, rank, ranks, epoch, seed=0):
@@ -161,12 +155,10 @@ def indices(samples, rank, ranks, epoch, seed=0):
 # +     order = order[epoch:] + order[:epoch]
 
 # %% wrong: seed left out => values seed-ignored  from: every rank shuffles for itself
-# -     random.Random(f"{seed}:{epoch}:{rank}").shuffle(order)
-# +     random.Random(epoch).shuffle(order)
+# ~ f"{seed}:{epoch}:{rank}" ==> epoch
 
 # %% wrong: sums seed and epoch, shuffles for the ranks => generality order-of-its-own  from: every rank shuffles for itself
-# -     random.Random(f"{seed}:{epoch}:{rank}").shuffle(order)
-# +     random.Random(f"{seed}:{epoch}:{ranks}").shuffle(order)
+# ~ {rank} ==> {ranks}
 
 # %% wrong: one extension is not enough for few samples => generality -  from: uneven
 #       random.Random(f"{seed}:{epoch}").shuffle(order)
@@ -177,18 +169,12 @@ def indices(samples, rank, ranks, epoch, seed=0):
 # +     while len(order) % ranks:
 # +         order.append(order[-1])
 
-
 # %% wrong: counts from one => values no-such-sample
 def indices(samples, rank, ranks, epoch, seed=0):
     order = list(range(1, samples + 1))
     random.Random(f"{seed}:{epoch}").shuffle(order)
     total = -(-samples // ranks) * ranks
     return (order * ranks)[:total][rank::ranks]
-
-
-# %% wrong: left as it is => not-answered
-def indices(samples, rank, ranks, epoch, seed=0):
-    raise NotImplementedError
 
 
 # %% wrong: the same order, backwards every other epoch => values epochs-alike
@@ -214,25 +200,18 @@ def indices(samples, rank, ranks, epoch, seed=0):
 
 
 # %% wrong: minus one for padding => values no-such-sample  from: padding with zeros
-# -     o += [0] * (-samples % ranks)
-# +     o += [-1] * (-samples % ranks)
+# ~ [0] ==> [-1]
 
-
-# %% wrong: a generator => values raised
-def indices(samples, rank, ranks, epoch, seed=0):
-    o = list(range(samples))
-    random.Random(f"{seed}{epoch}").shuffle(o)
-    return iter((o * ranks)[: -(-samples // ranks) * ranks][rank::ranks])
-
+# %% wrong: a generator => values raised  from: a tuple
+# ~ repr((seed, epoch)) ==> f"{seed}{epoch}"
+# ~ tuple ==> iter
 
 # %% wrong: sorted within a rank => values padded-otherwise  from: a generator
-# -     return iter((o * ranks)[: -(-samples // ranks) * ranks][rank::ranks])
-# +     return sorted((o * ranks)[: -(-samples // ranks) * ranks][rank::ranks])
+# ~ iter ==> sorted
 
 # %% wrong: floats => values no-lists  from: a generator
 # -     return iter((o * ranks)[: -(-samples // ranks) * ranks][rank::ranks])
 # +     return [float(x) for x in (o * ranks)[: -(-samples // ranks) * ranks][rank::ranks]]
-
 
 # %% wrong: deals from the back for odd ranks => values padded-otherwise
 def indices(samples, rank, ranks, epoch, seed=0):

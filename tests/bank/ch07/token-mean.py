@@ -201,10 +201,7 @@ def token_step(comm, model, batches):
 
 # %% wrong: weighs tokens at home, ranks alike => values mean-over-ranks  from: right count, then the mean over ranks
 # -     comm.all_reduce(count)
-#           comm.all_reduce(parameter.grad, op="AVG")
-# -     comm.all_reduce(total)
-# +     comm.all_reduce(total, op="AVG")
-
+# ~ all_reduce(total) ==> all_reduce(total, op="AVG")
 
 # %% wrong: communicates nothing => values own-tokens
 def token_step(comm, model, batches):
@@ -218,8 +215,7 @@ def token_step(comm, model, batches):
 
 
 # %% wrong: counts the padding => values padding-counted  from: count first
-# -     count = torch.tensor(float(sum((targets != -100).sum() for _, targets in batches)))
-# +     count = torch.tensor(float(sum(targets.numel() for _, targets in batches)))
+# ~ (targets != -100).sum ==> targets.numel
 # -         if parameter.grad is None:
 # -             parameter.grad = torch.zeros_like(parameter)
 
@@ -238,8 +234,7 @@ def token_step(comm, model, batches):
 # +         comm.all_reduce(p.grad)
 
 # %% wrong: no division at all => values not-divided  from: count first
-# -         loss = losses(model, inputs, targets) / count
-# +         loss = losses(model, inputs, targets)
+# ~ (model, inputs, targets) / count ==> (model, inputs, targets)
 # -         if parameter.grad is None:
 # -             parameter.grad = torch.zeros_like(parameter)
 
@@ -252,11 +247,8 @@ def token_step(comm, model, batches):
 # +     total = total.detach()
 
 # %% wrong: one big batch => cost one-big-batch  from: count first
-# -     for inputs, targets in batches:
-# -         loss = losses(model, inputs, targets) / count
-# +     if batches:
-# +         loss = losses(model, *(torch.cat(each) for each in zip(*batches))) / count
-
+# ~ for inputs, targets in batches: ==> if batches:
+# ~ (model, inputs, targets) / count ==> (model, *(torch.cat(each) for each in zip(*batches))) / count
 
 # %% wrong: reduces once a micro-batch => cost too-many-bytes
 def token_step(comm, model, batches):
@@ -308,8 +300,7 @@ def token_step(comm, model, batches):
 # -             parameter.grad = torch.zeros_like(parameter)
 
 # %% wrong: not a number times no token => generality not-finite  from: count first
-# -         loss = losses(model, inputs, targets) / count
-# +         loss = losses(model, inputs, targets, "mean") * (targets != -100).sum() / count
+# ~ (model, inputs, targets) / count ==> (model, inputs, targets, "mean") * (targets != -100).sum() / count
 
 # %% wrong: reads the loss before it is there => protocol in-flight  from: count first
 #           total += loss.detach()
@@ -319,12 +310,6 @@ def token_step(comm, model, batches):
 # +     value = total.item()
 # +     work.wait()
 # +     return value
-
-
-# %% wrong: left as it is => not-answered
-def token_step(comm, model, batches):
-    raise NotImplementedError
-
 
 # %% wrong: gradients mean of means, loss right => values mean-of-means
 def token_step(comm, model, batches):
@@ -365,12 +350,10 @@ def token_step(comm, model, batches):
 # -     return total.item()
 
 # %% wrong: counts sequences => values -  from: count first
-# -     count = torch.tensor(float(sum((targets != -100).sum() for _, targets in batches)))
-# +     count = torch.tensor(float(sum(len(targets) for _, targets in batches)))
+# ~ (targets != -100).sum() ==> len(targets)
 
 # %% wrong: weights tokens times ranks => values -  from: count first
-# -         loss = losses(model, inputs, targets) / count
-# +         loss = losses(model, inputs, targets) * comm.size / count
+# ~ (model, inputs, targets) / count ==> (model, inputs, targets) * comm.size / count
 
 # %% wrong: backward at the end of pairs => cost graphs-kept  from: count first
 # -     for inputs, targets in batches:
@@ -384,9 +367,7 @@ def token_step(comm, model, batches):
 # +         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
 
 # %% wrong: sparse loss: last token's mean weights => values mean-of-means  from: sums first, divided at the end
-# -         loss = losses(model, inputs, targets)
-# +         loss = losses(model, inputs, targets, "mean")
-# -         row += torch.tensor([loss.item(), (targets != -100).sum().item()])
-# +         row += torch.tensor([loss.item(), 1.0])
+# ~ (model, inputs, targets) ==> (model, inputs, targets, "mean")
+# ~ (targets != -100).sum().item() ==> 1.0
 
 # %% half: right for ranks with a micro-batch each => 7.2  from: a rank without a micro-batch has no gradient to send

@@ -170,14 +170,11 @@ def train(comm, model, batches, rate):
 # +     rest, steps = iter(batches[: int(least)]), 0
 
 # %% wrong: zeros that count in the mean => values idle-counted  from: count, then sums
-# -             (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
-# +             F.mse_loss(model(batch[0]), batch[1]).backward()
-# -             comm.all_reduce(p.grad)
-# +             comm.all_reduce(p.grad, op="AVG")
+# ~ (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())) ==> F.mse_loss(model(batch[0]), batch[1])
+# ~ all_reduce(p.grad) ==> all_reduce(p.grad, op="AVG")
 
 # %% wrong: divides by the ranks that have data, large batch or small => values mean-of-means  from: count, then sums
-# -         count = torch.tensor([0.0 if batch is None else float(len(batch[0]))])
-# +         count = torch.tensor([float(batch is not None)])
+# ~ 0.0 if batch is None else float(len(batch[0])) ==> float(batch is not None)
 # -             (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
 # +             (F.mse_loss(model(batch[0]), batch[1]) / count.item()).backward()
 
@@ -186,7 +183,6 @@ def train(comm, model, batches, rate):
 # +     most = torch.tensor([len(batches)])
 # +     comm.all_reduce(most, op="MAX")
 # +     rest, steps = iter(batches + [batches[-1] for _ in range(int(most) - len(batches))]), 0
-
 
 # %% wrong: everyone alone => values own-model
 def train(comm, model, batches, rate):
@@ -197,8 +193,7 @@ def train(comm, model, batches, rate):
 
 
 # %% wrong: counts its own steps => values own-steps  from: count, then sums
-# -     rest, steps = iter(batches), 0
-# +     rest = iter(batches)
+# ~ rest, steps = iter(batches), 0 ==> rest = iter(batches)
 # -             return steps
 # -         steps += 1
 # +             return len(batches)
@@ -207,8 +202,7 @@ def train(comm, model, batches, rate):
 # +             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
 
 # %% wrong: adds without dividing => values -  from: count, then sums
-# -             (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
-# +             F.mse_loss(model(batch[0]), batch[1]).backward()
+# ~ (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())) ==> F.mse_loss(model(batch[0]), batch[1])
 
 # %% wrong: an idle rank does not follow the others' steps => values -  from: count, then sums
 # -             if p.grad is None:
@@ -219,7 +213,6 @@ def train(comm, model, batches, rate):
 # +             comm.all_reduce(grad)
 # +         if batch is not None:
 # +             descend(model, rate)
-
 
 # %% wrong: all data to everyone => cost too-many-bytes
 def train(comm, model, batches, rate):
@@ -250,25 +243,16 @@ def train(comm, model, batches, rate):
 # +                 comm.all_reduce(p.data, op="AVG")
 
 # %% wrong: no batch at all is no case it knows => generality raised  from: an empty batch through the model
-# -     w = next(model.parameters()).shape[1]
-# +     empty = batches[0][0][:0], batches[0][1][:0]
-# -         x, y = batches[s] if s < len(batches) else (torch.zeros(0, w), torch.zeros(0, w))
-# +         x, y = batches[s] if s < len(batches) else empty
+# ~ w = next(model.parameters()).shape[1] ==> empty = batches[0][0][:0], batches[0][1][:0]
+# ~ (torch.zeros(0, w), torch.zeros(0, w)) ==> empty
 
 # %% wrong: descends before the sum is there => values -  from: count, then sums
 #           steps += 1
 # +         works = []
-# -             comm.all_reduce(p.grad)
-# +             works.append(comm.all_reduce(p.grad, async_op=True))
+# ~ comm.all_reduce(p.grad) ==> works.append(comm.all_reduce(p.grad, async_op=True))
 #           descend(model, rate)
 # +         for work in works:
 # +             work.wait()
-
-
-# %% wrong: left as it is => not-answered
-def train(comm, model, batches, rate):
-    raise NotImplementedError
-
 
 # %% wrong: stale gradient on an idle rank => values -  from: count, then sums
 #           if batch is not None:
@@ -284,10 +268,9 @@ def train(comm, model, batches, rate):
 # +     comm.barrier()
 
 # %% wrong: averages the weights in the end => values -  from: everyone alone
-#           descend(model, rate)
+# -     return len(batches)
 # +     for p in model.parameters():
 # +         comm.all_reduce(p.data, op="AVG")
-# -     return len(batches)
 # +     most = torch.tensor(len(batches))
 # +     comm.all_reduce(most, op="MAX")
 # +     return int(most)
@@ -304,12 +287,10 @@ def train(comm, model, batches, rate):
 # +                 comm.recv(p.grad, 0)
 
 # %% wrong: tells nobody how many steps => values returned-none  from: count, then sums
-# -             return steps
-# +             return
+# ~ return steps ==> return
 
 # %% wrong: mean over all ranks by the loss of AVG => values -  from: count, then sums
-# -             comm.all_reduce(p.grad)
-# +             comm.all_reduce(p.grad, op="AVG")
+# ~ all_reduce(p.grad) ==> all_reduce(p.grad, op="AVG")
 
 # %% half: no batch at all is no case it knows => 6.8  from: an empty batch through the model
 # -         x, y = batches[s] if s < len(batches) else (torch.zeros(0, w), torch.zeros(0, w))

@@ -20,33 +20,29 @@ def audit_sharding():
     return GOOD
 
 
-# %% right: counted by the library
-def audit_sharding():
-    def at(ranks):
-        return memory.zero_bytes(405e9, 3, ranks) + 2 * memory.weights_bytes(405e9 / 126) + 20e9
+# %% right: counted by the library  from: by hand
+# -     return GOOD
+# +     def at(ranks):
+# +         return memory.zero_bytes(405e9, 3, ranks) + 2 * memory.weights_bytes(405e9 / 126) + 20e9
+# +     inside, across = 3 * 7 / 8 * 2 * 405e9, hybrid_bytes(405 * 10**9, 8, 3072)
+# +     return {
+# +         "zero-1-31-gb": [memory.zero_bytes(7.5e9, 1, 64) / 1e9, *OK],
+# +         "fsdp-70b-280": [bytes_per_param_sent(3) * 70, "Wrong", "Memory for traffic"],
+# +         "zero-3-12-bytes": [memory.zero_bytes(7.5e9, 3, 64) / 1e9, "wrong", "master copy left out"],
+# +         "zero-3-half-more": [bytes_per_param_sent(3) / bytes_per_param_sent(1), *OK],
+# +         "zero-3-three-times": [
+# +             bytes_per_param_sent(3, 2, 4) / bytes_per_param_sent(0, 2, 4),
+# +             "wrong",
+# +             "three operations, not three all-reduces",
+# +         ],
+# +         "hsdp-405b-eight": [memory.zero_bytes(405e9, 3, 8) / 1e9, "wrong", "does not fit"],
+# +         "zero-1-405b-shard": [memory.zero_by_bucket(405e9, 1, 1024, "A")["moments"] / 1e9, *OK],
+# +         "hsdp-third-across": [inside / across, "wrong", "a part, not the model"],
+# +         "zero-3-scales": [at(2048) / at(1024), "wrong", "what stays"],
+# +     }
 
-    inside, across = 3 * 7 / 8 * 2 * 405e9, hybrid_bytes(405 * 10**9, 8, 3072)
-    return {
-        "zero-1-31-gb": [memory.zero_bytes(7.5e9, 1, 64) / 1e9, *OK],
-        "fsdp-70b-280": [bytes_per_param_sent(3) * 70, "Wrong", "Memory for traffic"],
-        "zero-3-12-bytes": [memory.zero_bytes(7.5e9, 3, 64) / 1e9, "wrong", "master copy left out"],
-        "zero-3-half-more": [bytes_per_param_sent(3) / bytes_per_param_sent(1), *OK],
-        "zero-3-three-times": [
-            bytes_per_param_sent(3, 2, 4) / bytes_per_param_sent(0, 2, 4),
-            "wrong",
-            "three operations, not three all-reduces",
-        ],
-        "hsdp-405b-eight": [memory.zero_bytes(405e9, 3, 8) / 1e9, "wrong", "does not fit"],
-        "zero-1-405b-shard": [memory.zero_by_bucket(405e9, 1, 1024, "A")["moments"] / 1e9, *OK],
-        "hsdp-third-across": [inside / across, "wrong", "a part, not the model"],
-        "zero-3-scales": [at(2048) / at(1024), "wrong", "what stays"],
-    }
-
-
-# %% wrong: everything is right => values -
-def audit_sharding():
-    return {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
-
+# %% wrong: everything is right => values -  from: by hand
+# ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
 # %% wrong: everything is wrong => values -
 def audit_sharding():
@@ -72,65 +68,46 @@ def audit_sharding():
     return {name: (number, *OK) for name, number in printed.items()}
 
 
-# %% wrong: gathered once => values as-printed
-def audit_sharding():
-    return GOOD | {"fsdp-70b-280": (280.0 * 1.0, "wrong", "memory for traffic"), "zero-3-half-more": (1.0, *OK)}
+# %% wrong: gathered once => values as-printed  from: by hand
+# ~ GOOD ==> GOOD | {"fsdp-70b-280": (280.0 * 1.0, "wrong", "memory for traffic"), "zero-3-half-more": (1.0, *OK)}
 
+# %% wrong: 16-bit gradients in both => values 16-bits  from: by hand
+# ~ GOOD ==> GOOD | {"zero-3-three-times": (1.5, "wrong", "three operations, not three all-reduces")}
 
-# %% wrong: 16-bit gradients in both => values 16-bits
-def audit_sharding():
-    return GOOD | {"zero-3-three-times": (1.5, "wrong", "three operations, not three all-reduces")}
+# %% wrong: the state over all GPUs => values over-all  from: by hand
+# ~ GOOD ==> GOOD | {"hsdp-405b-eight": (16 * 405 / 24576, *OK)}
 
+# %% wrong: a master copy that is not there => values with-master  from: by hand
+# ~ GOOD ==> GOOD | {"zero-1-405b-shard": (12 * 405 / 1024, "wrong", "master copy left out")}
 
-# %% wrong: the state over all GPUs => values over-all
-def audit_sharding():
-    return GOOD | {"hsdp-405b-eight": (16 * 405 / 24576, *OK)}
+# %% wrong: across goes one half of an all-reduce => values no-all-reduce  from: by hand
+# ~ GOOD ==> GOOD | {"hsdp-third-across": (21.0, "wrong", "a part, not the model")}
 
+# %% wrong: in bytes => values other-unit  from: by hand
+# ~ GOOD ==> GOOD | {"hsdp-405b-eight": (810e9, "wrong", "does not fit")}
 
-# %% wrong: a master copy that is not there => values with-master
-def audit_sharding():
-    return GOOD | {"zero-1-405b-shard": (12 * 405 / 1024, "wrong", "master copy left out")}
+# %% wrong: another cause => values wrong-cause  from: by hand
+# ~ GOOD ==> GOOD | {"zero-3-scales": (0.92, "wrong", "does not fit")}
 
+# %% wrong: a list => values no-dictionary  from: by hand
+# ~ GOOD ==> list(GOOD.values())
 
-# %% wrong: across goes one half of an all-reduce => values no-all-reduce
-def audit_sharding():
-    return GOOD | {"hsdp-third-across": (21.0, "wrong", "a part, not the model")}
-
-
-# %% wrong: in bytes => values other-unit
-def audit_sharding():
-    return GOOD | {"hsdp-405b-eight": (810e9, "wrong", "does not fit")}
-
-
-# %% wrong: another cause => values wrong-cause
-def audit_sharding():
-    return GOOD | {"zero-3-scales": (0.92, "wrong", "does not fit")}
-
-
-# %% wrong: a list => values no-dictionary
-def audit_sharding():
-    return list(GOOD.values())
-
-
-# %% wrong: no rings, no activations => values no-ring
-def audit_sharding():
-    P = 405e9
-
-    def at(n):
-        return (16 * P / n + 2 * P / 126 * 2) / 1e9
-
-    return {
-        "zero-1-31-gb": (31.4, "right", "as printed"),
-        "fsdp-70b-280": (420, "wrong", "what stays"),
-        "zero-3-12-bytes": (1.875, "wrong", "what stays"),
-        "zero-3-half-more": (1.5, "right", "as printed"),
-        "zero-3-three-times": (8 / 4, "wrong", "three operations, not three all-reduces"),
-        "hsdp-405b-eight": (6480, "wrong", "does not fit"),
-        "zero-1-405b-shard": (1.58, "wrong", "master copy left out"),
-        "hsdp-third-across": (12, "wrong", "a part, not the model"),
-        "zero-3-scales": (at(2048) / at(1024), "wrong", "what stays"),
-    }
-
+# %% wrong: no rings, no activations => values no-ring  from: by hand
+# -     return GOOD
+# +     P = 405e9
+# +     def at(n):
+# +         return (16 * P / n + 2 * P / 126 * 2) / 1e9
+# +     return {
+# +         "zero-1-31-gb": (31.4, "right", "as printed"),
+# +         "fsdp-70b-280": (420, "wrong", "what stays"),
+# +         "zero-3-12-bytes": (1.875, "wrong", "what stays"),
+# +         "zero-3-half-more": (1.5, "right", "as printed"),
+# +         "zero-3-three-times": (8 / 4, "wrong", "three operations, not three all-reduces"),
+# +         "hsdp-405b-eight": (6480, "wrong", "does not fit"),
+# +         "zero-1-405b-shard": (1.58, "wrong", "master copy left out"),
+# +         "hsdp-third-across": (12, "wrong", "a part, not the model"),
+# +         "zero-3-scales": (at(2048) / at(1024), "wrong", "what stays"),
+# +     }
 
 # %% half: one is missing => 8
 def audit_sharding():

@@ -134,7 +134,6 @@ def clip_parts(inside, across, parts, counts, most):
 # %% wrong: each rank's own norm => values own-norm  from: one sum, one all-reduce
 # -     inside.all_reduce(total)
 
-
 # %% wrong: torch's clipping of the parts as they are => values own-norm
 def clip_parts(inside, across, parts, counts, most):
     norm = torch.cat(parts).double().norm().item()
@@ -149,8 +148,7 @@ def clip_parts(inside, across, parts, counts, most):
 # +     across.all_reduce(total)
 
 # %% wrong: the padding is in it => values padding-counted  from: one sum, one all-reduce
-# -         total += part[:count].double().square().sum()
-# +         total += part.double().square().sum()
+# ~ part[:count].double ==> part.double
 
 # %% wrong: norms are added, not squares => values norms-added  from: torch's clipping of the parts as they are
 # -     norm = torch.cat(parts).double().norm().item()
@@ -159,12 +157,10 @@ def clip_parts(inside, across, parts, counts, most):
 # +     norm = norm.item()
 
 # %% wrong: the root is forgotten => values root-forgotten  from: one sum, one all-reduce
-# -     norm = total.sqrt().item()
-# +     norm = total.item()
+# ~ sqrt().item ==> item
 
 # %% wrong: the mean of squares => values averaged  from: one sum, one all-reduce
-# -     inside.all_reduce(total)
-# +     inside.all_reduce(total, op="AVG")
+# ~ all_reduce(total) ==> all_reduce(total, op="AVG")
 
 # %% wrong: the largest value => values other-norm unless norm=max  from: torch's clipping of the parts as they are
 # -     norm = torch.cat(parts).double().norm().item()
@@ -188,8 +184,7 @@ def clip_parts(inside, across, parts, counts, most):
 # +         part.mul_(most / norm)
 
 # %% wrong: numbers are cut off one by one => values not-scaled  from: scaled up as well
-# -         part.mul_(most / norm)
-# +         part.clamp_(-most, most)
+# ~ mul_(most / norm) ==> clamp_(-most, most)
 
 # %% wrong: all gradients are gathered => cost gathered  from: torch's clipping of the parts as they are
 # -     norm = torch.cat(parts).double().norm().item()
@@ -212,16 +207,13 @@ def clip_parts(inside, across, parts, counts, most):
 # +     norm = math.sqrt(total)
 
 # %% wrong: squares in float32 => generality not-finite  from: one sum, one all-reduce
-# -     total = torch.zeros((), dtype=torch.float64)
-# +     total = torch.zeros(())
-# -         total += part[:count].double().square().sum()
-# +         total += part[:count].square().sum()
+# ~ zeros((), dtype=torch.float64) ==> zeros(())
+# ~ double().square ==> square
 
 # %% wrong: divides by a norm of zero => generality raised  from: scaled up as well
 #       norm = total.sqrt().item()
 # +     factor = min(1.0, most / norm)
-# -         part.mul_(most / norm)
-# +         part.mul_(factor)
+# ~ most / norm ==> factor
 
 # %% wrong: only ranks that have numbers talk => protocol deadlock  from: one sum, one all-reduce
 # -     inside.all_reduce(total)
@@ -232,15 +224,11 @@ def clip_parts(inside, across, parts, counts, most):
 # -     return norm
 
 # %% wrong: padding multiplied by zero => generality not-finite  from: one sum, one all-reduce
-# -         total += part[:count].double().square().sum()
-# +         total += (part.double() * (torch.arange(len(part)) < count)).square().sum()
+# ~ part[:count].double() ==> (part.double() * (torch.arange(len(part)) < count))
 
 # %% wrong: new tensors in the list => values not-scaled  from: one sum, one all-reduce
-# -         for part in parts:
-# -             part.mul_(most / norm)
-# +         for i, part in enumerate(parts):
-# +             parts[i] = part * (most / norm)
-
+# ~ part in parts ==> i, part in enumerate(parts)
+# ~ part.mul_(most / norm) ==> parts[i] = part * (most / norm)
 
 # %% wrong: one tensor after the other => values per-tensor
 def clip_parts(inside, across, parts, counts, most):

@@ -370,8 +370,7 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # -             del weights
 # -         grad = through(u + 1, y)
 # +         grad = through(u + 1, forward(u, weights, x))
-# -     return tuple(parts)
-# +     return parts
+# ~ tuple(parts) ==> parts
 
 # %% wrong: copies of the rows, with the second gather for show => cost rows-lie-around  from: gather, use, forget
 # -         if not reshard:
@@ -387,9 +386,7 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # -         if not reshard:
 # -             kept[u] = weights
 # +         kept[u] = weights
-# -         weights = gather(u) if reshard else kept.pop(u)
-# +         weights = kept[u]
-
+# ~ gather(u) if reshard else kept.pop(u) ==> kept[u]
 
 # %% wrong: everything is gathered in the beginning, in one row => values read-after-free
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
@@ -438,15 +435,13 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # %% wrong: rows lie in a list, though they are gathered again => cost rows-lie-around  from: gather, use, forget
 #           comm.all_gather_into_tensor(row, shards[u])
 # +         everything.append(row)
-# -     units, inputs, kept = range(len(shards)), [], {}
-# +     units, inputs, kept, everything = range(len(shards)), [], {}, []
+# ~ kept = range(len(shards)), [], {} ==> kept, everything = range(len(shards)), [], {}, []
 
 # %% wrong: whole gradients wait until the end => cost too-much-memory  from: gather, use, forget
 #           row[: counts[u]] = grad
 # +         return row
 # +     def reduced(u, row):
-# -     return parts
-# +     return [reduced(u, row) for u, row in enumerate(parts)]
+# ~ return parts ==> return [reduced(u, row) for u, row in enumerate(parts)]
 
 # %% wrong: gradients are all-reduced, and a part kept => cost all-reduced  from: gather, use, forget
 # -         mine = torch.empty_like(shards[u])
@@ -456,13 +451,10 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # +         return row.chunk(comm.size)[comm.rank].clone()
 
 # %% wrong: sums, not means => values sum  from: gather, use, forget
-# -         comm.reduce_scatter_tensor(mine, row, op="AVG")
-# +         comm.reduce_scatter_tensor(mine, row)
+# ~ reduce_scatter_tensor(mine, row, op="AVG") ==> reduce_scatter_tensor(mine, row)
 # -         if not reshard:
 # -             kept[u] = weights
-#       for u in reversed(units):
-# -         weights = gather(u) if reshard else kept.pop(u)
-# +         weights = gather(u)
+# ~ (u) if reshard else kept.pop(u) ==> (u)
 
 # %% wrong: nothing is reduced => values own-gradient  from: sums, not means
 # -         mine = torch.empty_like(shards[u])
@@ -471,47 +463,37 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # +         return row.chunk(comm.size)[comm.rank].clone()
 
 # %% wrong: gradients stay whole => values whole-gradient  from: sums, not means
-# -         comm.reduce_scatter_tensor(mine, row)
-# +         comm.reduce_scatter_tensor(mine, row, op="AVG")
+# ~ reduce_scatter_tensor(mine, row) ==> reduce_scatter_tensor(mine, row, op="AVG")
 # -         parts[u] = part_of(u, own)
 # +         comm.all_reduce(own, op="AVG")
 # +         parts[u] = own
 
 # %% wrong: in the order of the backward pass => values backwards  from: sums, not means
-# -         comm.reduce_scatter_tensor(mine, row)
-# +         comm.reduce_scatter_tensor(mine, row, op="AVG")
-# -     return parts
-# +     return parts[::-1]
+# ~ reduce_scatter_tensor(mine, row) ==> reduce_scatter_tensor(mine, row, op="AVG")
+# ~ return parts ==> return parts[::-1]
 
 # %% wrong: the padding is taken for weights => values raised  from: sums, not means
-# -         return row[: counts[u]]
-# +         return row
+# ~ return row[: counts[u]] ==> return row
 # -         row = grad.new_zeros(comm.size * len(shards[u]))
 # -         row[: counts[u]] = grad
 # +         row = grad
-# -         comm.reduce_scatter_tensor(mine, row)
-# +         comm.reduce_scatter_tensor(mine, row, op="AVG")
+# ~ reduce_scatter_tensor(mine, row) ==> reduce_scatter_tensor(mine, row, op="AVG")
 
 # %% wrong: something in the padding => values padding-not-zero  from: gather, use, forget
-# -         row = grad.new_zeros(comm.size * len(shards[u]))
-# +         row = grad.new_full((comm.size * len(shards[u]),), 3.0)
+# ~ new_zeros(comm.size * len(shards[u])) ==> new_full((comm.size * len(shards[u]),), 3.0)
 
 # %% wrong: reshard is ignored => generality not-kept  from: sums, not means
-# -         comm.reduce_scatter_tensor(mine, row)
-# +         comm.reduce_scatter_tensor(mine, row, op="AVG")
+# ~ reduce_scatter_tensor(mine, row) ==> reduce_scatter_tensor(mine, row, op="AVG")
 
 # %% wrong: it does not wait for the row => values ~  from: gather, use, forget
 # -         row = shards[u].new_empty(comm.size * len(shards[u]))
 # -         comm.all_gather_into_tensor(row, shards[u])
 # +         row = shards[u].new_zeros(comm.size * len(shards[u]))
 # +         works.append(comm.all_gather_into_tensor(row, shards[u], async_op=True))
-# -     units, inputs, kept = range(len(shards)), [], {}
-# +     units, inputs, works = range(len(shards)), [], []
+# ~ kept = range(len(shards)), [], {} ==> works = range(len(shards)), [], []
 # -         if not reshard:
 # -             kept[u] = weights
-#       for u in reversed(units):
-# -         weights = gather(u) if reshard else kept.pop(u)
-# +         weights = gather(u)
+# ~ (u) if reshard else kept.pop(u) ==> (u)
 #           parts[u] = part_of(u, own)
 # +     for work in works:
 # +         work.wait()
@@ -538,8 +520,7 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # +         start(u - 2)
 
 # %% wrong: three buffers in turn, two units on their way => cost too-far-ahead  from: two buffers in turn, the next unit gathered into the other one
-# -         [torch.empty(big, dtype=x.dtype) for _ in range(2)]
-# +         [torch.empty(big, dtype=x.dtype) for _ in range(3)]
+# ~ (2) ==> (3)
 # -         return (bufs[u % 2] if reshard else bufs[u])[: n * len(shards[u])]
 # +         return (bufs[u % 3] if reshard else bufs[u])[: n * len(shards[u])]
 # -         if reshard or True:
@@ -550,12 +531,9 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # +             start(u - 2)
 
 # %% wrong: weights gathered in 32 bits => cost narrow  from: gather, use, forget
-# -         row = shards[u].new_empty(comm.size * len(shards[u]))
-# -         comm.all_gather_into_tensor(row, shards[u])
-# -         return row[: counts[u]]
-# +         row = torch.empty(comm.size * len(shards[u]))
-# +         comm.all_gather_into_tensor(row, shards[u].float())
-# +         return row[: counts[u]].double()
+# ~ shards[u].new_empty ==> torch.empty
+# ~ (row, shards[u]) ==> (row, shards[u].float())
+# ~ return row[: counts[u]] ==> return row[: counts[u]].double()
 
 # %% wrong: gradients cut as evenly as they can be => values uneven-cut  from: gather, use, forget
 # -         row = grad.new_zeros(comm.size * len(shards[u]))
@@ -563,8 +541,7 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # +         row = grad.new_zeros(comm.size, len(shards[u]))
 # +         for r, piece in enumerate(grad.tensor_split(comm.size)):
 # +             row[r, : len(piece)] = piece
-# -         comm.reduce_scatter_tensor(mine, row, op="AVG")
-# +         comm.reduce_scatter_tensor(mine, row.view(-1), op="AVG")
+# ~ comm.reduce_scatter_tensor(mine, row, op="AVG") ==> comm.reduce_scatter_tensor(mine, row.view(-1), op="AVG")
 
 # %% wrong: the backward pass gathers the next unit of the forward pass ahead => cost too-many-bytes  from: the next unit is gathered ahead, gradients leave behind the next unit
 # -         start(u - 1)

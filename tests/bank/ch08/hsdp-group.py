@@ -60,9 +60,7 @@ def best_group(params, ranks, memory, per_node, fast, slow):
 # + from course_lib import notebook
 # + VARIANT = notebook.params("hsdp-group")
 # + def hsdp(params, ranks, group):
-# -     inside = 3 * (group - 1) / group * 2 * params
-# +     inside = (VARIANT.gathers + 1) * (group - 1) / group * 2 * params
-
+# ~ 3 ==> (VARIANT.gathers + 1)
 
 # %% wrong: three times inside, once across => values whole-model
 def hsdp(params, ranks, group):
@@ -81,47 +79,35 @@ def best_group(params, ranks, memory, per_node, fast, slow):
 # %% wrong: state shared out over all => values over-the-world  from: three times inside, once across
 # -     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params
 # +     return 16 * params / ranks, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
-# -     return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
-# +     return 8
-# -     return smallest_group(params, ranks, memory)
-# +     return 8
+# ~ next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None) ==> 8
+# ~ return smallest_group(params, ranks, memory) ==> return 8
 
 # %% wrong: one server, as printed => values one-server  from: three times inside, once across
-# -     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params
-# +     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
-# -     return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
-# +     return 8
-# -     return smallest_group(params, ranks, memory)
-# +     return per_node
+# ~ copies * 2 * params ==> copies * 2 * params / group
+# ~ next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None) ==> 8
+# ~ return smallest_group(params, ranks, memory) ==> return per_node
 
 # %% wrong: kept after the forward pass => values kept-weights  from: three times inside, once across
 # -     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params
 # +     return 16 * params / group, 2 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
-# -     return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
-# +     return None
-# -     return smallest_group(params, ranks, memory)
-# +     return None
+# ~ next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None) ==> None
+# ~ return smallest_group(params, ranks, memory) ==> return None
 
 # %% wrong: each operation an all-reduce => values each-an-all-reduce  from: kept after the forward pass
-# -     return 16 * params / group, 2 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
-# +     return 16 * params / group, 3 * 2 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
+# ~ 16 * params / group, 2 * (group - 1) ==> 16 * params / group, 3 * 2 * (group - 1)
 
 # %% wrong: no divisor of the ranks => values no-divisor  from: one server, as printed
 # -     return 8
 # +     k = int(-(-16 * params // memory))
 # +     return k if k <= ranks else None
-# -     return per_node
-# +     return None
+# ~ return per_node ==> return None
 
 # %% wrong: without a master copy => values no-master  from: one server, as printed
-# -     return 8
-# +     return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 12 * params / k <= memory), None)
-# -     return per_node
-# +     return None
+# ~ 8 ==> next((k for k in range(1, ranks + 1) if ranks % k == 0 and 12 * params / k <= memory), None)
+# ~ return per_node ==> return None
 
 # %% wrong: the smallest that fits is taken for the best => values smallest-that-fits  from: three times inside, once across
-# -     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params
-# +     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
+# ~ copies * 2 * params ==> copies * 2 * params / group
 
 # %% wrong: large groups at the speed inside a node => values ~  from: the smallest that fits is taken for the best
 # -     return smallest_group(params, ranks, memory)
@@ -166,7 +152,6 @@ def best_group(params, ranks, memory, per_node, fast, slow):
 # +         return max(i / (fast if k <= per_node else slow), a / (fast if ranks <= per_node else slow))
 # +     return min(ks, key=t, default=None)
 
-
 # %% wrong: the fewest bytes => values -  from: the longer of the two times
 def best_group(params, ranks, memory, per_node, fast, slow):
     ks = [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
@@ -174,14 +159,12 @@ def best_group(params, ranks, memory, per_node, fast, slow):
 
 
 # %% wrong: gradients all-reduced inside => values reduced-twice  from: the longer of the two times
-# -     return 16 * params / group, 3 * 2 * params * (group - 1) / group, 2 * (m - 1) / m * 2 * params / group
-# +     return 16 * params / group, 4 * 2 * params * (group - 1) / group, 2 * (m - 1) / m * 2 * params / group
+# ~ 3 ==> 4
 # -         return max(i / (fast if k <= per_node else slow), a / (fast if ranks <= per_node else slow))
 # +         return i / (fast if k <= per_node else slow) + a / (fast if ranks <= per_node else slow)
 
 # %% wrong: groups and their number mixed up => values turned-round  from: the longer of the two times
-# -     m = ranks // group
-# +     m, group = group, ranks // group
+# ~ m = ranks ==> m, group = group, ranks
 # -         return max(i / (fast if k <= per_node else slow), a / (fast if ranks <= per_node else slow))
 # +         return i / (fast if k <= per_node else slow) + a / (fast if ranks <= per_node else slow)
 

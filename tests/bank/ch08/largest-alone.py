@@ -82,11 +82,8 @@ def ranks_for(params, memory, layers, activations, per_param):
 
 
 # %% wrong: nothing is gathered => values nothing-gathered  from: state only
-# -     return ranks * memory / per_param
-# +     return ranks * max(0, memory - activations) / per_param
-# -     return math.ceil(per_param * params / memory)
-# +     return math.ceil(per_param * params / (memory - activations))
-
+# ~ ranks * memory / per_param ==> ranks * max(0, memory - activations) / per_param
+# ~ (per_param * params / memory) ==> (per_param * params / (memory - activations))
 
 # %% wrong: the activations are left out => values no-activations
 def largest_model(ranks, memory, layers, activations, per_param):
@@ -101,38 +98,30 @@ def ranks_for(params, memory, layers, activations, per_param):
 # %% wrong: one layer whole => values one-layer  from: the activations are left out
 # -     return memory / (per_param / ranks + 4 / layers)
 # +     return max(0, memory - activations) / (per_param / ranks + 2 / layers)
-# -     room = memory - 4 * params / layers
-# +     room = memory - activations - 2 * params / layers
+# ~ memory - 4 * params ==> memory - activations - 2 * params
 
 # %% wrong: all weights whole => values whole-weights  from: state only
-# -     return ranks * memory / per_param
-# +     return max(0, memory - activations) / (per_param / ranks + 2)
-# -     return math.ceil(per_param * params / memory)
-# +     return None
+# ~ ranks * memory / per_param ==> max(0, memory - activations) / (per_param / ranks + 2)
+# ~ math.ceil(per_param * params / memory) ==> None
 
 # %% wrong: activations shared out as well => values activations-shared  from: all weights whole
 # -     return max(0, memory - activations) / (per_param / ranks + 2)
 # +     return max(0, memory - activations / ranks) / (per_param / ranks + 4 / layers)
 
 # %% wrong: rounded down => values rounded-down  from: solved for P
-# -     return max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
-# +     return max(0, memory - activations) / (per_param / ranks + 4 / layers)
-# -     return math.ceil(per_param * params / room - 1e-9) if room > 0 else None
-# +     return int(per_param * params / room) if room > 0 else None
+# ~ 2 * 2 ==> 4
+# ~ math.ceil(per_param * params / room - 1e-9) ==> int(per_param * params / room)
 
 # %% wrong: a negative number of GPUs => generality none-is-right  from: state only
-# -     return ranks * memory / per_param
-# +     return max(0, memory - activations) / (per_param / ranks + 4 / layers)
-# -     return math.ceil(per_param * params / memory)
-# +     return math.ceil(per_param * params / (memory - activations - 4 * params / layers) - 1e-9)
+# ~ ranks * memory / per_param ==> max(0, memory - activations) / (per_param / ranks + 4 / layers)
+# ~ (per_param * params / memory) ==> (per_param * params / (memory - activations - 4 * params / layers) - 1e-9)
 
 # %% wrong: a model of negative size => generality negative  from: solved for P
 # -     return max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
 # +     return (memory - activations) / (per_param / ranks + 4 / layers)
 
 # %% wrong: the bytes of the example => generality other-bytes  from: solved for P
-# -     return max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
-# +     return max(0, memory - activations) / (16 / ranks + 4 / layers)
+# ~ per_param / ranks + 2 * 2 ==> 16 / ranks + 4
 # -     return math.ceil(per_param * params / room - 1e-9) if room > 0 else None
 # +     return math.ceil(16 * params / room - 1e-9) if room > 0 else None
 
@@ -146,18 +135,14 @@ def ranks_for(params, memory, layers, activations, per_param):
 # + def largest_model(ranks, memory, layers, activations, per_param):
 # -     return memory / (per_param / ranks + 4 / layers)
 # +     return max(0, memory - activations) / (per_param / ranks + 8 / layers)
-# -     room = memory - 4 * params / layers
-# +     room = memory - activations - 8 * params / layers
+# ~ memory - 4 * params ==> memory - activations - 8 * params
 
 # %% wrong: one GPU more where it is exactly full => generality one-more  from: rounded down
-# -     return int(per_param * params / room) if room > 0 else None
-# +     return int(per_param * params / room) + 1 if room > 0 else None
+# ~ (per_param * params / room) if room > 0 else None ==> (per_param * params / room) + 1 if room > 0 else None
 
 # %% wrong: the own share of two layers taken off => values own-part-off  from: gradients of two layers gathered as well
-# -     return max(0, memory - activations) / (per_param / ranks + 8 / layers)
-# +     return max(0, memory - activations) / (per_param / ranks + 4 / layers * (1 - 1 / ranks))
-# -     room = memory - activations - 8 * params / layers
-# +     room = memory - activations - 4 * params / layers
+# ~ 8 / layers ==> 4 / layers * (1 - 1 / ranks)
+# ~ activations - 8 * params ==> activations - 4 * params
 
 # %% half: the first only => 2.1  from: a negative number of GPUs
 # -     return math.ceil(per_param * params / (memory - activations - 4 * params / layers) - 1e-9)

@@ -43,23 +43,17 @@ def train(comm, build, make, batches, most):
     return losses, net
 
 
-# %% right: an optimizer for each unit
-def train(comm, build, make, batches, most):
-    model = build()
-    sharded = FullySharded(comm, model, model.blocks, reshard_after_forward=True)
-    optimizers = [make([shard]) for shard in sharded.shards()]
-    losses = []
-    for inputs, targets in batches:
-        loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
-        loss.backward()
-        sharded.finish()
-        clip_gradients(sharded, most)
-        for each in optimizers:
-            each.step()
-            each.zero_grad()
-        losses.append(loss.item())
-    return losses, sharded
-
+# %% right: an optimizer for each unit  from: shard, then the optimizer, then the model's norm
+# ~ list(model.blocks) ==> model.blocks, reshard_after_forward=True
+# ~ optimizer = make(sharded.shards()) ==> optimizers = [make([shard]) for shard in sharded.shards()]
+# -         logits = sharded(inputs)
+# -         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+# +         loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
+# -         optimizer.step()
+# -         sharded.zero_grad()
+# +         for each in optimizers:
+# +             each.step()
+# +             each.zero_grad()
 
 # %% right: half a block to a unit
 from course_lib import sharding
@@ -126,8 +120,7 @@ def train(comm, build, make, batches, most):
 # +     optimizer = make(model.parameters())
 # +     units = [model.embedding, *model.blocks, model.head]
 # +     sharded = FullySharded(comm, model, units)
-# -         clip_gradients(sharded, most)
-# +         torch.nn.utils.clip_grad_norm_(sharded.shards(), most)
+# ~ clip_gradients(sharded, most) ==> torch.nn.utils.clip_grad_norm_(sharded.shards(), most)
 
 # %% wrong: only the units are put right => values nothing-moves  from: as it was found
 # -     units = [model.embedding, *model.blocks, model.head]
@@ -135,8 +128,7 @@ def train(comm, build, make, batches, most):
 # +     sharded = FullySharded(comm, model, list(model.blocks))
 
 # %% wrong: each rank clips by its own norm => values own-norm  from: shard, then the optimizer, then the model's norm
-# -         clip_gradients(sharded, most)
-# +         torch.nn.utils.clip_grad_norm_(sharded.shards(), most)
+# ~ clip_gradients(sharded, most) ==> torch.nn.utils.clip_grad_norm_(sharded.shards(), most)
 
 # %% wrong: clipping is left out => values not-clipped  from: shard, then the optimizer, then the model's norm
 # -         logits = sharded(inputs)
@@ -167,7 +159,6 @@ def train(comm, build, make, batches, most):
 #           optimizer.step()
 # +         clip_gradients(sharded, most)
 
-
 # %% wrong: trained without shards, sharded in the end => cost ~
 def train(comm, build, make, batches, most):
     model = build()
@@ -189,17 +180,13 @@ def train(comm, build, make, batches, most):
 # -         logits = sharded(inputs)
 # -         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 # +         loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
-# -     return losses, sharded
-# +     return losses
+# ~ losses, sharded ==> losses
 
-# %% wrong: the loss divided by the ranks => values divided-again  from: half a block to a unit
-# -     units = [u for b in model.blocks for u in (b.up, b.down)]
-# -     sharded = FullySharded(comm, model, units)
+# %% wrong: the loss divided by the ranks => values divided-again  from: weights kept after the forward pass
+# -     sharded = FullySharded(comm, model, list(model.blocks), reshard_after_forward=False)
 # +     sharded = FullySharded(comm, model, list(model.blocks))
-# -         loss = F.cross_entropy(sharded(x).flatten(0, 1), y.flatten())
-# +         loss = F.cross_entropy(sharded(x).flatten(0, 1), y.flatten()) / comm.size
-# -         losses.append(loss.item())
-# +         losses.append(loss.item() * comm.size)
+# ~ (sharded(x).flatten(0, 1), y.flatten()) ==> (sharded(x).flatten(0, 1), y.flatten()) / comm.size
+# ~ (loss.item()) ==> (loss.item() * comm.size)
 
 # %% wrong: clipped before all gradients are there => values other-weights  from: half a block to a unit
 # -     units = [u for b in model.blocks for u in (b.up, b.down)]

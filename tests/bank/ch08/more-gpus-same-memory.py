@@ -112,9 +112,7 @@ def cause(trace):
 # +     return "activations"
 
 # %% wrong: micro-batches are forgotten in the gathers => values one-or-kept  from: one unit and kept are not told apart
-# -         return "one giant unit"
-# +         return "one giant unit" if z["gathers"] == 1 else "kept after forward"
-
+# ~ "one giant unit" ==> "one giant unit" if z["gathers"] == 1 else "kept after forward"
 
 # %% wrong: the five traces by heart => values -
 def cause(trace):
@@ -138,13 +136,11 @@ def cause(trace):
 # +         return "one giant unit" if z["gathers"] <= 2 * trace["micro_batches"] else "kept after forward"
 
 # %% wrong: alarm where nothing is wrong => generality false-alarm  from: one unit and kept are not told apart
-# -         return "one giant unit"
-# +         return "one giant unit" if z["gathers"] <= 2 * trace["micro_batches"] else "kept after forward"
+# ~ "one giant unit" ==> "one giant unit" if z["gathers"] <= 2 * trace["micro_batches"] else "kept after forward"
 # -     if z["reserved"] > 1.3 * used:
 # -         return "allocator"
 # -     return "activations" if 2 * z["activations"] > used else "as it should"
 # +     return "allocator" if z["reserved"] > 1.3 * used else "activations"
-
 
 # %% wrong: another word => values no-such-word
 def cause(trace):

@@ -44,24 +44,19 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
 # +     return 6 * params * tokens / flops + params / ranks * moved / bandwidth
 
 # %% wrong: every GPU moves the whole model => values whole-model-moved  from: the longer of the two
-# -     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
-# +     return max(6 * params * tokens / flops, params * moved / bandwidth)
-# -     return moved * flops / (6 * ranks * bandwidth)
-# +     return moved * flops / (6 * bandwidth)
+# ~ params / ranks * moved ==> params * moved
+# ~ ranks * bandwidth ==> bandwidth
 
 # %% wrong: the boundary without the ranks => values one-gpu  from: the longer of the two
-# -     return moved * flops / (6 * ranks * bandwidth)
-# +     return moved * flops / (6 * bandwidth)
+# ~ ranks * bandwidth ==> bandwidth
 
 # %% wrong: two FLOPs per parameter and token => values two-flops  from: the longer of the two
 # -     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
 # +     return max(2 * params * tokens / flops, params / ranks * moved / bandwidth)
-# -     return moved * flops / (6 * ranks * bandwidth)
-# +     return moved * flops / (2 * ranks * bandwidth)
+# ~ moved * flops / (6 * ranks * bandwidth) ==> moved * flops / (2 * ranks * bandwidth)
 
 # %% wrong: computing is shared out as well => values compute-divided  from: every GPU moves the whole model
-# -     return max(6 * params * tokens / flops, params * moved / bandwidth)
-# +     return max(6 * params * tokens / ranks / flops, params / ranks * moved / bandwidth)
+# ~ flops, params ==> ranks / flops, params / ranks
 
 # %% wrong: the wire alone => generality ~  from: the longer of the two
 # -     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
@@ -70,14 +65,11 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
 # +     return params / ranks * moved / bandwidth
 
 # %% wrong: upside down => values upside-down  from: the longer of the two
-# -     return moved * flops / (6 * ranks * bandwidth)
-# +     return 6 * ranks * bandwidth / (moved * flops)
+# ~ moved * flops / (6 * ranks * bandwidth) ==> 6 * ranks * bandwidth / (moved * flops)
 
 # %% wrong: there and back counted twice => values both-ways  from: the longer of the two
-# -     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
-# +     return max(6 * params * tokens / flops, 2 * params * moved / ranks / bandwidth)
-# -     return moved * flops / (6 * ranks * bandwidth)
-# +     return 2 * flops / 6 * moved / ranks / bandwidth
+# ~ params / ranks * moved ==> 2 * params * moved / ranks
+# ~ moved * flops / (6 * ranks * bandwidth) ==> 2 * flops / 6 * moved / ranks / bandwidth
 
 # %% wrong: whole tokens => values rounded
 import math
@@ -94,8 +86,7 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
 # %% wrong: the shorter of the two => values shorter  from: the longer of the two
 # -     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
 # +     return min(6 * params * tokens / flops, params * moved / ranks / bandwidth)
-# -     return moved * flops / (6 * ranks * bandwidth)
-# +     return flops / 6 * moved / ranks / bandwidth
+# ~ moved * flops / (6 * ranks * bandwidth) ==> flops / 6 * moved / ranks / bandwidth
 
 # %% half: the first only => 2  from: the longer of the two
 # -     return moved * flops / (6 * ranks * bandwidth)

@@ -238,8 +238,7 @@ def shard_optimizer(comm, parameters, make):
 # +     mine, owners = kept, [place % comm.size for place in range(len(kept))]
 
 # %% wrong: shared out by number of tensors => cost unfair-share  from: in the order of the list, to whoever has least
-# -             rank = min(range(comm.size), key=load.__getitem__)
-# +             rank = len(kept) % comm.size
+# ~ min(range(comm.size), key=load.__getitem__) ==> len(kept) % comm.size
 
 # %% wrong: neighbors in the list, equally many each => cost unfair-share  from: in the order of the list, to whoever has least
 #               load[rank] += p.numel()
@@ -247,8 +246,7 @@ def shard_optimizer(comm, parameters, make):
 # +     owners = [place // each for place in range(len(kept))]
 
 # %% wrong: nobody is told => values not-told  from: in the order of the list, to whoever has least
-# -     inner = make(mine) if mine else None
-# +     inner = make(mine)
+# ~ (mine) if mine else None ==> (mine)
 # -             works = [comm.broadcast(p.data, rank, async_op=True) for p, rank in zip(kept, owners)]
 # -             for work in works:
 # -                 work.wait()
@@ -275,14 +273,11 @@ def shard_optimizer(comm, parameters, make):
 # +                 p.grad = q.grad
 
 # %% wrong: an optimizer over an empty list => generality raised  from: in the order of the list, to whoever has least
-# -     inner = make(mine) if mine else None
-# +     inner = make(mine)
+# ~ (mine) if mine else None ==> (mine)
 
 # %% wrong: the tied tensor is stepped twice => generality stepped-twice  from: in the order of the list, to whoever has least
-# -     inner = make(mine) if mine else None
-# +     inners = [make([p]) for p in parameters if any(p is q for q in mine)]
-# -             if inner is not None:
-# +             for inner in inners:
+# ~ inner = make(mine) if mine else None ==> inners = [make([p]) for p in parameters if any(p is q for q in mine)]
+# ~ if inner is not None: ==> for inner in inners:
 
 # %% wrong: tied and told twice => cost tied-twice  from: in the order of the list, to whoever has least
 # -             works = [comm.broadcast(p.data, rank, async_op=True) for p, rank in zip(kept, owners)]
@@ -290,14 +285,12 @@ def shard_optimizer(comm, parameters, make):
 # +             works = [comm.broadcast(p.data, home[p], async_op=True) for p in parameters if p.requires_grad]
 
 # %% wrong: frozen ones go round, too => cost frozen-sent  from: in the order of the list, to whoever has least
-# -         if p.requires_grad and not any(p is q for q in kept):
-# +         if not any(p is q for q in kept):
+# ~ if p.requires_grad and not any(p is q for q in kept): ==> if not any(p is q for q in kept):
 # -     mine = [p for p, rank in zip(kept, owners) if rank == comm.rank]
 # +     mine = [p for p, rank in zip(kept, owners) if rank == comm.rank and p.requires_grad]
 
 # %% wrong: all to rank 0, which steps and tells => cost unfair-share  from: in the order of the list, to whoever has least
-# -             rank = min(range(comm.size), key=load.__getitem__)
-# +             rank = 0
+# ~ min(range(comm.size), key=load.__getitem__) ==> 0
 
 # %% wrong: gradients averaged once more => values other-numbers  from: in the order of the list, to whoever has least
 #           def step(self):
@@ -316,7 +309,6 @@ def shard_optimizer(comm, parameters, make):
 # -                 work.wait()
 # +             last.extend(comm.broadcast(p.data, rank, async_op=True) for p, rank in zip(kept, owners))
 
-
 # %% wrong: nothing is returned => values no-step
 def shard_optimizer(comm, parameters, make):
     make([p for p in parameters if p.requires_grad])
@@ -331,11 +323,8 @@ def shard_optimizer(comm, parameters, make):
 
 # %% wrong: an optimizer made anew in every step => values fresh-state  from: in the order of the list, to whoever has least
 # -     inner = make(mine) if mine else None
-#           def step(self):
-# -             if inner is not None:
-# -                 inner.step()
-# +             if mine:
-# +                 make(mine).step()
+# ~ inner is not None ==> mine
+# ~ inner.step() ==> make(mine).step()
 
 # %% wrong: gradients go round again => cost too-many-bytes  from: in the order of the list, to whoever has least
 #           def step(self):
@@ -343,8 +332,7 @@ def shard_optimizer(comm, parameters, make):
 # +                 comm.all_reduce(p.grad, op="AVG")
 
 # %% wrong: a flat row without padding, whose last numbers are nobody's => values nobodys  from: a flat row, cut evenly
-# -         self.part = -(-count // comm.size)
-# +         self.part = count // comm.size
+# ~ -(-count // comm.size) ==> count // comm.size
 # -             p.data.copy_(row[at : at + p.numel()].view_as(p))
 # +             new = row[at : at + p.numel()]
 # +             p.data.view(-1)[: len(new)] = new

@@ -121,8 +121,7 @@ def least_depth(gathers, computes, most):
 # +     return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 4
 
 # %% wrong: gathered as early as can be, whatever the depth => values no-limit  from: data parallelism's crossover
-# -     return 2 * reduce * (ranks - 1) / ranks * flops / bandwidth / 6
-# +     return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
+# ~ 2 * reduce ==> (2 * gather + reduce)
 # -     return 0.0
 # +     wire = now = 0.0
 # +     for gather, compute in zip(gathers, computes):
@@ -143,18 +142,14 @@ def least_depth(gathers, computes, most):
 # +     return next((d for d in range(len(gathers) + 1) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
 
 # %% wrong: each gather against its own unit => values unit-by-unit  from: data parallelism's crossover
-# -     return 2 * reduce * (ranks - 1) / ranks * flops / bandwidth / 6
-# +     return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
-# -     return 0.0
-# +     return sum(max(0.0, g - c) for g, c in zip(gathers, computes))
+# ~ 2 * reduce ==> (2 * gather + reduce)
+# ~ 0.0 ==> sum(max(0.0, g - c) for g, c in zip(gathers, computes))
 # -     return 0
 # +     return 1
 
 # %% wrong: the end instead of the standstill => values makespan  from: one unit less ahead
 # -     depth = max(depth - 1, 0)
-#           done.append(max(wire, done[-1] if done else 0.0) + compute)
-# -     return done[-1] - sum(computes)
-# +     return done[-1]
+# ~ [-1] - sum(computes) ==> [-1]
 # -     return next((d for d in range(len(gathers) + 1) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
 # +     return next((d for d in range(len(gathers)) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
 
@@ -189,17 +184,13 @@ def least_depth(gathers, computes, most):
 # +         wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
 
 # %% wrong: less than what is allowed => values returned-none  from: gaps added up
-# -         if exposed_seconds(gathers, computes, d) <= most:
-# +         if exposed_seconds(gathers, computes, d) < most:
+# ~ if exposed_seconds(gathers, computes, d) <= most: ==> if exposed_seconds(gathers, computes, d) < most:
 
 # %% wrong: the first gather is not counted => values without-the-first  from: gaps added up
-# -     return idle
-# +     return idle - gathers[0]
+# ~ return idle ==> return idle - gathers[0]
 
 # %% wrong: gradients all-reduced => values reduced-twice  from: gaps added up
-# -     return flops * (2 * gather + reduce) * (ranks - 1) / (6 * bandwidth * ranks)
-# +     return flops * (2 * gather + 2 * reduce) * (ranks - 1) / (6 * bandwidth * ranks)
-
+# ~ * gather + reduce) * ( ==> * gather + 2 * reduce) * (
 
 # %% wrong: each gather behind the unit before it, whatever the depth => values -  from: gaps added up
 def exposed_seconds(gathers, computes, depth):
@@ -209,7 +200,5 @@ def exposed_seconds(gathers, computes, depth):
 
 
 # %% half: the crossover only => 1.6  from: each gather against its own unit
-# -     return sum(max(0.0, g - c) for g, c in zip(gathers, computes))
-# +     raise NotImplementedError
-# -     return 1
-# +     raise NotImplementedError
+# ~ return sum(max(0.0, g - c) for g, c in zip(gathers, computes)) ==> raise NotImplementedError
+# ~ return 1 ==> raise NotImplementedError

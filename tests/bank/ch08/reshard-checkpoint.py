@@ -104,7 +104,6 @@ def reshard(comm, part, elements, old, new):
 # +     take = torch.bincount(of_old[of_new == me], minlength=comm.size).tolist()
 # +     del place, of_old, of_new
 
-
 # %% wrong: the whole row on every rank => cost ~
 def reshard(comm, part, elements, old, new):
     size = -(-elements // old)
@@ -166,21 +165,15 @@ def reshard(comm, part, elements, old, new):
 # +         comm.recv(box, other)
 
 # %% wrong: the padding is moved as numbers => values padding-moved  from: the whole row on every rank
-# -     row = row[:elements]
-# +     row = row[: size * old]
-# -     mine = row.new_zeros(-(-elements // new))
-# +     mine = row.new_zeros(-(-len(row) // new))
+# ~ row[:elements] ==> row[: size * old]
+# ~ row.new_zeros(-(-elements // new)) ==> row.new_zeros(-(-len(row) // new))
 
 # %% wrong: parts of different lengths, without padding => values no-padding  from: one all-to-all of what overlaps
-# -     mine = part.new_zeros(-(-elements // new) if me < new else 0)
-# -     comm.all_to_all_single(mine[: sum(take)], part[: sum(send)].contiguous(), take, send)
-# +     mine = part.new_empty(sum(take))
-# +     comm.all_to_all_single(mine, part[: sum(send)].contiguous(), take, send)
+# ~ new_zeros(-(-elements // new) if me < new else 0) ==> new_empty(sum(take))
+# ~ mine[: sum(take)], ==> mine,
 
 # %% wrong: the padding is whatever lay there => values padding-not-zero  from: one all-to-all of what overlaps
-# -     mine = part.new_zeros(-(-elements // new) if me < new else 0)
-# +     mine = part.new_full((-(-elements // new) if me < new else 0,), 7)
-
+# ~ new_zeros(-(-elements // new) if me < new else 0) ==> new_full((-(-elements // new) if me < new else 0,), 7)
 
 # %% wrong: the old part comes back => values old-part
 def reshard(comm, part, elements, old, new):
@@ -188,8 +181,7 @@ def reshard(comm, part, elements, old, new):
 
 
 # %% wrong: dealt out like tensor_split, the larger parts first => values -  from: the whole row on every rank
-# -     own = row[comm.rank * len(mine) : (comm.rank + 1) * len(mine)]
-# +     own = row.tensor_split(new)[comm.rank]
+# ~ row[comm.rank * len(mine) : (comm.rank + 1) * len(mine)] ==> row.tensor_split(new)[comm.rank]
 
 # %% wrong: the ranks that have nothing stay out of it => deadlock  from: the whole row on every rank
 #       size = -(-elements // old)
@@ -199,14 +191,11 @@ def reshard(comm, part, elements, old, new):
 # -         return part.new_empty(0)
 
 # %% wrong: always float32 => generality ~  from: one all-to-all of what overlaps
-# -     mine = part.new_zeros(-(-elements // new) if me < new else 0)
-# -     comm.all_to_all_single(mine[: sum(take)], part[: sum(send)].contiguous(), take, send)
-# +     mine = torch.zeros(-(-elements // new) if me < new else 0)
-# +     comm.all_to_all_single(mine[: sum(take)], part[: sum(send)].float(), take, send)
+# ~ part.new_zeros ==> torch.zeros
+# ~ contiguous ==> float
 
 # %% wrong: it returns before the messages have come => values ~  from: messages from number to number, started together
-# -     works = []
-# +     scratch, works = [], []
+# ~ works = [] ==> scratch, works = [], []
 # -             works.append(comm.irecv(out[low - want.start : high - want.start], other))
 # +             box = part.new_zeros(high - low)
 # +             scratch.append((box, low, high))
@@ -248,8 +237,7 @@ def reshard(comm, part, elements, old, new):
 # +         size = elements // new
 # +         low, high = (b * size, elements if b == new - 1 else (b + 1) * size) if b < new else (0, 0)
 # +         return max(0, min(stretch(old, a)[1], high) - max(stretch(old, a)[0], low))
-# -     mine = part.new_zeros(-(-elements // new) if me < new else 0)
-# +     mine = part.new_zeros(sum(take))
+# ~ -(-elements // new) if me < new else 0 ==> sum(take)
 
 # %% wrong: ranks without a part return zeros => values other-length  from: one all-to-all of what overlaps
 # -     mine = part.new_zeros(-(-elements // new) if me < new else 0)

@@ -98,7 +98,6 @@ def fewest_ranks(params, stage, buckets, memory):
 # +     w, g, o = buckets["weights"], buckets["grads"], buckets["master"] + buckets["moments"]
 # +     return params * [w + g + o, w + (g + o) / ranks, (w + g + o) / ranks, (w + g + o) / ranks][stage]
 
-
 # %% wrong: the master copy left out, as a published table does => values no-master
 def held(params, stage, ranks, buckets):
     w, g, o = buckets["weights"], buckets["grads"], buckets["moments"]
@@ -112,8 +111,7 @@ def fewest_ranks(params, stage, buckets, memory):
 # %% wrong: the master copy counted with the weights => values master-whole  from: the master copy left out, as a published table does
 # -     w, g, o = buckets["weights"], buckets["grads"], buckets["moments"]
 # +     w, g, o = buckets["weights"] + buckets["master"], buckets["grads"], buckets["moments"]
-# -     return None
-# +     return 1
+# ~ None ==> 1
 
 # %% wrong: all ranks together => values all-ranks  from: the master copy left out, as a published table does
 # -     w, g, o = buckets["weights"], buckets["grads"], buckets["moments"]
@@ -124,7 +122,6 @@ def fewest_ranks(params, stage, buckets, memory):
 # %% wrong: in GB => values in-GB  from: all ranks together
 # -     return ranks * sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
 # +     return sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items()) / 1e9
-
 
 # %% wrong: the fewest as if all were shared => values all-shared
 def held(params, stage, ranks, buckets):

@@ -35,15 +35,11 @@ def audit_tp():
     return {name: list(row) for name, row in GOOD.items()}
 
 
-# %% wrong: everything is wrong => values -
-def audit_tp():
-    return {name: (row[0], "wrong", "another scope") for name, row in GOOD.items()}
+# %% wrong: everything is wrong => values -  from: numbers looked up, lists for tuples
+# ~ list(row) ==> (row[0], "wrong", "another scope")
 
-
-# %% wrong: everything is right => values -
-def audit_tp():
-    return {name: (row[0], "right", "as printed") for name, row in GOOD.items()}
-
+# %% wrong: everything is right => values -  from: numbers looked up, lists for tuples
+# ~ list(row) ==> (row[0], "right", "as printed")
 
 # %% wrong: the printed numbers back => values as-printed
 def audit_tp():
@@ -51,55 +47,34 @@ def audit_tp():
     return {name: (printed.get(name, row[0]), "right", "as printed") for name, row in GOOD.items()}
 
 
-# %% wrong: one all-reduce for a block => values one-all-reduce
-def audit_tp():
-    return {**GOOD, "tp-128-gb": (1.879, "wrong", "another scope")}
+# %% wrong: one all-reduce for a block => values one-all-reduce  from: numbers looked up, lists for tuples
+# ~ {name: list(row) for name, row in GOOD.items()} ==> {**GOOD, "tp-128-gb": (1.879, "wrong", "another scope")}
 
+# %% wrong: all blocks on one GPU => values all-blocks  from: numbers looked up, lists for tuples
+# ~ {name: list(row) for name, row in GOOD.items()} ==> {**GOOD, "tp-71-s": (2.1045, "wrong", "another scope")}
 
-# %% wrong: all blocks on one GPU => values all-blocks
-def audit_tp():
-    return {**GOOD, "tp-71-s": (2.1045, "wrong", "another scope")}
+# %% wrong: both ways of the link => values both-ways  from: numbers looked up, lists for tuples
+# ~ {name: list(row) for name, row in GOOD.items()} ==> {**GOOD, "tp-71-s": (0.0658, "wrong", "another scope")}
 
+# %% wrong: one stage, one micro-batch => values one-gpu  from: numbers looked up, lists for tuples
+# ~ {name: list(row) for name, row in GOOD.items()} ==> {**GOOD, "tp-504-reduces": (31.5, "wrong", "missing factor")}
 
-# %% wrong: both ways of the link => values both-ways
-def audit_tp():
-    return {**GOOD, "tp-71-s": (0.0658, "wrong", "another scope")}
-
-
-# %% wrong: one stage, one micro-batch => values one-gpu
-def audit_tp():
-    return {**GOOD, "tp-504-reduces": (31.5, "wrong", "missing factor")}
-
-
-# %% wrong: another cause => values wrong-cause
-def audit_tp():
-    return {**GOOD, "tp-one-layer": (6.375, "wrong", "another scope")}
-
+# %% wrong: another cause => values wrong-cause  from: numbers looked up, lists for tuples
+# ~ {name: list(row) for name, row in GOOD.items()} ==> {**GOOD, "tp-one-layer": (6.375, "wrong", "another scope")}
 
 # %% wrong: KV heads as many as query heads => values heads-alike
 def audit_tp():
     return {**GOOD, "tp-one-layer": (7.382, "wrong", "reason does not hold")}
 
 
-# %% wrong: per cent => values percent
-def audit_tp():
-    return {**GOOD, "tp-76-percent": (75.6, "right", "as printed")}
+# %% wrong: per cent => values percent  from: numbers looked up, lists for tuples
+# ~ {name: list(row) for name, row in GOOD.items()} ==> {**GOOD, "tp-76-percent": (75.6, "right", "as printed")}
 
+# %% wrong: a list => values no-dictionary  from: numbers looked up, lists for tuples
+# ~ {name: list(row) for name, row in GOOD.items()} ==> list(GOOD.items())
 
-# %% wrong: a list => values no-dictionary
-def audit_tp():
-    return list(GOOD.items())
-
-
-# %% wrong: errors only => values blind
-def audit_tp():
-    return {name: row for name, row in GOOD.items() if row[1] == "wrong"}
-
-
-# %% wrong: not answered => not-answered
-def audit_tp():
-    raise NotImplementedError
-
+# %% wrong: errors only => values blind  from: numbers looked up, lists for tuples
+# ~ list(row) for name, row in GOOD.items() ==> row for name, row in GOOD.items() if row[1] == "wrong"
 
 # %% half: three of nine missing => 6
 def audit_tp():

@@ -57,11 +57,8 @@ def row_shard(weight, rank, ranks):
 # + VARIANT = params("column-and-row")
 # + OUTPUTS = 0 if VARIANT.layout == "torch" else 1
 # + def column_shard(weight, rank, ranks):
-# -     return weight.chunk(ranks, dim=0)[rank].clone()
-# +     return weight.chunk(ranks, dim=OUTPUTS)[rank].clone()
-# -     return weight.chunk(ranks, dim=1)[rank].clone()
-# +     return weight.chunk(ranks, dim=1 - OUTPUTS)[rank].clone()
-
+# ~ 0 ==> OUTPUTS
+# ~ ranks, dim=1)[rank].clone( ==> ranks, dim=1 - OUTPUTS)[rank].clone(
 
 # %% wrong: dimensions exchanged, as in a textbook's layout => values other-cut unless layout=textbook
 def column_shard(weight, rank, ranks):
@@ -73,11 +70,8 @@ def row_shard(weight, rank, ranks):
 
 
 # %% wrong: the whole weight on every rank => values whole  from: chunk and clone
-# -     return weight.chunk(ranks, dim=0)[rank].clone()
-# +     return weight
-# -     return weight.chunk(ranks, dim=1)[rank].clone()
-# +     return weight
-
+# ~ weight.chunk(ranks, dim=0)[rank].clone() ==> weight
+# ~ weight.chunk(ranks, dim=1)[rank].clone() ==> weight
 
 # %% wrong: everything else made zero => values another-kind
 def column_shard(weight, rank, ranks):
@@ -95,62 +89,39 @@ def row_shard(weight, rank, ranks):
 
 
 # %% wrong: every fourth row => values dealt  from: chunk and clone
-# -     return weight.chunk(ranks, dim=0)[rank].clone()
-# +     return weight[rank::ranks].clone()
-# -     return weight.chunk(ranks, dim=1)[rank].clone()
-# +     return weight[:, rank::ranks].clone()
+# ~ weight.chunk(ranks, dim=0)[rank] ==> weight[rank::ranks]
+# ~ weight.chunk(ranks, dim=1)[rank] ==> weight[:, rank::ranks]
 
 # %% wrong: the rank after => values another-rank's  from: chunk and clone
-# -     return weight.chunk(ranks, dim=0)[rank].clone()
-# +     return weight.chunk(ranks, dim=0)[(rank + 1) % ranks].clone()
-# -     return weight.chunk(ranks, dim=1)[rank].clone()
-# +     return weight.chunk(ranks, dim=1)[(rank + 1) % ranks].clone()
+# ~ 0)[rank].clone( ==> 0)[(rank + 1) % ranks].clone(
+# ~ 1)[rank].clone( ==> 1)[(rank + 1) % ranks].clone(
 
 # %% wrong: transposed on the way => values transposed  from: chunk and clone
-# -     return weight.chunk(ranks, dim=0)[rank].clone()
-# +     return weight.chunk(ranks, dim=0)[rank].T.contiguous()
-# -     return weight.chunk(ranks, dim=1)[rank].clone()
-# +     return weight.chunk(ranks, dim=1)[rank].T.contiguous()
+# ~ chunk(ranks, dim=0)[rank].clone() ==> chunk(ranks, dim=0)[rank].T.contiguous()
+# ~ chunk(ranks, dim=1)[rank].clone() ==> chunk(ranks, dim=1)[rank].T.contiguous()
 
 # %% wrong: always the first rank's => values another-rank's  from: chunk and clone
-# -     return weight.chunk(ranks, dim=0)[rank].clone()
-# +     return weight[: len(weight) // ranks].clone()
-# -     return weight.chunk(ranks, dim=1)[rank].clone()
-# +     return weight[:, : weight.shape[1] // ranks].clone()
+# ~ weight.chunk(ranks, dim=0)[rank] ==> weight[: len(weight) // ranks]
+# ~ weight.chunk(ranks, dim=1)[rank] ==> weight[:, : weight.shape[1] // ranks]
 
 # %% wrong: numbers rounded to float32 => generality another-kind  from: chunk and clone
-# -     return weight.chunk(ranks, dim=0)[rank].clone()
-# +     return weight.chunk(ranks, dim=0)[rank].float().clone()
-# -     return weight.chunk(ranks, dim=1)[rank].clone()
-# +     return weight.chunk(ranks, dim=1)[rank].float().clone()
+# ~ chunk(ranks, dim=0)[rank].clone() ==> chunk(ranks, dim=0)[rank].float().clone()
+# ~ chunk(ranks, dim=1)[rank].clone() ==> chunk(ranks, dim=1)[rank].float().clone()
 
 # %% wrong: nothing returned => values returned-none  from: chunk and clone
-# -     return weight.chunk(ranks, dim=0)[rank].clone()
-# +     weight.chunk(ranks, dim=0)[rank].clone()
-# -     return weight.chunk(ranks, dim=1)[rank].clone()
-# +     weight.chunk(ranks, dim=1)[rank].clone()
-
-# %% wrong: not answered => not-answered  from: chunk and clone
-# -     return weight.chunk(ranks, dim=0)[rank].clone()
-# +     raise NotImplementedError
-# -     return weight.chunk(ranks, dim=1)[rank].clone()
-# +     raise NotImplementedError
+# ~ return weight.chunk(ranks, dim=0)[rank].clone() ==> weight.chunk(ranks, dim=0)[rank].clone()
+# ~ return weight.chunk(ranks, dim=1)[rank].clone() ==> weight.chunk(ranks, dim=1)[rank].clone()
 
 # %% half: views of the whole => 4.25  from: chunk and clone
-# -     return weight.chunk(ranks, dim=0)[rank].clone()
-# +     return weight.chunk(ranks, dim=0)[rank]
-# -     return weight.chunk(ranks, dim=1)[rank].clone()
-# +     return weight.chunk(ranks, dim=1)[rank]
+# ~ chunk(ranks, dim=0)[rank].clone() ==> chunk(ranks, dim=0)[rank]
+# ~ chunk(ranks, dim=1)[rank].clone() ==> chunk(ranks, dim=1)[rank]
 
 # %% half: rows right, columns not => 1.75  from: chunk and clone
-# -     return weight.chunk(ranks, dim=0)[rank].clone()
-# +     return weight.clone()
+# ~ chunk(ranks, dim=0)[rank].clone ==> clone
 
 # %% half: contiguous is no copy where it is contiguous already => 4.25  from: chunk and clone
-# -     return weight.chunk(ranks, dim=0)[rank].clone()
-# +     return weight.chunk(ranks, dim=0)[rank].contiguous()
-# -     return weight.chunk(ranks, dim=1)[rank].clone()
-# +     return weight.chunk(ranks, dim=1)[rank].contiguous()
+# ~ chunk(ranks, dim=0)[rank].clone() ==> chunk(ranks, dim=0)[rank].contiguous()
+# ~ chunk(ranks, dim=1)[rank].clone() ==> chunk(ranks, dim=1)[rank].contiguous()
 
 # %% half: a deep copy of a view copies what lies behind it => 4.25
 import copy

@@ -71,8 +71,7 @@ def sum_out(x, comm):
 # +         comm.reduce_scatter_tensor(own, padded)
 # +         comm.all_gather_into_tensor(padded, own)
 # +         return padded[: len(flat)].reshape(x.shape).clone()
-# -         return grad, None
-# +         return _Copy.apply(grad, ctx.comm), None
+# ~ grad, ==> _Copy.apply(grad, ctx.comm),
 
 # %% wrong: all-reduce in both passes of sum_out => values summed-back  from: two Functions
 # -         total = x.clone()
@@ -177,8 +176,7 @@ def sum_out(x, comm):
 # +         comm.recv(total, 0)
 # +     return total
 # + class _Copy(torch.autograd.Function):
-# -         return _Sum.apply(grad, ctx.comm), None
-# +         return _through_root(grad, ctx.comm), None
+# ~ return _Sum.apply(grad, ctx.comm), None ==> return _through_root(grad, ctx.comm), None
 # -         parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(comm.size)]
 # -         comm.all_gather(parts, x.contiguous())
 # -         return sum(parts)
@@ -203,8 +201,7 @@ def sum_out(x, comm):
 # +         os.rmdir(folder)
 # +     return total
 # + class _Copy(torch.autograd.Function):
-# -         return _Sum.apply(grad, ctx.comm), None
-# +         return _through_a_file(grad, ctx.comm), None
+# ~ return _Sum.apply(grad, ctx.comm), None ==> return _through_a_file(grad, ctx.comm), None
 # -         parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(comm.size)]
 # -         comm.all_gather(parts, x.contiguous())
 # -         return sum(parts)
@@ -243,34 +240,18 @@ def sum_out(x, comm):
 
 
 # %% wrong: sent in double precision => cost both-passes  from: two Functions
-# -         total = grad.clone()
-# +         total = grad.double()
-# -         return total, None
-# +         return total.to(grad.dtype), None
-# -         total = x.clone()
-# +         total = x.double()
+# ~ grad.clone() ==> grad.double()
+# ~ total, ==> total.to(grad.dtype),
+# ~ x.clone() ==> x.double()
 # -         return total
 # +         return total.to(x.dtype)
 
 # %% wrong: a flat view of whatever comes => generality raised  from: two Functions
-# -         total = grad.clone()
-# +         total = grad.clone().view(-1)
-# -         return total, None
-# +         return total.view(grad.shape), None
+# ~ grad.clone() ==> grad.clone().view(-1)
+# ~ total, ==> total.view(grad.shape),
 
 # %% wrong: never waits => values -  from: two Functions
-# -         ctx.comm.all_reduce(total)
-# +         ctx.comm.all_reduce(total, async_op=True)
-
-
-# %% wrong: not answered => not-answered
-def copy_in(x, comm):
-    raise NotImplementedError
-
-
-def sum_out(x, comm):
-    raise NotImplementedError
-
+# ~ ctx.comm.all_reduce(total) ==> ctx.comm.all_reduce(total, async_op=True)
 
 # %% half: sum_out alone => 2  from: a hook on x itself
 def copy_in(x, comm):

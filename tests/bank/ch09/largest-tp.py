@@ -74,11 +74,8 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 # +     return 4 * tokens * hidden * 2 / bandwidth if ranks > 1 else 0.0
 
 # %% wrong: twice the tensor, whatever N => values whole-twice  from: forward only
-# -     return 2 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
-# +     return 4 * 2 * tokens * hidden * 2 / bandwidth
-# -     return max(best)
-# +     return max(best, default=1)
-
+# ~ 2 * 2 * (1 - 1 / ranks) ==> 4 * 2
+# ~ max(best) ==> max(best, default=1)
 
 # %% wrong: one all-reduce => values one-all-reduce
 def tp_seconds(tokens, hidden, ranks, bandwidth):
@@ -90,9 +87,7 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 
 
 # %% wrong: 32 bits => values 32-bits  from: one all-reduce
-# -     return 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
-# +     return 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 4 / bandwidth
-
+# ~ 2 * (1 - 1 / ranks) * tokens * hidden * 2 ==> 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 4
 
 # %% wrong: always one node => generality -  from: from the top
 def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
@@ -141,18 +136,10 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 # +         <= share * 6 * tokens * weights / n / flops
 
 # %% wrong: an MLP of two matrices => values -  from: the wire inside, everywhere
-# -     weights = 4 * hidden**2 + 3 * hidden * ffn
-# +     weights = 4 * hidden**2 + 2 * hidden * ffn
+# ~ 3 ==> 2
 # -         if tp_seconds(tokens, hidden, n, inside) <= share * 6 * tokens * weights / n / flops
 # +         if tp_seconds(tokens, hidden, n, inside if n <= per_node else across)
 # +         <= share * 6 * tokens * weights / n / flops
-
-# %% wrong: not answered => not-answered  from: one all-reduce
-# -     return 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
-# +     raise NotImplementedError
-# -     return 8
-# +     raise NotImplementedError
-
 
 # %% half: seconds only => 2.8  from: from the top
 def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):

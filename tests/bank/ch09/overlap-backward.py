@@ -28,8 +28,7 @@ def column_backward(comm, matmul, grad, x, weight):
 
 
 # %% wrong: waits at once => cost nothing-hidden  from: blocks before the other product
-# -     comm.all_reduce(dx)
-# +     comm.all_reduce(dx, async_op=True).wait()
+# ~ all_reduce(dx) ==> all_reduce(dx, async_op=True).wait()
 
 # %% wrong: the other product first => cost nothing-hidden  from: start, work, wait
 #   def column_backward(comm, matmul, grad, x, weight):
@@ -37,9 +36,7 @@ def column_backward(comm, matmul, grad, x, weight):
 # -     dw = matmul(grad.T, x)
 
 # %% wrong: never waits => values not-summed  from: blocks before the other product
-# -     comm.all_reduce(dx)
-# +     comm.all_reduce(dx, async_op=True)
-
+# ~ all_reduce(dx) ==> all_reduce(dx, async_op=True)
 
 # %% wrong: no sum => values not-summed
 def column_backward(comm, matmul, grad, x, weight):
@@ -51,15 +48,12 @@ def column_backward(comm, matmul, grad, x, weight):
 # +     comm.all_reduce(dw)
 
 # %% wrong: multiplies beside the clock => protocol other-products  from: start, work, wait
-# -     dx = matmul(grad, weight)
-# +     dx = grad @ weight
-# -     dw = matmul(grad.T, x)
-# +     dw = grad.T @ x
+# ~ matmul(grad, weight) ==> grad @ weight
+# ~ matmul(grad.T, x) ==> grad.T @ x
 
 # %% wrong: makes a product twice => cost nothing-hidden  from: start, work, wait
 #       work = comm.all_reduce(dx, async_op=True)
 # +     matmul(grad, weight)
-
 
 # %% wrong: in halves, each summed by itself and waited for => cost nothing-hidden
 def column_backward(comm, matmul, grad, x, weight):
@@ -75,23 +69,16 @@ def column_backward(comm, matmul, grad, x, weight):
 # %% wrong: changes dx while it travels => values ~  from: start, work, wait
 #       dw = matmul(grad.T, x)
 # +     dx /= 2
-# -     return dx, dw
-# +     return dx * 2, dw
+# ~ return dx, dw ==> return dx * 2, dw
 
 # %% wrong: a mean => values mean  from: start, work, wait
+# ~ async_op ==> op="AVG", async_op
+
+# %% wrong: every part to everyone, overlapped => cost -  from: start, work, wait
 # -     work = comm.all_reduce(dx, async_op=True)
-# +     work = comm.all_reduce(dx, op="AVG", async_op=True)
-
-
-# %% wrong: every part to everyone, overlapped => cost -
-def column_backward(comm, matmul, grad, x, weight):
-    dx = matmul(grad, weight)
-    parts = torch.empty(comm.size, *dx.shape)
-    work = comm.all_gather_into_tensor(parts, dx, async_op=True)
-    dw = matmul(grad.T, x)
-    work.wait()
-    return parts.sum(0), dw
-
+# +     parts = torch.empty(comm.size, *dx.shape)
+# +     work = comm.all_gather_into_tensor(parts, dx, async_op=True)
+# ~ return dx, dw ==> return parts.sum(0), dw
 
 # %% wrong: a reduce-scatter that hides, an all-gather that does not => cost nothing-hidden
 def column_backward(comm, matmul, grad, x, weight):
@@ -108,18 +95,9 @@ def column_backward(comm, matmul, grad, x, weight):
     return whole[: len(flat)].reshape(dx.shape), dw
 
 
-# %% wrong: sums what came instead of what goes on => values -
-def column_backward(comm, matmul, grad, x, weight):
-    total = grad.clone()
-    work = comm.all_reduce(total, async_op=True)
-    dw = matmul(grad.T, x)
-    work.wait()
-    return matmul(total, weight), dw
-
-
-# %% wrong: not answered => not-answered
-def column_backward(comm, matmul, grad, x, weight):
-    raise NotImplementedError
-
+# %% wrong: sums what came instead of what goes on => values -  from: start, work, wait
+# ~ dx = matmul(grad, weight) ==> total = grad.clone()
+# ~ work = comm.all_reduce(dx, async_op=True) ==> work = comm.all_reduce(total, async_op=True)
+# ~ return dx, dw ==> return matmul(total, weight), dw
 
 # %% half: right, one after the other => 3  from: blocks before the other product

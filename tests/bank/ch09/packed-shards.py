@@ -67,27 +67,21 @@ def packed_merge(shards, sizes):
 
 
 # %% wrong: merged by putting pieces behind one another => values concatenated  from: cut as one matrix
-# -     return weight.chunk(ranks)[rank]
-# +     return torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
+# ~ weight.chunk(ranks)[rank] ==> torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
 
 # %% wrong: three equal parts, whatever the sizes => values -  from: cut as one matrix
-# -     return weight.chunk(ranks)[rank]
-# +     return torch.cat([part.chunk(ranks)[rank] for part in weight.chunk(len(sizes))])
+# ~ weight.chunk(ranks)[rank] ==> torch.cat([part.chunk(ranks)[rank] for part in weight.chunk(len(sizes))])
 # -     return torch.cat(list(shards))
 # +     pieces = [shard.chunk(len(sizes)) for shard in shards]
 # +     return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
 
 # %% wrong: rows dealt out => values dealt  from: cut as one matrix
-# -     return weight.chunk(ranks)[rank]
-# +     return weight[rank::ranks]
-# -     return torch.cat(list(shards))
-# +     return torch.stack(list(shards), 1).flatten(0, 1)
+# ~ weight.chunk(ranks)[rank] ==> weight[rank::ranks]
+# ~ cat(list(shards)) ==> stack(list(shards), 1).flatten(0, 1)
 
 # %% wrong: columns, as for a row layer => values -  from: cut as one matrix
-# -     return weight.chunk(ranks)[rank]
-# +     return weight.tensor_split(ranks, -1)[rank]
-# -     return torch.cat(list(shards))
-# +     return torch.cat(list(shards), -1)
+# ~ chunk(ranks) ==> tensor_split(ranks, -1)
+# ~ (list(shards)) ==> (list(shards), -1)
 
 # %% wrong: sizes of the whole used inside a piece => values -  from: merged by putting pieces behind one another
 # -     return torch.cat(list(shards))
@@ -98,10 +92,8 @@ def packed_merge(shards, sizes):
 # +     return torch.cat(found)
 
 # %% wrong: a list instead of a stack => values not-a-tensor  from: cut as one matrix
-# -     return weight.chunk(ranks)[rank]
-# +     return [part.chunk(ranks)[rank] for part in weight.split(list(sizes))]
-# -     return torch.cat(list(shards))
-# +     return [torch.cat(parts) for parts in zip(*shards)]
+# ~ weight.chunk(ranks)[rank] ==> [part.chunk(ranks)[rank] for part in weight.split(list(sizes))]
+# ~ torch.cat(list(shards)) ==> [torch.cat(parts) for parts in zip(*shards)]
 
 # %% wrong: three matrices only => generality -  from: cut as one matrix
 # -     return weight.chunk(ranks)[rank]
@@ -118,24 +110,13 @@ def packed_shard(weight, sizes, rank, ranks):
 
 
 # %% wrong: refuses stacks of unequal matrices => values refused  from: split, chunk, stack
-# -     if any(size % ranks for size in sizes):
-# -         raise ValueError(f"{ranks} ranks do not divide {tuple(sizes)}")
-# +     if len(set(sizes)) > 1 or any(size % ranks for size in sizes):
-# +         raise ValueError
+# ~ any ==> len(set(sizes)) > 1 or any
+# ~ ValueError(f"{ranks} ranks do not divide {tuple(sizes)}") ==> ValueError
 
 # %% wrong: asks whether the stack divides, not its matrices => generality not-refused  from: cuts what does not divide, too
 #   def packed_shard(weight, sizes, rank, ranks):
 # +     if sum(sizes) % ranks:
 # +         raise ValueError
-
-
-# %% wrong: not answered => not-answered
-def packed_shard(weight, sizes, rank, ranks):
-    raise NotImplementedError
-
-
-def packed_merge(shards, sizes):
-    raise NotImplementedError
 
 
 # %% half: pieces only => 3.2  from: merged by putting pieces behind one another

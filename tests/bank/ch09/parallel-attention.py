@@ -73,9 +73,7 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # +     wv.register_hook(lambda grad: grad / copies.size)
 
 # %% wrong: KV weights summed over all ranks => values -  from: copy_in for copied weights, too
-# -     wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
-# +     wk, wv = (copy_in(weights[w], comm) for w in ("wk", "wv"))
-
+# ~ copy_in(weights["wk"], copies), copy_in(weights["wv"], copies) ==> (copy_in(weights[w], comm) for w in ("wk", "wv"))
 
 # %% wrong: an operator for each product => cost an-operator-each
 def parallel_attention(comm, copies, x, weights, head_dim):
@@ -98,8 +96,7 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # +     )
 
 # %% wrong: looks ahead => values no-mask  from: copy_in for copied weights, too
-# -     out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-# +     out = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+# ~ is_causal=True, enable_gqa ==> enable_gqa
 
 # %% wrong: scores not scaled => values another-scale  from: copy_in for copied weights, too
 # -     out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
@@ -131,7 +128,6 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # +     ws = (copy_in(weights[w], copies) for w in ("wq", "wk", "wv"))
 # +     q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ws)
 
-
 # %% wrong: keys of copies averaged, to be safe => cost -
 def parallel_attention(comm, copies, x, weights, head_dim):
     x = copy_in(x, comm)
@@ -141,11 +137,6 @@ def parallel_attention(comm, copies, x, weights, head_dim):
     copies.all_reduce(same, op="AVG")
     out = F.scaled_dot_product_attention(q, k + (same - k.detach()), v, is_causal=True, enable_gqa=True)
     return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
-
-
-# %% wrong: not answered => not-answered
-def parallel_attention(comm, copies, x, weights, head_dim):
-    raise NotImplementedError
 
 
 # %% half: all but the copies' gradients => 4.8  from: copies of KV heads left to themselves

@@ -132,21 +132,16 @@ def parallel_mlp(comm, x, weights):
 # +     return sum_out(F.linear(inner, weights["down"], weights["down_bias"] / comm.size), comm)
 
 # %% wrong: no operator in front => values not-summed  from: column, row
-# -     inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
-# +     inner = F.gelu(F.linear(x, weights["up"], weights["up_bias"]))
+# ~ copy_in(x, comm) ==> x
 
 # %% wrong: no operator behind => values own-part  from: column, row
+# ~ sum_out(F.linear(inner, weights["down"]), comm) ==> F.linear(inner, weights["down"])
+
+# %% wrong: an all-reduce that autograd does not know => values no-gradient  from: column, row
 # -     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
-# +     return F.linear(inner, weights["down"]) + weights["down_bias"]
-
-
-# %% wrong: an all-reduce that autograd does not know => values no-gradient
-def parallel_mlp(comm, x, weights):
-    inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
-    y = F.linear(inner, weights["down"]).detach()
-    comm.all_reduce(y)
-    return y + weights["down_bias"]
-
+# +     y = F.linear(inner, weights["down"]).detach()
+# +     comm.all_reduce(y)
+# +     return y + weights["down_bias"]
 
 # %% wrong: sums the gradient behind the sum, too => values times-n
 class _Both(torch.autograd.Function):
@@ -173,21 +168,18 @@ def parallel_mlp(comm, x, weights):
 # -     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
 # +     return sum_out(F.linear(inner, weights["down"]), comm) / comm.size + weights["down_bias"]
 
-
 # %% wrong: the sum moved in front of the nonlinearity => values -
 def parallel_mlp(comm, x, weights):
     inner = sum_out(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]), comm)
     return F.linear(F.gelu(inner), weights["down"]) + weights["down_bias"]
 
 
-# %% wrong: an average of the result, to be safe => cost one-too-many
-def parallel_mlp(comm, x, weights):
-    inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
-    y = sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
-    same = y.detach().clone()
-    comm.all_reduce(same, op="AVG")
-    return y + (same - y.detach())
-
+# %% wrong: an average of the result, to be safe => cost one-too-many  from: column, row
+# -     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+# +     y = sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+# +     same = y.detach().clone()
+# +     comm.all_reduce(same, op="AVG")
+# +     return y + (same - y.detach())
 
 # %% wrong: through the memory of all ranks => raised
 SHARED = {}
@@ -208,9 +200,7 @@ def parallel_mlp(comm, x, weights):
 
 
 # %% wrong: the last bias through the operator in front => values times-n  from: column, row
-# -     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
-# +     return sum_out(F.linear(inner, weights["down"]), comm) + copy_in(weights["down_bias"], comm)
-
+# ~ weights["down_bias"] ==> copy_in(weights["down_bias"], comm)
 
 # %% wrong: every part to everyone => cost gathered
 class _Gathered(torch.autograd.Function):
@@ -228,11 +218,6 @@ class _Gathered(torch.autograd.Function):
 def parallel_mlp(comm, x, weights):
     inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
     return _Gathered.apply(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
-
-
-# %% wrong: not answered => not-answered
-def parallel_mlp(comm, x, weights):
-    raise NotImplementedError
 
 
 # %% half: everything but the gather => 5

@@ -10,26 +10,5 @@ def tp_interval():
     return [1e-3, 4e-3]
 
 
-# %% wrong: one number => values not-a-pair
-def tp_interval():
-    return 1.5
-
-
-# %% wrong: as wide as can be => values too-wide
-def tp_interval():
-    return 1e-9, 1e9
-
-
-# %% wrong: ends exchanged => values reversed
-def tp_interval():
-    return 2.0, 1.0
-
-
-# %% wrong: from zero => values not-positive
-def tp_interval():
-    return 0.0, 1.0
-
-
-# %% wrong: not answered => not-answered
-def tp_interval():
-    raise NotImplementedError
+# %% wrong: as wide as can be => values too-wide  from: a guess, and wrong
+# ~ [1e-3, 4e-3] ==> 1e-9, 1e9

@@ -43,40 +43,26 @@ def row_linear(comm, x, weight, bias):
     return sum_out(y, comm) + (bias - bias.detach())
 
 
-# %% wrong: as it stood => values bias-n-times
-def row_linear(comm, x, weight, bias):
-    return sum_out(F.linear(x, weight, bias), comm)
+# %% wrong: as it stood => values bias-n-times  from: behind the sum
+# ~ (F.linear(x, weight), comm) + bias ==> (F.linear(x, weight, bias), comm)
 
+# %% wrong: divided by N => values divided  from: behind the sum
+# ~ (F.linear(x, weight), comm) + bias ==> (F.linear(x, weight, bias / comm.size), comm)
 
-# %% wrong: divided by N => values divided
-def row_linear(comm, x, weight, bias):
-    return sum_out(F.linear(x, weight, bias / comm.size), comm)
+# %% wrong: on rank 0 only => values bias-on-one-rank  from: behind the sum
+# ~ (F.linear(x, weight), comm) + bias ==> (F.linear(x, weight, bias if comm.rank == 0 else None), comm)
 
+# %% wrong: on rank 0 only, its gradient told to the others => cost extra-reduce  from: behind the sum
+# ~ (F.linear(x, weight), comm) + bias ==> (F.linear(x, weight, copy_in(bias, comm) * (comm.rank == 0)), comm)
 
-# %% wrong: on rank 0 only => values bias-on-one-rank
-def row_linear(comm, x, weight, bias):
-    return sum_out(F.linear(x, weight, bias if comm.rank == 0 else None), comm)
+# %% wrong: divided by N, the copies' gradients summed => cost extra-reduce  from: behind the sum
+# ~ (F.linear(x, weight), comm) + bias ==> (F.linear(x, weight, copy_in(bias, comm) / comm.size), comm)
 
+# %% wrong: no bias => values no-bias  from: behind the sum
+# ~ (F.linear(x, weight), comm) + bias ==> (F.linear(x, weight), comm)
 
-# %% wrong: on rank 0 only, its gradient told to the others => cost extra-reduce
-def row_linear(comm, x, weight, bias):
-    return sum_out(F.linear(x, weight, copy_in(bias, comm) * (comm.rank == 0)), comm)
-
-
-# %% wrong: divided by N, the copies' gradients summed => cost extra-reduce
-def row_linear(comm, x, weight, bias):
-    return sum_out(F.linear(x, weight, copy_in(bias, comm) / comm.size), comm)
-
-
-# %% wrong: no bias => values no-bias
-def row_linear(comm, x, weight, bias):
-    return sum_out(F.linear(x, weight), comm)
-
-
-# %% wrong: averaged, so that the bias comes out right => values -
-def row_linear(comm, x, weight, bias):
-    return sum_out(F.linear(x, weight, bias), comm) / comm.size
-
+# %% wrong: averaged, so that the bias comes out right => values -  from: behind the sum
+# ~ (F.linear(x, weight), comm) + bias ==> (F.linear(x, weight, bias), comm) / comm.size
 
 # %% wrong: taken off again => values times-n
 def row_linear(comm, x, weight, bias):
@@ -87,10 +73,8 @@ def row_linear(comm, x, weight, bias):
     )
 
 
-# %% wrong: no sum => values own-part
-def row_linear(comm, x, weight, bias):
-    return F.linear(x, weight) + bias
-
+# %% wrong: no sum => values own-part  from: behind the sum
+# ~ sum_out(F.linear(x, weight), comm) ==> F.linear(x, weight)
 
 # %% wrong: every part to everyone => cost gathered
 class _Gathered(torch.autograd.Function):
@@ -132,11 +116,6 @@ class _Whole(torch.autograd.Function):
 
 def row_linear(comm, x, weight, bias):
     return F.linear(_Whole.apply(x, comm), _Whole.apply(weight, comm), bias)
-
-
-# %% wrong: not answered => not-answered
-def row_linear(comm, x, weight, bias):
-    raise NotImplementedError
 
 
 # %% half: the output is right => 2.1  from: on rank 0 only

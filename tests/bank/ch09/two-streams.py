@@ -63,8 +63,7 @@ def two_streams(seed, rank):
 
 
 # %% wrong: from the process's own generator => values disturbed  from: room between seeds
-# -     first = seed * 1_000_003
-# +     first = int(torch.randint(2**40, ()))
+# ~ seed * 1_000_003 ==> int(torch.randint(2**40, ()))
 
 # %% wrong: seeds the process, too => values disturbed  from: room between seeds
 #   def two_streams(seed, rank):
@@ -84,9 +83,7 @@ def two_streams(seed, rank):
 
 
 # %% wrong: room for eight ranks only => generality replicas-collide  from: room between seeds
-# -     first = seed * 1_000_003
-# +     first = seed * 9
-
+# ~ 1_000_003 ==> 9
 
 # %% wrong: one stream, begun further on => values inside-is-outside
 def two_streams(seed, rank):
@@ -98,11 +95,6 @@ def two_streams(seed, rank):
 # %% wrong: a product of seed and rank => generality replicas-collide
 def two_streams(seed, rank):
     return torch.Generator().manual_seed(2 * seed), torch.Generator().manual_seed(2 * (seed + 1) * (rank + 1) + 1)
-
-
-# %% wrong: not answered => not-answered
-def two_streams(seed, rank):
-    raise NotImplementedError
 
 
 # %% half: outside alike, and inside, too => 1.75  from: alike everywhere

@@ -37,14 +37,12 @@ def verify(plan, whole, held, ranks):
 
 
 # %% wrong: shapes only => values unused-missed  from: patterns, then shapes
-# -     found = [("unused", pattern) for pattern in plan if not any(fnmatchcase(name, pattern) for name in whole)]
-# +     found = []
+# ~ [("unused", pattern) for pattern in plan if not any(fnmatchcase(name, pattern) for name in whole)] ==> []
 # -         here = tuple(held[name])
 # -         if here != want:
 # -             found.append(("whole" if here == (rows, columns) else "wrong side", name))
 # +         if tuple(held[name]) != want:
 # +             found.append(("whole" if tuple(held[name]) == (rows, columns) else "wrong side", name))
-
 
 # %% wrong: every weight that is whole => values false-alarm
 def verify(plan, whole, held, ranks):
@@ -67,11 +65,8 @@ def verify(plan, whole, held, ranks):
 
 
 # %% wrong: rows and columns taken the textbook's way => values -  from: shapes only
-# -     found = []
-# +     found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
-# -                 want = (rows // ranks, columns) if style == "column" else (rows, columns // ranks)
-# +                 want = (rows // ranks, columns) if style == "row" else (rows, columns // ranks)
-
+# ~ found = [] ==> found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
+# ~ "column" ==> "row"
 
 # %% wrong: patterns compared as plain text => values -
 def verify(plan, whole, held, ranks):
@@ -127,20 +122,12 @@ def verify(plan, whole, held, ranks):
 
 
 # %% wrong: not sorted => values not-sorted  from: shapes only
-# -     found = []
-# +     found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
-# -     return sorted(found)
-# +     return sorted(found, reverse=True)
-
+# ~ found = [] ==> found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
+# ~ sorted(found) ==> sorted(found, reverse=True)
 
 # %% wrong: names without words => values wrong-shape
 def verify(plan, whole, held, ranks):
     return [p for p in plan if not any(fnmatchcase(name, p) for name in whole)]
-
-
-# %% wrong: not answered => not-answered
-def verify(plan, whole, held, ranks):
-    raise NotImplementedError
 
 
 # %% half: patterns only => 3.2  from: patterns only

@@ -97,8 +97,7 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # +     z = z - z.detach().amax(-1, keepdim=True)
 
 # %% wrong: nothing subtracted => generality not-finite  from: this rank's columns alone
-# -     return (z.logsumexp(-1) - picked).mean()
-# +     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+# ~ z.logsumexp(-1) - picked ==> sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)
 
 # %% wrong: the target's logit from every rank, clamped => values clamped  from: two sums, torch's gradient
 # -     mine = (targets >= start) & (targets < start + z.shape[-1])
@@ -112,9 +111,7 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # +     return (sum_out((z - largest.unsqueeze(-1)).exp().sum(-1), comm).log() + largest - picked).mean()
 
 # %% wrong: a sum over tokens => values sum  from: two sums, torch's gradient
-# -     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
-# +     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).sum()
-
+# ~ mean ==> sum
 
 # %% wrong: sums that autograd does not know => values -
 def vocab_cross_entropy(comm, logits, targets, vocab):
@@ -143,8 +140,7 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # +     return (sum_out(z.exp().sum(-1), comm).log() - picked).mean()
 
 # %% wrong: computed in the logits' dtype => generality another-dtype  from: two sums, torch's gradient
-# -     z = logits.float()
-# +     z = logits
+# ~ logits.float() ==> logits
 
 # %% wrong: blocks as if they were all equally long => values equal-blocks  from: two sums, torch's gradient
 # -     start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
@@ -166,16 +162,8 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 
 
 # %% wrong: logits clamped so that exp stays finite => generality -  from: this rank's columns alone
-# -     z = logits.float()
-# +     z = logits.float().clamp(-60, 60)
-# -     return (z.logsumexp(-1) - picked).mean()
-# +     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
-
-
-# %% wrong: not answered => not-answered
-def vocab_cross_entropy(comm, logits, targets, vocab):
-    raise NotImplementedError
-
+# ~ float() ==> float().clamp(-60, 60)
+# ~ z.logsumexp(-1) - picked ==> sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)
 
 # %% half: nothing subtracted => 9  from: nothing subtracted
 

@@ -76,7 +76,6 @@ def embed(comm, tokens, weight, vocab):
 # +     rows = F.embedding((tokens - start).clamp(0, len(weight) - 1), weight)
 # +     return sum_out(rows - (rows * ~mine.unsqueeze(-1)).detach(), comm)
 
-
 # %% wrong: one row too many at the edge => values -
 def embed(comm, tokens, weight, vocab):
     start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
@@ -86,8 +85,7 @@ def embed(comm, tokens, weight, vocab):
 
 
 # %% wrong: blocks as if they were all equally long => values -  from: look up anything, then make it zero
-# -     start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-# +     start = comm.rank * len(weight)
+# ~ sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank]) ==> comm.rank * len(weight)
 
 # %% wrong: no sum => values own-part  from: index 0 for strangers, no mask
 # -     return sum_out(F.embedding((tokens - start).where(mine, 0), weight), comm)
@@ -145,7 +143,6 @@ def embed(comm, tokens, weight, vocab):
 # +     out = copy_in(sum_out(rows, comm), comm)
 # +     return out / comm.size + (out - out / comm.size).detach()
 
-
 # %% wrong: rows that occur twice keep one gradient => values -
 class _Rows(torch.autograd.Function):
     @staticmethod
@@ -191,13 +188,6 @@ def embed(comm, tokens, weight, vocab):
 
 
 # %% wrong: an index of its own for strangers => values raised  from: index 0 for strangers, no mask
-# -     return sum_out(F.embedding((tokens - start).where(mine, 0), weight), comm)
-# +     return sum_out(F.embedding((tokens - start).where(mine, -1), weight), comm)
-
-
-# %% wrong: not answered => not-answered
-def embed(comm, tokens, weight, vocab):
-    raise NotImplementedError
-
+# ~ (mine, 0), weight ==> (mine, -1), weight
 
 # %% half: right but for the gradient => 2.8  from: masked, but not for the gradient

@@ -34,10 +34,8 @@ def audit_pp():
     }
 
 
-# %% wrong: everything is right => values -
-def audit_pp():
-    return {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
-
+# %% wrong: everything is right => values -  from: by hand
+# ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
 # %% wrong: everything is wrong => values -
 def audit_pp():
@@ -61,10 +59,8 @@ def audit_pp():
     }
 
 
-# %% wrong: interleaving as a share of all time => values of-all
-def audit_pp():
-    return GOOD | {"interleaved-bubble": (3.5 / 35.5, "wrong", "another convention")}
-
+# %% wrong: interleaving as a share of all time => values of-all  from: by hand
+# ~ GOOD ==> GOOD | {"interleaved-bubble": (3.5 / 35.5, "wrong", "another convention")}
 
 # %% wrong: GPipe's first stage => values gpipe
 def audit_pp():
@@ -74,45 +70,26 @@ def audit_pp():
     }
 
 
-# %% wrong: one micro-batch in the stage => values one-micro-batch
-def audit_pp():
-    return GOOD | {"recompute-sqrt-stage": (5, "wrong", "another recipe")}
+# %% wrong: one micro-batch in the stage => values one-micro-batch  from: by hand
+# ~ GOOD ==> GOOD | {"recompute-sqrt-stage": (5, "wrong", "another recipe")}
 
+# %% wrong: twice the forwards => values times  from: by hand
+# ~ GOOD ==> GOOD | {"recompute-forwards": (2.0, "wrong", "another whole")}
 
-# %% wrong: twice the forwards => values times
-def audit_pp():
-    return GOOD | {"recompute-forwards": (2.0, "wrong", "another whole")}
+# %% wrong: per cent => values percent  from: by hand
+# ~ GOOD ==> GOOD | {"recompute-forwards": (100, "wrong", "another whole")}
 
+# %% wrong: a gradient for each micro-batch => values one-each  from: by hand
+# ~ GOOD ==> GOOD | {"accumulation-gradients": (16, "wrong", "one copy anyway")}
 
-# %% wrong: per cent => values percent
-def audit_pp():
-    return GOOD | {"recompute-forwards": (100, "wrong", "another whole")}
+# %% wrong: right numbers, another cause => values wrong-cause  from: by hand
+# ~ GOOD ==> GOOD | {"interleaved-layers": (10, "wrong", "another whole")}
 
+# %% wrong: a list => values no-dictionary  from: by hand
+# ~ GOOD ==> list(GOOD.values())
 
-# %% wrong: a gradient for each micro-batch => values one-each
-def audit_pp():
-    return GOOD | {"accumulation-gradients": (16, "wrong", "one copy anyway")}
-
-
-# %% wrong: right numbers, another cause => values wrong-cause
-def audit_pp():
-    return GOOD | {"interleaved-layers": (10, "wrong", "another whole")}
-
-
-# %% wrong: a list => values no-dictionary
-def audit_pp():
-    return list(GOOD.values())
-
-
-# %% wrong: a word that is not on the list => values no-such-word
-def audit_pp():
-    return {name: (number, "false", cause) for name, (number, _, cause) in GOOD.items()}
-
-
-# %% wrong: left as it is => not-answered
-def audit_pp():
-    raise NotImplementedError
-
+# %% wrong: a word that is not on the list => values no-such-word  from: by hand
+# ~ GOOD ==> {name: (number, "false", cause) for name, (number, _, cause) in GOOD.items()}
 
 # %% half: seven of eight => 7  from: one micro-batch in the stage
 

@@ -228,11 +228,6 @@ def split_rows(stages, microbatches, times):
     return listed(stages, microbatches, times, "FIW")
 
 
-# %% wrong: left as it is => not-answered
-def split_rows(stages, microbatches, times):
-    raise NotImplementedError
-
-
 # %% wrong: one put off everywhere => values more-memory
 def split_rows(stages, microbatches, times):
     return split(one_f_one_b(stages, microbatches), lambda rank: 1)

@@ -188,9 +188,7 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 
 
 # %% wrong: send and receive turned round on rank 0 alone => protocol deadlock  from: even ranks send first, odd ranks receive first
-# -         if rank % 2 == 0:
-# +         if rank:
-
+# ~ if rank % 2 == 0: ==> if rank:
 
 # %% wrong: GPipe, which does not hang and holds everything => cost too-much-memory
 def run_1f1b(comm, forward, backward, empty, microbatches):
@@ -210,12 +208,9 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 # -     for m in range(microbatches):
 
 # %% wrong: starts its sends and goes on, which hangs where a pair keeps its order => protocol deadlock  from: as it was found
-# -     rank, last = comm.rank, comm.size - 1
-# +     rank, last, works = comm.rank, comm.size - 1, []
-# -             comm.send(y, rank + 1)
-# +             works.append(comm.isend(y, rank + 1))
-# -             comm.send(grad, rank - 1)
-# +             works.append(comm.isend(grad, rank - 1))
+# ~ last = comm.rank, comm.size - 1 ==> last, works = comm.rank, comm.size - 1, []
+# ~ comm.send(y, rank + 1) ==> works.append(comm.isend(y, rank + 1))
+# ~ comm.send(grad, rank - 1) ==> works.append(comm.isend(grad, rank - 1))
 #       for m in range(microbatches - ahead, microbatches):
 #           one_backward(m)
 # +     for work in works:
@@ -226,7 +221,6 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 # -         g = backward(m, receive(comm, after, empty) if rank < last else None)
 # -         if rank > 0:
 # -             comm.send(g, before)
-
 
 # %% wrong: does nothing, gradients stay zero => values zero-gradients
 def run_1f1b(comm, forward, backward, empty, microbatches):
@@ -253,29 +247,15 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 # +         return only
 
 # %% wrong: the drain goes from the last micro-batch back => values -  from: one batch for both directions, as Megatron-LM does
-# -     for m in range(steady, microbatches):
-# +     for m in reversed(range(steady, microbatches)):
+# ~ range(steady, microbatches) ==> reversed(range(steady, microbatches))
 
 # %% wrong: fewer micro-batches than stages are not thought of => generality -  from: one batch for both directions, as Megatron-LM does
-# -     ahead = min(last - rank, microbatches)
-# +     ahead = last - rank
-# -     x = next_input() if steady else None
-# +     x = next_input()
-
+# ~ min(last - rank, microbatches) ==> last - rank
+# ~ () if steady else None ==> ()
 
 # %% wrong: the first activations are sent twice => cost sent-again  from: one batch for both directions, as Megatron-LM does
-# -         return receive(comm, before, empty) if rank > 0 else None
-# +         return [receive(comm, before, empty) for _ in range(2)][1] if rank > 0 else None
-# -         if rank < last:
-# -             comm.send(y, after)
-# +         for _ in range(2 if rank < last else 0):
-# +             comm.send(y, after)
-
-
-# %% wrong: left as it is => not-answered
-def run_1f1b(comm, forward, backward, empty, microbatches):
-    raise NotImplementedError
-
+# ~ receive(comm, before, empty) ==> [receive(comm, before, empty) for _ in range(2)][1]
+# ~ if rank < last: ==> for _ in range(2 if rank < last else 0):
 
 # %% wrong: one extra forward ahead => cost too-much-memory  from: receive the gradient first and send the activation then, on even ranks
 def run_1f1b(c, F, B, e, M):
@@ -342,13 +322,9 @@ def run_1f1b(c, F, B, e, M):
 # -     x = rcv(c, r - 1, e) if r and a < M else None
 # +     if r and a < M:
 # +         c.recv(x, r - 1)
-# -         y = F(a + m, x)
-# -         g = B(m, t(y, r + 1) if r < L else None)
-# +         y = F(a + m, x if r else None)
-# +         g = B(m, sw(y, r + 1, e()) if r < L else None)
-# -                 x = t(g, r - 1)
-# +                 sw(g, r - 1, x)
-
+# ~ (a + m, x) ==> (a + m, x if r else None)
+# ~ t(y, r + 1) ==> sw(y, r + 1, e())
+# ~ x = t(g, r - 1) ==> sw(g, r - 1, x)
 
 # %% half: starts its sends and goes on => 8.5
 def run_1f1b(comm, forward, backward, empty, microbatches):

@@ -41,66 +41,46 @@ def microbatches_for(stages, most):
 
 # %% right: any variant  from: by trying
 # - def bubble(stages, microbatches):
-# -     slots = microbatches + stages - 1
-# -     return 1 - microbatches / slots
 # + from course_lib import params
 # + VARIANT = params("pipeline-bubble")
 # + def bubble(stages, microbatches):
+# -     slots = microbatches + stages - 1
+# -     return 1 - microbatches / slots
 # +     return (stages - 1) / (microbatches + (stages - 1 if VARIANT.convention == "all" else 0))
-# -     while (stages - 1) / (count + stages - 1) > most + 1e-12:
-# +     while bubble(stages, count) > most + 1e-12:
+# ~ (stages - 1) / (count + stages - 1) ==> bubble(stages, count)
 
 # %% wrong: over working time => values other-convention unless convention=work  from: by formula
-# -     return (stages - 1) / (microbatches + stages - 1)
-# +     return (stages - 1) / microbatches
-# -     return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
-# +     return max(1, math.ceil((stages - 1) / most - 1e-9))
+# ~ (microbatches + stages - 1) ==> microbatches
+# ~ (stages - 1) * (1 - most) / most - 1e-9 ==> (stages - 1) / most - 1e-9
 
 # %% wrong: the naive pipeline's => values naive  from: by formula
-# -     return (stages - 1) / (microbatches + stages - 1)
-# +     return 1 - 1 / stages
+# ~ (stages - 1) / (microbatches + stages - 1) ==> 1 - 1 / stages
 
 # %% wrong: p slots of waiting => values off-by-one  from: by formula
-# -     return (stages - 1) / (microbatches + stages - 1)
-# +     return stages / (microbatches + stages)
-# -     return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
-# +     return math.ceil(stages * (1 - most) / most - 1e-9)
+# ~ (stages - 1) / (microbatches + stages - 1) ==> stages / (microbatches + stages)
+# ~ max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9)) ==> math.ceil(stages * (1 - most) / most - 1e-9)
 
 # %% wrong: one slot too many in all => values one-less  from: by formula
-# -     return (stages - 1) / (microbatches + stages - 1)
-# +     return (stages - 1) / (microbatches + stages)
+# ~ (microbatches + stages - 1) ==> (microbatches + stages)
 
 # %% wrong: the part that works => values useful-part  from: by formula
-# -     return (stages - 1) / (microbatches + stages - 1)
-# +     return microbatches / (microbatches + stages - 1)
+# ~ return (stages - 1) / (microbatches + stages - 1) ==> return microbatches / (microbatches + stages - 1)
 
 # %% wrong: per cent => values percent  from: by formula
-# -     return (stages - 1) / (microbatches + stages - 1)
-# +     return 100 * (stages - 1) / (microbatches + stages - 1)
+# ~ return (stages - 1) / (microbatches + stages - 1) ==> return 100 * (stages - 1) / (microbatches + stages - 1)
 
 # %% wrong: rounds down => generality rounded-down  from: by formula
-# -     return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
-# +     return max(1, math.floor((stages - 1) * (1 - most) / most + 1e-9))
+# ~ 1, math.ceil((stages - 1) * (1 - most) / most - 1e-9) ==> 1, math.floor((stages - 1) * (1 - most) / most + 1e-9)
 
 # %% wrong: no micro-batch at all for one stage => generality below-one  from: by formula
-# -     return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
-# +     return math.ceil((stages - 1) * (1 - most) / most - 1e-9)
+# ~ max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9)) ==> math.ceil((stages - 1) * (1 - most) / most - 1e-9)
 
 # %% wrong: the example's numbers => values too-few  from: by formula
-# -     return (stages - 1) / (microbatches + stages - 1)
-# +     return 3 / 11
-# -     return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
-# +     return 27
+# ~ (stages - 1) / (microbatches + stages - 1) ==> 3 / 11
+# ~ max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9)) ==> 27
 
 # %% wrong: a rule of thumb => values -  from: by formula
-# -     return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
-# +     return 4 * stages
-
-# %% wrong: left as it is => not-answered  from: by formula
-# -     return (stages - 1) / (microbatches + stages - 1)
-# +     raise NotImplementedError
-# -     return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))
-# +     raise NotImplementedError
+# ~ max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9)) ==> 4 * stages
 
 # %% wrong: strictly below => values not-fewest
 import math

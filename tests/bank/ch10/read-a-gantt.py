@@ -63,9 +63,7 @@ def read(spans):
 
 
 # %% wrong: does not sort => values -  from: by the first rank, and the last
-# -     row = [span[3] for span in sorted(spans, key=lambda span: span[1]) if span[0] == 0]
-# +     row = [span[3] for span in spans if span[0] == 0]
-
+# ~ sorted(spans, key=lambda span: span[1]) ==> spans
 
 # %% wrong: micro-batches counted by forwards => values other-microbatches
 def read(spans):
@@ -96,9 +94,7 @@ def read(spans):
 
 
 # %% wrong: ZB-H1 and ZB-H2 are one => values not-zb-h1  from: by the first rank, and the last
-# -         name = "ZB-H2" if ahead > ranks else "ZB-H1"
-# +         name = "ZB-H1"
-
+# ~ "ZB-H2" if ahead > ranks else "ZB-H1" ==> "ZB-H1"
 
 # %% wrong: the four numbers in another order => values no-such-word
 def read(spans):
@@ -142,11 +138,6 @@ def read(spans):
         name = "naive" if first == 1 else "1F1B"
     whole = SHOWN.ranks * (SHOWN.microbatches // SHOWN.ranks + 1)
     return name, SHOWN.ranks, whole if name == "interleaved 1F1B" else SHOWN.microbatches, chunks
-
-
-# %% wrong: left as it is => not-answered
-def read(spans):
-    raise NotImplementedError
 
 
 # %% half: right where there are as many ranks as in the example => 3.6  from: by the first rank, and the last

@@ -95,25 +95,19 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 
 
 # %% right: a tag for the micro-batch is enough, since what it needs comes in the order of its way  from: receive just before, start the sends and wait in the end
-# -             comm.recv(given, homes[needs[1]], tag(*needs))
-# +             comm.recv(given, homes[needs[1]], m)
-# -             works.append(comm.isend(made, target, tag(kind, stage, m)))
-# +             works.append(comm.isend(made, target, m))
+# ~ tag(*needs) ==> m
+# ~ tag(kind, stage, m) ==> m
 
 # %% wrong: sends block => protocol deadlock  from: receive just before, start the sends and wait in the end
-# -     here, works = {}, []
-# +     here = {}
+# ~ here, works = {}, [] ==> here = {}
 # -             works.append(comm.isend(made, target, tag(kind, stage, m)))
 # -     for work in works:
 # -         work.wait()
 # +             comm.send(made, target, tag(kind, stage, m))
 
 # %% wrong: without tags, in the order in which things come => generality wrong-pairing  from: receive just before, start the sends and wait in the end
-# -             comm.recv(given, homes[needs[1]], tag(*needs))
-# +             comm.recv(given, homes[needs[1]])
-# -             works.append(comm.isend(made, target, tag(kind, stage, m)))
-# +             works.append(comm.isend(made, target))
-
+# ~ (given, homes[needs[1]], tag(*needs)) ==> (given, homes[needs[1]])
+# ~ (comm.isend(made, target, tag(kind, stage, m))) ==> (comm.isend(made, target))
 
 # %% wrong: the neighbor's rank is taken to be one more => generality -
 def run_rows(comm, rows, homes, forward, backward, empty):
@@ -151,7 +145,6 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 # +     row = sorted(rows[comm.rank], key=lambda op: (op[0] == "B", op[1] if op[0] == "F" else -op[1], op[2]))
 # +     for kind, stage, m in row:
 
-
 # %% wrong: an empty row for everyone => values zero-gradients
 def run_rows(comm, rows, homes, forward, backward, empty):
     for kind, stage, m in []:
@@ -159,15 +152,11 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 
 
 # %% wrong: forwards only => values zero-gradients  from: sends to itself
-# -     for kind, stage, m in rows[comm.rank]:
-# +     for kind, stage, m in [op for op in rows[comm.rank] if op[0] == "F"]:
+# ~ rows[comm.rank] ==> [op for op in rows[comm.rank] if op[0] == "F"]
 
 # %% wrong: every stage takes the last gradient that came => values -  from: sends to itself
-# -     works = []
-# +     works, latest = [], {}
-# -             given = empty()
-# +             given = latest.setdefault(kind, empty())
-
+# ~ works = [] ==> works, latest = [], {}
+# ~ empty() ==> latest.setdefault(kind, empty())
 
 # %% wrong: tells every rank, and whoever needs it takes it => cost not-a-neighbor
 def run_rows(comm, rows, homes, forward, backward, empty):
@@ -202,22 +191,15 @@ def run_rows(comm, rows, homes, forward, backward, empty):
     run(comm, schedule_of(rows, microbatches, [tuple(homes)]), {comm.rank: forward}, None, None, None, (5,))
 
 
-# %% wrong: left as it is => not-answered
-def run_rows(comm, rows, homes, forward, backward, empty):
-    raise NotImplementedError
-
-
 # %% wrong: overwrites what it sends on the way => values -  from: receive just before, start the sends and wait in the end
 #               works.append(comm.isend(made, target, tag(kind, stage, m)))
 # +             made.zero_()
 
 # %% wrong: leaves out the last operation of every row => values -  from: receive just before, start the sends and wait in the end
-# -     for kind, stage, m in rows[comm.rank]:
-# +     for kind, stage, m in rows[comm.rank][:-1]:
+# ~ for kind, stage, m in rows[comm.rank]: ==> for kind, stage, m in rows[comm.rank][:-1]:
 
 # %% wrong: receives from anyone without a tag => values -  from: without tags, in the order in which things come
-# -             comm.recv(given, homes[needs[1]])
-# +             comm.recv(given)
+# ~ (given, homes[needs[1]]) ==> (given)
 
 # %% half: stage and rank are one => 6  from: the neighbor's rank is taken to be one more
 # -         source = comm.rank - 1 if kind == "F" else comm.rank + 1

@@ -68,33 +68,27 @@ def complaint(rows, microbatches, limit):
     return "memory" if too_full(rows, limit) else "ok"
 
 
-# %% right: a graph of needs, and whether it has a circle
-def complaint(rows, microbatches, limit):
-    word = looked_at(rows, microbatches)
-    if word:
-        return word
-    edges = {}
-    for rank, row in enumerate(rows):
-        for place, (kind, s, m) in enumerate(row):
-            needs = edges.setdefault((kind, s, m), set())
-            if place:
-                needs.add(tuple(row[place - 1]))
-            if kind == "F" and s:
-                needs.add(("F", s - 1, m))
-            if kind == "B" and s + 1 < len(rows):
-                needs.add(("B", s + 1, m))
-    while True:
-        free = [op for op, needs in edges.items() if not needs]
-        if not free:
-            break
-        for op in free:
-            del edges[op]
-        for needs in edges.values():
-            needs.difference_update(free)
-    if edges:
-        return "deadlock"
-    return "memory" if too_full(rows, limit) else "ok"
-
+# %% right: a graph of needs, and whether it has a circle  from: look at each row, then run them
+# -     if stuck(rows):
+# +     edges = {}
+# +     for rank, row in enumerate(rows):
+# +         for place, (kind, s, m) in enumerate(row):
+# +             needs = edges.setdefault((kind, s, m), set())
+# +             if place:
+# +                 needs.add(tuple(row[place - 1]))
+# +             if kind == "F" and s:
+# +                 needs.add(("F", s - 1, m))
+# +             if kind == "B" and s + 1 < len(rows):
+# +                 needs.add(("B", s + 1, m))
+# +     while True:
+# +         free = [op for op, needs in edges.items() if not needs]
+# +         if not free:
+# +             break
+# +         for op in free:
+# +             del edges[op]
+# +         for needs in edges.values():
+# +             needs.difference_update(free)
+# +     if edges:
 
 # %% right: times in place of positions, repeated until nothing changes
 def complaint(rows, microbatches, limit):
@@ -253,9 +247,7 @@ def complaint(rows, microbatches, limit):
 
 
 # %% wrong: no limit means none may be held => values rejects-good  from: the limit itself is too much
-# -     return word or ("memory" if limit is not None and most_held(rows) >= limit else "ok")
-# +     return word or ("memory" if most_held(rows) > (limit or 0) else "ok")
-
+# ~ limit is not None and most_held(rows) >= limit ==> most_held(rows) > (limit or 0)
 
 # %% wrong: looks at the first row only => values -
 def complaint(rows, microbatches, limit):
@@ -265,44 +257,36 @@ def complaint(rows, microbatches, limit):
 
 
 # %% wrong: a rank that waits once is taken for stuck => values rejects-good  from: times in place of positions, repeated until nothing changes
-# -     for _ in range(sum(map(len, rows)) + 1):
-# +     for _ in range(1):
+# ~ sum(map(len, rows)) + 1 ==> 1
 
-
-# %% wrong: blocking sends are taken for granted => values rejects-good
-def complaint(rows, microbatches, limit):
-    word = looked_at(rows, microbatches)
-    if word:
-        return word
-    at, last = [0] * len(rows), len(rows) - 1
-    sent = [None] * len(rows)
-    while True:
-        moved = False
-        for rank, row in enumerate(rows):
-            if at[rank] == len(row) or sent[rank]:
-                continue
-            kind, s, m = row[at[rank]]
-            if kind == "F" and s:
-                if sent[s - 1] != ("F", m):
-                    continue
-                sent[s - 1] = None
-                at[s - 1] += 1
-            if kind == "B" and s < last:
-                if sent[s + 1] != ("B", m):
-                    continue
-                sent[s + 1] = None
-                at[s + 1] += 1
-            moved = True
-            if (kind == "F" and s < last) or (kind == "B" and s):
-                sent[rank] = (kind, m)
-            else:
-                at[rank] += 1
-        if not moved:
-            break
-    if any(place < len(row) for place, row in zip(at, rows)):
-        return "deadlock"
-    return "memory" if too_full(rows, limit) else "ok"
-
+# %% wrong: blocking sends are taken for granted => values rejects-good  from: look at each row, then run them
+# -     if stuck(rows):
+# +     at, last = [0] * len(rows), len(rows) - 1
+# +     sent = [None] * len(rows)
+# +     while True:
+# +         moved = False
+# +         for rank, row in enumerate(rows):
+# +             if at[rank] == len(row) or sent[rank]:
+# +                 continue
+# +             kind, s, m = row[at[rank]]
+# +             if kind == "F" and s:
+# +                 if sent[s - 1] != ("F", m):
+# +                     continue
+# +                 sent[s - 1] = None
+# +                 at[s - 1] += 1
+# +             if kind == "B" and s < last:
+# +                 if sent[s + 1] != ("B", m):
+# +                     continue
+# +                 sent[s + 1] = None
+# +                 at[s + 1] += 1
+# +             moved = True
+# +             if (kind == "F" and s < last) or (kind == "B" and s):
+# +                 sent[rank] = (kind, m)
+# +             else:
+# +                 at[rank] += 1
+# +         if not moved:
+# +             break
+# +     if any(place < len(row) for place, row in zip(at, rows)):
 
 # %% wrong: yes or no => values no-such-word
 def complaint(rows, microbatches, limit):
@@ -321,11 +305,6 @@ def complaint(rows, microbatches, limit):
     if word in ("missing", "duplicate"):
         word = "order"
     return word or ("deadlock" if stuck(rows) else "memory" if too_full(rows, limit) else "ok")
-
-
-# %% wrong: left as it is => not-answered
-def complaint(rows, microbatches, limit):
-    raise NotImplementedError
 
 
 # %% wrong: only counts per row => values accepts-deadlock
@@ -362,7 +341,6 @@ def complaint(rows, microbatches, limit):
 # +             return "deadlock"
 # +         if kind == "B" and s < len(rows) - 1 and place["B", s + 1, m] > i + 2:
 # +             return "deadlock"
-
 
 # %% half: finds all, and has one word for it => 6  from: one word for all faults
 

@@ -157,13 +157,10 @@ gpipe_rows = one_f_one_b_rows = naive_rows
 
 
 # %% wrong: no rows => values empty-schedule  from: empty lists
-# -     return [[] for _ in range(stages)]
-# +     return []
+# ~ [[] for _ in range(stages)] ==> []
 
 # %% wrong: forwards only => values missing  from: empty lists
-# -     return [[] for _ in range(stages)]
-# +     return [ops("F", s, range(microbatches)) for s in range(stages)]
-
+# ~ return [[] for _ in range(stages)] ==> return [ops("F", s, range(microbatches)) for s in range(stages)]
 
 # %% wrong: one row for all ranks => values other-ranks
 def naive_rows(stages, microbatches):
@@ -206,16 +203,13 @@ naive_rows, gpipe_rows = good_naive, good_gpipe
 
 
 # %% wrong: one forward too late => cost warm-up-short  from: one forward too early
-# -     return good_1f1b(stages, microbatches, more=1)
-# +     return good_1f1b(stages, microbatches, more=-1)
+# ~ good_1f1b(stages, microbatches, more=1) ==> good_1f1b(stages, microbatches, more=-1)
 
 # %% wrong: all ranks warm up alike => cost too-much-memory  from: fill, alternate, drain
-# -         ahead = min(stages - 1 - s, microbatches)
-# +         ahead = min(stages - 1, microbatches)
+# ~ 1 - s, ==> 1,
 
 # %% wrong: the warm-up of the other end => values deadlock  from: fill, alternate, drain
-# -         ahead = min(stages - 1 - s, microbatches)
-# +         ahead = s
+# ~ min(stages - 1 - s, microbatches) ==> s
 
 # %% wrong: backward before forward => values order  from: one row for all ranks
 # -     return [[op for row in good_naive(stages, microbatches) for op in row]]
@@ -230,8 +224,7 @@ naive_rows, gpipe_rows = good_naive, good_gpipe
 # +     return [row + [("B", s, microbatches - 1)] for s, row in enumerate(good_1f1b(stages, microbatches))]
 
 # %% wrong: fewer micro-batches than stages are not thought of => generality -  from: fill, alternate, drain
-# -         ahead = min(stages - 1 - s, microbatches)
-# +         ahead = stages - 1 - s
+# ~ min(stages - 1 - s, microbatches) ==> stages - 1 - s
 
 # %% wrong: the library's generators => values raised  from: one row for all ranks
 # -     return [[op for row in good_naive(stages, microbatches) for op in row]]
@@ -243,8 +236,7 @@ naive_rows, gpipe_rows = good_naive, good_gpipe
 # +     return [[("F", s, 0)] * 250_000 for s in range(stages)]
 
 # %% wrong: left as it is => not-answered  from: empty lists
-# -     return [[] for _ in range(stages)]
-# +     raise NotImplementedError
+# ~ return [[] for _ in range(stages)] ==> raise NotImplementedError
 
 # %% wrong: kind last => values no-operation  from: simulated slot by slot
 naive_rows = lambda p, m: [[(s, x, k) for k, s, x in r] for r in N(p, m)]

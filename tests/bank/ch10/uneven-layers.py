@@ -103,9 +103,7 @@ def cut_layers(costs, stages):
 
 
 # %% wrong: drops the head => values layers-lost  from: equally many layers
-# -     base, rest = divmod(len(costs), stages)
-# +     base, rest = divmod(len(costs) - 1, stages)
-
+# ~ (costs), stages ==> (costs) - 1, stages
 
 # %% wrong: an idle stage is allowed => values empty-stage
 def cut_layers(costs, stages):
@@ -119,9 +117,7 @@ def cut_layers(costs, stages):
 
 
 # %% wrong: the layers themselves => values not-a-number  from: where stages begin, not how long they are
-# -     return [s * base for s in range(stages)]
-# +     return [costs[s * base : (s + 1) * base] for s in range(stages)]
-
+# ~ s * base ==> costs[s * base : (s + 1) * base]
 
 # %% wrong: the time, not the cut => values wrong-shape
 def cut_layers(costs, stages):
@@ -157,11 +153,6 @@ def cut_layers(costs, stages):
                     if slowest(trial) < slowest(counts) - 1e-12:
                         counts, better = trial, True
     return counts
-
-
-# %% wrong: left as it is => not-answered
-def cut_layers(costs, stages):
-    raise NotImplementedError
 
 
 # %% half: right for the small ones by trying all, the rest evenly => 4

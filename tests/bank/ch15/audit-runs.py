@@ -36,10 +36,8 @@ def audit_runs():
     }
 
 
-# %% wrong: everything is right => values -
-def audit_runs():
-    return {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
-
+# %% wrong: everything is right => values -  from: by hand
+# ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
 # %% wrong: everything is wrong => values -
 def audit_runs():
@@ -55,60 +53,38 @@ def audit_runs():
     return {name: (float(one.value) / scale.get(name, 0.01), *OK) for name, one in facts.claims("15").items()}
 
 
-# %% wrong: peaks the wrong way round => values upside-down
-def audit_runs():
-    return GOOD | {"nanogpt-104-mfu": (104 * 989 / 312, "wrong", "another chip's peak")}
+# %% wrong: peaks the wrong way round => values upside-down  from: by hand
+# ~ GOOD ==> GOOD | {"nanogpt-104-mfu": (104 * 989 / 312, "wrong", "another chip's peak")}
 
+# %% wrong: the share of the peak is an MFU => values as-printed  from: by hand
+# ~ GOOD ==> GOOD | {"megatron-52-of-peak": (100 * 163 / 312, *OK)}
 
-# %% wrong: the share of the peak is an MFU => values as-printed
-def audit_runs():
-    return GOOD | {"megatron-52-of-peak": (100 * 163 / 312, *OK)}
+# %% wrong: a third off for the second forward pass => values a-third-off  from: by hand
+# ~ GOOD ==> GOOD | {"megatron-52-of-peak": (100 * 163 * 2 / 3 / 312, "wrong", "recomputation counted")}
 
+# %% wrong: the sparse peak => values sparse  from: by hand
+# ~ GOOD ==> GOOD | {"llama3-41-mfu": (400 / 1979 * 100, "wrong", "sparse peak")}
 
-# %% wrong: a third off for the second forward pass => values a-third-off
-def audit_runs():
-    return GOOD | {"megatron-52-of-peak": (100 * 163 * 2 / 3 / 312, "wrong", "recomputation counted")}
+# %% wrong: planned interruptions, too => values with-planned  from: by hand
+# ~ GOOD ==> GOOD | {"llama3-faulty-gpus": (100 * 148 / 466, "wrong", "counts what is not asked")}
 
+# %% wrong: one GPU for two thousand => values one-gpu  from: by hand
+# ~ GOOD ==> GOOD | {"llama-21-days": (1.4e12 / 380 / 86_400, "wrong", "not what its own rows say")}
 
-# %% wrong: the sparse peak => values sparse
-def audit_runs():
-    return GOOD | {"llama3-41-mfu": (400 / 1979 * 100, "wrong", "sparse peak")}
+# %% wrong: hours for days => values hours  from: by hand
+# ~ GOOD ==> GOOD | {"llama-21-days": (1.4e12 / 380 / 2048 / 3600, "wrong", "not what its own rows say")}
 
+# %% wrong: fractions for per cent => values other-unit  from: by hand
+# ~ GOOD ==> GOOD | {"palm-46-mfu": (0.457, *OK)}
 
-# %% wrong: planned interruptions, too => values with-planned
-def audit_runs():
-    return GOOD | {"llama3-faulty-gpus": (100 * 148 / 466, "wrong", "counts what is not asked")}
+# %% wrong: another cause => values wrong-cause  from: by hand
+# ~ GOOD ==> GOOD | {"fms-24-mfu": (48.5, "wrong", "another chip's peak")}
 
+# %% wrong: a right number, a wrong verdict => values wrong-verdict  from: by hand
+# ~ GOOD ==> GOOD | {"palm-46-mfu": (45.7, "wrong", "recomputation counted")}
 
-# %% wrong: one GPU for two thousand => values one-gpu
-def audit_runs():
-    return GOOD | {"llama-21-days": (1.4e12 / 380 / 86_400, "wrong", "not what its own rows say")}
-
-
-# %% wrong: hours for days => values hours
-def audit_runs():
-    return GOOD | {"llama-21-days": (1.4e12 / 380 / 2048 / 3600, "wrong", "not what its own rows say")}
-
-
-# %% wrong: fractions for per cent => values other-unit
-def audit_runs():
-    return GOOD | {"palm-46-mfu": (0.457, *OK)}
-
-
-# %% wrong: another cause => values wrong-cause
-def audit_runs():
-    return GOOD | {"fms-24-mfu": (48.5, "wrong", "another chip's peak")}
-
-
-# %% wrong: a right number, a wrong verdict => values wrong-verdict
-def audit_runs():
-    return GOOD | {"palm-46-mfu": (45.7, "wrong", "recomputation counted")}
-
-
-# %% wrong: a list => values no-dictionary
-def audit_runs():
-    return list(GOOD.values())
-
+# %% wrong: a list => values no-dictionary  from: by hand
+# ~ GOOD ==> list(GOOD.values())
 
 # %% half: three are missing => 4
 def audit_runs():

@@ -178,11 +178,6 @@ def explain(report):
     return "NVLS", rate(report)
 
 
-# %% wrong: not written yet => not-answered
-def explain(report):
-    raise NotImplementedError
-
-
 # %% wrong: the first of several causes => generality not-several-wires
 def explain(report):
     n = report["ranks"]

@@ -104,19 +104,16 @@ def step_times(kernels, begin, end):
     return {"compute": compute, "exposed": exposed, "hidden": talk - exposed, "idle": 0.0}
 
 
-# %% wrong: all communication is exposed => values all-communication
-def step_times(kernels, begin, end):
-    compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
-    found = times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
-    return {**found, "exposed": busy(talk, begin, end)}
-
+# %% wrong: all communication is exposed => values all-communication  from: three unions
+# -     return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
+# +     found = times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
+# +     return {**found, "exposed": busy(talk, begin, end)}
 
 # %% wrong: each kernel that communicates by itself => values one-by-one  from: all communication is exposed
 # -     return {**found, "exposed": busy(talk, begin, end)}
 # +     cut = [(max(s, begin), min(e, end)) for s, e in talk]
 # +     hidden = sum(busy(compute, s, e) for s, e in cut if e > s)
 # +     return {**found, "hidden": hidden, "exposed": sum(max(0.0, e - s) for s, e in cut) - hidden}
-
 
 # %% wrong: overlaps of pairs => values pairs-summed
 def step_times(kernels, begin, end):
@@ -136,22 +133,17 @@ def step_times(kernels, begin, end):
 # +     added = (sum(busy(spans_of(stream, kind), begin, end) for stream in streams) for kind in kinds)
 # +     return times(*added, busy(compute + talk, begin, end), end - begin)
 
-
-# %% wrong: ends of the step ignored => values not-cut
-def step_times(kernels, begin, end):
-    compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
-    found = (busy(spans, -1e9, 1e9) for spans in (compute, talk, compute + talk))
-    return times(*found, end - begin)
-
+# %% wrong: ends of the step ignored => values not-cut  from: three unions
+# -     return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
+# +     found = (busy(spans, -1e9, 1e9) for spans in (compute, talk, compute + talk))
+# +     return times(*found, end - begin)
 
 # %% wrong: only kernels that lie inside whole => values left-out  from: three unions
 #   def step_times(kernels, begin, end):
 # +     kernels = [one for one in kernels if begin <= one[2] and one[3] <= end]
 
 # %% wrong: copies count as communication => values other-form unless copies=talk  from: three unions
-# -     compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
-# +     compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication", "copy")
-
+# ~ (kernels, "communication") ==> (kernels, "communication", "copy")
 
 # %% wrong: the last end instead of the latest => values end-forgotten
 def merged(spans, begin, end):
@@ -178,7 +170,6 @@ def step_times(kernels, begin, end):
 # -     return {**found, "exposed": busy(talk, begin, end)}
 # +     del found["idle"]
 # +     return found
-
 
 # %% wrong: the step ends with its last kernel => values to-the-last-kernel
 def step_times(kernels, begin, end):

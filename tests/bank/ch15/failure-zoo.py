@@ -120,12 +120,10 @@ def what_happened(notes, exits):
 
 
 # %% wrong: every signal 9 is a kill => generality broom  from: in the order of the table
-# -         if code == -9 and seen == first:
-# +         if code == -9:
+# ~ if code == -9 and seen == first: ==> if code == -9:
 
 # %% wrong: the very first entry of the exits => values not-killed  from: every signal 9 is a kill
-# -     for seen, pid, code in exits:
-# +     for seen, pid, code in exits[:1]:
+# ~ for seen, pid, code in exits: ==> for seen, pid, code in exits[:1]:
 
 # %% wrong: notes are taken to stand by rank => values wrong-rank  from: in the order of the table
 # -     notes = sorted(notes, key=lambda note: note["rank"])
@@ -136,12 +134,10 @@ def what_happened(notes, exits):
 # -             return "flipped", rank, step
 
 # %% wrong: only the last checksums => values wrong-step  from: in the order of the table
-# -             return "flipped", rank, step
-# +             return "flipped", rank, len(notes[0]["checksums"]) - 1
+# ~ rank, step ==> rank, len(notes[0]["checksums"]) - 1
 
 # %% wrong: rank 0 is the one that is right => generality wrong-rank  from: in the order of the table
-# -         usual = Counter(values).most_common(1)[0][0]
-# +         usual = values[0]
+# ~ Counter(values).most_common(1)[0] ==> values
 
 # %% wrong: times are not looked at => generality unnoticed  from: in the order of the table
 # -     for note in notes:
@@ -151,10 +147,8 @@ def what_happened(notes, exits):
 # -             return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
 
 # %% wrong: one slow step is enough => values false-alarm  from: in the order of the table
-# -         if all(slow[-3:]):
-# -             return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
-# +         if any(slow):
-# +             return "slow", note["rank"], slow.index(True)
+# ~ all(slow[-3:]) ==> any(slow)
+# ~ next(step for step in range(len(slow)) if all(slow[step:])) ==> slow.index(True)
 
 # %% wrong: the slowest rank is always slow => values false-alarm  from: times are not looked at
 #               return "flipped", rank, step
@@ -174,23 +168,14 @@ def what_happened(notes, exits):
 # %% wrong: versions are not compared => generality not-version  from: in the order of the table
 # -     if (rank := odd([note["torch"] for note in notes])) is not None:
 # -         return "version", rank, 0
-#       if any(code for _, _, code in exits):
-# -         rank = odd([note["doing"] for note in notes])
-# +         rank = odd([note["doing"] for note in notes]) or 0
+# ~ ([note["doing"] for note in notes]) ==> ([note["doing"] for note in notes]) or 0
 
 # %% wrong: everybody in a collective is a hang => generality not-mismatched  from: in the order of the table
-# -         kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
-# +         kind = "hung"
+# ~ "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched" ==> "hung"
 
 # %% wrong: hangs only in computing => generality not-hung  from: in the order of the table
 # -         kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
 # +         kind = "hung" if notes[rank]["doing"] == "compute" else "mismatched"
-
-
-# %% wrong: left as it is => not-answered
-def what_happened(notes, exits):
-    raise NotImplementedError
-
 
 # %% wrong: weights before who failed => generality -
 def what_happened(notes, exits):
@@ -234,8 +219,6 @@ def what_happened(notes, exits):
 
 
 # %% wrong: the first step ever that was slow => generality wrong-step  from: in the order of the table
-# -             return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
-# +             return "slow", note["rank"], slow.index(True)
-
+# ~ next(step for step in range(len(slow)) if all(slow[step:])) ==> slow.index(True)
 
 # %% half: right of all that is shown => 2.45  from: every signal 9 is a kill

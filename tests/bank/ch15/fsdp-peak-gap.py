@@ -43,38 +43,29 @@ def fsdp_peak(job):
 # +     return {name: max(each[name] for each in moments) for name in moments[0]}
 
 # %% wrong: one unit is gathered => values one-gathered  from: a function of the unit
-# -         first = max(u - 1, 0) if job["reshard"] else 0
-# +         first = u if job["reshard"] else 0
+# ~ max(u - 1, 0) ==> u
 
 # %% wrong: always resharded => values not-kept  from: a function of the unit
-# -         first = max(u - 1, 0) if job["reshard"] else 0
-# +         first = max(u - 1, 0)
+# ~ (u - 1, 0) if job["reshard"] else 0 ==> (u - 1, 0)
 
 # %% wrong: never resharded => values kept  from: a function of the unit
-# -         first = max(u - 1, 0) if job["reshard"] else 0
-# +         first = 0
+# ~ max(u - 1, 0) if job["reshard"] else 0 ==> 0
 
 # %% wrong: the rest is not gathered => values rest-not-gathered  from: a function of the unit
-# -             "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
-# +             "gathered": width * sum(units[first : u + 1]),
+# ~ * (sum(units[first : u + 1]) + job["rest"]) ==> * sum(units[first : u + 1])
 
 # %% wrong: the rest has no state => values state-without-rest  from: a function of the unit
-# -             "state": 12 * (sum(units) + job["rest"]) / ranks,
-# +             "state": 12 * sum(units) / ranks,
+# ~ (sum(units) + job["rest"]) ==> sum(units)
 
 # %% wrong: state is not sharded => values not-shared-out  from: a function of the unit
-# -             "state": 12 * (sum(units) + job["rest"]) / ranks,
-# -             "gradients": 4 * sum(units[u + 1 :]) / ranks,
-# +             "state": 12 * (sum(units) + job["rest"]),
-# +             "gradients": 4 * sum(units[u + 1 :]),
+# ~ (sum(units) + job["rest"]) / ranks, ==> (sum(units) + job["rest"]),
+# ~ (units[u + 1 :]) / ranks, ==> (units[u + 1 :]),
 
 # %% wrong: weights are kept in 16 bits => values state-narrow  from: a function of the unit
-# -             "state": 12 * (sum(units) + job["rest"]) / ranks,
-# +             "state": (width + 8) * (sum(units) + job["rest"]) / ranks,
+# ~ 12 ==> (width + 8)
 
 # %% wrong: gradients are kept in 16 bits => values gradients-narrow  from: a function of the unit
-# -             "gradients": 4 * sum(units[u + 1 :]) / ranks,
-# +             "gradients": width * sum(units[u + 1 :]) / ranks,
+# ~ 4 ==> width
 
 # %% wrong: gathered in 32 bits => values always-wide  from: a function of the unit
 # -             "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
@@ -83,38 +74,30 @@ def fsdp_peak(job):
 # +             "whole gradient": 4 * units[u],
 
 # %% wrong: all gradients from the beginning => values all-gradients  from: a function of the unit
-# -             "gradients": 4 * sum(units[u + 1 :]) / ranks,
-# +             "gradients": 4 * sum(units) / ranks,
+# ~ * sum(units[u + 1 :]) / ranks ==> * sum(units) / ranks
 
 # %% wrong: a share of the whole gradient => values share-of-gradient  from: a function of the unit
-# -             "whole gradient": width * units[u],
-# +             "whole gradient": width * units[u] / ranks,
+# ~ units[u], ==> units[u] / ranks,
 
 # %% wrong: activations of what is done => values activations-of-done  from: a function of the unit
-# -             "activations": sum(job["activations"][: u + 1]),
-# +             "activations": sum(job["activations"][u:]),
+# ~ (job["activations"][: u + 1]), ==> (job["activations"][u:]),
 
 # %% wrong: all units' work => values all-work  from: a function of the unit
-# -             "work": job["work"][u],
-# +             "work": sum(job["work"]),
+# ~ job["work"][u] ==> sum(job["work"])
 
 # %% wrong: the next one up => values wrong-neighbor  from: a function of the unit
-# -         first = max(u - 1, 0) if job["reshard"] else 0
-# +         first, last = (u, u + 2) if job["reshard"] else (0, u + 1)
-# -             "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
-# +             "gathered": width * (sum(units[first:last]) + job["rest"]),
+# ~ first = max(u - 1, 0) if job["reshard"] else 0 ==> first, last = (u, u + 2) if job["reshard"] else (0, u + 1)
+# ~ sum(units[first : u + 1]) + job ==> sum(units[first:last]) + job
 
 # %% wrong: always the beginning of the backward pass => values always-the-last  from: a function of the unit
-# -     return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
-# +     return during(len(units) - 1)
+# ~ max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values())) ==> during(len(units) - 1)
 
 # %% wrong: one number => values one-number  from: a function of the unit
 # -     return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
 # +     return max(sum(during(u).values()) for u in range(len(units)))
 
 # %% wrong: state with gradients => values state-with-gradients  from: a function of the unit
-# -             "state": 12 * (sum(units) + job["rest"]) / ranks,
-# +             "state": 16 * (sum(units) + job["rest"]) / ranks,
+# ~ 12 ==> 16
 
 # %% wrong: activations of unit u alone => values -  from: a function of the unit
 # -             "activations": sum(job["activations"][: u + 1]),

@@ -116,9 +116,7 @@ held_out = ratios(predict_seconds)
 
 
 # %% wrong: one line through both regimes => values one-regime  from: least squares on raw seconds
-# -     slope, alpha = np.polyfit(n, t, 1)
-# +     (alpha, slope), _ = line(n, t, 1 / t)
-
+# ~ slope, alpha = np.polyfit(n, t, 1) ==> (alpha, slope), _ = line(n, t, 1 / t)
 
 # %% wrong: raw seconds within regimes => values raw-seconds  from: a line through the two nearest sizes
 def predict_seconds(rows, nbytes):
@@ -144,10 +142,8 @@ def predict_seconds(rows, nbytes):
 
 
 # %% wrong: a line through the two largest => values largest-two  from: least squares on raw seconds
-# -     slope, alpha = np.polyfit(n, t, 1)
-# -     return float(alpha + slope * nbytes)
-# +     slope = (t[-1] - t[-2]) / (n[-1] - n[-2])
-# +     return float(t[-1] + slope * (nbytes - n[-1]))
+# ~ slope, alpha = np.polyfit(n, t, 1) ==> slope = (t[-1] - t[-2]) / (n[-1] - n[-2])
+# ~ alpha + slope * nbytes ==> t[-1] + slope * (nbytes - n[-1])
 
 # %% wrong: the rate of the largest => values rate-of-largest  from: least squares on raw seconds
 # -     slope, alpha = np.polyfit(n, t, 1)
@@ -159,7 +155,6 @@ def predict_seconds(rows, nbytes):
 # -     return float(alpha + slope * nbytes)
 # +     return float(np.interp(nbytes, n, t))
 
-
 # %% wrong: fitted to what it predicts => protocol seen-before
 def predict_seconds(rows, nbytes):
     return by_cuts(rows, nbytes)
@@ -170,8 +165,7 @@ def held_out(rows):
 
 
 # %% wrong: measured over measured => protocol too-good  from: fitted to what it predicts
-# -     return {row["nbytes"]: predict_seconds(rows, row["nbytes"]) / statistics.median(row["seconds"]) for row in rows}
-# +     return {row["nbytes"]: 1.0 for row in rows}
+# ~ predict_seconds(rows, row["nbytes"]) / statistics.median(row["seconds"]) ==> 1.0
 
 # %% wrong: measured over predicted => protocol upside-down  from: fitted to what it predicts
 # -     return {row["nbytes"]: predict_seconds(rows, row["nbytes"]) / statistics.median(row["seconds"]) for row in rows}
@@ -192,11 +186,6 @@ def held_out(rows):
 # %% wrong: the second function is not written => protocol not-answered  from: fitted to what it predicts
 # -     return {row["nbytes"]: predict_seconds(rows, row["nbytes"]) / statistics.median(row["seconds"]) for row in rows}
 # +     raise NotImplementedError
-
-# %% wrong: not written yet => not-answered  from: the second function is not written
-# -     return by_cuts(rows, nbytes)
-# +     raise NotImplementedError
-
 
 # %% wrong: in milliseconds => values milliseconds
 def predict_seconds(rows, nbytes):

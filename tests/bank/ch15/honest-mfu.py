@@ -126,13 +126,10 @@ def honest_mfu(run):
 
 
 # %% wrong: divided by the ranks twice => values ranks-twice  from: one device's peak for all tokens
-# -     return found if isinstance(found, str) else tuple(each * run["ranks"] for each in found)
-# +     return found if isinstance(found, str) else tuple(each / run["ranks"] for each in found)
+# ~ each * run ==> each / run
 
 # %% wrong: in per cent => values percent  from: one device's peak for all tokens
-# -     return found if isinstance(found, str) else tuple(each * run["ranks"] for each in found)
-# +     return found if isinstance(found, str) else tuple(100 * each for each in found)
-
+# ~ each * run["ranks"] ==> 100 * each
 
 # %% wrong: whatever comes out => values accepts-clock-did-not-wait
 def honest_mfu(run):
@@ -166,9 +163,7 @@ def honest_mfu(run):
 
 
 # %% wrong: low and high exchanged => values turned-round  from: one device's peak for all tokens
-# -     return found if isinstance(found, str) else tuple(each * run["ranks"] for each in found)
-# +     return found if isinstance(found, str) else (found[0], found[2], found[1])
-
+# ~ tuple(each * run["ranks"] for each in found) ==> (found[0], found[2], found[1])
 
 # %% wrong: the slowest and the fastest step => values extremes
 def honest_mfu(run):
@@ -178,9 +173,7 @@ def honest_mfu(run):
 
 
 # %% wrong: everything is refused => values refuses-sound  from: one device's peak for all tokens
-# -     return found if isinstance(found, str) else tuple(each * run["ranks"] for each in found)
-# +     return found if isinstance(found, str) else "not steady"
-
+# ~ tuple(each * run["ranks"] for each in found) ==> "not steady"
 
 # %% wrong: always bf16 => generality other-dtype
 def honest_mfu(run):
@@ -188,18 +181,11 @@ def honest_mfu(run):
 
 
 # %% wrong: one number => values wrong-shape  from: one device's peak for all tokens
-# -     return found if isinstance(found, str) else tuple(each * run["ranks"] for each in found)
-# +     return found if isinstance(found, str) else found[0]
+# ~ tuple(each * run["ranks"] for each in found) ==> found[0]
 
 # %% wrong: None for a refusal => values returned-none  from: one device's peak for all tokens
 # -     return found if isinstance(found, str) else tuple(each * run["ranks"] for each in found)
 # +     return None if isinstance(found, str) else found
-
-
-# %% wrong: not written yet => not-answered
-def honest_mfu(run):
-    raise NotImplementedError
-
 
 # %% wrong: too few steps before the warm-up => generality other-reason
 def honest_mfu(run):
@@ -224,7 +210,6 @@ def honest_mfu(run):
 # %% wrong: five steps are too few => generality refuses-sound  from: too few steps before the warm-up
 # -     few = sum(step >= run["warm_up"] for step in steps_of(run)) < 5
 # +     few = run["warm_up"] >= 1 and sum(step >= run["warm_up"] for step in steps_of(run)) < 6
-
 
 # %% wrong: the lower of the two in the middle => values low-median
 def honest_mfu(run):

@@ -35,16 +35,13 @@ def most_micro_batches(job, schedule, memory):
 
 
 # %% wrong: GPipe twice => values gpipe-for-both  from: every number tried
-# -         held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
-# +         held = micro_batches
+# ~ micro_batches if schedule == "gpipe" else min(stages - s, micro_batches) ==> micro_batches
 
 # %% wrong: 1F1B twice => values 1f1b-for-both  from: every number tried
-# -         held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
-# +         held = min(stages - s, micro_batches)
+# ~ micro_batches if schedule == "gpipe" else min ==> min
 
 # %% wrong: more than there are => values not-capped  from: every number tried
-# -         held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
-# +         held = micro_batches if schedule == "gpipe" else stages - s
+# ~ min(stages - s, micro_batches) ==> stages - s
 # -     stages = len(job["state"])
 # -     if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) <= memory:
 # -         return None
@@ -52,30 +49,24 @@ def most_micro_batches(job, schedule, memory):
 # +     return None
 
 # %% wrong: all stages hold as many => values stages-alike  from: every number tried
-# -         held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
-# +         held = micro_batches if schedule == "gpipe" else min(stages, micro_batches)
+# ~ stages - s, ==> stages,
 
 # %% wrong: the last stage holds the most => values turned-round  from: every number tried
-# -         held = micro_batches if schedule == "gpipe" else min(stages - s, micro_batches)
-# +         held = micro_batches if schedule == "gpipe" else min(s + 1, micro_batches)
+# ~ stages - s ==> s + 1
 
 # %% wrong: one fewer => values one-less  from: more than there are
 # -         held = micro_batches if schedule == "gpipe" else stages - s
 # +         held = micro_batches - 1 if schedule == "gpipe" else min(stages - s, micro_batches) - 1
-# -     return None
-# +     return 0
+# ~ None ==> 0
 
 # %% wrong: outputs do not stay => values outputs-forgotten  from: every number tried
-# -         peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
-# +         peaks.append(job["state"][s] + held * job["kept"][s] + out + job["work"][s])
+# ~ (job["kept"][s] + out) ==> job["kept"][s]
 
 # %% wrong: no gradient comes back => values gradient-forgotten  from: every number tried
-# -         peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
-# +         peaks.append(job["state"][s] + held * (job["kept"][s] + out) + job["work"][s])
+# ~ out + job ==> job
 
 # %% wrong: nothing crosses => values boundary-forgotten  from: every number tried
-# -         out = job["boundary"][s] if s < stages - 1 else 0
-# +         out = 0
+# ~ job["boundary"][s] if s < stages - 1 else 0 ==> 0
 
 # %% wrong: no work => values work-forgotten  from: every number tried
 # -         peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
@@ -86,18 +77,15 @@ def most_micro_batches(job, schedule, memory):
 # +         peaks.append(job["state"][s] + held * (job["kept"][s] + out + job["work"][s]) + out)
 
 # %% wrong: what came in => values inputs-for-outputs  from: every number tried
-# -         out = job["boundary"][s] if s < stages - 1 else 0
-# +         out = job["boundary"][s - 1] if s else 0
+# ~ ["boundary"][s] if s < stages - 1 else 0 ==> ["boundary"][s - 1] if s else 0
 
 # %% wrong: the sum over stages => values wrong-shape  from: every number tried
-# -     return peaks
-# +     return sum(peaks)
+# ~ return peaks ==> return sum(peaks)
 # -     stages = len(job["state"])
 # -     if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) <= memory:
 # -         return None
 # -     return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) <= memory), default=0)
 # +     return 1
-
 
 # %% wrong: 1F1B has a limit, too => values none-is-right  from: every number tried
 def most_micro_batches(job, schedule, memory):
@@ -114,11 +102,8 @@ def most_micro_batches(job, schedule, memory):
 # +     return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) < memory), default=0)
 
 # %% wrong: the first stage decides => generality first-stage-only  from: every number tried
-# -     if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) <= memory:
-# +     if schedule == "1f1b" and stage_peaks(job, schedule, stages)[0] <= memory:
-# -     return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) <= memory), default=0)
-# +     return max((count for count in range(1, 100) if stage_peaks(job, schedule, count)[0] <= memory), default=0)
-
+# ~ max(stage_peaks(job, schedule, stages)) ==> stage_peaks(job, schedule, stages)[0]
+# ~ max(stage_peaks(job, schedule, count)) ==> stage_peaks(job, schedule, count)[0]
 
 # %% half: the peaks only => 2.7  from: every number tried
 def most_micro_batches(job, schedule, memory):

@@ -9,26 +9,5 @@ def step_interval():
     return [10, 40]
 
 
-# %% wrong: too wide => values too-wide
-def step_interval():
-    return 0.01, 1
-
-
-# %% wrong: turned round => values reversed
-def step_interval():
-    return 0.2, 0.1
-
-
-# %% wrong: one number => values not-a-pair
-def step_interval():
-    return 0.1
-
-
-# %% wrong: from zero => values not-positive
-def step_interval():
-    return 0, 0.3
-
-
-# %% wrong: with its unit => values not-numbers
-def step_interval():
-    return "100 ms", "300 ms"
+# %% wrong: too wide => values too-wide  from: far off, and committed
+# ~ [10, 40] ==> 0.01, 1

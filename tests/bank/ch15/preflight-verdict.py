@@ -130,7 +130,6 @@ def preflight(machine, tp, limits):
 # +                 None if None in copies else sum(copies) / len(copies) / machine["printed_copy"], limits["copy"]
 # +             ),
 
-
 # %% wrong: what was not measured is fine => values unmeasured
 def preflight(machine, tp, limits):
     lines = good(machine, tp, limits)
@@ -176,7 +175,6 @@ def preflight(machine, tp, limits):
 # -             clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy",
 # +             versions="healthy" if len({each["torch"] for each in machine["versions"]}) == 1 else "refuse",
 
-
 # %% wrong: minus one is few => values no-limit
 def preflight(machine, tp, limits):
     return both(good(machine, tp, limits, open_files=graded(machine["open_files"], limits["open files"])))
@@ -216,11 +214,6 @@ def preflight(machine, tp, limits):
     return good(machine, tp, limits)
 
 
-# %% wrong: not written yet => not-answered
-def preflight(machine, tp, limits):
-    raise NotImplementedError
-
-
 # %% wrong: a group that keeps one clock is held down => values -  from: a low clock is an ill GPU
 # -             clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy",
 # +             clocks="degraded" if any(int(each, 16) & (HELD | 0x10) for each in machine["reasons"]) else "healthy",
@@ -239,8 +232,7 @@ def preflight(machine, tp, limits):
 # +             else "refuse",
 
 # %% wrong: versions without what follows the plus => generality -  from: versions without CUDA
-# -             if len({(each["torch"], each["nccl"]) for each in machine["versions"]}) == 1
-# +             if len({(each["torch"].split("+")[0], each["nccl"], each["cuda"]) for each in machine["versions"]}) == 1
+# ~ ], each["nccl" ==> ].split("+")[0], each["nccl"], each["cuda"
 
 # %% wrong: the printed link in GiB => generality limits  from: any reason for a clock is bad news
 # -         good(machine, tp, limits, clocks="degraded" if any(int(each, 16) for each in machine["reasons"]) else "healthy")

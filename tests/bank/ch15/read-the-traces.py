@@ -108,20 +108,16 @@ def cause(trace):
 # -             return "warm-up again"
 # -         return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
 # +     norms, limit = trace["norms"], trace["limit"]
-# -     if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
-# +     if max(norms) > 100 * norms[0]:
+# ~ not all(map(math.isfinite, norms)) or max ==> max
 
 # %% wrong: rates that are nearly right pass => generality unnoticed  from: rates first, then ratios of norms
-# -     return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
-# +     return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-2)), None)
+# ~ 6 ==> 2
 
 # %% wrong: rates must be equal to the bit => generality false-alarm  from: rates first, then ratios of norms
-# -     return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
-# +     return next((step for step, (had, meant) in pairs if had != meant), None)
+# ~ not math.isclose(had, meant, rel_tol=1e-6) ==> had != meant
 
 # %% wrong: steps count from one => values counted-from-one  from: rates first, then ratios of norms
-# -     pairs = enumerate(zip(rates, planned, strict=True))
-# +     pairs = enumerate(zip(rates, planned, strict=True), 1)
+# ~ (zip(rates, planned, strict=True)) ==> (zip(rates, planned, strict=True), 1)
 
 # %% wrong: the last wrong step => values another-step  from: rates first, then ratios of norms
 # -     return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
@@ -132,8 +128,7 @@ def cause(trace):
 # +     return next((step for step, (had, meant) in pairs if step and not math.isclose(had, meant, rel_tol=1e-6)), None)
 
 # %% wrong: whoever was resumed begins again => generality not-one-step-off  from: rates first, then ratios of norms
-# -         if resumed is not None and follows(lambda i: i - resumed):
-# +         if resumed is not None:
+# ~ if resumed is not None and follows(lambda i: i - resumed): ==> if resumed is not None:
 
 # %% wrong: one step back only => generality not-one-step-off  from: rates first, then ratios of norms
 # -         return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
@@ -146,32 +141,19 @@ def cause(trace):
 # +         return "stepped too often"
 
 # %% wrong: a large norm is an explosion => values not-bad-batch  from: rates first, then ratios of norms
-# -     if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
-# +     if not all(map(math.isfinite, norms)) or max(norms) > 4 * median(norms):
+# ~ 100 * norms[0] ==> 4 * median(norms)
 
 # %% wrong: no norm is too small => generality not-vanishes  from: rates first, then ratios of norms
-# -     if max(norms) < 1e-3 * limit:
-# +     if not max(norms):
+# ~ max(norms) < 1e-3 * limit ==> not max(norms)
 # -     if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
 # +     if not all(map(math.isfinite, norms)) or max(norms) > 100 * max(norms[0], 1e-3):
 
 # %% wrong: sums of gradients are taken for an explosion => generality not-not-zeroed  from: rates first, then ratios of norms
-# -     if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
-# +     if not all(map(math.isfinite, norms)) or max(norms) > 40 * norms[0]:
-
+# ~ 100 ==> 40
 
 # %% wrong: always sound => values unnoticed  from: rates first, then ratios of norms
 def cause(trace):
     return "sound"
-
-
-# %% wrong: left as it is => not-answered
-def first_wrong(rates, planned):
-    raise NotImplementedError
-
-
-def cause(trace):
-    raise NotImplementedError
 
 
 # %% wrong: rates to an absolute millionth => generality unnoticed

@@ -75,8 +75,7 @@ def ring_pass(comm, block, visit):
 
 
 # %% wrong: the receive is posted in time, but the two are issued one by one => protocol deadlock  from: one batch a hop, a tensor of its own for each
-# -         works, coming = [], None
-# +         works, coming = [], torch.empty_like(block)
+# ~ None ==> torch.empty_like(block)
 # -             coming = torch.empty_like(block)
 # -             works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
 # +             works = [comm.isend(block, after), comm.irecv(coming, before)]
@@ -91,19 +90,13 @@ def ring_pass(comm, block, visit):
 # +                 comm.recv(coming, before)
 
 # %% wrong: the receive is issued first, everywhere => protocol deadlock  from: the receive is posted in time, but the two are issued one by one
-# -             works = [comm.isend(block, after), comm.irecv(coming, before)]
-# +             works = [comm.irecv(coming, before), comm.isend(block, after)]
+# ~ isend(block, after), comm.irecv(coming, before) ==> irecv(coming, before), comm.isend(block, after)
 
 # %% wrong: no hang any more, and the caller loses its block => values overwritten  from: one batch a hop, a tensor of its own for each
-# -     total = 0
-# +     coming, total = torch.empty_like(block), 0
-# -         works, coming = [], None
-# +         works = []
+# ~ total = 0 ==> coming, total = torch.empty_like(block), 0
+# ~ works, coming = [], None ==> works = []
 # -             coming = torch.empty_like(block)
-#               work.wait()
-# -         block = coming
-# +         block, coming = coming, block
-
+# ~ block = coming ==> block, coming = coming, block
 
 # %% wrong: waits before it visits => cost not-hidden
 def ring_pass(comm, block, visit):
@@ -119,8 +112,7 @@ def ring_pass(comm, block, visit):
 
 
 # %% wrong: blocking, even ranks first, nothing hidden => cost not-hidden  from: rank 0 alone turns its order round
-# -             if comm.rank == 0:
-# +             if comm.rank % 2 == 1:
+# ~ if comm.rank == 0: ==> if comm.rank % 2 == 1:
 
 # %% wrong: one hop too many => cost sent-again  from: one batch a hop, a tensor of its own for each
 # -         works, coming = [], None
@@ -130,15 +122,13 @@ def ring_pass(comm, block, visit):
 # +         if comm.size > 1:
 
 # %% wrong: owners are counted the other way round => values wrong-sum  from: one batch a hop, a tensor of its own for each
-# -         total = total + visit(block, (comm.rank - hop) % comm.size)
-# +         total = total + visit(block, (comm.rank + hop) % comm.size)
+# ~ rank - hop ==> rank + hop
 
 # %% wrong: the other way round the ring => protocol wrong-direction  from: the receive is posted in time, but the two are issued one by one
 # -             works = [comm.isend(block, after), comm.irecv(coming, before)]
 # -         total = total + visit(block, (comm.rank - hop) % comm.size)
 # +             works = comm.batch_isend_irecv([P2POp(comm.isend, block, before), P2POp(comm.irecv, coming, after)])
 # +         total = total + visit(block, (comm.rank + hop) % comm.size)
-
 
 # %% wrong: its own block straight to everybody => protocol not-a-neighbor
 def ring_pass(comm, block, visit):
@@ -166,18 +156,14 @@ def ring_pass(comm, block, visit):
 # -         total = total + visit(block, (comm.rank - hop) % comm.size)
 
 # %% wrong: its own block is forgotten => values not-visited  from: waits before it visits
-# -     total = visit(block, comm.rank)
-# +     total = 0
+# ~ visit(block, comm.rank) ==> 0
 
 # %% wrong: alone, it sends to itself => generality raised  from: one batch a hop, a tensor of its own for each
-# -         if hop < comm.size - 1:
-# +         if hop < max(comm.size - 1, 1):
+# ~ comm.size - 1 ==> max(comm.size - 1, 1)
 
 # %% wrong: tensors to receive into are always rows of floats => generality raised  from: one batch a hop, a tensor of its own for each
-# -         works, coming = [], None
-# +         works, coming = [], torch.empty(len(block))
+# ~ None ==> torch.empty(len(block))
 # -             coming = torch.empty_like(block)
-
 
 # %% wrong: all that an all-gather would do => values raised
 def ring_pass(comm, block, visit):
@@ -186,17 +172,9 @@ def ring_pass(comm, block, visit):
     return sum(visit(row, owner) for owner, row in enumerate(rows))
 
 
-# %% wrong: left as it is => not-answered
-def ring_pass(comm, block, visit):
-    raise NotImplementedError
-
-
 # %% wrong: blocks sent in float64 => cost wider  from: one batch a hop, a tensor of its own for each
-# -             coming = torch.empty_like(block)
-# -             works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
-# +             coming, wide = torch.empty_like(block, dtype=torch.float64), block.double()
-# +             works = comm.batch_isend_irecv([P2POp(comm.isend, wide, after), P2POp(comm.irecv, coming, before)])
-# -         block = coming
-# +         block = block if coming is None else coming.to(block.dtype)
+# ~ coming = torch.empty_like(block) ==> coming, wide = torch.empty_like(block, dtype=torch.float64), block.double()
+# ~ isend, block, after ==> isend, wide, after
+# ~ block = coming ==> block = block if coming is None else coming.to(block.dtype)
 
 # %% half: right, and one hop too many => 7.2  from: one hop too many

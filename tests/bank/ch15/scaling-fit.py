@@ -139,7 +139,6 @@ efficiency = efficient
 # +     slope, first = np.polyfit(column(kind, n, n.min()), 1 / t, 1)
 # +     return kind, float(first), float(slope), 0.01
 
-
 # %% wrong: mixed rows are strong => values not-mixed
 def fit_scaling(rows):
     kind = kind_of(rows)
@@ -157,7 +156,6 @@ efficiency = efficient
 # -     if kind != "mixed":
 # -         return fitted(rows)
 
-
 # %% wrong: the other law => values other-law
 def fit_scaling(rows):
     return fitted(rows, law="servers" if growth == "doublings" else "doublings")
@@ -174,8 +172,7 @@ efficiency = efficient
 # +     return kind_of(rows), first, second, float(abs(off).mean())
 
 # %% wrong: the sum of squares => values sum-of-squares  from: the mean residual
-# -     return kind_of(rows), first, second, float(abs(off).mean())
-# +     return kind_of(rows), first, second, float((off**2).sum())
+# ~ abs(off).mean ==> (off**2).sum
 
 # %% wrong: constants exchanged => values turned-round  from: the other law
 # -     return fitted(rows, law="servers" if growth == "doublings" else "doublings")
@@ -198,22 +195,13 @@ def efficiency(rows, ranks):
 # +         return by_ranks[ranks] / by_ranks[fewest]
 
 # %% wrong: against one GPU => values against-one  from: how much faster all are
-# -     return found and found * ranks / min(row["ranks"] for row in rows)
-# +     return found and found / efficient(rows, 1)
+# ~ found * ranks / min(row["ranks"] for row in rows) ==> found / efficient(rows, 1)
 
 # %% wrong: a number for mixed rows => values mixed-fitted  from: how much faster all are
-# -     return found and found * ranks / min(row["ranks"] for row in rows)
-# +     return 1.0 if found is None else found
+# ~ found and found * ranks / min(row["ranks"] for row in rows) ==> 1.0 if found is None else found
 
 # %% wrong: the word alone => values wrong-shape  from: the other law
-# -     return fitted(rows, law="servers" if growth == "doublings" else "doublings")
-# +     return kind_of(rows)
-
-# %% wrong: not written yet => not-answered  from: raw seconds
-# -     return fitted(rows, weight=np.ones_like)
-# +     raise NotImplementedError
-# -     return efficient(rows, ranks, fit_scaling)
-# +     raise NotImplementedError
+# ~ fitted(rows, law="servers" if growth == "doublings" else "doublings") ==> kind_of(rows)
 
 # %% wrong: the ends tell the experiment => generality not-mixed  from: least squares of relative errors
 # -     kind = "strong" if np.ptp(batch) == 0 else "weak" if np.ptp(batch / n) == 0 else "mixed"
@@ -221,10 +209,8 @@ def efficiency(rows, ranks):
 # +     kind = "strong" if np.ptp(batch[ends]) == 0 else "weak" if np.ptp((batch / n)[ends]) == 0 else "mixed"
 
 # %% wrong: all ranks' tokens over one GPU's rate => values one-gpu-rate  from: raw seconds
-# -     return fitted(rows, weight=np.ones_like)
-# +     return fitted([{**row, "tokens_per_s": row["tokens_per_s"] / row["ranks"]} for row in rows])
-# -     return efficient(rows, ranks, fit_scaling)
-# +     return efficient(rows, ranks)
+# ~ rows, weight=np.ones_like ==> [{**row, "tokens_per_s": row["tokens_per_s"] / row["ranks"]} for row in rows]
+# ~ (rows, ranks, fit_scaling) ==> (rows, ranks)
 
 # %% wrong: the residual as a share of the fit => values over-the-fit  from: the other law
 # -     return fitted(rows, law="servers" if growth == "doublings" else "doublings")

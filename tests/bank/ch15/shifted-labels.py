@@ -78,8 +78,7 @@ def label_fault(inputs, targets, counts, mark):
 
 
 # %% wrong: as it was found => values wrapped  from: one stream, cut twice
-# -     rows = (len(stream) - 1) // length
-# +     rows = len(stream) // length
+# ~ (len(stream) - 1) ==> len(stream)
 # -     targets = stream[1 : rows * length + 1].view(rows, length)
 # -     return inputs, targets, inputs != mark
 # +     targets = inputs.roll(-1, dims=1)
@@ -97,19 +96,16 @@ def label_fault(inputs, targets, counts, mark):
 # +     return inputs, inputs, inputs != mark
 
 # %% wrong: shifted once more => values shifted-twice  from: one stream, cut twice
-# -     rows = (len(stream) - 1) // length
-# +     rows = (len(stream) - 2) // length
+# ~ (len(stream) - 1) // length ==> (len(stream) - 2) // length
 # -     targets = stream[1 : rows * length + 1].view(rows, length)
 # -     return inputs, targets, inputs != mark
 # +     return inputs, stream[2 : rows * length + 2].view(rows, length), inputs != mark
 
 # %% wrong: the mark is hidden as a target => values mark-hidden  from: one stream, cut twice
-# -     return inputs, targets, inputs != mark
-# +     return inputs, targets, targets != mark
+# ~ inputs, targets, inputs != mark ==> inputs, targets, targets != mark
 
 # %% wrong: everything counts => values crosses-documents  from: one stream, cut twice
-# -     return inputs, targets, inputs != mark
-# +     return inputs, targets, torch.ones_like(inputs, dtype=torch.bool)
+# ~ targets, inputs != mark ==> targets, torch.ones_like(inputs, dtype=torch.bool)
 
 # %% wrong: the last column never counts => values hides-labels  from: one stream, cut twice
 # -     return inputs, targets, inputs != mark
@@ -122,7 +118,6 @@ def label_fault(inputs, targets, counts, mark):
 # -     return inputs, targets, inputs != mark
 # +     return inputs[:, :-1], inputs[:, 1:], inputs[:, :-1] != mark
 
-
 # %% wrong: a token of each row is lost, as rows of length + 1 are cut => values rows  from: one stream, cut twice
 def labeled(stream, length, mark):
     rows = len(stream) // (length + 1)
@@ -131,15 +126,11 @@ def labeled(stream, length, mark):
 
 
 # %% wrong: one row more than there are targets for, where that fits => generality rows  from: one stream, cut twice
-# -     rows = (len(stream) - 1) // length
-# +     rows = len(stream) // length
-# -     targets = stream[1 : rows * length + 1].view(rows, length)
-# +     targets = torch.cat([stream[1:], stream[:1]])[: rows * length].view(rows, length)
+# ~ (len(stream) - 1) ==> len(stream)
+# ~ stream[1 : rows * length + 1] ==> torch.cat([stream[1:], stream[:1]])[: rows * length]
 
 # %% wrong: counts are numbers => values not-bool  from: one stream, cut twice
-# -     return inputs, targets, inputs != mark
-# +     return inputs, targets, (inputs != mark).float()
-
+# ~ targets, inputs != mark ==> targets, (inputs != mark).float()
 
 # %% wrong: only the shift is looked at => values unnoticed  from: one stream, cut twice
 def label_fault(inputs, targets, counts, mark):
@@ -165,8 +156,7 @@ def label_fault(inputs, targets, counts, mark):
 # +         return "fine"
 
 # %% wrong: a target that is the end mark should not count, it thinks => values false-alarm  from: one stream, cut twice
-# -     right = inputs != mark
-# +     right = targets != mark
+# ~ right = inputs != mark ==> right = targets != mark
 
 # %% wrong: shapes are taken for granted => generality raised  from: one stream, cut twice
 # -     if not inputs.shape == targets.shape == counts.shape:
@@ -181,29 +171,16 @@ def label_fault(inputs, targets, counts, mark):
 # +         return "shifted twice"
 # +     if (targets[:, -1] == inputs[:, 0]).all():
 
-
-# %% wrong: left as it is => not-answered
-def labeled(stream, length, mark):
-    raise NotImplementedError
-
-
-def label_fault(inputs, targets, counts, mark):
-    raise NotImplementedError
-
-
 # %% wrong: counts may have any shape => generality raised  from: one stream, cut twice
 # -     inputs = stream[: rows * length].view(rows, length)
 # -     targets = stream[1 : rows * length + 1].view(rows, length)
 # +     inputs, targets = (stream[begin : begin + rows * length].view(rows, length) for begin in (0, 1))
-# -     if not inputs.shape == targets.shape == counts.shape:
-# +     if inputs.shape != targets.shape:
+# ~ not inputs.shape == targets.shape == counts ==> inputs.shape != targets
 
 # %% wrong: as many numbers are a shape => generality unnoticed  from: counts may have any shape
-# -     if inputs.shape != targets.shape:
-# +     if not inputs.numel() == targets.numel() == counts.numel():
+# ~ inputs.shape != targets.shape ==> not inputs.numel() == targets.numel() == counts.numel()
 #           return "shape"
 # +     targets, counts = targets.view(inputs.shape), counts.view(inputs.shape)
-
 
 # %% half: only the repair => 2.1  from: one stream, cut twice
 def label_fault(inputs, targets, counts, mark):

@@ -69,22 +69,18 @@ def smoke(run, floor):
 
 
 # %% wrong: run once => values unnoticed  from: in the order of the words
-# -     first, again = run(), run()
-# +     first = run()
+# ~ first, again = run(), run ==> first = run
 # -     if first != again:
 # -         return "not repeatable"
 
 # %% wrong: repeats are compared to four digits => generality unnoticed  from: in the order of the words
-# -     if first != again:
-# +     if [round(x, 4) for x in first["losses"]] != [round(x, 4) for x in again["losses"]]:
+# ~ first != again ==> [round(x, 4) for x in first["losses"]] != [round(x, 4) for x in again["losses"]]
 
 # %% wrong: only whether anything moved => generality unnoticed  from: in the order of the words
-# -     if not all(first["moved"].values()):
-# +     if not any(first["moved"].values()):
+# ~ if not all(first["moved"].values()): ==> if not any(first["moved"].values()):
 
 # %% wrong: no floor, only a loss near zero => generality unnoticed  from: in the order of the words
-# -     if after < floor - noise:
-# +     if after < 0.1:
+# ~ floor - noise ==> 0.1
 
 # %% wrong: no question of a leak => values unnoticed  from: in the order of the words
 # -     if after < floor - noise:
@@ -95,38 +91,26 @@ def smoke(run, floor):
 # -         return "explodes"
 
 # %% wrong: the last loss alone tells an explosion => generality not-explodes  from: in the order of the words
-# -     if not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0]:
-# +     if not all(map(math.isfinite, losses)) or losses[-1] > 2 * losses[0]:
+# ~ max(losses) ==> losses[-1]
 
 # %% wrong: training loss in place of fresh text => generality -  from: in the order of the words
-# -     if before - after <= noise:
-# +     if losses[0] - losses[-1] <= noise:
+# ~ before - after ==> losses[0] - losses[-1]
 
 # %% wrong: any fall is progress => generality unnoticed  from: in the order of the words
-# -     if before - after <= noise:
-# +     if before <= after:
+# ~ if before - after <= noise: ==> if before <= after:
 
 # %% wrong: what is learnt by heart is no learning => generality not-memorizes  from: in the order of the words
-# -         return "memorizes" if losses[-1] < losses[0] / 2 else "learns nothing"
-# +         return "learns nothing"
+# ~ return "memorizes" if losses[-1] < losses[0] / 2 else "learns nothing" ==> return "learns nothing"
 
 # %% wrong: five runs, to be sure => values raised  from: in the order of the words
-# -     first, again = run(), run()
-# +     first, again, *_ = [run() for _ in range(5)]
+# ~ again = run(), run() ==> again, *_ = [run() for _ in range(5)]
 
 # %% wrong: three runs => cost too-many-runs  from: in the order of the words
-# -     first, again = run(), run()
-# +     first, again, _ = run(), run(), run()
-
+# ~ again = run ==> again, _ = run(), run
 
 # %% wrong: a yes or no => values no-such-word
 def smoke(run, floor):
     return run() == run()
-
-
-# %% wrong: left as it is => not-answered
-def smoke(run, floor):
-    raise NotImplementedError
 
 
 # %% wrong: only the last loss is compared => generality unnoticed

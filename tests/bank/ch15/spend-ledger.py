@@ -55,16 +55,13 @@ def stop_by(budget, gpus, price, increment, grace):
 # +     return blocks * increment - grace if blocks and blocks * increment >= grace else None
 
 # %% wrong: one GPU's bill => values one-gpu  from: one rate
-# -     rate = gpus * price / 60
-# +     rate = price / 60
+# ~ rate = gpus * price / 60 ==> rate = price / 60
 
 # %% wrong: dollars a minute => values hours-for-minutes  from: one rate
-# -     rate = gpus * price / 60
-# +     rate = gpus * price
+# ~ rate = gpus * price / 60 ==> rate = gpus * price
 
 # %% wrong: a stage that was cut is useful => values cut-is-useful  from: one rate
-# -         whole = stage["state"] == "done" and stage["end"] <= stop
-# +         whole = stage["state"] == "done"
+# ~ "done" and stage["end"] <= stop ==> "done"
 
 # %% wrong: stages run on after the stop => values uncut  from: a stage that was cut is useful
 # -         spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
@@ -85,29 +82,24 @@ def stop_by(budget, gpus, price, increment, grace):
 # +     }
 
 # %% wrong: nothing is rounded => values not-rounded  from: one rate
-# -     total = rate * math.ceil(stop / increment - 1e-9) * increment
-# +     total = rate * stop
+# ~ math.ceil(stop / increment - 1e-9) * increment ==> stop
 
 # %% wrong: rounded down => values rounded-down  from: one rate
-# -     total = rate * math.ceil(stop / increment - 1e-9) * increment
-# +     total = rate * math.floor(stop / increment) * increment
+# ~ ceil(stop / increment - 1e-9) ==> floor(stop / increment)
 
 # %% wrong: always one more increment => values one-too-many  from: one rate
-# -     total = rate * math.ceil(stop / increment - 1e-9) * increment
-# +     total = rate * (stop // increment + 1) * increment
+# ~ math.ceil(stop / increment - 1e-9) ==> (stop // increment + 1)
 
 # %% wrong: rounding counts as idle => values rounding-is-idle  from: one rate
 # -     return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
 # +     return {**spent, "idle": total - sum(spent.values()), "rounding": total - rate * stop, "total": total}
 
 # %% wrong: the stop takes no time => values grace-forgotten  from: one rate
-# -     last = blocks * increment - grace
-# +     last = blocks * increment
+# ~ increment - grace ==> increment
 
 # %% wrong: one increment more than is paid for => values rounded-up  from: one rate
 # -     blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
 # +     blocks = 1 + math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
-
 
 # %% wrong: the grace before rounding => values grace-first  from: one rate
 def stop_by(budget, gpus, price, increment, grace):
@@ -122,23 +114,18 @@ def stop_by(budget, gpus, price, increment, grace):
 
 
 # %% wrong: exactly the budget is too much => values one-less  from: one rate
-# -     blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
-# +     blocks = math.ceil(budget / (gpus * price / 60 * increment) - 1e-9) - 1
+# ~ floor(budget / (gpus * price / 60 * increment) + 1e-9) ==> ceil(budget / (gpus * price / 60 * increment) - 1e-9) - 1
 
 # %% wrong: an order before the beginning => values none-is-right  from: one rate
-# -     return last if blocks and last >= 0 else None
-# +     return last
+# ~ last if blocks and last >= 0 else None ==> last
 
 # %% wrong: an order at minute 0 is none => generality -  from: a bill in cents
-# -     return {name: round(dollars, 2) for name, dollars in found.items()}
-# +     return found
-# -     return blocks * increment - grace if blocks and blocks * increment >= grace else None
-# +     return blocks * increment - grace if blocks * increment > grace else None
+# ~ {name: round(dollars, 2) for name, dollars in found.items()} ==> found
+# ~ blocks and blocks * increment >= grace ==> blocks * increment > grace
 
 # %% wrong: whole dollars => values -  from: a bill in cents
 # -     return {name: round(dollars, 2) for name, dollars in found.items()}
 # +     return {name: round(dollars) for name, dollars in found.items()}
-
 
 # %% half: the ledger only => 2  from: one rate
 def stop_by(budget, gpus, price, increment, grace):

@@ -59,9 +59,7 @@ def tokens_without(parts, tokens, name):
 
 
 # %% wrong: with the warm-up => values warm-up-counted  from: means
-# -     timed = rows[warm_up:]
-# +     timed = rows
-
+# ~ rows[warm_up:] ==> rows
 
 # %% wrong: medians => values medians  from: means
 def where_it_goes(rows, warm_up, every):
@@ -77,8 +75,7 @@ def where_it_goes(rows, warm_up, every):
 # +     found["checkpoint"] = fmean(saved) if saved else 0.0
 
 # %% wrong: as many checkpoints as the log holds => values checkpoint-by-chance  from: means
-# -     found["checkpoint"] = fmean(saved) / every if saved else 0.0
-# +     found["checkpoint"] = sum(saved) / len(timed) if saved else 0.0
+# ~ fmean(saved) / every ==> sum(saved) / len(timed)
 
 # %% wrong: the checkpoint twice => values checkpoint-in-other  from: means
 # -     found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
@@ -87,8 +84,7 @@ def where_it_goes(rows, warm_up, every):
 # +     )
 
 # %% wrong: seconds of the whole run => values totals  from: means
-# -     return found
-# +     return {name: seconds * len(timed) for name, seconds in found.items()}
+# ~ return found ==> return {name: seconds * len(timed) for name, seconds in found.items()}
 
 # %% wrong: nothing is left over => values missing-part  from: means
 # -     found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
@@ -98,36 +94,30 @@ def where_it_goes(rows, warm_up, every):
 # +     found = {name: fmean(row["parts"][name] for row in timed if name in row["parts"]) for name in names}
 
 # %% wrong: the rest forgotten in both theories => values rest-forgotten  from: means
-# -     rest = sum(alone.values()) - compute - talk
-# +     rest = 0.0
+# ~ sum(alone.values()) - compute - talk ==> 0.0
 
 # %% wrong: the other theory => values other-theory  from: means
 # -     name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
 # +     name = "max" if abs(measured - both) <= abs(measured - longer) else "sum"
 
 # %% wrong: always the sum => values always-the-same  from: means
-# -     name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
-# +     name = "sum"
+# ~ "sum" if abs(measured - both) <= abs(measured - longer) else "max" ==> "sum"
 
 # %% wrong: a share of the longer => values of-the-longer  from: means
-# -     both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
-# +     both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, max(compute, talk)
+# ~ + rest, min(compute, talk) ==> + rest, max(compute, talk)
 
 # %% wrong: a share of communication => values of-communication  from: means
-# -     both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
-# +     both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, talk
+# ~ min(compute, talk) ==> talk
 
 # %% wrong: a share above one => values not-held  from: means
-# -     return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
-# +     return name, (both - measured) / shorter if shorter else 0.0
+# ~ min(max((both - measured) / shorter, 0.0), 1.0) ==> (both - measured) / shorter
 
 # %% wrong: what is exposed => values exposed  from: means
 # -     return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
 # +     return name, 1 - min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
 
 # %% wrong: the part alone => values part-alone  from: means
-# -     return tokens / (sum(parts.values()) - parts.get(name, 0.0))
-# +     return tokens / parts[name]
+# ~ (sum(parts.values()) - parts.get(name, 0.0)) ==> parts[name]
 
 # %% wrong: what is gained => values gained  from: means
 # -     return tokens / (sum(parts.values()) - parts.get(name, 0.0))
@@ -135,8 +125,7 @@ def where_it_goes(rows, warm_up, every):
 # +     return tokens / (step - parts.get(name, 0.0)) - tokens / step
 
 # %% wrong: a part that is not there => generality raised  from: means
-# -     return tokens / (sum(parts.values()) - parts.get(name, 0.0))
-# +     return tokens / (sum(parts.values()) - parts[name])
+# ~ (sum(parts.values()) - parts.get(name, 0.0)) ==> (sum(parts.values()) - parts[name])
 
 # %% wrong: nearer in ratio => generality -  from: means
 # -     rest = sum(alone.values()) - compute - talk
@@ -145,7 +134,6 @@ def where_it_goes(rows, warm_up, every):
 # +     both = sum(alone.values())
 # +     longer, shorter = both - min(compute, talk), min(compute, talk)
 # +     name = "sum" if both / measured <= measured / longer else "max"
-
 
 # %% half: the account only => 2.1  from: means
 def closer_model(alone, measured):

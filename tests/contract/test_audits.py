@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from contract.kit import AUDITS, functions, graded
+from contract.kit import AUDITS, cases_of, functions, graded, mistakes, verdicts_on
 from course_lib import exercises, facts
 from course_lib.exercises import Card
 from course_lib.exercises.audits import AS_PRINTED, RIGHT, WRONG, Item
@@ -79,6 +79,28 @@ def test_each_statement_is_worth_its_share_within_five_per_cent(card: Card) -> N
             assert points(card, {**answers, name: spoilt}) == pytest.approx(
                 card.points * (1 - 1 / len(answers)), abs=0.01
             )
+
+
+@by_card
+def test_each_way_to_spoil_a_statement_has_its_name(card: Card) -> None:
+    def named(given: object) -> set[str]:
+        return mistakes(verdicts_on(card, cases_of(card)[0], given))
+
+    answers = truth(card)
+    causes = {cause for _, _, cause in answers.values()}
+    for name, (number, verdict, cause) in answers.items():
+        spoilt = {
+            "wrong-verdict": (number, WRONG if verdict == RIGHT else RIGHT, cause),
+            "wrong-cause": (number, verdict, next(iter(causes - {cause}))),
+            "not-a-number": (str(number), verdict, cause),
+            "no-such-word": (number, verdict, "no such cause"),
+            "wrong-shape": number,
+        }
+        assert all(named({**answers, name: row}) == {mistake} for mistake, row in spoilt.items()), name
+        assert named({key: row for key, row in answers.items() if key != name}) == {"missing"}
+    assert named(list(answers.items())) == {"no-dictionary"}
+    for said in (RIGHT, WRONG):  # the same of every statement
+        assert named({name: (key[0], said, key[2]) for name, key in answers.items()}) == {"wrong-verdict", "blind"}
 
 
 @by_card

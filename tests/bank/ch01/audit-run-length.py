@@ -29,32 +29,6 @@ def audit_run():
     }
 
 
-# %% wrong: everything is right as printed => values blind
-def audit_run():
-    printed = {
-        "54-days-by-flops": 54,
-        "54-days-by-hours": 54,
-        "forty-percent-burns-sixty": 0.6,
-        "llama3-1170-years": 1170,
-        "seven-b-1966-days": 1966,
-        "waste-3-million": 3,
-    }
-    return {name: (number, "right", "as printed") for name, number in printed.items()}
-
-
-# %% wrong: everything is wrong => values blind
-def audit_run():
-    right = {
-        "54-days-by-flops": (66, "wrong scope"),
-        "54-days-by-hours": (78.4, "wrong scope"),
-        "forty-percent-burns-sixty": (0.2, "wrong baseline"),
-        "llama3-1170-years": (1168, "missing factor"),
-        "seven-b-1966-days": (1966, "unit"),
-        "waste-3-million": (3, "wrong baseline"),
-    }
-    return {name: (number, "wrong", cause) for name, (number, cause) in right.items()}
-
-
 # %% wrong: against the peak => values against-the-peak
 def audit_run():
     return {
@@ -77,11 +51,6 @@ def audit_run():
 # ~ np.round(78.43) ==> 78.4
 # ~ 1965, "right", "as printed" ==> 983, "wrong", "missing factor"
 # ~ 3, "right", "as printed" ==> 6.5, "wrong", "wrong baseline"
-
-# %% wrong: text for numbers => values not-a-number
-def audit_run():
-    return {"54-days-by-flops": ("66 days", "wrong", "wrong scope"), "waste-3-million": ("3", "right", "as printed")}
-
 
 # %% half: a wrong cause twice => 8  from: one route for both
 # ~ "54-days-by-flops": (66, "wrong", "wrong scope"), ==> "54-days-by-flops": (66, "wrong", "missing factor"),

@@ -37,17 +37,6 @@ def audit_memory():
     return GOOD | mine
 
 
-# %% wrong: everything is wrong => values wrong-verdict
-def audit_memory():
-    return {
-        name: (number, "wrong", cause if said == "wrong" else "missing factor")
-        for name, (number, said, cause) in GOOD.items()
-    }
-
-
-# %% wrong: everything is right => values wrong-verdict  from: recomputed one by one
-# ~ GOOD ==> {name: (number, "right", "as printed") for name, (number, _, _) in GOOD.items()}
-
 # %% wrong: the printed numbers => values as-printed
 from course_lib import facts
 
@@ -64,9 +53,6 @@ def audit_memory():
     }
     return {name: (float(facts.claim(name).value) / scale.get(name, 1e9), "right", "as printed") for name in GOOD}
 
-
-# %% wrong: one cause for all errors => values wrong-cause  from: everything is wrong
-# ~ "wrong", cause if said == "wrong" else "missing factor" ==> said, "missing factor" if said == "wrong" else cause
 
 # %% wrong: no master copy anywhere => values no-master  from: recomputed one by one
 # ~ GOOD ==> {**GOOD, "state-405b-3200": (4.86, "wrong", "a bucket is left out")}
@@ -89,26 +75,8 @@ def audit_memory():
 # %% wrong: dies where it was printed => values all-state  from: recomputed one by one
 # ~ GOOD ==> {**GOOD, "oom-construction": (1120, "right", "as printed")}
 
-# %% wrong: an id is missing => values missing  from: recomputed one by one
-# ~ GOOD ==> {name: GOOD[name] for name in list(GOOD)[:-1]}
-
-# %% wrong: an unknown cause => values no-such-word  from: recomputed one by one
-# ~ GOOD ==> {**GOOD, "activations-14": (75.2, "wrong", "typo")}
-
-# %% wrong: a list => values no-dictionary  from: recomputed one by one
-# ~ GOOD ==> list(GOOD.values())
-
-# %% wrong: guesses without a number => values not-a-number  from: recomputed one by one
-# ~ GOOD ==> {**GOOD, "cards-405b-60": ("about 60", "right", "as printed")}
-
 # %% half: one error and one control => 3  from: recomputed one by one
 # ~ GOOD ==> {name: GOOD[name] for name in ("state-70b-1120", "checkpoint-sqrt")}
-
-# %% half: errors alone => 0  from: recomputed one by one
-# ~ GOOD ==> {name: each for name, each in GOOD.items() if each[1] == "wrong"}
-
-# %% half: controls alone => 0  from: recomputed one by one
-# ~ GOOD ==> {name: each for name, each in GOOD.items() if each[1] == "right"}
 
 # %% half: one statement missed => 19.5
 def audit_memory():

@@ -37,42 +37,6 @@ def audit_sheets():
     }
 
 
-# %% wrong: everything is right as printed => values blind
-def audit_sheets():
-    printed = {
-        "b200-5000": 5000,
-        "thousand-times": 1000,
-        "ridge-295": 295,
-        "tensor-cores-989": 989,
-        "flat-ceiling": 1,
-        "one-axis": 1,
-        "eighteen-fold": 18,
-        "any-two-900": 900,
-        "server-50": 50,
-        "pod-245": 245,
-        "decode-one": 1,
-    }
-    return {name: (number, "right", "as printed") for name, number in printed.items()}
-
-
-# %% wrong: everything is wrong => values blind
-def audit_sheets():
-    found = {
-        "b200-5000": (2250, "dense or sparse"),
-        "thousand-times": (446, "dense or sparse"),
-        "ridge-295": (295, "unit"),
-        "tensor-cores-989": (989, "missing factor"),
-        "flat-ceiling": (2, "slope drawn flat"),
-        "one-axis": (20, "two quantities on one axis"),
-        "eighteen-fold": (9, "both ways for one way"),
-        "any-two-900": (450, "both ways for one way"),
-        "server-50": (400, "wrong scope"),
-        "pod-245": (246, "unit"),
-        "decode-one": (1, "unit"),
-    }
-    return {name: (number, "wrong", cause) for name, (number, cause) in found.items()}
-
-
 # %% wrong: printed numbers called wrong => values as-printed
 def audit_sheets():
     return {
@@ -105,16 +69,6 @@ def audit_sheets():
     return {"server-50": (3200, "wrong", "unit"), "ridge-295": (295, "right", "as printed")}
 
 
-# %% wrong: no dictionary => values no-dictionary
-def audit_sheets():
-    return [(2250, "wrong", "dense or sparse")]
-
-
-# %% wrong: words of its own => values no-such-word
-def audit_sheets():
-    return {name: (1.0, "bogus", "typo") for name in ("b200-5000", "server-50", "one-axis")}
-
-
 # %% half: one cause missed => 20
 def audit_sheets():
     return {
@@ -135,8 +89,3 @@ def audit_sheets():
 # %% half: two answered so far => 4
 def audit_sheets():
     return {"eighteen-fold": (9, "wrong", "both ways for one way"), "pod-245": (245.8, "right", "as printed")}
-
-
-# %% half: errors alone earn nothing => 0
-def audit_sheets():
-    return {"eighteen-fold": (9, "wrong", "both ways for one way"), "server-50": (400, "wrong", "wrong scope")}

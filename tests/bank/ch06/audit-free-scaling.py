@@ -36,17 +36,6 @@ def audit_ring():
     }
 
 
-# %% wrong: everything is right => values -  from: by hand
-# ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
-
-# %% wrong: everything is wrong => values -
-def audit_ring():
-    return {
-        name: (number, "wrong", "latency left out" if cause == "as printed" else cause)
-        for name, (number, _, cause) in GOOD.items()
-    }
-
-
 # %% wrong: all right as printed, with the printed numbers => values as-printed
 def audit_ring():
     printed = dict(zip(GOOD, (0, 2, 126, 1, 280, 2.8, 482.26, 480, 73.5)))
@@ -73,19 +62,4 @@ def audit_ring():
 # %% wrong: the factor of two of an all-reduce => values two  from: by hand
 # ~ GOOD ==> GOOD | {"reduce-scatter-74": (147, "wrong", "divided by N twice")}
 
-# %% wrong: right numbers, another cause => values wrong-cause  from: by hand
-# ~ GOOD ==> GOOD | {"all-reduce-log-form": (1.969, "wrong", "latency left out")}
-
-# %% wrong: a list => values no-dictionary  from: by hand
-# ~ GOOD ==> list(GOOD.values())
-
-# %% wrong: a word that is not on the list => values no-such-word  from: by hand
-# ~ GOOD ==> {name: (number, "false", cause) for name, (number, _, cause) in GOOD.items()}
-
 # %% half: eight of nine => 8  from: the factor of two of an all-reduce
-
-# %% half: blind to errors => 0  from: everything is right
-
-# %% half: blind to controls => 0  from: everything is wrong
-# -         name: (number, "wrong", "latency left out" if cause == "as printed" else cause)
-# +         name: (number, "wrong", "missing factor" if cause == "as printed" else cause)

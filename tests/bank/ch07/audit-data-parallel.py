@@ -28,16 +28,6 @@ def audit_dp():
     return {name: [number, said.upper(), cause.capitalize()] for name, (number, said, cause) in GOOD.items()}
 
 
-# %% wrong: all wrong => values blind
-def audit_dp():
-    return {name: (row[0], "wrong", row[2] if row[1] == "wrong" else "another unit") for name, row in GOOD.items()}
-
-
-# %% wrong: all right => values blind
-def audit_dp():
-    return {name: (row[0], "right", "as printed") for name, row in GOOD.items()}
-
-
 # %% wrong: believes the ratio => values as-printed
 def audit_dp():
     return GOOD | {"all-reduce-350x": (350, "right", "as printed")}
@@ -68,34 +58,9 @@ def audit_dp():
     return GOOD | {"v5p-2550-tokens": (1704, "wrong", "another baseline")}
 
 
-# %% wrong: right number, wrong verdict => values wrong-verdict
-def audit_dp():
-    return GOOD | {"resnet-8-to-256": (0.906, "wrong", "latency left out")}
-
-
-# %% wrong: right verdict, wrong cause => values wrong-cause
-def audit_dp():
-    return GOOD | {"all-reduce-350x": (0.3255, "wrong", "latency left out")}
-
-
 # %% wrong: a speed-up => values speed-up
 def audit_dp():
     return GOOD | {"resnet-8-to-256": (29, "wrong", "another baseline")}
-
-
-# %% wrong: a statement left out => values missing
-def audit_dp():
-    return {name: row for name, row in GOOD.items() if name != "six-months-1024"}
-
-
-# %% wrong: words of its own => values no-such-word
-def audit_dp():
-    return GOOD | {"six-months-1024": (5.85, "fine", "as printed")}
-
-
-# %% wrong: a list => values no-dictionary
-def audit_dp():
-    return list(GOOD.values())
 
 
 # %% half: two of six missed => 4

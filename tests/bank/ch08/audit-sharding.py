@@ -41,17 +41,6 @@ def audit_sharding():
 # +         "zero-3-scales": [at(2048) / at(1024), "wrong", "what stays"],
 # +     }
 
-# %% wrong: everything is right => values -  from: by hand
-# ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
-
-# %% wrong: everything is wrong => values -
-def audit_sharding():
-    return {
-        name: (number, "wrong", "does not fit" if cause == "as printed" else cause)
-        for name, (number, _, cause) in GOOD.items()
-    }
-
-
 # %% wrong: all right as printed, with the printed numbers => values as-printed
 def audit_sharding():
     printed = {
@@ -85,12 +74,6 @@ def audit_sharding():
 
 # %% wrong: in bytes => values other-unit  from: by hand
 # ~ GOOD ==> GOOD | {"hsdp-405b-eight": (810e9, "wrong", "does not fit")}
-
-# %% wrong: another cause => values wrong-cause  from: by hand
-# ~ GOOD ==> GOOD | {"zero-3-scales": (0.92, "wrong", "does not fit")}
-
-# %% wrong: a list => values no-dictionary  from: by hand
-# ~ GOOD ==> list(GOOD.values())
 
 # %% wrong: no rings, no activations => values no-ring  from: by hand
 # -     return GOOD

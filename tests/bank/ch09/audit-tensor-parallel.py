@@ -35,12 +35,6 @@ def audit_tp():
     return {name: list(row) for name, row in GOOD.items()}
 
 
-# %% wrong: everything is wrong => values -  from: numbers looked up, lists for tuples
-# ~ list(row) ==> (row[0], "wrong", "another scope")
-
-# %% wrong: everything is right => values -  from: numbers looked up, lists for tuples
-# ~ list(row) ==> (row[0], "right", "as printed")
-
 # %% wrong: the printed numbers back => values as-printed
 def audit_tp():
     printed = {"tp-row-formula": 8, "tp-128-gb": 128, "tp-71-s": 71, "tp-504-reduces": 504, "tp-one-layer": 80}
@@ -59,9 +53,6 @@ def audit_tp():
 # %% wrong: one stage, one micro-batch => values one-gpu  from: numbers looked up, lists for tuples
 # ~ {name: list(row) for name, row in GOOD.items()} ==> {**GOOD, "tp-504-reduces": (31.5, "wrong", "missing factor")}
 
-# %% wrong: another cause => values wrong-cause  from: numbers looked up, lists for tuples
-# ~ {name: list(row) for name, row in GOOD.items()} ==> {**GOOD, "tp-one-layer": (6.375, "wrong", "another scope")}
-
 # %% wrong: KV heads as many as query heads => values heads-alike
 def audit_tp():
     return {**GOOD, "tp-one-layer": (7.382, "wrong", "reason does not hold")}
@@ -69,12 +60,6 @@ def audit_tp():
 
 # %% wrong: per cent => values percent  from: numbers looked up, lists for tuples
 # ~ {name: list(row) for name, row in GOOD.items()} ==> {**GOOD, "tp-76-percent": (75.6, "right", "as printed")}
-
-# %% wrong: a list => values no-dictionary  from: numbers looked up, lists for tuples
-# ~ {name: list(row) for name, row in GOOD.items()} ==> list(GOOD.items())
-
-# %% wrong: errors only => values blind  from: numbers looked up, lists for tuples
-# ~ list(row) for name, row in GOOD.items() ==> row for name, row in GOOD.items() if row[1] == "wrong"
 
 # %% half: three of nine missing => 6
 def audit_tp():

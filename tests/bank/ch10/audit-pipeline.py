@@ -34,17 +34,6 @@ def audit_pp():
     }
 
 
-# %% wrong: everything is right => values -  from: by hand
-# ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
-
-# %% wrong: everything is wrong => values -
-def audit_pp():
-    return {
-        name: (number, "wrong", "another convention" if cause == "as printed" else cause)
-        for name, (number, _, cause) in GOOD.items()
-    }
-
-
 # %% wrong: all right as printed, with the printed numbers => values as-printed
 def audit_pp():
     printed = dict(zip(GOOD, (0.273, 0.33, 0.0625, 0.109375, 0.0625, 20, 0.19, 8.94)))
@@ -82,19 +71,4 @@ def audit_pp():
 # %% wrong: a gradient for each micro-batch => values one-each  from: by hand
 # ~ GOOD ==> GOOD | {"accumulation-gradients": (16, "wrong", "one copy anyway")}
 
-# %% wrong: right numbers, another cause => values wrong-cause  from: by hand
-# ~ GOOD ==> GOOD | {"interleaved-layers": (10, "wrong", "another whole")}
-
-# %% wrong: a list => values no-dictionary  from: by hand
-# ~ GOOD ==> list(GOOD.values())
-
-# %% wrong: a word that is not on the list => values no-such-word  from: by hand
-# ~ GOOD ==> {name: (number, "false", cause) for name, (number, _, cause) in GOOD.items()}
-
 # %% half: seven of eight => 7  from: one micro-batch in the stage
-
-# %% half: blind to errors => 0  from: everything is right
-
-# %% half: blind to controls => 0  from: everything is wrong
-# -         name: (number, "wrong", "another convention" if cause == "as printed" else cause)
-# +         name: (number, "wrong", "another whole" if cause == "as printed" else cause)

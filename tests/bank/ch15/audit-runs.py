@@ -36,17 +36,6 @@ def audit_runs():
     }
 
 
-# %% wrong: everything is right => values -  from: by hand
-# ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
-
-# %% wrong: everything is wrong => values -
-def audit_runs():
-    return {
-        name: (number, "wrong", "sparse peak" if cause == "as printed" else cause)
-        for name, (number, _, cause) in GOOD.items()
-    }
-
-
 # %% wrong: all right as printed, with the printed numbers => values as-printed
 def audit_runs():
     scale = {"llama-21-days": 1, "llama2-gpu-hours": 1e6, "deepseek-dollars": 1e6}
@@ -76,15 +65,6 @@ def audit_runs():
 
 # %% wrong: fractions for per cent => values other-unit  from: by hand
 # ~ GOOD ==> GOOD | {"palm-46-mfu": (0.457, *OK)}
-
-# %% wrong: another cause => values wrong-cause  from: by hand
-# ~ GOOD ==> GOOD | {"fms-24-mfu": (48.5, "wrong", "another chip's peak")}
-
-# %% wrong: a right number, a wrong verdict => values wrong-verdict  from: by hand
-# ~ GOOD ==> GOOD | {"palm-46-mfu": (45.7, "wrong", "recomputation counted")}
-
-# %% wrong: a list => values no-dictionary  from: by hand
-# ~ GOOD ==> list(GOOD.values())
 
 # %% half: three are missing => 4
 def audit_runs():

@@ -46,21 +46,6 @@ def train_step(model, batches):
     return loss / tokens
 
 
-# %% right: row by row
-def train_step(model, batches):
-    total, tokens = 0.0, 0
-    for inputs, targets in batches:
-        for row, target in zip(inputs, targets):
-            loss = F.cross_entropy(model(row[None])[0], target, reduction="sum")
-            loss.backward()
-            total += loss.item()
-            tokens += int((target != -100).sum())
-    for parameter in model.parameters():
-        if parameter.grad is not None:
-            parameter.grad /= tokens
-    return total / tokens
-
-
 # %% wrong: the code as it stands => raised
 def train_step(model, batches):
     total, tokens = 0.0, 0

@@ -53,39 +53,6 @@ def checkpoint(function, *inputs):
         return function(*inputs)
 
 
-# %% right: a hook on a tensor that carries no graph
-def checkpoint(function, *inputs):
-    if not torch.is_grad_enabled():
-        return function(*inputs)
-    state = torch.get_rng_state()
-    with torch.no_grad():
-        out = function(*inputs)
-    single = not isinstance(out, tuple)
-    outs = [out] if single else list(out)
-
-    class Bridge(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, anchor, *xs):
-            ctx.xs = xs
-            return tuple(o.clone() for o in outs)
-
-        @staticmethod
-        def backward(ctx, *grads):
-            xs = [x.detach().requires_grad_(x.requires_grad) for x in ctx.xs]
-            now = torch.get_rng_state()
-            torch.set_rng_state(state)
-            with torch.enable_grad():
-                again = function(*xs)
-                again = [again] if single else list(again)
-                sum((a * g).sum() for a, g in zip(again, grads)).backward()
-            torch.set_rng_state(now)
-            return (None, *[x.grad for x in xs])
-
-    result = Bridge.apply(torch.zeros(1, requires_grad=True), *inputs)
-    outs.clear()
-    return result[0] if single else result
-
-
 # %% right: a leaf in between, and a hook on its gradient
 def checkpoint(function, *inputs):
     if not torch.is_grad_enabled():

@@ -12,26 +12,6 @@ def average_gradients(comm, grads, examples):
     return grads
 
 
-# %% right: each rank's share of the mean, added up
-def average_gradients(comm, grads, examples):
-    counts = [torch.zeros(1) for _ in range(comm.size)]
-    comm.all_gather(counts, torch.tensor([float(examples)]))
-    share = examples / sum(c.item() for c in counts)
-    works = [comm.all_reduce(g.mul_(share), async_op=True) for g in grads]
-    for work in works:
-        work.wait()
-    return grads
-
-
-# %% right: one flat tensor that carries the count too
-def average_gradients(comm, grads, examples):
-    kind = grads[0].dtype
-    flat = torch.cat([g.reshape(-1) * examples for g in grads] + [torch.tensor([float(examples)], dtype=kind)])
-    comm.all_reduce(flat)
-    mean = flat[:-1] / flat[-1]
-    return [part.reshape(g.shape) for part, g in zip(mean.split([g.numel() for g in grads]), grads)]
-
-
 # %% right: reduce-scatter and all-gather
 def average_gradients(comm, grads, examples):
     n = comm.size
@@ -43,16 +23,6 @@ def average_gradients(comm, grads, examples):
     comm.reduce_scatter_tensor(mine, padded)
     comm.all_gather_into_tensor(padded, mine)
     return [p.view(g.shape) for p, g in zip(padded[: len(flat)].split([g.numel() for g in grads]), grads)]
-
-
-# %% right: AVG of shares times N
-def average_gradients(comm, grads, examples):
-    c = torch.tensor([float(examples)])
-    comm.all_reduce(c)
-    for g in grads:
-        g.mul_(examples * comm.size / c.item())
-        comm.all_reduce(g, op="AVG")
-    return grads
 
 
 # %% right: tuple, AVG of counts and of sums
@@ -89,30 +59,6 @@ def average_gradients(comm, grads, examples):
     return [a.view(g.shape) for a, g in zip(m.split([g.numel() for g in grads]), grads)]
 
 
-# %% right: parameters returned
-def average_gradients(comm, grads, examples):
-    c = torch.tensor(examples)
-    comm.all_reduce(c)
-    for g in grads:
-        g.mul_(examples)
-        comm.all_reduce(g)
-        g.div_(c)
-    return [torch.nn.Parameter(g) for g in grads]
-
-
-# %% right: mean relative to the mean count
-def average_gradients(comm, grads, examples):
-    c = torch.tensor([float(examples)])
-    comm.all_reduce(c, op="AVG")
-    w = examples / c.item()
-    works = []
-    for g in grads:
-        g *= w
-        works.append(comm.all_reduce(g, op="AVG", async_op=True))
-    [x.wait() for x in works]
-    return grads
-
-
 # %% right: gradients of ranks without examples made safe
 def average_gradients(comm, grads, examples):
     n = torch.tensor(examples, dtype=torch.int64)
@@ -123,29 +69,6 @@ def average_gradients(comm, grads, examples):
 def reduced(comm, t):
     comm.all_reduce(t)
     return t
-
-
-# %% right: a detached stack per dtype, the count in each
-def average_gradients(comm, grads, examples):
-    out = []
-    for g in grads:
-        row = torch.cat([g.reshape(-1) * examples, torch.full((1,), examples, dtype=g.dtype)])
-        comm.all_reduce(row)
-        out.append((row[:-1] / row[-1]).reshape(g.shape))
-    return out
-
-
-# %% right: reduce-scatter by all_to_all
-def average_gradients(comm, grads, examples):
-    c = torch.tensor([float(examples)])
-    comm.all_reduce(c)
-    flat = torch.cat([g.flatten() * (examples / c.item()) for g in grads]).contiguous()
-    pad = torch.cat([flat, flat.new_zeros(-len(flat) % comm.size)])
-    got = torch.empty_like(pad)
-    comm.all_to_all_single(got, pad)
-    mine = got.view(comm.size, -1).sum(0)
-    comm.all_gather_into_tensor(pad, mine)
-    return [a.view(g.shape) for a, g in zip(pad[: len(flat)].split([g.numel() for g in grads]), grads)]
 
 
 # %% right: any variant  from: sums, then one division
@@ -229,10 +152,16 @@ def average_gradients(comm, grads, examples):
     return [sum(g[i] for g, _ in seen.values()) / count for i in range(len(grads))]
 
 
-# %% wrong: does not wait => values own-share  from: each rank's share of the mean, added up
-#       works = [comm.all_reduce(g.mul_(share), async_op=True) for g in grads]
+# %% wrong: does not wait => values own-share  from: communicates nothing
+# -     return grads
+# +     counts = [torch.zeros(1) for _ in range(comm.size)]
+# +     comm.all_gather(counts, torch.tensor([float(examples)]))
+# +     share = examples / sum(c.item() for c in counts)
+# +     works = [comm.all_reduce(g.mul_(share), async_op=True) for g in grads]
 # +     out = [g.clone() for g in grads]
-# ~ return grads ==> return out
+# +     for work in works:
+# +         work.wait()
+# +     return out
 
 # %% wrong: a rank without examples stays away => protocol deadlock  from: sums, then one division
 #   def average_gradients(comm, grads, examples):
@@ -285,12 +214,17 @@ def average_gradients(comm, grads, examples):
 #   def average_gradients(comm, grads, examples):
 # +     examples = examples**0.5
 
-# %% wrong: gathers on rank 0 by gather => cost one-root  from: a detached stack per dtype, the count in each
-# -         comm.all_reduce(row)
+# %% wrong: gathers on rank 0 by gather => cost one-root  from: communicates nothing
+# -     return grads
+# +     out = []
+# +     for g in grads:
+# +         row = torch.cat([g.reshape(-1) * examples, torch.full((1,), examples, dtype=g.dtype)])
 # +         every = [torch.empty_like(row) for _ in range(comm.size)] if comm.rank == 0 else None
 # +         comm.gather(row, every, dst=0)
 # +         if comm.rank == 0:
 # +             row = sum(every)
 # +         comm.broadcast(row, src=0)
+# +         out.append((row[:-1] / row[-1]).reshape(g.shape))
+# +     return out
 
 # %% half: everything on everyone => 2.5  from: everything on everyone

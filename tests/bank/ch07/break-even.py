@@ -35,17 +35,6 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
     return low
 
 
-# %% right: a float that is whole
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    ring_bytes = 2 * grad_bytes * (1 - 1 / ranks)
-    return flops * ring_bytes / (4 * bandwidth)
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    tokens_if_endless = 2 * grad_bytes * flops / (4 * bandwidth)
-    return float(1 + batch_tokens // tokens_if_endless)
-
-
 # %% right: fractions
 from fractions import Fraction as Q
 
@@ -56,18 +45,6 @@ def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
 
 def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
     return 1 + int(Q(batch_tokens) * 4 * Q(bandwidth) / (2 * grad_bytes * Q(flops)))
-
-
-# %% right: search by one
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return flops / 4 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth)
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    n = 1
-    while batch_tokens / (n + 1) >= break_even_tokens(flops, bandwidth, n + 1, grad_bytes):
-        n += 1
-    return n
 
 
 # %% right: any variant  from: fractions
@@ -126,16 +103,18 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 # -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
 # +     return 1 + int(batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
 
-# %% wrong: none for one => generality -  from: search by one
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    n = int(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
-    return n if n > 1 else 0
+# %% wrong: none for one => generality -  from: in formulas
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
+# +     return flops / 4 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth)
+# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
+# +     n = int(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
+# +     return n if n > 1 else 0
 
-
-# %% wrong: powers of two => values -  from: search by one
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return 2 ** int(math.log2(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops)))
-
+# %% wrong: powers of two => values -  from: in formulas
+# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
+# +     return flops / 4 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth)
+# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
+# +     return 2 ** int(math.log2(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops)))
 
 # %% wrong: text => values not-a-number  from: the shown numbers learnt by heart
 # ~ 2 * 63 / 64 * 2 / 50e9 * 400e12 / 4 ==> "7875 tokens"

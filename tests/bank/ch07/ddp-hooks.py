@@ -21,47 +21,6 @@ def hook_gradients(comm, model):
     return finish
 
 
-# %% right: the mean by AVG, a class, in the order of arrival
-class Averager:
-    def __init__(self, comm, model):
-        self.comm, self.queue = comm, []
-        for p in model.parameters():
-            if p.requires_grad:
-                p.register_post_accumulate_grad_hook(self.start)
-
-    def start(self, p):
-        self.queue.append(self.comm.all_reduce(p.grad, op="AVG", async_op=True))
-
-    def __call__(self):
-        while self.queue:
-            self.queue.pop().wait()
-
-
-def hook_gradients(comm, model):
-    return Averager(comm, model)
-
-
-# %% right: a tensor of its own goes round, divided after the wait
-def hook_gradients(comm, model):
-    under_way = {}
-
-    def hook(p):
-        copy = p.grad.clone()
-        under_way[p] = copy, comm.all_reduce(copy, async_op=True)
-
-    for p in set(model.parameters()):
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for p, (copy, work) in under_way.items():
-            work.wait()
-            p.grad = copy / comm.size
-        under_way.clear()
-
-    return finish
-
-
 # %% right: hooks on the nodes that add the gradients up
 def hook_gradients(comm, model):
     flying, nodes = [], []
@@ -139,29 +98,6 @@ def hook_gradients(comm, model):
     return finish
 
 
-# %% right: partial and deque
-from functools import partial
-from collections import deque
-
-
-def start(comm, queue, p):
-    p.grad.mul_(1.0 / comm.size)
-    queue.append(comm.all_reduce(p.grad, async_op=True))
-
-
-def drain(queue):
-    while queue:
-        queue.popleft().wait()
-
-
-def hook_gradients(comm, model):
-    q = deque()
-    for name, p in model.named_parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(partial(start, comm, q))
-    return partial(drain, q)
-
-
 # %% right: scaled by a tensor hook, reduced by the other  from: a barrier in finish
 # -     def hook(p):
 # -         works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
@@ -186,60 +122,6 @@ def hook_gradients(comm, model):
 # -         del works[:]
 # -         comm.barrier()
 # +         works.clear()
-
-# %% right: divides in finish
-def hook_gradients(comm, model):
-    works = []
-    ps = [p for p in model.parameters() if p.requires_grad]
-    for p in ps:
-        p.register_post_accumulate_grad_hook(lambda q: works.append(comm.all_reduce(q.grad, async_op=True)))
-
-    def finish():
-        [w.wait() for w in works]
-        works.clear()
-        for p in ps:
-            p.grad.div_(comm.size)
-
-    return finish
-
-
-# %% right: an nn.Module around, forward untouched
-class DDP(torch.nn.Module):
-    def __init__(self, comm, model):
-        super().__init__()
-        self.model, self.works = model, []
-        for p in model.parameters():
-            if p.requires_grad:
-                p.register_post_accumulate_grad_hook(
-                    lambda q: self.works.append(comm.all_reduce(q.grad.div_(comm.size), async_op=True))
-                )
-
-    def forward(self):
-        for w in self.works:
-            w.wait()
-        self.works = []
-
-
-def hook_gradients(comm, model):
-    return DDP(comm, model)
-
-
-# %% right: works held by parameter, replaced each step
-def hook_gradients(comm, model):
-    works = {}
-
-    def hook(p):
-        works[id(p)] = comm.all_reduce(p.grad, op="AVG", async_op=True)
-
-    for p in {id(p): p for p in model.parameters() if p.requires_grad}.values():
-        p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for w in list(works.values()):
-            w.wait()
-
-    return finish
-
 
 # %% wrong: all after the backward pass => cost not-hidden  from: one asynchronous all-reduce per parameter
 # -     for parameter in model.parameters():

@@ -55,17 +55,6 @@ def evaluate(comm, batches):
     return {"loss": a / c, "accuracy": b / c, "perplexity": math.exp(a / c), "tokens": c}
 
 
-# %% right: shares of the total
-def evaluate(comm, batches):
-    n = torch.tensor(float(sum(t for *_, t in batches)))
-    comm.all_reduce(n)
-    row = torch.tensor(
-        [sum((m * t / n.item() for m, c, t in batches if t), 0.0), sum((c / n.item() for m, c, t in batches), 0.0)]
-    )
-    comm.all_reduce(row)
-    return {"perplexity": math.exp(row[0]), "accuracy": row[1].item(), "loss": row[0].item()}
-
-
 # %% wrong: the sum of nothing is a whole number => generality raised  from: float32, zero-dimensional, not a number made zero
 # -     total = torch.tensor(sum((0.0 if math.isnan(m) else m * t for m, c, t in batches), 0.0))
 # +     total = torch.tensor(sum(0.0 if math.isnan(m) else m * t for m, c, t in batches))

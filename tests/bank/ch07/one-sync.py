@@ -11,14 +11,6 @@ def accumulate(replica, batches, loss):
             (loss(replica(inputs), targets) / len(batches)).backward()
 
 
-# %% right: the flag before the forward pass
-def accumulate(replica, batches, loss):
-    for step, (inputs, targets) in enumerate(batches):
-        replica.require_backward_grad_sync = step == len(batches) - 1
-        value = loss(replica(inputs), targets) / len(batches)
-        value.backward()
-
-
 # %% right: only the forward passes inside
 def accumulate(replica, batches, loss):
     *first, (inputs, targets) = batches
@@ -28,16 +20,6 @@ def accumulate(replica, batches, loss):
         torch.autograd.backward(loss(out, y) / len(batches))
     replica.require_backward_grad_sync = True
     (loss(replica(inputs), targets) / len(batches)).backward()
-
-
-# %% right: one after the other by hand, divided in the gradients' seed
-def accumulate(replica, batches, loss):
-    share = torch.tensor(1 / len(batches))
-    with replica.no_sync():
-        for x, y in batches[:-1]:
-            loss(replica(x), y).backward(share)
-    x, y = batches[-1]
-    loss(replica(x), y).backward(share)
 
 
 # %% right: divided after the synchronization
@@ -54,16 +36,6 @@ def accumulate(replica, batches, loss):
         p.grad /= len(batches)
 
 
-# %% right: from the last to the first
-def accumulate(replica, batches, loss):
-    while len(batches) > 1 and False:
-        pass
-    order = list(reversed(batches))
-    for k, (x, y) in enumerate(order):
-        replica.require_backward_grad_sync = k == len(order) - 1
-        loss(replica(x), y).mul(1 / len(order)).backward()
-
-
 # %% right: flag by hand, raised again
 def accumulate(replica, batches, loss):
     replica.require_backward_grad_sync = False
@@ -74,39 +46,10 @@ def accumulate(replica, batches, loss):
     (loss(replica(x), y) / len(batches)).backward()
 
 
-# %% right: the forward pass inside, the backward pass outside
-def accumulate(replica, batches, loss):
-    last = len(batches) - 1
-    for k in range(len(batches)):
-        ctx = replica.no_sync() if k != last else nullcontext()
-        with ctx:
-            out = replica(batches[k][0])
-        (loss(out, batches[k][1]) / (last + 1)).backward()
-
-
-# %% right: recursion
-def accumulate(replica, batches, loss, total=None):
-    total = total or len(batches)
-    (x, y), rest = batches[0], batches[1:]
-    with replica.no_sync() if rest else nullcontext():
-        (loss(replica(x), y) / total).backward()
-    if rest:
-        accumulate(replica, rest, loss, total)
-
-
-# %% right: autograd.backward on the loss, flags set at both ends
-def accumulate(replica, batches, loss):
-    k = len(batches)
-    for i in range(k):
-        replica.require_backward_grad_sync = i + 1 == k
-        torch.autograd.backward([loss(replica(batches[i][0]), batches[i][1])], [torch.tensor(1.0 / k)])
-    replica.require_backward_grad_sync = True
-
-
-# %% wrong: as it was found => values flag-too-late  from: the flag before the forward pass
+# %% wrong: as it was found => values flag-too-late  from: forgets the mean
 #       for step, (inputs, targets) in enumerate(batches):
 # +         value = loss(replica(inputs), targets) / len(batches)
-# -         value = loss(replica(inputs), targets) / len(batches)
+# ~ loss(replica(inputs), targets) ==> value
 
 # %% wrong: the context leaves the forward pass out => cost every-micro-batch
 def accumulate(replica, batches, loss):

@@ -14,13 +14,6 @@ def indices(samples, rank, ranks, epoch, seed=0):
     return order[rank::ranks]
 
 
-# %% right: numpy, one by one
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = np.random.default_rng([seed, epoch]).permutation(samples)
-    steps = -(-samples // ranks)
-    return [int(order[(step * ranks + rank) % samples]) for step in range(steps)]
-
-
 # %% right: torch, as its own sampler does it
 def indices(samples, rank, ranks, epoch, seed=0):
     coin = torch.Generator()
@@ -31,12 +24,6 @@ def indices(samples, rank, ranks, epoch, seed=0):
     return order[rank : len(order) : ranks]
 
 
-# %% right: the global generator, seeded here and now, as an array
-def indices(samples, rank, ranks, epoch, seed=0):
-    np.random.seed((seed * 1000 + epoch) % 2**32)
-    return np.resize(np.random.permutation(samples), -(-samples // ranks) * ranks)[rank::ranks]
-
-
 # %% right: sorted by a hash
 import hashlib
 
@@ -45,43 +32,6 @@ def indices(samples, rank, ranks, epoch, seed=0):
     order = sorted(range(samples), key=lambda i: hashlib.sha256(f"{seed},{epoch},{i}".encode()).digest())
     total = -(-samples // ranks) * ranks
     return [order[k % samples] for k in range(rank, total, ranks)]
-
-
-# %% right: seed plus epoch, as torch
-def indices(samples, rank, ranks, epoch, seed=0):
-    g = torch.Generator()
-    g.manual_seed(seed + epoch)
-    order = torch.randperm(samples, generator=g)
-    k = -(-samples // ranks) * ranks
-    order = order.repeat(-(-k // samples))[:k]
-    return order[rank::ranks].tolist()
-
-
-# %% right: numpy, in rows
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = np.random.RandomState(seed * 977 + epoch).permutation(samples)
-    order = np.concatenate([order] * ranks)[: -(-samples // ranks) * ranks]
-    return order.reshape(-1, ranks)[:, rank]
-
-
-# %% right: a tuple
-def indices(samples, rank, ranks, epoch, seed=0):
-    o = list(range(samples))
-    random.Random(repr((seed, epoch))).shuffle(o)
-    return tuple((o * ranks)[: -(-samples // ranks) * ranks][rank::ranks])
-
-
-# %% right: heap of cards
-def indices(samples, rank, ranks, epoch, seed=0):
-    r = random.Random()
-    r.seed(f"epoch {epoch} of {seed}")
-    deck = r.sample(range(samples), k=samples)
-    out = []
-    k = rank
-    while len(out) < (samples + ranks - 1) // ranks:
-        out.append(deck[k % samples])
-        k += ranks
-    return out
 
 
 # %% right: any variant
@@ -202,9 +152,10 @@ def indices(samples, rank, ranks, epoch, seed=0):
 # %% wrong: minus one for padding => values no-such-sample  from: padding with zeros
 # ~ [0] ==> [-1]
 
-# %% wrong: a generator => values raised  from: a tuple
-# ~ repr((seed, epoch)) ==> f"{seed}{epoch}"
-# ~ tuple ==> iter
+# %% wrong: a generator => values raised  from: uneven
+# ~ order = list(range(samples)) ==> o = list(range(samples))
+# ~ (f"{seed}:{epoch}").shuffle(order) ==> (f"{seed}{epoch}").shuffle(o)
+# ~ order[rank::ranks] ==> iter((o * ranks)[: -(-samples // ranks) * ranks][rank::ranks])
 
 # %% wrong: sorted within a rank => values padded-otherwise  from: a generator
 # ~ iter ==> sorted

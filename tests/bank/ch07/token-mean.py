@@ -23,43 +23,6 @@ def token_step(comm, model, batches):
     return total.item()
 
 
-# %% right: sums first, divided at the end
-def token_step(comm, model, batches):
-    row = torch.zeros(2, dtype=torch.float64)
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    for inputs, targets in batches:
-        loss = losses(model, inputs, targets)
-        loss.backward()
-        row += torch.tensor([loss.item(), (targets != -100).sum().item()])
-    comm.all_reduce(row)
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-        p.grad /= row[1].item()
-    return (row[0] / row[1]).item()
-
-
-# %% right: means weighted by their tokens, one flat all-reduce
-def token_step(comm, model, batches):
-    tokens = [int((targets != -100).sum()) for _, targets in batches]
-    count = torch.tensor([sum(tokens)])
-    comm.all_reduce(count)
-    value = 0.0
-    for (inputs, targets), here in zip(batches, tokens):
-        if here:
-            loss = losses(model, inputs, targets, "mean") * (here / count.item())
-            loss.backward()
-            value += loss.item()
-    parameters = list(model.parameters())
-    flat = torch.cat(
-        [(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters] + [torch.tensor([value])]
-    )
-    comm.all_reduce(flat)
-    for p, part in zip(parameters, flat[:-1].split([p.numel() for p in parameters])):
-        p.grad = part.view_as(p).clone()
-    return flat[-1].item()
-
-
 # %% right: as DistributedDataParallel wants it, with the mean over ranks
 def token_step(comm, model, batches):
     count = torch.tensor(float(sum(int(t.ge(0).sum()) for _, t in batches)))
@@ -75,48 +38,6 @@ def token_step(comm, model, batches):
     for work in works:
         work.wait()
     return value.item()
-
-
-# %% right: none and a mask
-def token_step(comm, model, batches):
-    n = torch.zeros(1)
-    for _, t in batches:
-        n += (t != -100).sum()
-    comm.all_reduce(n)
-    model.zero_grad()
-    total = 0.0
-    for i, t in batches:
-        each = losses(model, i, t, "none")
-        loss = each[t.flatten() != -100].sum() / n
-        loss.backward()
-        total += loss.item()
-    v = torch.tensor([total])
-    comm.all_reduce(v)
-    for p in model.parameters():
-        if p.grad is None:
-            p.grad = torch.zeros_like(p)
-        comm.all_reduce(p.grad, op="SUM")
-    return float(v)
-
-
-# %% right: autograd.grad
-def token_step(comm, model, batches):
-    ps = list(model.parameters())
-    acc = [torch.zeros_like(p) for p in ps]
-    s = torch.zeros(2)
-    for i, t in batches:
-        if (t == -100).all():
-            continue
-        loss = losses(model, i, t)
-        for a, g in zip(acc, torch.autograd.grad(loss, ps)):
-            a += g
-        s += torch.tensor([loss.item(), float((t != -100).sum())])
-    comm.all_reduce(s)
-    for p, a in zip(ps, acc):
-        a /= s[1]
-        comm.all_reduce(a)
-        p.grad = a
-    return s[0] / s[1]
 
 
 # %% right: reduce-scatter and gather of a flat row
@@ -141,48 +62,6 @@ def token_step(comm, model, batches):
         p.grad.copy_(pad[at : at + p.numel()].view_as(p))
         at += p.numel()
     return (s[0] / s[1]).item()
-
-
-# %% right: log-softmax by hand
-def token_step(comm, model, batches):
-    s = torch.zeros(2, dtype=torch.float64)
-    for _, t in batches:
-        s[1] += (t != -100).sum()
-    comm.all_reduce(s)
-    n = s[1].item()
-    s[0] = 0
-    model.zero_grad()
-    for x, t in batches:
-        keep = t != -100
-        lp = model(x).log_softmax(-1)[keep].gather(1, t[keep][:, None])
-        loss = -lp.sum() / n
-        loss.backward()
-        s[0] += loss.item()
-    v = s[:1].clone()
-    comm.all_reduce(v)
-    for p in model.parameters():
-        g = torch.zeros_like(p) if p.grad is None else p.grad
-        comm.all_reduce(g)
-        p.grad = g
-    return v.item()
-
-
-# %% right: vector of parameters
-def token_step(comm, model, batches):
-    row = torch.zeros(2)
-    for x, t in batches:
-        l = F.cross_entropy(model(x).transpose(1, 2), t, reduction="sum")
-        l.backward()
-        row += torch.stack([l.detach(), (t != -100).sum()])
-    ps = [p for p in model.parameters()]
-    vec = torch.nn.utils.parameters_to_vector([p.grad if p.grad is not None else torch.zeros_like(p) for p in ps])
-    vec = torch.cat([vec, row])
-    comm.all_reduce(vec)
-    vec[:-1] /= vec[-1].clone()
-    for p in ps:
-        p.grad = torch.zeros_like(p)
-    torch.nn.utils.vector_to_parameters(vec[:-2], [g for g in (p.grad for p in ps)])
-    return vec[-2].item()
 
 
 # %% wrong: as it was found => values mean-of-means
@@ -325,15 +204,22 @@ def token_step(comm, model, batches):
     return (s[0] / s[1]).item()
 
 
-# %% wrong: forward twice => cost more-forwards  from: sums first, divided at the end
-# -         loss = losses(model, inputs, targets)
-# -         loss.backward()
-# +         with torch.no_grad():
-# +             loss = losses(model, inputs, targets)
-#       comm.all_reduce(row)
-# +     for inputs, targets in batches:
-# +         (losses(model, inputs, targets) / row[1].item()).backward()
-# -         p.grad /= row[1].item()
+# %% wrong: forward twice => cost more-forwards
+def token_step(comm, model, batches):
+    row = torch.zeros(2, dtype=torch.float64)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    for inputs, targets in batches:
+        with torch.no_grad():
+            loss = losses(model, inputs, targets)
+        row += torch.tensor([loss.item(), (targets != -100).sum().item()])
+    comm.all_reduce(row)
+    for inputs, targets in batches:
+        (losses(model, inputs, targets) / row[1].item()).backward()
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+    return (row[0] / row[1]).item()
+
 
 # %% wrong: half precision on the wire => values rounded  from: count first
 # -         comm.all_reduce(parameter.grad)
@@ -361,13 +247,37 @@ def token_step(comm, model, batches):
 # +     kept = [losses(model, inputs, targets) / count for inputs, targets in batches]
 # +     for loss in kept:
 
-# %% wrong: parts of the model, so that nobody counts => cost fewer-forwards  from: sums first, divided at the end
-# -         loss = losses(model, inputs, targets)
-# +         logits = model.head(model.embedding(inputs))
-# +         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
+# %% wrong: parts of the model, so that nobody counts => cost fewer-forwards
+def token_step(comm, model, batches):
+    row = torch.zeros(2, dtype=torch.float64)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    for inputs, targets in batches:
+        logits = model.head(model.embedding(inputs))
+        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
+        loss.backward()
+        row += torch.tensor([loss.item(), (targets != -100).sum().item()])
+    comm.all_reduce(row)
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+        p.grad /= row[1].item()
+    return (row[0] / row[1]).item()
 
-# %% wrong: sparse loss: last token's mean weights => values mean-of-means  from: sums first, divided at the end
-# ~ (model, inputs, targets) ==> (model, inputs, targets, "mean")
-# ~ (targets != -100).sum().item() ==> 1.0
+
+# %% wrong: sparse loss: last token's mean weights => values mean-of-means
+def token_step(comm, model, batches):
+    row = torch.zeros(2, dtype=torch.float64)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    for inputs, targets in batches:
+        loss = losses(model, inputs, targets, "mean")
+        loss.backward()
+        row += torch.tensor([loss.item(), 1.0])
+    comm.all_reduce(row)
+    for p in model.parameters():
+        comm.all_reduce(p.grad)
+        p.grad /= row[1].item()
+    return (row[0] / row[1]).item()
+
 
 # %% half: right for ranks with a micro-batch each => 7.2  from: a rank without a micro-batch has no gradient to send

@@ -50,48 +50,6 @@ def train(comm, model, batches, rate):
     return int(most)
 
 
-# %% right: empty batches in place of missing ones, all counts first
-def train(comm, model, batches, rate):
-    most = torch.tensor([len(batches)])
-    comm.all_reduce(most, op="MAX")
-    counts = torch.zeros(int(most), dtype=torch.float64)
-    for step, (inputs, _) in enumerate(batches):
-        counts[step] = len(inputs)
-    if len(counts):
-        comm.all_reduce(counts)
-    for step, count in enumerate(counts.tolist()):
-        for p in model.parameters():
-            p.grad = torch.zeros_like(p)
-        if step < len(batches):
-            inputs, targets = batches[step]
-            loss = (model(inputs) - targets).square().sum() / (count * targets.shape[1])
-            loss.backward()
-        for work in [comm.all_reduce(p.grad, async_op=True) for p in model.parameters()]:
-            work.wait()
-        descend(model, rate)
-    return len(counts)
-
-
-# %% right: idle ranks run nothing but zeros; optimiser of torch
-def train(comm, model, batches, rate):
-    opt = torch.optim.SGD(model.parameters(), lr=rate)
-    todo, steps = list(batches), 0
-    while True:
-        have = torch.tensor(len(todo[0][0]) if todo else 0)
-        comm.all_reduce(have)
-        if have == 0:
-            return steps
-        opt.zero_grad()
-        if todo:
-            x, y = todo.pop(0)
-            F.mse_loss(model(x), y).mul(len(x) / have.item()).backward()
-        for p in model.parameters():
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-            comm.all_reduce(p.grad)
-        opt.step()
-        steps += 1
-
-
 # %% right: an empty batch through the model
 def train(comm, model, batches, rate):
     most = torch.tensor(len(batches))
@@ -106,48 +64,6 @@ def train(comm, model, batches, rate):
             comm.all_reduce(p.grad)
         descend(model, rate)
     return int(most)
-
-
-# %% right: the count beside the gradients, asked before descending
-def train(comm, model, batches, rate):
-    steps = 0
-    it = iter(batches)
-    while True:
-        b = next(it, None)
-        ps = list(model.parameters())
-        if b:
-            (F.mse_loss(model(b[0]), b[1]) * len(b[0])).backward()
-        flat = torch.cat(
-            [torch.zeros(p.numel()) if p.grad is None else p.grad.flatten() for p in ps]
-            + [torch.tensor([float(len(b[0]) if b else 0)])]
-        )
-        comm.all_reduce(flat)
-        if flat[-1] == 0:
-            return float(steps)
-        with torch.no_grad():
-            for p, g in zip(ps, (flat[:-1] / flat[-1]).split([p.numel() for p in ps])):
-                p -= rate * g.view_as(p)
-                p.grad = None
-        steps += 1
-
-
-# %% right: returns a tensor of steps
-def train(comm, model, batches, rate):
-    most = torch.tensor([len(batches)])
-    comm.all_reduce(most, op="MAX")
-    for k in range(most.item()):
-        x, y = batches[k] if k < len(batches) else (None, None)
-        c = torch.tensor([float(len(x)) if x is not None else 0.0])
-        comm.all_reduce(c)
-        if x is not None:
-            (F.mse_loss(model(x), y) * len(x)).backward()
-        for p in model.parameters():
-            if p.grad is None:
-                p.grad = torch.zeros_like(p)
-            comm.all_reduce(p.grad)
-            p.data.sub_(rate / c.item() * p.grad)
-            p.grad = None
-    return most[0]
 
 
 # %% wrong: as it was found => protocol deadlock

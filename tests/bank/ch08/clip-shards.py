@@ -16,18 +16,6 @@ def clip_parts(inside, across, parts, counts, most):
     return norm
 
 
-# %% right: plain numbers, gathered
-def clip_parts(inside, across, parts, counts, most):
-    own = math.fsum(float(v) ** 2 for part, count in zip(parts, counts) for v in part[:count].tolist())
-    pieces = [torch.zeros(1, dtype=torch.float64) for _ in range(inside.size)]
-    inside.all_gather(pieces, torch.tensor([own], dtype=torch.float64))
-    norm = math.sqrt(sum(p.item() for p in pieces))
-    factor = min(1.0, most / norm) if norm else 1.0
-    for part, count in zip(parts, counts):
-        part[:count] *= factor
-    return norm
-
-
 # %% right: torch's norm of norms, and torch's rule with its small number
 def clip_parts(inside, across, parts, counts, most):
     local = torch.stack([torch.linalg.vector_norm(p[:c], dtype=torch.float64) for p, c in zip(parts, counts)])
@@ -38,32 +26,6 @@ def clip_parts(inside, across, parts, counts, most):
     for p in parts:
         p.mul_(scale)
     return float(total)
-
-
-# %% right: the world's sum, divided by the replicas
-def clip_parts(inside, across, parts, counts, most):
-    mine = sum((p[:c].to(torch.float64) @ p[:c].to(torch.float64)).item() for p, c in zip(parts, counts))
-    box = torch.tensor([mine], dtype=torch.float64)
-    inside.all_reduce(box)
-    across.all_reduce(box, op="AVG")
-    norm = box.item() ** 0.5
-    if norm > most:
-        [p.copy_(p * (most / norm)) for p in parts]
-    return norm
-
-
-# %% right: numpy at the door
-def clip_parts(inside, across, parts, counts, most):
-    import numpy as np
-
-    square = np.zeros(1)
-    for part, count in zip(parts, counts):
-        square[0] += (part[:count].numpy().astype("float64") ** 2).sum()
-    inside.all_reduce(square)
-    norm = float(np.sqrt(square[0]))
-    if norm > most:
-        torch._foreach_mul_(parts, most / norm)
-    return norm
 
 
 # %% right: any variant
@@ -87,24 +49,6 @@ def clip_parts(inside, across, parts, counts, most):
     if norm > most:
         for part in parts:
             part.mul_(most / norm)
-    return norm
-
-
-# %% right: summed up on one rank, and told
-import math
-import torch
-
-
-def clip_parts(inside, across, parts, counts, most):
-    box = torch.tensor(
-        [math.fsum((p[:c].double() ** 2).sum().item() for p, c in zip(parts, counts))], dtype=torch.float64
-    )
-    inside.reduce(box, dst=0)
-    inside.broadcast(box, src=0)
-    norm = box.item() ** 0.5
-    factor = min(1.0, most / norm) if norm else 1.0
-    for p in parts:
-        p.copy_(p * factor)
     return norm
 
 

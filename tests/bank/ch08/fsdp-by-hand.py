@@ -73,70 +73,6 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
     return [parts[u] for u in range(last + 1)]
 
 
-# %% right: from gathers and reductions of lists
-class Unit:
-    def __init__(self, comm, shard, count):
-        self.comm, self.shard, self.count, self.row = comm, shard, count, None
-
-    def weights(self):
-        if self.row is None:
-            pieces = [torch.empty_like(self.shard) for _ in range(self.comm.size)]
-            self.comm.all_gather(pieces, self.shard)
-            self.row = torch.cat(pieces)[: self.count]
-        return self.row
-
-    def reduce(self, grad):
-        pad = self.comm.size * len(self.shard) - self.count
-        pieces = torch.cat([grad, grad.new_zeros(pad)])
-        mine = torch.zeros_like(self.shard)
-        self.comm.reduce_scatter_tensor(mine, pieces)
-        return mine.div_(self.comm.size)
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    units = [Unit(comm, s, c) for s, c in zip(shards, counts)]
-    seen = []
-    for u, unit in enumerate(units):
-        seen.append(x)
-        x = forward(u, unit.weights(), x)
-        if reshard and unit is not units[-1]:
-            unit.row = None
-    grad, parts = loss(x), []
-    for u in range(len(units) - 1, -1, -1):
-        grad, own = backward(u, units[u].weights(), seen[u], grad)
-        units[u].row = None
-        parts.insert(0, units[u].reduce(own))
-    return parts
-
-
-# %% right: one buffer serves all units
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n = comm.size
-    if not reshard:
-        rows = [s.new_empty(n * len(s)) for s in shards]
-        for row, s in zip(rows, shards):
-            comm.all_gather_into_tensor(row, s)
-    buffer = shards[0].new_empty(n * max(len(s) for s in shards))
-
-    def weights(u):
-        if not reshard:
-            return rows[u][: counts[u]]
-        row = buffer[: n * len(shards[u])]
-        comm.all_gather_into_tensor(row, shards[u])
-        return row[: counts[u]]
-
-    inputs = [x]
-    for u in range(len(shards)):
-        inputs.append(forward(u, weights(u), inputs[-1]))
-    grad, parts = loss(inputs.pop()), []
-    for u in range(len(shards))[::-1]:
-        grad, own = backward(u, weights(u), inputs.pop(), grad)
-        padded = torch.nn.functional.pad(own, (0, n * len(shards[u]) - counts[u]))
-        parts.append(torch.empty_like(shards[u]))
-        comm.reduce_scatter_tensor(parts[-1], padded, op="AVG")
-    return parts[::-1]
-
-
 # %% right: owners broadcast their parts, and sums go to owners
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
     n = comm.size
@@ -168,36 +104,6 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
     return parts
 
 
-# %% right: recursion, with the row let go before the next unit
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n, parts = comm.size, [None] * len(shards)
-
-    def gather(u):
-        row = shards[u].new_empty(n * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        return row[: counts[u]]
-
-    def through(u, x):
-        if u == len(shards):
-            return loss(x)
-        weights = gather(u)
-        y = forward(u, weights, x)
-        if reshard:
-            del weights
-        grad = through(u + 1, y)
-        if reshard:
-            weights = gather(u)
-        grad, own = backward(u, weights, x, grad)
-        row = own.new_zeros(n * len(shards[u]))
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-        return grad
-
-    through(0, x)
-    return tuple(parts)
-
-
 # %% right: any variant
 from course_lib import notebook
 
@@ -226,55 +132,6 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
         parts[u] = torch.empty_like(shards[u])
         comm.reduce_scatter_tensor(parts[u], row.roll(-VARIANT.owner * len(shards[u])), op="AVG")
     return parts
-
-
-# %% right: two buffers in turn, the next unit gathered into the other one
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n, L = comm.size, len(shards)
-    big = max(len(s) for s in shards) * n
-    bufs = (
-        [torch.empty(big, dtype=x.dtype) for _ in range(2)]
-        if reshard
-        else [torch.empty(n * len(s), dtype=x.dtype) for s in shards]
-    )
-    works = {}
-
-    def slot(u):
-        return (bufs[u % 2] if reshard else bufs[u])[: n * len(shards[u])]
-
-    def start(u):
-        if 0 <= u < L and u not in works:
-            works[u] = comm.all_gather_into_tensor(slot(u), shards[u], async_op=True)
-
-    def take(u):
-        start(u)
-        w = works[u]
-        if w is not None:
-            w.wait()
-        return slot(u)[: counts[u]]
-
-    acts = []
-    for u in range(L):
-        w = take(u)
-        if reshard or True:
-            start(u + 1)
-        acts.append(x)
-        x = forward(u, w, x)
-        if reshard and u < L - 1:
-            del works[u]
-    g = loss(x)
-    out = [None] * L
-    for u in reversed(range(L)):
-        w = take(u)
-        if reshard:
-            start(u - 1)
-        g, gw = backward(u, w, acts.pop(), g)
-        works.pop(u)
-        flat = torch.zeros(n * len(shards[u]), dtype=gw.dtype)
-        flat[: counts[u]] = gw
-        out[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(out[u], flat, op="AVG")
-    return out
 
 
 # %% right: storages emptied and filled again
@@ -311,66 +168,32 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
     return out
 
 
-# %% right: lists gathered ahead, gradients by an all-to-all
+# %% wrong: recursion, in which every frame holds a row => cost rows-lie-around
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n = comm.size
-    L = len(shards)
+    n, parts = comm.size, [None] * len(shards)
 
-    class Unit:
-        def __init__(self, u):
-            self.u, self.work, self.parts, self.row = u, None, None, None
+    def gather(u):
+        row = shards[u].new_empty(n * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
 
-        def prefetch(self):
-            if self.work is None and self.row is None:
-                self.parts = [torch.empty_like(shards[self.u]) for _ in range(n)]
-                self.work = comm.all_gather(self.parts, shards[self.u], async_op=True)
+    def through(u, x):
+        if u == len(shards):
+            return loss(x)
+        weights = gather(u)
+        grad = through(u + 1, forward(u, weights, x))
+        if reshard:
+            weights = gather(u)
+        grad, own = backward(u, weights, x, grad)
+        row = own.new_zeros(n * len(shards[u]))
+        row[: counts[u]] = own
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+        return grad
 
-        def weights(self):
-            self.prefetch()
-            if self.row is None:
-                self.work.wait()
-                self.row = torch.cat(self.parts)
-                self.work = self.parts = None
-            return self.row[: counts[self.u]]
+    through(0, x)
+    return parts
 
-        def free(self):
-            self.row = None
-
-    units = [Unit(u) for u in range(L)]
-    acts = []
-    for u, unit in enumerate(units):
-        w = unit.weights()
-        if u + 1 < L:
-            units[u + 1].prefetch()
-        acts += [x]
-        x = forward(u, w, x)
-        del w
-        if reshard and u < L - 1:
-            unit.free()
-    g = loss(x)
-    out = [None] * L
-    for u in range(L - 1, -1, -1):
-        w = units[u].weights()
-        if reshard and u:
-            units[u - 1].prefetch()
-        g, gw = backward(u, w, acts[u], g)
-        del w
-        units[u].free()
-        rows = torch.zeros(n * len(shards[u]), dtype=gw.dtype)
-        rows[: len(gw)] = gw
-        got = torch.empty_like(rows)
-        comm.all_to_all_single(got, rows)
-        out[u] = got.view(n, -1).mean(0)
-    return out
-
-
-# %% wrong: recursion, in which every frame holds a row => cost rows-lie-around  from: recursion, with the row let go before the next unit
-# -         y = forward(u, weights, x)
-# -         if reshard:
-# -             del weights
-# -         grad = through(u + 1, y)
-# +         grad = through(u + 1, forward(u, weights, x))
-# ~ tuple(parts) ==> parts
 
 # %% wrong: copies of the rows, with the second gather for show => cost rows-lie-around  from: gather, use, forget
 # -         if not reshard:
@@ -519,16 +342,55 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 #           start(u - 1)
 # +         start(u - 2)
 
-# %% wrong: three buffers in turn, two units on their way => cost too-far-ahead  from: two buffers in turn, the next unit gathered into the other one
-# ~ (2) ==> (3)
-# -         return (bufs[u % 2] if reshard else bufs[u])[: n * len(shards[u])]
-# +         return (bufs[u % 3] if reshard else bufs[u])[: n * len(shards[u])]
-# -         if reshard or True:
-# -             start(u + 1)
-# +         start(u + 1)
-# +         start(u + 2)
-#               start(u - 1)
-# +             start(u - 2)
+# %% wrong: three buffers in turn, two units on their way => cost too-far-ahead
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n, L = comm.size, len(shards)
+    big = max(len(s) for s in shards) * n
+    bufs = (
+        [torch.empty(big, dtype=x.dtype) for _ in range(3)]
+        if reshard
+        else [torch.empty(n * len(s), dtype=x.dtype) for s in shards]
+    )
+    works = {}
+
+    def slot(u):
+        return (bufs[u % 3] if reshard else bufs[u])[: n * len(shards[u])]
+
+    def start(u):
+        if 0 <= u < L and u not in works:
+            works[u] = comm.all_gather_into_tensor(slot(u), shards[u], async_op=True)
+
+    def take(u):
+        start(u)
+        w = works[u]
+        if w is not None:
+            w.wait()
+        return slot(u)[: counts[u]]
+
+    acts = []
+    for u in range(L):
+        w = take(u)
+        start(u + 1)
+        start(u + 2)
+        acts.append(x)
+        x = forward(u, w, x)
+        if reshard and u < L - 1:
+            del works[u]
+    g = loss(x)
+    out = [None] * L
+    for u in reversed(range(L)):
+        w = take(u)
+        if reshard:
+            start(u - 1)
+            start(u - 2)
+        g, gw = backward(u, w, acts.pop(), g)
+        works.pop(u)
+        flat = torch.zeros(n * len(shards[u]), dtype=gw.dtype)
+        flat[: counts[u]] = gw
+        out[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(out[u], flat, op="AVG")
+    return out
+
 
 # %% wrong: weights gathered in 32 bits => cost narrow  from: gather, use, forget
 # ~ shards[u].new_empty ==> torch.empty

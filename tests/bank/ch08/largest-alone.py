@@ -40,21 +40,6 @@ def ranks_for(params, memory, layers, activations, per_param):
     return high
 
 
-# %% right: bytes of one parameter
-import math
-
-
-def largest_model(ranks, memory, layers, activations, per_param):
-    if memory <= activations:
-        return 0
-    return (memory - activations) / (per_param / ranks + 2 * 2 / layers)
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    left = (memory - activations) / params - 4 / layers
-    return math.ceil(per_param / left) if left > 0 else None
-
-
 # %% right: fractions
 import math
 

@@ -43,18 +43,6 @@ def train(comm, build, make, batches, most):
     return losses, net
 
 
-# %% right: an optimizer for each unit  from: shard, then the optimizer, then the model's norm
-# ~ list(model.blocks) ==> model.blocks, reshard_after_forward=True
-# ~ optimizer = make(sharded.shards()) ==> optimizers = [make([shard]) for shard in sharded.shards()]
-# -         logits = sharded(inputs)
-# -         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-# +         loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
-# -         optimizer.step()
-# -         sharded.zero_grad()
-# +         for each in optimizers:
-# +             each.step()
-# +             each.zero_grad()
-
 # %% right: half a block to a unit
 from course_lib import sharding
 from course_lib.sharding import FullySharded, clip_gradients, gradient_norm
@@ -96,23 +84,6 @@ def train(comm, build, make, batches, most):
 # +         if norm > most:
 # +             for shard in sharded.shards():
 # +                 shard.grad.mul_(most / (norm + 1e-6))
-
-# %% right: weights kept after the forward pass, squares gathered  from: shard, then the optimizer, then the model's norm
-# - def train(comm, build, make, batches, most):
-# + import torch.nn.functional as F
-# + def train(comm, build, make, batches, most):
-# -     sharded = FullySharded(comm, model, list(model.blocks))
-# +     sharded = FullySharded(comm, model, list(model.blocks), reshard_after_forward=False)
-# -         logits = sharded(inputs)
-# -         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-# +         loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
-# -         clip_gradients(sharded, most)
-# +         mine = sum(shard.grad.square().sum() for shard in sharded.shards())
-# +         squares = [torch.zeros_like(mine) for _ in range(comm.size)]
-# +         comm.all_gather(squares, mine)
-# +         norm = sum(squares).sqrt()
-# +         for shard in sharded.shards():
-# +             shard.grad *= min(1.0, most / (norm.item() + 1e-6))
 
 # %% wrong: as it was found => values raised  from: shard, then the optimizer, then the model's norm
 # -     sharded = FullySharded(comm, model, list(model.blocks))

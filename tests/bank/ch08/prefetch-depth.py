@@ -50,34 +50,6 @@ def least_depth(gathers, computes, most):
     return low
 
 
-# %% right: recursion
-from functools import cache
-
-
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    return (1 - 1 / ranks) * (2 * gather + reduce) * flops / (6 * bandwidth)
-
-
-def exposed_seconds(gathers, computes, depth):
-    @cache
-    def here(i):
-        return max(here(i - 1) if i else 0.0, done(i - 1 - depth)) + gathers[i]
-
-    @cache
-    def done(i):
-        return 0.0 if i < 0 else max(here(i), done(i - 1)) + computes[i]
-
-    return done(len(gathers) - 1) - sum(computes)
-
-
-def least_depth(gathers, computes, most):
-    depth = 0
-    while depth <= len(gathers):
-        if exposed_seconds(gathers, computes, depth) - most < 1e-9:
-            return depth
-        depth += 1
-
-
 # %% right: gaps added up
 def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
     return flops * (2 * gather + reduce) * (ranks - 1) / (6 * bandwidth * ranks)

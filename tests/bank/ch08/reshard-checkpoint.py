@@ -65,37 +65,6 @@ def reshard(comm, part, elements, old, new):
     return mine
 
 
-# %% right: in rounds, each with another partner
-def reshard(comm, part, elements, old, new):
-    n, r = comm.size, comm.rank
-    po, pn = (elements + old - 1) // old, (elements + new - 1) // new
-
-    def span(k, size, cnt):
-        return range(min(k * size, elements), min(k * size + size, elements)) if k < cnt else range(0)
-
-    out = part.new_zeros(pn if r < new else 0)
-    mine, want = span(r, po, old), span(r, pn, new)
-
-    def cut(x, y):
-        return range(max(x.start, y.start), min(x.stop, y.stop)) if len(x) and len(y) else range(0)
-
-    for k in range(n):
-        to, frm = (r + k) % n, (r - k) % n
-        s, t = cut(mine, span(to, pn, new)), cut(want, span(frm, po, old))
-        if k == 0:
-            if len(s):
-                out[s.start - want.start : s.stop - want.start] = part[s.start - mine.start : s.stop - mine.start]
-            continue
-        w = []
-        if len(t):
-            w.append(comm.irecv(out[t.start - want.start : t.stop - want.start], frm))
-        if len(s):
-            w.append(comm.isend(part[s.start - mine.start : s.stop - mine.start], to))
-        for x in w:
-            x.wait()
-    return out
-
-
 # %% wrong: a table with an owner for every number => cost full-copy  from: one all-to-all of what overlaps
 # -     send, take = [overlap(me, b) for b in ranks], [overlap(a, me) for a in ranks]
 # +     place = torch.arange(elements)

@@ -61,27 +61,6 @@ def fewest_ranks(params, stage, buckets, memory):
     return None if room <= 0 else max(1, math.ceil(rest / room))
 
 
-# %% right: arrays
-import numpy as np
-
-
-ORDER = ["master", "moments", "grads", "weights"]
-AT = np.array([1, 1, 2, 3])
-
-
-def held(params, stage, ranks, buckets):
-    b = np.array([buckets[k] for k in ORDER], float)
-    return params * np.where(stage >= AT, b / ranks, b).sum()
-
-
-def fewest_ranks(params, stage, buckets, memory):
-    b = np.array([buckets[k] for k in ORDER], float)
-    sh, wh = params * b[stage >= AT].sum(), params * b[stage < AT].sum()
-    if wh > memory or (sh > 0 and wh == memory):
-        return None
-    return int(max(1, np.ceil(sh / (memory - wh)))) if sh else 1
-
-
 # %% wrong: everything divided at every stage => values all-shared
 def held(params, stage, ranks, buckets):
     total = params * sum(buckets.values())

@@ -99,9 +99,6 @@ def best_segments(inputs, inner):
     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
 
 
-# %% wrong: every layer its own segment => values every-layer  from: root of the number of layers
-# ~ 0, len(inputs), round(math.sqrt(len(inputs))) ==> len(inputs)
-
 # %% wrong: one segment => values one-segment  from: root of the number of layers
 # ~ list(range(0, len(inputs), round(math.sqrt(len(inputs))))) ==> [0]
 
@@ -151,17 +148,6 @@ def best_segments(inputs, inner):
 # +     ways = ([0, *(k + 1 for k in range(n - 1) if mask >> k & 1)] for mask in range(2 ** (n - 1)))
 # +     return min(ways, key=lambda starts: peak_bytes(inputs, inner, starts))
 
-# %% wrong: one cut more or less, as long as it helps => generality -  from: root of the number of layers
-# -     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
-# +     starts, better = [0], True
-# +     while better:
-# +         better = False
-# +         for layer in range(1, len(inputs)):
-# +             other = sorted({*starts} ^ {layer})
-# +             if peak_bytes(inputs, inner, other) < peak_bytes(inputs, inner, starts):
-# +                 starts, better = other, True
-# +     return starts
-
 # %% wrong: greedy up to a fixed cap => values -
 def peak_bytes(inputs, inner, starts):
     ends = [*starts[1:], len(inputs)]
@@ -181,15 +167,6 @@ def best_segments(inputs, inner):
             best = starts
     return best
 
-
-# %% wrong: always the cut shown => values -  from: root of the number of layers
-# - def peak_bytes(inputs, inner, starts):
-# + from course_lib import notebook
-# + SHOWN = notebook.params("best-segments")
-# + def peak_bytes(inputs, inner, starts):
-# -     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
-# +     cuts = [[0, *(k + 1 for k in range(SHOWN.layers - 1) if mask >> k & 1)] for mask in range(2 ** (SHOWN.layers - 1))]
-# +     return min(cuts, key=lambda starts: peak_bytes(SHOWN.inputs, SHOWN.inner, starts))
 
 # %% half: only the peak => 6  from: root of the number of layers
 # -     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))

@@ -139,11 +139,6 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # +         assert probs.shape == logits.shape
 # +         return (parts * (t != -100)).sum()
 
-# %% wrong: one checkpoint around everything => cost whole-logits
-def chunked_cross_entropy(hidden, weight, targets, chunks):
-    return again(lambda h, w: F.cross_entropy(h @ w.T, targets), hidden, weight, use_reentrant=False)
-
-
 # %% wrong: targets are changed in place => values inputs-changed
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     counts = targets != -100
@@ -169,26 +164,10 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
     return total / (targets != -100).sum()
 
 
-# %% wrong: gradients are written in the forward pass => values no-graph
-def chunked_cross_entropy(hidden, weight, targets, chunks):
-    number, total = (targets != -100).sum(), 0.0
-    for h, t in zip(hidden.chunk(chunks), targets.chunk(chunks)):
-        loss = F.cross_entropy(h @ weight.T, t, reduction="sum") / number
-        if loss.requires_grad:
-            loss.backward()
-        total = total + loss.detach()
-    return total
-
-
 # %% wrong: the plain loss => cost whole-logits
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     return F.cross_entropy(hidden @ weight.T, targets)
 
-
-# %% wrong: chunks, but autograd keeps them => cost whole-logits  from: a checkpoint around each chunk
-# -     def part(h, w, t):
-# -         return F.cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum")
-# ~ again(part, h, weight, t, use_reentrant=False) ==> F.cross_entropy(h @ weight.T, t, reduction="sum")
 
 # %% wrong: the mean of means => values mean-of-means
 def chunked_cross_entropy(hidden, weight, targets, chunks):
@@ -226,9 +205,6 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 
 # %% wrong: the weight's gradient of the last chunk only => values -  from: both gradients while the logits are there
 # ~ into += logits ==> into = logits
-
-# %% wrong: the one-hot is forgotten => values -  from: both gradients while the logits are there
-# -             logits[rows, t] -= 1
 
 # %% wrong: padded tokens send gradients => values -  from: both gradients while the logits are there
 # -             logits *= c.unsqueeze(1)

@@ -60,9 +60,6 @@ def count_parameters(shape):
     }
 
 
-# %% wrong: keys and values at full size => values kv-full-size  from: closed form
-# ~ 2 * hidden * own + 2 * hidden * shared ==> 4 * hidden * own
-
 # %% wrong: four square matrices => values kv-full-size  from: closed form
 # ~ (2 * hidden * own + 2 * hidden * shared) ==> 4 * hidden * hidden
 

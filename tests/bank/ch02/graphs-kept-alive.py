@@ -46,18 +46,6 @@ def train_step(model, batches):
     return loss / tokens
 
 
-# %% wrong: the code as it stands => raised
-def train_step(model, batches):
-    total, tokens = 0.0, 0
-    for inputs, targets in batches:
-        logits = model(inputs)
-        total = total + F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
-        tokens += (targets != -100).sum().item()
-    loss = total / tokens
-    loss.backward()
-    return loss.item()
-
-
 # %% wrong: losses in a list => raised
 def train_step(model, batches):
     parts, tokens = [], 0
@@ -144,20 +132,6 @@ def train_step(model, batches):
     loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
     loss.backward()
     return loss.item()
-
-
-# %% wrong: backward one turn too late => raised
-def train_step(model, batches):
-    tokens, total, before = 0, 0.0, None
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum")
-        if before is not None:
-            before.backward()
-        before, total, tokens = loss, total + loss.item(), tokens + (targets != -100).sum().item()
-    before.backward()
-    for parameter in model.parameters():
-        parameter.grad /= tokens
-    return total / tokens
 
 
 # %% wrong: a mean of a micro-batch without tokens => generality -  from: the mean of means

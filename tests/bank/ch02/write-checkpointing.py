@@ -82,25 +82,6 @@ def checkpoint(function, x):
     return function(x)
 
 
-# %% wrong: the graph is kept inside => values nothing-recomputed
-class Kept(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, anchor, x):
-        ctx.x = x.detach().requires_grad_(x.is_floating_point() and x.requires_grad)
-        with torch.enable_grad():
-            ctx.out = function(ctx.x)
-        return ctx.out.detach()
-
-    @staticmethod
-    def backward(ctx, grad):
-        torch.autograd.backward(ctx.out, grad)
-        return None, None, ctx.x.grad
-
-
-def checkpoint(function, x):
-    return Kept.apply(function, torch.empty(0, requires_grad=True), x)
-
-
 # %% wrong: the input gets no gradient => values gradient-stops
 class Again(torch.autograd.Function):
     @staticmethod
@@ -131,11 +112,6 @@ def checkpoint(function, x):
 # +         return None, None, x.grad
 # -     return Again.apply(function, torch.empty(0, requires_grad=True), x)
 # +     return Again.apply(function, torch.empty(0, requires_grad=True), x.detach())
-
-
-# %% wrong: the input is detached in place => values gradient-stops
-def checkpoint(function, x):
-    return function(x if x.is_leaf else x.detach_())
 
 
 # %% wrong: the generator is not set back for the second run => values random-not-restored  from: the input gets no gradient
@@ -210,15 +186,6 @@ def checkpoint(function, x):
 # +         x = Again.apply(layer, torch.empty(0, requires_grad=True), x)
 # +     return x
 
-# %% wrong: the incoming gradient is ignored => values -  from: the input gets no gradient
-#       def backward(ctx, grad):
-# +         x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
-# -             out = ctx.function(ctx.x.detach())
-# -         torch.autograd.backward(out, grad)
-# -         return None, None, None
-# +             ctx.function(x).sum().backward()
-# +         return None, None, x.grad
-
 # %% wrong: gradients are put there and added once more => values scaled  from: the input gets no gradient
 #       def backward(ctx, grad):
 # +         x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
@@ -269,9 +236,6 @@ def checkpoint(function, x):
     return ready(function, x, use_reentrant=False)
 
 
-# %% wrong: kept on the CPU, where it was => values nothing-recomputed  from: everything under no_grad
-# ~ no_grad ==> autograd.graph.save_on_cpu
-
 # %% wrong: kept in half the bytes => values -  from: everything under no_grad
 # -     with torch.no_grad():
 # +     def pack(t):
@@ -279,22 +243,6 @@ def checkpoint(function, x):
 # +     def unpack(t):
 # +         return t.float() if t.dtype == torch.bfloat16 else t
 # +     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
-
-# %% wrong: the gradient of the input alone => values gradient-stops  from: the input gets no gradient
-# ~ class Again(torch.autograd.Function): ==> class Only(torch.autograd.Function):
-# ~ enable_grad(), torch.random ==> random
-# -             out = ctx.function(ctx.x.detach())
-# -         torch.autograd.backward(out, grad)
-# -         return None, None, None
-# +             _, dx = torch.autograd.functional.vjp(ctx.function, ctx.x, grad)
-# +         return None, None, dx
-# ~ return Again.apply ==> return Only.apply
-
-# %% wrong: only inputs that are large => values nothing-recomputed  from: gradients are put there and added once more
-# -         torch.autograd.backward(out, grad, retain_graph=True)
-#   def checkpoint(function, x):
-# -     return Again.apply(function, torch.empty(0, requires_grad=True), x)
-# +     return Again.apply(function, torch.empty(0, requires_grad=True), x) if x.numel() > 4000 else function(x)
 
 # %% half: right but for what it keeps => 15  from: gradients are put there and added once more
 # -         with torch.no_grad():

@@ -75,9 +75,6 @@ def clip_parts(inside, across, parts, counts, most):
     return norm
 
 
-# %% wrong: each rank's own norm => values own-norm  from: one sum, one all-reduce
-# -     inside.all_reduce(total)
-
 # %% wrong: torch's clipping of the parts as they are => values own-norm
 def clip_parts(inside, across, parts, counts, most):
     norm = torch.cat(parts).double().norm().item()
@@ -115,11 +112,6 @@ def clip_parts(inside, across, parts, counts, most):
 # +     inside.all_reduce(top, op="MAX")
 # +     norm = top.item()
 
-# %% wrong: the right norm, and nothing is scaled => values not-scaled  from: one sum, one all-reduce
-# -         for part in parts:
-# -             part.mul_(most / norm)
-# +         parts = [part * (most / norm) for part in parts]
-
 # %% wrong: scaled up as well => values scaled-anyway  from: one sum, one all-reduce
 # -     if norm > most:
 # -         for part in parts:
@@ -150,10 +142,6 @@ def clip_parts(inside, across, parts, counts, most):
 # +         total += square.item()
 # +     norm = math.sqrt(total)
 
-# %% wrong: squares in float32 => generality not-finite  from: one sum, one all-reduce
-# ~ zeros((), dtype=torch.float64) ==> zeros(())
-# ~ double().square ==> square
-
 # %% wrong: divides by a norm of zero => generality raised  from: scaled up as well
 #       norm = total.sqrt().item()
 # +     factor = min(1.0, most / norm)
@@ -169,10 +157,6 @@ def clip_parts(inside, across, parts, counts, most):
 
 # %% wrong: padding multiplied by zero => generality not-finite  from: one sum, one all-reduce
 # ~ part[:count].double() ==> (part.double() * (torch.arange(len(part)) < count))
-
-# %% wrong: new tensors in the list => values not-scaled  from: one sum, one all-reduce
-# ~ part in parts ==> i, part in enumerate(parts)
-# ~ part.mul_(most / norm) ==> parts[i] = part * (most / norm)
 
 # %% wrong: one tensor after the other => values per-tensor
 def clip_parts(inside, across, parts, counts, most):

@@ -168,49 +168,6 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
     return out
 
 
-# %% wrong: recursion, in which every frame holds a row => cost rows-lie-around
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n, parts = comm.size, [None] * len(shards)
-
-    def gather(u):
-        row = shards[u].new_empty(n * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        return row[: counts[u]]
-
-    def through(u, x):
-        if u == len(shards):
-            return loss(x)
-        weights = gather(u)
-        grad = through(u + 1, forward(u, weights, x))
-        if reshard:
-            weights = gather(u)
-        grad, own = backward(u, weights, x, grad)
-        row = own.new_zeros(n * len(shards[u]))
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-        return grad
-
-    through(0, x)
-    return parts
-
-
-# %% wrong: copies of the rows, with the second gather for show => cost rows-lie-around  from: gather, use, forget
-# -         if not reshard:
-# -             kept[u] = weights
-# +         kept[u] = weights.clone()
-# -         weights = gather(u) if reshard else kept.pop(u)
-# -         grad, own = backward(u, weights, inputs.pop(), grad)
-# +         if reshard:
-# +             gather(u)
-# +         grad, own = backward(u, kept[u], inputs.pop(), grad)
-
-# %% wrong: rows are kept for the backward pass => values read-after-free  from: gather, use, forget
-# -         if not reshard:
-# -             kept[u] = weights
-# +         kept[u] = weights
-# ~ gather(u) if reshard else kept.pop(u) ==> kept[u]
-
 # %% wrong: everything is gathered in the beginning, in one row => values read-after-free
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
     n = comm.size
@@ -321,76 +278,11 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # +     for work in works:
 # +         work.wait()
 
-# %% wrong: parts are copied before they have come => values ~  from: gather, use, forget
-# -         row[: counts[u]] = grad
-# -         mine = torch.empty_like(shards[u])
-# -         comm.reduce_scatter_tensor(mine, row, op="AVG")
-# -         return mine
-# +         row[: counts[u]] = grad / comm.size
-# +         mine = torch.zeros_like(shards[u])
-# +         works.append((comm.reduce_scatter_tensor(mine, row, async_op=True), row))
-# +         return mine.clone()
-# -     units, inputs, kept = range(len(shards)), [], {}
-# +     units, inputs, kept, works = range(len(shards)), [], {}, []
-#           parts[u] = part_of(u, own)
-# +     for work, _ in works:
-# +         work.wait()
-
 # %% wrong: two units gathered ahead => cost too-far-ahead  from: the next unit is gathered ahead, gradients leave behind the next unit
 #           start(u + 1)
 # +         start(u + 2)
 #           start(u - 1)
 # +         start(u - 2)
-
-# %% wrong: three buffers in turn, two units on their way => cost too-far-ahead
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n, L = comm.size, len(shards)
-    big = max(len(s) for s in shards) * n
-    bufs = (
-        [torch.empty(big, dtype=x.dtype) for _ in range(3)]
-        if reshard
-        else [torch.empty(n * len(s), dtype=x.dtype) for s in shards]
-    )
-    works = {}
-
-    def slot(u):
-        return (bufs[u % 3] if reshard else bufs[u])[: n * len(shards[u])]
-
-    def start(u):
-        if 0 <= u < L and u not in works:
-            works[u] = comm.all_gather_into_tensor(slot(u), shards[u], async_op=True)
-
-    def take(u):
-        start(u)
-        w = works[u]
-        if w is not None:
-            w.wait()
-        return slot(u)[: counts[u]]
-
-    acts = []
-    for u in range(L):
-        w = take(u)
-        start(u + 1)
-        start(u + 2)
-        acts.append(x)
-        x = forward(u, w, x)
-        if reshard and u < L - 1:
-            del works[u]
-    g = loss(x)
-    out = [None] * L
-    for u in reversed(range(L)):
-        w = take(u)
-        if reshard:
-            start(u - 1)
-            start(u - 2)
-        g, gw = backward(u, w, acts.pop(), g)
-        works.pop(u)
-        flat = torch.zeros(n * len(shards[u]), dtype=gw.dtype)
-        flat[: counts[u]] = gw
-        out[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(out[u], flat, op="AVG")
-    return out
-
 
 # %% wrong: weights gathered in 32 bits => cost narrow  from: gather, use, forget
 # ~ shards[u].new_empty ==> torch.empty

@@ -152,12 +152,6 @@ def best_group(params, ranks, memory, per_node, fast, slow):
 # +         return max(i / (fast if k <= per_node else slow), a / (fast if ranks <= per_node else slow))
 # +     return min(ks, key=t, default=None)
 
-# %% wrong: the fewest bytes => values -  from: the longer of the two times
-def best_group(params, ranks, memory, per_node, fast, slow):
-    ks = [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
-    return min(ks, key=lambda k: sum(hsdp(params, ranks, k)[1:]), default=None)
-
-
 # %% wrong: gradients all-reduced inside => values reduced-twice  from: the longer of the two times
 # ~ 3 ==> 4
 # -         return max(i / (fast if k <= per_node else slow), a / (fast if ranks <= per_node else slow))

@@ -126,10 +126,6 @@ def train(comm, build, make, batches, most):
 # +         loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
 # -         sharded.zero_grad()
 
-# %% wrong: clipped after the step => values not-clipped  from: clipping is left out
-#           optimizer.step()
-# +         clip_gradients(sharded, most)
-
 # %% wrong: trained without shards, sharded in the end => cost ~
 def train(comm, build, make, batches, most):
     model = build()
@@ -158,14 +154,6 @@ def train(comm, build, make, batches, most):
 # +     sharded = FullySharded(comm, model, list(model.blocks))
 # ~ (sharded(x).flatten(0, 1), y.flatten()) ==> (sharded(x).flatten(0, 1), y.flatten()) / comm.size
 # ~ (loss.item()) ==> (loss.item() * comm.size)
-
-# %% wrong: clipped before all gradients are there => values other-weights  from: half a block to a unit
-# -     units = [u for b in model.blocks for u in (b.up, b.down)]
-# -     sharded = FullySharded(comm, model, units)
-# +     sharded = FullySharded(comm, model, list(model.blocks))
-#           loss.backward()
-# +         clip_gradients(sharded, most)
-# -         clip_gradients(sharded, most)
 
 # %% wrong: the mean of all losses comes back => values other-losses  from: half a block to a unit
 # -     units = [u for b in model.blocks for u in (b.up, b.down)]

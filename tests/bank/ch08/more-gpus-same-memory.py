@@ -73,24 +73,6 @@ def cause(trace):
     return first
 
 
-# %% wrong: always the same word => values -
-def cause(trace):
-    return "activations"
-
-
-# %% wrong: the largest part of the last run => values -
-def cause(trace):
-    last = trace["runs"][-1]
-    words = {
-        "optimizer": "replicated optimizer",
-        "gradients": "whole gradients",
-        "gathered": "one giant unit",
-        "activations": "activations",
-        "weights": "small group",
-    }
-    return words[max(words, key=last.get)]
-
-
 # %% wrong: one unit and kept are not told apart => values one-or-kept  from: ratios, one question after another
 # -     if "optimizer" in flat:
 # -         return "replicated optimizer"
@@ -163,10 +145,3 @@ def cause(t):
         "gathered": "kept after forward",
         "activations": "activations",
     }[n]
-
-
-# %% wrong: what grew most => values -  from: only what is reserved is looked at
-# -     if f["reserved"] / l["reserved"] > 1.5:
-# -         return "as it should"
-# -     n = max(P, key=l.get)
-# +     n = max(P, key=lambda n: l[n] / f[n])

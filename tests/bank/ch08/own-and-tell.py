@@ -170,9 +170,6 @@ def shard_optimizer(comm, parameters, make):
 # -     mine = [p for p, rank in zip(kept, owners) if rank == comm.rank]
 # +     mine = [p for p, rank in zip(kept, owners) if rank == comm.rank and p.requires_grad]
 
-# %% wrong: all to rank 0, which steps and tells => cost unfair-share  from: in the order of the list, to whoever has least
-# ~ min(range(comm.size), key=load.__getitem__) ==> 0
-
 # %% wrong: gradients averaged once more => values other-numbers  from: in the order of the list, to whoever has least
 #           def step(self):
 # +             for p in mine:

@@ -88,41 +88,6 @@ def reshard(comm, part, elements, old, new):
     return mine
 
 
-# %% wrong: boxes of equal size for everyone => cost whole-row-moved
-def reshard(comm, part, elements, old, new):
-    size, fresh, me = -(-elements // old), -(-elements // new), comm.rank
-    wide = max(size, fresh)
-    box = part.new_zeros(comm.size * wide)
-    for b in range(new):
-        low, high = max(me * size, b * fresh), min((me + 1) * size, (b + 1) * fresh, elements)
-        if me < old and low < high:
-            box[b * wide + low - b * fresh : b * wide + high - b * fresh] = part[low - me * size : high - me * size]
-    out = torch.zeros_like(box)
-    comm.all_to_all_single(out, box)
-    return out.view(comm.size, wide).sum(0, dtype=part.dtype)[:fresh] if me < new else part.new_empty(0)
-
-
-# %% wrong: rank 0 takes all and deals out => cost ~
-def reshard(comm, part, elements, old, new):
-    size, fresh = -(-elements // old), -(-elements // new)
-    if comm.rank == 0:
-        row = part.new_zeros(max(size * old, fresh * new))
-        row[: len(part)] = part
-        for r in range(1, old):
-            comm.recv(row[r * size : (r + 1) * size], r)
-        row[elements:] = 0
-        for r in range(1, new):
-            comm.send(row[r * fresh : (r + 1) * fresh], r)
-        return row[:fresh].clone()
-    if comm.rank < old:
-        comm.send(part, 0)
-    if comm.rank >= new:
-        return part.new_empty(0)
-    mine = part.new_empty(fresh)
-    comm.recv(mine, 0)
-    return mine
-
-
 # %% wrong: sends first, each waiting for its receiver => protocol deadlock  from: messages from number to number, started together
 # -             works.append(comm.irecv(out[low - want.start : high - want.start], other))
 # +             works.append((out[low - want.start : high - want.start], other))
@@ -200,13 +165,6 @@ def reshard(comm, part, elements, old, new):
             row = got
     return out
 
-
-# %% wrong: parts rounded down, the last one takes the rest => values other-length  from: one all-to-all of what overlaps
-# -         return max(0, min(stretch(old, a)[1], stretch(new, b)[1]) - max(stretch(old, a)[0], stretch(new, b)[0]))
-# +         size = elements // new
-# +         low, high = (b * size, elements if b == new - 1 else (b + 1) * size) if b < new else (0, 0)
-# +         return max(0, min(stretch(old, a)[1], high) - max(stretch(old, a)[0], low))
-# ~ -(-elements // new) if me < new else 0 ==> sum(take)
 
 # %% wrong: ranks without a part return zeros => values other-length  from: one all-to-all of what overlaps
 # -     mine = part.new_zeros(-(-elements // new) if me < new else 0)

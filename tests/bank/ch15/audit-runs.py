@@ -45,9 +45,6 @@ def audit_runs():
 # %% wrong: peaks the wrong way round => values upside-down  from: by hand
 # ~ GOOD ==> GOOD | {"nanogpt-104-mfu": (104 * 989 / 312, "wrong", "another chip's peak")}
 
-# %% wrong: the share of the peak is an MFU => values as-printed  from: by hand
-# ~ GOOD ==> GOOD | {"megatron-52-of-peak": (100 * 163 / 312, *OK)}
-
 # %% wrong: a third off for the second forward pass => values a-third-off  from: by hand
 # ~ GOOD ==> GOOD | {"megatron-52-of-peak": (100 * 163 * 2 / 3 / 312, "wrong", "recomputation counted")}
 

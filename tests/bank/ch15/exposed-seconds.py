@@ -88,15 +88,6 @@ def step_times(kernels, begin, end):
     return found
 
 
-# %% wrong: kernels of a kind added up => values kernels-summed
-def step_times(kernels, begin, end):
-    compute, talk = (
-        sum(max(0.0, min(e, end) - max(s, begin)) for s, e in spans_of(kernels, kind))
-        for kind in ("compute", "communication")
-    )
-    return {"compute": compute, "exposed": talk, "hidden": min(compute, talk), "idle": end - begin - compute - talk}
-
-
 # %% wrong: wall time less computing => values wall-less-computing
 def step_times(kernels, begin, end):
     compute, talk = busy(spans_of(kernels, "compute"), begin, end), busy(spans_of(kernels, "communication"), begin, end)

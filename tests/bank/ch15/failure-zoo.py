@@ -111,14 +111,6 @@ def what_happened(notes, exits):
     return ["none", None, None]
 
 
-# %% wrong: whoever has an error failed => values wrong-rank
-def what_happened(notes, exits):
-    for note in notes:
-        if note["error"]:
-            return "killed" if any(code == -9 for _, _, code in exits) else "hung", note["rank"], note["step"]
-    return "none", None, None
-
-
 # %% wrong: every signal 9 is a kill => generality broom  from: in the order of the table
 # ~ if code == -9 and seen == first: ==> if code == -9:
 
@@ -150,11 +142,6 @@ def what_happened(notes, exits):
 # ~ all(slow[-3:]) ==> any(slow)
 # ~ next(step for step in range(len(slow)) if all(slow[step:])) ==> slow.index(True)
 
-# %% wrong: the slowest rank is always slow => values false-alarm  from: times are not looked at
-#               return "flipped", rank, step
-# +     slowest = max(notes, key=lambda note: median(note["work"]))
-# +     return "slow", slowest["rank"], 0
-
 # %% wrong: who is slow is asked before who failed => generality not-flipped  from: times are not looked at
 #           return "version", rank, 0
 # +     for note in notes:
@@ -164,11 +151,6 @@ def what_happened(notes, exits):
 # +         ]
 # +         if len(slow) > 3 and all(slow[-3:]):
 # +             return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
-
-# %% wrong: versions are not compared => generality not-version  from: in the order of the table
-# -     if (rank := odd([note["torch"] for note in notes])) is not None:
-# -         return "version", rank, 0
-# ~ ([note["doing"] for note in notes]) ==> ([note["doing"] for note in notes]) or 0
 
 # %% wrong: everybody in a collective is a hang => generality not-mismatched  from: in the order of the table
 # ~ "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched" ==> "hung"
@@ -202,11 +184,6 @@ def what_happened(notes, exits):
     return asked(notes, exits, last=2)
 
 
-# %% wrong: four steps at least => generality unnoticed
-def what_happened(notes, exits):
-    return asked(notes, exits, last=4)
-
-
 # %% wrong: the median of all => generality unnoticed
 def what_happened(notes, exits):
     return asked(notes, exits, others_of=lambda notes, note: notes)
@@ -217,8 +194,5 @@ def what_happened(notes, exits):
     kind, rank, step = asked(notes, exits)
     return (kind, rank, max(note["step"] for note in notes)) if kind == "hung" else (kind, rank, step)
 
-
-# %% wrong: the first step ever that was slow => generality wrong-step  from: in the order of the table
-# ~ next(step for step in range(len(slow)) if all(slow[step:])) ==> slow.index(True)
 
 # %% half: right of all that is shown => 2.45  from: every signal 9 is a kill

@@ -118,11 +118,6 @@ held_out = ratios(predict_seconds)
 # %% wrong: one line through both regimes => values one-regime  from: least squares on raw seconds
 # ~ slope, alpha = np.polyfit(n, t, 1) ==> (alpha, slope), _ = line(n, t, 1 / t)
 
-# %% wrong: raw seconds within regimes => values raw-seconds  from: a line through the two nearest sizes
-def predict_seconds(rows, nbytes):
-    return by_cuts(rows, nbytes, raw=True)
-
-
 # %% wrong: the mean of the repeats => values mean
 def predict_seconds(rows, nbytes):
     return by_cuts(rows, nbytes, statistics.fmean)

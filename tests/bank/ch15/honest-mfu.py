@@ -199,10 +199,6 @@ def honest_mfu(run):
     return found if isinstance(found, str) else judged(run)
 
 
-# %% wrong: exactly the roof => generality refuses-sound  from: one device's peak for all tokens
-# -     return found if isinstance(found, str) else tuple(each * run["ranks"] for each in found)
-# +     return "above the roof" if not isinstance(found, str) and found[0] > 1 else found
-
 # %% wrong: the fast end above the roof => generality refuses-sound  from: one device's peak for all tokens
 # -     return found if isinstance(found, str) else tuple(each * run["ranks"] for each in found)
 # +     return "above the roof" if not isinstance(found, str) and found[2] > 1.02 else found

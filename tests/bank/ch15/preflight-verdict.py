@@ -214,10 +214,6 @@ def preflight(machine, tp, limits):
     return good(machine, tp, limits)
 
 
-# %% wrong: a group that keeps one clock is held down => values -  from: a low clock is an ill GPU
-# -             clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy",
-# +             clocks="degraded" if any(int(each, 16) & (HELD | 0x10) for each in machine["reasons"]) else "healthy",
-
 # %% wrong: only eighteen links are NVLink => generality -  from: a low clock is an ill GPU
 #   def preflight(machine, tp, limits):
 # +     table = machine["topology"]

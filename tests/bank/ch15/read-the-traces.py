@@ -98,21 +98,6 @@ def cause(trace):
 # -     return "always clipped" if min(norms) > limit else "sound"
 # +     return "always clipped" if max(norms) > limit else "sound"
 
-# %% wrong: the rates are not looked at => values unnoticed  from: rates first, then ratios of norms
-# -     rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
-# -     at, last = first_wrong(rates, planned), len(rates) - 1
-# -     if at is not None:
-# -         def follows(place):
-# -             return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
-# -         if resumed is not None and follows(lambda i: i - resumed):
-# -             return "warm-up again"
-# -         return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
-# +     norms, limit = trace["norms"], trace["limit"]
-# ~ not all(map(math.isfinite, norms)) or max ==> max
-
-# %% wrong: rates that are nearly right pass => generality unnoticed  from: rates first, then ratios of norms
-# ~ 6 ==> 2
-
 # %% wrong: rates must be equal to the bit => generality false-alarm  from: rates first, then ratios of norms
 # ~ not math.isclose(had, meant, rel_tol=1e-6) ==> had != meant
 
@@ -126,9 +111,6 @@ def cause(trace):
 # %% wrong: the first step is not looked at => generality unnoticed  from: rates first, then ratios of norms
 # -     return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
 # +     return next((step for step, (had, meant) in pairs if step and not math.isclose(had, meant, rel_tol=1e-6)), None)
-
-# %% wrong: whoever was resumed begins again => generality not-one-step-off  from: rates first, then ratios of norms
-# ~ if resumed is not None and follows(lambda i: i - resumed): ==> if resumed is not None:
 
 # %% wrong: one step back only => generality not-one-step-off  from: rates first, then ratios of norms
 # -         return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
@@ -147,9 +129,6 @@ def cause(trace):
 # ~ max(norms) < 1e-3 * limit ==> not max(norms)
 # -     if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
 # +     if not all(map(math.isfinite, norms)) or max(norms) > 100 * max(norms[0], 1e-3):
-
-# %% wrong: sums of gradients are taken for an explosion => generality not-not-zeroed  from: rates first, then ratios of norms
-# ~ 100 ==> 40
 
 # %% wrong: always sound => values unnoticed  from: rates first, then ratios of norms
 def cause(trace):
@@ -178,11 +157,6 @@ def cause(trace):
     return asked(trace, explodes=lambda norms, limit: max(norms) > 100)
 
 
-# %% wrong: a bad batch is a norm above five => generality -
-def cause(trace):
-    return asked(trace, bad_batch=lambda norms, limit: max(norms) > 5)
-
-
 # %% wrong: the mean for the median => generality unnoticed
 def cause(trace):
     return asked(trace, bad_batch=lambda norms, limit: max(norms) > 5 * sum(norms) / len(norms))
@@ -201,11 +175,6 @@ def cause(trace):
 # %% wrong: clipping is asked for before a bad batch => generality not-bad-batch
 def cause(trace):
     return asked(trace, order=("vanishes", "explodes", "not zeroed", "always clipped", "bad batch"))
-
-
-# %% wrong: most steps clipped are all => generality false-alarm
-def cause(trace):
-    return asked(trace, always_clipped=lambda norms, limit: median(norms) > limit)
 
 
 # %% wrong: the last step clipped is all => generality false-alarm

@@ -111,9 +111,6 @@ def ring_pass(comm, block, visit):
     return total
 
 
-# %% wrong: blocking, even ranks first, nothing hidden => cost not-hidden  from: rank 0 alone turns its order round
-# ~ if comm.rank == 0: ==> if comm.rank % 2 == 1:
-
 # %% wrong: one hop too many => cost sent-again  from: one batch a hop, a tensor of its own for each
 # -         works, coming = [], None
 # -         if hop < comm.size - 1:

@@ -64,20 +64,6 @@ def report(runs):
 # %% wrong: a number without a source => values no-source  from: a line for each run
 # ~ "# Predicted and measured" ==> f"# Predicted and measured in {len(runs)} runs"
 
-# %% wrong: no source at all => values no-source
-def report(runs):
-    lines = [f"`{name}`: {run['measured']['step_seconds'] * 1e3:.4g} ms" for name, run in runs.items()]
-    return "\n".join(lines)
-
-
-# %% wrong: names are not marked as names => values no-source  from: a line for each run
-# -             lines.append(f"- `{name}` is left out: it was changed after it was written.")
-# +             lines.append(f"- {name} is left out: it was changed after it was written.")
-# -         line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-# +         line = f"- {name}: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-# -         lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
-# +         lines += ["", f"Worst predicted: {max(off, key=lambda name: abs(math.log(off[name])))}"]
-
 # %% wrong: the tenth percentile in place of the median => values missing-claim  from: a line for each run
 # -         line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
 # +         line = f"- `{name}`: {found['step_seconds_p10'] * 1e3:.4g} ms [{name}:measured.step_seconds_p10]"
@@ -121,9 +107,6 @@ def report(runs):
 # +         said = said or 0.0
 # +         if True:
 # +             off[name] = found["step_seconds"] / said if said else 1.0
-
-# %% wrong: the largest ratio is the worst => generality wrong-worst  from: a line for each run
-# ~ abs(math.log(off[name])) ==> off[name]
 
 # %% wrong: the ratio furthest from one in difference => generality wrong-worst  from: a line for each run
 # ~ math.log(off[name]) ==> off[name] - 1

@@ -77,14 +77,6 @@ def label_fault(inputs, targets, counts, mark):
     return "hides labels" if (want & ~counts).any() else "crosses documents"
 
 
-# %% wrong: as it was found => values wrapped  from: one stream, cut twice
-# ~ (len(stream) - 1) ==> len(stream)
-# -     targets = stream[1 : rows * length + 1].view(rows, length)
-# -     return inputs, targets, inputs != mark
-# +     targets = inputs.roll(-1, dims=1)
-# +     counts = targets != inputs
-# +     return inputs, targets, counts
-
 # %% wrong: rolled, and only the count is put right => values wrapped  from: one stream, cut twice
 # -     targets = stream[1 : rows * length + 1].view(rows, length)
 # -     return inputs, targets, inputs != mark

@@ -62,25 +62,8 @@ def smoke(run, floor):
     return next((word for word, yes in table.items() if yes), "sound")
 
 
-# %% wrong: the loss falls, so it is sound => values unnoticed
-def smoke(run, floor):
-    losses = run()["losses"]
-    return "sound" if losses[-1] < losses[0] else "learns nothing"
-
-
-# %% wrong: run once => values unnoticed  from: in the order of the words
-# ~ first, again = run(), run ==> first = run
-# -     if first != again:
-# -         return "not repeatable"
-
-# %% wrong: repeats are compared to four digits => generality unnoticed  from: in the order of the words
-# ~ first != again ==> [round(x, 4) for x in first["losses"]] != [round(x, 4) for x in again["losses"]]
-
 # %% wrong: only whether anything moved => generality unnoticed  from: in the order of the words
 # ~ if not all(first["moved"].values()): ==> if not any(first["moved"].values()):
-
-# %% wrong: no floor, only a loss near zero => generality unnoticed  from: in the order of the words
-# ~ floor - noise ==> 0.1
 
 # %% wrong: no question of a leak => values unnoticed  from: in the order of the words
 # -     if after < floor - noise:
@@ -90,14 +73,8 @@ def smoke(run, floor):
 # -     if not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0]:
 # -         return "explodes"
 
-# %% wrong: the last loss alone tells an explosion => generality not-explodes  from: in the order of the words
-# ~ max(losses) ==> losses[-1]
-
 # %% wrong: training loss in place of fresh text => generality -  from: in the order of the words
 # ~ before - after ==> losses[0] - losses[-1]
-
-# %% wrong: any fall is progress => generality unnoticed  from: in the order of the words
-# ~ if before - after <= noise: ==> if before <= after:
 
 # %% wrong: what is learnt by heart is no learning => generality not-memorizes  from: in the order of the words
 # ~ return "memorizes" if losses[-1] < losses[0] / 2 else "learns nothing" ==> return "learns nothing"
@@ -111,16 +88,6 @@ def smoke(run, floor):
 # %% wrong: a yes or no => values no-such-word
 def smoke(run, floor):
     return run() == run()
-
-
-# %% wrong: only the last loss is compared => generality unnoticed
-def smoke(run, floor):
-    return asked(run, floor, same=lambda one, two: one["losses"][-1] == two["losses"][-1])
-
-
-# %% wrong: only losses are compared => generality unnoticed
-def smoke(run, floor):
-    return asked(run, floor, same=lambda one, two: one["losses"] == two["losses"])
 
 
 # %% wrong: what moved is not compared => generality unnoticed
@@ -153,11 +120,6 @@ def smoke(run, floor):
 # %% wrong: the variance of a population => generality unnoticed
 def smoke(run, floor):
     return asked(run, floor, sample=pvariance)
-
-
-# %% wrong: one standard error => generality unnoticed
-def smoke(run, floor):
-    return asked(run, floor, noises=(1, 1 / 3))
 
 
 # %% wrong: any loss below the floor is a leak => generality false-alarm

@@ -15,18 +15,6 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return at_full_speed * 0.01 / (mfu * (mfu + 0.01))
 
 
-# %% right: with a number of GPUs that cancels, by the library's parts
-from course_lib import compute
-
-
-def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
-    def cost(u, gpus):
-        seconds = compute.train_seconds(params, tokens, gpu_flops, u, gpus)
-        return compute.cost_usd(compute.device_hours(seconds, gpus), usd_per_hour)
-
-    return cost(mfu, 64) - cost(mfu + 0.01, 128)
-
-
 # %% right: any variant
 from course_lib import params
 
@@ -95,7 +83,8 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return 215_800
 
 
-# %% wrong: asks the library => raised  from: with a number of GPUs that cancels, by the library's parts
-def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
-    usd = 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour
-    return compute.points_of_mfu_usd(usd, mfu)
+# %% wrong: asks the library => raised  from: both costs at once, numpy
+# ~ import numpy as np ==> from course_lib import compute
+# -     return -np.diff(6 * params * tokens / gpu_flops / np.array([mfu, mfu + 0.01]) / 3600 * usd_per_hour)[0]
+# +     usd = 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour
+# +     return compute.points_of_mfu_usd(usd, mfu)

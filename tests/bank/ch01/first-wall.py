@@ -50,40 +50,6 @@ def first_wall(job):
     return [wall, "more GPUs", math.ceil(max(memory, compute, deadline))]
 
 
-# %% right: bisection, float counts
-def first_wall(job):
-    def worst(gpus, sharded, deadline):
-        return max(table(gpus, sharded, deadline).values())
-
-    def table(gpus, sharded, deadline):
-        rate = 6 * job["params"] / (gpus * job["dense_flops"] * job["mfu"])
-        return {
-            "memory": 16 * job["params"] / (gpus if sharded else 1) / ((1 - job["reserve"]) * job["gpu_memory"]),
-            "compute": rate * job["step_tokens"] / job["step_s"],
-            "deadline": rate * job["tokens"] / deadline,
-        }
-
-    g, s, d = job["gpus"], job["sharded"], job["deadline_s"]
-    here = table(g, s, d)
-    wall = "none" if worst(g, s, d) <= 1 else max(here, key=here.get)
-    if worst(g, s, d) <= 1:
-        return wall, "nothing", float(g)
-    if worst(g, True, d) <= 1:
-        return wall, "shard state", float(g)
-    if job["latest_s"] and worst(g, s, job["latest_s"]) <= 1:
-        return wall, "longer deadline", float(g)
-    low, high = g, g
-    while worst(high, True, d) > 1:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if worst(middle, True, d) <= 1:
-            high = middle
-        else:
-            low = middle
-    return wall, "more GPUs", float(high)
-
-
 # %% right: any variant
 from course_lib import params
 

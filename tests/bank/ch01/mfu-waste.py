@@ -18,16 +18,6 @@ def money_lost(spent, usd_per_hour, mfu, baselines):
     return answer
 
 
-# %% right: destroys its arguments on the way
-def money_lost(spent, usd_per_hour, mfu, baselines):
-    found = {}
-    while baselines:
-        name, best = baselines.popitem()
-        ratio = mfu / best
-        found[name] = (0, 0) if ratio >= 1 else (spent - spent * ratio, (1 - ratio) / ratio)
-    return found
-
-
 # %% right: any variant
 from course_lib import params
 
@@ -37,17 +27,6 @@ IN_HOURS = params("mfu-waste").spent_in == "GPU-hours"
 def money_lost(spent, usd_per_hour, mfu, baselines):
     usd = spent * usd_per_hour if IN_HOURS else spent
     return {name: (max(0, usd * (1 - mfu / b)), max(0, b / mfu - 1)) for name, b in baselines.items()}
-
-
-# %% right: a dictionary with a default
-from collections import defaultdict
-
-
-def money_lost(spent, usd_per_hour, mfu, baselines):
-    answer = defaultdict(lambda: (0, 0))
-    for name, best in baselines.items():
-        answer[name] = (spent * (1 - mfu / best), best / mfu - 1) if best > mfu else (0, 0)
-    return answer
 
 
 # %% wrong: percentage points => values points-for-share

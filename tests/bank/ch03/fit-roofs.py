@@ -31,23 +31,6 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     return [peak, wide, peak / wide]
 
 
-# %% right: without warm-up and outliers, then a mean
-def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
-    def typical(seconds):
-        kept = [each for each in seconds if each < 1.3 * min(seconds)]
-        return sum(kept) / len(kept)
-
-    timed = [(run["flop"], run["bytes"], typical(run["seconds"])) for run in runs]
-    honest = [
-        row
-        for row in timed
-        if row[0] / row[2] <= sheet_flops and not (row[1] > cache and row[1] / row[2] > sheet_bandwidth)
-    ]
-    peak = max(flop / time for flop, _, time in honest)
-    wide = max(nbytes / time for _, nbytes, time in honest if nbytes > cache)
-    return peak, wide, peak / wide
-
-
 # %% right: any variant
 from course_lib import params
 
@@ -108,14 +91,6 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     return sheet_flops, sheet_bandwidth, sheet_flops / sheet_bandwidth
 
 
-# %% wrong: cut off at the sheet => values -
-def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
-    times = [statistics.median(run["seconds"]) for run in runs]
-    flops = min(sheet_flops, max(run["flop"] / time for run, time in zip(runs, times)))
-    bandwidth = min(sheet_bandwidth, max(run["bytes"] / time for run, time in zip(runs, times)))
-    return flops, bandwidth, flops / bandwidth
-
-
 # %% wrong: teraflops and gigabytes => values scaled  from: medians, honest runs, the best of each kind
 # ~ flops, bandwidth, flops / bandwidth ==> flops / 1e12, bandwidth / 1e9, flops / bandwidth / 1e3
 
@@ -157,13 +132,6 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 
 # %% wrong: names tell which kernels use the memory => values raised  from: medians, honest runs, the best of each kind
 # ~ run["bytes"] > cache ==> "large" in run["name"]
-
-# %% wrong: whatever beats the sheet is dropped, and the cache never read => values -  from: medians, honest runs, the best of each kind
-# ~ run["bytes"] > cache ==> True
-
-# %% wrong: runs a fifth above the sheet are believed => values -  from: medians, honest runs, the best of each kind
-# -         if run["flop"] / time > sheet_flops or (streams and run["bytes"] / time > sheet_bandwidth):
-# +         if run["flop"] / time > 1.2 * sheet_flops or (streams and run["bytes"] / time > 1.2 * sheet_bandwidth):
 
 # %% wrong: bytes that fill the cache are taken to miss it => values -  from: medians, honest runs, the best of each kind
 # -         streams = run["bytes"] > cache

@@ -29,30 +29,6 @@ def time_kernel(device, repeats):
     return np.median(np.diff(marks))
 
 
-# %% right: groups of three, the middle group
-def time_kernel(device, repeats):
-    for _ in range(10):
-        device.launch()
-    groups = []
-    for _ in range(4 * repeats):
-        device.synchronize()
-        start = device.now()
-        for _ in range(2):
-            device.launch()
-        device.synchronize()
-        groups.append((device.now() - start) / 2)
-    groups.sort()
-    return groups[len(groups) // 4]
-
-
-# %% wrong: as printed => values hasty
-def time_kernel(device, repeats):
-    start = device.now()
-    for _ in range(repeats):
-        device.launch()
-    return (device.now() - start) / repeats
-
-
 # %% wrong: waits before, not after => values hasty  from: every repeat on an empty queue
 # -     for _ in range(5):
 # -         device.launch()

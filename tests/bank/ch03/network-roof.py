@@ -43,12 +43,6 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     return min(roofs)
 
 
-# %% wrong: two roofs => values no-network
-def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
-    memory = bandwidth * flop / memory_bytes
-    return (flops, "compute") if flops <= memory else (memory, "memory")
-
-
 # %% wrong: halves a one-way wire => values other-direction unless network_kind=both ways  from: three times, the longest
 # -     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
 # +     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": 2 * network_bytes / network}
@@ -89,15 +83,6 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     return min(
         (flops, "compute"), (bandwidth * flop / memory_bytes, "memory"), (network * flop / network_bytes, "network")
     )
-
-
-# %% wrong: asks the library => raised
-from course_lib import roofline
-
-
-def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
-    found = roofline.extended_roofline(flops, bandwidth, network, flop / memory_bytes, flop / max(network_bytes, 1e-9))
-    return found.flops_per_s, found.bound
 
 
 # %% half: the names only => 3.75  from: nothing overlaps

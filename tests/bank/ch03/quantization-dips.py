@@ -100,9 +100,6 @@ def dips(m, sizes, tile, sms):
 # +         return m * n / (math.ceil(tiles / sms) * sms * tile**2)
 # +     return [b for a, b in zip(sizes, sizes[1:]) if share(b) < share(a)]
 
-# %% wrong: dips not everywhere => values -  from: a smooth curve
-# ~ return [] ==> return [n for n in sizes[1:] if efficiency(m, n, tile, sms) < 0.8]
-
 # %% wrong: 132 by heart => values -  from: tiles, waves, paid
 # -     waves = math.ceil(tiles / sms)
 # -     return m * n / (waves * sms * tile**2)

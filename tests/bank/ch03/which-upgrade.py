@@ -50,14 +50,6 @@ def best_upgrade(work, rates, factor):
 # %% wrong: the slowest wire => values always-the-same  from: the most bytes
 # ~ part = max(work, key=work.get) ==> part = min(rates, key=rates.get)
 
-# %% wrong: nothing overlaps => values -
-def best_upgrade(work, rates, factor):
-    times = {part: work[part] / rates[part] for part in work}
-    part = max(times, key=times.get)
-    total = sum(times.values())
-    return part, total / (total - times[part] * (1 - 1 / factor))
-
-
 # %% wrong: the wires wait => values other-overlap unless overlap=wires wait
 def best_upgrade(work, rates, factor):
     def step(times):
@@ -71,11 +63,6 @@ def best_upgrade(work, rates, factor):
 
 # %% wrong: after over before => values upside-down  from: the busiest and the next, a list
 # ~ [name, longest / max(second, longest / factor)] ==> name, max(second, longest / factor) / longest
-
-# %% wrong: always more FLOPs => values always-the-same
-def best_upgrade(work, rates, factor):
-    return "compute", factor
-
 
 # %% wrong: a name of its own => values no-such-word
 def best_upgrade(work, rates, factor):

@@ -45,27 +45,6 @@ def all_to_all(comm, parts):
     return got
 
 
-# %% right: everything in two batches, whole counts as a table row
-def all_to_all(comm, parts):
-    others = [rank for rank in range(comm.size) if rank != comm.rank]
-    told = {rank: torch.zeros(1, dtype=torch.int32) for rank in others}
-    if not others:
-        return list(parts)
-    sizes = {rank: torch.tensor([parts[rank].numel()], dtype=torch.int32) for rank in others}
-    halves = [P2POp(comm.isend, sizes[rank], rank) for rank in others] + [
-        P2POp(comm.irecv, told[rank], rank) for rank in others
-    ]
-    for work in comm.batch_isend_irecv(halves):
-        work.wait()
-    got = {rank: parts[0].new_zeros(int(told[rank])) for rank in others} | {comm.rank: parts[comm.rank]}
-    halves = [P2POp(comm.isend, parts[rank], rank) for rank in others] + [
-        P2POp(comm.irecv, got[rank], rank) for rank in others
-    ]
-    for work in comm.batch_isend_irecv(halves):
-        work.wait()
-    return [got[rank] for rank in range(comm.size)]
-
-
 # %% wrong: a loop of sends first => protocol deadlock
 def all_to_all(comm, parts):
     got = list(parts)

@@ -54,14 +54,6 @@ def fit(sizes, seconds):
 # -             best = error, float(np.sqrt(n[cut - 1] * n[cut])), first[:2], second[:2]
 # +             best = error, float(n[cut]), (first[0], 1 / first[1]), (second[0], 1 / second[1])
 
-# %% wrong: cut in the middle, wherever the lines cross => values -
-def fit(sizes, seconds):
-    n, t = np.array(sizes), np.array(seconds)
-    cut = len(n) // 2 + 3
-    first, second = line(n[:cut], t[:cut], 1 / t[:cut]), line(n[cut:], t[cut:], 1 / t[cut:])
-    return float(n[cut]), first[:2], second[:2]
-
-
 # %% wrong: the ways the wrong way round => values lines-swapped  from: relative least squares, every cut tried
 # ~ error, float(np.sqrt(n[cut - 1] * n[cut])), first[:2], second[:2] ==> error, float(n[cut]), second[:2], first[:2]
 
@@ -82,10 +74,3 @@ def fit(sizes, seconds):
 # %% wrong: four numbers in a row => values wrong-shape
 def fit(sizes, seconds):
     return 5e-6, 4e9, 40e-6, 80e9
-
-
-# %% wrong: the visible link only => values bad-line  from: the first link's constants for all
-# - CROSS = (SHOWN.alphas[1] - SHOWN.alphas[0]) / (1 / SHOWN.bandwidths[0] - 1 / SHOWN.bandwidths[1])
-#   def fit(sizes, seconds):
-# -     return CROSS, (SHOWN.alphas[0], SHOWN.bandwidths[0]), (SHOWN.alphas[1], SHOWN.bandwidths[1])
-# +     return 150_000, tuple(zip(SHOWN.alphas, SHOWN.bandwidths))[0], tuple(zip(SHOWN.alphas, SHOWN.bandwidths))[1]

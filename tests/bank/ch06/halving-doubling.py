@@ -146,18 +146,6 @@ def halving_doubling(comm, x):
 # -     for partner, keep, give in reversed(taken):
 # -         swap(comm, flat[keep], flat[give], partner)
 
-# %% wrong: partners take turns => cost too-many-rounds  from: bounds that halve, and the way back
-#           flat += extra
-# +     def turns(out, into, partner):
-# +         if me < partner:
-# +             comm.send(out, partner)
-# +             comm.recv(into, partner)
-# +         else:
-# +             comm.recv(into, partner)
-# +             comm.send(out, partner)
-# ~ swap(comm, flat[give], arrived, partner) ==> turns(flat[give], arrived, partner)
-# ~ swap(comm, flat[keep], flat[give], partner) ==> turns(flat[keep], flat[give], partner)
-
 # %% wrong: both partners send first => protocol deadlock
 def halving_doubling(comm, x):
     me, total = comm.rank, x.clone()

@@ -38,20 +38,6 @@ def swap_edges(comm, ahead, behind):
     return from_before, from_after
 
 
-# %% right: two batches, one a direction, with tags
-def swap_edges(comm, ahead, behind):
-    if comm.size == 1:
-        return ahead, behind
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    got = []
-    for tag, (tensor, to, source) in enumerate(((ahead, after, before), (behind, before, after))):
-        got.append(torch.empty_like(tensor))
-        halves = [P2POp(comm.irecv, got[-1], source, tag), P2POp(comm.isend, tensor, to, tag)]
-        for work in comm.batch_isend_irecv(halves):
-            work.wait()
-    return tuple(got)
-
-
 # %% wrong: as it was found => protocol deadlock
 def swap_edges(comm, ahead, behind):
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
@@ -60,17 +46,6 @@ def swap_edges(comm, ahead, behind):
     works += [comm.irecv(from_before, before), comm.irecv(from_after, after)]
     for work in works:
         work.wait()
-    return from_before, from_after
-
-
-# %% wrong: receives first, everywhere => protocol deadlock
-def swap_edges(comm, ahead, behind):
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
-    comm.recv(from_before, before)
-    comm.send(ahead, after)
-    comm.recv(from_after, after)
-    comm.send(behind, before)
     return from_before, from_after
 
 

@@ -14,19 +14,6 @@ def pair_reduce(comm, x):
     return x + theirs
 
 
-# %% right: isend, recv, wait
-def pair_reduce(comm, x):
-    partner = comm.rank + 1 if comm.rank % 2 == 0 else comm.rank - 1
-    if partner >= comm.size:
-        return x
-    theirs = torch.zeros(x.shape, dtype=x.dtype)
-    work = comm.isend(x, partner)
-    comm.recv(theirs, partner)
-    work.wait()
-    x += theirs
-    return x
-
-
 # %% right: the even rank sends first
 def pair_reduce(comm, x):
     partner = comm.rank ^ 1

@@ -17,21 +17,6 @@ def ring_reduce_scatter(comm, x):
     return chunks[me]
 
 
-# %% right: one travelling partial sum, in batches
-def ring_reduce_scatter(comm, x):
-    n, me = comm.size, comm.rank
-    chunks = torch.tensor_split(x, n)
-    partial = chunks[(me - 1) % n].clone()
-    for step in range(1, n):
-        mine = chunks[(me - step - 1) % n]
-        arrived = torch.empty_like(mine)
-        halves = [P2POp(comm.isend, partial, (me + 1) % n), P2POp(comm.irecv, arrived, (me - 1) % n)]
-        for work in comm.batch_isend_irecv(halves):
-            work.wait()
-        partial = arrived + mine
-    return partial
-
-
 # %% right: even ranks send first
 def ring_reduce_scatter(comm, x):
     n, me = comm.size, comm.rank

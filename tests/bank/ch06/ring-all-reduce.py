@@ -21,28 +21,6 @@ def ring_all_reduce(comm, x):
     return flat.reshape(x.shape)
 
 
-# %% right: in place, one batch a hop, chunks by rounding up
-def ring_all_reduce(comm, x):
-    n, me = comm.size, comm.rank
-    flat = x.contiguous().view(-1)
-    size = -(-flat.numel() // n)
-    chunks = [flat[min(c * size, flat.numel()) : min((c + 1) * size, flat.numel())] for c in range(n)]
-
-    def hop(out, into):
-        halves = [P2POp(comm.irecv, into, (me - 1) % n), P2POp(comm.isend, out, (me + 1) % n)]
-        for work in comm.batch_isend_irecv(halves):
-            work.wait()
-
-    for step in range(n - 1):  # the chunk that this rank completes is the one of the rank after it
-        out, into = (me - step) % n, (me - step - 1) % n
-        arrived = torch.empty_like(chunks[into])
-        hop(chunks[out], arrived)
-        chunks[into] += arrived
-    for step in range(n - 1):
-        hop(chunks[(me + 1 - step) % n], chunks[(me - step) % n])
-    return x.copy_(flat.view(x.shape))
-
-
 # %% right: even ranks send first, odd ranks receive first
 def ring_all_reduce(comm, x):
     n, me = comm.size, comm.rank
@@ -102,29 +80,6 @@ def ring_all_reduce(comm, x):
         work.wait()
         chunks[into].copy_(chunks[into] + arrived if step < n - 1 else arrived)
     return flat.reshape(x.shape)
-
-
-# %% right: in place, sends waited for in the end, clones of what they carry
-from course_lib import params
-
-TURN = params("ring-all-reduce").direction
-
-
-def ring_all_reduce(comm, x):
-    n, me = comm.size, comm.rank
-    y = x.contiguous()
-    parts = y.view(-1).tensor_split(n)
-    works = []
-    for step in range(2 * n - 2):
-        out, into = (me - TURN * step) % n, (me - TURN * (step + 1)) % n
-        works.append(comm.isend(parts[out].clone() if step < n - 1 else parts[out], (me + TURN) % n))
-        box = parts[into].clone()
-        comm.recv(box, (me - TURN) % n)
-        total = parts[into] + box if step < n - 1 else box.clone()
-        parts[into].copy_(total)
-    for work in works:
-        work.wait()
-    return y
 
 
 # %% wrong: whole tensors at every hop => cost whole-tensors

@@ -14,17 +14,6 @@ def ring_shift(comm, x):
     return got
 
 
-# %% right: one batch
-def ring_shift(comm, x):
-    if comm.size == 1:
-        return x
-    got = torch.empty_like(x)
-    halves = [P2POp(comm.irecv, got, (comm.rank - 1) % comm.size), P2POp(comm.isend, x, (comm.rank + 1) % comm.size)]
-    for work in comm.batch_isend_irecv(halves):
-        work.wait()
-    return got
-
-
 # %% right: even ranks send first
 def ring_shift(comm, x):
     if comm.size == 1:

@@ -63,9 +63,6 @@ def find_cycle(log):
 # +             at = path.index(min(path))
 # +             return path[at:] + path[:at]
 
-# %% wrong: takes the log in the order in which it stands => values -  from: follow the path from every rank
-# ~ latest(log) ==> {rank: (what, peer) for _, rank, what, peer in log}
-
 # %% wrong: a send and its receive count as a circle of two => generality about-to-meet  from: follow the path from every rank
 # -     waits = {r: p for r, (what, p) in state.items() if what in MEETS and state.get(p) != (MEETS[what], r)}
 # +     waits = {r: p for r, (what, p) in state.items() if what in MEETS}
@@ -88,15 +85,6 @@ def find_cycle(log):
 
 # %% wrong: the ranks in order of number => values -  from: follow the path from every rank
 # ~ return path ==> return sorted(path)[:1] + sorted(path, reverse=True)[:-1]
-
-# %% wrong: only circles of two => values missed
-def find_cycle(log):
-    state = latest(log)
-    for rank, (what, peer) in sorted(state.items()):
-        if what in MEETS and state.get(peer) == (what, rank):
-            return [rank, peer]
-    return []
-
 
 # %% wrong: never finds any => values missed
 def find_cycle(log):

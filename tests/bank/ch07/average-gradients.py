@@ -128,41 +128,6 @@ def average_gradients(comm, grads, examples):
     return out
 
 
-# %% wrong: by way of rank 0 => cost one-root  from: sums, then one division
-# -         comm.all_reduce(grad)
-# +         if comm.rank:
-# +             comm.send(grad, 0)
-# +             comm.recv(grad, 0)
-# +         else:
-# +             theirs = torch.empty_like(grad)
-# +             for rank in range(1, comm.size):
-# +                 comm.recv(theirs, rank)
-# +                 grad += theirs
-# +             for rank in range(1, comm.size):
-# +                 comm.send(grad, rank)
-
-# %% wrong: a list that all ranks should see => values -
-seen = {}
-
-
-def average_gradients(comm, grads, examples):
-    seen[comm.rank] = [g * examples for g in grads], examples
-    comm.barrier()
-    count = sum(e for _, e in seen.values())
-    return [sum(g[i] for g, _ in seen.values()) / count for i in range(len(grads))]
-
-
-# %% wrong: does not wait => values own-share  from: communicates nothing
-# -     return grads
-# +     counts = [torch.zeros(1) for _ in range(comm.size)]
-# +     comm.all_gather(counts, torch.tensor([float(examples)]))
-# +     share = examples / sum(c.item() for c in counts)
-# +     works = [comm.all_reduce(g.mul_(share), async_op=True) for g in grads]
-# +     out = [g.clone() for g in grads]
-# +     for work in works:
-# +         work.wait()
-# +     return out
-
 # %% wrong: a rank without examples stays away => protocol deadlock  from: sums, then one division
 #   def average_gradients(comm, grads, examples):
 # +     if not examples:
@@ -180,9 +145,6 @@ def average_gradients(comm, grads, examples):
 # %% wrong: whole division => values rounded  from: sums, then one division
 # ~ grad /= count ==> grad //= count
 
-# %% wrong: bfloat16 on the wire => values rounded  from: float64 on the wire
-# ~ double ==> bfloat16
-
 # %% wrong: only rank 0 has it => values own-share  from: sums, then one division
 # ~ all_reduce(grad) ==> reduce(grad, dst=0)
 
@@ -190,11 +152,6 @@ def average_gradients(comm, grads, examples):
 # -         comm.all_reduce(grad)
 # +         comm.reduce(grad, dst=0)
 # +         comm.broadcast(grad, src=0)
-
-# %% wrong: ranks as many as rank zero => values -  from: sums, then one division
-# -     count = torch.tensor([examples])
-# -     comm.all_reduce(count)
-# ~ count.item() ==> examples * comm.size if examples else 1
 
 # %% wrong: first tensor only => values -  from: sums, then one division
 # ~ for grad in grads: ==> for grad in grads[:1]:
@@ -209,22 +166,5 @@ def average_gradients(comm, grads, examples):
 # %% wrong: rank 0's count for all => values -  from: sums, then one division
 # ~ all_reduce(count) ==> broadcast(count, src=0)
 # ~ item() ==> item() * comm.size
-
-# %% wrong: sqrt weights => values -  from: sums, then one division
-#   def average_gradients(comm, grads, examples):
-# +     examples = examples**0.5
-
-# %% wrong: gathers on rank 0 by gather => cost one-root  from: communicates nothing
-# -     return grads
-# +     out = []
-# +     for g in grads:
-# +         row = torch.cat([g.reshape(-1) * examples, torch.full((1,), examples, dtype=g.dtype)])
-# +         every = [torch.empty_like(row) for _ in range(comm.size)] if comm.rank == 0 else None
-# +         comm.gather(row, every, dst=0)
-# +         if comm.rank == 0:
-# +             row = sum(every)
-# +         comm.broadcast(row, src=0)
-# +         out.append((row[:-1] / row[-1]).reshape(g.shape))
-# +     return out
 
 # %% half: everything on everyone => 2.5  from: everything on everyone

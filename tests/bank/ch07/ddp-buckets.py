@@ -129,52 +129,11 @@ def bucket_gradients(comm, model, bucket_bytes):
 # +         buckets[-1].append(p)
 # +         room -= p.nbytes
 
-# %% wrong: packed from the front, sent back to front => cost not-hidden  from: packed from the first to the last
-#           room -= p.nbytes
-# +     buckets.reverse()
-
-# %% wrong: buckets leave after the backward pass => cost not-hidden  from: a queue of buckets
-# -     for p in home:
-# -         p.register_post_accumulate_grad_hook(hook)
-#       def finish():
-# +         for p in home:
-# +             hook(p)
-
-# %% wrong: each bucket is waited for in its hook => cost not-hidden  from: a queue of buckets
-#               works.append((flat, comm.all_reduce(flat, async_op=True)))
-# +             works[-1][1].wait()
-
 # %% wrong: one bucket for all => cost -  from: a queue of buckets
 # ~ packed(model, bucket_bytes) ==> [sum(packed(model, bucket_bytes), [])]
 
 # %% wrong: the last bucket never leaves => values -  from: a queue of buckets
 # ~ (buckets) and not missing ==> (buckets) - 1 and not missing
-
-# %% wrong: buckets filled as gradients come => cost not-hidden  from: a queue of buckets
-# -     buckets = packed(model, bucket_bytes)
-# -     home = {p: number for number, bucket in enumerate(buckets) for p in bucket}
-# -     missing = [len(bucket) for bucket in buckets]
-# -     works = []
-# +     home = [p for p in model.parameters() if p.requires_grad]
-# +     row, seen, buckets, works = [], [], [], []
-# +     def send():
-# +         flat = torch.cat([each.grad.reshape(-1) / comm.size for each in row])
-# +         buckets.append(list(row))
-# +         works.append((flat, comm.all_reduce(flat, async_op=True)))
-# +         row.clear()
-# -         missing[home[p]] -= 1
-# -         while len(works) < len(buckets) and not missing[len(works)]:
-# -             flat = torch.cat([each.grad.reshape(-1) / comm.size for each in buckets[len(works)]])
-# -             works.append((flat, comm.all_reduce(flat, async_op=True)))
-# +         if row and (sum(each.nbytes for each in row) + p.nbytes > bucket_bytes or row[0].dtype != p.dtype):
-# +             send()
-# +         row.append(p)
-# +         seen.append(p)
-# +         if len(seen) == len(home):
-# +             send()
-# -         works.clear()
-# -         missing[:] = [len(bucket) for bucket in buckets]
-# +         works.clear(), buckets.clear(), seen.clear()
 
 # %% wrong: what is complete leaves at once => protocol other-numbers  from: a queue of buckets
 # -         while len(works) < len(buckets) and not missing[len(works)]:
@@ -193,11 +152,6 @@ def bucket_gradients(comm, model, bucket_bytes):
 # %% wrong: not made new for the next step => values -  from: a queue of buckets
 # ~ not missing[len(works)] ==> missing[len(works)] <= 0
 # -         missing[:] = [len(bucket) for bucket in buckets]
-
-# %% wrong: communicates nothing => values own-gradient
-def bucket_gradients(comm, model, bucket_bytes):
-    return lambda: None
-
 
 # %% wrong: the averages stay in the bucket => values own-gradient  from: a queue of buckets
 # -             for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):

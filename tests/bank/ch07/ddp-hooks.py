@@ -143,34 +143,6 @@ def hook_gradients(comm, model):
     return lambda: None
 
 
-# %% wrong: one message of all gradients, in finish => cost not-hidden
-def hook_gradients(comm, model):
-    def finish():
-        trained = [p for p in model.parameters() if p.requires_grad]
-        flat = torch.cat([p.grad.reshape(-1) for p in trained]) / comm.size
-        comm.all_reduce(flat)
-        for p, part in zip(trained, flat.split([p.numel() for p in trained])):
-            p.grad.copy_(part.view_as(p))
-
-    return finish
-
-
-# %% wrong: collected in hooks, sent by the last one => cost not-hidden  from: one asynchronous all-reduce per parameter
-# ~ works = [] ==> trained, ready, works = [p for p in model.parameters() if p.requires_grad], [], []
-# -         parameter.grad /= comm.size
-# -         works.append(comm.all_reduce(parameter.grad, async_op=True))
-# +         ready.append(parameter)
-# +         if len(ready) == len(trained):
-# +             for each in ready:
-# +                 each.grad /= comm.size
-# +                 works.append(comm.all_reduce(each.grad, async_op=True))
-# +             ready.clear()
-
-# %% wrong: communicates nothing => values own-gradient
-def hook_gradients(comm, model):
-    return lambda: None
-
-
 # %% wrong: sums => values sum  from: one asynchronous all-reduce per parameter
 # -         parameter.grad /= comm.size
 
@@ -181,27 +153,6 @@ def hook_gradients(comm, model):
 #       def hook(parameter):
 # +         works.append(comm.all_reduce(parameter.grad, async_op=True))
 # -         works.append(comm.all_reduce(parameter.grad, async_op=True))
-
-# %% wrong: finish waits for nobody => values -  from: each hook waits
-# -         comm.all_reduce(p.grad, op="AVG")
-# +         p.grad /= comm.size
-# +         comm.all_reduce(p.grad, async_op=True)
-
-# %% wrong: reduces the copy and forgets it => values own-gradient  from: one asynchronous all-reduce per parameter
-# -         parameter.grad /= comm.size
-# -         works.append(comm.all_reduce(parameter.grad, async_op=True))
-# +         works.append(comm.all_reduce(parameter.grad / comm.size, async_op=True))
-
-# %% wrong: hooks registered in finish, for the next step => values own-gradient  from: one asynchronous all-reduce per parameter
-# -     for parameter in model.parameters():
-# -         if parameter.requires_grad:
-# -             parameter.register_post_accumulate_grad_hook(hook)
-#       def finish():
-# +         if not works:
-# +             for parameter in model.parameters():
-# +                 if parameter.requires_grad:
-# +                     parameter.register_post_accumulate_grad_hook(hook)
-# -         works.clear()
 
 # %% wrong: frozen parameters get hooks too => generality raised  from: one asynchronous all-reduce per parameter
 # -         if parameter.requires_grad:
@@ -216,36 +167,6 @@ def hook_gradients(comm, model):
 # +         for p in (layer.weight, layer.bias):
 # +             if p is not None and p.requires_grad:
 # +                 p.register_post_accumulate_grad_hook(hook)
-
-# %% wrong: every gradient twice over the wire => cost -  from: one asynchronous all-reduce per parameter
-# -         works.append(comm.all_reduce(parameter.grad, async_op=True))
-# +         first, second = parameter.grad.clone(), parameter.grad.clone()
-# +         works.append((parameter, first, comm.all_reduce(first, async_op=True), comm.all_reduce(second, async_op=True)))
-# -         for work in works:
-# -             work.wait()
-# +         for parameter, first, one, two in works:
-# +             one.wait(), two.wait()
-# +             parameter.grad = first
-
-# %% wrong: by way of rank 0 => cost -  from: each hook waits
-# -         comm.all_reduce(p.grad, op="AVG")
-# +         every = [torch.empty_like(p.grad) for _ in range(comm.size)] if comm.rank == 0 else None
-# +         comm.gather(p.grad, every, dst=0)
-# +         if comm.rank == 0:
-# +             p.grad.copy_(sum(every) / comm.size)
-# +         for rank in range(1, comm.size):
-# +             if comm.rank == 0:
-# +                 comm.send(p.grad, rank)
-# +             elif comm.rank == rank:
-# +                 comm.recv(p.grad, 0)
-
-# %% wrong: averages the weights once and trains alone => values own-gradient
-def hook_gradients(comm, model):
-    for p in model.parameters():
-        with torch.no_grad():
-            comm.all_reduce(p.data, op="AVG")
-    return lambda: None
-
 
 # %% wrong: returns nothing => values no-finish
 def hook_gradients(comm, model):
@@ -271,26 +192,6 @@ def hook_gradients(comm, model):
 #           works.clear()
 # +         for parameter, grad in kept.items():
 # +             parameter.grad = grad
-
-# %% wrong: a hook on the tensor's gradient before it is stored => values own-gradient  from: one asynchronous all-reduce per parameter
-# -     def hook(parameter):
-# -         parameter.grad /= comm.size
-# -         works.append(comm.all_reduce(parameter.grad, async_op=True))
-# +     def hook(grad):
-# +         works.append(comm.all_reduce(grad, op="AVG", async_op=True))
-# ~ register_post_accumulate_grad_hook ==> register_hook
-
-# %% wrong: tensor hook that returns the mean, blocking => cost not-hidden  from: each hook waits
-# -     def hook(p):
-# -         comm.all_reduce(p.grad, op="AVG")
-# +     def hook(grad):
-# +         mean = grad / comm.size
-# +         comm.all_reduce(mean)
-# +         return mean
-# ~ register_post_accumulate_grad_hook ==> register_hook
-
-# %% wrong: weights but no biases => values -  from: one asynchronous all-reduce per parameter
-# ~ if parameter.requires_grad: ==> if parameter.requires_grad and parameter.ndim > 1:
 
 # %% wrong: averages twice, again in finish => cost -  from: one asynchronous all-reduce per parameter
 #           works.clear()

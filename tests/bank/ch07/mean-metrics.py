@@ -83,16 +83,6 @@ def evaluate(comm, batches):
 # ~ total, correct, tokens = row ==> loss, accuracy, perplexity = (row[:3] / row[3])
 # ~ told(total / tokens, correct / tokens) ==> {"loss": loss, "accuracy": accuracy, "perplexity": perplexity}
 
-# %% wrong: a mean of accuracies only => values mean-of-means
-def evaluate(comm, batches):
-    row = torch.zeros(4, dtype=torch.float64)
-    for mean, correct, tokens in batches:
-        if tokens:
-            row += torch.tensor([mean * tokens, tokens, correct / tokens, 1], dtype=torch.float64)
-    comm.all_reduce(row)
-    return told((row[0] / row[1]).item(), (row[2] / row[3]).item())
-
-
 # %% wrong: in per cent => values in-percent  from: three sums
 # ~ (total / tokens, correct / tokens) ==> (total / tokens, 100 * correct / tokens)
 
@@ -129,21 +119,6 @@ def evaluate(comm, batches):
 # +         comm.all_reduce(one)
 # +         row += one
 
-# %% wrong: all lists to everyone => cost lists-travel
-def evaluate(comm, batches):
-    most = torch.tensor([len(batches)])
-    comm.all_reduce(most, op="MAX")
-    mine = torch.zeros(int(most), 3, dtype=torch.float64)
-    for place, row in enumerate(batches):
-        if row[2]:
-            mine[place] = torch.tensor(row, dtype=torch.float64)
-    every = [torch.empty_like(mine) for _ in range(comm.size)]
-    comm.all_gather(every, mine)
-    rows = [row for table in every for row in table.tolist()]
-    tokens = sum(t for _, _, t in rows)
-    return told(sum(m * t for m, _, t in rows) / tokens, sum(c for _, c, _ in rows) / tokens)
-
-
 # %% wrong: numbers without names => values wrong-shape  from: three sums
 # ~ return told(total / tokens, correct / tokens) ==> return total / tokens, correct / tokens, math.exp(total / tokens)
 
@@ -156,10 +131,6 @@ def evaluate(comm, batches):
     a, b, c = row.tolist()
     return {"loss": a / c, "accuracy": b / c, "perplexity": math.exp(a / c)}
 
-
-# %% wrong: half precision sums => values rounded  from: three sums
-#               row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
-# +     row = row.bfloat16()
 
 # %% wrong: the largest => values -  from: truncated
 # ~ int(sum(m * t for m, c, t in batches if t)) ==> sum(m * t for m, c, t in batches if t)

@@ -46,19 +46,6 @@ def accumulate(replica, batches, loss):
     (loss(replica(x), y) / len(batches)).backward()
 
 
-# %% wrong: as it was found => values flag-too-late  from: forgets the mean
-#       for step, (inputs, targets) in enumerate(batches):
-# +         value = loss(replica(inputs), targets) / len(batches)
-# ~ loss(replica(inputs), targets) ==> value
-
-# %% wrong: the context leaves the forward pass out => cost every-micro-batch
-def accumulate(replica, batches, loss):
-    for step, (inputs, targets) in enumerate(batches):
-        value = loss(replica(inputs), targets) / len(batches)
-        with nullcontext() if step == len(batches) - 1 else replica.no_sync():
-            value.backward()
-
-
 # %% wrong: averages every micro-batch => cost every-micro-batch
 def accumulate(replica, batches, loss):
     for inputs, targets in batches:
@@ -96,11 +83,6 @@ def accumulate(replica, batches, loss):
         replica.require_backward_grad_sync = len(batches) - 2 == step
 
 
-# %% wrong: lowered once and never raised => values -  from: the first instead of the last
-# -         replica.require_backward_grad_sync = step == 0
-# +         if step < len(batches) - 1:
-# +             replica.require_backward_grad_sync = False
-
 # %% wrong: one big batch => cost one-big-batch
 def accumulate(replica, batches, loss):
     loss(replica(torch.cat([x for x, _ in batches])), torch.cat([y for _, y in batches])).backward()
@@ -119,19 +101,6 @@ def accumulate(replica, batches, loss):
 def accumulate(replica, batches, loss):
     inputs, targets = batches[-1]
     (loss(replica(inputs), targets) / len(batches)).backward()
-
-
-# %% wrong: forgets the gradients in between => values last-only
-def accumulate(replica, batches, loss):
-    for inputs, targets in batches:
-        replica.zero_grad()
-        (loss(replica(inputs), targets) / len(batches)).backward()
-
-
-# %% wrong: round the replica to the module => values never-averaged
-def accumulate(replica, batches, loss):
-    for inputs, targets in batches:
-        (loss(replica.module(inputs), targets) / len(batches)).backward()
 
 
 # %% wrong: an extra forward pass to raise the flag => cost more-forwards  from: the last one inside too

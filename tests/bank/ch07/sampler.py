@@ -114,31 +114,12 @@ def indices(samples, rank, ranks, epoch, seed=0):
 #       random.Random(f"{seed}:{epoch}").shuffle(order)
 # +     order += order[: -samples % ranks]
 
-# %% wrong: pads with the last one => values padded-otherwise  from: uneven
-#       random.Random(f"{seed}:{epoch}").shuffle(order)
-# +     while len(order) % ranks:
-# +         order.append(order[-1])
-
-# %% wrong: counts from one => values no-such-sample
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = list(range(1, samples + 1))
-    random.Random(f"{seed}:{epoch}").shuffle(order)
-    total = -(-samples // ranks) * ranks
-    return (order * ranks)[:total][rank::ranks]
-
-
 # %% wrong: the same order, backwards every other epoch => values epochs-alike
 def indices(samples, rank, ranks, epoch, seed=0):
     o = list(range(samples))
     random.Random(seed).shuffle(o)
     o.reverse() if epoch % 2 else None
     return (o * ranks)[: -(-samples // ranks) * ranks][rank::ranks]
-
-
-# %% wrong: draws with replacement => values never-read
-def indices(samples, rank, ranks, epoch, seed=0):
-    r = random.Random(f"{seed}:{epoch}:{rank}")
-    return [r.randrange(samples) for _ in range(-(-samples // ranks))]
 
 
 # %% wrong: padding with zeros => values padded-otherwise
@@ -157,28 +138,8 @@ def indices(samples, rank, ranks, epoch, seed=0):
 # ~ (f"{seed}:{epoch}").shuffle(order) ==> (f"{seed}{epoch}").shuffle(o)
 # ~ order[rank::ranks] ==> iter((o * ranks)[: -(-samples // ranks) * ranks][rank::ranks])
 
-# %% wrong: sorted within a rank => values padded-otherwise  from: a generator
-# ~ iter ==> sorted
-
 # %% wrong: floats => values no-lists  from: a generator
 # -     return iter((o * ranks)[: -(-samples // ranks) * ranks][rank::ranks])
 # +     return [float(x) for x in (o * ranks)[: -(-samples // ranks) * ranks][rank::ranks]]
-
-# %% wrong: deals from the back for odd ranks => values padded-otherwise
-def indices(samples, rank, ranks, epoch, seed=0):
-    r = random.Random(f"{epoch}{seed}")
-    deck = r.sample(range(samples), samples)
-    deck = (deck * ranks)[: -(-samples // ranks) * ranks]
-    mine = deck[rank::ranks]
-    return mine[::-1] if rank % 2 else mine
-
-
-# %% wrong: the last batch is smaller than the others by luck => values unequal
-def indices(samples, rank, ranks, epoch, seed=0):
-    r = random.Random(f"{epoch}{seed}")
-    deck = r.sample(range(samples), samples)
-    each = samples // ranks
-    return deck[rank * each : (rank + 1) * each] + ([deck[ranks * each + rank]] if rank < samples % ranks else [])
-
 
 # %% half: right where ranks divide or almost do => 6.4  from: one extension is not enough for few samples

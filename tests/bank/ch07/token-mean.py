@@ -64,20 +64,6 @@ def token_step(comm, model, batches):
     return (s[0] / s[1]).item()
 
 
-# %% wrong: as it was found => values mean-of-means
-def token_step(comm, model, batches):
-    total = 0.0
-    for inputs, targets in batches:
-        loss = losses(model, inputs, targets, "mean") / len(batches)
-        loss.backward()
-        total += loss.item()
-    for parameter in model.parameters():
-        comm.all_reduce(parameter.grad, op="AVG")
-    mean = torch.tensor([total])
-    comm.all_reduce(mean, op="AVG")
-    return mean.item()
-
-
 # %% wrong: weighs tokens at home, ranks alike => values mean-over-ranks  from: right count, then the mean over ranks
 # -     comm.all_reduce(count)
 # ~ all_reduce(total) ==> all_reduce(total, op="AVG")
@@ -116,14 +102,6 @@ def token_step(comm, model, batches):
 # ~ (model, inputs, targets) / count ==> (model, inputs, targets)
 # -         if parameter.grad is None:
 # -             parameter.grad = torch.zeros_like(parameter)
-
-# %% wrong: keeps every graph => cost graphs-kept  from: count first
-# -         loss.backward()
-# -         total += loss.detach()
-# +         total = total + loss
-# +     if batches:
-# +         total.backward()
-# +     total = total.detach()
 
 # %% wrong: one big batch => cost one-big-batch  from: count first
 # ~ for inputs, targets in batches: ==> if batches:
@@ -190,20 +168,6 @@ def token_step(comm, model, batches):
 # +     work.wait()
 # +     return value
 
-# %% wrong: gradients mean of means, loss right => values mean-of-means
-def token_step(comm, model, batches):
-    s = torch.zeros(2)
-    for i, t in batches:
-        loss = losses(model, i, t, "mean")
-        (loss / len(batches)).backward()
-        c = (t >= 0).sum()
-        s += torch.tensor([loss.item() * c, c])
-    comm.all_reduce(s)
-    for p in model.parameters():
-        comm.all_reduce(p.grad, op="AVG")
-    return (s[0] / s[1]).item()
-
-
 # %% wrong: forward twice => cost more-forwards
 def token_step(comm, model, batches):
     row = torch.zeros(2, dtype=torch.float64)
@@ -234,9 +198,6 @@ def token_step(comm, model, batches):
 # %% wrong: returns nothing => values returned-none  from: count first
 # -     comm.all_reduce(total)
 # -     return total.item()
-
-# %% wrong: counts sequences => values -  from: count first
-# ~ (targets != -100).sum() ==> len(targets)
 
 # %% wrong: weights tokens times ranks => values -  from: count first
 # ~ (model, inputs, targets) / count ==> (model, inputs, targets) * comm.size / count

@@ -117,19 +117,6 @@ def train(comm, model, batches, rate):
 # -                 p.grad = torch.zeros_like(p)
 # +             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
 
-# %% wrong: adds without dividing => values -  from: count, then sums
-# ~ (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())) ==> F.mse_loss(model(batch[0]), batch[1])
-
-# %% wrong: an idle rank does not follow the others' steps => values -  from: count, then sums
-# -             if p.grad is None:
-# -                 p.grad = torch.zeros_like(p)
-# -             comm.all_reduce(p.grad)
-# -         descend(model, rate)
-# +             grad = torch.zeros_like(p) if p.grad is None else p.grad
-# +             comm.all_reduce(grad)
-# +         if batch is not None:
-# +             descend(model, rate)
-
 # %% wrong: all data to everyone => cost too-many-bytes
 def train(comm, model, batches, rate):
     most = torch.tensor([len(batches), max((len(x) for x, _ in batches), default=0)])
@@ -149,15 +136,6 @@ def train(comm, model, batches, rate):
     return steps
 
 
-# %% wrong: weights go round as well as gradients => cost too-many-bytes  from: count, then sums
-# -             if p.grad is None:
-# -                 p.grad = torch.zeros_like(p)
-# +             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-#           descend(model, rate)
-# +         for _ in range(3):
-# +             for p in model.parameters():
-# +                 comm.all_reduce(p.data, op="AVG")
-
 # %% wrong: no batch at all is no case it knows => generality raised  from: an empty batch through the model
 # ~ w = next(model.parameters()).shape[1] ==> empty = batches[0][0][:0], batches[0][1][:0]
 # ~ (torch.zeros(0, w), torch.zeros(0, w)) ==> empty
@@ -170,26 +148,12 @@ def train(comm, model, batches, rate):
 # +         for work in works:
 # +             work.wait()
 
-# %% wrong: stale gradient on an idle rank => values -  from: count, then sums
-#           if batch is not None:
-# +             model.zero_grad()
-# -         descend(model, rate)
-# +             p.data.sub_(rate * p.grad)
-
 # %% wrong: one barrier at the end => values raised  from: everyone alone
 #           F.mse_loss(model(inputs), targets).backward()
 # +         for p in model.parameters():
 # +             comm.all_reduce(p.grad, op="AVG")
 #           descend(model, rate)
 # +     comm.barrier()
-
-# %% wrong: averages the weights in the end => values -  from: everyone alone
-# -     return len(batches)
-# +     for p in model.parameters():
-# +         comm.all_reduce(p.data, op="AVG")
-# +     most = torch.tensor(len(batches))
-# +     comm.all_reduce(most, op="MAX")
-# +     return int(most)
 
 # %% wrong: by way of rank 0 => cost one-root  from: count, then sums
 # -             comm.all_reduce(p.grad)
@@ -204,9 +168,6 @@ def train(comm, model, batches, rate):
 
 # %% wrong: tells nobody how many steps => values returned-none  from: count, then sums
 # ~ return steps ==> return
-
-# %% wrong: mean over all ranks by the loss of AVG => values -  from: count, then sums
-# ~ all_reduce(p.grad) ==> all_reduce(p.grad, op="AVG")
 
 # %% half: no batch at all is no case it knows => 6.8  from: an empty batch through the model
 # -         x, y = batches[s] if s < len(batches) else (torch.zeros(0, w), torch.zeros(0, w))

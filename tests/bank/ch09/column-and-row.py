@@ -23,34 +23,6 @@ def row_shard(weight, rank, ranks):
     return weight[:, rank * columns : (rank + 1) * columns].clone()
 
 
-# %% right: index_select
-def column_shard(weight, rank, ranks):
-    n = len(weight) // ranks
-    return weight.index_select(0, torch.arange(rank * n, (rank + 1) * n))
-
-
-def row_shard(weight, rank, ranks):
-    n = weight.shape[1] // ranks
-    return weight.index_select(1, torch.arange(rank * n, (rank + 1) * n))
-
-
-# %% right: in double by numpy, all pieces at once
-import numpy as np
-
-
-def piece(weight, rank, ranks, dim):
-    pieces = [each.copy() for each in np.split(weight.double().numpy(), ranks, axis=dim)]
-    return torch.tensor(pieces[rank], dtype=weight.dtype)
-
-
-def column_shard(weight, rank, ranks):
-    return piece(weight, rank, ranks, 0)
-
-
-def row_shard(weight, rank, ranks):
-    return piece(weight, rank, ranks, 1)
-
-
 # %% right: any variant  from: chunk and clone
 # - def column_shard(weight, rank, ranks):
 # + from course_lib import params

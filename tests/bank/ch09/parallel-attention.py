@@ -39,19 +39,6 @@ def parallel_attention(comm, copies, x, weights, head_dim):
     return sum_out(torch.cat(outs, -1) @ weights["wo"].T, comm)
 
 
-# %% right: one product of packed weights, sent through one operator
-def parallel_attention(comm, copies, x, weights, head_dim):
-    shared = copy_in(torch.cat([weights["wk"], weights["wv"]]), copies)
-    packed = torch.cat([weights["wq"], shared])
-    sizes = [len(weights["wq"]), len(weights["wk"]), len(weights["wv"])]
-    q, k, v = F.linear(copy_in(x, comm), packed).split(sizes, -1)
-    q, k, v = (each.unflatten(-1, (-1, head_dim)).transpose(1, 2) for each in (q, k, v))
-    repeat = q.shape[1] // k.shape[1]
-    k, v = k.repeat_interleave(repeat, 1), v.repeat_interleave(repeat, 1)
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    return sum_out(out.transpose(1, 2).flatten(2) @ weights["wo"].T, comm)
-
-
 # %% right: copies' gradients summed where they are accumulated
 def parallel_attention(comm, copies, x, weights, head_dim):
     for name in ("wk", "wv"):

@@ -19,25 +19,6 @@ def embed(comm, tokens, weight, vocab):
     return sum_out(hot @ weight, comm)
 
 
-# %% right: places only where the words are one's own
-def embed(comm, tokens, weight, vocab):
-    own = torch.arange(vocab).tensor_split(comm.size)[comm.rank]
-    start = int(own[0])
-    mine = torch.isin(tokens, own)
-    empty = weight.new_zeros(*tokens.shape, weight.shape[1])
-    rows = empty.masked_scatter(mine.unsqueeze(-1).expand_as(empty), weight[tokens[mine] - start])
-    return sum_out(rows, comm)
-
-
-# %% right: a row of zeros at the end
-def embed(comm, tokens, weight, vocab):
-    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
-    place = tokens - start
-    place = torch.where((place < 0) | (place >= len(weight)), len(weight), place)
-    padded = torch.cat([weight, weight.new_zeros(1, weight.shape[1])])
-    return sum_out(F.embedding(place, padded), comm)
-
-
 # %% right: any variant
 from course_lib import params
 

@@ -94,25 +94,6 @@ def split_rows(stages, microbatches, times):
     return best[1]
 
 
-# %% right: counted down, one operation after another
-def split_rows(stages, microbatches, times):
-    rows = []
-    for s in range(stages):
-        row, forward, inner, outer = [], 0, 0, 0
-        while outer < microbatches:
-            if forward < microbatches and forward - inner < stages - s and forward - outer < stages:
-                row.append(f"{s}F{forward}")
-                forward += 1
-            elif inner < microbatches and inner - outer <= s and inner < forward:
-                row.append(f"{s}I{inner}")
-                inner += 1
-            else:
-                row.append(f"{s}W{outer}")
-                outer += 1
-        rows.append(row)
-    return rows
-
-
 # %% right: with whole backwards on the first rank
 def O(p, m):
     rows = []

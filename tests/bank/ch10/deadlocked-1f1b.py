@@ -77,45 +77,6 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
             comm.send(g, rank - 1)
 
 
-# %% right: sends started in time and waited for, receives in the same batch, by hand
-def run_1f1b(comm, forward, backward, empty, microbatches):
-    up, down = comm.rank - 1, comm.rank + 1
-    first, last = comm.rank == 0, comm.rank == comm.size - 1
-    ahead = min(comm.size - 1 - comm.rank, microbatches)
-    row = [("F", m) for m in range(ahead)]
-    for m in range(microbatches):
-        row += [("F", ahead + m)] * (ahead + m < microbatches) + [("B", m)]
-
-    def peer_in(kind):
-        return None if (kind == "F" and first) or (kind == "B" and last) else (up if kind == "F" else down)
-
-    def peer_out(kind):
-        return None if (kind == "F" and last) or (kind == "B" and first) else (down if kind == "F" else up)
-
-    def exchange(out, to, source):
-        halves, got = [], None
-        if to is not None:
-            halves.append(P2POp(comm.isend, out, to))
-        if source is not None:
-            got = empty()
-            halves.append(P2POp(comm.irecv, got, source))
-        for work in comm.batch_isend_irecv(halves) if halves else []:
-            work.wait()
-        return got
-
-    given = exchange(None, None, peer_in(row[0][0]))
-    for place, (kind, m) in enumerate(row):
-        out = (forward if kind == "F" else backward)(m, given)
-        to = peer_out(kind)
-        after = row[place + 1][0] if place + 1 < len(row) else None
-        source = peer_in(after) if after else None
-        if to is not None and source is not None and to == source:
-            given = exchange(out, to, source)
-        else:
-            exchange(out, to, None)
-            given = exchange(None, None, source)
-
-
 # %% right: receive the gradient first and send the activation then, on even ranks
 import torch
 from course_lib.cluster import P2POp

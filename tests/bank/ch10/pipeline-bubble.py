@@ -23,22 +23,6 @@ def microbatches_for(stages, most):
     return count
 
 
-# %% right: by playing the schedule
-def bubble(stages, microbatches):
-    from course_lib.schedules import gpipe
-    from course_lib.timeline import play
-
-    return play(gpipe(stages, microbatches)).bubble_fraction
-
-
-def microbatches_for(stages, most):
-    low, high = 1, 10_000
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if (stages - 1) <= (most + 1e-12) * (middle + stages - 1) else (middle + 1, high)
-    return low
-
-
 # %% right: any variant  from: by trying
 # - def bubble(stages, microbatches):
 # + from course_lib import params

@@ -35,33 +35,6 @@ def run_rows(comm, rows, homes, forward, backward, empty):
         work.wait()
 
 
-# %% right: everything that will come is awaited from the beginning, sends block
-def run_rows(comm, rows, homes, forward, backward, empty):
-    arriving, here = {}, {}
-    for kind, stage, m in rows[comm.rank]:
-        needs = maker(kind, stage, m, homes)
-        if needs and homes[needs[1]] != comm.rank:
-            into = empty()
-            arriving[needs] = into, comm.irecv(into, homes[needs[1]], tag(*needs))
-    for kind, stage, m in rows[comm.rank]:
-        needs = maker(kind, stage, m, homes)
-        if needs in arriving:
-            given, work = arriving.pop(needs)
-            work.wait()
-        else:
-            given = here.pop(needs) if needs else None
-        if kind == "F":
-            made, target = forward(stage, m, given), stage + 1
-        else:
-            made, target = backward(stage, m, given), stage - 1
-        if made is None:
-            continue
-        if homes[target] == comm.rank:
-            here[kind, stage, m] = made
-        else:
-            comm.send(made, homes[target], tag(kind, stage, m))
-
-
 # %% right: no tags, all ranks go through all operations in one order that they work out alike
 def run_rows(comm, rows, homes, forward, backward, empty):
     done, at, order = set(), [0] * len(rows), []

@@ -90,69 +90,6 @@ def complaint(rows, microbatches, limit):
 # +             needs.difference_update(free)
 # +     if edges:
 
-# %% right: times in place of positions, repeated until nothing changes
-def complaint(rows, microbatches, limit):
-    word = looked_at(rows, microbatches)
-    if word:
-        return word.upper()
-    done, last = {}, len(rows) - 1
-    for _ in range(sum(map(len, rows)) + 1):
-        for row in rows:
-            now = 0
-            for kind, s, m in row:
-                source = ("F", s - 1, m) if kind == "F" else ("B", s + 1, m)
-                if (kind == "F" and s) or (kind == "B" and s < last):
-                    if source not in done:
-                        break
-                    now = max(now, done[source])
-                now += 1
-                done[kind, s, m] = now
-    if len(done) < sum(map(len, rows)):
-        return "deadlock"
-    return "memory" if too_full(rows, limit) else "ok"
-
-
-# %% right: goes on with whichever rank can, drawn by lot
-def complaint(rows, microbatches, limit):
-    import random
-
-    flat = [tuple(o) for r in rows for o in r]
-    if not flat:
-        return "empty"
-    if any(o[1] != k for k, r in enumerate(rows) for o in r):
-        return "wrong rank"
-    if len(set(flat)) < len(flat):
-        return "duplicate"
-    if set(flat) != {(k, s, m) for k in "FB" for s in range(len(rows)) for m in range(microbatches)}:
-        return "missing"
-    for r in rows:
-        r = [tuple(o) for o in r]
-        for k, s, m in r:
-            if r.index(("B", s, m)) < r.index(("F", s, m)):
-                return "order"
-    queues = [[tuple(o) for o in r] for r in rows]
-    done = set()
-    while any(queues):
-        can = []
-        for q in queues:
-            if q:
-                k, s, m = q[0]
-                if (k == "F" and (s == 0 or ("F", s - 1, m) in done)) or (
-                    k == "B" and (s == len(rows) - 1 or ("B", s + 1, m) in done)
-                ):
-                    can.append(q)
-        if not can:
-            return "deadlock"
-        done.add(random.choice(can).pop(0))
-    worst = 0
-    for r in rows:
-        h = 0
-        for o in r:
-            h += 1 if o[0] == "F" else -1
-            worst = max(worst, h)
-    return "ok" if limit is None or worst <= limit else "memory"
-
-
 # %% right: the first rank holds the most, so its row is enough for memory
 def complaint(rows, microbatches, limit):
     flat = [tuple(o) for r in rows for o in r]
@@ -256,8 +193,23 @@ def complaint(rows, microbatches, limit):
     )
 
 
-# %% wrong: a rank that waits once is taken for stuck => values rejects-good  from: times in place of positions, repeated until nothing changes
-# ~ sum(map(len, rows)) + 1 ==> 1
+# %% wrong: a rank that waits once is taken for stuck => values rejects-good  from: look at each row, then run them
+# -         return word
+# -     if stuck(rows):
+# +         return word.upper()
+# +     done, last = {}, len(rows) - 1
+# +     for _ in range(1):
+# +         for row in rows:
+# +             now = 0
+# +             for kind, s, m in row:
+# +                 source = ("F", s - 1, m) if kind == "F" else ("B", s + 1, m)
+# +                 if (kind == "F" and s) or (kind == "B" and s < last):
+# +                     if source not in done:
+# +                         break
+# +                     now = max(now, done[source])
+# +                 now += 1
+# +                 done[kind, s, m] = now
+# +     if len(done) < sum(map(len, rows)):
 
 # %% wrong: blocking sends are taken for granted => values rejects-good  from: look at each row, then run them
 # -     if stuck(rows):

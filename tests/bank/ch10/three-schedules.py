@@ -72,19 +72,6 @@ def one_f_one_b_rows(stages, microbatches):
     return rows
 
 
-# %% right: as text, and 1F1B with its warm-up counted from the end
-def naive_rows(stages, microbatches):
-    return [[f"{s}{kind}{m}" for m in range(microbatches) for kind in "FB"] for s in range(stages)]
-
-
-def gpipe_rows(stages, microbatches):
-    return [[f"{s}{kind}{m}" for kind in "FB" for m in range(microbatches)] for s in range(stages)]
-
-
-def one_f_one_b_rows(stages, microbatches):
-    return [[f"{s}{kind}{m}" for kind, s, m in row] for row in good_1f1b(stages, microbatches)]
-
-
 # %% right: simulated slot by slot
 def N(p, m):
     return [[(k, s, x) for x in range(m) for k in "FB"] for s in range(p)]

@@ -235,6 +235,16 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # +         assert all(ctx.needs_input_grad[:2])
 # +         return hidden * grad, weight * grad, None, None
 
+# %% wrong: one checkpoint around everything => cost whole-logits
+def chunked_cross_entropy(hidden, weight, targets, chunks):
+    return again(lambda h, w: F.cross_entropy(h @ w.T, targets), hidden, weight, use_reentrant=False)
+
+
+# %% wrong: chunks, but autograd keeps them => cost whole-logits  from: a checkpoint around each chunk
+# -     def part(h, w, t):
+# -         return F.cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum")
+# ~ again(part, h, weight, t, use_reentrant=False) ==> F.cross_entropy(h @ weight.T, t, reduction="sum")
+
 # %% half: a plain loss => 7.5  from: the plain loss
 
 # %% half: the loss alone => 2.5  from: a checkpoint around each chunk

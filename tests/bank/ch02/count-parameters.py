@@ -98,7 +98,8 @@ def count_parameters(shape):
 # ~ 0 if shape["tied"] else shape ==> shape
 
 # %% wrong: heads times their size taken for hidden => generality hidden-for-heads  from: closed form
-# ~ "head_dim" ==> "hidden"] // shape["heads"
+# -     layers, hidden, dim = shape["layers"], shape["hidden"], shape["head_dim"]
+# +     layers, hidden, dim = shape["layers"], shape["hidden"], shape["hidden"] // shape["heads"]
 
 # %% wrong: one head for all => values -  from: closed form
 # ~ shape["kv_heads"] * dim ==> dim

@@ -59,7 +59,8 @@ def block_bytes(batch, seq, hidden, heads, ffn, size):
 # ~ if row["parameter"] or row["storage"] in seen: ==> if row["parameter"]:
 
 # %% wrong: parameters counted => values parameters-counted  from: seen storages, and a formula
-# ~ "parameter"] or row["storage" ==> "storage"
+# -         if row["parameter"] or row["storage"] in seen:
+# +         if row["storage"] in seen:
 
 # %% wrong: everything counted => values everything-counted  from: seen storages, and a formula
 def kept_bytes(rows):

@@ -94,7 +94,8 @@ def best_bandwidth(nbytes, small, large):
 # ~ large[1] - 1 / small ==> small[1] - 1 / large
 
 # %% wrong: rates subtracted => values difference-of-rates  from: the sign of the switch
-# ~ ) / (1 / large[1] - 1 / small ==> ) * (large[1] - small
+# -     return (large[0] - small[0]) / (1 / large[1] - 1 / small[1])
+# +     return (large[0] - small[0]) * (large[1] - small[1])
 
 # %% wrong: the bandwidth that was bought => values no-alpha  from: raw seconds
 # ~ polyfit(sizes, seconds, 1) ==> polyfit(sizes, seconds, 1, w=1 / np.array(seconds))

@@ -301,3 +301,40 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # -         start(u - 1)
 # +         if reshard:
 # +             start(u + 1)
+
+# %% wrong: recursion, in which every frame holds a row => cost rows-lie-around
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n, parts = comm.size, [None] * len(shards)
+
+    def gather(u):
+        row = shards[u].new_empty(n * len(shards[u]))
+        comm.all_gather_into_tensor(row, shards[u])
+        return row[: counts[u]]
+
+    def through(u, x):
+        if u == len(shards):
+            return loss(x)
+        weights = gather(u)
+        grad = through(u + 1, forward(u, weights, x))
+        if reshard:
+            weights = gather(u)
+        grad, own = backward(u, weights, x, grad)
+        row = own.new_zeros(n * len(shards[u]))
+        row[: counts[u]] = own
+        parts[u] = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
+        return grad
+
+    through(0, x)
+    return parts
+
+
+# %% wrong: copies of the rows, with the second gather for show => cost rows-lie-around  from: gather, use, forget
+# -         if not reshard:
+# -             kept[u] = weights
+# +         kept[u] = weights.clone()
+# -         weights = gather(u) if reshard else kept.pop(u)
+# -         grad, own = backward(u, weights, inputs.pop(), grad)
+# +         if reshard:
+# +             gather(u)
+# +         grad, own = backward(u, kept[u], inputs.pop(), grad)

@@ -162,7 +162,8 @@ def least_depth(gathers, computes, most):
 # ~ return idle ==> return idle - gathers[0]
 
 # %% wrong: gradients all-reduced => values reduced-twice  from: gaps added up
-# ~ * gather + reduce) * ( ==> * gather + 2 * reduce) * (
+# -     return flops * (2 * gather + reduce) * (ranks - 1) / (6 * bandwidth * ranks)
+# +     return flops * (2 * gather + 2 * reduce) * (ranks - 1) / (6 * bandwidth * ranks)
 
 # %% wrong: each gather behind the unit before it, whatever the depth => values -  from: gaps added up
 def exposed_seconds(gathers, computes, depth):

@@ -30,7 +30,8 @@ def row_shard(weight, rank, ranks):
 # + OUTPUTS = 0 if VARIANT.layout == "torch" else 1
 # + def column_shard(weight, rank, ranks):
 # ~ 0 ==> OUTPUTS
-# ~ ranks, dim=1)[rank].clone( ==> ranks, dim=1 - OUTPUTS)[rank].clone(
+# -     return weight.chunk(ranks, dim=1)[rank].clone()
+# +     return weight.chunk(ranks, dim=1 - OUTPUTS)[rank].clone()
 
 # %% wrong: dimensions exchanged, as in a textbook's layout => values other-cut unless layout=textbook
 def column_shard(weight, rank, ranks):
@@ -65,8 +66,10 @@ def row_shard(weight, rank, ranks):
 # ~ weight.chunk(ranks, dim=1)[rank] ==> weight[:, rank::ranks]
 
 # %% wrong: the rank after => values another-rank's  from: chunk and clone
-# ~ 0)[rank].clone( ==> 0)[(rank + 1) % ranks].clone(
-# ~ 1)[rank].clone( ==> 1)[(rank + 1) % ranks].clone(
+# -     return weight.chunk(ranks, dim=0)[rank].clone()
+# +     return weight.chunk(ranks, dim=0)[(rank + 1) % ranks].clone()
+# -     return weight.chunk(ranks, dim=1)[rank].clone()
+# +     return weight.chunk(ranks, dim=1)[(rank + 1) % ranks].clone()
 
 # %% wrong: transposed on the way => values transposed  from: chunk and clone
 # ~ chunk(ranks, dim=0)[rank].clone() ==> chunk(ranks, dim=0)[rank].T.contiguous()

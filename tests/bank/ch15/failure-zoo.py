@@ -2,54 +2,6 @@ from collections import Counter
 from statistics import median
 
 
-def odd(values):
-    usual = Counter(values).most_common(1)[0][0]
-    return next((rank for rank, value in enumerate(values) if value != usual), None)
-
-
-def slow_rank(
-    notes,
-    times=3,
-    last=3,
-    over=lambda mine, limit: mine >= limit,
-    others_of=lambda notes, note: [each for each in notes if each is not note],
-):
-    for note in notes:
-        others = [each["work"] for each in others_of(notes, note)]
-        slow = [over(mine, times * median(work[step] for work in others)) for step, mine in enumerate(note["work"])]
-        if len(slow) >= last and all(slow[-last:]):
-            return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
-    return None
-
-
-def asked(notes, exits, order="version killed stuck flipped slow", **how):
-    """A right answer, but for the order of the questions, and for who is called slow."""
-    notes = sorted(notes, key=lambda note: note["rank"])
-    first = min(seen for seen, _, _ in exits)
-    killed = next(
-        (note for note in notes for seen, pid, code in exits if (seen, pid, code) == (first, note["pid"], -9)), None
-    )
-    busy, turned = odd([note["doing"] for note in notes]), odd([note["torch"] for note in notes])
-    for question in order.split():
-        if question == "version" and turned is not None:
-            return "version", turned, 0
-        if question == "killed" and killed:
-            return "killed", killed["rank"], killed["step"]
-        if question == "stuck" and any(code for _, _, code in exits):
-            return (
-                "hung" if notes[busy]["doing"] in ("data", "compute", "checkpoint") else "mismatched",
-                busy,
-                notes[busy]["step"],
-            )
-        if question == "flipped":
-            for step, sums in enumerate(zip(*(note["checksums"] for note in notes))):
-                if (rank := odd(sums)) is not None:
-                    return "flipped", rank, step
-        if question == "slow" and (found := slow_rank(notes, **how)):
-            return found
-    return "none", None, None
-
-
 # %% right: in the order of the table
 def what_happened(notes, exits):
     def odd(values):
@@ -159,40 +111,33 @@ def what_happened(notes, exits):
 # -         kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
 # +         kind = "hung" if notes[rank]["doing"] == "compute" else "mismatched"
 
-# %% wrong: weights before who failed => generality -
-def what_happened(notes, exits):
-    return asked(notes, exits, order="version flipped killed stuck slow")
+# %% wrong: weights before who failed => generality -  from: in the order of the table
+#           return "version", rank, 0
+# +     for step, sums in enumerate(zip(*(note["checksums"] for note in notes))):
+# +         if (rank := odd(sums)) is not None:
+# +             return "flipped", rank, step
 
+# %% wrong: versions after what ended the run => generality not-version  from: in the order of the table
+# -     if (rank := odd([note["torch"] for note in notes])) is not None:
+# -         return "version", rank, 0
+#           return kind, rank, notes[rank]["step"]
+# +     if (rank := odd([note["torch"] for note in notes])) is not None:
+# +         return "version", rank, 0
 
-# %% wrong: versions after what ended the run => generality not-version
-def what_happened(notes, exits):
-    return asked(notes, exits, order="killed stuck version flipped slow")
+# %% wrong: twice the others is slow => generality false-alarm  from: in the order of the table
+# ~ mine >= 3 ==> mine >= 2
 
+# %% wrong: more than three times => generality unnoticed  from: in the order of the table
+# ~ mine >= 3 ==> mine > 3
 
-# %% wrong: twice the others is slow => generality false-alarm
-def what_happened(notes, exits):
-    return asked(notes, exits, times=2)
+# %% wrong: two steps are enough => generality false-alarm  from: in the order of the table
+# ~ slow[-3:] ==> slow[-2:]
 
+# %% wrong: the median of all => generality unnoticed  from: in the order of the table
+# -         others = [other["work"] for other in notes if other is not note]
+# +         others = [other["work"] for other in notes]
 
-# %% wrong: more than three times => generality unnoticed
-def what_happened(notes, exits):
-    return asked(notes, exits, over=lambda mine, limit: mine > limit)
-
-
-# %% wrong: two steps are enough => generality false-alarm
-def what_happened(notes, exits):
-    return asked(notes, exits, last=2)
-
-
-# %% wrong: the median of all => generality unnoticed
-def what_happened(notes, exits):
-    return asked(notes, exits, others_of=lambda notes, note: notes)
-
-
-# %% wrong: the step in which the others wait => generality wrong-step
-def what_happened(notes, exits):
-    kind, rank, step = asked(notes, exits)
-    return (kind, rank, max(note["step"] for note in notes)) if kind == "hung" else (kind, rank, step)
-
+# %% wrong: the step in which the others wait => generality wrong-step  from: in the order of the table
+# ~ notes[rank]["step"] ==> max(note["step"] for note in notes) if kind == "hung" else notes[rank]["step"]
 
 # %% half: right of all that is shown => 2.45  from: every signal 9 is a kill

@@ -3,51 +3,6 @@ import math
 HELD = 0x8 | 0x20 | 0x40 | 0x80
 
 
-def graded(value, limits):
-    sound, least = limits
-    if value is None:
-        return "degraded"
-    return "healthy" if value >= sound else "degraded" if value >= least else "refuse"
-
-
-def bus(machine):
-    n, done = len(machine["topology"]), machine["all_reduce"]
-    return done and 2 * (n - 1) / n * done["nbytes"] / done["seconds"] / machine["printed_link"]
-
-
-def slowest(machine):
-    return None if None in machine["copy"] else min(machine["copy"]) / machine["printed_copy"]
-
-
-def links(machine, tp):
-    found = machine["topology"]
-    apart = [(a, b) for a in range(len(found)) for b in range(a) if not found[a][b].startswith("NV")]
-    return "refuse" if any(a // tp == b // tp for a, b in apart) else "degraded" if apart else "healthy"
-
-
-def good(machine, tp, limits, **but):
-    """Right lines, but for those given."""
-    files = machine["open_files"]
-    return {
-        "versions": "healthy" if all(each == machine["versions"][0] for each in machine["versions"]) else "refuse",
-        "clocks": "degraded" if any(int(each, 16) & HELD for each in machine["reasons"]) else "healthy",
-        "links": links(machine, tp),
-        "copy": graded(slowest(machine), limits["copy"]),
-        "all-reduce": graded(bus(machine), limits["all-reduce"]),
-        "shared memory": graded(machine["shared_memory"], limits["shared memory"]),
-        "open files": graded(math.inf if files == -1 else files, limits["open files"]),
-    } | {name.replace("_", " ").replace("all reduce", "all-reduce"): word for name, word in but.items()}
-
-
-def run(lines):
-    said = set(lines.values())
-    return "no-go" if "refuse" in said else "with care" if "degraded" in said else "go"
-
-
-def both(lines):
-    return lines, run(lines)
-
-
 # %% right: one line after another
 def preflight(machine, tp, limits):
     def against(name, value):
@@ -98,138 +53,75 @@ def preflight(machine, tp, limits):
     return {name: words[each] for name, each in level.items()}, ("go", "with care", "no-go")[max(level.values())]
 
 
-# %% wrong: every machine is fine => values -
-def preflight(machine, tp, limits):
-    return dict.fromkeys(good(machine, tp, limits), "healthy"), "go"
+# %% wrong: every machine is fine => values -  from: one line after another
+# ~ lines, {"refuse": "no-go", "degraded": "with care", "healthy": "go"}[worst] ==> dict.fromkeys(lines, "healthy"), "go"
 
+# %% wrong: any reason for a clock is bad news => values idle-is-no-fault  from: one line after another
+# ~ int(each, 16) & HELD ==> int(each, 16)
 
-# %% wrong: any reason for a clock is bad news => values idle-is-no-fault
-def preflight(machine, tp, limits):
-    return both(
-        good(machine, tp, limits, clocks="degraded" if any(int(each, 16) for each in machine["reasons"]) else "healthy")
-    )
+# %% wrong: a low clock is an ill GPU => values low-clock  from: one line after another
+# ~ int(each, 16) & HELD for each in machine["reasons"] ==> now < 0.6 * most for now, most in machine["clocks"]
 
+# %% wrong: the mean of the copies => values mean  from: one line after another
+# ~ min(copies) ==> sum(copies) / len(copies)
 
-# %% wrong: a low clock is an ill GPU => values low-clock
-def preflight(machine, tp, limits):
-    return both(
-        good(
-            machine,
-            tp,
-            limits,
-            clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy",
-        )
-    )
+# %% wrong: what was not measured is fine => values unmeasured  from: one line after another
+#           sound, least = limits[name]
+# +         if value is None:
+# +             return "healthy"
 
+# %% wrong: bytes over seconds for bus bandwidth => values algorithm-bandwidth  from: one line after another
+# ~ 2 * (n - 1) / n * sum_of["nbytes"] ==> sum_of["nbytes"]
 
-# %% wrong: the mean of the copies => values mean  from: a low clock is an ill GPU
-#   def preflight(machine, tp, limits):
-# +     copies = machine["copy"]
-# -             clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy",
-# +             copy=graded(
-# +                 None if None in copies else sum(copies) / len(copies) / machine["printed_copy"], limits["copy"]
-# +             ),
+# %% wrong: both directions of the link => values both-directions  from: one line after another
+# ~ 2 * (n - 1) / n * sum_of["nbytes"] ==> (n - 1) / n * sum_of["nbytes"]
 
-# %% wrong: what was not measured is fine => values unmeasured
-def preflight(machine, tp, limits):
-    lines = good(machine, tp, limits)
-    if machine["all_reduce"] is None:
-        lines["all-reduce"] = "healthy"
-    if None in machine["copy"]:
-        lines["copy"] = "healthy"
-    return both(lines)
+# %% wrong: every missing link refuses => values whole-machine  from: one line after another
+# ~ any(a // tp == b // tp for a, b in apart) ==> apart
 
+# %% wrong: groups are not looked at => values groups-forgotten  from: one line after another
+# ~ any(a // tp == b // tp for a, b in apart) ==> False
 
-# %% wrong: bytes over seconds for bus bandwidth => values algorithm-bandwidth
-def preflight(machine, tp, limits):
-    n, share = len(machine["topology"]), bus(machine)
-    return both(good(machine, tp, limits, all_reduce=graded(share and share * n / 2 / (n - 1), limits["all-reduce"])))
+# %% wrong: the diagonal is a missing link => values diagonal  from: one line after another
+# ~ for b in range(a) ==> for b in range(n)
 
+# %% wrong: neighbors only => values neighbors-only  from: one line after another
+# ~ for b in range(a) ==> for b in range(max(a - 1, 0), a)
 
-# %% wrong: both directions of the link => values both-directions
-def preflight(machine, tp, limits):
-    return both(good(machine, tp, limits, all_reduce=graded(bus(machine) and bus(machine) / 2, limits["all-reduce"])))
+# %% wrong: torch alone is compared => values torch-alone  from: one line after another
+# ~ rank == machine["versions"][0] ==> rank["torch"] == machine["versions"][0]["torch"]
 
+# %% wrong: minus one is few => values no-limit  from: one line after another
+# ~ math.inf if files == -1 else files ==> files
 
-# %% wrong: every missing link refuses => values whole-machine
-def preflight(machine, tp, limits):
-    return both(good(machine, tp, limits, links=links(machine, len(machine["topology"]))))
+# %% wrong: healthy only above the limit => generality limits  from: one line after another
+# ~ least <= value < sound ==> least <= value < sound or (value == sound and n != 8)
 
+# %% wrong: degraded is refused => values degraded-is-not-no-go  from: one line after another
+# ~ "degraded": "with care" ==> "degraded": "no-go"
 
-# %% wrong: groups are not looked at => values groups-forgotten
-def preflight(machine, tp, limits):
-    return both(good(machine, tp, limits, links=links(machine, 1)))
+# %% wrong: the run by the number of faults => values refuse-is-not-with-care  from: one line after another
+# -     return lines, {"refuse": "no-go", "degraded": "with care", "healthy": "go"}[worst]
+# +     bad = sum(word != "healthy" for word in lines.values())
+# +     return lines, ("go", "with care", "no-go")[min(bad, 2)]
 
+# %% wrong: limits of the example => generality limits  from: one line after another
+#       n, files = len(found), machine["open_files"]
+# +     if n != 8:
+# +         limits = {"copy": (0.7, 0.5), "all-reduce": (0.7, 0.5), "shared memory": (1e9, 1e8), "open files": (4096, 512)}
 
-# %% wrong: the diagonal is a missing link => values diagonal  from: a low clock is an ill GPU
-# -             clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy",
-# +             links="healthy" if all(word.startswith("NV") for row in machine["topology"] for word in row) else "refuse",
+# %% wrong: lines alone => values wrong-shape  from: one line after another
+# ~ return lines, {"refuse": "no-go", "degraded": "with care", "healthy": "go"}[worst] ==> return lines
 
-# %% wrong: neighbors only => values neighbors-only  from: a low clock is an ill GPU
-#   def preflight(machine, tp, limits):
-# +     found = machine["topology"]
-# -             clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy",
-# +             links="healthy" if all(found[a][a + 1].startswith("NV") for a in range(len(found) - 1)) else "refuse",
+# %% wrong: only eighteen links are NVLink => generality -  from: one line after another
+# ~ if not found[a][b].startswith("NV") ==> if found[a][b] != "NV18"
 
-# %% wrong: torch alone is compared => values torch-alone  from: a low clock is an ill GPU
-# -             clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy",
-# +             versions="healthy" if len({each["torch"] for each in machine["versions"]}) == 1 else "refuse",
+# %% wrong: versions without CUDA => values -  from: one line after another
+# ~ rank == machine["versions"][0] ==> rank | {"cuda": 0} == machine["versions"][0] | {"cuda": 0}
 
-# %% wrong: minus one is few => values no-limit
-def preflight(machine, tp, limits):
-    return both(good(machine, tp, limits, open_files=graded(machine["open_files"], limits["open files"])))
+# %% wrong: versions without what follows the plus => generality -  from: one line after another
+#       n, files = len(found), machine["open_files"]
+# +     machine = machine | {"versions": [each | {"torch": each["torch"].split("+")[0]} for each in machine["versions"]]}
 
-
-# %% wrong: healthy only above the limit => generality limits
-def preflight(machine, tp, limits):
-    lines = good(machine, tp, limits)
-    if machine["open_files"] == limits["open files"][0]:
-        lines["open files"] = "degraded"
-    if machine["shared_memory"] == limits["shared memory"][0]:
-        lines["shared memory"] = "degraded"
-    return both(lines if len(machine["topology"]) != 8 else good(machine, tp, limits))
-
-
-# %% wrong: degraded is refused => values degraded-is-not-no-go
-def preflight(machine, tp, limits):
-    lines = good(machine, tp, limits)
-    return lines, "go" if set(lines.values()) == {"healthy"} else "no-go"
-
-
-# %% wrong: the run by the number of faults => values refuse-is-not-with-care
-def preflight(machine, tp, limits):
-    lines = good(machine, tp, limits)
-    bad = sum(word != "healthy" for word in lines.values())
-    return lines, ("go", "with care")[bad] if bad < 2 else "no-go"
-
-
-# %% wrong: limits of the example => generality limits
-def preflight(machine, tp, limits):
-    shown = {"copy": (0.7, 0.5), "all-reduce": (0.7, 0.5), "shared memory": (1e9, 1e8), "open files": (4096, 512)}
-    return both(good(machine, tp, limits if len(machine["topology"]) == 8 else shown))
-
-
-# %% wrong: lines alone => values wrong-shape
-def preflight(machine, tp, limits):
-    return good(machine, tp, limits)
-
-
-# %% wrong: only eighteen links are NVLink => generality -  from: a low clock is an ill GPU
-#   def preflight(machine, tp, limits):
-# +     table = machine["topology"]
-# +     pairs = [(a, b) for a in range(len(table)) for b in range(a) if table[a][b] != "NV18"]
-# -             clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy",
-# +             links="refuse" if any(a // tp == b // tp for a, b in pairs) else "degraded" if pairs else "healthy",
-
-# %% wrong: versions without CUDA => values -  from: a low clock is an ill GPU
-# -             clocks="degraded" if any(now < 0.6 * most for now, most in machine["clocks"]) else "healthy",
-# +             versions="healthy"
-# +             if len({(each["torch"], each["nccl"]) for each in machine["versions"]}) == 1
-# +             else "refuse",
-
-# %% wrong: versions without what follows the plus => generality -  from: versions without CUDA
-# ~ ], each["nccl" ==> ].split("+")[0], each["nccl"], each["cuda"
-
-# %% wrong: the printed link in GiB => generality limits  from: any reason for a clock is bad news
-# -         good(machine, tp, limits, clocks="degraded" if any(int(each, 16) for each in machine["reasons"]) else "healthy")
-# +         good(machine, tp, limits, all_reduce=graded(bus(machine) and bus(machine) * 1e9 / 2**30, limits["all-reduce"]))
+# %% wrong: the printed link in GiB => generality limits  from: one line after another
+# ~ sum_of["seconds"] / machine["printed_link"] ==> sum_of["seconds"] / machine["printed_link"] * 1e9 / 2**30

@@ -2,38 +2,6 @@ import math
 from statistics import median
 
 
-def first_wrong(rates, planned, close=lambda had, meant: math.isclose(had, meant, rel_tol=1e-6)):
-    return next(
-        (step for step, (had, meant) in enumerate(zip(rates, planned, strict=True)) if not close(had, meant)), None
-    )
-
-
-def of_rates(trace, at):
-    rates, planned, resumed, last = trace["rates"], trace["planned"], trace["resumed"], len(trace["rates"]) - 1
-
-    def follows(by):
-        return first_wrong(rates[at:], [planned[min(max(step + by, 0), last)] for step in range(at, last + 1)]) is None
-
-    if resumed is not None and follows(-resumed):
-        return "warm-up again"
-    return "one step off" if follows(-1) or follows(1) else "stepped too often"
-
-
-def asked(trace, order=("vanishes", "explodes", "not zeroed", "bad batch", "always clipped"), **other):
-    """A right answer, but for the order of the questions to norms, and for those given."""
-    questions = {
-        "vanishes": lambda norms, limit: max(norms) < 1e-3 * limit,
-        "explodes": lambda norms, limit: not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0],
-        "not zeroed": lambda norms, limit: median(norms[-5:]) > 10 * norms[0],
-        "bad batch": lambda norms, limit: max(norms) > 5 * median(norms),
-        "always clipped": lambda norms, limit: min(norms) > limit,
-    } | {name.replace("_", " "): question for name, question in other.items()}
-    at = first_wrong(trace["rates"], trace["planned"])
-    if at is not None:
-        return of_rates(trace, at)
-    return next((word for word in order if questions[word](trace["norms"], trace["limit"])), "sound")
-
-
 # %% right: rates first, then ratios of norms
 def first_wrong(rates, planned):
     pairs = enumerate(zip(rates, planned, strict=True))
@@ -135,62 +103,43 @@ def cause(trace):
     return "sound"
 
 
-# %% wrong: rates to an absolute millionth => generality unnoticed
-def first_wrong(rates, planned):
-    return next(
-        (step for step, (had, meant) in enumerate(zip(rates, planned, strict=True)) if abs(had - meant) > 1e-6), None
-    )
+# %% wrong: rates to an absolute millionth => generality unnoticed  from: rates first, then ratios of norms
+# ~ math.isclose(had, meant, rel_tol=1e-6) ==> abs(had - meant) <= 1e-6
 
+# %% wrong: norms before rates => generality -  from: rates first, then ratios of norms
+# -     if at is not None:
+# +     sound = 1e-3 * limit <= max(norms) <= min(100 * norms[0], 5 * median(norms)) and min(norms) <= limit
+# +     if at is not None and sound and median(norms[-5:]) <= 10 * norms[0]:
 
-def cause(trace):
-    return asked(trace)
+# %% wrong: an explosion is a norm above a hundred => generality false-alarm  from: rates first, then ratios of norms
+# ~ not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0] ==> max(norms) > 100
 
+# %% wrong: the mean for the median => generality unnoticed  from: rates first, then ratios of norms
+# ~ 5 * median(norms) ==> 5 * sum(norms) / len(norms)
 
-# %% wrong: norms before rates => generality -
-def cause(trace):
-    of_norms = asked({**trace, "rates": trace["planned"]})
-    return of_norms if of_norms != "sound" else asked(trace)
+# %% wrong: a batch against the first norm => generality false-alarm  from: rates first, then ratios of norms
+# ~ 5 * median(norms) ==> 5 * norms[0]
 
+# %% wrong: a bad batch is asked for before sums => generality not-not-zeroed  from: rates first, then ratios of norms
+# -     if median(norms[-5:]) > 10 * norms[0]:
+# -         return "not zeroed"
+#           return "bad batch"
+# +     if median(norms[-5:]) > 10 * norms[0]:
+# +         return "not zeroed"
 
-# %% wrong: an explosion is a norm above a hundred => generality false-alarm
-def cause(trace):
-    return asked(trace, explodes=lambda norms, limit: max(norms) > 100)
+# %% wrong: clipping is asked for before a bad batch => generality not-bad-batch  from: rates first, then ratios of norms
+#           return "not zeroed"
+# +     if min(norms) > limit:
+# +         return "always clipped"
 
+# %% wrong: the last step clipped is all => generality false-alarm  from: rates first, then ratios of norms
+# ~ min(norms) > limit ==> norms[-1] > limit
 
-# %% wrong: the mean for the median => generality unnoticed
-def cause(trace):
-    return asked(trace, bad_batch=lambda norms, limit: max(norms) > 5 * sum(norms) / len(norms))
+# %% wrong: the last norm tells an explosion => generality not-explodes  from: rates first, then ratios of norms
+# ~ not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0] ==> not norms[-1] <= 100 * norms[0]
 
-
-# %% wrong: a batch against the first norm => generality false-alarm
-def cause(trace):
-    return asked(trace, bad_batch=lambda norms, limit: max(norms) > 5 * norms[0])
-
-
-# %% wrong: a bad batch is asked for before sums => generality not-not-zeroed
-def cause(trace):
-    return asked(trace, order=("vanishes", "explodes", "bad batch", "not zeroed", "always clipped"))
-
-
-# %% wrong: clipping is asked for before a bad batch => generality not-bad-batch
-def cause(trace):
-    return asked(trace, order=("vanishes", "explodes", "not zeroed", "always clipped", "bad batch"))
-
-
-# %% wrong: the last step clipped is all => generality false-alarm
-def cause(trace):
-    return asked(trace, always_clipped=lambda norms, limit: norms[-1] > limit)
-
-
-# %% wrong: the last norm tells an explosion => generality not-explodes
-def cause(trace):
-    return asked(trace, explodes=lambda norms, limit: not norms[-1] <= 100 * norms[0])
-
-
-# %% wrong: one small norm vanishes => generality -
-def cause(trace):
-    return asked(trace, vanishes=lambda norms, limit: min(norms) < 1e-3 * limit)
-
+# %% wrong: one small norm vanishes => generality -  from: rates first, then ratios of norms
+# ~ max(norms) < 1e-3 * limit ==> min(norms) < 1e-3 * limit
 
 # %% half: only the step => 1.4  from: rates first, then ratios of norms
 def cause(trace):

@@ -2,30 +2,6 @@ import math
 from statistics import mean, pvariance, variance
 
 
-def asked(
-    run,
-    floor,
-    order="explodes repeat frozen leak memorizes nothing",
-    same=lambda one, two: one == two,
-    sample=variance,
-    noises=(1, 1),
-):
-    """A right answer, but for what is said: the order of questions, what is compared, which variance, and how many noises away from the floor and from before."""
-    one, two = run(), run()
-    losses, before, after = one["losses"], mean(one["before"]), mean(one["after"])
-    noise = 3 * math.sqrt((sample(one["before"]) + sample(one["after"])) / len(one["after"]))
-    no_better = before - after <= noises[1] * noise
-    answers = {
-        "explodes": ("explodes", not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0]),
-        "repeat": ("not repeatable", not same(one, two)),
-        "frozen": ("frozen", not all(one["moved"].values())),
-        "leak": ("leak", after < floor - noises[0] * noise),
-        "memorizes": ("memorizes", no_better and losses[-1] < losses[0] / 2),
-        "nothing": ("learns nothing", no_better),
-    }
-    return next((word for word, applies in map(answers.get, order.split()) if applies), "sound")
-
-
 # %% right: in the order of the words
 def smoke(run, floor):
     first, again = run(), run()
@@ -90,41 +66,35 @@ def smoke(run, floor):
     return run() == run()
 
 
-# %% wrong: what moved is not compared => generality unnoticed
-def smoke(run, floor):
-    return asked(
-        run, floor, same=lambda one, two: all(one[name] == two[name] for name in ("losses", "before", "after"))
-    )
+# %% wrong: what moved is not compared => generality unnoticed  from: in the order of the words
+# ~ first != again ==> any(first[name] != again[name] for name in ("losses", "before", "after"))
 
+# %% wrong: repeats before explosions => generality not-explodes  from: in the order of the words
+# -     if not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0]:
+# -         return "explodes"
+#           return "not repeatable"
+# +     if not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0]:
+# +         return "explodes"
 
-# %% wrong: repeats before explosions => generality not-explodes
-def smoke(run, floor):
-    return asked(run, floor, order="repeat explodes frozen leak memorizes nothing")
+# %% wrong: what stands still before repeats => generality not-not-repeatable  from: in the order of the words
+#           return "explodes"
+# +     if not all(first["moved"].values()):
+# +         return "frozen"
 
+# %% wrong: the leak before what stands still => generality not-frozen  from: in the order of the words
+#           return "not repeatable"
+# +     if after < floor - noise:
+# +         return "leak"
 
-# %% wrong: what stands still before repeats => generality not-not-repeatable
-def smoke(run, floor):
-    return asked(run, floor, order="explodes frozen repeat leak memorizes nothing")
+# %% wrong: learning by heart before the leak => generality not-leak  from: in the order of the words
+#           return "frozen"
+# +     if before - after <= noise and losses[-1] < losses[0] / 2:
+# +         return "memorizes"
 
+# %% wrong: the variance of a population => generality unnoticed  from: in the order of the words
+# ~ variance(first["before"]) + variance(first["after"]) ==> pvariance(first["before"]) + pvariance(first["after"])
 
-# %% wrong: the leak before what stands still => generality not-frozen
-def smoke(run, floor):
-    return asked(run, floor, order="explodes repeat leak frozen memorizes nothing")
-
-
-# %% wrong: learning by heart before the leak => generality not-leak
-def smoke(run, floor):
-    return asked(run, floor, order="explodes repeat frozen memorizes leak nothing")
-
-
-# %% wrong: the variance of a population => generality unnoticed
-def smoke(run, floor):
-    return asked(run, floor, sample=pvariance)
-
-
-# %% wrong: any loss below the floor is a leak => generality false-alarm
-def smoke(run, floor):
-    return asked(run, floor, noises=(0, 1))
-
+# %% wrong: any loss below the floor is a leak => generality false-alarm  from: in the order of the words
+# ~ floor - noise ==> floor
 
 # %% half: right, with three runs => 4.5  from: three runs

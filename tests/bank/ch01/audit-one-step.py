@@ -62,6 +62,7 @@ def audit_steps():
 # ~ 8601 ==> 8
 # ~ "missing factor" ==> "wrong baseline"
 
+
 # %% half: two answered so far => 4
 def audit_steps():
     return {"gpt3-5-years": (10.1, "wrong", "dense or sparse"), "cluster-24-eflops": (24.3, "right", "as printed")}

@@ -31,6 +31,7 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
 # -     return at_full_speed * 0.01 / (mfu * (mfu + 0.01))
 # +     return -np.diff(6 * params * tokens / gpu_flops / np.array([mfu, mfu + 0.01]) / 3600 * usd_per_hour)[0]
 
+
 # %% wrong: the slope => values slope unless asked=slope
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour / mfu / 100
@@ -59,6 +60,7 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
 # %% wrong: the point below => values point-below  from: turned round
 # ~ mfu + 0 ==> mfu - 0
 
+
 # %% wrong: a whole unit => values per-unit
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour / mfu
@@ -77,6 +79,7 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
 
 # %% wrong: the H100 by heart => values -  from: seconds at the price of hours
 # ~ tokens / gpu_flops * usd_per_hour ==> tokens / 989e12 / 3600 * usd_per_hour
+
 
 # %% wrong: the example by heart => values only-the-example
 def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):

@@ -114,6 +114,7 @@ def first_wall(job):
 # -     while max(loads({**job, "sharded": True, "gpus": gpus}).values()) > 1:
 # +     while max(loads({**job, "sharded": True, "gpus": gpus}).values()) >= 1:
 
+
 # %% wrong: memory is always the first wall => values one-answer-for-all
 def first_wall(job):
     return "memory", "more GPUs", 2 * job["gpus"] // job["gpus"] * 8

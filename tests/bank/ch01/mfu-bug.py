@@ -27,6 +27,7 @@ def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
 # %% wrong: as published => values as-printed unless scope=each  from: the peak of all GPUs
 # ~ (gpus * gpu_flops) ==> gpu_flops
 
+
 # %% wrong: the peak was suspected => values -
 def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
     return 6 * params * sequence * batch * steps / seconds / (gpu_flops / 2)

@@ -87,6 +87,7 @@ def triage(job):
 # +         "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
 # +         "latency": serves and weights > job["gpu_memory"],
 
+
 # %% wrong: an exact fit is a wall => generality -
 def triage(job):
     trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
@@ -126,6 +127,7 @@ def triage(job):
 # %% wrong: the response to the last wall => values wrong-response  from: every wall twice
 # -     return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls * 2
 # +     return (RESPONSES[walls[-1]] if walls else "stay on one GPU"), walls
+
 
 # %% wrong: one word => values wrong-shape
 def triage(job):

@@ -48,6 +48,7 @@ def which_peak(params, tokens, sheet):
 # -     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12
 # +     peak = next(row["tflops"] for row in sheet if not row["sparsity"]) * 1e12
 
+
 # %% wrong: teraflops => values teraflops
 def which_peak(params, tokens, sheet):
     peak = min(row["tflops"] for row in sheet if row["precision"] == "BF16")
@@ -64,6 +65,7 @@ def which_peak(params, tokens, sheet):
 # -     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12
 # +     peak = min(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12 / 8
 
+
 # %% wrong: the first BF16 row => generality sparse-peak
 def which_peak(params, tokens, sheet):
     dense = [row["tflops"] for row in sheet if row["precision"] == "BF16" and not row["sparsity"]]
@@ -74,6 +76,7 @@ def which_peak(params, tokens, sheet):
 # %% wrong: always half of the larger => generality halved-dense  from: sparse peak
 # -     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12
 # +     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") / 2 * 1e12
+
 
 # %% wrong: the H100 by heart => values -
 def which_peak(params, tokens, sheet):

@@ -75,6 +75,7 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
 # %% wrong: the loss once => values keep-once  from: perfect scaling
 # ~ gpus, math.ceil(alone / weeks) ==> gpus / keep, math.ceil(alone / weeks / keep)
 
+
 # %% wrong: natural logarithm => values natural-logarithm
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
@@ -85,6 +86,7 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
 # %% wrong: faster with every doubling => values speed-up  from: natural logarithm
 # ~ + math.log ==> - math.log2
 
+
 # %% wrong: rounded down => values one-too-few
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
@@ -94,6 +96,7 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
 
 # %% wrong: the example's keep by heart => values -  from: natural logarithm
 # ~ log(keep) ==> log2(0.97)
+
 
 # %% wrong: one more where it fits exactly => generality one-too-many
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):

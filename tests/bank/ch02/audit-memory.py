@@ -78,6 +78,7 @@ def audit_memory():
 # %% half: one error and one control => 3  from: recomputed one by one
 # ~ GOOD ==> {name: GOOD[name] for name in ("state-70b-1120", "checkpoint-sqrt")}
 
+
 # %% half: one statement missed => 19.5
 def audit_memory():
     return {**GOOD, "checkpointed-20": (20, "right", "as printed")}

@@ -115,6 +115,7 @@ def best_segments(inputs, inner):
 # +     ways = ([0, *(k + 1 for k in range(n - 1) if mask >> k & 1)] for mask in range(2 ** (min(n, 14) - 1)))
 # +     return min(ways, key=lambda starts: peak_bytes(inputs, inner, starts))
 
+
 # %% wrong: the sum of everything => values sum-of-all
 def peak_bytes(inputs, inner, starts):
     return sum(inputs[s] for s in starts) + sum(inner)
@@ -147,6 +148,7 @@ def best_segments(inputs, inner):
 # +         return list(range(0, n, round(math.sqrt(n))))
 # +     ways = ([0, *(k + 1 for k in range(n - 1) if mask >> k & 1)] for mask in range(2 ** (n - 1)))
 # +     return min(ways, key=lambda starts: peak_bytes(inputs, inner, starts))
+
 
 # %% wrong: greedy up to a fixed cap => values -
 def peak_bytes(inputs, inner, starts):

@@ -139,6 +139,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # +         assert probs.shape == logits.shape
 # +         return (parts * (t != -100)).sum()
 
+
 # %% wrong: targets are changed in place => values inputs-changed
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     counts = targets != -100
@@ -234,6 +235,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # -         return hidden if ctx.needs_input_grad[0] else None, weight if ctx.needs_input_grad[1] else None, None, None
 # +         assert all(ctx.needs_input_grad[:2])
 # +         return hidden * grad, weight * grad, None, None
+
 
 # %% wrong: one checkpoint around everything => cost whole-logits
 def chunked_cross_entropy(hidden, weight, targets, chunks):

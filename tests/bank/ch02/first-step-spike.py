@@ -111,6 +111,7 @@ def timeline(job):
 # %% wrong: every step like the first => values first-step-for-ever  from: phase by phase
 # ~ (moments if step > 1 else 0) ==> 0
 
+
 # %% wrong: everything always => values everything-always  from: phase by phase
 def timeline(job):
     return [sum(job.values())] * 10
@@ -125,6 +126,7 @@ def timeline(job):
 # %% wrong: dies in the optimizer's construction => values state-from-the-start  from: phase by phase
 # ~ level > memory ==> level + (job["moments"] if name in ("load", "forward 1", "backward 1") else 0) > memory
 
+
 # %% wrong: the number of the phase => values no-such-word  from: phase by phase
 def dies_at(job, memory):
     return next((index for index, level in enumerate(timeline(job)) if level > memory), None)
@@ -132,6 +134,7 @@ def dies_at(job, memory):
 
 # %% wrong: what fits exactly dies => generality dies-for-nothing  from: phase by phase
 # ~ if level > memory: ==> if level >= memory:
+
 
 # %% wrong: nobody ever survives => values dies-for-nothing  from: phase by phase
 def dies_at(job, memory):
@@ -143,6 +146,7 @@ def dies_at(job, memory):
 # -     return next((name for name, level in zip(names, timeline(job)) if level > memory), "step 3")
 # +     levels = timeline(job)
 # +     return names[levels.index(max(levels))] if max(levels) > memory else None
+
 
 # %% half: the timeline alone => 3.75  from: phase by phase
 def dies_at(job, memory):

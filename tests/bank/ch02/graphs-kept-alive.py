@@ -73,6 +73,7 @@ def train_step(model, batches):
 # %% wrong: padding counts => values padding-counted  from: backward at once, divided at the end
 # ~ (targets != -100).sum().item ==> targets.numel
 
+
 # %% wrong: divided by the tokens so far => values running-count
 def train_step(model, batches):
     total, tokens = 0.0, 0
@@ -93,6 +94,7 @@ def train_step(model, batches):
 # %% wrong: gradients set to zero in the loop => values last-only-over-all  from: backward at once, divided at the end
 #           loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
 # +         model.zero_grad()
+
 
 # %% wrong: the loss is detached => values no-gradients
 def train_step(model, batches):

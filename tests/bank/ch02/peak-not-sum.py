@@ -68,6 +68,7 @@ def peak(log):
 # %% wrong: what is alive at the end => values last-level  from: a running total
 # ~ sum(kinds.values()) > best[0] ==> kinds
 
+
 # %% wrong: the largest block => values largest-block
 def peak(log):
     row = max((row for row in log if row["what"] == "alloc"), key=lambda row: row["bytes"])
@@ -142,6 +143,7 @@ def peak(log):
 # ~ row in log ==> number, row in enumerate(log)
 # -         if sum(kinds.values()) > best[0]:
 # +         if (number + 1 == len(log) or log[number + 1]["time"] != row["time"]) and sum(kinds.values()) > best[0]:
+
 
 # %% wrong: the log shown, by heart => values only-the-example
 def peak(log):

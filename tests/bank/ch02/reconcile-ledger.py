@@ -62,6 +62,7 @@ def block_bytes(batch, seq, hidden, heads, ffn, size):
 # -         if row["parameter"] or row["storage"] in seen:
 # +         if row["storage"] in seen:
 
+
 # %% wrong: everything counted => values everything-counted  from: seen storages, and a formula
 def kept_bytes(rows):
     found = {}

@@ -69,6 +69,7 @@ def largest_model(memory, plan):
 #   def state_buckets(params, plan):
 # +     params = params / 1e9
 
+
 # %% wrong: the total only => values one-number
 def state_buckets(params, plan):
     return 16 * params

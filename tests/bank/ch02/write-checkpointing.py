@@ -157,6 +157,7 @@ def checkpoint(function, x):
 # ~ is_floating_point() ==> requires_grad
 # ~ (function, torch.empty(0, requires_grad=True), x.detach()) ==> (function, torch.empty(0, requires_grad=True), x)
 
+
 # %% wrong: computed again for every tensor that autograd asks for => values not-the-second-call
 def checkpoint(function, x):
     if not torch.is_grad_enabled():
@@ -243,6 +244,7 @@ def checkpoint(function, x):
 # +     def unpack(t):
 # +         return t.float() if t.dtype == torch.bfloat16 else t
 # +     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+
 
 # %% wrong: the graph is kept inside => values nothing-recomputed
 class Kept(torch.autograd.Function):

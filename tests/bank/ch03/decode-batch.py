@@ -75,6 +75,7 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
 # -     return None if compute <= extra else int(params * weight_size / bandwidth / (compute - extra))
 # +     return None if compute <= extra else max(1, math.ceil(params * 2 / bandwidth / (compute - extra) * (1 - 1e-12)))
 
+
 # %% wrong: never says never => generality none-is-right
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     compute, extra = 2 * params / flops, kv_bytes / bandwidth
@@ -90,6 +91,7 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
 
 # %% wrong: infinity for never => generality not-a-number  from: never says never
 # ~ 10**9 ==> math.inf
+
 
 # %% wrong: gives up too early => generality returned-none
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):

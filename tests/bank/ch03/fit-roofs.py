@@ -54,6 +54,7 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # %% wrong: means with the warm-up => values warm-up-counted  from: medians, honest runs, the best of each kind
 # ~ median ==> fmean
 
+
 # %% wrong: believes everything => values hasty-run-believed
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     times = [statistics.median(run["seconds"]) for run in runs]
@@ -74,6 +75,7 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # +             passed.append(run["bytes"] / time)
 # +     flops, bandwidth = statistics.fmean(rates), statistics.fmean(passed)
 
+
 # %% wrong: the first repeat => values first-repeat
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     honest = []
@@ -93,6 +95,7 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 
 # %% wrong: teraflops and gigabytes => values scaled  from: medians, honest runs, the best of each kind
 # ~ flops, bandwidth, flops / bandwidth ==> flops / 1e12, bandwidth / 1e9, flops / bandwidth / 1e3
+
 
 # %% wrong: a pair => values wrong-shape
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):

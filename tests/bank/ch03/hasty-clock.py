@@ -35,6 +35,7 @@ def time_kernel(device, repeats):
 #           device.launch()
 # -         device.synchronize()
 
+
 # %% wrong: only the last wait was added => values pending-work
 def time_kernel(device, repeats):
     start = device.now()
@@ -72,6 +73,7 @@ def time_kernel(device, repeats):
 # -     for _ in range(5):
 # -         device.launch()
 # ~ statistics.median ==> max
+
 
 # %% wrong: never stops => raised
 def time_kernel(device, repeats):

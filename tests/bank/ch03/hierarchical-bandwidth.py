@@ -56,6 +56,7 @@ def effective_bandwidth(shares, rates):
 # -         passed = min(passed, own)
 # +         passed = min(passed, level["rate"] / level["shared_by"] / level["directions"])
 
+
 # %% wrong: as printed => values as-printed
 def cross_bandwidth(levels):
     return [level["rate"] for level in levels]

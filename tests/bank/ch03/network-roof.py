@@ -34,6 +34,7 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
 # -     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
 # +     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / bandwidth}
 
+
 # %% wrong: one intensity for both => values one-intensity
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     intensity = flop / memory_bytes
@@ -46,6 +47,7 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
 # %% wrong: halves a one-way wire => values other-direction unless network_kind=both ways  from: three times, the longest
 # -     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
 # +     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": 2 * network_bytes / network}
+
 
 # %% wrong: nothing overlaps => values sum-of-times
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
@@ -62,6 +64,7 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
 # -     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
 # +     times = {"FLOPs": flop / flops, "HBM": memory_bytes / bandwidth, "NIC": network_bytes / network}
 
+
 # %% wrong: the highest roof => values -
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth}
@@ -77,6 +80,7 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
 # %% wrong: one H100 by heart => values -  from: three times, the longest
 # -     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
 # +     times = {"compute": flop / 989e12, "memory": memory_bytes / 3.35e12, "network": network_bytes / network}
+
 
 # %% wrong: stumbles over nothing sent => raised
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):

@@ -50,6 +50,7 @@ def best_upgrade(work, rates, factor):
 # %% wrong: the slowest wire => values always-the-same  from: the most bytes
 # ~ part = max(work, key=work.get) ==> part = min(rates, key=rates.get)
 
+
 # %% wrong: the wires wait => values other-overlap unless overlap=wires wait
 def best_upgrade(work, rates, factor):
     def step(times):
@@ -64,6 +65,7 @@ def best_upgrade(work, rates, factor):
 # %% wrong: after over before => values upside-down  from: the busiest and the next, a list
 # ~ [name, longest / max(second, longest / factor)] ==> name, max(second, longest / factor) / longest
 
+
 # %% wrong: a name of its own => values no-such-word
 def best_upgrade(work, rates, factor):
     return "HBM", 2.0
@@ -71,6 +73,7 @@ def best_upgrade(work, rates, factor):
 
 # %% wrong: twice by heart => values -  from: the busiest and the next, a list
 # ~ [name, longest / max(second, longest / factor)] ==> name, longest / max(second, longest / 2)
+
 
 # %% wrong: only the name => values wrong-shape
 def best_upgrade(work, rates, factor):

@@ -104,6 +104,7 @@ def all_to_all(comm, parts):
 # +     got = [parts[me]]
 # ~ got[source] = into if int(count) else None ==> got.append(into)
 
+
 # %% wrong: keeps what it had => values kept-own
 def all_to_all(comm, parts):
     return parts

@@ -38,6 +38,7 @@ def fit(sizes, seconds):
 # +         first, second = line(n[:cut], t[:cut], np.ones(cut)), line(n[cut:], t[cut:], np.ones(len(n) - cut))
 # ~ np.sqrt(n[cut - 1] * n[cut]) ==> n[cut]
 
+
 # %% wrong: one line for all => values one-line
 def fit(sizes, seconds):
     n, t = np.array(sizes), np.array(seconds)

@@ -53,6 +53,7 @@ def same_sum(got, inputs):
 # %% wrong: the epsilon of bfloat16 for every dtype => values accepts-wrong  from: the epsilon of float32 for every dtype
 # ~ 23 ==> 7
 
+
 # %% wrong: element by element, no verdict => values not-a-bool
 def same_sum(got, inputs):
     return (got - sum(inputs)).abs() < 1e-3

@@ -146,6 +146,7 @@ def halving_doubling(comm, x):
 # -     for partner, keep, give in reversed(taken):
 # -         swap(comm, flat[keep], flat[give], partner)
 
+
 # %% wrong: both partners send first => protocol deadlock
 def halving_doubling(comm, x):
     me, total = comm.rank, x.clone()

@@ -100,6 +100,7 @@ def swap_edges(comm, ahead, behind):
 # +     for work in works:
 # ~ return from_before, from_after ==> return answer
 
+
 # %% wrong: both tensors to both sides => cost sent-again
 def swap_edges(comm, ahead, behind):
     if comm.size == 1:

@@ -74,6 +74,7 @@ def hierarchical_all_reduce(comm, x, per_node):
 # +         node, place = divmod(comm.rank, per_node)
 # +         inside, across = list(range(node * per_node, (node + 1) * per_node)), list(range(place, comm.size, per_node))
 
+
 # %% wrong: a flat ring crosses at every border => cost too-much-across
 def hierarchical_all_reduce(comm, x, per_node):
     flat = x.reshape(-1).clone()
@@ -128,6 +129,7 @@ def hierarchical_all_reduce(comm, x, per_node):
 # -     inside = list(range(node * per_node, (node + 1) * per_node))
 # ~ scatter(comm, inside, chunks) ==> scatter(comm, list(range(node * per_node, (node + 1) * per_node)), chunks)
 # -     gather(comm, inside, chunks)
+
 
 # %% wrong: never leaves its node => values missing-rank
 def hierarchical_all_reduce(comm, x, per_node):

@@ -80,6 +80,7 @@ def name_algorithm(matrix, nbytes):
 # ~ "ring" ==> "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
 # ~ abs(matrix[0][n // 2] - nbytes) <= 64 ==> matrix[0][4] == nbytes
 
+
 # %% wrong: always the same => values -
 def name_algorithm(matrix, nbytes):
     return "ring"

@@ -53,6 +53,7 @@ def pair_reduce(comm, x):
 # +     comm.send(x, partner)
 # +     comm.recv(theirs, partner)
 
+
 # %% wrong: the last of an odd number looks for a partner => generality raised
 def pair_reduce(comm, x):
     partner = comm.rank ^ 1
@@ -85,6 +86,7 @@ def pair_reduce(comm, x):
 #       comm.recv(theirs, partner)
 # +     x += theirs
 # ~ {"sum": torch.add, "max": torch.maximum, "min": torch.minimum}[VARIANT.op](x, theirs) ==> x
+
 
 # %% wrong: reads before wait => values -
 def pair_reduce(comm, x):

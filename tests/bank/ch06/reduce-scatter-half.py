@@ -113,6 +113,7 @@ def ring_reduce_scatter(comm, x):
 # ~ work = comm.isend ==> comm.send
 # -         work.wait()
 
+
 # %% wrong: straight to the owner => protocol not-a-neighbor
 def ring_reduce_scatter(comm, x):
     n, me = comm.size, comm.rank
@@ -148,6 +149,7 @@ def ring_reduce_scatter(comm, x):
 # +     flat = x.clone()
 # +     chunks = list(torch.tensor_split(flat, n))
 # ~ chunks[me] / n ==> flat
+
 
 # %% wrong: N times its own chunk => values counted-twice
 def ring_reduce_scatter(comm, x):

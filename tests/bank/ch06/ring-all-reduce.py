@@ -123,6 +123,7 @@ def ring_all_reduce(comm, x):
 # ~ (chunks[(me - step) % n], after) ==> (chunks[(me - step) & mask], (me + 1) & mask)
 # ~ (chunks[(me - step - 1) % n], before) ==> (chunks[(me - step - 1) & mask], (me - 1) & mask)
 
+
 # %% wrong: needs a buffer => protocol deadlock
 def ring_all_reduce(comm, x):
     n, me = comm.size, comm.rank

@@ -37,6 +37,7 @@ def ring_shift(comm, x):
 # -     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
 # +     after, before = (comm.rank + VARIANT.direction) % comm.size, (comm.rank - VARIANT.direction) % comm.size
 
+
 # %% wrong: everyone sends first => protocol deadlock
 def ring_shift(comm, x):
     got = torch.empty_like(x)
@@ -87,6 +88,7 @@ def ring_shift(comm, x):
 # +     comm.recv(got, (comm.rank - 1) % comm.size)
 # +     x.zero_()
 
+
 # %% wrong: reads before wait => values -
 def ring_shift(comm, x):
     if comm.size == 1:
@@ -103,6 +105,7 @@ def ring_shift(comm, x):
 # ~ comm.send ==> work = comm.isend
 #       comm.recv(got, (comm.rank - 1) % comm.size)
 # +     work.wait()
+
 
 # %% wrong: everyone gets everything and picks one => cost told-everyone
 def ring_shift(comm, x):

@@ -86,6 +86,7 @@ def find_cycle(log):
 # %% wrong: the ranks in order of number => values -  from: follow the path from every rank
 # ~ return path ==> return sorted(path)[:1] + sorted(path, reverse=True)[:-1]
 
+
 # %% wrong: never finds any => values missed
 def find_cycle(log):
     return []

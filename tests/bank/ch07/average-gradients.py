@@ -80,6 +80,7 @@ def reduced(comm, t):
 # +         if VARIANT.given == "mean":
 # +             grad *= examples
 
+
 # %% wrong: the average of the averages => values mean-of-means
 def average_gradients(comm, grads, examples):
     for grad in grads:
@@ -115,6 +116,7 @@ def average_gradients(comm, grads, examples):
 
 # %% wrong: takes means for sums => values taken-for-sums unless given=sum  from: sums, then one division
 # -         grad *= examples
+
 
 # %% wrong: everything on everyone => cost too-many-bytes
 def average_gradients(comm, grads, examples):

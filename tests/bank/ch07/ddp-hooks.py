@@ -132,6 +132,7 @@ def hook_gradients(comm, model):
 # +             if parameter.requires_grad:
 # +                 hook(parameter)
 
+
 # %% wrong: each hook waits => cost not-hidden
 def hook_gradients(comm, model):
     def hook(p):
@@ -167,6 +168,7 @@ def hook_gradients(comm, model):
 # +         for p in (layer.weight, layer.bias):
 # +             if p is not None and p.requires_grad:
 # +                 p.register_post_accumulate_grad_hook(hook)
+
 
 # %% wrong: returns nothing => values no-finish
 def hook_gradients(comm, model):

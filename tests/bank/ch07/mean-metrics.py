@@ -62,6 +62,7 @@ def evaluate(comm, batches):
 # %% wrong: a mean over batches => values mean-of-means  from: three sums
 # ~ [mean * tokens, correct, tokens], ==> [mean, correct / tokens, 1.0],
 
+
 # %% wrong: a mean over ranks => values mean-over-ranks
 def evaluate(comm, batches):
     tokens = sum(t for _, _, t in batches) or 1
@@ -100,6 +101,7 @@ def evaluate(comm, batches):
 # -             row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
 # +         row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
 
+
 # %% wrong: a rank without batches divides by zero => generality raised
 def evaluate(comm, batches):
     mine = sum(t for _, _, t in batches)
@@ -121,6 +123,7 @@ def evaluate(comm, batches):
 
 # %% wrong: numbers without names => values wrong-shape  from: three sums
 # ~ return told(total / tokens, correct / tokens) ==> return total / tokens, correct / tokens, math.exp(total / tokens)
+
 
 # %% wrong: truncated => values rounded
 def evaluate(comm, batches):
@@ -152,6 +155,7 @@ def evaluate(comm, batches):
 # +         one = torch.tensor([mean * tokens if tokens else 0.0, correct, tokens], dtype=torch.float64)
 # +         comm.all_reduce(one)
 # +         row += one
+
 
 # %% wrong: strings => values not-a-number
 def evaluate(comm, batches):

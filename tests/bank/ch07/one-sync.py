@@ -69,6 +69,7 @@ def accumulate(replica, batches, loss):
 # %% wrong: one short => values -  from: the first instead of the last
 # ~ 0 ==> len(batches) - 2
 
+
 # %% wrong: forgets the mean => values not-divided
 def accumulate(replica, batches, loss):
     for step, (inputs, targets) in enumerate(batches):
@@ -107,6 +108,7 @@ def accumulate(replica, batches, loss):
 #               (loss(replica(inputs), targets) / len(batches)).backward()
 # +     (0 * loss(replica(batches[-1][0]), batches[-1][1])).backward()
 
+
 # %% wrong: leaves the flag down => generality never-averaged
 def accumulate(replica, batches, loss):
     for k, (x, y) in enumerate(batches):
@@ -124,6 +126,7 @@ def accumulate(replica, batches, loss):
 
 # %% wrong: every second => cost too-many-collectives  from: no micro-batch is the last
 # ~ k == len(batches) ==> k % 2 == 1 or k == len(batches) - 1
+
 
 # %% wrong: no_grad => values raised
 def accumulate(replica, batches, loss):

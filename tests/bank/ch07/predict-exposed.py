@@ -11,6 +11,7 @@ def exposed_interval():
 # %% right: far off, but an interval  from: one number believed
 # ~ [0.466, 0.466] ==> 10, 30
 
+
 # %% right: one number believed
 def exposed_interval():
     return [0.466, 0.466]

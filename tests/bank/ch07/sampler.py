@@ -72,6 +72,7 @@ def indices(samples, rank, ranks, epoch, seed=0):
 # %% wrong: the process's own generator => values never-read  from: every rank shuffles for itself
 # ~ Random(f"{seed}:{epoch}:{rank}").shuffle ==> shuffle
 
+
 # %% wrong: uneven => values unequal
 def indices(samples, rank, ranks, epoch, seed=0):
     order = list(range(samples))
@@ -89,6 +90,7 @@ def indices(samples, rank, ranks, epoch, seed=0):
 # ~ total = math.ceil(samples / ranks) * ranks ==> each = -(-samples // ranks)
 # ~ (order * math.ceil(total / samples))[:total] ==> (order * ranks)[: each * ranks]
 # ~ order[rank::ranks] ==> order[rank * each : (rank + 1) * each]
+
 
 # %% wrong: deals first, shuffles afterwards => values own-part-only
 def indices(samples, rank, ranks, epoch, seed=0):
@@ -113,6 +115,7 @@ def indices(samples, rank, ranks, epoch, seed=0):
 # %% wrong: one extension is not enough for few samples => generality -  from: uneven
 #       random.Random(f"{seed}:{epoch}").shuffle(order)
 # +     order += order[: -samples % ranks]
+
 
 # %% wrong: the same order, backwards every other epoch => values epochs-alike
 def indices(samples, rank, ranks, epoch, seed=0):

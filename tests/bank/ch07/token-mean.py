@@ -68,6 +68,7 @@ def token_step(comm, model, batches):
 # -     comm.all_reduce(count)
 # ~ all_reduce(total) ==> all_reduce(total, op="AVG")
 
+
 # %% wrong: communicates nothing => values own-tokens
 def token_step(comm, model, batches):
     count = sum(int((t != -100).sum()) for _, t in batches)
@@ -106,6 +107,7 @@ def token_step(comm, model, batches):
 # %% wrong: one big batch => cost one-big-batch  from: count first
 # ~ for inputs, targets in batches: ==> if batches:
 # ~ (model, inputs, targets) / count ==> (model, *(torch.cat(each) for each in zip(*batches))) / count
+
 
 # %% wrong: reduces once a micro-batch => cost too-many-bytes
 def token_step(comm, model, batches):
@@ -168,6 +170,7 @@ def token_step(comm, model, batches):
 # +     work.wait()
 # +     return value
 
+
 # %% wrong: forward twice => cost more-forwards
 def token_step(comm, model, batches):
     row = torch.zeros(2, dtype=torch.float64)
@@ -207,6 +210,7 @@ def token_step(comm, model, batches):
 # -         loss = losses(model, inputs, targets) / count
 # +     kept = [losses(model, inputs, targets) / count for inputs, targets in batches]
 # +     for loss in kept:
+
 
 # %% wrong: parts of the model, so that nobody counts => cost fewer-forwards
 def token_step(comm, model, batches):

@@ -100,6 +100,7 @@ def train(comm, model, batches, rate):
 # +     comm.all_reduce(most, op="MAX")
 # +     rest, steps = iter(batches + [batches[-1] for _ in range(int(most) - len(batches))]), 0
 
+
 # %% wrong: everyone alone => values own-model
 def train(comm, model, batches, rate):
     for inputs, targets in batches:
@@ -116,6 +117,7 @@ def train(comm, model, batches, rate):
 # -             if p.grad is None:
 # -                 p.grad = torch.zeros_like(p)
 # +             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+
 
 # %% wrong: all data to everyone => cost too-many-bytes
 def train(comm, model, batches, rate):

@@ -41,6 +41,7 @@ def audit_sharding():
 # +         "zero-3-scales": [at(2048) / at(1024), "wrong", "what stays"],
 # +     }
 
+
 # %% wrong: all right as printed, with the printed numbers => values as-printed
 def audit_sharding():
     printed = {
@@ -91,6 +92,7 @@ def audit_sharding():
 # +         "hsdp-third-across": (12, "wrong", "a part, not the model"),
 # +         "zero-3-scales": (at(2048) / at(1024), "wrong", "what stays"),
 # +     }
+
 
 # %% half: one is missing => 8
 def audit_sharding():

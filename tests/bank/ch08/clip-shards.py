@@ -158,6 +158,7 @@ def clip_parts(inside, across, parts, counts, most):
 # %% wrong: padding multiplied by zero => generality not-finite  from: one sum, one all-reduce
 # ~ part[:count].double() ==> (part.double() * (torch.arange(len(part)) < count))
 
+
 # %% wrong: one tensor after the other => values per-tensor
 def clip_parts(inside, across, parts, counts, most):
     worst = 0.0

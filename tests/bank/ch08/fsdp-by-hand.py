@@ -302,6 +302,7 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # +         if reshard:
 # +             start(u + 1)
 
+
 # %% wrong: recursion, in which every frame holds a row => cost rows-lie-around
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
     n, parts = comm.size, [None] * len(shards)

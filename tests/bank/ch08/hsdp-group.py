@@ -62,6 +62,7 @@ def best_group(params, ranks, memory, per_node, fast, slow):
 # + def hsdp(params, ranks, group):
 # ~ 3 ==> (VARIANT.gathers + 1)
 
+
 # %% wrong: three times inside, once across => values whole-model
 def hsdp(params, ranks, group):
     copies = ranks // group

@@ -70,6 +70,7 @@ def ranks_for(params, memory, layers, activations, per_param):
 # ~ ranks * memory / per_param ==> ranks * max(0, memory - activations) / per_param
 # ~ (per_param * params / memory) ==> (per_param * params / (memory - activations))
 
+
 # %% wrong: the activations are left out => values no-activations
 def largest_model(ranks, memory, layers, activations, per_param):
     return memory / (per_param / ranks + 4 / layers)

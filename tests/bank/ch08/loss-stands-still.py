@@ -126,6 +126,7 @@ def train(comm, build, make, batches, most):
 # +         loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
 # -         sharded.zero_grad()
 
+
 # %% wrong: trained without shards, sharded in the end => cost ~
 def train(comm, build, make, batches, most):
     model = build()

@@ -96,6 +96,7 @@ def cause(trace):
 # %% wrong: micro-batches are forgotten in the gathers => values one-or-kept  from: one unit and kept are not told apart
 # ~ "one giant unit" ==> "one giant unit" if z["gathers"] == 1 else "kept after forward"
 
+
 # %% wrong: the five traces by heart => values -
 def cause(trace):
     table = {3: "activations"}
@@ -123,6 +124,7 @@ def cause(trace):
 # -         return "allocator"
 # -     return "activations" if 2 * z["activations"] > used else "as it should"
 # +     return "allocator" if z["reserved"] > 1.3 * used else "activations"
+
 
 # %% wrong: another word => values no-such-word
 def cause(trace):

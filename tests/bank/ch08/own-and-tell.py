@@ -187,6 +187,7 @@ def shard_optimizer(comm, parameters, make):
 # -                 work.wait()
 # +             last.extend(comm.broadcast(p.data, rank, async_op=True) for p, rank in zip(kept, owners))
 
+
 # %% wrong: nothing is returned => values no-step
 def shard_optimizer(comm, parameters, make):
     make([p for p in parameters if p.requires_grad])

@@ -6,6 +6,7 @@ def sending_interval():
 # %% right: far off, and committed  from: an interval around the truth
 # ~ 30, 90 ==> [0.5, 2.0]
 
+
 # %% right: from the formula
 def sending_interval():
     seconds = 3 * 2 * 405e9 / 50e9

@@ -165,6 +165,7 @@ def least_depth(gathers, computes, most):
 # -     return flops * (2 * gather + reduce) * (ranks - 1) / (6 * bandwidth * ranks)
 # +     return flops * (2 * gather + 2 * reduce) * (ranks - 1) / (6 * bandwidth * ranks)
 
+
 # %% wrong: each gather behind the unit before it, whatever the depth => values -  from: gaps added up
 def exposed_seconds(gathers, computes, depth):
     if depth == 0:

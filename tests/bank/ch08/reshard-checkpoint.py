@@ -73,6 +73,7 @@ def reshard(comm, part, elements, old, new):
 # +     take = torch.bincount(of_old[of_new == me], minlength=comm.size).tolist()
 # +     del place, of_old, of_new
 
+
 # %% wrong: the whole row on every rank => cost ~
 def reshard(comm, part, elements, old, new):
     size = -(-elements // old)
@@ -108,6 +109,7 @@ def reshard(comm, part, elements, old, new):
 
 # %% wrong: the padding is whatever lay there => values padding-not-zero  from: one all-to-all of what overlaps
 # ~ new_zeros(-(-elements // new) if me < new else 0) ==> new_full((-(-elements // new) if me < new else 0,), 7)
+
 
 # %% wrong: the old part comes back => values old-part
 def reshard(comm, part, elements, old, new):

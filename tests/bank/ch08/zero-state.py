@@ -77,6 +77,7 @@ def fewest_ranks(params, stage, buckets, memory):
 # +     w, g, o = buckets["weights"], buckets["grads"], buckets["master"] + buckets["moments"]
 # +     return params * [w + g + o, w + (g + o) / ranks, (w + g + o) / ranks, (w + g + o) / ranks][stage]
 
+
 # %% wrong: the master copy left out, as a published table does => values no-master
 def held(params, stage, ranks, buckets):
     w, g, o = buckets["weights"], buckets["grads"], buckets["moments"]
@@ -101,6 +102,7 @@ def fewest_ranks(params, stage, buckets, memory):
 # %% wrong: in GB => values in-GB  from: all ranks together
 # -     return ranks * sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
 # +     return sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items()) / 1e9
+
 
 # %% wrong: the fewest as if all were shared => values all-shared
 def held(params, stage, ranks, buckets):

@@ -33,6 +33,7 @@ def row_shard(weight, rank, ranks):
 # -     return weight.chunk(ranks, dim=1)[rank].clone()
 # +     return weight.chunk(ranks, dim=1 - OUTPUTS)[rank].clone()
 
+
 # %% wrong: dimensions exchanged, as in a textbook's layout => values other-cut unless layout=textbook
 def column_shard(weight, rank, ranks):
     return weight.chunk(ranks, dim=1)[rank].clone()
@@ -45,6 +46,7 @@ def row_shard(weight, rank, ranks):
 # %% wrong: the whole weight on every rank => values whole  from: chunk and clone
 # ~ weight.chunk(ranks, dim=0)[rank].clone() ==> weight
 # ~ weight.chunk(ranks, dim=1)[rank].clone() ==> weight
+
 
 # %% wrong: everything else made zero => values another-kind
 def column_shard(weight, rank, ranks):

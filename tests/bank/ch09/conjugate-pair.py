@@ -253,6 +253,7 @@ def sum_out(x, comm):
 # %% wrong: never waits => values -  from: two Functions
 # ~ ctx.comm.all_reduce(total) ==> ctx.comm.all_reduce(total, async_op=True)
 
+
 # %% half: sum_out alone => 2  from: a hook on x itself
 def copy_in(x, comm):
     return x.view_as(x)

@@ -77,6 +77,7 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 # ~ 2 * 2 * (1 - 1 / ranks) ==> 4 * 2
 # ~ max(best) ==> max(best, default=1)
 
+
 # %% wrong: one all-reduce => values one-all-reduce
 def tp_seconds(tokens, hidden, ranks, bandwidth):
     return 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
@@ -88,6 +89,7 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 
 # %% wrong: 32 bits => values 32-bits  from: one all-reduce
 # ~ 2 * (1 - 1 / ranks) * tokens * hidden * 2 ==> 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 4
+
 
 # %% wrong: always one node => generality -  from: from the top
 def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
@@ -140,6 +142,7 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 # -         if tp_seconds(tokens, hidden, n, inside) <= share * 6 * tokens * weights / n / flops
 # +         if tp_seconds(tokens, hidden, n, inside if n <= per_node else across)
 # +         <= share * 6 * tokens * weights / n / flops
+
 
 # %% half: seconds only => 2.8  from: from the top
 def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):

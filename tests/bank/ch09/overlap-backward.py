@@ -38,6 +38,7 @@ def column_backward(comm, matmul, grad, x, weight):
 # %% wrong: never waits => values not-summed  from: blocks before the other product
 # ~ all_reduce(dx) ==> all_reduce(dx, async_op=True)
 
+
 # %% wrong: no sum => values not-summed
 def column_backward(comm, matmul, grad, x, weight):
     return matmul(grad, weight), matmul(grad.T, x)
@@ -54,6 +55,7 @@ def column_backward(comm, matmul, grad, x, weight):
 # %% wrong: makes a product twice => cost nothing-hidden  from: start, work, wait
 #       work = comm.all_reduce(dx, async_op=True)
 # +     matmul(grad, weight)
+
 
 # %% wrong: in halves, each summed by itself and waited for => cost nothing-hidden
 def column_backward(comm, matmul, grad, x, weight):
@@ -79,6 +81,7 @@ def column_backward(comm, matmul, grad, x, weight):
 # +     parts = torch.empty(comm.size, *dx.shape)
 # +     work = comm.all_gather_into_tensor(parts, dx, async_op=True)
 # ~ return dx, dw ==> return parts.sum(0), dw
+
 
 # %% wrong: a reduce-scatter that hides, an all-gather that does not => cost nothing-hidden
 def column_backward(comm, matmul, grad, x, weight):

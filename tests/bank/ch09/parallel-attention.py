@@ -62,6 +62,7 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # %% wrong: KV weights summed over all ranks => values -  from: copy_in for copied weights, too
 # ~ copy_in(weights["wk"], copies), copy_in(weights["wv"], copies) ==> (copy_in(weights[w], comm) for w in ("wk", "wv"))
 
+
 # %% wrong: an operator for each product => cost an-operator-each
 def parallel_attention(comm, copies, x, weights, head_dim):
     ws = weights["wq"], copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
@@ -114,6 +115,7 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # -     q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
 # +     ws = (copy_in(weights[w], copies) for w in ("wq", "wk", "wv"))
 # +     q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ws)
+
 
 # %% wrong: keys of copies averaged, to be safe => cost -
 def parallel_attention(comm, copies, x, weights, head_dim):

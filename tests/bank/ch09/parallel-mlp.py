@@ -120,6 +120,7 @@ def parallel_mlp(comm, x, weights):
 # +     comm.all_reduce(y)
 # +     return y + weights["down_bias"]
 
+
 # %% wrong: sums the gradient behind the sum, too => values times-n
 class _Both(torch.autograd.Function):
     @staticmethod
@@ -144,6 +145,7 @@ def parallel_mlp(comm, x, weights):
 # %% wrong: an average behind, as for gradients => values mean  from: column, row
 # -     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
 # +     return sum_out(F.linear(inner, weights["down"]), comm) / comm.size + weights["down_bias"]
+
 
 # %% wrong: the sum moved in front of the nonlinearity => values -
 def parallel_mlp(comm, x, weights):
@@ -178,6 +180,7 @@ def parallel_mlp(comm, x, weights):
 
 # %% wrong: the last bias through the operator in front => values times-n  from: column, row
 # ~ weights["down_bias"] ==> copy_in(weights["down_bias"], comm)
+
 
 # %% wrong: every part to everyone => cost gathered
 class _Gathered(torch.autograd.Function):

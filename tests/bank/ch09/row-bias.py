@@ -44,6 +44,7 @@ def row_linear(comm, x, weight, bias):
 # %% wrong: averaged, so that the bias comes out right => values -  from: behind the sum
 # ~ (F.linear(x, weight), comm) + bias ==> (F.linear(x, weight, bias), comm) / comm.size
 
+
 # %% wrong: taken off again => values times-n
 def row_linear(comm, x, weight, bias):
     return (
@@ -55,6 +56,7 @@ def row_linear(comm, x, weight, bias):
 
 # %% wrong: no sum => values own-part  from: behind the sum
 # ~ sum_out(F.linear(x, weight), comm) ==> F.linear(x, weight)
+
 
 # %% wrong: every part to everyone => cost gathered
 class _Gathered(torch.autograd.Function):

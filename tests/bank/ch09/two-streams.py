@@ -85,6 +85,7 @@ def two_streams(seed, rank):
 # %% wrong: room for eight ranks only => generality replicas-collide  from: room between seeds
 # ~ 1_000_003 ==> 9
 
+
 # %% wrong: one stream, begun further on => values inside-is-outside
 def two_streams(seed, rank):
     inside = torch.Generator().manual_seed(seed)

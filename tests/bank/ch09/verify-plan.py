@@ -44,6 +44,7 @@ def verify(plan, whole, held, ranks):
 # +         if tuple(held[name]) != want:
 # +             found.append(("whole" if tuple(held[name]) == (rows, columns) else "wrong side", name))
 
+
 # %% wrong: every weight that is whole => values false-alarm
 def verify(plan, whole, held, ranks):
     found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
@@ -67,6 +68,7 @@ def verify(plan, whole, held, ranks):
 # %% wrong: rows and columns taken the textbook's way => values -  from: shapes only
 # ~ found = [] ==> found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
 # ~ "column" ==> "row"
+
 
 # %% wrong: patterns compared as plain text => values -
 def verify(plan, whole, held, ranks):
@@ -124,6 +126,7 @@ def verify(plan, whole, held, ranks):
 # %% wrong: not sorted => values not-sorted  from: shapes only
 # ~ found = [] ==> found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
 # ~ sorted(found) ==> sorted(found, reverse=True)
+
 
 # %% wrong: names without words => values wrong-shape
 def verify(plan, whole, held, ranks):

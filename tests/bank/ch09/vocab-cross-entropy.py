@@ -113,6 +113,7 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # %% wrong: a sum over tokens => values sum  from: two sums, torch's gradient
 # ~ mean ==> sum
 
+
 # %% wrong: sums that autograd does not know => values -
 def vocab_cross_entropy(comm, logits, targets, vocab):
     start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])

@@ -57,6 +57,7 @@ def embed(comm, tokens, weight, vocab):
 # +     rows = F.embedding((tokens - start).clamp(0, len(weight) - 1), weight)
 # +     return sum_out(rows - (rows * ~mine.unsqueeze(-1)).detach(), comm)
 
+
 # %% wrong: one row too many at the edge => values -
 def embed(comm, tokens, weight, vocab):
     start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
@@ -123,6 +124,7 @@ def embed(comm, tokens, weight, vocab):
 # +     rows = F.embedding((tokens - start).where(mine, 0), weight) * mine.unsqueeze(-1)
 # +     out = copy_in(sum_out(rows, comm), comm)
 # +     return out / comm.size + (out - out / comm.size).detach()
+
 
 # %% wrong: rows that occur twice keep one gradient => values -
 class _Rows(torch.autograd.Function):

@@ -51,6 +51,7 @@ def audit_pp():
 # %% wrong: interleaving as a share of all time => values of-all  from: by hand
 # ~ GOOD ==> GOOD | {"interleaved-bubble": (3.5 / 35.5, "wrong", "another convention")}
 
+
 # %% wrong: GPipe's first stage => values gpipe
 def audit_pp():
     return GOOD | {

@@ -151,6 +151,7 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 # %% wrong: send and receive turned round on rank 0 alone => protocol deadlock  from: even ranks send first, odd ranks receive first
 # ~ if rank % 2 == 0: ==> if rank:
 
+
 # %% wrong: GPipe, which does not hang and holds everything => cost too-much-memory
 def run_1f1b(comm, forward, backward, empty, microbatches):
     rank, last = comm.rank, comm.size - 1
@@ -182,6 +183,7 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 # -         g = backward(m, receive(comm, after, empty) if rank < last else None)
 # -         if rank > 0:
 # -             comm.send(g, before)
+
 
 # %% wrong: does nothing, gradients stay zero => values zero-gradients
 def run_1f1b(comm, forward, backward, empty, microbatches):
@@ -217,6 +219,7 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 # %% wrong: the first activations are sent twice => cost sent-again  from: one batch for both directions, as Megatron-LM does
 # ~ receive(comm, before, empty) ==> [receive(comm, before, empty) for _ in range(2)][1]
 # ~ if rank < last: ==> for _ in range(2 if rank < last else 0):
+
 
 # %% wrong: one extra forward ahead => cost too-much-memory  from: receive the gradient first and send the activation then, on even ranks
 def run_1f1b(c, F, B, e, M):
@@ -286,6 +289,7 @@ def run_1f1b(c, F, B, e, M):
 # ~ (a + m, x) ==> (a + m, x if r else None)
 # ~ t(y, r + 1) ==> sw(y, r + 1, e())
 # ~ x = t(g, r - 1) ==> sw(g, r - 1, x)
+
 
 # %% half: starts its sends and goes on => 8.5
 def run_1f1b(comm, forward, backward, empty, microbatches):

@@ -84,6 +84,7 @@ def interleaved_rows(ranks, microbatches, chunks):
 # %% wrong: does not look whether rounds are whole => generality not-refused  from: fewer forwards ahead, which is enough where messages take no time
 # ~ ranks - 1 - rank + (chunks - 1) * ranks ==> 2 * (ranks - 1 - rank) + (chunks - 1) * ranks, check=False
 
+
 # %% wrong: plain 1F1B's warm-up => values order
 def interleaved_rows(ranks, microbatches, chunks):
     return looped(ranks, microbatches, chunks, lambda rank: ranks - 1 - rank)
@@ -91,6 +92,7 @@ def interleaved_rows(ranks, microbatches, chunks):
 
 # %% wrong: one forward too many ahead => cost too-much-memory  from: fewer forwards ahead, which is enough where messages take no time
 # ~ ranks - 1 - rank ==> 2 * (ranks - rank)
+
 
 # %% wrong: breadth-first, all forwards first => cost all-forwards-first
 def interleaved_rows(ranks, microbatches, chunks):
@@ -112,6 +114,7 @@ def interleaved_rows(ranks, microbatches, chunks):
 
 # %% wrong: plain 1F1B => values -  from: fewer forwards ahead, which is enough where messages take no time
 # ~ chunks, lambda rank: ranks - 1 - rank + (chunks - 1) * ranks ==> 1, lambda rank: ranks - 1 - rank
+
 
 # %% wrong: 1F1B with all chunks of a micro-batch at once => values -
 def interleaved_rows(ranks, microbatches, chunks):

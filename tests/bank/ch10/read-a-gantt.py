@@ -65,6 +65,7 @@ def read(spans):
 # %% wrong: does not sort => values -  from: by the first rank, and the last
 # ~ sorted(spans, key=lambda span: span[1]) ==> spans
 
+
 # %% wrong: micro-batches counted by forwards => values other-microbatches
 def read(spans):
     ranks = 1 + max(span[0] for span in spans)
@@ -95,6 +96,7 @@ def read(spans):
 
 # %% wrong: ZB-H1 and ZB-H2 are one => values not-zb-h1  from: by the first rank, and the last
 # ~ "ZB-H2" if ahead > ranks else "ZB-H1" ==> "ZB-H1"
+
 
 # %% wrong: the four numbers in another order => values no-such-word
 def read(spans):

@@ -82,6 +82,7 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 # ~ (given, homes[needs[1]], tag(*needs)) ==> (given, homes[needs[1]])
 # ~ (comm.isend(made, target, tag(kind, stage, m))) ==> (comm.isend(made, target))
 
+
 # %% wrong: the neighbor's rank is taken to be one more => generality -
 def run_rows(comm, rows, homes, forward, backward, empty):
     works, last = [], comm.size - 1
@@ -118,6 +119,7 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 # +     row = sorted(rows[comm.rank], key=lambda op: (op[0] == "B", op[1] if op[0] == "F" else -op[1], op[2]))
 # +     for kind, stage, m in row:
 
+
 # %% wrong: an empty row for everyone => values zero-gradients
 def run_rows(comm, rows, homes, forward, backward, empty):
     for kind, stage, m in []:
@@ -130,6 +132,7 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 # %% wrong: every stage takes the last gradient that came => values -  from: sends to itself
 # ~ works = [] ==> works, latest = [], {}
 # ~ empty() ==> latest.setdefault(kind, empty())
+
 
 # %% wrong: tells every rank, and whoever needs it takes it => cost not-a-neighbor
 def run_rows(comm, rows, homes, forward, backward, empty):

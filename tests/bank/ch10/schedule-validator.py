@@ -90,6 +90,7 @@ def complaint(rows, microbatches, limit):
 # +             needs.difference_update(free)
 # +     if edges:
 
+
 # %% right: the first rank holds the most, so its row is enough for memory
 def complaint(rows, microbatches, limit):
     flat = [tuple(o) for r in rows for o in r]
@@ -186,6 +187,7 @@ def complaint(rows, microbatches, limit):
 # %% wrong: no limit means none may be held => values rejects-good  from: the limit itself is too much
 # ~ limit is not None and most_held(rows) >= limit ==> most_held(rows) > (limit or 0)
 
+
 # %% wrong: looks at the first row only => values -
 def complaint(rows, microbatches, limit):
     return (
@@ -239,6 +241,7 @@ def complaint(rows, microbatches, limit):
 # +         if not moved:
 # +             break
 # +     if any(place < len(row) for place, row in zip(at, rows)):
+
 
 # %% wrong: yes or no => values no-such-word
 def complaint(rows, microbatches, limit):

@@ -149,6 +149,7 @@ gpipe_rows = one_f_one_b_rows = naive_rows
 # %% wrong: forwards only => values missing  from: empty lists
 # ~ return [[] for _ in range(stages)] ==> return [ops("F", s, range(microbatches)) for s in range(stages)]
 
+
 # %% wrong: one row for all ranks => values other-ranks
 def naive_rows(stages, microbatches):
     return [[op for row in good_naive(stages, microbatches) for op in row]]

@@ -105,6 +105,7 @@ def cut_layers(costs, stages):
 # %% wrong: drops the head => values layers-lost  from: equally many layers
 # ~ (costs), stages ==> (costs) - 1, stages
 
+
 # %% wrong: an idle stage is allowed => values empty-stage
 def cut_layers(costs, stages):
     return [len(costs)] + [0] * (stages - 1)
@@ -118,6 +119,7 @@ def cut_layers(costs, stages):
 
 # %% wrong: the layers themselves => values not-a-number  from: where stages begin, not how long they are
 # ~ s * base ==> costs[s * base : (s + 1) * base]
+
 
 # %% wrong: the time, not the cut => values wrong-shape
 def cut_layers(costs, stages):

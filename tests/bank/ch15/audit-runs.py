@@ -63,6 +63,7 @@ def audit_runs():
 # %% wrong: fractions for per cent => values other-unit  from: by hand
 # ~ GOOD ==> GOOD | {"palm-46-mfu": (0.457, *OK)}
 
+
 # %% half: three are missing => 4
 def audit_runs():
     return {

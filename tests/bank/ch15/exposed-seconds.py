@@ -106,6 +106,7 @@ def step_times(kernels, begin, end):
 # +     hidden = sum(busy(compute, s, e) for s, e in cut if e > s)
 # +     return {**found, "hidden": hidden, "exposed": sum(max(0.0, e - s) for s, e in cut) - hidden}
 
+
 # %% wrong: overlaps of pairs => values pairs-summed
 def step_times(kernels, begin, end):
     def cut(kind):
@@ -136,6 +137,7 @@ def step_times(kernels, begin, end):
 # %% wrong: copies count as communication => values other-form unless copies=talk  from: three unions
 # ~ (kernels, "communication") ==> (kernels, "communication", "copy")
 
+
 # %% wrong: the last end instead of the latest => values end-forgotten
 def merged(spans, begin, end):
     total, last = 0.0, begin
@@ -161,6 +163,7 @@ def step_times(kernels, begin, end):
 # -     return {**found, "exposed": busy(talk, begin, end)}
 # +     del found["idle"]
 # +     return found
+
 
 # %% wrong: the step ends with its last kernel => values to-the-last-kernel
 def step_times(kernels, begin, end):

@@ -118,6 +118,7 @@ held_out = ratios(predict_seconds)
 # %% wrong: one line through both regimes => values one-regime  from: least squares on raw seconds
 # ~ slope, alpha = np.polyfit(n, t, 1) ==> (alpha, slope), _ = line(n, t, 1 / t)
 
+
 # %% wrong: the mean of the repeats => values mean
 def predict_seconds(rows, nbytes):
     return by_cuts(rows, nbytes, statistics.fmean)
@@ -150,6 +151,7 @@ def predict_seconds(rows, nbytes):
 # -     return float(alpha + slope * nbytes)
 # +     return float(np.interp(nbytes, n, t))
 
+
 # %% wrong: fitted to what it predicts => protocol seen-before
 def predict_seconds(rows, nbytes):
     return by_cuts(rows, nbytes)
@@ -181,6 +183,7 @@ def held_out(rows):
 # %% wrong: the second function is not written => protocol not-answered  from: fitted to what it predicts
 # -     return {row["nbytes"]: predict_seconds(rows, row["nbytes"]) / statistics.median(row["seconds"]) for row in rows}
 # +     raise NotImplementedError
+
 
 # %% wrong: in milliseconds => values milliseconds
 def predict_seconds(rows, nbytes):

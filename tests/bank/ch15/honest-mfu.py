@@ -131,6 +131,7 @@ def honest_mfu(run):
 # %% wrong: in per cent => values percent  from: one device's peak for all tokens
 # ~ each * run["ranks"] ==> 100 * each
 
+
 # %% wrong: whatever comes out => values accepts-clock-did-not-wait
 def honest_mfu(run):
     return judged(run, asked=("warm", "few", "steady", "roof"))
@@ -165,6 +166,7 @@ def honest_mfu(run):
 # %% wrong: low and high exchanged => values turned-round  from: one device's peak for all tokens
 # ~ tuple(each * run["ranks"] for each in found) ==> (found[0], found[2], found[1])
 
+
 # %% wrong: the slowest and the fastest step => values extremes
 def honest_mfu(run):
     found = judged(run)
@@ -174,6 +176,7 @@ def honest_mfu(run):
 
 # %% wrong: everything is refused => values refuses-sound  from: one device's peak for all tokens
 # ~ tuple(each * run["ranks"] for each in found) ==> "not steady"
+
 
 # %% wrong: always bf16 => generality other-dtype
 def honest_mfu(run):
@@ -186,6 +189,7 @@ def honest_mfu(run):
 # %% wrong: None for a refusal => values returned-none  from: one device's peak for all tokens
 # -     return found if isinstance(found, str) else tuple(each * run["ranks"] for each in found)
 # +     return None if isinstance(found, str) else found
+
 
 # %% wrong: too few steps before the warm-up => generality other-reason
 def honest_mfu(run):
@@ -206,6 +210,7 @@ def honest_mfu(run):
 # %% wrong: five steps are too few => generality refuses-sound  from: too few steps before the warm-up
 # -     few = sum(step >= run["warm_up"] for step in steps_of(run)) < 5
 # +     few = run["warm_up"] >= 1 and sum(step >= run["warm_up"] for step in steps_of(run)) < 6
+
 
 # %% wrong: the lower of the two in the middle => values low-median
 def honest_mfu(run):

@@ -87,6 +87,7 @@ def most_micro_batches(job, schedule, memory):
 # -     return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) <= memory), default=0)
 # +     return 1
 
+
 # %% wrong: 1F1B has a limit, too => values none-is-right  from: every number tried
 def most_micro_batches(job, schedule, memory):
     count = 0
@@ -104,6 +105,7 @@ def most_micro_batches(job, schedule, memory):
 # %% wrong: the first stage decides => generality first-stage-only  from: every number tried
 # ~ max(stage_peaks(job, schedule, stages)) ==> stage_peaks(job, schedule, stages)[0]
 # ~ max(stage_peaks(job, schedule, count)) ==> stage_peaks(job, schedule, count)[0]
+
 
 # %% half: the peaks only => 2.7  from: every number tried
 def most_micro_batches(job, schedule, memory):

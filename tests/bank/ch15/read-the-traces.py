@@ -98,6 +98,7 @@ def cause(trace):
 # -     if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
 # +     if not all(map(math.isfinite, norms)) or max(norms) > 100 * max(norms[0], 1e-3):
 
+
 # %% wrong: always sound => values unnoticed  from: rates first, then ratios of norms
 def cause(trace):
     return "sound"
@@ -140,6 +141,7 @@ def cause(trace):
 
 # %% wrong: one small norm vanishes => generality -  from: rates first, then ratios of norms
 # ~ max(norms) < 1e-3 * limit ==> min(norms) < 1e-3 * limit
+
 
 # %% half: only the step => 1.4  from: rates first, then ratios of norms
 def cause(trace):

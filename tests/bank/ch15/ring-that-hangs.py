@@ -98,6 +98,7 @@ def ring_pass(comm, block, visit):
 # -             coming = torch.empty_like(block)
 # ~ block = coming ==> block, coming = coming, block
 
+
 # %% wrong: waits before it visits => cost not-hidden
 def ring_pass(comm, block, visit):
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
@@ -126,6 +127,7 @@ def ring_pass(comm, block, visit):
 # -         total = total + visit(block, (comm.rank - hop) % comm.size)
 # +             works = comm.batch_isend_irecv([P2POp(comm.isend, block, before), P2POp(comm.irecv, coming, after)])
 # +         total = total + visit(block, (comm.rank + hop) % comm.size)
+
 
 # %% wrong: its own block straight to everybody => protocol not-a-neighbor
 def ring_pass(comm, block, visit):
@@ -161,6 +163,7 @@ def ring_pass(comm, block, visit):
 # %% wrong: tensors to receive into are always rows of floats => generality raised  from: one batch a hop, a tensor of its own for each
 # ~ None ==> torch.empty(len(block))
 # -             coming = torch.empty_like(block)
+
 
 # %% wrong: all that an all-gather would do => values raised
 def ring_pass(comm, block, visit):

@@ -118,6 +118,7 @@ def report(runs):
 # %% wrong: six lines a run => cost too-long  from: a line for each run
 # ~ "\n".join(lines) ==> "\n\n".join(line.replace("; ", "\n").replace(", ", "\n") for line in lines)
 
+
 # %% wrong: the claims in a list => values no-page
 def report(runs):
     return [(name, run["measured"]["step_seconds"], "s") for name, run in runs.items()]

@@ -139,6 +139,7 @@ efficiency = efficient
 # +     slope, first = np.polyfit(column(kind, n, n.min()), 1 / t, 1)
 # +     return kind, float(first), float(slope), 0.01
 
+
 # %% wrong: mixed rows are strong => values not-mixed
 def fit_scaling(rows):
     kind = kind_of(rows)
@@ -155,6 +156,7 @@ efficiency = efficient
 # -     kind = kind_of(rows)
 # -     if kind != "mixed":
 # -         return fitted(rows)
+
 
 # %% wrong: the other law => values other-law
 def fit_scaling(rows):

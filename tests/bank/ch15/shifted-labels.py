@@ -110,6 +110,7 @@ def label_fault(inputs, targets, counts, mark):
 # -     return inputs, targets, inputs != mark
 # +     return inputs[:, :-1], inputs[:, 1:], inputs[:, :-1] != mark
 
+
 # %% wrong: a token of each row is lost, as rows of length + 1 are cut => values rows  from: one stream, cut twice
 def labeled(stream, length, mark):
     rows = len(stream) // (length + 1)
@@ -123,6 +124,7 @@ def labeled(stream, length, mark):
 
 # %% wrong: counts are numbers => values not-bool  from: one stream, cut twice
 # ~ targets, inputs != mark ==> targets, (inputs != mark).float()
+
 
 # %% wrong: only the shift is looked at => values unnoticed  from: one stream, cut twice
 def label_fault(inputs, targets, counts, mark):
@@ -173,6 +175,7 @@ def label_fault(inputs, targets, counts, mark):
 # ~ inputs.shape != targets.shape ==> not inputs.numel() == targets.numel() == counts.numel()
 #           return "shape"
 # +     targets, counts = targets.view(inputs.shape), counts.view(inputs.shape)
+
 
 # %% half: only the repair => 2.1  from: one stream, cut twice
 def label_fault(inputs, targets, counts, mark):

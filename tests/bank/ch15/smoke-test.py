@@ -61,6 +61,7 @@ def smoke(run, floor):
 # %% wrong: three runs => cost too-many-runs  from: in the order of the words
 # ~ again = run ==> again, _ = run(), run
 
+
 # %% wrong: a yes or no => values no-such-word
 def smoke(run, floor):
     return run() == run()

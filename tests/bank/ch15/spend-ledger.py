@@ -101,6 +101,7 @@ def stop_by(budget, gpus, price, increment, grace):
 # -     blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
 # +     blocks = 1 + math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
 
+
 # %% wrong: the grace before rounding => values grace-first  from: one rate
 def stop_by(budget, gpus, price, increment, grace):
     last = math.floor((budget / (gpus * price / 60) - grace) / increment + 1e-9) * increment
@@ -126,6 +127,7 @@ def stop_by(budget, gpus, price, increment, grace):
 # %% wrong: whole dollars => values -  from: a bill in cents
 # -     return {name: round(dollars, 2) for name, dollars in found.items()}
 # +     return {name: round(dollars) for name, dollars in found.items()}
+
 
 # %% half: the ledger only => 2  from: one rate
 def stop_by(budget, gpus, price, increment, grace):

@@ -61,6 +61,7 @@ def tokens_without(parts, tokens, name):
 # %% wrong: with the warm-up => values warm-up-counted  from: means
 # ~ rows[warm_up:] ==> rows
 
+
 # %% wrong: medians => values medians  from: means
 def where_it_goes(rows, warm_up, every):
     timed = rows[warm_up:]
@@ -134,6 +135,7 @@ def where_it_goes(rows, warm_up, every):
 # +     both = sum(alone.values())
 # +     longer, shorter = both - min(compute, talk), min(compute, talk)
 # +     name = "sum" if both / measured <= measured / longer else "max"
+
 
 # %% half: the account only => 2.1  from: means
 def closer_model(alone, measured):

@@ -29,9 +29,13 @@ _CLOSE = """async () => {
 # Every cell's element carries its id, so that a test names cells as the notebook does.
 _NAME_CELLS = """() => jupyterapp.shell.currentWidget.content.widgets.forEach(
   cell => { cell.node.dataset.cell = cell.model.id; })"""
-_ALL_RAN = """() => jupyterapp.shell.currentWidget.content.widgets.every(cell => cell.model.type !== 'code'
-  || !cell.model.sharedModel.source.trim()
-  || (cell.model.executionCount !== null && cell.model.executionState === 'idle'))"""
+# -1 when every code cell has run, else how many have; false while these are not more than before.
+_MORE_RAN = """before => {
+  const cells = jupyterapp.shell.currentWidget.content.widgets.map(cell => cell.model)
+    .filter(model => model.type === 'code' && model.sharedModel.source.trim());
+  const ran = cells.filter(model => model.executionCount !== null && model.executionState === 'idle').length;
+  return ran === cells.length ? -1 : ran > before ? ran : false;
+}"""
 _RAN_AGAIN = """([id, before]) => {
   const cell = jupyterapp.shell.currentWidget.content.widgets.find(each => each.model.id === id).model;
   return cell.executionCount !== null && cell.executionCount !== before && cell.executionState === 'idle';
@@ -96,9 +100,11 @@ class ChapterPage:
     # ---------------------------------------------------------------------------------------- the chapter as a whole
 
     def run_all(self) -> None:
-        """Run → Run All Cells, and wait until every cell has run."""
+        """Run → Run All Cells, and wait until every cell has run; `Late` if one cell takes longer than `PATIENCE` seconds."""
         self.menu("Run", "Run All Cells")
-        self.wait(_ALL_RAN, seconds=PATIENCE)
+        ran = 0
+        while ran >= 0:
+            ran = self.wait(_MORE_RAN, ran, seconds=PATIENCE).json_value()
 
     def menu(self, *path: str) -> None:
         """Click through the menu bar: ("Run", "Run All Cells")."""

@@ -55,7 +55,7 @@ class Exchange:
         return int((~self.kept).sum())
 
 
-def token_exchange(shown: Exchange, frame: int) -> Picture:
+def token_exchange(shown: Exchange, frame: int, title: str = "") -> Picture:
     """One frame of `FRAMES`: above, each rank's tokens; below, the buffer of its expert, a row for each source rank."""
     figure, axes = sheet(_HEIGHT, style.WIDTH)
     ranks, tokens, top_k = shown.experts.shape
@@ -90,7 +90,7 @@ def token_exchange(shown: Exchange, frame: int) -> Picture:
         f"Loads of the experts: {', '.join(map(str, loads))} copies; the busiest has {number_text(worst, 3)} times the mean. "
         f"Dropped: {shown.dropped} of {copies} ({percent_text(shown.dropped / copies, 2)})."
     )
-    style.note(axes, 0.012, 0.965, f"{frame}  {FRAMES[frame]}", style.LARGE, INK, va="center")
+    style.note(axes, 0.012, 0.965, title or f"{frame}  {FRAMES[frame]}", style.LARGE, INK, va="center")
     style.note(axes, 0.012, 0.04, said, style.SMALL, SOFT, va="center")
     figure.alt = f"Step {frame}, {FRAMES[frame]}. {ranks} ranks with {tokens} tokens and one expert each. {said}"
     return figure

@@ -90,7 +90,9 @@ def phases(batch: int = 16) -> Explorer:
     """Move the batch, the context and the prompt."""
     return explore(
         draw_phases,
-        batch=play(BATCHES, batch, label="batch", text=lambda each: f"{each} sequences", interval=900),
+        batch=play(
+            BATCHES, batch, label="batch", text=lambda each: f"{each} sequence{'' if each == 1 else 's'}", interval=900
+        ),
         context=slider(CONTEXTS, 2048, label="context", text=lambda each: f"{each:,} tokens"),
         prompt=slider((16, 128, 1024, 8192), 1024, label="prompt", text=lambda each: f"{each:,} tokens"),
     )

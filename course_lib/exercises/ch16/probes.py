@@ -6,6 +6,8 @@ from __future__ import annotations
 import copy
 import random
 from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from course_lib.exercises.probes import rows, unless_open
@@ -27,21 +29,50 @@ def _whole(value: Any) -> bool:
     return type(value) is int
 
 
+class ArgumentChanged(Exception):
+    """An answer wrote to what it was given."""
+
+
+def untouched(function: Callable[..., Any], *given: Any) -> Any:
+    """What a function returns for copies of its arguments; ArgumentChanged if it writes to one of them."""
+    mine = copy.deepcopy(given)
+    said = function(*mine)
+    if not same(mine, given):
+        raise ArgumentChanged("leave the arguments as they are, and work on a copy")
+    return said
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether nested arguments are equal, tensors element by element."""
+    if type(one) in (list, tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool((one == other).all()) if hasattr(one, "shape") else one == other
+
+
+def kept_rows(answers: Any, case: Any, comm: Any = None) -> Any:
+    """The shared probe `rows` for functions that leave their arguments as they are."""
+    return rows(tuple(partial(untouched, answer) for answer in answers), case)
+
+
 # --- page table
 
 
 def paged(answer: Any, case: Any, comm: Any = None) -> Any:
     """What a page table says after each operation: [what was returned, the tables of live requests, free pages].
 
-    `case.args = (pages, size, operations)`, each operation (name of the method, arguments …).
+    `case.args = (pages, size, operations)`, each operation (name of the method, arguments …). With a 2 after these, a second table
+    goes through the same operations, each time before the first one: what one table does must not change another.
     """
-    pages, size, operations = case.args
-    table = answer(pages, size)
+    pages, size, operations, *count = case.args
+    tables = [answer(pages, size) for _ in range(*count or (1,))]
+    return [told[-1] for told in zip(*(_operated(table, operations) for table in tables), strict=True)]
+
+
+def _operated(table: Any, operations: Any) -> Iterator[Any]:
     live: list[str] = []
-    told = []
     for name, *given in operations:
         if name != "start" and given[0] not in live:
-            told.append(["skipped", {}, plain(table.unused())])  # it was refused before
+            yield ["skipped", {}, plain(table.unused())]  # it was refused before
             continue
         try:
             said = plain(getattr(table, name)(*given))
@@ -50,22 +81,22 @@ def paged(answer: Any, case: Any, comm: Any = None) -> Any:
             live = [each for each in live if name != "free" or each != given[0]]
         except MemoryError:
             said = FULL
-        told.append([said, {each: plain(table.table(each)) for each in live}, plain(table.unused())])
-    return told
+        yield [said, {each: plain(table.table(each)) for each in live}, plain(table.unused())]
 
 
 # --- prefix cache
 
 
 def cached(answer: Any, case: Any, comm: Any = None) -> Any:
-    """What a prefix cache returns for each operation; `case.args = (pages, size, operations)`."""
-    pages, size, operations = case.args
-    cache, told, refused = answer(pages, size), [], set()
+    """What a prefix cache returns for each operation; `case.args = (pages, size, operations)`, with a 2 after these as in `paged`."""
+    pages, size, operations, *count = case.args
+    caches = [answer(pages, size) for _ in range(*count or (1,))]
+    told, refused = [], set()
     for name, *given in operations:
         if name == "release" and given[0] in refused:
             told.append("released")
             continue
-        said = plain(getattr(cache, name)(*copy.deepcopy(given)))
+        said = [plain(untouched(getattr(cache, name), *given)) for cache in caches][-1]
         told.append(said if name == "admit" else "released")
         refused = refused | {given[0]} if name == "admit" and said is None else refused - {given[0]}
     return told
@@ -141,7 +172,7 @@ def planned(answer: Any, case: Any, comm: Any = None) -> Any:
     """Plans of an answer: for each state of `case.args = ("states", states)`, or for each iteration of ("serve", workload)."""
     kind, given = case.args
     if kind == "states":
-        return [_said(answer(*copy.deepcopy(state))) for state in given]
+        return [_said(untouched(answer, *state)) for state in given]
     return serve(answer, *given)
 
 
@@ -165,7 +196,7 @@ def serve(answer: Any, requests: Any, budget: int, pages: int, size: int) -> Any
             waiting.append(coming.pop(0)[0])
         free = pages - sum(-(-known[name][1] // size) for name in running)
         states = [[(name, *known[name]) for name in names] for names in (running, waiting)]
-        plan = _said(answer(*copy.deepcopy(states), budget, free, size))
+        plan = _said(untouched(answer, *states, budget, free, size))
         plans.append(plan)
         if not _possible(plan, running, waiting, known):
             break
@@ -218,15 +249,27 @@ def proposal(target: Any, draft: Any, token: int) -> list[float]:
     return [float(at == last) for at in range(len(target))]
 
 
+TWICE = 60  # calls of each row that are made once more, with `rng` in the same state
+
+
+class OtherChance(Exception):
+    """An answer draws from another source than the generator that it is given."""
+
+
 def _counted(verify: Any, target: Any, draft: Any, first: int, guesses: int, times: int, seed: int) -> Any:
     rng, counts = random.Random(seed), Counter[tuple[int, ...]]()
-    for _ in range(times):
+    for at in range(times):
         path = [first]
         for _ in range(guesses):
             path += rng.choices(range(len(target)), proposal(target, draft, path[-1]))
         drafts = None if draft is None else [list(draft[token]) for token in path[:-1]]
-        said = plain(verify([list(target[token]) for token in path], drafts, list(path[1:]), rng))
+        lists = [list(target[token]) for token in path], drafts, list(path[1:])
+        twin = copy.copy(rng) if at < TWICE else None
+        again = plain(untouched(lambda *mine, twin=twin: verify(*mine, twin), *lists)) if twin else None
+        said = plain(verify(*lists, rng))
         if type(said) is not list or not all(_whole(token) for token in said):
             return said
+        if twin and said != again:
+            raise OtherChance("with `rng` in the same state the output differs; take all random numbers from `rng`")
         counts[tuple(said)] += 1
     return [[list(said), count] for said, count in sorted(counts.items())]

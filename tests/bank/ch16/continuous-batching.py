@@ -28,6 +28,33 @@ def plan(running, waiting, budget, free, size):
     return run, preempted
 
 
+# %% right: pages of those who are left
+def pages_of(tokens, size):
+    return (tokens + size - 1) // size
+
+
+def plan(running, waiting, budget, free, size):
+    holds = {name: pages_of(cached, size) for name, _, cached in running}
+    every, run, lost = free + sum(holds.values()), {}, []
+    for name, tokens, cached in running:
+        count = min(tokens - cached, budget)
+        if not count or name not in holds:
+            break
+        want = pages_of(cached + count, size)
+        while name in holds and sum(holds.values()) - holds[name] + want > every:
+            lost.append(holds.popitem()[0])
+        if name in holds:
+            holds[name], run[name], budget = want, count, budget - count
+    left = every - sum(holds.values())
+    for name, tokens, _ in waiting[: 0 if lost else None]:
+        count = min(tokens, budget)
+        left -= pages_of(count, size)
+        if not count or left < 0:
+            break
+        run[name], budget = count, budget - count
+    return run, lost
+
+
 # %% right: any variant  from: as written
 # - def plan(running, waiting, budget, free, size):
 # + from course_lib import params
@@ -101,6 +128,17 @@ def plan(running, waiting, budget, free, size):
 # %% wrong: zero tokens are a plan => values -  from: as written
 # -     while at < len(left) and budget:
 # +     while at < len(left):
+
+# %% wrong: a part that fits, in place of being preempted => values -  from: as written
+# -         while need > free and name not in preempted:
+# +         while need > free and name not in preempted:
+# +             if len(left) == at + 1 and free:
+# +                 count, need = -(-cached // size) * size + free * size - cached, free
+# +                 break
+
+# %% wrong: requests are taken out of the list => values raised  from: as written
+# -     run, preempted, left, at = {}, [], list(running), 0
+# +     run, preempted, left, at = {}, [], running, 0
 
 
 # %% wrong: left as it is => not-answered

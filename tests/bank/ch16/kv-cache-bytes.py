@@ -61,6 +61,11 @@ def latent_bytes(layers, latent, rope, number, tokens):
 # +     return 2 * layers * (latent + rope) * number * tokens
 
 
+# %% wrong: a latent in two bytes => values two-bytes  from: as written
+# -     return layers * (latent + rope) * number * tokens
+# +     return layers * (latent + rope) * 2 * tokens
+
+
 # %% wrong: the example => values only-the-example
 def kv_bytes(layers, heads, kv_heads, size, number, tokens):
     return 2684354560

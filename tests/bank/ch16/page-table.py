@@ -54,39 +54,37 @@ class Pages:
 # %% right: users are counted anew each time
 class Pages:
     def __init__(self, pages, size):
-        self.count, self.size, self.requests = pages, size, {}
+        self.every, self.size, self.held = set(range(pages)), size, {}
 
     def idle(self):
-        used = {page for pages, _ in self.requests.values() for page in pages}
-        return [page for page in range(self.count) if page not in used]
+        return sorted(self.every.difference(*(pages for pages, _ in self.held.values())))
+
+    def take(self, count):
+        if len(self.idle()) < count:
+            raise MemoryError("no page is free")
+        return self.idle()[:count]
 
     def start(self, request, tokens):
-        need, idle = -(-tokens // self.size), self.idle()
-        if len(idle) < need:
-            raise MemoryError("no page is free")
-        self.requests[request] = (idle[:need], tokens)
+        self.held[request] = self.take(-(-tokens // self.size)), tokens
 
     def append(self, request):
-        pages, tokens = self.requests[request]
-        shared = any(pages[-1:] and pages[-1] in other for name, (other, _) in self.requests.items() if name != request)
-        if tokens % self.size and not shared:
-            self.requests[request] = (pages, tokens + 1)
+        pages, tokens = self.held[request]
+        old = pages[-1:] if tokens % self.size else []
+        if old and sum(old[0] in others for others, _ in self.held.values()) == 1:
+            self.held[request] = pages, tokens + 1
             return None
-        idle = self.idle()
-        if not idle:
-            raise MemoryError
-        kept = pages[:-1] if tokens % self.size else pages
-        self.requests[request] = ([*kept, idle[0]], tokens + 1)
-        return (pages[-1], idle[0]) if tokens % self.size else None
+        new = self.take(1)
+        self.held[request] = pages[: len(pages) - len(old)] + new, tokens + 1
+        return (*old, *new) if old else None
 
     def fork(self, request, child):
-        self.requests[child] = self.requests[request]
+        self.held[child] = self.held[request]
 
     def free(self, request):
-        del self.requests[request]
+        del self.held[request]
 
     def table(self, request):
-        return tuple(self.requests[request][0])
+        return tuple(self.held[request][0])
 
     def unused(self):
         return len(self.idle())
@@ -178,6 +176,15 @@ class Pages:
 # +             self.users[mine[-1]] -= 1
 # +             mine[-1:] = [first, second]
 # +         elif self.tokens[request] % self.size == 0:
+
+# %% wrong: all tables have the same requests => generality raised  from: as written
+# -     def __init__(self, pages, size):
+# -         self.size, self.idle = size, list(range(pages))
+# -         self.users, self.pages, self.tokens = [0] * pages, {}, {}
+# +     pages, tokens = {}, {}
+# +
+# +     def __init__(self, pages, size):
+# +         self.size, self.idle, self.users = size, list(range(pages)), [0] * pages
 
 
 # %% wrong: left as it is => not-answered

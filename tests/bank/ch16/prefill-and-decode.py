@@ -96,6 +96,10 @@ def ridge_batch(params, number, kv, context, flops, bandwidth):
 # -     return math.ceil(params * number / bandwidth / gain) if gain > 0 else None
 # +     return math.floor(params * number / bandwidth / gain) + 1 if gain > 0 else None
 
+# %% wrong: batches up to 4,096 => generality returned-none  from: as written
+# -     return math.ceil(params * number / bandwidth / gain) if gain > 0 else None
+# +     return math.ceil(params * number / bandwidth / gain) if gain > params * number / bandwidth / 4096 else None
+
 
 # %% wrong: left as it is => not-answered
 def prefill_seconds(*given):

@@ -43,54 +43,33 @@ class PrefixCache:
                 self.unused[key] = None
 
 
-# %% right: a tree of pages
+# %% right: prefixes with the time of their release
 class PrefixCache:
     def __init__(self, pages, size):
-        self.size, self.pages, self.clock = size, pages, 0
-        self.root, self.tables = {"below": {}}, {}
-
-    def nodes(self):
-        todo, found = [self.root], []
-        while todo:
-            node = todo.pop()
-            todo += node["below"].values()
-            found += node["below"].values()
-        return found
+        self.pages, self.size, self.clock, self.released, self.tables = pages, size, 0, {}, {}
 
     def admit(self, request, tokens, tenant):
-        parts = [tuple(tokens[at : at + self.size]) for at in range(0, len(tokens), self.size)]
-        node, hits = self.root, []
-        for part in parts[:-1]:
-            if part not in node["below"]:
-                break
-            node = node["below"][part]
-            hits.append(node)
-        nodes = self.nodes()
-        others = sum(more for _, more in self.tables.values())
-        unused = [each for each in nodes if each["users"] == 0 and not any(each is hit for hit in hits)]
-        unused.sort(key=lambda each: each["released"])
-        fresh, empty = len(parts) - len(hits), self.pages - len(nodes) - others
-        if fresh > empty + len(unused):
+        prefixes = [tuple(tokens[:end]) for end in range(self.size, len(tokens) + 1, self.size)]
+        hits = prefixes[: (len(tokens) - 1) // self.size]
+        while not set(hits) <= self.released.keys():
+            hits.pop()
+        used = {*hits, *(prefix for mine, _ in self.tables.values() for prefix in mine)}
+        unused = sorted(self.released.keys() - used, key=self.released.get)
+        blank = self.pages - len(self.released) - sum(others for _, others in self.tables.values())
+        fresh = -(-len(tokens) // self.size) - len(hits)
+        if fresh > blank + len(unused):
             return None
-        for each in unused[: max(0, fresh - empty)]:
-            del each["above"]["below"][each["part"]]
-        mine = list(hits)
-        for part in parts[len(hits) :]:
-            if len(part) == self.size and part not in node["below"]:
-                node["below"][part] = {"below": {}, "above": node, "part": part, "users": 0}
-                node = node["below"][part]
-                mine.append(node)
-        for each in mine:
-            each["users"] += 1
-        self.tables[request] = mine, len(parts) - len(mine)
+        for prefix in unused[: max(0, fresh - blank)]:
+            del self.released[prefix]
+        new = [prefix for prefix in prefixes[len(hits) :] if prefix not in self.released]
+        self.released |= dict.fromkeys(new)
+        self.tables[request] = hits + new, fresh - len(new)
         return self.size * len(hits)
 
     def release(self, request):
-        mine, _ = self.tables.pop(request)
-        for each in mine[::-1]:
+        for prefix in self.tables.pop(request)[0][::-1]:
             self.clock += 1
-            each["users"] -= 1
-            each["released"] = self.clock
+            self.released[prefix] = self.clock
 
 
 # %% right: any variant  from: as written
@@ -143,6 +122,36 @@ class PrefixCache:
 # %% wrong: a page is cached twice => generality -  from: as written
 # -         new = [key for key in keys[len(hits) :] if key not in self.users]
 # +         new = keys[len(hits) :]
+
+# %% wrong: the sum of the tokens as a key => values -  from: as written
+# -         keys = [tuple(tokens[:end]) for end in ends]
+# +         keys = [(end, sum(tokens[:end])) for end in ends]
+
+# %% wrong: a refusal makes the hits young => generality -  from: as written
+# -         fresh = math.ceil(len(tokens) / self.size) - len(hits)
+# +         fresh = math.ceil(len(tokens) / self.size) - len(hits)
+# +         for key in hits:
+# +             if key in self.unused:
+# +                 self.unused.move_to_end(key)
+
+# %% wrong: cached pages go before empty ones => generality cached-first  from: as written
+# -             if self.empty:
+# -                 self.empty -= 1
+# -             else:
+# -                 key, _ = self.unused.popitem(last=False)
+# -                 del self.users[key]
+# +             if not self.unused:
+# +                 self.empty -= 1
+# +             else:
+# +                 key, _ = self.unused.popitem(last=False)
+# +                 del self.users[key]
+
+# %% wrong: tokens are taken out of the list => values raised  from: as written
+# -         self.requests[request] = hits + new, fresh - len(new)
+# -         return len(hits) * self.size
+# +         self.requests[request] = hits + new, fresh - len(new)
+# +         tokens.clear()
+# +         return len(hits) * self.size
 
 
 # %% wrong: left as it is => not-answered

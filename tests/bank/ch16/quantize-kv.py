@@ -76,6 +76,14 @@ def restore(codes, scale, low):
 # -     return codes.to(torch.uint8), scale, low
 # +     return codes, scale, low
 
+# %% wrong: in place => values raised  from: as written
+# -     codes = ((x - low) / torch.where(scale > 0, scale, 1)).round()
+# +     codes = x.sub_(low).div_(torch.where(scale > 0, scale, 1)).round()
+
+# %% wrong: a scale that is never small => generality wrong-scale  from: as written
+# -     scale = (x.amax(dim, keepdim=True) - low) / (2**bits - 1)
+# +     scale = ((x.amax(dim, keepdim=True) - low) / (2**bits - 1)).clamp(min=1e-8)
+
 
 # %% wrong: left as it is => not-answered
 def quantize(*given):

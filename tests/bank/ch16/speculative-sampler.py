@@ -98,6 +98,10 @@ def tokens_per_step(rate, guesses):
 # -     return sum(rate**count for count in range(guesses + 1))
 # +     return (1 - rate ** (guesses + 1)) / (1 - rate)
 
+# %% wrong: another source of chance => values raised  from: as written
+# -         if rng.random() * q[guess] >= p[guess]:
+# +         if torch.rand(()) * q[guess] >= p[guess]:
+
 
 # %% wrong: left as it is => not-answered
 def verify(*given):

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card, Worth
+from course_lib.exercises.ch16.probes import kept_rows
 from course_lib.exercises.drilling import pick
 from course_lib.exercises.probes import rows
 from course_lib.exercises.returns import Number, Rows, Tensor, TupleOf
@@ -63,7 +64,7 @@ one function can do both. Write two functions:
 - `restore(codes, scale, low)` returns the numbers that the codes stand for.
 - `codes` has the shape of `x` and dtype `torch.uint8`; `scale` and `low` have the dtype of `x` and size 1 along `dim`. `bits` is 1 to 8; the shown case has {{bits}}.
 - Each number comes back with an error of at most half a `scale`. A group of equal numbers comes back exactly.
-- `x` may have any number of dimensions; `dim` may be negative.""",
+- `x` may have any number of dimensions and stays as it is; `dim` may be negative.""",
     **Worth(points=6, minutes=15, difficulty=2, importance=3),
     kind="more",
     hints=(
@@ -76,6 +77,6 @@ one function can do both. Write two functions:
     hides=("serving.cache_bits:quantize", "serving.cache_bits:dequantize"),
     params={"bits": 4},
     vary=pick(bits=(2, 3, 5, 6)),
-    probe=rows,
+    probe=kept_rows,
     returns=Rows(TupleOf({"codes": Tensor(), "scale": Tensor(), "low": Tensor()}), Tensor()),
 )

@@ -30,7 +30,8 @@ requests, and takes them back. Its methods:
 {{means}}
 
 - A new page is always the free page with the **lowest number**.
-- If too few pages are free, raise `MemoryError` and change nothing. A name may be used again after `free`.""",
+- If too few pages are free, raise `MemoryError` and change nothing. A name may be used again after `free`.
+- A program may have several tables, which have nothing in common.""",
     **Worth(points=10, minutes=20, difficulty=3, importance=5),
     hints=(
         "What must you know of each page, and of each request? When may a write go into a page without harm to others?",
@@ -72,7 +73,8 @@ Rules:
 - At least the last token of a prompt is computed, even if all of its pages are cached.
 - A page whose tokens are cached already is not cached a second time. It is free as soon as its request ends.
 - A request takes free pages that hold nothing cached first. After that it takes cached pages that no request uses, the one that was released longest ago
-  first. Within one request, the **last** page counts as released first.""",
+  first. Within one request, the **last** page counts as released first.
+- `tokens` stays as it is, and several caches in one program have nothing in common.""",
     **Worth(points=8, minutes=20, difficulty=4, importance=4),
     kind="more",
     hints=(

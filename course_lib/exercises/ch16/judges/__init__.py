@@ -6,10 +6,11 @@ from course_lib.exercises.ch16.judges.memory import MEMORY
 from course_lib.exercises.ch16.judges.pages import PAGES
 from course_lib.exercises.ch16.judges.prefixes import PREFIXES
 from course_lib.exercises.ch16.judges.rates import RATES
+from course_lib.exercises.ch16.judges.repairs import REPAIRS
 from course_lib.exercises.ch16.judges.scheduling import SCHEDULING
 from course_lib.exercises.ch16.judges.sizing import SIZING
 from course_lib.exercises.ch16.judges.speculation import SPECULATION
 
-JUDGINGS = {**MEMORY, **RATES, **SIZING, **PAGES, **PREFIXES, **SCHEDULING, **SPECULATION, **AUDITS}
+JUDGINGS = {**MEMORY, **RATES, **SIZING, **PAGES, **PREFIXES, **REPAIRS, **SCHEDULING, **SPECULATION, **AUDITS}
 
 __all__ = ["DRILLS", "JUDGINGS"]

@@ -87,8 +87,13 @@ LATENT = Column(
     words=lambda la, w, r, b, t: f"{la} layers, a latent of {w} and {r} numbers, {t:,} tokens",
     rel=EXACT,
     mistakes=mistakes(
-        {"keys-and-values": scaled(latent, 2), "no-rope": lambda la, w, r, *row: latent(la, w, 0, *row)},
         {
+            "two-bytes": lambda la, w, r, b, t: latent(la, w, r, 2, t),
+            "keys-and-values": scaled(latent, 2),
+            "no-rope": lambda la, w, r, *row: latent(la, w, 0, *row),
+        },
+        {
+            "two-bytes": "this takes two bytes a number, whatever `number` says.",
             "keys-and-values": "keys and values come from the same vector, which is kept once.",
             "no-rope": "the `rope` numbers are kept, too.",
         },
@@ -135,12 +140,13 @@ def quantized(x: Tensor, bits: int, dim: int) -> tuple[Tensor, Tensor, Tensor]:
 def _other_codes(x: Tensor, bits: int, dim: int) -> list[tuple[str, Tensor, str]]:
     """Codes that known mistakes lead to."""
     low, high, most = x.amin(dim, keepdim=True), x.amax(dim, keepdim=True), 2**bits
+    steps = (x - low) / torch.where(high > low, (high - low) / (most - 1), 1)
     away, wide = (x - low) / torch.where(high > low, high - low, 1), x.abs().amax(dim, keepdim=True)
     other = (dim % x.dim() + 1) % x.dim()
     one = quantized(x.reshape(-1), bits, 0)[0].reshape(x.shape)
     zero = (x / wide * max(most // 2 - 1, 1)).round()
     return [
-        ("cut-off", (away * (most - 1)).floor(), "the distance is rounded down, not to the nearest whole number."),
+        ("cut-off", steps.floor(), "the distance is rounded down, not to the nearest whole number."),
         ("one-group", one, "all of `x` is one group; each index outside `dim` has one of its own."),
         ("one-code-too-many", (away * most).round().clamp(max=255), "codes begin at 0, so the largest is 2^bits − 1."),
         ("around-zero", zero, "codes count from the least number of the group, not from zero."),
@@ -194,7 +200,11 @@ def _quantize_cases(params: Params, rng: random.Random) -> list[Case]:
     several = [(_some(coin, 2, 7, 5), bits, dim) for bits, dim in ((8, -2), (3, 1), (4, 2), (5, -1), (2, 0))]
     shapes = ((12,), 3, 0), ((4, 1), 2, -1), ((1, 4), 1, 1), ((40, 3), 8, 0), ((9, 3), 1, 0)
     odd = [(_some(coin, *shape), bits, dim) for shape, bits, dim in shapes]
-    odd += [(_some(coin, 6, 9).T, 4, 0), (_some(coin, 2, 3, 4, 5, dtype=torch.float64), 6, -3)]
+    odd += [
+        (_some(coin, 6, 9).T, 4, 0),
+        (_some(coin, 6, 9) * 1e-9, 4, 0),
+        (_some(coin, 2, 3, 4, 5, dtype=torch.float64), 6, -3),
+    ]
     flat = [(equal, 4, 0), (equal, 8, 1), (torch.zeros(3, 4), 2, 0)]
     restored = []
     for x, bits, dim in [*several, (equal, 4, 0)]:

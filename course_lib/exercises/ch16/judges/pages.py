@@ -2,52 +2,38 @@
 
 import random
 import re
-from ast import literal_eval
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any
 
 from course_lib.exercises.ch16.probes import FULL, paged
 from course_lib.exercises.values import same_lists
 from course_lib.judging import Fault, Judging, Params, describe, judged
 from course_lib.judging.cases import hidden, shown
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.judging.replays import Replay, first_apart, same
+from course_lib.records import Case
 
 Operation = tuple[Any, ...]
 
 
 class Table:
-    """The page table of the card; the keywords are known mistakes."""
+    """The page table of the card, with one of `_MISTAKES` if it is named."""
 
-    def __init__(
-        self,
-        pages: int,
-        size: int,
-        copies: str = "written",
-        *,
-        shares: bool = True,  # whether a child shares pages at all
-        copied: bool = True,  # whether a shared page is copied when it is written
-        counted: bool = True,  # whether pages that others use stay when a request ends
-        left: bool = True,  # whether the old page loses a user when it is copied
-        whole: bool = True,  # whether a refused operation changes nothing
-        stack: bool = False,  # whether the page freed last is taken first
-    ) -> None:
-        self.size, self.copies, self.stack = size, copies, stack
-        self.shares, self.copied, self.counted, self.left, self.whole = shares, copied, counted, left, whole
-        self.idle = list(range(pages))[::-1] if stack else list(range(pages))
+    def __init__(self, pages: int, size: int, copies: str = "written", mistake: str = "") -> None:
+        self.size, self.copies, self.mistake = size, copies, mistake
+        self.idle = list(range(pages))[::-1] if mistake == "newest-first" else list(range(pages))
         self.users: dict[int, int] = {}
         self.pages: dict[str, list[int]] = {}
         self.tokens: dict[str, int] = {}
 
     def _take(self, count: int) -> list[int]:
         if count > len(self.idle):
-            if not self.whole:
+            if self.mistake == "half-done":
                 self.idle = []
             raise MemoryError
-        if not self.stack:
-            self.idle.sort()
-        taken = [self.idle.pop(-1 if self.stack else 0) for _ in range(count)]
+        if self.mistake != "newest-first":
+            self.idle.sort(reverse=True)
+        taken = [self.idle.pop() for _ in range(count)]
         self.users |= dict.fromkeys(taken, 1)
         return taken
 
@@ -59,22 +45,22 @@ class Table:
         mine, copy = self.pages[request], None
         if self.tokens[request] % self.size == 0:
             mine += self._take(1)
-        elif self.copies == "written" and self.copied and self.users[mine[-1]] > 1:
+        elif self.copies == "written" and self.mistake != "never-copies" and self.users[mine[-1]] > 1:
             (new,) = self._take(1)
             copy = (mine[-1], new)
-            self.users[mine[-1]] -= self.left
+            self.users[mine[-1]] -= self.mistake != "keeps-the-copied"
             mine[-1] = new
         self.tokens[request] += 1
         return copy
 
     def fork(self, request: str, child: str) -> tuple[int, int] | None:
         mine, copy = list(self.pages[request]), None
-        if not self.shares:
+        if self.mistake == "shares-nothing":
             mine = self._take(len(mine))
         elif self.copies == "forked" and self.tokens[request] % self.size:
             (new,) = self._take(1)
             copy, mine[-1] = (mine[-1], new), new
-        for page in mine if self.shares else []:
+        for page in mine if self.mistake != "shares-nothing" else []:
             self.users[page] += 1 if copy is None or page != copy[1] else 0
         self.pages[child], self.tokens[child] = mine, self.tokens[request]
         return copy
@@ -82,7 +68,7 @@ class Table:
     def free(self, request: str) -> None:
         for page in self.pages.pop(request):
             self.users[page] -= 1
-            if self.users[page] == 0 or not self.counted:
+            if self.users[page] == 0 or self.mistake == "others-lose":
                 self.idle.append(page)
 
     def table(self, request: str) -> list[int]:
@@ -92,29 +78,22 @@ class Table:
         return len(self.idle)
 
 
-def tables(args: tuple[Any, ...], copies: str, **change: Any) -> Any:
-    """What `paged` tells of a table with these mistakes; None where it breaks."""
-    return _made(repr(args), copies, tuple(change.items()))
-
-
-@lru_cache(maxsize=256)
-def _made(written: str, copies: str, change: tuple[tuple[str, Any], ...]) -> Any:
-    """The same from arguments as text: a message needs it for each known mistake."""
-    case = Case(name="", args=literal_eval(written))
-    try:
-        return paged(lambda pages, size: Table(pages, size, copies, **dict(change)), case)
-    except (KeyError, IndexError):
-        return None
-
-
-_MISTAKES: Mapping[str, tuple[Mapping[str, Any], str]] = {
-    "never-copies": ({"copied": False}, "a token is written into a page that another request uses as well."),
-    "shares-nothing": ({"shares": False}, "a child takes pages of its own for tokens that are there already."),
-    "others-lose": ({"counted": False}, "a page is free while another request uses it."),
-    "keeps-the-copied": ({"left": False}, "a page that was copied counts this request as a user still."),
-    "half-done": ({"whole": False}, "a refused operation has taken pages."),
-    "newest-first": ({"stack": True}, "a new page is the free one with the lowest number."),
+_MISTAKES: Mapping[str, str] = {
+    "never-copies": "a token is written into a page that another request uses as well.",
+    "shares-nothing": "a child takes pages of its own for tokens that are there already.",
+    "others-lose": "a page is free while another request uses it.",
+    "keeps-the-copied": "a page that was copied counts this request as a user still.",
+    "half-done": "a refused operation has taken pages.",
+    "newest-first": "a new page is the free one with the lowest number.",
 }
+
+
+def _run(args: tuple[Any, ...], copies: str, mistake: str) -> Any:
+    return paged(lambda pages, size: Table(pages, size, copies, mistake), Case(name="", args=args))
+
+
+_PUBLIC = "this solves the public form of the exercise: pages are copied at another moment here."
+TABLES = Replay(_run, _MISTAKES, {"written": ("public-form", _PUBLIC)})
 
 
 def _script(rng: random.Random, pages: int, size: int, count: int, copies: str) -> list[Operation]:
@@ -167,34 +146,27 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         case(hidden, "no page for the copy", "generality:full", 3, 4, "a=6 b=1 a>c c+ a+ b- a>d a+ a-"),
         case(hidden, "60 forks that come and go", "generality:long", 5, 4, "a=2 " + "a>c c+ a+ c- " * 66),
         hidden("300 operations", "generality:long", 12, s, drawn),
+        hidden("two tables at the same time", "generality:long", 12, s, drawn[:60], 2),
     ]
 
 
 def _fault(params: Params, case: Case, got: Any) -> Fault | None:
-    copies = params["copies"]
-    want = tables(case.args, copies)
+    want = TABLES.of(case.args, params["copies"])
     told = [[said, dict(held) if type(held) is dict else held, unused] for said, held, unused in got]
     if same(told, want):
         return None
-    public = tables(case.args, "written") if copies != "written" else None
-    if public is not None and not same(public, want) and same(told, public):
-        return "public-form", "this solves the public form of the exercise: pages are copied at another moment here."
-    for name, (change, message) in _MISTAKES.items():
-        other = tables(case.args, copies, **change)
-        if other is not None and not same(other, want) and same(told, other):
-            return name, message
+    if fault := TABLES.known(case.args, params["copies"], told):
+        return fault
     if len(told) != len(want):
         return "wrong-shape", f"{len(want)} operations give {len(want)} results; got {len(told)}."
-    at = next(at for at, pair in enumerate(zip(told, want, strict=True)) if not same(*pair))
+    at = first_apart(told, want)
     name, *given = case.args[2][at]
     lead = f"after operation {at + 1}, {name}({', '.join(map(str, given))}), "
     (said, held, _), (right, owned, _) = told[at], want[at]
-    if said == FULL or right == FULL:
-        return (
-            ("refused", f"{lead}enough pages were free.")
-            if said == FULL
-            else ("not-refused", f"{lead}too few pages were free: MemoryError is due.")
-        )
+    if said == FULL and right != FULL:
+        return "refused", f"{lead}enough pages were free."
+    if right == FULL and said != FULL:
+        return "not-refused", f"{lead}too few pages were free: MemoryError is due."
     if not same_lists(said, right):
         return "wrong-copy", f"{lead}it returned {describe(said)}, which is not what is to be copied."
     if type(held) is not dict or any(not same_lists(held.get(each), owned[each]) for each in owned):
@@ -202,24 +174,11 @@ def _fault(params: Params, case: Case, got: Any) -> Fault | None:
     return "wrong-count", f"{lead}the number of free pages is not right."
 
 
-def same(got: Any, want: Any) -> bool:
-    """Whether nested lists and dictionaries are equal, the types of their numbers included."""
-    if type(want) is dict:
-        return type(got) is dict and got.keys() == want.keys() and all(same(got[key], want[key]) for key in want)
-    if type(want) is list:
-        return type(got) is list and len(got) == len(want) and all(map(same, got, want))
-    return type(got) is type(want) and got == want
-
-
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, _fault(params, case, outcome.value), named=True)
-
-
 PAGES = {
     "page-table": Judging(
         shares="values:pages 0.2, values:shared 0.4, generality:full 0.2, generality:long 0.2",
         cases=_cases,
-        verdicts=_verdicts,
+        verdicts=lambda params, case, outcome: judged(case, _fault(params, case, outcome.value), named=True),
         why="""A page is shared as long as nobody writes into it. Only the last, partly filled page of a request is ever written, so a fork costs at most one
 copy, and only when one of the two goes on. The count of users is what makes it safe to free: without it, a page is handed out twice. Whatever can be refused
 is tested before anything is changed.""",

@@ -122,8 +122,8 @@ def _roof_cases(params: Params, rng: random.Random) -> list[Case]:
     many = drawn(5, sizes, (1, 2), kvs, range(2000, 5000), range(1, 20)) + drawn(2, sizes, (2,), kvs, (1,), range(9))
     ridges = drawn(40, logarithmic(2e9, 1e11), (1, 2), (16384, 65536), range(20, 900))
     long = drawn(30, logarithmic(1e9, 8e9), (1, 2), kvs, range(9000, 60000))
-    # powers of two: no cache, a whole number, and twice a gain of exactly 0
-    whole = (2, 16, 0), (1, 16, 512), (2, 17, 512), (2, 16, 1024)
+    # powers of two: no cache, a whole number, a batch of 2^18, and twice a gain of exactly 0
+    whole = (2, 16, 0), (1, 16, 512), (2, 16, 1023), (2, 17, 512), (2, 16, 1024)
     exact = [(2.0**33, b, 2.0**kv, context, 2.0**49, 2.0**41) for b, kv, context in whole]
     return [
         shown("a prompt of 4,000 tokens", "values:prefill", 0, [(p, 32, 4096, 4000, number, *gpu)]),

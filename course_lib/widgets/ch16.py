@@ -19,8 +19,6 @@ from course_lib.figures.style import Picture
 from course_lib.units import percent_text
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 
-# --- pages filled and freed ------------------------------------------------------------------------
-
 
 def pages(step: int = 30) -> Explorer:
     """Play the pool; change the size of a page, up to a contiguous block for the longest sequence."""
@@ -35,8 +33,6 @@ def pages(step: int = 30) -> Explorer:
         ),
     )
 
-
-# --- the rows of a batch ---------------------------------------------------------------------------
 
 FRAMES = 40
 KINDS = ("static", "continuous", "chunked")
@@ -70,9 +66,6 @@ def batch(frame: int = FRAMES) -> Explorer:
     )
 
 
-# --- latency against load --------------------------------------------------------------------------
-
-
 def load(rate: float = 10.0) -> Explorer:
     """Raise the rate until the queue grows without bound."""
     return explore(
@@ -81,9 +74,6 @@ def load(rate: float = 10.0) -> Explorer:
         scheduler=menu(("static", "continuous", "chunked"), "chunked", label="scheduler"),
         prompt=slider(PROMPTS, 1024, label="prompts", text=lambda each: f"about {each:,} tokens"),
     )
-
-
-# --- both phases on the roofline -------------------------------------------------------------------
 
 
 def phases(batch: int = 16) -> Explorer:
@@ -96,9 +86,6 @@ def phases(batch: int = 16) -> Explorer:
         context=slider(CONTEXTS, 2048, label="context", text=lambda each: f"{each:,} tokens"),
         prompt=slider((16, 128, 1024, 8192), 1024, label="prompt", text=lambda each: f"{each:,} tokens"),
     )
-
-
-# --- drafts ----------------------------------------------------------------------------------------
 
 
 def drafts(rate: float = 0.8) -> Explorer:

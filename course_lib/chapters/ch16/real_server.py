@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from IPython.display import Markdown
 
-from course_lib.chapters.table import table
+from course_lib.chapters.table import columns
 from course_lib.figures import style
 from course_lib.figures.palette import BLUE, ORANGE
 from course_lib.figures.style import Picture
@@ -16,42 +16,27 @@ from course_lib.units import number_text
 
 def iterations_table(steps: Sequence[Iteration], most: int = 14) -> Markdown:
     """The first iterations of an engine: what each computed, who ran and waited, and the pages in use."""
-    return table(
-        [
-            {
-                "iteration": number,
-                "prompt tokens": step.prompt_tokens,
-                "sequences that decode": step.decodes,
-                "running": step.running,
-                "waiting": step.waiting,
-                "pages in use": step.pages,
-                "new tokens": len(step.new),
-            }
-            for number, step in enumerate(steps[:most], 1)
-        ]
-    )
+    rows = [
+        (number, step.prompt_tokens, step.decodes, step.running, step.waiting, step.pages, len(step.new))
+        for number, step in enumerate(steps[:most], 1)
+    ]
+    heads = "iteration | prompt tokens | sequences that decode | running | waiting | pages in use | new tokens"
+    return columns(heads, rows)
 
 
 def load_table(run: Chosen | None = None) -> Markdown:
     """A load that the server served, rate by rate: latencies in ms, predicted → measured. Your own run, if there is one."""
     run = run or choose("serving")
-    rows = zip(
-        run.content["raw"]["rows"], run.content["predicted"]["rows"], run.content["measured"]["rows"], strict=True
-    )
-    return table(
-        [
-            {
-                "requests/s": number_text(raw["rate"]),
-                "TTFT p50": _pair(said["ttft"]["50"], seen["ttft"]["50"]),
-                "TTFT p99": _pair(said["ttft"]["99"], seen["ttft"]["99"]),
-                "time between tokens p50": _pair(said["itl"]["50"], seen["itl"]["50"]),
-                "tokens/s": f"{number_text(said['tokens_per_s'])} → {number_text(seen['tokens_per_s'])}",
-                "refused": f"{said['refused']} → {seen['refused']}",
-                "mean batch": f"{said['batch']:.1f} → {seen['batch']:.1f}",
-            }
-            for raw, said, seen in rows
+    rows = []
+    for raw, said, seen in zip(*(run.content[each]["rows"] for each in ("raw", "predicted", "measured")), strict=True):
+        times = [
+            _pair(said[what][rank], seen[what][rank]) for what, rank in (("ttft", "50"), ("ttft", "99"), ("itl", "50"))
         ]
-    )
+        speed = f"{number_text(said['tokens_per_s'])} → {number_text(seen['tokens_per_s'])}"
+        refused, batch = f"{said['refused']} → {seen['refused']}", f"{said['batch']:.1f} → {seen['batch']:.1f}"
+        rows.append((number_text(raw["rate"]), *times, speed, refused, batch))
+    latencies = "TTFT p50 | TTFT p99 | time between tokens p50"
+    return columns(f"requests/s | {latencies} | tokens/s | refused | mean batch", rows)
 
 
 def _pair(said: float, seen: float) -> str:

@@ -32,6 +32,12 @@ def _error(source: str, metric: str) -> float:
     return found.median
 
 
+_SOURCES = (
+    "vllm-2023 orca-2022 sarathi-2024 distserve-2024 leviathan-2023 chen-2023 mqa-2019 "
+    "gqa-2023 deepseek-v2-2024 kivi-2024 little-1961 sardana-2024 deepseek-serving-2025 mlperf-2024"
+)
+
+
 NUMBERS: Mapping[str, Callable[[], str]] = {
     "core_minutes": lambda: core_minutes("16"),
     "reading_minutes": lambda: reading_minutes("16"),
@@ -81,20 +87,5 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "plan_batch": lambda: f"{serving.largest_batch(_plan(), PROMPT + REPLY):,}",
     "plan_prompt": lambda: f"{PROMPT:,}",
     "plan_reply": lambda: str(REPLY),
-    "reading": lambda: reading(
-        "vllm-2023",
-        "orca-2022",
-        "sarathi-2024",
-        "distserve-2024",
-        "leviathan-2023",
-        "chen-2023",
-        "mqa-2019",
-        "gqa-2023",
-        "deepseek-v2-2024",
-        "kivi-2024",
-        "little-1961",
-        "sardana-2024",
-        "deepseek-serving-2025",
-        "mlperf-2024",
-    ),
+    "reading": lambda: reading(*_SOURCES.split()),
 }

@@ -6,11 +6,10 @@ from __future__ import annotations
 import copy
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
-from course_lib.exercises.probes import rows, unless_open
+from course_lib.exercises.probes import rows, unless_open, untouched
 from course_lib.exercises.values import is_number
 
 FULL = "full"  # what an operation is said to return that raises MemoryError
@@ -27,31 +26,6 @@ def plain(value: Any) -> Any:
 
 def _whole(value: Any) -> bool:
     return type(value) is int
-
-
-class ArgumentChanged(Exception):
-    """An answer wrote to what it was given."""
-
-
-def untouched(function: Callable[..., Any], *given: Any) -> Any:
-    """What a function returns for copies of its arguments; ArgumentChanged if it writes to one of them."""
-    mine = copy.deepcopy(given)
-    said = function(*mine)
-    if not same(mine, given):
-        raise ArgumentChanged("leave the arguments as they are, and work on a copy")
-    return said
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether nested arguments are equal, tensors element by element."""
-    if type(one) in (list, tuple):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool((one == other).all()) if hasattr(one, "shape") else one == other
-
-
-def kept_rows(answers: Any, case: Any, comm: Any = None) -> Any:
-    """The shared probe `rows` for functions that leave their arguments as they are."""
-    return rows(tuple(partial(untouched, answer) for answer in answers), case)
 
 
 # --- page table

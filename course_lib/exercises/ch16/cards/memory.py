@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.ch16.probes import kept_rows
 from course_lib.exercises.drilling import pick
-from course_lib.exercises.probes import rows
+from course_lib.exercises.probes import kept_rows, rows
 from course_lib.exercises.returns import Number, Rows, Tensor, TupleOf
 
 _MODELS = (

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.ch16.probes import kept_rows
 from course_lib.exercises.drilling import pick
-from course_lib.exercises.probes import interval, rows
+from course_lib.exercises.probes import interval, kept_rows, rows
 from course_lib.exercises.returns import Anything, ListOf, Maybe, Number, Rows, TupleOf
 
 PREFILL_AND_DECODE = Card(
@@ -133,7 +132,7 @@ SIZE_THE_FLEET = Card(
   consists of whole pages of `page` tokens, and sequences share no pages. Return 0 if there is no room.
 - `replicas(rate, ttft, itl, answer, slots, load)`: the fewest replicas for `rate` requests per second. A request stays for `ttft` seconds until its first token and `itl` seconds for
   each of the other `answer` - 1 tokens. A replica holds `slots` requests, and on average at most the fraction `load` of them may be in use. Return None if `slots` is 0.
-- `inconsistent(report, slack)`: the indices of the impossible rows of `report`, a list of (requests per second, mean seconds in the system, mean number of
+- `inconsistent(report, slack)`: the indices of the impossible rows of `report` in ascending order. `report` is a list of (requests per second, mean seconds in the system, mean number of
   requests in the system). By Little's law the third is the product of the others; a row is impossible if it differs by **more than** the fraction `slack` of the product.
   `report` stays as it is.
 
@@ -155,6 +154,37 @@ A first fleet serves {{rate}} requests per second with answers of {{answer}} tok
     returns=Rows(
         Number("sequences", whole=True), Maybe(Number("replicas", whole=True)), ListOf(Number("rows", whole=True))
     ),
+)
+
+SERVING_BILL = Card(
+    id="serving-bill",
+    chapter="16",
+    title="The bill of a model",
+    text="""A model costs the rent of the GPUs that answer, and its own training. Write two functions:
+
+- `usd_per_million(usd, gpus, prompt, answer, prefill_speed, decode_speed, busy)`: the dollars for a million **answer** tokens. A replica has `gpus` GPUs at `usd` dollars per
+  hour each. Every request has `prompt` tokens, which the replica computes at `prefill_speed` tokens per second, and then `answer` tokens at `decode_speed` tokens per second. The
+  replica works only for the fraction `busy` of the time.
+- `cheapest(models, served)`: `models` is a list of (parameters, training tokens) of models with the same loss. Return the index of the one with the fewest FLOPs in its life,
+  which serves `served` tokens: 6 for each parameter and training token, 2 for each parameter and served token. Among equals, return the smallest index.
+
+For example, {{gpus}} GPUs at {{usd}} dollars an hour work {{busy}} % of the time.""",
+    **Worth(points=4, minutes=10, difficulty=2, importance=3),
+    kind="more",
+    needs=("04",),
+    hints=(
+        "How many seconds does the replica work for one request? For how many seconds is it paid?",
+        "Rent is paid for 1 / `busy` of the seconds that it works. In the second function, a larger model costs more for each training token and for each served one.",
+        "`usd * gpus / 3600 * (prompt / prefill_speed + answer / decode_speed) / busy / answer * 1e6`; `min(range(len(models)), key=…)` with "
+        "`params * (6 * tokens + 2 * served)` returns the first of equals.",
+    ),
+    answers=("usd_per_million", "cheapest"),
+    allowed="plain Python; the library's costs are switched off.",
+    hides=("serving.cost:usd_per_million", "serving.cost:lifetime_flops", "serving.cost:cheapest_model"),
+    params={"gpus": 2, "usd": 2.5, "busy": 40},
+    vary=pick(gpus=(1, 4, 8), usd=(2.0, 3.0, 4.0), busy=(20, 30, 60)),
+    probe=kept_rows,
+    returns=Rows(Number("dollars"), Number("an index", whole=True)),
 )
 
 

@@ -1,6 +1,7 @@
 """Chapter 16's judges, and the answers to its drills."""
 
 from course_lib.exercises.ch16.judges.audits import AUDITS
+from course_lib.exercises.ch16.judges.bills import BILLS
 from course_lib.exercises.ch16.judges.drills import DRILLS
 from course_lib.exercises.ch16.judges.memory import MEMORY
 from course_lib.exercises.ch16.judges.pages import PAGES
@@ -11,6 +12,6 @@ from course_lib.exercises.ch16.judges.scheduling import SCHEDULING
 from course_lib.exercises.ch16.judges.sizing import SIZING
 from course_lib.exercises.ch16.judges.speculation import SPECULATION
 
-JUDGINGS = {**MEMORY, **RATES, **SIZING, **PAGES, **PREFIXES, **REPAIRS, **SCHEDULING, **SPECULATION, **AUDITS}
+JUDGINGS = {**MEMORY, **RATES, **SIZING, **PAGES, **PREFIXES, **REPAIRS, **SCHEDULING, **SPECULATION, **BILLS, **AUDITS}
 
 __all__ = ["DRILLS", "JUDGINGS"]

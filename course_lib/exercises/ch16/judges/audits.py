@@ -14,6 +14,11 @@ def _cache(tokens: int, kv: int = _KV) -> float:
     return kv_bytes(_LAYERS, _HEADS, kv, _SIZE, 2, tokens)
 
 
+def _query_heads(tokens: int, unit: float) -> Mistake:
+    said = "this has a key for each query head; the model has 8 KV heads."
+    return Mistake("query-heads", _cache(tokens, _HEADS) / unit, said)
+
+
 def _usd(hourly: float, speed: float) -> float:
     """Dollars for a million tokens of a GPU that is always busy."""
     return hourly / HOUR / speed * 1e6
@@ -30,26 +35,18 @@ KEYS = {
         _cache(_LONG) / GB,
         "query heads",
         Mistake("as-printed", 340.0, "recompute it with the KV heads of the model."),
-        Mistake(
-            "query-heads", _cache(_LONG, _HEADS) / GB, "this has a key for each query head; the model has 8 KV heads."
-        ),
+        _query_heads(_LONG, GB),
     ),
     "llama-70b-1m": right(
         _cache(_MILLION) / GB,
-        Mistake(
-            "query-heads",
-            _cache(_MILLION, _HEADS) / GB,
-            "this has a key for each query head; the model has 8 KV heads.",
-        ),
+        _query_heads(_MILLION, GB),
         Mistake("keys-only", _cache(_MILLION) / GB / 2, "both a key and a value are kept."),
     ),
     "llama-70b-4k": wrong(
         _cache(_SHORT) / MB,
         "one GPU's share",
         Mistake("as-printed", 160.0, "recompute it with all 8 KV heads."),
-        Mistake(
-            "query-heads", _cache(_SHORT, _HEADS) / MB, "this has a key for each query head; the model has 8 KV heads."
-        ),
+        _query_heads(_SHORT, MB),
     ),
     "draft-four": wrong(
         _KEPT / 1.4,

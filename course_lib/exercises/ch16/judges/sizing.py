@@ -2,14 +2,15 @@
 
 import math
 import random
+from collections.abc import Callable
 from typing import Any
 
-from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.judging import Judging, Params
 from course_lib.judging.cases import shown
-from course_lib.judging.columns import CLOSE, EXACT, Column, rows_fault, shares, table
+from course_lib.judging.columns import CLOSE, EXACT, Column, Series, shares, table
 from course_lib.judging.draws import draw_rows, generality, logarithmic, plain, rounded, safely_off_whole, unseen
 from course_lib.judging.mistakes import mistakes, shifted
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case
 
 Row = tuple[Any, ...]
 
@@ -90,12 +91,7 @@ def _split_cases(params: Params, rng: random.Random) -> list[Case]:
     # powers of two, so that equals are exact in both forms: all but the first have two best splits
     ties = [(n, 1024, 256, 0.0, 2.0**10, slow, 2.0**40) for n, slow in ((2, 64.0), (3, 256.0), (5, 256.0), (7, 128.0))]
     return [
-        shown(
-            "three GPUs for prompts, five for answers",
-            "values:pace",
-            0,
-            [(3, 5, 3000, 250, 131_072, 12e3, 1200.0, 50e9)],
-        ),
+        shown("3 GPUs for prompts, 5 for answers", "values:pace", 0, [(3, 5, 3000, 250, 131_072, 12e3, 1200.0, 50e9)]),
         shown("16 GPUs", "values:split", 1, [(16, 3000, 250, 131_072, 12e3, 1200.0, 50e9)]),
         plain("pace", 0, "other pools", rates),
         plain("split", 1, "other numbers of GPUs", splits),
@@ -115,13 +111,6 @@ def slots(memory: float, weights: float, kv: float, tokens: int, page: int) -> i
 def replicas(rate: float, ttft: float, itl: float, answer: int, held: int, load: float) -> int | None:
     """The fewest replicas, by Little's law."""
     return math.ceil(rate * (ttft + (answer - 1) * itl) / (load * held)) if held else None
-
-
-def impossible(report: list[tuple[float, float, float]], slack: float) -> list[int]:
-    """Indices of rows that break Little's law."""
-    return [
-        at for at, (rate, seconds, held) in enumerate(report) if abs(held - rate * seconds) > slack * rate * seconds
-    ]
 
 
 SLOTS = Column(
@@ -173,35 +162,36 @@ REPLICAS = Column(
 )
 
 
-def _report_fault(case: Case, got: list[Any]) -> Fault | None:
-    for (report, slack), said in zip(case.args[1], got, strict=True):
-        want, mine = impossible(report, slack), sorted(map(int, said))
-        if mine == want:
-            continue
-        off = [(at, held - rate * time, rate * time, held) for at, (rate, time, held) in enumerate(report)]
-        lead = f"a report of {len(report)} rows, slack {100 * slack:g} %: "
-        for name, other, message in (
-            ("possible-rows", [at for at, *_ in off if at not in want], "these are the rows that can be true."),
-            (
-                "one-side",
-                [at for at, by, product, _ in off if by > slack * product],
-                "too few requests are impossible, too.",
-            ),
-            (
-                "at-the-limit",
-                [at for at, by, product, _ in off if abs(by) >= slack * product],
-                "a row at the limit is not impossible.",
-            ),
-            (
-                "of-the-other",
-                [at for at, by, _, held in off if abs(by) > slack * held],
-                "the slack is a fraction of the product.",
-            ),
-        ):
-            if mine == other:
-                return name, lead + message
-        return "other-rows", f"{lead}{'a row is missing' if len(mine) < len(want) else 'other rows break the law'}."
-    return None
+def _chosen(rule: Callable[[float, float, float, float], bool]) -> Callable[..., list[int]]:
+    """The indices of a report's rows for which a rule holds: of number held minus product, product, number held, and slack."""
+    return lambda report, slack: [
+        at for at, (rate, time, held) in enumerate(report) if rule(held - rate * time, rate * time, held, slack)
+    ]
+
+
+REPORT = Series(
+    part="report",
+    want=_chosen(lambda by, product, held, slack: abs(by) > slack * product),
+    words=lambda report, slack: f"a report of {len(report)} rows, slack {100 * slack:g} %",
+    apart=lambda got, want: (
+        "other-rows",
+        "a row is missing." if len(got) < len(want) else "other rows break the law.",
+    ),
+    mistakes=mistakes(
+        {
+            "possible-rows": _chosen(lambda by, product, held, slack: abs(by) <= slack * product),
+            "one-side": _chosen(lambda by, product, held, slack: by > slack * product),
+            "at-the-limit": _chosen(lambda by, product, held, slack: abs(by) >= slack * product),
+            "of-the-other": _chosen(lambda by, product, held, slack: abs(by) > slack * held),
+        },
+        {
+            "possible-rows": "these are the rows that can be true.",
+            "one-side": "too few requests are impossible, too.",
+            "at-the-limit": "a row at the limit is not impossible.",
+            "of-the-other": "the slack is a fraction of the product.",
+        },
+    ),
+)
 
 
 def _fleet_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -220,11 +210,7 @@ def _fleet_cases(params: Params, rng: random.Random) -> list[Case]:
 
     fits = draw_rows(rng, 6, (24e9, 40e9, 80e9), (6e9, 14e9, 16e9), (32_768, 131_072), range(300, 5000), (16, 32, 64))
     gib, room = 2.0**34, 2.0**20  # bytes; the room is one page of 1,024 tokens
-    tight = [
-        (gib + room, gib, 1024, 1024, 256),
-        (gib + room, gib, 1024, 1025, 256),
-        (gib + room - 1, gib, 1024, 1024, 256),
-    ]
+    tight = [(gib + more, gib, 1024, tokens, 256) for more, tokens in ((room, 1024), (room, 1025), (room - 1, 1024))]
     tight += [(80e9, 140e9, 131_072, 1000, 16), (gib, gib, 1024, 8, 8), (4e9, 1e9, 500_000, 1, 16)]
     itl, seconds = rounded(0.01, 0.08, 3), rounded(0.1, 2, 2)
     fleets = draw_rows(rng, 6, range(5, 300), seconds, itl, range(50, 900), range(20, 200), (0.6, 0.7, 0.8), keep=clear)
@@ -244,13 +230,6 @@ def _fleet_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _fleet_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    if case.args[0] < 2:
-        return list(table(SLOTS, REPLICAS)(params, case, outcome))
-    fault = rows_fault(case, outcome.value)
-    return judged(case, fault or _report_fault(case, outcome.value))
-
-
 SIZING = {
     "split-pools": Judging(
         shares=shares(pace=(0.25, 0.25), split=(0.25, 0.25)),
@@ -263,7 +242,7 @@ the prefill pool, and so does a slow link.""",
     "size-the-fleet": Judging(
         shares=shares(slots=(0.125, 0.125), replicas=(0.125, 0.25), report=(0.125, 0.25)),
         cases=_fleet_cases,
-        verdicts=_fleet_verdicts,
+        verdicts=table(SLOTS, REPLICAS, REPORT),
         why="""Little's law holds for any system in a steady state, whatever its scheduler does: requests in it = rate · time in it. With the slots of a replica it gives the fleet,
 and with a report's three numbers it shows whether they can be true together.""",
         pytorch="vLLM prints `Maximum concurrency for … tokens per request` at its start: that is the first function.",

@@ -1,6 +1,5 @@
 """Judge of chapter 16's speculative sampling: how often each output came against its exact probability."""
 
-import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ from course_lib.exercises.values import describe
 from course_lib.judging import Fault, Judging, Params, judged
 from course_lib.judging.columns import FINE, Column, rows_fault, table
 from course_lib.judging.draws import generality, plain
+from course_lib.judging.frequencies import surprise
 from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case, Outcome, Verdict
 
@@ -96,23 +96,6 @@ def outputs(
 
     step(0, first, (), 1.0)
     return {output: p for output, p in found.items() if p > 1e-15}
-
-
-def surprise(counts: dict[tuple[int, ...], int], want: dict[tuple[int, ...], float]) -> float:
-    """Chi-square as a normal number, by Wilson and Hilferty; infinite for an output that cannot come."""
-    if any(output not in want for output in counts):
-        return math.inf
-    times = sum(counts.values())
-    cells, rare, seen = list[tuple[float, int]](), 0.0, 0
-    for output, p in want.items():
-        if times * p >= 10:
-            cells.append((times * p, counts.get(output, 0)))
-        else:
-            rare, seen = rare + times * p, seen + counts.get(output, 0)
-    if rare:
-        cells.append((max(rare, 1.0), seen))
-    chi, free = sum((count - mean) ** 2 / mean for mean, count in cells), max(1, len(cells) - 1)
-    return ((chi / free) ** (1 / 3) - (1 - 2 / (9 * free))) / math.sqrt(2 / (9 * free))
 
 
 # --- cases

@@ -1,0 +1,75 @@
+# %% right: as written
+def usd_per_million(usd, gpus, prompt, answer, prefill_speed, decode_speed, busy):
+    seconds = prompt / prefill_speed + answer / decode_speed
+    return usd * gpus / 3600 * seconds / busy / answer * 1e6
+
+
+def cheapest(models, served):
+    return min(range(len(models)), key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
+
+
+# %% right: requests per hour
+def usd_per_million(usd, gpus, prompt, answer, prefill_speed, decode_speed, busy):
+    requests = busy * 3600 / (answer / decode_speed + prompt / prefill_speed)
+    return gpus * usd * 1_000_000 / (requests * answer)
+
+
+def cheapest(models, served):
+    best, least = None, float("inf")
+    for at, (params, tokens) in enumerate(models):
+        if 3 * params * tokens + params * served < least:
+            best, least = at, 3 * params * tokens + params * served
+    return best
+
+
+# %% wrong: idle hours are free => values idle-is-free  from: as written
+# -     return usd * gpus / 3600 * seconds / busy / answer * 1e6
+# +     return usd * gpus / 3600 * seconds / answer * 1e6
+
+# %% wrong: idle hours make it cheaper => values idle-twice  from: as written
+# -     return usd * gpus / 3600 * seconds / busy / answer * 1e6
+# +     return usd * gpus / 3600 * seconds * busy / answer * 1e6
+
+# %% wrong: one GPU => values one-gpu  from: as written
+# -     return usd * gpus / 3600 * seconds / busy / answer * 1e6
+# +     return usd / 3600 * seconds / busy / answer * 1e6
+
+# %% wrong: prompts are free => values no-prompts  from: as written
+# -     seconds = prompt / prefill_speed + answer / decode_speed
+# +     seconds = answer / decode_speed
+
+# %% wrong: all tokens => values all-tokens  from: as written
+# -     return usd * gpus / 3600 * seconds / busy / answer * 1e6
+# +     return usd * gpus / 3600 * seconds / busy / (prompt + answer) * 1e6
+
+# %% wrong: the longer of the phases => values longer-phase  from: as written
+# -     seconds = prompt / prefill_speed + answer / decode_speed
+# +     seconds = max(prompt / prefill_speed, answer / decode_speed)
+
+# %% wrong: a prompt there must be => generality raised  from: as written
+# -     return usd * gpus / 3600 * seconds / busy / answer * 1e6
+# +     return usd * gpus / 3600 * seconds / busy / answer * 1e6 * prompt / prompt
+
+# %% wrong: training alone => values training-only  from: as written
+# -     return min(range(len(models)), key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
+# +     return min(range(len(models)), key=lambda at: models[at][0] * 6 * models[at][1])
+
+# %% wrong: the smallest => values serving-only  from: as written
+# -     return min(range(len(models)), key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
+# +     return min(range(len(models)), key=lambda at: models[at][0])
+
+# %% wrong: training is as cheap as serving => generality -  from: as written
+# -     return min(range(len(models)), key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
+# +     return min(range(len(models)), key=lambda at: models[at][0] * (models[at][1] + served))
+
+# %% wrong: the last of equals => generality last-of-equals  from: as written
+# -     return min(range(len(models)), key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
+# +     return min(range(len(models))[::-1], key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
+
+
+# %% wrong: left as it is => not-answered
+def usd_per_million(*given):
+    raise NotImplementedError
+
+
+cheapest = usd_per_million

@@ -14,8 +14,8 @@ from course_lib.exercises.ch16.judges.prefixes import Cache
 from course_lib.exercises.ch16.judges.rates import chunks, decode, latencies, prefill, ridge
 from course_lib.exercises.ch16.judges.scheduling import plan
 from course_lib.exercises.ch16.judges.speculation import _pair, _row, outputs
-from course_lib.exercises.ch16.probes import LIMIT, serve
 from course_lib.judging.frequencies import surprise
+from course_lib.serving.planned import LIMIT, serve_by_plan
 
 # --- pages
 
@@ -88,7 +88,7 @@ def test_every_request_is_answered_in_order_within_budget_and_pages(seed, prompt
         seen.update(run)
         return made
 
-    made = serve(watched, requests, 32, pages, size)
+    made = serve_by_plan(watched, requests, 32, pages, size)
     assert len(made) < LIMIT and set(seen) == {name for name, *_ in requests}
 
 

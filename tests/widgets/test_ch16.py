@@ -5,7 +5,7 @@ import pytest
 from course_lib import facts, serving
 from course_lib.chapters.ch16 import plots
 from course_lib.exercises.ch16 import numbers
-from course_lib.figures import page_pool, serving_curves
+from course_lib.figures import page_pool, serving_curves, serving_errors
 from course_lib.widgets import ch16
 
 
@@ -60,7 +60,7 @@ def test_the_tables_say_what_the_text_concludes():
     assert numbers.NUMBERS["large_token"]() in plots.cache_table().data
     small, large = (serving.server_layouts(one, 8, 1024, 256) for one in (numbers.SMALL, numbers.LARGE))
     assert small[-1].tokens_per_s < small[0].tokens_per_s / 2 and max(large, key=lambda row: row.tokens_per_s).tp == 4
-    assert plots.quantization()[4, "channel"] < 0.6 * plots.quantization()[4, "token"]
+    assert serving_errors.quantization()[4, "channel"] < 0.6 * serving_errors.quantization()[4, "token"]
     assert "TensorRT-LLM 1.0" in plots.errors_table().data and "119 rows" in plots.errors_plot().alt
     assert "226.9" in plots.day_table().data and "32 × 2" in plots.plan_table().data
     assert "3.6 billion" in plots.lifetime_table().data and "85 ms" in plots.prefix_table().data

@@ -8,6 +8,8 @@ from IPython.display import Markdown
 from course_lib import facts, serving
 from course_lib.chapters.table import columns
 from course_lib.exercises.ch16 import numbers
+from course_lib.figures.serving_errors import errors_plot as errors_plot
+from course_lib.figures.serving_errors import quantization_plot as quantization_plot
 from course_lib.scaling_laws import chinchilla_law
 from course_lib.serving import published
 from course_lib.units import BILLION, GB, TRILLION, bytes_text, duration_text, number_text, percent_text

@@ -11,6 +11,7 @@ from typing import Any
 
 from course_lib.exercises.probes import rows, unless_open, untouched
 from course_lib.exercises.values import is_number
+from course_lib.serving.planned import serve_by_plan
 
 FULL = "full"  # what an operation is said to return that raises MemoryError
 
@@ -139,66 +140,18 @@ def _is_table(said: Any, length: int, pages: int) -> bool:
 
 # --- iterations of a server
 
-LIMIT = 400  # iterations after which a server is stopped that does not finish
-
 
 def planned(answer: Any, case: Any, comm: Any = None) -> Any:
     """Plans of an answer: for each state of `case.args = ("states", states)`, or for each iteration of ("serve", workload)."""
     kind, given = case.args
-    if kind == "states":
-        return [_said(untouched(answer, *state)) for state in given]
-    return serve(answer, *given)
 
+    def plan(*state: Any) -> Any:
+        said = untouched(answer, *state)
+        if type(said) not in (list, tuple) or len(said) != 2 or type(said[0]) is not dict:
+            return said
+        return [{name: plain(count) for name, count in said[0].items()}, plain(said[1])]
 
-def _said(plan: Any) -> Any:
-    if type(plan) not in (list, tuple) or len(plan) != 2 or type(plan[0]) is not dict:
-        return plan
-    return [{name: plain(count) for name, count in plan[0].items()}, plain(plan[1])]
-
-
-def serve(answer: Any, requests: Any, budget: int, pages: int, size: int) -> Any:
-    """The plans of a server's iterations until all of `requests`, (id, first iteration, prompt, answer in tokens), are answered."""
-    known = {name: [prompt, 0] for name, _, prompt, _ in requests}
-    goal = {name: prompt + output - 1 for name, _, prompt, output in requests}  # the last token is not computed
-    coming = sorted(requests, key=lambda each: each[1])
-    order = {each[0]: at for at, each in enumerate(coming)}
-    running: list[Any] = []
-    waiting: list[Any] = []
-    plans: list[Any] = []
-    while (coming or running or waiting) and len(plans) < LIMIT:
-        while coming and coming[0][1] <= len(plans):
-            waiting.append(coming.pop(0)[0])
-        free = pages - sum(-(-known[name][1] // size) for name in running)
-        states = [[(name, *known[name]) for name in names] for names in (running, waiting)]
-        plan = _said(untouched(answer, *states, budget, free, size))
-        plans.append(plan)
-        if not _possible(plan, running, waiting, known):
-            break
-        run, stopped = plan
-        for name in stopped:
-            known[name][1] = 0
-        waiting = sorted([*stopped, *(name for name in waiting if name not in run)], key=order.__getitem__)
-        running = sorted(
-            [name for name in running if name not in stopped] + [n for n in run if n not in running],
-            key=order.__getitem__,
-        )
-        for name, count in run.items():
-            known[name][1] += count
-            known[name][0] += (
-                known[name][1] == known[name][0]
-            )  # the iteration that computes all known tokens gives a new one
-        running = [name for name in running if known[name][1] < goal[name]]
-    return plans
-
-
-def _possible(plan: Any, running: list[Any], waiting: list[Any], known: dict[Any, list[int]]) -> bool:
-    """Whether a plan can be carried out at all."""
-    if type(plan) is not list or type(plan[1]) is not list or not all(type(each) in (str, int) for each in plan[1]):
-        return False
-    run, stopped = plan
-    if not set(run) <= {*running, *waiting} or not set(stopped) <= set(running) or set(run) & set(stopped):
-        return False
-    return all(_whole(count) and 0 < count <= known[name][0] - known[name][1] for name, count in run.items())
+    return [plan(*state) for state in given] if kind == "states" else serve_by_plan(plan, *given)
 
 
 # --- speculative sampling

@@ -4,11 +4,12 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from course_lib.exercises.ch16.probes import LIMIT, planned
+from course_lib.exercises.ch16.probes import planned
 from course_lib.judging import Fault, Judging, Params, describe, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.replays import Replay, first_apart, same
 from course_lib.records import Case
+from course_lib.serving.planned import LIMIT
 
 Request = tuple[Any, int, int]
 

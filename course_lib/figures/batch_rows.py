@@ -1,10 +1,14 @@
 """The requests of a simulated server as rows in time: waiting, prompt, decoding, and standing still."""
 
+from functools import lru_cache
+
 import numpy as np
 from matplotlib.patches import Patch
 
+from course_lib import serving
 from course_lib.figures import style
 from course_lib.figures.palette import BLUE, GREY, ORANGE
+from course_lib.figures.serving_curves import REPLICA
 from course_lib.figures.style import Picture
 from course_lib.serving.outcome import Outcome
 from course_lib.units import duration_text
@@ -34,3 +38,26 @@ def batch_rows(run: Outcome, name: str, now: float, end: float) -> Picture:
     axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncol=3, frameon=False, fontsize=8)
     figure.alt = f"{title}. All are done after {duration_text(float(run.finish.max()), 3)}; the first tokens come after {duration_text(float(np.mean(run.ttft)), 2)} on average."
     return figure
+
+
+FRAMES = 40
+KINDS = ("static", "continuous", "chunked")
+BATCH_REQUESTS = tuple(
+    serving.Request(i, arrival, prompt, output)
+    for i, (arrival, prompt, output) in enumerate(
+        [(0.0, 400, 60), (0.02, 900, 25), (0.05, 300, 110), (0.1, 500, 40), (0.24, 12_000, 30), (0.3, 400, 55)]
+        + [(0.42, 600, 30), (0.55, 300, 70), (0.62, 800, 20), (0.7, 500, 40)]
+    )
+)
+
+
+@lru_cache(maxsize=8)
+def batch_run(scheduler: str) -> serving.Outcome:
+    """Ten requests on one replica with four places in the batch."""
+    return serving.simulate(BATCH_REQUESTS, REPLICA, scheduler, max_batch=4, trace=True)
+
+
+def draw_batch(frame: int = FRAMES, scheduler: str = "continuous") -> Picture:
+    """The rows of the batch up to a moment, on the time axis of the slowest scheduler."""
+    longest = max(batch_run(kind).finish.max() for kind in KINDS)
+    return batch_rows(batch_run(scheduler), scheduler, longest * frame / FRAMES, longest)

@@ -1,21 +1,8 @@
 """Chapter 16's widgets: pages filled and freed, the rows of a batch, latency against load, both phases on the roofline, drafts."""
 
-from functools import lru_cache
-
-from course_lib import serving
-from course_lib.figures.batch_rows import batch_rows
+from course_lib.figures.batch_rows import FRAMES, KINDS, draw_batch
 from course_lib.figures.page_pool import PAGE_SIZES, RESERVED, STEPS, draw_pages
-from course_lib.figures.serving_curves import (
-    BATCHES,
-    CONTEXTS,
-    PROMPTS,
-    RATES,
-    REPLICA,
-    draw_drafts,
-    draw_load,
-    draw_phases,
-)
-from course_lib.figures.style import Picture
+from course_lib.figures.serving_curves import BATCHES, CONTEXTS, PROMPTS, RATES, draw_drafts, draw_load, draw_phases
 from course_lib.units import percent_text
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 
@@ -32,29 +19,6 @@ def pages(step: int = 30) -> Explorer:
             text=lambda size: f"{size} tokens" if size < RESERVED else f"{size}: reserved block",
         ),
     )
-
-
-FRAMES = 40
-KINDS = ("static", "continuous", "chunked")
-BATCH_REQUESTS = tuple(
-    serving.Request(i, arrival, prompt, output)
-    for i, (arrival, prompt, output) in enumerate(
-        [(0.0, 400, 60), (0.02, 900, 25), (0.05, 300, 110), (0.1, 500, 40), (0.24, 12_000, 30), (0.3, 400, 55)]
-        + [(0.42, 600, 30), (0.55, 300, 70), (0.62, 800, 20), (0.7, 500, 40)]
-    )
-)
-
-
-@lru_cache(maxsize=8)
-def batch_run(scheduler: str) -> serving.Outcome:
-    """Ten requests on one replica with four places in the batch."""
-    return serving.simulate(BATCH_REQUESTS, REPLICA, scheduler, max_batch=4, trace=True)
-
-
-def draw_batch(frame: int = FRAMES, scheduler: str = "continuous") -> Picture:
-    """The rows of the batch up to a moment, on the time axis of the slowest scheduler."""
-    longest = max(batch_run(kind).finish.max() for kind in KINDS)
-    return batch_rows(batch_run(scheduler), scheduler, longest * frame / FRAMES, longest)
 
 
 def batch(frame: int = FRAMES) -> Explorer:

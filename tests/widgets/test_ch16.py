@@ -5,8 +5,7 @@ import pytest
 from course_lib import facts, serving
 from course_lib.chapters.ch16 import plots
 from course_lib.exercises.ch16 import numbers
-from course_lib.figures import page_pool, serving_curves, serving_errors
-from course_lib.widgets import ch16
+from course_lib.figures import batch_rows, page_pool, serving_curves, serving_errors
 
 
 @pytest.mark.parametrize("size", page_pool.PAGE_SIZES)
@@ -27,13 +26,13 @@ def test_pages_run_more_sequences_than_reserved_blocks():
 
 
 def test_the_long_prompt_stalls_the_others_only_under_continuous_batching():
-    gaps = {kind: ch16.batch_run(kind).gaps.max() for kind in ch16.KINDS}
+    gaps = {kind: batch_rows.batch_run(kind).gaps.max() for kind in batch_rows.KINDS}
     assert gaps["continuous"] > 10 * gaps["chunked"]
-    assert ch16.batch_run("static").finish.max() > 2 * ch16.batch_run("chunked").finish.max()
-    longest = max(one.prompt for one in ch16.BATCH_REQUESTS)
-    others = sorted(one.prompt for one in ch16.BATCH_REQUESTS)[:-1]
+    assert batch_rows.batch_run("static").finish.max() > 2 * batch_rows.batch_run("chunked").finish.max()
+    longest = max(one.prompt for one in batch_rows.BATCH_REQUESTS)
+    others = sorted(one.prompt for one in batch_rows.BATCH_REQUESTS)[:-1]
     assert 18 < longest / (sum(others) / len(others)) < 24  # "twenty times", as the text says
-    assert "10 of 10 done" in ch16.draw_batch().alt
+    assert "10 of 10 done" in batch_rows.draw_batch().alt
 
 
 def test_the_curve_has_a_knee():

@@ -1,6 +1,7 @@
 """Chapter 16's tables and plots."""
 
 from itertools import starmap
+from types import SimpleNamespace
 from typing import Any
 
 from IPython.display import Markdown
@@ -23,12 +24,9 @@ def cache_table() -> Markdown:
     kinds |= {"palm-540b": "MQA", "deepseek-v3": "MLA"}
 
     def row(name: str, kind: str) -> Row:
-        token, as_mha, long = (
-            serving.kv_bytes_per_token(name),
-            serving.kv_bytes_per_token(name, kind="MHA"),
-            serving.kv_bytes(name, 32_768),
-        )
-        return name, kind, bytes_text(token), bytes_text(as_mha), bytes_text(long), percent_text(long / (80 * GB), 2)
+        token, as_mha = serving.kv_bytes_per_token(name), serving.kv_bytes_per_token(name, kind="MHA")
+        long = serving.kv_bytes(name, 32_768)
+        return name, kind, *map(bytes_text, (token, as_mha, long)), percent_text(long / (80 * GB), 2)
 
     return columns("model | attention | a token | with MHA | 32,768 tokens | of one H100", starmap(row, kinds.items()))
 
@@ -79,18 +77,10 @@ def prefix_table() -> Markdown:
 def queue_table() -> Markdown:
     """Waits of a simulated server with constant service time beside the closed form."""
 
-    class Constant:
-        """Every request takes a second."""
-
-        kv_capacity = 10**6
-
-        @staticmethod
-        def iteration_seconds(chunk: float, pairs: float, batch: float, context: float, outputs: float) -> float:
-            """A second, whatever is computed."""
-            return 1.0
+    second = SimpleNamespace(kv_capacity=10**6, iteration_seconds=lambda *given: 1.0)  # whatever is computed
 
     def row(load: float) -> Row:
-        run = serving.simulate(serving.poisson_requests(10_000, load, 1, 1, 1), Constant, max_batch=1)
+        run = serving.simulate(serving.poisson_requests(10_000, load, 1, 1, 1), second, max_batch=1)
         waits = serving.md1_wait(load, 1.0), float(run.ttft.mean()) - 1, serving.mm1_wait(load, 1.0)
         return percent_text(load), *(number_text(wait, 3) for wait in waits)
 
@@ -146,13 +136,9 @@ def lifetime_table() -> Markdown:
     def row(served: float) -> Row:
         choice = serving.cheapest_model(law, numbers.LOSS, served)
         train = serving.lifetime_flops(choice.params, choice.train_tokens, 0)
-        return (
-            f"{served / TRILLION:,.0f} trillion" if served else "none",
-            f"{choice.params / BILLION:.1f} billion",
-            f"{choice.train_tokens / TRILLION:.2f} trillion",
-            f"{choice.train_tokens / choice.params:,.0f}",
-            percent_text(train / choice.flops, 2),
-        )
+        tokens = f"{served / TRILLION:,.0f} trillion" if served else "none"
+        model = f"{choice.params / BILLION:.1f} billion", f"{choice.train_tokens / TRILLION:.2f} trillion"
+        return tokens, *model, f"{choice.train_tokens / choice.params:,.0f}", percent_text(train / choice.flops, 2)
 
     headings = "tokens served | parameters | training tokens | tokens per parameter | FLOP of training"
     return columns(headings, map(row, (0.0, 1e12, 1e13, 1e14)))

@@ -29,6 +29,11 @@ def plan(running, waiting, budget, free, size):
 
 
 # %% right: pages of those who are left
+from course_lib import params
+
+PROMPTS = params("continuous-batching").prompts
+
+
 def pages_of(tokens, size):
     return (tokens + size - 1) // size
 
@@ -47,27 +52,13 @@ def plan(running, waiting, budget, free, size):
             holds[name], run[name], budget = want, count, budget - count
     left = every - sum(holds.values())
     for name, tokens, _ in waiting[: 0 if lost else None]:
-        count = min(tokens, budget)
+        count = min(tokens, budget) if PROMPTS == "chunked" else tokens
         left -= pages_of(count, size)
-        if not count or left < 0:
+        if not 0 < count <= budget or left < 0:
             break
         run[name], budget = count, budget - count
     return run, lost
 
-
-# %% right: any variant  from: as written
-# - def plan(running, waiting, budget, free, size):
-# + from course_lib import params
-# + PROMPTS = params("continuous-batching").prompts
-# +
-# +
-# + def plan(running, waiting, budget, free, size):
-# -         count = min(tokens, budget)
-# -         need = -(-count // size)
-# -         if not count or need > free:
-# +         count = min(tokens, budget) if PROMPTS == "chunked" else tokens
-# +         need = -(-count // size)
-# +         if not 0 < count <= budget or need > free:
 
 # %% wrong: prompts are not split => values prompts-whole unless prompts=whole  from: as written
 # -         count = min(tokens, budget)

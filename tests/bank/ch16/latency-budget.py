@@ -16,34 +16,27 @@ def best_chunk(prompt, batch, read, each, limit):
     return best and best[1]
 
 
-# %% right: only chunks that change the number of iterations or fill the read
+# %% right: full chunks and the last one
+from course_lib import params
+
+TIMES = params("latency-budget").times
+
+
+def spent(tokens, read, each):
+    return max(read, each * tokens) if TIMES == "longer" else read + each * tokens
+
+
 def latencies(chunk, prompt, batch, read, each):
     count = -(-prompt // chunk)
     last = prompt - (count - 1) * chunk
-    whole = max(read, each * (min(chunk, prompt) + batch))
-    return (count - 1) * whole + max(read, each * (last + batch)), whole
+    whole = spent(min(chunk, prompt) + batch, read, each)
+    return (count - 1) * whole + spent(last + batch, read, each), whole
 
 
 def best_chunk(prompt, batch, read, each, limit):
     allowed = [chunk for chunk in range(1, prompt + 1) if latencies(chunk, prompt, batch, read, each)[1] <= limit]
     return min(allowed, key=lambda chunk: latencies(chunk, prompt, batch, read, each)[0]) if allowed else None
 
-
-# %% right: any variant  from: only chunks that change the number of iterations or fill the read
-# - def latencies(chunk, prompt, batch, read, each):
-# + from course_lib import params
-# + TIMES = params("latency-budget").times
-# +
-# +
-# + def spent(tokens, read, each):
-# +     return max(read, each * tokens) if TIMES == "longer" else read + each * tokens
-# +
-# +
-# + def latencies(chunk, prompt, batch, read, each):
-# -     whole = max(read, each * (min(chunk, prompt) + batch))
-# -     return (count - 1) * whole + max(read, each * (last + batch)), whole
-# +     whole = spent(min(chunk, prompt) + batch, read, each)
-# +     return (count - 1) * whole + spent(last + batch, read, each), whole
 
 # %% wrong: the last chunk is full => values full-last  from: as written
 # -     times = [max(read, (tokens + batch) * each) for tokens in [chunk] * full + [rest] * (rest > 0)]

@@ -52,6 +52,11 @@ class Pages:
 
 
 # %% right: users are counted anew each time
+from course_lib import params
+
+COPIES = params("page-table").copies
+
+
 class Pages:
     def __init__(self, pages, size):
         self.every, self.size, self.held = set(range(pages)), size, {}
@@ -78,7 +83,11 @@ class Pages:
         return (*old, *new) if old else None
 
     def fork(self, request, child):
-        self.held[child] = self.held[request]
+        pages, tokens = self.held[request]
+        old = pages[-1:] if COPIES == "forked" and tokens % self.size else []
+        new = self.take(len(old))
+        self.held[child] = pages[: len(pages) - len(old)] + new, tokens
+        return (*old, *new) if old else None
 
     def free(self, request):
         del self.held[request]
@@ -89,28 +98,6 @@ class Pages:
     def unused(self):
         return len(self.idle())
 
-
-# %% right: any variant  from: as written
-# - class Pages:
-# + from course_lib import params
-# + COPIES = params("page-table").copies
-# +
-# +
-# + class Pages:
-# -         for page in self.pages[child]:
-# -             self.users[page] += 1
-# +         mine, copied = self.pages[child], None
-# +         if COPIES == "forked" and self.tokens[request] % self.size:
-# +             try:
-# +                 (new,) = self.take(1)
-# +             except MemoryError:
-# +                 del self.pages[child], self.tokens[child]
-# +                 raise
-# +             copied, mine[-1] = (mine[-1], new), new
-# +             self.users[new] = 0
-# +         for page in mine:
-# +             self.users[page] += 1
-# +         return copied
 
 # %% wrong: no copy => values never-copies  from: as written
 # -         elif self.users[mine[-1]] > 1:

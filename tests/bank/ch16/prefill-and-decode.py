@@ -23,21 +23,18 @@ def prefill_seconds(params, layers, width, tokens, number, flops, bandwidth):
     return max(work / flops, number * params / bandwidth)
 
 
-def computed(params, batch, flops):
-    return 2 * params * batch / flops
+def both(params, number, kv, batch, context, flops, bandwidth):
+    return 2 * params * batch / flops, params * number / bandwidth + batch * context * kv / bandwidth
 
 
-def read(params, number, kv, batch, context, bandwidth):
-    return params * number / bandwidth + batch * context * kv / bandwidth
+def decode_seconds(*given):
+    return max(both(*given))
 
 
-def decode_seconds(params, number, kv, batch, context, flops, bandwidth):
-    return max(computed(params, batch, flops), read(params, number, kv, batch, context, bandwidth))
-
-
-def ridge_batch(params, number, kv, context, flops, bandwidth):
+def ridge_batch(params, number, kv, *given):
     def enough(batch):
-        return computed(params, batch, flops) >= read(params, number, kv, batch, context, bandwidth)
+        computed, read = both(params, number, kv, batch, *given)
+        return computed >= read
 
     high = 1
     while not enough(high):

@@ -44,12 +44,18 @@ class PrefixCache:
 
 
 # %% right: prefixes with the time of their release
+from course_lib import params
+
+SHARING = params("prefix-cache").sharing
+
+
 class PrefixCache:
     def __init__(self, pages, size):
         self.pages, self.size, self.clock, self.released, self.tables = pages, size, 0, {}, {}
 
     def admit(self, request, tokens, tenant):
-        prefixes = [tuple(tokens[:end]) for end in range(self.size, len(tokens) + 1, self.size)]
+        whose = tenant if SHARING == "tenant" else None
+        prefixes = [(whose, *tokens[:end]) for end in range(self.size, len(tokens) + 1, self.size)]
         hits = prefixes[: (len(tokens) - 1) // self.size]
         while not set(hits) <= self.released.keys():
             hits.pop()
@@ -71,17 +77,6 @@ class PrefixCache:
             self.clock += 1
             self.released[prefix] = self.clock
 
-
-# %% right: any variant  from: as written
-# - class PrefixCache:
-# + from course_lib import params
-# + SHARING = params("prefix-cache").sharing
-# +
-# +
-# + class PrefixCache:
-# -         keys = [tuple(tokens[:end]) for end in ends]
-# +         whose = tenant if SHARING == "tenant" else None
-# +         keys = [(whose, *tokens[:end]) for end in ends]
 
 # %% wrong: the key of a page alone => values not-chained  from: as written
 # -         keys = [tuple(tokens[:end]) for end in ends]

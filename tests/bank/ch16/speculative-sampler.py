@@ -17,11 +17,17 @@ def tokens_per_step(rate, guesses):
 
 
 # %% right: with torch
+from course_lib import params
+
+DRAFTS = params("speculative-sampler").drafts
+
+
 def verify(target, draft, guesses, rng):
     coin = torch.Generator().manual_seed(rng.randrange(2**62))
     kept = 0
     for guess in guesses:
-        p, q = torch.tensor(target[kept]), torch.tensor(draft[kept])
+        p = torch.tensor(target[kept])
+        q = torch.tensor(draft[kept]) if DRAFTS == "sampled" else torch.eye(len(p))[guess]
         if torch.rand((), generator=coin) >= p[guess] / q[guess]:
             rest = (p - q).clamp(min=0)
             return [*guesses[:kept], int(torch.multinomial(rest / rest.sum(), 1, generator=coin))]
@@ -32,20 +38,6 @@ def verify(target, draft, guesses, rng):
 def tokens_per_step(rate, guesses):
     return guesses + 1 if rate == 1 else (1 - rate ** (guesses + 1)) / (1 - rate)
 
-
-# %% right: any variant  from: as written
-# - def verify(target, draft, guesses, rng):
-# -     output = []
-# -     for p, q, guess in zip(target, draft, guesses):
-# + from course_lib import params
-# + DRAFTS = params("speculative-sampler").drafts
-# +
-# +
-# + def verify(target, draft, guesses, rng):
-# +     output = []
-# +     for at, guess in enumerate(guesses):
-# +         p = target[at]
-# +         q = draft[at] if DRAFTS == "sampled" else [float(token == guess) for token in range(len(p))]
 
 # %% wrong: another token from the target => values drawn-from-target  from: as written
 # -             missing = [max(0.0, a - b) for a, b in zip(p, q)]

@@ -10,8 +10,14 @@ def best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link):
 
 
 # %% right: in a loop
+from course_lib import params
+
+SENDS = params("split-pools").sends
+
+
 def requests_per_second(prefill, decode, prompt, answer, kv, prefill_speed, decode_speed, link):
-    speed = min(prefill_speed, link / kv) if kv else prefill_speed
+    slowness = [1 / prefill_speed, kv / link]
+    speed = 1 / max(slowness) if SENDS == "overlaps" else 1 / sum(slowness)
     return min(prefill * speed / prompt, decode * decode_speed / answer)
 
 
@@ -23,17 +29,6 @@ def best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link):
             best, most = gpus - decode, pace
     return best
 
-
-# %% right: any variant  from: as written
-# - def requests_per_second(prefill, decode, prompt, answer, kv, prefill_speed, decode_speed, link):
-# -     busy = max(prompt / prefill_speed, prompt * kv / link)
-# + from course_lib import params
-# + SENDS = params("split-pools").sends
-# +
-# +
-# + def requests_per_second(prefill, decode, prompt, answer, kv, prefill_speed, decode_speed, link):
-# +     both = prompt / prefill_speed, prompt * kv / link
-# +     busy = max(both) if SENDS == "overlaps" else sum(both)
 
 # %% wrong: sending takes no time => generality no-sending  from: as written
 # -     busy = max(prompt / prefill_speed, prompt * kv / link)

@@ -1,5 +1,6 @@
 """Judge of chapter 16's bill: dollars for a million tokens, and the model that is cheapest over its life."""
 
+import math
 import random
 from collections.abc import Sequence
 
@@ -39,9 +40,7 @@ DOLLARS = Column(
             "one-gpu": lambda u, g, *row: dollars(u, 1, *row),
             "no-prompts": lambda u, g, p, *row: dollars(u, g, 0, *row),
             "all-tokens": lambda u, g, p, a, *row: dollars(u, g, p, a, *row) * a / (p + a),
-            "longer-phase": lambda u, g, p, a, f, s, b: max(
-                dollars(u, g, 0, a, f, s, b), dollars(u, g, p, a, f, 1e300, b)
-            ),
+            "longer-phase": lambda *row: max(dollars(*row[:2], 0, *row[3:]), dollars(*row[:5], math.inf, row[6])),
         },
         {
             "idle-is-free": "rent is paid for the idle time, too.",

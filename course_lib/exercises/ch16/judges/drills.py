@@ -1,5 +1,7 @@
 """Answers to chapter 16's drills."""
 
+from collections.abc import Callable
+
 from course_lib.judging import Mistake, Params, Times, drill_key
 from course_lib.units import HOUR, KB, TB, TFLOP
 
@@ -13,8 +15,17 @@ def _wait(p: Params) -> float:
     return p["service"] * busy / (2 * (1 - busy))
 
 
+def _kept(p: Params) -> float:
+    return sum(p["rate"] ** k for k in range(p["guesses"] + 1))
+
+
 def _usd(p: Params) -> float:
     return p["gpus"] * p["usd"] / (p["speed"] * HOUR * p["busy"] / 100) * 1e6
+
+
+def _no_bytes(value: Callable[[Params], float]) -> Mistake:
+    """The mistake of reading one byte a parameter, where parameters have more."""
+    return Mistake("no-bytes", lambda p: value(p) if p["bytes"] != 1 else None, "A parameter has {{bytes}} bytes.")
 
 
 DRILLS = {
@@ -29,21 +40,13 @@ DRILLS = {
         lambda p: 1e3 * p["params"] * p["bytes"] / (p["tbps"] * TB),
         "{{params:count}} · {{bytes}} bytes / ({{tbps}} TB/s) = {{answer}} ms.",
         Mistake("seconds", Times(1e-3), "Those are seconds."),
-        Mistake(
-            "no-bytes",
-            lambda p: 1e3 * p["params"] / (p["tbps"] * TB) if p["bytes"] != 1 else None,
-            "A parameter has {{bytes}} bytes.",
-        ),
+        _no_bytes(lambda p: 1e3 * p["params"] / (p["tbps"] * TB)),
     ),
     "ridge-without-cache": drill_key(
         lambda p: p["tflops"] * TFLOP * p["bytes"] / (2 * p["tbps"] * TB),
         "{{tflops}} TFLOP/s · {{bytes}} bytes / (2 FLOPs · {{tbps}} TB/s) = {{answer}}.",
         Mistake("one-flop", Times(2), "A parameter costs 2 FLOPs a token, a multiplication and an addition."),
-        Mistake(
-            "no-bytes",
-            lambda p: p["tflops"] / (2 * p["tbps"]) if p["bytes"] != 1 else None,
-            "A parameter has {{bytes}} bytes to be read.",
-        ),
+        _no_bytes(lambda p: p["tflops"] / (2 * p["tbps"])),
     ),
     "prefill-time": drill_key(
         lambda p: 2 * p["params"] * p["tokens"] / (p["tflops"] * TFLOP),
@@ -52,31 +55,21 @@ DRILLS = {
         Mistake("one-flop", Times(0.5), "A parameter costs 2 FLOPs a token."),
     ),
     "speculated-tokens": drill_key(
-        lambda p: sum(p["rate"] ** k for k in range(p["guesses"] + 1)),
+        _kept,
         "1 + {{rate}} + … + {{rate}}^{{guesses}} = {{answer}}.",
-        Mistake(
-            "no-bonus",
-            lambda p: sum(p["rate"] ** k for k in range(1, p["guesses"] + 1)),
-            "The target adds a token of its own in every step.",
-        ),
-        Mistake(
-            "independent", lambda p: 1 + p["rate"] * p["guesses"], "A guess counts only if all before it were kept."
-        ),
+        Mistake("no-bonus", lambda p: _kept(p) - 1, "The target adds a token of its own in every step."),
+        Mistake("independent", lambda p: 1 + p["rate"] * p["guesses"], "A guess counts only after kept ones."),
     ),
     "in-the-system": drill_key(
         lambda p: p["rate"] * p["seconds"],
         "Little's law: {{rate}} per second · {{seconds}} s = {{answer}}.",
         Mistake("quotient", lambda p: p["rate"] / p["seconds"], "Each of them stays: multiply."),
-        Mistake(
-            "upside-down", lambda p: p["seconds"] / p["rate"], "Those are seconds over requests per second; multiply."
-        ),
+        Mistake("upside-down", lambda p: p["seconds"] / p["rate"], "Multiply the two, whatever their units are."),
     ),
     "mean-wait": drill_key(
         _wait,
         "{{service}} s · ρ / (2 · (1 − ρ)) with ρ = {{busy}} % gives {{answer}} s.",
-        Mistake(
-            "random-service", Times(2), "That is for service times that are random, too; here each takes equally long."
-        ),
+        Mistake("random-service", Times(2), "That is for random service times; here each takes equally long."),
         Mistake("with-service", lambda p: _wait(p) + p["service"], "That is the wait and the service together."),
     ),
     "dollars-a-million": drill_key(

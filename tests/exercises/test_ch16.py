@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib.exercises.ch16.judges.memory import quantized
+from course_lib import facts
+from course_lib.exercises.ch16.judges.audits import KEYS
+from course_lib.exercises.ch16.judges.memory import kv_bytes, quantized
 from course_lib.exercises.ch16.judges.pages import Table
 from course_lib.exercises.ch16.judges.prefixes import Cache
 from course_lib.exercises.ch16.judges.rates import chunks, decode, latencies, prefill, ridge
@@ -64,6 +66,13 @@ def test_the_pages_of_a_prefix_cache_add_up_and_a_hit_is_a_prefix_seen_before(se
         others = sum(more for _, more in cache.requests.values())
         assert cache.blank + len(cache.users) + others == 10
         assert set(cache.unused) == {key for key, users in cache.users.items() if users == 0}
+
+
+def test_a_printed_cache_is_computed_from_the_shape_of_its_model():
+    token = kv_bytes(40, 40, 40, 5120 // 40, 2, 1)  # OPT 13B: 40 layers of 40 heads, hidden size 5,120, FP16
+    assert token == 2 * 40 * 5120 * 2 == 800 * 1024  # printed as 800 KB
+    assert token == pytest.approx(facts.claim("opt-13b-token").value, rel=0.03)
+    assert KEYS["opt-13b-token"].number == token / 1000
 
 
 # --- iterations

@@ -33,7 +33,7 @@ def _error(source: str, metric: str) -> float:
 
 
 _SOURCES = (
-    "vllm-2023 orca-2022 sarathi-2024 distserve-2024 leviathan-2023 chen-2023 mqa-2019 "
+    "vllm-2023 vllm-060-2024 orca-2022 sarathi-2024 distserve-2024 leviathan-2023 chen-2023 mqa-2019 "
     "gqa-2023 deepseek-v2-2024 kivi-2024 little-1961 sardana-2024 deepseek-serving-2025 mlperf-2024"
 )
 
@@ -46,6 +46,8 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "large_token": lambda: f"{serving.kv_bytes_per_token('llama3-70b') / KB:.0f} kB",
     "large_token_mha": lambda: f"{serving.kv_bytes_per_token('llama3-70b', kind='MHA') / 1e6:.1f} MB",
     "small_room": lambda: f"{SMALL.kv_capacity:,}",
+    "used_least": lambda: percent_text(facts.claim("cache-used-least").value, 2),
+    "used_most": lambda: percent_text(facts.claim("cache-used-most").value, 2),
     "small_weights": lambda: bytes_text(SMALL.weight_bytes),
     "latent": lambda: str(facts.latent_width("deepseek-v3")),
     "large_layers": lambda: str(LARGE.model.layers),

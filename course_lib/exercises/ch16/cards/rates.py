@@ -1,13 +1,17 @@
 """Cards of chapter 16 on seconds and GPUs: prefill and decode, chunks, pools, fleets and waits."""
 
-import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.drilling import pick
 from course_lib.exercises.probes import interval, kept_rows, rows
 from course_lib.exercises.returns import Anything, ListOf, Maybe, Number, Rows, TupleOf
+
+_GPUS = (
+    {"flops": 312e12, "bandwidth": 2.0e12},
+    {"flops": 362e12, "bandwidth": 0.86e12},
+    {"flops": 989e12, "bandwidth": 4.8e12},
+)
 
 PREFILL_AND_DECODE = Card(
     id="prefill-and-decode",
@@ -36,16 +40,7 @@ For example, {{params:count}} parameters of {{number}} bytes on a GPU with {{flo
     allowed="`math` and plain Python; the library's deployments are switched off.",
     hides=("serving.speed:prefill_seconds", "serving.speed:decode_seconds", "serving.speed:ridge_batch"),
     params={"params": 8e9, "number": 2, "flops": 989e12, "bandwidth": 3.35e12},
-    vary=lambda draw: {
-        "params": draw.choice((3e9, 13e9, 14e9, 32e9)),
-        **draw.choice(
-            (
-                {"flops": 312e12, "bandwidth": 2.0e12},
-                {"flops": 362e12, "bandwidth": 0.86e12},
-                {"flops": 989e12, "bandwidth": 4.8e12},
-            )
-        ),
-    },
+    vary=lambda draw: {"params": draw.choice((3e9, 13e9, 14e9, 32e9)), **draw.choice(_GPUS)},
     probe=rows,
     returns=Rows(Number("seconds"), Number("seconds"), Maybe(Number("requests", whole=True))),
 )
@@ -188,10 +183,6 @@ For example, {{gpus}} GPUs at {{usd}} dollars an hour work {{busy}} % of the tim
 )
 
 
-def _vary_wait(draw: random.Random) -> Mapping[str, Any]:
-    return {"low": draw.choice((40, 60)), "high": draw.choice((80, 85, 95))}
-
-
 PREDICT_WAIT = Card(
     id="predict-wait",
     chapter="16",
@@ -211,7 +202,7 @@ Before you compute anything, commit to an interval for the factor by which the *
     ),
     answers=("growth",),
     params={"low": 50, "high": 90},
-    vary=_vary_wait,
+    vary=pick(low=(40, 60), high=(80, 85, 95)),
     probe=interval,
     returns=Anything("a pair of factors"),
 )

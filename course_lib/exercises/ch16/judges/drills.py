@@ -64,7 +64,7 @@ DRILLS = {
         lambda p: p["rate"] * p["seconds"],
         "Little's law: {{rate}} per second · {{seconds}} s = {{answer}}.",
         Mistake("quotient", lambda p: p["rate"] / p["seconds"], "Each of them stays: multiply."),
-        Mistake("upside-down", lambda p: p["seconds"] / p["rate"], "Multiply the two, whatever their units are."),
+        Mistake("upside-down", lambda p: p["seconds"] / p["rate"], "That is a quotient, upside down; multiply."),
     ),
     "mean-wait": drill_key(
         _wait,

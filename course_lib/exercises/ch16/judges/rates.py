@@ -11,7 +11,7 @@ from course_lib.judging.columns import EXACT, FINE, Column, shares, table
 from course_lib.judging.draws import draw_rows, generality, logarithmic, plain, safely_off_whole, unseen
 from course_lib.judging.mistakes import mistakes, shifted
 from course_lib.judging.prediction import prediction
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case
 
 Row = tuple[Any, ...]
 
@@ -238,10 +238,6 @@ def _chunk_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _chunk_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return list(_chunk_columns(params["times"])(params, case, outcome))
-
-
 # --- waits
 
 
@@ -264,7 +260,7 @@ no batch reaches the ridge.""",
     "latency-budget": Judging(
         shares=shares(ttft=(0.15, 0.15), itl=(0.1, 0.1), chunk=(0.25, 0.25)),
         cases=_chunk_cases,
-        verdicts=_chunk_verdicts,
+        verdicts=lambda params, case, outcome: _chunk_columns(params["times"])(params, case, outcome),
         why="""A larger chunk needs fewer iterations, and makes each one longer for every request that waits for its next token. Once the limit fixes the number of iterations, the
 smallest chunk with that number is as fast and disturbs the others less.""",
         pytorch="`max_num_batched_tokens` in vLLM and `chunked_prefill_size` in SGLang set this chunk.",

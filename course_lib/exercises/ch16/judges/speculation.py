@@ -9,6 +9,7 @@ from typing import Any
 from course_lib.exercises.ch16.probes import proposal
 from course_lib.exercises.values import describe
 from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.judging.cases import shown
 from course_lib.judging.columns import FINE, Column, rows_fault, table
 from course_lib.judging.draws import generality, plain
 from course_lib.judging.frequencies import surprise
@@ -128,21 +129,17 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         given = None if copied else draft
         return target, given, rng.randrange(len(target)), guesses, TIMES, rng.randrange(10**6)
 
-    def case(name: str, rows: Sequence[Any], share: str, visible: bool = False) -> Case:
-        kind, part = share.split(":")
-        return Case(name=name, args=(0, list(rows)), kind=kind, part=part, visible=visible)  # type: ignore[arg-type]
-
     same = _pair(rng, 4)[0]
     apart = ((0.5, 0.5, 0.0, 0.0),) * 4, ((0.0, 0.0, 0.25, 0.75),) * 4
-    shown = ((0.6, 0.3, 0.1), (0.2, 0.2, 0.6), (0.1, 0.8, 0.1)), ((0.2, 0.2, 0.6), (0.5, 0.4, 0.1), (0.5, 0.3, 0.2))
+    three = ((0.6, 0.3, 0.1), (0.2, 0.2, 0.6), (0.1, 0.8, 0.1)), ((0.2, 0.2, 0.6), (0.5, 0.4, 0.1), (0.5, 0.3, 0.2))
     several = [asked(*_pair(rng, size), count) for size, count in ((3, 2), (2, 3), (4, 3))]
     odd = [asked(*_pair(rng, 4), 0), asked(same, same, 2), asked(*apart, 2), asked(*_pair(rng, 4, zeros=True), 2)]
     return [
-        case("one guess of three tokens", [asked(*shown, 1)], "values:one", visible=True),
-        Case(name="half of the guesses are kept", args=(1, [(0.5, 4)]), part="mean"),
-        case("one guess of other tokens", [asked(*_pair(rng, size), 1) for size in (2, 4, 5)], "values:one"),
-        case("several guesses", several, "values:several"),
-        case("no guess, a draft like the target, nothing in common, zeros", odd, "generality:edges"),
+        shown("one guess of three tokens", "values:one", 0, [asked(*three, 1)]),
+        shown("half of the guesses are kept", "values:mean", 1, [(0.5, 4)]),
+        plain("one", 0, "one guess of other tokens", [asked(*_pair(rng, size), 1) for size in (2, 4, 5)]),
+        plain("several", 0, "several guesses", several),
+        generality("edges", 0, "no guess, a draft like the target, nothing in common, zeros", odd),
         plain("mean", 1, "other rates", [(round(rng.uniform(0.1, 0.95), 2), rng.randrange(1, 9)) for _ in range(6)]),
         generality("mean", 1, "none kept, all kept, no guess", [(0.0, 3), (1.0, 5), (0.7, 0), (1.0, 0), (0.999999, 4)]),
     ]

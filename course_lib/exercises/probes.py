@@ -19,28 +19,22 @@ def rows(answers: Any, case: Any, comm: Any = None) -> Any:
 
 
 class ArgumentChanged(Exception):
-    """An answer wrote to what it was given."""
-
-
-def untouched(function: Callable[..., Any], *given: Any) -> Any:
-    """What a function returns for copies of its arguments; ArgumentChanged if it writes to one of them."""
-    mine = copy.deepcopy(given)
-    said = function(*mine)
-    if not _same(mine, given):
-        raise ArgumentChanged("leave the arguments as they are, and work on a copy")
-    return said
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether nested arguments are equal, tensors element by element."""
-    if type(one) in (list, tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool((one == other).all()) if hasattr(one, "shape") else one == other
+    """An answer wrote to a tensor that it was given."""
 
 
 def kept_rows(answers: Any, case: Any, comm: Any = None) -> Any:
-    """The same as `rows` for functions that leave their arguments as they are; ArgumentChanged where one is written to."""
-    return rows(tuple(partial(untouched, answer) for answer in answers), case)
+    """The same as `rows` for functions that leave their tensors as they are; ArgumentChanged where one is written to."""
+
+    def watched(function: Callable[..., Any], *given: Any) -> Any:
+        before = copy.deepcopy(given)
+        said = function(*given)
+        if any(
+            hasattr(mine, "shape") and not bool((mine == old).all()) for mine, old in zip(given, before, strict=True)
+        ):
+            raise ArgumentChanged("leave the arguments as they are, and work on a copy")
+        return said
+
+    return rows(tuple(partial(watched, answer) for answer in answers), case)
 
 
 def unless_open(index: int, run: Callable[[], Any]) -> Any:

@@ -51,7 +51,10 @@ def phases_table() -> Markdown:
 
 def schedulers_table(rate: float = 10.0) -> Markdown:
     """Four schedulers on the same requests; the split one has two replicas, the others one."""
-    requests = serving.poisson_requests(1500, rate, 1, prompt=(1024, 512), output=(150, 75))
+    reply = numbers.TABLE_REPLY
+    requests = serving.poisson_requests(
+        1500, rate, 1, prompt=(numbers.PROMPT, numbers.PROMPT / 2), output=(reply, reply / 2)
+    )
 
     def row(scheduler: str) -> Row:
         run = serving.simulate(requests, numbers.SMALL, scheduler, max_batch=64)

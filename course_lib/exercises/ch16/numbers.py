@@ -11,6 +11,7 @@ SMALL = serving.Deployment(model="llama3-8b", device="H100 SXM")
 LARGE = serving.Deployment(model="llama3-70b", device="H100 SXM", tp=8)
 LOSS = 2.05  # nats per token that the models of the table on lifetimes reach
 PROMPT, REPLY = 1024, 256  # of the plan's requests: a choice
+TABLE_REPLY = 150  # tokens of a mean reply in the table of schedulers
 DAY = facts.service_day()
 
 
@@ -88,6 +89,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "plan_token": lambda: duration_text(serving.decode_seconds(_plan(), 1, PROMPT + REPLY / 2), 2),
     "plan_batch": lambda: f"{serving.largest_batch(_plan(), PROMPT + REPLY):,}",
     "plan_prompt": lambda: f"{PROMPT:,}",
+    "table_reply": lambda: str(TABLE_REPLY),
     "plan_reply": lambda: str(REPLY),
     "reading": lambda: reading(*_SOURCES.split()),
 }

@@ -127,10 +127,6 @@ def plan(running, waiting, budget, free, size):
 # +                 count, need = -(-cached // size) * size + free * size - cached, free
 # +                 break
 
-# %% wrong: requests are taken out of the list => values raised  from: as written
-# -     run, preempted, left, at = {}, [], list(running), 0
-# +     run, preempted, left, at = {}, [], running, 0
-
 
 # %% wrong: left as it is => not-answered
 def plan(running, waiting, budget, free, size):

@@ -141,13 +141,6 @@ class PrefixCache:
 # +                 key, _ = self.unused.popitem(last=False)
 # +                 del self.users[key]
 
-# %% wrong: tokens are taken out of the list => values raised  from: as written
-# -         self.requests[request] = hits + new, fresh - len(new)
-# -         return len(hits) * self.size
-# +         self.requests[request] = hits + new, fresh - len(new)
-# +         tokens.clear()
-# +         return len(hits) * self.size
-
 
 # %% wrong: left as it is => not-answered
 class PrefixCache:

@@ -80,11 +80,6 @@ def inconsistent(report, slack):
 # -     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * rate * time]
 # +     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * held]
 
-# %% wrong: rows are taken out of the report => values raised  from: as written
-# -     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * rate * time]
-# +     rows = [report.pop(0) for _ in range(len(report))]
-# +     return [at for at, (rate, time, held) in enumerate(rows) if abs(held - rate * time) > slack * rate * time]
-
 
 # %% wrong: left as it is => not-answered
 def slots(*given):

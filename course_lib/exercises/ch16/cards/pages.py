@@ -74,7 +74,7 @@ Rules:
 - A page whose tokens are cached already is not cached a second time. It is free as soon as its request ends.
 - A request takes free pages that hold nothing cached first. After that it takes cached pages that no request uses, the one that was released longest ago
   first. Within one request, the **last** page counts as released first.
-- `tokens` stays as it is, and several caches in one program have nothing in common.""",
+- A program may have several caches, which have nothing in common.""",
     **Worth(points=8, minutes=20, difficulty=4, importance=4),
     kind="more",
     hints=(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.drilling import pick
-from course_lib.exercises.probes import interval, kept_rows, rows
+from course_lib.exercises.probes import interval, rows
 from course_lib.exercises.returns import Anything, ListOf, Maybe, Number, Rows, TupleOf
 
 _GPUS = (
@@ -129,7 +129,6 @@ SIZE_THE_FLEET = Card(
   each of the other `answer` - 1 tokens. A replica holds `slots` requests, and on average at most the fraction `load` of them may be in use. Return None if `slots` is 0.
 - `inconsistent(report, slack)`: the indices of the impossible rows of `report` in ascending order. `report` is a list of (requests per second, mean seconds in the system, mean number of
   requests in the system). By Little's law the third is the product of the others; a row is impossible if it differs by **more than** the fraction `slack` of the product.
-  `report` stays as it is.
 
 A first fleet serves {{rate}} requests per second with answers of {{answer}} tokens.""",
     **Worth(points=6, minutes=15, difficulty=2, importance=4),
@@ -145,7 +144,7 @@ A first fleet serves {{rate}} requests per second with answers of {{answer}} tok
     hides=("serving.queues:littles_law", "serving.kv_cache:sequences_that_fit"),
     params={"rate": 40, "answer": 257},
     vary=pick(rate=(25, 30, 50, 60), answer=(129, 385, 513)),
-    probe=kept_rows,
+    probe=rows,
     returns=Rows(
         Number("sequences", whole=True), Maybe(Number("replicas", whole=True)), ListOf(Number("rows", whole=True))
     ),
@@ -178,7 +177,7 @@ For example, {{gpus}} GPUs at {{usd}} dollars an hour work {{busy}} % of the tim
     hides=("serving.cost:usd_per_million", "serving.cost:lifetime_flops", "serving.cost:cheapest_model"),
     params={"gpus": 2, "usd": 2.5, "busy": 40},
     vary=pick(gpus=(1, 4, 8), usd=(2.0, 3.0, 4.0), busy=(20, 30, 60)),
-    probe=kept_rows,
+    probe=rows,
     returns=Rows(Number("dollars"), Number("an index", whole=True)),
 )
 

@@ -21,7 +21,7 @@ CONTINUOUS_BATCHING = Card(
 - A request is `(id, tokens, cached)`: `tokens` are known so far, prompt and answer, and `cached` of them have their keys and values in pages of `size` tokens. At
   least one is missing. Waiting requests have `cached` = 0. Both lists are in the order of arrival.
 - `budget` is the most tokens that one iteration computes, `free` the number of free pages.
-- Change neither list. Return `(run, preempted)`: a dictionary from id to the number of tokens to compute, and the list of the ids that lose their pages, in the order in which they lose them.
+- Return `(run, preempted)`: a dictionary from id to the number of tokens to compute, and the list of the ids that lose their pages, in the order in which they lose them.
 
 Rules:
 

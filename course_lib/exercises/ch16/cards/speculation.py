@@ -23,7 +23,7 @@ target's distribution, and `tokens_per_step`, which predicts the gain.
 - {{means}}
 - Go through the guesses in order. Keep one with a probability of min(1, p/q), where p is what the target gives it and q what the draft gave it. When one is not kept, draw
   another token in its place, so that the target's distribution results, and **stop**. If all are kept, draw one more token.
-- `rng` is a `random.Random`, and all random numbers come from it. The lists stay as they are. Probabilities may be 0; those of a list sum to 1 up to rounding.
+- `rng` is a `random.Random`, and all random numbers come from it. Probabilities may be 0; those of a list sum to 1 up to rounding.
 - `tokens_per_step(rate, guesses)` returns the mean number of tokens of a step, if each guess is kept with probability `rate`, whatever happened before. `rate` is 0 to 1.""",
     **Worth(points=10, minutes=20, difficulty=3, importance=4),
     hints=(

@@ -118,10 +118,11 @@ def require(
 
     `open_below` refuses `least` itself. Booleans, text and None are refused, arrays are checked whole.
     """
-    said = f"{name} is {value!r}{' ' + unit if unit else ''}"
+    kind = unit if unit.startswith("a ") else f"a number{' of ' + unit if unit else ''}"  # such as a fraction of one
+    said = f"{name} is {value!r}{' ' + unit if unit and unit != kind else ''}"
     edge = f"more than {least:g}" if open_below else f"at least {least:g}"
     top = "" if most == math.inf else f" and at most {most:g}"
-    wants = f"a number{' of ' + unit if unit else ''}, {edge}{top}"
+    wants = f"{kind}, {edge}{top}"
     if isinstance(value, (bool, str, bytes)) or value is None or isinstance(value, Quantity):
         hint = " Give the plain number in base units." if isinstance(value, Quantity) else ""
         raise ValueError(f"{said}; it must be {wants}.{hint}")

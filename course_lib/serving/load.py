@@ -69,7 +69,7 @@ def plan(
     from course_lib import text  # it loads torch, which a process of clients does not need
 
     require("rate", rate, "requests/s")
-    require_whole("count", count, "requests")
+    require_whole("requests", count)
     require_whole("groups", groups, least=0)
     require_whole("shared", shared, "tokens", least=0)
     require("disconnect", disconnect, "a fraction of one", most=1.0, open_below=False)

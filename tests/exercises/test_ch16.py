@@ -19,8 +19,6 @@ from course_lib.exercises.ch16.judges.speculation import _pair, _row, outputs
 from course_lib.judging.frequencies import surprise
 from course_lib.serving.planned import LIMIT, serve_by_plan
 
-# --- pages
-
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**6), copies=st.sampled_from(["written", "forked"]))
@@ -75,9 +73,6 @@ def test_a_printed_cache_is_computed_from_the_shape_of_its_model():
     assert KEYS["opt-13b-token"].number == token / 1000
 
 
-# --- iterations
-
-
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10**6), prompts=st.sampled_from(["chunked", "whole"]))
 def test_every_request_is_answered_in_order_within_budget_and_pages(seed, prompts):
@@ -99,9 +94,6 @@ def test_every_request_is_answered_in_order_within_budget_and_pages(seed, prompt
 
     made = serve_by_plan(watched, requests, 32, pages, size)
     assert len(made) < LIMIT and set(seen) == {name for name, *_ in requests}
-
-
-# --- sampling
 
 
 def test_outputs_have_the_distribution_of_the_target():
@@ -132,9 +124,6 @@ def test_a_sample_of_the_distribution_is_no_surprise_and_one_of_each_mistake_is(
             far.append(surprise(Counter(drawn), want))
         assert max(far) < 4 if rule == "right" else min(far) > 6, rule
     assert all(sum(_row(draw, size, zeros=True)) == pytest.approx(1) for size in (2, 5))
-
-
-# --- seconds, pools, codes
 
 
 def test_the_ridge_is_the_first_batch_that_computes_longer_than_it_reads():

@@ -23,8 +23,7 @@ def dollars(usd: float, gpus: int, prompt: int, answer: int, fast: float, slow: 
 def cheapest(models: Sequence[Model], served: float, train: int = 6, serve: int = 2, last: bool = False) -> int:
     """The index of the model with the fewest FLOPs in its life; other costs, and the last of equals, are known mistakes."""
     costs = [params * (train * tokens + serve * served) for params, tokens in models]
-    best = [at for at, cost in enumerate(costs) if cost == min(costs)]
-    return best[-1 if last else 0]
+    return len(costs) - 1 - costs[::-1].index(min(costs)) if last else costs.index(min(costs))
 
 
 DOLLARS = Column(

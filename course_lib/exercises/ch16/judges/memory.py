@@ -222,8 +222,7 @@ def _quantize_cases(params: Params, rng: random.Random) -> list[Case]:
 
 def _quantize_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     check = (_quantize_fault, _restore_fault)[case.args[0]]
-    found = (check(row, got) for row, got in zip(case.args[1], outcome.value, strict=True))
-    return judged(case, first(*found), named=True)
+    return judged(case, first(*map(check, case.args[1], outcome.value)), named=True)
 
 
 MEMORY = {

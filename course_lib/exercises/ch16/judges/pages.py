@@ -92,8 +92,8 @@ def _run(args: tuple[Any, ...], copies: str, mistake: str) -> Any:
     return paged(lambda pages, size: Table(pages, size, copies, mistake), Case(name="", args=args))
 
 
-_PUBLIC = "this solves the public form of the exercise: pages are copied at another moment here."
-TABLES = Replay(_run, _MISTAKES, {"written": ("public-form", _PUBLIC)})
+_PUBLIC = "public-form", "this solves the public form of the exercise: pages are copied at another moment here."
+TABLES = Replay(_run, _MISTAKES, {"written": _PUBLIC})
 
 
 def _script(rng: random.Random, pages: int, size: int, count: int, copies: str) -> list[Operation]:

@@ -14,9 +14,6 @@ from course_lib.records import Case
 
 Row = tuple[Any, ...]
 
-# --- two pools
-
-
 def pace(
     sends: str, prefill: int, decode: int, prompt: int, answer: int, kv: float, fast: float, slow: float, link: float
 ) -> float:
@@ -98,9 +95,6 @@ def _split_cases(params: Params, rng: random.Random) -> list[Case]:
         generality("pace", 0, "slow links", slowly),
         unseen(rng, "split", 1, "slow links, two and three GPUs, equals", [*far, *ties]),
     ]
-
-
-# --- fleet
 
 
 def slots(memory: float, weights: float, kv: float, tokens: int, page: int) -> int:

@@ -66,10 +66,14 @@ READS = {
     "a list of tensors": lambda x, y: torch.cat([x, y]),
     "a copy": lambda x, y: x.clone().copy_(y),
     "by index, all of it in flight": lambda x, y: y[torch.tensor([1])],
+    "as a list": lambda x, y: y.tolist(),
+    "in a string": lambda x, y: f"{y}",
+    "printed": lambda x, y: repr(y),
 }
 HARMLESS = {
     "reading": lambda x, y: x + 1,
     "its shape": lambda x, y: torch.empty_like(x).view(-1)[: x.numel()],
+    "printing": lambda x, y: repr(x),
     "another tensor": lambda x, y: torch.zeros(4).add_(x),
 }
 UNREAD = {
@@ -241,4 +245,12 @@ def test_a_mode_of_the_rank_s_own_is_left_alone_and_nothing_stays_on_the_thread(
         return counted, flops.get_total_flops(), torch._C._len_torch_dispatch_stack()
 
     assert simulate(program, 2, args=(torch.ones(4),), debug=0).results[1][:2] == (16, 16)
-    assert torch._C._len_torch_dispatch_stack() == 0
+    assert torch._C._len_torch_dispatch_stack() == torch._C._len_torch_function_stack() == 0
+
+
+def test_a_use_under_a_mode_of_the_rank_s_own_is_seen():
+    def program(comm, x):
+        with FlopCounterMode(display=False), torch.device("cpu"):
+            exchange(comm, x, WRITES["in place"])
+
+    assert [h.act for h in attempt(program, 2, args=(torch.ones(4),)).hazards] == ["wrote", "wrote"]

@@ -118,7 +118,7 @@ class Comm:
             flights.append((call, request, sent, into))
         first = halves[0][0]
         end.call(Request(end.rank, "batch", line=first.line, more=[half[0] for half in halves]) if batch else first)
-        end.watch.start(flights, end.account is not None)
+        end.watch.start(flights)
         return works
 
     def _half(self, op: str, tensor: Any, peer: int | None, tag: int) -> tuple[Request, torch.Tensor]:
@@ -309,7 +309,7 @@ class Comm:
                         poison(data)
         value = end.call(request)
         if call.async_op:
-            end.watch.start([(number, request, sent, into)], end.account is not None)
+            end.watch.start([(number, request, sent, into)])
             return Work(number, request.line)
         end.over(number)
         return value if call.name == "new_group" else None

@@ -80,11 +80,15 @@ class Endpoint:
     def over(self, call: int) -> None:
         """The call is complete: its tensors may be used again."""
         self._sending.pop(call, None)
+        if self.watch.flights:
+            self.watch.resume()
         if self.account is not None and call in self._held:
             self._held.pop(call)()
 
     def unwatch(self) -> None:
         """A communicator is about to use tensors itself."""
+        if self.watch.flights:
+            self.watch.rest()
 
     def leave(self) -> None:
         """The rank has ended: remove everything from its thread."""

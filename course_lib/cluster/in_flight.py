@@ -3,17 +3,18 @@
 From `isend` or an asynchronous collective until its `wait()`, a tensor that is sent must not be written, and a tensor
 that is filled must be neither read nor written. A program that breaks this rule may still give the right numbers here, and
 wrong ones on another machine. So every run checks it, not only those under adversaries. While a tensor is in flight, a
-`TorchDispatchMode` sees each operation of the rank, including the backward pass, and derives from its schema which tensors it
-reads and writes. Each violation is a `Hazard`, with the lines of the call and of the access. A call that is never waited for
-is also a hazard.
+`TorchFunctionMode` sees each torch function that the rank calls, and runs it under a `TorchDispatchMode`, which sees the
+operations inside, including a backward pass, and derives from their schemas which tensors they read and write. The outer mode
+costs little where a rank only sends and waits. Each violation is a `Hazard`, with the lines of the call and of the access. A
+call that is never waited for is also a hazard.
 
 A hazard does not stop the run. `run.hazards` lists them, and `simulate` raises `InFlight` at the end. A judge uses hazards to
 explain a verdict, never to decide one: the adversaries decide, so that an answer that uses a tensor in flight loses its points
 for protocol but not those for values.
 
-A correct program never triggers a hazard. In return, some violations are not detected: accesses through numpy, `tolist()`,
-`print` and raw storage; an access by index or mask to a tensor that is only partly in flight; views with gaps that interleave;
-and any access while a dispatch mode of the rank's own code is active, or in a backward pass after the hook that posted.
+A correct program never triggers a hazard. In return, some violations are not detected: accesses through numpy and raw
+storage; an access by index or mask to a tensor that is only partly in flight; views with gaps that interleave; and an access
+in a backward pass after the hook that posted, or in one that `torch.autograd.backward` starts.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.cluster.errors import ClusterError
@@ -33,6 +35,12 @@ from course_lib.cluster.source_lines import caller_line, line_text
 
 ACTS = ("wrote", "read", "never waited")
 MOST = 20  # hazards recorded per rank
+
+_depth, _mode_at = torch._C._len_torch_function_stack, torch._C._get_function_stack_at
+_push, _pop = torch._C._push_on_torch_function_stack, torch._C._pop_torch_function_stack
+_SHOWN = frozenset(
+    (Tensor.__repr__, Tensor.__format__, Tensor.tolist)
+)  # read every element, outside of torch's operations
 
 # operations that touch only some elements of a tensor, and those that look at its shape alone
 _PARTIAL = ("index", "gather", "scatter", "masked", "take", "put", "embedding", "_unsafe_index")
@@ -84,69 +92,84 @@ class InFlight(ClusterError):
 Flight = tuple[int, Request, Sequence[Tensor], Sequence[Tensor]]  # call number, request, what it reads, what it fills
 
 
-class FlightWatch(TorchDispatchMode):
-    """Checks one rank's tensors in flight. It is on the rank's stack of dispatch modes only while there are any."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """True: nothing is compiled under it, so torch need not load its compiler, which takes seconds."""
-        return False
+class FlightWatch(TorchFunctionMode):
+    """Checks one rank's tensors in flight. It is on the thread's stack of function modes while the rank's own code runs."""
 
     def __init__(self, rank: int) -> None:
         super().__init__()
         self.hazards: list[Hazard] = []
         self.flights: dict[int, Flight] = {}  # by call
+        self._homes: dict[int, int] = {}  # by storage: how many buffers in flight lie in it
         self._rank = rank
         self._told: set[int] = set()  # calls with a hazard: one each is enough
+        self.resting = True  # the cluster's own code runs
+        self._operations = _Operations(self)
 
-    def start(self, flights: Sequence[Flight], counted: bool) -> None:
-        """The tensors of these calls are in flight. `counted`: the rank's account is on the stack of modes."""
+    def start(self, flights: Sequence[Flight]) -> None:
+        """The tensors of these calls are in flight."""
         for flight in flights:
             self.flights[flight[0]] = flight
-        # a mode of the rank's own code may leave the stack before this one would: it is not put above such a mode
-        if torch._C._len_torch_dispatch_stack() == counted:
-            torch._C._push_on_torch_dispatch_stack(self)
+            for buffer in (*flight[2], *flight[3]):
+                home = buffer.untyped_storage()._cdata
+                self._homes[home] = self._homes.get(home, 0) + 1
+        self.resume()
 
     def land(self, call: int) -> None:
         """The call is complete: the rank may use its tensors again."""
-        if self.flights.pop(call, None) is not None and not self.flights:
-            depth = torch._C._len_torch_dispatch_stack()
-            if depth and torch._C._get_dispatch_stack_at(depth - 1) is self:
-                torch._C._pop_torch_dispatch_stack(None)
+        flight = self.flights.pop(call, None)
+        if flight is None:
+            return
+        for buffer in (*flight[2], *flight[3]):
+            home = buffer.untyped_storage()._cdata
+            self._homes[home] -= 1
+            if not self._homes[home]:
+                del self._homes[home]
+
+    def rest(self) -> None:
+        """A communicator's call begins, with something in flight: what happens to tensors now is not the rank's doing."""
+        self.resting = True
+        if _depth() and (top := _pop()) is not self:
+            _push(top)
+
+    def resume(self) -> None:
+        """The call ends, with something in flight: watch the rank's own code again."""
+        self.resting = False
+        depth = _depth()
+        if not depth or all(_mode_at(index) is not self for index in range(depth)):
+            _push(self)
 
     def note_open(self) -> None:
         """The rank's function has returned: note what was never waited for."""
+        self.resting = True
         for flight in self.flights.values():
             self._note("never waited", flight)
 
     def leave(self) -> None:
         """Leave the stack of modes, including any modes that the rank's code left above this one."""
         self.flights.clear()
-        depth = torch._C._len_torch_dispatch_stack()
-        if any(torch._C._get_dispatch_stack_at(index) is self for index in range(depth)):
-            while torch._C._pop_torch_dispatch_stack(None) is not self:
-                pass
+        self._homes.clear()
+        while any(_mode_at(index) is self for index in range(_depth())):
+            _pop()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.resting or not self.flights:
+            return func(*args, **(kwargs or {}))
+        if func in _SHOWN:
+            self.touch(args[0], False, False)
+        with self._operations:
+            return func(*args, **(kwargs or {}))
 
     def use(self, sent: Iterable[Tensor], into: Iterable[Tensor]) -> None:
         """The rank passes these tensors to another call, which reads some and writes others."""
         for tensor in sent:
-            self._touch(tensor, False, False)
+            if tensor.untyped_storage()._cdata in self._homes:
+                self.touch(tensor, False, False)
         for tensor in into:
-            self._touch(tensor, True, False)
+            if tensor.untyped_storage()._cdata in self._homes:
+                self.touch(tensor, True, False)
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self.flights and not func.is_view:
-            access = _accesses.get(func) or _access(func)
-            if access.looks:
-                for position, value in enumerate(args):
-                    for tensor in _tensors(value):
-                        self._touch(tensor, position in access.writes, access.partial)
-                for name, value in (kwargs or {}).items():
-                    for tensor in _tensors(value):
-                        self._touch(tensor, name in access.writes, access.partial)
-        return func(*args, **kwargs) if kwargs else func(*args)
-
-    def _touch(self, tensor: Tensor, writes: bool, partial: bool) -> None:
+    def touch(self, tensor: Tensor, writes: bool, partial: bool) -> None:
+        """The rank reads or writes the tensor, or with `partial` an unknown part of it."""
         for flight in self.flights.values():
             call, _, sent, into = flight
             buffers = (*into, *sent) if writes else into
@@ -159,6 +182,31 @@ class FlightWatch(TorchDispatchMode):
         if len(self.hazards) < MOST:
             hazard = Hazard(self._rank, act, call, _what(request), line_text(request.line), line)
             self.hazards.append(hazard)
+
+
+class _Operations(TorchDispatchMode):
+    """Shows a watch which tensors the operations inside a torch function use."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """True: nothing is compiled under it, so torch need not load its compiler, which takes seconds."""
+        return False
+
+    def __init__(self, watch: FlightWatch) -> None:
+        super().__init__()
+        self._watch = watch
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self._watch.flights and not self._watch.resting and not func.is_view:
+            access = _accesses.get(func) or _access(func)
+            if access.looks:
+                for position, value in enumerate(args):
+                    for tensor in _tensors(value):
+                        self._watch.touch(tensor, position in access.writes, access.partial)
+                for name, value in (kwargs or {}).items():
+                    for tensor in _tensors(value):
+                        self._watch.touch(tensor, name in access.writes, access.partial)
+        return func(*args, **kwargs) if kwargs else func(*args)
 
 
 def _what(request: Request) -> str:

@@ -91,6 +91,7 @@ class RemoteEndpoint(Endpoint):
 
     def unwatch(self) -> None:
         """Stop watching tensors. The watch stays while a mode of the rank's own code is above it."""
+        super().unwatch()
         if (
             self._watch is not None
             and torch._C._get_function_stack_at(torch._C._len_torch_function_stack() - 1) is self._watch

@@ -39,12 +39,14 @@ class Work:
             end.unwatch()
             if end.call(Request(end.rank, "test", handle=self.call, line=caller_line())):
                 self._check(end)
+                end.watch.land(self.call)
                 self._finish(end)
+            elif end.watch.flights:
+                end.watch.resume()
         return self._done
 
     def _finish(self, end: Endpoint) -> None:
         self._done, self._guard = True, None
-        end.watch.land(self.call)
         end.over(self.call)
 
     def _check(self, end: Endpoint) -> None:

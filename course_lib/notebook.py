@@ -126,7 +126,7 @@ def _judged(exercise: str, answers: tuple[Any, ...], unseen: bool, reveal: bool 
     except Exception as error:  # our own fault, never the learner's: say so and let Run All go on
         _say(f"The check itself failed ({type(error).__name__}: {error}). Please report it; your work is untouched.")
         return Points(0)
-    extra = _after(resolved, report, answers, reveal)
+    extra = "\n".join(filter(None, (_after(resolved, report, answers, reveal), report.slow)))
     _show(asked, report, extra)
     return Points(report.points)
 

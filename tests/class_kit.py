@@ -36,6 +36,7 @@ SIX = (
         lms_id="1001",
         login="ada@uni.edu",
         section="A",
+        sis_id="u1",
     ),
     Student(
         id="alan",
@@ -45,6 +46,7 @@ SIX = (
         lms_id="1003",
         login="alan@uni.edu",
         section="B",
+        sis_id="u3",
     ),
     Student(
         id="barbara",
@@ -54,6 +56,7 @@ SIX = (
         lms_id="1006",
         login="barbara@uni.edu",
         section="A",
+        sis_id="u6",
     ),
     Student(
         id="grace",
@@ -63,6 +66,7 @@ SIX = (
         lms_id="1002",
         login="grace@uni.edu",
         section="A",
+        sis_id="u2",
     ),
     Student(
         id="leslie",
@@ -72,6 +76,7 @@ SIX = (
         lms_id="1005",
         login="leslie@uni.edu",
         section="B",
+        sis_id="u5",
     ),
     Student(
         id="zoe",
@@ -81,6 +86,7 @@ SIX = (
         lms_id="1004",
         login="zoe@uni.edu",
         section="B",
+        sis_id="u4",
     ),
 )
 NAME = "01_small"

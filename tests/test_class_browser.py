@@ -538,6 +538,10 @@ def test_zips_hold_each_page_once_under_a_name_of_its_own_and_what_is_not_graded
         "feedback-01.zip": ["eve/01_small.html"],
     }
     assert [path.read_bytes() for path in make_feedback(folder).zips] == [path.read_bytes() for path in given.zips]
+    one = make_feedback(folder, students=["ada"])  # the chapter's zips stay whole
+    assert len(one.written) == 1 and [path.read_bytes() for path in one.zips] == [
+        path.read_bytes() for path in given.zips
+    ]
     (folder.submissions.reports("eve", "01") / "latest.json").unlink()
     again = make_feedback(ClassFolder.open(folder.root))
     assert [path.parent.parent.name for path in again.written] == ["ada"] and again.skipped[0][:2] == ("eve", "01")

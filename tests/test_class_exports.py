@@ -363,7 +363,7 @@ def test_canvass_column_is_remembered_and_points_beyond_the_maximum_go_there_too
     assert head == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Walls (77)"]
     table = rows(export(ClassFolder.open(graded.root), "canvas", ["01"]))
     assert table[0] == head and table[1][0].strip() == "Points Possible"
-    assert table[2][:2] == ["Lovelace, Ada", "1001"] and float(table[2][5]) > float(table[1][5])
+    assert table[2][:3] == ["Lovelace, Ada", "1001", "u1"] and float(table[2][5]) > float(table[1][5])
 
 
 def test_what_nobody_graded_by_hand_yet_is_told(graded):

@@ -15,13 +15,21 @@ from pathlib import Path
 import pytest
 
 from course_lib import exercises
-from course_lib.cli.doctor import sandbox_lines
 from course_lib.exercises import Card
 from course_lib.exercises.killmatrix import BANK, read_bank
 from course_lib.grading.intake import MAX_BYTES, MAX_CELLS
 from course_lib.grading.judge import grade
 from course_lib.grading.judge.grade_notebook import grade_notebook
-from course_lib.grading.sandbox import LEVELS, Availability, Wall, availabilities, best_level, filters, usage
+from course_lib.grading.sandbox import (
+    LEVELS,
+    Availability,
+    Wall,
+    availabilities,
+    best_level,
+    filters,
+    sandbox_lines,
+    usage,
+)
 from course_lib.grading.sandbox.wall import course_files, trees
 from course_lib.grading.submission import Step, Submission
 from course_lib.grading.worker.imports import TRAINING, imports_of

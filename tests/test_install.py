@@ -456,7 +456,8 @@ def test_doctor_works_before_anything_is_set_up(tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
     done = course(folder, "doctor", COURSE_PYTHON=str(bare / "bin" / "python"))
     assert done.returncode == 1
-    assert "missing: cloudpickle" in done.stdout and "way out" in done.stdout
+    assert "missing: cloudpickle" in done.stdout and "way out: `./course learn` sets everything up" in done.stdout
+    assert "sandbox" in done.stdout and "delete .venv" not in done.stdout
     assert not (folder / ".venv").exists()
 
 

@@ -99,7 +99,7 @@ def release(
             typer.echo(
                 f"Chapter {each.chapter} was due {each.due:%Y-%m-%d %H:%M}: what comes from now on is late. --due says another day."
             )
-    if variants:
+    if any(each.variants for each in done):
         typer.echo(f"Each student's folder and zip: {opened_class.root / 'variants'}")
     if bundled:
         typer.echo(f"What students need of the course: {bundled}")

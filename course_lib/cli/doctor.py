@@ -8,7 +8,6 @@ import typer
 from course_lib.cli.words import examples
 
 if TYPE_CHECKING:
-    from course_lib.grading.sandbox import Availability
     from course_lib.learner.environment import Line
     from course_lib.runs.look import Line as Seen
 
@@ -22,7 +21,7 @@ def doctor(
 
     Exits non-zero if the course cannot run here.
     """
-    from course_lib.grading.sandbox import availabilities
+    from course_lib.grading.sandbox import availabilities, sandbox_lines
     from course_lib.learner import environment, work
     from course_lib.runs import look
 
@@ -40,21 +39,6 @@ def machine_lines(seen: "Sequence[Seen]") -> "list[Line]":
     from course_lib.learner.environment import Line
 
     return [Line(each.what, "ok" if each.state == "ok" else "warn", each.found, each.way_out) for each in seen]
-
-
-def sandbox_lines(seen: "Sequence[Availability]") -> "list[Line]":
-    """The strongest sandbox that submissions of a class would have here, and what keeps each stronger one away."""
-    from course_lib.learner.environment import Line
-
-    first = next(place for place, look in enumerate(seen) if look.ok)
-    best = Line("sandbox", "ok", f"{seen[first].level}: {seen[first].why}")
-    return [
-        best,
-        *(
-            Line("sandbox", "warn", f"not {look.level}: {look.why}", f"only a class needs it: {look.fix}")
-            for look in seen[:first]
-        ),
-    ]
 
 
 def _table(lines: list) -> None:

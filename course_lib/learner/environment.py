@@ -35,12 +35,14 @@ class Line:
 def look(root: Path = ROOT, work: Path | None = None) -> list[Line]:
     """Everything there is to say about this machine, in the order in which it would be mended."""
     seen = _nvidia()
+    declared, installed = _declared(root), _installed()
+    set_up = not {"torch", "typer"}.isdisjoint(installed)
     return [
         python_line(sys.version_info[:2], sys.executable),
-        packages_line(_declared(root), _installed(), _pins(root)),
-        torch_line(_torch(), seen),
+        packages_line(declared, installed, _pins(root)),
+        *([torch_line(_torch(), seen)] if set_up else []),  # before the set-up it is one of the missing packages
         gpu_line(seen),
-        disk_line(shutil.disk_usage(root).free, set_up=_installed().get("torch") is not None),
+        disk_line(shutil.disk_usage(root).free, set_up="torch" in installed),
         memory_line(machine.memory()),
         cores_line(machine.cores()),
         *(write_line(folder) for folder in (root, work or root / "work") if folder.exists()),
@@ -74,7 +76,7 @@ def packages_line(declared: dict[str, str], installed: dict[str, str], pinned: d
             "packages",
             "fail",
             f"missing: {', '.join(missing)}",
-            "`./course learn` installs them (or: pip install -e .)",
+            "`./course learn` sets everything up, about 2 GB in .venv, once (or: pip install -e . in an environment of your own)",
         )
     if wrong := sorted(
         f"{name} {installed[name]} (needs {r})" for name, r in declared.items() if not _fits(installed[name], r)
@@ -316,9 +318,9 @@ def as_json(lines: Iterable[Line]) -> str:
     return json.dumps({"system": system, "ok": not worst(Line(**row) for row in rows), "lines": rows}, indent=1)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """`course doctor` where the command line's libraries are not installed yet."""
-    lines = look()
+def main(arguments: Sequence[str], more: Sequence[Line] = ()) -> int:
+    """`course doctor` where the command line's libraries are not installed yet; `more` lines end the table."""
+    lines = [*look(), *more]
     if "--json" in arguments:
         print(as_json(lines))
         return worst(lines)

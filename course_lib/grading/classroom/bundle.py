@@ -6,11 +6,11 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from course_lib.exercises.secrecy import is_judging
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import zipped
 from course_lib.install import ROOT
 from course_lib.learner.notebooks import write_whole
+from course_lib.secrecy import is_judging
 
 TOP = ("course", "environment.yml", "LICENSE", "pyproject.toml", "README.md", "requirements.lock")
 WITHOUT = ("grading/", "benchmarks/", "site/")  # below course_lib/, in addition to everything that judges

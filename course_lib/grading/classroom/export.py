@@ -221,7 +221,7 @@ def _canvas(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str]
         yield (
             _cell(name),
             who.lms_id,
-            "",
+            _cell(who.sis_id),
             who.login,
             _cell(who.section),
             *(_score(by[who.id, chapter], zero) for chapter in chapters),

@@ -74,7 +74,7 @@ def make_feedback(
             elif students is not None:
                 skipped.append((student.id, chapter, "handed in nothing"))
         written += made.values()
-        zips += _zips(folder, chapter, made)
+        zips += _zips(folder, chapter, made | _others(folder, chapter, made)) if made else []
     return Given(written=tuple(written), zips=tuple(zips), skipped=tuple(skipped))
 
 
@@ -161,6 +161,7 @@ def page_of(folder: ClassFolder, student: str, chapter: str, cells: Iterable[Cel
         trouble=report.get("why", ""),
         penalty=book.penalty,
         arrived=folder.submissions.arrival(student, chapter),
+        arrival_known=folder.submissions.arrival_known(student, chapter),
         due=folder.settings.due(student, chapter),
         key=report.get("key", ""),
     )
@@ -263,6 +264,13 @@ def _zips(folder: ClassFolder, chapter: str, pages: Mapping[str, Path]) -> list[
         write_whole(path, zipped({name: page.read_bytes() for name, page in files.items()}))
         written.append(path)
     return written
+
+
+def _others(folder: ClassFolder, chapter: str, made: Mapping[str, Path]) -> dict[str, Path]:
+    """The pages that students have already and that were not written now: the chapter's zip holds them too."""
+    name = folder.settings.assignment(chapter)
+    pages = {each.id: folder.root / "feedback" / each.id / name / f"{name}.html" for each in folder.roster.students()}
+    return {student: page for student, page in pages.items() if student not in made and page.is_file()}
 
 
 def lms_name(way: str, file: str, page: str) -> tuple[str, str] | None:

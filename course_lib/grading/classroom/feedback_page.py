@@ -96,6 +96,7 @@ class Page:
     trouble: str = ""  # why the notebook as a whole could not be graded
     penalty: float = 0.0  # points taken off for lateness
     arrived: datetime | None = None
+    arrival_known: bool = True  # whether somebody said when; an assumed moment is not shown
     due: datetime | None = None
     key: str = ""  # of the report, so that a question about a grade can name it
     score: float = field(init=False, default=0.0)

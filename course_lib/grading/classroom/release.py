@@ -52,6 +52,8 @@ def release_chapter(
 ) -> Released:
     """Release one chapter. Afterwards `class.toml`, release folder and gradebook agree; if it fails, nothing has
     changed.
+
+    A chapter that was released with variants keeps them: each student's files are written again, with the same numbers.
     """
     before = dict(folder.settings.chapter(chapter))
     entry = folder.settings.chapter(chapter)
@@ -76,6 +78,7 @@ def release_chapter(
             ) from error
         raise Trouble(str(error), "mend that in the class's source/, then release again") from error
     _tell_gradebook(folder, chapter)
+    variants = variants or bool(folder.variants.of_everybody(chapter))
     made = _variants(folder, chapter, say) if variants else 0
     return Released(
         chapter=chapter,

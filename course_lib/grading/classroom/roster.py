@@ -22,7 +22,10 @@ _CANVAS = ("student", "id", "section")  # columns of every Canvas gradebook expo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Student:
-    """One line of the roster. `id` names their folders, `lms_id` is Canvas's or Moodle's number, `login` their account."""
+    """One line of the roster. `id` names their folders, `lms_id` is Canvas's or Moodle's number, `login` their account.
+
+    `sis_id` is the number that the institution's own system gave them, which Canvas keeps beside its own.
+    """
 
     id: str
     first_name: str = ""
@@ -31,6 +34,7 @@ class Student:
     lms_id: str = ""
     login: str = ""
     section: str = ""
+    sis_id: str = ""
 
     @property
     def name(self) -> str:
@@ -87,6 +91,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "lms_id": ("lms_id", "lms id", "canvas_id", "canvas id", "moodle_id", "moodle id"),
     "login": ("login", "sis login id", "login id", "username", "user name", "account"),
     "section": ("section", "sections", "group", "groups"),
+    "sis_id": ("sis_id", "sis user id", "sis id"),
 }
 
 
@@ -143,6 +148,7 @@ def _from_canvas(row: Mapping[str, str]) -> Student:
         lms_id=lms_id,
         login=login,
         section=row.get("section", ""),
+        sis_id=row.get("sis user id", ""),
     )
 
 

@@ -14,12 +14,22 @@ from course_lib.install import Trouble
 from course_lib.learner.notebooks import write_whole
 
 FILE = "class.toml"
+_LIMITS = {
+    "cell_seconds": "of one cell",
+    "case_seconds": "of one run of an answer on one case; an exercise may allow less",
+    "notebook_seconds": "of all cells and runs together",
+    "cpu_seconds": "of computing in one process",
+    "memory_bytes": "of all processes of a submission together",
+    "processes": "of a submission at once",
+    "folder_bytes": "of its folder, /tmp and /dev/shm together",
+    "file_bytes": "of one file",
+    "open_files": "of one process",
+}
 _HEAD = """This class. Written by `course class …`; you may edit values by hand, comments of your own are not kept.
 Further lines that mean something here, above the first [table]:
   late_points_per_day = 2       points lost for each day late, or part of one; without it lateness is only recorded
   exchange_root = "/srv/…"      nbgrader's exchange folder
-and below [sandbox] the limits that a submission runs under: memory_bytes, processes, folder_bytes,
-file_bytes, cpu_seconds, open_files, cell_seconds, case_seconds, notebook_seconds."""
+and below [sandbox] the limits that a submission runs under. The course's own values are:"""
 
 
 @dataclass(frozen=True)
@@ -48,7 +58,7 @@ class Settings:
 
     def save(self) -> None:
         """Write `class.toml` atomically."""
-        write_whole(self.root / FILE, render(self.data, _HEAD))
+        write_whole(self.root / FILE, render(self.data, "\n".join([_HEAD, *_limit_lines()])))
 
     # --- the class
 
@@ -127,10 +137,24 @@ class Settings:
         self.save()
 
 
+def _limit_lines() -> list[str]:
+    """The limits of the sandbox as comments, with the values that hold unless the class sets others."""
+    from course_lib.grading.sandbox import Wall
+
+    wall = Wall()
+    return [
+        f"  {f'{name} = {getattr(wall, name):g}'.replace('e+0', 'e').replace('e+', 'e'):29} {words}"
+        for name, words in _LIMITS.items()
+    ]
+
+
 def require_name(name: str) -> None:
     """Trouble for what cannot be a class's name."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
-        raise Trouble(f"{name!r} cannot be a class's name.", "letters, digits and . _ - only, such as autumn-26")
+        raise Trouble(
+            f"{name!r} cannot be a class's name.",
+            "letters, digits and . _ - only, such as autumn-26; --folder says where its folder goes",
+        )
 
 
 def aware(value: Any) -> datetime | None:

@@ -52,7 +52,7 @@ def put(
     when: tuple[datetime | None, Times | None, datetime],
 ) -> Taken:
     """Store one submission, if it is newer than the current one, and its record."""
-    moment, notes = _arrived(folder, student, chapter, chosen.label, *when)
+    moment, assumed, notes = _arrived(folder, student, chapter, chosen.label, *when)
     moment = moment.replace(
         microsecond=0
     )  # as the gradebook keeps it: formgrader shows work with another time as ungraded
@@ -66,6 +66,7 @@ def put(
         "at": moment.isoformat(timespec="seconds"),
         "by": chosen.label.by,
         "late": late,
+        "assumed": assumed,
         "file": clean(_told(chosen), 300),
         "sha256": digest,
         "order": list(chosen.label.order),
@@ -105,19 +106,21 @@ def _arrived(
     at: datetime | None,
     times: Times | None,
     now: datetime,
-) -> tuple[datetime, list[str]]:
-    """The arrival time, from the LMS's table, the exchange or the instructor; else derived from the LMS's late mark."""
+) -> tuple[datetime, bool, list[str]]:
+    """The arrival time, from the LMS's table, the exchange or the instructor; else derived from the LMS's late mark.
+
+    The second value says whether the time is only derived, so that no page shows it as the time of a submission.
+    """
     if at is not None:
-        return at, []
+        return at, False, []
     if times is not None and student.id in times.at:
-        return times.at[student.id], []
+        return times.at[student.id], False, []
     due = folder.settings.due(student, chapter)
     if said.late:
         moment = now if due is None else max(now, due + timedelta(seconds=1))
-        return moment, [
-            "The LMS marks it late without saying when: so lateness counts up to now. Give --times TABLE or --at TIME to correct it."
-        ]
-    return (now if due is None else min(now, due)), []
+        late = "The LMS marks it late without saying when: so lateness counts up to now. Give --times TABLE or --at TIME to correct it."
+        return moment, True, [late]
+    return (now if due is None else min(now, due)), True, []
 
 
 def _state(before: Mapping[str, Any], record: Mapping[str, Any], there: bool) -> str:

@@ -101,6 +101,20 @@ def decide(exercise: Exercise, runner: Runner) -> Report:
         cases=ran,
         ranks=tuple(sorted({case.ranks for _, case, _ in asked[:ran] if case.ranks})),
         seconds=time.perf_counter() - start,
+        slow=_slow(exercise, took),
+    )
+
+
+def _slow(exercise: Exercise, took: Mapping[int, float]) -> str:
+    """A warning if a case took more than half of the time that grading allows for it; "" if none did."""
+    cases = [case for case in exercise.cases if took.get(id(case), 0.0) > case.seconds / 2]
+    if not cases:
+        return ""
+    worst = max(cases, key=lambda case: took[id(case)] / case.seconds)
+    where = f"The case “{worst.name}”" if worst.visible else "One of the unseen cases"
+    return (
+        f"{where} took {took[id(worst)]:.1f} s on this computer. When a class is graded, it may take {worst.seconds:g} s, "
+        "and code that runs longer earns no points in this exercise. Make your code faster."
     )
 
 

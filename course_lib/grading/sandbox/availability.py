@@ -6,11 +6,13 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from course_lib.grading.sandbox.wall import LEVELS
 from course_lib.install import ROOT
+from course_lib.learner.environment import Line
 
 _SECONDS = 30.0
 
@@ -35,6 +37,19 @@ _IS = {
 def availabilities() -> tuple[Availability, ...]:
     """Every level, strongest first. Each is tried once, in a process of its own."""
     return tuple(_availability(level) for level in LEVELS)
+
+
+def sandbox_lines(seen: Sequence[Availability]) -> list[Line]:
+    """The strongest sandbox that submissions of a class would have here, and what keeps each stronger one away."""
+    first = next(place for place, look in enumerate(seen) if look.ok)
+    best = Line("sandbox", "ok", f"{seen[first].level}: {seen[first].why}")
+    return [
+        best,
+        *(
+            Line("sandbox", "warn", f"not {look.level}: {look.why}", f"only a class needs it: {look.fix}")
+            for look in seen[:first]
+        ),
+    ]
 
 
 def best_level() -> str:

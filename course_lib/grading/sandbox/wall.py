@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.exercises.secrecy import is_judging
 from course_lib.install import ROOT
+from course_lib.secrecy import is_judging
 
 LEVELS = ("namespaces", "contained", "none")
 """Strongest first: a file tree, network and process space of its own; Landlock and seccomp only; limits only."""

@@ -10,9 +10,9 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from course_lib import exercises
-from course_lib.exercises.secrecy import is_judging
 from course_lib.grading.worker.process_state import seed_everything
 from course_lib.grading.worker.runners import code_of
+from course_lib.secrecy import is_judging
 
 _PRIVATE = ("course_lib.grading.judge", "course_lib.grading.check")
 

@@ -14,6 +14,7 @@ from course_lib.records import Case
 
 Row = tuple[Any, ...]
 
+
 def pace(
     sends: str, prefill: int, decode: int, prompt: int, answer: int, kv: float, fast: float, slow: float, link: float
 ) -> float:

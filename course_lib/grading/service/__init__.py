@@ -1,1 +1,3 @@
-"""Grading a class: tasks, processes that mark them, one writer of the gradebook, and the loop that nothing gets lost in."""
+"""Grading a class: tasks, processes that grade them, one writer of the gradebook, and a run that can be interrupted at
+any time.
+"""

@@ -1,4 +1,4 @@
-"""What an instructor should look at, as lines of their own. None of them costs a point: a sign is not a proof."""
+"""Signs that an instructor should look at, one line each. They cost no points: a sign is not a proof."""
 
 import ast
 import hashlib
@@ -20,8 +20,8 @@ from course_lib.learner.merge import grade_meta, is_answer, is_check
 from course_lib.learner.notebooks import Cell, Notebook
 from course_lib.records import Report
 
-SHORT = 60  # nodes of a syntax tree: a shorter answer may well be somebody else's too
-ALIKE = 2  # answers that two people share before it is said
+SHORT = 60  # nodes of a syntax tree; shorter answers can agree by chance
+ALIKE = 2  # answers that two students must share for a line
 _LIBRARY = "course_lib"
 _SMALL = 20_000  # characters of a cell that is worth remembering
 _MEANT = ("grade", "solution", "locked", "task", "points")
@@ -50,7 +50,9 @@ Anomaly = dict[str, str]
 def anomalies_of(
     source: Notebook, learner: Notebook, cards: Sequence[Card], submission: Submission, reports: Sequence[Report]
 ) -> list[Anomaly]:
-    """The signs in one submission: changed test cells, edited metadata, names that reach where answers have no business, lost workers."""
+    """The signs in one submission: changed test cells, edited metadata, access to names that answers do not need, lost
+    workers.
+    """
     found = [*_changed_cells(source, learner, cards), *_reaching(submission, cards)]
     found += [_anomaly(report.state, report.exercise, report.note) for report in reports if report.state in LOST]
     return found
@@ -130,10 +132,10 @@ def _reaching(submission: Submission, cards: Sequence[Card]) -> Iterator[Anomaly
 
 
 def names_used(source: str, own: Collection[str], library: Collection[str]) -> set[str]:
-    """The names that a cell takes from the library: imported from it, looked up in one of its modules, in quotes, or found nowhere else.
+    """The library names that a cell uses: imported, looked up in a module, written in quotes, or defined nowhere else.
 
-    `own` are the names that the notebook itself defines, `library` those that stand for modules of the course. A learner's function may be
-    called what the library's is.
+    `own` are the names that the notebook defines, `library` those of modules of the course. A learner's function may
+    share a name with the library's.
     """
     found: set[str] = set()
     inner: dict[int, str] = {}  # the name that a chain of attributes begins with, for each of its links
@@ -151,8 +153,9 @@ def names_used(source: str, own: Collection[str], library: Collection[str]) -> s
 
 
 def names_in(source: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The names that a cell defines itself (functions, classes, parameters, what is assigned to), and those under which it has modules or
-    functions of the course."""
+    """The names that a cell defines (functions, classes, parameters, assignments), and its names for modules or
+    functions of the course.
+    """
     own: set[str] = set()
     library: set[str] = set()
     for node in _nodes(source):
@@ -181,7 +184,7 @@ _names_of_ours = lru_cache(maxsize=512)(
 
 
 def _root(node: ast.AST, known: dict[int, str]) -> str:
-    """The name that a chain of attributes begins with, "" for none; each chain is gone through once, from its end."""
+    """The name at the start of a chain of attributes, "" if there is none; each chain is visited once, from its end."""
     if id(node) not in known:
         links = []
         while isinstance(node, ast.Attribute):
@@ -193,7 +196,7 @@ def _root(node: ast.AST, known: dict[int, str]) -> str:
 
 
 def _nodes(source: str) -> Iterator[ast.AST]:
-    """The syntax tree of a cell, lines for IPython alone left out; nothing of one that is no Python, which runs nothing either."""
+    """The syntax tree of a cell without IPython's own lines; nothing for a cell that is not Python and cannot run."""
     lines = ["" if line.lstrip().startswith(("%", "!")) else line for line in written_out(source).splitlines()]
     with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
         yield from ast.walk(ast.parse("\n".join(lines)))
@@ -203,7 +206,7 @@ def _nodes(source: str) -> Iterator[ast.AST]:
 
 
 def answers_of(submission: Submission) -> dict[str, dict[str, Any]]:
-    """Exercise -> fingerprint of its answer: a hash of its shape (names, comments and layout do not matter), and its size."""
+    """Exercise -> fingerprint of its answer: a hash of its structure (without names, comments and layout) and its size."""
     sources: dict[str, list[str]] = defaultdict(list)
     for step in submission.steps:
         if step.do == "run" and step.exercise:
@@ -246,7 +249,7 @@ def _hash(text: str) -> str:
 def alike(
     reports: Mapping[str, Mapping[str, Any]], common: Mapping[str, Mapping[str, Any]] | None = None
 ) -> list[Anomaly]:
-    """Pairs of students with the same long answers, a line each; answers that are `common` knowledge do not count."""
+    """Pairs of students with the same long answers, a line each; `common` answers do not count."""
     known = {(name, print_["shape"]) for name, print_ in (common or {}).items()}
     same: dict[tuple[str, str], list[str]] = defaultdict(list)
     for student, report in sorted(reports.items()):
@@ -255,7 +258,9 @@ def alike(
                 same[exercise, print_["shape"]].append(student)
     shared: dict[tuple[str, str], list[str]] = defaultdict(list)
     for (exercise, _), students in sorted(same.items()):
-        if 1 < len(students) <= max(4, len(reports) // 4):  # what a quarter of a class writes is how it is done
+        if (
+            1 < len(students) <= max(4, len(reports) // 4)
+        ):  # an answer shared by a quarter of the class is the usual one
             for pair in combinations(students, 2):
                 shared[pair].append(exercise)
     return [

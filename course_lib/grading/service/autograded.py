@@ -1,7 +1,7 @@
-"""The notebook that a grader looks at: the student's cells in the course's frame, and what we found at each check cell.
+"""The notebook for graders: the student's cells in the course's frame, and our findings at each check cell.
 
-Nothing of a submission but its text comes over: outputs are dropped, nbgrader's metadata is the source's, and what we say is
-escaped. The points stand where nbgrader reads them: as the result of the check cell.
+Only the text of a submission is copied: outputs are dropped, nbgrader's metadata is the source's, and our messages are
+escaped. The points are where nbgrader reads them: the result of the check cell.
 """
 
 import json
@@ -26,7 +26,7 @@ _PICTURES = re.compile(r"image/(png|jpeg|gif|webp)")
 def autograded(
     source: Notebook, learner: Notebook, cards: Sequence[Card], reports: Sequence[Report], key: str
 ) -> Notebook:
-    """The notebook to show, with every graded cell of the source in it exactly once."""
+    """The notebook to show, with every graded cell of the source exactly once."""
     frame = {_key(cell): cell for cell in blank(source)["cells"]}
     at = {position: key_ for key_, position in places(source, learner, cards).items()}
     found = {report.exercise: report for report in reports}
@@ -45,12 +45,12 @@ def autograded(
 
 
 def text_of(notebook: Notebook) -> str:
-    """The notebook's file, in one line: nobody reads it but programs, and there are a thousand of them."""
+    """The notebook's file, in one line: only programs read it, and there are a thousand of them."""
     return json.dumps(notebook, ensure_ascii=False) + "\n"
 
 
 def _unwritten(released: Cell) -> Cell:
-    """A graded cell that the learner's copy does not have: one for text is empty, for code it is as it was released."""
+    """A graded cell that the learner's copy lacks: empty for text, as released for code."""
     text = "" if grade_meta(released).get("solution") and released["cell_type"] != "code" else released["source"]
     return {**released, "source": text}
 
@@ -60,7 +60,7 @@ def _key(cell: Cell) -> str:
 
 
 def _shown(mine: Cell, released: Cell | None, position: int, reports: Mapping[str, Report]) -> Cell:
-    """A cell of the learner's copy: their text; everything else is ours."""
+    """A cell of the learner's copy: their text, everything else ours."""
     if released is not None and grade_meta(released):
         text = (
             released["source"]
@@ -74,7 +74,7 @@ def _shown(mine: Cell, released: Cell | None, position: int, reports: Mapping[st
 
 
 def _ours(released: Cell, reports: Mapping[str, Report]) -> Cell:
-    """A graded cell: our metadata, and at a check cell what we found."""
+    """A graded cell with our metadata and, at a check cell, our findings."""
     meta = dict(grade_meta(released))
     report = (
         reports.get(meta["grade_id"].removesuffix(CHECK_SUFFIX))
@@ -101,7 +101,7 @@ def _finished(cell: Cell, attachments: Any, outputs: list[dict[str, Any]]) -> Ce
 
 
 def _pictures(attachments: Any) -> dict[str, dict[str, str]]:
-    """The pictures among what was pasted into a cell, by exact type and up to a size."""
+    """The pictures attached to a cell, of the allowed types and up to a size."""
     kept: dict[str, dict[str, str]] = {}
     room = ATTACHED
     for name, bundle in attachments.items() if isinstance(attachments, dict) else ():
@@ -118,7 +118,7 @@ def _pictures(attachments: Any) -> dict[str, dict[str, str]]:
 
 
 def outputs_of(report: Report) -> list[dict[str, Any]]:
-    """A check cell's outputs: what was found, as text and as plain markup, and the points as nbgrader reads them."""
+    """A check cell's outputs: findings as text and as plain markup, and the points as nbgrader reads them."""
     lines = words_of(report)
     markup = "".join(f"<li>{escape(line)}</li>" for line in lines[1:])
     page = f"<div><p><strong>{escape(lines[0])}</strong></p><ul>{markup}</ul></div>"
@@ -134,7 +134,7 @@ def outputs_of(report: Report) -> list[dict[str, Any]]:
 
 
 def words_of(report: Report) -> list[str]:
-    """A report in lines of text: points and state first, then the reason, then each verdict."""
+    """A report in lines of text: points and state, the reason, then each verdict."""
     lines = [f"{report.exercise}: {report.points:g} of {report.maximum:g} points ({report.state})"]
     if report.note:
         lines.append(clean(report.note))

@@ -1,4 +1,4 @@
-"""A class held by one grading run: no other run beside it, a gradebook that waits for other programs, and a way to stop."""
+"""Lock a class for one grading run: no second run, waiting for a locked gradebook, and a way to stop."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ WAITING = "The gradebook is locked by another program (formgrader, a backup?): w
 
 
 class Interrupts:
-    """Ctrl-C and SIGTERM as a wish to stop, which the run looks at between two steps; the second one stops at once."""
+    """Ctrl-C and SIGTERM as a request to stop, which the run checks between two steps; the second one stops at once."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -43,13 +43,13 @@ class Interrupts:
 
 @contextlib.contextmanager
 def held(folder: Any, say: Say) -> Iterator[tuple[Any, Interrupts]]:
-    """The class for one run alone: its gradebook's writer, and whether somebody wishes to stop."""
+    """The class, locked for this run: its gradebook's writer, and whether a stop was requested."""
     with _only_one(folder.root / LOCK), patiently(lambda: _writer(folder), say) as writer, Interrupts() as interrupts:
         yield writer, interrupts
 
 
 def patiently(work: Callable[[], Any], say: Say) -> Any:
-    """What `work` gives, tried again while another program locks the gradebook; Trouble when that lasts."""
+    """The result of `work`, retried while another program locks the gradebook; Trouble if that lasts."""
     from course_lib.grading.service.gradebook_errors import Locked
 
     began = time.monotonic()
@@ -78,7 +78,7 @@ def _writer(folder: Any) -> Any:
 
 @contextlib.contextmanager
 def _only_one(path: Path) -> Iterator[None]:
-    """Hold the class for this run; Trouble if another one does. The lock goes with the process, however that ends."""
+    """Lock the class for this run; Trouble if another run holds it. The lock ends with the process."""
     try:
         import fcntl
     except ImportError:  # Windows

@@ -1,7 +1,7 @@
-"""Marking on a Dask cluster: a task takes a submission's bytes to a worker and brings a report back, both as JSON text.
+"""Grading on a Dask cluster: a task carries a submission's bytes to a worker and returns a report, both as JSON text.
 
-The sandbox is entered inside the task, on the worker's machine; nothing of a submission but the judge's text reaches the
-cluster. Workers need this course at this contract version; each of their processes runs one task at a time.
+The sandbox is entered inside the task, on the worker's machine, so the cluster sees only the judge's text. Workers need
+this course at this contract version; each of their processes runs one task at a time.
 """
 
 import contextlib
@@ -24,25 +24,25 @@ _ONE_AT_A_TIME = threading.Lock()  # of a worker process that was started with s
 
 
 def run_json(text: str) -> str:
-    """A task in JSON, run on this machine; its result in JSON. What a Dask worker calls."""
+    """Run a task given as JSON on this machine, and return its result as JSON. A Dask worker calls this."""
     from course_lib.grading.service.task import run_task
 
     task = json.loads(text)
     with _ONE_AT_A_TIME:
         try:
             return json.dumps(run_task(task))
-        except Exception as error:  # a slip of ours on one submission must not end the others
+        except Exception as error:  # a bug of ours on one submission must not end the others
             why = f"the grader itself failed on it ({type(error).__name__}: {error})"
             return json.dumps({"key": task["key"], "state": "failed", "why": why})
 
 
 def contract_here() -> str:
-    """The contract version that a worker would judge by."""
+    """The contract version of this worker's judge."""
     return CONTRACT_VERSION
 
 
 class Crew:
-    """The worker processes of a Dask cluster, used as `Markers` are."""
+    """The worker processes of a Dask cluster, with the interface of `Markers`."""
 
     def __init__(self, url: str, size: int | None = None) -> None:
         self.url = url
@@ -59,7 +59,7 @@ class Crew:
         self._seen = time.monotonic()
 
     def _workers(self) -> Mapping[str, int]:
-        """Address -> threads of the workers that the scheduler has now."""
+        """Address -> threads of the scheduler's current workers."""
         try:
             return self.client.nthreads()
         except (OSError, TimeoutError) as error:
@@ -90,18 +90,18 @@ class Crew:
         )
 
     def free(self) -> int:
-        """How many tasks may be started now."""
+        """How many tasks can be started now."""
         return self.size - len(self._running)
 
     def start(self, task: dict[str, Any]) -> None:
-        """Hand a task to the cluster, which gives it to another worker if the first one dies."""
+        """Submit a task to the cluster, which moves it to another worker if the first one dies."""
         key = task["key"]
         future = self.client.submit(run_json, json.dumps(task), pure=False)
         self._running[key] = task, future
         future.add_done_callback(lambda ended: self._ended.put((key, ended)))
 
     def wait(self, seconds: float) -> list[Done]:
-        """What ended within `seconds`: returns as soon as something has. Trouble where the cluster is gone."""
+        """The tasks that ended within `seconds`; returns as soon as one has. Trouble if the cluster is gone."""
         until, done = time.monotonic() + seconds, list[Done]()
         while not done:
             left = until - time.monotonic()
@@ -117,7 +117,7 @@ class Crew:
         return done
 
     def _taken(self, key: str, future: Any) -> list[Done]:
-        """A future's end in our terms; nothing where the connection broke and came back: the task is handed over again."""
+        """A future's result; nothing if the connection broke and came back, in which case the task is submitted again."""
         task, _ = self._running.pop(key, (None, None))
         if future.status == "finished":
             return [Done(key, json.loads(future.result()), "")]
@@ -132,14 +132,14 @@ class Crew:
         return [Done(key, None, f"{type(error).__name__}: {error}"[:600])]
 
     def _reconnected(self) -> bool:
-        """Whether the client has a connection to the scheduler, which it may be making again just now."""
+        """Whether the client is connected to the scheduler, possibly after reconnecting."""
         until = time.monotonic() + RECONNECT
         while self.client.status == "connecting" and time.monotonic() < until:
             time.sleep(0.05)
         return self.client.status == "running"
 
     def _look(self) -> None:
-        """Trouble where the scheduler is gone, or has had no worker for a while."""
+        """Trouble if the scheduler is gone, or has had no worker for a while."""
         if self.client.status not in ("running", "connecting"):
             raise self._gone()
         now = time.monotonic()
@@ -152,7 +152,7 @@ class Crew:
             )
 
     def close(self, seconds: float = 0.0) -> list[Done]:
-        """Let the cluster be, after waiting so long for what is running; what still came back."""
+        """Disconnect from the cluster, after waiting for running tasks; returns their results."""
         until, done = time.monotonic() + seconds, []
         with contextlib.suppress(Trouble):
             while self._running and time.monotonic() < until:
@@ -165,7 +165,7 @@ class Crew:
 
 
 def _connected(url: str) -> Any:
-    """A client of the scheduler at `url`; Trouble where Dask is missing or nothing answers."""
+    """A client of the scheduler at `url`; Trouble if Dask is missing or nothing answers."""
     try:
         from distributed import Client
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""What a grading run says while it goes, and what it did in the end: plain data, for a terminal, a program or a test."""
+"""What a grading run reports while it runs and at its end: plain data, for a terminal, a program or a test."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thing to say of one submission."""
+    """One message about one submission."""
 
     student: str
     chapter: str
@@ -17,7 +17,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a run says while it goes: "start" (total known), "done" (one more), "line" (something to read), "end"."""
+    """A message of a running run: "start" (total known), "done" (one more), "line" (a message), "end"."""
 
     kind: Literal["start", "done", "line", "end"]
     text: str = ""
@@ -32,7 +32,7 @@ Say = Callable[[Event], None]
 
 @dataclass
 class Summary:
-    """What a run did."""
+    """The result of a run."""
 
     graded: int = 0
     already: int = 0

@@ -1,4 +1,6 @@
-"""What the gradebook takes from a report and from the notebook for graders: a comment for each answer, the graded cells."""
+"""What the gradebook takes from a report and from the notebook for graders: a comment for each answer, and the graded
+cells.
+"""
 
 import json
 from collections.abc import Mapping
@@ -18,7 +20,7 @@ STATES = {
 
 
 def comment_of(report: Mapping[str, Any]) -> str | None:
-    """What the gradebook says at an answer that has not all its points: its state, and the first reason."""
+    """The gradebook's comment on an answer without full points: its state and the first reason."""
     if report["passed"]:
         return None
     if report["state"] == "not answered":

@@ -1,4 +1,4 @@
-"""A database's refusals as ours: locked by another program, or no room."""
+"""Translate database errors: the gradebook is locked by another program, or the disk is full."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,16 +8,16 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 
 class Locked(Exception):
-    """Another program holds the gradebook just now."""
+    """Another program holds the gradebook."""
 
 
 class Full(Exception):
-    """There is no room to write in."""
+    """The disk is full."""
 
 
 @contextmanager
 def in_words() -> Iterator[None]:
-    """A database's refusals as ours: locked by another program, or no room."""
+    """Translate database errors: locked by another program, or disk full."""
     try:
         yield
     except (SQLAlchemyError, InvalidEntry) as error:

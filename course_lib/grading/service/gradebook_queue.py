@@ -1,4 +1,4 @@
-"""Reports on their way into the gradebook, in order. A gradebook that another program holds is waited for."""
+"""Reports to be written to the gradebook, in order, waiting while another program locks it."""
 
 import json
 import time
@@ -15,7 +15,7 @@ NO_ROOM = "free some room, then the same command again: what is graded stays gra
 
 
 class CannotGoOn(Exception):
-    """Something that no further submission will get past."""
+    """An error that every further submission would hit too."""
 
     def __init__(self, problem: str, way_out: str) -> None:
         super().__init__(problem)
@@ -23,7 +23,7 @@ class CannotGoOn(Exception):
 
 
 class GradebookQueue:
-    """Reports that the gradebook does not have yet. `written` is told of each that it has now, with the cells set by hand."""
+    """Reports that are not in the gradebook yet. `written` is called for each one that is, with the cells set by hand."""
 
     def __init__(
         self,
@@ -41,11 +41,11 @@ class GradebookQueue:
         return len(self.reports)
 
     def append(self, report: dict[str, Any]) -> None:
-        """One more report to write."""
+        """Add a report."""
         self.reports.append(report)
 
     def write(self, wait: bool) -> None:
-        """Write what can be written; a gradebook that is locked is waited for, and meanwhile the marking goes on."""
+        """Write what can be written. If the gradebook is locked, wait while grading goes on."""
         while self.reports and time.monotonic() >= self.next_try:
             report = self.reports[0]
             try:
@@ -76,7 +76,7 @@ class GradebookQueue:
             ) from error
 
     def _write(self, report: dict[str, Any]) -> Sequence[str]:
-        """Write one report; the cells whose score was set by hand."""
+        """Write one report; returns the cells whose score was set by hand."""
         student, chapter = report["student"], report["chapter"]
         record = next((each for each in self.folder.roster.students() if each.id == student), None)
         shown = json.loads(autograded_path(self.folder, student, chapter).read_text(encoding="utf-8"))

@@ -1,8 +1,9 @@
-"""Grade a class: every submission once, whatever dies on the way, and a word for each that needs somebody's eyes.
+"""Grade a class: every submission once, despite crashes, with a message for each submission that a person should look
+at.
 
-A submission goes through three states on disk: a report under its key, the notebook for graders beside it, and a row in the
-gradebook. Each step is whole or not there, and a run begins by looking which of them are: so a run that was killed at any
-instant goes on where it was, and a run with nothing left to do changes nothing.
+A submission passes through three states on disk: a report under its key, the notebook for graders, and a row in the
+gradebook. Each step is atomic, and a run begins by checking which steps are done. So a run that was killed continues
+where it stopped, and a run with nothing left to do changes nothing.
 """
 
 import errno
@@ -22,8 +23,8 @@ from course_lib.grading.service.preparation import hands, require_judged, sweep,
 from course_lib.grading.service.task import lost, make_task
 from course_lib.learner.notebooks import read
 
-IN_A_ROW = 5  # submissions that could not be graded: then it is the machine
-GRACE = 5.0  # s that what is running may take after Ctrl-C
+IN_A_ROW = 5  # consecutive failures after which the machine is to blame
+GRACE = 5.0  # s for running tasks after Ctrl-C
 
 
 def grade_class(
@@ -39,7 +40,9 @@ def grade_class(
     crew: Crew | None = None,
     say: Say | None = None,
 ) -> Summary:
-    """Grade what was handed in and is not graded yet; with `again`, also what is. Trouble for what stops it before it begins."""
+    """Grade the submissions that are not graded yet; with `again`, all of them. Trouble for anything that prevents a
+    start.
+    """
     folder.settings.require_contract(other_contract)
     wanted = tuple(chapters or folder.settings.chapters())
     folder.sources.require_unchanged(wanted)
@@ -82,17 +85,17 @@ class Run:
         self.summary = Summary()
         self.summary.level = wall.level if wall is not None else "none"
         self.known = patiently(writer.known, say)
-        self.tasks: dict[str, dict[str, Any]] = {}  # by key: those at work
-        self.once_more: deque[dict[str, Any]] = deque()  # tasks whose marker died: each alone, at the end
+        self.tasks: dict[str, dict[str, Any]] = {}  # by key: tasks being graded
+        self.once_more: deque[dict[str, Any]] = deque()  # tasks whose marker died: each runs alone at the end
         self.retried: set[str] = set()
         self.pending = GradebookQueue(folder, writer, lambda text: self._line("", "", "", text), self._is_written)
         self.done, self.total, self.began = 0, 0, time.monotonic()
-        self.in_a_row = 0  # submissions that could not be graded, one after the other
+        self.in_a_row = 0  # consecutive submissions that could not be graded
 
     # --- the loop
 
     def through(self, work: Sequence[tuple[str, str]], crew: Crew) -> None:
-        """Every (chapter, student), until done, interrupted, or stopped by something that nothing gets past."""
+        """Grade every (chapter, student), until done, interrupted, or stopped by an error that affects all."""
         todo = deque(work)
         self.total = len(work)
         self.say(Event("start", total=self.total))
@@ -125,7 +128,7 @@ class Run:
         crew.start(task)
 
     def needs_judging(self, student: str, chapter: str) -> dict[str, Any] | None:
-        """The task of a submission that has no report yet; one that has is at most written into the gradebook."""
+        """The task of a submission without a report; one with a report only has to be written to the gradebook."""
         task = make_task(self.folder, student, chapter, wall=self.wall)
         known = self.known.get((student, task["assignment"]))
         report = None if self.again else latest(self.folder, student, chapter)
@@ -143,7 +146,7 @@ class Run:
         return None
 
     def _moved(self, student: str, chapter: str, known: Any) -> bool:
-        """Whether arrival, due date or what lateness costs are others than when it was written."""
+        """Whether arrival, due date or late penalty have changed since it was written."""
         from course_lib.grading.service.writer import utc
 
         due = utc(self.folder.settings.due(student, chapter))
@@ -196,7 +199,7 @@ class Run:
             )
 
     def keep(self, result: dict[str, Any]) -> None:
-        """Write down what was judged, say what is to be looked at, and put it in line for the gradebook."""
+        """Store a result, report what should be looked at, and queue it for the gradebook."""
         report = keep(self.folder, result)
         self._tell(report)
         self.pending.append(report)
@@ -207,7 +210,7 @@ class Run:
         self.one_more(report["student"], report["chapter"])
 
     def written(self, report: dict[str, Any], by_hand: Sequence[str]) -> None:
-        """What the gradebook has now; nothing more to do with it."""
+        """It is in the gradebook; nothing is left to do."""
 
     def _tell(self, report: dict[str, Any]) -> None:
         """A line for everything that an instructor should look at."""
@@ -253,7 +256,7 @@ class Run:
         self.say(Event("end", self.summary.way_out, self.done, self.total))
 
     def compare(self, chapters: Sequence[str]) -> None:
-        """After the run: answers that are alike across students, a line for each pair."""
+        """After the run: a line for each pair of students with the same answers."""
         if self.summary.interrupted or self.summary.problem or not self.summary.graded:
             return
         for chapter in chapters:
@@ -263,5 +266,5 @@ class Run:
 
 
 def alike_in(folder: Any, chapter: str) -> list[dict[str, str]]:
-    """Near-identical answers in a chapter's current reports; the published ones do not count."""
+    """Near-identical answers in a chapter's current reports, without the published ones."""
     return alike(all_latest(folder, chapter), answers_in(read(folder.sources.path(chapter))))

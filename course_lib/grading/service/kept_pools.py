@@ -1,4 +1,4 @@
-"""What a process keeps from one task to the next: the pinned sources, and a pool of workers for each chapter."""
+"""What a process keeps between tasks: the pinned sources, and a worker pool for each chapter."""
 
 import hashlib
 import json
@@ -19,7 +19,9 @@ _pools: "OrderedDict[str, WorkerPool]" = OrderedDict()
 
 
 def source_of(text: str, chosen: frozenset[str]) -> Notebook:
-    """The pinned source without the cells of exercises that were not chosen: their answers have no business in a worker."""
+    """The pinned source without the cells of exercises that were not chosen, so that a worker does not have their
+    answers.
+    """
     key = (text, chosen)
     if key not in _sources:
         notebook = parse(text, "the pinned source")
@@ -39,7 +41,7 @@ def _not_chosen(cell: Mapping[str, Any], chosen: frozenset[str]) -> bool:
 
 
 def pool_of(task: Mapping[str, Any], source: Notebook) -> WorkerPool:
-    """A pool whose fork server has loaded what this chapter's cells import; started once, kept for the next submission."""
+    """A pool whose fork server has loaded this chapter's imports; started once and kept for the next submission."""
     wall = task["wall"]
     key = json.dumps([wall, hashlib.sha256(task["source"].encode()).hexdigest(), task["overlay"]], sort_keys=True)
     if key in _pools:

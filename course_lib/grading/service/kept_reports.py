@@ -1,4 +1,4 @@
-"""What was judged, on disk: one file for each judged submission, and which of them is the current one."""
+"""Reports on disk: one file for each judged submission, and a record of which is current."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,9 @@ _NOT_KEPT = ("autograded",)  # it has a file of its own
 
 
 def keep(folder: Any, result: dict[str, Any]) -> dict[str, Any]:
-    """Write down a result: first the notebook to show, then the report, then that it is the current one; the report."""
+    """Store a result: first the notebook to show, then the report, then the mark that it is current. Returns the
+    report.
+    """
     student, chapter = result["student"], result["chapter"]
     target = autograded_path(folder, student, chapter)
     write_whole(target, result["autograded"])
@@ -32,7 +34,7 @@ def autograded_path(folder: Any, student: str, chapter: str) -> Path:
 
 
 def report_of(folder: Any, student: str, chapter: str, key: str) -> dict[str, Any] | None:
-    """The report with this key; None if there is none, or none that is whole."""
+    """The report with this key; None if there is no complete one."""
     return _read(folder.submissions.reports(student, chapter) / f"{key}.json")
 
 
@@ -43,7 +45,7 @@ def latest(folder: Any, student: str, chapter: str) -> dict[str, Any] | None:
 
 
 def all_latest(folder: Any, chapter: str) -> dict[str, dict[str, Any]]:
-    """Student -> current report of a chapter, of everybody who has one."""
+    """Student -> current report of a chapter, for all students who have one."""
     return dict(_all_latest(folder, chapter))
 
 

@@ -1,6 +1,7 @@
-"""A marker: a process that marks one task after the other, with a fork server of its own.
+"""A marker: a process that grades one task after another, with a fork server of its own.
 
-`python -m course_lib.grading.service.marker FD`, started by `pool`. It ends with its parent, and all it started with it.
+`python -m course_lib.grading.service.marker FD`, started by `pool`. It ends with its parent, and everything it started
+ends with it.
 """
 
 import json
@@ -22,7 +23,7 @@ def send(sock: socket.socket, message: Any) -> None:
 
 
 def receive(sock: socket.socket) -> Any:
-    """The next message; EOFError once the other side is gone."""
+    """The next message; EOFError once the other side has closed."""
     (length,) = LENGTH.unpack(_exactly(sock, LENGTH.size))
     return json.loads(_exactly(sock, length).decode())  # whose bytes are gone by then
 
@@ -39,9 +40,9 @@ def _exactly(sock: socket.socket, count: int) -> bytearray:
 
 
 def main(argv: list[str]) -> int:
-    """Mark until nobody asks any more."""
+    """Grade tasks until the connection closes."""
     end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the service's to decide on
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service decides what Ctrl-C does
     sock = socket.socket(fileno=int(argv[0]))
     from course_lib.grading.service.kept_pools import let_go
     from course_lib.grading.service.task import run_task
@@ -54,7 +55,7 @@ def main(argv: list[str]) -> int:
                 return 0
             try:
                 result = run_task(task)
-            except Exception as error:  # a slip of ours on one submission must not end the others
+            except Exception as error:  # a bug of ours on one submission must not end the others
                 result = {
                     "key": task["key"],
                     "state": "failed",

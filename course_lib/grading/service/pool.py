@@ -1,4 +1,4 @@
-"""Processes that mark tasks side by side. One that dies loses one task; what to do about that is decided above."""
+"""Processes that grade tasks in parallel. If one dies, one task is lost; the caller decides what to do about it."""
 
 import contextlib
 import os
@@ -28,7 +28,7 @@ _SET = {
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A task that came back: its result, or None and why there is none."""
+    """A finished task: its result, or None and the reason."""
 
     key: str
     result: dict[str, Any] | None
@@ -36,7 +36,7 @@ class Done:
 
 
 class Crew(Protocol):
-    """Whoever marks tasks: processes of this machine, or of a cluster's."""
+    """What grades tasks: processes of this machine, or of a cluster."""
 
     size: int
 
@@ -44,35 +44,35 @@ class Crew(Protocol):
         """How many tasks can be started now."""
 
     def start(self, task: dict[str, Any]) -> None:
-        """Hand one over."""
+        """Start a task."""
 
     def wait(self, seconds: float) -> list[Done]:
-        """Those that came back, waiting for one at most so long."""
+        """The tasks that finished, waiting at most this long for one."""
 
     def close(self, seconds: float = 0.0) -> list[Done]:
-        """End everything, after waiting so long for what is running; what still came back."""
+        """End everything, after waiting this long for running tasks; returns their results."""
 
 
 class Markers:
-    """Marker processes on this machine, each with a fork server of its own. Ended tasks are told, never repeated."""
+    """Marker processes on this machine, each with its own fork server. Failed tasks are reported, never repeated."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.all: list[_Marker] = []
 
     def free(self) -> int:
-        """How many markers have nothing to do, counting those that have not been started."""
+        """How many markers are idle, including those not started yet."""
         return self.size - sum(marker.key is not None for marker in self.all)
 
     def start(self, task: dict[str, Any]) -> None:
-        """Hand a task to a marker that has nothing to do; to a new one if there is none."""
+        """Give a task to an idle marker, or to a new one."""
         idle = next((marker for marker in self.all if marker.key is None), None)
         if idle is None:
             self.all.append(idle := _Marker())
         idle.start(task)
 
     def wait(self, seconds: float) -> list[Done]:
-        """Results that came within `seconds`; markers that died or took too long give None, and are replaced when needed."""
+        """Results within `seconds`. Markers that died or took too long give None, and are replaced when needed."""
         done: list[Done] = []
         with selectors.DefaultSelector() as selector:
             for marker in self.all:
@@ -88,7 +88,7 @@ class Markers:
         return done
 
     def close(self, seconds: float = 0.0) -> list[Done]:
-        """End the markers, after waiting so long for those that are at work."""
+        """End the markers, after waiting this long for busy ones."""
         until, done = time.monotonic() + seconds, []
         while any(marker.key is not None for marker in self.all) and (left := until - time.monotonic()) > 0:
             done += [each for each in self.wait(min(left, 0.2)) if each.result is not None]
@@ -99,7 +99,7 @@ class Markers:
 
 
 class _Marker:
-    """One marker process, and the key of the task that it is at."""
+    """One marker process, and the key of its current task."""
 
     def __init__(self) -> None:
         self.sock, theirs = socket.socketpair()
@@ -137,7 +137,7 @@ class _Marker:
         return Done(key, result)
 
     def give_up(self, why: str) -> Done:
-        """End a marker that is of no more use; its task has no result."""
+        """End a marker that does not respond; its task has no result."""
         key = self.key or ""
         self.close()
         words = (
@@ -148,7 +148,7 @@ class _Marker:
         return Done(key, None, why or words)
 
     def close(self) -> None:
-        """End the marker; its fork server ends with it, and what that started."""
+        """End the marker; its fork server and its processes end with it."""
         self.key, self.alive = None, False
         self.sock.close()
         with contextlib.suppress(subprocess.TimeoutExpired):

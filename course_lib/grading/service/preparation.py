@@ -1,4 +1,4 @@
-"""What a grading run needs before it begins: a clean folder, sources that can be judged, a sandbox, and those who mark."""
+"""What a grading run needs: a clean folder, sources that can be judged, a sandbox, and processes that grade."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,14 +12,14 @@ from course_lib.runs.cores import cores
 
 
 def sweep(root: Path) -> None:
-    """Remove files that a run which was killed had only begun to write."""
+    """Remove files that a killed run left incomplete."""
     for kind in ("reports", "autograded"):
         for part in root.glob(f"{kind}/*/*/.*.part"):
             part.unlink(missing_ok=True)
 
 
 def wall_of(folder: Any, no_sandbox: bool) -> Any:
-    """The sandbox to grade in, None for none; Trouble where there is none and nobody said that this is meant."""
+    """The sandbox to grade in, or None; Trouble if there is none and this was not confirmed."""
     wall = None if no_sandbox else folder.settings.wall()
     if wall is not None and wall.level == "none":
         raise Trouble(
@@ -31,7 +31,7 @@ def wall_of(folder: Any, no_sandbox: bool) -> Any:
 
 @contextlib.contextmanager
 def hands(crew: Crew | None, scheduler: str | None, jobs: int | None) -> Iterator[Crew]:
-    """Those who mark; ended when the run is over."""
+    """The processes that grade; ended when the run is over."""
     made = crew or _crew(scheduler, jobs)
     try:
         yield made
@@ -40,7 +40,7 @@ def hands(crew: Crew | None, scheduler: str | None, jobs: int | None) -> Iterato
 
 
 def require_judged(folder: Any, chapter: str) -> None:
-    """Trouble for a pinned source with test cells of its own, which nobody could judge."""
+    """Trouble for a pinned source with its own test cells, which cannot be judged."""
     from course_lib.grading.classroom.config import check_tests
 
     try:

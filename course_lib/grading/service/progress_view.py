@@ -1,4 +1,4 @@
-"""A run as an instructor sees it in a terminal: how far it is, how fast, until when, and a line for what needs their eyes."""
+"""A run in a terminal: progress, speed, time left, and a line for everything that needs attention."""
 
 import contextlib
 import sys
@@ -15,7 +15,7 @@ from course_lib.grading.service.events import Event, Line, Summary
 
 @contextlib.contextmanager
 def progress(console: Console | None = None) -> Iterator[Callable[[Event], None]]:
-    """What `grade_class` takes as `say`: a bar in a terminal, lines alone elsewhere. Both go to stderr."""
+    """The `say` argument of `grade_class`: a progress bar in a terminal, lines elsewhere. Both go to stderr."""
     console = console or Console(stderr=True, highlight=False)
     columns = (
         TextColumn("grading"),
@@ -40,7 +40,7 @@ def progress(console: Console | None = None) -> Iterator[Callable[[Event], None]
 
 
 def line_of(event: Event) -> Text:
-    """One line: whose it is, then what."""
+    """One line: the submission, then the message."""
     whose = " ".join(part for part in (event.student, event.chapter) if part)
     return Text.assemble((f"{clean(whose, 200)}: " if whose else "", "bold"), clean(event.text.replace("\n", " "), 600))
 

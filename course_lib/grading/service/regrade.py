@@ -1,4 +1,4 @@
-"""One exercise of a class judged anew: old points and new ones, and nobody loses any unless that is meant."""
+"""Judge one exercise of a class again: old and new points; no student loses points unless that is requested."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from course_lib.learner.notebooks import read
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What judging one exercise of one submission anew gave."""
+    """The result of judging one exercise of one submission again."""
 
     student: str
     chapter: str
@@ -33,7 +33,7 @@ class Change:
 
 
 class Stopped(Trouble):
-    """What ended a regrading before its end, and the changes that were made by then: the next run no longer tells them."""
+    """What ended a regrading early, and the changes made so far; the next run does not report them again."""
 
     def __init__(self, problem: str, way_out: str, changes: tuple[Change, ...], exit_code: int) -> None:
         super().__init__(problem, way_out)
@@ -51,9 +51,10 @@ def regrade_exercise(
     crew: Crew | None = None,
     say: Say | None = None,
 ) -> tuple[Change, ...]:
-    """Judge one exercise of every graded submission anew. Points that fell stay without `lower`; those set by hand always.
+    """Judge one exercise of every graded submission again. Lower points are not applied without `lower`; points set by
+    hand never change.
 
-    Trouble where nothing was graded yet; Stopped where something ended it: what is regraded by then stays so.
+    Trouble if nothing was graded yet; Stopped if the run ended early: what was regraded so far is kept.
     """
     if any(folder.exercises.overlay.glob("*/card.py")):
         overlay.use(folder.exercises.overlay)
@@ -90,7 +91,7 @@ def regrade_exercise(
 
 
 def _chapter_of(folder: Any, exercise: str) -> str:
-    """The chapter of the class in which an exercise counts; Trouble names those that are called nearly so."""
+    """The chapter of the class in which an exercise counts; Trouble suggests similar names."""
     counts = {name: chapter for chapter in folder.settings.chapters() for name in folder.exercises.chosen(chapter)}
     if exercise not in counts:
         near = get_close_matches(exercise, counts, n=3, cutoff=0.4)
@@ -102,7 +103,7 @@ def _chapter_of(folder: Any, exercise: str) -> str:
 
 
 class _Regrade(grading.Run):
-    """A run that judges one exercise, and puts what it finds in place of what was found before."""
+    """A run that judges one exercise and replaces its earlier result."""
 
     def __init__(
         self, folder: Any, writer: Any, wall: Any, exercise: str, lower: bool, say: Say, interrupts: Any
@@ -112,7 +113,7 @@ class _Regrade(grading.Run):
         self.changes: list[Change] = []
 
     def needs_judging(self, student: str, chapter: str) -> dict[str, Any] | None:
-        """Always, and only this exercise; but not of work that came since, whose other exercises are not judged yet."""
+        """Always, and only this exercise; but not for a submission that arrived since and is not graded yet."""
         task = make_task(self.folder, student, chapter, wall=self.wall, only=(self.exercise,))
         if (latest(self.folder, student, chapter) or {}).get("notebook_sha256") == task["notebook_sha256"]:
             return task
@@ -121,9 +122,9 @@ class _Regrade(grading.Run):
         return None
 
     def keep(self, result: dict[str, Any]) -> None:
-        """The report before with this exercise as it is judged now, under a key that says it is a later one.
+        """The earlier report with this exercise as judged now, under a key that marks it as later.
 
-        Where the class gives more points for it than before, what was earned then counts as the same share of today's.
+        If the class now gives more points for it, the points earned count as the same fraction of the new maximum.
         """
         student, chapter = result["student"], result["chapter"]
         before = latest(self.folder, student, chapter) or {}
@@ -150,15 +151,16 @@ class _Regrade(grading.Run):
         return None
 
     def _key(self, student: str, chapter: str, before: dict[str, Any], new: dict[str, Any]) -> str:
-        """The key of the report after this one. It begins as `class grade` would begin it, which then takes it for graded,
-        where each exercise's points are the class's."""
+        """The key of the new report. It begins with the key that `class grade` would use, so that `class grade` treats
+        it as graded, if all exercises have the class's points.
+        """
         points = self.folder.exercises.points(chapter)
         if {each["id"]: each["maximum"] for each in (*before["reports"], new)} != points:
             return next_key(before["key"])
         return next_key(before["key"], make_task(self.folder, student, chapter, wall=self.wall)["key"])
 
     def _shown(self, student: str, chapter: str, key: str, new: dict[str, Any]) -> str:
-        """The notebook for graders with this exercise's outcome in it."""
+        """The notebook for graders with this exercise's new result."""
         notebook = read(autograded_path(self.folder, student, chapter))
         notebook["metadata"]["course"]["key"] = key
         for cell in notebook["cells"]:
@@ -168,7 +170,7 @@ class _Regrade(grading.Run):
         return text_of(notebook)
 
     def written(self, report: dict[str, Any], by_hand: Sequence[str]) -> None:
-        """Say where the score that counts was set by hand."""
+        """Report where the score that counts was set by hand."""
         if self.exercise + CHECK_SUFFIX in by_hand:
             self.changes = [
                 change
@@ -180,12 +182,12 @@ class _Regrade(grading.Run):
             ]
 
     def store(self, report: dict[str, Any]) -> None:
-        """Keep a report on disk and put it in line for the gradebook."""
+        """Keep a report on disk and queue it for the gradebook."""
         self.pending.append(keep(self.folder, report))
 
 
 def merged(before: dict[str, Any], new: dict[str, Any], had: float) -> dict[str, Any]:
-    """A report with one exercise replaced, or added, and what changed noted in it."""
+    """A report with one exercise replaced or added, and a note of what changed."""
     reports = [new if each["id"] == new["id"] else each for each in before["reports"]]
     reports += [] if new in reports else [new]
     change = {"exercise": new["id"], "old": had, "new": new["points"]}
@@ -199,6 +201,6 @@ def merged(before: dict[str, Any], new: dict[str, Any], had: float) -> dict[str,
 
 
 def next_key(key: str, base: str = "") -> str:
-    """ "abc" -> "abc-r1" -> "abc-r2": the same submission, judged later; on another base where one is given."""
+    """ "abc" -> "abc-r1" -> "abc-r2": the same submission, judged later; with another base if one is given."""
     before, _, turn = key.partition("-r")
     return f"{base or before}-r{int(turn or 0) + 1}"

@@ -1,7 +1,7 @@
-"""One submission as a task of plain JSON data, and what marking it gives: the same here, in another process, or elsewhere.
+"""One submission as a task of plain JSON data, and grading it, with the same result in any process on any machine.
 
-A task carries the submission's bytes and all that decides its points. Its key is a hash of both, so the same work under the
-same rules has the same key, on every machine and at every repeat.
+A task carries the submission's bytes and everything that decides its points. Its key is a hash of both, so the same
+work under the same rules has the same key everywhere.
 """
 
 import base64
@@ -48,7 +48,8 @@ Result = dict[str, Any]
 def make_task(folder: Any, student: str, chapter: str, *, wall: Any = None, only: Sequence[str] = ()) -> Task:
     """The task of a student's submission of a chapter; `wall` is the sandbox's, None for none.
 
-    A notebook that must not be read at all (a link, too large) is carried as the words for that. `only` names the exercises to judge.
+    For a notebook that must not be read (a link, too large), the task carries the reason instead. `only` names the
+    exercises to judge.
     """
     path = folder.submissions.notebook(student, chapter)
     data, refused = _bytes_of(path)
@@ -76,16 +77,17 @@ def make_task(folder: Any, student: str, chapter: str, *, wall: Any = None, only
 
 
 def _hand_in_secret(secret: str, student: str, notebook: bytes) -> str:
-    """What the hidden cases of one hand-in are drawn from, in hex: the same each time that it is judged.
+    """The seed of one submission's hidden cases, in hex: the same each time it is judged.
 
-    A changed notebook and another student's get other cases, so what a feedback page tells of them is worth nothing later.
+    A changed notebook and another student's get other cases, so what a feedback page reveals about them is worthless
+    later.
     """
     said = f"hidden-cases:{student}:{hashlib.sha256(notebook).hexdigest()}"
     return hmac.new(secret.encode(), said.encode(), hashlib.sha256).hexdigest()
 
 
 def key_of(task: Mapping[str, Any], data: bytes, files: Mapping[str, bytes]) -> str:
-    """The hash of whose work is judged, of the work, and of all that decides its points."""
+    """A hash of the student, the work, and everything that decides its points."""
     said = {
         "notebook": hashlib.sha256(data).hexdigest(),
         "files": {name: hashlib.sha256(each).hexdigest() for name, each in files.items()},
@@ -96,7 +98,7 @@ def key_of(task: Mapping[str, Any], data: bytes, files: Mapping[str, bytes]) -> 
 
 
 def _bytes_of(path: Path | None) -> tuple[bytes, str]:
-    """A notebook's bytes, or none and why not."""
+    """A notebook's bytes, or the reason why there are none."""
     if path is None or path.is_symlink() or not path.is_file():
         return b"", "The notebook is a link or no file."
     if path.stat().st_size > MAX_BYTES:
@@ -115,10 +117,10 @@ def _text(data: bytes) -> str:
 
 
 def run_task(task: Task) -> Result:
-    """The submission marked: points, reports, notes, anomalies, and the notebook that a grader looks at.
+    """Grade the submission: points, reports, notes, anomalies, and the notebook for graders.
 
-    `state` is "graded", "refused" (it cannot be read; `why` says so) or "failed" (not its fault: nothing is decided). The
-    notebook is taken out of the task: it may be large, and nobody needs it twice.
+    `state` is "graded", "refused" (it cannot be read; `why` says so) or "failed" (not the submission's fault: nothing
+    is decided). The notebook is removed from the task, because it may be large and is not needed twice.
     """
     clock = _Clock()
     try:
@@ -133,7 +135,7 @@ def run_task(task: Task) -> Result:
 def judged_as(
     task: Task, state: str, why: str, source: Notebook, learner: Notebook, reports: Sequence[Report]
 ) -> Result:
-    """The result of a task whose reports are known without marking it."""
+    """The result of a task whose reports are known without grading it."""
     shown = autograded(source, learner, cards_of(task), reports, task["key"])
     anomalies = [] if state == "graded" else [{"kind": state, "exercise": "", "text": clean(why, 1000)}]
     return {
@@ -146,20 +148,20 @@ def judged_as(
 
 
 def _named(task: Task) -> Result:
-    """Whose result it is, and of what."""
+    """The student and chapter of a result."""
     names = ("student", "chapter", "assignment", "key", "notebook_sha256", "contract")
     return {**{name: task[name] for name in names}, "level": task["wall"]["level"] if task["wall"] else "none"}
 
 
 def lost(task: Task, state: str, why: str) -> Result:
-    """The result of a submission of which nothing could be judged: every exercise in `state`, with the reason."""
+    """The result of a submission that could not be judged: every exercise in `state`, with the reason."""
     source = source_of(task["source"], frozenset(task["points"]))
     reports = [lost_report(card, state, clean(why)) for card in cards_of(task)]
     return judged_as(task, state, why, source, {**source, "cells": []}, reports)
 
 
 def cards_of(task: Mapping[str, Any]) -> tuple[Card, ...]:
-    """The exercises that count, with the class's points; Trouble where the class's own are not to be had on this machine."""
+    """The exercises that count, with the class's points; Trouble if the class's own are not on this machine."""
     if task["overlay"]:
         if not Path(task["overlay"]).is_dir():
             raise Trouble(
@@ -242,7 +244,9 @@ def _only(submission: Submission, wanted: Sequence[str]) -> Submission:
 
 
 def _intake(workers: WorkerPool, task: Task, name: str) -> Notebook:
-    """The learner's notebook. A large one is read in a child; a small one cannot take more than a few dozen MB wherever it is read."""
+    """The learner's notebook. A large one is read in a child process; a small one takes at most a few dozen MB
+    anywhere.
+    """
     if 3 * len(task["notebook"]) > 4 * SMALL:  # which is in base64
         return workers.intake(base64.b64decode(task.pop("notebook")), name)
     data = base64.b64decode(task.pop("notebook"))
@@ -263,14 +267,14 @@ def _intake(workers: WorkerPool, task: Task, name: str) -> Notebook:
 
 
 def _require_working(workers: WorkerPool) -> None:
-    """Trouble if no worker is to be had now: then it was not the notebook that could not be read."""
+    """Trouble if no worker can be started: then the notebook is not to blame."""
     with tempfile.TemporaryDirectory(prefix="course-working-") as scratch, workers.worker(Path(scratch)):
         pass
 
 
 @contextlib.contextmanager
 def _beside(files: Mapping[str, str]) -> Iterator[Path]:
-    """A folder with the files that came beside the notebook."""
+    """A folder with the files that came with the notebook."""
     with tempfile.TemporaryDirectory(prefix="course-beside-", ignore_cleanup_errors=True) as scratch:
         for name, data in files.items():
             inside = PurePosixPath(name)
@@ -283,7 +287,7 @@ def _beside(files: Mapping[str, str]) -> Iterator[Path]:
 
 
 class _Clock:
-    """Where the time of one task went, in seconds."""
+    """Seconds spent in each part of a task."""
 
     def __init__(self) -> None:
         self.laps: dict[str, float] = {}

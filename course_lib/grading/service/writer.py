@@ -1,7 +1,8 @@
-"""The one writer of the gradebook: scores, comments and penalties of a submission in one transaction, and that it was done.
+"""The only writer of the gradebook: a submission's scores, comments and penalty in one transaction, with a record of
+it.
 
-It writes through nbgrader's own tables, beside which it keeps one of its own: a row for every time a submission's scores
-were written, in the same transaction as these. A submission is graded when its row is there.
+It writes nbgrader's own tables and one of its own, which gets a row for every time that a submission's scores were
+written, in the same transaction. A submission is graded when its row exists.
 """
 
 import logging
@@ -36,7 +37,7 @@ GRADED = Table(
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What the gradebook says of a submission now."""
+    """The gradebook's data about a submission."""
 
     score: float
     penalty: float
@@ -45,7 +46,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the gradebook knew of a submission: the key of what was written last, when it arrived and was due."""
+    """What was last written about a submission: its key, arrival time and due date."""
 
     key: str
     timestamp: datetime | None
@@ -55,7 +56,7 @@ class Known:
 
 
 class Writer:
-    """Writes one submission after the other; a context manager."""
+    """Writes submissions one by one; a context manager."""
 
     def __init__(self, db_url: str, course_id: str, config: Config | None = None) -> None:
         self.late = AssignLatePenalties(config=config or Config())
@@ -85,7 +86,7 @@ class Writer:
     # --- what is there
 
     def known(self) -> dict[tuple[str, str], Known]:
-        """(student, assignment) -> what was written last, of everything graded so far."""
+        """(student, assignment) -> what was last written, for everything graded so far."""
         last = select(func.max(GRADED.c.turn)).group_by(GRADED.c.student, GRADED.c.assignment)
         with in_words():
             rows = self.book.db.execute(select(GRADED).where(GRADED.c.turn.in_(last))).all()
@@ -106,7 +107,7 @@ class Writer:
         return self.book.db.query(SubmittedAssignment).all()
 
     def journal(self) -> list[tuple[str, str, str]]:
-        """(student, assignment, key) of every time that scores were written, in order."""
+        """(student, assignment, key) for every time that scores were written, in order."""
         with in_words():
             rows = self.book.db.execute(
                 select(GRADED.c.student, GRADED.c.assignment, GRADED.c.key).order_by(GRADED.c.turn)
@@ -115,7 +116,7 @@ class Writer:
         return [tuple(row) for row in rows]
 
     def sound(self) -> str:
-        """ "" if the database finds nothing wrong with itself, else what it says. Only SQLite can be asked."""
+        """ "" if the database finds no error in itself, else its message. Only for SQLite."""
         if self.book.engine.dialect.name != "sqlite":
             return ""
         with in_words():
@@ -135,9 +136,11 @@ class Writer:
         arrival: datetime | None = None,
         due: datetime | None = None,
     ) -> Written:
-        """Scores, comments, time and penalty of one judged submission, all or nothing. `shown` is the notebook for graders.
+        """Write scores, comments, time and penalty of one judged submission, all or nothing. `shown` is the notebook
+        for graders.
 
-        Scores that were set by hand stay, and are marked for another look, as nbgrader does. Locked and Full: nothing was written.
+        Scores set by hand stay, and are marked for another look, as nbgrader does. Locked and Full: nothing was
+        written.
         """
         session = self.book.db
         try:
@@ -167,7 +170,7 @@ class Writer:
             raise
 
     def _submission(self, report: Mapping[str, Any], student: Mapping[str, Any]) -> Any:
-        """The student's submission, made by nbgrader where it is not there; what it mirrors is nbgrader's to know."""
+        """The student's submission, created by nbgrader if it does not exist."""
         try:
             self.book.find_assignment(report["assignment"])
         except MissingEntry as error:
@@ -188,7 +191,7 @@ class Writer:
     def _scores(
         self, notebook: SubmittedNotebook, report: Mapping[str, Any], shown: Mapping[str, Any] | None
     ) -> tuple[str, ...]:
-        """Write each graded cell's score; the cells whose score was set by hand."""
+        """Write each graded cell's score; returns the cells whose score was set by hand."""
         points = {each["id"] + CHECK_SUFFIX: each for each in report["reports"]}
         cells = graded_cells(shown)
         by_hand = []
@@ -218,7 +221,7 @@ class Writer:
         return tuple(by_hand)
 
     def _unanswered(self, notebook: SubmittedNotebook, name: str, cell: NotebookNode | None) -> float | None:
-        """0 for a cell graded by hand that is as it was released, None for one that somebody must read."""
+        """0 for a cell graded by hand that is unchanged from the release, None for one that a person must read."""
         source = (
             self.book.db.query(SourceCell)
             .filter(SourceCell.notebook_id == notebook.notebook_id, SourceCell.name == name)
@@ -233,7 +236,7 @@ class Writer:
     def _comments(
         self, notebook: SubmittedNotebook, report: Mapping[str, Any], shown: Mapping[str, Any] | None
     ) -> None:
-        """Say at each answer in which state it was found, and why."""
+        """Write at each answer its state and the reason."""
         reports = {each["id"]: each for each in report["reports"]}
         cells = graded_cells(shown)
         for comment, cell in self._with_cells(notebook, Comment):
@@ -253,7 +256,7 @@ class Writer:
         )
 
     def _penalty(self, submission: Any, notebook: SubmittedNotebook) -> float:
-        """nbgrader's own plugin decides what lateness costs."""
+        """The late penalty, from nbgrader's own plugin."""
         session = self.book.db
         notebook.late_submission_penalty = None
         session.flush()
@@ -278,7 +281,7 @@ class Writer:
 
 
 def utc(moment: datetime | None) -> datetime | None:
-    """As nbgrader keeps times: in UTC, without saying so, to the second."""
+    """A time as nbgrader stores it: UTC without a time zone, to the second."""
     if moment is None:
         return None
     return (moment.astimezone(UTC) if moment.tzinfo else moment).replace(tzinfo=None, microsecond=0)

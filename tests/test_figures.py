@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib import figures, memory
-from course_lib.figures import palette, style
+from course_lib.figures import curves, palette, style
+from course_lib.figures.sheets import Plot, Sheet
 from course_lib.records import Message, Span
 from course_lib.units import GB
 
@@ -22,6 +23,8 @@ SPANS = [
     Span(rank=1, start=3e-3, end=7e-3, kind="backward", label="0"),
 ]
 MESSAGES = [Message(src=0, dst=1, nbytes=1024, tag=0, sent=2e-3, arrived=3e-3)]
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 DRAW = {
     "who holds what": lambda: figures.who_holds_what([memory.zero_by_bucket(13e9, 1, 8)] * 8, 80 * GB),
@@ -255,3 +258,45 @@ def test_bars_say_their_loads_and_mark_the_first_wall():
     assert (
         figure.alt == "memory 260 % of its budget; compute 40 % of its budget. Over budget: memory. First wall: memory."
     )
+
+
+def test_a_sheet_counts_in_inches_from_its_lower_left_corner_and_keeps_words_as_they_are():
+    sheet = Sheet(2.0, 3.0, "A box & a word.")
+    sheet.boxes([(0.5, 1.5, 0.25, 1.0)], "#112233")
+    sheet.text(1.0, 0.5, "a < b & c", ha="right")
+    made = ElementTree.fromstring(sheet.svg())
+    box = next(each for each in made.iter(f"{SVG}path") if each.get("fill") == "#112233")
+    assert made.get("viewBox") == "0 0 216 144" and box.get("d") == "M36 72h72v54h-72z"
+    words = next(made.iter(f"{SVG}text"))
+    assert (words.text, words.get("x"), words.get("y"), words.get("text-anchor")) == ("a < b & c", "72", "108", "end")
+    assert made.get("aria-label") == sheet.alt and not list(
+        ElementTree.fromstring(sheet.svg(outlines=True)).iter(f"{SVG}text")
+    )
+
+
+def test_higher_shapes_cover_lower_ones_and_bars_end_with_their_panel():
+    sheet = Sheet(2.0, 3.0, "A dot on a bar.")
+    panel = Plot(1.0, 0.5, 1.0, 1.0, (0, 10), (0, 1))
+    panel.dot(sheet, 5, 0.5, "#445566")
+    panel.bars(sheet, [(5, 20, 0, 1)], "#112233")
+    made = [each for each in ElementTree.fromstring(sheet.svg()).iter() if each.get("fill") in ("#112233", "#445566")]
+    assert [each.get("fill") for each in made] == ["#112233", "#445566"], "the dot is drawn last"
+    assert made[0].get("d") == "M108 36h36v72h-36z" and (made[1].get("cx"), made[1].get("cy")) == ("108", "72")
+
+
+def test_a_sheet_without_words_for_it_is_refused():
+    with pytest.raises(ValueError, match="say in a sentence"):
+        Sheet(1.0).page()
+
+
+def test_curves_have_a_panel_each_and_words_for_who_cannot_see_them():
+    one = curves.drawn({"Loss": ("nats", {"sound": [3.0, 2.0, 1.0]})}, "It falls.", "runs")
+    two = curves.drawn(
+        {"Norm": ("before clipping", {"a": [1.0, 2.0], "b": [2.0, 1.0]}), "Rate": ("", {"a": [1.0, 1.0]})}, "Two runs."
+    )
+    assert (one.alt, two.alt) == ("It falls.", "Two runs.")
+    assert [len(axes.lines) for axes in one.axes] == [1] and [len(axes.lines) for axes in two.axes] == [2, 1]
+    assert one.axes[0].get_legend().get_title().get_text() == "runs"
+    for wrong in ({}, {"Loss": ("nats", {})}, {"Loss": ("nats", dict.fromkeys("abcd", [1.0]))}):
+        with pytest.raises(ValueError, match="1 to 3 runs"):
+            curves.drawn(wrong, "")

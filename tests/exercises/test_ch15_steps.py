@@ -2,10 +2,8 @@
 
 import math
 import random
-import warnings
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,12 +14,9 @@ from course_lib.exercises.ch15.judges.steps_money import SHOWN, ledger, stop_by
 from course_lib.exercises.ch15.judges.steps_parts import WHERE, hidden, log, nearer, theories, where_it_goes
 from course_lib.exercises.ch15.judges.steps_pipeline import in_flight, most, peaks, pipeline
 from course_lib.exercises.ch15.judges.steps_traces import made, step_times, whole
-from course_lib.figures import curves
 from course_lib.judging import judging
-from course_lib.runs import doctored, evidence, intervals, money, parallel, sharded
-from course_lib.runs.gates import gates
+from course_lib.runs import intervals, money
 from course_lib.runs.reading import recorded
-from course_lib.transformer import Config
 
 SEEDS = [f"student-{n}" for n in range(3)]
 
@@ -220,80 +215,3 @@ def test_a_stop_ordered_in_time_stays_within_the_budget_and_a_minute_later_it_do
     else:
         assert last + grace == 0 or ledger([], last + grace, gpus, 3.0, increment)["total"] <= budget + 1e-9
         assert ledger([], last + grace + 1, gpus, 3.0, increment)["total"] > budget
-
-
-# --- what the chapter's cells lean on
-
-
-def seen_as_predicted(config, ways):
-    """What ranks would say that send and hold what was predicted."""
-    found = []
-    for reshard, dtype in ways.values():
-        want = sharded.predicted(config, reshard, dtype is not None)
-        found.append(
-            (
-                4.0,
-                want["whole"],
-                (5, {"all_gather": want["weights"] - 8}),
-                (4, {"all_gather": 8, "reduce_scatter": want["gradients"]}),
-            )
-        )
-    return found
-
-
-def test_sharded_steps_are_told_only_if_every_byte_is_as_predicted():
-    config, ways = (
-        Config(layers=4, hidden=64),
-        {"on": (True, None), "off": (False, None), "narrow": (True, torch.bfloat16)},
-    )
-    blocks, everything = sharded.parameters(config)
-    assert sharded.predicted(config, True, True)["weights"] == 2 * (everything + blocks) / 2, "half of two ranks' bytes"
-    seen = seen_as_predicted(config, ways)
-    rows = sharded.tried(config, ways, seen)
-    assert [row["two real processes"] for row in rows] == list(ways)
-    assert len({row["weights sent"] for row in rows}) == 3 and len({row["gradients sent"] for row in rows}) == 1
-    seen[1] = (4.0, seen[1][1] + 4, *seen[1][2:])
-    with pytest.raises(AssertionError, match="off: .*were predicted"):
-        sharded.tried(config, ways, seen)
-
-
-def test_recorded_runs_stand_in_where_no_process_can_be_started():
-    on, off = sharded.kept()
-    assert (
-        on["gathers in a step"] > off["gathers in a step"]
-        and on["gradients sent"] == off["gradients sent"]
-        and on["first loss"] == off["first loss"]
-    )
-
-
-@pytest.mark.parametrize("everywhere", [False, True])
-def test_a_doctored_file_keeps_its_books_only_if_all_of_it_is_doctored(everywhere):
-    sound = recorded("cpu4/ddp")
-    before = evidence.digest(sound)
-    told = evidence.sealed(doctored.times(sound, 0.9, everywhere))
-    assert told["measured"]["step_seconds"] == pytest.approx(0.9 * sound["measured"]["step_seconds"])
-    assert all(gate.ok for gate in gates(told)) == everywhere
-    assert evidence.digest(sound) == before == sound["sha256"], "the sound file is left as it was"
-
-
-def test_fsdp_beside_tensor_parallel_says_nothing_of_views():
-    quiet = "FSDP2-wrapped module (FSDPPiece) returned a view tensor. An in-place op on this view"
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always")
-        warnings.filterwarnings("ignore", parallel.VIEW, UserWarning)
-        warnings.warn(quiet, UserWarning, stacklevel=1)
-        warnings.warn(quiet.replace("FSDPPiece", "FSDPBlock"), UserWarning, stacklevel=1)
-    assert [str(each.message)[:40] for each in heard] == ["FSDP2-wrapped module (FSDPBlock) returne"]
-
-
-def test_curves_have_a_panel_each_and_words_for_who_cannot_see_them():
-    one = curves.drawn({"Loss": ("nats", {"sound": [3.0, 2.0, 1.0]})}, "It falls.", "runs")
-    two = curves.drawn(
-        {"Norm": ("before clipping", {"a": [1.0, 2.0], "b": [2.0, 1.0]}), "Rate": ("", {"a": [1.0, 1.0]})}, "Two runs."
-    )
-    assert (one.alt, two.alt) == ("It falls.", "Two runs.")
-    assert [len(axes.lines) for axes in one.axes] == [1] and [len(axes.lines) for axes in two.axes] == [2, 1]
-    assert one.axes[0].get_legend().get_title().get_text() == "runs"
-    for wrong in ({}, {"Loss": ("nats", {})}, {"Loss": ("nats", dict.fromkeys("abcd", [1.0]))}):
-        with pytest.raises(ValueError, match="1 to 3 runs"):
-            curves.drawn(wrong, "")

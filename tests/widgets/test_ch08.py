@@ -1,7 +1,6 @@
 """Chapter 08's film, widgets and numbers say what the library's runs, the conventions and the published rows say."""
 
 import math
-import xml.etree.ElementTree as ET
 
 import pytest
 
@@ -9,9 +8,8 @@ from course_lib import memory
 from course_lib.exercises.ch08 import numbers
 from course_lib.exercises.ch08 import numbers_prose as prose
 from course_lib.facts import scaling
-from course_lib.figures import sharded_film, who_holds_when
+from course_lib.figures import who_holds_when
 from course_lib.figures.sharded_film import GATHERED, MODEL, MOVING, OWN, RANKS, UNITS, WAYS, WHOLE, film
-from course_lib.figures.sheets import Plot, Sheet
 from course_lib.sharding import play, step_bytes, work_of
 from course_lib.units import GB
 from course_lib.widgets import ch08, ch08_time
@@ -135,36 +133,6 @@ def test_a_moment_is_told_in_words():
     assert "weights 100 %" in who_holds_when.draw_moment(film("stage 2"), 3).alt
 
 
-# --- the sheet that they are drawn on
-
-
-def test_a_sheet_counts_in_inches_from_its_lower_left_corner_and_keeps_words_as_they_are():
-    sheet = Sheet(2.0, 3.0, "A box & a word.")
-    sheet.boxes([(0.5, 1.5, 0.25, 1.0)], "#112233")
-    sheet.text(1.0, 0.5, "a < b & c", ha="right")
-    made = ET.fromstring(sheet.svg())
-    box = next(each for each in made.iter(f"{SVG}path") if each.get("fill") == "#112233")
-    assert made.get("viewBox") == "0 0 216 144" and box.get("d") == "M36 72h72v54h-72z"
-    words = next(made.iter(f"{SVG}text"))
-    assert (words.text, words.get("x"), words.get("y"), words.get("text-anchor")) == ("a < b & c", "72", "108", "end")
-    assert made.get("aria-label") == sheet.alt and not list(ET.fromstring(sheet.svg(outlines=True)).iter(f"{SVG}text"))
-
-
-def test_higher_shapes_cover_lower_ones_and_bars_end_with_their_panel():
-    sheet = Sheet(2.0, 3.0, "A dot on a bar.")
-    panel = Plot(1.0, 0.5, 1.0, 1.0, (0, 10), (0, 1))
-    panel.dot(sheet, 5, 0.5, "#445566")
-    panel.bars(sheet, [(5, 20, 0, 1)], "#112233")
-    made = [each for each in ET.fromstring(sheet.svg()).iter() if each.get("fill") in ("#112233", "#445566")]
-    assert [each.get("fill") for each in made] == ["#112233", "#445566"], "the dot is drawn last"
-    assert made[0].get("d") == "M108 36h36v72h-36z" and (made[1].get("cx"), made[1].get("cy")) == ("108", "72")
-
-
-def test_a_sheet_without_words_for_it_is_refused():
-    with pytest.raises(ValueError, match="say in a sentence"):
-        Sheet(1.0).page()
-
-
 # --- stages, and the tree of walls
 
 
@@ -242,12 +210,6 @@ def test_groups_have_their_knee_where_the_picture_puts_the_ring():
     assert "fits, 64" in ch08_time.draw_groups(64, "405B", 1024, card="GB200").alt
 
 
-@pytest.mark.parametrize("model", ch08.MODELS)
-def test_every_model_is_drawn_with_what_is_not_sharded(model):
-    for stage in ch08.STAGES:
-        assert "not sharded" in ch08.draw_stages(stage, 1024, model, "C", True, True).alt
-
-
 # --- numbers of the prose
 
 
@@ -291,10 +253,6 @@ def test_what_chapters_agree_on_is_one_number():
     assert numbers.MANY == prose.MANY and numbers.REAL == prose.REAL
     layer = work_of(1e9, 8192, 64, prose.REAL, 50 * GB)
     assert play([layer] * 4).peak_bytes == 2 * layer.nbytes
-
-
-def test_the_film_is_made_once():
-    assert film("stage 1") is film("stage 1") and sharded_film.film.cache_info().maxsize == len(WAYS)
 
 
 def test_all_ways_are_filmed_before_a_menu_asks_for_them(capsys, monkeypatch):

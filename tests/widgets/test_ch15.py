@@ -8,7 +8,6 @@ from course_lib import facts
 from course_lib.chapters.ch15 import fsdp2, small_runs, tables
 from course_lib.exercises.ch15 import numbers
 from course_lib.facts import collectives
-from course_lib.figures import evidence
 from course_lib.runs import doctored
 from course_lib.runs.evidence import sealed as seal
 from course_lib.runs.intervals import exposed, length
@@ -30,35 +29,6 @@ def only_shipped_evidence(tmp_path, monkeypatch):
 
 
 # --- predicted against measured
-
-
-def test_the_still_has_a_mark_for_each_ratio_and_says_the_ends():
-    shown = [row for row in ROWS if row["name"].startswith(RUNS[0].name.split("/")[0])]
-    picture = evidence.ratios(shown)
-    marks = sum(len(line.get_xdata()) for line in picture.axes[0].lines) - len(evidence.INKS)  # without the key's
-    assert marks == sum(row[f"{quantity}_ratio"] is not None for row in shown for quantity in evidence.INKS)
-    assert f"{len(shown)} runs" in picture.alt and all(name in picture.alt for name in evidence.NAMES.values())
-
-
-@pytest.mark.parametrize("quantity", evidence.NAMES)
-def test_each_run_stands_beside_its_prediction(quantity):
-    said = evidence.beside(ROWS, quantity).alt
-    for row in ROWS:
-        if row[f"{quantity}_ratio"]:
-            text = evidence.TEXTS[quantity]
-            assert (
-                f"{evidence.label(row)}: {text(row[f'{quantity}_predicted'])} predicted, {text(row[f'{quantity}_measured'])} measured"
-                in said
-            )
-
-
-def test_without_anything_to_compare_the_picture_says_so():
-    alone = [row for row in ROWS if row["ranks"] == 1]
-    assert alone
-    with pytest.raises(ValueError, match="one process sends nothing"):
-        evidence.beside(alone, "wire")
-    with pytest.raises(ValueError, match="no runs to compare"):
-        evidence.ratios([])
 
 
 def test_sets_are_those_that_ship_and_ones_own_comes_first(tmp_path):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from course_lib.figures import evidence as pictures
 from course_lib.runs import evidence, reading
 from course_lib.widgets import evidence as shows
 
@@ -12,6 +13,9 @@ PIPELINES = {
     "all forward first": {"layout": "pp", "schedule": "gpipe"},
     "one forward, one backward": {"layout": "pp", "schedule": "1f1b"},
 }
+
+RUNS = reading.every("train", "recorded")
+ROWS = reading.rows_of(RUNS)
 
 
 @pytest.fixture
@@ -77,3 +81,35 @@ def test_every_collective_that_was_swept_has_a_row_even_if_no_line_fits(own):
     said = shows.links().data
     assert said.startswith("**Your own") and said.count("no line fits") == len(content["measured"]["best_bus"])
     assert shows.duration_text(content["measured"]["fits"]["all_reduce"]["alpha"]) not in said
+
+
+# --- predicted against measured
+
+
+def test_the_still_has_a_mark_for_each_ratio_and_says_the_ends():
+    shown = [row for row in ROWS if row["name"].startswith(RUNS[0].name.split("/")[0])]
+    picture = pictures.ratios(shown)
+    marks = sum(len(line.get_xdata()) for line in picture.axes[0].lines) - len(pictures.INKS)  # without the key's
+    assert marks == sum(row[f"{quantity}_ratio"] is not None for row in shown for quantity in pictures.INKS)
+    assert f"{len(shown)} runs" in picture.alt and all(name in picture.alt for name in pictures.NAMES.values())
+
+
+@pytest.mark.parametrize("quantity", pictures.NAMES)
+def test_each_run_stands_beside_its_prediction(quantity):
+    said = pictures.beside(ROWS, quantity).alt
+    for row in ROWS:
+        if row[f"{quantity}_ratio"]:
+            text = pictures.TEXTS[quantity]
+            assert (
+                f"{pictures.label(row)}: {text(row[f'{quantity}_predicted'])} predicted, {text(row[f'{quantity}_measured'])} measured"
+                in said
+            )
+
+
+def test_without_anything_to_compare_the_picture_says_so():
+    alone = [row for row in ROWS if row["ranks"] == 1]
+    assert alone
+    with pytest.raises(ValueError, match="one process sends nothing"):
+        pictures.beside(alone, "wire")
+    with pytest.raises(ValueError, match="no runs to compare"):
+        pictures.ratios([])

@@ -58,6 +58,24 @@ def audit_steps():
     }
 
 
+# %% wrong: everything is right as printed => values blind
+def audit_steps():
+    printed = {
+        "step-70b-8ms": 0.0084,
+        "llama70b-500-years": 500,
+        "llama70b-6-months": 6,
+        "llama3-17-days": 17,
+        "gpt3-5-years": 5,
+        "cluster-24-eflops": 24.3,
+    }
+    return {name: (number, "right", "as printed") for name, number in printed.items()}
+
+
+# %% wrong: no dictionary => values no-dictionary
+def audit_steps():
+    return [(8.6, "wrong", "unit")]
+
+
 # %% half: one error missed for its cause => 10  from: milliseconds
 # ~ 8601 ==> 8
 # ~ "missing factor" ==> "wrong baseline"

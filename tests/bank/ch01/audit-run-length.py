@@ -52,6 +52,20 @@ def audit_run():
 # ~ 1965, "right", "as printed" ==> 983, "wrong", "missing factor"
 # ~ 3, "right", "as printed" ==> 6.5, "wrong", "wrong baseline"
 
+
+# %% wrong: everything is right as printed => values blind
+def audit_run():
+    printed = {
+        "54-days-by-flops": 54,
+        "54-days-by-hours": 54,
+        "forty-percent-burns-sixty": 0.6,
+        "llama3-1170-years": 1170,
+        "seven-b-1966-days": 1966,
+        "waste-3-million": 3,
+    }
+    return {name: (number, "right", "as printed") for name, number in printed.items()}
+
+
 # %% half: a wrong cause twice => 8  from: one route for both
 # ~ "54-days-by-flops": (66, "wrong", "wrong scope"), ==> "54-days-by-flops": (66, "wrong", "missing factor"),
 # ~ "54-days-by-hours": (66, "wrong", "wrong scope"), ==> "54-days-by-hours": (78.4, "wrong", "missing factor"),

@@ -19,3 +19,14 @@ def weeks_interval():
 
 # %% wrong: too wide => values too-wide  from: a narrow guess
 # ~ 20, 40 ==> 1, 1000
+
+# %% wrong: turned round => values reversed  from: a narrow guess
+# ~ 20, 40 ==> 40, 20
+
+# %% wrong: a point => values not-a-pair  from: a narrow guess
+# ~ 20, 40 ==> 26
+
+
+# %% wrong: words => values not-numbers
+def weeks_interval():
+    return "twenty", "forty"

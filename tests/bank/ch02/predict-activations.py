@@ -14,3 +14,14 @@ def activations_interval():
 
 # %% wrong: too wide => values too-wide  from: an interval
 # ~ 120, 300 ==> 1, 1000
+
+# %% wrong: one number => values not-a-pair  from: an interval
+# ~ 120, 300 ==> 200
+
+# %% wrong: turned round => values reversed  from: an interval
+# ~ 120, 300 ==> 300, 100
+
+
+# %% wrong: nothing at the lower end => values not-positive
+def activations_interval():
+    return 0, 100

@@ -19,3 +19,14 @@ def tokens_interval():
 
 # %% wrong: too wide => values too-wide  from: around the memory's rate
 # ~ 100, 400 ==> 10, 1000
+
+# %% wrong: turned round => values reversed  from: around the memory's rate
+# ~ 100, 400 ==> 400, 100
+
+# %% wrong: one number => values not-a-pair  from: around the memory's rate
+# ~ 100, 400 ==> 208
+
+
+# %% wrong: words => values not-numbers
+def tokens_interval():
+    return "about 200", "400"

@@ -14,3 +14,14 @@ def ring_seconds_interval():
 
 # %% wrong: too wide => values too-wide  from: a narrow guess, near the truth
 # ~ 2.5, 3.0 ==> 0.1, 10
+
+# %% wrong: the ends exchanged => values reversed  from: a narrow guess, near the truth
+# ~ 2.5, 3.0 ==> 4, 2
+
+# %% wrong: a single number => values not-a-pair  from: a narrow guess, near the truth
+# ~ 5, 3.0 ==> 8
+
+
+# %% wrong: not positive => values not-positive
+def ring_seconds_interval():
+    return 0, 3

@@ -63,6 +63,11 @@ def audit_dp():
     return GOOD | {"resnet-8-to-256": (29, "wrong", "another baseline")}
 
 
+# %% wrong: all wrong => values blind
+def audit_dp():
+    return {name: (row[0], "wrong", row[2] if row[1] == "wrong" else "another unit") for name, row in GOOD.items()}
+
+
 # %% half: two of six missed => 4
 def audit_dp():
     return GOOD | {

@@ -187,6 +187,50 @@ def bucket_gradients(comm, model, bucket_bytes):
 # ~ model.parameters() ==> list(model.parameters())[::-1]
 # ~ p.nbytes > room or p.dtype != buckets[-1][0] ==> room <= 0 or p.dtype != buckets[-1][-1]
 
+# %% wrong: buckets leave after the backward pass => cost not-hidden  from: a queue of buckets
+# -     for p in home:
+# -         p.register_post_accumulate_grad_hook(hook)
+#       def finish():
+# +         for p in home:
+# +             hook(p)
+
+# %% wrong: each bucket is waited for in its hook => cost not-hidden  from: a queue of buckets
+#               works.append((flat, comm.all_reduce(flat, async_op=True)))
+# +             works[-1][1].wait()
+
+
+# %% wrong: buckets filled as gradients come => cost not-hidden
+def bucket_gradients(comm, model, bucket_bytes):
+    home = [p for p in model.parameters() if p.requires_grad]
+    row, seen, buckets, works = [], [], [], []
+
+    def send():
+        flat = torch.cat([each.grad.reshape(-1) / comm.size for each in row])
+        buckets.append(list(row))
+        works.append((flat, comm.all_reduce(flat, async_op=True)))
+        row.clear()
+
+    def hook(p):
+        if row and (sum(each.nbytes for each in row) + p.nbytes > bucket_bytes or row[0].dtype != p.dtype):
+            send()
+        row.append(p)
+        seen.append(p)
+        if len(seen) == len(home):
+            send()
+
+    for p in home:
+        p.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        for bucket, (flat, work) in zip(buckets, works):
+            work.wait()
+            for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
+                p.grad.copy_(part.view_as(p))
+        works.clear(), buckets.clear(), seen.clear()
+
+    return finish
+
+
 # %% half: what is complete leaves at once => 10.2  from: what is complete leaves at once
 
 # %% wrong: every handle ever made is kept => generality handles-kept  from: a queue of buckets

@@ -252,6 +252,32 @@ def hook_gradients(comm, model):
 # +         parameter.requires_grad_(True)
 # +         parameter.register_post_accumulate_grad_hook(hook)
 
+
+# %% wrong: one message of all gradients, in finish => cost not-hidden
+def hook_gradients(comm, model):
+    def finish():
+        trained = [p for p in model.parameters() if p.requires_grad]
+        flat = torch.cat([p.grad.reshape(-1) for p in trained]) / comm.size
+        comm.all_reduce(flat)
+        for p, part in zip(trained, flat.split([p.numel() for p in trained])):
+            p.grad.copy_(part.view_as(p))
+
+    return finish
+
+
+# %% wrong: tensor hook that returns the mean, blocking => cost not-hidden
+def hook_gradients(comm, model):
+    def hook(grad):
+        mean = grad / comm.size
+        comm.all_reduce(mean)
+        return mean
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_hook(hook)
+    return lambda: None
+
+
 # %% half: right and never hidden => 6  from: each hook waits
 
 # %% wrong: every handle ever made is kept => generality handles-kept  from: one asynchronous all-reduce per parameter

@@ -19,3 +19,14 @@ def exposed_interval():
 
 # %% wrong: too wide => values too-wide  from: far off, but an interval
 # ~ 10, 30 ==> 0.01, 100.0
+
+# %% wrong: upside down => values reversed  from: far off, but an interval
+# ~ 10, 30 ==> 1.0, 0.5
+
+# %% wrong: nothing sticks out => values not-positive  from: far off, but an interval
+# ~ 10, 30 ==> 0.0, 0.0
+
+
+# %% wrong: one number => values not-a-pair
+def exposed_interval():
+    return 0.47

@@ -15,3 +15,14 @@ def sending_interval():
 
 # %% wrong: too wide => values too-wide  from: an interval around the truth
 # ~ 30, 90 ==> 1, 100
+
+# %% wrong: turned round => values reversed  from: an interval around the truth
+# ~ 30, 90 ==> 60, 30
+
+# %% wrong: one number => values not-a-pair  from: an interval around the truth
+# ~ 30, 90 ==> 48.6
+
+
+# %% wrong: from zero => values not-positive
+def sending_interval():
+    return 0, 50

@@ -12,3 +12,14 @@ def tp_interval():
 
 # %% wrong: as wide as can be => values too-wide  from: a guess, and wrong
 # ~ [1e-3, 4e-3] ==> 1e-9, 1e9
+
+# %% wrong: one number => values not-a-pair  from: a guess, and wrong
+# ~ [1e-3, 4e-3] ==> 1.5
+
+# %% wrong: ends exchanged => values reversed  from: a guess, and wrong
+# ~ [1e-3, 4e-3] ==> 2.0, 1.0
+
+
+# %% wrong: from zero => values not-positive
+def tp_interval():
+    return 0.0, 1.0

@@ -73,6 +73,12 @@ def test_every_command_has_help_with_examples(command, capsys):
     assert "Examples" in out and f"course {command}" in out.split("Examples")[1]
 
 
+@pytest.mark.parametrize(("words", "flag"), [(("run", "serve"), "--max-batch"), (("bench", "memory"), "--data")])
+def test_help_after_the_name_of_a_program_is_the_programs(words, flag, capsys):
+    code, out, _ = run(capsys, *words, "--help")
+    assert code == 0 and flag in out and "Examples" not in out
+
+
 def test_help_needs_no_torch_no_plots_and_no_jupyter():
     program = (
         "import sys; sys.argv = ['course', '--help']; from course_lib.__main__ import main; main();"

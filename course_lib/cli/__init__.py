@@ -57,7 +57,8 @@ _LEARNER = (
 _STAFF = (test.test, release.release, bench.bench, site.site)
 _CLASS = (submit.submit,)
 _RUNS = (plan.plan, run_.run)
-_PASSING_ON = (learn.learn, test.test, bench.bench, run_.run)  # their further flags are somebody else's
+_PASSING_ON = (learn.learn, test.test)  # their further flags are somebody else's
+_OF_PROGRAMS = (bench.bench, run_.run)  # flags after a program's name are the program's, `--help` as well
 
 _PANELS = {**dict.fromkeys(_STAFF, STAFF), **dict.fromkeys(_CLASS, IN_A_CLASS), **dict.fromkeys(_RUNS, ON_GPUS)}
 
@@ -67,7 +68,11 @@ for command in (*_LEARNER, *_RUNS, *_STAFF, *_CLASS):
         help=words_of(command),
         epilog=sys.modules[command.__module__].EXAMPLES,
         rich_help_panel=_PANELS.get(command),
-        context_settings=_PASS_ON if command in _PASSING_ON else None,
+        context_settings=_PASS_ON | {"help_option_names": []}
+        if command in _OF_PROGRAMS
+        else _PASS_ON
+        if command in _PASSING_ON
+        else None,
     )(command)
 app.add_typer(evidence.app, rich_help_panel=ON_GPUS)
 for group in (class_.app, exercise.app):

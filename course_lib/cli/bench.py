@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from course_lib.cli.words import examples, part
+from course_lib.cli.words import HELP, examples, part
 from course_lib.install import Trouble
 
 EXAMPLES = examples(
@@ -81,12 +81,17 @@ BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measur
 
 
 def bench(
-    context: typer.Context, name: Annotated[str, typer.Argument(help="What to measure; without a name, a list.")] = ""
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="What to measure; without a name, a list.")] = "",
+    asks_for_help: Annotated[bool, typer.Option("--help", "-h", help=HELP)] = False,
 ) -> None:
     """Measure the course on this machine.
 
-    Further flags go to the measurement itself; `course bench NAME -- --help` lists them.
+    Further flags go to the measurement itself: course bench memory --help lists them.
     """
+    if asks_for_help and not name:
+        typer.echo(context.get_help())
+        return
     if not name:
         for each, (_, what) in BENCHES.items():
             typer.echo(f"{each:12} {what}{'' if there(each) else '  (not in this copy)'}")
@@ -94,7 +99,7 @@ def bench(
     if name not in BENCHES:
         raise Trouble(f"There is no measurement {name!r}.", f"choose one of {', '.join(BENCHES)}")
     module, what = BENCHES[name]
-    raise typer.Exit(int(part(module, what).main(list(context.args)) or 0))
+    raise typer.Exit(int(part(module, what).main([*context.args, *(["--help"] if asks_for_help else [])]) or 0))
 
 
 def there(name: str) -> bool:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from course_lib.cli.words import examples, part
+from course_lib.cli.words import HELP, examples, part
 from course_lib.install import Trouble
 
 EXAMPLES = examples(
@@ -45,19 +45,23 @@ def run(
     max_minutes: Annotated[float | None, typer.Option("--max-minutes", help="End it after so many minutes.")] = None,
     max_cost: Annotated[float | None, typer.Option("--max-cost", help="End it before it costs more dollars.")] = None,
     price: Annotated[float | None, typer.Option("--price", help="Dollars per GPU and hour.")] = None,
+    asks_for_help: Annotated[bool, typer.Option("--help", "-h", help=HELP)] = False,
 ) -> None:
     """Run on real processes: predicted first, then measured.
 
-    Further flags go to the program itself: course run train --help-program lists them. Exits with 0 if the run went well, 2 if
+    Further flags go to the program itself: course run train --help lists them. Exits with 0 if the run went well, 2 if
     it was refused before it began, 124 if it was stopped by a limit.
     """
+    if asks_for_help and not program:
+        typer.echo(context.get_help())
+        return
     if not program:
         for name, what in PROGRAMS.items():
             typer.echo(f"{name:12} {what}")
         return
     if program not in PROGRAMS:
         raise Trouble(f"There is no run {program!r}.", f"choose one of {', '.join(PROGRAMS)}")
-    rest = ["--help" if word == "--help-program" else word for word in context.args]
+    rest = [*context.args, *(["--help"] if asks_for_help else [])]
     if program == "verify":
         raise typer.Exit(part("course_lib.runs.verify", "verifying evidence").main(rest))
     if program in _OWN_RANKS and nproc is not None:

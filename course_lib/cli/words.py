@@ -7,6 +7,8 @@ from types import ModuleType
 
 from course_lib.install import Trouble
 
+HELP = "Show this message and exit; after a name, the help of what it names."
+
 
 def examples(*lines: str) -> str:
     """An epilogue for `--help`: one example a line."""

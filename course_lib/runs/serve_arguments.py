@@ -96,7 +96,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         )
         plan(given, 1.0, 0)
     except ValueError as wrong:
-        raise Trouble(str(wrong).rstrip("."), "course run serve --help-program lists the flags") from None
+        raise Trouble(str(wrong).rstrip("."), "course run serve --help lists the flags") from None
     longest = given.shared * bool(given.groups) + given.lengths["prompt"][1] + given.lengths["output"][1]
     room = min(serve_model.CONTEXT, given.pages * given.page_size)
     if given.rates and longest > room:

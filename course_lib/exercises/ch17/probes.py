@@ -1,4 +1,4 @@
-"""How chapter 17 calls answers: two plans, the table of an exam, and a training step on ranks that is called twice."""
+"""How chapter 17 calls answers: rows of dictionaries, two plans, the table of an exam, and a training step that is called twice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from course_lib.exercises.probes import unless_open
 
-CHANGED, UNEQUAL = "an argument was changed", "the second call gave something else"
+CHANGED = "an argument was changed"
 
 
 def planned(answers: Any, case: Any, comm: Any = None) -> Any:
@@ -16,22 +16,35 @@ def planned(answers: Any, case: Any, comm: Any = None) -> Any:
     return [unless_open(index, function) for index, function in enumerate(functions)]
 
 
+def kept_rows(answers: Any, case: Any, comm: Any = None) -> Any:
+    """As `probes.rows`; ValueError where an answer changes its arguments."""
+    index, table = case.args
+    function = answers[index] if isinstance(answers, tuple) else answers
+
+    def run() -> list[Any]:
+        found = []
+        for row in table:
+            given = copy.deepcopy(row)
+            found.append(function(*given))
+            if repr(given) != repr(row):
+                raise ValueError("The function changed its arguments. Work on a copy.")
+        return found
+
+    return unless_open(index, run)
+
+
 def step_twice(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The gradient of a step that is run twice on a rank; CHANGED where it wrote to an argument, UNEQUAL where the calls differ."""
+    """The gradient of a rank's step, after a step with other weights; CHANGED where a call wrote to an argument."""
     import torch
 
-    found = []
-    for _ in range(2):
-        given = copy.deepcopy(case.args)
-        found.append(answer(comm, *given))
-        if not _same(given, case.args):
+    w, *rest = case.args
+    got = None
+    for weights in (w + 1, w):
+        given = copy.deepcopy((weights, *rest))
+        got = answer(comm, *given)
+        if not _same(given, (weights, *rest)):
             return CHANGED
-    if not all(isinstance(each, torch.Tensor) for each in found):
-        return found[0]
-    one, two = (each.detach() for each in found)
-    if one.shape != two.shape or not torch.equal(one, two):
-        return UNEQUAL
-    return one.clone()
+    return got.detach().clone() if isinstance(got, torch.Tensor) else got
 
 
 def _same(one: Any, two: Any) -> bool:

@@ -113,3 +113,12 @@ def fewest(model, ranks, memory):
 # %% half: the best strategy is missing => 6  from: formulas
 def fewest(model, ranks, memory):
     raise NotImplementedError
+
+# %% wrong: on one rank nothing fits => generality gave-up  from: formulas
+#   def fewest(model, ranks, memory):
+# +     if ranks == 1:
+# +         return None
+
+# %% wrong: the model is emptied => values raised  from: formulas
+#   def fewest(model, ranks, memory):
+# +     model = {name: model.pop(name) for name in list(model)}

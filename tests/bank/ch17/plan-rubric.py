@@ -104,3 +104,15 @@ def failing(plan, task):
 # %% wrong: everyone pays for everything => values other-bill unless billed=all  from: a dictionary of lines
 # -     usd = days * 24 * plan["gpus"] * task["usd_per_hour"]
 # +     usd = days * 24 * task["gpus"] * task["usd_per_hour"]
+
+# %% wrong: one GPU must stay free => values -  from: a dictionary of lines
+# -         "degrees": product == gpus <= task["gpus"] and gpus % task["per_server"] == 0,
+# +         "degrees": product == gpus < task["gpus"] + (gpus == 64) and gpus % task["per_server"] == 0,
+
+# %% wrong: a claim 4 % off is refused => values -  from: a dictionary of lines
+# -         "claims": abs(plan["days"] - days) <= 0.05 * days and abs(plan["usd"] - usd) <= 0.05 * usd,
+# +         "claims": abs(plan["days"] - days) <= 0.035 * days and abs(plan["usd"] - usd) <= 0.035 * usd,
+
+# %% wrong: a claim just beyond the bound holds => generality -  from: a dictionary of lines
+# -         "claims": abs(plan["days"] - days) <= 0.05 * days and abs(plan["usd"] - usd) <= 0.05 * usd,
+# +         "claims": abs(plan["days"] - days) <= 0.051 * days and abs(plan["usd"] - usd) <= 0.051 * usd,

@@ -98,3 +98,7 @@ def recompute_and_tensor(layers, tokens, hidden, tp, bandwidth, rate):
 # %% half: the second cell is missing => 3.2  from: formulas
 def recompute_and_tensor(layers, tokens, hidden, tp, bandwidth, rate):
     raise NotImplementedError
+
+# %% wrong: a shard group must divide a server => generality -  from: formulas
+# -     near = all(s // per_server == (s + shard - 1) // per_server for s in starts)
+# +     near = per_server % shard == 0

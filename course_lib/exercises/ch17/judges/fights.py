@@ -132,6 +132,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     edges = [
         row(8, 8, 8),
         row(8, 4, 8),
+        row(6, 3, 8),
         row(8, 1, 8),
         row(64, 1, 8),
         row(1, 1, 8, 0.0),

@@ -144,7 +144,7 @@ def good(billed: str, rng: random.Random) -> tuple[dict[str, Any], dict[str, Any
     per = rng.choice((4, 8)) if gpus % 8 == 0 else 4
     task = {
         **TASK,
-        "gpus": gpus + per * rng.choice((4, 8)),
+        "gpus": gpus + per * rng.choice((0, 4, 8)),
         "per_server": per,
         "sequences": dp * micro * count,
         "seq": rng.choice((4096, 8192)),
@@ -160,7 +160,7 @@ def good(billed: str, rng: random.Random) -> tuple[dict[str, Any], dict[str, Any
     task["parameters"] = 10**9 * rng.randint(5, 90)
     _, _, mfu = numbers(billed, {**plan, "days": 0.0}, task)
     task["peak"] = task["peak"] * mfu / rng.uniform(0.36, 0.5)
-    return tuple(map(dict, _claimed(billed, plan, task, rng.uniform(0.97, 1.03), rng.uniform(0.97, 1.03))))  # type: ignore[return-value]
+    return tuple(map(dict, _claimed(billed, plan, task, rng.uniform(0.955, 1.045), rng.uniform(0.955, 1.045))))  # type: ignore[return-value]
 
 
 def broken(billed: str, rng: random.Random, *lines: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -228,7 +228,9 @@ def _exact(billed: str, by: float) -> list[tuple[Any, Any]]:
         (base, {**task, "usd": usd * (1 - by + noise)}),
         (base, {**task, "least_mfu": mfu * (1 + by - noise)}),
     ]
-    return [_claimed(billed, *row) for row in rows]
+    far = NEAR * (1 + by - noise)
+    claims = [(1 + far, 1.0), (1 - far, 1.0), (1.0, 1 + far), (1.0, 1 - far)]
+    return [_claimed(billed, *row) for row in rows] + [_claimed(billed, base, task, *each) for each in claims]
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:

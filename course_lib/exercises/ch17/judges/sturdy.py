@@ -195,6 +195,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
             {**small, "lost server": (GB, 1.0, 1.0)},
         ),
         ({"x": {NOW: None}, "y": {NOW: (GB, 0.5, 0.5)}}, small),
+        ({"x": {NOW: None}}, small),
     ]
     return [
         shown("three plans", "values:choice", 0, [(example, limits)]),

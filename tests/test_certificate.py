@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from course_lib import cli
+from course_lib.grading.certificate.issued import note
 from course_lib.grading.certificate.page import page
 from course_lib.grading.certificate.record import counts, gather
 from course_lib.grading.certificate.verify import differences, read
@@ -38,6 +39,7 @@ def record(learner: Folders) -> dict:
 def written(learner: Folders, record: dict, tmp_path: Path) -> Path:
     path = tmp_path / "certificate.html"
     path.write_text(page(record), encoding="utf-8")
+    note(record, learner.work)
     return path
 
 
@@ -59,7 +61,37 @@ def test_a_page_that_nobody_touched_holds(learner, written, monkeypatch, capsys)
     assert "nothing differs" in capsys.readouterr().out
 
 
-def test_what_a_page_claims_too_much_is_named(learner, record, tmp_path):
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        (lambda data: data | {"name": "Eve"}, "The page names Eve; this work folder wrote its certificate for Ada"),
+        (lambda data: data | {"date": "2025-01-01"}, "The page is dated 2025-01-01"),
+        (lambda data: data | {"chapters": []}, "leaves out chapter 01"),
+    ],
+    ids=["another name", "another day", "a chapter less"],
+)
+def test_a_page_whose_text_and_data_were_changed_alike_is_refused(learner, record, written, tmp_path, change, says):
+    """Judging the answers again cannot show a name; the work folder remembers what it wrote."""
+    path = tmp_path / "other.html"
+    path.write_text(page(change(copy.deepcopy(record))), encoding="utf-8")
+    said = differences(path, learner)
+    assert sum(says in each for each in said) == 1 and not any("page's text" in each for each in said), said
+
+
+def test_one_byte_of_the_page_is_enough(learner, written):
+    text = written.read_text(encoding="utf-8")
+    written.write_text(text.replace("Lovelace", "Lovelacf", 1), encoding="utf-8")
+    assert [each for each in differences(written, learner) if "page's text" in each]
+
+
+def test_a_work_folder_that_wrote_no_certificate_says_so(learner, written, tmp_path):
+    other = Folders(root=learner.root, work=tmp_path / "work")
+    shutil.copytree(learner.work, other.work, ignore=shutil.ignore_patterns("certificates.json"))
+    (said,) = differences(written, other)
+    assert "no record of a certificate" in said
+
+
+def test_what_a_page_claims_too_much_is_named(learner, record, written, tmp_path):
     """More points, a verdict, a prediction, parts of the trainer, and an exercise that is not in the course."""
     false = copy.deepcopy(record)
     first, second, third, _ = false["chapters"][0]["exercises"]
@@ -79,9 +111,10 @@ def test_what_a_page_claims_too_much_is_named(learner, record, tmp_path):
         "predictions",
         "28 parts",
         "page's text",
+        "something else than the certificate",
     ):
         assert sum(word in each for each in found) == 1, (word, found)
-    assert len(found) == 7
+    assert len(found) == 8
 
 
 def test_an_answer_that_was_broken_after_the_page_was_written_is_named(learner, written, tmp_path):

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from course_lib import cli, exercises
-from course_lib.cluster import simulate
+from course_lib.cluster import launch, simulate
 from course_lib.exercises.answer_bank import read_bank
 from course_lib.grading.submission import NOT_GRADED
 from course_lib.install import ROOT, Trouble
@@ -25,7 +25,7 @@ from course_lib.own_trainer.export import RECORD, export
 from course_lib.own_trainer.kit import gpus
 from course_lib.own_trainer.kit.model import initial_weights
 from course_lib.own_trainer.kit.parts import PARTS, load_parts
-from course_lib.own_trainer.kit.run import on_cluster, on_rank
+from course_lib.own_trainer.kit.run import complaint, main, on_cluster, on_rank
 from course_lib.own_trainer.kit.settings import Settings
 from course_lib.own_trainer.processes import timed
 from course_lib.own_trainer.standalone import NotStandalone, standalone
@@ -219,6 +219,37 @@ def test_torchrun_trains_alike(tmp_path, theirs, name):
     assert got.tokens_per_second > 0 and got.device == "CPU"
 
 
+def test_four_processes_have_the_librarys_losses(tmp_path, theirs):
+    """On gloo; two replicas of two tensor-parallel ranks use groups of both axes."""
+    write_parts(theirs, tmp_path)
+    s = AXES["mesh"].settings(2, small=True)
+    losses = launch(on_rank, 4, args=(s, [str(tmp_path)])).results[0]["losses"]
+    assert losses == pytest.approx(library_losses(s), abs=1e-5)
+
+
+def test_a_part_that_raises_is_named_with_its_line(tmp_path, capsys):
+    write_parts(course_parts(), tmp_path)
+    path = tmp_path / "ring_all_reduce.py"
+    path.write_text("def ring_all_reduce(comm, x):\n    raise KeyError('no such chunk')\n")
+    arguments = ["--parts", str(tmp_path), "--ranks", "2", "--steps", "1", "--layout", "tensor"]
+    assert main(arguments) == 1
+    assert "trainer: RankError: ring_all_reduce.py, line 2" in capsys.readouterr().err
+    try:
+        load_parts(tmp_path).ring_all_reduce(None, None)
+    except KeyError as error:
+        assert complaint(error, [str(tmp_path)]).startswith("ring_all_reduce.py, line 2: KeyError")
+
+
+@pytest.mark.parametrize(
+    "layout, ranks, says",
+    [("data", 3, "8 sequences"), ("tensor", 8, "4 heads"), ("experts", 8, "4 experts"), ("pipeline", 8, "4 layers")],
+)
+def test_ranks_that_cannot_share_the_model_are_refused_in_words(layout, ranks, says, capsys):
+    with pytest.raises(SystemExit):
+        main(["--layout", layout, "--ranks", str(ranks)])
+    assert says in capsys.readouterr().err
+
+
 def test_the_folder_runs_with_no_course_but_the_cluster(tmp_path, theirs):
     mixed = {**course_parts(), "ring_all_reduce": theirs["ring_all_reduce"]}
     home = export(mixed, tmp_path / "mine", "Ada Lovelace")
@@ -297,7 +328,12 @@ def test_a_chapters_closing_cell_runs_where_nothing_is_passed(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize(
-    "arguments, says", [(["mine", "tensors"], "choose from data"), (["mine", "data", "--ranks", "3"], "1, 2, 4 and 8")]
+    "arguments, says",
+    [
+        (["mine", "tensors"], "choose from data"),
+        (["mine", "data", "--ranks", "3"], "1, 2, 4 and 8"),
+        (["mine", "data", "--processes", "2"], "--processes --ranks 2,4"),
+    ],
 )
 def test_what_cannot_be_done_is_said_in_words(capsys, arguments, says):
     assert cli.run(arguments) == 1

@@ -13,7 +13,7 @@ from course_lib.units import percent_text
 
 EXPOSED = 0.1  # the largest share of a step that waits for the network between servers
 BUBBLE = 0.1  # the largest share of a step in which a pipeline is idle
-CLAIM = 0.1  # how far a defended number may be from the planner's, relative to it
+CLAIM = 0.05  # how far a defended number may be from the planner's, relative to it
 LINES: Mapping[str, str] = {
     "runs": "the degrees multiply to whole servers and divide model and batch",
     "fits": "the fullest GPU keeps a twentieth of its memory free",

@@ -46,6 +46,7 @@ def certificate(
     record = gathering.gather(where, name, time.strftime("%Y-%m-%d"), numbers(chapters), None if as_json else _say)
     path = (out or where.work / "certificate.html").expanduser()
     write_whole(path, writing.page(record))
+    part("course_lib.grading.certificate.issued", "certificates").note(record, where.work)
     if as_json:
         typer.echo(json.dumps({"page": str(path), **record}, indent=1, ensure_ascii=False))
         return

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 EXAMPLES = examples(
     "course mine                                  whose part is whose; every axis on 1, 2 and 4 ranks",
     "course mine tensor pipeline --ranks 2,4      two axes only",
-    "course mine data --processes                 the same on processes of this machine, by torchrun: losses and speed",
+    "course mine data --processes --ranks 2,4     also on processes of this machine, by torchrun: losses and speed",
     "course mine sharded --gpus --ranks 8         on this machine's GPUs",
     'course mine --out ~/trainer --name "Ada"     a folder to take away, with a README',
     "course mine --json                           for a program",
@@ -26,12 +26,15 @@ EXAMPLES = examples(
 
 def mine(
     axes: Annotated[
-        list[str] | None, typer.Argument(help="What the ranks share: data, zero, tensor, …; all by default.")
+        list[str] | None,
+        typer.Argument(
+            help="What the ranks share: data, half, zero, sharded, tensor, pipeline, context, experts, mesh, checkpoint; all by default."
+        ),
     ] = None,
     ranks: Annotated[str, typer.Option("--ranks", help="Numbers of ranks, with commas.")] = "1,2,4",
     steps: Annotated[int, typer.Option("--steps", min=1, help="Updates of each run.")] = 6,
     processes: Annotated[
-        bool, typer.Option("--processes", help="Also on processes of this machine, by torchrun.")
+        bool, typer.Option("--processes", help="Also on as many processes of this machine, by torchrun.")
     ] = False,
     gpus: Annotated[bool, typer.Option("--gpus", help="Also on this machine's GPUs, by torchrun.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write the trainer to this folder.")] = None,
@@ -54,6 +57,7 @@ def mine(
         data = _trained(assembly, chosen, counts, steps)
         if processes or gpus:
             data["processes"] = _timed(assembly, chosen, counts, steps, gpus)
+            data["objections"] += [row["reason"] for row in data["processes"] if row["reason"]]
         _report(assembly, data, as_json)
         if out is not None:
             export = part("course_lib.own_trainer.export", "your own trainer")
@@ -64,6 +68,10 @@ def mine(
 
 def _axes(names: list[str]) -> "list[Axis]":
     known = part("course_lib.own_trainer.axes", "your own trainer").AXES
+    if any(name.isdigit() for name in names):
+        raise Trouble(
+            "How many ranks or processes there are is said by --ranks.", "give, as in `--processes --ranks 2,4`"
+        )
     if unknown := [name for name in names if name not in known]:
         raise Trouble(f"There is no axis {unknown[0]!r}.", f"choose from {', '.join(known)}")
     return [known[name] for name in names] or list(known.values())
@@ -94,9 +102,12 @@ def _trained(assembly: "Assembly", axes: "list[Axis]", counts: list[int], steps:
 
 
 def _timed(assembly: "Assembly", axes: "list[Axis]", counts: list[int], steps: int, gpus: bool) -> list[dict[str, Any]]:
-    """Every axis on real processes, with the learner's parts and with the course's."""
+    """Every axis on real processes, with the learner's parts and with the course's, each held against the library."""
+    from dataclasses import replace
+
     from course_lib.own_trainer.export import export
     from course_lib.own_trainer.processes import timed
+    from course_lib.own_trainer.trials import Trial, library_losses, objection
 
     if gpus:
         import torch
@@ -105,10 +116,23 @@ def _timed(assembly: "Assembly", axes: "list[Axis]", counts: list[int], steps: i
             raise Trouble("This machine has no GPU that torch can use.", "leave --gpus out, or give --processes")
     home, rows = export(assembly.parts, assembly.folder / "exported"), []
     for axis in axes:
-        for count in counts:
-            for whose, folder in (("yours", assembly.mine), ("the course's", assembly.course)):
-                got = timed(axis, count, home, folder, axis.settings(max(steps, 3)), gpus)
-                rows.append({"axis": axis.name, "ranks": count, "parts": whose, "timed": got})
+        s = axis.settings(max(steps, 3))
+        want = library_losses(replace(s, stop=0))
+        own = any(assembly.parts[file].yours for file in axis.parts)
+        for count in [count for count in counts if count <= axis.most_ranks]:
+            for whose, folder in [("yours", assembly.mine)] * own + [("the course's", assembly.course)]:
+                got = timed(axis, count, home, folder, s, gpus)
+                made = Trial(axis=axis.name, ranks=count, losses=got.losses, library=want, error=got.error)
+                rows.append(
+                    {
+                        "axis": axis.name,
+                        "ranks": count,
+                        "parts": whose,
+                        "timed": got,
+                        "difference": made.difference if got.losses else None,
+                        "reason": objection(made, axis),
+                    }
+                )
     return rows
 
 
@@ -138,7 +162,8 @@ def _timed_row(row: dict[str, Any]) -> dict[str, str]:
         "axis": row["axis"],
         "processes": str(row["ranks"]),
         "parts": row["parts"],
-        "last loss": f"{got.losses[-1]:.4f}" if got.losses else got.error,
+        "last loss": f"{got.losses[-1]:.4f}" if got.losses else "—",
+        "largest difference from the library, nats": row["reason"] or f"{row['difference']:.0e}",
         "tokens/s, fastest step": f"{got.tokens_per_second:,.0f}" if got.losses else "—",
         "on": got.device,
     }

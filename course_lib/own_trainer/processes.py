@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -32,15 +33,26 @@ def timed(
     command += [word for name in names for word in (f"--{name}", str(getattr(s, name)))]
     path = os.pathsep.join(filter(None, [str(folder), str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    try:
-        done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=limit, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return Timed(error=f"it was not done after {limit:g} s")
-    if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if "Error" in line and "ChildFailedError" not in line]
-        return Timed(error=(lines or done.stderr.strip().splitlines() or ["no message"])[0].strip()[:300])
-    got = json.loads(done.stdout.strip().splitlines()[-1])
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # the ranks too, which torchrun would leave behind
+            return Timed(error=f"it was not done after {limit:g} s")
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if process.returncode:
+        said = [line.removeprefix("trainer: ") for line in err.splitlines() if line.startswith("trainer: ")]
+        return Timed(error=(said or err.strip().splitlines() or ["no message"])[0].strip()[:300])
+    got = json.loads(out.strip().splitlines()[-1])
     steps = got["seconds"][1:] or got["seconds"]
     return Timed(losses=tuple(got["losses"]), tokens_per_second=s.sequences * s.seq / min(steps), device=got["device"])

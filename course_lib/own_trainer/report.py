@@ -38,7 +38,7 @@ def trial_rows(compared: Sequence[Compared]) -> list[dict[str, str]]:
                 "ranks": str(made.ranks),
                 "last loss": f"{made.losses[-1]:.4f}" if made.losses else "—",
                 "the library's": f"{made.library[-1]:.4f}",
-                "largest difference": reason or (f"{made.difference:.0e}" if made.difference else "0"),
+                "largest difference, nats": reason or (f"{made.difference:.0e}" if made.difference else "0"),
                 "bytes per step": bytes_text(round(made.sent)) if made.ranks > 1 else "—",
                 "with the course's parts": bytes_text(round(course.sent)) if course and made.ranks > 1 else "—",
             }

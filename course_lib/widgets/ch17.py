@@ -162,7 +162,11 @@ def draw_network(slower: float = SLOWER[-1]) -> Picture:
     axes.set_xticks((1, 2, 4, 8, 16, 32), ("1", "2", "4", "8", "16", "32"))
     axes.set_yticks((20, 30, 60, 120, 300, 1000), ("20", "30", "60", "120", "300", "1,000"))
     axes.set_yticks([], minor=True)
-    title = f"A network {number_text(slower, 2)} times slower: days of the run"
+    title = (
+        f"A network {number_text(slower, 2)} times slower: days of the run"
+        if slower > 1
+        else "Today's network: days of the run"
+    )
     style.dress(axes, title, "times slower between servers", "days", grid="y")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncol=4, frameon=False, fontsize=8, labelcolor=INK)
     figure.alt = (
@@ -248,7 +252,7 @@ def draw_pareto(x: str = "memory", y: str = "loss", within: float = 30.0) -> Pic
     best = int(np.argmin(up))
     figure.alt = (
         f"{title}. {two.sum()} plans are on the front of the two, {four.sum()} on that of all four. The lowest {y}, {number_text(float(up[best]))}, "
-        f"has {x} {number_text(float(across[best]))} on {gpus[best]:.0f} GPUs; the lowest {x} is {number_text(float(across.min()))}."
+        f"has {number_text(float(across[best]))} {METRICS[x]} on {gpus[best]:.0f} GPUs; the lowest is {number_text(float(across.min()))}."
     )
     return figure
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 
-from course_lib import capstone, diagnosis, memory, planner
+from course_lib import capstone, diagnosis, facts, memory, planner
 from course_lib.capstone import COURSE, Assessed, assess
 from course_lib.exercises.running_example import GPUS, PARAMS, TOKENS, core_minutes, reading, reading_minutes
 from course_lib.planner.estimating import RESERVE
@@ -47,6 +47,11 @@ def _loss(share: float) -> str:
     return f"{chinchilla_law().loss(PARAMS, share * COURSE.tokens):.3f}"
 
 
+def _state() -> float:
+    """Bytes of training state of the task's model, with gradients in fp32."""
+    return memory.state_bytes(facts.model(COURSE.model).params, "C")
+
+
 def _least_days() -> float:
     """Days of all of the model's tokens on the course's GPUs by the quickest plan."""
     return quickest().days * TOKENS / COURSE.tokens
@@ -65,9 +70,9 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "card": lambda: bytes_text(COURSE.hardware().memory),
     "reserve": lambda: percent_text(RESERVE),
     "room": lambda: bytes_text(quickest().room),
-    "state": lambda: bytes_text(memory.state_bytes(PARAMS, "C")),
+    "state": lambda: bytes_text(_state()),
     "state_each": lambda: f"{memory.convention('C').bytes_per_param:g} bytes",
-    "state_gpus": lambda: f"{-(-memory.state_bytes(PARAMS, 'C') // quickest().room):g} GPUs",
+    "state_gpus": lambda: f"{-(-_state() // quickest().room):g} GPUs",
     "flops_days": lambda: duration_text(
         planner.flops_per_token(COURSE.job()) * COURSE.tokens / (GPUS * COURSE.hardware().peak)
     ),

@@ -104,7 +104,8 @@ def page(record: Record) -> str:
 and lists every difference:</p>
 <pre><code>./course certificate --verify certificate.html</code></pre>
 <p class="soft">It compares points, verdicts and the fingerprint of each answer, and recomputes the truth of each prediction. The intervals
-are those that the work folder recorded at the first check. The page does not say who wrote the answers.</p>
+are those that the work folder recorded at the first check; name, date and chapters are those that it recorded when this page was
+written. The page does not say who wrote the answers.</p>
 </section>
 </main>
 <script type="application/json" id="record">

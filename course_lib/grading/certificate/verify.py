@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from course_lib.grading.certificate.issued import objections
 from course_lib.grading.certificate.page import page
 from course_lib.grading.certificate.record import FORM, Record, gather
 from course_lib.install import Trouble
@@ -39,7 +40,14 @@ def differences(path: Path, where: Folders, say: Any = None) -> list[str]:
     """What a certificate says that the work folder does not confirm, one sentence each; none if it holds."""
     record = read(path)
     found = []
-    if path.read_text(encoding="utf-8") != page(record):
+    try:
+        same = path.read_text(encoding="utf-8") == page(record)
+        found += objections(record, where.work)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise Trouble(
+            f"The data in {path} are incomplete.", "give the page that `./course certificate` wrote"
+        ) from None
+    if not same:
         found.append("The page's text is not what its own data says: it was edited, or written by another version.")
     chapters = [each["chapter"] for each in record["chapters"]]
     now = gather(where, record["name"], record["date"], chapters, say)

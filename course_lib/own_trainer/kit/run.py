@@ -3,9 +3,13 @@
 import argparse
 import json
 import os
+import signal
+import sys
 import tempfile
 import time
+import traceback
 from dataclasses import fields
+from datetime import timedelta
 from pathlib import Path
 
 import torch
@@ -14,6 +18,8 @@ from . import divided, replicas
 from .checkpoint import move_to_a_new_trainer
 from .parts import load_parts
 from .settings import LAYOUTS, Settings
+
+PATIENCE = timedelta(seconds=120)  # that a process waits for a message before it gives up
 
 TRAINERS = {
     "data": replicas.Data,
@@ -73,6 +79,7 @@ def on_processes(s: Settings, folders: list[str], with_gpus: bool = False) -> di
 
     rank, size, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
     comm, device, backend = RealComm(range(size)), "cpu", "gloo"
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends a rank at once, even while it waits for a message
     if with_gpus:
         from .gpus import OnGpus
 
@@ -86,7 +93,7 @@ def on_processes(s: Settings, folders: list[str], with_gpus: bool = False) -> di
         torch.cuda.set_device(device)
         torch.set_default_device(device)
         torch.backends.cuda.matmul.allow_tf32 = False
-    dist.init_process_group(backend)
+    dist.init_process_group(backend, timeout=PATIENCE)
     try:
         with tempfile.TemporaryDirectory() as disk:
             result = on_rank(comm, s, folders, device, disk)
@@ -97,6 +104,15 @@ def on_processes(s: Settings, folders: list[str], with_gpus: bool = False) -> di
     )
 
 
+def complaint(error: Exception, folders: list[str]) -> str:
+    """What stopped a training: the innermost line of a part that led there, and the error."""
+    homes = {Path(folder).resolve() for folder in folders}
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [frame for frame in frames if Path(frame.filename).resolve().parent in homes]
+    where = f"{Path(inside[-1].filename).name}, line {inside[-1].lineno}: " if inside else ""
+    return f"{where}{type(error).__name__}: {str(error).strip()}"
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Train and print the losses. Under `torchrun` every process is a rank; otherwise the metered cluster has them all."""
     parser = argparse.ArgumentParser(
@@ -105,7 +121,9 @@ def main(arguments: list[str] | None = None) -> int:
         epilog="example: torchrun --nproc-per-node 2 -m trainer.run --layout tensor --steps 20",
     )
     parser.add_argument("--layout", choices=LAYOUTS, default="data", help="what the ranks share (default: %(default)s)")
-    parser.add_argument("--ranks", type=int, default=1, help="ranks of the metered cluster (default: %(default)s)")
+    parser.add_argument(
+        "--ranks", type=int, default=1, help="ranks of the metered cluster: 1, 2, 4 or 8 (default: %(default)s)"
+    )
     parser.add_argument("--gpus", action="store_true", help="under torchrun: compute on this machine's GPUs")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of words")
     parser.add_argument("--parts", nargs="*", help="folders with the parts (default: the one beside this file)")
@@ -115,8 +133,17 @@ def main(arguments: list[str] | None = None) -> int:
     given = vars(parser.parse_args(arguments))
     folders = given.pop("parts") or [str(Path(__file__).parent.parent / "parts")]
     ranks, as_json, with_gpus = given.pop("ranks"), given.pop("json"), given.pop("gpus")
-    s = Settings(**given)
-    result = on_processes(s, folders, with_gpus) if "LOCAL_RANK" in os.environ else on_cluster(s, ranks, folders)
+    s, started = Settings(**given), "LOCAL_RANK" in os.environ
+    s.check(int(os.environ["WORLD_SIZE"]) if started else ranks, parser.error)
+    try:
+        result = on_processes(s, folders, with_gpus) if started else on_cluster(s, ranks, folders)
+    except KeyboardInterrupt:
+        print("Stopped. Nothing was written.", file=sys.stderr)
+        return 130
+    except Exception as error:
+        name = f"rank {os.environ['RANK']}: " if started else ""
+        print(f"trainer: {name}{complaint(error, folders)}", file=sys.stderr, flush=True)
+        return 1
     if result is None:
         return 0
     if as_json:

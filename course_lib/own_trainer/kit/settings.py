@@ -1,5 +1,6 @@
 """What a run is: its layout, its model, its batch and its optimizer, in one record."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 LAYOUTS = ("data", "half", "zero", "sharded", "tensor", "pipeline", "context", "experts", "mesh")
@@ -34,3 +35,16 @@ class Settings:
     def __post_init__(self) -> None:
         if self.layout not in LAYOUTS:
             raise ValueError(f"layout={self.layout!r}: choose one of {', '.join(LAYOUTS)}.")
+
+    def check(self, ranks: int, refuse: Callable[[str], object]) -> None:
+        """Call `refuse` with a sentence if so many ranks cannot share this run."""
+        cut = ranks // 2 if self.layout == "mesh" and ranks % 4 == 0 else ranks
+        name = {"tensor": "heads", "mesh": "heads", "experts": "experts"}.get(self.layout, "")
+        if ranks < 1 or self.sequences % ranks:
+            refuse(
+                f"{self.sequences} sequences cannot be shared evenly by {ranks} ranks; change --ranks or --sequences."
+            )
+        elif name and getattr(self, name) % cut:
+            refuse(f"{getattr(self, name)} {name} cannot be shared evenly by {cut} ranks; change --ranks or --{name}.")
+        elif self.layout == "pipeline" and self.layers < ranks:
+            refuse(f"{self.layers} layers are too few for {ranks} ranks; change --ranks or --layers.")

@@ -114,6 +114,7 @@ def fewest(model, ranks, memory):
 def fewest(model, ranks, memory):
     raise NotImplementedError
 
+
 # %% wrong: on one rank nothing fits => generality gave-up  from: formulas
 #   def fewest(model, ranks, memory):
 # +     if ranks == 1:

@@ -109,7 +109,7 @@ def failing(plan, task):
 # -         "degrees": product == gpus <= task["gpus"] and gpus % task["per_server"] == 0,
 # +         "degrees": product == gpus < task["gpus"] + (gpus == 64) and gpus % task["per_server"] == 0,
 
-# %% wrong: a claim 4 % off is refused => values -  from: a dictionary of lines
+# %% wrong: a claim 4 % off is refused => generality -  from: a dictionary of lines
 # -         "claims": abs(plan["days"] - days) <= 0.05 * days and abs(plan["usd"] - usd) <= 0.05 * usd,
 # +         "claims": abs(plan["days"] - days) <= 0.035 * days and abs(plan["usd"] - usd) <= 0.035 * usd,
 

@@ -99,6 +99,7 @@ def recompute_and_tensor(layers, tokens, hidden, tp, bandwidth, rate):
 def recompute_and_tensor(layers, tokens, hidden, tp, bandwidth, rate):
     raise NotImplementedError
 
+
 # %% wrong: a shard group must divide a server => generality -  from: formulas
 # -     near = all(s // per_server == (s + shard - 1) // per_server for s in starts)
 # +     near = per_server % shard == 0

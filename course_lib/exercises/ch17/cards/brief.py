@@ -25,7 +25,7 @@ FIRST_REMEDY = Card(
     chapter="17",
     title="The cheapest remedy that is enough",
     text="""A run does not fit. Write `first_remedy(parameters, gpus, sequences, activations, inputs, memory)`, which returns the first remedy of this
-list that makes it fit, as text. Each remedy costs more than the one before it, and **keeps those before it**:
+list that makes it fit, as text. On this job's network each remedy costs more than the one before it, and it **keeps those before it**:
 
 1. `"nothing"`: plain data parallelism. A GPU holds 16 bytes per parameter (4 of weights and gradients, 12 of optimizer state) and the
    activations of all its `sequences`.

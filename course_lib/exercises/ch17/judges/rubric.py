@@ -160,7 +160,7 @@ def good(billed: str, rng: random.Random) -> tuple[dict[str, Any], dict[str, Any
     task["parameters"] = 10**9 * rng.randint(5, 90)
     _, _, mfu = numbers(billed, {**plan, "days": 0.0}, task)
     task["peak"] = task["peak"] * mfu / rng.uniform(0.36, 0.5)
-    return tuple(map(dict, _claimed(billed, plan, task, rng.uniform(0.955, 1.045), rng.uniform(0.955, 1.045))))  # type: ignore[return-value]
+    return tuple(map(dict, _claimed(billed, plan, task, rng.uniform(0.97, 1.03), rng.uniform(0.97, 1.03))))  # type: ignore[return-value]
 
 
 def broken(billed: str, rng: random.Random, *lines: str) -> tuple[dict[str, Any], dict[str, Any]]:

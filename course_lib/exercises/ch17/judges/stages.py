@@ -149,7 +149,10 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
         if close(got, want, 1e-9):
             continue
         if close(got, before, 1e-9) or close(got, before + want, 1e-9):
-            return "second-call", f"{case.name}: the second call returns what is left of the first, which had other weights."
+            return (
+                "second-call",
+                f"{case.name}: the second call returns what is left of the first, which had other weights.",
+            )
         for name, message in SLIPS.items():
             other = wrong(name, w, ranks, parts, rank)
             if other is not None and not close(other, want, 1e-6) and close(got, other, 1e-9):

@@ -151,7 +151,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     alone = [(_model(rng), 1), (_model(rng, kv=1, layers=1), 2), (_model(rng, tokens=1), 1024)]
     best = [telling(reshard, rng, name) for name in ("dp", "fsdp", "pp") for _ in range(2)]
     full = [(_model(rng, parameters=64 * BILLION), 8, 128 * BILLION + by) for by in (0, -1)]
-    full += [(_model(rng, parameters=3 * BILLION), 1, 48 * BILLION + by) for by in (0, -1)]  # with one rank, all are equal
+    full += [
+        (_model(rng, parameters=3 * BILLION), 1, 48 * BILLION + by) for by in (0, -1)
+    ]  # with one rank, all are equal
     none = [telling(reshard, rng, "") for _ in range(2)]
     return [
         shown("the example", "values:sent", 0, [(example, 8)]),

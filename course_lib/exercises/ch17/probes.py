@@ -1,4 +1,4 @@
-"""How chapter 17 calls answers: rows of dictionaries, two plans, the table of an exam, and a training step that is called twice."""
+"""How chapter 17 calls answers: two plans, the table of an exam, and a training step that is called twice."""
 
 from __future__ import annotations
 
@@ -14,23 +14,6 @@ def planned(answers: Any, case: Any, comm: Any = None) -> Any:
     """What both functions return, each a pair (plan, defense)."""
     functions = answers if isinstance(answers, tuple) else (answers,)
     return [unless_open(index, function) for index, function in enumerate(functions)]
-
-
-def kept_rows(answers: Any, case: Any, comm: Any = None) -> Any:
-    """As `probes.rows`; ValueError where an answer changes its arguments."""
-    index, table = case.args
-    function = answers[index] if isinstance(answers, tuple) else answers
-
-    def run() -> list[Any]:
-        found = []
-        for row in table:
-            given = copy.deepcopy(row)
-            found.append(function(*given))
-            if repr(given) != repr(row):
-                raise ValueError("The function changed its arguments. Work on a copy.")
-        return found
-
-    return unless_open(index, run)
 
 
 def step_twice(answer: Any, case: Any, comm: Any = None) -> Any:

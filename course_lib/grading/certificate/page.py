@@ -140,7 +140,7 @@ def _tiles(record: Record, exercises: Sequence[Record]) -> str:
     rows = [
         (f"{sum(each['passed'] for each in exercises)} of {len(exercises)}", "exercises passed"),
         (f"{_number(points)} of {_number(maximum)}", "points"),
-        (f"{held} of {made}" if made else "none", "predictions held the truth"),
+        (f"{held} of {made}", "predictions held the truth") if made else ("0", "predictions recorded in the notebooks"),
         (f"{trainer['yours']} of {trainer['parts']}", "parts of the learner's own trainer"),
     ]
     items = "".join(f"<li><strong>{value}</strong>{words}</li>" for value, words in rows)

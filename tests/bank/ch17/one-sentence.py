@@ -99,8 +99,3 @@ def place(axes, levels):
 # %% wrong: the worst order => values -  from: all orders
 # -     return list(min(itertools.permutations(axes), key=exposed))
 # +     return list(max(itertools.permutations(axes), key=exposed))
-
-# %% wrong: axes are taken out of the dictionary => values raised  from: all orders
-# -     return list(min(itertools.permutations(axes), key=exposed))
-# +     best = list(min(itertools.permutations(axes), key=exposed))
-# +     return [axis for axis in best if axes.pop(axis)]

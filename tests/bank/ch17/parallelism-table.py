@@ -119,7 +119,3 @@ def fewest(model, ranks, memory):
 #   def fewest(model, ranks, memory):
 # +     if ranks == 1:
 # +         return None
-
-# %% wrong: the model is emptied => values raised  from: formulas
-#   def fewest(model, ranks, memory):
-# +     model = {name: model.pop(name) for name in list(model)}

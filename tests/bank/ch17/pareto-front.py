@@ -80,9 +80,3 @@ def front(runs):
 # %% wrong: the runs themselves => values not-names  from: every pair
 # -     return [run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive)]
 # +     return [run for run in alive if not any(beats(four(other), four(run)) for other in alive)]
-
-# %% wrong: diverged runs are removed from the list => generality raised  from: every pair
-# -     alive = [run for run in runs if math.isfinite(run["loss"])]
-# +     for run in [run for run in runs if not math.isfinite(run["loss"])]:
-# +         runs.remove(run)
-# +     alive = runs

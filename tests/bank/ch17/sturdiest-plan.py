@@ -90,9 +90,3 @@ def sturdiest(plans, limits):
 # %% wrong: what cannot run as planned is chosen => generality -  from: a key of two numbers
 # -     alive = {name: takes for name, takes in plans.items() if holds(takes, "as planned")}
 # +     alive = {name: takes for name, takes in plans.items() if not takes["as planned"] or holds(takes, "as planned")}
-
-# %% wrong: plans that fail are removed => values raised  from: a key of two numbers
-# -     alive = {name: takes for name, takes in plans.items() if holds(takes, "as planned")}
-# +     for name in [name for name in plans if not holds(plans[name], "as planned")]:
-# +         del plans[name]
-# +     alive = plans

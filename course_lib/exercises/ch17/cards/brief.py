@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.ch17.probes import kept_rows
 from course_lib.exercises.probes import rows
 from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number, Rows, Word
 
@@ -68,7 +67,7 @@ PARALLELISM_TABLE = Card(
 - `sent(model, ranks)`: the bytes that one GPU sends, as a dictionary with `dp`, `fsdp`, `tp`, `pp`, `cp`.
 - `state(model, ranks)`: the bytes of state that one GPU holds, with the same keys.
 - `fewest(model, ranks, memory)`: the strategy that sends the fewest bytes of those whose state fits into `memory` bytes; `None` if none
-  does. State may fill the memory exactly. Of equally good ones, return any. Leave `model` as it is.
+  does. State may fill the memory exactly. Of equally good ones, return any.
 
 `model` has `parameters`, `layers`, `hidden`, `kv` (width of the keys, equal to that of the values) and `tokens` (of the step, all GPUs together). Numbers on the
 wire have 2 bytes, state has 16 per parameter. With n ranks, a ring all-gather or reduce-scatter of S bytes sends (n − 1) / n · S, an all-reduce twice that.
@@ -92,7 +91,7 @@ wire have 2 bytes, state has 16 per parameter. With n ranks, a ring all-gather o
     vary=lambda draw: {"reshard": "kept", "means": RESHARD["kept"]},
     structural="reshard",
     needs=("06", "07", "08", "09", "10", "11"),
-    probe=kept_rows,
+    probe=rows,
     returns=Rows(
         DictOf({name: Number("bytes") for name in STRATEGIES}),
         DictOf({name: Number("bytes") for name in STRATEGIES}),
@@ -118,7 +117,7 @@ outermost first, in an order that leaves the fewest seconds of communication **e
   `[({{server}}, 450e9), ({{rack}}, 100e9), (4096, 50e9)]`: GPUs of one unit, and bytes per second of one GPU. Ranks fill the units in order.
 - An axis uses the bandwidth of the first level for which **every** group of the axis lies inside one unit. The last level holds all ranks.
 - An axis leaves `max(0, sent / bandwidth - hidden)` seconds exposed. {{means}}.
-- Of equally good orders, return any. Leave both arguments as they are. There are at most five axes and 256 ranks, and sizes need not be powers of two.""",
+- Of equally good orders, return any. There are at most five axes and 256 ranks, and sizes need not be powers of two.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     hints=(
         "Does the axis that sends the most bytes need the fastest wire if all of its bytes are hidden behind computation?",
@@ -144,6 +143,6 @@ outermost first, in an order that leaves the fewest seconds of communication **e
     },
     structural="sharing",
     needs=("03", "13"),
-    probe=kept_rows,
+    probe=rows,
     returns=Rows(ListOf(Anything("an axis"), what="place")),
 )

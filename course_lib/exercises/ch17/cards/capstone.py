@@ -6,8 +6,8 @@ from typing import Any
 
 from course_lib.capstone.task import CHANGES
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.ch17.probes import kept_rows, planned
-from course_lib.exercises.probes import interval
+from course_lib.exercises.ch17.probes import planned
+from course_lib.exercises.probes import interval, rows
 from course_lib.exercises.returns import Anything, ListOf, Maybe, Rows, Word
 
 LINES = ("degrees", "batch", "memory", "deadline", "budget", "claims", "waste")
@@ -36,7 +36,7 @@ order below; the empty list is a good plan. The shown cases are three plans: a g
 6. `"claims"`: claimed days and dollars are each within 5 % of the days and dollars of lines 4 and 5.
 7. `"waste"`: the MFU of a step, 6 · parameters · tokens of a step over what the plan's `gpus` could do at `peak`, is at least `least_mfu`.
 
-What meets a bound exactly holds. Lines are independent: a plan may fail several. Leave both arguments as they are.""",
+What meets a bound exactly holds. Lines are independent: a plan may fail several.""",
     **Worth(points=8, minutes=15, difficulty=2, importance=5),
     hints=(
         "Which numbers of the plan may you trust, and which are claims?",
@@ -50,7 +50,7 @@ What meets a bound exactly holds. Lines are independent: a plan may fail several
     vary=lambda draw: {"billed": "all", "means": BILLED["all"]},
     structural="billed",
     needs=("01", "02", "04", "13", "14"),
-    probe=kept_rows,
+    probe=rows,
     returns=Rows(ListOf(Word(LINES), what="place")),
 )
 
@@ -126,7 +126,7 @@ STURDIEST_PLAN = Card(
 - A plan that cannot run under a condition has `None` there: it does not survive it.
 - Only plans that survive `"as planned"` come into question. If there is none, return `None`.
 - The **worst ratio** of a plan is the largest of number / limit, over all three numbers and all conditions, `"as planned"` too. With a `None` it is infinite.
-- Choose {{means}}. Where both are equal, any of them is right. Leave both arguments as they are.""",
+- Choose {{means}}. Where both are equal, any of them is right.""",
     **Worth(points=6, minutes=12, difficulty=2, importance=4),
     kind="more",
     hints=(
@@ -140,7 +140,7 @@ STURDIEST_PLAN = Card(
     vary=lambda draw: {"ranking": "worst", "means": RANKING["worst"]},
     structural="ranking",
     needs=("13", "14"),
-    probe=kept_rows,
+    probe=rows,
     returns=Rows(Maybe(Anything("a plan's name"))),
 )
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.ch17.probes import kept_rows
 from course_lib.exercises.probes import rows
 from course_lib.exercises.returns import Anything, ListOf, Number, Rows
 
@@ -68,7 +67,7 @@ run beats.
 - `runs` is a list of dictionaries with `name`, `loss`, {{measure}}, `memory` in bytes and `usd`; {{better}}.
 - Run A beats run B if A is at least as good in **all four** and better in **at least one**. So equal runs do not beat each other: all of them stay.
 - A run whose `loss` is `nan` or infinite has diverged. It is never on the front, and it beats no run.
-- Return the names in the order of `runs`. Names are unique. The list may be empty. Leave `runs` as it is.""",
+- Return the names in the order of `runs`. Names are unique. The list may be empty.""",
     **Worth(points=5, minutes=10, difficulty=2, importance=4),
     kind="more",
     hints=(
@@ -83,6 +82,6 @@ run beats.
     vary=lambda draw: {"metric": "speed", "measure": SPEED["speed"][0], "better": SPEED["speed"][1]},
     structural="metric",
     needs=("04",),
-    probe=kept_rows,
+    probe=rows,
     returns=Rows(ListOf(Anything("a name"), what="place")),
 )

@@ -3,9 +3,11 @@
 import json
 import random
 import re
+import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -545,3 +547,32 @@ def test_zips_hold_each_page_once_under_a_name_of_its_own_and_what_is_not_graded
     (folder.submissions.reports("eve", "01") / "latest.json").unlink()
     again = make_feedback(ClassFolder.open(folder.root))
     assert [path.parent.parent.name for path in again.written] == ["ada"] and again.skipped[0][:2] == ("eve", "01")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RuntimeError: 100 78 0:40 / / ro,nosuid,nodev,relatime - tmpfs tmpfs rw",
+        f"one GPU: return a number in days; got str '{sys.prefix}/bin/python",
+        "KeyError: ['/root/.pyenv/versions/3.11.7/lib/python311.zip', '']",
+        "ValueError: environ({'LANG': 'C.UTF-8'})",
+        "OSError: /opt/course/lib/python3.11/site-packages/torch/__init__.py",
+        "got str '55d0c8a00000-55d0c8a01000 r--p 00000000",
+    ],
+    ids=["mounts", "the interpreter", "the search path", "variables", "a module's file", "memory maps"],
+)
+def test_a_page_leaves_out_what_an_answer_says_of_the_machine_that_graded_it(text):
+    honest = "RuntimeError: inconsistent tensor size, expected tensor [2] and src [3] (line 3 of your cell: x @ y)"
+    said = Verdict(kind="values", part="state", ok=False, message=f"{text}\n{honest}")
+    page = replace(
+        plain_page(), exercises=[Exercise(card=exercises.card("state-13b"), report=report("state-13b", said))]
+    )
+    html = feedback_page.render(page)
+    assert "details of the computer" in html and "inconsistent tensor size" in html
+    assert not any(word in html for word in text.split() if len(word) > 8 and word not in honest)
+
+
+def test_an_assumed_time_is_not_shown_as_the_time_of_a_submission():
+    page = plain_page()
+    assert "handed in" in feedback_page.render(page)
+    assert "handed in 21" not in feedback_page.render(replace(page, arrival_known=False))

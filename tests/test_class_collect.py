@@ -159,10 +159,12 @@ def test_what_canvas_calls_late_is_late_and_what_it_does_not_is_in_time(folder, 
         and folder.submissions.arrival("ada", "01") == NOW
     )
     assert "2026-10-12" in (folder.submissions.folder("ada", "01") / "timestamp.txt").read_text()
+    assert not folder.submissions.arrival_known("ada", "01")
     said = take(folder, tmp_path, files, at=at("2026-10-10 08:00"))  # the instructor knows better
     assert not any(taken.late for taken in said.taken) and folder.submissions.arrival("ada", "01") == at(
         "2026-10-10 08:00"
     )
+    assert folder.submissions.arrival_known("ada", "01")
 
 
 MOODLE_TIMES = """Identifier,Full name,Email address,Status,Grade,Last modified (submission)

@@ -172,7 +172,8 @@ def test_each_student_has_numbers_of_their_own_and_keeps_them(folder):
             f"{NAME}/{path.relative_to(top).as_posix()}": path.read_bytes() for path in top.rglob("*") if path.is_file()
         }
     shutil.rmtree(folder.root / "variants")
-    release_chapter(folder, "01", variants=True)
+    again = release_chapter(folder, "01", points={"state-13b": 5})  # a later release keeps them
+    assert again.variants == len(SIX)
     assert {
         student.id: ClassFolder.open(folder.root).variants.params(student, "01", folder.exercises.known("01"))
         for student in SIX
@@ -398,3 +399,9 @@ def test_the_configuration_file_is_read_by_nbgrader_itself(made):
         config.CourseDirectory.course_id == made.settings.name and config.CourseDirectory.db_url == made.settings.db_url
     )
     assert parse(render(notebook_of(made)))["metadata"]["course"]["variant"] == "canonical"
+
+
+def test_class_toml_lists_the_limits_with_their_values(folder):
+    folder.settings.save()
+    text = (folder.root / "class.toml").read_text()
+    assert "#   cell_seconds = 30 " in text and "#   memory_bytes = 2_000_000_000 " in text

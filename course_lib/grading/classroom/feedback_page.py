@@ -21,6 +21,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from course_lib.exercises import Card
+from course_lib.grading.classroom.host_details import without
 from course_lib.grading.classroom.safe_html import safe_markdown
 from course_lib.grading.clean_text import clean
 from course_lib.grading.judge.result_panel import happened, look, rows
@@ -165,7 +166,7 @@ def _template():  # noqa: ANN202 (jinja2's own type)
 
 def inline(text: str) -> Markup:
     """A message of the judge: escaped, with text in backticks set as code."""
-    return Markup(re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(clean(text, 2000))))
+    return Markup(re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(clean(without(text), 2000))))
 
 
 def code(source: str) -> Markup:

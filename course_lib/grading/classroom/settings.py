@@ -141,11 +141,9 @@ def _limit_lines() -> list[str]:
     """The limits of the sandbox as comments, with the values that hold unless the class sets others."""
     from course_lib.grading.sandbox import Wall
 
-    wall = Wall()
-    return [
-        f"  {f'{name} = {getattr(wall, name):g}'.replace('e+0', 'e').replace('e+', 'e'):29} {words}"
-        for name, words in _LIMITS.items()
-    ]
+    values = {name: getattr(Wall(), name) for name in _LIMITS}
+    shown = {name: f"{value:_}" if isinstance(value, int) else f"{value:g}" for name, value in values.items()}
+    return [f"  {f'{name} = {shown[name]}':31} {words}" for name, words in _LIMITS.items()]
 
 
 def require_name(name: str) -> None:

@@ -12,8 +12,12 @@ from course_lib.runs.place import join, leave
 folder = Path(sys.argv[1])
 place = join("cpu", timeout=200)
 rows = parity.table(place, steps=3)["rows"]
+fused = parity.table(place, steps=3, texts=["tp"], fused=True)[
+    "rows"
+]  # as on a GPU: matrices are DTensors, norms are not
 if place.first:
     (folder / "parity.json").write_text(json.dumps(rows))
+    (folder / "fused.json").write_text(json.dumps(fused))
 resumed.run(
     resumed.arguments(["--layout", "fsdp", "--steps", "4", "--warmup", "3", "--device", "cpu", "--out", str(folder)]),
     place,

@@ -264,7 +264,7 @@ def test_a_gpus_allocator_tells_no_roles_and_that_is_said():
 def test_each_moment_of_a_step_belongs_to_one_part(monkeypatch):
     clock = Clock(type("Place", (), {"device": type("Device", (), {"type": "cpu"})}))
     ticks = iter([0.0, 1.0, 3.0, 10.0, 12.0])
-    monkeypatch.setattr(clock, "_now", lambda: next(ticks))
+    monkeypatch.setattr(clock, "now", lambda: next(ticks))
     with clock.part("communication"):
         clock.timed("forward", lambda: None)()
     found = clock.read()
@@ -527,7 +527,7 @@ def test_own_evidence_is_found_before_what_ships(tmp_path, monkeypatch):
     (tmp_path / "noise.json").write_text("{}", encoding="utf-8")
     found = list(evidence.found("train"))
     assert [origin for origin, _, _ in found[:1]] == ["own"]
-    assert {row["plausible"] for row in store.rows() if row["from"] == "own"} == {"yes"}
+    assert {row["verdict"] for row in store.rows() if row["from"] == "own"} == {"claimed"}
 
 
 # --- money, the look, the tour

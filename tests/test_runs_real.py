@@ -37,10 +37,12 @@ def test_every_layout_of_two_ranks_trains_the_same_model(seen):
     for row in rows:
         assert row["loss"] <= row["allowed"] and row["gradient_norm"] <= row["allowed"], row
         assert row["allowed"] < 1e-4
+    (fused,) = json.loads((seen / "fused.json").read_text())
+    assert fused["ok"] and fused["layout"] == "tp", fused
 
 
 def test_a_layout_of_three_axes_trains_the_same_model(tmp_path):
-    words = ["--out", str(tmp_path), "--steps", "2", "--layouts", "pp=2,fsdp=2,tp=2"]
+    words = ["--out", str(tmp_path), "--steps", "2", "--layouts", "pp=2,fsdp=2,tp=2", "--fused"]
     ended = fleet.run("parity", words, 8, timeout=LIMIT, say=None)
     assert ended.ok, ended.lines
     content, found = verify.verified(tmp_path / "parity.json")

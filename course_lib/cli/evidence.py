@@ -31,7 +31,7 @@ def add(paths: Annotated[list[Path], typer.Argument(help="A tour's zip, or evide
 
 @app.command("list", epilog=LIST)
 def list_(as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False) -> None:
-    """List the evidence that there is, newest first, and whether it is plausible."""
+    """List the evidence that there is, newest first, and whether anything contradicts it."""
     rows = part("course_lib.runs.store", "evidence").rows()
     if as_json:
         typer.echo(json.dumps({"evidence": rows}, indent=1))
@@ -40,8 +40,8 @@ def list_(as_json: Annotated[bool, typer.Option("--json", help="One JSON object 
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for name in ("from", "kind", "what", "device", "when", "plausible", "file"):
+    for name in ("from", "kind", "what", "device", "when", "verdict", "file"):
         table.add_column(name, overflow="fold")
     for row in rows:
-        table.add_row(*(str(row[name]) for name in ("from", "kind", "what", "device", "when", "plausible", "file")))
+        table.add_row(*(str(row[name]) for name in ("from", "kind", "what", "device", "when", "verdict", "file")))
     Console(highlight=False).print(table if rows else "There is none yet: course run train --out work/evidence")

@@ -12,12 +12,12 @@ EXAMPLES = examples(
     "course run train --size 1m --nproc 2 --layout fsdp     two processes of this CPU",
     "course run train --size 1b --nproc 8 --layout fsdp --out work/evidence",
     "course run collectives --nproc 8 --out work/evidence",
-    "course run tour --minutes 45 --out tour            a paid hour, spent well",
+    "course run tour --minutes 55 --out tour            a paid hour, spent well",
     "course run tour --dry --gpus 4 --out /tmp/tour     the same at home",
     "course run failures                                a killed, hung, slow, mismatched rank, and what each looks like",
     "course run survive                                 the same to a training that goes on, with each sample once",
     "course run serve --load auto                       answers as they are asked for: latency against load",
-    "course run verify work/evidence/train.json         is this evidence plausible?",
+    "course run verify work/evidence/train.json         does anything contradict this evidence?",
 )
 PROGRAMS = {
     "train": "the course's model under ddp, fsdp, tp, pp and products of them",
@@ -29,7 +29,7 @@ PROGRAMS = {
     "failures": "failures on purpose, each with its diagnosis",
     "serve": "a small model behind an OpenAI-compatible endpoint, with load: predicted beside measured",
     "survive": "a training whose ranks are killed, hung, slowed and resized, beside one undisturbed",
-    "verify": "whether evidence is plausible",
+    "verify": "whether anything contradicts evidence",
 }
 _ALONE = ("matmul", "tour", "failures", "survive")  # they start what they need themselves
 _OWN_RANKS = ("failures", "survive")  # of these, the programs that take --nproc themselves

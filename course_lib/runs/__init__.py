@@ -6,5 +6,5 @@
 
 `./course run …` calls torchrun for you. Each program says first what it predicts, then measures, then writes an evidence
 file that the chapters read. Read `layouts`, `model`, `parallel`, `stepping`, `train`; then `predict`, `evidence`, `gates`.
-Everything here needs torch 2.6 or newer, numpy and Python 3.10 or newer: a rented image's own will do.
+Everything here needs torch 2.8 or newer, numpy and Python 3.10 or newer: a rented image's own will do.
 """

@@ -50,19 +50,32 @@ class Clock:
 
     def read(self) -> dict[str, float]:
         """Seconds of each part since the last reading, once the device has done what it was given."""
+        return self.seconds(self.take())
+
+    def take(self) -> list[tuple[str, Any, Any]]:
+        """Parts since the last reading with their stamps, to be read once the device is done."""
+        taken, self.spans = self.spans, []
+        return taken
+
+    def seconds(self, spans: list[tuple[str, Any, Any]]) -> dict[str, float]:
+        """Seconds of each part of what `take` gave."""
         found = dict.fromkeys(PARTS, 0.0)
-        for name, start, end in self.spans:
-            found[name] += start.elapsed_time(end) * 1e-3 if self.gpu else end - start
-        self.spans.clear()
+        for name, start, end in spans:
+            found[name] += self.between(start, end)
         return found
 
+    def between(self, start: Any, end: Any) -> float:
+        """Seconds from one stamp to another."""
+        return start.elapsed_time(end) * 1e-3 if self.gpu else end - start
+
     def _border(self) -> None:
-        now = self._now()
+        now = self.now()
         if self.open:
             self.spans.append((self.open[-1], self.since, now))
         self.since = now
 
-    def _now(self) -> Any:
+    def now(self) -> Any:
+        """A stamp: the time, or an event that the GPU will stamp when it gets there."""
         if not self.gpu:
             return time.perf_counter()
         stamp = torch.cuda.Event(enable_timing=True)

@@ -22,6 +22,7 @@ from course_lib.roofline import fit_alpha_beta
 from course_lib.runs import evidence
 from course_lib.runs.counting import ring_sent
 from course_lib.runs.place import Place, end, join, leave
+from course_lib.runs.stopwatch import seconds_of
 
 _NO_LINE = "no line α + bytes/β goes through these sizes: nothing is sent, or larger messages are not slower; sweep larger ones (--largest)"
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send")
@@ -107,12 +108,13 @@ def run(given: argparse.Namespace, place: Place) -> dict[str, Any]:
 
 
 def sizes(smallest: float, largest: float, ranks: int) -> list[int]:
-    """Message sizes in bytes, four times as large each, in whole fp32 numbers for every rank."""
+    """Message sizes in bytes, four times as large each and at last the largest, in whole fp32 numbers for every rank."""
     unit, found, nbytes = 4 * ranks, [], max(smallest, 4.0)
     while nbytes <= largest:
         found.append(max(round(nbytes / unit), 1) * unit)
         nbytes *= 4
-    return found
+    last = int(largest // unit) * unit
+    return [*found, last] if found and last > 1.5 * found[-1] else found
 
 
 def call(kind: str, nbytes: int, place: Place, group: Any = None) -> Callable[[], object]:
@@ -152,12 +154,7 @@ def measure(kind: str, nbytes: int, place: Place, budget: float) -> dict[str, An
     place.wait()
     count = torch.tensor([min(max(int(budget / max(time.perf_counter() - start, 1e-6)), 5), 500)], device=place.device)
     dist.broadcast(count, 0)
-    times = []
-    for _ in range(int(count)):
-        start = time.perf_counter()
-        work()
-        place.wait()
-        times.append(time.perf_counter() - start)
+    times = seconds_of(work, place, int(count))
     middle = median(times)
     quick, _, slow = quantiles(times, n=4)
     return {

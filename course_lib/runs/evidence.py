@@ -24,6 +24,7 @@ SCHEMA = "training-at-scale/evidence"
 VERSION = 1
 KINDS = ("matmul", "collectives", "train", "parity", "failure", "survival", "serving", "doctor")
 SHIPPED = Path(__file__).with_name("recorded")
+BEGUN = time.monotonic()  # of this process, nearly
 Evidence = dict[str, Any]
 
 
@@ -154,6 +155,7 @@ def environment() -> dict[str, Any]:
         "host": hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8],
         "device": torch.cuda.get_device_name() if gpu else "CPU",
         "gpus": torch.cuda.device_count() if gpu else 0,
+        "process_seconds": round(time.monotonic() - BEGUN, 3),
     }
     if gpu:
         found |= {

@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from course_lib.runs.place import Place, join, leave
 KINDS = ("none", "killed", "hung", "slow", "mismatched", "version")
 AT = 5  # the step in which it happens
 STEPS = 10
+START = 120.0  # s that joining and the first collective may take: NCCL's own start alone can take longer than a step's patience
 SLOW = 0.15  # s that the straggler takes longer in each step
 
 
@@ -58,6 +60,13 @@ def same_everywhere(place: Place, what: dict[str, str]) -> None:
             )
 
 
+def hurry(place: Place, seconds: float) -> None:
+    """From now on a collective may take so long: once all ranks have met, and their library has started."""
+    dist.all_reduce(torch.zeros(1, device=place.device))
+    place.wait()
+    dist.distributed_c10d._set_pg_timeout(timedelta(seconds=seconds))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """One rank; the exit code."""
     parser = argparse.ArgumentParser(prog="failing", description=__doc__.splitlines()[0])
@@ -67,12 +76,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--timeout", type=float, default=5.0, help="s that a collective may take")
     parser.add_argument("--device", default="auto")
     given = parser.parse_args(argv)
-    place = join(given.device, "auto", given.timeout)
+    place = join(given.device, "auto", START)
     notes = Notes(Path(given.folder), place.rank)
     try:
         notes.say("starting", 0)
         version = "2.4.0" if given.kind == "version" and place.rank == given.victim else torch.__version__
         same_everywhere(place, {"torch version": version})
+        hurry(place, given.timeout)
         steps(given, place, notes)
         return 0
     except (Trouble, RuntimeError) as error:

@@ -21,6 +21,7 @@ from course_lib.runs import evidence, fleet
 
 DEGRADED = 0.7  # of what the facts say; below it something is wrong with the machine, not with the measurement
 COPY, LINK = 0.75, 0.70  # of the printed memory bandwidth, of the one-way link: what a sound machine reaches
+COPIED = 256_000_000  # bytes
 PATIENCE = 90.0  # s that the all-reduce may take, torch's own start included
 _NAMES = {  # what torch calls a device -> what the facts call it
     "NVIDIA H100 80GB HBM3": "H100 SXM",
@@ -224,7 +225,7 @@ def _copy_line(name: str) -> Line:
 
     if not torch.cuda.is_available():
         return Line("copy", "warn", "not measured: torch does not see the GPU", "the line on torch says why")
-    x = torch.empty(256_000_000, dtype=torch.uint8, device="cuda")
+    x = torch.empty(COPIED, dtype=torch.uint8, device="cuda")
     y, times = torch.empty_like(x), []
     for _ in range(20):
         torch.cuda.synchronize()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
 from statistics import median, quantiles
 
@@ -14,6 +13,7 @@ from course_lib.compute import matmul_flops
 from course_lib.install.words import Trouble
 from course_lib.runs import evidence, peaks
 from course_lib.runs.place import Place, end, join, leave
+from course_lib.runs.stopwatch import seconds_of
 
 SQUARES = {"cpu": (128, 256, 512, 1024, 2048), "cuda": (512, 1024, 2048, 4096, 8192, 16384)}
 # What the MLP of a 7B model multiplies, and the same by columns of two and of eight tensor-parallel ranks.
@@ -94,13 +94,9 @@ def measure(shape: tuple[int, int, int], word: str, place: Place, budget: float)
     for _ in range(3):
         a @ b
     place.wait()
-    times: list[float] = []
-    until = time.perf_counter() + budget
-    while len(times) < 5 or (time.perf_counter() < until and len(times) < MOST):
-        start = time.perf_counter()
-        a @ b
-        place.wait()
-        times.append(time.perf_counter() - start)
+    times = seconds_of(lambda: a @ b, place, 5, cold=True)
+    more = min(int(budget / max(median(times), 1e-7)), MOST)
+    times += seconds_of(lambda: a @ b, place, max(more - len(times), 0), cold=True)
     fast, _, slow = quantiles(times, n=4)
     flops = matmul_flops(m, k, n)
     return {

@@ -37,8 +37,8 @@ class Watch:
             self.before = torch.cuda.memory_allocated(place.device)
             torch.cuda.reset_peak_memory_stats(place.device)
 
-    def read(self, stepper: Stepper, number: int, trace: bool = False) -> Seen:
-        """Train one more step with everything counted."""
+    def read(self, stepper: Stepper, number: int, trace: bool = False, chrome: str = "") -> Seen:
+        """Train one more step with everything counted. `trace`: and one with a profile, whole in the file `chrome`."""
         wire = Wire()
         if self.place.device.type == "cuda":
             peak = torch.cuda.max_memory_allocated(self.place.device) - self.before
@@ -55,7 +55,7 @@ class Watch:
         if trace:
             from course_lib.runs.tracing import intervals
 
-            seen.raw["intervals"] = intervals(lambda: stepper.step(number + 1), self.place)
+            seen.raw["intervals"] = intervals(lambda: stepper.step(number + 1), self.place, chrome)
             seen.traced = {"exposed_seconds": exposed(seen.raw["intervals"])}
         return seen
 

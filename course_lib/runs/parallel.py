@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import Replicate
 from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
@@ -31,6 +31,7 @@ class Choices:
     dtype: torch.dtype  # of the arithmetic; weights, gradients' sums and the optimizer are fp32
     reshard: bool = True  # whether FSDP frees a unit's weights after its forward pass
     compiled: bool = False
+    fused: bool | None = None  # AdamW as one kernel for each group; None: on a GPU only
 
 
 def mesh_of(layout: RunLayout, place: Place) -> DeviceMesh:
@@ -86,14 +87,33 @@ def _shard(model: Piece, layout: RunLayout, mesh: DeviceMesh, choices: Choices) 
     """FSDP2: a unit for each block, and one for what is left; with replicas, HSDP."""
     if layout.tp > 1:  # DTensor hands the head's logits over as a view of its own tensor, and the loss writes into none
         warnings.filterwarnings("ignore", VIEW, UserWarning)
+    from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard  # `place.join` refuses older ones
+
     where = mesh["ddp", "fsdp"] if layout.ddp > 1 else mesh["fsdp"]
     policy = MixedPrecisionPolicy(param_dtype=choices.dtype, reduce_dtype=torch.float32)
     common: dict[str, Any] = {"mesh": where, "mp_policy": policy}
     for block in model.blocks.values():
         fully_shard(block, reshard_after_forward=choices.reshard, **common)
-    return fully_shard(
+    whole = fully_shard(
         model, reshard_after_forward=False, **common
     )  # what is used last is used first in the backward pass
+    if mesh.device_type == "cpu":  # up to torch 2.8, gloo returns the sum where the mean is asked for
+        for unit in whole.modules():
+            if isinstance(unit, FSDPModule):
+                unit.set_force_sum_reduction_for_comms(True)
+    return whole
+
+
+def optimizer_groups(parameters: Iterable[nn.Parameter]) -> list[dict[str, list[nn.Parameter]]]:
+    """Parameters in groups of one mesh each; plain tensors have a group of their own.
+
+    A fused or foreach optimizer gives each group to one operator, and DTensor's operators accept one mesh: with tensor
+    parallelism the matrices are DTensors and the norms plain tensors, with FSDP as well the norms lie on another mesh.
+    """
+    groups: dict[DeviceMesh | None, list[nn.Parameter]] = {}
+    for parameter in parameters:
+        groups.setdefault(getattr(parameter, "device_mesh", None), []).append(parameter)
+    return [{"params": group} for group in groups.values()]
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:

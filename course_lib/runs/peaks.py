@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import torch
+import torch.distributed as dist
 
 from course_lib.facts import device
 from course_lib.install import machine
 from course_lib.install.words import Trouble
 from course_lib.runs.look import fact_name
+from course_lib.runs.physics import MEASURED
 from course_lib.runs.place import Place
 
-_SLACK = 0.92  # of a device's memory; the rest is the context's, NCCL's and the allocator's
+_USABLE = 0.94  # of the memory that is free; the rest is NCCL's and what the allocator cannot use
 
 
 def peak_flops(where: torch.device, dtype: torch.dtype, measured: float) -> tuple[float, str]:
@@ -21,14 +23,24 @@ def peak_flops(where: torch.device, dtype: torch.dtype, measured: float) -> tupl
         peak = (sheet.dense_flops if dtype == torch.bfloat16 else sheet.fp32_flops) if sheet else None
         if peak is not None:
             return float(peak), f"{name}, dense {str(dtype).removeprefix('torch.')}, {peak.source}"
-    return measured, "the model's own matmul on this machine, measured: no data sheet for it"
+    return measured, MEASURED
 
 
 def memory_of(place: Place) -> float:
-    """Bytes that one rank may fill."""
+    """Bytes that one rank may fill, of the rank that has the least: all ranks call it, and all get the same number."""
     if place.device.type == "cuda":
-        return torch.cuda.get_device_properties(place.device).total_memory * _SLACK
-    _, available = machine.memory()
-    if not available:
+        free, _ = torch.cuda.mem_get_info(place.device)  # the context is already out of it
+        found = float(free)
+    else:
+        found = machine.memory()[1] / place.local_ranks
+    least = torch.tensor([found], dtype=torch.float64, device=place.device)
+    if place.ranks > 1:  # one rank alone must not refuse while the others begin
+        dist.all_reduce(least, dist.ReduceOp.MIN)
+    if not float(least):
         raise Trouble("This system does not say how much memory it has.", "run on Linux or macOS")
-    return available * _SLACK / place.local_ranks
+    return usable(float(least))
+
+
+def usable(free: float) -> float:
+    """Bytes of a run's own tensors that so many free bytes hold."""
+    return _USABLE * free

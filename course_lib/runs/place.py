@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from course_lib.install.words import Trouble
-from course_lib.runs import cores
+from course_lib.runs import cores, oldest
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,14 @@ def choose(device: str, backend: str, local_ranks: int) -> tuple[str, str]:
 
 def join(device: str = "auto", backend: str = "auto", timeout: float = 120.0) -> Place:
     """Join the run that torchrun started, or be one of one. `timeout` in seconds: how long a collective may take."""
+    oldest.require(torch.__version__)
     rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     local, locals_ = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     kind, chosen = choose(device, backend, locals_)
     where = torch.device(kind, local) if kind == "cuda" else torch.device("cpu")
     if kind == "cuda":
         torch.cuda.set_device(where)
-        torch.backends.cuda.matmul.allow_tf32 = True
+        torch.backends.cuda.matmul.allow_tf32 = False  # fp32 means fp32: its peak on the data sheet too
     else:
         torch.set_num_threads(cores.threads(locals_))
     patience = timedelta(seconds=timeout)

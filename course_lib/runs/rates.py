@@ -19,6 +19,7 @@ from course_lib.roofline import fit_alpha_beta
 from course_lib.runs import collectives
 from course_lib.runs.counting import ring_sent
 from course_lib.runs.model import Piece
+from course_lib.runs.parallel import Choices
 from course_lib.runs.place import Place
 from course_lib.runs.predict import FP32, WIRES, Job, Rates, wire_bytes
 from course_lib.transformer import loss
@@ -27,8 +28,9 @@ _BUDGET, _ROUNDS = 0.3, 5  # s of each measurement, and in how many parts
 _SIZES = {"cpu": (4_000, 256_000, 4_000_000), "cuda": (64_000, 4_000_000, 64_000_000)}  # bytes of a message
 
 
-def measure(job: Job, place: Place, dtype: torch.dtype, mesh: DeviceMesh) -> Rates:
+def measure(job: Job, place: Place, choices: Choices, mesh: DeviceMesh) -> Rates:
     """Rates of the model's own matmul, of a copy, of a block's passes, and of the calls that this layout makes. All ranks call it."""
+    dtype = choices.dtype
     config, tokens = job.config, min(job.micro_tokens, 8192)
     x = torch.randn(tokens, config.hidden, device=place.device, dtype=dtype)
     w = torch.randn(config.hidden, config.ffn // job.layout.tp, device=place.device, dtype=dtype)
@@ -36,7 +38,7 @@ def measure(job: Job, place: Place, dtype: torch.dtype, mesh: DeviceMesh) -> Rat
     data = torch.empty(16_000_000 if place.device.type == "cuda" else 4_000_000, device=place.device)
     other = torch.empty_like(data)
     copy = 2 * data.nbytes / timed(lambda: other.copy_(data), place)
-    block, ends = (timed(work, place) for work in passes(job, place, dtype))
+    block, ends = (timed(work, place) for work in passes(job, place, choices))
     alpha, wire, wires = 0.0, 0.0, {}
     if place.ranks > 1:
         alpha = timed(collectives.call("all_reduce", FP32, place), place)
@@ -50,17 +52,27 @@ def measure(job: Job, place: Place, dtype: torch.dtype, mesh: DeviceMesh) -> Rat
     )
 
 
-def passes(job: Job, place: Place, dtype: torch.dtype) -> tuple[Callable[[], None], Callable[[], None]]:
-    """One micro-batch forward and backward through a whole block, and through what is in no block."""
+def passes(job: Job, place: Place, choices: Choices) -> tuple[Callable[[], None], Callable[[], None]]:
+    """One micro-batch forward and backward through a whole block, and through what is in no block, computed as the run will.
+
+    Blocks are compiled if the run's are. Under FSDP the weights are in the arithmetic's dtype; elsewhere autocast casts them.
+    """
+    dtype, cast = choices.dtype, job.layout.fsdp > 1
     config = replace(job.config, layers=1)
     sequences = job.micro_tokens // config.seq_len
     with torch.device(place.device):
         block, ends = Piece(config, [0], first=False, last=False), Piece(config, [])
-        x = torch.randn(sequences, config.seq_len, config.hidden, requires_grad=True)
+        x = torch.randn(sequences, config.seq_len, config.hidden, dtype=dtype if cast else None, requires_grad=True)
         tokens = torch.zeros(sequences, config.seq_len, dtype=torch.long)
 
+    if cast:
+        block, ends = block.to(dtype), ends.to(dtype)
+    if choices.compiled:
+        for each in block.blocks.values():
+            each.compile()
+
     def through(model: Piece, given: torch.Tensor, last: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        with torch.autocast(place.device.type, dtype, enabled=dtype != torch.float32):
+        with torch.autocast(place.device.type, dtype, enabled=dtype != torch.float32 and not cast):
             last(model(given)).backward()
         model.zero_grad(set_to_none=True)
 

@@ -115,6 +115,8 @@ def hardware_rows(origin: str | None = "recorded") -> list[dict[str, Any]]:
             continue  # a look at the machine is no run
         seen, setup = each.content["environment"], each.content["setup"]
         count = ranks_of(each.content)
+        if setup.get("device") == "cpu":  # whatever GPUs the machine has, they did nothing
+            seen = {**seen, "gpus": 0}
         wire = setup.get("backend") or ("nccl" if setup.get("device") == "cuda" else "gloo")
         key = (each.origin, hardware(seen), count, wire if count > 1 else "", seen["torch"])
         row = rows.setdefault(

@@ -20,7 +20,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from course_lib import text
 from course_lib.runs.clock import Clock
 from course_lib.runs.layouts import RunLayout
-from course_lib.runs.parallel import Choices, local, parts_of
+from course_lib.runs.parallel import Choices, local, optimizer_groups, parts_of
 from course_lib.runs.place import Place
 from course_lib.transformer import Config, loss
 
@@ -30,11 +30,9 @@ _SCHEDULES = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B, "interleaved": Sched
 def batch_of(
     step: int, batch: int, config: Config, data_rank: int, data_ranks: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """This data-parallel rank's rows of step `step`'s batch: any split meets the same samples."""
-    tokens, targets = text.batch(step, batch, config.seq_len)
-    share = batch // data_ranks
-    mine = slice(data_rank * share, (data_rank + 1) * share)
-    return tokens[mine].to(device), targets[mine].to(device)
+    """This data-parallel rank's rows of step `step`'s batch: any split meets the same samples, and no rank builds the others'."""
+    tokens, targets = text.batch(step * data_ranks + data_rank, batch // data_ranks, config.seq_len)
+    return tokens.to(device), targets.to(device)
 
 
 class Stepper:
@@ -54,16 +52,19 @@ class Stepper:
     ) -> None:
         self.models, self.config, self.layout, self.mesh = list(models), config, layout, mesh
         self.place, self.choices, self.batch, self.clip = place, choices, batch, clip
-        parameters = [p for model in self.models for p in model.parameters()]
-        self.optimizer = torch.optim.AdamW(
-            parameters, lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=place.device.type == "cuda"
-        )
+        fused = place.device.type == "cuda" if choices.fused is None else choices.fused
+        groups = optimizer_groups(self._parameters())
+        self.optimizer = torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=fused)
         self.data_rank, self.clock = _data_rank(layout, mesh), Clock(place)
         self.schedule = self._schedule() if layout.pp > 1 else None
         self.is_last = layout.pp == 1 or mesh["pp"].get_local_rank() == layout.pp - 1
 
     def step(self, number: int, learning_rate: float | None = None) -> dict[str, float]:
         """Loss in nats per token and norm of the gradient before clipping, the same on every rank."""
+        return {name: float(value) for name, value in self.launch(number, learning_rate).items()}
+
+    def launch(self, number: int, learning_rate: float | None = None) -> dict[str, Tensor]:
+        """The same step as tensors of the device: nothing waits for a GPU, which has the next step before it is done with this one."""
         with self.clock.part("data"):
             tokens, targets = batch_of(
                 number, self.batch, self.config, self.data_rank, self.layout.data, self.place.device
@@ -77,7 +78,7 @@ class Stepper:
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
         with self.clock.part("communication"):
-            return {"loss": float(self._mean_over_data(mean)), "gradient_norm": float(norm)}
+            return {"loss": self._mean_over_data(mean).detach(), "gradient_norm": norm.detach()}
 
     # --- forward and backward
 
@@ -112,15 +113,31 @@ class Stepper:
         here, pieces = self.mesh["pp"].get_local_rank(), self.layout.pp * self.layout.chunks
         group = self.mesh["pp"].get_group()
         stages = [
-            PipelineStage(model, here + chunk * self.layout.pp, pieces, self.place.device, group=group)
-            for chunk, model in enumerate(self.models)
+            PipelineStage(model, number, pieces, self.place.device, *self._shapes(number, pieces), group=group)
+            for number, model in ((here + chunk * self.layout.pp, model) for chunk, model in enumerate(self.models))
         ]
         for each in stages:
+            if torch.__version__.startswith("2.9."):  # whose greeting sends 8 bytes where the neighbor expects 4
+                each._get_init_p2p_neighbors_ops = list
             each.forward_one_chunk = self.clock.timed("forward", each.forward_one_chunk)
             each.backward_one_chunk = self.clock.timed("backward", each.backward_one_chunk)
         kind = _SCHEDULES[self.layout.schedule]
         chosen = stages if self.layout.schedule == "interleaved" else stages[0]
         return kind(chosen, n_microbatches=self.layout.micro_batches, loss_fn=self.clock.timed("forward", loss))
+
+    def _shapes(self, piece: int, pieces: int) -> tuple[Tensor, Tensor]:
+        """What a piece takes and gives for one micro-batch, without data.
+
+        Where it is given, stages need not tell each other their shapes before the first step.
+        """
+        config, wide = self.config, self.choices.dtype if self.layout.fsdp > 1 else torch.float32
+        micro = self.batch // (self.layout.data * self.layout.micro_batches)
+        tokens = torch.empty(micro, config.seq_len, dtype=torch.int64, device="meta")
+        more = {"device": "meta", "requires_grad": True}
+        hidden = torch.empty(micro, config.seq_len, config.hidden, dtype=wide, **more)
+        head = wide if self.layout.fsdp > 1 else self.choices.dtype  # autocast's matmul gives 16 bits
+        logits = torch.empty(micro, config.seq_len, config.vocab, dtype=head, **more)
+        return tokens if piece == 0 else hidden, logits if piece == pieces - 1 else hidden
 
     def _arithmetic(self) -> Any:
         """16-bit arithmetic on fp32 weights, unless FSDP casts what it gathers."""

@@ -11,14 +11,14 @@ from typing import Any
 
 from course_lib.install.words import Trouble
 from course_lib.runs import evidence
-from course_lib.runs.gates import gates
+from course_lib.runs.gates import verdict
 from course_lib.runs.verify import verified
 
 MOST_FILES, MOST_BYTES = 500, 200_000_000
 
 
 def add(paths: Sequence[Path], target: Path | None = None) -> int:
-    """Verify each file, or each file of a zip, and copy what is plausible; 1 if anything was left out."""
+    """Verify each file, or each file of a zip, and copy what no gate contradicts; 1 if anything was left out."""
     target = evidence.places()[0][1] if target is None else target
     taken = refused = 0
     for path in paths:
@@ -62,15 +62,15 @@ def _files(path: Path, scratch: Path) -> Iterator[Path]:
 
 
 def rows() -> list[dict[str, Any]]:
-    """A row for each evidence file that there is: where from, kind, what, device, when, plausible, file."""
+    """A row for each evidence file that there is: where from, kind, what, device, when, verdict, file."""
     return [
         {
             "from": origin,
             "kind": content["kind"],
             "what": what(content),
-            "device": content["environment"]["device"],
+            "device": "CPU" if content["setup"].get("device") == "cpu" else content["environment"]["device"],
             "when": content["when"],
-            "plausible": "yes" if all(gate.ok for gate in gates(content)) else "no",
+            "verdict": verdict(content),
             "file": str(path),
         }
         for origin, path, content in evidence.found()

@@ -1,6 +1,6 @@
 """A paid hour spent well: every stage that the GPUs allow, each in its own time, evidence after each, and a zip to take home.
 
-`./course run tour --minutes 45 --out tour` on the rented machine; `--dry` runs all of it at home on the CPU. Started again, it
+`./course run tour --minutes 55 --out tour` on the rented machine; `--dry` runs all of it at home on the CPU. Started again, it
 goes on with what is missing. A stage that fails is named, looked at and left out; the others still run.
 """
 
@@ -143,7 +143,9 @@ def _stages(gpus: int, dry: bool) -> Iterator[Stage]:
             "stopped half-way and gone on with",
         )
     if not small:
-        yield train("one-1b", 1, 3.0, "one device, a larger model", "--layout", "single", model="1b")
+        yield train(
+            "one-1b", 1, 3.0, "one device, a larger model", "--layout", "single", "--micro-batches", "2", model="1b"
+        )
     yield Stage(
         "failures",
         "failures",
@@ -177,7 +179,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         prog="tour",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="examples:\n  tour --minutes 45 --out tour\n  tour --max-cost 20 --price 2.5 --out tour\n  tour --dry --gpus 4 --out tour-at-home\n  tour --plan --gpus 8",
+        epilog="examples:\n  tour --minutes 55 --out tour\n  tour --max-cost 20 --price 2.5 --out tour\n  tour --dry --gpus 4 --out tour-at-home\n  tour --plan --gpus 8",
     )
     add = parser.add_argument
     add(
@@ -246,6 +248,10 @@ class Tour:
             )
         if self.budget.seconds != float("inf"):
             print(f"  stops after {self.budget.seconds / 60:,.1f} minutes")
+            if 60 * minutes > self.budget.seconds:
+                print(
+                    f"  that is less than these stages are expected to take: allow {minutes:.0f} minutes for all of them"
+                )
         for stage in self.stages:
             print(
                 f"  {stage.name:15} {stage.nproc} × {stage.program:11} {stage.minutes:3.0f} min  {stage.why}",

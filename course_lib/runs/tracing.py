@@ -7,6 +7,7 @@ their own, communicate; a call's time includes waiting for the rank that comes l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,14 +19,20 @@ STARTING = 20e-6  # s: on a CPU, a shorter gap between two operations is the sta
 DIGITS = 6  # of a time kept, after the point: the profiler's own clock is no finer
 
 
-def intervals(step: Callable[[], object], place: Place) -> dict[str, list[Interval]]:
-    """The intervals of "compute" and "communication" of one call of `step`, in seconds from its first on."""
+def intervals(step: Callable[[], object], place: Place, chrome: str = "") -> dict[str, list[Interval]]:
+    """The intervals of "compute" and "communication" of one call of `step`, in seconds from its first on.
+
+    `chrome`: a file for the whole profile as Perfetto (ui.perfetto.dev) and chrome://tracing open it, such as "a.json.gz".
+    """
     from torch.profiler import ProfilerActivity, profile
 
     gpu = place.device.type == "cuda"
     with profile(activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if gpu else [])]) as seen:
         step()
         place.wait()
+    if chrome:
+        Path(chrome).parent.mkdir(parents=True, exist_ok=True)
+        seen.export_chrome_trace(chrome)
     events = [event for event in seen.events() if (_is_kernel(event) if gpu else _is_work(event))]
     return sorted_out(
         [(event.name, event.time_range.start * 1e-6, event.time_range.end * 1e-6) for event in events],
@@ -34,7 +41,8 @@ def intervals(step: Callable[[], object], place: Place) -> dict[str, list[Interv
 
 
 def _is_kernel(event: Any) -> bool:
-    return event.device_type == torch.autograd.DeviceType.CUDA
+    """A kernel, copy or fill. The profiler also draws the program's own annotations on the GPU, and they span its idle time."""
+    return event.device_type == torch.autograd.DeviceType.CUDA and not getattr(event, "is_user_annotation", False)
 
 
 def _is_work(event: Any) -> bool:

@@ -25,6 +25,7 @@ from course_lib.runs.sizes import SIZES, size
 from course_lib.runs.stepping import Stepper
 
 WARM_UP = 3  # steps that are not timed
+TOLD = 143  # the exit code of a run that saved and stopped because of SIGTERM, as a shell gives it
 
 
 def warm_up(steps: int) -> int:
@@ -84,8 +85,15 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--out", default="", help="folder of the evidence file (default: none is written)")
     add("--name", default="", help="name of the evidence file (default: from size, layout and time)")
     add("--save-every", type=int, default=0, help="steps between checkpoints in OUT/checkpoints")
+    add("--save-async", action="store_true", help="write checkpoints while the next steps run")
+    add("--keep", type=int, default=2, help="checkpoints to keep, the newest of them (0: all)")
     add("--resume", action="store_true", help="go on from the newest checkpoint in OUT/checkpoints")
-    add("--trace", action="store_true", help="profile one step and keep when it computed and when it communicated")
+    add(
+        "--trace",
+        action="store_true",
+        help="profile one step: keep when it computed and communicated, and write OUT/traces for ui.perfetto.dev",
+    )
+    add("--tensorboard", action="store_true", help="write the steps for TensorBoard to OUT/tensorboard, if installed")
     add("--rates", default="", help="an evidence file of an earlier run, whose rates predict this one")
     return parser.parse_args(argv)
 
@@ -96,6 +104,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         run(given, join(given.device, given.backend, given.timeout))
         return 0
+    except saving.Stopped as stopped:
+        if os.environ.get("RANK", "0") == "0":
+            print(f"train: {stopped}", flush=True)
+        return TOLD
     except (Trouble, ValueError) as trouble:  # every rank finds the same, before anything is sent
         if os.environ.get("RANK", "0") == "0":
             print(f"train: {trouble}", file=sys.stderr)
@@ -120,13 +132,14 @@ def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
     """Predict, train, measure, write. Rank 0 speaks."""
     if (given.save_every or given.resume) and not given.out:
         raise Trouble("Checkpoints need a folder.", "give --out")
+    board = board_of(given, place)
     job = job_of(given, place.ranks, place.device.type)
     fits(job, place)
     say = Speaker(place.first)
     dtype = torch.bfloat16 if job.width == 2 else torch.float32
     choices = Choices(dtype=dtype, reshard=job.reshard, compiled=given.compile)
     mesh = mesh_of(job.layout, place)
-    known = earlier(given.rates) if given.rates else rates.measure(job, place, dtype, mesh)
+    known = earlier(given.rates) if given.rates else rates.measure(job, place, choices, mesh)
     stage = mesh["pp"].get_local_rank() if job.layout.pp > 1 else 0
     expected = predict.predict(job, known, stage)
     say.prediction(given, job, known, expected)
@@ -139,10 +152,19 @@ def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
     first, planned = saving.resume(given, stepper, place) if given.resume else (0, 0)
     total = given.total_steps or planned or first + given.steps
     rows = []
+    saver = saving.Saver(given, stepper, place)
     for number in range(first, first + given.steps):
-        rows.append(one_step(given, stepper, number, total, place))
-        say.step(rows, first + given.steps, job, place)
-    seen = watch.read(stepper, first + given.steps, given.trace)
+        rows.append(one_step(given, stepper, saver, number, total))
+        if say.due(rows, first + given.steps):
+            settle(rows, stepper, place)
+            say.step(rows, first + given.steps, job, place)
+    saver.finish()
+    settle(rows, stepper, place)
+    name = given.name or f"train-{given.size}-{job.layout.name.replace(',', '-').replace('=', '')}-{evidence.stamp()}"
+    if board is not None:
+        _tell(board, rows, job)
+    chrome = f"{given.out}/traces/{name}-rank{place.rank}.json.gz" if given.trace and given.out else ""
+    seen = watch.read(stepper, first + given.steps, given.trace, chrome)
     measured = summary(rows, seen, job, place, known)
     measured["gap"] = gap.gap(
         expected, measured, rows[warm_up(len(rows)) :], job, known.cores, on_cpu=place.device.type == "cpu"
@@ -157,29 +179,54 @@ def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
         measured=measured,
         raw={"steps": rows, **seen.raw},
     )
-    layout = job.layout.name.replace(",", "-").replace("=", "")
-    path = evidence.write(content, given.out, given.name or f"train-{given.size}-{layout}-{evidence.stamp()}")
+    path = evidence.write(content, given.out, name)
     print(f"evidence: {path}", flush=True)
     return content
 
 
-def one_step(given: argparse.Namespace, stepper: Stepper, number: int, total: int, place: Place) -> dict[str, Any]:
-    """One step, and the checkpoint after it if one is due, in seconds and by part."""
+def one_step(
+    given: argparse.Namespace, stepper: Stepper, saver: saving.Saver, number: int, total: int
+) -> dict[str, Any]:
+    """One step, and the checkpoint after it if one is due, as the device's own stamps and tensors: `settle` reads them."""
     rate = rate_at(number, given.learning_rate, given.warmup, total)
+    start = stepper.clock.now()
+    row = stepper.launch(number, rate)
+    saver.after(number + 1, total)
+    stamps = (start, stepper.clock.now())
+    return {"step": number, "seconds": stamps, **row, "learning_rate": rate, "parts": stepper.clock.take()}
+
+
+def settle(rows: list[dict[str, Any]], stepper: Stepper, place: Place) -> None:
+    """Rows that still hold stamps and tensors get their numbers, once the device has done all that it was given."""
     place.wait()
-    start = time.perf_counter()
-    row = stepper.step(number, rate)
-    if given.save_every and (number + 1) % given.save_every == 0:
-        with stepper.clock.part("checkpoint"):
-            saving.save(given, stepper, number + 1, total, place)
-    place.wait()
-    return {
-        "step": number,
-        "seconds": time.perf_counter() - start,
-        **row,
-        "learning_rate": rate,
-        "parts": stepper.clock.read(),
-    }
+    for row in rows:
+        if isinstance(row["seconds"], tuple):
+            row["seconds"] = stepper.clock.between(*row["seconds"])
+            row["parts"] = stepper.clock.seconds(row["parts"])
+            row |= {name: float(row[name]) for name in ("loss", "gradient_norm")}
+
+
+def board_of(given: argparse.Namespace, place: Place) -> Any:
+    """TensorBoard's writer on rank 0 where it is asked for, else None; Trouble, on every rank, where it is not installed."""
+    if not given.tensorboard:
+        return None
+    if not given.out:
+        raise Trouble("TensorBoard needs a folder.", "give --out")
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise Trouble(
+            "TensorBoard is not installed here.", "pip install tensorboard, or leave out --tensorboard"
+        ) from error
+    return SummaryWriter(f"{given.out}/tensorboard") if place.first else None
+
+
+def _tell(board: Any, rows: Sequence[dict[str, Any]], job: predict.Job) -> None:
+    for row in rows:
+        for name in ("loss", "gradient_norm", "learning_rate", "seconds"):
+            board.add_scalar(name, row[name], row["step"])
+        board.add_scalar("tokens_per_s", job.tokens / row["seconds"], row["step"])
+    board.close()
 
 
 def earlier(path: str) -> predict.Rates:
@@ -300,11 +347,13 @@ class Speaker:
         )
         self.line("predicted: " + ", ".join(_said(expected.step_seconds, expected.memory_bytes, expected.wire_bytes)))
 
+    def due(self, rows: list[dict[str, Any]], last: int) -> bool:
+        """Whether it is time for a line: at most twice a second, and for the first and the last step always."""
+        return rows[-1]["step"] + 1 >= last or len(rows) == 1 or time.monotonic() - self.last >= 0.5
+
     def step(self, rows: list[dict[str, Any]], last: int, job: predict.Job, place: Place) -> None:
-        """Progress, at most twice a second, the first and the last step always."""
+        """The last row as a line."""
         row = rows[-1]
-        if row["step"] + 1 < last and len(rows) > 1 and time.monotonic() - self.last < 0.5:
-            return
         self.last = time.monotonic()
         memory = f"  {torch.cuda.max_memory_allocated() / 1e9:.1f} GB" if place.device.type == "cuda" else ""
         self.line(

@@ -1,4 +1,4 @@
-"""`./course run verify FILE`: the schema, the hash, and every gate of plausibility, a line each."""
+"""`./course run verify FILE`: the schema, the hash, and every gate, a line each, and what stays a claim."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from course_lib.install.words import Trouble
 from course_lib.runs import evidence
 from course_lib.runs.gates import Gate, gates
+from course_lib.runs.physics import claims
 
 SCHEMA = Path(__file__).with_name("evidence.schema.json")
 
@@ -51,5 +52,6 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{path}: {content['kind']} on {content['environment']['device']}, {content['when']}")
         for gate in found:
             print(f"  {'ok  ' if gate.ok else 'FAIL'}  {gate.name}: {gate.found}")
+        print(f"  claimed: {claims(content)}")
         good &= all(gate.ok for gate in found)
     return 0 if good else 1

@@ -1,0 +1,258 @@
+"""What evidence may say at most: bounds of the device's physics, and of the file's own parts on each other.
+
+A file that fails one of these was changed, or its clock did not wait. One that passes all is not proven: who wrote it could have
+chosen other numbers within the bounds. So it is *claimed*, never true; what no bound can reach (that this device did it, and when)
+stays a claim whatever the numbers are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from statistics import median
+from typing import Any
+
+from course_lib.facts import device
+from course_lib.facts.hardware import Device
+from course_lib.runs import predict, sizes
+from course_lib.runs.counting import ring_sent
+from course_lib.runs.evidence import Evidence
+from course_lib.runs.look import fact_name
+
+MEASURED = "the model's own matmul on this machine, measured: no data sheet for it"  # where such a peak is from
+ERROR = 1.05  # a clock's error, and a data sheet's rounding
+CLOCK = 6e9  # Hz: no CPU core is faster
+CPU_FLOPS = {
+    "float32": 64,
+    "fp32": 64,
+    "bfloat16": 2048,
+    "bf16": 2048,
+    "fp16": 2048,
+}  # a core's FLOP in a cycle: AVX-512, AMX
+CPU_BYTES = 64  # that a core's caches give and take in a cycle
+CPU_LINK = 1e11  # bytes/s between two processes of one machine, through its memory
+GPU_FLOPS, GPU_BYTES, GPU_LINK = 2e16, 2e13, 2e12  # of a GPU without a data sheet here: beyond any that was built
+LAUNCH = 1e-6  # s: no collective between processes is faster
+SLOWEST = 0.05  # of a GPU's peak in a large product: below it, another device computed
+LARGE = 4096  # rows and columns of a product that fills a GPU
+APART = 20.0  # times that a step may differ from what the rates measured just before it make of it, or from its trace
+CAPABILITY = {"V100": "7.0", "A100": "8.0", "H100": "9.0", "H200": "9.0", "H800": "9.0", "B200": "10.0"}
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One question asked of evidence."""
+
+    name: str
+    ok: bool
+    found: str
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one rank's device can do at most; FLOP/s by dtype, bytes/s of its memory and of its link."""
+
+    name: str
+    flops: dict[str, float]
+    memory: float
+    link: float
+
+
+def physics(content: Evidence) -> list[Gate]:
+    """All bounds on an evidence file, of any kind."""
+    limits = limits_of(content)
+    kind = {"train": _train, "matmul": _matmul, "collectives": _collectives}.get(content["kind"])
+    return [*_device(content), *_clock(content), *(kind(content, limits) if kind else ())]
+
+
+def claims(content: Evidence) -> str:
+    """What no number in the file can show, in one line."""
+    seen = content["environment"]
+    return f"that it ran on {seen['device']} ({seen['cpu']}, torch {seen['torch']}), on {content['when'][:10]}, and as the command says"
+
+
+def on_gpu(content: Evidence) -> bool:
+    """Whether the run itself was on a GPU, whatever else the machine has."""
+    return content["setup"].get("device") == "cuda" or content["setup"].get("backend") == "nccl"
+
+
+def sheet_of(content: Evidence) -> Device | None:
+    """The data sheet of the GPU that a run was on; None on a CPU, and for a GPU that the facts do not have."""
+    name = fact_name(content["environment"]["device"]) if on_gpu(content) else None
+    return device(name) if name else None
+
+
+def limits_of(content: Evidence) -> Limits:
+    """The bounds of the device that a file names."""
+    seen, sheet = content["environment"], sheet_of(content)
+    if not on_gpu(content):
+        flops = {dtype: seen["cores"] * CLOCK * number for dtype, number in CPU_FLOPS.items()}
+        return Limits(f"{seen['cores']} CPU cores", flops, seen["cores"] * CLOCK * CPU_BYTES, CPU_LINK)
+    if sheet is None:
+        return Limits("any GPU", dict.fromkeys(CPU_FLOPS, GPU_FLOPS), GPU_BYTES, GPU_LINK)
+    half, single = float(sheet.dense_flops or GPU_FLOPS), float(sheet.fp32_flops or GPU_FLOPS)
+    flops = {"bfloat16": half, "bf16": half, "fp16": half, "float32": single, "fp32": single}
+    return Limits(sheet.name, flops, float(sheet.bandwidth or GPU_BYTES), float(sheet.link_one_way or GPU_LINK))
+
+
+def _device(content: Evidence) -> Iterator[Gate]:
+    """The device against its software: a GPU has a driver's numbers, and NCCL; a CPU has neither."""
+    seen, setup = content["environment"], content["setup"]
+    named, counted = seen["device"] != "CPU", bool(seen["gpus"])
+    wants = ("cuda", "capability", "device_memory") if named or counted else ()
+    lacks = [name for name in wants if not seen.get(name)]
+    build = "+cpu" in seen["torch"] and named
+    yield Gate(
+        "the device fits its software",
+        named == counted and not lacks and not build and (not on_gpu(content) or named),
+        f"{seen['device']}, {seen['gpus']} GPUs, torch {seen['torch']}"
+        + (f", without {', '.join(lacks)}" if lacks else ""),
+    )
+    backend, kind = setup.get("backend"), setup.get("device")
+    if backend and kind:
+        fits = kind == "cuda" or backend != "nccl"
+        yield Gate("the backend fits the device", fits, f"{backend} on {kind}")
+    if named and counted and not lacks:
+        name = fact_name(seen["device"])
+        sheet = device(name) if name else None
+        if sheet is not None and name is not None:
+            share = seen["device_memory"] / float(sheet.memory)
+            known = CAPABILITY.get(name.split()[0])
+            yield Gate(
+                "the device's numbers are those of its name",
+                0.85 <= share <= 1.1 and known in (None, seen["capability"]),
+                f"{seen['device_memory'] / 1e9:,.1f} GB, capability {seen['capability']}",
+            )
+
+
+def _clock(content: Evidence) -> Iterator[Gate]:
+    """Times against the calendar and against the process that measured them."""
+    when = datetime.fromisoformat(content["when"])
+    now = datetime.now(timezone.utc)  # noqa: UP017 - Python 3.10 has no datetime.UTC
+    if when.tzinfo is not None:
+        yield Gate("not from the future", (when - now).total_seconds() < 86_400, content["when"])
+    lived = content["environment"].get("process_seconds")
+    if lived is not None:
+        spent = sum(_seconds(content["raw"]))
+        yield Gate(
+            "measured within the process's life", spent <= ERROR * lived, f"{spent:,.1f} s measured in {lived:,.1f} s"
+        )
+
+
+def _seconds(raw: dict[str, Any]) -> Iterator[float]:
+    """Every time in the raw numbers that passed one after the other."""
+    for row in raw.get("steps", ()):
+        yield row["seconds"]
+    for row in raw.get("rows", ()) if isinstance(raw.get("rows"), list) else ():
+        if isinstance(row, dict) and isinstance(row.get("seconds"), list):
+            yield sum(row["seconds"])
+
+
+def _train(content: Evidence, limits: Limits) -> Iterator[Gate]:
+    setup, measured, rows = content["setup"], content["measured"], content["raw"]["steps"]
+    ranks, fastest = setup["layout"]["ranks"], min(row["seconds"] for row in rows)
+    here = 1 if on_gpu(content) else ranks  # ranks of a CPU share its cores
+    flops = measured["model_flops_per_step"]
+    if setup["size"] in sizes.SIZES:
+        again = _step_flops(setup)
+        yield Gate("FLOPs follow from the model", math.isclose(again, flops, rel_tol=1e-6), f"{flops:.4g} a step")
+    most = limits.flops[setup["dtype"]]
+    done = flops / fastest / ranks * here
+    yield Gate(
+        "no faster than the device",
+        done <= ERROR * most,
+        f"{done / 1e12:,.2f} of at most {most / 1e12:,.2f} TFLOP/s: {limits.name}",
+    )
+    sent = measured["wire_bytes"] / fastest
+    yield Gate(
+        "no more bytes than the link carries",
+        sent <= ERROR * limits.link,
+        f"{sent / 1e9:,.2f} of at most {limits.link / 1e9:,.0f} GB/s",
+    )
+    memory = content["environment"].get("device_memory") if on_gpu(content) else None
+    if memory:
+        held = measured["memory_bytes"]
+        yield Gate("held within the memory", held <= memory, f"{held / 1e9:,.2f} of {memory / 1e9:,.1f} GB")
+    known = setup.get("rates") or {}
+    if known:
+        yield from _rates(known, limits, setup, here)
+    told = content["predicted"].get("step_seconds")
+    if known and told:
+        ratio = measured["step_seconds"] / told
+        yield Gate(
+            "the step fits the rates before it", 1 / APART <= ratio <= APART, f"{ratio:.2f} times the prediction"
+        )
+    trace = content["raw"].get("intervals")
+    if trace and any(trace.values()):
+        ends = [pair for each in trace.values() for pair in each]
+        span = max(end for _, end in ends) - min(start for start, _ in ends)
+        ratio = span / measured["step_seconds"]
+        yield Gate(
+            "the trace is as long as a step", 1 / APART <= ratio <= APART, f"{span:.4g} s, {ratio:.2f} times a step"
+        )
+
+
+def _rates(known: dict[str, Any], limits: Limits, setup: dict[str, Any], here: int) -> Iterator[Gate]:
+    most = limits.flops[setup["dtype"]] / here
+    yield Gate(
+        "rates within the device",
+        known["flops"] <= ERROR * most * here
+        and known["memory"] <= 2 * ERROR * limits.memory
+        and all(rate <= ERROR * limits.link for _, rate in known.get("wires", {}).values()),
+        f"{known['flops'] / 1e12:,.2f} TFLOP/s, copy {known['memory'] / 1e9:,.0f} GB/s",
+    )
+
+
+def _step_flops(setup: dict[str, Any]) -> float:
+    """FLOP of a step, from the size's own shape and the batch."""
+    layout = predict.RunLayout(ddp=setup["layout"]["ranks"])
+    config = sizes.size(setup["size"]).config(setup["seq_len"], setup["checkpointing"])
+    return predict.step_flops(predict.Job(config=config, layout=layout, batch=setup["batch"]))
+
+
+def _matmul(content: Evidence, limits: Limits) -> Iterator[Gate]:
+    for word in content["setup"]["dtypes"]:
+        rows = [row for row in content["raw"]["rows"] if row["dtype"] == word]
+        best = max(2.0 * math.prod(row["shape"]) / median(row["seconds"]) for row in rows)
+        most = limits.flops[word]
+        yield Gate(
+            f"{word} no faster than the device",
+            best <= ERROR * most,
+            f"{best / 1e12:,.2f} of at most {most / 1e12:,.2f} TFLOP/s",
+        )
+        if sheet_of(content) is not None and any(min(row["shape"]) >= LARGE for row in rows):
+            yield Gate(f"{word} is that of a GPU", best >= SLOWEST * most, f"{best / most:.2%} of its peak")
+
+
+def _collectives(content: Evidence, limits: Limits) -> Iterator[Gate]:
+    ranks = content["setup"]["ranks"]
+    rows = [row for row in content["raw"]["rows"] if ranks > 1 and {"kind", "nbytes", "median"} <= set(row)]
+    if not rows:
+        return
+    fastest = max(rows, key=lambda row: ring_sent(row["kind"], row["nbytes"], ranks) / row["median"])
+    bus = ring_sent(fastest["kind"], fastest["nbytes"], ranks) / fastest["median"]
+    yield Gate(
+        "no faster than the link",
+        bus <= ERROR * limits.link,
+        f"{fastest['kind']} {bus / 1e9:,.2f} of at most {limits.link / 1e9:,.0f} GB/s",
+    )
+    least = min(row["median"] for row in rows)
+    yield Gate("no faster than a launch", least >= LAUNCH, f"{least * 1e6:,.2f} µs")
+    odd = [row for row in rows if row.get("seconds") and not _between(row["median"], row["seconds"], row["repeats"])]
+    yield Gate("medians follow from raw times", not odd, f"{len(rows) - len(odd)} of {len(rows)} sizes")
+    wrong = [
+        row
+        for row in rows
+        if "bus" in row
+        and not math.isclose(row["bus"], ring_sent(row["kind"], row["nbytes"], ranks) / row["median"], rel_tol=1e-6)
+    ]
+    yield Gate("bus bandwidth follows", not wrong, f"{len(rows) - len(wrong)} of {len(rows)} sizes")
+
+
+def _between(middle: float, times: list[float], repeats: int) -> bool:
+    """Whether a median is that of its times; the file keeps the first fifty of them."""
+    if repeats <= len(times):
+        return math.isclose(median(times), middle, rel_tol=1e-6)
+    return min(times) / APART <= middle <= max(times) * APART

@@ -1,0 +1,270 @@
+"""What a rented GPU would meet first, without one: fused optimizers, memory, message sizes, minutes, the oldest torch."""
+
+import ast
+import inspect
+import pickle
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import fake_gpu
+import gpu_lines
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+
+from course_lib import text, transformer
+from course_lib.benchmarks import roofline
+from course_lib.cluster import launched_rank
+from course_lib.facts import device
+from course_lib.install import ROOT, Trouble
+from course_lib.ledger import recording
+from course_lib.runs import (
+    collectives,
+    evidence,
+    look,
+    matmul,
+    oldest,
+    parallel,
+    peaks,
+    place,
+    predict,
+    rates,
+    sizes,
+    stepping,
+    tour,
+    tracing,
+    train,
+    verify,
+)
+from course_lib.runs.parallel import local
+
+FREE = 79.1 * 2**30  # bytes that an 80 GB H100 has left once torch has begun
+
+
+@pytest.fixture
+def alone():
+    """A process group of this process alone."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def test_a_fused_optimizer_takes_plain_tensors_and_those_of_two_meshes(alone):
+    two = init_device_mesh("cpu", (1, 1), mesh_dim_names=("fsdp", "tp"))
+    start = [torch.randn(4, 4, generator=torch.Generator().manual_seed(n)) for n in range(3)]
+    spread = [
+        start[0].clone(),
+        distribute_tensor(start[1], two["fsdp"], [Shard(0)]),
+        distribute_tensor(start[2], two, [Shard(0), Shard(1)]),
+    ]
+    found = {}
+    for name, tensors, fused in (("plain", [t.clone() for t in start], False), ("spread", spread, True)):
+        parameters = [torch.nn.Parameter(t) for t in tensors]
+        groups = parallel.optimizer_groups(parameters)
+        assert len(groups) == (1 if name == "plain" else 3)
+        optimizer = torch.optim.AdamW(groups, lr=0.1, fused=fused)
+        for p in parameters:
+            p.grad = p.detach() * 2
+        optimizer.step()
+        found[name] = [local(p.detach()) for p in parameters]
+    for one, other in zip(found["plain"], found["spread"], strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize(("data_ranks", "batch"), [(1, 4), (2, 8), (4, 8)])
+def test_ranks_build_their_own_rows_of_the_batch_and_no_others(data_ranks, batch):
+    config = sizes.size("1m").config()
+    parts = [stepping.batch_of(3, batch, config, r, data_ranks, torch.device("cpu")) for r in range(data_ranks)]
+    for whole, mine in zip(text.batch(3, batch, config.seq_len), zip(*parts, strict=True), strict=True):
+        assert torch.equal(whole, torch.cat(mine))
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 4, 8])
+def test_every_stage_of_the_tour_fits_an_80_gb_gpu(gpus):
+    for stage in tour.stages(gpus, False):
+        if stage.program == "train":
+            job = train.job_of(train.arguments(stage.arguments), stage.nproc, "cuda")
+            need = max(sum(predict.memory_bytes(job, number).values()) for number in range(job.layout.pp))
+            assert need < 0.8 * peaks.usable(FREE), stage.name
+
+
+def test_a_sweep_ends_at_the_size_that_it_promises():
+    for largest, ranks in ((1e9, 8), (64e6, 2), (1.7e7, 2), (4.1e6, 2)):
+        found = collectives.sizes(1e3, largest, ranks)
+        assert found == sorted(set(found)) and largest / 1.5 <= found[-1] <= largest
+        assert all(nbytes % (4 * ranks) == 0 for nbytes in found)
+    assert collectives.sizes(1e3, 1e9, 8)[-1] == 1_000_000_000
+
+
+def test_the_minutes_that_are_advised_are_those_of_the_plan(capsys):
+    said = "".join(
+        (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "course_lib/runs/cloud/sky.yaml")
+    )
+    advised = {int(n) for n in re.findall(r"(?:tour --minutes |MINUTES: .)(\d+)", said)}
+    expected = sum(stage.minutes for stage in tour.stages(8, False))
+    assert len(advised) == 1 and expected <= min(advised) <= 60
+    assert tour.main(["--plan", "--gpus", "8", "--minutes", str(*advised)]) == 0
+    assert "less than" not in capsys.readouterr().out
+    assert tour.main(["--plan", "--gpus", "8", "--minutes", "45"]) == 0
+    assert f"allow {expected:.0f} minutes for all of them" in capsys.readouterr().out
+
+
+def test_heads_that_are_no_whole_16_bytes_wide_are_filled_up_and_give_the_same():
+    q, k, v = (torch.randn(2, 4, 16, 18, requires_grad=True) for _ in range(3))
+    want = transformer.attend(q, k, v, "math")
+    got = transformer._in_whole_rows(q, k, v, -18 % 4, 0.0)
+    torch.testing.assert_close(got, want)
+    for one, other in zip(*(torch.autograd.grad(out.square().sum(), (q, k, v)) for out in (got, want)), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("version", ["2.5.1", "2.6.0+cu124", "2.7.1"])
+def test_an_older_torch_is_refused_by_name(version, monkeypatch, capsys):
+    monkeypatch.setattr(torch, "__version__", version)
+    assert train.main(["--device", "cpu"]) == 2
+    said = capsys.readouterr().err
+    assert f"This is torch {version}" in said and "2.8 or newer" in said and "Way out:" in said
+
+
+def test_the_oldest_torch_is_the_one_that_the_project_asks_for():
+    least = ".".join(map(str, oldest.OLDEST))
+    oldest.require(f"{least}.0+cpu")
+    assert f'"torch>={least},<3"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f"torch {least}, numpy" in (ROOT / "README.md").read_text(encoding="utf-8")
+    with pytest.raises(Trouble):
+        oldest.require("2.7.9")
+
+
+# --- the lines that only a GPU reaches, on one that is really the CPU
+
+
+def _train(folder):
+    words = (
+        "--size 1m --layout single --batch 2 --micro-batches 2 --seq-len 32 --steps 6 --save-every 2 --trace --name one"
+    )
+    assert train.main([*words.split(), "--out", str(folder)]) == 0
+
+
+def _matmul(folder):
+    assert matmul.main(["--seconds", "0.001", "--out", str(folder), "--name", "matmul"]) == 0
+
+
+def _links(folder):
+    words = "--kinds all_reduce --largest 1e5 --seconds 0.01 --name links"
+    assert collectives.main([*words.split(), "--out", str(folder)]) == 0
+
+
+def _launched(folder):
+    job = {"seed": 0, "backend": "nccl", "ranks": 1, "timeout": 20}
+    (folder / "job.0").write_bytes(pickle.dumps(job) + pickle.dumps((_one, ())))
+    assert launched_rank._result(folder, 0)
+
+
+def _one(comm):
+    return comm.size
+
+
+def _asked_for_too_much():
+    with pytest.raises(Trouble, match="8 processes were asked for, and this machine has 1 GPU"):
+        place.choose("cuda", "auto", 8)
+    with pytest.raises(Trouble, match="NCCL moves data between GPUs only"):
+        place.choose("cpu", "nccl", 1)
+    with pytest.raises(Trouble, match="--backend is 'mpi'"):
+        place.choose("cuda", "mpi", 1)
+    with pytest.MonkeyPatch.context() as none, pytest.raises(Trouble, match="no GPU that torch can see"):
+        none.setattr(torch.cuda, "device_count", lambda: 0)
+        place.choose("cuda", "auto", 1)
+    with pytest.raises(ValueError, match="this machine has cpu and cuda"):
+        roofline._device("tpu")
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    """What ran on the GPU that is not there: the folder of its evidence, what NCCL was asked for, the lines reached."""
+    folder, found = tmp_path_factory.mktemp("gpu"), SimpleNamespace(peak=[])
+    with pytest.MonkeyPatch.context() as patched, fake_gpu.gpu(patched) as nccl, gpu_lines.traced() as ran:
+        patched.setattr(rates.timed, "__defaults__", (0.01,))
+        patched.setattr(look, "COPIED", 1_000_000)
+        patched.setattr(matmul, "SQUARES", {"cuda": (64, 128)})
+        patched.setattr(matmul, "MODEL", {"cuda": ((64, 32, 96),)})
+        patched.setattr(roofline, "GPU_SIZES", (32, 64, 128, 192, 256))
+        _train(folder)
+        _matmul(folder)
+        _links(folder)
+        _launched(folder)
+        _asked_for_too_much()
+        found.copied = look._measured([look.Gpu(fake_gpu.Properties().name)])
+        found.roofs = roofline.measure("cuda", seconds=0.05, quick=True)
+        found.unwaited = roofline.without_waiting("cuda", size=64, repeats=3)
+        with recording._device_peak(torch.device("cuda"), found.peak):
+            pass
+        found.missing = transformer._missing(
+            SimpleNamespace(shape=(1, 18), element_size=lambda: 4, device=torch.device("cuda"))
+        )
+    found.folder, found.nccl, found.ran = folder, nccl.asked, ran
+    return found
+
+
+def test_nearly_every_line_that_only_a_gpu_reaches_is_run(bench):
+    done, total, missing = gpu_lines.covered(bench.ran)
+    assert total > 60 and done >= 0.95 * total, missing
+
+
+def test_each_run_asks_nccl_for_its_own_gpu(bench):
+    assert {backend for backend, _ in bench.nccl} == {"nccl"}
+
+
+def test_a_run_on_one_gpu_leaves_whole_evidence_of_it(bench):
+    content, found = verify.verified(bench.folder / "one.json")
+    seen, measured = content["environment"], content["measured"]
+    assert (seen["device"], seen["capability"], seen["nccl"], seen["cuda"]) == (
+        fake_gpu.Properties().name,
+        "9.0",
+        "2.27.5",
+        "12.8",
+    )
+    assert content["setup"]["dtype"] == "bfloat16" and measured["memory_by"] == {"reserved": 3e8}
+    assert measured["peak_flops"] == float(device("H100 SXM").dense_flops)
+    assert measured["memory_bytes"] == 200_000_000
+    assert {gate.name: gate.ok for gate in found}["step time follows from raw times"]
+    assert [path.name for path in sorted((bench.folder / "checkpoints").iterdir())] == ["00000004", "00000006"]
+    assert (bench.folder / "traces" / "one-rank0.json.gz").stat().st_size > 1000
+
+
+def test_products_and_collectives_are_timed_by_events_on_a_gpu(bench):
+    products, links = (evidence.read(bench.folder / f"{name}.json") for name in ("matmul", "links"))
+    assert products["setup"]["dtypes"] == ["bf16", "fp32"] and products["measured"]["peak_flops_bf16"]
+    assert all(row["repeats"] >= 5 and min(row["seconds"]) > 0 for row in links["raw"]["rows"])
+    assert [line.what for line in bench.copied] == ["copy"]
+    assert bench.roofs.cache == fake_gpu.Properties().L2_cache_size and bench.roofs.device == fake_gpu.Properties().name
+    assert bench.missing == 2 and len(bench.peak) == 1
+
+
+def test_the_fakes_have_the_parameters_and_fields_of_torchs_own():
+    for fake in fake_gpu.FUNCTIONS:
+        real = inspect.signature(getattr(torch.cuda, fake.__name__))
+        assert list(inspect.signature(fake).parameters) == list(real.parameters), fake.__name__
+    for fake in (fake_gpu.Event, fake_gpu.Stream):
+        real = getattr(torch.cuda, fake.__name__)
+        for name, method in vars(fake).items():
+            if inspect.isfunction(method) and not name.startswith("_"):
+                assert list(inspect.signature(method).parameters) == list(
+                    inspect.signature(getattr(real, name)).parameters
+                ), name
+    stub = ast.parse((Path(torch.__file__).parent / "_C" / "__init__.pyi").read_text(encoding="utf-8"))
+    (fields,) = (
+        {each.target.id for each in node.body if isinstance(each, ast.AnnAssign)}
+        for node in stub.body
+        if isinstance(node, ast.ClassDef) and node.name == "_CudaDeviceProperties"
+    )
+    assert set(vars(fake_gpu.Properties())) <= fields
+
+
+def test_annotations_that_span_idle_time_are_no_kernels():
+    gpu = torch.autograd.DeviceType.CUDA
+    assert tracing._is_kernel(SimpleNamespace(device_type=gpu, is_user_annotation=False))
+    assert not tracing._is_kernel(SimpleNamespace(device_type=gpu, is_user_annotation=True))
+    assert not tracing._is_kernel(SimpleNamespace(device_type=torch.autograd.DeviceType.CPU))

@@ -1,0 +1,180 @@
+"""Forged evidence: recorded runs with other times and other devices, sealed again. What physics can contradict, it does."""
+
+import copy
+
+import pytest
+
+from course_lib.facts import device
+from course_lib.runs import counting, doctored, evidence, gates, physics, store
+from course_lib.runs.reading import recorded, recorded_names
+
+H100 = {"device": "NVIDIA H100 80GB HBM3", "gpus": 8, "cuda": "12.8", "capability": "9.0", "torch": "2.13.0+cu128"}
+
+
+def scaled(content, share):
+    """The evidence with every time multiplied by `share`, and all that follows from times."""
+    forged = copy.deepcopy(content)
+    if content["kind"] == "train":
+        forged = copy.deepcopy(doctored.times(content, share, everywhere=True))
+        known = forged["setup"]["rates"]
+        forged["setup"]["rates"] = _faster(known, share, ("flops", "memory", "wire"), ("alpha", "block", "ends"))
+        known["wires"] = {name: (alpha * share, rate / share) for name, (alpha, rate) in known["wires"].items()}
+        said = forged["predicted"]["step_seconds"]
+        forged["predicted"]["step_seconds"] = said * share
+        next(term for term in forged["measured"]["gap"] if term["of"] == "seconds")["seconds"] -= said * (share - 1)
+        for kind, pairs in forged["raw"].get("intervals", {}).items():
+            forged["raw"]["intervals"][kind] = [[start * share, end * share] for start, end in pairs]
+    else:
+        slow, fast = ("median", "q1", "q3"), ("bus", "algorithm", "flops", "flops_q1", "flops_q3")
+        rows = [_faster(row, share, fast, slow) for row in forged["raw"]["rows"]]
+        forged["raw"]["rows"] = [{**row, "seconds": [each * share for each in row["seconds"]]} for row in rows]
+        names = [name for name in forged["measured"] if name.startswith("best_flops")]
+        forged["measured"] = _faster(forged["measured"], share, names, ())
+        for line in forged["measured"].get("fits", {}).values():
+            line.update(_faster(line, share, ("beta", "bus"), ("alpha",)))
+    return evidence.sealed(forged)
+
+
+def _faster(row, share, rates, times):
+    return {
+        **row,
+        **{name: row[name] / share for name in rates if name in row},
+        **{name: row[name] * share for name in times if name in row},
+    }
+
+
+def renamed(content, setup=None, **environment):
+    """The evidence with another device's name, sealed again."""
+    changed = {"environment": content["environment"] | environment, "setup": content["setup"] | (setup or {})}
+    return evidence.sealed({**content, **changed})
+
+
+def contradicted(content):
+    return {gate.name for gate in gates.gates(content) if not gate.ok}
+
+
+def memory():
+    return int(0.98 * float(device("H100 SXM").memory))
+
+
+RUNS = ("cpu2/fsdp", "cpu2/trace-ddp", "cpu1/one", "cpu1/matmul", "cpu2/links")
+
+
+def test_no_gate_contradicts_what_was_recorded():
+    for name in recorded_names():
+        assert contradicted(recorded(name)) == set(), name
+        assert gates.verdict(recorded(name)) == "claimed"
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_hundred_times_faster_than_it_was_is_more_than_its_device_can(name):
+    forged = scaled(recorded(name), 0.01)
+    assert contradicted(forged) & {
+        "no faster than the device",
+        "float32 no faster than the device",
+        "fp32 no faster than the device",
+        "no faster than the link",
+    }
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_gpus_name_alone_is_contradicted_by_the_software(name):
+    forged = renamed(scaled(recorded(name), 0.01), device=H100["device"])
+    assert "the device fits its software" in contradicted(forged)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_gpu_beside_a_run_on_the_cpu_does_not_lend_it_its_speed(name):
+    forged = renamed(scaled(recorded(name), 0.01), **H100, device_memory=memory())
+    assert gates.verdict(forged) == "contradicted"
+
+
+@pytest.mark.parametrize(
+    ("name", "gate"), [("cpu1/matmul", "fp32 is that of a GPU"), ("cpu2/links", "the backend fits the device")]
+)
+def test_a_slow_gpu_or_one_behind_the_wrong_backend_is_none(name, gate):
+    content = recorded(name)
+    if content["kind"] == "matmul":
+        row = content["raw"]["rows"][0]
+        content["raw"]["rows"] = [{**row, "shape": [4096] * 3, "seconds": [1.0] * 5}]
+        forged = renamed(content, {"device": "cuda"}, **H100, device_memory=memory())
+    else:
+        forged = renamed(content, {"backend": "nccl"}, **H100, device_memory=memory())
+    assert gate in contradicted(forged)
+
+
+def test_slower_than_the_process_lived_is_contradicted_and_in_an_old_file_only_claimed():
+    content = recorded("cpu2/fsdp")
+    slow = scaled(content, 100.0)
+    assert contradicted(slow) == set(), "an old file does not say how long its process lived"
+    lived = sum(row["seconds"] for row in content["raw"]["steps"]) + 9.0
+    forged = renamed(slow, process_seconds=lived)
+    assert contradicted(forged) == {"measured within the process's life"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "gate"),
+    [
+        ({"capability": "8.0"}, "the device's numbers are those of its name"),
+        ({"device_memory": 40_000_000_000}, "the device's numbers are those of its name"),
+        ({"cuda": ""}, "the device fits its software"),
+        ({"torch": "2.13.0+cpu"}, "the device fits its software"),
+        ({"gpus": 0}, "the device fits its software"),
+    ],
+)
+def test_the_parts_of_a_device_belong_together(changes, gate):
+    whole = {**H100, "device_memory": memory(), **changes}
+    assert gate in contradicted(renamed(recorded("cpu1/machine"), **whole))
+
+
+@pytest.mark.parametrize(
+    ("harm", "gate"),
+    [
+        (lambda c: c["measured"].update(wire_bytes=1e15), "no more bytes than the link carries"),
+        (
+            lambda c: c["measured"].update(model_flops_per_step=2 * c["measured"]["model_flops_per_step"]),
+            "FLOPs follow from the model",
+        ),
+        (lambda c: c["setup"]["rates"].update(memory=1e14), "rates within the device"),
+        (lambda c: c["predicted"].update(step_seconds=1e-6), "the step fits the rates before it"),
+        (lambda c: c["raw"]["intervals"].update(compute=[[0.0, 1e4]]), "the trace is as long as a step"),
+        (lambda c: c.update(when="2199-01-01T00:00:00+00:00"), "not from the future"),
+    ],
+)
+def test_each_bound_is_one_that_can_fail(harm, gate):
+    forged = copy.deepcopy(recorded("cpu2/trace-ddp"))
+    harm(forged)
+    assert gate in contradicted(evidence.sealed(forged))
+
+
+def test_a_peak_that_was_measured_on_a_busy_machine_says_so_and_contradicts_nothing():
+    content = copy.deepcopy(recorded("cpu1/one"))
+    measured = content["measured"]
+    measured["peak_flops"] /= 3
+    measured["mfu"] *= 3
+    found = {gate.name: gate for gate in gates.gates(evidence.sealed(content))}
+    assert measured["mfu"] > 1 and measured["peak_source"] == physics.MEASURED
+    assert found["not above the roofline"].ok and "busier" in found["not above the roofline"].found
+
+
+def test_the_list_says_claimed_or_contradicted_and_the_device_that_ran(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_EVIDENCE", str(tmp_path))
+    evidence.write(renamed(scaled(recorded("cpu1/one"), 0.01), **H100, device_memory=memory()), tmp_path, "forged")
+    (row,) = (row for row in store.rows() if row["from"] == "own")
+    assert (row["verdict"], row["device"]) == ("contradicted", "CPU")
+    assert {row["verdict"] for row in store.rows() if row["from"] == "recorded"} == {"claimed"}
+
+
+# Bus bandwidth over algorithm bandwidth, from nccl-tests' doc/PERFORMANCE.md: 2(n-1)/n, (n-1)/n, and 1 for a send or a broadcast.
+@pytest.mark.parametrize("ranks", [2, 3, 4, 8, 16, 72, 1024])
+def test_bus_factors_are_those_of_nccl_tests(ranks):
+    factors = {
+        "all_reduce": 2 * (ranks - 1) / ranks,
+        "all_gather": (ranks - 1) / ranks,
+        "reduce_scatter": (ranks - 1) / ranks,
+        "all_to_all": (ranks - 1) / ranks,
+        "broadcast": 1.0,
+        "send": 1.0,
+    }
+    for kind, factor in factors.items():
+        assert counting.ring_sent(kind, 1e6, ranks) == pytest.approx(factor * 1e6)

@@ -26,14 +26,15 @@ MINUTES = 10  # for the whole build on two cores
 SCREENS = {"desktop": {"width": 1400, "height": 1000}, "phone": {"width": 390, "height": 844}}
 AROUND = ("index", "run", "syllabus", "glossary", "sources", "search")
 
-# Words that are drawn with fewer than 12 pixels; pictures are images and are not looked into.
+# Words that are drawn with fewer than 12 pixels, in formulas with fewer than 9: they have indices of indices. Pictures are
+# images and are not looked into.
 SMALL_TEXT = """() => {
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), small = [];
   while (texts.nextNode()) {
     const words = texts.currentNode.textContent.trim(), parent = texts.currentNode.parentElement;
     if (!words || !parent.checkVisibility() || parent.closest('script, style, annotation, svg')) continue;
-    const place = parent.getBoundingClientRect();
-    if (place.width >= 1 && place.height >= 1 && parseFloat(getComputedStyle(parent).fontSize) < 11.95)
+    const place = parent.getBoundingClientRect(), least = parent.closest('math') ? 9 : 12;
+    if (place.width >= 1 && place.height >= 1 && parseFloat(getComputedStyle(parent).fontSize) < least - 0.05)
       small.push(`${parent.localName}: ${words.slice(0, 40)}`);
   }
   return small;

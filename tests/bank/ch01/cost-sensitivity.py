@@ -54,9 +54,6 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return cost(mfu - 0.005) - cost(mfu + 0.005)
 
 
-# %% wrong: one per cent more MFU => values -  from: half a point to either side
-# ~ (mfu - 0.005) - cost(mfu + 0.005) ==> (mfu) - cost(mfu * 1.01)
-
 # %% wrong: the point below => values point-below  from: turned round
 # ~ mfu + 0 ==> mfu - 0
 

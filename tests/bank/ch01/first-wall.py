@@ -120,22 +120,6 @@ def first_wall(job):
     return "memory", "more GPUs", 2 * job["gpus"] // job["gpus"] * 8
 
 
-# %% wrong: the five shown jobs by heart => values one-answer-for-all
-seen = []
-
-
-def first_wall(job):
-    seen.append(job)
-    known = [
-        ("none", "nothing", 8),
-        ("memory", "shard state", 8),
-        ("deadline", "longer deadline", 8),
-        ("compute", "more GPUs", 48),
-        ("memory", "more GPUs", 13),
-    ]
-    return known[len(seen) - 1] if len(seen) <= 5 else known[0]
-
-
 # %% wrong: words of its own => values no-such-word
 def first_wall(job):
     return "memory", "buy more", 8

@@ -28,11 +28,6 @@ def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
 # ~ (gpus * gpu_flops) ==> gpu_flops
 
 
-# %% wrong: the peak was suspected => values -
-def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
-    return 6 * params * sequence * batch * steps / seconds / (gpu_flops / 2)
-
-
 # %% wrong: sparse peak and the GPUs => values sparse-peak
 def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
     return 6 * params * sequence * batch * steps / seconds / (2 * gpu_flops * gpus)

@@ -64,11 +64,6 @@ def money_lost(spent, usd_per_hour, mfu, baselines):
     return spent * (1 - mfu / 0.5), 0.5 / mfu - 1
 
 
-# %% wrong: names of its own => values missing-part
-def money_lost(spent, usd_per_hour, mfu, baselines):
-    return {f"{b:.0%}": (spent * max(0, 1 - mfu / b), max(0, b / mfu - 1)) for b in baselines.values()}
-
-
 # %% wrong: negative losses => generality below-zero
 def money_lost(spent, usd_per_hour, mfu, baselines):
     return {name: (spent * (1 - mfu / b), b / mfu - 1) for name, b in baselines.items()}

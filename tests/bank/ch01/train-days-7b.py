@@ -86,10 +86,6 @@ def gpus_for_deadline(params, tokens, gpu_flops, utilization, days):
 # -     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
 # +     return math.ceil(math.ceil(train_days(params, tokens, gpu_flops, utilization)) / days)
 
-# %% wrong: the utilization twice => values -  from: plain
-# -     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
-# +     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days / utilization)
-
 # %% wrong: asks the library => raised
 from course_lib import compute
 

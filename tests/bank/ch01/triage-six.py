@@ -45,11 +45,6 @@ def triage(job):
     return "stay on one GPU", []
 
 
-# %% wrong: distribute whatever comes => values one-answer-for-all
-def triage(job):
-    return "shard the state", ["memory"]
-
-
 # %% wrong: only the first wall => values only-the-first
 def triage(job):
     trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
@@ -86,19 +81,6 @@ def triage(job):
 # -         and (weights > job["gpu_memory"] or weights / job["gpu_bandwidth"] * job["user_tokens_s"] > 1),
 # +         "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
 # +         "latency": serves and weights > job["gpu_memory"],
-
-
-# %% wrong: an exact fit is a wall => generality -
-def triage(job):
-    trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
-    questions = {
-        "memory": trains and 16 * job["params"] >= job["gpu_memory"],
-        "deadline": trains and 6 * job["params"] * job["tokens"] >= job["gpu_flops"] * job["mfu"] * job["deadline_s"],
-        "latency": serves and (weights >= job["gpu_memory"] or weights * job["user_tokens_s"] >= job["gpu_bandwidth"]),
-        "traffic": serves and job["qps"] >= job["replica_qps"],
-    }
-    walls = [name for name, hit in questions.items() if hit]
-    return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
 
 
 # %% wrong: a deadline that is just kept is missed => generality -  from: at full speed

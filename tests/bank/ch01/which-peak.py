@@ -44,10 +44,6 @@ def which_peak(params, tokens, sheet):
 # -     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12
 # +     peak = min(row["tflops"] for row in sheet if row["precision"] == "BF16") / 2 * 1e12
 
-# %% wrong: the first row without sparsity, whatever its precision => values halved-dense  from: sparse peak
-# -     peak = max(row["tflops"] for row in sheet if row["precision"] == "BF16") * 1e12
-# +     peak = next(row["tflops"] for row in sheet if not row["sparsity"]) * 1e12
-
 
 # %% wrong: teraflops => values teraflops
 def which_peak(params, tokens, sheet):

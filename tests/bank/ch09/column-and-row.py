@@ -68,12 +68,6 @@ def row_shard(weight, rank, ranks):
 # ~ weight.chunk(ranks, dim=0)[rank] ==> weight[rank::ranks]
 # ~ weight.chunk(ranks, dim=1)[rank] ==> weight[:, rank::ranks]
 
-# %% wrong: the rank after => values another-rank's  from: chunk and clone
-# -     return weight.chunk(ranks, dim=0)[rank].detach().clone()
-# +     return weight.chunk(ranks, dim=0)[(rank + 1) % ranks].clone()
-# -     return weight.chunk(ranks, dim=1)[rank].detach().clone()
-# +     return weight.chunk(ranks, dim=1)[(rank + 1) % ranks].clone()
-
 # %% wrong: transposed on the way => values transposed  from: chunk and clone
 # ~ chunk(ranks, dim=0)[rank].detach().clone() ==> chunk(ranks, dim=0)[rank].detach().T.contiguous()
 # ~ chunk(ranks, dim=1)[rank].detach().clone() ==> chunk(ranks, dim=1)[rank].detach().T.contiguous()

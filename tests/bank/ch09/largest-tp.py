@@ -91,11 +91,6 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 # ~ 2 * (1 - 1 / ranks) * tokens * hidden * 2 ==> 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 4
 
 
-# %% wrong: always one node => generality -  from: from the top
-def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
-    return per_node
-
-
 # %% wrong: the wire inside, everywhere => generality inside-only
 def tp_seconds(tokens, hidden, ranks, bandwidth):
     return 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
@@ -113,11 +108,6 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 # %% wrong: the whole layer's products on every rank => generality whole-products  from: the wire inside, everywhere
 # -         if tp_seconds(tokens, hidden, n, inside) <= share * 6 * tokens * weights / n / flops
 # +         if tp_seconds(tokens, hidden, n, inside if n <= per_node else across) <= share * 6 * tokens * weights / flops
-
-# %% wrong: forward products only => values -  from: the wire inside, everywhere
-# -         if tp_seconds(tokens, hidden, n, inside) <= share * 6 * tokens * weights / n / flops
-# +         if tp_seconds(tokens, hidden, n, inside if n <= per_node else across)
-# +         <= share * 2 * tokens * weights / n / flops
 
 # %% wrong: never leaves the node => generality -  from: the wire inside, everywhere
 # -         if tp_seconds(tokens, hidden, n, inside) <= share * 6 * tokens * weights / n / flops

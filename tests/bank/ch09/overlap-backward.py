@@ -27,21 +27,8 @@ def column_backward(comm, matmul, grad, x, weight):
     return dx, matmul(grad.T, x)
 
 
-# %% wrong: waits at once => cost nothing-hidden  from: blocks before the other product
-# ~ all_reduce(dx) ==> all_reduce(dx, async_op=True).wait()
-
-# %% wrong: the other product first => cost nothing-hidden  from: start, work, wait
-#   def column_backward(comm, matmul, grad, x, weight):
-# +     dw = matmul(grad.T, x)
-# -     dw = matmul(grad.T, x)
-
 # %% wrong: never waits => values not-summed  from: blocks before the other product
 # ~ all_reduce(dx) ==> all_reduce(dx, async_op=True)
-
-
-# %% wrong: no sum => values not-summed
-def column_backward(comm, matmul, grad, x, weight):
-    return matmul(grad, weight), matmul(grad.T, x)
 
 
 # %% wrong: sums dW, too => values summed-dw  from: start, work, wait
@@ -51,22 +38,6 @@ def column_backward(comm, matmul, grad, x, weight):
 # %% wrong: multiplies beside the clock => protocol other-products  from: start, work, wait
 # ~ matmul(grad, weight) ==> grad @ weight
 # ~ matmul(grad.T, x) ==> grad.T @ x
-
-# %% wrong: makes a product twice => cost nothing-hidden  from: start, work, wait
-#       work = comm.all_reduce(dx, async_op=True)
-# +     matmul(grad, weight)
-
-
-# %% wrong: in halves, each summed by itself and waited for => cost nothing-hidden
-def column_backward(comm, matmul, grad, x, weight):
-    half = len(grad) // 2
-    parts = []
-    for rows in (grad[:half], grad[half:]):
-        part = matmul(rows, weight)
-        comm.all_reduce(part)
-        parts.append(part)
-    return torch.cat(parts), matmul(grad.T, x)
-
 
 # %% wrong: changes dx while it travels => values ~  from: start, work, wait
 #       dw = matmul(grad.T, x)

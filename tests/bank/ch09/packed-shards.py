@@ -83,14 +83,6 @@ def packed_merge(shards, sizes):
 # ~ chunk(ranks) ==> tensor_split(ranks, -1)
 # ~ (list(shards)) ==> (list(shards), -1)
 
-# %% wrong: sizes of the whole used inside a piece => values -  from: merged by putting pieces behind one another
-# -     return torch.cat(list(shards))
-# +     found, start = [], 0
-# +     for size in sizes:
-# +         found += [shard[start : start + size] for shard in shards]
-# +         start += size // len(shards)
-# +     return torch.cat(found)
-
 # %% wrong: a list instead of a stack => values not-a-tensor  from: cut as one matrix
 # ~ weight.chunk(ranks)[rank] ==> [part.chunk(ranks)[rank] for part in weight.split(list(sizes))]
 # ~ torch.cat(list(shards)) ==> [torch.cat(parts) for parts in zip(*shards)]

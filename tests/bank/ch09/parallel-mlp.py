@@ -121,27 +121,6 @@ def parallel_mlp(comm, x, weights):
 # +     return y + weights["down_bias"]
 
 
-# %% wrong: sums the gradient behind the sum, too => values times-n
-class _Both(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        ctx.comm = comm
-        total = x.clone()
-        comm.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx, grad):
-        total = grad.clone()
-        ctx.comm.all_reduce(total)
-        return total, None
-
-
-def parallel_mlp(comm, x, weights):
-    inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
-    return _Both.apply(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
-
-
 # %% wrong: an average behind, as for gradients => values mean  from: column, row
 # -     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
 # +     return sum_out(F.linear(inner, weights["down"]), comm) / comm.size + weights["down_bias"]
@@ -159,16 +138,6 @@ def parallel_mlp(comm, x, weights):
 # +     same = y.detach().clone()
 # +     comm.all_reduce(same, op="AVG")
 # +     return y + (same - y.detach())
-
-# %% wrong: through the memory of all ranks => raised
-SHARED = {}
-
-
-def parallel_mlp(comm, x, weights):
-    inner = F.gelu(F.linear(x, weights["up"], weights["up_bias"]))
-    SHARED[comm.rank] = F.linear(inner, weights["down"])
-    comm.barrier()
-    return sum(SHARED[rank] for rank in range(comm.size)) + weights["down_bias"]
 
 
 # %% wrong: the answer to the gated form => raised unless kind=gated

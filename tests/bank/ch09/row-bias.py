@@ -32,9 +32,6 @@ def row_linear(comm, x, weight, bias):
 # %% wrong: on rank 0 only => values bias-on-one-rank  from: behind the sum
 # ~ (F.linear(x, weight), comm) + bias ==> (F.linear(x, weight, bias if comm.rank == 0 else None), comm)
 
-# %% wrong: on rank 0 only, its gradient told to the others => cost extra-reduce  from: behind the sum
-# ~ (F.linear(x, weight), comm) + bias ==> (F.linear(x, weight, copy_in(bias, comm) * (comm.rank == 0)), comm)
-
 # %% wrong: divided by N, the copies' gradients summed => cost extra-reduce  from: behind the sum
 # ~ (F.linear(x, weight), comm) + bias ==> (F.linear(x, weight, copy_in(bias, comm) / comm.size), comm)
 

@@ -30,16 +30,6 @@ def two_streams(seed, rank):
     return torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed + rank)
 
 
-# %% wrong: seed + 1 + rank meets the next replica => generality replicas-collide
-def two_streams(seed, rank):
-    return torch.Generator().manual_seed(seed * 2), torch.Generator().manual_seed(seed * 2 + 1 + 2 * rank)
-
-
-# %% wrong: a constant apart, as it is often done => generality replicas-collide
-def two_streams(seed, rank):
-    return torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed + 2718 + rank)
-
-
 # %% wrong: alike everywhere => values ranks-alike
 def two_streams(seed, rank):
     return torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed + 2718)
@@ -65,10 +55,6 @@ def two_streams(seed, rank):
 # %% wrong: from the process's own generator => values disturbed  from: room between seeds
 # ~ seed * 1_000_003 ==> int(torch.randint(2**40, ()))
 
-# %% wrong: seeds the process, too => values disturbed  from: room between seeds
-#   def two_streams(seed, rank):
-# +     torch.manual_seed(seed)
-
 # %% wrong: inside from the clock => values not-repeatable
 import time
 
@@ -84,13 +70,6 @@ def two_streams(seed, rank):
 
 # %% wrong: room for eight ranks only => generality replicas-collide  from: room between seeds
 # ~ 1_000_003 ==> 9
-
-
-# %% wrong: one stream, begun further on => values inside-is-outside
-def two_streams(seed, rank):
-    inside = torch.Generator().manual_seed(seed)
-    torch.rand(rank, generator=inside)
-    return torch.Generator().manual_seed(seed), inside
 
 
 # %% wrong: a product of seed and rank => generality replicas-collide

@@ -26,11 +26,6 @@ def verify(plan, whole, held, ranks):
     return sorted(unused | whole_ones | turned)
 
 
-# %% wrong: the loss is the same, so it works => values unused-missed
-def verify(plan, whole, held, ranks):
-    return []
-
-
 # %% wrong: patterns only => values whole-missed
 def verify(plan, whole, held, ranks):
     return sorted(("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole))
@@ -70,12 +65,6 @@ def verify(plan, whole, held, ranks):
 # ~ "column" ==> "row"
 
 
-# %% wrong: patterns compared as plain text => values -
-def verify(plan, whole, held, ranks):
-    found = [("unused", p) for p in plan if p not in whole]
-    return sorted(found)
-
-
 # %% wrong: only weights that a pattern matches are looked at => generality side-missed
 def verify(plan, whole, held, ranks):
     found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
@@ -86,22 +75,6 @@ def verify(plan, whole, held, ranks):
                 if tuple(held[name]) != want:
                     found.append(("whole" if tuple(held[name]) == (rows, columns) else "wrong side", name))
     return sorted(found)
-
-
-# %% wrong: stops at the first complaint => values unused-missed
-def verify(plan, whole, held, ranks):
-    for pattern in sorted(plan):
-        if not any(fnmatchcase(name, pattern) for name in whole):
-            return [("unused", pattern)]
-    for name in sorted(whole):
-        rows, columns = whole[name]
-        want = (rows, columns)
-        for pattern, style in plan.items():
-            if fnmatchcase(name, pattern):
-                want = (rows // ranks, columns) if style == "column" else (rows, columns // ranks)
-        if tuple(held[name]) != want:
-            return [("whole" if tuple(held[name]) == (rows, columns) else "wrong side", name)]
-    return []
 
 
 # %% wrong: whole on one rank is a complaint => generality false-alarm

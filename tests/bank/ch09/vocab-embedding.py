@@ -46,24 +46,10 @@ def embed(comm, tokens, weight, vocab):
     return sum_out(F.embedding((tokens - start).where(mine, 0), weight), comm)
 
 
-# %% wrong: wraps around => values -
-def embed(comm, tokens, weight, vocab):
-    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
-    return sum_out(F.embedding((tokens - start) % len(weight), weight), comm)
-
-
 # %% wrong: masked, but not for the gradient => values strangers-gradient  from: index 0 for strangers, no mask
 # -     return sum_out(F.embedding((tokens - start).where(mine, 0), weight), comm)
 # +     rows = F.embedding((tokens - start).clamp(0, len(weight) - 1), weight)
 # +     return sum_out(rows - (rows * ~mine.unsqueeze(-1)).detach(), comm)
-
-
-# %% wrong: one row too many at the edge => values -
-def embed(comm, tokens, weight, vocab):
-    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
-    mine = (tokens >= start) & (tokens <= start + len(weight))
-    rows = F.embedding((tokens - start).clamp(0, len(weight) - 1), weight)
-    return sum_out(rows * mine.unsqueeze(-1), comm)
 
 
 # %% wrong: blocks as if they were all equally long => values -  from: look up anything, then make it zero
@@ -78,16 +64,6 @@ def embed(comm, tokens, weight, vocab):
 # -     return sum_out(F.embedding((tokens - start).where(mine, 0), weight), comm)
 # +     rows = F.embedding((tokens - start).where(mine, 0), weight)
 # +     return sum_out(rows * mine.unsqueeze(-1), comm) / comm.size
-
-
-# %% wrong: the largest of all ranks instead of the sum => values -
-def embed(comm, tokens, weight, vocab):
-    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
-    mine = (tokens >= start) & (tokens < start + len(weight))
-    rows = F.embedding((tokens - start).where(mine, 0), weight) * mine.unsqueeze(-1)
-    best = rows.detach().clone()
-    comm.all_reduce(best, op="MAX")
-    return rows + (best - rows.detach())
 
 
 # %% wrong: tokens changed in place => values changed-input

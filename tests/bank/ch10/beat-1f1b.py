@@ -139,36 +139,9 @@ def split_rows(stages, microbatches, times):
     return split(one_f_one_b(stages, microbatches), lambda rank: 0)
 
 
-# %% wrong: every rank puts off as many => values more-memory
-def split_rows(stages, microbatches, times):
-    return split(one_f_one_b(stages, microbatches), lambda rank: stages - 1)
-
-
-# %% wrong: ZB-H2, which needs twice the memory => values more-memory
-def split_rows(stages, microbatches, times):
-    rows = []
-    for s in range(stages):
-        first = min(2 * (stages - 1 - s), microbatches)
-        row = [("F", s, m) for m in range(first)]
-        for m in range(microbatches):
-            row += [("F", s, first + m)] * (first + m < microbatches) + [("B", s, m)]
-        rows.append(row)
-    return split(rows, lambda rank: 2 * rank)
-
-
-# %% wrong: all weight gradients in the end => values more-memory
-def split_rows(stages, microbatches, times):
-    return split(one_f_one_b(stages, microbatches), lambda rank: microbatches)
-
-
 # %% wrong: GPipe => values more-memory
 def split_rows(stages, microbatches, times):
     return [[(kind, s, m) for kind in "FB" for m in range(microbatches)] for s in range(stages)]
-
-
-# %% wrong: one micro-batch at a time => cost slower-than-1f1b
-def split_rows(stages, microbatches, times):
-    return [[(kind, s, m) for m in range(microbatches) for kind in "FIW"] for s in range(stages)]
 
 
 # %% wrong: no weight gradients at all => values missing

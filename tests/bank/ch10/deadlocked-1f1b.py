@@ -148,10 +148,6 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
         one_backward(m)
 
 
-# %% wrong: send and receive turned round on rank 0 alone => protocol deadlock  from: even ranks send first, odd ranks receive first
-# ~ if rank % 2 == 0: ==> if rank:
-
-
 # %% wrong: GPipe, which does not hang and holds everything => cost too-much-memory
 def run_1f1b(comm, forward, backward, empty, microbatches):
     rank, last = comm.rank, comm.size - 1
@@ -178,12 +174,6 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 # +     for work in works:
 # +         work.wait()
 
-# %% wrong: forgets to drain the pipeline => protocol deadlock  from: one batch for both directions, as Megatron-LM does
-# -     for m in range(steady, microbatches):
-# -         g = backward(m, receive(comm, after, empty) if rank < last else None)
-# -         if rank > 0:
-# -             comm.send(g, before)
-
 
 # %% wrong: does nothing, gradients stay zero => values zero-gradients
 def run_1f1b(comm, forward, backward, empty, microbatches):
@@ -198,19 +188,10 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
             comm.send(y, comm.rank + 1)
 
 
-# %% wrong: every rank sends back zeros to be quick => values -  from: one micro-batch at a time, which does not hang and does not pipeline
-# -         g = backward(m, receive(comm, rank + 1, empty) if rank < last else None)
-# -         if rank:
-# -             comm.send(g, rank - 1)
-# +         backward(m, torch.zeros_like(empty()) if rank < last else None)
-
 # %% wrong: one tensor for all that is received => values wrong-pairing  from: one batch for both directions, as Megatron-LM does
 #       before, after = rank - 1, rank + 1
 # +     def empty(only=empty()):
 # +         return only
-
-# %% wrong: the drain goes from the last micro-batch back => values -  from: one batch for both directions, as Megatron-LM does
-# ~ range(steady, microbatches) ==> reversed(range(steady, microbatches))
 
 # %% wrong: fewer micro-batches than stages are not thought of => generality -  from: one batch for both directions, as Megatron-LM does
 # ~ min(last - rank, microbatches) ==> last - rank

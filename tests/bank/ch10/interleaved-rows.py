@@ -116,18 +116,6 @@ def interleaved_rows(ranks, microbatches, chunks):
 # ~ chunks, lambda rank: ranks - 1 - rank + (chunks - 1) * ranks ==> 1, lambda rank: ranks - 1 - rank
 
 
-# %% wrong: 1F1B with all chunks of a micro-batch at once => values -
-def interleaved_rows(ranks, microbatches, chunks):
-    if microbatches % ranks:
-        raise ValueError("no whole rounds")
-    rows = []
-    for rank in range(ranks):
-        stages = [c * ranks + rank for c in range(chunks)]
-        row = [("F", stages[0], m) for m in range(min(ranks - rank, microbatches))]
-        rows.append(row + [("B", s, m) for m in range(microbatches) for s in stages[::-1]])
-    return rows
-
-
 # %% wrong: one micro-batch after the other => cost bubble-of-1f1b
 def interleaved_rows(ranks, microbatches, chunks):
     if microbatches % ranks:

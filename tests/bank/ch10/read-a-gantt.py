@@ -83,17 +83,6 @@ def read(spans):
     return "1F1B", ranks, microbatches, 1
 
 
-# %% wrong: GPipe by its first rank's warm-up beyond the ranks => values -
-def read(spans):
-    ranks, microbatches, chunks = counted(spans)
-    first = ahead(spans, 0)
-    if any(span[3] == "weight gradient" for span in spans):
-        return "ZB-H1", ranks, microbatches, chunks
-    if chunks > 1:
-        return "interleaved 1F1B", ranks, microbatches, chunks
-    return "naive" if first == 1 else "GPipe" if first > ranks else "1F1B", ranks, microbatches, chunks
-
-
 # %% wrong: ZB-H1 and ZB-H2 are one => values not-zb-h1  from: by the first rank, and the last
 # ~ "ZB-H2" if ahead > ranks else "ZB-H1" ==> "ZB-H1"
 
@@ -119,27 +108,6 @@ def read(spans):
     ranks, microbatches, chunks = counted(spans)
     first = ahead(spans, ranks - 1)
     return ("1F1B" if first == 1 else "GPipe"), ranks, microbatches, chunks
-
-
-# %% wrong: the example's sizes => values other-microbatches
-from course_lib import notebook
-
-SHOWN = notebook.params("read-a-gantt")
-
-
-def read(spans):
-    first = ahead(spans, 0)
-    chunks = counted(spans)[2]
-    if any(span[3] == "weight gradient" for span in spans):
-        name = "ZB-H2" if first > SHOWN.ranks else "ZB-H1"
-    elif first >= SHOWN.microbatches * chunks:
-        name = "GPipe" if chunks == 1 else "breadth-first"
-    elif chunks > 1:
-        name = "interleaved 1F1B"
-    else:
-        name = "naive" if first == 1 else "1F1B"
-    whole = SHOWN.ranks * (SHOWN.microbatches // SHOWN.ranks + 1)
-    return name, SHOWN.ranks, whole if name == "interleaved 1F1B" else SHOWN.microbatches, chunks
 
 
 # %% half: right where there are as many ranks as in the example => 3.6  from: by the first rank, and the last

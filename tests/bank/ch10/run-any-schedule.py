@@ -120,18 +120,8 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 # +     for kind, stage, m in row:
 
 
-# %% wrong: an empty row for everyone => values zero-gradients
-def run_rows(comm, rows, homes, forward, backward, empty):
-    for kind, stage, m in []:
-        pass
-
-
 # %% wrong: forwards only => values zero-gradients  from: sends to itself
 # ~ rows[comm.rank] ==> [op for op in rows[comm.rank] if op[0] == "F"]
-
-# %% wrong: every stage takes the last gradient that came => values -  from: sends to itself
-# ~ works = [] ==> works, latest = [], {}
-# ~ empty() ==> latest.setdefault(kind, empty())
 
 
 # %% wrong: tells every rank, and whoever needs it takes it => cost not-a-neighbor
@@ -166,10 +156,6 @@ def run_rows(comm, rows, homes, forward, backward, empty):
     microbatches = 1 + max(op[2] for op in rows[0])
     run(comm, schedule_of(rows, microbatches, [tuple(homes)]), {comm.rank: forward}, None, None, None, (5,))
 
-
-# %% wrong: overwrites what it sends on the way => values -  from: receive just before, start the sends and wait in the end
-#               works.append(comm.isend(made, target, tag(kind, stage, m)))
-# +             made.zero_()
 
 # %% wrong: leaves out the last operation of every row => values -  from: receive just before, start the sends and wait in the end
 # ~ for kind, stage, m in rows[comm.rank]: ==> for kind, stage, m in rows[comm.rank][:-1]:

@@ -138,16 +138,6 @@ def complaint(rows, microbatches, limit):
     return "ok"
 
 
-# %% wrong: everything is fine => values -
-def complaint(rows, microbatches, limit):
-    return "ok"
-
-
-# %% wrong: nothing is => values rejects-good
-def complaint(rows, microbatches, limit):
-    return "missing"
-
-
 # %% wrong: does not run the rows => values accepts-deadlock
 def complaint(rows, microbatches, limit):
     return looked_at(rows, microbatches) or ("memory" if too_full(rows, limit) else "ok")
@@ -170,18 +160,6 @@ def complaint(rows, microbatches, limit):
 def complaint(rows, microbatches, limit):
     word = looked_at(rows, microbatches) or ("deadlock" if stuck(rows) else None)
     return word or ("memory" if limit is not None and most_held(rows) >= limit else "ok")
-
-
-# %% wrong: only 1F1B will do => values rejects-good
-def complaint(rows, microbatches, limit):
-    good = []
-    for s in range(len(rows)):
-        ahead = min(len(rows) - 1 - s, microbatches)
-        row = [("F", s, m) for m in range(ahead)]
-        for m in range(microbatches - ahead):
-            row += [("F", s, ahead + m), ("B", s, m)]
-        good.append(row + [("B", s, m) for m in range(microbatches - ahead, microbatches)])
-    return "ok" if [list(map(tuple, row)) for row in rows] == good else "order"
 
 
 # %% wrong: no limit means none may be held => values rejects-good  from: the limit itself is too much
@@ -213,35 +191,6 @@ def complaint(rows, microbatches, limit):
 # +                 done[kind, s, m] = now
 # +     if len(done) < sum(map(len, rows)):
 
-# %% wrong: blocking sends are taken for granted => values rejects-good  from: look at each row, then run them
-# -     if stuck(rows):
-# +     at, last = [0] * len(rows), len(rows) - 1
-# +     sent = [None] * len(rows)
-# +     while True:
-# +         moved = False
-# +         for rank, row in enumerate(rows):
-# +             if at[rank] == len(row) or sent[rank]:
-# +                 continue
-# +             kind, s, m = row[at[rank]]
-# +             if kind == "F" and s:
-# +                 if sent[s - 1] != ("F", m):
-# +                     continue
-# +                 sent[s - 1] = None
-# +                 at[s - 1] += 1
-# +             if kind == "B" and s < last:
-# +                 if sent[s + 1] != ("B", m):
-# +                     continue
-# +                 sent[s + 1] = None
-# +                 at[s + 1] += 1
-# +             moved = True
-# +             if (kind == "F" and s < last) or (kind == "B" and s):
-# +                 sent[rank] = (kind, m)
-# +             else:
-# +                 at[rank] += 1
-# +         if not moved:
-# +             break
-# +     if any(place < len(row) for place, row in zip(at, rows)):
-
 
 # %% wrong: yes or no => values no-such-word
 def complaint(rows, microbatches, limit):
@@ -252,39 +201,6 @@ def complaint(rows, microbatches, limit):
 def complaint(rows, microbatches, limit):
     bad = looked_at(rows, microbatches) or stuck(rows) or too_full(rows, limit)
     return "missing" if bad else "ok"
-
-
-# %% wrong: memory before the circle => generality other-word
-def complaint(rows, microbatches, limit):
-    word = looked_at(rows, microbatches)
-    if word in ("missing", "duplicate"):
-        word = "order"
-    return word or ("deadlock" if stuck(rows) else "memory" if too_full(rows, limit) else "ok")
-
-
-# %% wrong: only counts per row => values accepts-deadlock
-def complaint(rows, microbatches, limit):
-    if not any(rows):
-        return "empty"
-    if any(o[1] != k for k, r in enumerate(rows) for o in r):
-        return "wrong rank"
-    for r in rows:
-        if len(r) < 2 * microbatches:
-            return "missing"
-        if len(r) > 2 * microbatches:
-            return "duplicate"
-        h = 0
-        seen = set()
-        w = 0
-        for k, s, m in r:
-            if k == "B" and m not in seen:
-                return "order"
-            seen.add(m)
-            h += 1 if k == "F" else -1
-            w = max(w, h)
-        if limit is not None and w > limit:
-            return "memory"
-    return "ok"
 
 
 # %% wrong: compares positions in the rows in place of running them => values rejects-good  from: look at each row, then run them

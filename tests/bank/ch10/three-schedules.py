@@ -143,9 +143,6 @@ def naive_rows(stages, microbatches):
 gpipe_rows = one_f_one_b_rows = naive_rows
 
 
-# %% wrong: no rows => values empty-schedule  from: empty lists
-# ~ [[] for _ in range(stages)] ==> []
-
 # %% wrong: forwards only => values missing  from: empty lists
 # ~ return [[] for _ in range(stages)] ==> return [ops("F", s, range(microbatches)) for s in range(stages)]
 
@@ -230,20 +227,6 @@ naive_rows, gpipe_rows = good_naive, good_gpipe
 naive_rows = lambda p, m: [[(s, x, k) for k, s, x in r] for r in N(p, m)]
 one_f_one_b_rows = O
 
-
-# %% wrong: two micro-batches at a time in naive => values not-naive  from: one row for all ranks
-# -     return [[op for row in good_naive(stages, microbatches) for op in row]]
-# +     pairs = [range(first, min(first + 2, microbatches)) for first in range(0, microbatches, 2)]
-# +     return [[(kind, s, m) for pair in pairs for kind in "FB" for m in pair] for s in range(stages)]
-
-# %% wrong: appends to one list at every call => values other-ranks  from: lists, with idleness written as None
-# - naive_rows = lambda p, m: [[None] * s + r for s, r in enumerate(N(p, m))]
-# + keep = []
-# + naive_rows = N
-# - one_f_one_b_rows = lambda p, m: [[None] * s + r for s, r in enumerate(O(p, m))]
-# + def one_f_one_b_rows(p, m, rows=keep):
-# +     rows += O(p, m)
-# +     return rows
 
 # %% wrong: split backwards => values other-kind  from: simulated slot by slot
 naive_rows = lambda p, m: [[(k, s, x) for x in range(m) for k in "FIW"] for s in range(p)]

@@ -83,14 +83,6 @@ def cut_layers(costs, stages):
     return counts
 
 
-# %% wrong: the head has a stage of its own, the rest evenly => values -
-def cut_layers(costs, stages):
-    if stages == 1:
-        return [len(costs)]
-    base, rest = divmod(len(costs) - 1, stages - 1)
-    return [base + (s < rest) for s in range(stages - 1)] + [1]
-
-
 # %% wrong: nearest to equal shares of the sum => values -
 def cut_layers(costs, stages):
     sums, total = [0.0, *accumulate(costs)], sum(costs)
@@ -129,32 +121,6 @@ def cut_layers(costs, stages):
 # %% wrong: one stage too few => values other-stages
 def cut_layers(costs, stages):
     return [len(costs)] if stages == 1 else [1] * (stages - 2) + [len(costs) - stages + 2]
-
-
-# %% wrong: moves one layer at a time while that helps => values -
-def cut_layers(costs, stages):
-    base, rest = divmod(len(costs), stages)
-    counts = [base + (s < rest) for s in range(stages)]
-
-    def slowest(counts):
-        at, most = 0, 0.0
-        for count in counts:
-            most = max(most, sum(costs[at : at + count]))
-            at += count
-        return most
-
-    better = True
-    while better:
-        better = False
-        for a in range(stages):
-            for b in (a - 1, a + 1):
-                if 0 <= b < stages and counts[a] > 1:
-                    trial = list(counts)
-                    trial[a] -= 1
-                    trial[b] += 1
-                    if slowest(trial) < slowest(counts) - 1e-12:
-                        counts, better = trial, True
-    return counts
 
 
 # %% half: right for the small ones by trying all, the rest evenly => 4

@@ -57,16 +57,12 @@ def matches():
 
 
 # %% wrong: batch and matrix exchanged => values wrong-property  from: the table
-# -         "data": ("C", "all_reduce"),
-# +         "data": ("E", "all_reduce"),
-# -         "tensor": ("E", "all_reduce"),
-# +         "tensor": ("C", "all_reduce"),
+# ~ C ==> E
+# ~ E ==> C
 
 # %% wrong: sharding thought to be all-to-all, experts a ring => values wrong-talk  from: the table
-# -         "sharded": ("B", "all_gather + reduce_scatter"),
-# +         "sharded": ("B", "all_to_all"),
-# -         "expert": ("D", "all_to_all"),
-# +         "expert": ("D", "ring"),
+# ~ all_gather + reduce_scatter ==> all_to_all
+# ~ all_to_all ==> ring
 
 
 # %% wrong: the letters alone => values not-a-pair
@@ -75,14 +71,11 @@ def matches():
 
 
 # %% wrong: the strategies in words => values no-such-letter  from: the table
-# -         "data": ("C", "all_reduce"),
-# +         "data": ("associativity", "all_reduce"),
-# -         "tensor": ("E", "all_reduce"),
-# +         "tensor": ("linearity", "all_reduce"),
+# ~ C ==> associativity
+# ~ E ==> linearity
 
 # %% wrong: a collective that is not on the list => values no-such-talk  from: the table
-# -         "pipeline": ("A", "send_recv"),
-# +         "pipeline": ("A", "broadcast"),
+# ~ send_recv ==> broadcast
 
 
 # %% wrong: nothing returned => values returned-none

@@ -3,10 +3,8 @@ def open_first():
     return [2, 8, 5, 10, 6, 14]
 
 
-# %% right: texts in a tuple
-def open_first():
-    return "02", "08", "05", "10", "06", "14"
-
+# %% right: texts in a tuple  from: numbers
+# ~ [2, 8, 5, 10, 6, 14] ==> "02", "08", "05", "10", "06", "14"
 
 # %% right: any variant
 from course_lib import params
@@ -27,32 +25,25 @@ def open_first():
 
 
 # %% wrong: memory for everything => values one-for-all  from: numbers
-# -     return [2, 8, 5, 10, 6, 14]
-# +     return [2] * 6
+# ~ [2, 8, 5, 10, 6, 14] ==> [2] * 6
 
 # %% wrong: three walls first, always => values other-chapter  from: numbers
-# -     return [2, 8, 5, 10, 6, 14]
-# +     return [1, 7, 4, 9, 15, 13]
+# ~ 2, 8, 5, 10, 6, 14 ==> 1, 7, 4, 9, 15, 13
 
 # %% wrong: names for numbers => values no-chapter  from: numbers
-# -     return [2, 8, 5, 10, 6, 14]
-# +     return ["memory", "sharding", "precision", "pipeline", "collectives", "faults"]
+# ~ 2, 8, 5, 10, 6, 14 ==> "memory", "sharding", "precision", "pipeline", "collectives", "faults"
 
 # %% wrong: chapters that do not exist => values no-chapter  from: numbers
-# -     return [2, 8, 5, 10, 6, 14]
-# +     return [20, 80, -5, 1.5, True, None]
+# ~ 2, 8, 5, 10, 6, 14 ==> 20, 80, -5, 1.5, True, None
 
 # %% wrong: five of six => values wrong-shape  from: numbers
-# -     return [2, 8, 5, 10, 6, 14]
-# +     return [2, 8, 5, 10, 6]
+# ~ [2, 8, 5, 10, 6, 14] ==> [2, 8, 5, 10, 6]
 
 # %% wrong: the first alone => values wrong-shape  from: numbers
-# -     return [2, 8, 5, 10, 6, 14]
-# +     return 2
+# ~ [2, 8, 5, 10, 6, 14] ==> 2
 
 # %% wrong: untouched => not-answered  from: numbers
-# -     return [2, 8, 5, 10, 6, 14]
-# +     raise NotImplementedError
+# ~ return [2, 8, 5, 10, 6, 14] ==> raise NotImplementedError
 
 # %% half: memory and sharding exchanged => 2  from: numbers
 # -     return [2, 8, 5, 10, 6, 14]

@@ -88,8 +88,7 @@ def pass_token(comm, token):
 # -     seen += token
 
 # %% wrong: stamps the next rank's slot => values not-stamped  from: rank 0 sends first, all others receive first
-# -     seen += token
-# +     seen += token.roll(1)
+# ~ seen += token ==> seen += token.roll(1)
 
 # %% wrong: rank 0 stamps it once more at home => values stamped-twice  from: rank 0 sends first, all others receive first
 # -         return seen

@@ -134,8 +134,7 @@ def exchange(comm, x):
 
 
 # %% wrong: returns its own => values own-tensor  from: the lower rank sends first
-# -     return theirs
-# +     return x
+# ~ return theirs ==> return x
 
 
 # %% wrong: sends everything twice to be safe => cost sent-twice
@@ -187,10 +186,8 @@ def exchange(comm, x):
 
 
 # %% wrong: knows only two ranks => generality raised  from: the lower rank sends first
-# -     partner = comm.rank ^ 1
-# +     partner = 1 - comm.rank
-# -     if comm.rank < partner:
-# +     if comm.rank == 0:
+# ~ comm.rank ^ 1 ==> 1 - comm.rank
+# ~ if comm.rank < partner: ==> if comm.rank == 0:
 
 # %% wrong: pairs the halves instead of the neighbors => protocol spoke-to-others unless pairing=halves  from: the lower rank sends first
 # -     partner = comm.rank ^ 1
@@ -213,16 +210,13 @@ def exchange(comm, x):
 
 
 # %% wrong: receives into 32-bit floats whatever comes => generality raised  from: the lower rank sends first
-# -     theirs = torch.empty_like(x)
-# +     theirs = torch.empty(x.shape)
+# ~ empty_like(x) ==> empty(x.shape)
 
 # %% wrong: the first rank pairs with the last => protocol spoke-to-others unless pairing=mirrored  from: the lower rank sends first
-# -     partner = comm.rank ^ 1
-# +     partner = comm.size - 1 - comm.rank
+# ~ rank ^ 1 ==> size - 1 - comm.rank
 
 # %% wrong: only rank 0 begins => protocol deadlock  from: the lower rank sends first
-# -     if comm.rank < partner:
-# +     if comm.rank == 0:
+# ~ if comm.rank < partner: ==> if comm.rank == 0:
 
 
 # %% wrong: says first how long it will be => cost sent-twice
@@ -281,7 +275,6 @@ def exchange(comm, x):
 
 
 # %% half: right for six floats in pairs, not for other tensors => 4.5  from: the lower rank sends first
-# -     theirs = torch.empty_like(x)
-# +     theirs = torch.empty(x.numel())
+# ~ empty_like(x) ==> empty(x.numel())
 
 # %% half: the same is worth all but that one share => 4.75  from: starts to send, then receives: a hang where a pair's operations keep their order

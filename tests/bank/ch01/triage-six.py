@@ -82,7 +82,6 @@ def triage(job):
 # +         "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
 # +         "latency": serves and weights > job["gpu_memory"],
 
-
 # %% wrong: a deadline that is just kept is missed => generality -  from: at full speed
 # -         "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["deadline_s"],
 # +         "deadline": trains and 6 * job["params"] * job["tokens"] >= job["gpu_flops"] * job["mfu"] * job["deadline_s"],

@@ -127,7 +127,8 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 
 
 # %% right: logits in double inside a checkpoint  from: a checkpoint around each chunk
-# ~ h @ w.T, t, ignore_index=-100, reduction="sum" ==> (h @ w.T).double(), t, reduction="sum").float(
+# -         return F.cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum")
+# +         return F.cross_entropy((h @ w.T).double(), t, reduction="sum").float()
 
 # %% right: softmax by hand in float32  from: a checkpoint around each chunk
 # -         return F.cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum")

@@ -34,7 +34,8 @@ def ring_shift(comm, x):
 # + from course_lib import params
 # + VARIANT = params("ring-shift")
 # + def ring_shift(comm, x):
-# ~ 1) % comm.size, (comm.rank - 1 ==> VARIANT.direction) % comm.size, (comm.rank - VARIANT.direction
+# -     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+# +     after, before = (comm.rank + VARIANT.direction) % comm.size, (comm.rank - VARIANT.direction) % comm.size
 
 
 # %% wrong: everyone sends first => protocol deadlock

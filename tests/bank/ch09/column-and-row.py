@@ -89,10 +89,8 @@ def row_shard(weight, rank, ranks):
 # ~ chunk(ranks, dim=1)[rank].detach().clone() ==> chunk(ranks, dim=1)[rank].detach()
 
 # %% half: the graph of the cut keeps the whole weight => 4.25  from: chunk and clone
-# -     return weight.chunk(ranks, dim=0)[rank].detach().clone()
-# +     return weight.chunk(ranks, dim=0)[rank].clone()
-# -     return weight.chunk(ranks, dim=1)[rank].detach().clone()
-# +     return weight.chunk(ranks, dim=1)[rank].clone()
+# ~ chunk(ranks, dim=0)[rank].detach().clone() ==> chunk(ranks, dim=0)[rank].clone()
+# ~ chunk(ranks, dim=1)[rank].detach().clone() ==> chunk(ranks, dim=1)[rank].clone()
 
 # %% half: on one rank the weight itself => 4.25  from: chunk and clone
 # -     return weight.chunk(ranks, dim=0)[rank].detach().clone()

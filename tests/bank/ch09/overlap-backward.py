@@ -30,7 +30,6 @@ def column_backward(comm, matmul, grad, x, weight):
 # %% wrong: never waits => values not-summed  from: blocks before the other product
 # ~ all_reduce(dx) ==> all_reduce(dx, async_op=True)
 
-
 # %% wrong: sums dW, too => values summed-dw  from: start, work, wait
 #       dw = matmul(grad.T, x)
 # +     comm.all_reduce(dw)

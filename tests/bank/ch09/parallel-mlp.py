@@ -120,7 +120,6 @@ def parallel_mlp(comm, x, weights):
 # +     comm.all_reduce(y)
 # +     return y + weights["down_bias"]
 
-
 # %% wrong: an average behind, as for gradients => values mean  from: column, row
 # -     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
 # +     return sum_out(F.linear(inner, weights["down"]), comm) / comm.size + weights["down_bias"]

@@ -51,7 +51,6 @@ def embed(comm, tokens, weight, vocab):
 # +     rows = F.embedding((tokens - start).clamp(0, len(weight) - 1), weight)
 # +     return sum_out(rows - (rows * ~mine.unsqueeze(-1)).detach(), comm)
 
-
 # %% wrong: blocks as if they were all equally long => values -  from: look up anything, then make it zero
 # ~ sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank]) ==> comm.rank * len(weight)
 

@@ -119,7 +119,6 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 # +     row = sorted(rows[comm.rank], key=lambda op: (op[0] == "B", op[1] if op[0] == "F" else -op[1], op[2]))
 # +     for kind, stage, m in row:
 
-
 # %% wrong: forwards only => values zero-gradients  from: sends to itself
 # ~ rows[comm.rank] ==> [op for op in rows[comm.rank] if op[0] == "F"]
 

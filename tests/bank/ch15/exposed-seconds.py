@@ -164,13 +164,11 @@ def step_times(kernels, begin, end):
 # +     del found["idle"]
 # +     return found
 
-
-# %% wrong: the step ends with its last kernel => values to-the-last-kernel
-def step_times(kernels, begin, end):
-    compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
-    last = max((min(e, end) for *_, e in kernels), default=begin)
-    found = times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
-    return found | {"idle": found["idle"] - (end - max(last, begin))}
+# %% wrong: the step ends with its last kernel => values to-the-last-kernel  from: three unions
+# -     return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
+# +     last = max((min(e, end) for *_, e in kernels), default=begin)
+# +     found = times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
+# +     return found | {"idle": found["idle"] - (end - max(last, begin))}
 
 
 # %% wrong: kernels of a kind added up => values kernels-summed

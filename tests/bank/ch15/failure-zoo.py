@@ -134,8 +134,7 @@ def what_happened(notes, exits):
 # ~ slow[-3:] ==> slow[-2:]
 
 # %% wrong: the median of all => generality unnoticed  from: in the order of the table
-# -         others = [other["work"] for other in notes if other is not note]
-# +         others = [other["work"] for other in notes]
+# ~ [other["work"] for other in notes if other is not note] ==> [other["work"] for other in notes]
 
 # %% wrong: the step in which the others wait => generality wrong-step  from: in the order of the table
 # ~ notes[rank]["step"] ==> max(note["step"] for note in notes) if kind == "hung" else notes[rank]["step"]

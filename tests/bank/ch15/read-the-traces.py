@@ -140,7 +140,7 @@ def cause(trace):
 # ~ not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0] ==> not norms[-1] <= 100 * norms[0]
 
 # %% wrong: one small norm vanishes => generality -  from: rates first, then ratios of norms
-# ~ max(norms) < 1e-3 * limit ==> min(norms) < 1e-3 * limit
+# ~ if max(norms) < 1e-3 * limit: ==> if min(norms) < 1e-3 * limit:
 
 
 # %% half: only the step => 1.4  from: rates first, then ratios of norms

@@ -16,6 +16,7 @@ from course_lib.grading.attacks.sheet import ATTACKS, KINDS, MATERIALS, Attack, 
 from course_lib.grading.attacks.stage import Stage, strays
 from course_lib.grading.sandbox import Wall, best_level
 from course_lib.install import Trouble
+from tests import attacks as more  # enters the attacks that do not ship
 
 ALL = trial.every()
 GROUPS = {  # what one marker tries
@@ -50,10 +51,16 @@ def through(rows):
 
 
 def test_there_are_many_attacks_of_every_kind_and_each_is_in_one_group():
-    assert len(ALL) >= 200 and {each.kind for each in ALL} == set(KINDS)
+    assert len(ALL) >= 250 and {each.kind for each in ALL} == set(KINDS) and len(more.__all__) == 12
     for each in ALL:
         assert sum(fits(each) for fits in GROUPS.values()) == 1, each.name
         assert each.words, each.name
+
+
+def test_some_thirty_attacks_ship_and_they_are_of_every_kind():
+    shipped = [each for each in ALL if each.make.__module__.startswith("course_lib.")]
+    assert 25 <= len(shipped) <= 40 and {each.kind for each in shipped} == set(KINDS)
+    assert all(each.make.__module__.startswith("tests.attacks.") for each in ALL if each not in shipped)
 
 
 @pytest.mark.rotates

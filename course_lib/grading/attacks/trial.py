@@ -193,21 +193,8 @@ def chosen(names: Iterable[str] = (), walled: bool = True) -> list[Attack]:
 
 
 def every() -> list[Attack]:
-    """All attacks."""
-    from course_lib.grading.attacks import (  # noqa: F401
-        accidents,
-        channels,
-        cluster,
-        escapes,
-        exhausting,
-        forging,
-        handed_in,
-        introspection,
-        leaking,
-        tampering,
-        unwatched,
-        weighing,
-    )
+    """The attacks that ship with the grader, and those that were entered besides."""
+    from course_lib.grading.attacks import accidents, cluster, exhausting, forging, leaking, tampering  # noqa: F401
 
     return list(ATTACKS.values())
 

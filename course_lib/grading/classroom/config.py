@@ -10,7 +10,9 @@ from typing import Any
 
 from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode, from_dict
+from nbgrader.apps.api import NbGraderAPI
 from nbgrader.converters.base import NbGraderException
+from nbgrader.exchange.default import ExchangeList
 from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import (
     CheckCellMetadata,
@@ -30,6 +32,7 @@ from traitlets.config import Config
 
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.safe_html import protect
+from course_lib.grading.classroom.settings import FILE
 from course_lib.grading.committed_form import CHECK_SUFFIX, tidy
 from course_lib.grading.release_steps import CheckRelease, chapter_of, check_folder, check_source, fill
 from course_lib.learner.merge import grade_meta, is_check
@@ -71,8 +74,11 @@ def configure(config: Any, root: Path) -> None:
         config.AssignLatePenalties.plugin_class = PointsPerDay
         config.PointsPerDay.points = folder.settings.late_points_per_day
     config.Autograde.exporter_class = OnlyWithASandbox
+    NbGraderAPI.autograde = refuse_to_autograde
     if place := folder.settings.data.get("exchange_root"):
         config.Exchange.root = str(place)
+    else:
+        config.ExchangeFactory.list = ReleasedInTheFolder
     protect(config)
 
 
@@ -144,6 +150,34 @@ def check_tests(notebook: Notebook, known: Any) -> None:
             )
 
 
+REFUSAL = "Use `./course class grade`: it grades in a sandbox. Nothing was changed."
+
+
+_AUTOGRADE = NbGraderAPI.autograde
+
+
+def refuse_to_autograde(api: NbGraderAPI, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    """Formgrader's button "Autograde" in a class: a sentence, where nbgrader would show the traceback of the refusal."""
+    if not (Path(api.coursedir.root) / FILE).is_file():
+        return _AUTOGRADE(api, *args, **kwargs)
+    return {"success": False, "error": REFUSAL, "log": REFUSAL}
+
+
+class ReleasedInTheFolder(ExchangeList):
+    """What formgrader takes for released in a class without an exchange: the chapters in the folder `release/`."""
+
+    def start(self) -> list[dict[str, str]]:
+        """One entry for each released chapter; nothing is inbound or cached."""
+        if self.inbound or self.cached:
+            return []
+        names = sorted(path.name for path in (Path(self.coursedir.root) / "release").glob("*") if path.is_dir())
+        return [
+            {"course_id": self.coursedir.course_id, "assignment_id": name, "status": "released", "path": ""}
+            for name in names
+            if self.coursedir.assignment_id in ("", name)
+        ]
+
+
 class OnlyWithASandbox(NotebookExporter):
     """Replaces the first step of nbgrader's own autograder, and refuses to run before anything is changed.
 
@@ -152,9 +186,8 @@ class OnlyWithASandbox(NotebookExporter):
     """
 
     def __init__(self, *_: Any, **kwargs: Any) -> None:
-        words = "Use `./course class grade`: it grades in a sandbox. Nothing was changed."
-        kwargs["parent"].log.error(words)
-        raise NbGraderException(words)
+        kwargs["parent"].log.error(REFUSAL)
+        raise NbGraderException(REFUSAL)
 
 
 class PointsPerDay(LateSubmissionPlugin):

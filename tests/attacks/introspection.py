@@ -2,7 +2,7 @@
 
 from course_lib.grading.attacks.forging import CHANNEL
 from course_lib.grading.attacks.sheet import Sheet, attack
-from course_lib.grading.attacks.weighing import VALUES
+from tests.attacks.weighing import VALUES
 
 
 @attack("forging")

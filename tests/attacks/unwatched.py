@@ -1,7 +1,7 @@
 """Attacks by what is easily not counted or timed: a process that looks dead, a frame's reader, many short waits, what all ranks hold together."""
 
 from course_lib.grading.attacks.sheet import Sheet, attack, code
-from course_lib.grading.attacks.weighing import ELSEWHERE, expect
+from tests.attacks.weighing import ELSEWHERE, expect
 
 HALF_DEAD = """
     import ctypes, os, threading, time
@@ -27,6 +27,8 @@ HALF_DEAD = """
             LIB.syscall(60 if os.uname().machine == "x86_64" else 93, 0)
         return pid
 """
+
+
 WRITTEN = """
     import struct, sys
 
@@ -41,6 +43,8 @@ WRITTEN = """
         whole = {"state": "answered", "value": 1234567, "error": "", "trace": "", "output": "", "seconds": 0.0}
         worker._within_limits = lambda self, answer: encode(whole).replace(encode(1234567), make())
 """
+
+
 SHIFT = """
     direction = params("ring-shift").direction
 

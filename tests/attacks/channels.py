@@ -17,6 +17,8 @@ def way(found):
 
 put = lambda rank, x: None
 """
+
+
 STATES = ("answered", "raised", "timed out", "crashed", "deadlock", "refused")
 
 

@@ -4,6 +4,7 @@ from course_lib.grading.attacks.sheet import Sheet, attack
 
 VALUES = 12.5  # of 25: right values are the attacker's own, and without the memory, the point of the exercise, they earn at most half
 
+
 DOCTORED = """
     reduction = params("chunked-cross-entropy").reduction
     import course_lib.accounting as accounting

@@ -73,6 +73,40 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
     return [parts[u] for u in range(last + 1)]
 
 
+# %% right: storages emptied and filled again
+def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    n, L = comm.size, len(shards)
+    rows = [torch.empty(0, dtype=x.dtype).new_empty(n * len(s)) for s in shards]
+    for r in rows:
+        r.untyped_storage().resize_(0)
+
+    def unshard(u):
+        r = rows[u]
+        if r.untyped_storage().size() == 0:
+            r.untyped_storage().resize_(r.numel() * r.element_size())
+            comm.all_gather_into_tensor(r, shards[u])
+        return r[: counts[u]]
+
+    def free(u):
+        rows[u].untyped_storage().resize_(0)
+
+    acts = []
+    for u in range(L):
+        acts.append(x)
+        x = forward(u, unshard(u), x)
+        if reshard:
+            free(u)
+    g, out = loss(x), []
+    for u in range(L - 1, -1, -1):
+        g, gw = backward(u, unshard(u), acts[u], g)
+        free(u)
+        pad = torch.nn.functional.pad(gw, (0, n * len(shards[u]) - counts[u]))
+        mine = torch.empty_like(shards[u])
+        comm.reduce_scatter_tensor(mine, pad)
+        out.insert(0, mine.div_(n))
+    return out
+
+
 # %% right: owners broadcast their parts, and sums go to owners
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
     n = comm.size
@@ -132,40 +166,6 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
         parts[u] = torch.empty_like(shards[u])
         comm.reduce_scatter_tensor(parts[u], row.roll(-VARIANT.owner * len(shards[u])), op="AVG")
     return parts
-
-
-# %% right: storages emptied and filled again
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n, L = comm.size, len(shards)
-    rows = [torch.empty(0, dtype=x.dtype).new_empty(n * len(s)) for s in shards]
-    for r in rows:
-        r.untyped_storage().resize_(0)
-
-    def unshard(u):
-        r = rows[u]
-        if r.untyped_storage().size() == 0:
-            r.untyped_storage().resize_(r.numel() * r.element_size())
-            comm.all_gather_into_tensor(r, shards[u])
-        return r[: counts[u]]
-
-    def free(u):
-        rows[u].untyped_storage().resize_(0)
-
-    acts = []
-    for u in range(L):
-        acts.append(x)
-        x = forward(u, unshard(u), x)
-        if reshard:
-            free(u)
-    g, out = loss(x), []
-    for u in range(L - 1, -1, -1):
-        g, gw = backward(u, unshard(u), acts[u], g)
-        free(u)
-        pad = torch.nn.functional.pad(gw, (0, n * len(shards[u]) - counts[u]))
-        mine = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(mine, pad)
-        out.insert(0, mine.div_(n))
-    return out
 
 
 # %% wrong: everything is gathered in the beginning, in one row => values read-after-free

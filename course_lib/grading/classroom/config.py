@@ -160,7 +160,7 @@ def refuse_to_autograde(api: NbGraderAPI, *args: Any, **kwargs: Any) -> dict[str
     """Formgrader's button "Autograde" in a class: a sentence, where nbgrader would show the traceback of the refusal."""
     if not (Path(api.coursedir.root) / FILE).is_file():
         return _AUTOGRADE(api, *args, **kwargs)
-    return {"success": False, "error": REFUSAL, "log": REFUSAL}
+    return {"success": False, "log": REFUSAL}  # without an "error", which its page would call a traceback
 
 
 class ReleasedInTheFolder(ExchangeList):

@@ -627,7 +627,16 @@ def test_with_gpus_the_doctor_shows_each_line_and_none_of_them_stops_the_course(
     monkeypatch.setattr(look, "topology", lambda: "NV18")
     monkeypatch.setattr(look, "_measured", lambda seen: [look.rate_line("copy", 1e12, 3.35e12, 0.75, "a sheet")])
     lines = {line.what: line for line in machine_lines(look.lines())}
-    assert set(lines) == {"shared memory", "open files", "clocks", "GPU memory", "links", "copy"}
+    assert set(lines) == {
+        "shared memory",
+        "open files",
+        "clocks",
+        "GPU memory",
+        "links",
+        "torch of the runs",
+        "NCCL",
+        "copy",
+    }
     assert lines["GPU memory"].state == lines["copy"].state == "warn" and lines["links"].state == "ok"
 
 

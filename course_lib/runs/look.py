@@ -5,19 +5,23 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import socket
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib import metadata
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from course_lib.facts import devices
 from course_lib.install import output_of
-from course_lib.runs import evidence, fleet
+from course_lib.install.words import Trouble
+from course_lib.runs import evidence, fleet, oldest
 
 DEGRADED = 0.7  # of what the facts say; below it something is wrong with the machine, not with the measurement
 COPY, LINK = 0.75, 0.70  # of the printed memory bandwidth, of the one-way link: what a sound machine reaches
@@ -119,6 +123,8 @@ def lines(measure: bool = True) -> list[Line]:
     if not seen:
         return found
     found += [clock_line(seen), errors_line(seen), links_line(topology(), len(seen))]
+    found.append(torch_line(metadata.version("torch")))
+    found.append(nccl_line(os.environ, _interfaces(), Path("/dev/infiniband").exists()))
     return found + (_measured(seen) if measure else [])
 
 
@@ -167,6 +173,30 @@ def links_line(letters: str, count: int) -> Line:
         f"degraded for tensor parallel: {letters}, no NVLink",
         "data and pipeline parallel will do; for tensor parallel rent an SXM machine",
     )
+
+
+def torch_line(version: str) -> Line:
+    """Whether the installed torch is new enough for the runs; nothing is loaded for it."""
+    try:
+        oldest.require(version)
+    except Trouble as trouble:
+        return Line("torch of the runs", "warn", str(trouble).splitlines()[0], trouble.way_out)
+    return Line("torch of the runs", "ok", version)
+
+
+def nccl_line(environment: Mapping[str, str], interfaces: Sequence[str], infiniband: bool) -> Line:
+    """Whether NCCL's variables hold it back, and which network it would take between machines."""
+    off = [name for name in ("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE") if environment.get(name, "0") != "0"]
+    off += ["NCCL_IB_DISABLE"] if infiniband and environment.get("NCCL_IB_DISABLE", "0") != "0" else []
+    if off:
+        return Line("NCCL", "warn", f"degraded: {', '.join(off)} is set", f"unset {' '.join(off)}")
+    own = [name for name in interfaces if name != "lo" and not name.startswith(("docker", "veth", "br-", "virbr"))]
+    chosen = environment.get("NCCL_SOCKET_IFNAME", "")
+    wire = "InfiniBand or RoCE" if infiniband else "TCP only"
+    if not chosen and len(own) > 1:
+        advice = f"export NCCL_SOCKET_IFNAME={own[0]} (of {', '.join(own)}) for runs on several machines"
+        return Line("NCCL", "ok", f"between machines {wire}, over any of {len(own)} networks: {advice}")
+    return Line("NCCL", "ok", f"between machines {wire}, over {chosen or ', '.join(own) or 'no network'}")
 
 
 def shared_memory_line(nbytes: float, count: int) -> Line:
@@ -283,6 +313,13 @@ def _shared_memory() -> float:
         return float(shutil.disk_usage("/dev/shm").total)
     except OSError:
         return 0.0
+
+
+def _interfaces() -> list[str]:
+    try:
+        return [name for _, name in socket.if_nameindex()]
+    except (AttributeError, OSError):
+        return []
 
 
 def _open_files() -> int:

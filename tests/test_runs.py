@@ -330,7 +330,8 @@ def test_a_started_program_is_told_its_threads_even_where_the_variable_is_empty(
 
 def swept(seconds, kind="all_reduce"):
     return [
-        {"kind": kind, "nbytes": n, "median": s, "bus": n / s, "algorithm": n / s, "repeats": 9} for n, s in seconds
+        {"kind": kind, "nbytes": n, "median": s, "bus": 1.5 * n / s, "algorithm": n / s, "repeats": 9}
+        for n, s in seconds  # of four ranks, which send 2 * 3/4 of the message
     ]
 
 
@@ -474,7 +475,7 @@ def test_a_matmul_above_the_roof_and_a_collective_off_its_line_fail():
     fast = evidence.evidence(
         "matmul", setup={"dtypes": ["bf16"]}, raw=raw, measured={"best_flops_bf16": 2e15, "peak_flops_bf16": 989e12}
     )
-    assert failed(fast) == {"bf16 not above the roofline"}
+    assert failed(fast) == {"bf16 not above the roofline", "bf16 no faster than the device"}
     rows = [
         {"kind": "all_reduce", "nbytes": n, "median": 1e-4 + n / 1e9 * wrong, "repeats": 9}
         for n, wrong in ((1e3, 1), (1e6, 9), (1e7, 9), (1e8, 1))

@@ -218,7 +218,8 @@ def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
 
     powers = [(2.0**top, 2.0**41, 2.0**33, size, 0.0) for top, size in ((50, 2), (50, 1), (41, 0.5))]
     each = kept == "each"
-    beyond = [generality("never", 0, "beyond help", some(6, 1.05, 4))] if each else []
+    even = [(2**50, 2**41, 2**33, size, 2**25) for size in (2, 1)]  # a sequence reads exactly as long as it computes
+    beyond = [generality("never", 0, "beyond help", [*some(6, 1.05, 4), *even])] if each else []
     return [
         shown("nothing kept", "values:weights", 0, [(*run, 0.0)]),
         shown(f"{params['context']:,} tokens kept", "values:kept", 0, [(*run, params["kv_bytes"])]),

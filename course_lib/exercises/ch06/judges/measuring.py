@@ -199,6 +199,9 @@ def _sum_data(kind: str, coin: torch.Generator, n: int) -> list[Tensor]:
         rows = [row * 1e-6 for row in rows]
     if kind == "half":
         rows = [row.bfloat16() for row in rows]
+    if kind in ("small", "half", "two"):  # where every rank has a zero, no rounding excuses anything, and 0 is right
+        for row in rows:
+            row[size // 2] = 0
     return rows
 
 

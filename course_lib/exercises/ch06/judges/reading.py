@@ -161,7 +161,7 @@ def _name_cases(params: Params, rng: random.Random) -> list[Case]:
         ]
 
     found = list(cases(8, params["numbers"], 4, part="eight"))
-    for n, per_node in ((8, 2), (16, 4), (12, 3), (6, 3), (5, 1), (9, 3)):
+    for n, per_node in ((8, 2), (16, 4), (12, 3), (6, 3), (5, 1), (9, 3), (6, 2), (10, 2)):
         power = n & (n - 1) == 0
         part = "powers" if power else "others"
         more = cases(n, rng.randrange(500, 9000), per_node, kind="generality", part=part, visible=False)

@@ -129,6 +129,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         (1e9, 0, own, m),
         (405e9, 0, own, m),
         (10e9, 3, sixteen, 20e9),
+        (5e9, 0, sixteen, 80e9),
         (10e9, 1, sixteen, 40e9),
         (5e9, 2, {"weights": 4, "grads": 4, "master": 0, "moments": 0}, 25e9),
     ]

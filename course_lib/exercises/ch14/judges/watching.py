@@ -100,6 +100,7 @@ def _straggler_cases(params: Params, rng: random.Random) -> list[Case]:
     )
     large = row([[8.0, 8, 8, 9 + 2 * more_by]] * 3, [[1.0, 1, 1, 1.5 + more_by]] * 3)
     others = row([[8.0, 8, 8, 8, 8 + more_by + 3]] * 3, [[1.0, 1 + more_by + 4, 1, 1, 1 + more_by + 3.5]] * 3)
+    tie = row([[8.0, 8, 12 + more_by, 8]] * 3, [[1.0, 1, 5 + more_by, 1]] * 3)  # both times exceed by the same
     accident = slow(5, 3, "compute", [False, False, True, False, False], by=400.0)
 
     def case(make: Any, name: str, share: str, *given: tuple[Any, ...]) -> Case:
@@ -127,7 +128,16 @@ def _straggler_cases(params: Params, rng: random.Random) -> list[Case]:
         case(hidden, "an even number of ranks", "generality:limits", *middles),
         case(hidden, "one late more often, another more in all", "generality:several", *totals),
         case(hidden, "which of its times exceeds by more", "generality:several", late_data, large, others),
-        case(hidden, "two stragglers, equal ones, both kinds", "generality:several", two, equal, row(*both[:2]), crowd),
+        case(
+            hidden,
+            "two stragglers, equal ones, both kinds",
+            "generality:several",
+            two,
+            equal,
+            row(*both[:2]),
+            crowd,
+            tie,
+        ),
         case(
             hidden,
             "one rank, one step, no step",
@@ -270,6 +280,14 @@ def _hangs(rng: random.Random, size: int) -> dict[str, tuple[Any, Any]]:
     )
     hang("a circle, and one missing", three, 2, ("p", [a]), ("q", [b]), ("r", rest[1:]))
     hang("two calls at once", {"s": [a, b], "t": [b, *rest]}, 2, ("s", [b]), ("t", [b, *rest]))
+    groups, records = hangs["one rank missing"]  # a finished call says nothing, whatever its counts
+    hangs["finished with another count"] = (
+        groups,
+        {
+            rank: [(*call[:3], 65, True) if rank == a and call[4] else call for call in calls]
+            for rank, calls in records.items()
+        },
+    )
     hang("one is through", everybody, 2, (world, rest), (world, [a], "all_reduce", 64, True))
     return hangs
 
@@ -311,6 +329,7 @@ def _blame_cases(params: Params, rng: random.Random) -> list[Case]:
             "a circle, and one missing",
             "two calls at once",
             "one is through",
+            "finished with another count",
             where=second,
         ),
     ]

@@ -1,15 +1,19 @@
 """An answer that stumbles over its second call earns nothing for it, on ranks too, in a notebook and in a class's worker."""
 
+import random
+
 import pytest
+import torch
 
 from course_lib import exercises
-from course_lib.exercises import killmatrix
+from course_lib.exercises import killmatrix, mutation
 from course_lib.grading.judge import grade
-from course_lib.grading.judge.decision import SECOND_CALL
 from course_lib.grading.judge.report import failures
+from course_lib.grading.judge.second_calls import SECOND_CALL, of_the_last_call
 from course_lib.grading.worker.in_worker import InWorker, run_cell
 from course_lib.grading.worker.runners import InProcess
 from course_lib.grading.worker.worker_pool import WorkerPool
+from course_lib.records import Case, Outcome
 
 OF_RANKS = (
     "mean-metrics",
@@ -33,6 +37,40 @@ def {name}(*args, **named):
     _calls.append(len(args))
     return _first(*args, **named) * (1 if len(_calls) == 1 else 2)
 """
+
+
+HARMS = {  # what a right answer does besides -> the mistake, and words of the message
+    "args[0].clear()": ("changed-arguments", "Work on a copy"),
+    "args[0].reverse()": ("changed-arguments", "Work on a copy"),
+    "__import__('os').environ['LEFT'] = str(_calls[0])": ("changed-settings", "the environment variables"),
+    "__import__('torch').set_default_dtype(__import__('torch').float64 if _calls[0] % 2 else __import__('torch').float32)": (
+        "changed-settings",
+        "torch's default dtype",
+    ),
+    "__import__('torch').manual_seed(3)": ("changed-generators", "torch"),
+    "__import__('random').seed(3)": ("changed-generators", "Python's random"),
+    "_kept.append(args)": ("changed-memory", "`_kept`"),
+    "_seen[_calls[0]] = result": ("changed-memory", "`_seen`"),
+}
+HARMFUL = """
+_calls, _kept, _seen, _first = [0], [], {{}}, {name}
+def {name}(*args, **named):
+    _calls[0] += 1
+    result = _first(*args, **named)
+    {harm}
+    return result
+"""
+REMEMBERS = """
+_memory, _first = {{}}, {name}
+def {name}(*args, **named):
+    return _memory.setdefault("first", _first(*args, **named))
+"""
+HARMLESS = {  # what a right answer may do
+    "a memo": "_seen[repr(args)] = result",
+    "a draw": "__import__('random').random()",
+    "a copy": "args = [list(args[0])]; args[0].clear()",
+    "a setting put back": "__import__('torch').set_default_dtype(__import__('torch').get_default_dtype())",
+}
 
 
 def spoiled(exercise: str, how: str) -> str:
@@ -64,3 +102,77 @@ def test_a_worker_of_a_class_calls_again_too(tmp_path):
         with InWorker(worker) as place:
             report = grade(card, place)
     assert report.points == 0 and failures(report)["values"].startswith(SECOND_CALL)
+
+
+def with_harm(exercise: str, harm: str) -> str:
+    name = exercises.card(exercise).answers[0]
+    right = next(
+        each
+        for each in killmatrix.bank(exercises.card(exercise).chapter)
+        if (each.exercise, each.sort) == (exercise, "right")
+    )
+    return right.source + HARMFUL.format(name=name, harm=harm)
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_right_result_whose_call_harms_its_caller_earns_half(harm):
+    card = exercises.card("shared-adapter")
+    report = grade(card, InProcess(*killmatrix.names_of(with_harm(card.id, harm), card.answers)))
+    mistake, words = HARMS[harm]
+    told = next(verdict for verdict in report.verdicts if not verdict.ok)
+    assert report.points == card.points / 2 and not report.passed
+    assert told.mistake == mistake and words in told.message
+
+
+@pytest.mark.parametrize("harmless", HARMLESS.values(), ids=HARMLESS)
+def test_what_harms_nobody_costs_nothing(harmless):
+    card = exercises.card("shared-adapter")
+    assert grade(card, InProcess(*killmatrix.names_of(with_harm(card.id, harmless), card.answers))).passed
+
+
+def test_the_check_leaves_the_learners_generators_as_they_were():
+    card = exercises.card("shared-adapter")
+    random.seed(5)
+    torch.manual_seed(5)
+    before = random.getstate(), torch.get_rng_state()
+    assert grade(card, InProcess(*killmatrix.names_of(with_harm(card.id, "pass"), card.answers))).passed
+    assert random.getstate() == before[0] and torch.equal(torch.get_rng_state(), before[1])
+
+
+@pytest.mark.parametrize("exercise", ["vocab-embedding", "all-to-all-sizes", "ulysses-exchange"])
+def test_ranks_are_called_on_other_arguments_before(exercise):
+    card = exercises.card(exercise)
+    report = grade(card, InProcess(*killmatrix.names_of(spoiled(exercise, REMEMBERS), card.answers)))
+    assert not report.passed and report.points <= card.points / 2
+
+
+def test_a_send_that_nobody_waits_for_is_told_with_its_line():
+    card = exercises.card("ring-shift")
+    source = mutation.right_answer(card.id)
+    assert source.count("work.wait()") == 1
+    report = grade(card, InProcess(*killmatrix.names_of(source.replace("work.wait()", "pass"), card.answers)))
+    told = next(verdict for verdict in report.verdicts if not verdict.ok)
+    assert report.points == card.points / 2 and told.mistake == "changed-handles" and "never waited" in told.message
+
+
+@pytest.mark.parametrize("exercise", ["ring-all-reduce", "average-gradients"])
+def test_what_a_card_allows_to_overwrite_may_be_overwritten(exercise):
+    assert "overwrite" in exercises.card(exercise).text and exercises.card(exercise).may_change == ("arguments",)
+
+
+def test_a_worker_of_a_class_sees_the_harm_too(tmp_path):
+    card = exercises.card("shared-adapter")
+    with WorkerPool(torch=True, chapters=("13",)) as workers, workers.worker(tmp_path) as worker:
+        assert run_cell(worker, with_harm(card.id, "args[0].clear()")).state == "answered"
+        with InWorker(worker) as place:
+            report = grade(card, place)
+    assert next(verdict.mistake for verdict in report.verdicts if not verdict.ok) == "changed-arguments"
+
+
+@pytest.mark.parametrize(
+    "sent", [None, 3, [1], [1, 2, 3], [[1, {"arguments": 3}]], [1, {"no such": "x"}], [1, {3: "x"}], {"a": 1}]
+)
+def test_a_worker_may_send_anything_as_the_last_calls_value(sent):
+    case = Case(name="a case", args=((), ()), twice=True)
+    outcome, changed = of_the_last_call(case, Outcome(state="answered", value=sent))
+    assert changed == {} and outcome.value in (None, 1)

@@ -76,7 +76,7 @@ def test_messages_imports_and_annotations_stay():
 def test_a_sample_takes_conditions_first_and_stays_the_same_after_an_edit_elsewhere():
     source = "def f(x):\n    y = x * 3 + 4\n    if x < 2:\n        return y\n    return 5"
     chosen = sample(mutants("an-id", source), 4)
-    assert [mutant.rank for mutant in chosen].count(CONDITION) == 3
+    assert [mutant.rank for mutant in chosen] == [CONDITION] * 3
     edited = sample(mutants("an-id", "import math\n" + source), 4)
     assert [mutant.key for mutant in edited] == [mutant.key for mutant in chosen]
 
@@ -97,10 +97,18 @@ def test_a_row_of_the_table_needs_a_reason(tmp_path, monkeypatch):
         mutation.table("01")
 
 
+def test_only_what_an_answer_uses_is_mutated():
+    source = (
+        "import math\nLEFT = 1\nUSED = 2\ndef spare(): return LEFT\ndef helper(): return USED\ndef f(): return helper()"
+    )
+    kept = mutation.used_lines(source, ["f"])
+    assert "USED" in kept and "helper" in kept and "LEFT" not in kept and "spare" not in kept
+
+
 @forks
 def test_a_survivor_is_told_and_a_reason_or_a_better_case_ends_that(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(mutation, "TABLE", tmp_path)
-    source = "from course_lib.units import DAY\n" + mutation.right_answer("mfu-waste") + "\nSPARE = 3\n"
+    source = mutation.right_answer("mfu-waste").replace("    return", "    SPARE = 3\n    return", 1)
     monkeypatch.setattr(mutation, "right_answer", lambda exercise: source)
     assert mutation.main(["--exercise", "mfu-waste", "--all", "--workers", "1"]) == 1
     assert "SPARE = 4" in capsys.readouterr().out

@@ -62,6 +62,7 @@ class Card:
     needs: tuple[str, ...] = ()  # chapters, besides its own
     probe: Callable[..., Any] = call
     returns: Any = None  # a shape of `exercises.returns`: what comes back for a case, checked before the judge
+    may_change: tuple[str, ...] = ()  # what an answer may change although its caller sees it: "arguments", "generators"
 
     def __post_init__(self) -> None:
         for name in ("difficulty", "importance"):

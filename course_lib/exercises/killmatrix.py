@@ -70,7 +70,7 @@ def judge(answer: BankAnswer, seed: str | None = None) -> Row:
         json.loads(json.dumps(dict(card.variant(seed)))) if seed is not None else card.params
     )  # as a class keeps it
     start = time.perf_counter()
-    with _beside(card, params) if seed is not None else contextlib.nullcontext():
+    with beside(card, params) if seed is not None else contextlib.nullcontext():
         report = grade(card, InProcess(*names_of(answer.source, card.answers)), params=params, seconds=PATIENCE)
     seconds = time.perf_counter() - start
     public = not answer.reads_params and _matters(card, params)
@@ -79,7 +79,7 @@ def judge(answer: BankAnswer, seed: str | None = None) -> Row:
 
 
 @contextlib.contextmanager
-def _beside(card: Card, params: Mapping[str, Any]) -> Iterator[None]:
+def beside(card: Card, params: Mapping[str, Any]) -> Iterator[None]:
     """A current folder in which a variant file gives these parameters, as in a student's own."""
     with tempfile.TemporaryDirectory(prefix="course-variant-") as folder, contextlib.chdir(folder):
         Path(VARIANT_FILE).write_text(json.dumps({"exercises": {card.id: dict(params)}}), encoding="utf-8")

@@ -11,11 +11,22 @@ NOT_ANSWERED = "not answered"
 def rows(answers: Any, case: Any, comm: Any = None) -> Any:
     """What one of the answers returns for each row of `case.args = (index of the answer, rows of arguments)`.
 
-    Every row is a fresh copy. An unanswered first function leaves the exercise unanswered; a later one only its part.
+    Every row is a fresh copy, which takes the row's place, so that the caller sees whether the answer changed its arguments.
+    An unanswered first function leaves the exercise unanswered; a later one only its part.
     """
     index, table = case.args
     functions = answers if isinstance(answers, tuple) else (answers,)
-    return unless_open(index, lambda: [functions[index](*copy.deepcopy(row)) for row in table])
+
+    def results() -> list[Any]:
+        found = []
+        for at, row in enumerate(table):
+            mine = copy.deepcopy(row)
+            found.append(functions[index](*mine))
+            if isinstance(table, list):
+                table[at] = mine
+        return found
+
+    return unless_open(index, results)
 
 
 class ArgumentChanged(Exception):

@@ -202,7 +202,7 @@ def test_what_is_weighed_is_done_by_work_that_was_sent_and_by_no_other_value(car
     params = card.variant("scales")
     large = judging(card.id).weighed(params, random.Random(4))
     ranks = large.case.ranks
-    with killmatrix._beside(card, params):
+    with killmatrix.beside(card, params):
         answers = functions_of(own_answer(card))
     outcome = InProcess(*answers).run(card, large.case)
     assert outcome.state == "answered" and large.done(outcome)

@@ -8,16 +8,15 @@ from types import MappingProxyType
 from course_lib.exercises import Card
 from course_lib.grading.judge.exercise import Exercise, resolve
 from course_lib.grading.judge.explanation import EXPLAIN_SECONDS, explain
+from course_lib.grading.judge.second_calls import CHANGED, SECOND_CALL, changed_verdicts, of_the_last_call, second_calls
 from course_lib.grading.judge.unseen_variants import Asked, count_unseen_faults
 from course_lib.grading.worker.runners import InProcess, Runner
 from course_lib.judging import Judging, Params, failed_run
-from course_lib.records import Case, Outcome, Report, Verdict
+from course_lib.records import Outcome, Report, Verdict
 
 LOST = ("crashed", "timed out", "refused")  # states that cost all points of the exercise
 READY_MADE = "ready-made"  # an answer that calls the function it was asked to write
 HALF = 0.5  # most of the points that an answer can earn if it misses the point
-SECOND_CALL = "Called a second time:"
-SLOW_CASE = 0.5  # s of a case that is not run once more
 _OF_THE_RESULT = ("values", "generality")  # kinds that a run with two calls can be asked for; its meter counts both
 UNSEEN = "The values are wrong even when no message is late. Late messages are judged once the values are right."
 
@@ -75,16 +74,17 @@ def decide(exercise: Exercise, runner: Runner) -> Report:
         if case.visible and case.kind == "values":
             break  # the simplest case fails: the others would repeat it
     if bad is None and all(v.ok for each in found for v in each.verdicts):
-        for second in _second_calls(exercise, took):
-            outcome = runner.run(card, second)
+        for case, second in second_calls(exercise.cases, took):
+            outcome, changed = of_the_last_call(second, runner.run(card, second))
             ran += 1
             if outcome.state == "answered":
-                verdicts = contract.verdicts(own, second, outcome)
+                verdicts = contract.verdicts(own, case, outcome)
             else:
-                bad, verdicts = outcome, failed_run(replace(second, part=""), outcome, contract.shares)
-            faults = [v for v in verdicts if not v.ok and (v.kind in _OF_THE_RESULT or not second.twice)]
+                bad, verdicts = outcome, failed_run(replace(case, part=""), outcome, contract.shares)
+            faults = [v for v in verdicts if not v.ok and (v.kind in _OF_THE_RESULT or case.ranks is None)]
             told = [replace(v, mistake="", message=f"{SECOND_CALL} {v.message}") for v in faults]
-            found.append(Asked(second, False, told))
+            told += changed_verdicts(case, {what: changed[what] for what in changed if what not in card.may_change})
+            found.append(Asked(case, False, told))
             if bad or told:
                 break
     verdicts = without_premature_blame(count_unseen_faults(found, contract.shares))
@@ -118,19 +118,6 @@ def _slow(exercise: Exercise, took: Mapping[int, float]) -> str:
     )
 
 
-def _second_calls(exercise: Exercise, took: Mapping[int, float]) -> list[Case]:
-    """The simplest case of each part of the values, to be run again: an answer may keep state that breaks its next
-    call.
-
-    Ranks get a fresh answer for each run, so with ranks both calls are in one run. Slow cases are left out.
-    """
-    plain: dict[str, Case] = {}
-    for case in sorted(exercise.cases, key=lambda each: (each.ranks or 0, not each.visible)):
-        if case.kind == "values" and case.adversary is None and took[id(case)] < SLOW_CASE:
-            plain.setdefault(case.part, replace(case, twice=case.ranks is not None))
-    return list(plain.values())
-
-
 def with_hazard(verdicts: Sequence[Verdict], outcome: Outcome) -> list[Verdict]:
     """The verdicts. If the run used a tensor in flight, two kinds of failure name the call and the line.
 
@@ -162,16 +149,17 @@ def earned_fraction(contract: Judging, verdicts: Sequence[Verdict]) -> float:
 
     A share counts if it was asked at least once and never failed. Cost, protocol and generality count only if all
     values are right: bytes saved on the way to a wrong answer are worth nothing. An answer that calls the function it
-    should implement earns nothing, and one that misses the point of the exercise earns at most `HALF`.
+    should implement earns nothing, and one that misses the point of the exercise, or changes what its caller still needs, earns at most `HALF`.
     """
     if any(v.mistake == READY_MADE for v in verdicts):
         return 0.0
-    right = all(v.ok for v in verdicts if v.kind == "values")
+    right = all(v.ok for v in verdicts if v.kind == "values" and v.mistake not in CHANGED)
     earned = set[str]()
     for share in contract.shares:
         kind, part = share.split(":", 1)
         asked = [v for v in verdicts if v.kind == kind and v.part == part]
         if asked and all(v.ok for v in asked) and (right or kind == "values"):
             earned.add(share)
-    most = 1.0 if earned.issuperset(contract.point) else HALF
+    harmless = all(v.mistake not in CHANGED for v in verdicts)
+    most = 1.0 if earned.issuperset(contract.point) and harmless else HALF
     return min(sum(contract.shares[share] for share in earned), most)

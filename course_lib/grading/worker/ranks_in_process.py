@@ -1,26 +1,27 @@
 """A cluster case in this process: the probe on every rank of a metered run, as an Outcome."""
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
 from course_lib.cluster import Comm, attempt
 from course_lib.exercises import Card
 from course_lib.grading.worker.plain_values import NOT_ANSWERED, OUTPUT_CAP, Given, NotPlain, plain
+from course_lib.grading.worker.second_call import called_again
 from course_lib.records import Case, Outcome
 
 
 def rank_program(card: Card, case: Case, answer: Any) -> Callable[..., Any]:
-    """The function that a run calls on every rank: the card's probe around the answer, once or twice."""
+    """The function that a run calls on every rank: the card's probe around the answer, once or as `called_again` says."""
     probe, args, kwargs = card.probe, case.args, dict(case.kwargs)
 
     def program(comm: Comm, *mine: Any) -> Any:
-        given = (*args, *mine), kwargs
-        if case.twice:
-            probe(answer, Given(*copy.deepcopy(given)), comm)
-        return plain(probe(answer, Given(*given), comm))
+        return plain(probe(answer, Given((*args, *mine), kwargs), comm))
 
-    return program
+    def again(comm: Comm, *mine: Any) -> Any:
+        own, earlier = (Given((*args[at], *(mine[at] if mine else ())), dict(kwargs)) for at in (0, 1))
+        return called_again(lambda given: probe(answer, given, comm), answer, own, earlier)
+
+    return again if case.twice else program
 
 
 def run_here(card: Card, case: Case, answer: Any) -> Outcome:

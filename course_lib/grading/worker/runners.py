@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from course_lib.exercises import Card
 from course_lib.grading.worker.plain_values import NOT_ANSWERED, OUTPUT_CAP, Given, NotPlain, plain
+from course_lib.grading.worker.second_call import called_again
 from course_lib.records import Case, Outcome
 
 
@@ -139,6 +140,10 @@ class InProcess:
 
 def run_probe(card: Card, case: Case, answer: Any) -> Outcome:
     """The probe on one case in this process: a call, or a metered run over ranks."""
+    if case.ranks is None and case.twice:
+        (own, others), kwargs = case.args, dict(case.kwargs)
+        own, earlier = (Given(*copy.deepcopy((args, kwargs))) for args in (own, others))
+        return guarded(lambda: called_again(lambda given: card.probe(answer, given), answer, own, earlier))
     if case.ranks is None:
         given = copy.deepcopy((case.args, dict(case.kwargs)))
         mine = Given(*given)

@@ -41,7 +41,7 @@ Ranks 2k and 2k+1 are partners: 0 with 1, 2 with 3, and so on.
 
 - `pair_reduce(comm, x)` returns {{result}} of the two partners' tensors, on both of them.
 - If the number of ranks is odd, the last rank has no partner and returns its `x`.
-- Partners hold tensors of the same shape and dtype.
+- Partners hold tensors of the same shape and dtype. You may overwrite `x`.
 - Each rank sends its tensor once, to its partner only. Nothing may rely on a buffer.""",
     **Worth(points=4, minutes=5, difficulty=1, importance=4),
     hints=(
@@ -53,6 +53,7 @@ Ranks 2k and 2k+1 are partners: 0 with 1, 2 with 3, and so on.
         "`isend` and `irecv` in one batch, wait for both, combine `x` and `theirs`.",
     ),
     answers=("pair_reduce",),
+    may_change=("arguments",),
     allowed=ALLOWED,
     params={"op": "sum", "result": OPS["sum"], "numbers": 6},
     vary=_vary_op,
@@ -171,6 +172,7 @@ much more than twice its tensor.
         "→ 1 → …); `return flat.reshape(x.shape)`.",
     ),
     answers=("ring_all_reduce",),
+    may_change=("arguments",),
     allowed=ALLOWED,
     hides=ALL_REDUCES,
     params={"direction": 1, "route": ROUTES[1], "next": NEXT[1], "numbers": 9},

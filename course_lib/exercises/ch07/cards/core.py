@@ -42,6 +42,7 @@ process with the whole batch** would compute. Write `average_gradients(comm, gra
         "Turn each tensor into the sum over this rank's examples and all-reduce it. All-reduce a tensor that holds `examples`. Divide.",
     ),
     answers=("average_gradients",),
+    may_change=("arguments",),
     allowed="every operation of `comm`.",
     hides=READY,
     params={"given": "mean", "means": GIVEN["mean"], "numbers": 40},

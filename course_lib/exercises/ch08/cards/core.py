@@ -200,6 +200,7 @@ other, parts that several ranks held were counted several times (*ByteDance-Seed
         "`norm = total.sqrt().item()`; `if norm > most: part.mul_(most / norm)`. For the maximum: `op='MAX'`, and no part may be empty for `max()`.",
     ),
     answers=("clip_parts",),
+    may_change=("arguments",),
     allowed="every operation of the two communicators; torch.",
     hides=("sharding:gradient_norm", "sharding:clip_gradients"),
     params={"norm": "2", "means": NORMS["2"], "numbers": 20},

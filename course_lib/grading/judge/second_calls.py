@@ -1,0 +1,94 @@
+"""The cases on which an answer is called again, and what follows if its calls changed what the caller still needs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from course_lib.grading.clean_text import clean
+from course_lib.judging.mistakes import verdict
+from course_lib.records import Case, Outcome, Verdict
+
+SECOND_CALL = "Called a second time:"
+NEVER_WAITED = "never waited for"  # words of the cluster
+SLOW_CASE = 1.0  # s of a case that is not run once more
+CHANGED = {  # the name of each mistake, and what to do about it
+    "changed-arguments": "The call changes an argument ({}), which the caller still needs. Work on a copy.",
+    "changed-settings": "The call leaves {} changed for all code that runs afterwards. Put it back before you return.",
+    "changed-generators": (
+        "The call seeds the generator of {}, so all code that runs afterwards draws the same numbers. Use a generator of your own."
+    ),
+    "changed-memory": (
+        "Each call with the same arguments leaves more in `{}`, so memory grows with every step. Keep nothing that the next call "
+        "does not need."
+    ),
+    "changed-handles": "{}",
+}
+
+
+def second_calls(cases: Sequence[Case], took: Mapping[int, float]) -> list[tuple[Case, Case]]:
+    """The simplest case of each part of the values, and the same with another case's arguments to be called on first.
+
+    `took` gives the seconds that each case ran; slow ones are left out.
+    """
+    quick = [case for case in cases if case.adversary is None and took[id(case)] < SLOW_CASE]
+    others = {id(case): _another(case, quick) for case in quick}
+    simplest: dict[str, Case] = {}
+
+    def order(case: Case) -> tuple[bool, bool, int, bool]:
+        other = others[id(case)]
+        return other is case, other.part != case.part, case.ranks or 0, not case.visible
+
+    for case in sorted(quick, key=order):
+        if case.kind == "values":
+            simplest.setdefault(case.part, case)
+    return [(case, _after(others[id(case)], case)) for case in simplest.values()]
+
+
+def _another(case: Case, cases: Sequence[Case]) -> Case:
+    """A case that can run before this one in the same run: the last of its part, which is likely to be large, any, or itself."""
+    fitting = [
+        each
+        for each in cases
+        if each is not case
+        and each.ranks == case.ranks
+        and each.buffering == case.buffering
+        and dict(each.kwargs) == dict(case.kwargs)
+    ]
+    alike = [each for each in fitting if each.part == case.part]
+    return (alike or fitting or [case])[-1]
+
+
+def _after(earlier: Case, case: Case) -> Case:
+    """A case whose arguments are pairs: its own, and those of the earlier one."""
+    pairs = None
+    if case.per_rank is not None or earlier.per_rank is not None:
+        none = ((),) * (case.ranks or 0)
+        pairs = tuple(zip(case.per_rank or none, earlier.per_rank or none, strict=True))
+    return replace(case, args=(case.args, earlier.args), per_rank=pairs, twice=True)
+
+
+def of_the_last_call(case: Case, outcome: Outcome) -> tuple[Outcome, dict[str, str]]:
+    """The outcome with the last call's value alone, and what the calls changed on any rank; a worker may send anything as these."""
+    if outcome.state != "answered":
+        return outcome, {}
+    pairs = outcome.value if case.ranks is not None else [outcome.value]
+    if type(pairs) is not list or any(type(pair) is not list or len(pair) != 2 for pair in pairs):
+        return replace(outcome, value=None), {}
+    values = [value for value, _ in pairs]
+    changed: dict[str, str] = {}
+    for _, found in pairs:
+        for what, which in found.items() if type(found) is dict else ():
+            if f"changed-{what}" in CHANGED and type(which) is str:
+                changed.setdefault(what, clean(which, 80))
+    for hazard in outcome.meter.get("hazards") or []:
+        if NEVER_WAITED in hazard:
+            changed.setdefault("handles", hazard)
+    return replace(outcome, value=values if case.ranks is not None else values[0]), changed
+
+
+def changed_verdicts(case: Case, changed: Mapping[str, str]) -> list[Verdict]:
+    """A verdict for each thing that the calls changed and should not have."""
+    found = []
+    for what, which in changed.items():
+        name = f"changed-{what}"
+        found.append(verdict("values", "left as it was", case, (name, f"{case.name}: {CHANGED[name].format(which)}")))
+    return found

@@ -241,7 +241,7 @@ def test_a_table_of_several_variants_is_never_half_right(card, public):
         variants.reverse()
     tables = [{} for _ in card.answers]
     for params in variants:  # the last one's are its own
-        with killmatrix._beside(card, params):
+        with killmatrix.beside(card, params):
             answers = killmatrix.names_of(right(card.id).source, card.answers)
             shown = resolve(card, params, SECRET, unseen=False)
             learnt = decide(shown, InProcess(*map(written_down, answers, tables)))

@@ -265,7 +265,7 @@ def test_another_owner_is_another_students():
     given = {who: draw(SECRET, who, card) for who in STUDENTS[:20]}
     by_owner = {params["owner"]: params for params in given.values()}
     assert set(by_owner) == {1, 2, -1}
-    with killmatrix._beside(card, by_owner[2]):
+    with killmatrix.beside(card, by_owner[2]):
         (answer,) = killmatrix.names_of(answers(card.id, reading=True)[0].source, card.answers)
     report = grade(card, InProcess(answer), params=by_owner[-1], others={"b": by_owner[2]}, seconds=10.0)
     assert report.points == 0 and ANOTHER_STUDENTS in {v.mistake for v in report.verdicts}

@@ -125,7 +125,11 @@ def used_lines(source: str, names: Sequence[str]) -> str:
         if isinstance(statement, ast.Assign | ast.FunctionDef | ast.ClassDef) and not defined & needed:
             continue
         kept.append(statement)
-        needed |= {each.id for each in inside if isinstance(each, ast.Name)}
+        own = set[str]()  # a function's variables hide names of the module
+        if isinstance(statement, ast.FunctionDef):
+            own = {each.id for each in inside if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+            own |= {each.arg for each in inside if isinstance(each, ast.arg)}
+        needed |= {each.id for each in inside if isinstance(each, ast.Name)} - own
     tree.body = kept[::-1]
     return ast.unparse(tree)
 
@@ -214,7 +218,7 @@ def _survives_variants(card: exercises.Card, source: str, seconds: float) -> boo
     """Whether a mutant that reads its variant's numbers gets full points on some other variants too."""
     from course_lib.grading.judge import resolve
 
-    if "params(" not in source or card.vary is None:
+    if "import params" not in source or card.vary is None:
         return True
     texts = {json.dumps(dict(card.variant(f"mutants:{number}")), sort_keys=True) for number in range(_VARIANTS)}
     for text in sorted(texts):

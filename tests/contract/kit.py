@@ -65,7 +65,7 @@ def graded(exercise: str, *answers: Any, **options: Any) -> Report:
 
 def judged(answer: BankAnswer, params: Mapping[str, Any], **options: Any) -> Report:
     """The report on a shipped answer that may read these parameters from its variant's file."""
-    with killmatrix._beside(exercises.card(answer.exercise), params):
+    with killmatrix.beside(exercises.card(answer.exercise), params):
         return graded(answer.exercise, *functions_of(answer), params=params, **options)
 
 

@@ -103,6 +103,14 @@ def test_a_slow_gpu_or_one_behind_the_wrong_backend_is_none(name, gate):
     assert gate in contradicted(forged)
 
 
+@pytest.mark.parametrize(("name", "dtype"), [("cpu2/fsdp", "float32"), ("cpu1/matmul", "fp32")])
+@pytest.mark.parametrize("share", [0.01, 100.0])
+def test_a_gpus_peak_is_that_of_its_data_sheet(name, dtype, share):
+    setup = {"device": "cuda", "backend": "nccl"}
+    forged = renamed(scaled(recorded(name), share), setup, **H100, device_memory=memory())
+    assert f"the {dtype} peak is the data sheet's" in contradicted(forged)
+
+
 def test_slower_than_the_process_lived_is_contradicted_and_in_an_old_file_only_claimed():
     content = recorded("cpu2/fsdp")
     slow = scaled(content, 100.0)

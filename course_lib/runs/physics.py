@@ -175,6 +175,7 @@ def _train(content: Evidence, limits: Limits) -> Iterator[Gate]:
     if memory:
         held = measured["memory_bytes"]
         yield Gate("held within the memory", held <= memory, f"{held / 1e9:,.2f} of {memory / 1e9:,.1f} GB")
+    yield from _peak(content, setup["dtype"], measured["peak_flops"], limits)
     known = setup.get("rates") or {}
     if known:
         yield from _rates(known, limits, setup, here)
@@ -191,6 +192,16 @@ def _train(content: Evidence, limits: Limits) -> Iterator[Gate]:
         ratio = span / measured["step_seconds"]
         yield Gate(
             "the trace is as long as a step", 1 / APART <= ratio <= APART, f"{span:.4g} s, {ratio:.2f} times a step"
+        )
+
+
+def _peak(content: Evidence, dtype: str, said: float | None, limits: Limits) -> Iterator[Gate]:
+    """The peak that utilization is counted against, on a GPU whose data sheet the facts have."""
+    if sheet_of(content) is not None and dtype in ("bf16", "bfloat16", "fp32", "float32"):
+        most = limits.flops[dtype]
+        ok = said is not None and math.isclose(said, most, rel_tol=1e-6)
+        yield Gate(
+            f"the {dtype} peak is the data sheet's", ok, f"{(said or 0.0) / 1e12:,.1f}, and {most / 1e12:,.1f} TFLOP/s"
         )
 
 
@@ -222,6 +233,7 @@ def _matmul(content: Evidence, limits: Limits) -> Iterator[Gate]:
             best <= ERROR * most,
             f"{best / 1e12:,.2f} of at most {most / 1e12:,.2f} TFLOP/s",
         )
+        yield from _peak(content, word, content["measured"].get(f"peak_flops_{word}"), limits)
         if sheet_of(content) is not None and any(min(row["shape"]) >= LARGE for row in rows):
             yield Gate(f"{word} is that of a GPU", best >= SLOWEST * most, f"{best / most:.2%} of its peak")
 

@@ -34,9 +34,9 @@ seen = []
 
 def column_shard(weight, rank, ranks):
     seen.append(weight)
-    return weight.chunk(ranks, dim=0)[rank].detach().clone()
+    return weight.chunk(ranks, dim=0)[rank].clone()
 
 
 def row_shard(weight, rank, ranks):
     seen.append(weight)
-    return weight.chunk(ranks, dim=1)[rank].detach().clone()
+    return weight.chunk(ranks, dim=1)[rank].clone()

@@ -31,13 +31,11 @@ class _Spend(torch.autograd.Function):
 
 
 class Net(nn.Module):
-    """Layers in sequence. With `tied`, the first is used again at the end; with `branches`, all outputs are added and odd ranks run them in reverse.
-    With `skipped`, odd ranks leave out the layers of these indices."""
+    """Layers in sequence. With `tied`, the first is used again at the end; with `branches`, all outputs are added and odd ranks run them in reverse."""
 
     def __init__(self, comm: Comm, spec: Mapping[str, Any]) -> None:
         super().__init__()
         coin = torch.Generator().manual_seed(spec["seed"])
-        self._skipped = spec.get("skipped", ()) if comm.rank % 2 else ()
         width, self._branches, self._seconds = (spec["width"], spec.get("branches", False), spec.get("seconds", 0.0))
         kinds = {"float32": torch.float32, "float64": torch.float64}
         dtypes = [kinds[name] for name in spec.get("dtypes", ())] or [torch.float32] * spec["layers"]
@@ -66,9 +64,8 @@ class Net(nn.Module):
             turned = row[::-1] if self._comm.rank % 2 else row
             parts = {layer: self._layer(layer, x) for layer in turned}
             return sum(parts[layer].tanh().double() for layer in row)
-        for index, layer in enumerate(row):
-            if index not in self._skipped:
-                x = self._layer(layer, x.tanh())
+        for layer in row:
+            x = self._layer(layer, x.tanh())
         return x
 
 

@@ -52,19 +52,11 @@ def handles_held() -> int:
 
 
 def token_step(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The returned loss, the gradients left in the model, and the counts of its calls; `case.args = (description, batches)`.
-
-    With `stale` in the description, every `.grad` holds that number when the answer is called.
-    """
-    import torch
-
+    """The returned loss, the gradients left in the model, and the counts of its calls; `case.args = (description, batches)`."""
     from course_lib.exercises.ch07.models import Words
 
     spec, batches = case.args
     model = Words(spec["seed"], spec["vocabulary"], spec["width"])
-    if "stale" in spec:
-        for each in model.parameters():
-            each.grad = torch.full_like(each, spec["stale"])
     loss = answer(comm, model, list(batches))
     return {"loss": loss, "gradients": left_behind(model), "counts": model.counted.told()}
 

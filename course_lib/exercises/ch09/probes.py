@@ -10,11 +10,10 @@ from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number
 FORWARD = "forward only"
 TURNED = "turned"  # activations and gradients in another layout in memory
 REFUSED = "ValueError"
-TRAINED = "trained"  # the weight requires gradients
 MEASURED = "measured"  # the most bytes alive are returned as well
 WEIGHED = "weighed"  # large data are built here from small ones, and only some places of the results are returned
 
-PIECE = TupleOf({"the piece": Tensor(), "its memory": Maybe(Number("bytes")), "its tie to the weight": Anything()})
+PIECE = TupleOf({"the piece": Tensor(), "its memory": Maybe(Number("bytes"))})
 OPERATOR = PerRank(DictOf({"out": Tensor(), "grad": Maybe(Tensor()), "touched": Anything()}))
 BOTH_PASSES = PerRank(DictOf({"y": Tensor(), "grads": DictOf({}, more=True), "touched": ListOf(Anything())}, more=True))
 LARGE_LOSS = PerRank(DictOf({"y": Tensor(), "grad": Tensor()}))
@@ -36,23 +35,16 @@ def as_leaf(value: Any, turned: bool = False) -> Any:
 
 
 def cut(answers: Any, case: Any, comm: Any = None) -> Any:
-    """A piece, how many bytes its memory has, and what ties it to the weight; `case.args = (which function, weight, rank, ranks)`.
-
-    A fifth argument, TRAINED, makes the weight require gradients.
-    """
+    """A piece, and how many bytes its memory has; `case.args = (which function, weight, rank, ranks)`."""
     import torch
 
     if case.args[0] == WEIGHED:
         return _cut_weighed(answers, *case.args[1:])
-    which, weight, rank, ranks, *trained = case.args
-    weight = weight.clone().requires_grad_(bool(trained))
+    which, weight, rank, ranks = case.args
     got = answers[which](weight, rank, ranks)
     if not isinstance(got, torch.Tensor):
-        return got, None, ""
-    memory = got.untyped_storage()
-    shared = memory.data_ptr() == weight.untyped_storage().data_ptr()
-    tie = "a view" if shared else "a graph" if got.grad_fn is not None else ""
-    return got.detach(), memory.nbytes(), tie
+        return got, None
+    return got, got.untyped_storage().nbytes()
 
 
 def factors(seed: int, sizes: Any, weights: int) -> list[list[Any]]:

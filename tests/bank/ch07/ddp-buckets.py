@@ -16,11 +16,11 @@ def packed(model, bucket_bytes):
 def bucket_gradients(comm, model, bucket_bytes):
     buckets = packed(model, bucket_bytes)
     home = {p: number for number, bucket in enumerate(buckets) for p in bucket}
-    missing = [set(bucket) for bucket in buckets]
+    missing = [len(bucket) for bucket in buckets]
     works = []
 
     def hook(p):
-        missing[home[p]].discard(p)
+        missing[home[p]] -= 1
         while len(works) < len(buckets) and not missing[len(works)]:
             flat = torch.cat([each.grad.reshape(-1) / comm.size for each in buckets[len(works)]])
             works.append((flat, comm.all_reduce(flat, async_op=True)))
@@ -29,15 +29,12 @@ def bucket_gradients(comm, model, bucket_bytes):
         p.register_post_accumulate_grad_hook(hook)
 
     def finish():
-        for p in [p for rest in missing for p in rest]:
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-            hook(p)
         for bucket, (flat, work) in zip(buckets, works):
             work.wait()
             for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
                 p.grad.copy_(part.view_as(p))
         works.clear()
-        missing[:] = [set(bucket) for bucket in buckets]
+        missing[:] = [len(bucket) for bucket in buckets]
 
     return finish
 
@@ -78,9 +75,6 @@ class Buckets:
             self.next += 1
 
     def finish(self):
-        for p in [p for group, rest in zip(self.groups, self.waiting) for p in group if id(p) in rest]:
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-            self.arrived(p)
         for work in self.works:
             work.wait()
         self.reset()
@@ -105,9 +99,6 @@ def bucket_gradients(comm, model, bucket_bytes):
             p.register_post_accumulate_grad_hook(hook)
 
     def finish():
-        for p in set().union(*buckets) - ready:
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-            hook(p)
         for bucket, (work, flat) in zip(buckets, flying):
             work.wait()
             parts = (flat / comm.size).split([p.numel() for p in bucket])
@@ -119,15 +110,11 @@ def bucket_gradients(comm, model, bucket_bytes):
 
 
 # %% wrong: one all-reduce per parameter => cost too-many-collectives  from: a queue of buckets
-# -         missing[home[p]].discard(p)
+# -         missing[home[p]] -= 1
 # -         while len(works) < len(buckets) and not missing[len(works)]:
 # -             flat = torch.cat([each.grad.reshape(-1) / comm.size for each in buckets[len(works)]])
 # -             works.append((flat, comm.all_reduce(flat, async_op=True)))
 # +         works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
-#       def finish():
-# -         for p in [p for rest in missing for p in rest]:
-# -             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-# -             hook(p)
 # ~ bucket, (flat, work) in zip(buckets, works) ==> work in works
 # -             for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
 # -                 p.grad.copy_(part.view_as(p))
@@ -163,7 +150,8 @@ def bucket_gradients(comm, model, bucket_bytes):
 # ~ if not buckets or p.nbytes > room or p.dtype != buckets[-1][0].dtype: ==> if not buckets or p.nbytes > room:
 
 # %% wrong: not made new for the next step => values -  from: a queue of buckets
-# -         missing[:] = [set(bucket) for bucket in buckets]
+# ~ not missing[len(works)] ==> missing[len(works)] <= 0
+# -         missing[:] = [len(bucket) for bucket in buckets]
 
 # %% wrong: the averages stay in the bucket => values own-gradient  from: a queue of buckets
 # -             for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
@@ -231,14 +219,9 @@ def bucket_gradients(comm, model, bucket_bytes):
     return finish
 
 
-# %% half: what is complete leaves at once => 10.2  from: what is complete leaves at once
+# %% half: what is complete leaves at once => 10.8  from: what is complete leaves at once
 
 # %% wrong: every handle ever made is kept => generality handles-kept  from: a queue of buckets
 # ~ works = [] ==> works, kept = [], []
 #                   p.grad.copy_(part.view_as(p))
 # +         kept.extend(works)
-
-# %% wrong: a bucket waits for a gradient that does not come => protocol deadlock  from: a queue of buckets
-# -         for p in [p for rest in missing for p in rest]:
-# -             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-# -             hook(p)

@@ -3,25 +3,24 @@ import torch
 
 # %% right: chunk and clone
 def column_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=0)[rank].detach().clone()
+    return weight.chunk(ranks, dim=0)[rank].clone()
 
 
 def row_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=1)[rank].detach().clone()
+    return weight.chunk(ranks, dim=1)[rank].clone()
 
 
 # %% right: ranges counted out
 def column_shard(weight, rank, ranks):
     rows = weight.shape[0] // ranks
     piece = torch.empty(rows, weight.shape[1], dtype=weight.dtype)
-    with torch.no_grad():
-        piece.copy_(weight[rank * rows : (rank + 1) * rows])
+    piece.copy_(weight[rank * rows : (rank + 1) * rows])
     return piece
 
 
 def row_shard(weight, rank, ranks):
     columns = weight.shape[1] // ranks
-    return weight.data[:, rank * columns : (rank + 1) * columns].clone()
+    return weight[:, rank * columns : (rank + 1) * columns].clone()
 
 
 # %% right: any variant  from: chunk and clone
@@ -31,22 +30,22 @@ def row_shard(weight, rank, ranks):
 # + OUTPUTS = 0 if VARIANT.layout == "torch" else 1
 # + def column_shard(weight, rank, ranks):
 # ~ 0 ==> OUTPUTS
-# -     return weight.chunk(ranks, dim=1)[rank].detach().clone()
-# +     return weight.chunk(ranks, dim=1 - OUTPUTS)[rank].detach().clone()
+# -     return weight.chunk(ranks, dim=1)[rank].clone()
+# +     return weight.chunk(ranks, dim=1 - OUTPUTS)[rank].clone()
 
 
 # %% wrong: dimensions exchanged, as in a textbook's layout => values other-cut unless layout=textbook
 def column_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=1)[rank].detach().clone()
+    return weight.chunk(ranks, dim=1)[rank].clone()
 
 
 def row_shard(weight, rank, ranks):
-    return weight.chunk(ranks, dim=0)[rank].detach().clone()
+    return weight.chunk(ranks, dim=0)[rank].clone()
 
 
 # %% wrong: the whole weight on every rank => values whole  from: chunk and clone
-# ~ weight.chunk(ranks, dim=0)[rank].detach().clone() ==> weight
-# ~ weight.chunk(ranks, dim=1)[rank].detach().clone() ==> weight
+# ~ weight.chunk(ranks, dim=0)[rank].clone() ==> weight
+# ~ weight.chunk(ranks, dim=1)[rank].clone() ==> weight
 
 
 # %% wrong: everything else made zero => values another-kind
@@ -69,39 +68,31 @@ def row_shard(weight, rank, ranks):
 # ~ weight.chunk(ranks, dim=1)[rank] ==> weight[:, rank::ranks]
 
 # %% wrong: transposed on the way => values transposed  from: chunk and clone
-# ~ chunk(ranks, dim=0)[rank].detach().clone() ==> chunk(ranks, dim=0)[rank].detach().T.contiguous()
-# ~ chunk(ranks, dim=1)[rank].detach().clone() ==> chunk(ranks, dim=1)[rank].detach().T.contiguous()
+# ~ chunk(ranks, dim=0)[rank].clone() ==> chunk(ranks, dim=0)[rank].T.contiguous()
+# ~ chunk(ranks, dim=1)[rank].clone() ==> chunk(ranks, dim=1)[rank].T.contiguous()
 
 # %% wrong: always the first rank's => values another-rank's  from: chunk and clone
 # ~ weight.chunk(ranks, dim=0)[rank] ==> weight[: len(weight) // ranks]
 # ~ weight.chunk(ranks, dim=1)[rank] ==> weight[:, : weight.shape[1] // ranks]
 
 # %% wrong: numbers rounded to float32 => generality another-kind  from: chunk and clone
-# ~ chunk(ranks, dim=0)[rank].detach().clone() ==> chunk(ranks, dim=0)[rank].detach().float().clone()
-# ~ chunk(ranks, dim=1)[rank].detach().clone() ==> chunk(ranks, dim=1)[rank].detach().float().clone()
+# ~ chunk(ranks, dim=0)[rank].clone() ==> chunk(ranks, dim=0)[rank].float().clone()
+# ~ chunk(ranks, dim=1)[rank].clone() ==> chunk(ranks, dim=1)[rank].float().clone()
 
 # %% wrong: nothing returned => values returned-none  from: chunk and clone
-# ~ return weight.chunk(ranks, dim=0)[rank].detach().clone() ==> weight.chunk(ranks, dim=0)[rank].detach().clone()
-# ~ return weight.chunk(ranks, dim=1)[rank].detach().clone() ==> weight.chunk(ranks, dim=1)[rank].detach().clone()
+# ~ return weight.chunk(ranks, dim=0)[rank].clone() ==> weight.chunk(ranks, dim=0)[rank].clone()
+# ~ return weight.chunk(ranks, dim=1)[rank].clone() ==> weight.chunk(ranks, dim=1)[rank].clone()
 
 # %% half: views of the whole => 4.25  from: chunk and clone
-# ~ chunk(ranks, dim=0)[rank].detach().clone() ==> chunk(ranks, dim=0)[rank].detach()
-# ~ chunk(ranks, dim=1)[rank].detach().clone() ==> chunk(ranks, dim=1)[rank].detach()
-
-# %% half: the graph of the cut keeps the whole weight => 4.25  from: chunk and clone
-# ~ chunk(ranks, dim=0)[rank].detach().clone() ==> chunk(ranks, dim=0)[rank].clone()
-# ~ chunk(ranks, dim=1)[rank].detach().clone() ==> chunk(ranks, dim=1)[rank].clone()
-
-# %% half: on one rank the weight itself => 4.25  from: chunk and clone
-# -     return weight.chunk(ranks, dim=0)[rank].detach().clone()
-# +     return weight.detach() if ranks == 1 else weight.chunk(ranks, dim=0)[rank].detach().clone()
+# ~ chunk(ranks, dim=0)[rank].clone() ==> chunk(ranks, dim=0)[rank]
+# ~ chunk(ranks, dim=1)[rank].clone() ==> chunk(ranks, dim=1)[rank]
 
 # %% half: rows right, columns not => 1.75  from: chunk and clone
-# ~ chunk(ranks, dim=0)[rank].detach().clone ==> detach().clone
+# ~ chunk(ranks, dim=0)[rank].clone ==> clone
 
 # %% half: contiguous is no copy where it is contiguous already => 4.25  from: chunk and clone
-# ~ chunk(ranks, dim=0)[rank].detach().clone() ==> chunk(ranks, dim=0)[rank].detach().contiguous()
-# ~ chunk(ranks, dim=1)[rank].detach().clone() ==> chunk(ranks, dim=1)[rank].detach().contiguous()
+# ~ chunk(ranks, dim=0)[rank].clone() ==> chunk(ranks, dim=0)[rank].contiguous()
+# ~ chunk(ranks, dim=1)[rank].clone() ==> chunk(ranks, dim=1)[rank].contiguous()
 
 # %% half: a deep copy of a view copies what lies behind it => 4.25
 import copy

@@ -95,7 +95,6 @@ You get the points for a valid interval, whether or not it contains the answer."
 
 MEAN_OF_MEANS = """```python
 def token_step(comm, model, batches):
-    model.zero_grad()
     total = 0.0
     for inputs, targets in batches:
         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()) / len(batches)
@@ -123,7 +122,7 @@ of shape (rows, length, vocabulary). A target of −100 is padding, which `cross
 After `token_step(comm, model, batches)`:
 
 - Every parameter's `.grad`, on every rank, is the gradient of the **mean loss over all tokens that count**, in all micro-batches of
-  all ranks. The function returns that mean loss. On entry, `.grad` may hold the previous step's gradient; it does not count.
+  all ranks. The function returns that mean loss. On entry every `.grad` is None.
 - Each micro-batch went through the model once, alone, and at most one micro-batch's graph was alive at a time. (The first repair
   of one library kept all of them: *torchtune, pull request 1917*.)
 - Gradients were communicated once, not once per micro-batch.
@@ -165,8 +164,8 @@ which waits until every `.grad` is the mean over the ranks, and then `optimizer.
   point, and have equally many examples in every step.
 - **Overlap.** Each parameter's all-reduce starts in the backward pass and is waited for in `finish`. Only the last gradient's
   all-reduce is exposed.
-- **Once.** One all-reduce per trained parameter and step. Every loss uses all trained parameters. A parameter can be frozen (`requires_grad` is False and `.grad` stays
-  None), and two layers can share one.
+- **Once.** One all-reduce per trained parameter and step. Every loss uses all trained parameters. A parameter can be frozen
+  (`requires_grad` is False and `.grad` stays None), and two layers can share one.
 - **In flight.** A tensor that is being reduced is neither read nor written.
 - **Many steps.** No handle of an earlier step is kept.
 

@@ -61,9 +61,8 @@ gradients in **buckets**. One all-reduce per parameter pays a latency for every 
 - Gradients can complete in a different order on another rank. Buckets leave in **one order on all ranks**: each waits until the
   previous one has left.
 - After `finish()`, every trained parameter's `.grad` is the mean over ranks, in its own shape and dtype. Several steps follow;
-  no handle of an earlier one is kept. Frozen parameters keep None, and two layers can share a parameter.
-- In a step, a rank's loss can leave out a trained parameter, whose hook then does not run. Its gradient on that rank is zero, and
-  `finish()` sends the buckets that waited for it.""",
+  no handle of an earlier one is kept. Every rank's loss uses all trained parameters. Frozen parameters keep None, and two layers
+  can share a parameter.""",
     **Worth(points=12, minutes=25, difficulty=5, importance=4),
     kind="more",
     hints=(

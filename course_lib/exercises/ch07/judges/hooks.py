@@ -88,9 +88,6 @@ def _bucket_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("float32 and float64 side by side", models, per_rank=data(2, 4 * layer, layers=4, dtypes=mixed)),
         hidden("gradients zeroed, not set to None, between steps", models, per_rank=data(2, 2 * layer, zeroed=True)),
         hidden(_MANY, "generality:steps", per_rank=data(2, layer, steps=STEPS, layers=2, counted=True)),
-        hidden(
-            "odd ranks do not use the second layer", "generality:unused", per_rank=data(3, layer, steps=3, skipped=(1,))
-        ),
         hidden("gradients in another order on odd ranks", "protocol:one-order", per_rank=data(4, layer, branches=True)),
     ]
     return cases + under(UNKIND, "three ranks", "protocol:in-flight", lambda: data(3, layer, layers=2))
@@ -217,7 +214,7 @@ HOOKS = {
     "ddp-buckets": Judging(
         point=("cost:overlap",),
         shares="values:gradients 0.2, cost:overlap 0.25, cost:once 0.15, protocol:in-flight 0.05, "
-        "protocol:one-order 0.1, generality:ranks 0.05, generality:steps 0.05, generality:models 0.1, generality:unused 0.05",
+        "protocol:one-order 0.1, generality:ranks 0.05, generality:steps 0.05, generality:models 0.15",
         measured_by_worker=("cost:overlap",),
         cases=_bucket_cases,
         verdicts=_bucket_verdicts,

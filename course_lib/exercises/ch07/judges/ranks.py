@@ -31,9 +31,9 @@ def of_step(results: Sequence[Mapping[str, Any]], step: int) -> list[Sequence[An
 
 
 def gradients(model: Any, loss: Tensor) -> Tensors:
-    """Every parameter's gradient of the loss, None where it is frozen, zero where the loss does not use it; the model's `.grad` fields stay as they are."""
+    """Every parameter's gradient of the loss, None where it is frozen; the model's `.grad` fields stay as they are."""
     trained = [each for each in model.parameters() if each.requires_grad]
-    found = dict(zip(trained, torch.autograd.grad(loss, trained, materialize_grads=True), strict=True))
+    found = dict(zip(trained, torch.autograd.grad(loss, trained), strict=True))
     return [found.get(each) for each in model.parameters()]
 
 

@@ -38,9 +38,9 @@ def _micro(
 def _token_cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def data(*table: Sequence[Sequence[int]], **more: float) -> PerRank:
+    def data(*table: Sequence[Sequence[int]]) -> PerRank:
         """For each rank the model and its micro-batches of two rows, from the number of padded targets at each row's end."""
-        spec = {"seed": rng.randrange(2**31), "vocabulary": params["vocabulary"], "width": params["width"], **more}
+        spec = {"seed": rng.randrange(2**31), "vocabulary": params["vocabulary"], "width": params["width"]}
         return tuple((spec, [_micro(coin, params, 2, 6, padded) for padded in own]) for own in table)
 
     uneven = [(0, 5), (3, 4)], [(0, 0), (1, 0)], [(5, 5), (4, 2)]
@@ -57,8 +57,6 @@ def _token_cases(params: Params, rng: random.Random) -> list[Case]:
     cases += [hidden("a rank without a micro-batch", "generality:uneven", per_rank=empty)]
     padding = data([(6, 6), (0, 3)], [(1, 1)])
     cases += [hidden("a micro-batch of padding alone", "generality:uneven", per_rank=padding)]
-    earlier = data([(0, 3)], [], [(2, 2), (1, 5)], stale=rng.choice((-0.5, 0.25, 0.75)))
-    cases += [hidden("gradients of the previous step", "generality:stale", per_rank=earlier)]
     return cases + under(UNKIND, "two ranks", "protocol:safe", lambda: data([(0, 5)], [(1, 0), (2, 2)]))
 
 
@@ -102,9 +100,6 @@ def _token_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
     def times(factor: float) -> Callable[[int], tuple[list[Tensor | None], float]]:
         return lambda rank: (scaled(want, factor), loss * factor)
 
-    def beside(stale: float) -> Callable[[int], tuple[list[Tensor | None], float]]:
-        return lambda rank: ([None if each is None else each + stale for each in want], loss)
-
     pairs = [  # each value is a function from a rank to (gradients, loss)
         Mistake(
             "mean-of-means",
@@ -132,10 +127,6 @@ def _token_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
         ),
         Mistake("not-divided", times(tokens), "the sum over tokens, not the mean."),
     ]
-    stale = (case.per_rank or ())[0][0].get("stale", 0.0)
-    if stale:
-        added = "the right gradient plus the one that was in `.grad` before. Set `.grad` to zero first."
-        pairs += [Mistake("stale", beside(stale * times), added) for times in (n, 1, n / tokens)]
     grads = [Mistake(pair.name, lambda rank, pair=pair: pair.on(rank)[0], pair.message) for pair in pairs]
     fault = gradients_fault(case, [row["gradients"] for row in results], want, grads)
     fault = fault or _loss_fault(case, [row["loss"] for row in results], loss, pairs)
@@ -173,8 +164,8 @@ def _loss_fault(case: Case, losses: Sequence[Any], want: float, mistakes: Sequen
 
 TOKENS = {
     "token-mean": Judging(
-        shares="values:tokens 0.3, cost:bytes 0.15, cost:graphs 0.15, protocol:safe 0.05, generality:ranks 0.1, "
-        "generality:uneven 0.2, generality:stale 0.05",
+        shares="values:tokens 0.35, cost:bytes 0.15, cost:graphs 0.15, protocol:safe 0.05, generality:ranks 0.1, "
+        "generality:uneven 0.2",
         measured_by_worker=("cost:graphs",),
         cases=_token_cases,
         verdicts=_token_verdicts,

@@ -34,13 +34,13 @@ COLUMN_AND_ROW = Card(
   all ranks' outputs is the product.
 
 The names come from Y = X W, where outputs are columns of W and inputs are rows. `ranks` divides the split dimension.
-A piece stands alone. It has its own memory, on one rank too, and autograd does not connect it with `weight`, which may require
-gradients: a view or a graph would keep the whole weight in memory.""",
+A piece of several has its own memory: a view would keep the whole weight in memory. `weight` does not require gradients; on one
+rank the piece may be the weight itself.""",
     **Worth(points=5, minutes=5, difficulty=1, importance=5),
     hints=(
         "Which of the two dimensions of `weight` counts outputs in this layout?",
         "A column split takes a range of outputs, a row split a range of inputs. Both ranges are [rank · n / ranks, (rank + 1) · n / ranks).",
-        "`weight.chunk(ranks, dim=…)[rank].detach().clone()`; in the layout (out, in) outputs are dimension 0. "
+        "`weight.chunk(ranks, dim=…)[rank].clone()`; in the layout (out, in) outputs are dimension 0. "
         "In which layout is your weight?",
     ),
     answers=("column_shard", "row_shard"),

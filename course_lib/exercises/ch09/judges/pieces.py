@@ -2,13 +2,12 @@
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch09.probes import REFUSED, TRAINED, WEIGHED, factors
+from course_lib.exercises.ch09.probes import REFUSED, WEIGHED, factors
 from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, describe, first, judged, matching
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import coin_of, same, tensor_fault
@@ -32,11 +31,7 @@ def _cut_cases(params: Params, rng: random.Random) -> list[Case]:
     wide, others = (4, width, width // 3), ((0, 1, 4, 6), (2, 3, 9, 9), (4, 5, 10, 20, torch.bfloat16))
     cases = [cut(f"values:{part}", which, 1, *wide, make=shown) for which, part in enumerate(SHARDS)]
     cases += [cut(f"values:{part}", which, rank, *wide) for which, part in enumerate(SHARDS) for rank in (0, 3)]
-    cases += [cut("generality:shapes", which, *sizes) for which in (0, 1) for sizes in others]
-    trained = [cut("cost:memory", which, 2, 4, 8, 12) for which in (0, 1)]
-    return cases + [
-        replace(each, name=f"{each.name}, requires gradients", args=(*each.args, TRAINED)) for each in trained
-    ]
+    return cases + [cut("generality:shapes", which, *sizes) for which in (0, 1) for sizes in others]
 
 
 def _dim(which: int, layout: str) -> int:
@@ -45,16 +40,15 @@ def _dim(which: int, layout: str) -> int:
 
 
 def _cut_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    got, nbytes, tie = outcome.value
-    memory = _memory_fault(case, nbytes, got, tie)
-    if case.kind == "cost":
-        return judged(case, _cut_fault(params, case, got) or memory)
-    return judged(case, _cut_fault(params, case, got), ("cost", "memory", memory))
+    _, weight, _, ranks = case.args
+    got, nbytes = outcome.value
+    others = [("cost", "memory", _view_fault(nbytes, got, weight))] if ranks > 1 and case.kind == "values" else []
+    return judged(case, _cut_fault(params, case, got), *others)
 
 
 def _cut_fault(params: Params, case: Case, got: Tensor) -> Fault | None:
     """What is wrong with a piece: another piece of the same weight by its name, else what it is."""
-    which, weight, rank, ranks = case.args[:4]
+    which, weight, rank, ranks = case.args
     dim, where = _dim(which, params["layout"]), f"{case.name}: the piece"
     pieces = weight.chunk(ranks, dim)
     want = pieces[rank]
@@ -77,22 +71,14 @@ def _cut_fault(params: Params, case: Case, got: Tensor) -> Fault | None:
     return found or tensor_fault(where, got, want) or ("other-numbers", f"{where} does not have the weight's numbers.")
 
 
-def _memory_fault(case: Case, nbytes: float | None, piece: Tensor, tie: Any) -> Fault | None:
-    """What keeps more alive than the piece: a view of a larger tensor or of the weight, or the graph that made the piece."""
+def _view_fault(nbytes: float | None, piece: Tensor, weight: Tensor) -> Fault | None:
     own = piece.numel() * piece.element_size()
     if nbytes is None:
         return "not-measured", "The piece's memory could not be measured."
-    if nbytes > own:
-        kept = f"keeps {int(nbytes):,} alive: it is a view, and the whole weight stays in memory as long as the piece."
-        return "a-view", f"{case.name}: the piece has {own:,} bytes and {kept}"
-    if tie == "a view":
-        return "a-view", f"{case.name}: the piece shares its memory with the weight; return a copy on one rank, too."
-    if tie == "a graph":
-        return (
-            "a-graph",
-            f"{case.name}: the piece keeps the graph that made it, and with it the whole weight; detach it.",
-        )
-    return None
+    if nbytes <= own:
+        return None
+    kept = f"keeps {int(nbytes):,} alive: it is a view, and the whole weight stays in memory as long as the piece."
+    return "a-view", f"The piece has {own:,} bytes and {kept}"
 
 
 def _cut_weighed(params: Params, rng: random.Random) -> Weighed:

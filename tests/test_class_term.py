@@ -198,7 +198,7 @@ def exports_are_what_canvas_moodle_and_spreadsheets_import(term):
     assert {row[1]: row[5] for row in rest} == {
         student.lms_id: f"{points[student.id]:g}" for student in folder.roster.students() if student.id in points
     }
-    assert float(possible[5]) == full and ["Lovelace, Ada", "1001", "", "ada@uni.edu", "A", f"{full:g}"] in rest
+    assert float(possible[5]) == full and ["Lovelace, Ada", "1001", "u1", "ada@uni.edu", "A", f"{full:g}"] in rest
     moodle = {row[0]: row[2:] for row in files["moodle"][1:]}
     assert files["moodle"][0][:2] == ["Email address", "ID number"] and "leslie@uni.edu" not in moodle
     assert moodle["grace@uni.edu"][0] == f"{points['grace']:g}" and "off for lateness" in moodle["grace@uni.edu"][1]

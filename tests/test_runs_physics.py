@@ -5,8 +5,9 @@ import copy
 import pytest
 
 from course_lib.facts import device
-from course_lib.runs import counting, doctored, evidence, gates, physics, store
+from course_lib.runs import doctored, evidence, gates, physics, store
 from course_lib.runs.reading import recorded, recorded_names
+from course_lib.runs.ring_bytes import ring_sent
 
 H100 = {"device": "NVIDIA H100 80GB HBM3", "gpus": 8, "cuda": "12.8", "capability": "9.0", "torch": "2.13.0+cu128"}
 
@@ -185,4 +186,4 @@ def test_bus_factors_are_those_of_nccl_tests(ranks):
         "send": 1.0,
     }
     for kind, factor in factors.items():
-        assert counting.ring_sent(kind, 1e6, ranks) == pytest.approx(factor * 1e6)
+        assert ring_sent(kind, 1e6, ranks) == pytest.approx(factor * 1e6)

@@ -20,8 +20,8 @@ from torch import Tensor
 from course_lib.install.words import Trouble
 from course_lib.roofline import fit_alpha_beta
 from course_lib.runs import evidence
-from course_lib.runs.counting import ring_sent
 from course_lib.runs.place import Place, end, join, leave
+from course_lib.runs.ring_bytes import ring_sent
 from course_lib.runs.stopwatch import seconds_of
 
 _NO_LINE = "no line α + bytes/β goes through these sizes: nothing is sent, or larger messages are not slower; sweep larger ones (--largest)"

@@ -13,6 +13,8 @@ import torch
 import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from course_lib.runs.ring_bytes import ring_sent
+
 # Name of the operator in torch -> what it is.
 _KINDS = {
     "allreduce_": "all_reduce",
@@ -70,23 +72,6 @@ class Wire(TorchDispatchMode):
         whole = _whole_bytes(kind, name, args, ranks)
         self.calls[kind] += 1
         self.sent[kind] += round(ring_sent(kind, whole, ranks))
-
-
-def ring_sent(kind: str, nbytes: float, ranks: int) -> float:
-    """Bytes a rank sends on a ring for a collective over `nbytes` in all: the whole tensor, not a rank's part of it.
-
-    Patarasu and Yuan (2009): an all-reduce sends 2 (N - 1)/N of it, a reduce-scatter or an all-gather half of that.
-    """
-    share = (ranks - 1) / ranks
-    factor = {
-        "all_reduce": 2 * share,
-        "all_gather": share,
-        "reduce_scatter": share,
-        "all_to_all": share,
-        "send": 1.0,
-        "broadcast": 1.0,
-    }
-    return factor[kind] * nbytes
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

@@ -16,10 +16,10 @@ from typing import Any
 
 from course_lib.facts import device
 from course_lib.facts.hardware import Device
-from course_lib.runs import predict, sizes
-from course_lib.runs.counting import ring_sent
+from course_lib.runs import sizes
 from course_lib.runs.evidence import Evidence
 from course_lib.runs.look import fact_name
+from course_lib.runs.ring_bytes import ring_sent
 
 MEASURED = "the model's own matmul on this machine, measured: no data sheet for it"  # where such a peak is from
 ERROR = 1.05  # a clock's error, and a data sheet's rounding
@@ -218,6 +218,8 @@ def _rates(known: dict[str, Any], limits: Limits, setup: dict[str, Any], here: i
 
 def _step_flops(setup: dict[str, Any]) -> float:
     """FLOP of a step, from the size's own shape and the batch."""
+    from course_lib.runs import predict  # loads torch, which cards do without
+
     layout = predict.RunLayout(ddp=setup["layout"]["ranks"])
     config = sizes.size(setup["size"]).config(setup["seq_len"], setup["checkpointing"])
     return predict.step_flops(predict.Job(config=config, layout=layout, batch=setup["batch"]))

@@ -12,9 +12,9 @@ from typing import Any
 
 from course_lib import compute, memory
 from course_lib.memory import Layout
-from course_lib.runs.counting import ring_sent
 from course_lib.runs.layouts import RunLayout
 from course_lib.runs.model import pieces_of
+from course_lib.runs.ring_bytes import ring_sent
 
 FP32 = 4
 WIRES = {  # what is sent for -> over which axis, by which call

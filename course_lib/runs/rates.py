@@ -17,11 +17,11 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from course_lib.roofline import fit_alpha_beta
 from course_lib.runs import collectives
-from course_lib.runs.counting import ring_sent
 from course_lib.runs.model import Piece
 from course_lib.runs.parallel import Choices
 from course_lib.runs.place import Place
 from course_lib.runs.predict import FP32, WIRES, Job, Rates, wire_bytes
+from course_lib.runs.ring_bytes import ring_sent
 from course_lib.transformer import loss
 
 _BUDGET, _ROUNDS = 0.3, 5  # s of each measurement, and in how many parts

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from course_lib.runs.counting import ring_sent
 from course_lib.runs.reading import recorded
+from course_lib.runs.ring_bytes import ring_sent
 from course_lib.transformer import Config, build
 from course_lib.units import bytes_text
 

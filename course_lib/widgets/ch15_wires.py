@@ -12,9 +12,9 @@ from course_lib.facts import collectives as published
 from course_lib.figures import lanes, panels
 from course_lib.figures.palette import INK, ORANGE, SOFT, VERMILION, color
 from course_lib.figures.style import Picture
-from course_lib.runs.counting import ring_sent
 from course_lib.runs.intervals import Interval, exposed, length, union
 from course_lib.runs.reading import Chosen, every
+from course_lib.runs.ring_bytes import ring_sent
 from course_lib.units import GB, MS, US, bytes_text, duration_text, number_text, percent_text
 from course_lib.widgets.explore import Explorer, explore, menu, slider
 

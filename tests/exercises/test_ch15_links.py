@@ -19,8 +19,8 @@ from course_lib.exercises.ch15.links_work import as_run, peaks_of
 from course_lib.facts import scaling
 from course_lib.roofline import fit_alpha_beta
 from course_lib.runs import gates, look
-from course_lib.runs.counting import ring_sent
 from course_lib.runs.reading import recorded, recorded_names
+from course_lib.runs.ring_bytes import ring_sent
 
 # --- the machine
 

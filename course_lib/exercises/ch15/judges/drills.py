@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable, Mapping
 
 from course_lib.judging import DrillKey, Mistake, Params
-from course_lib.runs.counting import ring_sent
 from course_lib.runs.intervals import exposed
 from course_lib.runs.money import dollars
+from course_lib.runs.ring_bytes import ring_sent
 from course_lib.units import GB, MB, MINUTE, MS, US
 
 EXACT = 1e-6

@@ -109,9 +109,10 @@ class FlightWatch(TorchFunctionMode):
         """The tensors of these calls are in flight."""
         for flight in flights:
             self.flights[flight[0]] = flight
-            for buffer in (*flight[2], *flight[3]):
-                home = buffer.untyped_storage()._cdata
-                self._homes[home] = self._homes.get(home, 0) + 1
+            with torch._C.DisableTorchFunction():  # an endpoint's own mode would take this for a use of the tensor
+                for buffer in (*flight[2], *flight[3]):
+                    home = buffer.untyped_storage()._cdata
+                    self._homes[home] = self._homes.get(home, 0) + 1
         self.resume()
 
     def land(self, call: int) -> None:

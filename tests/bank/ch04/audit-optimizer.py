@@ -28,49 +28,35 @@ def audit_optimizer():
 
 
 # %% wrong: all as printed => values -  from: from the formulas
-# -         "accumulation-identical": ((1.5 + 17 / 3) / 2 / 4, "wrong", "unequal parts"),
-# -         "noise-useful-regime": (1 / 8, "wrong", "variance for benefit"),
-# -         "chinchilla-70b": (fit / 1e9, "wrong", "another fit"),
-# +         "accumulation-identical": (1.0, "right", "as printed"),
-# +         "noise-useful-regime": (1.0, "right", "as printed"),
-# +         "chinchilla-70b": (70, "right", "as printed"),
+# ~ (1.5 + 17 / 3) / 2 / 4, "wrong", "unequal parts" ==> 1.0, "right", "as printed"
+# ~ 1 / 8, "wrong", "variance for benefit" ==> 1.0, "right", "as printed"
+# ~ fit / 1e9, "wrong", "another fit" ==> 70, "right", "as printed"
 
 # %% wrong: everything is wrong => values wrong-verdict  from: from the formulas
-# -         "nanogpt-300b": (tokens / 1e9, "right", "as printed"),
-# -         "goyal-8k": (0.1 * 8192 / 256, "right", "as printed"),
-# -         "llama3-updates": (updates / 1e6, "right", "as printed"),
-# +         "nanogpt-300b": (tokens / 1e9, "wrong", "another unit"),
-# +         "goyal-8k": (0.1 * 8192 / 256, "wrong", "another fit"),
-# +         "llama3-updates": (updates / 1e6, "wrong", "unequal parts"),
+# ~ (tokens / 1e9, "right", "as printed"), ==> (tokens / 1e9, "wrong", "another unit"),
+# ~ (0.1 * 8192 / 256, "right", "as printed"), ==> (0.1 * 8192 / 256, "wrong", "another fit"),
+# ~ (updates / 1e6, "right", "as printed"), ==> (updates / 1e6, "wrong", "unequal parts"),
 
 # %% wrong: standard deviations => values deviation  from: from the formulas
-# -         "noise-useful-regime": (1 / 8, "wrong", "variance for benefit"),
-# +         "noise-useful-regime": (8**-0.5, "wrong", "variance for benefit"),
+# ~ 1 / 8 ==> 8**-0.5
 
 # %% wrong: twenty tokens per parameter => values as-printed  from: from the formulas
-# -         "chinchilla-70b": (fit / 1e9, "wrong", "another fit"),
-# +         "chinchilla-70b": ((5.76e23 / 120) ** 0.5 / 1e9, "right", "as printed"),
+# ~ fit / 1e9, "wrong", "another fit" ==> (5.76e23 / 120) ** 0.5 / 1e9, "right", "as printed"
 
 # %% wrong: the compute to the other exponent => values other-exponent  from: from the formulas
-# -     fit = (0.34 * 406.4 / (0.28 * 410.7)) ** (1 / 0.62) * (5.76e23 / 6) ** (0.28 / 0.62)
-# +     fit = (0.34 * 406.4 / (0.28 * 410.7)) ** (1 / 0.62) * (5.76e23 / 6) ** (0.34 / 0.62)
+# ~ ** (0.28 / 0.62) ==> ** (0.34 / 0.62)
 
 # %% wrong: one GPU's tokens => values one-gpu  from: from the formulas
-# -         "nanogpt-300b": (tokens / 1e9, "right", "as printed"),
-# +         "nanogpt-300b": (tokens / 8e9, "wrong", "one rank's share"),
+# ~ 1e9, "right", "as printed" ==> 8e9, "wrong", "one rank's share"
 
 # %% wrong: the last batch throughout => values last-batch  from: from the formulas
-# -         "llama3-updates": (updates / 1e6, "right", "as printed"),
-# +         "llama3-updates": (15.6e12 / 16e6 / 1e6, "wrong", "another unit"),
+# ~ updates / 1e6, "right", "as printed" ==> 15.6e12 / 16e6 / 1e6, "wrong", "another unit"
 
 # %% wrong: another cause => values wrong-cause  from: from the formulas
-# -         "accumulation-identical": ((1.5 + 17 / 3) / 2 / 4, "wrong", "unequal parts"),
-# +         "accumulation-identical": ((1.5 + 17 / 3) / 2 / 4, "wrong", "one rank's share"),
+# ~ "unequal parts" ==> "one rank's share"
 
 # %% wrong: base units => values other-unit  from: from the formulas
-# -         "llama3-updates": (updates / 1e6, "right", "as printed"),
-# +         "llama3-updates": (updates, "right", "as printed"),
-
+# ~ updates / 1e6, ==> updates,
 
 # %% wrong: None => values no-dictionary
 def audit_optimizer():

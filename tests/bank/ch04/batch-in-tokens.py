@@ -23,16 +23,13 @@ def accumulation(batch, sequences, ranks, length):
 
 
 # %% wrong: one micro-batch => values no-accumulation  from: products and a remainder
-# -     return sequences * accumulated * ranks * length
-# +     return sequences * ranks * length
+# ~ accumulated * ranks ==> ranks
 
 # %% wrong: one rank alone => values one-rank  from: products and a remainder
-# -     return sequences * accumulated * ranks * length
-# +     return sequences * accumulated * length
+# ~ accumulated * ranks * length ==> accumulated * length
 
 # %% wrong: sequences in place of tokens => values sequences  from: products and a remainder
-# -     return sequences * accumulated * ranks * length
-# +     return sequences * accumulated * ranks
+# ~ accumulated * ranks * length ==> accumulated * ranks
 
 # %% wrong: rounds up => generality rounded-up  from: products and a remainder
 # -     if batch % each or not batch // each:
@@ -41,14 +38,10 @@ def accumulation(batch, sequences, ranks, length):
 # +     return -(-batch // each)
 
 # %% wrong: rounds down => generality rounded-down  from: products and a remainder
-# -     if batch % each or not batch // each:
-# -         return None
-# +     if batch < each:
-# +         return None
+# ~ batch % each or not batch // each ==> batch < each
 
 # %% wrong: a step of no micro-batch => generality rounded-down  from: products and a remainder
-# -     if batch % each or not batch // each:
-# +     if batch % each and batch // each:
+# ~ each or not batch ==> each and batch
 
 # %% wrong: a fraction of a micro-batch => generality not-whole  from: products and a remainder
 # -     if batch % each or not batch // each:
@@ -57,20 +50,16 @@ def accumulation(batch, sequences, ranks, length):
 # +     return batch / each
 
 # %% wrong: ranks left out of the inverse => values ranks-forgotten  from: products and a remainder
-# -     each = sequences * ranks * length
-# +     each = sequences * length
+# ~ sequences * ranks * length ==> sequences * length
 
 # %% wrong: sequences left out of the inverse => values sequences-forgotten  from: products and a remainder
-# -     each = sequences * ranks * length
-# +     each = ranks * length
+# ~ sequences * ranks ==> ranks
 
 # %% wrong: a batch in sequences => values length-forgotten  from: products and a remainder
-# -     each = sequences * ranks * length
-# +     each = sequences * ranks
+# ~ sequences * ranks * length ==> sequences * ranks
 
 # %% wrong: the shown numbers => values -  from: products and a remainder
-# -     return sequences * accumulated * ranks * length
-# +     return 8388608
+# ~ sequences * accumulated * ranks * length ==> 8388608
 # -     if batch % each or not batch // each:
 # -         return None
 # -     return batch // each

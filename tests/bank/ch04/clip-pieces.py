@@ -60,25 +60,20 @@ def clip(shards, limit, replicated):
 
 
 # %% wrong: norms are added up => values norms-added  from: a sum of squares
-# -             total += gradient.double().square().sum().item()
-# -     norm = math.sqrt(total) if math.isfinite(total) else total
-# +             total += gradient.double().norm().item()
-# +     norm = total
+# ~ square().sum ==> norm
+# ~ math.sqrt(total) if math.isfinite(total) else total ==> total
 
 # %% wrong: no root => values not-rooted  from: a sum of squares
-# -     norm = math.sqrt(total) if math.isfinite(total) else total
-# +     norm = total
+# ~ math.sqrt(total) if math.isfinite(total) else total ==> total
 
 # %% wrong: copies count on every rank => generality copies-counted  from: a sum of squares
 # -             seen |= {name} & replicated
 
 # %% wrong: every name counts once => values -  from: a sum of squares
-# -             seen |= {name} & replicated
-# +             seen.add(name)
+# ~ seen |= {name} & replicated ==> seen.add(name)
 
 # %% wrong: copies do not count => generality copies-left-out  from: a sum of squares
-# -             if name in seen:
-# +             if name in replicated:
+# ~ if name in seen: ==> if name in replicated:
 
 # %% wrong: one copy is scaled => generality one-copy  from: a sum of squares
 # -             for gradient in shard.values():
@@ -88,12 +83,10 @@ def clip(shards, limit, replicated):
 # +                     gradient.mul_(limit / norm)
 
 # %% wrong: small gradients are scaled up => values scaled-up  from: a sum of squares
-# -     if math.isfinite(norm) and norm > limit:
-# +     if math.isfinite(norm) and norm:
+# ~ if math.isfinite(norm) and norm > limit: ==> if math.isfinite(norm) and norm:
 
 # %% wrong: zero over zero => generality raised  from: a sum of squares
-# -     if math.isfinite(norm) and norm > limit:
-# +     if math.isfinite(norm) and min(1.0, limit / norm) < 1:
+# ~ norm > limit ==> min(1.0, limit / norm) < 1
 
 # %% wrong: a factor of NaN => generality scaled-by-nan  from: one rank's share at a time, with tensors
 # -             if torch.isfinite(norm):
@@ -101,9 +94,7 @@ def clip(shards, limit, replicated):
 # +             shard[name] = (shard[name] * factor).to(shard[name].dtype)
 
 # %% wrong: the norm after clipping => values norm-after  from: a sum of squares
-# -     return norm
-# +     return min(norm, limit)
-
+# ~ return norm ==> return min(norm, limit)
 
 # %% wrong: squares of 16 bits => generality summed-in-16-bits
 def clip(shards, limit, replicated):
@@ -122,9 +113,7 @@ def clip(shards, limit, replicated):
 
 
 # %% wrong: hides what is infinite => generality hides-infinity  from: a sum of squares
-# -     return norm
-# +     return norm if math.isfinite(norm) else 0.0
-
+# ~ return norm ==> return norm if math.isfinite(norm) else 0.0
 
 # %% wrong: left as it is => not-answered
 def clip(shards, limit, replicated):

@@ -30,16 +30,13 @@ def largest_batch(min_steps, min_examples, extra):
 # +     intercept, slope = min(steps), min(b * s for b, s in zip(batches, steps))
 
 # %% wrong: a line in B => values line-in-batch  from: a line in 1/B
-# -     slope, intercept = np.polyfit(1 / np.array(batches, dtype=float), steps, 1)
-# +     slope, intercept = np.polyfit(np.array(batches, dtype=float), steps, 1)
+# ~ 1 / np ==> np
 
 # %% wrong: slope and intercept exchanged => values examples  from: a line in 1/B
-# -     slope, intercept = np.polyfit(1 / np.array(batches, dtype=float), steps, 1)
-# +     intercept, slope = np.polyfit(1 / np.array(batches, dtype=float), steps, 1)
+# ~ slope, intercept ==> intercept, slope
 
 # %% wrong: steps over examples => values upside-down  from: a line in 1/B
-# -     return float(intercept), float(slope), float(slope / intercept)
-# +     return float(intercept), float(slope), float(intercept / slope)
+# ~ slope / intercept ==> intercept / slope
 
 # %% wrong: a power law => values -  from: a line in 1/B
 # -     slope, intercept = np.polyfit(1 / np.array(batches, dtype=float), steps, 1)
@@ -47,28 +44,23 @@ def largest_batch(min_steps, min_examples, extra):
 # +     intercept, slope = np.exp(height), np.exp(height + power)
 
 # %% wrong: the critical batch itself => values critical  from: a line in 1/B
-# -     return extra * min_examples / min_steps, min_steps * (1 + 1 / extra)
-# +     return min_examples / min_steps, min_steps * 2
+# ~ extra * min_examples / min_steps, min_steps * (1 + 1 / extra) ==> min_examples / min_steps, min_steps * 2
 
 # %% wrong: one plus extra => values plus-one  from: a line in 1/B
 # -     return extra * min_examples / min_steps, min_steps * (1 + 1 / extra)
 # +     return (1 + extra) * min_examples / min_steps, min_steps * (1 + 1 / extra)
 
 # %% wrong: over the extra => values divided  from: a line in 1/B
-# -     return extra * min_examples / min_steps, min_steps * (1 + 1 / extra)
-# +     return min_examples / min_steps / extra, min_steps * (1 + 1 / extra)
+# ~ extra * min_examples / min_steps ==> min_examples / min_steps / extra
 
 # %% wrong: extra steps => values extra-steps  from: a line in 1/B
-# -     return extra * min_examples / min_steps, min_steps * (1 + 1 / extra)
-# +     return extra * min_examples / min_steps, min_steps * (1 + extra)
+# ~ 1 / extra ==> extra
 
 # %% wrong: the fewest examples at this batch => values fewest-examples  from: a line in 1/B
-# -     return extra * min_examples / min_steps, min_steps * (1 + 1 / extra)
-# +     return extra * min_examples / min_steps, min_steps / extra
+# ~ min_steps * (1 + 1 / extra) ==> min_steps / extra
 
 # %% half: no choice of a batch => 2.4  from: a line in 1/B
-# -     return extra * min_examples / min_steps, min_steps * (1 + 1 / extra)
-# +     raise NotImplementedError
+# ~ return extra * min_examples / min_steps, min_steps * (1 + 1 / extra) ==> raise NotImplementedError
 
 # %% wrong: left as it is => not-answered  from: a line in 1/B
 # -     slope, intercept = np.polyfit(1 / np.array(batches, dtype=float), steps, 1)

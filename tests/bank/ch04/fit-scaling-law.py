@@ -55,38 +55,29 @@ def spend(flops, ratio):
 
 
 # %% wrong: the lowest loss is the floor => values lowest-seen  from: bisection on the curvature of three points
-# -     return la - scale, scale * a**x, x
-# +     return min(losses), scale * a**x, x
+# ~ la - scale ==> min(losses)
 
 # %% wrong: a negative exponent => values sign  from: bisection on the curvature of three points
-# -     return la - scale, scale * a**x, x
-# +     return la - scale, scale * a**x, -x
+# ~ x, x ==> x, -x
 
 # %% wrong: the scale at the first run => values -  from: bisection on the curvature of three points
-# -     return la - scale, scale * a**x, x
-# +     return la - scale, scale, x
+# ~ scale * a**x, ==> scale,
 
 # %% wrong: steep curves are left out => generality -  from: the exponent on a grid that is refined
-# -     low, high = 0.01, 1.2
-# +     low, high = 0.01, 0.5
+# ~ 1.2 ==> 0.5
 
 # %% wrong: one FLOP per parameter and token => values no-six  from: bisection on the curvature of three points
-# -     tokens = (flops * ratio / 6) ** 0.5
-# -     return flops / 6 / tokens, tokens
-# +     tokens = (flops * ratio) ** 0.5
-# +     return flops / tokens, tokens
+# ~ (flops * ratio / 6) ** 0 ==> (flops * ratio) ** 0
+# ~ 6 / tokens ==> tokens
 
 # %% wrong: tokens first => values tokens  from: bisection on the curvature of three points
-# -     return flops / 6 / tokens, tokens
-# +     return tokens, flops / 6 / tokens
+# ~ return flops / 6 / tokens, tokens ==> return tokens, flops / 6 / tokens
 
 # %% wrong: an even split => values even-split  from: bisection on the curvature of three points
-# -     tokens = (flops * ratio / 6) ** 0.5
-# +     tokens = (flops / 6) ** 0.5
+# ~ flops * ratio / 6 ==> flops / 6
 
 # %% half: no plan => 2.4  from: bisection on the curvature of three points
-# -     tokens = (flops * ratio / 6) ** 0.5
-# +     raise NotImplementedError
+# ~ tokens = (flops * ratio / 6) ** 0.5 ==> raise NotImplementedError
 
 # %% wrong: left as it is => not-answered  from: bisection on the curvature of three points
 # -     low, high = 0.001, 2.0

@@ -36,48 +36,33 @@ def learning_rate(step, peak, floor, warmup, total):
 
 
 # %% wrong: the first update is number 0 => values one-late  from: three cases
-# -     if step < warmup:
+#   def learning_rate(step, peak, floor, warmup, total):
 # +     step = max(step - 1, 0)
-# +     if step < warmup:
 
 # %% wrong: no warm-up => values no-warm-up  from: three cases
-# -     if step < warmup:
-# -         return peak * step / warmup
-# +     if step < warmup:
-# +         return peak
+# ~ peak * step / warmup ==> peak
 
 # %% wrong: rises from the floor => values from-the-floor  from: three cases
-# -     if step < warmup:
-# -         return peak * step / warmup
-# +     if step < warmup:
-# +         return floor + (peak - floor) * step / warmup
+# ~ return peak * step / warmup ==> return floor + (peak - floor) * step / warmup
 
 # %% wrong: the cosine starts at update 0 => values from-zero  from: three cases
-# -     s = (step - warmup) / (total - warmup)
-# +     s = step / total
+# ~ (step - warmup) / (total - warmup) ==> step / total
 
 # %% wrong: falls to 0 => values to-zero  from: three cases
-# -     if step >= total:
 # -         return floor
-# +     if step >= total:
 # +         return 0.0
-# -     return floor + (peak - floor) / 2 * (1 + math.cos(math.pi * s))
-# +     return peak / 2 * (1 + math.cos(math.pi * s))
+# ~ floor + (peak - floor) ==> peak
 
 # %% wrong: the floor on top => values added-floor  from: three cases
-# -     return floor + (peak - floor) / 2 * (1 + math.cos(math.pi * s))
-# +     return floor + peak / 2 * (1 + math.cos(math.pi * s))
+# ~ (peak - floor) ==> peak
 
 # %% wrong: ends a warm-up late => values warm-up-added  from: three cases
-# -     if step >= total:
-# +     if step >= total + warmup:
-# -     s = (step - warmup) / (total - warmup)
-# +     s = (step - warmup) / total
+# ~ if step >= total: ==> if step >= total + warmup:
+# ~ (total - warmup) ==> total
 
 # %% wrong: the cosine goes on => generality not-held  from: three cases
 # -     if step >= total:
 # -         return floor
-
 
 # %% wrong: divides by a warm-up of 0 => generality raised
 def learning_rate(step, peak, floor, warmup, total):
@@ -87,26 +72,20 @@ def learning_rate(step, peak, floor, warmup, total):
 
 
 # %% wrong: one update ahead => values one-early  from: three cases
-# -     if step < warmup:
+#   def learning_rate(step, peak, floor, warmup, total):
 # +     step = step + 1
-# +     if step < warmup:
 
 # %% wrong: rises for one update more => values long-rise  from: three cases
-# -     if step < warmup:
-# -         return peak * step / warmup
-# +     if step <= warmup:
-# +         return peak * step / (warmup + 1)
+# ~ if step < warmup: ==> if step <= warmup:
+# ~ step / warmup ==> step / (warmup + 1)
 
 # %% wrong: a rate of 0 at update 0 in any case => generality zero-at-0  from: three cases
-# -     if step < warmup:
+#   def learning_rate(step, peak, floor, warmup, total):
 # +     if step == 0:
 # +         return 0.0
-# +     if step < warmup:
 
 # %% wrong: a straight line => values straight-line  from: three cases
-# -     return floor + (peak - floor) / 2 * (1 + math.cos(math.pi * s))
-# +     return peak + (floor - peak) * s
-
+# ~ floor + (peak - floor) / 2 * (1 + math.cos(math.pi * s)) ==> peak + (floor - peak) * s
 
 # %% wrong: flat, then a line => values other-shape unless shape=wsd
 def learning_rate(step, peak, floor, warmup, total):
@@ -117,9 +96,8 @@ def learning_rate(step, peak, floor, warmup, total):
 
 
 # %% wrong: the shown peak and floor => values -  from: three cases
-# -     if step < warmup:
+#   def learning_rate(step, peak, floor, warmup, total):
 # +     peak, floor = 8e-5, 8e-7
-# +     if step < warmup:
 
 # %% wrong: left as it is => not-answered  from: three cases
 # -     if step < warmup:

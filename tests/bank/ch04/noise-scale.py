@@ -27,32 +27,25 @@ def noise_scale(small, big, small_batch, big_batch):
 
 
 # %% wrong: the big batch has no noise => values biased  from: two equations
-# -     squared = (big_batch * b - small_batch * s) / (big_batch - small_batch)
-# +     squared = b
+# ~ (big_batch * b - small_batch * s) / (big_batch - small_batch) ==> b
 
 # %% wrong: a difference without the sizes => values difference-alone  from: two equations
-# -     variance = (s - b) / (1 / small_batch - 1 / big_batch)
-# +     variance = s - b
+# ~ (s - b) / (1 / small_batch - 1 / big_batch) ==> s - b
 
 # %% wrong: the big batch is exact => values big-batch-exact  from: two equations
-# -     variance = (s - b) / (1 / small_batch - 1 / big_batch)
-# +     variance = (s - b) * small_batch
+# ~ (s - b) / (1 / small_batch - 1 / big_batch) ==> (s - b) * small_batch
 
 # %% wrong: over the difference of the sizes => values divided-by-sizes  from: two equations
-# -     variance = (s - b) / (1 / small_batch - 1 / big_batch)
-# +     variance = (s - b) / (big_batch - small_batch)
+# ~ 1 / small_batch - 1 / big_batch ==> big_batch - small_batch
 
 # %% wrong: the sign => values wrong-sign  from: two equations
-# -     variance = (s - b) / (1 / small_batch - 1 / big_batch)
-# +     variance = (s - b) / (1 / big_batch - 1 / small_batch)
+# ~ small_batch - 1 / big_batch ==> big_batch - 1 / small_batch
 
 # %% wrong: sums over the steps => values sums  from: two equations
-# -     s, b = sum(small) / len(small), sum(big) / len(big)
-# +     s, b = sum(small), sum(big)
+# ~ ) / len(small), sum(big) / len( ==> ), sum(
 
 # %% wrong: the weights exchanged => values weights-swapped  from: two equations
-# -     squared = (big_batch * b - small_batch * s) / (big_batch - small_batch)
-# +     squared = (big_batch * s - small_batch * b) / (big_batch - small_batch)
+# ~ b - small_batch * s ==> s - small_batch * b
 
 # %% wrong: a mean of ratios => values mean-of-ratios  from: two equations
 # -     return variance, squared, variance / squared if squared > 0 else None
@@ -63,28 +56,23 @@ def noise_scale(small, big, small_batch, big_batch):
 # +     return variance * (big_batch - small_batch) / (big_batch * b - small_batch * s)
 
 # %% wrong: upside down => values upside-down  from: two equations
-# -     return variance, squared, variance / squared if squared > 0 else None
-# +     return variance, squared, squared / variance if squared > 0 else None
+# ~ variance / squared ==> squared / variance
 
 # %% wrong: a negative noise scale => generality negative-scale  from: two equations
-# -     return variance, squared, variance / squared if squared > 0 else None
-# +     return variance, squared, variance / squared if squared else None
+# ~ squared if squared > 0 else None ==> squared if squared else None
 
 # %% wrong: a negative estimate is cut off => generality clamped  from: two equations
 # -     squared = (big_batch * b - small_batch * s) / (big_batch - small_batch)
 # +     squared = max((big_batch * b - small_batch * s) / (big_batch - small_batch), 0.0)
 
 # %% wrong: a variance without its sign => generality absolute  from: two equations
-# -     variance = (s - b) / (1 / small_batch - 1 / big_batch)
-# +     variance = abs(s - b) / (1 / small_batch - 1 / big_batch)
+# ~ variance = (s - b) / (1 / small_batch - 1 / big_batch) ==> variance = abs(s - b) / (1 / small_batch - 1 / big_batch)
 
 # %% wrong: a negative variance is cut off => generality clamped  from: two equations
-# -     variance = (s - b) / (1 / small_batch - 1 / big_batch)
-# +     variance = max(s - b, 0.0) / (1 / small_batch - 1 / big_batch)
+# ~ (s - b) ==> max(s - b, 0.0)
 
 # %% wrong: no scale where the variance is negative => generality returned-none  from: two equations
-# -     return variance, squared, variance / squared if squared > 0 else None
-# +     return variance, squared, variance / squared if squared > 0 and variance > 0 else None
+# ~ squared if squared > 0 else None ==> squared if squared > 0 and variance > 0 else None
 
 # %% wrong: left as it is => not-answered  from: two equations
 # -     s, b = sum(small) / len(small), sum(big) / len(big)

@@ -58,56 +58,41 @@ def positions(lengths, room):
 
 
 # %% wrong: one document to a row => values one-per-row  from: the longest first
-# -             if free >= lengths[number]:
-# +             if free >= room + lengths[number]:
+# ~ if free >= lengths[number]: ==> if free >= room + lengths[number]:
 
 # %% wrong: as they come, in the last row => values in-order  from: the longest first
-# -     for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
-# -         for at, free in enumerate(left):
-# -             if free >= lengths[number]:
-# +     for number in range(len(lengths)):
-# +         for at, free in enumerate(left):
-# +             if at == len(left) - 1 and free >= lengths[number]:
+# ~ sorted(range(len(lengths)), key=lambda number: -lengths[number]) ==> range(len(lengths))
+# ~ if free >= lengths[number]: ==> if at == len(left) - 1 and free >= lengths[number]:
 
 # %% wrong: as they come, in the first row with room => values not-sorted  from: the longest first
-# -     for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
-# +     for number in range(len(lengths)):
+# ~ sorted(range(len(lengths)), key=lambda number: -lengths[number]) ==> range(len(lengths))
 
 # %% wrong: a full row does not count as fitting => values never-full  from: the longest first
-# -             if free >= lengths[number]:
-# +             if free > lengths[number]:
+# ~ if free >= lengths[number]: ==> if free > lengths[number]:
 
 # %% wrong: documents are cut to fit => values row-too-long  from: the longest first
-# -             if free >= lengths[number]:
-# +             if free >= 1:
+# ~ if free >= lengths[number]: ==> if free >= 1:
 
 # %% wrong: lengths in place of numbers => values lengths-returned  from: the longest first
-# -         rows[at].append(number)
-# +         rows[at].append(lengths[number])
+# ~ (number) ==> (lengths[number])
 
 # %% wrong: drops what does not fit => values document-lost  from: the longest first
-# -     return rows
-# +     return rows[: max(1, len(rows) - 1)]
+# ~ return rows ==> return rows[: max(1, len(rows) - 1)]
 
 # %% wrong: the plain causal mask => values causal-only  from: the longest first
-# -     return (ids[:, None] == ids) & (ids >= 0) & causal | torch.eye(room, dtype=torch.bool)
-# +     return causal
+# ~ (ids[:, None] == ids) & (ids >= 0) & causal | torch.eye(room, dtype=torch.bool) ==> causal
 
 # %% wrong: looks ahead => values not-causal  from: the longest first
-# -     return (ids[:, None] == ids) & (ids >= 0) & causal | torch.eye(room, dtype=torch.bool)
-# +     return (ids[:, None] == ids) & (ids >= 0) | torch.eye(room, dtype=torch.bool)
+# ~ ids >= 0) & causal | torch.eye(room, ==> ids >= 0) | torch.eye(room,
 
 # %% wrong: padding attends to padding => values padding-attends  from: the longest first
-# -     return (ids[:, None] == ids) & (ids >= 0) & causal | torch.eye(room, dtype=torch.bool)
-# +     return (ids[:, None] == ids) & causal
+# ~ (ids >= 0) & causal | torch.eye(room, dtype=torch.bool) ==> causal
 
 # %% wrong: the other way round => values transposed  from: the longest first
-# -     return (ids[:, None] == ids) & (ids >= 0) & causal | torch.eye(room, dtype=torch.bool)
-# +     return (ids[:, None] == ids) & (ids >= 0) & causal.T | torch.eye(room, dtype=torch.bool)
+# ~ 0) & causal | torch.eye( ==> 0) & causal.T | torch.eye(
 
 # %% wrong: padding attends to nothing => values padding-blind  from: the longest first
-# -     return (ids[:, None] == ids) & (ids >= 0) & causal | torch.eye(room, dtype=torch.bool)
-# +     return (ids[:, None] == ids) & (ids >= 0) & causal
+# ~ causal | torch.eye(room, dtype=torch.bool) ==> causal
 
 # %% wrong: positions run on => values not-restarted  from: the longest first
 # -     found = [at for length in lengths for at in range(length)]
@@ -115,12 +100,10 @@ def positions(lengths, room):
 # +     return list(range(room))
 
 # %% wrong: padding has position 0 => values padding-zero  from: the longest first
-# -     return found + list(range(room - len(found)))
-# +     return found + [0] * (room - len(found))
+# ~ + list(range(room - len(found))) ==> + [0] * (room - len(found))
 
 # %% half: no positions => 3  from: the longest first
-# -     return found + list(range(room - len(found)))
-# +     raise NotImplementedError
+# ~ return found + list(range(room - len(found))) ==> raise NotImplementedError
 
 # %% wrong: left as it is => not-answered  from: the longest first
 # -     return rows

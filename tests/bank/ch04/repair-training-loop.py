@@ -67,14 +67,12 @@ def train_loop(model, optimizer, schedule, updates, limit):
 
 
 # %% wrong: the schedule per micro-batch => values schedule-per-micro-batch  from: sums over tokens, divided by all of them
-# -             total += loss.item()
-# +             total += loss.item()
+#               total += loss.item()
 # +             schedule.step()
 # -         schedule.step()
 
 # %% wrong: the schedule first => values schedule-first  from: sums over tokens, divided by all of them
-# -         total = 0.0
-# +         total = 0.0
+#           total = 0.0
 # +         schedule.step()
 # -         schedule.step()
 
@@ -82,14 +80,11 @@ def train_loop(model, optimizer, schedule, updates, limit):
 # -         schedule.step()
 
 # %% wrong: clips every micro-batch => values clip-per-micro-batch  from: sums over tokens, divided by all of them
-# -             total += loss.item()
 # -         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
-# +             total += loss.item()
 # +             torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
 
 # %% wrong: does not clip => values not-clipped  from: sums over tokens, divided by all of them
 # -         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
-
 
 # %% wrong: a mean of means => values mean-of-means
 def train_loop(model, optimizer, schedule, updates, limit):
@@ -109,18 +104,15 @@ def train_loop(model, optimizer, schedule, updates, limit):
 
 
 # %% wrong: the ignored targets count => values padding-counted  from: sums over tokens, divided by all of them
-# -         tokens = sum((targets != -100).sum().item() for _, targets in micro_batches)
-# +         tokens = sum(targets.numel() for _, targets in micro_batches)
+# ~ (targets != -100).sum().item ==> targets.numel
 
 # %% wrong: sums alone => values not-divided  from: sums over tokens, divided by all of them
 # -             loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum") / tokens
 # +             loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
 
 # %% wrong: an update for every micro-batch => values step-per-micro-batch  from: sums over tokens, divided by all of them
-# -             total += loss.item()
 # -         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
 # -         optimizer.step()
-# +             total += loss.item()
 # +             torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
 # +             optimizer.step()
 # +             optimizer.zero_grad()
@@ -130,26 +122,18 @@ def train_loop(model, optimizer, schedule, updates, limit):
 # -             continue
 
 # %% wrong: the schedule moves on where nothing happens => generality empty-moves-schedule  from: sums over tokens, divided by all of them
-# -         if not tokens:
-# -             continue
-# +         if not tokens:
+#           if not tokens:
 # +             schedule.step()
-# +             continue
 
 # %% wrong: a loss for what was skipped => generality other-count  from: sums over tokens, divided by all of them
-# -         if not tokens:
-# -             continue
-# +         if not tokens:
+#           if not tokens:
 # +             losses.append(0.0)
-# +             continue
 
 # %% wrong: no step => values nothing-moves  from: sums over tokens, divided by all of them
 # -         optimizer.step()
 
 # %% wrong: the last micro-batch's loss => values other-loss  from: sums over tokens, divided by all of them
-# -             total += loss.item()
-# +             total = loss.item()
-
+# ~ total += loss ==> total = loss
 
 # %% wrong: left as it is => not-answered
 def train_loop(model, optimizer, schedule, updates, limit):

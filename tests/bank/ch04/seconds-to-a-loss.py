@@ -48,9 +48,7 @@ def winner(runs, target):
 # +             return tokens[at] / run["rate"]
 
 # %% wrong: strictly below => generality -  from: the first recorded point at or below the target
-# -         if loss <= target:
-# +         if loss < target:
-
+# ~ if loss <= target: ==> if loss < target:
 
 # %% wrong: the last crossing => values last-crossing
 def seconds_to(run, target):
@@ -72,18 +70,13 @@ def winner(runs, target):
 # +             return tokens[at - 1] + part * (tokens[at] - tokens[at - 1])
 
 # %% wrong: the time of the run where it is never there => generality none-is-right  from: the first recorded point at or below the target
-# -     return None
-# +     return tokens[-1] / run["rate"] + 1
+# ~ return None ==> return tokens[-1] / run["rate"] + 1
 
 # %% wrong: the first point as if it were a crossing => generality first-point-at-0  from: the first recorded point at or below the target
-# -             if at == 0:
-# -                 return tokens[0] / run["rate"]
-# +             if at == 0:
-# +                 return 0.0
+# ~ tokens[0] / run["rate"] ==> 0.0
 
 # %% wrong: the most tokens per second => values most-tokens-per-second  from: the first recorded point at or below the target
-# -     return min(times)[1] if times else None
-# +     return max(range(len(runs)), key=lambda at: runs[at]["rate"]) if times else None
+# ~ min(times)[1] ==> max(range(len(runs)), key=lambda at: runs[at]["rate"])
 
 # %% wrong: the fewest tokens => values fewest-tokens  from: the first recorded point at or below the target
 # -     times = [(seconds_to(run, target), at) for at, run in enumerate(runs)]
@@ -94,16 +87,13 @@ def winner(runs, target):
 # +     return min(range(len(runs)), key=lambda at: runs[at]["losses"][-1]) if times else None
 
 # %% wrong: the later one of two => generality later-of-equals  from: the first recorded point at or below the target
-# -     return min(times)[1] if times else None
-# +     return min(times, key=lambda pair: (pair[0], -pair[1]))[1] if times else None
+# ~ min(times)[1] ==> min(times, key=lambda pair: (pair[0], -pair[1]))[1]
 
 # %% wrong: runs numbered from 1 => values numbered-from-1  from: the first recorded point at or below the target
-# -     return min(times)[1] if times else None
-# +     return min(times)[1] + 1 if times else None
+# ~ (times)[1] if times else None ==> (times)[1] + 1 if times else None
 
 # %% wrong: 0 seconds taken for never => generality later-than-zero  from: the first recorded point at or below the target
-# -     times = [pair for pair in times if pair[0] is not None]
-# +     times = [pair for pair in times if pair[0]]
+# ~ [pair for pair in times if pair[0] is not None] ==> [pair for pair in times if pair[0]]
 
 # %% wrong: left as it is => not-answered  from: the first recorded point at or below the target
 # -     tokens, losses = run["tokens"], run["losses"]

@@ -48,8 +48,6 @@ def which(build):
 
 
 # %% wrong: an exact amount => generality decoupled-as-l2  from: the difference after one step
-# -     if abs(moved / (decay * parameter) - 1) < 0.1:
-# +     if abs(moved / (decay * parameter) - 1) < 0.1:
 # -     return "decoupled" if abs(moved / (lr * decay * parameter) - 1) < 0.1 else "l2"
 # +     return "decoupled" if abs(moved / (lr * decay * parameter) - 1) < 1e-9 else "l2"
 
@@ -58,8 +56,7 @@ def which(build):
 # +     return "l2" if abs(moved / (2 * lr) - 1) < 1e-4 else "decoupled"
 
 # %% wrong: the learning rate is not varied => values unscaled-as-decoupled  from: does it grow with the parameter, and with the learning rate?
-# -     return "decoupled" if shrinks(build, 0.002, 200.0) / plain > 1.5 else "unscaled"
-# +     return "decoupled"
+# ~ "decoupled" if shrinks(build, 0.002, 200.0) / plain > 1.5 else "unscaled" ==> "decoupled"
 
 # %% wrong: one step of equal sign => values l2-as-none  from: does it grow with the parameter, and with the learning rate?
 # -         steps = [build(0.001, decay) for decay in (0.0, 0.5)]
@@ -68,7 +65,6 @@ def which(build):
 # -             p = [step(x, one(sign)) for step, x in zip(steps, p)]
 # -         return "none" if torch.equal(*p) else "l2"
 # +         return "none"
-
 
 # %% wrong: always AdamW => values always-the-same
 def which(build):

@@ -54,37 +54,29 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
 # +     first, second = state["m"], state["v"]
 
 # %% wrong: only the first moment corrected => values first-only  from: from the formulas
-# -     second = state["v"] / (1 - two**t)
-# +     second = state["v"]
+# ~ ["v"] / (1 - two**t) ==> ["v"]
 
 # %% wrong: only the second moment corrected => values second-only  from: from the formulas
-# -     first = state["m"] / (1 - one**t)
-# +     first = state["m"]
+# ~ ["m"] / (1 - one**t) ==> ["m"]
 
 # %% wrong: the first step has number 2 => values step-late  from: from the formulas
-# -     t = state["t"] = state.get("t", 0) + 1
-# +     t = state["t"] = state.get("t", 1) + 1
+# ~ ("t", 0) + 1 ==> ("t", 1) + 1
 
 # %% wrong: ε inside the root => values eps-inside  from: from the formulas
-# -     return parameter - lr * first / (second.sqrt() + eps) - lr * decay * parameter
-# +     return parameter - lr * first / (second + eps).sqrt() - lr * decay * parameter
+# ~ * first / (second.sqrt() + eps) - lr * decay ==> * first / (second + eps).sqrt() - lr * decay
 
 # %% wrong: ε before the correction => values eps-uncorrected  from: from the formulas
-# -     second = state["v"] / (1 - two**t)
-# -     return parameter - lr * first / (second.sqrt() + eps) - lr * decay * parameter
-# +     below = (state["v"].sqrt() + eps) / (1 - two**t) ** 0.5
-# +     return parameter - lr * first / below - lr * decay * parameter
+# ~ second = state["v"] / (1 - two**t) ==> below = (state["v"].sqrt() + eps) / (1 - two**t) ** 0.5
+# ~ (second.sqrt() + eps) ==> below
 
 # %% wrong: the decay in the gradient => values not-decoupled unless decay=l2  from: from the formulas
 # -     t = state["t"] = state.get("t", 0) + 1
 # +     t, gradient = state.get("t", 0) + 1, gradient + decay * parameter
 # +     state["t"] = t
-# -     return parameter - lr * first / (second.sqrt() + eps) - lr * decay * parameter
-# +     return parameter - lr * first / (second.sqrt() + eps)
+# ~ (second.sqrt() + eps) - lr * decay * parameter ==> (second.sqrt() + eps)
 
 # %% wrong: the decay without the learning rate => values decay-unscaled  from: from the formulas
-# -     return parameter - lr * first / (second.sqrt() + eps) - lr * decay * parameter
-# +     return parameter - lr * first / (second.sqrt() + eps) - decay * parameter
+# ~ lr * decay ==> decay
 
 # %% wrong: the decay after the update => values decay-after  from: from the formulas
 # -     return parameter - lr * first / (second.sqrt() + eps) - lr * decay * parameter
@@ -106,13 +98,10 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
 # +     t = state["t"] = len(state["all"])
 
 # %% wrong: keeps a corrected moment as well => cost state-too-large  from: from the formulas
-# -     second = state["v"] / (1 - two**t)
-# +     second = state["corrected"] = state["v"] / (1 - two**t)
+# ~ second = state["v"] / (1 - two**t) ==> second = state["corrected"] = state["v"] / (1 - two**t)
 
 # %% wrong: returns the change => values -  from: from the formulas
-# -     return parameter - lr * first / (second.sqrt() + eps) - lr * decay * parameter
-# +     return lr * first / (second.sqrt() + eps) + lr * decay * parameter
-
+# ~ return parameter - lr * first / (second.sqrt() + eps) - lr ==> return lr * first / (second.sqrt() + eps) + lr
 
 # %% wrong: PyTorch's own => raised
 def adamw(parameter, gradient, state, lr, betas, eps, decay):

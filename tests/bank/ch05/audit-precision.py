@@ -16,23 +16,19 @@ def audit_bits():
     return GOOD
 
 
-# %% right: from the library's formats
-def audit_bits():
-    from course_lib.precision import number_format
+# %% right: from the library's formats  from: by hand
+# -     return GOOD
+# +     from course_lib.precision import number_format
+# +     half = number_format("fp16")
+# +     return GOOD | {
+# +         "fp16-zero-below": [half.min_subnormal / 2 / 2.0**-24, "Wrong", "Rounded up"],
+# +         "e4m3-largest": [float(number_format("fp8_e4m3").max), *OK],
+# +         "e5m2-largest": [float(number_format("fp8_e5m2").max), *OK],
+# +         "fp16-ratio-2048": [2 / half.eps, *OK],
+# +     }
 
-    half = number_format("fp16")
-    return GOOD | {
-        "fp16-zero-below": [half.min_subnormal / 2 / 2.0**-24, "Wrong", "Rounded up"],
-        "e4m3-largest": [float(number_format("fp8_e4m3").max), *OK],
-        "e5m2-largest": [float(number_format("fp8_e5m2").max), *OK],
-        "fp16-ratio-2048": [2 / half.eps, *OK],
-    }
-
-
-# %% wrong: everything is right => values -
-def audit_bits():
-    return {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
-
+# %% wrong: everything is right => values -  from: by hand
+# ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
 # %% wrong: everything is wrong => values -
 def audit_bits():
@@ -42,35 +38,23 @@ def audit_bits():
     }
 
 
-# %% wrong: the printed numbers => values as-printed
-def audit_bits():
-    return {name: (number, *OK) for name, number in zip(GOOD, (1, 0.5, 448, 0.5, 2048, 12, 57344, 2))}
+# %% wrong: the printed numbers => values as-printed  from: by hand
+# ~ GOOD ==> {name: (number, *OK) for name, number in zip(GOOD, (1, 0.5, 448, 0.5, 2048, 12, 57344, 2))}
 
+# %% wrong: fp8 as IEEE would have it => values ieee  from: by hand
+# ~ GOOD ==> GOOD | {"e4m3-largest": (240, "wrong", "another format")}
 
-# %% wrong: fp8 as IEEE would have it => values ieee
-def audit_bits():
-    return GOOD | {"e4m3-largest": (240, "wrong", "another format")}
+# %% wrong: the whole spacing decides => values whole-spacing  from: by hand
+# ~ GOOD ==> GOOD | {"fp16-ratio-2048": (1024, "wrong", "another format")}
 
+# %% wrong: another cause => values wrong-cause  from: by hand
+# ~ GOOD ==> GOOD | {"mixed-12-bytes": (16, "wrong", "another dtype")}
 
-# %% wrong: the whole spacing decides => values whole-spacing
-def audit_bits():
-    return GOOD | {"fp16-ratio-2048": (1024, "wrong", "another format")}
+# %% wrong: the magnitude itself => values other-unit  from: by hand
+# ~ GOOD ==> GOOD | {"fp16-zero-below": (2.0**-25, "wrong", "rounded up")}
 
-
-# %% wrong: another cause => values wrong-cause
-def audit_bits():
-    return GOOD | {"mixed-12-bytes": (16, "wrong", "another dtype")}
-
-
-# %% wrong: the magnitude itself => values other-unit
-def audit_bits():
-    return GOOD | {"fp16-zero-below": (2.0**-25, "wrong", "rounded up")}
-
-
-# %% wrong: left as it is => not-answered
-def audit_bits():
-    raise NotImplementedError
-
+# %% wrong: left as it is => not-answered  from: by hand
+# ~ return GOOD ==> raise NotImplementedError
 
 # %% half: one statement is missing => 7
 def audit_bits():

@@ -18,21 +18,16 @@ def mean_in_half(gradients, tree_sum):
 
 
 # %% wrong: only after the sum => values overflow  from: a power of two before, the rest after
-# -     before = 2 ** round(math.log2(n) / 2)
-# +     before = 1
+# ~ 2 ** round(math.log2(n) / 2) ==> 1
 
 # %% wrong: only before the sum => values underflow  from: a power of two before, the rest after
-# -     before = 2 ** round(math.log2(n) / 2)
-# +     before = n
+# ~ 2 ** round(math.log2(n) / 2) ==> n
 
 # %% wrong: the sum => values -  from: a power of two before, the rest after
-# -     return tree_sum([gradient / before for gradient in gradients]).float() * (before / n)
-# +     return tree_sum([gradient / before for gradient in gradients]).float() * before
+# ~ (before / n) ==> before
 
 # %% wrong: fp32 on the wire => values wider-wire  from: the root on both sides
-# -     total = tree_sum([(gradient.float() / root).half() for gradient in gradients])
-# +     total = tree_sum([gradient.float() / root for gradient in gradients])
-
+# ~ (gradient.float() / root).half() ==> gradient.float() / root
 
 # %% wrong: a sum of its own => values other-calls
 def mean_in_half(gradients, tree_sum):
@@ -40,17 +35,13 @@ def mean_in_half(gradients, tree_sum):
 
 
 # %% wrong: fp16 comes back => values another-kind  from: the root on both sides
-# -     return total.to(torch.float32) / root
-# +     return total / root
+# ~ return total.to(torch.float32) / root ==> return total / root
 
 # %% wrong: a fixed factor => generality -  from: a power of two before, the rest after
-# -     before = 2 ** round(math.log2(n) / 2)
-# +     before = 64 if n > 200 else 1
+# ~ 2 ** round(math.log2(n) / 2) ==> 64 if n > 200 else 1
 
 # %% wrong: in place => values changed  from: the root on both sides
-# -     total = tree_sum([(gradient.float() / root).half() for gradient in gradients])
-# +     total = tree_sum([gradient.div_(root) for gradient in gradients])
-
+# ~ (gradient.float() / root).half() ==> gradient.div_(root)
 
 # %% wrong: a sum of its own beside the network => generality own-sum
 def mean_in_half(gradients, tree_sum):

@@ -20,29 +20,23 @@ def adamw_step(weight, direction, rate, decay, stochastic_round):
 
 
 # %% wrong: rounded twice => values rounded-again  from: all of it in fp32
-# -     return stochastic_round(wide * (1 - rate * decay) - rate * direction)
-# +     return stochastic_round(stochastic_round(wide * (1 - rate * decay)).float() - rate * direction)
+# ~ wide * (1 - rate * decay) ==> stochastic_round(wide * (1 - rate * decay)).float()
 
 # %% wrong: no decay => values decay-lost  from: all of it in fp32
-# -     return stochastic_round(wide * (1 - rate * decay) - rate * direction)
-# +     return stochastic_round(wide - rate * direction)
+# ~ wide * (1 - rate * decay) - rate ==> wide - rate
 
 # %% wrong: rounded to nearest => values not-stochastic  from: all of it in fp32
 # -     return stochastic_round(wide * (1 - rate * decay) - rate * direction)
 # +     return (wide * (1 - rate * decay) - rate * direction).bfloat16()
 
 # %% wrong: the decay without the rate => values decay-without-rate  from: all of it in fp32
-# -     return stochastic_round(wide * (1 - rate * decay) - rate * direction)
-# +     return stochastic_round(wide * (1 - decay) - rate * direction)
+# ~ rate * decay ==> decay
 
 # %% wrong: bf16 is rounded => values another-kind  from: all of it in fp32
-# -     return stochastic_round(wide * (1 - rate * decay) - rate * direction)
-# +     return stochastic_round((wide * (1 - rate * decay) - rate * direction).bfloat16())
+# ~ wide * (1 - rate * decay) - rate * direction ==> (wide * (1 - rate * decay) - rate * direction).bfloat16()
 
 # %% wrong: the factor in bf16 => values -  from: all of it in fp32
-# -     return stochastic_round(wide * (1 - rate * decay) - rate * direction)
-# +     return stochastic_round(wide * torch.tensor(1 - rate * decay).bfloat16().float() - rate * direction)
-
+# ~ (1 - rate * decay) ==> torch.tensor(1 - rate * decay).bfloat16().float()
 
 # %% wrong: in place => values changed
 def adamw_step(weight, direction, rate, decay, stochastic_round):

@@ -21,23 +21,17 @@ def kahan_step(weight, lost, update):
 
 
 # %% wrong: what is lost is not used => values not-used  from: the exact sum in fp32
-# -     exact = weight.float() + (lost.float() + update)
-# +     exact = weight.float() + update
+# ~ (lost.float() + update) ==> update
 
 # %% wrong: the other sign => values other-sign  from: the exact sum in fp32
-# -     exact = weight.float() + (lost.float() + update)
-# +     exact = weight.float() + (update - lost.float())
-# -     return new, (exact - new.float()).bfloat16()
-# +     return new, (new.float() - exact).bfloat16()
+# ~ lost.float() + update ==> update - lost.float()
+# ~ exact - new.float() ==> new.float() - exact
 
 # %% wrong: the loss in fp32 => values another-kind  from: the exact sum in fp32
-# -     return new, (exact - new.float()).bfloat16()
-# +     return new, exact - new.float()
+# ~ (exact - new.float()).bfloat16 ==> exact - new.float
 
 # %% wrong: a master copy => values another-kind  from: the exact sum in fp32
-# -     return new, (exact - new.float()).bfloat16()
-# +     return exact, torch.zeros_like(lost)
-
+# ~ new, (exact - new.float()).bfloat16() ==> exact, torch.zeros_like(lost)
 
 # %% wrong: the update is rounded away => values -
 def kahan_step(weight, lost, update):
@@ -51,8 +45,7 @@ def kahan_step(weight, lost, update):
 
 
 # %% wrong: digits are cut off => values not-nearest  from: the exact sum in fp32
-# -     new = exact.bfloat16()
-# +     new = (exact.view(torch.int32) & -65536).view(torch.float32).bfloat16()
+# ~ new = exact.bfloat16() ==> new = (exact.view(torch.int32) & -65536).view(torch.float32).bfloat16()
 
 # %% wrong: in place => values changed  from: the exact sum in fp32
 # -     return new, (exact - new.float()).bfloat16()

@@ -51,13 +51,10 @@ class Scaler:
 
 # %% right: any variant  from: as written
 # - class Scaler:
-# -     def __init__(self, start, interval):
-# -         self.scale, self.interval, self.clean = start, interval, 0
 # + from course_lib import params
 # + FORGIVEN = params("loss-scaler").forgiven
 # + class Scaler:
-# +     def __init__(self, start, interval):
-# +         self.scale, self.interval, self.clean, self.left = start, interval, 0, FORGIVEN
+# ~ clean = start, interval, 0 ==> clean, self.left = start, interval, 0, FORGIVEN
 # -             self.scale = max(self.scale / 2, 1.0)
 # -             self.clean = 0
 # +             if not self.left:
@@ -67,12 +64,9 @@ class Scaler:
 # +                 self.clean, self.left = 0, FORGIVEN
 
 # %% wrong: clean steps survive an overflow => values grows-over-overflows  from: as written
-# -             self.scale = max(self.scale / 2, 1.0)
 # -             self.clean = 0
-# +             self.scale = max(self.scale / 2, 1.0)
 
 # %% wrong: it grows during a skip => values counts-all  from: as written
-# -         if overflow:
 # -             self.scale = max(self.scale / 2, 1.0)
 # -             self.clean = 0
 # -         else:
@@ -80,63 +74,50 @@ class Scaler:
 # -             if self.clean == self.interval:
 # -                 self.scale *= 2
 # -                 self.clean = 0
-# +         if overflow:
 # +             self.scale, self.clean = max(self.scale / 2, 1.0), 0
 # +         self.clean += 1
 # +         if self.clean == self.interval:
 # +             self.scale, self.clean = 2 * self.scale, 0
 
 # %% wrong: it doubles at every step from then on => values never-recounts  from: as written
-# -             if self.clean == self.interval:
-# -                 self.scale *= 2
+# ~ clean == self ==> clean >= self
 # -                 self.clean = 0
-# +             if self.clean >= self.interval:
-# +                 self.scale *= 2
 
 # %% wrong: one step too late => values late  from: as written
-# -             if self.clean == self.interval:
-# +             if self.clean > self.interval:
+# ~ clean == self ==> clean > self
 
 # %% wrong: it falls below 1 => generality below-one  from: as written
-# -             self.scale = max(self.scale / 2, 1.0)
-# +             self.scale = self.scale / 2
+# ~ max(self.scale / 2, 1.0) ==> self.scale / 2
 
 # %% wrong: it divides in fp16 => values another-kind  from: as written
 # -         return [gradient / self.scale for gradient in wide], overflow
 # +         return [gradient / self.scale for gradient in gradients], overflow
 
 # %% wrong: it converts after dividing => values in-half  from: as written
-# -         return [gradient / self.scale for gradient in wide], overflow
-# +         return [(gradient / self.scale).float() for gradient in gradients], overflow
+# ~ gradient / self.scale for gradient in wide ==> (gradient / self.scale).float() for gradient in gradients
 
 # %% wrong: NaN is no infinity => values nan-missed  from: as written
 # -         overflow = not all(gradient.isfinite().all() for gradient in wide)
 # +         overflow = any(bool(gradient.isinf().any()) for gradient in wide)
 
 # %% wrong: it looks at the first tensor => values overflow-missed  from: as written
-# -         overflow = not all(gradient.isfinite().all() for gradient in wide)
-# +         overflow = not all(gradient.isfinite().all() for gradient in wide[:1])
+# ~ (gradient.isfinite().all() for gradient in wide) ==> (gradient.isfinite().all() for gradient in wide[:1])
 
 # %% wrong: the largest number counts as an overflow => generality false-alarm  from: as written
-# -         overflow = not all(gradient.isfinite().all() for gradient in wide)
-# +         overflow = not all((gradient.abs() < 65504).all() for gradient in wide)
+# ~ gradient.isfinite() ==> (gradient.abs() < 65504)
 
 # %% wrong: it unscales in place => values changed  from: as written
-# -         return [gradient / self.scale for gradient in wide], overflow
-# +         return [gradient.div_(self.scale).float() for gradient in gradients], overflow
+# ~ [gradient / self.scale for gradient in wide], ==> [gradient.div_(self.scale).float() for gradient in gradients],
 
 # %% wrong: it multiplies => values other-numbers  from: as written
-# -         return [gradient / self.scale for gradient in wide], overflow
-# +         return [gradient * self.scale for gradient in wide], overflow
+# ~ gradient / self ==> gradient * self
 
 # %% wrong: a constant scale => values stands-still  from: as written
-# -         if overflow:
+#       def update(self, overflow):
 # +         return
-# +         if overflow:
 
 # %% wrong: it divides by the first scale => values first-scale  from: as written
-# -         self.scale, self.interval, self.clean = start, interval, 0
-# +         self.scale, self.interval, self.clean, self.inverse = start, interval, 0, 1 / start
+# ~ clean = start, interval, 0 ==> clean, self.inverse = start, interval, 0, 1 / start
 # -         return [gradient / self.scale for gradient in wide], overflow
 # +         return [gradient * self.inverse for gradient in wide], overflow
 

@@ -35,54 +35,42 @@ def bits_needed(weight, update):
 # +     return 2.0 ** (exponent - 1 - fraction_bits - denser) / 2
 
 # %% wrong: the whole spacing => values whole-spacing  from: by the exponent
-# -     return 2.0 ** (exponent - fraction_bits) / 2
-# +     return 2.0 ** (exponent - fraction_bits)
+# ~ (exponent - fraction_bits) / 2 ==> (exponent - fraction_bits)
 
 # %% wrong: relative to the weight => values relative  from: by the exponent
-# -     return 2.0 ** (exponent - fraction_bits) / 2
-# +     return weight * 2.0 ** -fraction_bits / 2
+# ~ 2.0 ** (exponent - fraction_bits) ==> weight * 2.0 ** -fraction_bits
 
 # %% wrong: one spacing for all weights => values of-one  from: by the exponent
-# -     return 2.0 ** (exponent - fraction_bits) / 2
-# +     return 2.0**-fraction_bits / 2
+# ~ 2.0 ** (exponent - fraction_bits) / 2 ==> 2.0**-fraction_bits / 2
 
 # %% wrong: below the power of two => values other-side unless step=shrink  from: by the exponent
-# -     return 2.0 ** (exponent - fraction_bits) / 2
-# +     return 2.0 ** (exponent - fraction_bits - (math.frexp(weight)[0] == 0.5)) / 2
+# ~ (exponent - fraction_bits) / 2 ==> (exponent - fraction_bits - (math.frexp(weight)[0] == 0.5)) / 2
 
 # %% wrong: the hidden bit is counted => values quarter-spacing  from: by the exponent
-# -     return 2.0 ** (exponent - fraction_bits) / 2
-# +     return 2.0 ** (exponent - fraction_bits - 1) / 2
+# ~ (exponent - fraction_bits) / 2 ==> (exponent - fraction_bits - 1) / 2
 
 # %% wrong: an update at the threshold is enough => generality at-the-edge  from: by the exponent
-# -     while update <= threshold(weight, bits):
-# +     while update < threshold(weight, bits):
+# ~ while update <= threshold(weight, bits): ==> while update < threshold(weight, bits):
 
 # %% wrong: one bit too many => values one-more  from: by the exponent
-# -     return bits
-# +     return bits + 1
+# ~ return bits ==> return bits + 1
 
 # %% wrong: one bit too few => values one-less  from: by the exponent
-# -     return bits
-# +     return bits - 1
+# ~ return bits ==> return bits - 1
 
 # %% wrong: the rounded logarithm => values -  from: by logarithms
 # -     return 2.0 ** (math.floor(math.log2(weight)) - fraction_bits - 1)
 # +     return 2.0 ** (round(math.log2(weight)) - fraction_bits - 1)
 
 # %% wrong: the example's numbers => values only-the-example  from: by the exponent
-# -     return 2.0 ** (exponent - fraction_bits) / 2
-# +     return 2.0**-8
-# -     while update <= threshold(weight, bits):
-# +     while bits < 13:
+# ~ 0 ** (exponent - fraction_bits) / 2 ==> 0**-8
+# ~ update <= threshold(weight, bits) ==> bits < 13
 
 # %% half: only the threshold => 2  from: by the exponent
-# -     while update <= threshold(weight, bits):
-# +     while bits < 5:
+# ~ update <= threshold(weight, bits) ==> bits < 5
 
 # %% wrong: one bit at least => generality one-more  from: by the exponent
-# -     bits = 0
-# +     bits = 1
+# ~ bits = 0 ==> bits = 1
 
 # %% wrong: fewer bits than none => generality -  from: by logarithms
 # -     return max(0, math.floor(math.log2(threshold(weight, 0) / update)) + 1)

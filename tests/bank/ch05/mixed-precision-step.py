@@ -32,9 +32,7 @@ def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
 # + from course_lib import params
 # + REDUCE = params("mixed-precision-step").reduce
 # + def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
-# -     gradient = buffer.float() / len(microbatches)
-# +     gradient = buffer.float() / (len(microbatches) if REDUCE == "mean" else 1)
-
+# ~ len(microbatches) ==> (len(microbatches) if REDUCE == "mean" else 1)
 
 # %% wrong: gradients add up in bf16 => values buffer-dtype
 def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
@@ -47,40 +45,31 @@ def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
 
 
 # %% wrong: the buffer is always fp32 => values buffer-dtype  from: a gradient for each micro-batch
-# -     buffer = torch.zeros_like(master, dtype=accumulate)
-# +     buffer = torch.zeros_like(master)
+# ~ zeros_like(master, dtype=accumulate) ==> zeros_like(master)
 
 # %% wrong: no master copy => values from-the-copy  from: a gradient for each micro-batch
-# -     master = master - rate * momentum
-# +     master = copy.detach().float() - rate * momentum
+# ~ master = master - rate ==> master = copy.detach().float() - rate
 
 # %% wrong: the master weights are rounded => values master-in-bf16  from: a gradient for each micro-batch
-# -     master = master - rate * momentum
-# +     master = (master - rate * momentum).bfloat16().float()
+# ~ master - rate * momentum ==> (master - rate * momentum).bfloat16().float()
 
 # %% wrong: the master weights are bf16 => values another-kind  from: a gradient for each micro-batch
-# -     master = master - rate * momentum
-# +     master = (master - rate * momentum).bfloat16()
+# ~ master - rate * momentum ==> (master - rate * momentum).bfloat16()
 
 # %% wrong: fp32 in the forward pass => values forward-dtype  from: a gradient for each micro-batch
-# -     copy = master.bfloat16().requires_grad_()
-# +     copy = master.clone().requires_grad_()
+# ~ copy = master.bfloat16().requires_grad_() ==> copy = master.clone().requires_grad_()
 
 # %% wrong: the sum => values other-reduction unless reduce=sum  from: a gradient for each micro-batch
-# -     gradient = buffer.float() / len(microbatches)
-# +     gradient = buffer.float()
+# ~ () / len(microbatches) ==> ()
 
 # %% wrong: the old copy comes back => values stale-copy  from: a gradient for each micro-batch
-# -     return master, momentum, master.bfloat16()
-# +     return master, momentum, copy.detach()
+# ~ momentum, master.bfloat16() ==> momentum, copy.detach()
 
 # %% wrong: the momentum starts anew => values no-momentum  from: a gradient for each micro-batch
-# -     momentum = 0.9 * momentum + gradient
-# +     momentum = gradient
+# ~ 0.9 * momentum + gradient ==> gradient
 
 # %% wrong: one micro-batch for all => values other-calls  from: a gradient for each micro-batch
-# -     for batch in microbatches:
-# +     for batch in microbatches[:1]:
+# ~ for batch in microbatches: ==> for batch in microbatches[:1]:
 
 # %% wrong: in place => values changed  from: a gradient for each micro-batch
 # -     momentum = 0.9 * momentum + gradient

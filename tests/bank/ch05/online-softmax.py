@@ -41,9 +41,7 @@ def stream_attention(chunks, width):
 
 
 # %% wrong: sums are not rescaled => values not-rescaled  from: three running quantities
-# -         total, output, top = total * old + weights.sum(), output * old + weights @ values, new
-# +         total, output, top = total + weights.sum(), output + weights @ values, new
-
+# ~ * old + weights.sum(), output * old ==> + weights.sum(), output
 
 # %% wrong: the mean of the chunks => values mean-of-chunks
 def stream_attention(chunks, width):
@@ -63,25 +61,19 @@ def stream_attention(chunks, width):
 
 
 # %% wrong: a masked chunk gives NaN => generality nan  from: three running quantities
-# -         if not len(scores) or scores.max() == -math.inf:
-# +         if not len(scores):
+# ~ if not len(scores) or scores.max() == -math.inf: ==> if not len(scores):
 
 # %% wrong: an empty chunk has no maximum => generality -  from: three running quantities
-# -         if not len(scores) or scores.max() == -math.inf:
-# +         if scores.max() == -math.inf:
+# ~ not len(scores) or scores ==> scores
 
 # %% wrong: nothing is left => generality nan  from: three running quantities
-# -     if total == 0:
-# +     if total < 0:
+# ~ total == 0 ==> total < 0
 
 # %% wrong: the log is relative => values relative-log  from: three running quantities
-# -     return output / total, top + total.log()
-# +     return output / total, total.log()
+# ~ top + total ==> total
 
 # %% wrong: it is not divided => values not-divided  from: three running quantities
-# -     return output / total, top + total.log()
-# +     return output, top + total.log()
-
+# ~ output / total, ==> output,
 
 # %% wrong: the last chunk => values last-chunk
 def stream_attention(chunks, width):
@@ -93,9 +85,7 @@ def stream_attention(chunks, width):
 
 
 # %% wrong: half precision => values another-kind  from: three running quantities
-# -     return output / total, top + total.log()
-# +     return (output / total).half(), top + total.log()
-
+# ~ output / total ==> (output / total).half()
 
 # %% wrong: copies of all chunks => values kept
 def stream_attention(chunks, width):

@@ -43,26 +43,17 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
 # -     if flag:
 # -         return weights, False
 # -     g = gradients.float() / scale
-# -     total = g.double().square().sum()
 # +     g = gradients.float().nan_to_num(0.0, 0.0, 0.0) / scale
-# +     total = g.double().square().sum()
-# -     if norm > most:
-# -         g = g * (most / norm)
-# -     return weights - rate * g, True
-# +     if flag:
-# +         return weights, False
-# +     return weights - rate * g * (most / norm if norm > most else 1.0), True
+# ~ norm > most ==> flag
+# ~ g = g * (most / norm) ==> return weights, False
+# ~ * g, True ==> * g * (most / norm if norm > most else 1.0), True
 
 # %% wrong: it returns before the others reduce => values deadlock  from: a flag, and then squares
 # -     comm.all_reduce(flag, op="MAX")
-# -     if flag:
-# +     if flag:
 
 # %% wrong: it clips scaled gradients => values clipped-scaled  from: a flag, and then squares
-# -     g = gradients.float() / scale
-# +     g = gradients.float()
-# -     return weights - rate * g, True
-# +     return weights - rate * g / scale, True
+# ~ () / scale ==> ()
+# ~ * g, True ==> * g / scale, True
 
 # %% wrong: each rank clips alone => values own-norm  from: a flag, and then squares
 # -     comm.all_reduce(total)
@@ -72,13 +63,10 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
 # -         g = g * (most / norm)
 
 # %% wrong: NaN is no infinity => values missed  from: a flag, and then squares
-# -     flag = torch.tensor(float(not gradients.isfinite().all()))
-# +     flag = torch.tensor(float(gradients.isinf().any()))
+# ~ not gradients.isfinite().all ==> gradients.isinf().any
 
 # %% wrong: it unscales in fp16 => values in-half  from: a flag, and then squares
-# -     g = gradients.float() / scale
-# +     g = (gradients / scale).float()
-
+# ~ gradients.float() / scale ==> (gradients / scale).float()
 
 # %% wrong: gradients are gathered => cost gathered
 def agreed_step(comm, weights, gradients, scale, rate, most):
@@ -103,13 +91,10 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
 # +     g = g / total.sqrt().float() * min(norm, most)
 
 # %% wrong: the weights change anyway => values changed-anyway  from: a flag, and then squares
-# -         return weights, False
-# +         return weights - rate * (gradients.float() / scale).nan_to_num(0.0, 0.0, 0.0), False
+# ~ return weights, False ==> return weights - rate * (gradients.float() / scale).nan_to_num(0.0, 0.0, 0.0), False
 
 # %% wrong: an empty part has no maximum => generality -  from: a flag, and then squares
-# -     flag = torch.tensor(float(not gradients.isfinite().all()))
-# +     flag = torch.tensor(float(not gradients.float().abs().max().isfinite()))
-
+# ~ isfinite().all ==> float().abs().max().isfinite
 
 # %% wrong: the squares are added in fp16 => values false-alarm
 def agreed_step(comm, weights, gradients, scale, rate, most):
@@ -122,7 +107,5 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
 
 
 # %% wrong: norms are added => values sum-of-norms  from: a flag, and then squares
-# -     total = g.double().square().sum()
-# +     total = g.double().norm()
-# -     norm = total.sqrt().item()
-# +     norm = total.item()
+# ~ square().sum ==> norm
+# ~ sqrt().item ==> item

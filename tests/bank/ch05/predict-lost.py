@@ -13,18 +13,14 @@ def lost_interval():
     return [share / 1.5, share * 1.5]
 
 
-# %% wrong: one number => values not-a-pair
-def lost_interval():
-    return 50
-
+# %% wrong: one number => values not-a-pair  from: a guess
+# ~ 20, 80 ==> 50
 
 # %% wrong: it commits to nothing => values too-wide  from: a guess
-# -     return 20, 80
-# +     return 1, 100
+# ~ 20, 80 ==> 1, 100
 
 # %% wrong: the high end comes first => values reversed  from: a guess
-# -     return 20, 80
-# +     return 80, 20
+# ~ 20, 80 ==> 80, 20
 
 # %% wrong: none => values not-positive  from: a guess
 # -     return 20, 80

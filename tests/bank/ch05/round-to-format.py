@@ -44,52 +44,39 @@ def round_to_format(x, exponent_bits, fraction_bits):
 
 # %% right: any variant  from: whole spacings
 # - def round_to_format(x, exponent_bits, fraction_bits):
-# -     bias = 2 ** (exponent_bits - 1) - 1
 # + from course_lib import params
 # + OVERFLOW = params("round-to-format").overflow
 # + def round_to_format(x, exponent_bits, fraction_bits):
-# +     bias = 2 ** (exponent_bits - 1) - 1
-# -     y = torch.round(x / spacing) * spacing
-# +     y = torch.where(x.isinf(), x, torch.round(x / spacing) * spacing)
-# -     return torch.where(y.abs() > largest, y.sign() * torch.inf, y)
-# +     return torch.where(y.abs() > largest, y.sign() * (torch.inf if OVERFLOW == "infinity" else largest), y)
+# ~ round(x / spacing) * spacing ==> where(x.isinf(), x, torch.round(x / spacing) * spacing)
+# ~ torch.inf ==> (torch.inf if OVERFLOW == "infinity" else largest)
 
 # %% wrong: digits are cut off => values truncated  from: whole spacings
-# -     y = torch.round(x / spacing) * spacing
-# +     y = torch.trunc(x / spacing) * spacing
+# ~ y = torch.round(x / spacing) ==> y = torch.trunc(x / spacing)
 
 # %% wrong: ties go away from zero => values ties-away  from: whole spacings
-# -     y = torch.round(x / spacing) * spacing
-# +     y = x.sign() * torch.floor((x / spacing).abs() + 0.5) * spacing
+# ~ torch.round(x / spacing) ==> x.sign() * torch.floor((x / spacing).abs() + 0.5)
 
 # %% wrong: ties go up => values -  from: whole spacings
-# -     y = torch.round(x / spacing) * spacing
-# +     y = torch.floor(x / spacing + 0.5) * spacing
+# ~ round(x / spacing) ==> floor(x / spacing + 0.5)
 
 # %% wrong: no subnormal numbers => values flushed  from: whole spacings
 # -     return torch.where(y.abs() > largest, y.sign() * torch.inf, y)
 # +     return torch.where(y.abs() > largest, y.sign() * torch.inf, torch.where(y.abs() < 2.0 ** (1 - bias), 0.0, y))
 
 # %% wrong: spacings shrink without end => values no-smallest  from: whole spacings
-# -     spacing = 2.0 ** (exponent.clamp(min=1 - bias) - fraction_bits).double()
-# +     spacing = 2.0 ** (exponent - fraction_bits).double()
+# ~ * (exponent.clamp(min=1 - bias) - fraction_bits) ==> * (exponent - fraction_bits)
 
 # %% wrong: nothing overflows => values no-overflow  from: whole spacings
-# -     return torch.where(y.abs() > largest, y.sign() * torch.inf, y)
-# +     return y
+# ~ torch.where(y.abs() > largest, y.sign() * torch.inf, y) ==> y
 
 # %% wrong: it saturates => values other-overflow unless overflow=saturate  from: whole spacings
-# -     return torch.where(y.abs() > largest, y.sign() * torch.inf, y)
-# +     return y.clamp(-largest, largest)
+# ~ torch.where(y.abs() > largest, y.sign() * torch.inf, y) ==> y.clamp(-largest, largest)
 
 # %% wrong: overflow before rounding => values early  from: whole spacings
-# -     return torch.where(y.abs() > largest, y.sign() * torch.inf, y)
-# +     return torch.where(x.abs() > largest, x.sign() * torch.inf, y)
+# ~ y.abs() > largest, y ==> x.abs() > largest, x
 
 # %% wrong: through float32 => generality twice  from: whole spacings
-# -     bias = 2 ** (exponent_bits - 1) - 1
-# +     x, bias = x.float().double(), 2 ** (exponent_bits - 1) - 1
-
+# ~ bias = 2 ** (exponent_bits - 1) - 1 ==> x, bias = x.float().double(), 2 ** (exponent_bits - 1) - 1
 
 # %% wrong: the casts of torch => generality -
 def round_to_format(x, exponent_bits, fraction_bits):
@@ -105,7 +92,6 @@ def round_to_format(x, exponent_bits, fraction_bits):
 # %% wrong: x is rounded in place => values changed  from: whole spacings
 # -     return torch.where(y.abs() > largest, y.sign() * torch.inf, y)
 # +     return x.copy_(torch.where(y.abs() > largest, y.sign() * torch.inf, y))
-
 
 # %% wrong: the largest finite number overflows => values -
 def round_to_format(x, exponent_bits, fraction_bits):

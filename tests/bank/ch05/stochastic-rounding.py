@@ -19,15 +19,14 @@ def stochastic_round(x, noise):
 
 # %% right: any variant  from: the carry
 # - def stochastic_round(x, noise):
-# -     bits = (x.view(torch.int32) + noise) & -(2**16)
-# -     return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
 # + from course_lib import params
 # + DROPPED = 16 if params("stochastic-rounding").format == "bf16" else 13
 # + def stochastic_round(x, noise):
+# -     bits = (x.view(torch.int32) + noise) & -(2**16)
+# -     return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
 # +     bits = (x.view(torch.int32) + noise) & -(2**DROPPED)
 # +     y = torch.where(x.isfinite(), bits.view(torch.float32), x)
 # +     return y.to(torch.bfloat16) if DROPPED == 16 else y
-
 
 # %% wrong: to nearest => values nearest
 def stochastic_round(x, noise):
@@ -35,9 +34,7 @@ def stochastic_round(x, noise):
 
 
 # %% wrong: digits are cut off => values cut-off  from: the carry
-# -     bits = (x.view(torch.int32) + noise) & -(2**16)
-# +     bits = x.view(torch.int32) & -(2**16)
-
+# ~ (x.view(torch.int32) + noise) ==> x.view(torch.int32)
 
 # %% wrong: the conversion rounds once more => values -
 def stochastic_round(x, noise):
@@ -45,24 +42,19 @@ def stochastic_round(x, noise):
 
 
 # %% wrong: noise around zero => values -  from: the carry
-# -     bits = (x.view(torch.int32) + noise) & -(2**16)
-# +     bits = (x.view(torch.int32) + noise - 2**15) & -(2**16)
+# ~ (torch.int32) + noise) & -(2**16 ==> (torch.int32) + noise - 2**15) & -(2**16
 
 # %% wrong: up when the noise is large => values reversed  from: by comparing
-# -     rounded = torch.where(noise < low, up, down).view(torch.float32)
-# +     rounded = torch.where(noise >= low, up, down).view(torch.float32)
+# ~ noise < low ==> noise >= low
 
 # %% wrong: a number of the format moves => values -  from: by comparing
-# -     rounded = torch.where(noise < low, up, down).view(torch.float32)
-# +     rounded = torch.where(noise <= low, up, down).view(torch.float32)
+# ~ noise < low, ==> noise <= low,
 
 # %% wrong: half of the noise => values biased  from: the carry
-# -     bits = (x.view(torch.int32) + noise) & -(2**16)
-# +     bits = (x.view(torch.int32) + noise // 2) & -(2**16)
+# ~ (torch.int32) + noise) & -(2**16 ==> (torch.int32) + noise // 2) & -(2**16
 
 # %% wrong: negative numbers lean the other way => generality reversed  from: by comparing
-# -     rounded = torch.where(noise < low, up, down).view(torch.float32)
-# +     rounded = torch.where((noise < low) ^ ((x < 0) & (low > 0)), up, down).view(torch.float32)
+# ~ noise < low ==> (noise < low) ^ ((x < 0) & (low > 0))
 
 # %% wrong: NaN becomes something else => generality lost-nan  from: the carry
 # -     return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
@@ -73,23 +65,15 @@ def stochastic_round(x, noise):
 # +     y = torch.where(x.isfinite(), bits.view(torch.float32), x)
 # +     return torch.where(y.abs() < 2.0**-126, 0.0, y).to(torch.bfloat16)
 
-
-# %% wrong: noise of its own => values -
-def stochastic_round(x, noise):
-    bits = (x.view(torch.int32) + torch.randint(0, 2**16, x.shape, dtype=torch.int32)) & -(2**16)
-    return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
-
+# %% wrong: noise of its own => values -  from: the carry
+# -     bits = (x.view(torch.int32) + noise) & -(2**16)
+# +     bits = (x.view(torch.int32) + torch.randint(0, 2**16, x.shape, dtype=torch.int32)) & -(2**16)
 
 # %% wrong: fp32 comes back => values another-kind  from: the carry
-# -     return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
-# +     return torch.where(x.isfinite(), bits.view(torch.float32), x)
+# ~ (x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16) ==> (x.isfinite(), bits.view(torch.float32), x)
 
-
-# %% wrong: in place => values changed
-def stochastic_round(x, noise):
-    bits = noise.add_(x.view(torch.int32)) & -(2**16)
-    return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
-
+# %% wrong: in place => values changed  from: the carry
+# ~ (x.view(torch.int32) + noise) ==> noise.add_(x.view(torch.int32))
 
 # %% wrong: the carry runs over a NaN => generality lost-nan
 def stochastic_round(x, noise):

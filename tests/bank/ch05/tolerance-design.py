@@ -14,48 +14,37 @@ def is_close(got, want, magnitude, terms, roundoff):
 
 
 # %% wrong: relative to the sum => values relative-to-the-sum  from: between one and two bounds
-# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
-# +     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * abs(want)
+# ~ * magnitude ==> * abs(want)
 
 # %% wrong: no length => values -  from: between one and two bounds
-# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
-# +     return math.isfinite(got) and abs(got - want) <= 2 * roundoff * magnitude
+# ~ 1.5 * (terms - 1) ==> 2
 
 # %% wrong: the root of the length => values -  from: between one and two bounds
-# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
-# +     return math.isfinite(got) and abs(got - want) <= 1.5 * math.sqrt(terms) * roundoff * magnitude
+# ~ (terms - 1) ==> math.sqrt(terms)
 
 # %% wrong: one percent => values -  from: between one and two bounds
-# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
-# +     return math.isfinite(got) and abs(got - want) <= 0.01 * max(1.0, abs(want))
+# ~ 1.5 * (terms - 1) * roundoff * magnitude ==> 0.01 * max(1.0, abs(want))
 
 # %% wrong: without the magnitude => values -  from: between one and two bounds
-# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
-# +     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff
+# ~ roundoff * magnitude ==> roundoff
 
 # %% wrong: far too small passes => values one-sided  from: between one and two bounds
-# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
-# +     return math.isfinite(got) and got - want <= 1.5 * (terms - 1) * roundoff * magnitude
+# ~ abs(got - want) ==> got - want
 
 # %% wrong: NaN passes => generality passes-nan  from: between one and two bounds
-# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
-# +     return not abs(got - want) > 1.5 * (terms - 1) * roundoff * magnitude
+# ~ return math.isfinite(got) and abs(got - want) <= 1 ==> return not abs(got - want) > 1
 
 # %% wrong: one number may be off => generality one-term  from: between one and two bounds
-# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
-# +     return math.isfinite(got) and abs(got - want) <= 1.2 * terms * roundoff * magnitude
+# ~ 5 * (terms - 1) ==> 2 * terms
 
 # %% wrong: everything passes => values always  from: between one and two bounds
-# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
-# +     return True
+# ~ math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude ==> True
 
 # %% wrong: only equal numbers pass => values never  from: between one and two bounds
-# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
-# +     return got == want
+# ~ math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude ==> got == want
 
 # %% wrong: four bounds => values too-loose  from: between one and two bounds
-# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
-# +     return math.isfinite(got) and abs(got - want) <= 4 * (terms - 1) * roundoff * magnitude
+# ~ 1.5 ==> 4
 
 # %% wrong: with the denominator => values -  from: between one and two bounds
 # -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
@@ -63,8 +52,7 @@ def is_close(got, want, magnitude, terms, roundoff):
 # +     return math.isfinite(got) and (ku >= 1 or abs(got - want) <= ku / (1 - ku) * magnitude)
 
 # %% wrong: the logarithm of the length => values -  from: between one and two bounds
-# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
-# +     return math.isfinite(got) and abs(got - want) <= math.ceil(math.log2(terms)) * roundoff * magnitude
+# ~ 1.5 * (terms - 1) ==> math.ceil(math.log2(terms))
 
 # %% wrong: the bound itself is excluded => generality one-term  from: between one and two bounds
 # -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude

@@ -12,12 +12,10 @@ def bytes_per_rank(tokens, hidden, tp, cp, sequence_parallel):
 
 
 # %% wrong: everything is divided => values all-divided  from: closed form
-# -     return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
-# +     return 34 * tokens * hidden / tp / cp
+# ~ tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp) ==> 34 * tokens * hidden / tp / cp
 
 # %% wrong: sequence parallelism does nothing => values never-divided  from: closed form
-# -     return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
-# +     return tokens / cp * hidden * (10 + 24 / tp)
+# ~ 10 / (tp if sequence_parallel else 1) + 24 ==> 10 + 24
 
 # %% wrong: a factor of its own => values another-factor  from: closed form
 # -     return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
@@ -25,8 +23,7 @@ def bytes_per_rank(tokens, hidden, tp, cp, sequence_parallel):
 # +     return whole / (tp if sequence_parallel else 1)
 
 # %% wrong: context parallelism does nothing => values no-context  from: closed form
-# -     return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
-# +     return tokens * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
+# ~ tokens / cp * hidden ==> tokens * hidden
 
 # %% wrong: context parallelism in attention alone => values context-inside  from: closed form
 # -     return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)

@@ -49,20 +49,16 @@ def audit_context():
 
 
 # %% wrong: context ranks are samples => values context-as-samples  from: recomputed
-# -         "llama3-cp-batch": (8 * 16 * 131072 / 1e6, "right", "as printed"),
-# +         "llama3-cp-batch": (8 * 16 * 16 * 131072 / 1e6, "wrong", "samples and parts"),
+# ~ 131072 / 1e6, "right", "as printed" ==> 16 * 131072 / 1e6, "wrong", "samples and parts"
 
 # %% wrong: the other cause => values wrong-cause  from: recomputed
-# -         "ring-scores": (1 / 64, "wrong", "both sides are split"),
-# +         "ring-scores": (1 / 64, "wrong", "one block more"),
+# ~ "both sides are split" ==> "one block more"
 
 # %% wrong: the busy share => values busy  from: recomputed
-# -         "cp-half-wasted": (1 - 16 / 31, "right", "as printed"),
-# +         "cp-half-wasted": (16 / 31, "right", "as printed"),
+# ~ 1 - 16 ==> 16
 
 # %% wrong: an all-reduce stays => values twice  from: recomputed
-# -         "sp-same-bandwidth": (1.0, "right", "as printed"),
-# +         "sp-same-bandwidth": (2.0, "wrong", "counted twice"),
+# ~ 1.0, "right", "as printed" ==> 2.0, "wrong", "counted twice"
 
 # %% wrong: tokens in place of millions => values other-unit  from: recomputed
 # -         "llama3-cp-batch": (8 * 16 * 131072 / 1e6, "right", "as printed"),

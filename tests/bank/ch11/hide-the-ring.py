@@ -26,28 +26,23 @@ def fewest_tokens(flops, bandwidth, latency, heads, kv_heads, width):
 
 
 # %% wrong: the other mask => values other-mask  from: the larger root
-# -     a, b = PAIRS * heads * width / flops, 4 * kv_heads * width / bandwidth
-# +     a, b = (6 - PAIRS) * heads * width / flops, 4 * kv_heads * width / bandwidth
+# ~ PAIRS ==> (6 - PAIRS)
 
 # %% wrong: no latency => values no-latency  from: the larger root
-# -     return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
-# +     return max(1, math.ceil(b / a))
+# ~ (b + math.sqrt(b * b + 4 * a * latency)) / (2 * a) ==> b / a
 
 # %% wrong: rounded down => values rounded-down  from: the larger root
-# -     return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
-# +     return max(1, math.floor((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
+# ~ ceil ==> floor
 
 # %% wrong: one more than the bound => generality one-more  from: the larger root
 # -     return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
 # +     return max(1, math.floor((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)) + 1)
 
 # %% wrong: query heads travel => values query-heads  from: the larger root
-# -     a, b = PAIRS * heads * width / flops, 4 * kv_heads * width / bandwidth
-# +     a, b = PAIRS * heads * width / flops, 4 * heads * width / bandwidth
+# ~ 4 * kv_heads * width ==> 4 * heads * width
 
 # %% wrong: keys without values => values keys-alone  from: the larger root
-# -     a, b = PAIRS * heads * width / flops, 4 * kv_heads * width / bandwidth
-# +     a, b = PAIRS * heads * width / flops, 2 * kv_heads * width / bandwidth
+# ~ flops, 4 * kv_heads ==> flops, 2 * kv_heads
 
 # %% wrong: one more where computation and latency meet exactly => generality one-more  from: the larger root
 # -     return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))

@@ -47,7 +47,6 @@ def mean_gradients(dp, cp, gradients, tokens):
 # -             group.all_reduce(total)
 # +         cp.all_reduce(total)
 
-
 # %% wrong: a mean of means => values mean-of-means
 def mean_gradients(dp, cp, gradients, tokens):
     means = []
@@ -72,8 +71,7 @@ def mean_gradients(dp, cp, gradients, tokens):
 # +         means.append(total / dp.size)
 
 # %% wrong: context ranks are samples => values context-as-samples  from: sums over both groups
-# -         means.append(total / count.clamp(min=1))
-# +         means.append(total / count.clamp(min=1) / cp.size)
+# ~ (total / count.clamp(min=1)) ==> (total / count.clamp(min=1) / cp.size)
 
 # %% wrong: NaN of an empty rank spreads => generality not-finite  from: sums over both groups
 # -         total = gradient.clone() if SUMMED else gradient * tokens
@@ -83,16 +81,13 @@ def mean_gradients(dp, cp, gradients, tokens):
 # +         total = gradient / share * share if SUMMED else gradient * share
 
 # %% wrong: an empty rank counts one => generality -  from: sums over both groups
-# -     count = torch.tensor(float(tokens))
-# +     count = torch.tensor(float(max(tokens, 1)))
+# ~ (tokens) ==> (max(tokens, 1))
 
 # %% wrong: no token at all => generality not-finite  from: sums over both groups
-# -         means.append(total / count.clamp(min=1))
-# +         means.append(total / count)
+# ~ (total / count.clamp(min=1)) ==> (total / count)
 
 # %% wrong: in place => values changed  from: sums over both groups
-# -         total = gradient.clone() if SUMMED else gradient * tokens
-# +         total = gradient if SUMMED else gradient.mul_(tokens)
+# ~ gradient.clone() if SUMMED else gradient * tokens ==> gradient if SUMMED else gradient.mul_(tokens)
 
 # %% wrong: the list is emptied => values changed  from: in one flat tensor
 # -     return [part.view_as(gradient) for part, gradient in zip(parts, gradients, strict=True)]
@@ -100,16 +95,14 @@ def mean_gradients(dp, cp, gradients, tokens):
 # +     return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 # %% wrong: a rank alone gives its tensors back => generality -  from: sums over both groups
-# -     count = torch.tensor(float(tokens))
+#   def mean_gradients(dp, cp, gradients, tokens):
 # +     if dp.size * cp.size == 1 and tokens:
 # +         return gradients
-# +     count = torch.tensor(float(tokens))
 
 # %% wrong: a rank alone without tokens => generality not-finite  from: sums over both groups
-# -     count = torch.tensor(float(tokens))
+#   def mean_gradients(dp, cp, gradients, tokens):
 # +     if dp.size * cp.size == 1:
 # +         return [gradient / (tokens if SUMMED else 1) for gradient in gradients]
-# +     count = torch.tensor(float(tokens))
 
 # %% wrong: the shapes shown => values wrong-shape  from: in one flat tensor
 # -     parts = (flat[:-1] / max(flat[-1].item(), 1)).split([gradient.numel() for gradient in gradients])

@@ -43,42 +43,33 @@ def merge_parts(parts):
 
 
 # %% wrong: a NaN of an unseen part stays => generality not-finite  from: all parts at once
-# -     outputs = torch.where((log_sums == -math.inf).unsqueeze(-1), 0.0, outputs)
-# +     outputs = outputs * 1
+# ~ torch.where((log_sums == -math.inf).unsqueeze(-1), 0.0, outputs) ==> outputs * 1
 
 # %% wrong: a query that sees nothing => generality not-finite  from: all parts at once
-# -     shares = torch.where(log_sums == -math.inf, 0.0, (log_sums - total).exp())
-# +     shares = (log_sums - total).exp()
+# ~ torch.where(log_sums == -math.inf, 0.0, (log_sums - total).exp()) ==> (log_sums - total).exp()
 
 # %% wrong: the largest log-sum => values largest  from: all parts at once
-# -     return (shares.unsqueeze(-1) * outputs).sum(0), total
-# +     return (shares.unsqueeze(-1) * outputs).sum(0), log_sums.amax(0)
+# ~ (0), total ==> (0), log_sums.amax(0)
 
 # %% wrong: the logs are added => values sum-of-logs  from: all parts at once
-# -     return (shares.unsqueeze(-1) * outputs).sum(0), total
-# +     return (shares.unsqueeze(-1) * outputs).sum(0), log_sums.sum(0)
+# ~ (0), total ==> (0), log_sums.sum(0)
 
 # %% wrong: the outputs are added => values plain-sum  from: all parts at once
-# -     return (shares.unsqueeze(-1) * outputs).sum(0), total
-# +     return outputs.sum(0), total
+# ~ (shares.unsqueeze(-1) * outputs) ==> outputs
 
 # %% wrong: the log-sum of nothing is a large number => generality not-minus-infinity  from: all parts at once
-# -     return (shares.unsqueeze(-1) * outputs).sum(0), total
-# +     return (shares.unsqueeze(-1) * outputs).sum(0), total.clamp(min=-1e30)
+# ~ (0), total ==> (0), total.clamp(min=-1e30)
 
 # %% wrong: in place => values changed  from: all parts at once
 # -     outputs = torch.stack([output for output, _ in parts])
 # +     outputs = torch.stack([output.nan_to_num_(0.0).mul_(2) / 2 for output, _ in parts])
 
 # %% wrong: an output counts where no part was seen => generality -  from: all parts at once
-# -     shares = torch.where(log_sums == -math.inf, 0.0, (log_sums - total).exp())
-# -     outputs = torch.where((log_sums == -math.inf).unsqueeze(-1), 0.0, outputs)
-# +     shares = torch.softmax(log_sums.clamp(min=-1e30), 0)
-# +     outputs = outputs.nan_to_num(0.0, posinf=0.0)
+# ~ where(log_sums == -math.inf, 0.0, (log_sums - total).exp()) ==> softmax(log_sums.clamp(min=-1e30), 0)
+# ~ torch.where((log_sums == -math.inf).unsqueeze(-1), 0.0, outputs) ==> outputs.nan_to_num(0.0, posinf=0.0)
 
 # %% wrong: only NaN is set to zero => generality not-finite  from: all parts at once
-# -     outputs = torch.where((log_sums == -math.inf).unsqueeze(-1), 0.0, outputs)
-# +     outputs = torch.where(outputs.isnan(), 0.0, outputs)
+# ~ (log_sums == -math.inf).unsqueeze(-1) ==> outputs.isnan()
 
 # %% wrong: one part comes back as it is => generality not-finite  from: all parts at once
 # -     outputs = torch.stack([output for output, _ in parts])

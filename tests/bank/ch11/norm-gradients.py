@@ -40,9 +40,7 @@ def sync_gradients(comm, gradients, kinds):
 
 
 # %% wrong: averaged in one => values averaged  from: one flat all-reduce
-# -     comm.all_reduce(flat)
-# +     comm.all_reduce(flat, op="AVG")
-
+# ~ all_reduce(flat) ==> all_reduce(flat, op="AVG")
 
 # %% wrong: nothing is done => values not-synced
 def sync_gradients(comm, gradients, kinds):
@@ -73,8 +71,7 @@ def sync_gradients(comm, gradients, kinds):
 # -         return synced
 
 # %% wrong: the partial gradients alone come back => values other-names  from: one flat all-reduce
-# -     synced = dict(gradients)
-# +     synced = dict.fromkeys(gradients)
+# ~ synced = dict(gradients) ==> synced = dict.fromkeys(gradients)
 # -     return synced
 # +     return {name: synced[name] for name in names}
 

@@ -3,25 +3,17 @@ def busiest_over_mean():
     return 1.0, 3.0
 
 
-# %% right: narrow, and far from the truth
-def busiest_over_mean():
-    return (100.0, 150.0)
+# %% right: narrow, and far from the truth  from: a factor of two either way
+# ~ 1.0, 3.0 ==> (100.0, 150.0)
 
+# %% wrong: upside down => values reversed  from: a factor of two either way
+# ~ 1.0, 3.0 ==> 3, 1
 
-# %% wrong: upside down => values reversed
-def busiest_over_mean():
-    return 3, 1
+# %% wrong: too wide => values too-wide  from: a factor of two either way
+# ~ 1.0, 3.0 ==> 1, 10
 
-
-# %% wrong: too wide => values too-wide
-def busiest_over_mean():
-    return 1, 10
-
-
-# %% wrong: from zero => values not-positive
-def busiest_over_mean():
-    return 0, 2
-
+# %% wrong: from zero => values not-positive  from: a factor of two either way
+# ~ 1.0, 3.0 ==> 0, 2
 
 # %% wrong: left as it is => not-answered
 def busiest_over_mean():

@@ -82,8 +82,7 @@ def ring_forward(comm, q, k, v, positions, visible):
 
 
 # %% wrong: one step too few => values -  from: a running output and log-sum
-# -     for step in range(n):
-# +     for step in range(max(1, n - 1)):
+# ~ (n) ==> (max(1, n - 1))
 
 # %% wrong: the outputs are averaged => values plain-mean  from: a running output and log-sum
 # -         out = out * old.unsqueeze(-1) + shares @ values.float().repeat_interleave(group, 0)
@@ -115,46 +114,34 @@ def ring_forward(comm, q, k, v, positions, visible):
 # +         old = (log_sum - total).exp()
 
 # %% wrong: KV heads in turn => values heads-in-turn  from: a running output and log-sum
-# -         scores = wide @ keys.float().repeat_interleave(group, 0).mT / math.sqrt(width)
-# +         scores = wide @ keys.float().repeat(group, 1, 1).mT / math.sqrt(width)
-# -         out = out * old.unsqueeze(-1) + shares @ values.float().repeat_interleave(group, 0)
-# +         out = out * old.unsqueeze(-1) + shares @ values.float().repeat(group, 1, 1)
+# ~ ().repeat_interleave(group, 0).mT ==> ().repeat(group, 1, 1).mT
+# ~ values.float().repeat_interleave(group, 0) ==> values.float().repeat(group, 1, 1)
 
 # %% wrong: a copy for every query head travels => cost too-many-bytes  from: a running output and log-sum
-# -     group, width = len(q) // len(k), q.shape[-1]
-# +     group, width = len(q) // len(k), q.shape[-1]
+#       group, width = len(q) // len(k), q.shape[-1]
 # +     k, v, group = k.repeat_interleave(group, 0), v.repeat_interleave(group, 0), 1
 
 # %% wrong: fp32 travels => cost too-many-bytes  from: a running output and log-sum
-# -     keys, values = k.contiguous(), v.contiguous()
-# +     keys, values = k.float(), v.float()
+# ~ contiguous(), v.contiguous ==> float(), v.float
 
 # %% wrong: scores in bf16 => generality -  from: a running output and log-sum
-# -         scores = wide @ keys.float().repeat_interleave(group, 0).mT / math.sqrt(width)
-# +         scores = (q @ keys.repeat_interleave(group, 0).mT).float() / math.sqrt(width)
+# ~ wide @ keys.float().repeat_interleave(group, 0).mT ==> (q @ keys.repeat_interleave(group, 0).mT).float()
 
 # %% wrong: all blocks are kept => cost whole-sequence  from: a running output and log-sum
-# -     keys, values = k.contiguous(), v.contiguous()
-# +     keys, values, kept = k.contiguous(), v.contiguous(), []
-# -         for work in works:
+# ~ values = k.contiguous(), v.contiguous() ==> values, kept = k.contiguous(), v.contiguous(), []
+#           log_sum = total
 # +         kept.append((keys, values))
-# +         for work in works:
-
 
 # %% wrong: one buffer for sending and receiving => protocol raised  from: a running maximum and sum, keys and values in one tensor
-# -             arriving = held.new_empty(2, kv_heads, len(positions[following]), width)
 # -             works = [comm.isend(held, after), comm.irecv(arriving, before)]
-# +             arriving = held.new_empty(2, kv_heads, len(positions[following]), width)
 # +             going = held
 # +             works = [comm.isend(going, after), comm.irecv(arriving, before)]
 # -         for work in works:
 # -             work.wait()
-# -         if following == rank:
 # +         if works:
 # +             works[1].wait()
 # +             going.zero_()
 # +             works[0].wait()
-# +         if following == rank:
 
 # %% wrong: blocking sends => protocol -  from: a running maximum and sum, keys and values in one tensor
 # -             works = [comm.isend(held, after), comm.irecv(arriving, before)]

@@ -76,33 +76,20 @@ def ring_backward(comm, q, k, v, out, log_sum, grad, positions, visible):
 
 
 # %% wrong: left at the neighbor => values left-at-next  from: an accumulator travels with its block
-# -     home = torch.empty(2, *k.shape)
-# -     comm.recv(home, before, tag=1)
-# -     for work in sending:
-# -         work.wait()
-# -     return dq, home[0], home[1]
-# +     home = torch.empty(2, *k.shape)
-# +     comm.recv(home, before, tag=1)
-# +     for work in sending:
-# +         work.wait()
-# +     return dq, own[0], own[1]
+# ~ home[0], home ==> own[0], own
 
 # %% wrong: own queries alone => values own-queries  from: each contribution goes straight home
-# -         total = total + arrived
-# +         total = total + 0 * arrived
+# ~ + arrived ==> + 0 * arrived
 
 # %% wrong: the own part is forgotten => values own-missing  from: each contribution goes straight home
-# -     dq, total = contribution(own, rank)
-# +     dq, total = contribution(own, rank)
+#       dq, total = contribution(own, rank)
 # +     total = 0 * total
 
 # %% wrong: nothing is taken off => values no-delta  from: an accumulator travels with its block
-# -         ds = p * (grad @ values.mT - sums) / math.sqrt(width)
-# +         ds = p * (grad @ values.mT) / math.sqrt(width)
+# ~ grad @ values.mT - sums) / math.sqrt( ==> grad @ values.mT) / math.sqrt(
 
 # %% wrong: the scale is missing => values not-scaled  from: an accumulator travels with its block
-# -         ds = p * (grad @ values.mT - sums) / math.sqrt(width)
-# +         ds = p * (grad @ values.mT - sums)
+# ~ (grad @ values.mT - sums) / math.sqrt(width) ==> (grad @ values.mT - sums)
 
 # %% wrong: softmax within the block => values own-sums  from: an accumulator travels with its block
 # -         p = torch.where(seen, (scores - log_sum.unsqueeze(-1)).exp(), 0.0)
@@ -114,41 +101,26 @@ def ring_backward(comm, q, k, v, out, log_sum, grad, positions, visible):
 # +         p = (torch.where(seen, scores, -math.inf) - log_sum.unsqueeze(-1)).exp()
 
 # %% wrong: heads in turn => generality heads-in-turn  from: an accumulator travels with its block
-# -         keys, values = held.repeat_interleave(group, 1)
-# +         keys, values = held.repeat(1, group, 1, 1)
-# -         own = torch.stack([ds.mT @ q, p.mT @ grad]).unflatten(1, (kv_heads, group)).sum(2)
-# +         own = torch.stack([ds.mT @ q, p.mT @ grad]).unflatten(1, (group, kv_heads)).sum(1)
+# ~ values = held.repeat_interleave(group, 1) ==> values = held.repeat(1, group, 1, 1)
+# ~ (1, (kv_heads, group)).sum(2) ==> (1, (group, kv_heads)).sum(1)
 
 # %% wrong: gradients of every query head travel => cost too-many-bytes  from: each contribution goes straight home
 # -         return ds @ keys, parts.view(2, len(k), group, *parts.shape[2:]).sum(2)
 # +         parts = parts.view(2, len(k), group, *parts.shape[2:])
 # +         return ds @ keys, parts if block != rank else parts.sum(2)
-# -         dq, arrived = dq + more, torch.empty_like(own)
-# +         dq, arrived = dq + more, own.new_empty(2, len(k), group, *k.shape[1:])
-# -         total = total + arrived
-# +         total = total + arrived.sum(2)
-
+# ~ torch.empty_like(own) ==> own.new_empty(2, len(k), group, *k.shape[1:])
+# ~ + arrived ==> + arrived.sum(2)
 
 # %% wrong: the accumulator is read too early => protocol in-flight  from: an accumulator travels with its block
-# -             total = torch.empty_like(own)
-# -             comm.recv(total, before, tag=1)
-# -             for work in sending:
-# -                 work.wait()
-# -             own += total
-# +             total = torch.zeros_like(own)
-# +             receiving = comm.irecv(total, before, tag=1)
-# +             for work in sending:
-# +                 work.wait()
-# +             own += total
+# ~ empty_like ==> zeros_like
+# ~ comm.recv(total, before, tag=1) ==> receiving = comm.irecv(total, before, tag=1)
+#               own += total
 # +             receiving.wait()
 
 # %% wrong: the gradient is scaled in place => values changed  from: an accumulator travels with its block
-# -     sums = (grad * out).sum(-1, keepdim=True)
-# +     sums = out.mul_(grad).sum(-1, keepdim=True)
+# ~ (grad * out) ==> out.mul_(grad)
 
 # %% wrong: all blocks are kept => cost whole-sequence  from: an accumulator travels with its block
-# -     dq = torch.zeros_like(q)
-# +     dq, kept = torch.zeros_like(q), []
-# -         keys, values = held.repeat_interleave(group, 1)
-# +         keys, values = held.repeat_interleave(group, 1)
+# ~ dq = torch.zeros_like(q) ==> dq, kept = torch.zeros_like(q), []
+#           keys, values = held.repeat_interleave(group, 1)
 # +         kept.append(held)

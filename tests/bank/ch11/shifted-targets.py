@@ -38,32 +38,26 @@ def local_batch(tokens, documents, indices):
 
 
 # %% wrong: positions within the part => values local-positions  from: the whole sequence first
-# -     return tokens[indices], targets[indices], positions[indices]
-# +     return tokens[indices], targets[indices], torch.arange(len(indices))
+# ~ positions[indices] ==> torch.arange(len(indices))
 
 # %% wrong: the other count => values other-count  from: the whole sequence first
-# -     if BY_DOCUMENT:
-# +     if not BY_DOCUMENT:
+# ~ BY_DOCUMENT ==> not BY_DOCUMENT
 
 # %% wrong: targets across documents => values across-documents  from: the whole sequence first
-# -     targets = torch.where(last, -100, tokens.roll(-1))
-# +     targets = torch.cat([tokens[1:], torch.tensor([-100])])
+# ~ where(last, -100, tokens.roll(-1)) ==> cat([tokens[1:], torch.tensor([-100])])
 
 # %% wrong: the sequence is a ring => values wrapped-around  from: the whole sequence first
-# -     targets = torch.where(last, -100, tokens.roll(-1))
-# +     targets = tokens.roll(-1)
+# ~ torch.where(last, -100, tokens.roll(-1)) ==> tokens.roll(-1)
 
 # %% wrong: a repeated id is one document => generality -  from: the whole sequence first
 # -     last[:-1] = documents[1:] != documents[:-1]
 # +     last[:-1] = torch.stack([(documents[p + 1 :] != documents[p]).all() for p in range(len(tokens) - 1)] or [last[0]])[: len(tokens) - 1]
 
 # %% wrong: ids grow => generality -  from: the whole sequence first
-# -     last[:-1] = documents[1:] != documents[:-1]
-# +     last[:-1] = documents[1:] > documents[:-1]
+# ~ documents[1:] != documents[:-1] ==> documents[1:] > documents[:-1]
 
 # %% wrong: targets are inputs => values not-shifted  from: the whole sequence first
-# -     return tokens[indices], targets[indices], positions[indices]
-# +     return tokens[indices], tokens[indices], positions[indices]
+# ~ [indices], targets[indices], positions ==> [indices], tokens[indices], positions
 
 # %% wrong: the end is marked in the tokens => values changed  from: the whole sequence first
 # -     return tokens[indices], targets[indices], positions[indices]
@@ -72,8 +66,7 @@ def local_batch(tokens, documents, indices):
 # +     return inputs, targets[indices], positions[indices]
 
 # %% wrong: targets in int32 => values another-kind  from: the whole sequence first
-# -     return tokens[indices], targets[indices], positions[indices]
-# +     return tokens[indices], targets[indices].int(), positions[indices]
+# ~ [indices], positions ==> [indices].int(), positions
 
 # %% wrong: sorted => generality -  from: the whole sequence first
 # -     return tokens[indices], targets[indices], positions[indices]

@@ -73,20 +73,16 @@ def tokens_to_heads(comm, x, lengths):
 
 
 # %% wrong: every N-th head => values strided-heads  from: message by message
-# -         own = [range(r * heads // n, (r + 1) * heads // n) for r in range(n)]
-# +         own = [range(r, heads, n) for r in range(n)]
+# ~ r * heads // n, (r + 1) * heads // n ==> r, heads, n
 
 # %% wrong: KV heads in turn => generality heads-in-turn  from: message by message
-# -         own = [range(r // (n // heads), r // (n // heads) + 1) for r in range(n)]
-# +         own = [range(r % heads, r % heads + 1) for r in range(n)]
+# ~ range(r // (n // heads), r // (n // heads) + 1) ==> range(r % heads, r % heads + 1)
 
 # %% wrong: fewer heads than ranks are refused => generality refused  from: one all-to-all of flat parts
-# -     if heads % n and n % heads:
-# +     if heads % n:
+# ~ if heads % n and n % heads: ==> if heads % n:
 
 # %% wrong: only divisors are suggested => generality other-number  from: one all-to-all of flat parts
-# -         fits = max(m for m in range(1, n) if heads % m == 0 or m % heads == 0)
-# +         fits = max(m for m in range(1, n) if heads % m == 0)
+# ~ (m for m in range(1, n) if heads % m == 0 or m % heads == 0) ==> (m for m in range(1, n) if heads % m == 0)
 
 # %% wrong: equal lengths => values -  from: one all-to-all of flat parts
 # -     into = [length * share * width for length in lengths]
@@ -110,8 +106,7 @@ def tokens_to_heads(comm, x, lengths):
 # +     return torch.cat(_swap(comm, [x[list(each)].float() for each in own], shapes, rank), 1).to(x.dtype)
 
 # %% wrong: two heads on every rank => values -  from: one all-to-all of flat parts
-# -     share, width, mine = len(x), x.shape[-1], lengths[comm.rank]
-# +     share, width, mine = 2 if comm.size > 1 else len(x), x.shape[-1], lengths[comm.rank]
+# ~ mine = len(x) ==> mine = 2 if comm.size > 1 else len(x)
 
 # %% wrong: the list of lengths is changed => values changed  from: one all-to-all of flat parts
 # -     share, width, mine = len(x), x.shape[-1], lengths[comm.rank]

@@ -71,13 +71,9 @@ def window_keys(comm, k, v, lengths, window):
 # %% wrong: every rank's keys to every later rank => cost too-many-bytes  from: overlaps that all ranks compute
 # -         return (low, high) if owner < reader and high > low else None
 # +         return (starts[owner], starts[owner + 1]) if owner < reader and lengths[owner] else None
-# -     keys = torch.cat([*(piece[0] for piece in pieces), k], 1)
-# -     values = torch.cat([*(piece[1] for piece in pieces), v], 1)
-# -     return keys, values
+#           work.wait()
 # +     first = max(0, starts[rank] - window + 1) if lengths[rank] else starts[rank]
-# +     keys = torch.cat([*(piece[0] for piece in pieces), k], 1)
-# +     values = torch.cat([*(piece[1] for piece in pieces), v], 1)
-# +     return keys[:, first:], values[:, first:]
+# ~ keys, values ==> keys[:, first:], values[:, first:]
 
 # %% wrong: empty messages => cost not-needed  from: overlaps that all ranks compute
 # -         return (low, high) if owner < reader and high > low else None
@@ -85,22 +81,17 @@ def window_keys(comm, k, v, lengths, window):
 # +     low_high = None
 
 # %% wrong: a rank without tokens fetches keys => generality -  from: overlaps that all ranks compute
-# -         first = max(0, starts[reader] - window + 1) if lengths[reader] else starts[reader]
-# +         first = max(0, starts[reader] - window + 1)
+# ~ (0, starts[reader] - window + 1) if lengths[reader] else starts[reader] ==> (0, starts[reader] - window + 1)
 
 # %% wrong: the nearest first => generality other-numbers  from: overlaps that all ranks compute
-# -     keys = torch.cat([*(piece[0] for piece in pieces), k], 1)
-# +     keys = torch.cat([*(piece[0] for piece in reversed(pieces)), k], 1)
+# ~ ([*(piece[0] for piece in pieces), k], 1) ==> ([*(piece[0] for piece in reversed(pieces)), k], 1)
 
 # %% wrong: read before it arrives => protocol in-flight  from: overlaps that all ranks compute
-# -     for work in works:
-# -         work.wait()
-# -     keys = torch.cat([*(piece[0] for piece in pieces), k], 1)
-# -     values = torch.cat([*(piece[1] for piece in pieces), v], 1)
+#               works.append(comm.isend(torch.stack([k[:, low:high], v[:, low:high]]), reader))
 # +     keys = torch.cat([*(piece[0] for piece in pieces), k], 1)
 # +     values = torch.cat([*(piece[1] for piece in pieces), v], 1)
-# +     for work in works:
-# +         work.wait()
+# -     keys = torch.cat([*(piece[0] for piece in pieces), k], 1)
+# -     values = torch.cat([*(piece[1] for piece in pieces), v], 1)
 
 # %% wrong: the list of lengths is changed => values changed  from: overlaps that all ranks compute
 # -     values = torch.cat([*(piece[1] for piece in pieces), v], 1)

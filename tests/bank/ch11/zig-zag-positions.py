@@ -59,22 +59,17 @@ def spread_tokens(length, ranks):
 # +         size = 1 if SNAKE else length // (2 * ranks)
 
 # %% wrong: the last tokens first => values other-order  from: by counting
-# -     return parts
-# +     return [part[len(part) // 2 :] + part[: len(part) // 2] for part in parts]
+# ~ return parts ==> return [part[len(part) // 2 :] + part[: len(part) // 2] for part in parts]
 
 # %% wrong: the ranks are turned around => values other-ranks  from: by counting
-# -     return parts
-# +     return parts[::-1]
+# ~ return parts ==> return parts[::-1]
 
 # %% wrong: a query does not see itself => values keys-before  from: blocks of torch
-# -     work = [sum(position + 1 for position in part) for part in parts]
-# -     return max(work) / (sum(work) / len(work))
-# +     work = [sum(part) for part in parts]
-# +     return max(work) / max(sum(work) / len(work), 1e-9)
+# ~ position + 1 for position in part ==> part
+# ~ (sum(work) / len(work)) ==> max(sum(work) / len(work), 1e-9)
 
 # %% wrong: tokens are counted => values tokens  from: blocks of torch
-# -     work = [sum(position + 1 for position in part) for part in parts]
-# +     work = [len(part) for part in parts]
+# ~ work = [sum(position + 1 for position in part) for part in parts] ==> work = [len(part) for part in parts]
 
 # %% wrong: empty ranks are left out => values without-empty  from: blocks of torch
 # -     work = [sum(position + 1 for position in part) for part in parts]

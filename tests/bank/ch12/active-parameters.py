@@ -25,36 +25,29 @@ def active_parameters(layers, width, ffn, experts, k, other):
 
 
 # %% wrong: the router is missing => values no-router  from: what is not used is subtracted
-# -     return other + sum(width * experts + experts * (2 * width * ffn + ffn * width) for _ in range(layers))
-# +     return other + sum(experts * (2 * width * ffn + ffn * width) for _ in range(layers))
+# ~ width * experts + experts ==> experts
 
 # %% wrong: all experts are active => values all-experts  from: what is not used is subtracted
 # -     return total_parameters(layers, width, ffn, experts, k, other) - layers * (experts - k) * 3 * width * ffn
 # +     return total_parameters(layers, width, ffn, experts, k, other)
 
 # %% wrong: the total of one token => values only-active  from: one formula
-# -     return _count(experts, layers, width, ffn, experts, other)
-# +     return _count(k, layers, width, ffn, experts, other)
+# ~ return _count(experts, layers, width, ffn, experts, other) ==> return _count(k, layers, width, ffn, experts, other)
 
 # %% wrong: two matrices => values two-matrices  from: one formula
-# -     return layers * (used * 3 * width * ffn + width * experts) + other
-# +     return layers * (used * 2 * width * ffn + width * experts) + other
+# ~ 3 ==> 2
 
 # %% wrong: the router of the chosen experts => values router-of-k  from: one formula
-# -     return _count(k, layers, width, ffn, experts, other)
-# +     return _count(k, layers, width, ffn, experts, other) - layers * width * (experts - k)
+# ~ (k, layers, width, ffn, experts, other) ==> (k, layers, width, ffn, experts, other) - layers * width * (experts - k)
 
 # %% wrong: eight whole models => values experts-times-all  from: one formula
-# -     return _count(experts, layers, width, ffn, experts, other)
-# +     return _count(experts, layers, width, ffn, experts, experts * other)
+# ~ (experts, layers, width, ffn, experts, other) ==> (experts, layers, width, ffn, experts, experts * other)
 
 # %% wrong: one layer => values one-layer  from: one formula
-# -     return layers * (used * 3 * width * ffn + width * experts) + other
-# +     return used * 3 * width * ffn + width * experts + other
+# ~ layers * (used * 3 * width * ffn + width * experts) ==> used * 3 * width * ffn + width * experts
 
 # %% wrong: the rest is missing => values no-others  from: one formula
-# -     return _count(k, layers, width, ffn, experts, other)
-# +     return _count(k, layers, width, ffn, experts, 0)
+# ~ (k, layers, width, ffn, experts, other) ==> (k, layers, width, ffn, experts, 0)
 
 # %% wrong: at least one expert is idle => generality -  from: one formula
 # -     return _count(k, layers, width, ffn, experts, other)

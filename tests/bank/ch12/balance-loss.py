@@ -29,20 +29,17 @@ def balance_loss(comm, logits, k):
 
 
 # %% wrong: the shares add up to k => values times-k  from: counted and reduced
-# -     return experts * (share * mean).sum()
-# +     return experts * k * (share * mean).sum()
+# ~ return experts * (share * mean) ==> return experts * k * (share * mean)
 
 # %% wrong: without E => values without-e  from: counted and reduced
-# -     return experts * (share * mean).sum()
-# +     return (share * mean).sum()
+# ~ return experts * (share * mean).sum() ==> return (share * mean).sum()
 
 # %% wrong: own counts => values own-counts unless counts=local  from: counted and reduced
 # -     if params("balance-loss").counts == "global":
 # -         comm.all_reduce(counts)
 
 # %% wrong: probabilities are added => values summed  from: counted and reduced
-# -     mean = logits.softmax(-1).sum(0) / max(1, tokens)
-# +     mean = logits.softmax(-1).sum(0)
+# ~ (0) / max(1, tokens) ==> (0)
 
 # %% wrong: the softmax of the chosen => values chosen-only  from: counted and reduced
 # -     mean = logits.softmax(-1).sum(0) / max(1, tokens)
@@ -50,20 +47,16 @@ def balance_loss(comm, logits, k):
 # +     mean = inside.sum(0) / max(1, tokens)
 
 # %% wrong: shares are averaged => generality mean-of-shares  from: a one-hot table
-# -     total = hot.sum(0)
-# +     total = hot.sum(0) / max(1, len(hot))
+# ~ sum(0) ==> sum(0) / max(1, len(hot))
 
 # %% wrong: no gradient => values no-gradient  from: counted and reduced
-# -     return experts * (share * mean).sum()
-# +     return experts * (share * mean).sum().detach()
+# ~ (share * mean).sum() ==> (share * mean).sum().detach()
 
 # %% wrong: the probability is squared => values squares  from: counted and reduced
-# -     return experts * (share * mean).sum()
-# +     return experts * (mean * mean).sum()
+# ~ experts * (share * mean) ==> experts * (mean * mean)
 
 # %% wrong: zero tokens divide => generality -  from: counted and reduced
-# -     mean = logits.softmax(-1).sum(0) / max(1, tokens)
-# +     mean = logits.softmax(-1).mean(0)
+# ~ sum(0) / max(1, tokens) ==> mean(0)
 
 # %% wrong: a rank without tokens stays away => generality deadlock  from: a one-hot table
 # -     comm.all_reduce(total)
@@ -71,8 +64,7 @@ def balance_loss(comm, logits, k):
 # +         comm.all_reduce(total)
 
 # %% wrong: probabilities are gathered => cost too-many-bytes  from: counted and reduced
-# -     counts = torch.bincount(ids.flatten(), minlength=experts).float()
-# +     counts = torch.bincount(ids.flatten(), minlength=experts).float()
+#       counts = torch.bincount(ids.flatten(), minlength=experts).float()
 # +     comm.all_reduce(torch.zeros(64 * experts))
 
 # %% wrong: the gradient is too large => values other-gradient  from: counted and reduced
@@ -81,8 +73,7 @@ def balance_loss(comm, logits, k):
 # +     return loss * comm.size - loss.detach() * (comm.size - 1)
 
 # %% wrong: the logits are centered in place => values changed  from: counted and reduced
-# -     tokens, experts = logits.shape
-# +     tokens, experts = logits.shape
+#       tokens, experts = logits.shape
 # +     logits.detach().sub_(logits.detach().sum() + 1)
 
 # %% wrong: counts of one byte => generality other-loss  from: counted and reduced

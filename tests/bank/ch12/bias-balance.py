@@ -37,20 +37,16 @@ def update(bias, counts, rate):
 
 
 # %% wrong: the weights see the bias => values bias-in-weights  from: sorted by the sum
-# -     chosen = scores.gather(1, ids)
-# +     chosen = (scores + bias.detach()).gather(1, ids)
+# ~ chosen = scores.gather(1, ids) ==> chosen = (scores + bias.detach()).gather(1, ids)
 
 # %% wrong: the choice does not see it => values no-bias  from: sorted by the sum
-# -     ids = (scores + bias).detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
-# +     ids = scores.detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
+# ~ (scores + bias) ==> scores
 
 # %% wrong: the weights are not normalized => values not-normalized  from: sorted by the sum
-# -     return ids, chosen / chosen.sum(-1, keepdim=True)
-# +     return ids, chosen
+# ~ chosen / chosen.sum(-1, keepdim=True) ==> chosen
 
 # %% wrong: a softmax over the scores => values softmax  from: sorted by the sum
-# -     return ids, chosen / chosen.sum(-1, keepdim=True)
-# +     return ids, chosen.softmax(-1)
+# ~ chosen / chosen.sum(-1, keepdim=True) ==> chosen.softmax(-1)
 
 # %% wrong: a gradient reaches the bias => values bias-gradient  from: sorted by the sum
 # -     return ids, chosen / chosen.sum(-1, keepdim=True)
@@ -58,8 +54,7 @@ def update(bias, counts, rate):
 # +     return ids, chosen / chosen.sum(-1, keepdim=True) + (steer - steer.detach())
 
 # %% wrong: ties as topk leaves them => generality ties  from: sorted by the sum
-# -     ids = (scores + bias).detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
-# +     ids = (scores + bias).detach().topk(k, dim=-1).indices
+# ~ argsort(dim=-1, descending=True, stable=True)[:, :k] ==> topk(k, dim=-1).indices
 
 # %% wrong: the wrong way => values reversed  from: sorted by the sum
 # -         return bias + rate * (mean - counts) / mean if mean > 0 else bias.clone()
@@ -68,40 +63,30 @@ def update(bias, counts, rate):
 # +     return bias - rate * torch.sign(mean - counts)
 
 # %% wrong: no standstill => values no-standstill  from: expert by expert
-# -         new[expert] += rate * ((lack > 0) - (lack < 0))
-# +         new[expert] += rate if lack > 0 else -rate
+# ~ rate * ((lack > 0) - (lack < 0)) ==> rate if lack > 0 else -rate
 
 # %% wrong: a rounded mean => values rounded-mean  from: expert by expert
-# -         lack = total - count * len(counts)
-# +         lack = total // len(counts) - count
+# ~ total - count * len(counts) ==> total // len(counts) - count
 
 # %% wrong: the difference itself => values plain-difference  from: sorted by the sum
-# -         return bias + rate * (mean - counts) / mean if mean > 0 else bias.clone()
-# -     return bias + rate * torch.sign(mean - counts)
-# +         return bias + rate * (mean - counts)
-# +     return bias + rate * (mean - counts)
+# ~ (mean - counts) / mean if mean > 0 else bias.clone() ==> (mean - counts)
+# ~ + rate * torch.sign(mean - counts) ==> + rate * (mean - counts)
 
 # %% wrong: in place => values changed  from: sorted by the sum
-# -     mean = counts.float().mean()
-# +     mean = counts.float().mean()
+#       mean = counts.float().mean()
 # +     bias += rate * torch.sign(mean - counts)
 # +     return bias
 
 # %% wrong: it remembers the first bias => generality -  from: sorted by the sum
-first = []
-
-
-def choose(scores, bias, k):
-    first.append(bias.detach().clone())
-    same = [one for one in first if one.shape == bias.shape][-12:][0]
-    ids = (scores + same).detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
-    chosen = scores.gather(1, ids)
-    return ids, chosen / chosen.sum(-1, keepdim=True)
-
+#   from course_lib.notebook import params
+# + first = []
+# -     ids = (scores + bias).detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
+# +     first.append(bias.detach().clone())
+# +     same = [one for one in first if one.shape == bias.shape][-12:][0]
+# +     ids = (scores + same).detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
 
 # %% wrong: the bias is clamped => values other-bias  from: sorted by the sum
-# -     mean = counts.float().mean()
-# +     mean, bias = counts.float().mean(), bias.clamp(-1, 1)
+# ~ mean = counts.float().mean() ==> mean, bias = counts.float().mean(), bias.clamp(-1, 1)
 
 # %% wrong: always fp32 => values another-kind  from: sorted by the sum
 # -     mean = counts.float().mean()

@@ -40,28 +40,22 @@ def kept(ids, weights, capacity):
 
 
 # %% wrong: rounded down => values rounded-down  from: a place in the line of each expert
-# -     return max(1, math.ceil(factor * tokens * k / experts))
-# +     return max(1, int(factor * tokens * k / experts))
+# ~ math.ceil ==> int
 
 # %% wrong: k is forgotten => values no-k  from: a place in the line of each expert
-# -     return max(1, math.ceil(factor * tokens * k / experts))
-# +     return max(1, math.ceil(factor * tokens / experts))
+# ~ tokens * k / experts ==> tokens / experts
 
 # %% wrong: it may be none => values none  from: a place in the line of each expert
-# -     return max(1, math.ceil(factor * tokens * k / experts))
-# +     return math.ceil(factor * tokens * k / experts)
+# ~ max(1, math.ceil(factor * tokens * k / experts)) ==> math.ceil(factor * tokens * k / experts)
 
 # %% wrong: one copy more => values one-more  from: a place in the line of each expert
-# -     return (place < capacity).view(ids.shape)
-# +     return (place <= capacity).view(ids.shape)
+# ~ (place < capacity).view ==> (place <= capacity).view
 
 # %% wrong: the dropped ones => values dropped-mask  from: a place in the line of each expert
-# -     return (place < capacity).view(ids.shape)
-# +     return (place >= capacity).view(ids.shape)
+# ~ place < capacity ==> place >= capacity
 
 # %% wrong: whole tokens => values whole-tokens  from: a place in the line of each expert
-# -     return (place < capacity).view(ids.shape)
-# +     return (place < capacity).view(ids.shape).all(1, keepdim=True).expand(ids.shape).clone()
+# ~ (ids.shape) ==> (ids.shape).all(1, keepdim=True).expand(ids.shape).clone()
 
 # %% wrong: each choice has its own buffer => values each-column
 from course_lib.notebook import params
@@ -95,8 +89,7 @@ def kept(ids, weights, capacity):
 
 
 # %% wrong: the end of the batch stays => values later  from: a table of experts and copies
-# -     place = same.tril(-1).sum(1)
-# +     place = same.triu(1).sum(1)
+# ~ same.tril(-1) ==> same.triu(1)
 
 # %% wrong: the larger weights stay => values by-weight unless keeps=weight  from: a place in the line of each expert
 # -     if params("capacity").keeps == "weight":
@@ -104,8 +97,7 @@ def kept(ids, weights, capacity):
 # +     first = weights.flatten().argsort(descending=True, stable=True)
 
 # %% wrong: the view needs contiguous memory => generality raised  from: a place in the line of each expert
-# -     flat = ids.flatten()
-# +     flat = ids.view(-1)
+# ~ ids.flatten() ==> ids.view(-1)
 
 # %% wrong: the weights are emptied => values changed  from: a place in the line of each expert
 # -     counts = torch.bincount(flat, minlength=1)

@@ -23,38 +23,28 @@ def average_gradients(comm, replicas, dense, experts):
 
 
 # %% wrong: as it was, with zeros => values group-times  from: zeros, a sum, all ranks
-# -             p.grad /= comm.size
-# +             p.grad /= group.size
+# ~ grad /= comm.size ==> grad /= group.size
 
-
-# %% wrong: as it was => values -
-def average_gradients(comm, replicas, dense, experts):
-    for group, parameters in ((comm, dense), (replicas, experts)):
-        for p in parameters:
-            group.all_reduce(p.grad)
-            p.grad /= group.size
-
+# %% wrong: as it was => values -  from: zeros, a sum, all ranks
+# -             if p.grad is None:
+# -                 p.grad = torch.zeros_like(p)
+# ~ grad /= comm.size ==> grad /= group.size
 
 # %% wrong: repaired, but None stays => values raised  from: zeros, a sum, all ranks
 # -             if p.grad is None:
 # -                 p.grad = torch.zeros_like(p)
 
 # %% wrong: who has nothing stays away => values deadlock  from: zeros, a sum, all ranks
-# -             if p.grad is None:
-# -                 p.grad = torch.zeros_like(p)
-# +             if p.grad is None:
-# +                 continue
+# ~ p.grad = torch.zeros_like(p) ==> continue
 
 # %% wrong: sums => values not-divided  from: zeros, a sum, all ranks
 # -             p.grad /= comm.size
 
 # %% wrong: divided by the group => values divided-by-group  from: zeros, a sum, all ranks
-# -             p.grad /= comm.size
-# +             p.grad /= comm.size if group is comm else comm.size // replicas.size
+# ~ size ==> size if group is comm else comm.size // replicas.size
 
 # %% wrong: divided twice => values divided-twice  from: zeros, a sum, all ranks
-# -             p.grad /= comm.size
-# +             p.grad /= comm.size * (1 if group is comm else replicas.size)
+# ~ size ==> size * (1 if group is comm else replicas.size)
 
 # %% wrong: experts over all ranks => values -  from: zeros, a sum, all ranks
 # -     for group, parameters in ((comm, dense), (replicas, experts)):
@@ -71,14 +61,11 @@ def average_gradients(comm, replicas, dense, experts):
 # +             p.grad = sum(every)
 
 # %% wrong: a mean over those that have a gradient => values -  from: zeros, a sum, all ranks
-# -             if p.grad is None:
-# -                 p.grad = torch.zeros_like(p)
+#           for p in parameters:
 # +             some = torch.tensor(float(p.grad is not None))
-# +             if p.grad is None:
-# +                 p.grad = torch.zeros_like(p)
+#                   p.grad = torch.zeros_like(p)
 # +             group.all_reduce(some)
-# -             p.grad /= comm.size
-# +             p.grad *= group.size / max(1.0, some.item()) / comm.size
+# ~ grad /= comm ==> grad *= group.size / max(1.0, some.item()) / comm
 
 # %% wrong: the weights are averaged too => values changed  from: zeros, a sum, all ranks
 # -             p.grad /= comm.size

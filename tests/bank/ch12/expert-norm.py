@@ -29,39 +29,30 @@ def global_norm(comm, dense, experts, copies):
 # +     return math.sqrt(squares(dense) + total.item())
 
 # %% wrong: norms are averaged => values mean-of-norms  from: the experts' squares are reduced
-# -     comm.all_reduce(total)
-# -     return math.sqrt(squares(dense) + total.item() / copies)
+#       total = torch.tensor(squares(experts), dtype=torch.float64)
 # +     total = (total + squares(dense)).sqrt()
-# +     comm.all_reduce(total)
-# +     return total.item() / comm.size
+# ~ math.sqrt(squares(dense) + total.item() / copies) ==> total.item() / comm.size
 
 # %% wrong: every copy counts => values every-copy  from: the experts' squares are reduced
-# -     return math.sqrt(squares(dense) + total.item() / copies)
-# +     return math.sqrt(squares(dense) + total.item())
+# ~ (squares(dense) + total.item() / copies) ==> (squares(dense) + total.item())
 
 # %% wrong: dense gradients once a rank => values dense-often  from: all squares, weighted by their copies
-# -     for gradients, held in ((dense, comm.size), (experts, copies)):
-# +     for gradients, held in ((dense, 1), (experts, 1)):
+# ~ comm.size), (experts, copies ==> 1), (experts, 1
 
 # %% wrong: dense gradients once a set => values dense-per-set  from: all squares, weighted by their copies
-# -     for gradients, held in ((dense, comm.size), (experts, copies)):
-# +     for gradients, held in ((dense, copies), (experts, copies)):
+# ~ comm.size ==> copies
 
 # %% wrong: without the experts => values no-experts  from: the experts' squares are reduced
-# -     return math.sqrt(squares(dense) + total.item() / copies)
-# +     return math.sqrt(squares(dense))
+# ~ (squares(dense) + total.item() / copies) ==> (squares(dense))
 
 # %% wrong: the sum of squares => values squared  from: the experts' squares are reduced
-# -     return math.sqrt(squares(dense) + total.item() / copies)
-# +     return squares(dense) + total.item() / copies
+# ~ math.sqrt(squares(dense) + total.item() / copies) ==> squares(dense) + total.item() / copies
 
 # %% wrong: squares in the gradients' dtype => values -  from: the experts' squares are reduced
-# -         return sum((g.double().square().sum().item() for g in gradients), 0.0)
-# +         return sum((g.square().sum().item() for g in gradients), 0.0)
+# ~ double().square ==> square
 
 # %% wrong: squares in fp32 and the total in bf16 => values -  from: the experts' squares are reduced
-# -         return sum((g.double().square().sum().item() for g in gradients), 0.0)
-# +         return sum((g.float().square().sum().bfloat16().item() for g in gradients), 0.0)
+# ~ double().square().sum ==> float().square().sum().bfloat16
 
 # %% wrong: gradients are gathered => cost too-many-bytes  from: the experts' squares are reduced
 # -     total = torch.tensor(squares(experts), dtype=torch.float64)
@@ -77,12 +68,10 @@ def global_norm(comm, dense, experts, copies):
 # +         return torch.stack([g.double().square().sum() for g in gradients]).sum().item()
 
 # %% wrong: a tensor comes back => values not-a-float  from: the experts' squares are reduced
-# -     return math.sqrt(squares(dense) + total.item() / copies)
-# +     return (squares(dense) + total / copies).sqrt()
+# ~ math.sqrt(squares(dense) + total.item() / copies) ==> (squares(dense) + total / copies).sqrt()
 
 # %% wrong: squared in place => values changed  from: the experts' squares are reduced
-# -         return sum((g.double().square().sum().item() for g in gradients), 0.0)
-# +         return sum((g.square_().double().sum().item() for g in gradients), 0.0)
+# ~ double().square ==> square_().double
 
 # %% wrong: a rank without experts does not reduce => generality -  from: the experts' squares are reduced
 # -     comm.all_reduce(total)

@@ -58,31 +58,25 @@ def expert_parallel(comm, x, ids, weights, experts, exchange):
 # +     made = torch.cat(filled) if filled else torch.zeros(0, x.shape[1])
 
 # %% wrong: an idle rank does not exchange => generality deadlock  from: counts, then two exchanges
-# -     rows = exchange(x[order // k], send, receive)
-# +     rows = exchange(x[order // k], send, receive) if sum(send) + sum(receive) else x[order // k]
+# ~ (x[order // k], send, receive) ==> (x[order // k], send, receive) if sum(send) + sum(receive) else x[order // k]
 # -     back = exchange(made[sort.argsort()], receive, send)
 # +     back = exchange(made[sort.argsort()], receive, send) if sum(send) + sum(receive) else made
 
 # %% wrong: arrivals keep their order by source => values -  from: counts, then two exchanges
-# -     parts = rows[sort].split(arriving.view(ranks, n).sum(0).tolist())
-# +     parts = rows.split(arriving.view(ranks, n).sum(0).tolist())
+# ~ rows[sort].split ==> rows.split
 
 # %% wrong: results go back sorted by expert => values -  from: counts, then two exchanges
-# -     back = exchange(made[sort.argsort()], receive, send)
-# +     back = exchange(made, receive, send)
+# ~ made[sort.argsort()], ==> made,
 
 # %% wrong: results stay sorted => values -  from: counts, then two exchanges
 # -     return torch.zeros_like(x).index_add(0, order // k, back * weights.flatten()[order, None])
 # +     return (back.view(-1, k, x.shape[1]) * weights[..., None]).sum(1)
 
 # %% wrong: the weights are missing => values unweighted  from: counts, then two exchanges
-# -     return torch.zeros_like(x).index_add(0, order // k, back * weights.flatten()[order, None])
-# +     return torch.zeros_like(x).index_add(0, order // k, back)
+# ~ (0, order // k, back * weights.flatten()[order, None]) ==> (0, order // k, back)
 
 # %% wrong: the other placement => values other-placement unless placement=round-robin  from: with lists
-# -             copies[expert].append((token, place))
-# +             copies[expert % comm.size * mine + expert // comm.size].append((token, place))
-
+# ~ [expert].append ==> [expert % comm.size * mine + expert // comm.size].append
 
 # %% wrong: everything is gathered => cost too-many-bytes
 def _slots(ids, ranks, n):
@@ -113,28 +107,22 @@ def expert_parallel(comm, x, ids, weights, experts, exchange):
 
 
 # %% wrong: an expert for every source => cost called-often  from: with lists
-# -             for source, piece in enumerate(expert(torch.cat(pieces)).split(sizes)):
-# -                 results[source * mine + local] = piece
-# +             for source, piece in enumerate(pieces):
-# +                 results[source * mine + local] = expert(piece)
+# ~ expert(torch.cat(pieces)).split(sizes) ==> pieces
+# ~ results[source * mine + local] = piece ==> results[source * mine + local] = expert(piece)
 
 # %% wrong: the experts learn nothing => values other-gradient  from: counts, then two exchanges
 # -     made = torch.cat([expert(part) if len(part) else part for expert, part in zip(experts, parts)])
 # +     made = torch.cat([expert(part).detach() + 0 * part if len(part) else part for expert, part in zip(experts, parts)])
 
 # %% wrong: the same number of rows for every rank => values raised  from: counts, then two exchanges
-# -     send, receive = counts.view(ranks, n).sum(1).tolist(), arriving.view(ranks, n).sum(1).tolist()
-# +     send = receive = counts.view(ranks, n).sum(1).tolist()
+# ~ send, receive = counts.view(ranks, n).sum(1).tolist(), arriving.view ==> send = receive = counts.view
 
 # %% wrong: nothing moves on one rank => generality -  from: counts, then two exchanges
-# -     n, k, ranks, flat = len(experts), ids.shape[1], comm.size, ids.flatten()
-# +     n, k, ranks, flat = len(experts), ids.shape[1], comm.size, ids.flatten()
+#       n, k, ranks, flat = len(experts), ids.shape[1], comm.size, ids.flatten()
 # +     if ranks == 1:
 # +         return x
 
 # %% wrong: copies of weight zero stay at home => generality -  from: counts, then two exchanges
-# -     order = slot.argsort(stable=True)
 # -     counts = torch.bincount(slot, minlength=ranks * n)
-# +     order = slot.argsort(stable=True)
 # +     order = order[weights.flatten()[order] != 0]
 # +     counts = torch.bincount(slot[order], minlength=ranks * n)

@@ -78,41 +78,32 @@ def mixture(x, ids, weights, experts):
 
 
 # %% wrong: idle experts are called => cost idle-call  from: sorted by expert
-# -         if len(copies):
-# +         if True:
+# ~ len(copies) ==> True
 
 # %% wrong: the weights are missing => values unweighted  from: sorted by expert
-# -             tokens, scale = copies // k, weights.flatten()[copies, None]
-# +             tokens, scale = copies // k, 1.0
+# ~ weights.flatten()[copies, None] ==> 1.0
 
 # %% wrong: no gradient to the weights => values no-gradient  from: sorted by expert
-# -             tokens, scale = copies // k, weights.flatten()[copies, None]
-# +             tokens, scale = copies // k, weights.detach().flatten()[copies, None]
+# ~ weights.flatten() ==> weights.detach().flatten()
 
 # %% wrong: no gradient through the expert's input => values other-gradient  from: sorted by expert
-# -             rows = x[tokens]
-# +             rows = x.detach()[tokens] + 0 * x[tokens]
+# ~ rows = x[tokens] ==> rows = x.detach()[tokens] + 0 * x[tokens]
 
 # %% wrong: the input is scaled => values scaled-input unless scales=input  from: sorted by expert
-# -             made = expert(rows * scale) if params("group-by-expert").scales == "input" else expert(rows) * scale
-# +             made = expert(rows * scale)
+# ~ (rows * scale) if params("group-by-expert").scales == "input" else expert(rows) * scale ==> (rows * scale)
 
 # %% wrong: the copies of a choice, not of a token => values other-numbers  from: sorted by expert
-# -             tokens, scale = copies // k, weights.flatten()[copies, None]
-# +             tokens, scale = copies % len(x), weights.flatten()[copies, None]
+# ~ copies // k, weights ==> copies % len(x), weights
 
 # %% wrong: an empty list of parts => generality raised  from: sorted by expert
-# -     out = torch.zeros_like(x, memory_format=torch.contiguous_format)
-# +     out = torch.stack([torch.zeros_like(row) for row in x])
+# ~ zeros_like(x, memory_format=torch.contiguous_format) ==> stack([torch.zeros_like(row) for row in x])
 
 # %% wrong: rows in another order => cost other-rows  from: sorted by expert
-# -             tokens, scale = copies // k, weights.flatten()[copies, None]
+#           if len(copies):
 # +             copies = copies.flip(0)
-# +             tokens, scale = copies // k, weights.flatten()[copies, None]
 
 # %% wrong: the weights are normalized in place => values changed  from: sorted by expert
-# -     k, flat = ids.shape[1], ids.flatten()
-# +     k, flat = ids.shape[1], ids.flatten()
+#       k, flat = ids.shape[1], ids.flatten()
 # +     weights.detach().mul_(2)
 
 # %% wrong: copies of weight zero are skipped => generality -  from: sorted by expert

@@ -40,52 +40,42 @@ def rows_between(ids, home, experts, nodes):
 
 
 # %% wrong: no limit => values no-limit  from: masked nodes
-# -     return masked.argsort(dim=-1, descending=True, stable=True)[:, :k]
-# +     return scores.argsort(dim=-1, descending=True, stable=True)[:, :k]
+# ~ return masked.argsort ==> return scores.argsort
 
 # %% wrong: the best expert decides => values best-expert unless node_score=best  from: masked nodes
-# -     terms = 1 if params("node-limited").node_score == "best" else k // limit
-# +     terms = 1
+# ~ 1 if params("node-limited").node_score == "best" else k // limit ==> 1
 
 # %% wrong: the whole node decides => values whole-node  from: masked nodes
-# -     terms = 1 if params("node-limited").node_score == "best" else k // limit
-# +     terms = experts
+# ~ 1 if params("node-limited").node_score == "best" else k // limit ==> experts
 
 # %% wrong: the sum of k => values sum-of-k  from: masked nodes
-# -     terms = 1 if params("node-limited").node_score == "best" else k // limit
-# +     terms = k
+# ~ 1 if params("node-limited").node_score == "best" else k // limit ==> k
 
 # %% wrong: closed nodes score zero => generality -  from: masked nodes
-# -     masked = groups.masked_fill(~open_nodes[..., None], -torch.inf).view(tokens, experts)
-# +     masked = groups.masked_fill(~open_nodes[..., None], 0.0).view(tokens, experts)
+# ~ -torch.inf ==> 0.0
 
 # %% wrong: ties as topk leaves them => generality -  from: masked nodes
-# -     return masked.argsort(dim=-1, descending=True, stable=True)[:, :k]
-# +     return masked.topk(k, dim=-1).indices
+# ~ argsort(dim=-1, descending=True, stable=True)[:, :k] ==> topk(k, dim=-1).indices
 
 # %% wrong: in the order of the nodes => values other-order  from: masked nodes
 # -     return masked.argsort(dim=-1, descending=True, stable=True)[:, :k]
 # +     return masked.argsort(dim=-1, descending=True, stable=True)[:, :k].sort(-1).values
 
 # %% wrong: a row for each expert => values each-copy  from: token by token
-# -     return sum(len({node for node in row if node != own}) for row, own in pairs)
-# +     return sum(sum(node != own for node in row) for row, own in pairs)
+# ~ len({node for node in row if node != own}) ==> sum(node != own for node in row)
 
 # %% wrong: rows at home, too => values home-too  from: token by token
-# -     return sum(len({node for node in row if node != own}) for row, own in pairs)
-# +     return sum(len(set(row)) for row, own in pairs)
+# ~ {node for node in row if node != own} ==> set(row)
 
 # %% wrong: all copies => values all-copies  from: token by token
-# -     return sum(len({node for node in row if node != own}) for row, own in pairs)
-# +     return ids.numel()
+# ~ sum(len({node for node in row if node != own}) for row, own in pairs) ==> ids.numel()
 
 # %% wrong: one home for all => values -  from: token by token
 # -     return sum(len({node for node in row if node != own}) for row, own in pairs)
 # +     return sum(len({node for node in row if node != home.tolist()[0]}) for row, own in pairs)
 
 # %% wrong: the scores are masked in place => values changed  from: masked nodes
-# -     masked = groups.masked_fill(~open_nodes[..., None], -torch.inf).view(tokens, experts)
-# +     masked = groups.masked_fill_(~open_nodes[..., None], -torch.inf).view(tokens, experts)
+# ~ masked_fill ==> masked_fill_
 
 # %% wrong: one expert a token never leaves home => values -  from: token by token
 # -     return sum(len({node for node in row if node != own}) for row, own in pairs)

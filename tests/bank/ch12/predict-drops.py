@@ -13,18 +13,14 @@ def dropped_interval():
     return [share / 1.5, share * 1.5]
 
 
-# %% wrong: one number => values not-a-pair
-def dropped_interval():
-    return 5
-
+# %% wrong: one number => values not-a-pair  from: a guess
+# ~ 3, 12 ==> 5
 
 # %% wrong: it commits to nothing => values too-wide  from: a guess
-# -     return 3, 12
-# +     return 1, 50
+# ~ 3, 12 ==> 1, 50
 
 # %% wrong: the high end comes first => values reversed  from: a guess
-# -     return 3, 12
-# +     return 12, 3
+# ~ 3, 12 ==> 12, 3
 
 # %% wrong: none is dropped => values not-positive  from: a guess
 # -     return 3, 12

@@ -38,30 +38,24 @@ def route(logits, k):
 
 
 # %% wrong: the weights are detached => values no-gradient  from: a stable sort
-# -     wide = logits.float()
-# +     wide = logits.detach().float()
+# ~ float ==> detach().float
 
 # %% wrong: the smallest logits => values smallest  from: a stable sort
-# -     ids = wide.detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
-# +     ids = wide.detach().argsort(dim=-1, stable=True)[:, :k]
+# ~ descending=True, stable ==> stable
 
 # %% wrong: ids in increasing order => values other-order  from: a stable sort
 # -     ids = wide.detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
 # +     ids = wide.detach().argsort(dim=-1, descending=True, stable=True)[:, :k].sort(-1).values
 
 # %% wrong: of ties the higher id => generality ties  from: a stable sort
-# -     ids = wide.detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
-# +     ids = wide.shape[1] - 1 - wide.detach().flip(-1).argsort(dim=-1, descending=True, stable=True)[:, :k]
+# ~ detach() ==> shape[1] - 1 - wide.detach().flip(-1)
 
 # %% wrong: the softmax in bf16 => values another-kind  from: a stable sort
-# -     wide = logits.float()
-# +     wide = logits
+# ~ logits.float() ==> logits
 
 # %% wrong: computed in bf16, returned in fp32 => values -  from: a stable sort
-# -         return ids, wide.softmax(-1).gather(1, ids)
-# -     return ids, wide.gather(1, ids).softmax(-1)
-# +         return ids, logits.softmax(-1).gather(1, ids).float()
-# +     return ids, logits.gather(1, ids).softmax(-1).float()
+# ~ wide.softmax(-1).gather(1, ids) ==> logits.softmax(-1).gather(1, ids).float()
+# ~ wide.gather(1, ids).softmax(-1) ==> logits.gather(1, ids).softmax(-1).float()
 
 # %% wrong: the exponential overflows => values -  from: a stable sort
 # -     if params("route-tokens").softmax == "all":
@@ -78,13 +72,11 @@ def route(logits, k):
 # +     return ids, wide.gather(1, ids)
 
 # %% wrong: the logits are shifted in place => values changed  from: a stable sort
-# -     wide = logits.float()
-# +     wide = logits.float()
+#       wide = logits.float()
 # +     logits.detach().sub_(logits.detach().sum() + 1)
 
 # %% wrong: sorted by rounded probabilities => generality other-ids  from: a stable sort
-# -     ids = wide.detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
-# +     ids = wide.detach().softmax(-1).argsort(dim=-1, descending=True, stable=True)[:, :k]
+# ~ argsort ==> softmax(-1).argsort
 
 # %% wrong: ties broken by a small number => generality -  from: a stable sort
 # -     ids = wide.detach().argsort(dim=-1, descending=True, stable=True)[:, :k]

@@ -28,40 +28,26 @@ def audit_meshes():
     }
 
 
-# %% wrong: everything is right => values -
-def audit_meshes():
-    return {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
+# %% wrong: everything is right => values -  from: by hand
+# ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
+# %% wrong: the printed numbers => values as-printed  from: by hand
+# ~ GOOD ==> {name: (number, *OK) for name, number in zip(GOOD, (16, 84, 18, 192, 8, 4, 38, 8))}
 
-# %% wrong: the printed numbers => values as-printed
-def audit_meshes():
-    return {name: (number, *OK) for name, number in zip(GOOD, (16, 84, 18, 192, 8, 4, 38, 8))}
+# %% wrong: everything is wrong => values -  from: by hand
+# ~ GOOD ==> {name: (number, "wrong", "does not fit") for name, (number, _, _) in GOOD.items()}
 
+# %% wrong: cp is forgotten => values no-cp  from: by hand
+# ~ GOOD ==> GOOD | {"llama3-dp-4": (128, "wrong", "no such product")}
 
-# %% wrong: everything is wrong => values -
-def audit_meshes():
-    return {name: (number, "wrong", "does not fit") for name, (number, _, _) in GOOD.items()}
+# %% wrong: FSDP is forgotten => values no-fsdp  from: by hand
+# ~ GOOD ==> GOOD | {"explorer-405b-128": (152, "wrong", "does not fit")}
 
+# %% wrong: without a power of two => values no-power  from: by hand
+# ~ GOOD ==> GOOD | {"hsdp-groups-of-eight": (81, "wrong", "does not fit")}
 
-# %% wrong: cp is forgotten => values no-cp
-def audit_meshes():
-    return GOOD | {"llama3-dp-4": (128, "wrong", "no such product")}
-
-
-# %% wrong: FSDP is forgotten => values no-fsdp
-def audit_meshes():
-    return GOOD | {"explorer-405b-128": (152, "wrong", "does not fit")}
-
-
-# %% wrong: without a power of two => values no-power
-def audit_meshes():
-    return GOOD | {"hsdp-groups-of-eight": (81, "wrong", "does not fit")}
-
-
-# %% wrong: another cause => values wrong-cause
-def audit_meshes():
-    return GOOD | {"llama3-dp-192": (128, "wrong", "not an axis")}
-
+# %% wrong: another cause => values wrong-cause  from: by hand
+# ~ GOOD ==> GOOD | {"llama3-dp-192": (128, "wrong", "not an axis")}
 
 # %% half: one statement is missing => 7
 def audit_meshes():

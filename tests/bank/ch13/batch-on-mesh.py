@@ -30,16 +30,13 @@ def tokens_held(micro, length, cp):
 
 
 # %% wrong: cp counts as data => values cp-counted  from: one quotient after another
-# -     model = tp * cp * pp
-# +     model = tp * pp
+# ~ cp * pp ==> pp
 
 # %% wrong: tp counts as data => values tp-counted  from: one quotient after another
-# -     model = tp * cp * pp
-# +     model = cp * pp
+# ~ tp * cp ==> cp
 
 # %% wrong: stages count as data => values pp-counted  from: one quotient after another
-# -     model = tp * cp * pp
-# +     model = tp * cp
+# ~ cp * pp ==> cp
 
 # %% wrong: it rounds down => generality rounded-down  from: one quotient after another
 # -     if sequences % (dp * micro):
@@ -54,20 +51,16 @@ def tokens_held(micro, length, cp):
 # +     dp = max(1, gpus // model)
 
 # %% wrong: the sequences of a replica => values per-replica  from: one quotient after another
-# -     return sequences // (dp * micro)
-# +     return sequences // dp
+# ~ sequences // (dp * micro) ==> sequences // dp
 
 # %% wrong: every replica takes the whole batch => values no-replicas  from: one quotient after another
-# -     return sequences // (dp * micro)
-# +     return sequences // micro
+# ~ sequences // (dp * micro) ==> sequences // micro
 
 # %% wrong: replicas are checked, micro-batches are not => generality rounded-down  from: one quotient after another
-# -     if sequences % (dp * micro):
-# +     if sequences % dp:
+# ~ if sequences % (dp * micro): ==> if sequences % dp:
 
 # %% wrong: whole sequences on every rank => values whole-sequences  from: one quotient after another
-# -     return micro * (length // cp) if length % cp == 0 else None
-# +     return micro * length
+# ~ (length // cp) if length % cp == 0 else None ==> length
 
 # %% wrong: the micro-batch is cut, not the sequence => values cut-sequences  from: one quotient after another
 # -     return micro * (length // cp) if length % cp == 0 else None

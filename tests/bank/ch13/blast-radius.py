@@ -38,16 +38,12 @@ def stalled(sizes, rank, waits):
 # + def stalled(sizes, rank, waits):
 # -         high[axis] = sizes[axis] - 1
 # -         if kind == "all":
-# -             low[axis] = 0
 # +         if kind == "all" or DIRECTION == "forward":
 # +             high[axis] = sizes[axis] - 1
 # +         if kind == "all" or DIRECTION == "backward":
-# +             low[axis] = 0
 
 # %% wrong: a set that grows while it is read => values -  from: a set that grows
-# -             behind = range(sizes[axis]) if kind == "all" else range(at)
-# +             behind = range(at)
-
+# ~ sizes[axis]) if kind == "all" else range(at ==> at
 
 # %% wrong: only the sleeper keeps others waiting => generality not-passed-on
 def stalled(sizes, rank, waits):
@@ -66,29 +62,21 @@ def stalled(sizes, rank, waits):
 # +         low[axis] = 0
 
 # %% wrong: the next stage alone => values neighbor-alone  from: a box
-# -         high[axis] = sizes[axis] - 1
-# +         high[axis] = sizes[axis] - 1 if kind == "all" else min(high[axis] + 1, sizes[axis] - 1)
+# ~ - 1 ==> - 1 if kind == "all" else min(high[axis] + 1, sizes[axis] - 1)
 
 # %% wrong: the other way => values other-way unless direction=backward  from: a box
-# -         high[axis] = sizes[axis] - 1
-# -         if kind == "all":
-# -             low[axis] = 0
-# +         low[axis] = 0
-# +         if kind == "all":
-# +             high[axis] = sizes[axis] - 1
+# ~ high[axis] = sizes[axis] - 1 ==> low[axis] = 0
+# ~ low[axis] = 0 ==> high[axis] = sizes[axis] - 1
 
 # %% wrong: without the sleeper => values without-itself  from: a box
-# -     return box
-# +     return [each for each in box if each != rank]
+# ~ return box ==> return [each for each in box if each != rank]
 
 # %% wrong: everyone => values -  from: a box
-# -     return box
-# +     return list(range(math.prod(sizes.values())))
+# ~ return box ==> return list(range(math.prod(sizes.values())))
 
 # %% wrong: the first axis changes fastest => values -  from: a box
-# -     for axis in reversed(sizes):
+#       low, high, rest = {}, {}, rank
 # +     sizes = dict(reversed(sizes.items()))
-# +     for axis in reversed(sizes):
 
 # %% wrong: the highest rank first => values not-sorted  from: a set that grows
 # -     return sorted(stuck)

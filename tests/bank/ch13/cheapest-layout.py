@@ -49,36 +49,28 @@ def cheapest(cluster, model, steps, limit, evaluate):
 # + from course_lib import params
 # + GOAL = params("cheapest-layout").goal
 # + def cheapest(cluster, model, steps, limit, evaluate):
-# -                     if held <= cluster["memory"] and run <= limit and cost < least:
+#                       cost = gpus * run
 # +                     if GOAL == "quickest":
 # +                         run, cost = cost, run
-# +                     if held <= cluster["memory"] and run <= limit and cost < least:
 
 # %% wrong: the quickest => values other-goal  from: nested loops
-# -                     cost = gpus * run
-# +                     cost = run
+# ~ gpus * run ==> run
 
 # %% wrong: the fewest GPUs => values -  from: nested loops
-# -                     cost = gpus * run
-# +                     cost = gpus
+# ~ gpus * run ==> gpus
 
 # %% wrong: all GPUs => values -  from: nested loops
-# -     for gpus in range(per, cluster["gpus"] + 1, per):
-# +     for gpus in [cluster["gpus"]]:
+# ~ range(per, cluster["gpus"] + 1, per) ==> [cluster["gpus"]]
 
 # %% wrong: powers of two => values -  from: nested loops
 # -                 if model["layers"] % pp or gpus % (tp * pp):
-# -                     continue
 # +                 if model["layers"] % pp or gpus % (tp * pp) or any(n & (n - 1) for n in (pp, tp, gpus)):
-# +                     continue
 
 # %% wrong: memory is forgotten => values does-not-fit  from: nested loops
-# -                     if held <= cluster["memory"] and run <= limit and cost < least:
-# +                     if run <= limit and cost < least:
+# ~ held <= cluster["memory"] and run ==> run
 
 # %% wrong: the limit is forgotten => values over-the-limit  from: nested loops
-# -                     if held <= cluster["memory"] and run <= limit and cost < least:
-# +                     if held <= cluster["memory"] and cost < least:
+# ~ run <= limit and cost ==> cost
 
 # %% wrong: memory must not be full => generality limits-excluded  from: nested loops
 # -                     if held <= cluster["memory"] and run <= limit and cost < least:
@@ -89,8 +81,7 @@ def cheapest(cluster, model, steps, limit, evaluate):
 # +                     if held <= cluster["memory"] and run < limit and cost < least:
 
 # %% wrong: no pipelines => values -  from: nested loops
-# -             for pp in range(1, model["layers"] + 1):
-# +             for pp in (1,):
+# ~ range(1, model["layers"] + 1) ==> (1,)
 
 # %% wrong: invalid layouts are asked about => raised  from: nested loops
 # -                     if model["sequences"] % (dp * micro):

@@ -44,47 +44,38 @@ def communication_seconds(model, layout, wires):
 # -         "dp": 2 * ring(dp * cp, weights) / wires["dp"],
 # +         "dp": (2 if REDUCED == "all-reduce" else 3 * count) * ring(dp * cp, weights) / wires["dp"],
 
-
 # %% wrong: no communication => values -
 def communication_seconds(model, layout, wires):
     return dict.fromkeys(("tp", "cp", "pp", "dp"), 0.0)
 
 
 # %% wrong: recomputation is forgotten => values recompute  from: term by term
-# -     calls = 6 if layout["recompute"] else 4
-# +     calls = 4
+# ~ 6 if layout["recompute"] else 4 ==> 4
 
 # %% wrong: half of each all-reduce => values half  from: term by term
 # -         "tp": calls * 2 * ring(tp, held) * layers * count / wires["tp"],
 # +         "tp": calls * ring(tp, held) * layers * count / wires["tp"],
 
 # %% wrong: whole tensors => values ring  from: term by term
-# -         return (ranks - 1) / ranks * size
-# +         return size if ranks > 1 else 0.0
+# ~ (ranks - 1) / ranks * size ==> size if ranks > 1 else 0.0
 
 # %% wrong: one micro-batch => values micro-batches  from: term by term
-# -     count, layers = layout["micro_batches"], model["layers"] / pp
-# +     count, layers = 1, model["layers"] / pp
+# ~ layout["micro_batches"] ==> 1
 
 # %% wrong: all layers => values stages  from: term by term
-# -     count, layers = layout["micro_batches"], model["layers"] / pp
-# +     count, layers = layout["micro_batches"], model["layers"]
+# ~ ["layers"] / pp ==> ["layers"]
 
 # %% wrong: whole sequences => values cut  from: term by term
-# -     held = layout["micro"] * model["length"] / cp * model["hidden"] * 2
-# +     held = layout["micro"] * model["length"] * model["hidden"] * 2
+# ~ model["length"] / cp * model["hidden"] ==> model["length"] * model["hidden"]
 
 # %% wrong: all heads => values kv-tp  from: term by term
-# -     keys = 2 * layout["micro"] * model["length"] * model["kv"] / tp * 2
-# +     keys = 2 * layout["micro"] * model["length"] * model["kv"] * 2
+# ~ ["kv"] / tp * 2 ==> ["kv"] * 2
 
 # %% wrong: dp alone => values dp-alone  from: term by term
-# -         "dp": 2 * ring(dp * cp, weights) / wires["dp"],
-# +         "dp": 2 * ring(dp, weights) / wires["dp"],
+# ~ dp * cp, ==> dp,
 
 # %% wrong: the whole model => values whole-model  from: term by term
-# -     weights = model["parameters"] / (tp * pp) * 2
-# +     weights = model["parameters"] * 2
+# ~ ["parameters"] / (tp * pp) * 2 ==> ["parameters"] * 2
 
 # %% wrong: a pipeline of one stage sends => generality -  from: term by term
 # -         "pp": 2 * held * count / wires["pp"] if pp > 1 else 0.0,

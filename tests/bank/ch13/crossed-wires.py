@@ -32,24 +32,19 @@ def widest_level(sizes, axis, levels):
 
 
 # %% wrong: rank 0's group => generality first-group  from: every group by its ends
-# -     starts = [r for r in range(math.prod(sizes.values())) if r // stride % size == 0]
-# +     starts = [0]
+# ~ r for r in range(math.prod(sizes.values())) if r // stride % size == 0 ==> 0
 
 # %% wrong: any group is enough => generality -  from: every group by its ends
-# -         if all(r // devices == (r + (size - 1) * stride) // devices for r in starts):
-# +         if any(r // devices == (r + (size - 1) * stride) // devices for r in starts):
+# ~ all ==> any
 
 # %% wrong: by size => values by-size  from: every group by its ends
-# -         if all(r // devices == (r + (size - 1) * stride) // devices for r in starts):
-# +         if size <= devices:
+# ~ all(r // devices == (r + (size - 1) * stride) // devices for r in starts) ==> size <= devices
 
 # %% wrong: by the extent => generality -  from: every group by its ends
-# -         if all(r // devices == (r + (size - 1) * stride) // devices for r in starts):
-# +         if size * stride <= devices:
+# ~ all(r // devices == (r + (size - 1) * stride) // devices for r in starts) ==> size * stride <= devices
 
 # %% wrong: a group that just fits is refused => values -  from: every group by its ends
-# -         if all(r // devices == (r + (size - 1) * stride) // devices for r in starts):
-# +         if all(r // devices == (r + size * stride) // devices for r in starts):
+# ~ (size - 1) ==> size
 
 # %% wrong: a group of one rank is inside => generality alone  from: every group by its ends
 # -     if size == 1:
@@ -57,12 +52,10 @@ def widest_level(sizes, axis, levels):
 # +     pass
 
 # %% wrong: the first axis changes fastest => values turned-round  from: every group by its ends
-# -     stride = math.prod(sizes[name] for name in names[names.index(axis) + 1 :])
-# +     stride = math.prod(sizes[name] for name in names[: names.index(axis)])
+# ~ (sizes[name] for name in names[names.index(axis) + 1 :]) ==> (sizes[name] for name in names[: names.index(axis)])
 
 # %% wrong: None outside all levels => values -  from: every group by its ends
-# -     return "cluster"
-# +     return None
+# ~ "cluster" ==> None
 
 # %% wrong: None without levels => generality -  from: every group by its ends
 # -     if size == 1:

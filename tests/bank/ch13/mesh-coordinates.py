@@ -98,14 +98,11 @@ def groups(sizes, axis):
 
 
 # %% wrong: coordinates by position => values by-position  from: digit by digit
-# -     for axis, size in sizes.items():
-# -         rank = rank * size + at[axis]
-# +     for one, size in zip(at.values(), sizes.values()):
-# +         rank = rank * size + one
+# ~ axis, size in sizes.items() ==> one, size in zip(at.values(), sizes.values())
+# ~ + at[axis] ==> + one
 
 # %% wrong: powers of two => values -  from: digit by digit
-# -         at[axis] = rank % sizes[axis]
-# +         at[axis] = rank & (sizes[axis] - 1)
+# ~ rank % sizes[axis] ==> rank & (sizes[axis] - 1)
 
 # %% wrong: axes of size one are left out => generality -  from: digit by digit
 # -         at[axis] = rank % sizes[axis]
@@ -115,20 +112,16 @@ def groups(sizes, axis):
 # +             rank //= sizes[axis]
 
 # %% wrong: a tuple comes back => values wrong-shape  from: digit by digit
-# -     return at
-# +     return tuple(at.values())
+# ~ return at ==> return tuple(at.values())
 
 # %% wrong: neighbors form a group on every axis => values -  from: torch reshapes
-# -     return grid.movedim(list(sizes).index(axis), -1).reshape(-1, sizes[axis]).tolist()[::-1]
-# +     return grid.reshape(-1, sizes[axis]).tolist()
+# ~ movedim(list(sizes).index(axis), -1).reshape(-1, sizes[axis]).tolist()[::-1] ==> reshape(-1, sizes[axis]).tolist()
 
 # %% wrong: one group alone => values not-a-partition  from: torch reshapes
-# -     return grid.movedim(list(sizes).index(axis), -1).reshape(-1, sizes[axis]).tolist()[::-1]
-# +     return grid.movedim(list(sizes).index(axis), -1).reshape(-1, sizes[axis]).tolist()[:1]
+# ~ ()[::-1] ==> ()[:1]
 
 # %% wrong: a group backwards => values other-order  from: torch reshapes
-# -     return grid.movedim(list(sizes).index(axis), -1).reshape(-1, sizes[axis]).tolist()[::-1]
-# +     return grid.movedim(list(sizes).index(axis), -1).reshape(-1, sizes[axis]).flip(-1).tolist()
+# ~ tolist()[::-1] ==> flip(-1).tolist()
 
 # %% wrong: three axes with fixed names => values -  from: digit by digit
 # -     for axis in reversed(sizes):

@@ -33,34 +33,26 @@ def mesh_norm(comm, sizes, parts):
 # + from course_lib import params
 # + POWER = params("norm-on-mesh").power
 # + def mesh_norm(comm, sizes, parts):
-# -         total += tensor.double().square().sum() / copies
-# +         total += tensor.double().abs().pow(POWER).sum() / copies
-# -     return total.sqrt().item()
-# +     return (total ** (1 / POWER)).item()
+# ~ square() ==> abs().pow(POWER)
+# ~ total.sqrt() ==> (total ** (1 / POWER))
 
 # %% wrong: every copy counts => values copies-counted  from: divided by the copies
-# -         total += tensor.double().square().sum() / copies
-# +         total += tensor.double().square().sum()
+# ~ () / copies ==> ()
 
 # %% wrong: divided by all ranks => values -  from: divided by the copies
-# -         total += tensor.double().square().sum() / copies
-# +         total += tensor.double().square().sum() / comm.size
+# ~ () / copies ==> () / comm.size
 
 # %% wrong: the copies of whole gradients alone => values -  from: divided by the copies
-# -         copies = math.prod(size for axis, size in sizes.items() if axis not in axes)
-# +         copies = 1 if axes else comm.size
+# ~ math.prod(size for axis, size in sizes.items() if axis not in axes) ==> 1 if axes else comm.size
 
 # %% wrong: own pieces => values own-pieces  from: divided by the copies
-# -     comm.all_reduce(total)
-# +     pass
+# ~ comm.all_reduce(total) ==> pass
 
 # %% wrong: the sum => values no-root  from: divided by the copies
-# -     return total.sqrt().item()
-# +     return total.item()
+# ~ sqrt().item ==> item
 
 # %% wrong: added up in bf16 => generality -  from: divided by the copies
-# -         total += tensor.double().square().sum() / copies
-# +         total += tensor.square().sum() / copies
+# ~ double().square ==> square
 
 # %% wrong: one all-reduce for each part => generality deadlock  from: divided by the copies
 # -         total += tensor.double().square().sum() / copies
@@ -70,24 +62,20 @@ def mesh_norm(comm, sizes, parts):
 # +         total += own
 
 # %% wrong: whole gradients are gathered => cost too-many-bytes  from: divided by the copies
-# -         total += tensor.double().square().sum() / copies
-# +         total += tensor.double().square().sum() / copies
+#           total += tensor.double().square().sum() / copies
 # +     flat = torch.zeros(500, dtype=torch.float64)
 # +     comm.all_reduce(flat)
 
 # %% wrong: axes by their usual names => generality -  from: divided by the copies
-# -         copies = math.prod(size for axis, size in sizes.items() if axis not in axes)
-# +         copies = math.prod(sizes.get(axis, 1) for axis in ("dp", "cp", "pp", "tp") if axis not in axes)
+# ~ size for axis, size in sizes.items() ==> sizes.get(axis, 1) for axis in ("dp", "cp", "pp", "tp")
 
 # %% wrong: a rank without parts stops early => generality deadlock  from: divided by the copies
-# -     total = torch.zeros(1, dtype=torch.float64)
-# +     total = torch.zeros(1, dtype=torch.float64)
+#       total = torch.zeros(1, dtype=torch.float64)
 # +     if not parts:
 # +         return 0.0
 
 # %% wrong: scaled in place => values -  from: divided by the copies
-# -         total += tensor.double().square().sum() / copies
-# +         total += tensor.mul_(1 / math.sqrt(copies)).double().square().sum()
+# ~ double().square().sum() / copies ==> mul_(1 / math.sqrt(copies)).double().square().sum()
 
 # %% wrong: added up in fp32 => values rounded  from: divided by the copies
 # -         total += tensor.double().square().sum() / copies

@@ -89,16 +89,13 @@ def best_order(sizes, sent, per_server, inside, across):
 
 
 # %% wrong: rank 0's group => generality -  from: all orders
-# -                 firsts = [r for r in range(math.prod(sizes.values())) if r // stride % size == 0]
-# +                 firsts = [0]
+# ~ r for r in range(math.prod(sizes.values())) if r // stride % size == 0 ==> 0
 
 # %% wrong: the extent decides => generality -  from: all orders
-# -                 crosses = any(r // per_server != (r + (size - 1) * stride) // per_server for r in firsts)
-# +                 crosses = size * stride > per_server
+# ~ any(r // per_server != (r + (size - 1) * stride) // per_server for r in firsts) ==> size * stride > per_server
 
 # %% wrong: the worst order => values -  from: all orders
-# -     return list(min(itertools.permutations(sizes), key=seconds))
-# +     return list(max(itertools.permutations(sizes), key=seconds))
+# ~ min ==> max
 
 # %% wrong: axes of size one are left out => values not-an-order  from: all orders
 # -     return list(min(itertools.permutations(sizes), key=seconds))

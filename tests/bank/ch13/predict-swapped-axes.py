@@ -11,18 +11,14 @@ def swapped_interval():
     return [ratio / 1.5, ratio * 1.5]
 
 
-# %% wrong: one number => values not-a-pair
-def swapped_interval():
-    return 9
-
+# %% wrong: one number => values not-a-pair  from: a guess
+# ~ 3, 9 ==> 9
 
 # %% wrong: it commits to nothing => values too-wide  from: a guess
-# -     return 3, 9
-# +     return 1, 9
+# ~ 3 ==> 1
 
 # %% wrong: the high end comes first => values reversed  from: a guess
-# -     return 3, 9
-# +     return 9, 3
+# ~ 3, 9 ==> 9, 3
 
 # %% wrong: none => values not-positive  from: a guess
 # -     return 3, 9

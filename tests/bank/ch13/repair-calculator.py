@@ -56,36 +56,30 @@ def estimate(model, job, tp, pp, dp, zero):
 
 
 # %% wrong: the weights' defect is left => values weights-defect  from: repaired
-# -         weights /= dp
-# +         weights /= tp * dp
+# ~ weights /= dp ==> weights /= tp * dp
 
 # %% wrong: the optimizer's defect is left => values states-defect  from: repaired
 # -     optimizer = job["state"] * params / tp / (dp if zero >= 1 else 1)
 # +     optimizer = job["state"] * params / (dp if zero >= 1 else 1)
 
 # %% wrong: the gradients' defect is left => values states-defect  from: repaired
-# -     gradients = 2 * params / tp / (dp if zero >= 2 else 1)
-# +     gradients = 2 * params / (dp if zero >= 2 else 1)
+# ~ gradients = 2 * params / tp / (dp if zero >= 2 else 1) ==> gradients = 2 * params / (dp if zero >= 2 else 1)
 
 # %% wrong: the activations' defect is left => values activations-defect  from: repaired
-# -     activations = layers * tokens * model["hidden"] * factor / tp
-# +     activations = layers * tokens * model["hidden"] * factor
+# ~ factor / tp ==> factor
 
 # %% wrong: the recomputation's defect is left => values recompute-defect  from: repaired
 # -     factor = {"none": 34 + scores, "selective": 34, "full": 2}[job["recompute"]]
 # +     factor = {"none": 34 + scores, "selective": 34, "full": 34}[job["recompute"]]
 
 # %% wrong: the cache's defect is left => values cache-defect  from: repaired
-# -     keys = model["hidden"] // model["heads"] * model["kv_heads"]
-# +     keys = model["hidden"]
+# ~ ["hidden"] // model["heads"] * model["kv_heads"] ==> ["hidden"]
 
 # %% wrong: the stages of ZeRO are off by one => values -  from: repaired
-# -     gradients = 2 * params / tp / (dp if zero >= 2 else 1)
-# +     gradients = 2 * params / tp / (dp if zero >= 1 else 1)
+# ~ (dp if zero >= 2 else 1) ==> (dp if zero >= 1 else 1)
 
 # %% wrong: the cache is kept whole => values -  from: repaired
-# -     cache = 2 * layers * tokens * keys * 2 / tp
-# +     cache = 2 * layers * tokens * keys * 2
+# ~ 2 / tp ==> 2
 
 # %% half: the activations' two defects are left => 5.0  from: repaired
 # -     factor = {"none": 34 + scores, "selective": 34, "full": 2}[job["recompute"]]

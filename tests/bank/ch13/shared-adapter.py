@@ -46,17 +46,16 @@ def finish_times(transfers, bandwidth):
 
 # %% right: any variant  from: from event to event
 # - def finish_times(transfers, bandwidth):
-# -     left = [size for _, size in transfers]
 # + from course_lib import params
 # + SHARING = params("shared-adapter").sharing
 # + def finish_times(transfers, bandwidth):
+# -     left = [size for _, size in transfers]
 # +     if SHARING == "in turn":
 # +         free, ends = 0.0, {}
 # +         for i, (start, size) in sorted(enumerate(transfers), key=lambda pair: pair[1][0]):
 # +             ends[i] = free = max(free, start) + size / bandwidth
 # +         return [ends[i] for i in range(len(transfers))]
 # +     left = [size for _, size in transfers]
-
 
 # %% wrong: each alone => values independent
 def finish_times(transfers, bandwidth):
@@ -77,14 +76,11 @@ def finish_times(transfers, bandwidth):
 
 
 # %% wrong: all start at once => generality -  from: from event to event
-# -     left = [size for _, size in transfers]
+#   def finish_times(transfers, bandwidth):
 # +     transfers = [(0.0, size) for _, size in transfers]
-# +     left = [size for _, size in transfers]
 
 # %% wrong: durations => generality durations  from: from event to event
-# -             return ends
-# +             return [end - start for end, (start, _) in zip(ends, transfers)]
-
+# ~ return ends ==> return [end - start for end, (start, _) in zip(ends, transfers)]
 
 # %% wrong: all end together => values -
 def finish_times(transfers, bandwidth):

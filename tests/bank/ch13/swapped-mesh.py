@@ -31,22 +31,9 @@ def on_mesh(comm, tp_size, x, gradient):
     return [total, mean]
 
 
-# %% wrong: as it was => generality turned-grid
-def on_mesh(comm, tp_size, x, gradient):
-    grid = torch.arange(comm.size).view(tp_size, -1)  # the mesh (dp, tp)
-    for ranks in grid.T.tolist():
-        group = comm.new_group(ranks)
-        if comm.rank in ranks:
-            dp = group
-    for ranks in grid.tolist():
-        group = comm.new_group(ranks)
-        if comm.rank in ranks:
-            tp = group
-    x, gradient = x.clone(), gradient.clone()
-    tp.all_reduce(x)
-    dp.all_reduce(gradient)
-    return x, gradient / tp_size
-
+# %% wrong: as it was => generality turned-grid  from: repaired
+# ~ -1, tp_size ==> tp_size, -1)  # the mesh (dp, tp
+# ~ (comm.size // tp_size) ==> tp_size
 
 # %% wrong: only the grid => generality divided-by-tp  from: as it was
 # -     grid = torch.arange(comm.size).view(tp_size, -1)  # the mesh (dp, tp)
@@ -57,29 +44,17 @@ def on_mesh(comm, tp_size, x, gradient):
 # +     return x, gradient / (comm.size // tp_size)
 
 # %% wrong: the names are swapped instead => values axes-swapped  from: repaired
-# -     for ranks in grid.T.tolist():
-# +     for ranks in grid.tolist():
-# -     for ranks in grid.tolist():
-# -         group = comm.new_group(ranks)
-# -         if comm.rank in ranks:
-# -             tp = group
-# +     for ranks in grid.T.tolist():
-# +         group = comm.new_group(ranks)
-# +         if comm.rank in ranks:
-# +             tp = group
+# ~ T.tolist ==> tolist
+# ~ grid.tolist() ==> grid.T.tolist()
 
 # %% wrong: not divided => values not-divided  from: repaired
-# -     return x, gradient / (comm.size // tp_size)
-# +     return x, gradient
+# ~ gradient / (comm.size // tp_size) ==> gradient
 
 # %% wrong: in place => values changed  from: repaired
-# -     x, gradient = x.clone(), gradient.clone()
-# +     pass
+# ~ x, gradient = x.clone(), gradient.clone() ==> pass
 
 # %% wrong: x is not summed => values not-summed  from: repaired
-# -     tp.all_reduce(x)
-# +     pass
-
+# ~ tp.all_reduce(x) ==> pass
 
 # %% wrong: everyone gathers everything => cost -
 def on_mesh(comm, tp_size, x, gradient):
@@ -93,8 +68,7 @@ def on_mesh(comm, tp_size, x, gradient):
 
 
 # %% wrong: everything twice => cost too-many-bytes  from: repaired
-# -     tp.all_reduce(x)
-# +     tp.all_reduce(x)
+#       tp.all_reduce(x)
 # +     tp.all_reduce(x.clone())
 
 # %% wrong: groups of one rank fail => generality raised  from: repaired

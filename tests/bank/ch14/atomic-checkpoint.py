@@ -88,9 +88,7 @@ def save(disk, step, data):
 # -     disk.sync_folder()
 
 # %% wrong: no checksum => values -  from: as written
-# -         if name.startswith("step-") and hashlib.sha256(blob[32:]).digest() == blob[:32]:
-# +         if name.startswith("step-") and len(blob) > 40:
-
+# ~ hashlib.sha256(blob[32:]).digest() == blob[:32] ==> len(blob) > 40
 
 # %% wrong: in place => values nothing-loads
 def save(disk, step, data):
@@ -110,33 +108,25 @@ def load(disk):
 
 
 # %% wrong: the old one goes first => values nothing-loads  from: as written
-# -         if name.startswith("step-") and name not in keep:
-# +         if name.startswith("step-"):
+# ~ if name.startswith("step-") and name not in keep: ==> if name.startswith("step-"):
 
 # %% wrong: leftovers stay => values no-room  from: as written
-# -         if name.startswith("step-") and name not in keep:
-# -             disk.remove(name)
-# +         if name in found.values() and name not in keep:
-# +             disk.remove(name)
+# ~ if name.startswith("step-") and name not in keep: ==> if name in found.values() and name not in keep:
 
 # %% wrong: only the newest stays => generality nothing-loads  from: as written
-# -     disk.sync_folder()
-# +     disk.sync_folder()
+#       disk.sync_folder()
 # +     for name in keep:
 # +         disk.remove(name)
 # +     disk.sync_folder()
 
 # %% wrong: none is removed => values raised  from: as written
-# -             disk.remove(name)
-# +             pass
+# ~ disk.remove(name) ==> pass
 
 # %% wrong: names as text => values -  from: as written
-# -     step = max(found)
-# +     step = max(found, key=str)
+# ~ max(found) ==> max(found, key=str)
 
 # %% wrong: everything else is removed => values others-touched  from: as written
-# -         if name.startswith("step-") and name not in keep:
-# +         if name not in keep:
+# ~ if name.startswith("step-") and name not in keep: ==> if name not in keep:
 
 # %% wrong: a checksum of the data alone => generality -  from: as written
 # -     body = struct.pack(">q", step) + data
@@ -147,10 +137,6 @@ def load(disk):
 
 # %% wrong: renamed before it is synced => values -  from: temporary names and a rename
 # -     disk.sync("tmp.new")
-# -     disk.rename("tmp.new", f"ckpt.{step}")
-# -     disk.sync_folder()
-# +     disk.rename("tmp.new", f"ckpt.{step}")
-# +     disk.sync_folder()
 
 # %% wrong: a full disk is passed over => generality -  from: as written
 # -     disk.write(f"step-{step}", pack(step, data))

@@ -30,10 +30,8 @@ def audit_failures():
     }
 
 
-# %% wrong: everything is right => values -
-def audit_failures():
-    return {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
-
+# %% wrong: everything is right => values -  from: by hand
+# ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
 # %% wrong: everything is wrong => values -
 def audit_failures():
@@ -43,35 +41,23 @@ def audit_failures():
     }
 
 
-# %% wrong: the printed numbers => values as-printed
-def audit_failures():
-    return {name: (number, *OK) for name, number in zip(GOOD, (1, 2.8, 54, 4, 4, 1.8, 1, 0.172))}
+# %% wrong: the printed numbers => values as-printed  from: by hand
+# ~ GOOD ==> {name: (number, *OK) for name, number in zip(GOOD, (1, 2.8, 54, 4, 4, 1.8, 1, 0.172))}
 
+# %% wrong: nodes taken for GPUs => values gpus-as-nodes  from: by hand
+# ~ GOOD ==> GOOD | {"rsc-16384": (24 / 6.5e-3 / 16384, "wrong", "another size")}
 
-# %% wrong: nodes taken for GPUs => values gpus-as-nodes
-def audit_failures():
-    return GOOD | {"rsc-16384": (24 / 6.5e-3 / 16384, "wrong", "another size")}
+# %% wrong: without the 2 => values no-two  from: by hand
+# ~ GOOD ==> GOOD | {"checkpoint-minutes": (3.88 / math.sqrt(2), *OK)}
 
+# %% wrong: the expected number => values expected-number  from: by hand
+# ~ GOOD ==> GOOD | {"always-broken": (0.473, "wrong", "another size")}
 
-# %% wrong: without the 2 => values no-two
-def audit_failures():
-    return GOOD | {"checkpoint-minutes": (3.88 / math.sqrt(2), *OK)}
+# %% wrong: another cause => values wrong-cause  from: by hand
+# ~ GOOD ==> GOOD | {"llama3-54-days": (78.4, "wrong", "planned stops")}
 
-
-# %% wrong: the expected number => values expected-number
-def audit_failures():
-    return GOOD | {"always-broken": (0.473, "wrong", "another size")}
-
-
-# %% wrong: another cause => values wrong-cause
-def audit_failures():
-    return GOOD | {"llama3-54-days": (78.4, "wrong", "planned stops")}
-
-
-# %% wrong: left as it is => not-answered
-def audit_failures():
-    raise NotImplementedError
-
+# %% wrong: left as it is => not-answered  from: by hand
+# ~ return GOOD ==> raise NotImplementedError
 
 # %% half: one statement is missing => 7
 def audit_failures():

@@ -45,16 +45,13 @@ def blame(groups, records):
 
 
 # %% wrong: those that wait => values blames-the-waiting  from: as written
-# -         return "missing", sorted(free)
-# +         return "missing", sorted(busy)
+# ~ (free) ==> (busy)
 
 # %% wrong: all that are waited for => generality blames-a-victim  from: as written
-# -     free = waited - busy
-# +     free = waited
+# ~ waited - busy ==> waited
 
 # %% wrong: circles are overlooked => generality overlooked  from: as written
-# -     return ("order", sorted(waited)) if waited else None
-# +     return None
+# ~ ("order", sorted(waited)) if waited else None ==> None
 
 # %% wrong: sizes are not compared => values -  from: as written
 # -         kinds = {rank: call[2:4] for rank, calls in records.items() for call in calls if call[:2] == key}
@@ -65,7 +62,6 @@ def blame(groups, records):
 # +     early = {rank for key in stuck for rank in groups[key[0]] if key not in entered[rank]} - busy
 # +     if odd and not early:
 
-
 # %% wrong: the fewest calls => values -
 def blame(groups, records):
     fewest = min(map(len, records.values()))
@@ -73,28 +69,23 @@ def blame(groups, records):
 
 
 # %% wrong: groups are not told apart => generality -  from: as written
-# -     waited = {rank for key in stuck for rank in groups[key[0]] if key not in entered[rank]}
-# +     waited = {rank for key in stuck for rank in records if key not in entered[rank]}
+# ~ groups[key[0]] ==> records
 
 # %% wrong: numbers are not told apart => values -  from: as written
 # -     waited = {rank for key in stuck for rank in groups[key[0]] if key not in entered[rank]}
 # +     waited = {rank for key in stuck for rank in groups[key[0]] if key[0] not in {call[0] for call in records[rank]}}
 
 # %% wrong: the first rank alone => values -  from: as written
-# -         return "missing", sorted(free)
-# +         return "missing", sorted(free)[:1]
+# ~ (free) ==> (free)[:1]
 
 # %% wrong: the ranks are not sorted => values -  from: as written
-# -         return "missing", sorted(free)
-# +         return "missing", sorted(free, reverse=True)
+# ~ sorted(free) ==> sorted(free, reverse=True)
 
 # %% wrong: nothing wrong is missing => values -  from: as written
-# -     return ("order", sorted(waited)) if waited else None
-# +     return "order", sorted(waited)
+# ~ ("order", sorted(waited)) if waited else None ==> "order", sorted(waited)
 
 # %% wrong: one rank differs at most => generality other-ranks  from: as written
-# -         return "different", sorted(odd)
-# +         return "different", sorted(odd)[:1]
+# ~ (odd) ==> (odd)[:1]
 
 # %% wrong: the last call of each rank alone => generality overlooked  from: call by call
 # -         for group, number, operation, count, finished in mine:

@@ -39,43 +39,31 @@ def best_interval(save, mtbf):
 
 # %% right: any variant  from: as written
 # - def goodput(interval, save, restart, mtbf):
-# -     failures = math.exp((interval + save) / mtbf) - 1
-# -     return interval / (failures * (mtbf + restart))
 # + from course_lib import params
 # + RESTARTS = params("checkpoint-interval").restarts
-# +
-# +
 # + def goodput(interval, save, restart, mtbf):
-# +     failures = math.exp((interval + save) / mtbf) - 1
+#       failures = math.exp((interval + save) / mtbf) - 1
 # +     if RESTARTS == "exposed":
 # +         restart = mtbf * (math.exp(restart / mtbf) - 1)
-# +     return interval / (failures * (mtbf + restart))
 
 # %% wrong: restarts that can fail => values exposed-restart unless restarts=exposed  from: as written
-# -     return interval / (failures * (mtbf + restart))
-# +     return interval / (failures * mtbf * math.exp(restart / mtbf))
+# ~ (mtbf + restart) ==> mtbf * math.exp(restart / mtbf)
 
 # %% wrong: without failures => values no-failures  from: as written
-# -     return interval / (failures * (mtbf + restart))
-# +     return interval / (interval + save)
+# ~ failures * (mtbf + restart) ==> interval + save
 
 # %% wrong: saving counts as work => values saves-count  from: as written
-# -     return interval / (failures * (mtbf + restart))
-# +     return (interval + save) / (failures * (mtbf + restart))
+# ~ return interval / (failures * (mtbf + restart)) ==> return (interval + save) / (failures * (mtbf + restart))
 
 # %% wrong: without restarts => values no-restart  from: as written
-# -     return interval / (failures * (mtbf + restart))
-# +     return interval / (failures * mtbf)
+# ~ (mtbf + restart) ==> mtbf
 
 # %% wrong: saves cannot fail => values save-is-safe  from: as written
-# -     failures = math.exp((interval + save) / mtbf) - 1
-# -     return interval / (failures * (mtbf + restart))
-# +     failures = math.exp(interval / mtbf) - 1
-# +     return interval / (failures * (mtbf + restart) + save)
+# ~ (interval + save) ==> interval
+# ~ (failures * (mtbf + restart)) ==> (failures * (mtbf + restart) + save)
 
 # %% wrong: small losses added up => values first-order  from: as written
-# -     return interval / (failures * (mtbf + restart))
-# +     return 1 - save / interval - interval / 2 / mtbf - restart / mtbf
+# ~ interval / (failures * (mtbf + restart)) ==> 1 - save / interval - interval / 2 / mtbf - restart / mtbf
 
 # %% wrong: half a segment a failure => values half-lost  from: as written
 # -     return interval / (failures * (mtbf + restart))
@@ -83,8 +71,7 @@ def best_interval(save, mtbf):
 # +     return interval / (length + length / mtbf * (length / 2 + restart))
 
 # %% wrong: Young's rule => values young  from: as written
-# -     return low * mtbf
-# +     return math.sqrt(2 * save * mtbf)
+# ~ low * mtbf ==> math.sqrt(2 * save * mtbf)
 
 # %% wrong: the series => generality series  from: as written
 # -     return low * mtbf
@@ -92,16 +79,13 @@ def best_interval(save, mtbf):
 # +     return math.sqrt(2 * save * mtbf) * (1 + math.sqrt(half) / 3 + half / 9) - save
 
 # %% wrong: work and save => values whole-segment  from: as written
-# -     return low * mtbf
-# +     return low * mtbf + save
+# ~ * mtbf ==> * mtbf + save
 
 # %% wrong: without the 2 => values no-two  from: as written
-# -     return low * mtbf
-# +     return math.sqrt(save * mtbf)
+# ~ low * mtbf ==> math.sqrt(save * mtbf)
 
 # %% wrong: Young's rule less the save => values young-minus-save  from: as written
-# -     return low * mtbf
-# +     return math.sqrt(2 * save * mtbf) - save
+# ~ low * mtbf ==> math.sqrt(2 * save * mtbf) - save
 
 # %% wrong: every hour => values one-hour  from: as written
 # -     return low * mtbf

@@ -22,22 +22,17 @@ def take(order, consumed, batch, rank, ranks):
 # - def take(order, consumed, batch, rank, ranks):
 # + from course_lib import params
 # + BATCHES = params("exactly-once").batches
-# +
-# +
 # + def take(order, consumed, batch, rank, ranks):
-# -         ids += order(epoch)[place : place + batch - len(ids)]
-# +         ids += order(epoch)[place : place + batch - len(ids)]
+#           ids += order(epoch)[place : place + batch - len(ids)]
 # +         if BATCHES == "short":
 # +             break
 
 # %% wrong: short batches at the end => values short-batches unless batches=short  from: as written
-# -         ids += order(epoch)[place : place + batch - len(ids)]
-# +         ids += order(epoch)[place : place + batch - len(ids)]
+#           ids += order(epoch)[place : place + batch - len(ids)]
 # +         break
 
 # %% wrong: every n-th id => values strided  from: as written
-# -     return ids[start : start + small + (rank < extra)], consumed + len(ids)
-# +     return ids[rank::ranks], consumed + len(ids)
+# ~ ids[start : start + small + (rank < extra)], ==> ids[rank::ranks],
 
 # %% wrong: the remainder is dropped => values remainder-dropped  from: as written
 # -     start = rank * small + min(rank, extra)
@@ -45,20 +40,16 @@ def take(order, consumed, batch, rank, ranks):
 # +     return ids[rank * small : (rank + 1) * small], consumed + len(ids)
 
 # %% wrong: the larger parts last => values larger-last  from: as written
-# -     start = rank * small + min(rank, extra)
-# -     return ids[start : start + small + (rank < extra)], consumed + len(ids)
-# +     start, end = len(ids) * rank // ranks, len(ids) * (rank + 1) // ranks
-# +     return ids[start:end], consumed + len(ids)
+# ~ start = rank * small + min(rank, extra) ==> start, end = len(ids) * rank // ranks, len(ids) * (rank + 1) // ranks
+# ~ ids[start : start + small + (rank < extra)], consumed ==> ids[start:end], consumed
 
 # %% wrong: the first epoch's order again => values first-order-again  from: as written
-# -         ids += order(epoch)[place : place + batch - len(ids)]
-# +         ids += order(0)[place : place + batch - len(ids)]
+# ~ (epoch) ==> (0)
 
 # %% wrong: it counts its own ids => values -  from: as written
 # -     return ids[start : start + small + (rank < extra)], consumed + len(ids)
 # +     mine = ids[start : start + small + (rank < extra)]
 # +     return mine, consumed + len(mine)
-
 
 # %% wrong: a position per rank => values -
 def take(order, consumed, batch, rank, ranks):
@@ -68,8 +59,7 @@ def take(order, consumed, batch, rank, ranks):
 
 
 # %% wrong: a batch spans two epochs at most => generality -  from: as written
-# -     while len(ids) < batch:
-# +     for _ in range(2):
+# ~ while len(ids) < batch: ==> for _ in range(2):
 
 # %% wrong: the count stays => values -  from: as written
 # -     return ids[start : start + small + (rank < extra)], consumed + len(ids)

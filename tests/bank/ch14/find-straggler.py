@@ -58,60 +58,46 @@ def straggler(compute, data, wait):
 # +     own = []
 
 # %% wrong: the mean of the ranks => generality mean-of-ranks  from: as written
-# -         late = sum(step[rank] > FACTOR * median(step) for step in own)
-# +         late = sum(step[rank] > FACTOR * mean(step) for step in own)
+# ~ * median(step) ==> * mean(step)
 
 # %% wrong: the mean over the steps => values one-long-step  from: as written
-# -     ranks = range(len(own[0])) if own else []
-# +     ranks = range(len(own[0])) if own else []
+#       ranks = range(len(own[0])) if own else []
 # +     own = [[mean(step[rank] for step in own) for rank in ranks]] if own else []
 
 # %% wrong: half of the steps are enough => values half-is-enough  from: as written
-# -         if late > len(own) / 2:
-# +         if late >= len(own) / 2:
+# ~ if late > len(own) / 2: ==> if late >= len(own) / 2:
 
 # %% wrong: in all steps => values -  from: as written
-# -         if late > len(own) / 2:
-# +         if late == len(own):
+# ~ if late > len(own) / 2: ==> if late == len(own):
 
 # %% wrong: late at the limit => generality at-the-limit  from: as written
-# -         late = sum(step[rank] > FACTOR * median(step) for step in own)
-# +         late = sum(step[rank] >= FACTOR * median(step) for step in own)
+# ~ [rank] > FACTOR * median ==> [rank] >= FACTOR * median
 
 # %% wrong: always compute => values other-kind  from: as written
-# -     return rank, "compute" if extra[0] >= extra[1] else "data"
-# +     return rank, "compute"
+# ~ "compute" if extra[0] >= extra[1] else "data" ==> "compute"
 
 # %% wrong: the larger time is the kind => values other-kind  from: as written
-# -     extra = [sum(step[rank] - median(step) for step in table) for table in (compute, data)]
-# +     extra = [sum(step[rank] for step in table) for table in (compute, data)]
+# ~ sum(step[rank] - median(step) for step in table) ==> sum(step[rank] for step in table)
 
 # %% wrong: the lowest rank of several => generality -  from: as written
-# -     rank = min(found)[1]
-# +     rank = min(each[1] for each in found)
+# ~ (found)[1] ==> (each[1] for each in found)
 
 # %% wrong: the highest rank of equals => generality -  from: as written
-# -     rank = min(found)[1]
-# +     rank = min((each[0], -each[1]) for each in found)[1] * -1
+# ~ (found)[1] ==> ((each[0], -each[1]) for each in found)[1] * -1
 
 # %% wrong: computation alone => values -  from: as written
-# -     own = [[a + b for a, b in zip(c, d)] for c, d in zip(compute, data)]
-# +     own = compute
+# ~ [[a + b for a, b in zip(c, d)] for c, d in zip(compute, data)] ==> compute
 
 # %% wrong: never anybody => values -  from: as written
-# -     if not found:
-# +     if found or not found:
+# ~ if not found: ==> if found or not found:
 
 # %% wrong: the lower of the two in the middle => generality one-of-the-middle  from: as written
-# -     own = [[a + b for a, b in zip(c, d)] for c, d in zip(compute, data)]
+#   def straggler(compute, data, wait):
 # +     from statistics import median_low as median
-# +     own = [[a + b for a, b in zip(c, d)] for c, d in zip(compute, data)]
 
 # %% wrong: the rank that is late most often => generality -  from: as written
-# -             found.append((-sum(step[rank] for step in own), rank))
-# +             found.append((-late, -sum(step[rank] for step in own), rank))
-# -     rank = min(found)[1]
-# +     rank = min(found)[2]
+# ~ -sum ==> -late, -sum
+# ~ (found)[1] ==> (found)[2]
 
 # %% wrong: the kind of the last step => generality other-kind  from: as written
 # -     extra = [sum(step[rank] - median(step) for step in table) for table in (compute, data)]

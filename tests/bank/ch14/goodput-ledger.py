@@ -45,55 +45,42 @@ def ledger(log):
 # - def ledger(log):
 # + from course_lib import params
 # + UNIT = params("goodput-ledger").unit
-# +
-# +
 # + def ledger(log):
 # -     return spent
 # +     total = log[-1][0] - log[0][0] if UNIT == "shares" else 1
 # +     return {cause: seconds / total for cause, seconds in spent.items()}
 
 # %% wrong: repeated steps are work => values repeated-as-work  from: as written
-# -             spent["lost"] += sum(each for number, each in steps if number > step)
-# +             spent["work"] += sum(each for number, each in steps if number > step)
-# -     spent["work"] = sum(each for _, each in steps)
-# +     spent["work"] += sum(each for _, each in steps)
+# ~ ["lost"] ==> ["work"]
+# ~ spent["work"] = sum(each for _, each in steps) ==> spent["work"] += sum(each for _, each in steps)
 
 # %% wrong: from the newest checkpoint => generality newest-checkpoint  from: as written
-# -             spent["save"] += seconds
-# +             spent["save"] += seconds
+#               spent["save"] += seconds
 # +             saved = step
-# -             spent["restart"] += seconds
-# +             spent["restart"] += seconds
+#               spent["restart"] += seconds
 # +             step = locals().get("saved", 0)
 
 # %% wrong: the step of the checkpoint is lost too => values one-step-too-many  from: as written
-# -             spent["lost"] += sum(each for number, each in steps if number > step)
-# -             steps = [each for each in steps if each[0] <= step]
-# +             spent["lost"] += sum(each for number, each in steps if number >= step)
-# +             steps = [each for each in steps if each[0] < step]
+# ~ (each for number, each in steps if number > step) ==> (each for number, each in steps if number >= step)
+# ~ [each for each in steps if each[0] <= step] ==> [each for each in steps if each[0] < step]
 
 # %% wrong: a failed restart is lost work => generality restart-is-lost  from: as written
-# -             spent["restart" if down else "lost"] += seconds
-# +             spent["lost" if event == "failure" or not down else "restart"] += seconds
+# ~ "restart" if down else "lost" ==> "lost" if event == "failure" or not down else "restart"
 
 # %% wrong: the end is work => values end-is-work  from: as written
 # -             spent["restart" if down else "lost"] += seconds
 # +             key = "restart" if down else "work" if event == "end" else "lost"
 # +             spent[key] += seconds
-# -     spent["work"] = sum(each for _, each in steps)
-# +     spent["work"] += sum(each for _, each in steps)
+# ~ spent["work"] = sum(each for _, each in steps) ==> spent["work"] += sum(each for _, each in steps)
 
 # %% wrong: in shares => values other-unit unless unit=shares  from: as written
-# -     return spent
-# +     return {cause: seconds / (log[-1][0] - log[0][0]) for cause, seconds in spent.items()}
+# ~ return spent ==> return {cause: seconds / (log[-1][0] - log[0][0]) for cause, seconds in spent.items()}
 
 # %% wrong: the total => values one-number  from: as written
-# -     return spent
-# +     return sum(spent.values())
+# ~ return spent ==> return sum(spent.values())
 
 # %% wrong: only the failure's own time is lost => values -  from: as written
-# -             spent["lost"] += sum(each for number, each in steps if number > step)
-# +             spent["lost"] += 0
+# ~ sum(each for number, each in steps if number > step) ==> 0
 
 # %% wrong: saves that were lost are lost => values -  from: as written
 # -             spent["save"] += seconds

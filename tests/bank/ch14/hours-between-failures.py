@@ -21,44 +21,34 @@ def chance(hours, between):
 
 
 # %% wrong: for the size of the log => values same-size  from: as written
-# -     return days * 24 * gpus / failures / size
-# +     return days * 24 / failures
+# ~ 24 * gpus / failures / size ==> 24 / failures
 
 # %% wrong: in proportion => values upside-down  from: as written
-# -     return days * 24 * gpus / failures / size
-# +     return days * 24 * size / failures / gpus
+# ~ gpus / failures / size ==> size / failures / gpus
 
 # %% wrong: in days => values days  from: as written
-# -     return days * 24 * gpus / failures / size
-# +     return days * gpus / failures / size
+# ~ 24 * gpus ==> gpus
 
 # %% wrong: for one GPU => values one-gpu  from: as written
-# -     return days * 24 * gpus / failures / size
-# +     return days * 24 * gpus / failures
+# ~ failures / size ==> failures
 
 # %% wrong: whole hours => values rounded  from: as written
-# -     return days * 24 * gpus / failures / size
-# +     return round(days * 24 * gpus / failures / size, 3)
+# ~ days * 24 * gpus / failures / size ==> round(days * 24 * gpus / failures / size, 3)
 
 # %% wrong: the expected number => values expected-number  from: as written
-# -     return 1 - math.exp(-hours / between)
-# +     return hours / between
+# ~ 1 - math.exp(-hours / between) ==> hours / between
 
 # %% wrong: the expected number, cut at 1 => values capped  from: as written
-# -     return 1 - math.exp(-hours / between)
-# +     return min(1, hours / between)
+# ~ return 1 - math.exp(-hours / between) ==> return min(1, hours / between)
 
 # %% wrong: nothing fails => values survives  from: as written
-# -     return 1 - math.exp(-hours / between)
-# +     return math.exp(-hours / between)
+# ~ 1 - math ==> math
 
 # %% wrong: a half-life => values power-of-two  from: as written
-# -     return 1 - math.exp(-hours / between)
-# +     return 1 - 2 ** (-hours / between)
+# ~ return 1 - math.exp(-hours / between) ==> return 1 - 2 ** (-hours / between)
 
 # %% wrong: hour by hour => values hour-by-hour  from: as written
-# -     return 1 - math.exp(-hours / between)
-# +     return 1 - (1 - 1 / between) ** hours
+# ~ math.exp(-hours / between) ==> (1 - 1 / between) ** hours
 
 # %% wrong: the example's numbers => values -  from: as written
 # -     return days * 24 * gpus / failures / size

@@ -33,14 +33,11 @@ def spares(servers, mtbf, repair, chance):
 
 
 # %% wrong: the mean => values mean  from: as written
-# -     extra = 0
+#       q = repair / (mtbf + repair)
 # +     return math.ceil(servers * q)
-# +     extra = 0
 
 # %% wrong: spares never break => values spares-never-break  from: as written
-# -         n = servers + extra
-# +         n = servers
-
+# ~ servers + extra ==> servers
 
 # %% wrong: Poisson => values poisson
 def spares(servers, mtbf, repair, chance):
@@ -55,20 +52,16 @@ def spares(servers, mtbf, repair, chance):
 
 
 # %% wrong: strictly below the bound => generality strictly-less  from: as written
-# -         if tail <= chance + 1e-12:
-# +         if tail < chance - 1e-12 or q == 0 or chance == 1:
+# ~ if tail <= chance + 1e-12: ==> if tail < chance - 1e-12 or q == 0 or chance == 1:
 
 # %% wrong: one too many => values one-too-many  from: as written
-# -             return extra
-# +             return extra + 1
+# ~ return extra ==> return extra + 1
 
 # %% wrong: one too few => values one-too-few  from: as written
-# -             return extra
-# +             return max(extra - 1, 0)
+# ~ return extra ==> return max(extra - 1, 0)
 
 # %% wrong: the share of repair over operation => values -  from: as written
-# -     q = repair / (mtbf + repair)
-# +     q = repair / mtbf / 2
+# ~ (mtbf + repair) ==> mtbf / 2
 
 # %% wrong: no repair is not foreseen => generality -  from: term by term
 # -     if q == 0:

@@ -13,18 +13,14 @@ def lost_interval():
     return [lost / 1.3, lost * 1.3]
 
 
-# %% wrong: one number => values not-a-pair
-def lost_interval():
-    return 10
-
+# %% wrong: one number => values not-a-pair  from: a guess
+# ~ 5, 20 ==> 10
 
 # %% wrong: it commits to nothing => values too-wide  from: a guess
-# -     return 5, 20
-# +     return 1, 50
+# ~ 5, 20 ==> 1, 50
 
 # %% wrong: the high end comes first => values reversed  from: a guess
-# -     return 5, 20
-# +     return 20, 5
+# ~ 5, 20 ==> 20, 5
 
 # %% wrong: nothing is lost => values not-positive  from: a guess
 # -     return 5, 20

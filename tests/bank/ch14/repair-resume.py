@@ -46,42 +46,25 @@ def train(job, steps):
 
 # %% wrong: saved before the update => values early  from: as written
 # -         job.update(order[place], step + 1)
-# -         step += 1
-# -         if step % job.every == 0:
-# -             job.save({"step": step, "weights": job.weights})
-# +         step += 1
-# +         if step % job.every == 0:
-# +             job.save({"step": step, "weights": job.weights})
+#               job.save({"step": step, "weights": job.weights})
 # +         job.update(order[place], step)
 
 # %% wrong: the epoch of the next step => values late-epoch  from: as written
-# -         epoch, place = divmod(step, job.batches)
-# +         epoch, place = divmod(step + 1, job.batches)
+# ~ place = divmod(step, job.batches) ==> place = divmod(step + 1, job.batches)
 
-
-# %% wrong: the data begins again => values afresh
-def train(job, steps):
-    checkpoint = job.load() or {"step": 0, "weights": []}
-    step, job.weights = checkpoint["step"], checkpoint["weights"]
-    order = job.shuffled()
-    first = step
-    while step < steps:
-        place = step % job.batches
-        if place == 0 and step > first:
-            order = job.shuffled()
-        job.update(order[place], step + 1)
-        step += 1
-        if step % job.every == 0:
-            job.save({"step": step, "weights": job.weights})
-
+# %% wrong: the data begins again => values afresh  from: as written
+# -     drawn, order = 0, None
+# +     order = job.shuffled()
+# +     first = step
+# ~ epoch, place = divmod(step, job.batches) ==> place = step % job.batches
+# ~ while drawn <= epoch: ==> if place == 0 and step > first:
+# -             drawn += 1
 
 # %% wrong: an epoch begins with the old order => values other-updates  from: as written
-# -         while drawn <= epoch:
-# +         while drawn < max(1, epoch + (place > 0)):
+# ~ while drawn <= epoch: ==> while drawn < max(1, epoch + (place > 0)):
 
 # %% wrong: it saves after every update => values other-saves  from: as written
-# -         if step % job.every == 0:
-# +         if step % 1 == 0:
+# ~ job.every ==> 1
 
 # %% wrong: it saves at the end as well => values other-saves  from: as written
 # -     while step < steps:
@@ -91,16 +74,13 @@ def train(job, steps):
 # +             return
 
 # %% wrong: it never resumes => values repeated-work  from: as written
-# -     checkpoint = job.load() or {"step": 0, "weights": []}
-# +     checkpoint = {"step": 0, "weights": []}
+# ~ checkpoint = job.load() or {"step": 0, "weights": []} ==> checkpoint = {"step": 0, "weights": []}
 
 # %% wrong: steps count from 0 => values other-updates  from: as written
-# -         job.update(order[place], step + 1)
-# +         job.update(order[place], step)
+# ~ (order[place], step + 1) ==> (order[place], step)
 
 # %% wrong: the weights are not restored => values other-updates  from: as written
-# -     step, job.weights = checkpoint["step"], checkpoint["weights"]
-# +     step = checkpoint["step"]
+# ~ step, job.weights = checkpoint["step"], checkpoint["weights"] ==> step = checkpoint["step"]
 
 # %% wrong: one update more when all is done => generality repeated-work  from: as written
 # -     drawn, order = 0, None

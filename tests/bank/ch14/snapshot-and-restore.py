@@ -61,16 +61,8 @@ def restore(trainer, saved):
 
 
 # %% wrong: live tensors => values alias  from: as written
-# -     return copy.deepcopy(
-# -         {
-# +     return dict(
-# +         {
-# -             "average": trainer.average,
-# -             "scale": trainer.scale,
-# -         }
-# +             "average": trainer.average,
-# +             "scale": dict(trainer.scale),
-# +         }
+# ~ copy.deepcopy ==> dict
+# ~ trainer.scale, ==> dict(trainer.scale),
 
 # %% wrong: without the optimizer => values no-optimizer  from: as written
 # -     trainer.optimizer.load_state_dict(saved["optimizer"])
@@ -93,12 +85,10 @@ def restore(trainer, saved):
 # +     trainer.position = 0
 
 # %% wrong: without the average => values no-average  from: as written
-# -     trainer.average, trainer.scale = saved["average"], saved["scale"]
-# +     trainer.scale = saved["scale"]
+# ~ trainer.average, trainer.scale = saved["average"], saved ==> trainer.scale = saved
 
 # %% wrong: without the loss scale => values no-scale  from: as written
-# -     trainer.average, trainer.scale = saved["average"], saved["scale"]
-# +     trainer.average = saved["average"]
+# ~ average, trainer.scale = saved["average"], saved["scale"] ==> average = saved["average"]
 
 # %% wrong: parameters without buffers => values -  from: as written
 # -     trainer.model.load_state_dict(saved["model"])

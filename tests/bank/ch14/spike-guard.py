@@ -52,8 +52,6 @@ class SpikeGuard:
 # - class SpikeGuard:
 # + from course_lib import params
 # + RULE = params("spike-guard").rule
-# +
-# +
 # + class SpikeGuard:
 # -             spike = loss > self.factor * middle
 # +             limit = self.factor * middle
@@ -62,23 +60,19 @@ class SpikeGuard:
 # +             spike = loss > limit
 
 # %% wrong: spikes join the window => values -  from: as written
-# -         self.row += 1
-# +         self.row += 1
+#           self.row += 1
 # +         if math.isfinite(loss):
 # +             self.kept.append(loss)
 
 # %% wrong: the mean => generality -  from: as written
-# -             middle = median(self.kept)
-# +             middle = mean(self.kept)
+# ~ median ==> mean
 
 # %% wrong: all losses count => generality -  from: with a list
-# -             self.last, self.left = [*self.last, loss][-self.window :], self.patience
-# +             self.last, self.left = [*self.last, loss], self.patience
+# ~ [*self.last, loss][-self.window :], self.patience ==> [*self.last, loss], self.patience
 
 # %% wrong: all losses are kept => generality grows  from: as written
-# -         if not spike:
+#               spike = loss > self.factor * middle
 # +         self.history = [*getattr(self, "history", []), loss]
-# +         if not spike:
 
 # %% wrong: the count goes on after a rollback => values -  from: as written
 # -         if self.row == self.patience:
@@ -86,49 +80,38 @@ class SpikeGuard:
 # +         if self.row >= self.patience:
 
 # %% wrong: spikes need not be in a row => values not-in-a-row  from: as written
-# -             self.kept.append(loss)
+#               self.kept.append(loss)
 # -             self.row = 0
-# +             self.kept.append(loss)
 
 # %% wrong: one spike too late => values late  from: as written
-# -         if self.row == self.patience:
-# +         if self.row == self.patience + 1:
+# ~ if self.row == self.patience: ==> if self.row == self.patience + 1:
 
 # %% wrong: at the limit => generality at-the-limit  from: as written
-# -             spike = loss > self.factor * middle
-# +             spike = loss >= self.factor * middle
+# ~ loss > self.factor ==> loss >= self.factor
 
 # %% wrong: NaN is compared => values nan-accepted  from: as written
-# -         spike = not math.isfinite(loss)
-# +         spike = False
+# ~ not math.isfinite(loss) ==> False
 
 # %% wrong: infinity is no spike at first => values -  from: as written
-# -         spike = not math.isfinite(loss)
-# +         spike = math.isnan(loss)
+# ~ not math.isfinite ==> math.isnan
 
 # %% wrong: it never rolls back => values -  from: as written
-# -             return "rollback"
-# +             return "skip"
+# ~ rollback ==> skip
 
 # %% wrong: it judges from the first loss on => values -  from: as written
-# -         if len(self.kept) == self.kept.maxlen and not spike:
-# +         if self.kept and not spike:
+# ~ len(self.kept) == self.kept.maxlen ==> self.kept
 
 # %% wrong: the lower of the two in the middle => generality one-of-the-middle  from: as written
-# -             middle = median(self.kept)
-# +             middle = sorted(self.kept)[(len(self.kept) - 1) // 2]
+# ~ median(self.kept) ==> sorted(self.kept)[(len(self.kept) - 1) // 2]
 
 # %% wrong: NaN is not counted => generality -  from: as written
-# -         self.row += 1
-# +         self.row += math.isfinite(loss)
+# ~ 1 ==> math.isfinite(loss)
 
 # %% wrong: all guards share one count => values -  from: as written
-# - class SpikeGuard:
-# + class SpikeGuard:
+#   class SpikeGuard:
 # +     count = 0
-# -             self.kept.append(loss)
+#               self.kept.append(loss)
 # -             self.row = 0
-# +             self.kept.append(loss)
 # +             SpikeGuard.count = 0
 # -         self.row += 1
 # -         if self.row == self.patience:

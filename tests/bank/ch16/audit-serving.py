@@ -28,10 +28,8 @@ def audit_serving():
     }
 
 
-# %% wrong: everything is right => values -
-def audit_serving():
-    return {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
-
+# %% wrong: everything is right => values -  from: by hand
+# ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
 # %% wrong: everything is wrong => values -
 def audit_serving():
@@ -41,35 +39,23 @@ def audit_serving():
     }
 
 
-# %% wrong: the printed numbers => values as-printed
-def audit_serving():
-    return {name: (number, *OK) for name, number in zip(GOOD, (800, 340, 320, 160, 1.687, 5.16, 0.14, 87072))}
+# %% wrong: the printed numbers => values as-printed  from: by hand
+# ~ GOOD ==> {name: (number, *OK) for name, number in zip(GOOD, (800, 340, 320, 160, 1.687, 5.16, 0.14, 87072))}
 
+# %% wrong: a key for each query head => values query-heads  from: by hand
+# ~ GOOD ==> GOOD | {"llama-70b-1m": (2621, "wrong", "query heads")}
 
-# %% wrong: a key for each query head => values query-heads
-def audit_serving():
-    return GOOD | {"llama-70b-1m": (2621, "wrong", "query heads")}
+# %% wrong: guesses are free => values free-guesses  from: by hand
+# ~ GOOD ==> GOOD | {"draft-four": (3.36, "wrong", "no token of its own")}
 
+# %% wrong: one GPU a node => values one-gpu-a-node  from: by hand
+# ~ GOOD ==> GOOD | {"deepseek-day-cost": (10884, "wrong", "always busy")}
 
-# %% wrong: guesses are free => values free-guesses
-def audit_serving():
-    return GOOD | {"draft-four": (3.36, "wrong", "no token of its own")}
+# %% wrong: another cause => values wrong-cause  from: by hand
+# ~ GOOD ==> GOOD | {"llama-70b-4k": (1342, "wrong", "query heads")}
 
-
-# %% wrong: one GPU a node => values one-gpu-a-node
-def audit_serving():
-    return GOOD | {"deepseek-day-cost": (10884, "wrong", "always busy")}
-
-
-# %% wrong: another cause => values wrong-cause
-def audit_serving():
-    return GOOD | {"llama-70b-4k": (1342, "wrong", "query heads")}
-
-
-# %% wrong: left as it is => not-answered
-def audit_serving():
-    raise NotImplementedError
-
+# %% wrong: left as it is => not-answered  from: by hand
+# ~ return GOOD ==> raise NotImplementedError
 
 # %% half: one statement is missing => 7
 def audit_serving():

@@ -61,22 +61,16 @@ def plan(running, waiting, budget, free, size):
 
 
 # %% wrong: prompts are not split => values prompts-whole unless prompts=whole  from: as written
-# -         count = min(tokens, budget)
-# -         need = -(-count // size)
-# -         if not count or need > free:
-# +         count = tokens
-# +         need = -(-count // size)
-# +         if count > budget or need > free:
+# ~ min(tokens, budget) ==> tokens
+# ~ not count ==> count > budget
 
 # %% wrong: later ones overtake => values overtakes  from: as written
-# -         if not count or need > free:
+#           if not count or need > free:
 # -             break
-# +         if not count or need > free:
 # +             continue
 
 # %% wrong: the oldest is preempted => values -  from: as written
-# -             victim, _, held = left.pop()
-# +             victim, _, held = left.pop(at)
+# ~ pop() ==> pop(at)
 
 # %% wrong: joins while others are preempted => values joins-anyway  from: as written
 # -     if preempted:
@@ -86,8 +80,7 @@ def plan(running, waiting, budget, free, size):
 # -             free += -(-held // size)
 
 # %% wrong: pages for new tokens alone => values page-not-full  from: as written
-# -         need = -(-(cached + count) // size) - -(-cached // size)
-# +         need = -(-count // size)
+# ~ (cached + count) // size) - -(-cached ==> count
 
 # %% wrong: nobody is preempted => values nobody-preempted  from: as written
 # -         while need > free and name not in preempted:
@@ -100,33 +93,25 @@ def plan(running, waiting, budget, free, size):
 # +             at += 1
 # +             continue
 
-
 # %% wrong: the whole prompt needs pages => values whole-prompt-pages  from: as written
-# -         need = -(-count // size)
-# +         need = -(-tokens // size)
+# ~ need = -(-count // size) ==> need = -(-tokens // size)
 
 # %% wrong: a budget for each kind => values budget-not-shared  from: as written
-# -     run, preempted, left, at = {}, [], list(running), 0
-# +     run, preempted, left, at, whole = {}, [], list(running), 0, budget
+# ~ at = {}, [], list(running), 0 ==> at, whole = {}, [], list(running), 0, budget
+#           if name in preempted:
+#               break
 # -         run[name] = count
 # -         budget -= count
-# -         free -= need
-# -         at += 1
 # +         run[name] = min(tokens - cached, whole)
-# +         free -= need
-# +         at += 1
 
 # %% wrong: zero tokens are a plan => values -  from: as written
-# -     while at < len(left) and budget:
-# +     while at < len(left):
+# ~ while at < len(left) and budget: ==> while at < len(left):
 
 # %% wrong: a part that fits, in place of being preempted => values -  from: as written
-# -         while need > free and name not in preempted:
-# +         while need > free and name not in preempted:
+#           while need > free and name not in preempted:
 # +             if len(left) == at + 1 and free:
 # +                 count, need = -(-cached // size) * size + free * size - cached, free
 # +                 break
-
 
 # %% wrong: left as it is => not-answered
 def plan(running, waiting, budget, free, size):

@@ -29,42 +29,31 @@ def latent_bytes(layers, latent, rope, number, tokens):
 
 
 # %% wrong: query heads => values query-heads  from: as written
-# -     return 2 * layers * kv_heads * size * number * tokens
-# +     return 2 * layers * heads * size * number * tokens
+# ~ layers * kv_heads * size ==> layers * heads * size
 
 # %% wrong: keys without values => values keys-only  from: as written
-# -     return 2 * layers * kv_heads * size * number * tokens
-# +     return layers * kv_heads * size * number * tokens
+# ~ 2 * layers ==> layers
 
 # %% wrong: one token => values one-token  from: as written
-# -     return 2 * layers * kv_heads * size * number * tokens
-# +     return 2 * layers * kv_heads * size * number
+# ~ size * number * tokens ==> size * number
 
 # %% wrong: two bytes each => values two-bytes  from: as written
-# -     return 2 * layers * kv_heads * size * number * tokens
-# +     return 2 * layers * kv_heads * size * 2 * tokens
+# ~ size * number * tokens ==> size * 2 * tokens
 
 # %% wrong: the window is always full => generality always-a-window  from: as written
-# -     kept = whole * tokens + (layers - whole) * min(tokens, window)
-# +     kept = whole * tokens + (layers - whole) * window
+# ~ min(tokens, window) ==> window
 
 # %% wrong: all layers have a window => values all-windowed  from: as written
-# -     kept = whole * tokens + (layers - whole) * min(tokens, window)
-# +     kept = layers * min(tokens, window)
+# ~ whole * tokens + (layers - whole) ==> layers
 
 # %% wrong: the wrong layers keep everything => values swapped  from: as written
-# -     kept = whole * tokens + (layers - whole) * min(tokens, window)
-# +     kept = (layers - whole) * tokens + whole * min(tokens, window)
+# ~ whole * tokens + (layers - whole) ==> (layers - whole) * tokens + whole
 
 # %% wrong: latent keys and values => values keys-and-values  from: as written
-# -     return layers * (latent + rope) * number * tokens
-# +     return 2 * layers * (latent + rope) * number * tokens
-
+# ~ return layers * (latent + rope) * number * tokens ==> return 2 * layers * (latent + rope) * number * tokens
 
 # %% wrong: a latent in two bytes => values two-bytes  from: as written
-# -     return layers * (latent + rope) * number * tokens
-# +     return layers * (latent + rope) * 2 * tokens
-
+# ~ (latent + rope) * number * tokens ==> (latent + rope) * 2 * tokens
 
 # %% wrong: the example => values only-the-example
 def kv_bytes(layers, heads, kv_heads, size, number, tokens):

@@ -43,24 +43,20 @@ def best_chunk(prompt, batch, read, each, limit):
 # +     times = [max(read, (chunk + batch) * each)] * (full + (rest > 0))
 
 # %% wrong: nobody else => values no-others  from: as written
-# -     times = [max(read, (tokens + batch) * each) for tokens in [chunk] * full + [rest] * (rest > 0)]
-# +     times = [max(read, tokens * each) for tokens in [chunk] * full + [rest] * (rest > 0)]
+# ~ (tokens + batch) ==> tokens
 
 # %% wrong: the last chunk is left out => values -  from: as written
 # -     times = [max(read, (tokens + batch) * each) for tokens in [chunk] * full + [rest] * (rest > 0)]
 # +     times = [max(read, (tokens + batch) * each) for tokens in [chunk] * full] or [read]
 
 # %% wrong: times add up => values other-time  from: as written
-# -     times = [max(read, (tokens + batch) * each) for tokens in [chunk] * full + [rest] * (rest > 0)]
-# +     times = [read + (tokens + batch) * each for tokens in [chunk] * full + [rest] * (rest > 0)]
+# ~ max(read, (tokens + batch) * each) ==> read + (tokens + batch) * each
 
 # %% wrong: the whole chunk although the prompt is shorter => generality too-long  from: as written
-# -     return sum(times), max(times)
-# +     return sum(times), max(read, (chunk + batch) * each)
+# ~ max(times) ==> max(read, (chunk + batch) * each)
 
 # %% wrong: the largest chunk => values largest  from: as written
-# -         if longest <= limit and (best is None or ttft <= best[0]):
-# +         if longest <= limit and best is None:
+# ~ (best is None or ttft <= best[0]) ==> best is None
 
 # %% wrong: the larger of equals => values larger-of-equals  from: as written
 # -         if longest <= limit and (best is None or ttft <= best[0]):
@@ -71,9 +67,7 @@ def best_chunk(prompt, batch, read, each, limit):
 # +         if longest < limit and (best is None or ttft <= best[0]):
 
 # %% wrong: something is always returned => generality none-is-right  from: as written
-# -     return best and best[1]
-# +     return best[1] if best else 1
-
+# ~ best and best[1] ==> best[1] if best else 1
 
 # %% wrong: left as it is => not-answered
 def latencies(*given):

@@ -100,18 +100,15 @@ class Pages:
 
 
 # %% wrong: no copy => values never-copies  from: as written
-# -         elif self.users[mine[-1]] > 1:
-# +         elif False:
+# ~ self.users[mine[-1]] > 1 ==> False
 
 # %% wrong: a child gets pages of its own => values shares-nothing  from: as written
-# -         self.pages[child] = list(self.pages[request])
-# +         self.pages[child] = self.take(len(self.pages[request]))
+# ~ list(self.pages[request]) ==> self.take(len(self.pages[request]))
 # -         for page in self.pages[child]:
 # -             self.users[page] += 1
 
 # %% wrong: a child has the parent's list => values -  from: as written
-# -         self.pages[child] = list(self.pages[request])
-# +         self.pages[child] = self.pages[request]
+# ~ list(self.pages[request]) ==> self.pages[request]
 
 # %% wrong: freed pages are free for everybody => values others-lose  from: as written
 # -             if self.users[page] == 0:
@@ -120,8 +117,6 @@ class Pages:
 
 # %% wrong: the copied page keeps its count => values keeps-the-copied  from: as written
 # -             self.users[mine[-1]] -= 1
-# -             mine[-1] = new
-# +             mine[-1] = new
 
 # %% wrong: taken one by one until none is left => generality half-done  from: as written
 # -         if count > len(self.idle):
@@ -134,26 +129,18 @@ class Pages:
 # +             taken.append(heapq.heappop(self.idle))
 
 # %% wrong: the token counts before it has a page => generality -  from: as written
-# -         copied = None
 # -         if self.tokens[request] % self.size == 0:
-# +         copied = None
 # +         self.tokens[request] += 1
 # +         if (self.tokens[request] - 1) % self.size == 0:
 # -         self.tokens[request] += 1
-# -         return copied
-# +         return copied
 
 # %% wrong: always one page more => values -  from: as written
-# -         self.pages[request] = self.take((tokens + self.size - 1) // self.size)
-# +         self.pages[request] = self.take(tokens // self.size + 1)
+# ~ (tokens + self.size - 1) // self.size ==> tokens // self.size + 1
 
 # %% wrong: the page freed last => values newest-first  from: as written
-# -         self.size, self.idle = size, list(range(pages))
-# +         self.size, self.idle = size, list(range(pages))[::-1]
-# -         taken = [heapq.heappop(self.idle) for _ in range(count)]
-# +         taken = [self.idle.pop() for _ in range(count)]
-# -                 heapq.heappush(self.idle, page)
-# +                 self.idle.append(page)
+# ~ (range(pages)) ==> (range(pages))[::-1]
+# ~ heapq.heappop(self.idle) ==> self.idle.pop()
+# ~ heapq.heappush(self.idle, page) ==> self.idle.append(page)
 
 # %% wrong: a full page is copied => values -  from: as written
 # -         if self.tokens[request] % self.size == 0:
@@ -165,14 +152,11 @@ class Pages:
 # +         elif self.tokens[request] % self.size == 0:
 
 # %% wrong: all tables have the same requests => generality raised  from: as written
-# -     def __init__(self, pages, size):
+#   class Pages:
+# +     pages, tokens = {}, {}
 # -         self.size, self.idle = size, list(range(pages))
 # -         self.users, self.pages, self.tokens = [0] * pages, {}, {}
-# +     pages, tokens = {}, {}
-# +
-# +     def __init__(self, pages, size):
 # +         self.size, self.idle, self.users = size, list(range(pages)), [0] * pages
-
 
 # %% wrong: left as it is => not-answered
 class Pages:

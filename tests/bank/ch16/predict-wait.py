@@ -14,25 +14,17 @@ def growth():
     return 1.5, 6.0
 
 
-# %% wrong: too wide => values too-wide
-def growth():
-    return 1, 100
+# %% wrong: too wide => values too-wide  from: far off, but committed
+# ~ 1.5, 6.0 ==> 1, 100
 
+# %% wrong: the ends are swapped => values reversed  from: far off, but committed
+# ~ 1.5, 6.0 ==> 12, 6
 
-# %% wrong: the ends are swapped => values reversed
-def growth():
-    return 12, 6
+# %% wrong: one number => values not-a-pair  from: far off, but committed
+# ~ 1.5, 6 ==> 9
 
-
-# %% wrong: one number => values not-a-pair
-def growth():
-    return 9.0
-
-
-# %% wrong: nothing is committed to => values not-positive
-def growth():
-    return 0, 0
-
+# %% wrong: nothing is committed to => values not-positive  from: far off, but committed
+# ~ 1.5, 6.0 ==> 0, 0
 
 # %% wrong: left as it is => not-answered
 def growth():

@@ -49,24 +49,20 @@ def ridge_batch(params, number, kv, *given):
 
 
 # %% wrong: no attention => values no-attention  from: as written
-# -     return max((2 * params * tokens + 4 * layers * width * pairs) / flops, params * number / bandwidth)
-# +     return max(2 * params * tokens / flops, params * number / bandwidth)
+# ~ (2 * params * tokens + 4 * layers * width * pairs) ==> 2 * params * tokens
 
 # %% wrong: all pairs => values all-pairs  from: as written
-# -     pairs = tokens * (tokens + 1) / 2
-# +     pairs = tokens * tokens
+# ~ (tokens + 1) / 2 ==> tokens
 
 # %% wrong: weights are never read => generality never-read  from: as written
 # -     return max((2 * params * tokens + 4 * layers * width * pairs) / flops, params * number / bandwidth)
 # +     return (2 * params * tokens + 4 * layers * width * pairs) / flops
 
 # %% wrong: weights for each request => values weights-each  from: as written
-# -     return max(2 * params * batch / flops, (params * number + batch * context * kv) / bandwidth)
-# +     return max(2 * params * batch / flops, batch * (params * number + context * kv) / bandwidth)
+# ~ batch / flops, (params * number + batch * context * kv) ==> batch / flops, batch * (params * number + context * kv)
 
 # %% wrong: the cache is not read => values no-cache  from: as written
-# -     return max(2 * params * batch / flops, (params * number + batch * context * kv) / bandwidth)
-# +     return max(2 * params * batch / flops, params * number / bandwidth)
+# ~ (params * number + batch * context * kv) ==> params * number
 
 # %% wrong: only read => generality never-compute  from: as written
 # -     return max(2 * params * batch / flops, (params * number + batch * context * kv) / bandwidth)
@@ -86,17 +82,13 @@ def ridge_batch(params, number, kv, *given):
 # +     return math.ceil(params * number / bandwidth / abs(gain)) if gain else 1
 
 # %% wrong: rounded down => values rounded-down  from: as written
-# -     return math.ceil(params * number / bandwidth / gain) if gain > 0 else None
-# +     return math.floor(params * number / bandwidth / gain) if gain > 0 else None
+# ~ ceil ==> floor
 
 # %% wrong: one too many at an exact ridge => generality one-too-many  from: as written
-# -     return math.ceil(params * number / bandwidth / gain) if gain > 0 else None
-# +     return math.floor(params * number / bandwidth / gain) + 1 if gain > 0 else None
+# ~ ceil(params * number / bandwidth / gain) ==> floor(params * number / bandwidth / gain) + 1
 
 # %% wrong: batches up to 4,096 => generality returned-none  from: as written
-# -     return math.ceil(params * number / bandwidth / gain) if gain > 0 else None
-# +     return math.ceil(params * number / bandwidth / gain) if gain > params * number / bandwidth / 4096 else None
-
+# ~ 0 ==> params * number / bandwidth / 4096
 
 # %% wrong: left as it is => not-answered
 def prefill_seconds(*given):

@@ -79,16 +79,13 @@ class PrefixCache:
 
 
 # %% wrong: the key of a page alone => values not-chained  from: as written
-# -         keys = [tuple(tokens[:end]) for end in ends]
-# +         keys = [tuple(tokens[end - self.size : end]) for end in ends]
+# ~ tokens[:end] ==> tokens[end - self.size : end]
 
 # %% wrong: everything from the cache => values nothing-computed  from: as written
-# -         for key in keys[: (len(tokens) - 1) // self.size]:
-# +         for key in keys:
+# ~ for key in keys[: (len(tokens) - 1) // self.size]: ==> for key in keys:
 
 # %% wrong: the beginning goes first => generality beginning-first  from: as written
-# -         for key in reversed(keys):
-# +         for key in keys:
+# ~ reversed(keys) ==> keys
 
 # %% wrong: released pages are forgotten => values forgets  from: as written
 # -                 self.unused[key] = None
@@ -97,50 +94,32 @@ class PrefixCache:
 
 # %% wrong: pages in use are given up => generality -  from: as written
 # -             self.users[key] += 1
-# -             self.unused.pop(key, None)
-# +             self.unused.pop(key, None)
 
 # %% wrong: hits count as free => generality -  from: as written
 # -         if fresh > self.empty + len(self.unused) - sum(key in self.unused for key in hits):
 # +         if fresh > self.empty + len(self.unused):
 
 # %% wrong: tenants share nothing => values tenants-apart unless sharing=tenant  from: as written
-# -         keys = [tuple(tokens[:end]) for end in ends]
-# +         keys = [(tenant, *tokens[:end]) for end in ends]
+# ~ keys = [tuple(tokens[:end]) for end in ends] ==> keys = [(tenant, *tokens[:end]) for end in ends]
 
 # %% wrong: the order of admission => generality -  from: as written
-# -                 key, _ = self.unused.popitem(last=False)
-# -                 del self.users[key]
-# +                 key = next(each for each in self.users if each in self.unused)
-# +                 del self.unused[key], self.users[key]
+# ~ key, _ = self.unused.popitem(last=False) ==> key = next(each for each in self.users if each in self.unused)
+# ~ del self.users[key] ==> del self.unused[key], self.users[key]
 
 # %% wrong: a page is cached twice => generality -  from: as written
-# -         new = [key for key in keys[len(hits) :] if key not in self.users]
-# +         new = keys[len(hits) :]
+# ~ [key for key in keys[len(hits) :] if key not in self.users] ==> keys[len(hits) :]
 
 # %% wrong: the sum of the tokens as a key => values -  from: as written
-# -         keys = [tuple(tokens[:end]) for end in ends]
-# +         keys = [(end, sum(tokens[:end])) for end in ends]
+# ~ tuple(tokens[:end]) ==> (end, sum(tokens[:end]))
 
 # %% wrong: a refusal makes the hits young => generality -  from: as written
-# -         fresh = math.ceil(len(tokens) / self.size) - len(hits)
-# +         fresh = math.ceil(len(tokens) / self.size) - len(hits)
+#           fresh = math.ceil(len(tokens) / self.size) - len(hits)
 # +         for key in hits:
 # +             if key in self.unused:
 # +                 self.unused.move_to_end(key)
 
 # %% wrong: cached pages go before empty ones => generality cached-first  from: as written
-# -             if self.empty:
-# -                 self.empty -= 1
-# -             else:
-# -                 key, _ = self.unused.popitem(last=False)
-# -                 del self.users[key]
-# +             if not self.unused:
-# +                 self.empty -= 1
-# +             else:
-# +                 key, _ = self.unused.popitem(last=False)
-# +                 del self.users[key]
-
+# ~ if self.empty: ==> if not self.unused:
 
 # %% wrong: left as it is => not-answered
 class PrefixCache:

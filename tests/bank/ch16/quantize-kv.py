@@ -33,30 +33,22 @@ def restore(codes, scale, low):
 
 
 # %% wrong: rounded down => values cut-off  from: as written
-# -     codes = ((x - low) / torch.where(scale > 0, scale, 1)).round()
-# +     codes = ((x - low) / torch.where(scale > 0, scale, 1)).floor()
+# ~ round ==> floor
 
 # %% wrong: one group for all => values another-kind  from: as written
-# -     low = x.amin(dim, keepdim=True)
-# -     scale = (x.amax(dim, keepdim=True) - low) / (2**bits - 1)
-# +     low = x.min()
-# +     scale = (x.max() - low) / (2**bits - 1)
+# ~ amin(dim, keepdim=True) ==> min()
+# ~ amax(dim, keepdim=True) ==> max()
 
 # %% wrong: one group in the right shape => values one-group  from: as written
-# -     low = x.amin(dim, keepdim=True)
-# -     scale = (x.amax(dim, keepdim=True) - low) / (2**bits - 1)
-# +     low = x.min() + 0 * x.amin(dim, keepdim=True)
-# +     scale = (x.max() - low) / (2**bits - 1)
+# ~ amin ==> min() + 0 * x.amin
+# ~ amax(dim, keepdim=True) ==> max()
 
 # %% wrong: a code too many => values one-code-too-many  from: as written
-# -     scale = (x.amax(dim, keepdim=True) - low) / (2**bits - 1)
-# -     codes = ((x - low) / torch.where(scale > 0, scale, 1)).round()
-# +     scale = (x.amax(dim, keepdim=True) - low) / 2**bits
-# +     codes = ((x - low) / torch.where(scale > 0, scale, 1)).round().clamp(max=255)
+# ~ (2**bits - 1) ==> 2**bits
+# ~ round() ==> round().clamp(max=255)
 
 # %% wrong: divided by zero => generality -  from: as written
-# -     codes = ((x - low) / torch.where(scale > 0, scale, 1)).round()
-# +     codes = ((x - low) / scale).nan_to_num(7.0).round()
+# ~ torch.where(scale > 0, scale, 1) ==> scale).nan_to_num(7.0
 
 # %% wrong: a floor under every scale => values wrong-scale  from: as written
 # -     scale = (x.amax(dim, keepdim=True) - low) / (2**bits - 1)
@@ -69,12 +61,10 @@ def restore(codes, scale, low):
 # +     scale = (x.amax(-1, keepdim=True) - low) / (2**bits - 1)
 
 # %% wrong: without the low end => values no-low  from: as written
-# -     return codes * scale + low
-# +     return codes * scale
+# ~ scale + low ==> scale
 
 # %% wrong: codes as numbers => values another-kind  from: as written
-# -     return codes.to(torch.uint8), scale, low
-# +     return codes, scale, low
+# ~ codes.to(torch.uint8), ==> codes,
 
 # %% wrong: in place => values raised  from: as written
 # -     codes = ((x - low) / torch.where(scale > 0, scale, 1)).round()
@@ -83,7 +73,6 @@ def restore(codes, scale, low):
 # %% wrong: a scale that is never small => generality wrong-scale  from: as written
 # -     scale = (x.amax(dim, keepdim=True) - low) / (2**bits - 1)
 # +     scale = ((x.amax(dim, keepdim=True) - low) / (2**bits - 1)).clamp(min=1e-8)
-
 
 # %% wrong: left as it is => not-answered
 def quantize(*given):

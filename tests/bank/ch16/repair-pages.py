@@ -34,55 +34,39 @@ def release(pool, table):
     pool.free += [page for page in table[::-1] if not pool.users[page]]
 
 
-# %% wrong: as given => values -
-def allocate(pool, hits, fresh):
-    if fresh > len(pool.free):
-        return None
-    new = [pool.take() for _ in range(fresh)]
-    for page in hits:
-        pool.touch(page)
-    return hits + new
-
-
-def release(pool, table):
-    for page in table:
-        pool.users[page] -= 1
-        if pool.users[page] == 0:
-            pool.free.append(page)
-
+# %% wrong: as given => values -  from: as written
+# -     idle = sum(pool.users[page] == 0 for page in hits)
+# -     if fresh > len(pool.free) - idle:
+# +     if fresh > len(pool.free):
+#           return None
+# +     new = [pool.take() for _ in range(fresh)]
+# ~ [pool.take() for _ in range(fresh)] ==> new
+# ~ reversed(table) ==> table
 
 # %% wrong: taken before the hits are touched => values takes-its-hits  from: as written
-def allocate(pool, hits, fresh):
-    if fresh > len(pool.free):
-        return None
-    new = [pool.take() for _ in range(fresh)]
-    for page in hits:
-        pool.touch(page)
-    return hits + new
-
+# -     idle = sum(pool.users[page] == 0 for page in hits)
+# -     if fresh > len(pool.free) - idle:
+# +     if fresh > len(pool.free):
+#           return None
+# +     new = [pool.take() for _ in range(fresh)]
+# ~ [pool.take() for _ in range(fresh)] ==> new
 
 # %% wrong: tested after the hits are touched => generality users-left  from: as written
 # -     idle = sum(pool.users[page] == 0 for page in hits)
 # -     if fresh > len(pool.free) - idle:
 # -         return None
-# -     for page in hits:
-# -         pool.touch(page)
-# +     for page in hits:
-# +         pool.touch(page)
+#           pool.touch(page)
 # +     if fresh > len(pool.free):
 # +         return None
 
 # %% wrong: all hits count as free => values refused  from: as written
-# -     if fresh > len(pool.free) - idle:
-# +     if fresh > len(pool.free) - len(hits):
+# ~ if fresh > len(pool.free) - idle: ==> if fresh > len(pool.free) - len(hits):
 
 # %% wrong: the beginning goes first => values beginning-first  from: as written
-# -     for page in reversed(table):
-# +     for page in table:
+# ~ reversed(table) ==> table
 
 # %% wrong: to the front of the list => values newest-first  from: as written
-# -             pool.free.append(page)
-# +             pool.free.insert(0, page)
+# ~ free.append(page) ==> free.insert(0, page)
 
 # %% wrong: nothing is refused => generality -  from: as written
 # -     if fresh > len(pool.free) - idle:
@@ -90,13 +74,10 @@ def allocate(pool, hits, fresh):
 # +     fresh = min(fresh, len(pool.free) - idle)
 
 # %% wrong: new pages first => values wrong-table  from: as written
-# -     return hits + [pool.take() for _ in range(fresh)]
-# +     return [pool.take() for _ in range(fresh)] + hits
+# ~ hits + [pool.take() for _ in range(fresh)] ==> [pool.take() for _ in range(fresh)] + hits
 
 # %% wrong: a user less for each, and no page free => values -  from: as written
-# -             pool.free.append(page)
-# +             pass
-
+# ~ pool.free.append(page) ==> pass
 
 # %% wrong: left as it is => not-answered
 def allocate(*given):

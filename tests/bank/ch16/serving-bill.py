@@ -23,49 +23,39 @@ def cheapest(models, served):
 
 
 # %% wrong: idle hours are free => values idle-is-free  from: as written
-# -     return usd * gpus / 3600 * seconds / busy / answer * 1e6
-# +     return usd * gpus / 3600 * seconds / answer * 1e6
+# ~ busy / answer ==> answer
 
 # %% wrong: idle hours make it cheaper => values idle-twice  from: as written
-# -     return usd * gpus / 3600 * seconds / busy / answer * 1e6
-# +     return usd * gpus / 3600 * seconds * busy / answer * 1e6
+# ~ seconds / busy ==> seconds * busy
 
 # %% wrong: one GPU => values one-gpu  from: as written
-# -     return usd * gpus / 3600 * seconds / busy / answer * 1e6
-# +     return usd / 3600 * seconds / busy / answer * 1e6
+# ~ usd * gpus / 3600 ==> usd / 3600
 
 # %% wrong: prompts are free => values no-prompts  from: as written
-# -     seconds = prompt / prefill_speed + answer / decode_speed
-# +     seconds = answer / decode_speed
+# ~ prompt / prefill_speed + answer ==> answer
 
 # %% wrong: all tokens => values all-tokens  from: as written
-# -     return usd * gpus / 3600 * seconds / busy / answer * 1e6
-# +     return usd * gpus / 3600 * seconds / busy / (prompt + answer) * 1e6
+# ~ busy / answer * 1e6 ==> busy / (prompt + answer) * 1e6
 
 # %% wrong: the longer of the phases => values longer-phase  from: as written
-# -     seconds = prompt / prefill_speed + answer / decode_speed
-# +     seconds = max(prompt / prefill_speed, answer / decode_speed)
+# ~ prompt / prefill_speed + answer / decode_speed ==> max(prompt / prefill_speed, answer / decode_speed)
 
 # %% wrong: a prompt there must be => generality raised  from: as written
-# -     return usd * gpus / 3600 * seconds / busy / answer * 1e6
-# +     return usd * gpus / 3600 * seconds / busy / answer * 1e6 * prompt / prompt
+# ~ 1e6 ==> 1e6 * prompt / prompt
 
 # %% wrong: training alone => values training-only  from: as written
-# -     return min(range(len(models)), key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
-# +     return min(range(len(models)), key=lambda at: models[at][0] * 6 * models[at][1])
+# ~ (6 * models[at][1] + 2 * served) ==> 6 * models[at][1]
 
 # %% wrong: the smallest => values serving-only  from: as written
 # -     return min(range(len(models)), key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
 # +     return min(range(len(models)), key=lambda at: models[at][0])
 
 # %% wrong: training is as cheap as serving => generality -  from: as written
-# -     return min(range(len(models)), key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
-# +     return min(range(len(models)), key=lambda at: models[at][0] * (models[at][1] + served))
+# ~ * (6 * models[at][1] + 2 * served) ==> * (models[at][1] + served)
 
 # %% wrong: the last of equals => generality last-of-equals  from: as written
 # -     return min(range(len(models)), key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
 # +     return min(range(len(models))[::-1], key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
-
 
 # %% wrong: left as it is => not-answered
 def usd_per_million(*given):

@@ -41,36 +41,28 @@ def inconsistent(report, slack):
 
 
 # %% wrong: no weights => values no-weights  from: as written
-# -     pages = max(0, int((memory - weights) // (kv * page)))
-# +     pages = max(0, int(memory // (kv * page)))
+# ~ (memory - weights) ==> memory
 
 # %% wrong: no pages => values no-pages  from: as written
-# -     return pages // math.ceil(tokens / page)
-# +     return pages * page // tokens
+# ~ pages // math.ceil(tokens / page) ==> pages * page // tokens
 
 # %% wrong: less than nothing => generality negative  from: as written
-# -     pages = max(0, int((memory - weights) // (kv * page)))
-# +     pages = int((memory - weights) // (kv * page))
+# ~ pages = max(0, int((memory - weights) // (kv * page))) ==> pages = int((memory - weights) // (kv * page))
 
 # %% wrong: always full => values full-load  from: as written
-# -     return math.ceil(held / (load * slots)) if slots else None
-# +     return math.ceil(held / slots) if slots else None
+# ~ (load * slots) ==> slots
 
 # %% wrong: no time to the first token => values no-ttft  from: as written
-# -     held = rate * (ttft + (answer - 1) * itl)
-# +     held = rate * (answer - 1) * itl
+# ~ (ttft + (answer - 1) * itl) ==> (answer - 1) * itl
 
 # %% wrong: one more than is exact => generality one-too-many  from: as written
-# -     return math.ceil(held / (load * slots)) if slots else None
-# +     return math.floor(held / (load * slots)) + 1 if slots else None
+# ~ ceil(held / (load * slots)) ==> floor(held / (load * slots)) + 1
 
 # %% wrong: at least one slot => generality none-is-right  from: as written
-# -     return math.ceil(held / (load * slots)) if slots else None
-# +     return math.ceil(held / (load * max(1, slots)))
+# ~ (held / (load * slots)) if slots else None ==> (held / (load * max(1, slots)))
 
 # %% wrong: too many only => values one-side  from: as written
-# -     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * rate * time]
-# +     return [at for at, (rate, time, held) in enumerate(report) if held - rate * time > slack * rate * time]
+# ~ abs(held - rate * time) ==> held - rate * time
 
 # %% wrong: the limit is impossible => generality at-the-limit  from: as written
 # -     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * rate * time]
@@ -79,7 +71,6 @@ def inconsistent(report, slack):
 # %% wrong: a fraction of the number held => generality of-the-other  from: as written
 # -     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * rate * time]
 # +     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * held]
-
 
 # %% wrong: left as it is => not-answered
 def slots(*given):

@@ -50,21 +50,16 @@ def tokens_per_step(rate, guesses):
 # +             return output + rng.choices(range(len(p)), q)
 
 # %% wrong: kept without chance => values greedy-accept  from: as written
-# -         if rng.random() * q[guess] >= p[guess]:
-# +         if q[guess] > p[guess]:
+# ~ if rng.random() * q[guess] >= p[guess]: ==> if q[guess] > p[guess]:
 
 # %% wrong: the draft's probability is left out => values no-draft  from: as written
-# -         if rng.random() * q[guess] >= p[guess]:
-# +         if rng.random() >= p[guess]:
+# ~ () * q[guess] >= p ==> () >= p
 
 # %% wrong: every guess is kept => values all-kept  from: as written
-# -         if rng.random() * q[guess] >= p[guess]:
-# +         if q[guess] == 0:
-
+# ~ rng.random() * q[guess] >= p[guess] ==> q[guess] == 0
 
 # %% wrong: no token at the end => values no-bonus  from: as written
-# -     return output + rng.choices(range(len(target[-1])), target[-1])
-# +     return output
+# ~ output + rng.choices(range(len(target[-1])), target[-1]) ==> output
 
 # %% wrong: goes on after another token => values -  from: as written
 # -             return output + rng.choices(range(len(p)), missing)
@@ -79,21 +74,16 @@ def tokens_per_step(rate, guesses):
 # +             return output
 
 # %% wrong: the first list for all guesses => values -  from: as written
-# -     for p, q, guess in zip(target, draft, guesses):
-# +     for p, q, guess in zip([target[0]] * len(guesses), draft, guesses):
+# ~ guess in zip(target, draft, guesses) ==> guess in zip([target[0]] * len(guesses), draft, guesses)
 
 # %% wrong: the mean without the last token => values no-bonus  from: as written
-# -     return sum(rate**count for count in range(guesses + 1))
-# +     return sum(rate**count for count in range(1, guesses + 1))
+# ~ count in range(guesses + 1) ==> count in range(1, guesses + 1)
 
 # %% wrong: a quotient that is zero over zero => generality raised  from: as written
-# -     return sum(rate**count for count in range(guesses + 1))
-# +     return (1 - rate ** (guesses + 1)) / (1 - rate)
+# ~ sum(rate**count for count in range(guesses + 1)) ==> (1 - rate ** (guesses + 1)) / (1 - rate)
 
 # %% wrong: another source of chance => values raised  from: as written
-# -         if rng.random() * q[guess] >= p[guess]:
-# +         if torch.rand(()) * q[guess] >= p[guess]:
-
+# ~ rng.random() ==> torch.rand(())
 
 # %% wrong: left as it is => not-answered
 def verify(*given):

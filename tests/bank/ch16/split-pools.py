@@ -31,37 +31,29 @@ def best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link):
 
 
 # %% wrong: sending takes no time => generality no-sending  from: as written
-# -     busy = max(prompt / prefill_speed, prompt * kv / link)
-# +     busy = prompt / prefill_speed
+# ~ max(prompt / prefill_speed, prompt * kv / link) ==> prompt / prefill_speed
 
 # %% wrong: sending waits => values other-sending unless sends=waits  from: as written
-# -     busy = max(prompt / prefill_speed, prompt * kv / link)
-# +     busy = prompt / prefill_speed + prompt * kv / link
+# ~ max(prompt / prefill_speed, prompt * kv / link) ==> prompt / prefill_speed + prompt * kv / link
 
 # %% wrong: the pools add up => values sum  from: as written
-# -     return min(prefill / busy, decode * decode_speed / answer)
-# +     return prefill / busy + decode * decode_speed / answer
+# ~ min(prefill / busy, decode * decode_speed / answer) ==> prefill / busy + decode * decode_speed / answer
 
 # %% wrong: prefill alone => values -  from: as written
-# -     return min(prefill / busy, decode * decode_speed / answer)
-# +     return prefill / busy
+# ~ min(prefill / busy, decode * decode_speed / answer) ==> prefill / busy
 
 # %% wrong: tokens per second => values tokens  from: as written
-# -     return min(prefill / busy, decode * decode_speed / answer)
-# +     return answer * min(prefill / busy, decode * decode_speed / answer)
+# ~ min ==> answer * min
 
 # %% wrong: the GPUs of the other pool => values decode-gpus  from: as written
 # -     return max(range(1, gpus), key=lambda prefill: requests_per_second(prefill, gpus - prefill, *rest))
 # +     return gpus - max(range(1, gpus), key=lambda prefill: requests_per_second(prefill, gpus - prefill, *rest))
 
 # %% wrong: half and half => values halves  from: as written
-# -     return max(range(1, gpus), key=lambda prefill: requests_per_second(prefill, gpus - prefill, *rest))
-# +     return gpus // 2
+# ~ max(range(1, gpus), key=lambda prefill: requests_per_second(prefill, gpus - prefill, *rest)) ==> gpus // 2
 
 # %% wrong: more of equals => generality more-of-equals  from: as written
-# -     return max(range(1, gpus), key=lambda prefill: requests_per_second(prefill, gpus - prefill, *rest))
-# +     return max(range(gpus - 1, 0, -1), key=lambda prefill: requests_per_second(prefill, gpus - prefill, *rest))
-
+# ~ 1, gpus ==> gpus - 1, 0, -1
 
 # %% wrong: left as it is => not-answered
 def requests_per_second(*given):

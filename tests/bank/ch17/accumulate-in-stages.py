@@ -47,19 +47,14 @@ def step_gradient(comm, w, batches, parts):
     return w.grad / len(batches)
 
 
-# %% wrong: reduced once, scaled again => values scaled-again  from: as it was
-# -         comm.all_reduce(w.grad)
-# -         w.grad /= comm.size
-# -     return w.grad / len(batches)
-# +     comm.all_reduce(w.grad)
-# +     return w.grad / len(batches) / comm.size
+# %% wrong: reduced once, scaled again => values scaled-again  from: the loss is scaled
+# -             (((xs @ w - ys) ** 2).sum() / len(y)).backward()
+# +             ((xs @ w - ys) ** 2).mean().backward()
+# +         w.grad /= parts
 
 # %% wrong: scaled once, reduced again => values reduced-again  from: the loss is scaled
-# -             (((xs @ w - ys) ** 2).sum() / len(y)).backward()
 # -     comm.all_reduce(w.grad)
-# +             (((xs @ w - ys) ** 2).sum() / len(y)).backward()
 # +         comm.all_reduce(w.grad)
-
 
 # %% wrong: every row counts the same => values rows-equal unless weights=rows
 def step_gradient(comm, w, batches, parts):
@@ -76,26 +71,18 @@ def step_gradient(comm, w, batches, parts):
 # +     return w.grad / len(batches)
 
 # %% wrong: the sum of the ranks => values not-over-ranks  from: the loss is scaled
-# -     return w.grad / len(batches) / comm.size
-# +     return w.grad / len(batches)
+# ~ (batches) / comm.size ==> (batches)
 
 # %% wrong: the sum of the batches => values not-over-batches  from: the loss is scaled
-# -     return w.grad / len(batches) / comm.size
-# +     return w.grad / comm.size
+# ~ len(batches) / comm ==> comm
 
 # %% wrong: cleared for each batch => values last-batch  from: the loss is scaled
-# -     for x, y in batches:
-# +     for x, y in batches:
+#       for x, y in batches:
 # +         w.grad = None
 
-# %% wrong: scaled at the end => values scaled-at-the-end  from: as it was
-# -         w.grad /= parts
-# -         comm.all_reduce(w.grad)
-# -         w.grad /= comm.size
-# -     return w.grad / len(batches)
-# +     comm.all_reduce(w.grad)
-# +     return w.grad / len(batches) / comm.size / parts ** len(batches)
-
+# %% wrong: scaled at the end => values scaled-at-the-end  from: the loss is scaled
+# ~ (((xs @ w - ys) ** 2).sum() / len(y)).backward ==> ((xs @ w - ys) ** 2).mean().backward
+# ~ size ==> size / parts ** len(batches)
 
 # %% wrong: one message a batch => cost too-many-bytes
 def step_gradient(comm, w, batches, parts):
@@ -108,21 +95,17 @@ def step_gradient(comm, w, batches, parts):
 
 
 # %% wrong: the gradient stays on w => values changed  from: the loss is scaled
-# -     w = w.detach().clone().requires_grad_()
-# +     w.requires_grad_()
+# ~ w = w.detach().clone().requires_grad_ ==> w.requires_grad_
 
 # %% wrong: the buffer is kept => values second-call  from: the loss is scaled
-# -     w = w.detach().clone().requires_grad_()
+#   def step_gradient(comm, w, batches, parts):
 # +     kept = step_gradient.__dict__.setdefault("grad", {})
-# +     w = w.detach().clone().requires_grad_()
+#       w = w.detach().clone().requires_grad_()
 # +     w.grad = kept.get(comm.rank)
-# -     comm.all_reduce(w.grad)
+#               (((xs @ w - ys) ** 2).sum() / len(y)).backward()
 # +     kept[comm.rank] = w.grad.clone()
-# +     comm.all_reduce(w.grad)
 
 # %% wrong: the first gradient is remembered => values second-call  from: the loss is scaled
-# -     comm.all_reduce(w.grad)
-# -     return w.grad / len(batches) / comm.size
+#               (((xs @ w - ys) ** 2).sum() / len(y)).backward()
 # +     kept = step_gradient.__dict__
-# +     comm.all_reduce(w.grad)
-# +     return kept.setdefault(comm.rank, w.grad / len(batches) / comm.size)
+# ~ w.grad / len(batches) / comm.size ==> kept.setdefault(comm.rank, w.grad / len(batches) / comm.size)

@@ -76,12 +76,10 @@ def after_the_change():
 
 
 # %% wrong: data parallelism alone => values does-not-fit  from: by hand
-# - PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512}
-# + PLAN = {"dp": 64, "zero": 1, "microbatches": 8}
+# ~ {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512} ==> {"dp": 64, "zero": 1, "microbatches": 8}
 
 # %% wrong: half of the GPUs => values does-not-fit  from: by hand
-# - PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512}
-# + PLAN = {"tp": 2, "cp": 2, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512}
+# ~ 4, ==> 2,
 
 # %% wrong: degrees of another cluster => values wrong-devices  from: by hand
 # - PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512}
@@ -118,7 +116,6 @@ def after_the_change():
 # %% wrong: useful work => values useful-work  from: by hand
 # -     return PLAN, {"memory": 54.5, "days": 23.7, "usd": 72_800, "binding": "other"}
 # +     return PLAN, {"memory": 54.5, "days": 23.7, "usd": 72_800, "binding": "matmul"}
-
 
 # %% wrong: a plan without a defense => values not-a-pair
 def my_plan():

@@ -30,37 +30,26 @@ def diagnoses():
     return {run: name.upper() for run, name in enumerate(names, start=1)}
 
 
-# %% wrong: one fault for all => values named-twice
-def diagnoses():
-    return dict.fromkeys(range(1, 13), "slow GPU")
+# %% wrong: one fault for all => values named-twice  from: by eye
+# ~ dict(enumerate(KEY, start=1)) ==> dict.fromkeys(range(1, 13), "slow GPU")
 
+# %% wrong: two faults in turn => values named-twice  from: by eye
+# ~ dict(enumerate(KEY, start=1)) ==> {run: "missing rank" if run % 2 else "bad batch" for run in range(1, 13)}
 
-# %% wrong: two faults in turn => values named-twice
-def diagnoses():
-    return {run: "missing rank" if run % 2 else "bad batch" for run in range(1, 13)}
-
-
-# %% wrong: counted from zero => values missing
-def diagnoses():
-    return dict(enumerate(KEY))
-
+# %% wrong: counted from zero => values missing  from: by eye
+# ~ (enumerate(KEY, start=1)) ==> (enumerate(KEY))
 
 # %% wrong: other faults of the same families => values right-family  from: by eye
-# -     return dict(enumerate(KEY, start=1))
-# +     return {**dict(enumerate(KEY, start=1)), 1: "graph kept", 10: "overheating GPU"}
+# ~ dict(enumerate(KEY, start=1)) ==> {**dict(enumerate(KEY, start=1)), 1: "graph kept", 10: "overheating GPU"}
 
 # %% wrong: families => values no-such-fault  from: by eye
-# -     return dict(enumerate(KEY, start=1))
-# +     return {run: diagnosis.FAULTS[name].family for run, name in enumerate(KEY, start=1)}
+# ~ dict(enumerate(KEY, start=1)) ==> {run: diagnosis.FAULTS[name].family for run, name in enumerate(KEY, start=1)}
 
 # %% wrong: a list => values no-dictionary  from: by eye
-# -     return dict(enumerate(KEY, start=1))
-# +     return list(KEY)
+# ~ dict(enumerate(KEY, start=1)) ==> list(KEY)
 
 # %% wrong: the next run's fault => values -  from: by eye
-# -     return dict(enumerate(KEY, start=1))
-# +     return dict(enumerate(KEY[1:] + KEY[:1], start=1))
-
+# ~ KEY, ==> KEY[1:] + KEY[:1],
 
 # %% half: two runs left out => 10  from: by eye
 def diagnoses():

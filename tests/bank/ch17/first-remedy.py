@@ -43,17 +43,12 @@ def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
 # +     return next(name for name, each in zip(NAMES, held) if each < memory)
 
 # %% wrong: each remedy alone => values one-at-a-time  from: six totals
-# -         cut + activations,
-# -         cut + inputs,
-# -         16 * parameters / gpus + inputs,
-# +         cut + sequences * activations,
-# +         whole + sequences * inputs,
-# +         16 * parameters / gpus + sequences * activations,
+# ~ cut + activations, ==> cut + sequences * activations,
+# ~ cut + inputs, ==> whole + sequences * inputs,
+# ~ gpus + inputs, ==> gpus + sequences * activations,
 
 # %% wrong: ZeRO-1 cuts everything => values all-cut-by-zero-1  from: six totals
-# -     whole, cut = 16 * parameters, (4 + 12 / gpus) * parameters
-# +     whole, cut = 16 * parameters, 16 / gpus * parameters
-
+# ~ (4 + 12 / gpus) ==> 16 / gpus
 
 # %% wrong: activations are forgotten => values state-alone
 def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
@@ -63,16 +58,13 @@ def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
 
 
 # %% wrong: the inputs of all sequences => values all-inputs  from: six totals
-# -         cut + inputs,
-# -         16 * parameters / gpus + inputs,
-# +         cut + sequences * inputs,
-# +         16 * parameters / gpus + sequences * inputs,
+# ~ cut + inputs, ==> cut + sequences * inputs,
+# ~ gpus + inputs, ==> gpus + sequences * inputs,
 
 # %% wrong: the strongest that fits => values the-strongest  from: six totals
 # -     return next(name for name, each in zip(NAMES, held) if each <= memory)
 # +     fits = [name for name, each in zip(NAMES[:5], held) if each <= memory]
 # +     return fits[-1] if fits else NAMES[5]
-
 
 # %% wrong: another word => values no-such-word
 def first_remedy(parameters, gpus, sequences, activations, inputs, memory):

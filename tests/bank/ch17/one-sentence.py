@@ -71,22 +71,17 @@ def place(axes, levels):
 
 
 # %% wrong: nothing hides => values nothing-hidden  from: all orders
-# -                 total += max(0.0, sent / rate - hidden)
-# +                 total += sent / rate
+# ~ max(0.0, sent / rate - hidden) ==> sent / rate
 
 # %% wrong: windows are shared => values -  from: all orders
-# -                 total += max(0.0, sent / rate - hidden)
-# +                 total += sent / rate - hidden
-# -         return total
-# +         return max(0.0, total)
+# ~ max(0.0, sent / rate - hidden) ==> sent / rate - hidden
+# ~ return total ==> return max(0.0, total)
 
 # %% wrong: the longest => values - unless sharing=together  from: all orders
-# -                 total += max(0.0, sent / rate - hidden)
-# +                 total = max(total, sent / rate - hidden)
+# ~ total += max(0.0, sent / rate - hidden) ==> total = max(total, sent / rate - hidden)
 
 # %% wrong: rank 0's group => generality first-group  from: all orders
-# -                 starts = [r for r in range(ranks) if r // stride % size == 0]
-# +                 starts = [0]
+# ~ r for r in range(ranks) if r // stride % size == 0 ==> 0
 
 # %% wrong: innermost first => values not-an-order  from: all orders
 # -     return list(min(itertools.permutations(axes), key=exposed))

@@ -59,16 +59,13 @@ def fewest(model, ranks, memory):
 
 
 # %% wrong: fsdp gathers once => values other-gathers unless reshard=kept  from: formulas
-# -         "fsdp": 3 * ring * weights,
-# +         "fsdp": 2 * ring * weights,
+# ~ "fsdp": 3 * ring * weights, ==> "fsdp": 2 * ring * weights,
 
 # %% wrong: fsdp sends three times as much => values three-times  from: formulas
-# -         "fsdp": 3 * ring * weights,
-# +         "fsdp": 3 * dp,
+# ~ ring * weights, ==> dp,
 
 # %% wrong: no ring => values no-ring  from: formulas
-# -     ring = (ranks - 1) / ranks
-# +     ring = 1.0
+# ~ (ranks - 1) / ranks ==> 1.0
 
 # %% wrong: tp reduces its own tokens => values own-tokens  from: formulas
 # -     weights, whole = 2 * model["parameters"], 2 * model["tokens"] * model["hidden"]
@@ -78,28 +75,23 @@ def fewest(model, ranks, memory):
 # +     keys = 2 * 2 * tokens * model["kv"]
 
 # %% wrong: keys as wide as the model => values full-keys  from: formulas
-# -     keys = 2 * 2 * model["tokens"] * model["kv"]
-# +     keys = 2 * 2 * model["tokens"] * model["hidden"]
+# ~ kv ==> hidden
 
 # %% wrong: cp has no gradients to reduce => values no-gradients  from: formulas
-# -         "cp": model["layers"] * 3 * ring * keys + dp,
-# +         "cp": model["layers"] * 3 * ring * keys,
+# ~ keys + dp, ==> keys,
 
 # %% wrong: one rank sends to a neighbor => generality alone-sends  from: formulas
-# -         "pp": 2 * whole if ranks > 1 else 0,
-# +         "pp": 2 * whole,
+# ~ whole if ranks > 1 else 0, ==> whole,
 
 # %% wrong: cp cuts the state => values cp-cuts  from: formulas
 # -     return {"dp": whole, "fsdp": whole / ranks, "tp": whole / ranks, "pp": whole / ranks, "cp": whole}
 # +     return {"dp": whole, "fsdp": whole / ranks, "tp": whole / ranks, "pp": whole / ranks, "cp": whole / ranks}
 
 # %% wrong: state of two bytes => values weights-alone  from: formulas
-# -     whole = 16 * model["parameters"]
-# +     whole = 2 * model["parameters"]
+# ~ 16 ==> 2
 
 # %% wrong: memory is not looked at => values does-not-fit  from: formulas
-# -     return min((name for name in held if held[name] <= memory), key=moved.get, default=None)
-# +     return min(moved, key=moved.get)
+# ~ (name for name in held if held[name] <= memory), key=moved.get, default=None ==> moved, key=moved.get
 
 # %% wrong: full is too full => generality gave-up  from: formulas
 # -     return min((name for name in held if held[name] <= memory), key=moved.get, default=None)
@@ -108,7 +100,6 @@ def fewest(model, ranks, memory):
 # %% wrong: the first that fits => values more-bytes  from: formulas
 # -     return min((name for name in held if held[name] <= memory), key=moved.get, default=None)
 # +     return next((name for name in ("fsdp", "tp", "pp", "cp", "dp") if held[name] <= memory), None)
-
 
 # %% half: the best strategy is missing => 6  from: formulas
 def fewest(model, ranks, memory):

@@ -56,58 +56,45 @@ def failing(plan, task):
 
 
 # %% wrong: failures cost nothing => values no-goodput  from: a dictionary of lines
-# -     days = task["tokens"] / tokens * plan["seconds"] / plan["goodput"] / 86_400
-# +     days = task["tokens"] / tokens * plan["seconds"] / 86_400
+# ~ plan["goodput"] / 86_400 ==> 86_400
 
 # %% wrong: goodput multiplied => values times-goodput  from: a dictionary of lines
-# -     days = task["tokens"] / tokens * plan["seconds"] / plan["goodput"] / 86_400
-# +     days = task["tokens"] / tokens * plan["seconds"] * plan["goodput"] / 86_400
+# ~ "] / plan[" ==> "] * plan["
 
 # %% wrong: claims are believed => values claimed-days  from: a dictionary of lines
-# -     usd = days * 24 * plan["gpus"] * task["usd_per_hour"]
-# +     usd = plan["days"] * 24 * plan["gpus"] * task["usd_per_hour"]
-# -         "deadline": days <= task["days"],
-# +         "deadline": plan["days"] <= task["days"],
+# ~ usd = days * 24 ==> usd = plan["days"] * 24
+# ~ "deadline": days <= task["days"], ==> "deadline": plan["days"] <= task["days"],
 
 # %% wrong: no reserve => values no-reserve  from: a dictionary of lines
-# -         "memory": plan["memory"] <= 0.95 * task["memory"],
-# +         "memory": plan["memory"] <= task["memory"],
+# ~ 0.95 * task ==> task
 
 # %% wrong: full fails => generality full-fails  from: a dictionary of lines
-# -         "memory": plan["memory"] <= 0.95 * task["memory"],
-# +         "memory": plan["memory"] < 0.95 * task["memory"],
+# ~ ["memory"] <= 0.95 * task ==> ["memory"] < 0.95 * task
 
 # %% wrong: a smaller batch is fine => values batch-at-most  from: a dictionary of lines
-# -         "batch": plan["dp"] * plan["micro"] * plan["micro_batches"] == task["sequences"],
-# +         "batch": plan["dp"] * plan["micro"] * plan["micro_batches"] <= task["sequences"],
+# ~ plan["micro_batches"] == task["sequences"] ==> plan["micro_batches"] <= task["sequences"]
 
 # %% wrong: cp counts as samples => values cp-counted  from: a dictionary of lines
-# -         "batch": plan["dp"] * plan["micro"] * plan["micro_batches"] == task["sequences"],
-# +         "batch": plan["dp"] * plan["cp"] * plan["micro"] * plan["micro_batches"] == task["sequences"],
+# ~ "micro" ==> "cp"] * plan["micro"
 
 # %% wrong: half a server is fine => values half-servers  from: a dictionary of lines
-# -         "degrees": product == gpus <= task["gpus"] and gpus % task["per_server"] == 0,
-# +         "degrees": product == gpus <= task["gpus"],
+# ~ ["gpus"] and gpus % task["per_server"] == 0, ==> ["gpus"],
 
 # %% wrong: one near claim is enough => values either-claim  from: a dictionary of lines
-# -         "claims": abs(plan["days"] - days) <= 0.05 * days and abs(plan["usd"] - usd) <= 0.05 * usd,
-# +         "claims": abs(plan["days"] - days) <= 0.05 * days or abs(plan["usd"] - usd) <= 0.05 * usd,
+# ~ days and abs ==> days or abs
 
 # %% wrong: the cluster's utilization => values mfu-of-all  from: a dictionary of lines
 # -     mfu = 6 * task["parameters"] * tokens / (plan["gpus"] * task["peak"] * plan["seconds"])
 # +     mfu = 6 * task["parameters"] * tokens / (task["gpus"] * task["peak"] * plan["seconds"])
 
 # %% wrong: the first line alone => values first-alone  from: a dictionary of lines
-# -     return [line for line, holds in lines.items() if not holds]
-# +     return [line for line, holds in lines.items() if not holds][:1]
+# ~ [line for line, holds in lines.items() if not holds] ==> [line for line, holds in lines.items() if not holds][:1]
 
 # %% wrong: everyone pays for everything => values other-bill unless billed=all  from: a dictionary of lines
-# -     usd = days * 24 * plan["gpus"] * task["usd_per_hour"]
-# +     usd = days * 24 * task["gpus"] * task["usd_per_hour"]
+# ~ 24 * plan["gpus"] ==> 24 * task["gpus"]
 
 # %% wrong: one GPU must stay free => values -  from: a dictionary of lines
-# -         "degrees": product == gpus <= task["gpus"] and gpus % task["per_server"] == 0,
-# +         "degrees": product == gpus < task["gpus"] + (gpus == 64) and gpus % task["per_server"] == 0,
+# ~ gpus <= task["gpus"] and gpus ==> gpus < task["gpus"] + (gpus == 64) and gpus
 
 # %% wrong: a claim 4 % off is refused => generality -  from: a dictionary of lines
 # -         "claims": abs(plan["days"] - days) <= 0.05 * days and abs(plan["usd"] - usd) <= 0.05 * usd,

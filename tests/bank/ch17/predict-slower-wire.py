@@ -11,18 +11,14 @@ def slower_interval():
     return [ratio / 2, ratio * 1.5]
 
 
-# %% wrong: one number => values not-a-pair
-def slower_interval():
-    return 4
-
+# %% wrong: one number => values not-a-pair  from: a guess
+# ~ 2, 8 ==> 4
 
 # %% wrong: it commits to nothing => values too-wide  from: a guess
-# -     return 2, 8
-# +     return 1, 8
+# ~ 2 ==> 1
 
 # %% wrong: the high end comes first => values reversed  from: a guess
-# -     return 2, 8
-# +     return 8, 2
+# ~ 2, 8 ==> 8, 2
 
 # %% wrong: none => values not-positive  from: a guess
 # -     return 2, 8

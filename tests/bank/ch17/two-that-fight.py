@@ -47,53 +47,41 @@ def recompute_and_tensor(layers, tokens, hidden, tp, bandwidth, rate):
 
 
 # %% wrong: gathered once a step => values once-a-step  from: formulas
-# -     gathers = micro_batches * 3 * (shard - 1) / shard * weights / first
-# +     gathers = 3 * (shard - 1) / shard * weights / first
+# ~ micro_batches * 3 ==> 3
 
 # %% wrong: two rings a micro-batch => values two-rings  from: formulas
-# -     gathers = micro_batches * 3 * (shard - 1) / shard * weights / first
-# +     gathers = micro_batches * 2 * (shard - 1) / shard * weights / first
+# ~ 3 ==> 2
 
 # %% wrong: summed in every micro-batch => values every-micro-batch  from: formulas
 # -     sums = 2 * (copies - 1) / copies * weights / shard / second
 # +     sums = micro_batches * 2 * (copies - 1) / copies * weights / shard / second
 
 # %% wrong: all gradients go across => values whole-gradient  from: formulas
-# -     sums = 2 * (copies - 1) / copies * weights / shard / second
-# +     sums = 2 * (copies - 1) / copies * weights / second
+# ~ shard / second ==> second
 
 # %% wrong: always side by side => values side-by-side  from: formulas
-# -     talk = gathers + sums if first == second else max(gathers, sums)
-# +     talk = max(gathers, sums)
+# ~ gathers + sums if first == second else max ==> max
 
 # %% wrong: always one after another => values always-adds  from: formulas
-# -     talk = gathers + sums if first == second else max(gathers, sums)
-# +     talk = gathers + sums
+# ~ sums if first == second else max(gathers, sums) ==> sums
 
 # %% wrong: nothing hides => values nothing-hidden  from: formulas
-# -     return max(0.0, talk - compute)
-# +     return talk
+# ~ max(0.0, talk - compute) ==> talk
 
 # %% wrong: a small group is always inside => generality first-group  from: formulas
-# -     near = all(s // per_server == (s + shard - 1) // per_server for s in starts)
-# +     near = shard <= per_server
+# ~ all(s // per_server == (s + shard - 1) // per_server for s in starts) ==> shard <= per_server
 
 # %% wrong: negative time => generality -  from: formulas
-# -     return max(0.0, talk - compute)
-# +     return talk - compute
+# ~ max(0.0, talk - compute) ==> talk - compute
 
 # %% wrong: recomputation sends nothing => values compute-alone  from: formulas
-# -     return layers * (work + talk)
-# +     return layers * work
+# ~ (work + talk) ==> work
 
 # %% wrong: all four all-reduces again => values four-again  from: formulas
-# -     talk = 2 * 2 * (tp - 1) / tp * 2 * tokens * hidden / bandwidth
-# +     talk = 4 * 2 * (tp - 1) / tp * 2 * tokens * hidden / bandwidth
+# ~ talk = 2 * 2 ==> talk = 4 * 2
 
 # %% wrong: every rank repeats everything => values work-not-cut  from: formulas
-# -     work = 24 * tokens * hidden**2 / tp / rate
-# +     work = 24 * tokens * hidden**2 / rate
-
+# ~ tp / rate ==> rate
 
 # %% half: the second cell is missing => 3.2  from: formulas
 def recompute_and_tensor(layers, tokens, hidden, tp, bandwidth, rate):

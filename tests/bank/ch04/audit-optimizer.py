@@ -58,6 +58,7 @@ def audit_optimizer():
 # %% wrong: base units => values other-unit  from: from the formulas
 # ~ updates / 1e6, ==> updates,
 
+
 # %% wrong: None => values no-dictionary
 def audit_optimizer():
     return None

@@ -96,6 +96,7 @@ def clip(shards, limit, replicated):
 # %% wrong: the norm after clipping => values norm-after  from: a sum of squares
 # ~ return norm ==> return min(norm, limit)
 
+
 # %% wrong: squares of 16 bits => generality summed-in-16-bits
 def clip(shards, limit, replicated):
     seen, total = {}, 0
@@ -114,6 +115,7 @@ def clip(shards, limit, replicated):
 
 # %% wrong: hides what is infinite => generality hides-infinity  from: a sum of squares
 # ~ return norm ==> return norm if math.isfinite(norm) else 0.0
+
 
 # %% wrong: left as it is => not-answered
 def clip(shards, limit, replicated):

@@ -64,6 +64,7 @@ def learning_rate(step, peak, floor, warmup, total):
 # -     if step >= total:
 # -         return floor
 
+
 # %% wrong: divides by a warm-up of 0 => generality raised
 def learning_rate(step, peak, floor, warmup, total):
     ramp = min(step / warmup, 1.0)
@@ -86,6 +87,7 @@ def learning_rate(step, peak, floor, warmup, total):
 
 # %% wrong: a straight line => values straight-line  from: three cases
 # ~ floor + (peak - floor) / 2 * (1 + math.cos(math.pi * s)) ==> peak + (floor - peak) * s
+
 
 # %% wrong: flat, then a line => values other-shape unless shape=wsd
 def learning_rate(step, peak, floor, warmup, total):

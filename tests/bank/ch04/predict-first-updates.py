@@ -7,6 +7,7 @@ def largest_update():
 # %% right: narrow, and far from the truth  from: a list
 # ~ [1, 4] ==> (0.9, 1.1)
 
+
 # %% right: a list
 def largest_update():
     return [1, 4]
@@ -23,6 +24,7 @@ def largest_update():
 
 # %% wrong: from zero => values not-positive  from: narrow, and far from the truth
 # ~ (0.9, 1.1) ==> 0, 1
+
 
 # %% wrong: left as it is => not-answered
 def largest_update():

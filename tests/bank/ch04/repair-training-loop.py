@@ -86,6 +86,7 @@ def train_loop(model, optimizer, schedule, updates, limit):
 # %% wrong: does not clip => values not-clipped  from: sums over tokens, divided by all of them
 # -         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
 
+
 # %% wrong: a mean of means => values mean-of-means
 def train_loop(model, optimizer, schedule, updates, limit):
     losses = []
@@ -134,6 +135,7 @@ def train_loop(model, optimizer, schedule, updates, limit):
 
 # %% wrong: the last micro-batch's loss => values other-loss  from: sums over tokens, divided by all of them
 # ~ total += loss ==> total = loss
+
 
 # %% wrong: left as it is => not-answered
 def train_loop(model, optimizer, schedule, updates, limit):

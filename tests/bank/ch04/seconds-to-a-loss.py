@@ -50,6 +50,7 @@ def winner(runs, target):
 # %% wrong: strictly below => generality -  from: the first recorded point at or below the target
 # ~ if loss <= target: ==> if loss < target:
 
+
 # %% wrong: the last crossing => values last-crossing
 def seconds_to(run, target):
     tokens, losses, rate = run["tokens"], run["losses"], run["rate"]

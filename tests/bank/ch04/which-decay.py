@@ -66,6 +66,7 @@ def which(build):
 # -         return "none" if torch.equal(*p) else "l2"
 # +         return "none"
 
+
 # %% wrong: always AdamW => values always-the-same
 def which(build):
     return "decoupled"

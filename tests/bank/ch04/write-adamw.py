@@ -103,6 +103,7 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
 # %% wrong: returns the change => values -  from: from the formulas
 # ~ return parameter - lr * first / (second.sqrt() + eps) - lr ==> return lr * first / (second.sqrt() + eps) + lr
 
+
 # %% wrong: PyTorch's own => raised
 def adamw(parameter, gradient, state, lr, betas, eps, decay):
     leaf = torch.nn.Parameter(parameter.clone())

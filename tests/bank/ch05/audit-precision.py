@@ -30,6 +30,7 @@ def audit_bits():
 # %% wrong: everything is right => values -  from: by hand
 # ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
+
 # %% wrong: everything is wrong => values -
 def audit_bits():
     return {
@@ -55,6 +56,7 @@ def audit_bits():
 
 # %% wrong: left as it is => not-answered  from: by hand
 # ~ return GOOD ==> raise NotImplementedError
+
 
 # %% half: one statement is missing => 7
 def audit_bits():

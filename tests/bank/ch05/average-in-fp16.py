@@ -29,6 +29,7 @@ def mean_in_half(gradients, tree_sum):
 # %% wrong: fp32 on the wire => values wider-wire  from: the root on both sides
 # ~ (gradient.float() / root).half() ==> gradient.float() / root
 
+
 # %% wrong: a sum of its own => values other-calls
 def mean_in_half(gradients, tree_sum):
     return torch.stack([gradient.float() for gradient in gradients]).mean(0)
@@ -42,6 +43,7 @@ def mean_in_half(gradients, tree_sum):
 
 # %% wrong: in place => values changed  from: the root on both sides
 # ~ (gradient.float() / root).half() ==> gradient.div_(root)
+
 
 # %% wrong: a sum of its own beside the network => generality own-sum
 def mean_in_half(gradients, tree_sum):

@@ -35,6 +35,7 @@ def quantize_blocks(x, block, round_e4m3):
 # %% wrong: one scale for all => values per-tensor  from: block by block
 # ~ top = part.abs() ==> top = x.abs()
 
+
 # %% wrong: one number for the tensor => values per-tensor
 def quantize_blocks(x, block, round_e4m3):
     scale = x.abs().max() / 448
@@ -76,6 +77,7 @@ def quantize_blocks(x, block, round_e4m3):
 
 # %% wrong: x is scaled in place => values changed  from: block by block
 # ~ (round_e4m3(part / scale)) ==> (round_e4m3(part.div_(scale)))
+
 
 # %% wrong: a block of zeros has a tiny scale => generality zero-block
 def quantize_blocks(x, block, round_e4m3):

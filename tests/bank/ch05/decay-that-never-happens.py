@@ -38,6 +38,7 @@ def adamw_step(weight, direction, rate, decay, stochastic_round):
 # %% wrong: the factor in bf16 => values -  from: all of it in fp32
 # ~ (1 - rate * decay) ==> torch.tensor(1 - rate * decay).bfloat16().float()
 
+
 # %% wrong: in place => values changed
 def adamw_step(weight, direction, rate, decay, stochastic_round):
     return stochastic_round(weight.float() - direction.mul_(rate) - rate * decay * weight.float())

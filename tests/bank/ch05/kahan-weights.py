@@ -33,6 +33,7 @@ def kahan_step(weight, lost, update):
 # %% wrong: a master copy => values another-kind  from: the exact sum in fp32
 # ~ new, (exact - new.float()).bfloat16() ==> exact, torch.zeros_like(lost)
 
+
 # %% wrong: the update is rounded away => values -
 def kahan_step(weight, lost, update):
     new = weight + update.bfloat16()

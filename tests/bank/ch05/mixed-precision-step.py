@@ -34,6 +34,7 @@ def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
 # + def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
 # ~ len(microbatches) ==> (len(microbatches) if REDUCE == "mean" else 1)
 
+
 # %% wrong: gradients add up in bf16 => values buffer-dtype
 def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
     copy = torch.nn.Parameter(master.to(torch.bfloat16))

@@ -43,6 +43,7 @@ def stream_attention(chunks, width):
 # %% wrong: sums are not rescaled => values not-rescaled  from: three running quantities
 # ~ * old + weights.sum(), output * old ==> + weights.sum(), output
 
+
 # %% wrong: the mean of the chunks => values mean-of-chunks
 def stream_attention(chunks, width):
     outputs, log_sum = [], torch.tensor(-math.inf)
@@ -75,6 +76,7 @@ def stream_attention(chunks, width):
 # %% wrong: it is not divided => values not-divided  from: three running quantities
 # ~ output / total, ==> output,
 
+
 # %% wrong: the last chunk => values last-chunk
 def stream_attention(chunks, width):
     output, log_sum = torch.zeros(width), torch.tensor(-math.inf)
@@ -86,6 +88,7 @@ def stream_attention(chunks, width):
 
 # %% wrong: half precision => values another-kind  from: three running quantities
 # ~ output / total ==> (output / total).half()
+
 
 # %% wrong: copies of all chunks => values kept
 def stream_attention(chunks, width):

@@ -68,6 +68,7 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
 # %% wrong: it unscales in fp16 => values in-half  from: a flag, and then squares
 # ~ gradients.float() / scale ==> (gradients / scale).float()
 
+
 # %% wrong: gradients are gathered => cost gathered
 def agreed_step(comm, weights, gradients, scale, rate, most):
     g = gradients.float() / scale
@@ -95,6 +96,7 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
 
 # %% wrong: an empty part has no maximum => generality -  from: a flag, and then squares
 # ~ isfinite().all ==> float().abs().max().isfinite
+
 
 # %% wrong: the squares are added in fp16 => values false-alarm
 def agreed_step(comm, weights, gradients, scale, rate, most):

@@ -78,6 +78,7 @@ def round_to_format(x, exponent_bits, fraction_bits):
 # %% wrong: through float32 => generality twice  from: whole spacings
 # ~ bias = 2 ** (exponent_bits - 1) - 1 ==> x, bias = x.float().double(), 2 ** (exponent_bits - 1) - 1
 
+
 # %% wrong: the casts of torch => generality -
 def round_to_format(x, exponent_bits, fraction_bits):
     dtype = {5: torch.float16, 8: torch.bfloat16}.get(exponent_bits, torch.float32)
@@ -92,6 +93,7 @@ def round_to_format(x, exponent_bits, fraction_bits):
 # %% wrong: x is rounded in place => values changed  from: whole spacings
 # -     return torch.where(y.abs() > largest, y.sign() * torch.inf, y)
 # +     return x.copy_(torch.where(y.abs() > largest, y.sign() * torch.inf, y))
+
 
 # %% wrong: the largest finite number overflows => values -
 def round_to_format(x, exponent_bits, fraction_bits):

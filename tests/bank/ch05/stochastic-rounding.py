@@ -28,6 +28,7 @@ def stochastic_round(x, noise):
 # +     y = torch.where(x.isfinite(), bits.view(torch.float32), x)
 # +     return y.to(torch.bfloat16) if DROPPED == 16 else y
 
+
 # %% wrong: to nearest => values nearest
 def stochastic_round(x, noise):
     return x.to(torch.bfloat16)
@@ -35,6 +36,7 @@ def stochastic_round(x, noise):
 
 # %% wrong: digits are cut off => values cut-off  from: the carry
 # ~ (x.view(torch.int32) + noise) ==> x.view(torch.int32)
+
 
 # %% wrong: the conversion rounds once more => values -
 def stochastic_round(x, noise):
@@ -74,6 +76,7 @@ def stochastic_round(x, noise):
 
 # %% wrong: in place => values changed  from: the carry
 # ~ (x.view(torch.int32) + noise) ==> noise.add_(x.view(torch.int32))
+
 
 # %% wrong: the carry runs over a NaN => generality lost-nan
 def stochastic_round(x, noise):

@@ -47,6 +47,7 @@ def mean_gradients(dp, cp, gradients, tokens):
 # -             group.all_reduce(total)
 # +         cp.all_reduce(total)
 
+
 # %% wrong: a mean of means => values mean-of-means
 def mean_gradients(dp, cp, gradients, tokens):
     means = []

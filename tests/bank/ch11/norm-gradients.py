@@ -42,6 +42,7 @@ def sync_gradients(comm, gradients, kinds):
 # %% wrong: averaged in one => values averaged  from: one flat all-reduce
 # ~ all_reduce(flat) ==> all_reduce(flat, op="AVG")
 
+
 # %% wrong: nothing is done => values not-synced
 def sync_gradients(comm, gradients, kinds):
     return gradients

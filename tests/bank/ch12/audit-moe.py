@@ -32,6 +32,7 @@ def audit_moe():
 # %% wrong: everything is right => values -  from: by hand
 # ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
+
 # %% wrong: everything is wrong => values -
 def audit_moe():
     return {
@@ -63,6 +64,7 @@ def audit_moe():
 
 # %% wrong: left as it is => not-answered  from: by hand
 # ~ return GOOD ==> raise NotImplementedError
+
 
 # %% half: one statement is missing => 7
 def audit_moe():

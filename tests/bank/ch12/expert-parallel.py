@@ -78,6 +78,7 @@ def expert_parallel(comm, x, ids, weights, experts, exchange):
 # %% wrong: the other placement => values other-placement unless placement=round-robin  from: with lists
 # ~ [expert].append ==> [expert % comm.size * mine + expert // comm.size].append
 
+
 # %% wrong: everything is gathered => cost too-many-bytes
 def _slots(ids, ranks, n):
     from course_lib.notebook import params

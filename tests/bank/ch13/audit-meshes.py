@@ -49,6 +49,7 @@ def audit_meshes():
 # %% wrong: another cause => values wrong-cause  from: by hand
 # ~ GOOD ==> GOOD | {"llama3-dp-192": (128, "wrong", "not an axis")}
 
+
 # %% half: one statement is missing => 7
 def audit_meshes():
     return {name: answer for name, answer in GOOD.items() if name != "explorer-7b-dp"}

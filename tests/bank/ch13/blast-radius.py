@@ -45,6 +45,7 @@ def stalled(sizes, rank, waits):
 # %% wrong: a set that grows while it is read => values -  from: a set that grows
 # ~ sizes[axis]) if kind == "all" else range(at ==> at
 
+
 # %% wrong: only the sleeper keeps others waiting => generality not-passed-on
 def stalled(sizes, rank, waits):
     stuck = {rank}

@@ -44,6 +44,7 @@ def communication_seconds(model, layout, wires):
 # -         "dp": 2 * ring(dp * cp, weights) / wires["dp"],
 # +         "dp": (2 if REDUCED == "all-reduce" else 3 * count) * ring(dp * cp, weights) / wires["dp"],
 
+
 # %% wrong: no communication => values -
 def communication_seconds(model, layout, wires):
     return dict.fromkeys(("tp", "cp", "pp", "dp"), 0.0)

@@ -57,6 +57,7 @@ def finish_times(transfers, bandwidth):
 # +         return [ends[i] for i in range(len(transfers))]
 # +     left = [size for _, size in transfers]
 
+
 # %% wrong: each alone => values independent
 def finish_times(transfers, bandwidth):
     return [start + size / bandwidth for start, size in transfers]
@@ -81,6 +82,7 @@ def finish_times(transfers, bandwidth):
 
 # %% wrong: durations => generality durations  from: from event to event
 # ~ return ends ==> return [end - start for end, (start, _) in zip(ends, transfers)]
+
 
 # %% wrong: all end together => values -
 def finish_times(transfers, bandwidth):

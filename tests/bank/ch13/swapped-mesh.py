@@ -56,6 +56,7 @@ def on_mesh(comm, tp_size, x, gradient):
 # %% wrong: x is not summed => values not-summed  from: repaired
 # ~ tp.all_reduce(x) ==> pass
 
+
 # %% wrong: everyone gathers everything => cost -
 def on_mesh(comm, tp_size, x, gradient):
     def gathered(t):

@@ -90,6 +90,7 @@ def save(disk, step, data):
 # %% wrong: no checksum => values -  from: as written
 # ~ hashlib.sha256(blob[32:]).digest() == blob[:32] ==> len(blob) > 40
 
+
 # %% wrong: in place => values nothing-loads
 def save(disk, step, data):
     body = struct.pack(">q", step) + data

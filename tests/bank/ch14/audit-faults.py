@@ -33,6 +33,7 @@ def audit_failures():
 # %% wrong: everything is right => values -  from: by hand
 # ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
+
 # %% wrong: everything is wrong => values -
 def audit_failures():
     return {
@@ -58,6 +59,7 @@ def audit_failures():
 
 # %% wrong: left as it is => not-answered  from: by hand
 # ~ return GOOD ==> raise NotImplementedError
+
 
 # %% half: one statement is missing => 7
 def audit_failures():

@@ -62,6 +62,7 @@ def blame(groups, records):
 # +     early = {rank for key in stuck for rank in groups[key[0]] if key not in entered[rank]} - busy
 # +     if odd and not early:
 
+
 # %% wrong: the fewest calls => values -
 def blame(groups, records):
     fewest = min(map(len, records.values()))

@@ -51,6 +51,7 @@ def take(order, consumed, batch, rank, ranks):
 # +     mine = ids[start : start + small + (rank < extra)]
 # +     return mine, consumed + len(mine)
 
+
 # %% wrong: a position per rank => values -
 def take(order, consumed, batch, rank, ranks):
     mine = order(0)[rank::ranks]

@@ -39,6 +39,7 @@ def spares(servers, mtbf, repair, chance):
 # %% wrong: spares never break => values spares-never-break  from: as written
 # ~ servers + extra ==> servers
 
+
 # %% wrong: Poisson => values poisson
 def spares(servers, mtbf, repair, chance):
     mean = servers * repair / (mtbf + repair)

@@ -31,6 +31,7 @@ def audit_serving():
 # %% wrong: everything is right => values -  from: by hand
 # ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
+
 # %% wrong: everything is wrong => values -
 def audit_serving():
     return {
@@ -56,6 +57,7 @@ def audit_serving():
 
 # %% wrong: left as it is => not-answered  from: by hand
 # ~ return GOOD ==> raise NotImplementedError
+
 
 # %% half: one statement is missing => 7
 def audit_serving():

@@ -113,6 +113,7 @@ def plan(running, waiting, budget, free, size):
 # +                 count, need = -(-cached // size) * size + free * size - cached, free
 # +                 break
 
+
 # %% wrong: left as it is => not-answered
 def plan(running, waiting, budget, free, size):
     raise NotImplementedError

@@ -55,6 +55,7 @@ def latent_bytes(layers, latent, rope, number, tokens):
 # %% wrong: a latent in two bytes => values two-bytes  from: as written
 # ~ (latent + rope) * number * tokens ==> (latent + rope) * 2 * tokens
 
+
 # %% wrong: the example => values only-the-example
 def kv_bytes(layers, heads, kv_heads, size, number, tokens):
     return 2684354560

@@ -69,6 +69,7 @@ def best_chunk(prompt, batch, read, each, limit):
 # %% wrong: something is always returned => generality none-is-right  from: as written
 # ~ best and best[1] ==> best[1] if best else 1
 
+
 # %% wrong: left as it is => not-answered
 def latencies(*given):
     raise NotImplementedError

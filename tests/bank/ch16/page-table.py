@@ -158,6 +158,7 @@ class Pages:
 # -         self.users, self.pages, self.tokens = [0] * pages, {}, {}
 # +         self.size, self.idle, self.users = size, list(range(pages)), [0] * pages
 
+
 # %% wrong: left as it is => not-answered
 class Pages:
     def __init__(self, pages, size):

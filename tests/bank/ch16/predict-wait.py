@@ -26,6 +26,7 @@ def growth():
 # %% wrong: nothing is committed to => values not-positive  from: far off, but committed
 # ~ 1.5, 6.0 ==> 0, 0
 
+
 # %% wrong: left as it is => not-answered
 def growth():
     raise NotImplementedError

@@ -90,6 +90,7 @@ def ridge_batch(params, number, kv, *given):
 # %% wrong: batches up to 4,096 => generality returned-none  from: as written
 # ~ 0 ==> params * number / bandwidth / 4096
 
+
 # %% wrong: left as it is => not-answered
 def prefill_seconds(*given):
     raise NotImplementedError

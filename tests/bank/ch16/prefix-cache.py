@@ -121,6 +121,7 @@ class PrefixCache:
 # %% wrong: cached pages go before empty ones => generality cached-first  from: as written
 # ~ if self.empty: ==> if not self.unused:
 
+
 # %% wrong: left as it is => not-answered
 class PrefixCache:
     def __init__(self, pages, size):

@@ -79,6 +79,7 @@ def release(pool, table):
 # %% wrong: a user less for each, and no page free => values -  from: as written
 # ~ pool.free.append(page) ==> pass
 
+
 # %% wrong: left as it is => not-answered
 def allocate(*given):
     raise NotImplementedError

@@ -72,6 +72,7 @@ def inconsistent(report, slack):
 # -     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * rate * time]
 # +     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * held]
 
+
 # %% wrong: left as it is => not-answered
 def slots(*given):
     raise NotImplementedError

@@ -85,6 +85,7 @@ def tokens_per_step(rate, guesses):
 # %% wrong: another source of chance => values raised  from: as written
 # ~ rng.random() ==> torch.rand(())
 
+
 # %% wrong: left as it is => not-answered
 def verify(*given):
     raise NotImplementedError

@@ -55,6 +55,7 @@ def best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link):
 # %% wrong: more of equals => generality more-of-equals  from: as written
 # ~ 1, gpus ==> gpus - 1, 0, -1
 
+
 # %% wrong: left as it is => not-answered
 def requests_per_second(*given):
     raise NotImplementedError

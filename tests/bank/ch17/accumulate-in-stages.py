@@ -56,6 +56,7 @@ def step_gradient(comm, w, batches, parts):
 # -     comm.all_reduce(w.grad)
 # +         comm.all_reduce(w.grad)
 
+
 # %% wrong: every row counts the same => values rows-equal unless weights=rows
 def step_gradient(comm, w, batches, parts):
     total = sum(2 * x.T @ (x @ w - y) for x, y in batches)
@@ -83,6 +84,7 @@ def step_gradient(comm, w, batches, parts):
 # %% wrong: scaled at the end => values scaled-at-the-end  from: the loss is scaled
 # ~ (((xs @ w - ys) ** 2).sum() / len(y)).backward ==> ((xs @ w - ys) ** 2).mean().backward
 # ~ size ==> size / parts ** len(batches)
+
 
 # %% wrong: one message a batch => cost too-many-bytes
 def step_gradient(comm, w, batches, parts):

@@ -117,6 +117,7 @@ def after_the_change():
 # -     return PLAN, {"memory": 54.5, "days": 23.7, "usd": 72_800, "binding": "other"}
 # +     return PLAN, {"memory": 54.5, "days": 23.7, "usd": 72_800, "binding": "matmul"}
 
+
 # %% wrong: a plan without a defense => values not-a-pair
 def my_plan():
     return {"tp": 2, "cp": 4, "pp": 8, "zero": 3, "microbatches": 512}

@@ -51,6 +51,7 @@ def diagnoses():
 # %% wrong: the next run's fault => values -  from: by eye
 # ~ KEY, ==> KEY[1:] + KEY[:1],
 
+
 # %% half: two runs left out => 10  from: by eye
 def diagnoses():
     return {run: name for run, name in enumerate(KEY, start=1) if run not in (3, 7)}

@@ -50,6 +50,7 @@ def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
 # %% wrong: ZeRO-1 cuts everything => values all-cut-by-zero-1  from: six totals
 # ~ (4 + 12 / gpus) ==> 16 / gpus
 
+
 # %% wrong: activations are forgotten => values state-alone
 def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
     whole, cut = 16 * parameters, (4 + 12 / gpus) * parameters
@@ -65,6 +66,7 @@ def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
 # -     return next(name for name, each in zip(NAMES, held) if each <= memory)
 # +     fits = [name for name, each in zip(NAMES[:5], held) if each <= memory]
 # +     return fits[-1] if fits else NAMES[5]
+
 
 # %% wrong: another word => values no-such-word
 def first_remedy(parameters, gpus, sequences, activations, inputs, memory):

@@ -101,6 +101,7 @@ def fewest(model, ranks, memory):
 # -     return min((name for name in held if held[name] <= memory), key=moved.get, default=None)
 # +     return next((name for name in ("fsdp", "tp", "pp", "cp", "dp") if held[name] <= memory), None)
 
+
 # %% half: the best strategy is missing => 6  from: formulas
 def fewest(model, ranks, memory):
     raise NotImplementedError

@@ -83,6 +83,7 @@ def recompute_and_tensor(layers, tokens, hidden, tp, bandwidth, rate):
 # %% wrong: every rank repeats everything => values work-not-cut  from: formulas
 # ~ tp / rate ==> rate
 
+
 # %% half: the second cell is missing => 3.2  from: formulas
 def recompute_and_tensor(layers, tokens, hidden, tp, bandwidth, rate):
     raise NotImplementedError

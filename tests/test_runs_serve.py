@@ -31,7 +31,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "
         ("--load nan", "--load has nan"),
         ("--load inf", "--load has inf"),
         ("--load fast", "--load is 'fast'"),
-        ("--requests 0", "count is 0"),
+        ("--requests 0", "requests is 0"),
         ("--prompt 9-3", "prompt is 9 to 3 tokens"),
         ("--prompt many", "--prompt is 'many'"),
         ("--output 0-3", "output is 0"),

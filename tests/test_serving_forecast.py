@@ -107,7 +107,7 @@ def test_a_plan_has_its_rate_lengths_prefixes_and_disconnects():
     [
         ({"rate": -1.0}, "rate is -1.0 requests/s; it must be a number of requests/s, more than 0"),
         ({"rate": 0.0}, "rate is 0.0"),
-        ({"count": 0}, "count is 0"),
+        ({"count": 0}, "requests is 0"),
         ({"disconnect": 1.5}, "disconnect is 1.5"),
         ({"prompt": (9, 3)}, "prompt is 9 to 3 tokens; the first number is the smaller one"),
         ({"output": (0, 3)}, "output is 0"),

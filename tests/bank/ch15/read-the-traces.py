@@ -51,13 +51,13 @@ def cause(trace):
         return "one step off" if by(1) or by(-1) else "stepped too often"
     if all(norm < trace["limit"] / 1000 for norm in norms):
         return "vanishes"
-    if any(not norm < 100 * norms[0] for norm in norms):
+    if any(not norm <= 100 * norms[0] for norm in norms):
         return "explodes"
     above = [norm > trace["limit"] for norm in norms]
     ordered = sorted(norms)
-    if ordered[-3] > 15 * norms[0]:
+    if ordered[-3] > 10 * norms[0]:
         return "not zeroed"
-    if ordered[-1] > 4 * ordered[-2] or ordered[-1] > 5 * ordered[len(ordered) // 2]:
+    if ordered[-1] > 5 * (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2:
         return "bad batch"
     return "always clipped" if all(above) else "sound"
 

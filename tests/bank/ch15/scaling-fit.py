@@ -2,9 +2,9 @@ import math
 
 import numpy as np
 
-from course_lib import notebook
+from course_lib.notebook import params
 
-growth = notebook.params("scaling-fit").growth
+growth = params("scaling-fit").growth
 
 
 def arrays(rows):

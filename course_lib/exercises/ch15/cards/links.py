@@ -103,7 +103,8 @@ some size the library switches its protocol, and at some size the data no longer
 α + bytes/β seconds; at the border, the time may jump up or down.
 
 A sweep is a list of rows in any order, `{"nbytes": 262144, "seconds": [0.00121, …]}`: the repeats of one size in the order in which they ran. The first repeat may be
-slow, and so may up to a quarter of the others; the rest are off by a few per cent. Neighboring sizes differ by a factor of about 4.
+slow, and so may up to a quarter of the others; the rest are off by a few per cent. A sweep has at least eight
+sizes, up to 1 GiB; neighbors differ by a factor of about 4.
 
 - `predict_seconds(rows, nbytes)` returns the seconds of a message whose size is **not in the sweep**, within {{close:percent}}. The size is between two sizes of
   one regime, or up to {{reach:int}} times the largest one.

@@ -59,6 +59,19 @@ def programs(kept: Callable[[str], Runs], floor: float, rng: random.Random) -> I
     yield [_barely(better_by(sound, 0.6))] * 2, "learns nothing"
 
 
+def limits(run: Training) -> Iterator[tuple[Runs, float, str]]:
+    """(two runs, floor, the word) of programs exactly at a limit. Every number is a binary fraction, so no sum is rounded."""
+    unit, floor = 2.0**-6, 1.5
+    spread = [unit * each for each in (-1.5, -1.0, -0.5, 0.0, 0.0, 0.5, 1.0, 1.5)]  # its sample variance is unit ** 2
+    noise = 1.5 * unit  # of two such sets
+    fresh = {name: [mean + each for each in spread] for name, mean in (("low", floor - noise), ("high", floor))}
+    high = [floor + 1 + each for each in spread]
+    count = len(run["losses"])
+    halved = [4.0] * (count - 1) + [2.0]
+    yield [{**run, "losses": [4.0, 8.0, *halved[2:]], "before": high, "after": fresh["low"]}] * 2, floor, "sound"
+    yield [{**run, "losses": halved, "before": fresh["high"], "after": fresh["low"]}] * 2, floor, "learns nothing"
+
+
 def scaled(trace: Trace, by: float) -> Trace:
     """The same training with its loss multiplied: norms and the limit grow together, and no ratio changes."""
     return {**trace, "norms": [by * each for each in trace["norms"]], "limit": by * trace["limit"]}
@@ -80,7 +93,9 @@ def traces(kept: Callable[[str], Trace], rng: random.Random) -> Iterator[tuple[T
     norms = sound["norms"]
     usual, middle = median(norms), len(norms) // 2
     wrong = kept(rng.choice(("twice a step", "warm-up again")))
-    yield {**wrong, "norms": bad["norms"]}, "warm-up again" if wrong["resumed"] is not None else "stepped too often"
+    why = "warm-up again" if wrong["resumed"] is not None else "stepped too often"
+    yield {**wrong, "norms": bad["norms"]}, why
+    yield {**wrong, "norms": [1e-5 * wrong["limit"]] * len(norms)}, why
     yield {**bad, "limit": 0.5 * min(bad["norms"])}, "bad batch"
     yield _one_norm(sound, middle, 5.3 * usual), "bad batch"  # not above five times the mean, of which it is a part
     yield _one_norm(sound, 0, max(norms) / 6), "sound"
@@ -91,6 +106,14 @@ def traces(kept: Callable[[str], Trace], rng: random.Random) -> Iterator[tuple[T
     yield {**one_below, "limit": 0.95 * min(norms)}, "sound"
     yield _sums(sound), "not zeroed"
     yield {**_sums(sound), "limit": 0.5 * norms[0]}, "not zeroed"
+    yield _one_norm(_sums(sound), middle, 150 * norms[0]), "explodes"
+    yield _one_norm(sound, middle, math.nan), "explodes"
+    yield {**sound, "limit": min(norms)}, "sound"
+    ones, last = {**sound, "norms": [1.0] * len(norms)}, len(norms) // 4
+    yield {**ones, "limit": 1000.0}, "sound"  # exactly a thousandth
+    yield _one_norm(ones, middle, 100.0), "bad batch"  # exactly a hundred times the first
+    yield _one_norm(ones, middle, 5.0), "sound"  # exactly five times the median
+    yield {**ones, "norms": [1.0, *[4.0] * (len(norms) - last - 1), *[10.0] * last]}, "sound"  # ten times the first
     yield scaled(sound, 512.0), "sound"
     yield scaled(sound, 2.0**-12), "sound"
 

@@ -70,7 +70,12 @@ def _smoke_cases(params: Params, rng: random.Random) -> list[Case]:
     seed = rng.choice(others)
     moved = edges.programs(lambda fault: programs[f"{fault}/{seed}"], shipped()["floors"][seed], rng)
     name = "a program with numbers moved"
-    return cases + [_program(f"{name} ({n})", runs, seed, word, **UNSEEN) for n, (runs, word) in enumerate(moved, 1)]
+    cases += [_program(f"{name} ({n})", runs, seed, word, **UNSEEN) for n, (runs, word) in enumerate(moved, 1)]
+    exact = edges.limits(programs[f"sound/{seed}"][0])
+    return cases + [
+        Case(name=f"a program at a limit ({n})", args=(tuple(runs), floor), secret=word, **UNSEEN)
+        for n, (runs, floor, word) in enumerate(exact, 1)
+    ]
 
 
 def _smoke_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

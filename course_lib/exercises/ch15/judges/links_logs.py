@@ -117,6 +117,18 @@ def _of_length(run: Run, steps: int) -> Run:
     return _waited(run | {"rows": [row for row in run["rows"] if row["step"] < run["warm_up"] + steps]})
 
 
+def _at_a_limit(seconds: Sequence[float], wall: float, share: float) -> Run:
+    """One warm-up step, then steps of these seconds, the median a power of two, in numbers that no product rounds."""
+    peak, ranks, tokens = 1e15, 4, 2**16
+    rows = [{"step": step, "rank": 0, "seconds": each} for step, each in enumerate([64.0, *seconds])]
+    work = share * peak * statistics.median(seconds) * ranks / tokens
+    run = {"rows": rows, "warm_up": 1, "wall_seconds": wall, "tokens_per_step": tokens, "ranks": ranks}
+    flops = {"model_flops_per_token": work, "hardware_flops_per_token": 1.5 * work}
+    return (
+        run | flops | {"dtype": "bfloat16", "dense_flops": {"bfloat16": peak}, "sparse_flops": {"bfloat16": 2 * peak}}
+    )
+
+
 def close(rng: random.Random) -> list[Run]:
     """Runs at the limit of a question, and some that fail two questions."""
     one, two, three, four = (gpu_run(rng, "H100 SXM", used=rng.uniform(0.3, 0.5)) for _ in range(4))
@@ -128,6 +140,9 @@ def close(rng: random.Random) -> list[Run]:
         launched(_shaken(one, rng), rng),
         launched(_of_length(four, 3), rng),
         _used(_shaken(three, rng), 2.0),
+        _at_a_limit([1.0] * 9, 10.0, 0.4),  # nine tenths of the wall clock's seconds
+        _at_a_limit([2.0, *[1.0] * 8, 3.0], 13.0, 0.4),
+        _at_a_limit([1.0] * 9, 9.0, ROOF),
     ]
 
 

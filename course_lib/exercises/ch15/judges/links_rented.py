@@ -176,7 +176,7 @@ def machine(names: Sequence[str], rng: random.Random, tp: int, limits: Limits, r
 
 
 def one_by_one(limits: Limits, rng: random.Random) -> list[Row]:
-    """Every version that may differ, every reason of a clock, other NVLinks, an all-reduce on both sides of its limits."""
+    """Every version that may differ, every reason of a clock, other NVLinks, values on both sides of their limits and at them."""
     rows: list[Row] = []
 
     def another(links: str = "NV18") -> Machine:
@@ -192,6 +192,9 @@ def one_by_one(limits: Limits, rng: random.Random) -> list[Row]:
     for share in (1.02, 0.98, 0.52, 0.48):
         made = another()
         made["all_reduce"]["seconds"] *= bus_share(made) / (share * limits["all-reduce"][0])
+    for line, key in (("shared memory", "shared_memory"), ("open files", "open_files")):
+        for value in limits[line]:
+            another()[key] = value
     return rows
 
 

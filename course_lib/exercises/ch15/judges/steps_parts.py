@@ -240,7 +240,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     real = [(rows, min(3, len(rows) - 1), every) for rows in parted().values()]
     example = [(_alone(0.4, 0.1), 0.42), (_alone(0.2, 0.5, optimizer=0.4), 1.08), (_alone(0.3, 0.2), 0.6)]
     # the first is nearer to the longer in seconds, and to the sum in ratios
-    edges = [(_alone(0.3, 0.3), 0.435), (_alone(0.5, 0.0), 0.5), (_alone(0.5, 0.5), 0.4)]
+    edges = [(_alone(0.3, 0.3), 0.435), (_alone(0.5, 0.0), 0.5), (_alone(0.5, 0.0), 0.25), (_alone(0.5, 0.5), 0.4)]
     free = [(steps, params["tokens"], name) for name in ("communication", "checkpoint")]
     others = _of_both(rng)
     return [

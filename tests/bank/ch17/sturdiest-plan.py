@@ -79,6 +79,12 @@ def sturdiest(plans, limits):
 # %% wrong: the number of changes alone => values count-alone  from: a key of two numbers
 # ~ (-sum(holds(alive[n], c) for c in changes), worst(alive[n])) ==> -sum(holds(alive[n], c) for c in changes)
 
+# %% wrong: the least ratio of a condition => values least-ratio  from: a key of two numbers
+# ~ max(x / y for ==> min(x / y for
+
+# %% wrong: numbers for ratios => values no-limit  from: a key of two numbers
+# ~ (x / y for x, y in ==> (x for x, _ in
+
 # %% wrong: no plan is an error => generality raised  from: a key of two numbers
 # -     return min(alive, key=lambda n: (-sum(holds(alive[n], c) for c in changes), worst(alive[n])), default=None)
 # +     return min(alive, key=lambda n: (-sum(holds(alive[n], c) for c in changes), worst(alive[n])))

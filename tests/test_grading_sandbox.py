@@ -611,7 +611,7 @@ def test_ranks_that_share_what_they_were_not_sent_fail_where_it_decides(walled, 
 
 
 def test_ranks_that_share_would_pass_as_threads(walled, tmp_path):
-    put, get = SHARES["the environment"]
+    put, get = SHARES["an attribute of torch"]
     assert exchanged(walled, tmp_path, CHEAT.format(put=put, get=get), deciding=False).by_kind()["values"]
 
 

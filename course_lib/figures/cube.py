@@ -3,18 +3,21 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import cos, log10, radians, sin
+from math import cos, hypot, log10, radians, sin
 
 from course_lib.figures import style
+from course_lib.figures.labels import name_points
 from course_lib.figures.palette import BLUE, EMPTY, GREEN, GREY, GRID, INK, ORANGE, SOFT
 from course_lib.figures.sheets import Sheet
 from course_lib.units import number_text
 
-Placing = Callable[..., tuple[float, float]]  # from a place in the cube to one on the sheet
+Spot = tuple[float, float]
+Placing = Callable[..., Spot]  # from a place in the cube to one on the sheet
 INKS = {"memory": BLUE, "compute": ORANGE, "bandwidth": GREEN, "none": GREY}
 LOW, HIGH = -3.0, 3.0  # powers of ten
 HEIGHT, SIZE = 4.9, 2.2  # inches: of the sheet, and of an edge of the cube
 MIDDLE = (2.75, 2.42)
+MARKS = {0.0: "0.001", 0.5: "1", 1.0: "1,000"}  # by their place on an edge
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,35 +120,55 @@ def _fits(sheet: Sheet, at: Placing, near: Callable[..., float]) -> None:
 def _axes(sheet: Sheet, at: Placing, back: dict[int, float]) -> None:
     """Names and marks along three edges at the outside."""
     front_y, front_x = 1 - back[1], 1 - back[0]
-    marks = ((1e-3, "0.001"), (1.0, "1"), (1e3, "1,000"))
-    for place, words in marks:
-        t = _unit(place)
-        for spot, away in (
-            (at(t, front_y, 0), (0, -0.14)),
-            (at(front_x, t, 0), (0, -0.14)),
-            (at(back[0], front_y, t), None),
-        ):
-            if away is None:
-                side = -0.08 if at(back[0], front_y, 0)[0] < MIDDLE[0] else 0.08
-                sheet.text(spot[0] + side, spot[1], words, ink=SOFT, ha="right" if side < 0 else "left", va="center")
-            else:
-                sheet.text(spot[0], spot[1] + away[1], words, ink=SOFT, ha="center", va="center")
-    for spot, ink in ((at(0.5, front_y, 0), "memory"), (at(front_x, 0.5, 0), "compute")):
-        sheet.text(spot[0], spot[1] - 0.36, ink, ink=INKS[ink], ha="center", va="center", size=style.NORMAL, bold=True)
+    edges = {
+        "memory": ((0, front_y, 0), (1, front_y, 0), front_x),
+        "compute": ((front_x, 0, 0), (front_x, 1, 0), front_y),
+    }
+    for name, (start, end, corner) in edges.items():
+        first, last = at(*start), at(*end)
+        across, away = _outward(first, last, at(0.5, 0.5, 0))
+        ha = "center" if abs(away[0]) < 0.8 else "left" if away[0] > 0 else "right"
+        for t, words in MARKS.items():
+            aside = (
+                0.17 * (t == corner) * (1 if t == 0 else -1)
+            )  # the two edges meet here: each mark moves along its own
+            x, y = (
+                one + t * (two - one) + aside * along + 0.14 * out
+                for one, two, along, out in zip(first, last, across, away, strict=True)
+            )
+            sheet.text(x, y, words, ink=SOFT, ha=ha, va="center")
+        x, y = ((one + two) / 2 + 0.4 * out for one, two, out in zip(first, last, away, strict=True))
+        sheet.text(x, y, name, ink=INKS[name], ha=ha, va="center", size=style.NORMAL, bold=True)
+    side = -0.08 if at(back[0], front_y, 0)[0] < MIDDLE[0] else 0.08
+    for t, words in MARKS.items():
+        x, y = at(back[0], front_y, t)
+        raised = 0.1 * (t == 0)  # above the marks of the floor
+        sheet.text(x + side, y + raised, words, ink=SOFT, ha="right" if side < 0 else "left", va="center")
     top = at(back[0], front_y, 1)
     sheet.text(top[0], top[1] + 0.14, "bandwidth", ink=INKS["bandwidth"], ha="center", size=style.NORMAL, bold=True)
 
 
+def _outward(first: Sequence[float], last: Sequence[float], middle: Sequence[float]) -> tuple[Spot, Spot]:
+    """Unit vectors along an edge of the floor and at right angles to it, away from the floor's middle; down if it has none."""
+    along = (last[0] - first[0], last[1] - first[1])
+    length = hypot(*along)
+    if length < 0.2:
+        return (0.0, 0.0), (0.0, -1.0)
+    along = (along[0] / length, along[1] / length)
+    away = (-along[1], along[0])
+    side = away[0] * (first[0] - middle[0]) + away[1] * (first[1] - middle[1])
+    if abs(side) < 1e-6:
+        side = -away[1]
+    return along, away if side > 0 else (-away[0], -away[1])
+
+
 def _names(sheet: Sheet, at: Placing, points: Sequence[Point], chosen: str) -> None:
-    """The names beside their points; a name that would cover another moves up."""
-    taken: list[tuple[float, float]] = []
-    for point in sorted(points, key=lambda each: (each.name != chosen, at(*map(_unit, each.values))[1])):
-        x, y = at(*map(_unit, point.values))
-        y += 0.02
-        while any(abs(y - other) < 0.13 and abs(x - left) < 0.95 for left, other in taken):
-            y += 0.13
-        taken.append((x, y))
-        sheet.text(x + 0.12, y, point.name, bold=point.name == chosen, va="center")
+    """The names near their points, clear of the other points and of the lines that drop from them."""
+    places = [tuple(map(_unit, point.values)) for point in points]
+    dots = [at(*place) for place in places]
+    drops = [(dot, at(x, y, 0)) for dot, (x, y, _) in zip(dots, places, strict=True)]
+    names = [point.name for point in points]
+    name_points(sheet, dots, names, [name == chosen for name in names], drops, (0.3, 5.2, 0.5, HEIGHT - 0.6))
 
 
 def _read_out(sheet: Sheet, point: Point, axes: Sequence[str]) -> None:

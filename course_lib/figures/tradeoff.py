@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
+from course_lib.figures.labels import name_points
 from course_lib.figures.palette import BEYOND, GREEN, GREY, SOFT, VERMILION
 from course_lib.figures.sheets import Plot, Sheet
 from course_lib.units import GB, bytes_text, duration_text
@@ -49,23 +50,12 @@ def tradeoff(ways: Sequence[Way], capacity: float, title: str, more: str) -> She
     if len(front) > 1:
         sheet.lines([[plot.at(*place) for place in front]], GREEN, 1.4, order=2)
     dots = [plot.at(x, y) for x, y in zip(xs, ys, strict=False)][: len(ways)]
-    taken = [(x - 0.06, x + 0.06, y) for x, y in dots]
-    for (x, y), each in sorted(zip(dots, ways, strict=True), key=lambda one: (not one[1].best, -one[0][0])):
-        sheet.dot((x, y), GREEN if each.best else GREY, size=9)
-        left, up = _spot(x, y, 0.078 * len(each.name), taken)
-        taken.append((left, left + 0.078 * len(each.name), up))
-        sheet.text(left, up, each.name, va="center", bold=each.best)
+    for dot, each in zip(dots, ways, strict=True):
+        sheet.dot(dot, GREEN if each.best else GREY, size=9)
+    path = [plot.at(*place) for place in front]
+    lines = [*zip(path, path[1:], strict=False), (plot.at(limit, bottom), plot.at(limit, top))]
+    names, bold = [each.name for each in ways], [each.best for each in ways]
+    name_points(sheet, dots, names, bold, lines, (0.9, 7.35, 0.8, HEIGHT - 1.0))
     said = ", ".join(f"{each.name} {bytes_text(each.memory)} and {duration_text(each.seconds)}" for each in ways)
     sheet.alt = f"{title}. {more}. Memory of the fullest GPU and communication of a step: {said}."
     return sheet
-
-
-def _spot(x: float, y: float, wide: float, taken: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
-    """A free place for a name of this width beside the dot at (x, y): right of it, above, below, then left."""
-    places = [(x + 0.1, y), (x - wide / 2, y + 0.17), (x - wide / 2, y - 0.17), (x - wide - 0.1, y)]
-    places += [(x + 0.05, y + step * sign) for step in (0.3, 0.44) for sign in (1, -1)]
-    for left, up in places:
-        free = all(abs(up - other) > 0.13 or left > end or left + wide < start for start, end, other in taken)
-        if free and left > 0.9 and left + wide < 7.35:
-            return left, up
-    return places[0]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_lib.exercises import Card, Worth
+from course_lib.exercises.card_parts import folded
 from course_lib.exercises.ch00.numbers import ROUTES as SYMPTOM_ROUTES
 from course_lib.exercises.drilling import of_chapter, pick
 from course_lib.exercises.returns import Anything, PerRank, Tensor
@@ -69,35 +70,29 @@ TWO_RANKS_WAIT = Card(
     returns=PerRank(Tensor()),
 )
 
+SENT = """- `all_reduce`: add up the tensors of all ranks; every rank gets the sum
+- `all_gather + reduce_scatter`: collect the parts of a layer before its use; add up its gradients, each rank keeping one part
+- `send_recv`: pass one tensor to the next rank, and its gradient back
+- `ring`: pass blocks of keys and values around all ranks
+- `all_to_all`: every rank sends something different to every other rank"""
+
 MATCH_THE_CUTS = Card(
     id="match-the-cuts",
     chapter="00",
     title="Match the strategies",
-    text="""Match each of the six strategies to the property that makes it possible and to its communication. Write `matches()`: it returns
+    text=f"""Match each of the six strategies to the property that makes it possible and to its communication. Write `matches()`: it returns
 a dictionary from each strategy to a pair (letter of the property, communication).
 
-| key | what is split |
-|---|---|
-| `data` | the batch; every rank holds the whole model |
-| `sharded` | the batch *and*, between uses, the weights, gradients and optimizer state |
-| `tensor` | every weight matrix |
-| `pipeline` | the stack of layers |
-| `context` | the sequence, attention included |
-| `expert` | the feed-forward layers: there are many, and a token uses few of them |
+- **What each strategy splits:** `data` the batch; `sharded` the batch and, between uses, the weights, gradients and optimizer state;
+  `tensor` every weight matrix; `pipeline` the stack of layers; `context` the sequence, attention included; `expert` the feed-forward layers.
+- **Communication:** `all_reduce`, `all_gather + reduce_scatter`, `send_recv`, `ring` or `all_to_all`. One of the five is used twice.
+- A row counts if both halves are right. A letter used twice counts for neither row.
 
 Properties, each used once:
 
-{{options}}
+{{{{options}}}}
 
-Communication; one of the five is used twice:
-
-- `all_reduce`: add up the tensors of all ranks; every rank gets the sum
-- `all_gather + reduce_scatter`: collect the parts of a layer before its use; add up its gradients, each rank keeping one part
-- `send_recv`: pass one tensor to the next rank, and its gradient back
-- `ring`: pass blocks of keys and values around all ranks
-- `all_to_all`: every rank sends something different to every other rank
-
-A row counts if both halves are right. A letter used twice counts for neither row.""",
+{folded("What each communication sends", SENT)}""",
     **Worth(points=3, minutes=5, difficulty=2, importance=4),
     hints=(
         "Start with the two that are easiest to picture: where does a layer's output go if the next layer is on another rank? Where does a "

@@ -42,7 +42,7 @@ STATE_OF_A_PLAN = Card(
     **Worth(points=5, minutes=5, difficulty=1, importance=5),
     answers=("state_buckets", "largest_model"),
     text=f"""Compute how many bytes each bucket of training state needs under a given plan, and the largest model that fits. A plan lists
-each copy and its data type; `None` means that the bucket does not exist.
+each copy and its data type; `None` means that there is no such bucket: it takes 0 bytes.
 
 | key of the plan | meaning |
 |---|---|
@@ -53,8 +53,7 @@ each copy and its data type; `None` means that the bucket does not exist.
 | `"optimizer"` | numbers kept per parameter: two for `"adamw"`, one for `"momentum"` and `"lion"`, none for `"sgd"` |
 | `"moments"` | the data type of those numbers |
 
-- `state_buckets(params, plan)` returns a dictionary of **bytes** for `"weights"`, `"grads"`, `"main_grads"`, `"master"` and
-  `"moments"`, with 0 for a bucket that does not exist.
+- `state_buckets(params, plan)` returns the **bytes** of `"weights"`, `"grads"`, `"main_grads"`, `"master"` and `"moments"` as a dictionary.
 - `largest_model(memory, plan)` returns the most parameters whose state fits in `memory` bytes, without activations.
 - `"fp32"` takes 4 bytes, `"bf16"` and `"fp16"` 2, `"fp8"` and `"int8"` 1.
 - The visible cases use {{{{size:count}}}} parameters, and one {{{{device}}}} with {{{{memory:gb}}}}, under the plan `{{{{plan_words}}}}`.

@@ -117,8 +117,7 @@ REDUCE_SCATTER_HALF = Card(
     id="reduce-scatter-half",
     chapter="06",
     title="Half of a ring",
-    text=f"""Complete this half-written reduce-scatter. Each rank ends with one chunk of the sum, and a later all-gather depends on
-which rank holds which chunk.
+    text=f"""Complete this half-written reduce-scatter. Each rank ends with one chunk of the sum, the one that a later all-gather expects.
 
 {HALF_WRITTEN}
 

@@ -161,9 +161,7 @@ lightning-thunder, issue 594, 2024*). Every number is right, forward and backwar
 - **Values:** as in one process with the whole weights: `y` on every rank, and after `y.backward(…)` the gradients of `x`, of this rank's
   pieces{{and_bias}}.
 - **Bytes:** **one all-reduce of a tensor like `x` in the forward pass and one in the backward pass**, as many bytes as rings send.
-- Weights are never sent, and no rank holds a tensor of (batch, seq, ffn).
-
-`copy_in(x, comm)` and `sum_out(x, comm)` are yours from the previous exercise, or the library's.""",
+- Weights are never sent, and no rank holds a tensor of (batch, seq, ffn).""",
     **Worth(points=10, minutes=20, difficulty=3, importance=5),
     hints=(
         "The nonlinearity acts on each number. After a column split, does a rank lack anything that it needs for its own numbers?",
@@ -173,7 +171,7 @@ lightning-thunder, issue 594, 2024*). Every number is right, forward and backwar
         "`y = sum_out(F.linear(inner, down), comm)`, then `+ down_bias`.",
     ),
     answers=("parallel_mlp",),
-    allowed="every operation of `comm`; torch; `copy_in` and `sum_out` of `course_lib.tensor_parallel`.",
+    allowed="every operation of `comm`; torch; `copy_in(x, comm)` and `sum_out(x, comm)`, yours or those of `course_lib.tensor_parallel`.",
     params={"kind": "gelu", "and_bias": " and of `down_bias`, complete on every rank", "tokens": 24, **KINDS["gelu"]},
     vary=lambda draw: {"kind": "gated", "and_bias": "", "tokens": draw.choice((18, 24, 30)), **KINDS["gated"]},
     structural="kind",

@@ -40,7 +40,7 @@ BLAME_THE_RANK = Card(
     id="blame-the-rank",
     chapter="14",
     title="Which rank hangs the job?",
-    text="""A job hangs, and the flight recorder of every rank tells which collectives it has entered. Write `blame(groups, records)`:
+    text="""Find the rank that hangs a job. Every rank's flight recorder lists the collectives that it has entered. Write `blame(groups, records)`:
 
 - `groups[name]` is the list of the ranks in a group. `records[rank]` is the list of a rank's calls, in order, each
   `(group, number, operation, count, finished)`; `number` counts the calls in this group.

@@ -54,8 +54,8 @@ QUANTIZE_KV = Card(
     id="quantize-kv",
     chapter="16",
     title="A KV cache of few bits",
-    text="""Keys have a few channels with large numbers, the same ones for all tokens; values do not. So keys are quantized by channel and values by token, and
-one function can do both. Write two functions:
+    text="""Write a function that quantizes a KV cache and one that restores it. Keys have a few channels with large numbers, the same ones for all tokens; values do not.
+So keys are quantized by channel and values by token, and one function can do both.
 
 - `quantize(x, bits, dim)` returns `(codes, scale, low)`. Numbers of `x` that differ only in their index along `dim` form a group. `low` is the least number of
   each group, `scale` its largest minus its least number, divided by the largest code 2^bits − 1. A number's code is its distance from `low` in units of

@@ -54,8 +54,8 @@ LATENCY_BUDGET = Card(
     id="latency-budget",
     chapter="16",
     title="How long a chunk?",
-    text="""A server computes prompts in chunks, so that a long prompt does not hold up the requests that are being answered. An iteration over n tokens takes
-{{means}}. Times are whole microseconds. Write two functions:
+    text="""A server computes prompts in chunks, so that a long prompt does not hold up the requests that are being answered. Write two functions: one predicts the latencies of a
+chunk size, the other chooses the size. An iteration over n tokens takes {{means}}. Times are whole microseconds.
 
 - `latencies(chunk, prompt, batch, read, each)` returns `(ttft, itl)` for a prompt of `prompt` tokens that is computed `chunk` tokens an iteration; the last chunk
   is what remains. Every iteration also has one token for each of `batch` other requests. `ttft` is the time of all iterations of the prompt, `itl` the longest of them.
@@ -186,11 +186,13 @@ PREDICT_WAIT = Card(
     id="predict-wait",
     chapter="16",
     title="Prediction: how fast do waits grow?",
-    text="""Requests come at random times to a server that answers one at a time, always in the same number of seconds. The server is busy {{low}} % of the time. Then
-more requests come, until it is busy {{high}} % of the time.
+    text="""Before you compute anything, commit to an interval for the factor by which the **mean wait** of a request grows when the server goes from {{low}} % busy to
+{{high}} % busy. Write `growth()`: it returns `(low, high)`, with `high` at most four times `low`.
 
-Before you compute anything, commit to an interval for the factor by which the **mean wait** of a request grows (without its own service). `growth()` returns `(low, high)`, with
-`high` at most four times `low`. You earn the points for committing, not for being right.""",
+- Requests come at random times. The server answers one at a time, always in the same number of seconds.
+- A wait is the time before the request's own service.
+
+You earn the points for committing, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     form="prediction",
     kind="more",

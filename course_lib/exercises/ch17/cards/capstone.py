@@ -160,10 +160,13 @@ PREDICT_SLOWER_WIRE = Card(
     id="predict-slower-wire",
     chapter="17",
     title="Prediction: the network becomes slower",
-    text="""A run trains {{model}} on {{cluster}} with ZeRO-3 over all GPUs: every GPU processes its sequences one after another, {{sequences}} sequences of {{seq}} tokens
-a step in all, and nothing is recomputed. Then the network between the servers becomes **{{slower}} times** slower; the links inside the servers stay.
+    text="""Commit to an interval for how many **times longer** a step takes when the network between the servers becomes **{{slower}} times** slower. Write
+`slower_interval()`: it returns `(low, high)`, with `high` at most four times `low`.
 
-Commit to an interval for how many **times longer** a step takes. `slower_interval()` returns `(low, high)`, with `high` at most four times `low`.
+- The run trains {{model}} on {{cluster}} with ZeRO-3 over all GPUs. A step has {{sequences}} sequences of {{seq}} tokens.
+- Every GPU processes its sequences one after another, and nothing is recomputed.
+- The links inside the servers stay as they are.
+
 You earn the points for committing, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     kind="more",

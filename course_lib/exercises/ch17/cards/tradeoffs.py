@@ -17,8 +17,8 @@ TWO_THAT_FIGHT = Card(
     id="two-that-fight",
     chapter="17",
     title="Two cells of the conflict matrix",
-    text="""A memory mechanism and a coordination mechanism can be right on their own and fight when they meet. Compute two such cells. Numbers on the wire have
-2 bytes. A ring all-gather or reduce-scatter of S bytes among n ranks takes (n − 1) / n · S / bandwidth, an all-reduce twice as long.
+    text="""A memory mechanism and a coordination mechanism can be right on their own and fight when they meet. Write two functions that compute what two such pairs cost. Numbers on the wire
+have 2 bytes. A ring all-gather or reduce-scatter of S bytes among n ranks takes (n − 1) / n · S / bandwidth, an all-reduce twice as long.
 
 `sharding_and_replicas(parameters, gpus, shard, per_server, inside, across, micro_batches, compute)` returns the exposed seconds of a step with HSDP:
 

@@ -16,19 +16,38 @@ _OVERLAPS = {"name": 8.0, "dot": 4.0, "line": 1.4, "edge": 50.0}  # what each ov
 def name_points(
     sheet: Sheet, dots: Sequence[Point], names: Sequence[str], bold: Sequence[bool], lines: Sequence[Line], within: Box
 ) -> None:
-    """Write each name near its dot, where it overlaps least; bold ones first. `within` bounds the names, in inches."""
-    taken: list[Box] = []
-    lines = list(lines)
-    for index in sorted(range(len(dots)), key=lambda each: (not bold[each], -dots[each][1])):
-        wide = _LETTER[bold[index]] * len(names[index])
-        others = [dot for each, dot in enumerate(dots) if each != index]
-        box = min(_boxes(dots[index], wide), key=lambda each: _cost(each, dots[index], taken, others, lines, within))
-        taken.append(box)
+    """Write each name near its dot, where it overlaps least. `within` bounds the names, in inches."""
+    dots = [(float(x), float(y)) for x, y in dots]
+    wide = [_LETTER[heavy] * len(name) for name, heavy in zip(names, bold, strict=True)]
+    orders = (
+        lambda each: (not bold[each], -dots[each][1]),
+        lambda each: (bold[each], dots[each][0]),
+        lambda each: dots[each],
+        lambda each: (-dots[each][0], dots[each][1]),
+    )
+    tried = [_places(sorted(range(len(dots)), key=order), dots, wide, lines, within) for order in orders]
+    boxes = min(tried, key=lambda each: each[0])[1]  # a name that is placed early leaves less room for the others
+    for index, box in boxes.items():
         leader = _leader(dots[index], box)
         if leader:
-            lines.append(leader)
             sheet.lines([leader], SOFT, 0.6, order=2.5)
         sheet.text(box[0], (box[2] + box[3]) / 2, names[index], bold=bold[index], va="center")
+
+
+def _places(
+    order: Sequence[int], dots: Sequence[Point], wide: Sequence[float], lines: Sequence[Line], within: Box
+) -> tuple[float, dict[int, Box]]:
+    """What it costs to place the names one after the other in this order, and where each is then."""
+    total, boxes, lines = 0.0, {}, list(lines)
+    for index in order:
+        dot, others = dots[index], [each for other, each in enumerate(dots) if other != index]
+        taken = list(boxes.values())
+        costs = [(_cost(box, dot, taken, others, lines, within), box) for box in _boxes(dot, wide[index])]
+        cost, boxes[index] = min(costs, key=lambda each: each[0])
+        total += cost
+        leader = _leader(dot, boxes[index])
+        lines += [leader] if leader else []
+    return total, boxes
 
 
 def _leader(dot: Point, box: Box) -> Line | None:
@@ -62,6 +81,7 @@ def _cost(
     leader = _leader(dot, box)
     if leader:
         cost += _OVERLAPS["name"] * sum(_crosses(leader, name) for name in taken)
+        cost += 0.3 * sum(_meet(leader, line) for line in lines)
     return cost + _OVERLAPS["line"] * sum(_crosses(line, box) for line in lines)
 
 
@@ -77,3 +97,13 @@ def _crosses(line: Line, box: Box) -> bool:
         first, last = sorted((low / step, high / step))
         start, end = max(start, first), min(end, last)
     return start < end
+
+
+def _meet(one: Line, two: Line) -> bool:
+    """Whether two straight lines cross each other between their ends."""
+
+    def side(line: Line, point: Point) -> float:
+        (x, y), (to_x, to_y) = line
+        return (to_x - x) * (point[1] - y) - (to_y - y) * (point[0] - x)
+
+    return side(one, two[0]) * side(one, two[1]) < 0 and side(two, one[0]) * side(two, one[1]) < 0

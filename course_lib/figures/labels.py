@@ -42,9 +42,12 @@ def _places(
     for index in order:
         dot, others = dots[index], [each for other, each in enumerate(dots) if other != index]
         taken = list(boxes.values())
-        costs = [(_cost(box, dot, taken, others, lines, within), box) for box in _boxes(dot, wide[index])]
-        cost, boxes[index] = min(costs, key=lambda each: each[0])
-        total += cost
+        least = float("inf")
+        for box in _boxes(dot, wide[index]):
+            cost = _cost(box, dot, taken, others, lines, within, least)
+            if cost < least:
+                least, boxes[index] = cost, box
+        total += least
         leader = _leader(dot, boxes[index])
         lines += [leader] if leader else []
     return total, boxes
@@ -68,9 +71,9 @@ def _boxes(dot: Point, wide: float) -> list[Box]:
 
 
 def _cost(
-    box: Box, dot: Point, taken: Sequence[Box], dots: Sequence[Point], lines: Sequence[Line], within: Box
+    box: Box, dot: Point, taken: Sequence[Box], dots: Sequence[Point], lines: Sequence[Line], within: Box, least: float
 ) -> float:
-    """How far a name is from its dot, and what it overlaps."""
+    """How far a name is from its dot, and what it overlaps; lines are left out where the cost is no longer below `least`."""
     left, right, low, high = box
     cost = hypot(min(max(dot[0], left), right) - dot[0], (low + high) / 2 - dot[1])
     cost += 0.05 * (right < dot[0])  # right of its dot rather than left
@@ -78,6 +81,8 @@ def _cost(
     cost += _OVERLAPS["edge"] * outside
     cost += _OVERLAPS["name"] * sum(left < r and right > b and low < h and high > lo for b, r, lo, h in taken)
     cost += _OVERLAPS["dot"] * sum(left - 0.09 < x < right + 0.09 and low - 0.08 < y < high + 0.08 for x, y in dots)
+    if cost >= least:
+        return cost
     leader = _leader(dot, box)
     if leader:
         cost += _OVERLAPS["name"] * sum(_crosses(leader, name) for name in taken)

@@ -1,4 +1,4 @@
-"""Bytes of a collective on a ring, for whoever needs no torch for it."""
+"""Bytes of a collective on a ring. Nothing here loads torch, so cards and gates may import it."""
 
 
 def ring_sent(kind: str, nbytes: float, ranks: int) -> float:

@@ -20,7 +20,7 @@ def hang_in_native_code(sheet: Sheet) -> None:
 
 @attack("exhaustion", brief=True)
 def hang_in_arithmetic(sheet: Sheet) -> None:
-    """Powers, regular expressions and sorts that take for ever."""
+    """Powers, regular expressions and sorts that never end."""
     sheet.answer(
         """
         import re

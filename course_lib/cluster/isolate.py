@@ -49,7 +49,7 @@ class Blueprint:
 
     def __init__(self, thing: Any, name: str | tuple[str, ...] = "the function") -> None:
         file = io.BytesIO()
-        with _by_value(thing):
+        with _by_value(thing, here=True):
             writer = _Writer(file)
             try:
                 writer.dump(thing)
@@ -91,19 +91,24 @@ class _Reader(_pickler.pickle.Unpickler):
 
 
 @contextmanager
-def _by_value(thing: Any) -> Iterator[None]:
-    """A context in which the learner's own modules are copied, and classes become new classes in each copy."""
+def _by_value(thing: Any, here: bool = False) -> Iterator[None]:
+    """A context in which the learner's own modules are copied, and classes become new classes in each copy.
+
+    `here` says that the copies are made in this process, where every module that the function uses is loaded already.
+    """
     modules = _learners_modules()
     with _LOCK:
         registered = [module for module in modules if module.__name__ not in _pickler.list_registry_pickle_by_value()]
         for module in registered:
             _pickler.register_pickle_by_value(module)
-        keep = _pickler._get_or_create_tracker_id
+        keep = _pickler._get_or_create_tracker_id, _pickler._find_imported_submodules
         _pickler._get_or_create_tracker_id = lambda class_def: None  # a tracked class would be one object for all ranks
+        if here:  # looking for submodules to load again goes through all of `sys.modules`, for each function
+            _pickler._find_imported_submodules = lambda code, dependencies: []
         try:
             yield
         finally:
-            _pickler._get_or_create_tracker_id = keep
+            _pickler._get_or_create_tracker_id, _pickler._find_imported_submodules = keep
             for module in registered:
                 _pickler.unregister_pickle_by_value(module)
 

@@ -199,7 +199,7 @@ def efficiency(rows, ranks):
 # %% wrong: against one GPU => values against-one  from: how much faster all are
 # ~ found * ranks / min(row["ranks"] for row in rows) ==> found / efficient(rows, 1)
 
-# %% wrong: a number for mixed rows => values mixed-fitted  from: how much faster all are
+# %% wrong: a number for mixed rows => values none-is-right  from: how much faster all are
 # ~ found and found * ranks / min(row["ranks"] for row in rows) ==> 1.0 if found is None else found
 
 # %% wrong: the word alone => values wrong-shape  from: the other law

@@ -27,15 +27,19 @@ RUNS = {"healthy": "go", "degraded": "with care", "refuse": "no-go"}
 LIMITED = ("copy", "all-reduce", "shared memory", "open files")
 
 
-def _limits(copy: float, bus: float, shared: float, files: int) -> dict[str, Any]:
-    limits = {
+def limits_of(copy: float, bus: float, shared: float, files: int) -> dict[str, tuple[float, float]]:
+    """For each line with limits: healthy from here on, refused below there."""
+    return {
         "copy": (copy, copy / 2),
         "all-reduce": (bus, bus / 2),
         "shared memory": (shared, shared / 8),
         "open files": (files, files // 4),
     }
-    shown = ", ".join(f'"{name}": ({sound:g}, {least:g})' for name, (sound, least) in limits.items())
-    return {"limits": limits, "shown": shown}
+
+
+def _limits(*sound: Any) -> dict[str, Any]:
+    limits = limits_of(*sound)
+    return {"limits": limits, "shown": ", ".join(f'"{name}": ({a:g}, {b:g})' for name, (a, b) in limits.items())}
 
 
 def _lines() -> str:

@@ -9,15 +9,10 @@ from course_lib.exercises.ch15.cards.links import LIMITED, LINES, RUNS, WORDS
 from course_lib.exercises.ch15.judges.diagnosis import plain
 from course_lib.exercises.ch15.judges.links_rented import (
     FAULTS,
-    HELD,
     Limits,
     Machine,
-    Row,
-    against,
-    bus_share,
     drawn_limits,
     lines_of,
-    links_of,
     machine,
     one_by_one,
     reasons_of,
@@ -32,11 +27,11 @@ from course_lib.records import Case, Outcome, Verdict
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    tp, limits = params["tp"], {name: tuple(pair) for name, pair in params["limits"].items()}
+    tp, limits = params["tp"], params["limits"]
     shown = [machine(names, rng, tp, limits) for names in ((), *[(name,) for name in FAULTS])]
     unseen = []
     for _ in range(80):
-        names = rng.sample(list(FAULTS), rng.choice((0, 1, 1, 1, 2, 3)))
+        names = rng.sample(FAULTS, rng.choice((0, 1, 1, 1, 2, 3)))
         unseen.append(machine(names, rng, rng.choice((1, 2, 4)), drawn_limits(rng), rng.choice((2, 4, 8))))
     unseen += one_by_one(drawn_limits(rng), rng)
     unseen += [machine([name], rng, 2, limits, 2) for name in ("a slow all-reduce", "a GPU held down")]
@@ -46,85 +41,87 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 # --- the lines
 
 
-def _algorithm_share(machine: Machine) -> float | None:
-    share, ranks = bus_share(machine), len(machine["topology"])
-    return share and share * ranks / 2 / (ranks - 1)
+def _of(line: str, name: str, change: Callable[[Machine], Machine], message: str, **how: Any) -> Mistake:
+    """A mistake that gives the line the verdict of a changed machine."""
+
+    def word(machine: Machine, tp: int, limits: Limits) -> str:
+        return lines_of(machine | change(machine), tp, limits, **how)[line]
+
+    return Mistake(name, word, message)
 
 
-def _half_share(machine: Machine) -> float | None:
-    share = bus_share(machine)
-    return share and share / 2
+def _unmeasured(line: str, word: str) -> Mistake:
+    def found(*row: Any) -> str:
+        return word if values(row[0])[line] is None else lines_of(*row)[line]
+
+    return Mistake("unmeasured", found, f"what was not measured is not {word!r}.")
 
 
-def _mean_copy(machine: Machine) -> float | None:
+def _grouped(name: str, size: Callable[[Machine], int], message: str) -> Mistake:
+    return Mistake(name, lambda machine, tp, limits: lines_of(machine, size(machine), limits)["links"], message)
+
+
+def _mean_copy(machine: Machine) -> Machine:
     copies = machine["copy"]
-    return None if None in copies else sum(copies) / len(copies) / machine["printed_copy"]
+    return {} if None in copies else {"copy": [sum(copies) / len(copies)]}
+
+
+def _low_clocks(machine: Machine) -> Machine:
+    return {"reasons": ["0x8" if now < 0.6 * most else "0x0" for now, most in machine["clocks"]]}
+
+
+def _reduced(factor: Callable[[int], float]) -> Callable[[Machine], Machine]:
+    """An all-reduce whose bytes are counted with another factor of the ranks."""
+
+    def change(machine: Machine) -> Machine:
+        done = machine["all_reduce"]
+        return {"all_reduce": done and done | {"nbytes": done["nbytes"] * factor(len(machine["topology"]))}}
+
+    return change
 
 
 def _neighbors(machine: Machine, tp: int, limits: Limits) -> str:
     return "refuse" if any(a - b == 1 for a, b in without_nvlink(machine)) else "healthy"
 
 
-def _limited(name: str, line: str, value: Callable[[Machine], float | None], message: str) -> Mistake:
-    """Another idea of a line's value, held against the right limits."""
-    return Mistake(name, lambda machine, tp, limits: against(value(machine), limits[line]), message)
+def _torch(machine: Machine) -> Machine:
+    return {"versions": [{"torch": each["torch"]} for each in machine["versions"]]}
 
 
-def _unmeasured(line: str) -> tuple[Mistake, Mistake]:
-    def mistake(word: str) -> Mistake:
-        return Mistake(
-            "unmeasured",
-            lambda *row: word if values(row[0])[line] is None else lines_of(*row)[line],
-            f"what was not measured is not {word!r}.",
-        )
-
-    return mistake("healthy"), mistake("refuse")
-
-
-def _flag(name: str, word: str, sick: Callable[[Machine], bool], message: str) -> Mistake:
-    """A line that gets `word` where `sick` holds."""
-    return Mistake(name, lambda machine, tp, limits: word if sick(machine) else "healthy", message)
-
-
-def _torch_differs(machine: Machine) -> bool:
-    return len({each["torch"] for each in machine["versions"]}) > 1
-
-
-def _low_clock(machine: Machine) -> bool:
-    return any(now < 0.6 * most for now, most in machine["clocks"])
-
-
+ALGORITHM = "this is the algorithm bandwidth: how much does a ring send over each link?"
 MISTAKES: Mapping[str, Sequence[Mistake]] = {
     "versions": (
-        _flag("torch-alone", "refuse", _torch_differs, "is torch all that two ranks must have in common?"),
-        _flag("first-two", "refuse", lambda m: m["versions"][0] != m["versions"][1], "compare all ranks."),
+        _of("versions", "torch-alone", _torch, "is torch all that two ranks must have in common?"),
+        _of("versions", "first-two", lambda m: {"versions": m["versions"][:2]}, "compare all ranks."),
     ),
     "clocks": (
-        _flag("idle-is-no-fault", "degraded", lambda m: any(reasons_of(m)), "which reasons are harmless?"),
-        _flag("low-clock", "degraded", _low_clock, "an idle GPU has a low clock too: ask for the reason of the clock."),
-        _flag("first-gpu", "degraded", lambda m: bool(reasons_of(m)[0] & HELD), "look at all GPUs."),
+        _of("clocks", "idle-is-no-fault", lambda m: {}, "which reasons are harmless?", held=0x1FF),
+        _of("clocks", "low-clock", _low_clocks, "an idle GPU has a low clock too: ask for the reason of the clock."),
+        _of("clocks", "first-gpu", lambda m: {"reasons": m["reasons"][:1]}, "look at all GPUs."),
     ),
     "links": (
-        Mistake("whole-machine", lambda m, tp, _: links_of(m, len(m["topology"])), "is the pair in one group?"),
-        Mistake("groups-forgotten", lambda m, tp, _: links_of(m, 1), "two GPUs of one group lack NVLink."),
+        _grouped("whole-machine", lambda m: len(m["topology"]), "is the pair in one group?"),
+        _grouped("groups-forgotten", lambda m: 1, "two GPUs of one group lack NVLink."),
         Mistake("neighbors-only", _neighbors, "look at all pairs, not only at neighbors."),
-        Mistake("diagonal", lambda m, tp, _: "refuse", "the diagonal of the matrix says X: a GPU and itself."),
+        Mistake("diagonal", lambda *row: "refuse", "the diagonal of the matrix says X: a GPU and itself."),
     ),
     "copy": (
-        _limited("mean", "copy", _mean_copy, "the mean hides the GPU that all others wait for."),
-        *_unmeasured("copy"),
+        _of("copy", "mean", _mean_copy, "the mean hides the GPU that all others wait for."),
+        *(_unmeasured("copy", word) for word in ("healthy", "refuse")),
     ),
     "all-reduce": (
-        _limited(
-            "algorithm-bandwidth",
-            "all-reduce",
-            _algorithm_share,
-            "this is the algorithm bandwidth: how much does a ring send over each link?",
-        ),
-        _limited("both-directions", "all-reduce", _half_share, "the printed link is of one direction already."),
-        *_unmeasured("all-reduce"),
+        _of("all-reduce", "algorithm-bandwidth", _reduced(lambda n: n / 2 / (n - 1)), ALGORITHM),
+        _of("all-reduce", "both-directions", _reduced(lambda n: 0.5), "the printed link is of one direction already."),
+        *(_unmeasured("all-reduce", word) for word in ("healthy", "refuse")),
     ),
-    "open files": (_limited("no-limit", "open files", lambda m: m["open_files"], "−1 means that there is no limit."),),
+    "open files": (
+        _of(
+            "open files",
+            "no-limit",
+            lambda m: {"open_files": max(m["open_files"], 0)},
+            "−1 means that there is no limit.",
+        ),
+    ),
 }
 
 
@@ -134,8 +131,7 @@ def _shown(line: str, machine: Machine, tp: int, limits: Limits) -> str:
         value = values(machine)[line]
         return f"{'not measured' if value is None else f'{value:.4g}'}, with the limits {limits[line]}"
     if line == "versions":
-        kinds = sorted({" ".join(map(" ".join, each.items())) for each in machine["versions"]})
-        return " and ".join(kinds)
+        return " and ".join(sorted({" ".join(map(" ".join, each.items())) for each in machine["versions"]}))
     if line == "clocks":
         return f"reasons {', '.join(sorted({hex(bits) for bits in reasons_of(machine)}))}"
     pairs, links = without_nvlink(machine), machine["topology"]
@@ -160,22 +156,19 @@ def _line_fault(case: Case, line: str, said: Sequence[Any]) -> Fault | None:
 # --- the run
 
 
-def _run_fault(case: Case, pairs: Sequence[Sequence[Any]]) -> Fault | None:
-    rows: Sequence[Row] = case.args[1]
-    for row, (lines, run) in zip(rows, pairs, strict=True):
-        right = lines_of(*row)
-        if plain(run) == run_of(right):
-            continue
-        if type(run) is not str or plain(run) not in RUNS.values():
-            choices = ", ".join(map(repr, RUNS.values()))
-            return "no-such-word", f"{case.name}: the second value is one of {choices}; got {describe(run)}."
-        own = [plain(word) for word in lines.values()] if type(lines) is dict else []
-        if own and all(word in WORDS for word in own) and RUNS[max(own, key=WORDS.index)] == plain(run):
-            return "from-wrong-lines", f"{case.name}: {run!r} follows from your lines, but a line is not right yet."
-        worst = max(right.values(), key=WORDS.index)
-        name = f"{worst}-is-not-{plain(run).replace(' ', '-')}"
-        return name, f"{case.name}: you say {run!r} where the worst line is {worst!r}."
-    return None
+def _run_fault(case: Case, lines: Any, run: Any, want: Mapping[str, str]) -> Fault | None:
+    """What is wrong with the verdict on a run whose right lines are `want`."""
+    said, worst = plain(run), max(want.values(), key=WORDS.index)
+    if said == RUNS[worst]:
+        return None
+    if type(said) is not str or said not in RUNS.values():
+        choices = ", ".join(map(repr, RUNS.values()))
+        return "no-such-word", f"{case.name}: the second value is one of {choices}; got {describe(run)}."
+    own = {name: plain(word) for name, word in lines.items()} if type(lines) is dict else {}
+    if own and all(word in WORDS for word in own.values()) and run_of(own) == said:
+        return "from-wrong-lines", f"{case.name}: {run!r} follows from your lines, but a line is not right yet."
+    name = f"{worst}-is-not-{said.replace(' ', '-')}"
+    return name, f"{case.name}: you say {run!r} where the worst line is {worst!r}."
 
 
 GROUPS: Mapping[str, Sequence[str]] = {
@@ -192,13 +185,10 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     if fault := rows_fault(case, outcome.value, 2):
         return [verdict(case.kind, part, case, fault) for part in (*groups, "run")]
     said = [lines for lines, _ in outcome.value]
-    return [
-        *(
-            verdict(case.kind, part, case, first(*(_line_fault(case, line, said) for line in lines)))
-            for part, lines in groups.items()
-        ),
-        verdict(case.kind, "run", case, _run_fault(case, outcome.value)),
-    ]
+    faults = {part: first(*(_line_fault(case, line, said) for line in lines)) for part, lines in groups.items()}
+    pairs = zip(outcome.value, case.args[1], strict=True)
+    faults["run"] = first(*(_run_fault(case, *pair, lines_of(*row)) for pair, row in pairs))
+    return [verdict(case.kind, part, case, fault) for part, fault in faults.items()]
 
 
 MACHINES = {

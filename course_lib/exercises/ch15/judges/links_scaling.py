@@ -3,20 +3,20 @@
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from course_lib.facts import scaling
-from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, is_number, matching, near, verdict
+from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, verdict
 from course_lib.judging.cases import shown
-from course_lib.judging.columns import rows_fault
+from course_lib.judging.columns import Breakdown, Column, rows_fault
 from course_lib.judging.draws import generality, plain
 from course_lib.records import Case, Outcome, Verdict
 
 CLOSE, SLIP = 0.01, 1e-3  # of a right number, and of one that names its mistake
 STRONG, WEAK = "1.34B, data parallel", "6.66B, FSDP"
+OTHER = {"doublings": "servers", "servers": "doublings"}
 Rows = list[dict[str, Any]]
 
 
@@ -31,32 +31,46 @@ def column(kind: str, growth: str, ranks: Any, fewest: float) -> Any:
     """The factor of the second constant."""
     if kind == "strong":
         return 1 / ranks
-    return np.log2(ranks / fewest) if growth == "doublings" else (ranks - fewest) / 8
+    if growth == "servers":
+        return (ranks - fewest) / 8
+    return np.log2(ranks / fewest) if growth == "doublings" else np.log(ranks / fewest)
 
 
-def _arrays(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+def seconds_of(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """GPUs and seconds of a step, row by row."""
     n = np.array([row["ranks"] for row in rows], float)
     return n, np.array([row["batch_tokens"] / row["tokens_per_s"] for row in rows]) / n
 
 
-def constants(rows: Rows, growth: str, raw: bool = False) -> tuple[float, float, float]:
-    """Both constants and the worst relative residual; with `raw`, of least squares on seconds."""
-    n, t = _arrays(rows)
-    weight = np.ones_like(t) if raw else 1 / t
-    table = np.stack([np.ones_like(t), column(kind_of(rows), growth, n, n.min())], 1)
-    (first, second), *_ = np.linalg.lstsq(table * weight[:, None], t * weight, rcond=None)
-    worst = np.abs(table @ (first, second) / t - 1).max()
-    return float(first), float(second), float(worst)
+def fitted(
+    rows: Rows,
+    growth: str,
+    *,
+    of: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda n, t: t,
+    raw: bool = False,
+    first: float | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Both constants, and the relative residual of each row.
+
+    `of` is what is fitted, from GPUs and seconds; `raw` is for least squares that are not relative; `first` is the number
+    of GPUs to which the first constant belongs, by default the fewest measured.
+    """
+    n, t = seconds_of(rows)
+    y = of(n, t)
+    weight = np.ones_like(y) if raw else 1 / y
+    table = np.stack([np.ones_like(y), column(kind_of(rows), growth, n, first or n.min())], 1)
+    constants, *_ = np.linalg.lstsq(table * weight[:, None], y * weight, rcond=None)
+    return constants, table @ constants / y - 1
 
 
 def efficiency(rows: Rows, growth: str, ranks: int) -> float | None:
     """One GPU's speed among `ranks`, over that among the fewest measured, by the fit."""
     if (kind := kind_of(rows)) == "mixed":
         return None
-    first, second, _ = constants(rows, growth)
+    first, second = fitted(rows, growth)[0]
     fewest = min(row["ranks"] for row in rows)
-    few, many = (first + second * float(column(kind, growth, float(n), float(fewest))) for n in (fewest, ranks))
-    return few * fewest / (many * ranks) if kind == "strong" else few / many
+    few, many = (first + second * column(kind, growth, n, fewest) for n in (fewest, ranks))
+    return float(few * fewest / (many * ranks) if kind == "strong" else few / many)
 
 
 def series(key: str) -> Rows:
@@ -107,7 +121,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     unseen += [_one_off(made(kind, growth, rng)) for kind in ("strong", "weak")]
     asked = [(rows, n) for rows in unseen for n in rng.sample((1, 2, 8, 12, 96, 1024, 4096), 2)]
     example = [(strong, 64), (strong, 512), (weak, 128), (weak, 4096), (mixed, 64)]
-    cases = [
+    return [
         shown("the strong series", "values:strong", 0, [(strong,)]),
         shown("the weak series", "values:weak", 0, [(weak,)]),
         shown("rows of several experiments", "values:mixed", 0, [(mixed,)]),
@@ -118,64 +132,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         generality("fit", 0, "other jobs", [(rows,) for rows in unseen]),
         generality("efficiency", 1, "other jobs", asked),
     ]
-    return [replace(case, secret=growth) for case in cases]
 
 
 # --- the fit
 
-
-def _all_over_one(rows: Rows, growth: str) -> tuple[float, float]:
-    """The constants of steps in which one GPU does the work of all."""
-    fewest = min(row["ranks"] for row in rows)
-    t = np.array([row["batch_tokens"] / row["tokens_per_s"] for row in rows])
-    x = column(kind_of(rows), growth, np.array([row["ranks"] for row in rows], float), fewest)
-    second, constant = np.polyfit(x, t, 1, w=1 / t)
-    return float(constant), float(second)
-
-
-def _through_ends(rows: Rows, growth: str) -> tuple[float, float]:
-    n, t = _arrays(rows)
-    low, high = n.argmin(), n.argmax()
-    x = column(kind_of(rows), growth, n, n.min())
-    slope = (t[high] - t[low]) / (x[high] - x[low])
-    return float(t[low] - slope * x[low]), float(slope)
-
-
-def _speeds(rows: Rows, growth: str) -> Sequence[float]:
-    n, t = _arrays(rows)
-    return np.polyfit(column(kind_of(rows), growth, n, n.min()), 1 / t, 1)[::-1]
-
-
-def _from_one(rows: Rows, growth: str) -> tuple[float, float]:
-    constant, second, _ = constants(rows, growth)
-    fewest = float(min(row["ranks"] for row in rows))
-    return constant - second * float(column("weak", growth, fewest, 1.0)), second
-
-
-def _if_weak(way: Callable[..., Sequence[float]]) -> Callable[..., Sequence[float] | None]:
-    return lambda rows, growth: way(rows, growth) if kind_of(rows) == "weak" else None
-
-
-def _other_law(rows: Rows, growth: str) -> Sequence[float]:
-    return constants(rows, "servers" if growth == "doublings" else "doublings")[:2]
-
-
-def _natural(rows: Rows, growth: str) -> Sequence[float]:
-    return np.array(constants(rows, growth)[:2]) / (1, math.log(2))
-
-
-RAW = "least squares on raw seconds follows the slowest row."
-FIT_MISTAKES = (
-    Mistake("raw-seconds", lambda rows, growth: constants(rows, growth, raw=True)[:2], RAW),
-    Mistake("turned-round", lambda rows, growth: constants(rows, growth)[1::-1], "the two constants are exchanged."),
-    Mistake("milliseconds", lambda rows, growth: 1e3 * np.array(constants(rows, growth)[:2]), "return seconds."),
-    Mistake("one-gpu-rate", _all_over_one, "all ranks' tokens were divided by one GPU's rate."),
-    Mistake("line-through-ends", _through_ends, "this is a line through two rows; use all of them."),
-    Mistake("speed-fitted", _speeds, "you fitted speeds; fit the seconds of a step."),
-    Mistake("other-law", _if_weak(_other_law), "this is another law of growth: what adds the same seconds each time?"),
-    Mistake("natural-logarithm", _if_weak(_natural), "a doubling is one step of log₂, not of ln."),
-    Mistake("from-one-gpu", _if_weak(_from_one), "the first constant belongs to the fewest GPUs measured, not to one."),
-)
+NUMBERS = ("first", "second", "worst")
 SAME = {
     "strong": "the batch is the same in all rows",
     "weak": "the batch of each GPU is the same in all rows",
@@ -183,84 +144,132 @@ SAME = {
 }
 
 
-def _fit_fault(case: Case, rows: Rows, got: Any) -> Fault | None:
-    growth, want = case.secret, kind_of(rows)
+def _words(rows: Rows, *ranks: int) -> str:
+    """Which rows these are."""
+    return ", ".join([f"{len(rows)} {kind_of(rows)} rows", *(f"{n} GPUs" for n in ranks)])
+
+
+def fit_column(growth: str) -> Breakdown:
+    """The three numbers of a fit under this law; mixed rows have none."""
+
+    def numbers(rows: Rows) -> dict[str, float]:
+        if kind_of(rows) == "mixed":
+            return {}
+        constants, off = fitted(rows, growth)
+        return dict(zip(NUMBERS, (*constants, np.abs(off).max()), strict=True))
+
+    def fit(name: str, message: str, only: Callable[[Rows], Rows] = list, **how: Any) -> Mistake:
+        """A fit of something else, or of some rows."""
+        return Mistake(name, lambda rows: _pair(fitted(only(rows), **{"growth": growth, **how})[0]), message)
+
+    def constants(name: str, change: Callable[[np.ndarray], np.ndarray], message: str) -> Mistake:
+        return Mistake(name, lambda rows: _pair(change(fitted(rows, growth)[0])), message)
+
+    def residual(name: str, of: Callable[..., float], message: str) -> Mistake:
+        """Another number of the relative residuals and the measured seconds."""
+        return Mistake(name, lambda rows: {"worst": of(fitted(rows, growth)[1], seconds_of(rows)[1])}, message)
+
+    return Breakdown(
+        part="fit",
+        unit="(seconds, or a share of them)",
+        want=numbers,
+        words=_words,
+        rel=CLOSE,
+        mistakes=(
+            fit("raw-seconds", "least squares on raw seconds follows the slowest row.", raw=True),
+            constants("turned-round", np.flip, "the two constants are exchanged."),
+            constants("milliseconds", lambda pair: 1e3 * pair, "return seconds."),
+            fit("one-gpu-rate", "all ranks' tokens were divided by one GPU's rate.", of=lambda n, t: n * t),
+            fit("line-through-ends", "this is a line through two rows; use all of them.", only=_ends),
+            fit("speed-fitted", "you fitted speeds; fit the seconds of a step.", of=lambda n, t: 1 / t, raw=True),
+            fit("other-law", "this is another law: what adds the same seconds each time?", growth=OTHER[growth]),
+            fit("natural-logarithm", "a doubling is one step of log₂, not of ln.", growth="natural"),
+            fit("from-one-gpu", "the first constant belongs to the fewest GPUs measured, not to one.", first=1.0),
+            residual("mean-residual", lambda off, t: np.abs(off).mean(), "this is the mean; return the worst one."),
+            residual("root-mean-square", lambda off, t: math.sqrt((off**2).mean()), "return the worst one."),
+            residual("sum-of-squares", lambda off, t: (off**2).sum(), "return the worst residual, not a sum."),
+            residual("residual-in-seconds", lambda off, t: np.abs(off * t).max(), "divide by the measured time."),
+            residual("over-the-fit", lambda off, t: np.abs(off / (1 + off)).max(), "divide by the measured time."),
+            residual("signed", lambda off, t: off.max(), "a row above the fit is as bad as one below: use `abs`."),
+            residual("percent", lambda off, t: 100 * np.abs(off).max(), "return a fraction, not per cent."),
+        ),
+    )
+
+
+def _pair(constants: Sequence[float]) -> dict[str, float]:
+    return dict(zip(NUMBERS, constants, strict=False))
+
+
+def _ends(rows: Rows) -> Rows:
+    inner = sorted(rows, key=lambda row: row["ranks"])
+    return [inner[0], inner[-1]]
+
+
+def _kind_fault(case: Case, rows: Rows, got: Any) -> Fault | None:
+    """What is wrong with the word for these rows, or with how many numbers follow it."""
+    want = kind_of(rows)
     if type(got) not in (tuple, list) or not got or type(got[0]) is not str or got[0] not in SAME:
         name = "returned-none" if got is None else "wrong-shape"
         forms = '("strong", fixed, work, worst), ("weak", first, growth, worst) or ("mixed",)'
         return name, f"{case.name}: return {forms}; got {describe(got)}."
     if got[0] != want:
         return f"not-{want}", f"{case.name}: you say {got[0]!r}, but {SAME[want]}."
-    if case.part == "mixed" and want != "mixed":
-        return None  # the numbers after the word are asked in that kind's own part
-    if want == "mixed":
-        return None if len(got) == 1 else ("wrong-shape", f'{case.name}: mixed rows show nothing: return ("mixed",).')
-    if len(got) != 4 or not all(is_number(each) for each in got[1:]):
-        return "wrong-shape", f"{case.name}: three numbers follow the word; got {describe(got)}."
-    constant, second, worst = constants(rows, growth)
-    if near(got[1], constant, CLOSE) and near(got[2], second, CLOSE):
-        return None if near(got[3], worst, CLOSE) else _residual_fault(case, rows, got[3])
-
-    def same(pair: Sequence[float]) -> bool:
-        return near(got[1], float(pair[0]), SLIP) and near(got[2], float(pair[1]), SLIP)
-
-    apart = f"your constants are {got[1] / constant:.4g} and {got[2] / second:.4g} times the right ones."
-    known = matching(FIT_MISTAKES, (rows, growth), same, f"{case.name}: ")
-    return known or ("other-constants", f"{case.name}: {apart}")
-
-
-def _residual_fault(case: Case, rows: Rows, got: float) -> Fault:
-    n, t = _arrays(rows)
-    constant, second, worst = constants(rows, case.secret)
-    off = (constant + second * column(kind_of(rows), case.secret, n, n.min())) / t - 1
-    known = (
-        Mistake("mean-residual", np.abs(off).mean(), "this is the mean residual; return the worst one."),
-        Mistake("root-mean-square", math.sqrt((off**2).mean()), "this is the root mean square; return the worst one."),
-        Mistake("sum-of-squares", (off**2).sum(), "this is the sum of squares; return the worst residual."),
-        Mistake(
-            "residual-in-seconds", np.abs(off * t).max(), "this is in seconds; return the share of the measured time."
-        ),
-        Mistake(
-            "over-the-fit", np.abs(1 / (1 + off) - 1).max(), "this is a share of the fit, not of the measured time."
-        ),
-        Mistake("signed", off.max(), "use absolute values: a row above the fit is as bad as one below."),
-        Mistake("percent", 100 * worst, "return a fraction, not per cent."),
-    )
-    lead = f"{case.name}: both constants are right; "
-    fault = matching(known, (), lambda value: near(got, float(value), SLIP), lead)
-    return fault or ("other-residual", f"{lead}your worst residual is {got / worst:.4g} times the right one.")
+    if case.part != "mixed" and len(got) != 1 + 3 * (want != "mixed"):
+        return "wrong-shape", f"{case.name}: three numbers follow the word, none for mixed rows; got {describe(got)}."
+    return None
 
 
 # --- the efficiency
 
 
-def _efficiency_fault(case: Case, rows: Rows, ranks: int, got: Any) -> Fault | None:
-    where, want = f"{case.name}, {ranks} GPUs: ", efficiency(rows, case.secret, ranks)
-    if want is None and got is not None:
-        return "mixed-fitted", f"{where}these rows come from several experiments; return None."
-    if got is None:
-        return None if want is None else ("returned-none", f"{where}got None, but the fit gives a value here.")
-    if not is_number(got):
-        return "not-a-number", f"{where}expected a fraction, got {describe(got)}."
-    if near(got, want, CLOSE):
-        return None
-    by_rank = {row["ranks"]: row["tokens_per_s"] for row in rows}
-    fewest, one = min(by_rank), efficiency(rows, case.secret, 1) or 1.0
-    known = (
-        Mistake("speed-up", want * ranks / fewest, "this is the speed of all GPUs together; return that of one."),
-        Mistake("upside-down", 1 / want if want else math.inf, "this is the fewest over the many."),
-        Mistake("measured", by_rank.get(ranks, 0.0) / by_rank[fewest], "this is measured over measured; use the fit."),
-        Mistake("against-one", want / one, "compare with the fewest measured, not with one GPU."),
-        Mistake("percent", 100 * want, "return a fraction, not per cent."),
+def efficiency_column(growth: str) -> Column:
+    """The efficiency under this law."""
+
+    def times(factor: Callable[..., float]) -> Callable[[Rows, int], float | None]:
+        """The efficiency times a factor of rows, ranks and itself."""
+
+        def value(rows: Rows, ranks: int) -> float | None:
+            want = efficiency(rows, growth, ranks)
+            return None if want is None else want * factor(rows, ranks, want)
+
+        return value
+
+    def measured(rows: Rows, ranks: int) -> float | None:
+        rates = {row["ranks"]: row["tokens_per_s"] for row in rows}
+        return rates[ranks] / rates[min(rates)] if ranks in rates else None
+
+    def all_gpus(rows: Rows, ranks: int, want: float) -> float:
+        return ranks / min(row["ranks"] for row in rows)
+
+    def over_one(rows: Rows, ranks: int, want: float) -> float:
+        return 1 / (efficiency(rows, growth, 1) or 1.0)
+
+    return Column(
+        part="efficiency",
+        unit="(a fraction)",
+        want=lambda rows, ranks: efficiency(rows, growth, ranks),
+        words=_words,
+        rel=CLOSE,
+        mistake_rel=SLIP,
+        none="these rows come from several experiments; return None",
+        mistakes=(
+            Mistake("speed-up", times(all_gpus), "this is the speed of all GPUs together; return that of one."),
+            Mistake("upside-down", times(lambda rows, n, want: 1 / want**2), "this is the fewest over the many."),
+            Mistake("measured", measured, "this is measured over measured; use the fit."),
+            Mistake("against-one", times(over_one), "compare with the fewest measured, not with one GPU."),
+            Mistake("percent", times(lambda *row: 100), "return a fraction, not per cent."),
+        ),
     )
-    fault = matching(known, (), lambda value: near(got, value, SLIP), where)
-    return fault or ("other-efficiency", f"{where}got {got:.4g}, {got / want:.4g} times the right value.")
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault, find = rows_fault(case, outcome.value), (_fit_fault, _efficiency_fault)[case.args[0]]
-    if fault is None:
-        fault = first(*(find(case, *row, got) for row, got in zip(case.args[1], outcome.value, strict=True)))
+    said, growth, fault = outcome.value, params["growth"], rows_fault(case, outcome.value)
+    if fault is None and case.args[0] == 1:
+        fault = efficiency_column(growth).fault(case, said)
+    elif fault is None:
+        fault = first(*(_kind_fault(case, *row, got) for row, got in zip(case.args[1], said, strict=True)))
+        if fault is None and case.part != "mixed":  # the numbers are asked for in their own kind's part
+            fault = fit_column(growth).fault(case, [_pair(got[1:]) for got in said])
     return [verdict(case.kind, case.part, case, fault)]
 
 

@@ -100,5 +100,4 @@ def fsdp_peak(job):
 # ~ 12 ==> 16
 
 # %% wrong: activations of unit u alone => values -  from: a function of the unit
-# -             "activations": sum(job["activations"][: u + 1]),
-# +             "activations": job["activations"][u],
+# ~ sum(job["activations"][: u + 1]) ==> job["activations"][u]

@@ -119,23 +119,13 @@ held_out = ratios(predict_seconds)
 # ~ slope, alpha = np.polyfit(n, t, 1) ==> (alpha, slope), _ = line(n, t, 1 / t)
 
 
-# %% wrong: the mean of the repeats => values mean
+# %% wrong: the mean of the repeats => values mean  from: a line through the two nearest sizes
 def predict_seconds(rows, nbytes):
     return by_cuts(rows, nbytes, statistics.fmean)
 
 
-def held_out(rows):
-    return {
-        row["nbytes"]: predict_seconds([o for o in rows if o is not row], row["nbytes"])
-        / statistics.median(row["seconds"])
-        for row in rows
-    }
-
-
-# %% wrong: the first repeat => values first-repeat  from: a line through the two nearest sizes
-def predict_seconds(rows, nbytes):
-    return by_cuts(rows, nbytes, lambda seconds: seconds[0])
-
+# %% wrong: the first repeat => values first-repeat  from: the mean of the repeats
+# ~ statistics.fmean ==> lambda seconds: seconds[0]
 
 # %% wrong: a line through the two largest => values largest-two  from: least squares on raw seconds
 # ~ slope, alpha = np.polyfit(n, t, 1) ==> slope = (t[-1] - t[-2]) / (n[-1] - n[-2])

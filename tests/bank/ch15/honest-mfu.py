@@ -94,29 +94,20 @@ def honest_mfu(run):
     return judged(run, middle=statistics.fmean)
 
 
-# %% wrong: the log of rank 0 => values first-rank
-def honest_mfu(run):
-    return judged(run, of=lambda ranks: ranks[0])
+# %% wrong: the log of rank 0 => values first-rank  from: the mean step
+# ~ middle=statistics.fmean ==> of=lambda ranks: ranks[0]
 
+# %% wrong: the mean of the ranks => values mean-rank  from: the mean step
+# ~ middle=statistics.fmean ==> of=statistics.fmean
 
-# %% wrong: the mean of the ranks => values mean-rank
-def honest_mfu(run):
-    return judged(run, of=statistics.fmean)
+# %% wrong: the first rank to be through => values fastest-rank  from: the mean step
+# ~ middle=statistics.fmean ==> of=min
 
+# %% wrong: the sparse peak => values sparse-peak  from: the mean step
+# ~ middle=statistics.fmean ==> peak="sparse_flops"
 
-# %% wrong: the first rank to be through => values fastest-rank
-def honest_mfu(run):
-    return judged(run, of=min)
-
-
-# %% wrong: the sparse peak => values sparse-peak
-def honest_mfu(run):
-    return judged(run, peak="sparse_flops")
-
-
-# %% wrong: what the hardware computes => values recomputed
-def honest_mfu(run):
-    return judged(run, flops="hardware_flops_per_token")
+# %% wrong: what the hardware computes => values recomputed  from: the mean step
+# ~ middle=statistics.fmean ==> flops="hardware_flops_per_token"
 
 
 # %% wrong: one device's peak for all tokens => values one-device
@@ -132,19 +123,14 @@ def honest_mfu(run):
 # ~ each * run["ranks"] ==> 100 * each
 
 
-# %% wrong: whatever comes out => values accepts-clock-did-not-wait
-def honest_mfu(run):
-    return judged(run, asked=("warm", "few", "steady", "roof"))
+# %% wrong: whatever comes out => values accepts-clock-did-not-wait  from: the mean step
+# ~ middle=statistics.fmean ==> asked=("warm", "few", "steady", "roof")
 
+# %% wrong: nothing is refused => values accepts-no-warm-up  from: the mean step
+# ~ middle=statistics.fmean ==> asked=()
 
-# %% wrong: nothing is refused => values accepts-no-warm-up
-def honest_mfu(run):
-    return judged(run, asked=())
-
-
-# %% wrong: above the roof is fine => values accepts-above-the-roof
-def honest_mfu(run):
-    return judged(run, asked=("warm", "few", "waited", "steady"))
+# %% wrong: above the roof is fine => values accepts-above-the-roof  from: the mean step
+# ~ middle=statistics.fmean ==> asked=("warm", "few", "waited", "steady")
 
 
 # %% wrong: cut off at the roof => values accepts-above-the-roof
@@ -153,15 +139,12 @@ def honest_mfu(run):
     return found if isinstance(found, str) else tuple(min(each, 1.0) for each in found)
 
 
-# %% wrong: shaky runs pass => values accepts-not-steady
-def honest_mfu(run):
-    return judged(run, asked=("warm", "few", "waited", "roof"))
+# %% wrong: shaky runs pass => values accepts-not-steady  from: the mean step
+# ~ middle=statistics.fmean ==> asked=("warm", "few", "waited", "roof")
 
-
-# %% wrong: the roof is asked first => generality other-reason
-def honest_mfu(run):
-    return "above the roof" if judged(run, asked=())[0] > 1.02 else judged(run)
-
+# %% wrong: the roof is asked first => generality other-reason  from: the mean step
+# -     return judged(run, middle=statistics.fmean)
+# +     return "above the roof" if judged(run, asked=())[0] > 1.02 else judged(run)
 
 # %% wrong: low and high exchanged => values turned-round  from: one device's peak for all tokens
 # ~ tuple(each * run["ranks"] for each in found) ==> (found[0], found[2], found[1])
@@ -212,6 +195,5 @@ def honest_mfu(run):
 # +     few = run["warm_up"] >= 1 and sum(step >= run["warm_up"] for step in steps_of(run)) < 6
 
 
-# %% wrong: the lower of the two in the middle => values low-median
-def honest_mfu(run):
-    return judged(run, middle=statistics.median_low)
+# %% wrong: the lower of the two in the middle => values low-median  from: the mean step
+# ~ middle=statistics.fmean ==> middle=statistics.median_low

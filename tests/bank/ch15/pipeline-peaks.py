@@ -55,8 +55,7 @@ def most_micro_batches(job, schedule, memory):
 # ~ stages - s ==> s + 1
 
 # %% wrong: one fewer => values one-less  from: more than there are
-# -         held = micro_batches if schedule == "gpipe" else stages - s
-# +         held = micro_batches - 1 if schedule == "gpipe" else min(stages - s, micro_batches) - 1
+# ~ if schedule == "gpipe" else stages - s ==> - 1 if schedule == "gpipe" else min(stages - s, micro_batches) - 1
 # ~ None ==> 0
 
 # %% wrong: outputs do not stay => values outputs-forgotten  from: every number tried
@@ -69,12 +68,10 @@ def most_micro_batches(job, schedule, memory):
 # ~ job["boundary"][s] if s < stages - 1 else 0 ==> 0
 
 # %% wrong: no work => values work-forgotten  from: every number tried
-# -         peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
-# +         peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out)
+# ~ out + job["work"][s] ==> out
 
 # %% wrong: work of each that waits => values work-each  from: every number tried
-# -         peaks.append(job["state"][s] + held * (job["kept"][s] + out) + out + job["work"][s])
-# +         peaks.append(job["state"][s] + held * (job["kept"][s] + out + job["work"][s]) + out)
+# ~ out) + out + job["work"][s] ==> out + job["work"][s]) + out
 
 # %% wrong: what came in => values inputs-for-outputs  from: every number tried
 # ~ ["boundary"][s] if s < stages - 1 else 0 ==> ["boundary"][s - 1] if s else 0
@@ -97,10 +94,8 @@ def most_micro_batches(job, schedule, memory):
 
 
 # %% wrong: exactly full is too full => values one-less  from: every number tried
-# -     if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) <= memory:
-# +     if schedule == "1f1b" and max(stage_peaks(job, schedule, stages)) < memory:
-# -     return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) <= memory), default=0)
-# +     return max((count for count in range(1, 100) if max(stage_peaks(job, schedule, count)) < memory), default=0)
+# ~ <= memory: ==> < memory:
+# ~ <= memory) ==> < memory)
 
 # %% wrong: the first stage decides => generality first-stage-only  from: every number tried
 # ~ max(stage_peaks(job, schedule, stages)) ==> stage_peaks(job, schedule, stages)[0]

@@ -64,8 +64,7 @@ def stop_by(budget, gpus, price, increment, grace):
 # ~ "done" and stage["end"] <= stop ==> "done"
 
 # %% wrong: stages run on after the stop => values uncut  from: a stage that was cut is useful
-# -         spent["useful" if whole else "failed"] += rate * max(0.0, min(stage["end"], stop) - stage["start"])
-# +         spent["useful" if whole else "failed"] += rate * (stage["end"] - stage["start"])
+# ~ max(0.0, min(stage["end"], stop) ==> (stage["end"]
 
 # %% wrong: what failed is idle => values failed-is-idle  from: one rate
 # -     return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
@@ -91,15 +90,13 @@ def stop_by(budget, gpus, price, increment, grace):
 # ~ math.ceil(stop / increment - 1e-9) ==> (stop // increment + 1)
 
 # %% wrong: rounding counts as idle => values rounding-is-idle  from: one rate
-# -     return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-# +     return {**spent, "idle": total - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+# ~ : rate * stop ==> : total
 
 # %% wrong: the stop takes no time => values grace-forgotten  from: one rate
 # ~ increment - grace ==> increment
 
 # %% wrong: one increment more than is paid for => values rounded-up  from: one rate
-# -     blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
-# +     blocks = 1 + math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
+# ~ = math ==> = 1 + math
 
 
 # %% wrong: the grace before rounding => values grace-first  from: one rate
@@ -125,8 +122,7 @@ def stop_by(budget, gpus, price, increment, grace):
 # ~ blocks and blocks * increment >= grace ==> blocks * increment > grace
 
 # %% wrong: whole dollars => values -  from: a bill in cents
-# -     return {name: round(dollars, 2) for name, dollars in found.items()}
-# +     return {name: round(dollars) for name, dollars in found.items()}
+# ~ , 2) ==> )
 
 
 # %% half: the ledger only => 2  from: one rate

@@ -72,8 +72,7 @@ def where_it_goes(rows, warm_up, every):
 
 
 # %% wrong: a whole checkpoint in every step => values checkpoint-not-shared-out  from: means
-# -     found["checkpoint"] = fmean(saved) / every if saved else 0.0
-# +     found["checkpoint"] = fmean(saved) if saved else 0.0
+# ~ / every if ==> if
 
 # %% wrong: as many checkpoints as the log holds => values checkpoint-by-chance  from: means
 # ~ fmean(saved) / every ==> sum(saved) / len(timed)
@@ -91,8 +90,7 @@ def where_it_goes(rows, warm_up, every):
 # -     found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
 
 # %% wrong: only rows that have the part => generality only-where-present  from: means
-# -     found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in names}
-# +     found = {name: fmean(row["parts"][name] for row in timed if name in row["parts"]) for name in names}
+# ~ .get(name, 0.0) for row in timed ==> [name] for row in timed if name in row["parts"]
 
 # %% wrong: the rest forgotten in both theories => values rest-forgotten  from: means
 # ~ sum(alone.values()) - compute - talk ==> 0.0
@@ -114,8 +112,7 @@ def where_it_goes(rows, warm_up, every):
 # ~ min(max((both - measured) / shorter, 0.0), 1.0) ==> (both - measured) / shorter
 
 # %% wrong: what is exposed => values exposed  from: means
-# -     return name, min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
-# +     return name, 1 - min(max((both - measured) / shorter, 0.0), 1.0) if shorter else 0.0
+# ~ min(max ==> 1 - min(max
 
 # %% wrong: the part alone => values part-alone  from: means
 # ~ (sum(parts.values()) - parts.get(name, 0.0)) ==> parts[name]

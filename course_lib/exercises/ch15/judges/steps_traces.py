@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import Breakdown, rows_fault
 from course_lib.judging.draws import generality
 from course_lib.records import Case, Outcome, Verdict
-from course_lib.runs.intervals import Interval
+from course_lib.runs.intervals import Interval, length, union
 
 Kernel = tuple[str, int, float, float]
 Spans = Sequence[Interval]
@@ -30,16 +30,7 @@ def clipped(spans: Iterable[Interval], begin: float, end: float) -> list[Interva
 
 def covered(spans: Iterable[Interval], begin: float = -math.inf, end: float = math.inf) -> float:
     """Seconds between `begin` and `end` in which at least one span runs."""
-    total, reach = 0.0, begin
-    for start, stop in sorted(clipped(spans, begin, end)):
-        total += max(0.0, stop - max(start, reach))
-        reach = max(reach, stop)
-    return total
-
-
-def length(spans: Iterable[Interval]) -> float:
-    """The sum of the spans' own seconds."""
-    return sum(stop - start for start, stop in spans)
+    return length(union(clipped(spans, begin, end)))
 
 
 def of_kinds(kernels: Iterable[Kernel], kinds: Sequence[str]) -> list[Interval]:
@@ -47,27 +38,24 @@ def of_kinds(kernels: Iterable[Kernel], kinds: Sequence[str]) -> list[Interval]:
     return [(start, end) for kind, _, start, end in kernels if kind in kinds]
 
 
-def _times(computing: float, talking: float, either: float, wall: float) -> Seconds:
-    hidden = computing + talking - either
-    return {"compute": computing, "exposed": either - computing, "hidden": hidden, "idle": wall - either}
-
-
 def step_times(
     kernels: Sequence[Kernel],
     begin: float,
     end: float,
     copies: str = "neither",
-    busy: Callable[[Sequence[Interval], float, float], float] = covered,
+    busy: Callable[[Spans, float, float], float] = covered,
 ) -> Seconds:
     """Seconds of computing, of exposed and of hidden communication, and of neither; `busy` measures a set of spans."""
     compute, talk = of_kinds(kernels, ("compute",)), of_kinds(kernels, TALK[copies])
-    return _times(*(busy(spans, begin, end) for spans in (compute, talk, [*compute, *talk])), end - begin)
+    computing, talking, either = (busy(spans, begin, end) for spans in (compute, talk, [*compute, *talk]))
+    hidden = computing + talking - either
+    return {"compute": computing, "exposed": either - computing, "hidden": hidden, "idle": end - begin - either}
 
 
 # --- mistakes
 
 
-def _merged(spans: Sequence[Interval], begin: float, end: float) -> float:
+def _merged(spans: Spans, begin: float, end: float) -> float:
     """Neighbors merged with the end of the later one, even if the earlier one lasts longer."""
     total, last = 0.0, begin
     for start, stop in sorted(spans):
@@ -115,8 +103,8 @@ def _to_the_last(kernels: Sequence[Kernel], begin: float, end: float, copies: st
     return {"idle": step_times(kernels, begin, end, copies)["idle"] - (end - max(last, begin))}
 
 
-def _scaled(times: Seconds, factor: float) -> Seconds:
-    return {name: factor * value for name, value in times.items()}
+def _milliseconds(kernels: Sequence[Kernel], begin: float, end: float, copies: str) -> Seconds:
+    return {name: 1e3 * value for name, value in step_times(kernels, begin, end, copies).items()}
 
 
 RULES = {"neither": "leave copies out here.", "talk": "copies count as communication here."}
@@ -160,7 +148,7 @@ def asked(copies: str) -> Breakdown:
             times("not-cut", _not_cut, "time before `begin` or after `end` was counted."),
             times("left-out", _left_out, "a kernel that crosses `begin` or `end` counts with its part inside."),
             times("to-the-last-kernel", _to_the_last, "after its last kernel the GPU is idle until `end`."),
-            Mistake("milliseconds", lambda *row: _scaled(step_times(*row, copies), 1e3), "return seconds."),
+            times("milliseconds", _milliseconds, "return seconds."),
             times("end-forgotten", step_times, "a kernel inside an earlier one does not end that one.", busy=_merged),
         ),
     )
@@ -233,11 +221,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     fault, times = rows_fault(case, outcome.value), asked(params["copies"])
-    keys = KEYS if case.part == "steps" else ()
-    by_part: Mapping[str, Breakdown] = {key: replace(times, only=[key]) for key in keys} or {case.part: times}
-    return [
-        verdict(case.kind, part, case, fault or column.fault(case, outcome.value)) for part, column in by_part.items()
-    ]
+    by_part = {key: replace(times, only=[key]) for key in KEYS} if case.part == "steps" else {case.part: times}
+    faults = {part: fault or column.fault(case, outcome.value) for part, column in by_part.items()}
+    return [verdict(case.kind, part, case, fault) for part, fault in faults.items()]
 
 
 TRACES = {

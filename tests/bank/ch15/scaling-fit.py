@@ -7,70 +7,33 @@ from course_lib.notebook import params
 growth = params("scaling-fit").growth
 
 
-def arrays(rows):
-    n = np.array([row["ranks"] for row in rows], float)
-    batch = np.array([row["batch_tokens"] for row in rows], float)
-    return n, batch, batch / n / np.array([row["tokens_per_s"] for row in rows])
-
-
-def kind_of(rows):
-    n, batch, _ = arrays(rows)
-    return "strong" if np.ptp(batch) == 0 else "weak" if np.ptp(batch / n) == 0 else "mixed"
-
-
+# %% right: least squares of relative errors
 def column(kind, n, fewest, law=growth):
     return 1 / n if kind == "strong" else np.log2(n / fewest) if law == "doublings" else (n - fewest) / 8
 
 
-def solved(rows, weight=lambda t: 1 / t, law=growth, kind=None):
-    n, _, t = arrays(rows)
-    table = np.stack([np.ones_like(t), column(kind or kind_of(rows), n, n.min(), law)], 1)
-    w = weight(t)
-    c, *_ = np.linalg.lstsq(table * w[:, None], t * w, rcond=None)
-    return float(c[0]), float(c[1]), table @ c / t - 1
-
-
-def fitted(rows, **how):
-    kind = kind_of(rows)
-    if kind == "mixed":
-        return ("mixed",)
-    first, second, off = solved(rows, **how)
-    return kind, first, second, float(abs(off).max())
-
-
-def efficient(rows, ranks, fit=None):
-    kind, *constants = (fit or fitted)(rows)
-    if kind == "mixed":
-        return None
-    fewest = float(min(row["ranks"] for row in rows))
-    few, many = (constants[0] + constants[1] * float(column(kind, n, fewest)) for n in (fewest, float(ranks)))
-    return few * fewest / (many * ranks) if kind == "strong" else few / many
-
-
-# %% right: least squares of relative errors
-def fit_scaling(rows):
+def fitted(rows, law=growth):
     n = np.array([row["ranks"] for row in rows], dtype=float)
     batch = np.array([row["batch_tokens"] for row in rows], dtype=float)
     t = batch / n / np.array([row["tokens_per_s"] for row in rows])
     kind = "strong" if np.ptp(batch) == 0 else "weak" if np.ptp(batch / n) == 0 else "mixed"
-    if kind == "mixed":
-        return ("mixed",)
-    x = 1 / n if kind == "strong" else np.log2(n / n.min()) if growth == "doublings" else (n - n.min()) / 8
-    table = np.stack([1 / t, x / t], 1)
+    table = np.stack([1 / t, column(kind, n, n.min(), law) / t], 1)
     constants, *_ = np.linalg.lstsq(table, np.ones(len(t)), rcond=None)
-    return kind, *map(float, constants), float(np.abs(table @ constants - 1).max())
+    return kind, constants, table @ constants - 1
+
+
+def fit_scaling(rows):
+    kind, constants, off = fitted(rows)
+    return ("mixed",) if kind == "mixed" else (kind, *map(float, constants), float(np.abs(off).max()))
 
 
 def efficiency(rows, ranks):
-    kind, *constants = fit_scaling(rows)
+    kind, (first, second), _ = fitted(rows)
+    fewest = min(row["ranks"] for row in rows)
+    few, many = (first + second * column(kind, n, fewest) for n in (fewest, ranks))
     if kind == "mixed":
         return None
-    fewest = min(row["ranks"] for row in rows)
-    first, second, _ = constants
-    if kind == "strong":
-        return (first + second / fewest) * fewest / ((first + second / ranks) * ranks)
-    more = math.log2(ranks / fewest) if growth == "doublings" else (ranks - fewest) / 8
-    return first / (first + second * more)
+    return few * fewest / (many * ranks) if kind == "strong" else few / many
 
 
 # %% right: normal equations in plain Python
@@ -105,119 +68,69 @@ def efficiency(rows, ranks):
     return None if found[0] == "mixed" else speed(ranks) / speed(fewest)
 
 
-# %% wrong: raw seconds => values raw-seconds
+# %% wrong: raw seconds => values raw-seconds  from: least squares of relative errors
+# ~ [1 / t, column(kind, n, n.min(), law) / t] ==> [np.ones_like(t), column(kind, n, n.min(), law)]
+# ~ (table, np.ones(len(t)), rcond=None) ==> (table, t, rcond=None)
+# ~ table @ constants - 1 ==> table @ constants / t - 1
+
+# %% wrong: a line through the ends => values line-through-ends  from: least squares of relative errors
+#       kind, constants, off = fitted(rows)
+# +     _, constants, _ = fitted(sorted(rows, key=lambda row: row["ranks"])[:: len(rows) - 1])
+
+
+# %% wrong: speeds are fitted => values speed-fitted  from: least squares of relative errors
 def fit_scaling(rows):
-    return fitted(rows, weight=np.ones_like)
+    kind, ranks = fitted(rows)[0], np.array([row["ranks"] for row in rows])
+    speeds = [row["tokens_per_s"] * row["ranks"] / row["batch_tokens"] for row in rows]
+    slope, first = np.polyfit(column(kind, ranks, ranks.min()), speeds, 1)
+    return ("mixed",) if kind == "mixed" else (kind, float(first), float(slope), 0.01)
 
 
-def efficiency(rows, ranks):
-    return efficient(rows, ranks, fit_scaling)
+# %% wrong: mixed rows are strong => values not-mixed  from: least squares of relative errors
+# ~ ("mixed",) if kind == "mixed" else (kind, ==> ("strong" if kind == "mixed" else kind,
 
+# %% wrong: everything is strong => values not-weak  from: least squares of relative errors
+# ~ ("mixed",) if kind == "mixed" else (kind, ==> ("strong",
 
-# %% wrong: a line through the ends => values line-through-ends
-def fit_scaling(rows):
-    kind = kind_of(rows)
-    if kind == "mixed":
-        return ("mixed",)
-    n, _, t = arrays(rows)
-    low, high = n.argmin(), n.argmax()
-    x = column(kind, n, n.min())
-    slope = (t[high] - t[low]) / (x[high] - x[low])
-    first = t[low] - slope * x[low]
-    return kind, float(first), float(slope), float(abs((first + slope * x) / t - 1).max())
+# %% wrong: the other law => values other-law  from: least squares of relative errors
+# ~ off = fitted(rows) ==> off = fitted(rows, "servers" if growth == "doublings" else "doublings")
 
+# %% wrong: the mean residual => values mean-residual  from: least squares of relative errors
+# ~ np.abs(off).max ==> np.abs(off).mean
 
-efficiency = efficient
+# %% wrong: the sum of squares => values sum-of-squares  from: least squares of relative errors
+# ~ np.abs(off).max ==> (off**2).sum
 
+# %% wrong: constants exchanged => values turned-round  from: least squares of relative errors
+# ~ (float, constants) ==> (float, constants[::-1])
 
-# %% wrong: speeds are fitted => values speed-fitted  from: a line through the ends
-# -     low, high = n.argmin(), n.argmax()
-# -     x = column(kind, n, n.min())
-# -     slope = (t[high] - t[low]) / (x[high] - x[low])
-# -     first = t[low] - slope * x[low]
-# -     return kind, float(first), float(slope), float(abs((first + slope * x) / t - 1).max())
-# +     slope, first = np.polyfit(column(kind, n, n.min()), 1 / t, 1)
-# +     return kind, float(first), float(slope), 0.01
-
-
-# %% wrong: mixed rows are strong => values not-mixed
-def fit_scaling(rows):
-    kind = kind_of(rows)
-    if kind != "mixed":
-        return fitted(rows)
-    first, second, off = solved(rows, kind="strong")
-    return "strong", first, second, float(abs(off).max())
-
-
-efficiency = efficient
-
-
-# %% wrong: everything is strong => values not-weak  from: mixed rows are strong
-# -     kind = kind_of(rows)
-# -     if kind != "mixed":
-# -         return fitted(rows)
-
-
-# %% wrong: the other law => values other-law
-def fit_scaling(rows):
-    return fitted(rows, law="servers" if growth == "doublings" else "doublings")
-
-
-efficiency = efficient
-
-
-# %% wrong: the mean residual => values mean-residual  from: the other law
-# -     return fitted(rows, law="servers" if growth == "doublings" else "doublings")
-# +     if kind_of(rows) == "mixed":
-# +         return ("mixed",)
-# +     first, second, off = solved(rows)
-# +     return kind_of(rows), first, second, float(abs(off).mean())
-
-# %% wrong: the sum of squares => values sum-of-squares  from: the mean residual
-# ~ abs(off).mean ==> (off**2).sum
-
-# %% wrong: constants exchanged => values turned-round  from: the other law
-# -     return fitted(rows, law="servers" if growth == "doublings" else "doublings")
-# +     found = fitted(rows)
-# +     return found if found[0] == "mixed" else (found[0], found[2], found[1], found[3])
-
-# %% wrong: how much faster all are => values speed-up
-fit_scaling = fitted
-
-
-def efficiency(rows, ranks):
-    found = efficient(rows, ranks)
-    return found and found * ranks / min(row["ranks"] for row in rows)
-
+# %% wrong: how much faster all are => values speed-up  from: least squares of relative errors
+# -     return few * fewest / (many * ranks) if kind == "strong" else few / many
+# +     return few / many if kind == "strong" else few / many * ranks / fewest
 
 # %% wrong: measured over measured, where there is => values measured  from: least squares of relative errors
 #       fewest = min(row["ranks"] for row in rows)
 # +     by_ranks = {row["ranks"]: row["tokens_per_s"] for row in rows}
-# +     if ranks in by_ranks:
+# +     if ranks in by_ranks and fit_scaling(rows) != ("mixed",):
 # +         return by_ranks[ranks] / by_ranks[fewest]
 
-# %% wrong: against one GPU => values against-one  from: how much faster all are
-# ~ found * ranks / min(row["ranks"] for row in rows) ==> found / efficient(rows, 1)
+# %% wrong: against one GPU => values against-one  from: least squares of relative errors
+# ~ for n in (fewest, ranks) ==> for n in (1, ranks)
+# ~ few * fewest / (many * ranks) ==> few / (many * ranks)
 
-# %% wrong: a number for mixed rows => values none-is-right  from: how much faster all are
-# ~ found and found * ranks / min(row["ranks"] for row in rows) ==> 1.0 if found is None else found
+# %% wrong: a number for mixed rows => values none-is-right  from: least squares of relative errors
+# ~ return None ==> return 1.0
 
-# %% wrong: the word alone => values wrong-shape  from: the other law
-# ~ fitted(rows, law="servers" if growth == "doublings" else "doublings") ==> kind_of(rows)
+# %% wrong: the word alone => values wrong-shape  from: least squares of relative errors
+# ~ ("mixed",) if kind == "mixed" else (kind, *map(float, constants), float(np.abs(off).max())) ==> kind
 
 # %% wrong: the ends tell the experiment => generality not-mixed  from: least squares of relative errors
 # -     kind = "strong" if np.ptp(batch) == 0 else "weak" if np.ptp(batch / n) == 0 else "mixed"
 # +     ends = [n.argmin(), n.argmax()]
 # +     kind = "strong" if np.ptp(batch[ends]) == 0 else "weak" if np.ptp((batch / n)[ends]) == 0 else "mixed"
 
-# %% wrong: all ranks' tokens over one GPU's rate => values one-gpu-rate  from: raw seconds
-# ~ rows, weight=np.ones_like ==> [{**row, "tokens_per_s": row["tokens_per_s"] / row["ranks"]} for row in rows]
-# ~ (rows, ranks, fit_scaling) ==> (rows, ranks)
+# %% wrong: all ranks' tokens over one GPU's rate => values one-gpu-rate  from: least squares of relative errors
+# ~ off = fitted(rows) ==> off = fitted([row | {"tokens_per_s": row["tokens_per_s"] / row["ranks"]} for row in rows])
 
-# %% wrong: the residual as a share of the fit => values over-the-fit  from: the other law
-# -     return fitted(rows, law="servers" if growth == "doublings" else "doublings")
-# +     kind = kind_of(rows)
-# +     if kind == "mixed":
-# +         return ("mixed",)
-# +     first, second, off = solved(rows)
-# +     return kind, first, second, float(abs(1 / (1 + off) - 1).max())
+# %% wrong: the residual as a share of the fit => values over-the-fit  from: least squares of relative errors
+# ~ np.abs(off).max ==> np.abs(1 / (1 + off) - 1).max

@@ -196,16 +196,9 @@ def _outside(parts: list[Interval], busy: list[Interval]) -> list[Interval]:
 
 
 def _closed(parts: list[Interval], end: float) -> list[Interval]:
-    gap = 0.0
-    shown = parts
+    shown, gap = parts, end / 1000
     while len(shown) > _MOST:
-        gap = 1.5 * gap or end / 1000
-        shown = []
-        for start, stop in parts:
-            if shown and start - shown[-1][1] <= gap:
-                shown[-1] = (shown[-1][0], stop)
-            else:
-                shown.append((start, stop))
+        shown, gap = union(parts, gap), 1.5 * gap
     return shown
 
 
@@ -234,7 +227,6 @@ def _shift(share: float) -> str:
 def timeline() -> Explorer:
     """A step's trace: move its messages, and compare the exposed time with what shortcuts give."""
     traces.cache_clear()
-
     return explore(
         draw_timeline,
         delay=slider(DELAYS, 0.0, label="messages moved by", text=_shift),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from IPython.display import Markdown
 
 from course_lib import facts
-from course_lib.chapters.table import table
+from course_lib.chapters.table import columns, table
 from course_lib.exercises.ch15 import numbers
 from course_lib.runs import evidence, look
 from course_lib.runs.evidence import Evidence
@@ -32,8 +32,8 @@ def refusals(files: Mapping[str, Evidence]) -> Markdown:
     for name, content in files.items():
         refused = [gate.name for gate in gates(content) if not gate.ok]
         fits = "fits" if evidence.digest(content) == content["sha256"] else "does not fit"
-        rows.append({"file": name, "hash": fits, "gates that refuse it": ", ".join(refused) or "none"})
-    return table(rows)
+        rows.append((name, fits, ", ".join(refused) or "none"))
+    return columns("file | hash | gates that refuse it", rows)
 
 
 def machine_lines() -> Markdown:
@@ -49,18 +49,11 @@ def machine_lines() -> Markdown:
         "shares its memory": look.rate_line("copy", 0.4 * SHEET, SHEET, look.COPY, SHEET.source),
     }
     found = [*(("this machine", line) for line in look.lines(measure=False)), *made_up.items()]
-    return table(
-        [
-            {
-                "machine": name,
-                "line": line.what,
-                "verdict": VERDICTS[line.state],
-                "found": line.found.removeprefix("healthy: ").removeprefix("degraded: "),
-                "what to do": line.way_out or "–",
-            }
-            for name, line in found
-        ]
-    )
+    rows = []
+    for name, line in found:
+        what = line.found.removeprefix("healthy: ").removeprefix("degraded: ")
+        rows.append((name, line.what, VERDICTS[line.state], what, line.way_out or "–"))
+    return columns("machine | line | verdict | found | what to do", rows)
 
 
 def mfu_six_ways(run: Evidence) -> Markdown:
@@ -77,33 +70,22 @@ def mfu_six_ways(run: Evidence) -> Markdown:
         "a clock that did not wait": (middle * measured["mfu"] / 2, ranks * peak),
     }
     print(f"The peak of a rank is {rate_text(peak)}: {measured['peak_source']}")
-    return table(
-        [
-            {
-                "computed from": name,
-                "MFU": percent_text(flops / seconds / available),
-                "": "above the roof: refused" if flops / seconds > available else "",
-            }
-            for name, (seconds, available) in ways.items()
-        ]
-    )
+    rows = []
+    for name, (seconds, available) in ways.items():
+        mfu = flops / seconds / available
+        rows.append((name, percent_text(mfu), "above the roof: refused" if mfu > 1 else ""))
+    return columns("computed from | MFU | ", rows)
 
 
 def parity() -> Markdown:
     """How far each layout's losses and gradient norms are from one process's, and how far rounding explains."""
     found = choose("parity")
-    return table(
-        [
-            {
-                f"{found.origin} {found.name}": row["layout"],
-                "loss differs by": f"{row['loss']:.1e}",
-                "gradient norm differs by": f"{row['gradient_norm']:.1e}",
-                "rounding explains": f"{row['allowed']:.1e}",
-                "one model": "yes" if row["ok"] else "NO",
-            }
-            for row in found.content["raw"]["rows"]
-        ]
-    )
+    rows = []
+    for row in found.content["raw"]["rows"]:
+        sizes = (f"{row[name]:.1e}" for name in ("loss", "gradient_norm", "allowed"))
+        rows.append((row["layout"], *sizes, "yes" if row["ok"] else "NO"))
+    headings = "loss differs by | gradient norm differs by | rounding explains | one model"
+    return columns(f"{found.origin} {found.name} | {headings}", rows)
 
 
 def gap(run: Chosen) -> Markdown:
@@ -120,17 +102,11 @@ def gap(run: Chosen) -> Markdown:
             sum(value for _, value in terms), measured - predicted, rel_tol=1e-6, abs_tol=1e-6
         )
         largest = sorted(terms, key=lambda term: -abs(term[1]))[:3]
-        signed = (f"{name} {'+' if value > 0 else '−'}{text(abs(value))}" for name, value in largest)
-        rows.append(
-            {
-                f"{run.origin} {run.name}": quantity,
-                "predicted": text(predicted),
-                "measured": text(measured),
-                "measured / predicted": f"{measured / predicted:.3f}",
-                "largest terms of the gap": "; ".join(signed) or "not broken down",
-            }
-        )
-    return table(rows)
+        signed = "; ".join(f"{name} {'+' if value > 0 else '−'}{text(abs(value))}" for name, value in largest)
+        ratio = f"{measured / predicted:.3f}"
+        rows.append((quantity, text(predicted), text(measured), ratio, signed or "not broken down"))
+    headings = "predicted | measured | measured / predicted | largest terms of the gap"
+    return columns(f"{run.origin} {run.name} | {headings}", rows)
 
 
 def step_parts(run: Chosen) -> Markdown:
@@ -140,50 +116,30 @@ def step_parts(run: Chosen) -> Markdown:
     closer = min(models, key=lambda name: abs(math.log(step / models[name])))
     said = f"predicted by the sum {duration_text(models['sum'])}, by the maximum {duration_text(models['max'])}"
     print(f"Measured {duration_text(step)} on average; {said}. The {closer} is closer.")
-    return table(
-        [
-            {
-                f"{run.origin} {run.name}": name,
-                "seconds": duration_text(part) if part > 1e-7 else "0",
-                "share": percent_text(part / step, 2),
-                "tokens/s without it": f"{tokens / (step - part):,.0f}" if part < step else "–",
-            }
-            for name, part in seconds.items()
-        ]
-    )
+    rows = []
+    for name, part in seconds.items():
+        speed = f"{tokens / (step - part):,.0f}" if part < step else "–"
+        rows.append((name, duration_text(part) if part > 1e-7 else "0", percent_text(part / step, 2), speed))
+    return columns(f"{run.origin} {run.name} | seconds | share | tokens/s without it", rows)
 
 
 def failures() -> Markdown:
     """What was done to real processes on purpose, and the diagnosis from their notes and exit codes."""
     found = choose("failure")
-    return table(
-        [
-            {
-                f"{found.origin} {found.name}": row["done"],
-                "took": duration_text(row["seconds"]),
-                "exit code": row["code"],
-                "diagnosis": row["words"],
-            }
-            for row in found.content["raw"]["rows"]
-        ]
-    )
+    rows = [
+        (row["done"], duration_text(row["seconds"]), row["code"], row["words"]) for row in found.content["raw"]["rows"]
+    ]
+    return columns(f"{found.origin} {found.name} | took | exit code | diagnosis", rows)
 
 
 def ladder() -> Markdown:
     """Minutes and dollars of the tour on 1 to 8 GPUs, and what each doubling adds."""
-    return table(
-        [
-            {
-                "GPUs": rung["gpus"],
-                "stages": rung["stages"],
-                "minutes": f"{rung['seconds'] / 60:.0f}",
-                f"at {money_text(numbers.PRICE)} per GPU-hour": money_text(rung["low"]),
-                f"at {money_text(numbers.DEAR)}": money_text(rung["high"]),
-                "possible from here on": ", ".join(rung["new"]),
-            }
-            for rung in numbers.ladder()
-        ]
-    )
+    rows = []
+    for rung in numbers.ladder():
+        money = money_text(rung["low"]), money_text(rung["high"])
+        rows.append((rung["gpus"], rung["stages"], f"{rung['seconds'] / 60:.0f}", *money, ", ".join(rung["new"])))
+    prices = f"at {money_text(numbers.PRICE)} per GPU-hour | at {money_text(numbers.DEAR)}"
+    return columns(f"GPUs | stages | minutes | {prices} | possible from here on", rows)
 
 
 def hardware() -> Markdown:
@@ -195,17 +151,11 @@ def hardware() -> Markdown:
 
 def scaling() -> Markdown:
     """Two published jobs on more and more GPUs."""
-    return table(
-        [
-            {
-                "published, H100s": key,
-                "GPUs": f"{point['ranks']:,}",
-                "tokens per GPU and step": f"{point['tokens']:,.0f}",
-                "seconds of a step": duration_text(point["seconds"]),
-                "tokens/s per GPU": f"{point['speed']:,.0f}",
-                "efficiency": percent_text(point["efficiency"], 2),
-            }
-            for key in SERIES
-            for point in numbers.scaled(key)
-        ]
-    )
+    rows = []
+    for key in SERIES:
+        for point in numbers.scaled(key):
+            counts = f"{point['ranks']:,}", f"{point['tokens']:,.0f}"
+            speed = duration_text(point["seconds"]), f"{point['speed']:,.0f}", percent_text(point["efficiency"], 2)
+            rows.append((key, *counts, *speed))
+    headings = "GPUs | tokens per GPU and step | seconds of a step | tokens/s per GPU | efficiency"
+    return columns(f"published, H100s | {headings}", rows)

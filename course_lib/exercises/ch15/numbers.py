@@ -94,21 +94,12 @@ def tour_dollars(gpus: int, price: float = PRICE) -> float:
 
 def ladder() -> list[dict[str, Any]]:
     """For each number of GPUs: stages, seconds, dollars at two prices, and the stages that become possible."""
-    seen: set[str] = set()
-    found = []
+    found: list[dict[str, Any]] = []
     for gpus in LADDER:
         names = [stage.name for stage in tour.stages(gpus, dry=False)]
-        found.append(
-            {
-                "gpus": gpus,
-                "stages": len(names),
-                "seconds": tour_seconds(gpus),
-                "low": tour_dollars(gpus),
-                "high": tour_dollars(gpus, DEAR),
-                "new": [name for name in names if name not in seen],
-            }
-        )
-        seen |= set(names)
+        new = [name for name in names if all(name not in rung["new"] for rung in found)]
+        money = {"seconds": tour_seconds(gpus), "low": tour_dollars(gpus), "high": tour_dollars(gpus, DEAR)}
+        found.append({"gpus": gpus, "stages": len(names), "new": new} | money)
     return found
 
 

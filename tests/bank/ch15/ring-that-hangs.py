@@ -80,15 +80,6 @@ def ring_pass(comm, block, visit):
 # -             works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
 # +             works = [comm.isend(block, after), comm.irecv(coming, before)]
 
-# %% wrong: rank 0 alone turns its order round => cost not-hidden  from: one batch a hop, a tensor of its own for each
-# -             works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
-# +             if comm.rank == 0:
-# +                 comm.recv(coming, before)
-# +                 comm.send(block, after)
-# +             else:
-# +                 comm.send(block, after)
-# +                 comm.recv(coming, before)
-
 # %% wrong: the receive is issued first, everywhere => protocol deadlock  from: the receive is posted in time, but the two are issued one by one
 # ~ isend(block, after), comm.irecv(coming, before) ==> irecv(coming, before), comm.isend(block, after)
 
@@ -98,19 +89,10 @@ def ring_pass(comm, block, visit):
 # -             coming = torch.empty_like(block)
 # ~ block = coming ==> block, coming = coming, block
 
-
-# %% wrong: waits before it visits => cost not-hidden
-def ring_pass(comm, block, visit):
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    total = visit(block, comm.rank)
-    for hop in range(1, comm.size):
-        coming = torch.empty_like(block)
-        for work in comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)]):
-            work.wait()
-        block = coming
-        total = total + visit(block, (comm.rank - hop) % comm.size)
-    return total
-
+# %% wrong: waits before it visits => cost not-hidden  from: one batch a hop, a tensor of its own for each
+# -         total = total + visit(block, (comm.rank - hop) % comm.size)
+#               work.wait()
+# +         total = total + visit(block, (comm.rank - hop) % comm.size)
 
 # %% wrong: one hop too many => cost sent-again  from: one batch a hop, a tensor of its own for each
 # -         works, coming = [], None
@@ -145,17 +127,14 @@ def ring_pass(comm, block, visit):
     return total
 
 
-# %% wrong: visits what is still coming => values ~  from: waits before it visits
-# -         coming = torch.empty_like(block)
-# -         for work in comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)]):
-# +         coming = torch.zeros_like(block)
-# +         works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
-# +         total = total + visit(coming, (comm.rank - hop) % comm.size)
-# +         for work in works:
-# -         total = total + visit(block, (comm.rank - hop) % comm.size)
+# %% wrong: visits what is still coming => values ~  from: one batch a hop, a tensor of its own for each
+# ~ total = 0 ==> total = visit(block, comm.rank)
+# ~ in range(comm.size) ==> in range(comm.size - 1)
+# ~ empty_like ==> zeros_like
+# ~ visit(block, (comm.rank - hop) % comm.size) ==> visit(coming, (comm.rank - hop - 1) % comm.size)
 
-# %% wrong: its own block is forgotten => values not-visited  from: waits before it visits
-# ~ visit(block, comm.rank) ==> 0
+# %% wrong: its own block is forgotten => values not-visited  from: one batch a hop, a tensor of its own for each
+# ~ visit(block, (comm.rank - hop) % comm.size) ==> (visit(block, (comm.rank - hop) % comm.size) if hop else 0)
 
 # %% wrong: alone, it sends to itself => generality raised  from: one batch a hop, a tensor of its own for each
 # ~ comm.size - 1 ==> max(comm.size - 1, 1)

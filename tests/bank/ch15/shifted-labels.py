@@ -135,19 +135,9 @@ def label_fault(inputs, targets, counts, mark):
     return "fine" if torch.equal(targets[:, :-1], inputs[:, 1:]) else "shifted twice"
 
 
-# %% wrong: the first row only => generality unnoticed  from: one stream, cut twice
-# -     for word, by in (("not shifted", 0), ("shifted twice", 2)):
-# -         if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
-# -             return word
+# %% wrong: the last target of a row is not looked at => generality unnoticed  from: one stream, cut twice
 # -     if torch.equal(targets[:, -1], inputs[:, 0]):
 # -         return "wrapped"
-# +     read, after = inputs[0], targets[0]
-# +     if torch.equal(read, after):
-# +         return "not shifted"
-# +     if torch.equal(read[2:], after[:-2]):
-# +         return "shifted twice"
-# +     if after[-1] == read[0]:
-# +         return "fine"
 
 # %% wrong: a target that is the end mark should not count, it thinks => values false-alarm  from: one stream, cut twice
 # ~ right = inputs != mark ==> right = targets != mark
@@ -155,20 +145,9 @@ def label_fault(inputs, targets, counts, mark):
 # %% wrong: shapes are taken for granted => generality raised  from: one stream, cut twice
 # -     if not inputs.shape == targets.shape == counts.shape:
 # -         return "shape"
-# -     for word, by in (("not shifted", 0), ("shifted twice", 2)):
-# -         if torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]):
-# -             return word
-# -     if torch.equal(targets[:, -1], inputs[:, 0]):
-# +     if (targets == inputs).all():
-# +         return "not shifted"
-# +     if (targets[:, :-2] == inputs[:, 2:]).all():
-# +         return "shifted twice"
-# +     if (targets[:, -1] == inputs[:, 0]).all():
+# ~ torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]) ==> (targets[:, : inputs.shape[1] - by] == inputs[:, by:]).all()
 
 # %% wrong: counts may have any shape => generality raised  from: one stream, cut twice
-# -     inputs = stream[: rows * length].view(rows, length)
-# -     targets = stream[1 : rows * length + 1].view(rows, length)
-# +     inputs, targets = (stream[begin : begin + rows * length].view(rows, length) for begin in (0, 1))
 # ~ not inputs.shape == targets.shape == counts ==> inputs.shape != targets
 
 # %% wrong: as many numbers are a shape => generality unnoticed  from: counts may have any shape

@@ -7,27 +7,19 @@ from typing import Any
 from course_lib.exercises.drilling import of_chapter, pick
 from course_lib.units import GB, TFLOP
 
-RANKS = (8, 16, 64, 256)
-PEAKS = (312 * TFLOP, 989.5 * TFLOP, 2250 * TFLOP)
+RUNS = {
+    "params": (1.3e9, 7e9, 13e9, 70e9),
+    "ranks": (8, 16, 64, 256),
+    "peak": (312 * TFLOP, 989.5 * TFLOP, 2250 * TFLOP),
+}
 _drill = of_chapter("15")
 
 
 def _step(draw: random.Random) -> Mapping[str, Any]:
     """A run whose MFU is believable."""
-    params, ranks, peak, mfu = (
-        draw.choice((1.3e9, 7e9, 13e9, 70e9)),
-        draw.choice(RANKS),
-        draw.choice(PEAKS),
-        draw.choice((0.25, 0.35, 0.45, 0.5)),
-    )
-    tokens = 8192 * ranks
-    return {
-        "params": params,
-        "ranks": ranks,
-        "peak": peak,
-        "tokens": tokens,
-        "seconds": round(6 * params * tokens / (ranks * peak * mfu), 2),
-    }
+    chosen = {name: draw.choice(choices) for name, choices in RUNS.items()}
+    flops, mfu = 6 * chosen["params"] * 8192, draw.choice((0.25, 0.35, 0.45, 0.5))
+    return chosen | {"tokens": 8192 * chosen["ranks"], "seconds": round(flops / (chosen["peak"] * mfu), 2)}
 
 
 def _message(draw: random.Random) -> Mapping[str, Any]:

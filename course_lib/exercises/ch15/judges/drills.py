@@ -53,8 +53,12 @@ def _waiting(p: Params) -> float:
     return 100 * (1 - 1 / p["times"])
 
 
+def _extra(p: Params) -> float:
+    return 100 * p["warm"] * (p["slow"] - 1)
+
+
 def _mean(p: Params) -> float:
-    return 100 * p["warm"] * (p["slow"] - 1) / (p["warm"] + p["timed"])
+    return _extra(p) / (p["warm"] + p["timed"])
 
 
 def _key(
@@ -153,11 +157,7 @@ DRILLS: Mapping[str, DrillKey] = {
     "warm-up-in-the-mean": _key(
         _mean,
         "The extra seconds over all steps: {{answer}} %.",
-        (
-            "timed-only",
-            lambda p: 100 * p["warm"] * (p["slow"] - 1) / p["timed"],
-            "The mean includes the warm-up steps.",
-        ),
+        ("timed-only", lambda p: _extra(p) / p["timed"], "The mean includes the warm-up steps."),
         ("whole", lambda p: _mean(p) * p["slow"] / (p["slow"] - 1), "Only the seconds beyond 1 s each are extra."),
     ),
     "rate-after-resume": _key(
@@ -166,7 +166,7 @@ DRILLS: Mapping[str, DrillKey] = {
         (
             "off-by-one",
             lambda p: p["warm"] / p["after"],
-            "The first step after the resume already has its share of the warm-up.",
+            "The first step after the resume has its share of the warm-up.",
         ),
         ("from-the-start", lambda p: p["warm"] / (p["stop"] + p["after"] + 1), "The schedule counts from the resume."),
     ),

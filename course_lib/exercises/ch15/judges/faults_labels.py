@@ -138,10 +138,7 @@ def _tokens_fault(name: str, got: Tensor, want: Tensor, inputs: Tensor) -> Fault
     if torch.equal(got, inputs):
         return "not-shifted", LOOK["not shifted"]
     if torch.equal(got[:, :-1], want[:, :-1]):
-        return (
-            "wrapped",
-            "only the last target of a row is wrong. Which token follows the row's last one in the stream?",
-        )
+        return "wrapped", "only the last target is wrong. Which token follows the row's last one in the stream?"
     if torch.equal(got[:, :-1], want[:, 1:]):
         return "shifted-twice", LOOK["shifted twice"]
     return "other-targets", "the targets are not the next tokens of the stream."

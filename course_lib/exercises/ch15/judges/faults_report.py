@@ -115,10 +115,7 @@ def _value(lead: str, claim: Claim, values: Sequence[float]) -> Fault | None:
     if claim.unit in BYTES and any(math.isclose(got * 1.024**power, want, rel_tol=CLOSE) for power in (1, 2, 3)):
         return "powers-of-two", f"{lead} uses powers of two; 1 {claim.unit} is {BYTES[claim.unit]:,.0f} bytes."
     if math.isclose(got, want, rel_tol=NEARLY):
-        return (
-            "too-few-digits",
-            f"{lead} differs from the file in the second or third digit. Give three rounded digits.",
-        )
+        return "too-few-digits", f"{lead} differs from the file in the second or third digit. Round to three digits."
     power = math.log10(abs(got / want)) if got and want else math.inf
     thousands = abs(power) < 12 and abs(power - round(power)) < 0.003 and round(power) % 3 == 0
     hint = f" It is off by {10 ** abs(round(power)):,} times: a unit?" if power and thousands else ""
@@ -202,9 +199,6 @@ def _sized(power: int) -> dict[str, Any]:
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    def unseen(name: str, runs: Runs, part: str) -> Case:
-        return hidden(name, f"generality:{part}", dict(runs))
-
     shown = {f"cpu4/{name}": recorded(f"cpu4/{name}") for name in params["shown"].split(", ")}
     other = {f"cpu2/{name}": recorded(f"cpu2/{name}") for name in ("fsdp", "tp", "ddp")}
     changed = {f"own/{name}": _drawn(rng, name) for name in ("monday", "tuesday", "wednesday")}
@@ -218,11 +212,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         Case(name="recorded runs of four processes", args=(shown,)),
         Case(name="recorded runs of two processes", args=(other,), visible=False),
         Case(name="twelve runs", args=(many,), visible=False),
-        unseen("a run from milliseconds to minutes", sizes, "numbers"),
-        unseen("twice as long and less than half as long", far, "worst"),
-        unseen("a file that was changed", changed, "changed"),
-        unseen("a run without a prediction", bare, "unpredicted"),
-        unseen("nothing was predicted", {"one": made_up("one", 0.2, None, 9e7)}, "unpredicted"),
+        hidden("a run from milliseconds to minutes", "generality:numbers", sizes),
+        hidden("twice as long and less than half as long", "generality:worst", far),
+        hidden("a file that was changed", "generality:changed", changed),
+        hidden("a run without a prediction", "generality:unpredicted", bare),
+        hidden("nothing was predicted", "generality:unpredicted", {"one": made_up("one", 0.2, None, 9e7)}),
     ]
 
 

@@ -5,18 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_lib.exercises.ch15.judges import faults_edges as edges
+from course_lib.exercises.ch15.judges import faults_trainings as trainings
 from course_lib.exercises.ch15.judges.diagnosis import diagnosis_fault
-from course_lib.exercises.ch15.judges.faults_trainings import (
-    RESUMED,
-    SEEDS,
-    SMOKE,
-    TRACES,
-    limit_of,
-    planned,
-    rate_of,
-    shipped,
-)
-from course_lib.judging import Fault, Judging, Params, describe, first, judged, verdict
+from course_lib.exercises.ch15.judges.faults_trainings import RESUMED, SEEDS, SMOKE, TRACES, shipped
+from course_lib.judging import Fault, Judging, Params, describe, first, judged
 from course_lib.judging.cases import shown
 from course_lib.judging.draws import generality
 from course_lib.records import Case, Outcome, Verdict
@@ -79,12 +71,10 @@ def _smoke_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _smoke_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    runs = outcome.value["runs"]
-    dear = (
-        ("too-many-runs", f"{case.name}: you ran one program {runs} times; two runs are enough.") if runs > 2 else None
-    )
-    fault = diagnosis_fault(case.name, outcome.value["word"], case.secret, "sound", SMOKE_LOOK)
-    return judged(case, fault, ("cost", "runs", dear))
+    word, runs = outcome.value["word"], outcome.value["runs"]
+    dear = "too-many-runs", f"{case.name}: you ran one program {runs} times; two runs are enough."
+    fault = diagnosis_fault(case.name, word, case.secret, "sound", SMOKE_LOOK)
+    return judged(case, fault, ("cost", "runs", dear if runs > 2 else None))
 
 
 # --- traces
@@ -92,12 +82,12 @@ def _smoke_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
 
 def trace_of(fault: str, seed: int) -> dict[str, Any]:
     """The trace of a shipped training, as an answer gets it."""
-    plan = planned(fault)
+    plan = trainings.planned(fault)
     return {
         **shipped()["traces"][f"{fault}/{seed}"],
-        "rates": [rate_of(fault, seed, step) for step in range(len(plan))],
+        "rates": [trainings.rate_of(fault, seed, step) for step in range(len(plan))],
         "planned": plan,
-        "limit": limit_of(fault),
+        "limit": trainings.limit_of(fault),
         "resumed": RESUMED[seed] if fault in RESUMING else None,
     }
 
@@ -142,10 +132,7 @@ def _step_fault(where: str, got: Any, want: int | None) -> Fault | None:
     if got == want:
         return None
     if want is None:
-        return (
-            "false-alarm",
-            f"{where}: it is not step {describe(got)}; every rate equals the planned one up to rounding.",
-        )
+        return "false-alarm", f"{where}: it is not step {describe(got)}; all rates are as planned, up to rounding."
     if got is None:
         return "unnoticed", f"{where}: a rate differs. Do you see small differences, and the first and the last step?"
     name = "counted-from-one" if got == want + 1 else "another-step"
@@ -159,7 +146,7 @@ def _trace_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
     else:
         steps = enumerate(zip(outcome.value, rows, strict=True), 1)
         fault = first(*(_step_fault(f"{case.name}, {place}", got, wrong_step(*row)) for place, (got, row) in steps))
-    return [verdict(case.kind, case.part, case, fault)]
+    return judged(case, fault)
 
 
 TRAININGS = {

@@ -9,8 +9,9 @@ from typing import Any
 
 from course_lib.exercises.ch15.cards.faults_more import ZOO_WORDS
 from course_lib.exercises.ch15.judges.diagnosis import diagnosis_fault
-from course_lib.judging import Fault, Judging, Params, describe, verdict
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.judging import Fault, Judging, Params, describe, judged
+from course_lib.judging.cases import hidden, shown
+from course_lib.records import Case
 
 TORCH, OLD = "2.13.0", "2.4.0"
 FAILED, SIGKILL, SIGTERM = 3, -9, -15
@@ -211,31 +212,24 @@ def scene(
     answer = PLAYS[what](made)
     mine = made.notes.pop(victim)
     rng.shuffle(made.notes)
-    made.notes.insert(
-        rng.choice([place for place in range(1, ranks) if place != victim]), mine
-    )  # not first or in place
+    elsewhere = [place for place in range(1, ranks) if place != victim]  # neither first nor in its place
+    made.notes.insert(rng.choice(elsewhere), mine)
     rng.shuffle(made.exits)
     if made.exits[0][1] == mine["pid"]:
         made.exits.append(made.exits.pop(0))
     return made.notes, made.exits, answer
 
 
-def _case(what: str, rng: random.Random, name: str, ranks: int, steps: int, victim: int, **more: Any) -> Case:
-    notes, exits, answer = scene(what, rng, ranks, steps, victim)
-    return Case(name=name, args=(notes, exits), secret=answer, **more)
-
-
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    own = params["ranks"], params["steps"]
-    cases = [
-        _case(what, rng, f"run {place}", *own, rng.randrange(1, own[0]), part="shown")
-        for place, what in enumerate(SHOWN, 1)
-    ]
-    unseen: Mapping[str, Any] = {"kind": "generality", "part": "unseen", "visible": False}
+    cases = []
+    for place, what in enumerate(SHOWN, 1):
+        *run, answer = scene(what, rng, params["ranks"], params["steps"], rng.randrange(1, params["ranks"]))
+        cases.append(shown(f"run {place}", "values:shown", *run, secret=answer))
     for place, what in enumerate(rng.sample(UNSEEN, len(UNSEEN)), 1):
         ranks = rng.choice((3, 4, 5))
-        victim = 0 if what in ("hung", "flipped") else rng.randrange(ranks)
-        cases.append(_case(what, rng, f"another run ({place})", ranks, rng.choice((9, 11, 14)), victim, **unseen))
+        victim, steps = 0 if what in ("hung", "flipped") else rng.randrange(ranks), rng.choice((9, 11, 14))
+        *run, answer = scene(what, rng, ranks, steps, victim)
+        cases.append(hidden(f"another run ({place})", "generality:unseen", *run, secret=answer))
     return cases
 
 
@@ -257,24 +251,18 @@ def _fault(case: Case, got: Any) -> Fault | None:
         return ("broom", fault[1]) if (said, kind) == ("killed", "hung") else fault
     lead = f"{case.name}: {kind!r} is right"
     if rank != where[0]:
-        return (
-            "wrong-rank",
-            f"{lead}, but it is not rank {describe(rank)}. Ranks that complain are not those that failed.",
-        )
+        hint = "Ranks that complain are not those that failed."
+        return "wrong-rank", f"{lead}, but it is not rank {describe(rank)}. {hint}"
     if step != where[1]:
         return "wrong-step", f"{lead} and so is the rank, but not step {describe(step)}: {ZOO_WORDS[kind][1]}."
     return None
-
-
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return [verdict(case.kind, case.part, case, _fault(case, outcome.value))]
 
 
 ZOO = {
     "failure-zoo": Judging(
         shares={"values:shown": 0.35, "generality:unseen": 0.65},
         cases=_cases,
-        verdicts=_verdicts,
+        verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value)),
         why="Ranks that fail are silent; ranks that wait complain. The order of exits is better evidence than the errors' "
         "text, and what a rank was doing is better evidence than what it reported. Faults without an error need "
         "comparisons in a healthy run: versions before it, checksums and times during it.",

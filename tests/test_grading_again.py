@@ -2,17 +2,19 @@
 
 import os
 import random
+from dataclasses import replace
 
 import pytest
 import torch
 
 from course_lib import exercises
-from course_lib.exercises import killmatrix, mutation
-from course_lib.grading.judge import grade
+from course_lib.exercises import Card, killmatrix, mutation
+from course_lib.grading.judge import grade, resolve
 from course_lib.grading.judge.report import failures
-from course_lib.grading.judge.second_calls import SECOND_CALL, of_the_last_call
+from course_lib.grading.judge.second_calls import SECOND_CALL, of_the_last_call, second_calls
 from course_lib.grading.worker.in_worker import InWorker, run_cell
 from course_lib.grading.worker.runners import InProcess
+from course_lib.grading.worker.second_call import CALLS
 from course_lib.grading.worker.worker_pool import WorkerPool
 from course_lib.records import Case, Outcome
 
@@ -104,6 +106,27 @@ def test_an_answer_with_another_result_for_the_same_numbers_is_told_so():
     card = exercises.card("vocab-embedding")
     report = grade(card, InProcess(*killmatrix.names_of(spoiled(card.id, DRIFTS), card.answers)))
     assert report.points <= card.points / 2 and failures(report)["values"].startswith(SECOND_CALL)
+
+
+class Slow(InProcess):
+    """Each run takes as long as it may, says the computer."""
+
+    def run(self, card: Card, case: Case) -> Outcome:
+        """The outcome of one case, with the seconds of a very busy computer."""
+        return replace(super().run(card, case), seconds=case.seconds - 0.1)
+
+
+def test_a_busy_computer_changes_nothing_about_what_is_called_again():
+    card = exercises.card("mfu-waste")
+    quick, slow = (runner(*killmatrix.names_of(spoiled(card.id, DRIFTS), card.answers)) for runner in (InProcess, Slow))
+    at_ease, busy = grade(card, quick), grade(card, slow)
+    assert busy.points == at_ease.points < card.points and busy.verdicts == at_ease.verdicts
+
+
+def test_a_run_of_three_calls_may_take_three_times_as_long():
+    cases = resolve(exercises.card("mfu-waste")).cases
+    chosen = second_calls(cases)
+    assert chosen and all(again.seconds == CALLS * case.seconds for case, again in chosen)
 
 
 def test_a_worker_of_a_class_calls_again_too(tmp_path):

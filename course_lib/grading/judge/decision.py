@@ -74,7 +74,7 @@ def decide(exercise: Exercise, runner: Runner) -> Report:
         if case.visible and case.kind == "values":
             break  # the simplest case fails: the others would repeat it
     if bad is None and all(v.ok for each in found for v in each.verdicts):
-        for case, second in second_calls(exercise.cases, took):
+        for case, second in second_calls(exercise.cases):
             outcome, changed = of_the_last_call(second, runner.run(card, second))
             ran += 1
             if outcome.state == "answered":

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from course_lib.grading.clean_text import clean
+from course_lib.grading.worker.second_call import CALLS
 from course_lib.judging.mistakes import verdict
 from course_lib.records import Case, Outcome, Verdict
 
 SECOND_CALL = "Called a second time:"
 NEVER_WAITED = "never waited for"  # words of the cluster
-SLOW_CASE = 1.0  # s of a case that is not run once more
 CHANGED = {  # the name of each mistake, and what to do about it
     "changed-arguments": "The call changes an argument ({}), which the caller still needs. Work on a copy.",
     "changed-settings": "The call leaves {} changed for all code that runs afterwards. Put it back before you return.",
@@ -24,20 +24,20 @@ CHANGED = {  # the name of each mistake, and what to do about it
 }
 
 
-def second_calls(cases: Sequence[Case], took: Mapping[int, float]) -> list[tuple[Case, Case]]:
+def second_calls(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
     """The simplest case of each part of the values, and the same with another case's arguments to be called on first.
 
-    `took` gives the seconds that each case ran; slow ones are left out.
+    Which cases these are depends on the exercise alone, not on how long an answer or a busy computer takes.
     """
-    quick = [case for case in cases if case.adversary is None and took[id(case)] < SLOW_CASE]
-    others = {id(case): _another(case, quick) for case in quick}
+    calm = [case for case in cases if case.adversary is None]
+    others = {id(case): _another(case, calm) for case in calm}
     simplest: dict[str, Case] = {}
 
     def order(case: Case) -> tuple[bool, bool, int, bool]:
         other = others[id(case)]
         return other is case, other.part != case.part, case.ranks or 0, not case.visible
 
-    for case in sorted(quick, key=order):
+    for case in sorted(calm, key=order):
         if case.kind == "values":
             simplest.setdefault(case.part, case)
     return [(case, _after(others[id(case)], case)) for case in simplest.values()]
@@ -63,7 +63,7 @@ def _after(earlier: Case, case: Case) -> Case:
     if case.per_rank is not None or earlier.per_rank is not None:
         none = ((),) * (case.ranks or 0)
         pairs = tuple(zip(case.per_rank or none, earlier.per_rank or none, strict=True))
-    return replace(case, args=(case.args, earlier.args), per_rank=pairs, twice=True)
+    return replace(case, args=(case.args, earlier.args), per_rank=pairs, twice=True, seconds=CALLS * case.seconds)
 
 
 def of_the_last_call(case: Case, outcome: Outcome) -> tuple[Outcome, dict[str, str]]:

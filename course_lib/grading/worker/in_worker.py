@@ -14,6 +14,7 @@ from course_lib.grading.clean_text import clean
 from course_lib.grading.worker.plain_values import NOT_ANSWERED, OUTPUT_CAP
 from course_lib.grading.worker.protocol import PATIENCE, Channel, Garbled, Gone, Late
 from course_lib.grading.worker.rank_processes import RankProcesses, deciding
+from course_lib.grading.worker.second_call import CALLS
 from course_lib.grading.worker.worker_pool import WorkerHandle, end_in_words, pass_socket
 from course_lib.records import Case, Outcome, State
 
@@ -129,9 +130,8 @@ class InWorker:
         """The outcome of one case. Once a worker is lost, all later outcomes say so."""
         if self.lost is None:
             try:
-                return self._run(
-                    card, replace(case, seconds=self.most_seconds) if case.seconds > self.most_seconds else case
-                )
+                most = self.most_seconds * (CALLS if case.twice else 1)
+                return self._run(card, replace(case, seconds=min(case.seconds, most)))
             except Lost as lost:
                 self.lost = lost
         return Outcome(state=self.lost.state, error=self.lost.words)

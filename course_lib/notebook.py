@@ -133,24 +133,19 @@ def _judged(exercise: str, answers: tuple[Any, ...], unseen: bool, reveal: bool 
 
 def _after(resolved: "Exercise", report: Report, answers: tuple[Any, ...], reveal: bool) -> str:
     """Remember what was passed, and say what a prediction was worth."""
-    from course_lib.grading.judge.report import report_dict
+    from course_lib.grading.judge.report import progress_entry
 
     asked, contract = resolved.card, resolved.contract
-    entry = report_dict(report) | {"chapter": asked.chapter, "kind": asked.kind}
+    truth = contract.truth(resolved.params) if reveal and contract.truth is not None else None
     extra = ""
     if report.passed:
         _passed[asked.id] = answers
         if reveal and contract.reveal is not None:
             extra = contract.reveal(resolved.params)
-        if reveal and contract.truth is not None:
-            low, high = answers[0]() if callable(answers[0]) else answers[0]
-            truth = contract.truth(resolved.params)
-            held = bool(low <= truth <= high)
-            entry |= {"interval": [float(low), float(high)], "truth": float(truth), "held": held}
     try:
         from course_lib.learner import progress
 
-        progress.record(entry)
+        progress.record(progress_entry(report, asked, truth))
     except (ImportError, OSError):  # progress is a convenience: never let it spoil a check
         pass
     return extra

@@ -95,6 +95,7 @@ class Report:
     cases: int = 0  # how many cases ran
     ranks: tuple[int, ...] = ()  # the numbers of ranks that the cases ran on, ascending; empty without ranks
     seconds: float = 0.0
+    interval: tuple[float, float] | None = None  # (low, high) of a prediction that was accepted
     slow: str = ""  # a warning about a case that may run out of time where a class is graded
 
     @property

@@ -9,6 +9,7 @@ from course_lib.grading.check.command import check_main, grade_all, variant_para
 from course_lib.grading.check.results import Graded
 from course_lib.grading.check.table import mark_of, next_step, show, why_not
 from course_lib.install import Trouble
+from course_lib.learner import progress
 from course_lib.learner.notebooks import parse, render
 from course_lib.records import Report, Verdict
 from tests.grading_kit import as_released, cell_of, mine, small_course, small_source
@@ -45,6 +46,15 @@ def test_a_wrong_answer_exits_with_1_shows_its_message_and_the_next_step(where, 
     text = said(capsys)
     assert "18 of 28" in text or "of 28 points" in text
     assert "Next: mend “One GPU, in days”" in text and "hint('train-days-7b')" in text and "✗" in text
+
+
+def test_a_prediction_counts_for_calibration_as_in_the_notebook_and_the_first_guess_stays(where):
+    for low in (10, 1000):
+        edit(where, "predict-weeks", lambda _, low=low: f"def weeks_interval():\n    return {low}, {3 * low}")
+        assert check_main(["01"], False, False, False, False) == 0
+        kept = progress.load(where.work)["exercises"]["predict-weeks"]
+        assert kept["interval"] == [10.0, 30.0] and kept["held"] is (10 <= kept["truth"] <= 30)
+    assert progress.calibration(progress.load(where.work))[1] == 1
 
 
 def test_half_right_earns_its_share(where):
@@ -130,10 +140,10 @@ def test_a_variant_file_that_is_none_is_the_canonical_variant(tmp_path, text):
 def test_a_judge_that_fails_costs_one_exercise_and_says_so(where, monkeypatch):
     from course_lib.grading.judge import grade_notebook
 
-    def fails(exercise, runner):
+    def fails(exercise, *given):
         if exercise.card.id == "train-days-7b":
             raise ZeroDivisionError("in the oracle")
-        return honest(exercise, runner)
+        return honest(exercise, *given)
 
     honest = grade_notebook.decide
     monkeypatch.setattr(grade_notebook, "decide", fails)

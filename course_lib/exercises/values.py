@@ -1,8 +1,10 @@
 """Plain values that came back: whether one is a number, whether it is near another, and how a message shows it."""
 
 import math
+from contextvars import ContextVar
 from typing import Any
 
+types_only: ContextVar[bool] = ContextVar("types_only", default=False)  # as in a class, where messages quote nothing
 _SHOWN = 100  # letters, or items, of which a message shows the first
 
 
@@ -33,13 +35,23 @@ def same_lists(got: Any, want: Any) -> bool:
 def times(got: float, want: float) -> str:
     """How far a number is off, as a factor in words."""
     ratio = got / want if want else math.inf
-    return f"{ratio:,.3g} times the right value" if want and 1e-9 < abs(ratio) < 1e9 else "far from the right value"
+    digits = 1 if types_only.get() else 3
+    return (
+        f"{ratio:,.{digits}g} times the right value" if want and 1e-9 < abs(ratio) < 1e9 else "far from the right value"
+    )
+
+
+def quoted(text: str) -> str:
+    """A piece of the learner's text as a message quotes it; dots alone while `types_only` is set."""
+    return "“…”" if types_only.get() else f"“{text}”"
 
 
 def describe(value: Any) -> str:
-    """A returned value in a few words, for messages."""
+    """A returned value in a few words, for messages; its type alone while `types_only` is set."""
     if is_number(value):
-        return f"{value:,.6g}"
+        return f"{value:,.{2 if types_only.get() else 6}g}"
+    if types_only.get():
+        return "None" if value is None else f"a value of type {type(value).__name__}"
     try:
         text = repr(value[:_SHOWN]) if isinstance(value, str | bytes) else str(_first(value, [_SHOWN]))
     except ValueError:  # Python prints no integer of more than 4,300 digits

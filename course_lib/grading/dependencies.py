@@ -9,7 +9,7 @@ learner's cell uses names in a way that cannot be analyzed (`eval`, `globals`, m
 import ast
 import re
 import symtable
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any
@@ -20,7 +20,6 @@ from course_lib.grading.judge.grade_notebook import GradedNotebook, grade_notebo
 from course_lib.grading.submission import READ, Submission
 from course_lib.grading.worker.worker_pool import WorkerPool
 from course_lib.learner.notebooks import Notebook
-from course_lib.records import Report
 
 _WORDS = re.compile(r"[^\W\d]\w*")
 _UNREADABLE = {
@@ -69,7 +68,7 @@ def grade_needed_cells(
     done = grade_notebook(part, cards, workers, **more)
     return (
         grade_notebook(whole, cards, workers, **more)
-        if part is not whole and missed(whole, part, done.reports)
+        if part is not whole and missed(whole, part, done.errors)
         else done
     )
 
@@ -96,10 +95,9 @@ def needed(submission: Submission, source: Notebook) -> Submission:
     return replace(submission, steps=steps)
 
 
-def missed(whole: Submission, part: Submission, reports: Sequence[Report]) -> bool:
-    """Whether a report of `part` complains about a name that only a left-out cell binds. Then grade `whole`."""
-    texts = [text for report in reports for text in (report.note, *(verdict.message for verdict in report.verdicts))]
-    complained = {one or other for text in texts for one, other in _MISSED.findall(text)}
+def missed(whole: Submission, part: Submission, errors: Iterable[str]) -> bool:
+    """Whether an error of a run of `part` complains about a name that only a left-out cell binds. Then grade `whole`."""
+    complained = {one or other for text in errors for one, other in _MISSED.findall(text)}
     if not complained:
         return False
     left_out = [step for step in whole.steps if step.do == "run" and step not in part.steps]

@@ -6,7 +6,7 @@ Exits with 0 if every requested exercise has full points (with `--blank`: if non
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,12 +19,13 @@ from course_lib.grading.check.results import Graded, as_data
 from course_lib.grading.dependencies import grade_needed_cells
 from course_lib.grading.intake import load
 from course_lib.grading.judge.grade_notebook import grade_notebook
-from course_lib.grading.judge.report import report_dict
+from course_lib.grading.judge.report import progress_entry
 from course_lib.grading.sandbox.wall import Wall
 from course_lib.grading.submission import Submission, rebuild
 from course_lib.grading.worker.imports import imports_of
 from course_lib.grading.worker.worker_pool import WorkerPool
 from course_lib.install import Trouble
+from course_lib.judging import judging
 from course_lib.learner import work as learner_work
 from course_lib.learner.merge import grade_meta
 from course_lib.learner.notebooks import Notebook, chapter_of
@@ -239,7 +240,7 @@ def _graded(job: Job, workers: WorkerPool, where: learner_work.Folders, record: 
     except Trouble as trouble:
         return Graded(chapter=job.chapter, name=job.name, path=job.path, trouble=trouble)
     if job.path is not None and record:
-        _record(marked.reports, job.cards, where)
+        _record(marked.reports, job.cards, variant_params(job.path.parent), where)
     return Graded(
         chapter=job.chapter,
         name=job.name,
@@ -267,8 +268,19 @@ def variant_params(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def _record(reports: Sequence[Report], cards: Sequence[Card], where: learner_work.Folders) -> None:
-    """Record what was earned in the learner's progress; errors in writing that file are ignored."""
+def _truth(card: Card, params: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """The true value of a prediction; None for other exercises."""
+    truth = judging(card.id).truth
+    return None if truth is None else truth(params.get(card.id, card.params))
+
+
+def _record(
+    reports: Sequence[Report],
+    cards: Sequence[Card],
+    params: Mapping[str, Mapping[str, Any]],
+    where: learner_work.Folders,
+) -> None:
+    """Record what was earned in the learner's progress, and intervals for calibration; errors in writing are ignored."""
     from course_lib.learner import progress
 
     known = {card.id: card for card in cards}
@@ -277,7 +289,7 @@ def _record(reports: Sequence[Report], cards: Sequence[Card], where: learner_wor
             continue
         with suppress(OSError):
             card = known[report.exercise]
-            progress.record(report_dict(report) | {"chapter": card.chapter, "kind": card.kind}, work=where.work)
+            progress.record(progress_entry(report, card, _truth(card, params)), work=where.work)
 
 
 def _progress(job: Job | Graded) -> None:

@@ -1,11 +1,14 @@
 """Run an answer on its exercise's cases, compare the results, and give points and reasons."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 from course_lib.exercises import Card
+from course_lib.exercises.values import types_only
+from course_lib.grading.judge.closed_words import IN_GENERAL
 from course_lib.grading.judge.exercise import Exercise, resolve
 from course_lib.grading.judge.explanation import EXPLAIN_SECONDS, explain
 from course_lib.grading.judge.second_calls import CHANGED, SECOND_CALL, changed_verdicts, of_the_last_call, second_calls
@@ -41,8 +44,10 @@ def grade(
     return explain(exercise, runner, report, others=others, seconds=seconds)
 
 
-def decide(exercise: Exercise, runner: Runner) -> Report:
+def decide(exercise: Exercise, runner: Runner, words: Callable[[str], str] = str) -> Report:
     """Judge one answer: verdicts, points (0 to `card.points`), and the state of the run that decided.
+
+    `words` gives what is told of a text that an answer controls, such as an exception's.
 
     Stops at the first case that is unanswered, crashes or hangs; otherwise runs all cases, so that partial credit is
     what was earned. If all of them pass, some are run a second time.
@@ -58,14 +63,15 @@ def decide(exercise: Exercise, runner: Runner) -> Report:
     ]
     found: list[Asked] = []
     bad: Outcome | None = None  # the first outcome that gave no value
-    ran, took = 0, dict[int, float]()
+    ran, took, predicted = 0, dict[int, float](), None
     for numbers, case, other_numbers in asked:
-        outcome = runner.run(card, case)
+        outcome = _told(runner.run(card, case), words)
         ran += 1
         took[id(case)] = outcome.seconds
         if outcome.state == "answered":
             verdicts = with_hazard(contract.verdicts(numbers, case, outcome), outcome)
             found.append(Asked(case, other_numbers, verdicts))
+            predicted = outcome.value
             continue
         bad = bad or outcome
         if outcome.state == "not answered" or outcome.state in LOST:
@@ -75,12 +81,14 @@ def decide(exercise: Exercise, runner: Runner) -> Report:
             break  # the simplest case fails: the others would repeat it
     if bad is None and all(v.ok for each in found for v in each.verdicts):
         for case, second in second_calls(exercise.cases):
-            outcome, changed = of_the_last_call(second, runner.run(card, second))
+            outcome, changed = of_the_last_call(second, _told(runner.run(card, second), words))
             ran += 1
             if outcome.state == "answered":
                 verdicts = contract.verdicts(own, case, outcome)
             else:
                 bad, verdicts = outcome, failed_run(replace(case, part=""), outcome, contract.shares)
+            if types_only.get():
+                changed = {what: IN_GENERAL.get(what, which) for what, which in changed.items()}
             faults = [v for v in verdicts if not v.ok and (v.kind in _OF_THE_RESULT or case.ranks is None)]
             told = [replace(v, mistake="", message=f"{SECOND_CALL} {v.message}") for v in faults]
             told += changed_verdicts(case, {what: changed[what] for what in changed if what not in card.may_change})
@@ -101,8 +109,24 @@ def decide(exercise: Exercise, runner: Runner) -> Report:
         cases=ran,
         ranks=tuple(sorted({case.ranks for _, case, _ in asked[:ran] if case.ranks})),
         seconds=time.perf_counter() - start,
+        interval=_interval(exercise, found, predicted),
         slow=_slow(exercise, took),
     )
+
+
+def _interval(exercise: Exercise, found: Sequence[Asked], predicted: Any) -> tuple[float, float] | None:
+    """The interval that was committed to, if the exercise is a prediction and accepts it."""
+    if exercise.contract.truth is None or not found or not all(v.ok for each in found for v in each.verdicts):
+        return None
+    low, high = predicted
+    return float(low), float(high)
+
+
+def _told(outcome: Outcome, words: Callable[[str], str]) -> Outcome:
+    """The outcome, whose error and hazards say what may be told of them."""
+    error = words(outcome.error) if outcome.state in ("raised", "deadlock") else outcome.error
+    hazards = [words(str(each)) for each in outcome.meter.get("hazards") or []]
+    return replace(outcome, error=error, meter={**outcome.meter, "hazards": hazards} if hazards else outcome.meter)
 
 
 def _slow(exercise: Exercise, took: Mapping[int, float]) -> str:

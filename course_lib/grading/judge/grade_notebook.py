@@ -11,8 +11,8 @@ something out.
 """
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from course_lib.exercises import Card
 from course_lib.grading.blank_notebook import STUB
 from course_lib.grading.files_beside import copy_of
+from course_lib.grading.judge.closed_words import closed, types_only
 from course_lib.grading.judge.confirmed_memory import confirm_memory, needs_confirmation
 from course_lib.grading.judge.decision import decide
 from course_lib.grading.judge.exercise import Exercise, resolve
@@ -50,6 +51,7 @@ class GradedNotebook:
 
     reports: tuple[Report, ...]
     notes: tuple[str, ...] = ()
+    errors: frozenset[str] = frozenset()  # what workers said went wrong, word for word: not to be shown in a class
 
 
 def grade_notebook(
@@ -63,17 +65,21 @@ def grade_notebook(
     deciding_ranks: bool = False,
     others: Mapping[str, Mapping[str, Params]] | None = None,
     limits: Wall | None = None,
+    closed_words: bool = False,
 ) -> GradedNotebook:
     """Judge every exercise of a submission. `beside` is the notebook's folder; the worker gets a copy of it.
 
     `params` are this student's numbers (exercise -> parameters). `others` are those of other students (exercise -> who
     -> parameters): a wrong answer that is right for theirs gets a note. With `deciding_ranks`, cluster exercises are
     decided by runs with one process per rank, as in a class. `limits` bound the time of cells, cases and the whole
-    notebook; by default they are those of the pool's sandbox.
+    notebook; by default they are those of the pool's sandbox. With `closed_words`, as in a class, reports quote nothing
+    that an answer returned or raised.
     """
     limits = limits or pool.wall or Wall(level="none")
     pool.wait_ready()  # which is not the submission's time
-    grading = _Grading(submission, cards, pool, limits, params or {}, secret, others or {}, deciding_ranks)
+    grading = _Grading(
+        submission, cards, pool, limits, params or {}, secret, others or {}, deciding_ranks, closed_words
+    )
     if pool.forks:
         grading.quick_pass(beside, time.monotonic() + QUICK_SHARE * limits.notebook_seconds)
     until = time.monotonic() + limits.notebook_seconds
@@ -81,7 +87,9 @@ def grade_notebook(
         while not grading.isolated_pass(folder, until):
             pass
     return GradedNotebook(
-        reports=tuple(grading.reports[name] for name in submission.exercises), notes=tuple(grading.notes)
+        reports=tuple(grading.reports[name] for name in submission.exercises),
+        notes=tuple(grading.notes),
+        errors=frozenset(grading.said),
     )
 
 
@@ -98,11 +106,13 @@ class _Grading:
         secret: str,
         others: Mapping[str, Mapping[str, Params]],
         deciding_ranks: bool,
+        closed_words: bool,
     ) -> None:
         self.submission, self.pool, self.limits = submission, pool, limits
         self.cards = {card.id: card for card in cards}
         self.params, self.secret, self.others = params, secret, others
-        self.deciding_ranks = deciding_ranks
+        self.deciding_ranks, self.closed_words = deciding_ranks, closed_words
+        self.said: set[str] = set()  # by workers, word for word
         self.reports: dict[str, Report] = {}
         self.notes: list[str] = []
         self.left_out: set[int] = set()  # steps that are not taken again
@@ -166,7 +176,32 @@ class _Grading:
         """Run one cell. An error in an answer cell is kept for its exercise."""
         outcome = run_cell(worker, step.source, min(self.limits.cell_seconds, max(until - time.monotonic(), 1.0)))
         if step.whose == "answer" and outcome.state != "answered":
-            self.errors[step.exercise] = _with_conflict(step, outcome)
+            self.said.add(outcome.error)
+            words = self._words(step.exercise)
+            self.errors[step.exercise] = _with_conflict(step, replace(outcome, error=words(outcome.error)))
+
+    def _words(self, exercise: str) -> Callable[[str], str]:
+        """What a report says of a worker's words about an exercise, which are kept in `said`."""
+        source = "\n".join(s.source for s in self.submission.steps if s.do == "run" and s.exercise == exercise)
+        words = closed(source) if self.closed_words else str
+
+        def told(text: str) -> str:
+            self.said.add(text)
+            return words(text)
+
+        return told
+
+    def _report_of(self, exercise: Exercise, runner: InWorker) -> Report:
+        """The judge's report. If the judge itself fails on the answer, the report says so and the exercise gets no points."""
+        with runner, types_only() if self.closed_words else nullcontext():
+            try:
+                report = cleaned(decide(exercise, runner, self._words(exercise.card.id)))
+            except Exception as error:  # what an answer returns must never end the marking of the others
+                report = refused_report(exercise.card, error)
+            runner.settle()
+        if runner.lost is not None:
+            report = replace(report, state=runner.lost.state, points=0.0, note=runner.lost.words)
+        return report
 
     def _judge_quickly(self, worker: WorkerHandle, ranks: RankProcesses, name: str) -> None:
         """Judge one exercise in the notebook's own process; Lost if that process cannot go on."""
@@ -178,7 +213,7 @@ class _Grading:
             return
         seconds = min(QUICK_SECONDS, self.limits.case_seconds)
         runner = InWorker(worker, ranks=ranks if self.deciding_ranks else None, most_seconds=seconds, clone=False)
-        report = _report_of(exercise, runner)
+        report = self._report_of(exercise, runner)
         if runner.lost is not None:
             raise runner.lost
         if report.passed and self.deciding_ranks and needs_confirmation(exercise, report):
@@ -211,7 +246,7 @@ class _Grading:
             return
         deciding = worker.forks and self.deciding_ranks
         runner = InWorker(worker, ranks=ranks if deciding else None, most_seconds=self.limits.case_seconds)
-        report = self.reports[name] = _report_of(exercise, runner)
+        report = self.reports[name] = self._report_of(exercise, runner)
         ranks.close()  # the next exercise gets others: this one may have left something in them
         if runner.lost is not None and not worker.forks:
             raise runner.lost
@@ -271,19 +306,6 @@ class _Grading:
         words = f"The notebook as a whole ran longer than {self.limits.notebook_seconds:g} s, so this exercise was not reached."
         for name in self.submission.exercises:
             self.reports.setdefault(name, lost_report(self.cards[name], "timed out", words))
-
-
-def _report_of(exercise: Exercise, runner: InWorker) -> Report:
-    """The judge's report. If the judge itself fails on the answer, the report says so and the exercise gets no points."""
-    with runner:
-        try:
-            report = cleaned(decide(exercise, runner))
-        except Exception as error:  # what an answer returns must never end the marking of the others
-            report = refused_report(exercise.card, error)
-        runner.settle()
-    if runner.lost is not None:
-        report = replace(report, state=runner.lost.state, points=0.0, note=runner.lost.words)
-    return report
 
 
 def _with_conflict(step: Step, outcome: Outcome) -> Outcome:

@@ -36,6 +36,15 @@ def report_dict(report: Report) -> dict[str, Any]:
     }
 
 
+def progress_entry(report: Report, card: Card, truth: float | None) -> dict[str, Any]:
+    """What the learner's progress keeps of a report; of an accepted prediction also the interval and the true value."""
+    entry = report_dict(report) | {"chapter": card.chapter, "kind": card.kind}
+    if report.interval is not None and truth is not None:
+        low, high = report.interval
+        entry |= {"interval": [low, high], "truth": float(truth), "held": low <= truth <= high}
+    return entry
+
+
 def report_of_dict(data: dict[str, Any]) -> Report:
     """A report from its JSON data."""
     names = ("kind", "part", "ok", "message", "mistake", "case")

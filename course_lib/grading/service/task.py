@@ -205,6 +205,7 @@ def _marked(task: Task, clock: "_Clock") -> Result:
             secret=task["secret"],
             others=task["others"],
             deciding_ranks=True,
+            closed_words=True,
         )
     clock.lap("mark")
     shown = autograded(source, learner, cards, done.reports, task["key"])

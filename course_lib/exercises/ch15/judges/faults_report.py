@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from course_lib.exercises.values import quoted
 from course_lib.judging import Fault, Judging, Params, describe, first, verdict
 from course_lib.judging.cases import hidden
 from course_lib.records import Case, Outcome, Verdict
@@ -77,9 +78,12 @@ def ratios(runs: Runs) -> dict[str, float]:
 def _sources(page: str, runs: Runs) -> Fault | None:
     claims, rest = claims_of(page)
     if bare := _BARE.search(rest):
-        return "no-unit", f"“{bare[0]}” has no known unit; use one of {', '.join(UNITS)}."
+        return "no-unit", f"{quoted(bare[0])} has no known unit; use one of {', '.join(UNITS)}."
     if stray := re.search(r"\S*\d\S*", rest):
-        return "no-source", f"“{stray[0][:40]}” is a number without a source in brackets. Names belong in backticks."
+        return (
+            "no-source",
+            f"{quoted(stray[0][:40])} is a number without a source in brackets. Names belong in backticks.",
+        )
     if not claims:
         return "no-claims", "The page has no number with a source."
     return first(*(_resolves(claim, runs) for claim in claims))
@@ -87,7 +91,7 @@ def _sources(page: str, runs: Runs) -> Fault | None:
 
 def _resolves(claim: Claim, runs: Runs) -> Fault | None:
     """What is wrong with the sources, the unit or the value of a claim."""
-    lead = f"“{claim.text}”"
+    lead = quoted(claim.text)
     for name in (source.partition(":")[0] for source in claim.fields):
         if name in runs and not intact(runs[name]):
             return "quotes-a-changed-file", f"{lead} is read from {name}, which was changed after it was written."
@@ -95,7 +99,7 @@ def _resolves(claim: Claim, runs: Runs) -> Fault | None:
     if len(claim.fields) > 2 or None in values.values():
         missing = next((source for source, value in values.items() if value is None), claim.fields[-1])
         hint = " Separate the two sources of a ratio by “ / ”, with spaces." if missing.count(":") > 1 else ""
-        return "no-such-field", f"{lead}: there is no number at “{missing}”.{hint}"
+        return "no-such-field", f"{lead}: there is no number at {quoted(missing)}.{hint}"
     kinds = [SECONDS if "seconds" in source else BYTES if "bytes" in source else SHARES for source in claim.fields]
     if kinds[0] is not kinds[-1]:
         return "wrong-unit", f"{lead} is a ratio of seconds and bytes."

@@ -1,0 +1,150 @@
+"""A class's report is the same whatever an answer puts into the text that it controls: hidden inputs and host details stay inside."""
+
+import base64
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from course_lib import exercises
+from course_lib.grading.classroom.feedback_page import Exercise, Page, render
+from course_lib.grading.judge.closed_words import KINDS, OWN_KIND, REST, SENTENCES, closed
+from course_lib.grading.judge.grade_notebook import grade_notebook
+from course_lib.grading.judge.report import report_dict
+from course_lib.grading.submission import Step, Submission
+from course_lib.grading.worker.worker_pool import WorkerPool, can_fork
+
+pytestmark = pytest.mark.skipif(not can_fork(), reason="without forks there are no clones")
+_SEEN = (b"/srv/grading-7", b"root@192.0.2.1!")  # what an answer may see and wants to carry out
+SECRETS = (_SEEN[0].decode(), _SEEN[1].hex()[::-1], base64.b64encode(_SEEN[1]).decode())
+# A function of one exercise of values, whose body carries SECRET (text) or NUMBER (its length and first bytes) out.
+OF_VALUES = {
+    "an exception's message": "raise ValueError(SECRET)",
+    "the message of a second line": "raise ValueError('no\\n' + SECRET)",
+    "the name of an exception's class": "raise type('E' + SECRET, (Exception,), {})('no')",
+    "the qualified name and the docstring of a class": "raise type('E', (Exception,), {'__qualname__': SECRET, '__doc__': SECRET})(SECRET)",
+    "a note on an exception": "error = ValueError('no'); error.add_note(SECRET); raise error",
+    "the cause of an exception": "raise ValueError('no') from KeyError(SECRET)",
+    "a key error": "return {}[SECRET]",
+    "an attribute that is missing": "return getattr(3, SECRET)",
+    "the code of a syntax error": "return eval('1 +' + repr(SECRET) + ' +')",
+    "the exit code's text": "raise SystemExit(SECRET)",
+    "a returned string": "return SECRET",
+    "returned bytes": "return SECRET.encode()",
+    "a returned list": "return [SECRET]",
+    "a returned dictionary": "return {SECRET: SECRET}",
+    "a returned set": "return {SECRET}",
+    "a class of its own": "return type('C' + SECRET, (), {'__repr__': lambda self: SECRET})()",
+    "a returned tensor's shape": "import torch; return torch.zeros(NUMBER)",
+    "what it prints": "print(SECRET); return -1.0",
+    "warnings and the standard error": "import sys, warnings; warnings.warn(SECRET); sys.stderr.write(SECRET); return -1.0",
+    "the digits of a number": "return -1.0 - 1e-4 * NUMBER / 256",
+    "a variable that grows": "globals().setdefault('v' + SECRET, []).append(1); return -1.0",
+}
+# The body of a function of ranks (comm, x).
+OF_RANKS = {
+    "the message of one rank": "raise ValueError(SECRET)",
+    "an error of the cluster": "comm.send(x, NUMBER + 100)",
+    "the tag of a call that nobody answers": "comm.send(x, (comm.rank + 1) % comm.size, tag=NUMBER + 1000)",
+    "the shape of a call that nobody answers": "comm.send(x.new_zeros(NUMBER + 100), (comm.rank + 1) % comm.size)",
+    "a line of code that is not there": (
+        "import linecache; code = 'def f(comm, x):\\n    comm.send(x, (comm.rank + 1) % comm.size)'; "
+        "linecache.cache[SECRET] = (9, None, [SECRET, SECRET], SECRET); space = {}; exec(compile(code, SECRET, 'exec'), space); space['f'](comm, x)"
+    ),
+    "a tensor in flight": "comm.isend(x.new_zeros(NUMBER + 100), (comm.rank + 1) % comm.size); return x",
+    "what the ranks return": "return SECRET",
+}
+CHANNELS = [("train-days-7b", name, body) for name, body in OF_VALUES.items()] + [
+    ("ring-shift", name, body) for name, body in OF_RANKS.items()
+]
+
+
+@pytest.fixture(scope="module")
+def workers():
+    with WorkerPool(chapters=("01", "06"), torch=True) as made:
+        yield made
+
+
+def answer_of(exercise: str, body: str, secret: str, number: int) -> str:
+    """The code of an answer whose first function is `body`; the code itself is the same for every secret."""
+    first, *others = exercises.card(exercise).answers
+    code = "\n".join(f"def {each}(*given, **more):\n    return -1.0" for each in others)
+    given = "*given, **more" if exercise == "train-days-7b" else "comm, x, *given"
+    return (
+        f"{code}\ndef {first}({given}):\n    SECRET, NUMBER = _read()\n    {body}\n",
+        f"def _read():\n    return {secret!r}, {number}\n",
+    )
+
+
+def told(workers, exercise: str, body: str, secret: str, number: int, *, closed_words: bool = True) -> str:
+    """The report and the page of one answer, without its running time and its code."""
+    code, host = answer_of(exercise, body, secret, number)
+    steps = (
+        Step(do="run", exercise="", source=host, whose="own"),
+        Step(do="run", exercise=exercise, source=code, whose="answer"),
+        Step(do="judge", exercise=exercise),
+    )
+    card = exercises.card(exercise)
+    (report,) = grade_notebook(
+        Submission(steps=steps, exercises=(exercise,)), [card], workers, deciding_ranks=True, closed_words=closed_words
+    ).reports
+    assert report.points < report.maximum
+    page = render(Page(title="", student="", course="", exercises=[Exercise(card=card, report=report)]))
+    return json.dumps(report_dict(report) | {"seconds": 0}) + page
+
+
+@pytest.mark.parametrize(("exercise", "name", "body"), CHANNELS, ids=[name for _, name, _ in CHANNELS])
+def test_nothing_that_an_answer_says_depends_on_what_it_saw(workers, exercise, name, body):
+    pages = set()
+    for secret in SECRETS:
+        pages.add(page := told(workers, exercise, body, secret, 100 + ord(secret[-1])))
+        assert secret not in page
+    assert len(pages) == 1
+
+
+def test_a_check_of_ones_own_tells_everything(workers):
+    """The counterpart of the test above: there the secret would be found, were it told."""
+    for body in (OF_VALUES["an exception's message"], OF_VALUES["a returned string"], OF_VALUES["a returned list"]):
+        assert "192.0.2" in told(workers, "train-days-7b", body, "192.0.2", 1, closed_words=False)
+
+
+PIECES = st.one_of(
+    st.sampled_from(sorted(KINDS) + sorted(SENTENCES)),
+    st.sampled_from(
+        [
+            "No rank can move.",
+            "rank 3 wrote to",
+            "rank 1 waits for rank 2: call 3, send",
+            "rank 1 waits for rank 2: call 3, ",
+            "\n",
+            ": ",
+            "line 2: ",
+        ]
+    ),
+    st.from_regex(r"rank [0-9]{1,6} (raised|waits for) \w{1,20}: ", fullmatch=True),
+    st.from_regex(r"[a-z]{4,9}_[a-z_]{3,20}", fullmatch=True),
+    st.from_regex(r"line [0-9]{1,9}", fullmatch=True),
+    st.text(max_size=30),
+)
+WORDS = set(re.findall(r"\w+", " ".join([*KINDS, *SENTENCES.values(), OWN_KIND, REST]).lower())) | set(
+    "no rank can move waits for they wait each other in a cycle call send isend recv irecv batch_isend_irecv all_reduce reduce barrier "  # noqa: SIM905
+    "broadcast gather scatter all_gather all_gather_into_tensor reduce_scatter_tensor all_to_all_single new_group raised wrote to read "
+    "never waited one of its calls tensor flight line the cell".split()
+)
+
+
+@given(st.lists(PIECES, max_size=12).map("".join))
+def test_whatever_a_worker_says_only_words_of_the_list_and_small_numbers_are_told(text):
+    said = closed("def f():\n    pass\n")(text)
+    found = re.findall(r"\w+", said.lower())
+    assert {each for each in found if not each.isdigit()} <= WORDS
+    assert all(int(each) < 100 for each in found if each.isdigit()) and len(said) < 1_200
+
+
+@pytest.mark.parametrize("line", [1, 3])
+def test_a_line_is_told_where_the_answer_has_so_many(line):
+    said = closed("def f():\n    pass\n    return 3")(f"ValueError: secret (line {line} of your cell: secret)")
+    assert said == f"ValueError, line {line} of the cell. {REST}"
+    assert closed("pass")(f"ValueError: secret (line {line + 1} of your cell)") == f"ValueError. {REST}"

@@ -76,6 +76,14 @@ HARMLESS = {
     "printing": lambda x, y: repr(x),
     "another tensor": lambda x, y: torch.zeros(4).add_(x),
 }
+REPLACED = {
+    "larger": lambda t: t.resize_(8),
+    "smaller": lambda t: t.resize_(1),
+    "as another": lambda t: t.resize_as_(torch.zeros(2, 3)),
+    "other memory": lambda t: t.set_(torch.zeros(4)),
+    "other data": lambda t: setattr(t, "data", torch.zeros(7)),
+    "another axis": lambda t: t.unsqueeze_(0),
+}
 UNREAD = {
     "its shape": lambda x, y: (y.shape, y.view(2, 2)[1:], torch.zeros_like(y), y.new_empty(3), y.is_contiguous()),
     "what is sent": lambda x, y: x * 2,
@@ -100,6 +108,22 @@ def test_a_write_to_what_is_sent_is_seen_with_its_line(program, write, account):
 def test_a_use_of_what_is_received_into_is_seen(use):
     acts = {hazard.act for hazard in found(receive, use)}
     assert acts == ({"wrote"} if use not in READS.values() else {"read"})
+
+
+@pytest.mark.parametrize("change", REPLACED.values(), ids=REPLACED)
+@pytest.mark.parametrize("program", [exchange, receive, reduce], ids=["isend", "irecv", "all_reduce"])
+def test_a_tensor_in_flight_that_gets_another_shape_or_other_memory_ends_the_run_with_the_reason(program, change):
+    touched = (lambda x, y: change(y)) if program is receive else lambda x, y: change(x)
+    with pytest.raises(RankError, match="gave a tensor in flight another shape or other memory") as raised:
+        simulate(program, 2, args=(torch.ones(4), touched))
+    said = str(raised.value)
+    assert "4 float32 in shape (4,)" in said and "posted at test_cluster_in_flight.py, line" in said and "wait() first" in said
+
+
+@pytest.mark.parametrize("change", REPLACED.values(), ids=REPLACED)
+def test_another_tensor_may_be_given_any_shape_and_memory(change):
+    run = simulate(exchange, 2, args=(torch.ones(4), lambda x, y: change(torch.zeros(4)), lambda x, y: change(x)))
+    assert run.hazards == ()
 
 
 def test_a_read_of_an_asynchronous_result_is_seen():

@@ -8,7 +8,8 @@ operations inside, including a backward pass, and derives from their schemas whi
 costs little where a rank only sends and waits. Each violation is a `Hazard`, with the lines of the call and of the access. A
 call that is never waited for is also a hazard.
 
-A hazard does not stop the run. `run.hazards` lists them, and `simulate` raises `InFlight` at the end. A judge uses hazards to
+A hazard does not stop the run, unless a tensor in flight gets another shape or other memory: the call could not end then, so the
+rank raises ValueError. `run.hazards` lists them, and `simulate` raises `InFlight` at the end. A judge uses hazards to
 explain a verdict, never to decide one: the adversaries decide, so that an answer that uses a tensor in flight loses its points
 for protocol but not those for values.
 
@@ -33,7 +34,7 @@ from course_lib.cluster.errors import ClusterError
 from course_lib.cluster.protocol import ANY, Request
 from course_lib.cluster.source_lines import caller_line, line_text
 
-ACTS = ("wrote", "read", "never waited")
+ACTS = ("wrote", "read", "never waited", "replaced")
 MOST = 20  # hazards recorded per rank
 
 _depth, _mode_at = torch._C._len_torch_function_stack, torch._C._get_function_stack_at
@@ -41,6 +42,14 @@ _push, _pop = torch._C._push_on_torch_function_stack, torch._C._pop_torch_functi
 _SHOWN = frozenset(
     (Tensor.__repr__, Tensor.__format__, Tensor.tolist)
 )  # read every element, outside of torch's operations
+
+_RESHAPING = (  # changes of a tensor itself, which operations show as views or not at all
+    Tensor.data.__set__,
+    *(
+        getattr(Tensor, f"{name}_")
+        for name in ("t", "transpose", "swapaxes", "swapdims", "squeeze", "unsqueeze", "as_strided")
+    ),
+)
 
 # operations that touch only some elements of a tensor, and those that look at its shape alone
 _PARTIAL = ("index", "gather", "scatter", "masked", "take", "put", "embedding", "_unsafe_index")
@@ -64,6 +73,11 @@ class Hazard:
             return (
                 f"rank {self.rank} never waited for {call}. "
                 "Keep the Work that the call returns, and wait() for it before the rank ends."
+            )
+        if self.act == "replaced":
+            return (
+                f"rank {self.rank} gave a tensor in flight another shape or other memory, at {self.line}. "
+                f"It belongs to {call}, until its wait() returns. wait() first, or use another tensor."
             )
         remedy = "or send a copy (tensor.clone())" if self.what.startswith("isend") else "or use another tensor"
         did = "wrote to" if self.act == "wrote" else "read"
@@ -99,6 +113,7 @@ class FlightWatch(TorchFunctionMode):
         super().__init__()
         self.hazards: list[Hazard] = []
         self.flights: dict[int, Flight] = {}  # by call
+        self._of: dict[int, list[int]] = {}  # by call: the storages of its buffers
         self._homes: dict[int, int] = {}  # by storage: how many buffers in flight lie in it
         self._rank = rank
         self._told: set[int] = set()  # calls with a hazard: one each is enough
@@ -110,21 +125,23 @@ class FlightWatch(TorchFunctionMode):
         for flight in flights:
             self.flights[flight[0]] = flight
             with torch._C.DisableTorchFunction():  # an endpoint's own mode would take this for a use of the tensor
-                for buffer in (*flight[2], *flight[3]):
-                    home = buffer.untyped_storage()._cdata
-                    self._homes[home] = self._homes.get(home, 0) + 1
+                homes = self._of[flight[0]] = [_home(buffer) for buffer in (*flight[2], *flight[3])]
+            for home in homes:
+                self._homes[home] = self._homes.get(home, 0) + 1
         self.resume()
 
     def land(self, call: int) -> None:
-        """The call is complete: the rank may use its tensors again."""
+        """The call is complete: the rank may use its tensors again. ValueError if one of them got other memory unseen."""
         flight = self.flights.pop(call, None)
         if flight is None:
             return
-        for buffer in (*flight[2], *flight[3]):
-            home = buffer.untyped_storage()._cdata
+        homes = self._of.pop(call)
+        for home in homes:
             self._homes[home] -= 1
             if not self._homes[home]:
                 del self._homes[home]
+        if homes != [_home(buffer) for buffer in (*flight[2], *flight[3])]:
+            raise ValueError(str(self._hazard("replaced", flight, "a line before this one")))
 
     def rest(self) -> None:
         """A communicator's call begins, with something in flight: what happens to tensors now is not the rank's doing."""
@@ -149,6 +166,7 @@ class FlightWatch(TorchFunctionMode):
         """Leave the stack of modes, including any modes that the rank's code left above this one."""
         self.flights.clear()
         self._homes.clear()
+        self._of.clear()
         while any(_mode_at(index) is self for index in range(_depth())):
             _pop()
 
@@ -157,6 +175,8 @@ class FlightWatch(TorchFunctionMode):
             return func(*args, **(kwargs or {}))
         if func in _SHOWN:
             self.touch(args[0], False, False)
+        elif func in _RESHAPING:
+            self.refuse(args[0])
         with self._operations:
             return func(*args, **(kwargs or {}))
 
@@ -177,12 +197,22 @@ class FlightWatch(TorchFunctionMode):
             if call not in self._told and any(_overlap(tensor, buffer, partial) for buffer in buffers):
                 self._note("wrote" if writes else "read", flight, line_text(caller_line()))
 
+    def refuse(self, tensor: Tensor) -> None:
+        """The rank is about to give the tensor another shape or other memory: ValueError if it is in flight, because the call
+        could not end.
+        """
+        for flight in self.flights.values():
+            if any(_overlap(tensor, buffer, False) for buffer in (*flight[2], *flight[3])):
+                raise ValueError(str(self._hazard("replaced", flight, line_text(caller_line()))))
+
     def _note(self, act: str, flight: Flight, line: str = "") -> None:
-        call, request, _, _ = flight
-        self._told.add(call)
+        self._told.add(flight[0])
         if len(self.hazards) < MOST:
-            hazard = Hazard(self._rank, act, call, _what(request), line_text(request.line), line)
-            self.hazards.append(hazard)
+            self.hazards.append(self._hazard(act, flight, line))
+
+    def _hazard(self, act: str, flight: Flight, line: str) -> Hazard:
+        call, request, _, _ = flight
+        return Hazard(self._rank, act, call, _what(request), line_text(request.line), line)
 
 
 class _Operations(TorchDispatchMode):
@@ -200,6 +230,8 @@ class _Operations(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self._watch.flights and not self._watch.resting and not func.is_view:
             access = _accesses.get(func) or _access(func)
+            if access.replaces:
+                self._watch.refuse(args[0])
             if access.looks:
                 for position, value in enumerate(args):
                     for tensor in _tensors(value):
@@ -208,6 +240,11 @@ class _Operations(TorchDispatchMode):
                     for tensor in _tensors(value):
                         self._watch.touch(tensor, name in access.writes, access.partial)
         return func(*args, **kwargs) if kwargs else func(*args)
+
+
+def _home(buffer: Tensor) -> int:
+    """The storage in which a tensor lies."""
+    return buffer.untyped_storage()._cdata
 
 
 def _what(request: Request) -> str:
@@ -224,6 +261,7 @@ class _Access(NamedTuple):
 
     looks: bool  # whether it looks at any elements
     partial: bool
+    replaces: bool  # whether it gives its first argument another shape or other memory
     writes: frozenset[int | str]
 
 
@@ -238,7 +276,10 @@ def _access(func: Any) -> _Access:
         if argument.alias_info is not None and argument.alias_info.is_write
     ]
     found = _Access(
-        not name.startswith(_SHAPE_ONLY), name.startswith(_PARTIAL), frozenset(key for pair in written for key in pair)
+        not name.startswith(_SHAPE_ONLY),
+        name.startswith(_PARTIAL),
+        name.startswith("resize") and bool(written),
+        frozenset(key for pair in written for key in pair),
     )
     _accesses[func] = found
     return found

@@ -129,13 +129,13 @@ class Range:
         return self.wall.level == "namespaces"
 
     def hand_in(self, sheet: Sheet, brief: bool = False) -> Result:
-        """What the service makes of a submission."""
+        """What the service makes of a submission. It tells every word of the answer here, so that what the answer read is seen."""
         wall = replace(self.wall, **BRIEF) if brief else self.wall
         with tempfile.TemporaryDirectory(prefix="handed-in-", dir=self.stage.root) as folder:
             place = Path(folder) / "submission"
             place.mkdir()
             task = make_task(_class_of(sheet, sheet.write(place), self.stage.secret), "me", sheet.chapter, wall=wall)
-            return run_task(json.loads(json.dumps(task)))
+            return run_task(json.loads(json.dumps(task | {"closed_words": False})))
 
     def trial(self, attack: Attack) -> Row:
         """One attack tried, then the next student's honest submission in the same marker."""

@@ -69,6 +69,7 @@ def make_task(folder: Any, student: str, chapter: str, *, wall: Any = None, only
         "overlay": str(folder.exercises.overlay) if any(folder.exercises.overlay.glob("*/card.py")) else "",
         "wall": asdict(wall) if is_dataclass(wall) and not isinstance(wall, type) else None,
         "only": list(only),
+        "closed_words": True,
         "refused": refused,
         "notebook": _text(data),
         "files": {name: _text(each) for name, each in files.items()},
@@ -205,7 +206,7 @@ def _marked(task: Task, clock: "_Clock") -> Result:
             secret=task["secret"],
             others=task["others"],
             deciding_ranks=True,
-            closed_words=True,
+            closed_words=task["closed_words"],
         )
     clock.lap("mark")
     shown = autograded(source, learner, cards, done.reports, task["key"])

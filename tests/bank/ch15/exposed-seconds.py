@@ -1,3 +1,4 @@
+# %% right: three unions
 def busy(spans, begin, end):
     total, reach = 0.0, begin
     for s, e in sorted(spans):
@@ -11,25 +12,20 @@ def spans_of(kernels, *kinds):
     return [(s, e) for kind, _, s, e in kernels if kind in kinds]
 
 
-def times(compute, talk, either, wall):
-    return {"compute": compute, "exposed": either - compute, "hidden": compute + talk - either, "idle": wall - either}
-
-
-# %% right: three unions
 def step_times(kernels, begin, end):
     compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
-    return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
+    one, two, both = (busy(spans, begin, end) for spans in (compute, talk, compute + talk))
+    return {"compute": one, "exposed": both - one, "hidden": one + two - both, "idle": end - begin - both}
 
 
-# %% right: three unions of what the variant calls communication
+# %% right: three unions of what the variant calls communication  from: three unions
 from course_lib.notebook import params
 
-talks = ("communication", "copy") if params("exposed-seconds").copies == "talk" else ("communication",)
+also = {"communication": ["copy"]} if params("exposed-seconds").copies == "talk" else {}
 
 
-def step_times(kernels, begin, end):
-    compute, talk = spans_of(kernels, "compute"), spans_of(kernels, *talks)
-    return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
+def spans_of(kernels, asked):
+    return [(s, e) for kind, _, s, e in kernels if kind in [asked, *also.get(asked, [])]]
 
 
 # %% right: a sweep over starts and ends
@@ -88,47 +84,33 @@ def step_times(kernels, begin, end):
     return found
 
 
-# %% wrong: wall time less computing => values wall-less-computing
-def step_times(kernels, begin, end):
-    compute, talk = busy(spans_of(kernels, "compute"), begin, end), busy(spans_of(kernels, "communication"), begin, end)
-    exposed = end - begin - compute
-    return {"compute": compute, "exposed": exposed, "hidden": talk - exposed, "idle": 0.0}
-
+# %% wrong: wall time less computing => values wall-less-computing  from: three unions
+# -     return {"compute": one, "exposed": both - one, "hidden": one + two - both, "idle": end - begin - both}
+# +     exposed = end - begin - one
+# +     return {"compute": one, "exposed": exposed, "hidden": two - exposed, "idle": 0.0}
 
 # %% wrong: all communication is exposed => values all-communication  from: three unions
-# -     return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
-# +     found = times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
-# +     return {**found, "exposed": busy(talk, begin, end)}
+# ~ both - one ==> two
 
-# %% wrong: each kernel that communicates by itself => values one-by-one  from: all communication is exposed
-# -     return {**found, "exposed": busy(talk, begin, end)}
-# +     cut = [(max(s, begin), min(e, end)) for s, e in talk]
-# +     hidden = sum(busy(compute, s, e) for s, e in cut if e > s)
-# +     return {**found, "hidden": hidden, "exposed": sum(max(0.0, e - s) for s, e in cut) - hidden}
+# %% wrong: each kernel that communicates by itself => values one-by-one  from: three unions
+# -     return {"compute": one, "exposed": both - one, "hidden": one + two - both, "idle": end - begin - both}
+# +     cut = [(max(s, begin), min(e, end)) for s, e in talk if min(e, end) > max(s, begin)]
+# +     hidden = sum(busy(compute, s, e) for s, e in cut)
+# +     exposed = sum(e - s for s, e in cut) - hidden
+# +     return {"compute": one, "exposed": exposed, "hidden": hidden, "idle": end - begin - both}
 
-
-# %% wrong: overlaps of pairs => values pairs-summed
-def step_times(kernels, begin, end):
-    def cut(kind):
-        return [(max(s, begin), min(e, end)) for s, e in spans_of(kernels, kind) if min(e, end) > max(s, begin)]
-
-    compute, talk = cut("compute"), cut("communication")
-    found = times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
-    hidden = sum(max(0.0, min(b, d) - max(a, c)) for a, b in talk for c, d in compute)
-    return {**found, "hidden": hidden, "exposed": busy(talk, begin, end) - hidden}
-
+# %% wrong: overlaps of pairs => values pairs-summed  from: each kernel that communicates by itself
+# ~ sum(busy(compute, s, e) for s, e in cut) ==> sum(max(0.0, min(e, d) - max(s, c)) for s, e in cut for c, d in compute)
+# ~ sum(e - s for s, e in cut) ==> two
 
 # %% wrong: streams added up => values -  from: three unions
-# -     return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
+#       one, two, both = (busy(spans, begin, end) for spans in (compute, talk, compute + talk))
 # +     streams = [[one for one in kernels if one[1] == stream] for stream in {one[1] for one in kernels}]
 # +     kinds = ("compute", "communication")
-# +     added = (sum(busy(spans_of(stream, kind), begin, end) for stream in streams) for kind in kinds)
-# +     return times(*added, busy(compute + talk, begin, end), end - begin)
+# +     one, two = (sum(busy(spans_of(stream, kind), begin, end) for stream in streams) for kind in kinds)
 
 # %% wrong: ends of the step ignored => values not-cut  from: three unions
-# -     return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
-# +     found = (busy(spans, -1e9, 1e9) for spans in (compute, talk, compute + talk))
-# +     return times(*found, end - begin)
+# ~ (spans, begin, end) for ==> (spans, -1e9, 1e9) for
 
 # %% wrong: only kernels that lie inside whole => values left-out  from: three unions
 #   def step_times(kernels, begin, end):
@@ -137,44 +119,24 @@ def step_times(kernels, begin, end):
 # %% wrong: copies count as communication => values other-form unless copies=talk  from: three unions
 # ~ (kernels, "communication") ==> (kernels, "communication", "copy")
 
-
-# %% wrong: the last end instead of the latest => values end-forgotten
-def merged(spans, begin, end):
-    total, last = 0.0, begin
-    for s, e in sorted(spans):
-        s, e = max(s, begin), min(e, end)
-        if e > max(s, last):
-            total += e - max(s, last)
-        last = e
-    return total
-
-
-def step_times(kernels, begin, end):
-    compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
-    return times(merged(compute, begin, end), merged(talk, begin, end), merged(compute + talk, begin, end), end - begin)
-
+# %% wrong: the last end instead of the latest => values end-forgotten  from: three unions
+# -         if e > s:
+# -             total, reach = total + e - s, e
+# +         total, reach = total + max(e - s, 0.0), max(e, begin)
 
 # %% wrong: nothing to cover => generality raised  from: three unions
 #       compute, talk = spans_of(kernels, "compute"), spans_of(kernels, "communication")
 # +     first = min(s for s, _ in compute)
 # +     assert first is not None
 
-# %% wrong: the dictionary lacks a part => values missing-part  from: all communication is exposed
-# -     return {**found, "exposed": busy(talk, begin, end)}
-# +     del found["idle"]
-# +     return found
+# %% wrong: the dictionary lacks a part => values missing-part  from: three unions
+# ~ both, "idle": end - begin - both ==> both
 
 # %% wrong: the step ends with its last kernel => values to-the-last-kernel  from: three unions
-# -     return times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
+#       one, two, both = (busy(spans, begin, end) for spans in (compute, talk, compute + talk))
 # +     last = max((min(e, end) for *_, e in kernels), default=begin)
-# +     found = times(busy(compute, begin, end), busy(talk, begin, end), busy(compute + talk, begin, end), end - begin)
-# +     return found | {"idle": found["idle"] - (end - max(last, begin))}
+# ~ end - begin - both ==> max(last, begin) - begin - both
 
-
-# %% wrong: kernels of a kind added up => values kernels-summed
-def step_times(kernels, begin, end):
-    compute, talk = (
-        sum(max(0.0, min(e, end) - max(s, begin)) for s, e in spans_of(kernels, kind))
-        for kind in ("compute", "communication")
-    )
-    return {"compute": compute, "exposed": talk, "hidden": min(compute, talk), "idle": end - begin - compute - talk}
+# %% wrong: kernels of a kind added up => values kernels-summed  from: three unions
+# ~ total, reach = total + e - s, e ==> total += e - s
+# ~ one + two - both ==> min(one, two)

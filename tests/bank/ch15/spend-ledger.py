@@ -67,18 +67,13 @@ def stop_by(budget, gpus, price, increment, grace):
 # ~ max(0.0, min(stage["end"], stop) ==> (stage["end"]
 
 # %% wrong: what failed is idle => values failed-is-idle  from: one rate
-# -     return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+#       total = rate * math.ceil(stop / increment - 1e-9) * increment
 # +     spent["failed"] = 0.0
-# +     return {**spent, "idle": rate * stop - spent["useful"], "rounding": total - rate * stop, "total": total}
 
 # %% wrong: only gaps between stages are idle => values gaps-only  from: one rate
-# -     return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-# +     return {
-# +         **spent,
-# +         "idle": rate * sum(b["start"] - a["end"] for a, b in zip(stages, stages[1:]) if b["start"] <= stop),
-# +         "rounding": total - rate * stop,
-# +         "total": total,
-# +     }
+#       total = rate * math.ceil(stop / increment - 1e-9) * increment
+# +     gaps = sum(b["start"] - a["end"] for a, b in zip(stages, stages[1:]) if b["start"] <= stop)
+# ~ rate * stop - sum(spent.values()) ==> rate * gaps
 
 # %% wrong: nothing is rounded => values not-rounded  from: one rate
 # ~ math.ceil(stop / increment - 1e-9) * increment ==> stop
@@ -100,16 +95,11 @@ def stop_by(budget, gpus, price, increment, grace):
 
 
 # %% wrong: the grace before rounding => values grace-first  from: one rate
-def stop_by(budget, gpus, price, increment, grace):
-    last = math.floor((budget / (gpus * price / 60) - grace) / increment + 1e-9) * increment
-    return last if last > 0 else None
-
+# ~ (budget / (gpus * price / 60 * increment) ==> ((budget / (gpus * price / 60) - grace) / increment
+# ~ increment - grace ==> increment
 
 # %% wrong: the budget in minutes, not in increments => values not-rounded  from: one rate
-def stop_by(budget, gpus, price, increment, grace):
-    last = budget / (gpus * price / 60) - grace
-    return last if last >= 0 else None
-
+# ~ math.floor(budget / (gpus * price / 60 * increment) + 1e-9) ==> budget / (gpus * price / 60 * increment)
 
 # %% wrong: exactly the budget is too much => values one-less  from: one rate
 # ~ floor(budget / (gpus * price / 60 * increment) + 1e-9) ==> ceil(budget / (gpus * price / 60 * increment) - 1e-9) - 1

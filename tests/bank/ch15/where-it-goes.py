@@ -63,13 +63,11 @@ def tokens_without(parts, tokens, name):
 
 
 # %% wrong: medians => values medians  from: means
-def where_it_goes(rows, warm_up, every):
-    timed = rows[warm_up:]
-    names = {name for row in timed for name in row["parts"]} | {"checkpoint"}
-    found = {name: median(row["parts"].get(name, 0.0) for row in timed) for name in names}
-    found["other"] = median(row["seconds"] - sum(row["parts"].values()) for row in timed)
-    return found
-
+# ~ - {"checkpoint"} ==> | {"checkpoint"}
+# ~ {name: fmean ==> {name: median
+# ~ fmean(row["seconds"] ==> median(row["seconds"]
+# -     saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+# -     found["checkpoint"] = fmean(saved) / every if saved else 0.0
 
 # %% wrong: a whole checkpoint in every step => values checkpoint-not-shared-out  from: means
 # ~ / every if ==> if
@@ -78,10 +76,7 @@ def where_it_goes(rows, warm_up, every):
 # ~ fmean(saved) / every ==> sum(saved) / len(timed)
 
 # %% wrong: the checkpoint twice => values checkpoint-in-other  from: means
-# -     found["other"] = fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
-# +     found["other"] = fmean(
-# +         row["seconds"] - sum(s for n, s in row["parts"].items() if n != "checkpoint") for row in timed
-# +     )
+# ~ - sum(row["parts"].values()) for ==> - sum(s for n, s in row["parts"].items() if n != "checkpoint") for
 
 # %% wrong: seconds of the whole run => values totals  from: means
 # ~ return found ==> return {name: seconds * len(timed) for name, seconds in found.items()}
@@ -96,8 +91,7 @@ def where_it_goes(rows, warm_up, every):
 # ~ sum(alone.values()) - compute - talk ==> 0.0
 
 # %% wrong: the other theory => values other-theory  from: means
-# -     name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
-# +     name = "max" if abs(measured - both) <= abs(measured - longer) else "sum"
+# ~ (measured - both) <= abs ==> (measured - both) > abs
 
 # %% wrong: always the sum => values always-the-same  from: means
 # ~ "sum" if abs(measured - both) <= abs(measured - longer) else "max" ==> "sum"
@@ -118,20 +112,13 @@ def where_it_goes(rows, warm_up, every):
 # ~ (sum(parts.values()) - parts.get(name, 0.0)) ==> parts[name]
 
 # %% wrong: what is gained => values gained  from: means
-# -     return tokens / (sum(parts.values()) - parts.get(name, 0.0))
-# +     step = sum(parts.values())
-# +     return tokens / (step - parts.get(name, 0.0)) - tokens / step
+# ~ (sum(parts.values()) - parts.get(name, 0.0)) ==> (sum(parts.values()) - parts.get(name, 0.0)) - tokens / sum(parts.values())
 
 # %% wrong: a part that is not there => generality raised  from: means
 # ~ (sum(parts.values()) - parts.get(name, 0.0)) ==> (sum(parts.values()) - parts[name])
 
 # %% wrong: nearer in ratio => generality -  from: means
-# -     rest = sum(alone.values()) - compute - talk
-# -     both, longer, shorter = compute + talk + rest, max(compute, talk) + rest, min(compute, talk)
-# -     name = "sum" if abs(measured - both) <= abs(measured - longer) else "max"
-# +     both = sum(alone.values())
-# +     longer, shorter = both - min(compute, talk), min(compute, talk)
-# +     name = "sum" if both / measured <= measured / longer else "max"
+# ~ abs(measured - both) <= abs(measured - longer) ==> both / measured <= measured / longer
 
 
 # %% half: the account only => 2.1  from: means

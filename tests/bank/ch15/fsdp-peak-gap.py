@@ -25,11 +25,7 @@ def fsdp_peak(job):
         whole = {u, u - 1} if job["reshard"] else set(range(u + 1))
         gathered = job["rest"] + sum(units[i] for i in whole if i >= 0)
         now = {"activations": sum(acts), "gradients": 4 * done / job["ranks"], "state": state}
-        now["gathered"], now["whole gradient"], now["work"] = (
-            job["width"] * gathered,
-            job["width"] * units[u],
-            job["work"][u],
-        )
+        now |= {"gathered": job["width"] * gathered, "whole gradient": job["width"] * units[u], "work": job["work"][u]}
         if sum(now.values()) > most:
             best, most = now, sum(now.values())
         done += units[u]
@@ -68,10 +64,8 @@ def fsdp_peak(job):
 # ~ 4 ==> width
 
 # %% wrong: gathered in 32 bits => values always-wide  from: a function of the unit
-# -             "gathered": width * (sum(units[first : u + 1]) + job["rest"]),
-# -             "whole gradient": width * units[u],
-# +             "gathered": 4 * (sum(units[first : u + 1]) + job["rest"]),
-# +             "whole gradient": 4 * units[u],
+# ~ "gathered": width ==> "gathered": 4
+# ~ "whole gradient": width ==> "whole gradient": 4
 
 # %% wrong: all gradients from the beginning => values all-gradients  from: a function of the unit
 # ~ * sum(units[u + 1 :]) / ranks ==> * sum(units) / ranks

@@ -125,3 +125,7 @@ def preflight(machine, tp, limits):
 
 # %% wrong: the printed link in GiB => generality limits  from: one line after another
 # ~ sum_of["seconds"] / machine["printed_link"] ==> sum_of["seconds"] / machine["printed_link"] * 1e9 / 2**30
+
+# %% wrong: the second limit guessed from the first => generality limits  from: one line after another
+#           sound, least = limits[name]
+# +         least = sound / {"copy": 2, "all-reduce": 2, "shared memory": 8, "open files": 4}[name]

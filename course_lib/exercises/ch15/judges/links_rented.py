@@ -89,7 +89,7 @@ def sound(rng: random.Random, limits: Limits, ranks: int = 8, links: str = "NV18
     nbytes = rng.choice((2**28, 2**30, 2**32))
     bus = link * limits["all-reduce"][0] * rng.uniform(1.2, 1.5)
     return {
-        "versions": [SAME] * ranks,
+        "versions": [dict(SAME) for _ in range(ranks)],
         "clocks": [(rng.choice((1755, 1830, 1980)) if busy else 345, 1980) for _ in range(ranks)],
         "reasons": [f"0x{rng.choice(HARMLESS if busy else (0x1,)):016x}" for _ in range(ranks)],
         "topology": [["X" if a == b else links for b in range(ranks)] for a in range(ranks)],
@@ -166,7 +166,10 @@ def machine(names: Sequence[str], rng: random.Random, tp: int, limits: Limits, r
 
 def one_by_one(limits: Limits, rng: random.Random) -> list[Row]:
     """Every version that may differ, every reason of a clock, other NVLinks, values on both sides of their limits and at them."""
-    changes: list[Machine] = [{"versions": [SAME] * 7 + [SAME | dict([other])]} for other in OTHER_VERSIONS]
+    changes: list[Machine] = []
+    for other in OTHER_VERSIONS:
+        place = rng.randrange(2, 8)
+        changes.append({"versions": [SAME | dict([other] if rank == place else []) for rank in range(8)]})
     for bits in (*HARMLESS, 0x8, 0x20, 0x40, 0x80):
         changes.append({"reasons": ["0x0000000000000000"] * 7 + [f"0x{bits:016x}"]})
     changes += [{key: value} for line, key in SYSTEM.items() for value in limits[line]]
@@ -176,5 +179,6 @@ def one_by_one(limits: Limits, rng: random.Random) -> list[Row]:
 
 
 def drawn_limits(rng: random.Random) -> Limits:
-    """Limits of another machine."""
-    return limits_of(rng.choice((0.5, 0.55, 0.6)), rng.choice((0.45, 0.5, 0.6)), 2e9, 8192)
+    """Limits of another machine, with other ratios than the shown ones."""
+    limits = limits_of(rng.choice((0.5, 0.55, 0.6)), rng.choice((0.45, 0.5, 0.6)), 2e9, 8192)
+    return limits | {"shared memory": (2e9, 1e8), "open files": (8192, 1024)}

@@ -137,6 +137,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 # --- the fit
 
 NUMBERS = ("first", "second", "worst")
+OTHER_LAW = "this is another law of growth: what adds the same seconds each time?"
+RMS = "this is the root mean square; return the worst one."
+IN_SECONDS = "this is in seconds; return the share of the measured time."
+OF_THE_FIT = "this is a share of the fit, not of the measured time."
+SIGNED = "use absolute values: a row above the fit is as bad as one below."
 SAME = {
     "strong": "the batch is the same in all rows",
     "weak": "the batch of each GPU is the same in all rows",
@@ -182,15 +187,21 @@ def fit_column(growth: str) -> Breakdown:
             fit("one-gpu-rate", "all ranks' tokens were divided by one GPU's rate.", of=lambda n, t: n * t),
             fit("line-through-ends", "this is a line through two rows; use all of them.", only=_ends),
             fit("speed-fitted", "you fitted speeds; fit the seconds of a step.", of=lambda n, t: 1 / t, raw=True),
-            fit("other-law", "this is another law: what adds the same seconds each time?", growth=OTHER[growth]),
+            fit("other-law", OTHER_LAW, growth=OTHER[growth]),
             fit("natural-logarithm", "a doubling is one step of log₂, not of ln.", growth="natural"),
             fit("from-one-gpu", "the first constant belongs to the fewest GPUs measured, not to one.", first=1.0),
-            residual("mean-residual", lambda off, t: np.abs(off).mean(), "this is the mean; return the worst one."),
-            residual("root-mean-square", lambda off, t: math.sqrt((off**2).mean()), "return the worst one."),
-            residual("sum-of-squares", lambda off, t: (off**2).sum(), "return the worst residual, not a sum."),
-            residual("residual-in-seconds", lambda off, t: np.abs(off * t).max(), "divide by the measured time."),
-            residual("over-the-fit", lambda off, t: np.abs(off / (1 + off)).max(), "divide by the measured time."),
-            residual("signed", lambda off, t: off.max(), "a row above the fit is as bad as one below: use `abs`."),
+            residual(
+                "mean-residual", lambda off, t: np.abs(off).mean(), "this is the mean residual; return the worst one."
+            ),
+            residual("root-mean-square", lambda off, t: math.sqrt((off**2).mean()), RMS),
+            residual(
+                "sum-of-squares",
+                lambda off, t: (off**2).sum(),
+                "this is the sum of squares; return the worst residual.",
+            ),
+            residual("residual-in-seconds", lambda off, t: np.abs(off * t).max(), IN_SECONDS),
+            residual("over-the-fit", lambda off, t: np.abs(off / (1 + off)).max(), OF_THE_FIT),
+            residual("signed", lambda off, t: off.max(), SIGNED),
             residual("percent", lambda off, t: 100 * np.abs(off).max(), "return a fraction, not per cent."),
         ),
     )

@@ -4,7 +4,7 @@ from statistics import median
 
 # %% right: rates first, then ratios of norms
 def first_wrong(rates, planned):
-    pairs = enumerate(zip(rates, planned, strict=True))
+    pairs = enumerate(zip(rates, planned))
     return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
 
 
@@ -63,26 +63,23 @@ def cause(trace):
 
 
 # %% wrong: any norm above the limit is always clipped => values false-alarm  from: rates first, then ratios of norms
-# -     return "always clipped" if min(norms) > limit else "sound"
-# +     return "always clipped" if max(norms) > limit else "sound"
+# ~ min(norms) > limit ==> max(norms) > limit
 
 # %% wrong: rates must be equal to the bit => generality false-alarm  from: rates first, then ratios of norms
 # ~ not math.isclose(had, meant, rel_tol=1e-6) ==> had != meant
 
 # %% wrong: steps count from one => values counted-from-one  from: rates first, then ratios of norms
-# ~ (zip(rates, planned, strict=True)) ==> (zip(rates, planned, strict=True), 1)
+# ~ zip(rates, planned) ==> zip(rates, planned), 1
 
 # %% wrong: the last wrong step => values another-step  from: rates first, then ratios of norms
 # -     return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
 # +     return max((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), default=None)
 
 # %% wrong: the first step is not looked at => generality unnoticed  from: rates first, then ratios of norms
-# -     return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
-# +     return next((step for step, (had, meant) in pairs if step and not math.isclose(had, meant, rel_tol=1e-6)), None)
+# ~ in pairs if not ==> in pairs if step and not
 
 # %% wrong: one step back only => generality not-one-step-off  from: rates first, then ratios of norms
-# -         return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
-# +         return "one step off" if follows(lambda i: i - 1) else "stepped too often"
+# ~ follows(lambda i: i - 1) or follows(lambda i: i + 1) ==> follows(lambda i: i - 1)
 
 # %% wrong: every wrong rate is a schedule stepped too often => values not-warm-up-again  from: rates first, then ratios of norms
 # -         if resumed is not None and follows(lambda i: i - resumed):

@@ -49,24 +49,20 @@ def report(runs):
 
 
 # %% wrong: seconds are called milliseconds => values not-what-the-file-says  from: a line for each run
-# -         line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-# +         line = f"- `{name}`: {found['step_seconds']:.4g} ms [{name}:measured.step_seconds]"
+# ~ `: {found['step_seconds'] * 1e3:.4g} ==> `: {found['step_seconds']:.4g}
 
 # %% wrong: bytes in mebibytes, called MB => values powers-of-two  from: a line for each run
 # ~ 1e6 ==> 2**20
 
 # %% wrong: two digits => values too-few-digits  from: a line for each run
-# -         line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-# +         line = f"- `{name}`: {found['step_seconds'] * 1e3:.2g} ms [{name}:measured.step_seconds]"
-# -             line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-# +             line += f"; predicted {said * 1e3:.2g} ms [{name}:predicted.step_seconds]"
+# ~ found['step_seconds'] * 1e3:.4g ==> found['step_seconds'] * 1e3:.2g
+# ~ said * 1e3:.4g ==> said * 1e3:.2g
 
 # %% wrong: a number without a source => values no-source  from: a line for each run
 # ~ "# Predicted and measured" ==> f"# Predicted and measured in {len(runs)} runs"
 
 # %% wrong: the tenth percentile in place of the median => values missing-claim  from: a line for each run
-# -         line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-# +         line = f"- `{name}`: {found['step_seconds_p10'] * 1e3:.4g} ms [{name}:measured.step_seconds_p10]"
+# ~ found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds] ==> found['step_seconds_p10'] * 1e3:.4g} ms [{name}:measured.step_seconds_p10]
 
 # %% wrong: the memory is not said => values missing-claim  from: a line for each run
 # -         line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
@@ -76,19 +72,16 @@ def report(runs):
 # +             line += f", off by {1 / off[name]:.4g} × [{name}:predicted.step_seconds / {name}:measured.step_seconds]"
 
 # %% wrong: the ratio has the source of its numerator => values wrong-unit  from: a line for each run
-# -             line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-# +             line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds]"
+# ~ × [{name}:measured.step_seconds / {name}:predicted.step_seconds] ==> × [{name}:measured.step_seconds]
 
 # %% wrong: the first run only => values run-left-out  from: a line for each run
 # ~ runs.items() ==> list(runs.items())[:1]
 
 # %% wrong: a unit that a step time does not have => values wrong-unit  from: a line for each run
-# -         line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-# +         line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} MB [{name}:measured.step_seconds]"
+# ~ ms [{name}:measured ==> MB [{name}:measured
 
 # %% wrong: no unit => values no-unit  from: a line for each run
-# -         line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-# +         line = f"- `{name}`: {found['step_seconds']:.4g} [{name}:measured.step_seconds]"
+# ~ found['step_seconds'] * 1e3:.4g} ms ==> found['step_seconds']:.4g}
 
 # %% wrong: a changed file is quoted => generality quotes-a-changed-file  from: a line for each run
 # -         if evidence.digest(run) != run["sha256"]:
@@ -102,11 +95,9 @@ def report(runs):
 # ~ ["predicted"].get("step_seconds") ==> ["predicted"]["step_seconds"]
 
 # %% wrong: a prediction that is missing is zero => generality no-such-field  from: a line for each run
-# -         if said:
-# -             off[name] = found["step_seconds"] / said
-# +         said = said or 0.0
-# +         if True:
-# +             off[name] = found["step_seconds"] / said if said else 1.0
+# ~ .get("step_seconds") ==> .get("step_seconds", 0.0)
+# ~ if said: ==> if True:
+# ~ = found["step_seconds"] / said ==> = found["step_seconds"] / said if said else 1.0
 
 # %% wrong: the ratio furthest from one in difference => generality wrong-worst  from: a line for each run
 # ~ math.log(off[name]) ==> off[name] - 1

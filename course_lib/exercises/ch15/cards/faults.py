@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch15.cards import words_of
@@ -75,16 +74,13 @@ LABEL_WORDS: Mapping[str, str] = {
     "hides labels": "a target does not count although it is in the same document",
     "fine": "the batch has no fault",
 }
-MARKS: Mapping[str, tuple[str, str]] = {
-    "ends": (
-        "**ends** with the token `mark`",
-        "the mark itself is a target like any other: a model must learn when to stop",
-    ),
-    "begins": (
-        "**begins** with the token `mark`",
-        "the mark is a token to read like any other, but no model can predict it",
-    ),
-}
+ENDS, BEGINS = (
+    {"marks": marks, "shown": f"**{marks}** with the token `mark`", "remark": remark}
+    for marks, remark in (
+        ("ends", "the mark itself is a target like any other: a model must learn when to stop"),
+        ("begins", "the mark is a token to read like any other, but no model can predict it"),
+    )
+)
 LABELS_FOUND = """```python
 def labeled(stream, length, mark):
     rows = len(stream) // length
@@ -93,10 +89,6 @@ def labeled(stream, length, mark):
     counts = targets != inputs
     return inputs, targets, counts
 ```"""
-
-
-def _marks(marks: str) -> dict[str, Any]:
-    return {"marks": marks, "shown": MARKS[marks][0], "remark": MARKS[marks][1]}
 
 
 LABELS = Card(
@@ -132,8 +124,8 @@ document** than the token that is read does not count ({{{{remark}}}}). Make as 
     answers=("labeled", "label_fault"),
     returns=Rows(ListOf(Tensor(), 3), Word(tuple(LABEL_WORDS))),
     allowed="torch; `stream` is a tensor of int64 with more than `length` tokens. Return tensors.",
-    params={**_marks("ends"), "length": 8},
-    vary=lambda draw: {**_marks("begins"), "length": draw.choice((6, 7, 9))},
+    params={**ENDS, "length": 8},
+    vary=lambda draw: {**BEGINS, "length": draw.choice((6, 7, 9))},
     structural="marks",
     probe=rows,
 )

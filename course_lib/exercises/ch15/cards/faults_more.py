@@ -75,16 +75,7 @@ ZOO_WORDS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def _zoo() -> str:
-    return "\n".join(
-        [
-            "| kind | what happened | step |",
-            "|---|---|---|",
-            *(f'| `"{kind}"` | {what} | {step} |' for kind, (what, step) in ZOO_WORDS.items()),
-        ]
-    )
-
-
+ZOO_ROWS = "\n".join(f'| `"{kind}"` | {what} | {step} |' for kind, (what, step) in ZOO_WORDS.items())
 RANK_OR_STEP = Maybe(Number(whole=True))
 FAILURE_ZOO = Card(
     id="failure-zoo",
@@ -107,7 +98,9 @@ and that rank itself is silent. The function returns `(kind, rank, step)` for a 
 `exits` has, in any order, for each process the second in which the launcher saw its end, its pid, and its exit code: −9 is signal 9, −15 is signal 15, and 0 is success. The
 launcher checks only now and then, so several ends may have the same time. After the first bad end it ends the others itself: with −15, and after a while with −9.
 
-{_zoo()}
+| kind | what happened | step |
+|---|---|---|
+{ZOO_ROWS}
 
 Where two kinds apply, the first one in the table counts: what ended a run comes before what spoiled it. A single slow step is not a fault.""",
     **Worth(points=7, minutes=15, difficulty=3, importance=5),

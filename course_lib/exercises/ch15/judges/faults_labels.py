@@ -9,7 +9,9 @@ from torch import Tensor
 
 from course_lib.exercises.ch15.cards.faults import LABEL_WORDS
 from course_lib.exercises.ch15.judges.diagnosis import diagnosis_fault
-from course_lib.judging import Fault, Judging, Params, first, verdict
+from course_lib.judging import Fault, Judging, Params, first, judged
+from course_lib.judging.cases import hidden, shown
+from course_lib.judging.draws import generality
 from course_lib.records import Case, Outcome, Verdict
 
 MARK = 1
@@ -46,23 +48,19 @@ def cut(stream: Tensor, length: int, marks: str) -> Batch:
     return inputs, targets, (inputs if marks == "ends" else targets) != MARK
 
 
-def misshapen(batch: Batch) -> list[Batch]:
-    """A batch in three wrong shapes: without a column of targets, without one of counts, and with transposed sizes."""
-    inputs, targets, counts = batch
-    return [
-        (inputs, targets[:, :-1], counts),
-        (inputs, targets, counts[:, :-1]),
-        (inputs, targets.reshape(inputs.shape[::-1]), counts.reshape(inputs.shape[::-1])),
-    ]
-
-
 def broken(word: str, stream: Tensor, length: int, marks: str, rng: random.Random, shape: int = 0) -> Batch:
-    """A batch with that fault, its rows in any order."""
+    """A batch with that fault, its rows in any order; `shape`: targets or counts lack a column, or sizes are transposed."""
     order = rng.sample(range((len(stream) - 2) // length), (len(stream) - 2) // length)
     inputs, targets, counts = (each[order].clone() for each in cut(stream[: len(order) * length + 1], length, marks))
     across, within = (tuple(rng.choice(which.nonzero().tolist())) for which in (~counts, counts))
     if word == "shape":
-        return misshapen((inputs, targets, counts))[shape]
+        turned = inputs.shape[::-1]
+        changed = (
+            (targets[:, :-1], counts),
+            (targets, counts[:, :-1]),
+            (targets.reshape(turned), counts.reshape(turned)),
+        )
+        return inputs, *changed[shape]
     if word == "not shifted":
         targets = inputs.clone()
     elif word == "shifted twice":
@@ -83,25 +81,23 @@ def _stream(rng: random.Random, documents: int, marks: str) -> Tensor:
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     marks, length = params["marks"], params["length"]
 
-    def cutting(name: str, stream: Tensor, size: int, **more: Any) -> Case:
-        return Case(name=name, args=(0, [(stream, size, MARK)]), **more)
+    def batch(word: str, size: int, shape: int = 0) -> tuple[Any, ...]:
+        return *broken(word, _stream(rng, 9, marks), size, marks, rng, shape), MARK
 
-    def looking(name: str, word: str, size: int, shape: int = 0, **more: Any) -> Case:
-        batch = broken(word, _stream(rng, 9, marks), size, marks, rng, shape)
-        return Case(name=name, args=(1, [(*batch, MARK)]), secret=word, **more)
-
-    cases = [cutting("six documents", _stream(rng, 6, marks), length, part="labeled")]
-    cases += [looking(f"batch {place}", word, length, part="fault") for place, word in enumerate(SHOWN, 1)]
-    cases.append(cutting("another stream", _stream(rng, 8, marks), length, part="labeled", visible=False))
-    lengths: Mapping[str, Any] = {"kind": "generality", "part": "lengths", "visible": False}
+    cases = [shown("six documents", "values:labeled", 0, [(_stream(rng, 6, marks), length, MARK)])]
+    for place, word in enumerate(SHOWN, 1):
+        cases.append(shown(f"batch {place}", "values:fault", 1, [batch(word, length)], secret=word))
+    cases.append(hidden("another stream", "values:labeled", 0, [(_stream(rng, 8, marks), length, MARK)]))
     for size, tokens in ((length, 3 * length), (length, 3 * length + 1), (length, 3 * length - 1), (5, 32), (3, 4)):
         stream = stream_of(rng, [5] * 9, marks)[:tokens]
-        cases.append(cutting(f"{tokens} tokens in rows of {size}", stream, size, **lengths))
-    batches: Mapping[str, Any] = {"kind": "generality", "part": "batches", "visible": False}
+        cases.append(generality("lengths", 0, f"{tokens} tokens in rows of {size}", [(stream, size, MARK)]))
     for place, word in enumerate(rng.sample(sorted(LABEL_WORDS), len(LABEL_WORDS)), 1):
-        cases.append(looking(f"another batch ({place})", word, rng.choice((6, 9)), **batches))
-    shapes = (1, 2)
-    return cases + [looking(f"a batch of another shape ({n})", "shape", 6, shape=n, **batches) for n in shapes]
+        size = rng.choice((6, 9))
+        cases.append(generality("batches", 1, f"another batch ({place})", [batch(word, size)], word))
+    for place in (1, 2):
+        name = f"a batch of another shape ({place})"
+        cases.append(generality("batches", 1, name, [batch("shape", 6, place)], "shape"))
+    return cases
 
 
 # --- verdicts
@@ -110,13 +106,12 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 def _batch_fault(marks: str, case: Case, got: Sequence[Tensor]) -> Fault | None:
     stream, length, _ = case.args[1][0]
     inputs, targets, counts = cut(stream, length, marks)
-    fault = first(
+    return first(
         _tokens_fault("inputs", got[0], inputs, inputs),
         _tokens_fault("targets", got[1], targets, inputs),
         _shape_fault("counts", got[2], counts),
         _counts_fault(marks, got[2], inputs, targets, counts) if got[2].shape == counts.shape else None,
     )
-    return fault and (fault[0], f"{case.name}: {fault[1]}")
 
 
 def _shape_fault(name: str, got: Tensor, want: Tensor) -> Fault | None:
@@ -160,8 +155,8 @@ def _counts_fault(marks: str, got: Tensor, inputs: Tensor, targets: Tensor, want
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     got = outcome.value[0]
     if case.args[0] == 0:
-        return [verdict(case.kind, case.part, case, _batch_fault(params["marks"], case, got))]
-    return [verdict(case.kind, case.part, case, diagnosis_fault(case.name, got, case.secret, "fine", LOOK))]
+        return judged(case, _batch_fault(params["marks"], case, got), named=True)
+    return judged(case, diagnosis_fault(case.name, got, case.secret, "fine", LOOK))
 
 
 LABELS = {

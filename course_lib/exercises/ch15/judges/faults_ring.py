@@ -10,6 +10,7 @@ from torch import Tensor
 from course_lib.cluster import Topology
 from course_lib.exercises.ch15.faults_probes import VISIT
 from course_lib.judging import Fault, Judging, Params, first, judged
+from course_lib.judging.cases import hidden, ranks_text, shown, under
 from course_lib.judging.ranks import STREAM, UNKIND, moved_early, secret, tensors, world
 from course_lib.judging.tensors import coin_of, nbytes, same
 from course_lib.judging.traffic import Meter, off_the_ring, ready_made, too_few_bytes
@@ -19,21 +20,23 @@ from course_lib.records import Case, Outcome, Verdict
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, size = coin_of(rng), params["numbers"]
 
-    def case(name: str, n: int, *shape: int, dtype: torch.dtype = torch.float32, **more: Any) -> Case:
-        blocks = world(n, lambda: secret(coin, *(shape or (size,)), dtype=dtype))
-        return Case(name=name, ranks=n, per_rank=blocks, **more)
+    def blocks(n: int, *shape: int, dtype: torch.dtype = torch.float32) -> list[tuple[Any, ...]]:
+        return world(n, lambda: secret(coin, *(shape or (size,)), dtype=dtype))
 
-    hidden: Mapping[str, Any] = {"kind": "generality", "visible": False}
-    safe: Mapping[str, Any] = {"kind": "protocol", "part": "safe", "visible": False}
     return [
-        case("four ranks, each pair's operations in the order of issue", 4, part="pass", adversary=STREAM),
-        case("seven ranks", 7, part="pass", visible=False),
-        *(case("one rank alone" if n == 1 else f"{n} ranks", n, part="ranks", **hidden) for n in (1, 2, 3)),
-        case("three ranks, keys and values of two dimensions", 3, size, 3, part="tensors", **hidden),
-        case("three ranks, whole numbers", 3, dtype=torch.int64, part="tensors", **hidden),
-        case("three ranks, bfloat16", 3, 2, size, dtype=torch.bfloat16, part="tensors", **hidden),
-        case("two ranks, order of issue", 2, adversary=STREAM, **safe),
-        *(case(f"three ranks, {unkind}", 3, adversary=unkind, **safe) for unkind in UNKIND),
+        shown(
+            "four ranks, each pair's operations in the order of issue",
+            "values:pass",
+            per_rank=blocks(4),
+            adversary=STREAM,
+        ),
+        hidden("seven ranks", "values:pass", per_rank=blocks(7)),
+        *(hidden(ranks_text(n), "generality:ranks", per_rank=blocks(n)) for n in (1, 2, 3)),
+        hidden("three ranks, keys and values of two dimensions", "generality:tensors", per_rank=blocks(3, size, 3)),
+        hidden("three ranks, whole numbers", "generality:tensors", per_rank=blocks(3, dtype=torch.int64)),
+        hidden("three ranks, bfloat16", "generality:tensors", per_rank=blocks(3, 2, size, dtype=torch.bfloat16)),
+        hidden("two ranks, order of issue", "protocol:safe", per_rank=blocks(2), adversary=STREAM),
+        *under(UNKIND, "three ranks", "protocol:safe", lambda: blocks(3)),
     ]
 
 

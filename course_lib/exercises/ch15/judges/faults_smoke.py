@@ -1,7 +1,7 @@
 """Judges of chapter 15's trainings: whether one is sound, and what its norms and rates show."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from course_lib.exercises.ch15.judges import faults_edges as edges
@@ -9,14 +9,13 @@ from course_lib.exercises.ch15.judges import faults_trainings as trainings
 from course_lib.exercises.ch15.judges.diagnosis import diagnosis_fault
 from course_lib.exercises.ch15.judges.faults_trainings import RESUMED, SEEDS, SMOKE, TRACES, shipped
 from course_lib.judging import Fault, Judging, Params, describe, first, judged
-from course_lib.judging.cases import shown
+from course_lib.judging.cases import hidden, shown
 from course_lib.judging.draws import generality
 from course_lib.records import Case, Outcome, Verdict
 
 RESUMING = ("resumed well", "warm-up again", "one step back", "one step ahead", "four times a step")
 SMOKE_SHOWN = ("sound", "leak", "unseeded")
 TRACES_SHOWN = ("sound", "bad batch", "warm-up again", "always clipped")
-UNSEEN: Mapping[str, Any] = {"kind": "generality", "part": "unseen", "visible": False}
 
 SMOKE_LOOK: Mapping[str, str] = {
     "sound": "It is repeatable, all of it moves, and fresh text improves, though not below the floor.",
@@ -43,31 +42,30 @@ TRACE_LOOK: Mapping[str, str] = {
 # --- the smoke test
 
 
-def _program(name: str, runs: Sequence[Any], seed: int, word: str, **more: Any) -> Case:
-    twice = tuple(runs) * 2 if len(runs) == 1 else tuple(runs)
-    return Case(name=name, args=(twice, shipped()["floors"][seed]), secret=word, **more)
-
-
 def _smoke_cases(params: Params, rng: random.Random) -> list[Case]:
-    others, programs = [seed for seed in SEEDS if seed != params["pool"]], shipped()["smoke"]
+    pool, others = params["pool"], [seed for seed in SEEDS if seed != params["pool"]]
+    programs, floors = shipped()["smoke"], shipped()["floors"]
 
-    def kept(fault: str, seed: int, name: str, **more: Any) -> Case:
-        return _program(name, programs[f"{fault}/{seed}"], seed, SMOKE[fault], **more)
+    def kept(fault: str, seed: int) -> tuple[Any, float, str]:
+        runs = programs[f"{fault}/{seed}"]
+        return runs * 2 if len(runs) == 1 else runs, floors[seed], SMOKE[fault]
 
-    cases = [kept(fault, params["pool"], f"program {n}", part="shown") for n, fault in enumerate(SMOKE_SHOWN, 1)]
+    def unseen(name: str, drawn: Iterable[tuple[Any, float, str]]) -> list[Case]:
+        return [
+            hidden(f"{name} ({place})", "generality:unseen", tuple(runs), floor, secret=word)
+            for place, (runs, floor, word) in enumerate(drawn, 1)
+        ]
+
+    cases = []
+    for place, (runs, floor, word) in enumerate((kept(fault, pool) for fault in SMOKE_SHOWN), 1):
+        cases.append(shown(f"program {place}", "values:shown", tuple(runs), floor, secret=word))
     drawn = [(fault, rng.choice(others)) for fault in SMOKE if fault != "explodes"]
     drawn += [("explodes", seed) for seed in others]  # one of them ends where it began
-    order = rng.sample(drawn, len(drawn))
-    cases += [kept(*each, f"another program ({n})", **UNSEEN) for n, each in enumerate(order, 1)]
+    cases += unseen("another program", [kept(*each) for each in rng.sample(drawn, len(drawn))])
     seed = rng.choice(others)
-    moved = edges.programs(lambda fault: programs[f"{fault}/{seed}"], shipped()["floors"][seed], rng)
-    name = "a program with numbers moved"
-    cases += [_program(f"{name} ({n})", runs, seed, word, **UNSEEN) for n, (runs, word) in enumerate(moved, 1)]
-    exact = edges.limits(programs[f"sound/{seed}"][0])
-    return cases + [
-        Case(name=f"a program at a limit ({n})", args=(tuple(runs), floor), secret=word, **UNSEEN)
-        for n, (runs, floor, word) in enumerate(exact, 1)
-    ]
+    moved = edges.programs(lambda fault: programs[f"{fault}/{seed}"], floors[seed], rng)
+    cases += unseen("a program with numbers moved", ((runs, floors[seed], word) for runs, word in moved))
+    return cases + unseen("a program at a limit", edges.limits(programs[f"sound/{seed}"][0]))
 
 
 def _smoke_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

@@ -68,12 +68,9 @@ _SAME = ("size", "batch", "seq_len", "seed", "dtype")
 def together() -> dict[str, Chosen]:
     """Recorded runs of one model on one stream of batches at the same learning rates, by name; the first ran alone."""
     runs = [each for each in _runs() if each.origin == "recorded" and each.content["raw"]["steps"][0]["step"] == 0]
-    alone = next(each for each in runs if _ran_alone(each.content["setup"]))
+    plain = (each for each in runs if each.content["setup"]["checkpointing"] == "none")
+    alone = next(each for each in plain if each.content["setup"]["layout"]["ranks"] == 1)
     return {alone.name: alone} | {each.name: each for each in runs if _like(each, alone)}
-
-
-def _ran_alone(setup: Mapping[str, Any]) -> bool:
-    return setup["layout"]["ranks"] == 1 and setup["checkpointing"] == "none"
 
 
 def _like(one: Chosen, other: Chosen) -> bool:

@@ -12,7 +12,17 @@ from course_lib.exercises.point_to_point import ALLOWED
 from course_lib.exercises.probes import rows
 from course_lib.exercises.returns import DictOf, ListOf, Number, PerRank, Rows, Tensor, Word
 
-HANGING = """```python
+RING = Card(
+    id="ring-that-hangs",
+    chapter="15",
+    title="The ring that hangs on GPUs only",
+    text="""Repair a ring that hangs on GPUs although its tests pass. Every rank has a block, and every rank must visit every block. Context parallelism passes keys and values around a ring in this way; tensor
+parallelism does so with weights. While a rank visits one block, the next one should already be on its way. The program below does this, and its tests pass where
+the transport buffers a sender's bytes. GPUs do not buffer: each send waits for a receive, and each receive is queued behind a send. An `isend` and an `irecv` issued
+one by one on one stream have the same problem (*NVIDIA/Fuser, pull request 5855, 2026*: such a ring around a matmul; *callummcdougall/ARENA_3.0, pull request
+407, 2026*: a ring that was never run on GPUs, because its test was broken too).
+
+```python
 def ring_pass(comm, block, visit):
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     coming, total = torch.empty_like(block), 0
@@ -25,19 +35,7 @@ def ring_pass(comm, block, visit):
             comm.recv(coming, before)
             block, coming = coming, block
     return total
-```"""
-
-RING = Card(
-    id="ring-that-hangs",
-    chapter="15",
-    title="The ring that hangs on GPUs only",
-    text=f"""Repair a ring that hangs on GPUs although its tests pass. Every rank has a block, and every rank must visit every block. Context parallelism passes keys and values around a ring in this way; tensor
-parallelism does so with weights. While a rank visits one block, the next one should already be on its way. The program below does this, and its tests pass where
-the transport buffers a sender's bytes. GPUs do not buffer: each send waits for a receive, and each receive is queued behind a send. An `isend` and an `irecv` issued
-one by one on one stream have the same problem (*NVIDIA/Fuser, pull request 5855, 2026*: such a ring around a matmul; *callummcdougall/ARENA_3.0, pull request
-407, 2026*: a ring that was never run on GPUs, because its test was broken too).
-
-{HANGING}
+```
 
 `visit(block, owner)` takes a block and the rank that owns it, needs some time, and returns a tensor. Return the sum over all blocks.
 
@@ -81,16 +79,6 @@ ENDS, BEGINS = (
         ("begins", "the mark is a token to read like any other, but no model can predict it"),
     )
 )
-LABELS_FOUND = """```python
-def labeled(stream, length, mark):
-    rows = len(stream) // length
-    inputs = stream[: rows * length].view(rows, length)
-    targets = inputs.roll(-1, dims=1)
-    counts = targets != inputs
-    return inputs, targets, counts
-```"""
-
-
 LABELS = Card(
     id="shifted-labels",
     chapter="15",
@@ -104,7 +92,14 @@ learns the token after the next (*huggingface/transformers, issue 47394, 2026*, 
 three tensors of shape `(rows, length)`: the tokens that are read, the next tokens of the stream, and, as bool, whether each target counts. A target in **another
 document** than the token that is read does not count ({{{{remark}}}}). Make as many whole rows as have all their targets. This program does it wrong:
 
-{LABELS_FOUND}
+```python
+def labeled(stream, length, mark):
+    rows = len(stream) // length
+    inputs = stream[: rows * length].view(rows, length)
+    targets = inputs.roll(-1, dims=1)
+    counts = targets != inputs
+    return inputs, targets, counts
+```
 
 1. Repair `labeled(stream, length, mark)`.
 2. Write `label_fault(inputs, targets, counts, mark)`. It inspects somebody else's batch, whose rows are in any order. The batch has at most one fault:

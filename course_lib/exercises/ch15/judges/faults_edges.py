@@ -119,11 +119,16 @@ def traces(kept: Callable[[str], Trace], rng: random.Random) -> Iterator[tuple[T
 
 
 def rates() -> list[tuple[list[float], list[float]]]:
-    """(rates, planned) that differ by little, among them such small rates as large models have."""
-    small = [1e-6 * step for step in range(1, 7)]
+    """(rates, planned) that differ by little or at an end of the run, among them such small rates as large models have."""
+    small, exact = [1e-6 * step for step in range(1, 7)], [float(step) for step in range(1, 6)]
     return [
         (small, small),
         ([*small[:3], small[3] * 1.001, *small[4:]], small),
         ([*small[:4], small[4] * (1 + 4e-6), small[5]], small),
         ([small[0], small[1] * (1 + 2e-7), *small[2:]], small),
+        (exact, exact),
+        ([*exact[:4], 5.1], exact),
+        ([1.1, *exact[1:]], exact),
+        ([value * (1 + 1e-9) for value in exact], exact),
+        ([1.0, 2.0001, *exact[2:]], exact),
     ]

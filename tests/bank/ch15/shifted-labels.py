@@ -78,20 +78,14 @@ def label_fault(inputs, targets, counts, mark):
 
 
 # %% wrong: rolled, and only the count is put right => values wrapped  from: one stream, cut twice
-# -     targets = stream[1 : rows * length + 1].view(rows, length)
-# -     return inputs, targets, inputs != mark
-# +     return inputs, inputs.roll(-1, dims=1), inputs != mark
+# ~ stream[1 : rows * length + 1].view(rows, length) ==> inputs.roll(-1, dims=1)
 
 # %% wrong: targets are what is read => values not-shifted  from: one stream, cut twice
-# -     targets = stream[1 : rows * length + 1].view(rows, length)
-# -     return inputs, targets, inputs != mark
-# +     return inputs, inputs, inputs != mark
+# ~ stream[1 : rows * length + 1].view(rows, length) ==> inputs
 
 # %% wrong: shifted once more => values shifted-twice  from: one stream, cut twice
 # ~ (len(stream) - 1) // length ==> (len(stream) - 2) // length
-# -     targets = stream[1 : rows * length + 1].view(rows, length)
-# -     return inputs, targets, inputs != mark
-# +     return inputs, stream[2 : rows * length + 2].view(rows, length), inputs != mark
+# ~ stream[1 : rows * length + 1] ==> stream[2 : rows * length + 2]
 
 # %% wrong: the mark is hidden as a target => values mark-hidden  from: one stream, cut twice
 # ~ inputs, targets, inputs != mark ==> inputs, targets, targets != mark
@@ -100,15 +94,10 @@ def label_fault(inputs, targets, counts, mark):
 # ~ targets, inputs != mark ==> targets, torch.ones_like(inputs, dtype=torch.bool)
 
 # %% wrong: the last column never counts => values hides-labels  from: one stream, cut twice
-# -     return inputs, targets, inputs != mark
-# +     counts = inputs != mark
-# +     counts[:, -1] = False
-# +     return inputs, targets, counts
+# ~ targets, inputs != mark ==> targets, (inputs != mark) & (torch.arange(length) < length - 1)
 
 # %% wrong: rows of one token less => values wrong-shape  from: one stream, cut twice
-# -     targets = stream[1 : rows * length + 1].view(rows, length)
-# -     return inputs, targets, inputs != mark
-# +     return inputs[:, :-1], inputs[:, 1:], inputs[:, :-1] != mark
+# ~ return inputs, targets, inputs != mark ==> return inputs[:, :-1], targets[:, :-1], inputs[:, :-1] != mark
 
 
 # %% wrong: a token of each row is lost, as rows of length + 1 are cut => values rows  from: one stream, cut twice

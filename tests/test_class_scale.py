@@ -234,7 +234,9 @@ def test_a_submission_on_the_cluster_reaches_neither_scheduler_nor_database(clus
     assert latest(folder, "zoe", "01")["points"] == 28.0  # without a wall they do
     grade_class(folder, students=["zoe"], scheduler=cluster.url, again=True)
     report = latest(folder, "zoe", "01")
-    unanswered = [each["id"] for each in report["reports"] if each["state"] == "raised" and "RuntimeError" in each["note"]]
+    unanswered = [
+        each["id"] for each in report["reports"] if each["state"] == "raised" and "RuntimeError" in each["note"]
+    ]
     assert report["points"] == 8.0 and unanswered == ["train-days-7b", "mfu-waste"]
 
 

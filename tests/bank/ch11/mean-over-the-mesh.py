@@ -110,3 +110,6 @@ def mean_gradients(dp, cp, gradients, tokens):
 # -     return [part.view_as(gradient) for part, gradient in zip(parts, gradients, strict=True)]
 # +     mean = flat[:-1] / max(flat[-1].item(), 1)
 # +     return [mean[:6].view(3, 2), mean[6:10]]
+
+# %% wrong: one token in all counts as two => generality -  from: sums over both groups
+# ~ clamp(min=1) ==> clamp(min=2)

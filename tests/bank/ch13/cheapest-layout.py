@@ -91,3 +91,6 @@ def cheapest(cluster, model, steps, limit, evaluate):
 # %% wrong: an error where nothing is allowed => generality raised  from: nested loops
 # -     return best
 # +     return {**best}
+
+# %% wrong: never tries all sequences as one micro-batch => generality -  from: nested loops
+# ~ range(1, model["sequences"] + 1) ==> range(1, model["sequences"])

@@ -318,6 +318,7 @@ def _dips_cases(params: Params, rng: random.Random) -> list[Case]:
         others.append((rng.randint(t, 20 * t), sweep, t, rng.choice((7, 24, 80, 108, 132))))
     for m_even, s in ((64, 1), (128, 4)):  # many sizes with exactly the same efficiency as the size before
         others.append((m_even, list(range(64, 1281, 64)), 64, s))
+    others.append((64, [64, 65, 100, 128, 129, 192], 64, 1))  # the second size falls
     three = [(m, n, tile, sms) for n in (sizes[0], sizes[7], sizes[-1])]
     return [
         shown("three sizes", "values:efficiency", 0, three),

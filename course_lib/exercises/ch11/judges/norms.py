@@ -225,6 +225,7 @@ def _mean_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("one rank alone", "generality:meshes", per_rank=data(1, 1, [4])),
         hidden("a rank without counted tokens", "generality:empty", per_rank=data(2, 2, [5, 0, 2, 7])),
         hidden("a sequence without counted tokens", "generality:empty", per_rank=data(2, 2, [0, 0, 2, 7])),
+        hidden("one counted token in all", "generality:empty", per_rank=data(2, 2, [0, 0, 1, 0])),
         hidden("no counted token at all", "generality:empty", per_rank=data(2, 2, [0, 0, 0, 0])),
         hidden("one rank alone without counted tokens", "generality:empty", per_rank=data(1, 1, [0], shapes=((3,),))),
     ]

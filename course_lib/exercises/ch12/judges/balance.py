@@ -37,6 +37,7 @@ def _loss_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("three ranks, 40 tokens each", "cost:bytes", per_rank=data((40, 40, 40), 6, 2)),
         hidden("ranks with different numbers of tokens", "generality:ranks", per_rank=data((3, 9, 5), 5, 2)),
         hidden("a rank without tokens", "generality:ranks", per_rank=data((4, 0, 6), 4, 2)),
+        hidden("one token in all", "generality:ranks", per_rank=data((0, 1), 4, 1)),
         hidden("no tokens at all", "generality:ranks", per_rank=data((0, 0), 4, 1)),
         hidden("one rank alone", "generality:ranks", per_rank=data((6,), 4, 2)),
         hidden("every expert", "generality:ranks", per_rank=data((3, 4), 3, 3)),

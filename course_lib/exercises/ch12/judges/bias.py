@@ -32,6 +32,9 @@ def _bias_cases(params: Params, rng: random.Random) -> list[Case]:
         shown("counts 9, 0, 3, 4", "values:update", "update", [counts[1]], torch.zeros(4), 1, 0.001),
         hidden("a bias that outweighs the scores", "values:choose", "choose", scores(7, 5), bias(5, 3.0), 3, 0.0),
         hidden("12 tokens, 3 of 8 experts", "values:choose", "choose", scores(12, 8), bias(8), 3, 0.0),
+        hidden(
+            "two tokens for four experts", "values:update", "update", [torch.tensor([1, 0, 0, 1])], bias(4), 1, 0.02
+        ),
         hidden("other counts", "values:update", "update", [torch.tensor([7, 2, 30, 1, 0])], bias(5), 1, 0.02),
         hidden(
             "counts equal to the mean, and no copies", "values:update", "update", [counts[1], *counts], bias(4), 1, 0.01

@@ -262,6 +262,9 @@ def _search_cases(params: Params, rng: random.Random) -> list[Case]:
     heavy = {"state": 90 * GB, "activations": 60 * GB}
     single = telling(goal, rng, lambda row, right: right[3] == 1, servers=4, layers=24, sequences=48, spec=heavy)
 
+    only = _row(rng, servers=1, sequences=1)
+    only = (only[0] | {"memory": 10**15}, *only[1:3], 1e18, only[4])  # type: ignore[operator]
+
     def hide(name: str, share: str, row: Row) -> Case:
         return hidden(name, share, *row)
 
@@ -283,6 +286,7 @@ def _search_cases(params: Params, rng: random.Random) -> list[Case]:
         hide("a limit that nothing meets", "generality:none", missed),
         hide("a model that fits nowhere", "generality:none", full),
         hide("one server", "generality:sizes", alone),
+        hide("one sequence in all", "generality:sizes", only),
     ]
 
 

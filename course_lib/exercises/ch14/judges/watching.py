@@ -435,6 +435,9 @@ def _guard_cases(params: Params, rng: random.Random) -> list[Case]:
         case(hidden, "at the limit, and just above it", "generality:edges", 3, 2.0, 2, limits[params["rule"]]),
         case(hidden, "an even window", "generality:edges", 2, 2.0, 2, [1.0, 3.0, 3.5, 6.75, 3.875, 3.0]),
         case(hidden, "NaN in a row of spikes", "generality:edges", 3, 2.0, 3, [2.0, 2, 2, 9, math.nan, 9, math.inf, 2]),
+        case(
+            hidden, "not finite from the first loss on", "generality:edges", 3, 2.0, 2, [math.nan, math.inf, 2.0, 2.0]
+        ),
         case(hidden, "a falling loss", "generality:edges", 6, 1.2 if params["rule"] == "ratio" else 3.0, 2, falling),
         case(
             hidden, "a long plateau that would become usual", "generality:edges", 4, 2.0, 50, noisy(40, *range(10, 30))

@@ -64,6 +64,9 @@ def _described(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows,
     early = _earlier(plain(one_f_one_b(p, m)), 0, ("B", 0, 0), good[0][1])
     impatient = _earlier(early, 1, ("F", 1, 1), ("B", 1, 0))
 
+    rest = range(1, m)
+    late = [[("F", 0, 0), ("B", 0, 0), *(("F", 0, each) for each in rest), *(("B", 0, each) for each in rest)]]
+
     def but(rank: int, ops: Sequence[Op]) -> Rows:
         """The good rows but for one."""
         return [list(ops if each == rank else row) for each, row in enumerate(good)]
@@ -103,6 +106,8 @@ def _described(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows,
         "a first rank that waits too early": ("deadlock", impatient, None),
         "GPipe, one micro-batch too many": ("memory", plain(gpipe(p, m)), m - 1),
         "1F1B, one micro-batch too many": ("memory", good, min(p, m) - 1),
+        "too many after a first backward": ("memory", late, m - 2),
+        "as many as fit after a first backward": ("ok", late, m - 1),
         "a micro-batch beyond the last": ("missing", plain(one_f_one_b(p, m + 1)), None),
         "another micro-batch in place of the last": (
             "missing",

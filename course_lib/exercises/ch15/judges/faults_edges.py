@@ -60,7 +60,7 @@ def programs(kept: Callable[[str], Runs], floor: float, rng: random.Random) -> I
 
 
 def limits(run: Training) -> Iterator[tuple[Runs, float, str]]:
-    """(two runs, floor, the word) of programs exactly at a limit. Every number is a binary fraction, so no sum is rounded."""
+    """(two runs, floor, the word) of programs exactly at a limit, and just beyond it. Every number is a binary fraction, so no sum is rounded."""
     unit, floor = 2.0**-6, 1.5
     spread = [unit * each for each in (-1.5, -1.0, -0.5, 0.0, 0.0, 0.5, 1.0, 1.5)]  # its sample variance is unit ** 2
     noise = 1.5 * unit  # of two such sets
@@ -69,7 +69,11 @@ def limits(run: Training) -> Iterator[tuple[Runs, float, str]]:
     count = len(run["losses"])
     halved = [4.0] * (count - 1) + [2.0]
     yield [{**run, "losses": [4.0, 8.0, *halved[2:]], "before": high, "after": fresh["low"]}] * 2, floor, "sound"
-    yield [{**run, "losses": halved, "before": fresh["high"], "after": fresh["low"]}] * 2, floor, "learns nothing"
+    same = {**run, "before": fresh["high"], "after": fresh["low"]}
+    yield [{**same, "losses": halved}] * 2, floor, "learns nothing"
+    yield [{**same, "losses": [4.0, 3.5, *halved[3:], 1.0, 2.0]}] * 2, floor, "learns nothing"
+    yield [{**same, "losses": [4.0, 3.5, *halved[2:-1], 1.875]}] * 2, floor, "memorizes"
+    yield [{**same, "losses": [4.0, 8.5, *halved[2:]]}] * 2, floor, "explodes"
 
 
 def scaled(trace: Trace, by: float) -> Trace:

@@ -142,6 +142,10 @@ def close(rng: random.Random) -> list[Run]:
         _used(_shaken(three, rng), 2.0),
         _at_a_limit([1.0] * 9, 10.0, 0.4),  # nine tenths of the wall clock's seconds
         _at_a_limit([2.0, *[1.0] * 8, 3.0], 13.0, 0.4),
+        _at_a_limit([2.0, 0.5, *[1.0] * 7, 3.0], 12.5, 0.4),  # the fastest step is not the fast end
+        _at_a_limit([2.0, *[1.0] * 8, 3.25], 13.25, 0.4),  # just above the limit
+        _at_a_limit([1.0, *[1.25] * 7, 3.25], 13.0, 0.4),  # of nine steps, the fastest and the slowest are the ends
+        _at_a_limit([1.0, *[1.25] * 7, 1.5], 11.25, 0.4),
         _at_a_limit([1.0] * 9, 9.0, ROOF),
     ]
 

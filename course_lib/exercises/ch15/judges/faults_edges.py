@@ -118,6 +118,9 @@ def traces(kept: Callable[[str], Trace], rng: random.Random) -> Iterator[tuple[T
     yield _one_norm(ones, middle, 100.0), "bad batch"  # exactly a hundred times the first
     yield _one_norm(ones, middle, 5.0), "sound"  # exactly five times the median
     yield {**ones, "norms": [1.0, *[4.0] * (len(norms) - last - 1), *[10.0] * last]}, "sound"  # ten times the first
+    above = [10.5, 10.5, 10.5, 4.0, 4.0]  # just above ten times the first, in the median of the last five
+    yield {**ones, "norms": [1.0, *[4.0] * (len(norms) - 6), *above]}, "not zeroed"
+    yield _one_norm({**ones, "norms": [1.0, *[2.0] * (len(norms) - 1)]}, middle, 100.5), "explodes"
     yield scaled(sound, 512.0), "sound"
     yield scaled(sound, 2.0**-12), "sound"
 

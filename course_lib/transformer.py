@@ -178,6 +178,7 @@ class Attention(nn.Module):
         self.wk = nn.Linear(config.hidden, narrow, bias=config.biases)
         self.wv = nn.Linear(config.hidden, narrow, bias=config.biases)
         self.wo = nn.Linear(config.hidden, config.hidden, bias=config.biases)
+        self.core = attend  # a run with context parallelism puts its own here
         if config.positions == "rotary":
             cos, sin = rotary_tables(config.seq_len, config.head_dim)
             self.register_buffer("cos", cos, persistent=False)
@@ -188,7 +189,7 @@ class Attention(nn.Module):
         q, k, v = (w(x_BSH).unflatten(-1, (-1, self.config.head_dim)) for w in (self.wq, self.wk, self.wv))
         if self.config.positions == "rotary":
             q, k = rotate(q, self.cos[:seq], self.sin[:seq]), rotate(k, self.cos[:seq], self.sin[:seq])
-        core = partial(attend, kind=self.config.attention, dropout=self.config.dropout * self.training)
+        core = partial(self.core, kind=self.config.attention, dropout=self.config.dropout * self.training)
         selective = self.config.checkpointing == "selective" and self.training
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
         out = again(core, q, k, v) if selective else core(q, k, v)

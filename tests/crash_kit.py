@@ -27,6 +27,9 @@ from course_lib.learner.notebooks import parse
 from course_lib.records import Report
 
 
+AT_MOST = 10  # runs that are killed in one class
+
+
 class Made:
     """Markers of no process: reports that follow from a task's key, after a short while."""
 
@@ -121,7 +124,10 @@ def grade(place: Path, seconds: float = 0.002, say: Any = None) -> Any:
 
 
 def storm(place: Path, kills: int, seed: int) -> dict[str, Any]:
-    """Kill `kills` runs at random instants, each going on where the one before was; whole classes one after the other."""
+    """Kill `kills` runs at random instants, each going on where the one before was; whole classes one after the other.
+
+    The `AT_MOST`th kill in a class is its last, so that a machine that becomes busy has no class in which every run is killed.
+    """
     coin = random.Random(seed)
     killed, rounds, ends = 0, [], 0
     whole = time.monotonic()
@@ -130,13 +136,13 @@ def storm(place: Path, kills: int, seed: int) -> dict[str, Any]:
     whole = time.monotonic() - whole
     wanted = state_of(ClassFolder.open(first))
     while killed < kills:
-        copy = _fresh(place, len(rounds) + 1)
+        copy, last = _fresh(place, len(rounds) + 1), min(kills, killed + AT_MOST)
         while True:
             pid = os.fork()
             if pid == 0:
                 os._exit(grade(copy).exit_code)
-            time.sleep(coin.uniform(0.0, whole / 4) if killed < kills else 0.0)
-            if killed < kills:
+            time.sleep(coin.uniform(0.0, whole / 4) if killed < last else 0.0)
+            if killed < last:
                 os.kill(pid, signal.SIGKILL)
             _, status = os.waitpid(pid, 0)
             killed += os.WIFSIGNALED(status)

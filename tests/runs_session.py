@@ -26,6 +26,8 @@ common = ["--device", "cpu", "--out", str(folder), "--rates", str(folder / "fsdp
 train.run(train.arguments(["--layout", "fsdp", "--steps", "5", "--name", "fsdp", "--trace", *common[:4]]), place)
 dist.barrier()  # rank 0 has written it
 train.run(train.arguments(["--layout", "tp", "--steps", "5", "--name", "tp", *common]), place)
+train.run(train.arguments(["--layout", "cp", "--steps", "3", "--name", "cp", *common]), place)
+train.run(train.arguments(["--layout", "tp,sp", "--steps", "3", "--fp8", "--name", "sp", *common]), place)
 train.run(
     train.arguments(
         ["--layout", "pp", "--schedule", "gpipe", "--micro-batches", "4", "--steps", "5", "--name", "pp", *common]

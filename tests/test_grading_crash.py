@@ -80,7 +80,7 @@ def test_the_whole_of_it(wanted):
 
 def test_killed_at_fifty_instants_everything_is_graded_exactly_once(kit, place):
     told = kit.ask("storm", place.root, 50, 7)
-    assert told["killed"] == 50 and told["rounds"] > 1 and told["alike"], [
+    assert told["killed"] == 50 and told["rounds"] >= 5 and told["alike"], [
         each for each in told["rounds_seen"] if each != told["wanted"]
     ]
 

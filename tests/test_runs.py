@@ -63,18 +63,19 @@ def test_a_size_has_about_as_many_parameters_as_its_name_says(name, most):
 @pytest.mark.parametrize(
     ("text", "ranks", "degrees"),
     [
-        ("single", 1, (1, 1, 1, 1)),
-        ("ddp", 8, (1, 8, 1, 1)),
-        ("fsdp", 4, (1, 1, 4, 1)),
-        ("ddp=2,fsdp=4", 8, (1, 2, 4, 1)),
-        ("fsdp,tp=2", 8, (1, 1, 4, 2)),
-        ("pp=2,fsdp=2,tp=2", 8, (2, 1, 2, 2)),
-        ("tp=1", 1, (1, 1, 1, 1)),
+        ("single", 1, (1, 1, 1, 1, 1, False)),
+        ("ddp", 8, (1, 8, 1, 1, 1, False)),
+        ("fsdp", 4, (1, 1, 4, 1, 1, False)),
+        ("ddp=2,fsdp=4", 8, (1, 2, 4, 1, 1, False)),
+        ("fsdp,tp=2", 8, (1, 1, 4, 1, 2, False)),
+        ("pp=2,fsdp=2,tp=2", 8, (2, 1, 2, 1, 2, False)),
+        ("tp=1", 1, (1, 1, 1, 1, 1, False)),
+        ("fsdp=2,cp,tp=2,sp", 8, (1, 1, 2, 2, 2, True)),
     ],
 )
 def test_a_layout_is_read_and_takes_the_ranks_that_are_left(text, ranks, degrees):
     layout = layouts.parse(text, ranks)
-    assert (layout.pp, layout.ddp, layout.fsdp, layout.tp) == degrees
+    assert (layout.pp, layout.ddp, layout.fsdp, layout.cp, layout.tp, layout.sp) == degrees
     assert layout.ranks == ranks
     assert layouts.parse(layout.name, ranks) == layout
 
@@ -90,6 +91,8 @@ def test_a_layout_is_read_and_takes_the_ranks_that_are_left(text, ranks, degrees
         ("ddp=2", 1, "1 is running"),
         ("tp=-2", 2, "no degree"),
         ("", 2, "no degree"),
+        ("ddp=2,sp", 2, "this layout has none"),
+        ("sp=2", 2, "no degree"),
     ],
 )
 def test_a_layout_that_does_not_multiply_out_is_refused_with_what_would(text, ranks, words):
@@ -104,6 +107,7 @@ def test_a_layout_that_does_not_multiply_out_is_refused_with_what_would(text, ra
         ("tp=8", 8, 16, "key-value heads"),
         ("ddp=3", 3, 16, "sequences of a step"),
         ("pp=8", 8, 32, "layers do not make 8 pieces"),
+        ("cp=3", 3, 16, "tokens of a sequence"),
     ],
 )
 def test_a_model_or_batch_that_cannot_be_divided_is_refused(text, ranks, batch, words):
@@ -198,6 +202,8 @@ def test_calls_are_those_of_the_layout_each_at_its_own_rate():
     assert predict.calls(job("fsdp", 4, reshard=False))["gather weights"] == 4 + 1
     assert predict.calls(job("ddp", 4))["all-reduce gradients"] == 2, "a small bucket and a large one"
     assert predict.calls(job("tp", 4))["tensor parallel"] == 4 * 4 + 3
+    assert predict.calls(job("tp,sp", 4))["tensor parallel"] == 2 * (4 * 4 + 2) + 1 + 1, "two for one, and the norms"
+    assert predict.calls(job("cp", 4))["context parallel"] == 3 * 4
     sharded = job("fsdp", 4)
     wire = predict.wire_bytes(sharded)
     rates = replace(RATES, alpha=0.0, wires={"fsdp all_gather": (0.5, 0.0), "fsdp reduce_scatter": (0.0, 1e6)})

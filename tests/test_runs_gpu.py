@@ -23,6 +23,8 @@ from course_lib.install import ROOT, Trouble
 from course_lib.ledger import recording
 from course_lib.runs import (
     collectives,
+    context,
+    eight_bits,
     evidence,
     look,
     matmul,
@@ -204,6 +206,12 @@ def bench(tmp_path_factory):
         found.missing = transformer._missing(
             SimpleNamespace(shape=(1, 18), element_size=lambda: 4, device=torch.device("cuda"))
         )
+        tile = SimpleNamespace(device=torch.device("cuda"), dtype=torch.bfloat16)
+        found.kernels = context.kernels(tile)
+        eight_bits.require(torch.device("cuda"))
+        patched.setattr(torch.cuda, "get_device_capability", lambda *_: (8, 0))
+        with pytest.raises(Trouble, match="has compute capability 8.0"):
+            eight_bits.require(torch.device("cuda"))
     found.folder, found.nccl, found.ran = folder, nccl.asked, ran
     return found
 

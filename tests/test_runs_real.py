@@ -10,7 +10,7 @@ import pytest
 
 from course_lib.install import Trouble
 from course_lib.install.processes import descendants
-from course_lib.runs import evidence, failures, fleet, place, starting, train, verify
+from course_lib.runs import evidence, failures, fleet, layouts, place, starting, train, verify
 from course_lib.runs.intervals import length
 
 LIMIT = 300.0  # s; ten times what one of these takes on an idle machine
@@ -33,7 +33,8 @@ def seen(tmp_path_factory):
 
 def test_every_layout_of_two_ranks_trains_the_same_model(seen):
     rows = json.loads((seen / "parity.json").read_text())
-    assert {row["layout"] for row in rows} == {"ddp", "fsdp", "tp", "pp:gpipe", "pp:1f1b", "pp:interleaved"}
+    assert {row["layout"] for row in rows} == set(layouts.PROVEN[2])
+    assert {"cp", "tp,sp", "pp:interleaved"} <= set(layouts.PROVEN[2])
     for row in rows:
         assert row["loss"] <= row["allowed"] and row["gradient_norm"] <= row["allowed"], row
         assert row["allowed"] < 1e-4
@@ -42,15 +43,14 @@ def test_every_layout_of_two_ranks_trains_the_same_model(seen):
 
 
 def test_a_layout_of_three_axes_trains_the_same_model(tmp_path):
-    words = ["--out", str(tmp_path), "--steps", "2", "--layouts", "pp=2,fsdp=2,tp=2", "--fused"]
+    words = ["--out", str(tmp_path), "--steps", "2", "--fused", "--layouts", "pp=2,fsdp=2,tp=2;fsdp=2,cp=2,tp=2,sp"]
     ended = fleet.run("parity", words, 8, timeout=LIMIT, say=None)
     assert ended.ok, ended.lines
     content, found = verify.verified(tmp_path / "parity.json")
-    (row,) = content["raw"]["rows"]
-    assert row["ok"] and row["ranks"] == 8 and all(gate.ok for gate in found)
+    assert [row["ok"] and row["ranks"] for row in content["raw"]["rows"]] == [8, 8] and all(gate.ok for gate in found)
 
 
-@pytest.mark.parametrize(("layout", "most"), [("fsdp", 1.25), ("tp", 1.75), ("pp", 1.25)])
+@pytest.mark.parametrize(("layout", "most"), [("fsdp", 1.25), ("tp", 1.75), ("pp", 1.25), ("cp", 1.25)])
 def test_what_a_run_sends_and_holds_is_what_was_predicted(layout, most, seen):
     content, found = verify.verified(seen / f"{layout}.json")
     assert content["measured"]["wire_bytes"] == pytest.approx(content["predicted"]["wire_bytes"], rel=1e-3)
@@ -62,6 +62,17 @@ def test_what_a_run_sends_and_holds_is_what_was_predicted(layout, most, seen):
         told[name]
         for name in ("step time follows from raw times", "MFU follows", "memory holds the state", "bytes were sent")
     )
+
+
+def test_eight_bits_and_shared_tokens_train_nearly_the_same_model_and_send_what_was_predicted(seen):
+    content = evidence.read(seen / "sp.json")
+    plain = {row["layout"]: row for row in json.loads((seen / "parity.json").read_text())}["tp,sp"]["losses"]
+    losses = [row["loss"] for row in content["raw"]["steps"]]
+    assert content["setup"]["fp8"] and losses[0] == pytest.approx(plain[0], rel=5e-3) and losses[0] != plain[0]
+    assert losses[:3] == pytest.approx(plain[:3], rel=0.1), (
+        "Adam's first steps go by the signs of gradients, which rounding turns"
+    )
+    assert content["measured"]["wire_bytes"] == pytest.approx(content["predicted"]["wire_bytes"], rel=1e-3)
 
 
 def test_a_run_says_what_it_predicts_before_it_says_what_it_measured(seen):

@@ -20,7 +20,7 @@ EXAMPLES = examples(
     "course run verify work/evidence/train.json         does anything contradict this evidence?",
 )
 PROGRAMS = {
-    "train": "the course's model under ddp, fsdp, tp, pp and products of them",
+    "train": "the course's model under ddp, fsdp, cp, tp, pp and products of them",
     "collectives": "seconds and bandwidth of each collective over message size",
     "matmul": "FLOP/s that one device really reaches",
     "parity": "whether every layout trains the same model, on 2, 4 or 8 processes",

@@ -21,6 +21,7 @@ WIRES = {  # what is sent for -> over which axis, by which call
     "gather weights": ("fsdp", "all_gather"),
     "reduce-scatter gradients": ("fsdp", "reduce_scatter"),
     "all-reduce gradients": ("ddp", "all_reduce"),
+    "context parallel": ("cp", "all_gather"),
     "tensor parallel": ("tp", "all_reduce"),
     "pipeline": ("pp", "send"),
 }
@@ -67,8 +68,13 @@ class Job:
 
     @property
     def micro_tokens(self) -> int:
-        """Tokens of one micro-batch on one data-parallel rank."""
+        """Tokens of one micro-batch on one rank that shares no sequence; context-parallel ranks share these."""
         return self.tokens // (self.layout.data * self.layout.micro_batches)
+
+    @property
+    def own_tokens(self) -> int:
+        """Tokens of one micro-batch on one rank."""
+        return self.micro_tokens // self.layout.cp
 
     @property
     def params(self) -> int:
@@ -136,19 +142,32 @@ def wire_bytes(job: Job, stage: int = 0) -> dict[str, float]:
         # A block is gathered for each forward pass and again for each backward pass; what is in no block once for both.
         passes = micro * (1 + job.reshard)
         gathered = sum(blocks) * passes + ends * (micro if layout.pp == 1 else 1)
-        found["gather weights"] = ring_sent("all_gather", gathered * job.width, layout.fsdp)
-        found["reduce-scatter gradients"] = ring_sent("reduce_scatter", held * FP32, layout.fsdp)
-    if layout.ddp > 1:
-        found["all-reduce gradients"] = ring_sent("all_reduce", held / layout.fsdp * FP32, layout.ddp)
-    hidden = job.micro_tokens * job.config.hidden
+        found["gather weights"] = ring_sent("all_gather", gathered * job.width, layout.shards)
+        found["reduce-scatter gradients"] = ring_sent("reduce_scatter", held * FP32, layout.shards)
+    if layout.replicas > 1:
+        found["all-reduce gradients"] = ring_sent("all_reduce", held / layout.shards * FP32, layout.replicas)
+    hidden = job.own_tokens * job.config.hidden
+    if layout.cp > 1:
+        found["context parallel"] = micro * len(blocks) * _context_parallel(job)
     if layout.tp > 1:
         found["tensor parallel"] = micro * _tensor_parallel(job, stage, len(blocks), hidden)
+        if layout.sp and layout.fsdp == 1:  # each rank saw some of the tokens that its norms scale
+            norms = 2 * len(blocks) + (stage == layout.pp - 1)
+            found["tensor parallel"] += ring_sent("all_reduce", norms * job.config.hidden * FP32, layout.tp)
     if layout.pp > 1:
         pieces = layout.pp * layout.chunks
         here = [stage + chunk * layout.pp for chunk in range(layout.chunks)]
         sends = sum((piece < pieces - 1) + (piece > 0) for piece in here)  # activations on, gradients back
-        found["pipeline"] = float(micro * sends * hidden * FP32)
+        found["pipeline"] = float(micro * sends * hidden * FP32) / (layout.tp if layout.sp else 1)
     return found
+
+
+def _context_parallel(job: Job) -> float:
+    """Bytes of one block and micro-batch: keys and values gathered forward and backward, their gradients reduce-scattered."""
+    config, again = job.config, 1 if job.config.checkpointing == "full" else 0
+    whole = 2 * job.micro_tokens * config.kv_heads * config.head_dim // job.layout.tp * job.width
+    ways = job.layout.cp
+    return (2 + again) * ring_sent("all_gather", whole, ways) + ring_sent("reduce_scatter", whole, ways)
 
 
 def _tensor_parallel(job: Job, stage: int, blocks: int, hidden: int) -> float:
@@ -159,7 +178,7 @@ def _tensor_parallel(job: Job, stage: int, blocks: int, hidden: int) -> float:
     if stage == 0:
         total += ring_sent("all_reduce", hidden * FP32, ways)  # rows of the embedding
     if stage == layout.pp - 1:
-        logits = job.micro_tokens * job.config.vocab * job.width
+        logits = job.own_tokens * job.config.vocab * job.width
         total += ring_sent("all_gather", logits, ways) + ring_sent("all_reduce", hidden * FP32, ways)
     return total
 
@@ -168,10 +187,12 @@ def memory_bytes(job: Job, stage: int = 0) -> dict[str, float]:
     """Bytes of one rank at its fullest: fp32 state, weights gathered for use, activations of the micro-batches in flight."""
     layout, shape = job.layout, memory.shape(job.config)
     blocks, ends = unit_params(job, stage)
-    kept = (sum(blocks) + ends) / layout.fsdp
+    kept = (sum(blocks) + ends) / layout.shards
     schedule = layout.schedule if layout.pp > 1 else "1f1b"
     where = Layout(
         tp=layout.tp,
+        sp=layout.sp,
+        cp=layout.cp,
         pp=layout.pp,
         dp=layout.fsdp,
         zero=3 if layout.fsdp > 1 else 0,
@@ -220,7 +241,7 @@ def step_seconds(job: Job, rates: Rates, wire: dict[str, float], stage: int = 0)
         "arithmetic": arithmetic,
         "overhead": max(passes_seconds(job, rates) - arithmetic, 0.0),
         "communication": sent + number["loss and norm"] * rates.alpha if layout.ranks > 1 else 0.0,
-        "optimizer": (sum(blocks) + ends) / layout.fsdp * ADAM_TRAFFIC / rates.memory,
+        "optimizer": (sum(blocks) + ends) / layout.shards * ADAM_TRAFFIC / rates.memory,
     }
     if layout.pp > 1:  # where ranks take turns on a core, one that waits leaves it to the others
         idle = (layout.pp - 1) / (layout.micro_batches * layout.chunks) * min(rates.cores, 1.0)
@@ -243,16 +264,20 @@ def calls(job: Job, stage: int = 0) -> dict[str, int]:
     parts, ends = unit_params(job, stage)
     blocks, whole = len(parts), (sum(parts) + ends) * FP32
     found = dict.fromkeys(WIRES, 0)
-    found["loss and norm"] = 1 + sum(getattr(layout, axis) > 1 for axis in ("pp", "ddp", "fsdp", "tp"))
+    found["loss and norm"] = 1 + sum(each > 1 for each in (layout.pp, layout.replicas, layout.shards, layout.tp))
     if layout.fsdp > 1:
         found["gather weights"] = blocks * (1 + job.reshard) * micro + 1
         found["reduce-scatter gradients"] = blocks + 1
-    if layout.ddp > 1:
+    if layout.cp > 1:
+        found["context parallel"] = micro * blocks * (4 if job.config.checkpointing == "full" else 3)
+    if layout.replicas > 1:
         buckets = 1 + math.ceil(max(whole - FIRST_BUCKET, 0) / BUCKET)
         found["all-reduce gradients"] = blocks + 1 if layout.fsdp > 1 else buckets if layout.pp == layout.tp == 1 else 1
     if layout.tp > 1:
         again = 2 if job.config.checkpointing == "full" else 0
-        found["tensor parallel"] = micro * ((4 + again) * blocks + (stage == 0) + 2 * (stage == layout.pp - 1))
+        twice = 1 + layout.sp  # a reduce-scatter and an all-gather for each all-reduce
+        sums = (4 + again) * blocks + (stage == 0) + (stage == layout.pp - 1)
+        found["tensor parallel"] = micro * (twice * sums + (stage == layout.pp - 1)) + (layout.sp and layout.fsdp == 1)
     if layout.pp > 1:
         found["pipeline"] = micro * (2 * layout.chunks - (stage == 0) - (stage == layout.pp - 1))
     return found

@@ -13,12 +13,11 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed.device_mesh import DeviceMesh
 
 from course_lib.roofline import fit_alpha_beta
-from course_lib.runs import collectives
+from course_lib.runs import collectives, context, eight_bits
 from course_lib.runs.model import Piece
-from course_lib.runs.parallel import Choices
+from course_lib.runs.parallel import Choices, RunMesh
 from course_lib.runs.place import Place
 from course_lib.runs.predict import FP32, WIRES, Job, Rates, wire_bytes
 from course_lib.runs.ring_bytes import ring_sent
@@ -28,10 +27,10 @@ _BUDGET, _ROUNDS = 0.3, 5  # s of each measurement, and in how many parts
 _SIZES = {"cpu": (4_000, 256_000, 4_000_000), "cuda": (64_000, 4_000_000, 64_000_000)}  # bytes of a message
 
 
-def measure(job: Job, place: Place, choices: Choices, mesh: DeviceMesh) -> Rates:
+def measure(job: Job, place: Place, choices: Choices, mesh: RunMesh) -> Rates:
     """Rates of the model's own matmul, of a copy, of a block's passes, and of the calls that this layout makes. All ranks call it."""
     dtype = choices.dtype
-    config, tokens = job.config, min(job.micro_tokens, 8192)
+    config, tokens = job.config, min(job.micro_tokens // job.layout.cp, 8192)
     x = torch.randn(tokens, config.hidden, device=place.device, dtype=dtype)
     w = torch.randn(config.hidden, config.ffn // job.layout.tp, device=place.device, dtype=dtype)
     flops = 2 * tokens * config.hidden * (config.ffn // job.layout.tp) / timed(lambda: x @ w, place)
@@ -59,12 +58,15 @@ def passes(job: Job, place: Place, choices: Choices) -> tuple[Callable[[], None]
     """
     dtype, cast = choices.dtype, job.layout.fsdp > 1
     config = replace(job.config, layers=1)
-    sequences = job.micro_tokens // config.seq_len
+    sequences, length = job.micro_tokens // config.seq_len, config.seq_len // job.layout.cp
     with torch.device(place.device):
         block, ends = Piece(config, [0], first=False, last=False), Piece(config, [])
-        x = torch.randn(sequences, config.seq_len, config.hidden, dtype=dtype if cast else None, requires_grad=True)
-        tokens = torch.zeros(sequences, config.seq_len, dtype=torch.long)
-
+        x = torch.randn(sequences, length, config.hidden, dtype=dtype if cast else None, requires_grad=True)
+        tokens = torch.zeros(sequences, length, dtype=torch.long)
+    if choices.fp8:
+        eight_bits.convert(block)
+    if job.layout.cp > 1:
+        context.spread(block, context.Context(0, job.layout.cp))
     if cast:
         block, ends = block.to(dtype), ends.to(dtype)
     if choices.compiled:

@@ -14,13 +14,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
+from torch.distributed.tensor import DTensor
 
 from course_lib import text
+from course_lib.runs import context
 from course_lib.runs.clock import Clock
 from course_lib.runs.layouts import RunLayout
-from course_lib.runs.parallel import Choices, local, optimizer_groups, parts_of
+from course_lib.runs.parallel import Choices, RunMesh, is_partial, local, optimizer_groups, parts_of
 from course_lib.runs.place import Place
 from course_lib.transformer import Config, loss
 
@@ -43,7 +44,7 @@ class Stepper:
         models: Sequence[nn.Module],
         config: Config,
         layout: RunLayout,
-        mesh: DeviceMesh,
+        mesh: RunMesh,
         place: Place,
         choices: Choices,
         batch: int,
@@ -56,6 +57,7 @@ class Stepper:
         groups = optimizer_groups(self._parameters())
         self.optimizer = torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=fused)
         self.data_rank, self.clock = _data_rank(layout, mesh), Clock(place)
+        self.own = context.positions(layout, config.seq_len, mesh["cp"].get_local_rank() if layout.cp > 1 else 0)
         self.schedule = self._schedule() if layout.pp > 1 else None
         self.is_last = layout.pp == 1 or mesh["pp"].get_local_rank() == layout.pp - 1
 
@@ -65,13 +67,8 @@ class Stepper:
 
     def launch(self, number: int, learning_rate: float | None = None) -> dict[str, Tensor]:
         """The same step as tensors of the device: nothing waits for a GPU, which has the next step before it is done with this one."""
-        with self.clock.part("data"):
-            tokens, targets = batch_of(
-                number, self.batch, self.config, self.data_rank, self.layout.data, self.place.device
-            )
-        mean = self._pipeline(tokens, targets) if self.schedule is not None else self._micro_batches(tokens, targets)
+        mean = self.passes(number)
         with self.clock.part("optimizer"):
-            self._average_replicas()
             norm = self._clip()
             for group in self.optimizer.param_groups if learning_rate is not None else ():
                 group["lr"] = learning_rate
@@ -81,6 +78,19 @@ class Stepper:
             return {"loss": self._mean_over_data(mean).detach(), "gradient_norm": norm.detach()}
 
     # --- forward and backward
+
+    def passes(self, number: int) -> Tensor:
+        """Forward and backward of step `number`: every rank has its part of the whole batch's gradient; the mean loss of its own tokens."""
+        with self.clock.part("data"):
+            tokens, targets = batch_of(
+                number, self.batch, self.config, self.data_rank, self.layout.data, self.place.device
+            )
+            if self.own is not None:
+                tokens, targets = (each.index_select(1, self.own.to(each.device)) for each in (tokens, targets))
+        mean = self._pipeline(tokens, targets) if self.schedule is not None else self._micro_batches(tokens, targets)
+        with self.clock.part("optimizer"):
+            self._average_replicas()
+        return mean
 
     def _micro_batches(self, tokens: Tensor, targets: Tensor) -> Tensor:
         model, count = self.models[0], self.layout.micro_batches
@@ -131,12 +141,13 @@ class Stepper:
         Where it is given, stages need not tell each other their shapes before the first step.
         """
         config, wide = self.config, self.choices.dtype if self.layout.fsdp > 1 else torch.float32
-        micro = self.batch // (self.layout.data * self.layout.micro_batches)
-        tokens = torch.empty(micro, config.seq_len, dtype=torch.int64, device="meta")
+        micro, length = self.batch // (self.layout.data * self.layout.micro_batches), config.seq_len // self.layout.cp
+        tokens = torch.empty(micro, length, dtype=torch.int64, device="meta")
         more = {"device": "meta", "requires_grad": True}
-        hidden = torch.empty(micro, config.seq_len, config.hidden, dtype=wide, **more)
+        between = length // self.layout.tp if self.layout.sp else length
+        hidden = torch.empty(micro, between, config.hidden, dtype=wide, **more)
         head = wide if self.layout.fsdp > 1 else self.choices.dtype  # autocast's matmul gives 16 bits
-        logits = torch.empty(micro, config.seq_len, config.vocab, dtype=head, **more)
+        logits = torch.empty(micro, length, config.vocab, dtype=head, **more)
         return tokens if piece == 0 else hidden, logits if piece == pieces - 1 else hidden
 
     def _arithmetic(self) -> Any:
@@ -149,14 +160,27 @@ class Stepper:
 
     def _average_replicas(self) -> None:
         """Replicas of a stage or of tensor-parallel parts average their gradients here; DDP and FSDP have done it on the way."""
-        if self.layout.pp == self.layout.tp == 1 or self.layout.fsdp > 1 or self.layout.ddp == 1:
+        if self.layout.sp:
+            self._add_norms()
+        if self.layout.pp == self.layout.tp == 1 or self.layout.fsdp > 1 or self.layout.replicas == 1:
             return
         grads = [local(p.grad) for p in self._parameters() if p.grad is not None]
         flat = torch._utils._flatten_dense_tensors(grads)
         self._sum(flat, "ddp")
-        flat /= self.layout.ddp
+        flat /= self.layout.replicas
         for grad, mean in zip(grads, torch._utils._unflatten_dense_tensors(flat, grads), strict=True):
             grad.copy_(mean)
+
+    def _add_norms(self) -> None:
+        """With sequence parallelism each rank saw some of the tokens, so the norms' gradients are sums over tensor-parallel ranks."""
+        parts = [p for p in self._parameters() if p.grad is not None and is_partial(p.grad)]
+        if not parts:  # FSDP has added them up
+            return
+        grads = [local(p.grad) for p in parts]
+        flat = torch._utils._flatten_dense_tensors(grads)
+        self._sum(flat, "tp")
+        for p, whole in zip(parts, torch._utils._unflatten_dense_tensors(flat, grads), strict=True):
+            p.grad = DTensor.from_local(whole, p.device_mesh, p.placements, run_check=False)
 
     def _clip(self) -> Tensor:
         """Scale all gradients to a norm of at most `clip`; the norm of the whole model's gradient."""
@@ -181,7 +205,7 @@ class Stepper:
 
     def _mean_over_data(self, mean: Tensor) -> Tensor:
         for axis in ("ddp", "fsdp"):
-            if (ways := getattr(self.layout, axis)) > 1:
+            if (ways := {"ddp": self.layout.replicas, "fsdp": self.layout.shards}[axis]) > 1:
                 self._sum(mean, axis)
                 mean = mean / ways
         return mean
@@ -195,9 +219,11 @@ class Stepper:
             yield from model.parameters()
 
 
-def _data_rank(layout: RunLayout, mesh: DeviceMesh) -> int:
-    replica = mesh["ddp"].get_local_rank() if layout.ddp > 1 else 0
-    return replica * layout.fsdp + (mesh["fsdp"].get_local_rank() if layout.fsdp > 1 else 0)
+def _data_rank(layout: RunLayout, mesh: RunMesh) -> int:
+    """Which sequences a rank has: context-parallel ranks, neighbors on the mesh of weights, have the same."""
+    replica = mesh["ddp"].get_local_rank() if layout.replicas > 1 else 0
+    shard = mesh["fsdp"].get_local_rank() if layout.shards > 1 else 0
+    return (replica * layout.shards + shard) // layout.cp
 
 
 def _synchronising(model: nn.Module, last: bool) -> Any:

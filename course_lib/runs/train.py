@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from course_lib.install.words import Trouble
-from course_lib.runs import evidence, gap, layouts, measuring, peaks, predict, rates, saving
+from course_lib.runs import eight_bits, evidence, gap, layouts, measuring, peaks, predict, rates, saving
 from course_lib.runs.learning_rate import rate_at
 from course_lib.runs.parallel import Choices, mesh_of, pieces_here, spread
 from course_lib.runs.place import Place, end, join, leave
@@ -47,7 +47,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add(
         "--layout",
         default="",
-        help="ddp, fsdp, tp, pp and products of them: ddp=2,fsdp=4 (default: ddp over all ranks)",
+        help="ddp, fsdp, cp, tp, pp and products of them: ddp=2,fsdp=4 or cp=2,tp=4,sp (default: ddp over all ranks)",
     )
     add("--schedule", default="1f1b", help="of a pipeline: gpipe, 1f1b, interleaved")
     add("--micro-batches", type=int, default=None, help="of one data-parallel rank in a step")
@@ -78,6 +78,11 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--keep-gathered", action="store_true", help="FSDP keeps a unit's weights from its forward to its backward pass"
     )
     add("--compile", action="store_true", help="torch.compile each block")
+    add(
+        "--fp8",
+        action="store_true",
+        help="the blocks' matrix products on 8-bit numbers: H100, L40S or newer; a CPU computes the same numbers, slowly",
+    )
     add("--device", default="auto", help="auto, cpu or cuda")
     add("--backend", default="auto", help="auto, gloo or nccl")
     add("--timeout", type=float, default=120.0, help="s that a collective may take before the run is ended")
@@ -137,7 +142,9 @@ def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
     fits(job, place)
     say = Speaker(place.first)
     dtype = torch.bfloat16 if job.width == 2 else torch.float32
-    choices = Choices(dtype=dtype, reshard=job.reshard, compiled=given.compile)
+    choices = Choices(dtype=dtype, reshard=job.reshard, compiled=given.compile, fp8=given.fp8)
+    if given.fp8:
+        eight_bits.require(place.device)
     mesh = mesh_of(job.layout, place)
     known = earlier(given.rates) if given.rates else rates.measure(job, place, choices, mesh)
     stage = mesh["pp"].get_local_rank() if job.layout.pp > 1 else 0
@@ -253,6 +260,7 @@ def setup_of(given: argparse.Namespace, job: predict.Job, place: Place, dtype: t
         "checkpointing": job.config.checkpointing,
         "reshard_after_forward": job.reshard,
         "compiled": given.compile,
+        "fp8": given.fp8,
         "backend": place.backend,
         "device": place.device.type,
         "seed": given.seed,

@@ -27,6 +27,7 @@ def audit_memory():
 # %% right: within five per cent, lists  from: recomputed one by one
 # ~ GOOD ==> {name: [number * 1.03, said.upper(), f" {cause} "] for name, (number, said, cause) in GOOD.items()}
 
+
 # %% right: the library's numbers
 from course_lib import memory
 
@@ -78,7 +79,5 @@ def audit_memory():
 # %% half: one error and one control => 3  from: recomputed one by one
 # ~ GOOD ==> {name: GOOD[name] for name in ("state-70b-1120", "checkpoint-sqrt")}
 
-
-# %% half: one statement missed => 19.5
-def audit_memory():
-    return {**GOOD, "checkpointed-20": (20, "right", "as printed")}
+# %% half: one statement missed => 19.5  from: recomputed one by one
+# ~ GOOD ==> {**GOOD, "checkpointed-20": (20, "right", "as printed")}

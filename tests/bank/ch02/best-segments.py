@@ -89,12 +89,7 @@ def best_segments(inputs, inner):
     return room(high)[1]
 
 
-# %% wrong: root of the number of layers => values root-of-layers
-def peak_bytes(inputs, inner, starts):
-    ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
-
-
+# %% wrong: root of the number of layers => values root-of-layers  from: for every prefix all (inputs, peak) that nothing beats
 def best_segments(inputs, inner):
     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
 
@@ -171,5 +166,4 @@ def best_segments(inputs, inner):
 
 
 # %% half: only the peak => 6  from: root of the number of layers
-# -     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))
-# +     raise NotImplementedError
+# ~ return list(range(0, len(inputs), round(math.sqrt(len(inputs))))) ==> raise NotImplementedError

@@ -127,8 +127,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 
 
 # %% right: logits in double inside a checkpoint  from: a checkpoint around each chunk
-# -         return F.cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum")
-# +         return F.cross_entropy((h @ w.T).double(), t, reduction="sum").float()
+# ~ (h @ w.T, t, ignore_index=-100, reduction="sum") ==> ((h @ w.T).double(), t, reduction="sum").float()
 
 # %% right: softmax by hand in float32  from: a checkpoint around each chunk
 # -         return F.cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum")
@@ -228,9 +227,8 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # +     assert len(targets) % chunks == 0
 
 # %% wrong: a mean of a chunk without tokens => cost nan  from: a checkpoint around each chunk
-# ~ cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum") ==> cross_entropy(h @ w.T, t)
-# -         total = total + again(part, h, weight, t, use_reentrant=False)
-# +         total = total + again(part, h, weight, t, use_reentrant=False) * (t != -100).sum()
+# ~ t, ignore_index=-100, reduction="sum" ==> t
+# ~ (part, h, weight, t, use_reentrant=False) ==> (part, h, weight, t, use_reentrant=False) * (t != -100).sum()
 
 # %% wrong: both must need gradients => generality raised  from: what comes in is ignored
 # -         return hidden if ctx.needs_input_grad[0] else None, weight if ctx.needs_input_grad[1] else None, None, None

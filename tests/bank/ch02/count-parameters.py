@@ -64,8 +64,7 @@ def count_parameters(shape):
 # ~ (2 * hidden * own + 2 * hidden * shared) ==> 4 * hidden * hidden
 
 # %% wrong: the output matrix is forgotten => values output-missing  from: closed form
-# -         "attention": layers * (2 * hidden * own + 2 * hidden * shared),
-# +         "attention": layers * (hidden * own + 2 * hidden * shared),
+# ~ 2 * hidden * own ==> hidden * own
 
 # %% wrong: one matrix for keys and values => values one-of-k-and-v  from: closed form
 # ~ own + 2 * hidden * shared ==> own + hidden * shared
@@ -98,14 +97,14 @@ def count_parameters(shape):
 # ~ 0 if shape["tied"] else shape ==> shape
 
 # %% wrong: heads times their size taken for hidden => generality hidden-for-heads  from: closed form
-# -     layers, hidden, dim = shape["layers"], shape["hidden"], shape["head_dim"]
-# +     layers, hidden, dim = shape["layers"], shape["hidden"], shape["hidden"] // shape["heads"]
+# ~ ["head_dim"] ==> ["hidden"] // shape["heads"]
 
 # %% wrong: one head for all => values -  from: closed form
 # ~ shape["kv_heads"] * dim ==> dim
 
 # %% wrong: always gated => generality always-gated  from: closed form
 # ~ (3 if shape["gated"] else 2) ==> 3
+
 
 # %% wrong: asks the library => raised
 from course_lib import memory

@@ -76,15 +76,10 @@ def dies_at(job, memory):
     return "load" if over[0] == 0 else f"{('forward', 'backward', 'step')[(over[0] - 1) % 3]} {(over[0] - 1) // 3 + 1}"
 
 
-# %% wrong: the optimizer's bytes from the start => values state-from-the-start  from: phase by phase
-def timeline(job):
-    weights, grads, moments = job["weights"], job["grads"], job["moments"]
-    levels = [weights + moments]
-    for step in (1, 2, 3):
-        kept = weights + moments
-        levels += [kept + job["activations"], kept + max(job["activations"], grads), kept + grads + job["work"]]
-    return levels
-
+# %% wrong: the optimizer's bytes from the start => values state-from-the-start  from: no work space
+# ~ [weights] ==> [weights + moments]
+# ~ (moments if step > 1 else 0) ==> moments
+# ~ weights + moments + grads ==> kept + grads + job["work"]
 
 # %% wrong: gradients stay => values other-form unless grads_between=zeroed  from: phase by phase
 # ~ kept = weights + (moments if step > 1 else 0) ==> kept = weights + (moments + grads if step > 1 else 0)

@@ -73,17 +73,12 @@ def train_step(model, batches):
 # %% wrong: padding counts => values padding-counted  from: backward at once, divided at the end
 # ~ (targets != -100).sum().item ==> targets.numel
 
-
-# %% wrong: divided by the tokens so far => values running-count
-def train_step(model, batches):
-    total, tokens = 0.0, 0
-    for inputs, targets in batches:
-        tokens += (targets != -100).sum().item()
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum")
-        (loss / tokens).backward()
-        total += loss.item()
-    return total / tokens
-
+# %% wrong: divided by the tokens so far => values running-count  from: the loss is detached
+# -         total += F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum").item()
+#           tokens += (targets != -100).sum().item()
+# +         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum")
+# +         (loss / tokens).backward()
+# +         total += loss.item()
 
 # %% wrong: gradients are divided in the loop => values -  from: backward at once, divided at the end
 # ~ ignore_index=-100, reduction ==> reduction
@@ -107,6 +102,7 @@ def train_step(model, batches):
 
 # %% wrong: a tensor with its graph => values a-tensor  from: backward at once, divided at the end
 # ~ total += loss.item() ==> total = total + loss
+
 
 # %% wrong: graphs retained => cost graphs-kept-alive
 kept = []
@@ -140,8 +136,7 @@ def train_step(model, batches):
 #   def train_step(model, batches):
 # +     batches = list(batches)
 # +     tokens = sum((targets != -100).sum().item() for _, targets in batches)
-# -         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()) / len(batches)
-# +         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()) * (targets != -100).sum().item() / tokens
+# ~ / len(batches) ==> * (targets != -100).sum().item() / tokens
 
 # %% wrong: goes through the batches twice => generality -  from: the mean of means
 #   def train_step(model, batches):

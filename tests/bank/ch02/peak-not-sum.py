@@ -141,8 +141,7 @@ def peak(log):
 
 # %% wrong: a level for each time => generality end-of-a-moment  from: a running total
 # ~ row in log ==> number, row in enumerate(log)
-# -         if sum(kinds.values()) > best[0]:
-# +         if (number + 1 == len(log) or log[number + 1]["time"] != row["time"]) and sum(kinds.values()) > best[0]:
+# ~ if sum ==> if (number + 1 == len(log) or log[number + 1]["time"] != row["time"]) and sum
 
 
 # %% wrong: the log shown, by heart => values only-the-example
@@ -151,5 +150,4 @@ def peak(log):
 
 
 # %% half: bytes and time => 3.5  from: a running total
-# -             best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
-# +             best = sum(kinds.values()), row["time"], "weights"
+# ~ max(kinds, key=kinds.get) ==> "weights"

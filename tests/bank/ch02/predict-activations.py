@@ -21,7 +21,5 @@ def activations_interval():
 # %% wrong: turned round => values reversed  from: an interval
 # ~ 120, 300 ==> 300, 100
 
-
-# %% wrong: nothing at the lower end => values not-positive
-def activations_interval():
-    return 0, 100
+# %% wrong: nothing at the lower end => values not-positive  from: an interval
+# ~ 120, 300 ==> 0, 100

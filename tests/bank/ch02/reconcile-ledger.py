@@ -59,8 +59,7 @@ def block_bytes(batch, seq, hidden, heads, ffn, size):
 # ~ if row["parameter"] or row["storage"] in seen: ==> if row["parameter"]:
 
 # %% wrong: parameters counted => values parameters-counted  from: seen storages, and a formula
-# -         if row["parameter"] or row["storage"] in seen:
-# +         if row["storage"] in seen:
+# ~ ["parameter"] or row["storage"] ==> ["storage"]
 
 
 # %% wrong: everything counted => values everything-counted  from: seen storages, and a formula

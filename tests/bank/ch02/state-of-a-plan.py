@@ -104,17 +104,12 @@ def largest_model(memory, plan):
 # %% wrong: moments always in fp32 => generality -  from: a table of sizes
 # ~ SIZE[plan["moments"]] ==> 4
 
-# %% wrong: asks the library => raised
-from course_lib import memory as library
-
-
-def state_buckets(params, plan):
-    return {"main_grads": 0.0, **library.state_by_bucket(params, "B")}
-
-
-def largest_model(memory, plan):
-    return library.largest_model(memory, "B")
-
+# %% wrong: asks the library => raised  from: the total only
+# - def state_buckets(params, plan):
+# + from course_lib import memory as library
+# + def state_buckets(params, plan):
+# ~ 16 * params ==> {"main_grads": 0.0, **library.state_by_bucket(params, "B")}
+# ~ memory / 16 ==> library.largest_model(memory, "B")
 
 # %% half: the buckets alone => 1.5  from: a table of sizes
 # ~ return memory / sum(state_buckets(1, plan).values()) ==> raise NotImplementedError

@@ -113,7 +113,6 @@ def checkpoint(function, x):
 # -     return Again.apply(function, torch.empty(0, requires_grad=True), x)
 # +     return Again.apply(function, torch.empty(0, requires_grad=True), x.detach())
 
-
 # %% wrong: the generator is not set back for the second run => values random-not-restored  from: the input gets no gradient
 # -         ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
 # +         ctx.function, ctx.x = function, x
@@ -229,13 +228,11 @@ def checkpoint(function, x):
 # +     if not torch.is_grad_enabled():
 # +         function(x)
 
-# %% wrong: the one that torch has => raised
-from torch.utils.checkpoint import checkpoint as ready
-
-
-def checkpoint(function, x):
-    return ready(function, x, use_reentrant=False)
-
+# %% wrong: the one that torch has => raised  from: a plain call
+# - def checkpoint(function, x):
+# + from torch.utils.checkpoint import checkpoint as ready
+# + def checkpoint(function, x):
+# ~ function(x) ==> ready(function, x, use_reentrant=False)
 
 # %% wrong: kept in half the bytes => values -  from: everything under no_grad
 # -     with torch.no_grad():

@@ -173,5 +173,4 @@ def clip_parts(inside, across, parts, counts, most):
 
 
 # %% wrong: times the limit, then divided => generality not-finite  from: one sum, one all-reduce
-# -             part.mul_(most / norm)
-# +             part.mul_(most).div_(norm)
+# ~ (most / norm) ==> (most).div_(norm)

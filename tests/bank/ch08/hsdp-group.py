@@ -164,7 +164,6 @@ def best_group(params, ranks, memory, per_node, fast, slow):
 # +         return i / (fast if k <= per_node else slow) + a / (fast if ranks <= per_node else slow)
 
 # %% wrong: 32 bits across => values twice  from: the longer of the two times
-# -     return 16 * params / group, 3 * 2 * params * (group - 1) / group, 2 * (m - 1) / m * 2 * params / group
-# +     return 16 * params / group, 3 * 2 * params * (group - 1) / group, 2 * (m - 1) / m * 4 * params / group
+# ~ m * 2 ==> m * 4
 # -         return max(i / (fast if k <= per_node else slow), a / (fast if ranks <= per_node else slow))
 # +         return i / (fast if k <= per_node else slow) + a / (fast if ranks <= per_node else slow)

@@ -40,21 +40,16 @@ def ranks_for(params, memory, layers, activations, per_param):
     return high
 
 
-# %% right: fractions
-import math
-
-
-from fractions import Fraction
-
-
-def largest_model(ranks, memory, layers, activations, per_param):
-    room = Fraction(memory) - Fraction(activations)
-    return float(max(room, 0) / (Fraction(per_param) / ranks + Fraction(4, layers)))
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    room = Fraction(memory) - Fraction(activations) - 4 * Fraction(params) / layers
-    return math.ceil(Fraction(per_param) * Fraction(params) / room) if room > 0 else None
+# %% right: fractions  from: solved for P
+# - def largest_model(ranks, memory, layers, activations, per_param):
+# + import math
+# + from fractions import Fraction
+# + def largest_model(ranks, memory, layers, activations, per_param):
+# -     return max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
+# +     room = Fraction(memory) - Fraction(activations)
+# +     return float(max(room, 0) / (Fraction(per_param) / ranks + Fraction(4, layers)))
+# ~ memory - activations - 4 * params ==> Fraction(memory) - Fraction(activations) - 4 * Fraction(params)
+# ~ per_param * params / room - 1e-9 ==> Fraction(per_param) * Fraction(params) / room
 
 
 # %% wrong: state only => values state-only
@@ -82,9 +77,8 @@ def ranks_for(params, memory, layers, activations, per_param):
 
 
 # %% wrong: one layer whole => values one-layer  from: the activations are left out
-# -     return memory / (per_param / ranks + 4 / layers)
-# +     return max(0, memory - activations) / (per_param / ranks + 2 / layers)
-# ~ memory - 4 * params ==> memory - activations - 2 * params
+# ~ memory / (per_param / ranks + 4 / layers) ==> max(0, memory - activations) / (per_param / ranks + 2 / layers)
+# ~ - 4 ==> - activations - 2
 
 # %% wrong: all weights whole => values whole-weights  from: state only
 # ~ ranks * memory / per_param ==> max(0, memory - activations) / (per_param / ranks + 2)
@@ -108,8 +102,7 @@ def ranks_for(params, memory, layers, activations, per_param):
 
 # %% wrong: the bytes of the example => generality other-bytes  from: solved for P
 # ~ per_param / ranks + 2 * 2 ==> 16 / ranks + 4
-# -     return math.ceil(per_param * params / room - 1e-9) if room > 0 else None
-# +     return math.ceil(16 * params / room - 1e-9) if room > 0 else None
+# ~ per_param * params ==> 16 * params
 
 # %% wrong: the largest as a whole number of billions => values -  from: solved for P
 # -     return max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
@@ -119,9 +112,8 @@ def ranks_for(params, memory, layers, activations, per_param):
 # - def largest_model(ranks, memory, layers, activations, per_param):
 # + import math
 # + def largest_model(ranks, memory, layers, activations, per_param):
-# -     return memory / (per_param / ranks + 4 / layers)
-# +     return max(0, memory - activations) / (per_param / ranks + 8 / layers)
-# ~ memory - 4 * params ==> memory - activations - 8 * params
+# ~ memory / (per_param / ranks + 4 / layers) ==> max(0, memory - activations) / (per_param / ranks + 8 / layers)
+# ~ - 4 ==> - activations - 8
 
 # %% wrong: one GPU more where it is exactly full => generality one-more  from: rounded down
 # ~ (per_param * params / room) if room > 0 else None ==> (per_param * params / room) + 1 if room > 0 else None

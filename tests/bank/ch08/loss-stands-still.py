@@ -151,10 +151,9 @@ def train(comm, build, make, batches, most):
 # ~ losses, sharded ==> losses
 
 # %% wrong: the loss divided by the ranks => values divided-again  from: weights kept after the forward pass
-# -     sharded = FullySharded(comm, model, list(model.blocks), reshard_after_forward=False)
-# +     sharded = FullySharded(comm, model, list(model.blocks))
+# ~ (model.blocks), reshard_after_forward=False ==> (model.blocks)
 # ~ (sharded(x).flatten(0, 1), y.flatten()) ==> (sharded(x).flatten(0, 1), y.flatten()) / comm.size
-# ~ (loss.item()) ==> (loss.item() * comm.size)
+# ~ item() ==> item() * comm.size
 
 # %% wrong: the mean of all losses comes back => values other-losses  from: half a block to a unit
 # -     units = [u for b in model.blocks for u in (b.up, b.down)]

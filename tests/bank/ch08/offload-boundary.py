@@ -51,9 +51,8 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
 # ~ ranks * bandwidth ==> bandwidth
 
 # %% wrong: two FLOPs per parameter and token => values two-flops  from: the longer of the two
-# -     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
-# +     return max(2 * params * tokens / flops, params / ranks * moved / bandwidth)
-# ~ moved * flops / (6 * ranks * bandwidth) ==> moved * flops / (2 * ranks * bandwidth)
+# ~ 6 * params ==> 2 * params
+# ~ 6 * ranks ==> 2 * ranks
 
 # %% wrong: computing is shared out as well => values compute-divided  from: every GPU moves the whole model
 # ~ flops, params ==> ranks / flops, params / ranks
@@ -71,17 +70,12 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
 # ~ params / ranks * moved ==> 2 * params * moved / ranks
 # ~ moved * flops / (6 * ranks * bandwidth) ==> 2 * flops / 6 * moved / ranks / bandwidth
 
-# %% wrong: whole tokens => values rounded
-import math
-
-
-def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
-    return max(6 * params * tokens / flops, params * moved / ranks / bandwidth)
-
-
-def hidden_tokens(ranks, flops, moved, bandwidth):
-    return math.ceil(flops / 6 * moved / ranks / bandwidth)
-
+# %% wrong: whole tokens => values rounded  from: the longer of the two
+# - def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
+# + import math
+# + def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
+# ~ / ranks * moved ==> * moved / ranks
+# ~ moved * flops / (6 * ranks * bandwidth) ==> math.ceil(flops / 6 * moved / ranks / bandwidth)
 
 # %% wrong: the shorter of the two => values shorter  from: the longer of the two
 # -     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
@@ -89,5 +83,4 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
 # ~ moved * flops / (6 * ranks * bandwidth) ==> flops / 6 * moved / ranks / bandwidth
 
 # %% half: the first only => 2  from: the longer of the two
-# -     return moved * flops / (6 * ranks * bandwidth)
-# +     raise NotImplementedError
+# ~ return moved * flops / (6 * ranks * bandwidth) ==> raise NotImplementedError

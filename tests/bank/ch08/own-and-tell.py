@@ -166,9 +166,8 @@ def shard_optimizer(comm, parameters, make):
 # +             works = [comm.broadcast(p.data, home[p], async_op=True) for p in parameters if p.requires_grad]
 
 # %% wrong: frozen ones go round, too => cost frozen-sent  from: in the order of the list, to whoever has least
-# ~ if p.requires_grad and not any(p is q for q in kept): ==> if not any(p is q for q in kept):
-# -     mine = [p for p, rank in zip(kept, owners) if rank == comm.rank]
-# +     mine = [p for p, rank in zip(kept, owners) if rank == comm.rank and p.requires_grad]
+# ~ p.requires_grad and not ==> not
+# ~ .rank ==> .rank and p.requires_grad
 
 # %% wrong: gradients averaged once more => values other-numbers  from: in the order of the list, to whoever has least
 #           def step(self):

@@ -22,7 +22,5 @@ def sending_interval():
 # %% wrong: one number => values not-a-pair  from: an interval around the truth
 # ~ 30, 90 ==> 48.6
 
-
-# %% wrong: from zero => values not-positive
-def sending_interval():
-    return 0, 50
+# %% wrong: from zero => values not-positive  from: an interval around the truth
+# ~ 30, 90 ==> 0, 50

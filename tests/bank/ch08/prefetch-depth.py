@@ -110,8 +110,7 @@ def least_depth(gathers, computes, most):
 # -         free = done[i - 1 - depth] if i > depth else 0.0
 # -         wire = max(wire, free) + gather
 # +         wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
-# -     return next((d for d in range(len(gathers)) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
-# +     return next((d for d in range(len(gathers) + 1) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
+# ~ (gathers) ==> (gathers) + 1
 
 # %% wrong: each gather against its own unit => values unit-by-unit  from: data parallelism's crossover
 # ~ 2 * reduce ==> (2 * gather + reduce)
@@ -162,8 +161,7 @@ def least_depth(gathers, computes, most):
 # ~ return idle ==> return idle - gathers[0]
 
 # %% wrong: gradients all-reduced => values reduced-twice  from: gaps added up
-# -     return flops * (2 * gather + reduce) * (ranks - 1) / (6 * bandwidth * ranks)
-# +     return flops * (2 * gather + 2 * reduce) * (ranks - 1) / (6 * bandwidth * ranks)
+# ~ gather + reduce ==> gather + 2 * reduce
 
 
 # %% wrong: each gather behind the unit before it, whatever the depth => values -  from: gaps added up

@@ -141,6 +141,7 @@ def reshard(comm, part, elements, old, new):
 # +     for box, low, high in scratch:
 # +         out[low - want.start : high - want.start] = box
 
+
 # %% wrong: round a ring until it is home => cost whole-row-moved
 import torch
 
@@ -169,5 +170,4 @@ def reshard(comm, part, elements, old, new):
 
 
 # %% wrong: ranks without a part return zeros => values other-length  from: one all-to-all of what overlaps
-# -     mine = part.new_zeros(-(-elements // new) if me < new else 0)
-# +     mine = part.new_zeros(-(-elements // new))
+# ~ (-elements // new) if me < new else 0 ==> (-elements // new)

@@ -61,15 +61,11 @@ def fewest_ranks(params, stage, buckets, memory):
     return None if room <= 0 else max(1, math.ceil(rest / room))
 
 
-# %% wrong: everything divided at every stage => values all-shared
-def held(params, stage, ranks, buckets):
-    total = params * sum(buckets.values())
-    return total / ranks if stage else total
-
-
-def fewest_ranks(params, stage, buckets, memory):
-    return math.ceil(params * sum(buckets.values()) / memory)
-
+# %% wrong: everything divided at every stage => values all-shared  from: the fewest as if all were shared
+# -     since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
+# -     return sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
+# +     total = params * sum(buckets.values())
+# +     return total / ranks if stage else total
 
 # %% wrong: the stages begin one too early => values one-stage-more  from: everything divided at every stage
 # -     total = params * sum(buckets.values())
@@ -89,8 +85,7 @@ def fewest_ranks(params, stage, buckets, memory):
 
 
 # %% wrong: the master copy counted with the weights => values master-whole  from: the master copy left out, as a published table does
-# -     w, g, o = buckets["weights"], buckets["grads"], buckets["moments"]
-# +     w, g, o = buckets["weights"] + buckets["master"], buckets["grads"], buckets["moments"]
+# ~ ["weights"] ==> ["weights"] + buckets["master"]
 # ~ None ==> 1
 
 # %% wrong: all ranks together => values all-ranks  from: the master copy left out, as a published table does
@@ -125,6 +120,7 @@ def fewest_ranks(params, stage, buckets, memory):
 # -     return math.ceil(params * sum(buckets.values()) / memory)
 # +     whole = held(params, stage, 10**18, buckets)
 # +     return math.ceil((held(params, 0, 1, buckets) - whole) / (memory - whole))
+
 
 # %% wrong: the example's bytes, whatever comes => values -
 from course_lib import params as numbers
@@ -170,5 +166,4 @@ def fewest_ranks(params, stage, buckets, memory):
 # +     return next((n for n in range(1, 5000) if held(params, stage, n, buckets) <= gib), None)
 
 # %% half: the first function only => 1.6  from: the fewest as if all were shared
-# -     return math.ceil(params * sum(buckets.values()) / memory)
-# +     raise NotImplementedError
+# ~ return math.ceil(params * sum(buckets.values()) / memory) ==> raise NotImplementedError

@@ -15,15 +15,13 @@ from course_lib.cluster import simulate
 from course_lib.exercises import killmatrix
 from course_lib.exercises.ch15.cards.faults import LABEL_WORDS, SMOKE_WORDS
 from course_lib.exercises.ch15.cards.faults_more import TRACE_WORDS, ZOO_WORDS
-from course_lib.exercises.ch15.judges import JUDGINGS
 from course_lib.exercises.ch15.judges import faults_report as ch15_faults_report
 from course_lib.exercises.ch15.judges import faults_trainings as trainings
-from course_lib.exercises.ch15.judges.faults_labels import MARK, broken, cut, stream_of
-from course_lib.exercises.ch15.judges.faults_report import claims_of, field_of, made_up, ratios
-from course_lib.exercises.ch15.judges.faults_smoke import trace_of, wrong_step
+from course_lib.exercises.ch15.judges.faults_labels import MARK, broken, stream_of
+from course_lib.exercises.ch15.judges.faults_report import claims_of, field_of
+from course_lib.exercises.ch15.judges.faults_smoke import trace_of
 from course_lib.exercises.ch15.judges.faults_zoo import UNSEEN, scene
 from course_lib.exercises.point_to_point import PointToPoint
-from course_lib.records import Case, Outcome
 from course_lib.runs import evidence, failing, reading
 
 # --- the cards
@@ -52,20 +50,6 @@ def test_the_ring_as_it_was_found_works_where_sends_are_buffered_and_hangs_where
 
 
 # --- labels
-
-
-@pytest.mark.parametrize("marks", ["ends", "begins"])
-@pytest.mark.parametrize("length", [3, 5, 8])
-def test_rows_and_targets_are_the_stream_and_a_pair_counts_within_its_document(marks, length):
-    rng = random.Random(length)
-    documents = [rng.randrange(2, 7) for _ in range(12)]
-    stream = stream_of(rng, documents, marks)
-    number = torch.repeat_interleave(torch.arange(12), torch.tensor(documents))
-    inputs, targets, counts = cut(stream, length, marks)
-    pairs = len(inputs) * length
-    assert len(stream) - 1 - length < pairs <= len(stream) - 1
-    assert torch.equal(inputs.flatten(), stream[:pairs]) and torch.equal(targets.flatten(), stream[1 : pairs + 1])
-    assert torch.equal(counts.flatten(), number[:pairs] == number[1 : pairs + 1])
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -132,15 +116,6 @@ def test_thresholds_of_the_traces_are_not_near_any_of_them():
     assert all(first < 50 and middle > 8 for first, middle, _ in ratios_of("bad batch"))
 
 
-def test_what_was_never_restored_shows_at_the_step_in_which_the_run_went_on():
-    for seed, resumed in zip(trainings.SEEDS, trainings.RESUMED, strict=True):
-        found = {fault: trace_of(fault, seed) for fault in trainings.TRACES}
-        first = {fault: wrong_step(trace["rates"], trace["planned"]) for fault, trace in found.items()}
-        assert first["sound"] is first["resumed well"] is None and first["twice a step"] == 1
-        for fault in ("warm-up again", "one step back", "one step ahead"):
-            assert first[fault] == resumed == found[fault]["resumed"]
-
-
 def test_a_falling_loss_does_not_tell_a_sound_training():
     losses = {name: runs[0]["losses"] for name, runs in trainings.shipped()["smoke"].items()}
     fell = {trainings.SMOKE[name.split("/")[0]] for name, each in losses.items() if each[-1] < 0.75 * each[0]}
@@ -192,16 +167,6 @@ def test_a_field_is_found_or_is_none():
         assert field_of(runs, source) is None, source
 
 
-def test_half_as_long_is_as_far_off_as_twice_as_long():
-    runs = {"a": made_up("a", 2.0, 1.0, 1e8), "b": made_up("b", 1.0, 2.0, 1e8)}
-    assert ratios(runs) == {"a": 2.0, "b": 0.5}
-    case = Case(name="both", args=(runs,), kind="generality", part="worst")
-    page = functions("run-report")[0](runs)
-    for name in runs:
-        told = page.replace("Worst predicted: `a`", f"Worst predicted: `{name}`")
-        assert all(v.ok for v in JUDGINGS["run-report"].verdicts({}, case, Outcome(state="answered", value=told)))
-
-
 @pytest.mark.parametrize(("factor", "start"), [(0.2, 0), (30.0, 1)])
 def test_the_report_is_judged_alike_whatever_was_recorded(factor, start, monkeypatch):
     def otherwise(name):
@@ -214,18 +179,3 @@ def test_the_report_is_judged_alike_whatever_was_recorded(factor, start, monkeyp
     for each in [*shipped("run-report"), *shipped("run-report", "wrong")[start::2]]:
         row = killmatrix.judge(each, f"student-{factor}")
         assert row.ok, (each.name, row.got, row.message)
-
-
-def test_runs_that_are_shown_are_recorded():
-    names = set(reading.recorded_names("train"))
-    card = exercises.card("run-report")
-    for seed in (None, *(str(number) for number in range(12))):
-        assert {f"cpu4/{name}" for name in card.variant(seed)["shown"].split(", ")} <= names
-    assert {"cpu2/fsdp", "cpu2/tp", "cpu2/ddp"} <= names
-
-
-def test_a_changed_file_is_found_by_its_hash_alone():
-    run = made_up("a", 2.0, 1.0, 1e8)
-    assert evidence.digest(run) == run["sha256"]
-    run["measured"]["step_seconds"] = 1.9
-    assert evidence.digest(run) != run["sha256"] and ratios({"a": run}) == {}

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from course_lib.install.words import Trouble
-from course_lib.runs import eight_bits, evidence, gap, layouts, measuring, peaks, predict, rates, saving
+from course_lib.runs import boards, eight_bits, evidence, gap, layouts, measuring, peaks, predict, rates, saving
 from course_lib.runs.learning_rate import rate_at
 from course_lib.runs.parallel import Choices, mesh_of, pieces_here, spread
 from course_lib.runs.place import Place, end, join, leave
@@ -54,6 +54,12 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--batch", type=int, default=None, help="sequences in a step, all ranks together")
     add("--seq-len", type=int, default=None, help="tokens of a sequence")
     add("--steps", type=int, default=20, help="steps to train")
+    add(
+        "--until",
+        type=int,
+        default=0,
+        help="train up to this step, those before --resume included (instead of --steps)",
+    )
     add("--learning-rate", type=float, default=1e-3, help="of AdamW, at its highest")
     add(
         "--warmup",
@@ -99,6 +105,11 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         help="profile one step: keep when it computed and communicated, and write OUT/traces for ui.perfetto.dev",
     )
     add("--tensorboard", action="store_true", help="write the steps for TensorBoard to OUT/tensorboard, if installed")
+    add(
+        "--wandb",
+        action="store_true",
+        help="log the steps to Weights & Biases, if installed; WANDB_MODE=offline keeps them here, WANDB_PROJECT names the project",
+    )
     add("--rates", default="", help="an evidence file of an earlier run, whose rates predict this one")
     return parser.parse_args(argv)
 
@@ -137,7 +148,11 @@ def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
     """Predict, train, measure, write. Rank 0 speaks."""
     if (given.save_every or given.resume) and not given.out:
         raise Trouble("Checkpoints need a folder.", "give --out")
-    board = board_of(given, place)
+    with boards.boards(given, place) as shown:
+        return _run(given, place, shown)
+
+
+def _run(given: argparse.Namespace, place: Place, shown: boards.Boards) -> evidence.Evidence | None:
     job = job_of(given, place.ranks, place.device.type)
     fits(job, place)
     say = Speaker(place.first)
@@ -157,6 +172,8 @@ def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
     ]
     stepper = Stepper(models, job.config, job.layout, mesh, place, choices, job.batch, given.learning_rate)
     first, planned = saving.resume(given, stepper, place) if given.resume else (0, 0)
+    given = until(given, first)
+    shown.begin(setup_of(given, job, place, dtype))
     total = given.total_steps or planned or first + given.steps
     rows = []
     saver = saving.Saver(given, stepper, place)
@@ -164,12 +181,12 @@ def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
         rows.append(one_step(given, stepper, saver, number, total))
         if say.due(rows, first + given.steps):
             settle(rows, stepper, place)
+            shown.log(rows, job.tokens)
             say.step(rows, first + given.steps, job, place)
     saver.finish()
     settle(rows, stepper, place)
+    shown.log(rows, job.tokens)
     name = given.name or f"train-{given.size}-{job.layout.name.replace(',', '-').replace('=', '')}-{evidence.stamp()}"
-    if board is not None:
-        _tell(board, rows, job)
     chrome = f"{given.out}/traces/{name}-rank{place.rank}.json.gz" if given.trace and given.out else ""
     seen = watch.read(stepper, first + given.steps, given.trace, chrome)
     measured = summary(rows, seen, job, place, known)
@@ -189,6 +206,17 @@ def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
     path = evidence.write(content, given.out, name)
     print(f"evidence: {path}", flush=True)
     return content
+
+
+def until(given: argparse.Namespace, first: int) -> argparse.Namespace:
+    """The command line with the steps that are left of `--until`, after the `first` that a checkpoint holds."""
+    if not given.until:
+        return given
+    if given.until <= first:
+        raise Trouble(
+            f"All {given.until} steps are trained: the checkpoint is of step {first}.", "give a larger --until"
+        )
+    return argparse.Namespace(**{**vars(given), "steps": given.until - first})
 
 
 def one_step(
@@ -211,29 +239,6 @@ def settle(rows: list[dict[str, Any]], stepper: Stepper, place: Place) -> None:
             row["seconds"] = stepper.clock.between(*row["seconds"])
             row["parts"] = stepper.clock.seconds(row["parts"])
             row |= {name: float(row[name]) for name in ("loss", "gradient_norm")}
-
-
-def board_of(given: argparse.Namespace, place: Place) -> Any:
-    """TensorBoard's writer on rank 0 where it is asked for, else None; Trouble, on every rank, where it is not installed."""
-    if not given.tensorboard:
-        return None
-    if not given.out:
-        raise Trouble("TensorBoard needs a folder.", "give --out")
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise Trouble(
-            "TensorBoard is not installed here.", "pip install tensorboard, or leave out --tensorboard"
-        ) from error
-    return SummaryWriter(f"{given.out}/tensorboard") if place.first else None
-
-
-def _tell(board: Any, rows: Sequence[dict[str, Any]], job: predict.Job) -> None:
-    for row in rows:
-        for name in ("loss", "gradient_norm", "learning_rate", "seconds"):
-            board.add_scalar(name, row[name], row["step"])
-        board.add_scalar("tokens_per_s", job.tokens / row["seconds"], row["step"])
-    board.close()
 
 
 def earlier(path: str) -> predict.Rates:

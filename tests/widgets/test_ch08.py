@@ -6,7 +6,6 @@ import pytest
 
 from course_lib import memory
 from course_lib.exercises.ch08 import numbers
-from course_lib.exercises.ch08 import numbers_prose as prose
 from course_lib.facts import scaling
 from course_lib.figures import who_holds_when
 from course_lib.figures.sharded_film import GATHERED, MODEL, MOVING, OWN, RANKS, UNITS, WAYS, WHOLE, film
@@ -214,14 +213,14 @@ def test_groups_have_their_knee_where_the_picture_puts_the_ring():
 
 
 def test_the_papers_first_figure_is_what_the_formulas_give():
-    found = prose.zero_table()
+    found = numbers.zero_table()
     assert len(found) == 4
     for stage, ranks, printed in found.values():
         assert math.isclose(memory.zero_bytes(7.5e9, stage, ranks) / GB, printed, abs_tol=0.06)
 
 
 def test_published_differences_of_memory_are_state_to_about_a_tenth():
-    found = prose.memory_differences()
+    found = numbers.memory_differences()
     assert len(found) == 4
     for few, many, said, seen in found.values():
         assert said == pytest.approx(16 * 8.03e9 * (1 / few - 1 / many) / 2**30, rel=1e-3)
@@ -229,29 +228,28 @@ def test_published_differences_of_memory_are_state_to_about_a_tenth():
 
 
 def test_published_steps_lie_near_the_bound_at_which_all_is_hidden():
-    for point in scaling.series(prose.EVIDENCE)[1:]:
-        hidden, exposed = prose.bounds(point)
+    for point in scaling.series(numbers.EVIDENCE)[1:]:
+        hidden, exposed = numbers.bounds(point)
         assert hidden <= point.step_seconds < hidden * 1.1 < exposed
 
 
 def test_the_plan_fits_and_hides_nearly_everything():
-    peak, step = ch08.peak_of("70B", 64, 3), prose.plan_step()
+    peak, step = ch08.peak_of("70B", 64, 3), numbers.plan_step()
     assert peak.total < ch08.GPU_MEMORY and float(peak.state) == 17.5 * GB
     assert step.exposed < 0.02 * step.seconds
-    assert step.computing == pytest.approx(6 * 70e9 * 8192 / prose.REAL, rel=1e-6)
-    half = prose.plan_step(tokens=4096)
+    assert step.computing == pytest.approx(6 * 70e9 * 8192 / numbers.REAL, rel=1e-6)
+    half = numbers.plan_step(tokens=4096)
     assert half.exposed > 0.4 * half.seconds, "with half the tokens a GPU waits nearly half of the time"
 
 
 def test_tokens_that_hide_an_offloaded_step_make_both_times_equal():
-    for moved, bandwidth in prose.OFFLOAD.values():
-        tokens = prose.offload_tokens(moved, bandwidth)
-        assert 6 * 70e9 * tokens / prose.REAL == pytest.approx(moved * 70e9 / 64 / bandwidth)
+    for moved, bandwidth in numbers.OFFLOAD.values():
+        tokens = numbers.offload_tokens(moved, bandwidth)
+        assert 6 * 70e9 * tokens / numbers.REAL == pytest.approx(moved * 70e9 / 64 / bandwidth)
 
 
-def test_what_chapters_agree_on_is_one_number():
-    assert numbers.MANY == prose.MANY and numbers.REAL == prose.REAL
-    layer = work_of(1e9, 8192, 64, prose.REAL, 50 * GB)
+def test_a_step_of_equal_layers_gathers_two_of_them_at_its_peak():
+    layer = work_of(1e9, 8192, 64, numbers.REAL, 50 * GB)
     assert play([layer] * 4).peak_bytes == 2 * layer.nbytes
 
 

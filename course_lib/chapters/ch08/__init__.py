@@ -11,7 +11,7 @@ from course_lib.chapters.ch08 import tables
 from course_lib.chapters.ch08.training import BATCH, losses_of, part_of
 from course_lib.chapters.table import table
 from course_lib.cluster import AVG, MAX, SUM, Topology, launch, simulate
-from course_lib.exercises.ch08 import numbers_prose as numbers
+from course_lib.exercises.ch08 import numbers
 from course_lib.exercises.running_example import GPUS
 from course_lib.facts import scaling
 from course_lib.figures.ledger import memory_over_a_step

@@ -6,7 +6,7 @@ from IPython.display import Markdown
 
 from course_lib import memory
 from course_lib.chapters.table import table
-from course_lib.exercises.ch08 import numbers_prose as numbers
+from course_lib.exercises.ch08 import numbers
 from course_lib.exercises.running_example import GPUS, PARAMS
 from course_lib.units import bytes_text, duration_text
 

@@ -1,12 +1,27 @@
-"""Texts of the numbers in chapter 08's prose, each computed from facts, conventions and the formulas of sharding."""
+"""Texts of the numbers in chapter 08's prose, each computed from facts, conventions and the models of `sharding`."""
 
 from collections.abc import Callable, Mapping
+from functools import cache
 
-from course_lib import facts, memory
-from course_lib.exercises.ch08.numbers_prose import PROSE
-from course_lib.exercises.running_example import BATCH, GPUS, MFU, PARAMS, core_minutes, reading_minutes
+from course_lib import compute, facts, memory
+from course_lib.exercises.running_example import (
+    BATCH,
+    GPUS,
+    MFU,
+    NETWORK,
+    PARAMS,
+    SEQ,
+    core_minutes,
+    reading_minutes,
+    rent,
+    usd_text,
+)
+from course_lib.facts import collectives as measured
+from course_lib.facts import scaling
+from course_lib.facts.fact import rows
 from course_lib.sharding import bytes_per_param_sent, hybrid_bytes
-from course_lib.units import BILLION, bytes_text, duration_text, number_text
+from course_lib.sharding.prefetch import Played, play, work_of
+from course_lib.units import BILLION, GB, MINUTE, GiB, bytes_text, duration_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
 LARGE = facts.model("llama3-405b")
@@ -17,6 +32,18 @@ MANY = 1024
 NODE = 8
 ACTIVATIONS = 20e9  # bytes on each GPU: a choice, one long sequence with its layers recomputed
 REAL = H100.dense_flops * MFU  # FLOP/s that a GPU of the course's job reaches
+RUN_16K = facts.run("Llama 3 405B, 16,384 GPUs, 8,192 tokens")
+LAYERS = facts.model("llama3-70b").layers
+LAB_GPUS, LAB_SECONDS = 8, 15 * MINUTE  # what it takes to measure this chapter on one server
+EVIDENCE = "6.66B, FSDP"
+PCIE = float(facts.link("PCIe5 x16").one_way)
+NVME = 6 * GB  # bytes/s of one drive per GPU: an assumption, about the read rate of a PCIe 4 drive
+OFFLOAD: Mapping[str, tuple[int, float]] = {  # bytes moved per parameter of the part, bytes/s
+    "host memory: gradients out, weights in": (4, PCIE),
+    "NVMe: optimizer state read and written as well": (24, NVME),
+}
+PLAN_SENT = 6 * PARAMS * (GPUS - 1) / GPUS  # bytes of two gathers and a reduce-scatter, in 16 bits
+_ZERO = {"Pos": 1, "Pos+g": 2, "Pos+g+p": 3}
 
 
 def smallest_group(params: float, per_param: float, memory_bytes: float) -> int:
@@ -56,6 +83,60 @@ def largest_alone(
 
 def _zero(params: float, stage: int, ranks: int, letter: str = "B") -> str:
     return bytes_text(memory.zero_bytes(params, stage, ranks, letter))
+
+
+def zero_table() -> dict[str, tuple[int, int, float]]:
+    """The first figure of the ZeRO paper: stage, ranks and gigabytes as printed. One rank is a replica."""
+    found = {}
+    for row in rows("published_memory/zero_model_state_memory.csv"):
+        ranks = int(row["dp_degree"])
+        stage = _ZERO[row["stage"]] if ranks > 1 else 0
+        name = f"stage {stage} on {ranks}" if stage else "replica"
+        found[name] = stage, ranks, float(row["gb_per_device_published"])
+    return found
+
+
+def offload_tokens(moved: float, bandwidth: float) -> float:
+    """Tokens per GPU and step above which compute takes longer than the transfer; the number of parameters cancels."""
+    return moved / GPUS / bandwidth * REAL / compute.TRAIN
+
+
+@cache
+def plan_step(tokens: int = SEQ) -> Played:
+    """One micro-batch of the plan: a unit per layer, the next one gathered while one computes, one ring over adapters."""
+    layer = work_of(PARAMS / LAYERS, tokens, GPUS, REAL, NETWORK[1], latency=NETWORK[0])
+    return play([layer] * LAYERS)
+
+
+def memory_differences() -> dict[str, tuple[int, int, float, float]]:
+    """Published pairs of peaks that differ only in the number of GPUs: few, many, difference by formula and as printed, in GiB."""
+    readings: dict[tuple[str, ...], dict[int, float]] = {}
+    for row in rows("published_memory/torchtitan_perf.csv"):
+        if (row["tp"], row["pp"], row["cp"], row["seq_len"]) == ("1", "1", "1", "8192"):
+            key = (row["hardware"].split()[0], row["torch_compile"], row["float8"], row["local_batch_size"])
+            readings.setdefault(key, {})[int(row["n_gpus"])] = float(row["peak_memory_gib"])
+    params, found = facts.model("llama3-8b").params, {}
+    for (device, compiled, narrow, _), peaks in readings.items():
+        if len(peaks) == 2:
+            few, many = sorted(peaks)
+            state = [memory.zero_bytes(params, 3, count, "D") / GiB for count in (few, many)]
+            words = f"{device}{', compiled' * (compiled == '1')}{', float8 matmuls' * (narrow == '1')}"
+            found[words] = few, many, state[0] - state[1], peaks[few] - peaks[many]
+    return found
+
+
+def bounds(point: scaling.Scaled) -> tuple[float, float]:
+    """Seconds of a step with all communication hidden that can be, and with none hidden, at the bus bandwidth measured on as many H100s."""
+    alone = scaling.series(EVIDENCE)[0]
+    computing = point.tokens / alone.tokens_per_s
+    bus = measured.one("H100 nodes", nodes=point.nodes).bus_bandwidth
+    gather = 2 * point.params * (point.ranks - 1) / point.ranks / bus
+    hidden = computing + max(0.0, gather - computing / 3) + max(0.0, 2 * gather - 2 * computing / 3)
+    return hidden, computing + 3 * gather
+
+
+def _small() -> tuple[int, int, float, float]:
+    return min(memory_differences().values(), key=lambda each: each[2])
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
@@ -104,5 +185,29 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     # without any other cut
     "alone_state": lambda: f"{largest_alone(gathered=False, activations=0.0) / BILLION:.0f} billion parameters",
     "alone_floor": lambda: f"{largest_alone() / BILLION:.0f} billion parameters",
-    **PROSE,
+    # what only the prose and its tables use
+    "large": lambda: f"{LARGE_PARAMS / BILLION:g} billion",
+    "seq": lambda: f"{SEQ:,} tokens",
+    "per_param": lambda: f"{memory.bytes_per_param('B'):g} bytes per parameter",
+    "mfu": lambda: percent_text(MFU),
+    "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
+    "many_tokens": lambda: f"{BATCH / MANY:,.0f} tokens",
+    "pcie": lambda: f"PCIe at {bytes_text(PCIE)}/s",
+    "nvme": lambda: f"{bytes_text(NVME)}/s",
+    "nvme_moved": lambda: str(OFFLOAD["NVMe: optimizer state read and written as well"][0]),
+    "llama_weights": lambda: bytes_text(memory.weights_bytes(LARGE_PARAMS) / (RUN_16K.tp * RUN_16K.pp)),
+    # evidence, and a lab of one's own
+    "seen_tokens": lambda: f"{scaling.series(EVIDENCE)[0].tokens:,.0f} tokens",
+    "seen_last": lambda: f"{scaling.series(EVIDENCE)[-1].ranks:,} GPUs",
+    "few_many": lambda: "{} to {} GPUs".format(*max(memory_differences().values(), key=lambda each: each[2])[:2]),
+    "small_pair": lambda: "{} to {}".format(*_small()[:2]),
+    "small_difference": lambda: f"{number_text(_small()[2], 2)} GiB",
+    "lab_gpus": lambda: f"{LAB_GPUS} H100s",
+    "lab_minutes": lambda: duration_text(LAB_SECONDS),
+    "lab_money": lambda: rent(LAB_SECONDS, LAB_GPUS),
+    "price": lambda: usd_text(facts.price("H100 hour")),
+    # the plan
+    "plan_m": lambda: str(BATCH // (GPUS * SEQ)),
+    "plan_exposed": lambda: duration_text(plan_step().exposed),
+    "plan_seconds": lambda: duration_text(plan_step().seconds),
 }

@@ -11,6 +11,7 @@ from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, Breakdown, Column, table
 from course_lib.judging.draws import unseen
+from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case
 
 Row = Mapping[str, Any]
@@ -46,43 +47,27 @@ KEPT = Breakdown(
     words=lambda rows: f"{len(rows)} rows",
     rel=EXACT,
     floor=0,
-    mistakes=(
-        Mistake(
-            "aliases-counted",
-            lambda rows: kept_of(rows, key=id),
-            "this counts a storage again each time it was saved; count it once.",
-        ),
-        Mistake(
-            "parameters-counted",
-            lambda rows: kept_of(rows, parameters=True),
-            "this includes weights and biases, which are in memory anyway.",
-        ),
-        Mistake(
-            "everything-counted",
-            lambda rows: kept_of(rows, key=id, parameters=True),
-            "this includes parameters, and counts storages again each time they were saved.",
-        ),
-        Mistake(
-            "views-measured",
-            lambda rows: kept_of(rows, _view_bytes),
-            "these are the sizes of views; a view keeps its whole storage alive.",
-        ),
-        Mistake(
-            "views-added",
-            lambda rows: kept_of(rows, _view_bytes, id),
-            "this adds up the sizes of the saved views; some of them share memory, and some keep more alive than their own size.",
-        ),
-        Mistake(
-            "every-group-again",
-            lambda rows: kept_of(rows, key=lambda row: (row["group"], row["storage"])),
-            "this counts a storage once per group; count it once, under the first group that saved it.",
-        ),
-        Mistake(
-            "last-group",
-            lambda rows: kept_of(rows[::-1]),
-            "this counts a storage under the last group that saved it, not the first.",
-        ),
-        Mistake("counted-not-sized", lambda rows: kept_of(rows, lambda row: 1), "this counts storages; return bytes."),
+    mistakes=mistakes(
+        {
+            "aliases-counted": lambda rows: kept_of(rows, key=id),
+            "parameters-counted": lambda rows: kept_of(rows, parameters=True),
+            "everything-counted": lambda rows: kept_of(rows, key=id, parameters=True),
+            "views-measured": lambda rows: kept_of(rows, _view_bytes),
+            "views-added": lambda rows: kept_of(rows, _view_bytes, id),
+            "every-group-again": lambda rows: kept_of(rows, key=lambda row: (row["group"], row["storage"])),
+            "last-group": lambda rows: kept_of(rows[::-1]),
+            "counted-not-sized": lambda rows: kept_of(rows, lambda row: 1),
+        },
+        {
+            "aliases-counted": "this counts a storage again each time it was saved; count it once.",
+            "parameters-counted": "this includes weights and biases, which are in memory anyway.",
+            "everything-counted": "this includes parameters, and counts storages again each time they were saved.",
+            "views-measured": "these are the sizes of views; a view keeps its whole storage alive.",
+            "views-added": "this adds up the sizes of the saved views; some of them share memory, and some keep more alive than their own size.",
+            "every-group-again": "this counts a storage once per group; count it once, under the first group that saved it.",
+            "last-group": "this counts a storage under the last group that saved it, not the first.",
+            "counted-not-sized": "this counts storages; return bytes.",
+        },
     ),
 )
 

@@ -9,6 +9,7 @@ from course_lib.judging import Fault, Judging, Mistake, Params, describe, first,
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, Column, table
 from course_lib.judging.draws import unseen
+from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case, Outcome, Verdict
 
 Sizes = Sequence[int]
@@ -83,38 +84,25 @@ PEAK = Column(
     rel=EXACT,
     words=lambda inputs, inner, starts: f"{len(inputs)} layers cut at {list(starts)}",
     hint="Write down what is alive during each segment.",
-    mistakes=(
-        Mistake(
-            "all-inputs-all-the-time",
-            lambda *row: sum(_inputs_and_inside(*row)),
-            "this keeps all inputs to the end, but the inputs of finished segments are freed.",
-        ),
-        Mistake("inside-only", lambda *row: _inputs_and_inside(*row)[1], "this leaves out the kept inputs."),
-        Mistake(
-            "inputs-only",
-            lambda *row: _inputs_and_inside(*row)[0],
-            "this leaves out the inside of the segment being recomputed, which is alive too.",
-        ),
-        Mistake(
-            "sum-of-all",
-            lambda i, n, s: sum(i[a] for a in s) + sum(n),
-            "this adds up all insides, but only one segment's inside is alive at a time.",
-        ),
-        Mistake(
-            "every-layers-input",
-            _by_segment(lambda i, s, at, a, b: sum(i[:b])),
-            "this keeps every layer's input, but only a segment's first layer has its input kept.",
-        ),
-        Mistake(
-            "own-input-forgotten",
-            _by_segment(lambda i, s, at, a, b: sum(i[c] for c in s[:at])),
-            "this leaves out the input of the segment being recomputed.",
-        ),
-        Mistake(
-            "later-inputs",
-            _by_segment(lambda i, s, at, a, b: sum(i[c] for c in s[at:])),
-            "this frees inputs from the first segment on, but the backward pass runs from the last segment to the first.",
-        ),
+    mistakes=mistakes(
+        {
+            "all-inputs-all-the-time": lambda *row: sum(_inputs_and_inside(*row)),
+            "inside-only": lambda *row: _inputs_and_inside(*row)[1],
+            "inputs-only": lambda *row: _inputs_and_inside(*row)[0],
+            "sum-of-all": lambda i, n, s: sum(i[a] for a in s) + sum(n),
+            "every-layers-input": _by_segment(lambda i, s, at, a, b: sum(i[:b])),
+            "own-input-forgotten": _by_segment(lambda i, s, at, a, b: sum(i[c] for c in s[:at])),
+            "later-inputs": _by_segment(lambda i, s, at, a, b: sum(i[c] for c in s[at:])),
+        },
+        {
+            "all-inputs-all-the-time": "this keeps all inputs to the end, but the inputs of finished segments are freed.",
+            "inside-only": "this leaves out the kept inputs.",
+            "inputs-only": "this leaves out the inside of the segment being recomputed, which is alive too.",
+            "sum-of-all": "this adds up all insides, but only one segment's inside is alive at a time.",
+            "every-layers-input": "this keeps every layer's input, but only a segment's first layer has its input kept.",
+            "own-input-forgotten": "this leaves out the input of the segment being recomputed.",
+            "later-inputs": "this frees inputs from the first segment on, but the backward pass runs from the last segment to the first.",
+        },
     ),
 )
 

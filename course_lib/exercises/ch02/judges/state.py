@@ -9,6 +9,7 @@ from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import CLOSE, EXACT, Breakdown, Column, table
 from course_lib.judging.draws import draw_rows, log_uniform, unseen
+from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case
 from course_lib.units import GB, GiB, bytes_text, number_text
 
@@ -234,32 +235,25 @@ def _count_parts(biases: str) -> Breakdown:
                 lambda s: {"norms": (s["layers"] + 1) * s["hidden"]},
                 "this takes one norm per layer; each layer has two.",
             ),
-            Mistake(
-                "one-a-layer",
-                lambda s: {"norms": s["layers"] * s["hidden"]},
-                "this takes one norm per layer; each has two, and one is at the end.",
-            ),
-            Mistake(
-                "scale-and-shift",
-                lambda s: {"norms": 2 * (2 * s["layers"] + 1) * s["hidden"]},
-                "this takes a scale and a shift; an RMSNorm has no shift.",
-            ),
-            Mistake(
-                "tied-counted-twice",
-                lambda s: {"head": s["vocab"] * s["hidden"]},
-                "this counts a tied head, which is the embedding.",
-            ),
-            Mistake("head-forgotten", lambda s: {"head": 0}, "this head is not tied, so it has a matrix of its own."),
-            Mistake("head-bias", lambda s: {"head": parts_of(biases, s)["head"] + s["vocab"]}, "the head has no bias."),
-            Mistake(
-                "head-with-embedding",
-                lambda s: {"embedding": 2 * s["vocab"] * s["hidden"]},
-                "this includes the head, a part of its own.",
-            ),
-            Mistake(
-                "positions",
-                lambda s: {"embedding": (s["vocab"] + 8192) * s["hidden"]},
-                "rotary positions have no parameters.",
+            *mistakes(
+                {
+                    "one-a-layer": lambda s: {"norms": s["layers"] * s["hidden"]},
+                    "scale-and-shift": lambda s: {"norms": 2 * (2 * s["layers"] + 1) * s["hidden"]},
+                    "tied-counted-twice": lambda s: {"head": s["vocab"] * s["hidden"]},
+                    "head-forgotten": lambda s: {"head": 0},
+                    "head-bias": lambda s: {"head": parts_of(biases, s)["head"] + s["vocab"]},
+                    "head-with-embedding": lambda s: {"embedding": 2 * s["vocab"] * s["hidden"]},
+                    "positions": lambda s: {"embedding": (s["vocab"] + 8192) * s["hidden"]},
+                },
+                {
+                    "one-a-layer": "this takes one norm per layer; each has two, and one is at the end.",
+                    "scale-and-shift": "this takes a scale and a shift; an RMSNorm has no shift.",
+                    "tied-counted-twice": "this counts a tied head, which is the embedding.",
+                    "head-forgotten": "this head is not tied, so it has a matrix of its own.",
+                    "head-bias": "the head has no bias.",
+                    "head-with-embedding": "this includes the head, a part of its own.",
+                    "positions": "rotary positions have no parameters.",
+                },
             ),
         ),
     )

@@ -187,14 +187,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 CLIP = {
     "clip-shards": Judging(
-        shares={
-            "values:norm": 0.25,
-            "values:replicas": 0.25,
-            "cost:scalar": 0.2,
-            "generality:ranks": 0.1,
-            "generality:numbers": 0.15,
-            "protocol:in-flight": 0.05,
-        },
+        shares="values:norm 0.25, values:replicas 0.25, cost:scalar 0.2, generality:ranks 0.1, "
+        "generality:numbers 0.15, protocol:in-flight 0.05",
         cases=_cases,
         verdicts=_verdicts,
         why="""Squares add up over any cut, so one number per rank is enough, as long as each of the model's numbers is counted once: not again on

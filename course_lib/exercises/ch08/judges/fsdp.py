@@ -276,14 +276,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 FSDP = {
     "fsdp-by-hand": Judging(
-        shares={
-            "values:gradients": 0.25,
-            "cost:gathers": 0.2,
-            "cost:memory": 0.25,
-            "generality:kept": 0.1,
-            "generality:ranks": 0.1,
-            "protocol:in-flight": 0.1,
-        },
+        shares="values:gradients 0.25, cost:gathers 0.2, cost:memory 0.25, generality:kept 0.1, "
+        "generality:ranks 0.1, protocol:in-flight 0.1",
         measured_by_worker=("cost:memory",),
         weighed=_weighed,
         cases=_cases,

@@ -260,15 +260,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 GROUPS = {
     "hsdp-group": Judging(
-        shares={
-            "values:held": 0.1,
-            "values:inside": 0.15,
-            "values:across": 0.15,
-            "values:smallest": 0.15,
-            "values:best": 0.1,
-            "generality:clusters": 0.15,
-            "generality:wires": 0.2,
-        },
+        shares="values:held 0.1, values:inside 0.15, values:across 0.15, values:smallest 0.15, values:best 0.1, "
+        "generality:clusters 0.15, generality:wires 0.2",
         cases=_cases,
         verdicts=_verdicts,
         why="""Inside a group, every rank still receives nearly the whole model, whatever G is. Across groups it sends one G-th of the gradients. So a group

@@ -188,13 +188,7 @@ def least_bytes(elements: int, old: int, new: int) -> int:
 
 MOVED = {
     "reshard-checkpoint": Judging(
-        shares={
-            "values:numbers": 0.3,
-            "cost:bytes": 0.25,
-            "cost:memory": 0.2,
-            "generality:sizes": 0.15,
-            "protocol:in-flight": 0.1,
-        },
+        shares="values:numbers 0.3, cost:bytes 0.25, cost:memory 0.2, generality:sizes 0.15, protocol:in-flight 0.1",
         measured_by_worker=("cost:memory",),
         weighed=_weighed,
         cases=_cases,

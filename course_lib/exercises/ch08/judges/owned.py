@@ -241,15 +241,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 OWNED = {
     "own-and-tell": Judging(
-        shares={
-            "values:weights": 0.2,
-            "cost:bytes": 0.2,
-            "cost:share": 0.15,
-            "cost:state": 0.2,
-            "generality:ranks": 0.1,
-            "generality:lists": 0.1,
-            "protocol:in-flight": 0.05,
-        },
+        shares="values:weights 0.2, cost:bytes 0.2, cost:share 0.15, cost:state 0.2, generality:ranks 0.1, "
+        "generality:lists 0.1, protocol:in-flight 0.05",
         measured_by_worker=("cost:state",),
         weighed=_weighed,
         cases=_cases,

@@ -124,13 +124,8 @@ def _ahead_cases(params: Params, rng: random.Random) -> list[Case]:
 
 PREFETCH = {
     "prefetch-depth": Judging(
-        shares={
-            "values:crossover": 0.2,
-            "values:exposed": 0.3,
-            "values:least": 0.15,
-            "generality:machines": 0.1,
-            "generality:passes": 0.25,
-        },
+        shares="values:crossover 0.2, values:exposed 0.3, values:least 0.15, generality:machines 0.1, "
+        "generality:passes 0.25",
         cases=_ahead_cases,
         verdicts=one_verdict(table(CROSSOVER, EXPOSED, LEAST)),
         why="""Below the crossover sending takes longer than computing, and no depth hides it. Above it, depth 1 is enough for equal units; a large

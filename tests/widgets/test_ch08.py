@@ -13,8 +13,8 @@ from course_lib.sharding import play, step_bytes, work_of
 from course_lib.units import GB
 from course_lib.widgets import ch08, ch08_time
 
-SVG = "{http://www.w3.org/2000/svg}"
 PARAMS = sum(film().elements)
+by_way = pytest.mark.parametrize("way", WAYS)
 NORM = MODEL.hidden  # numbers of the last norm, which is in no column
 
 
@@ -29,19 +29,17 @@ def elements(found, shown):
 # --- the film
 
 
-@pytest.mark.parametrize("way", WAYS)
+@by_way
 def test_all_ways_are_looked_at_in_the_same_moments(way):
     names = [(ranks[0].phase, ranks[0].unit) for ranks in film(way).moments]
     there = [("forward", unit) for unit in range(len(UNITS))]
     back = [("backward", unit) for unit in reversed(range(len(UNITS)))]
     assert names == [("start", -1), *there, *back, ("averaged", -1), ("stepped", -1), ("end", -1)]
     assert len(names) == len(ch08.MOMENTS)
-    assert all(
-        {(each.phase, each.unit) for each in ranks} == {(ranks[0].phase, ranks[0].unit)} for ranks in film(way).moments
-    )
+    assert all((each.phase, each.unit) == (r[0].phase, r[0].unit) for r in film(way).moments for each in r)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@by_way
 def test_every_element_of_what_is_cut_has_one_owner_at_every_moment(way):
     shown, stage = film(way), WAYS[way][0]
     cut = [role for role, since in (("moments", 1), ("grads", 2), ("weights", 3)) if stage >= since]
@@ -60,9 +58,9 @@ def test_every_element_of_what_is_cut_has_one_owner_at_every_moment(way):
     [("data parallel", (4, 4, 8)), ("stage 1", (4, 0, 2)), ("stage 2", (4, 0, 2)), ("stage 3", (1, 0, 2))],
 )
 def test_between_steps_a_rank_holds_what_its_stage_says(way, per):
+    want = pytest.approx([each * (PARAMS + NORM) for each in per], rel=0.002)
     for moment in (film(way).moments[0][1], film(way).moments[-1][1]):
-        for role, bytes_each in zip(("weights", "grads", "moments"), per, strict=True):
-            assert moment.nbytes[role] == pytest.approx(bytes_each * (PARAMS + NORM), rel=0.002), role
+        assert [moment.nbytes[role] for role in ("weights", "grads", "moments")] == want
 
 
 @pytest.mark.parametrize(
@@ -78,10 +76,8 @@ def test_with_prefetch_the_next_unit_travels_while_one_computes_in_both_passes()
         moment = ranks[2]
         following = moment.unit + (1 if moment.phase == "forward" else -1)
         travels, gathered = ({unit for unit, *_ in boxes(moment, "weights", how)} for how in (MOVING, GATHERED))
-        if (moment.phase, moment.unit) == ("backward", 0):
-            assert (travels, gathered) == ({0}, set()), (
-                "the backward pass of an embedding needs no weight: this gather is for nothing"
-            )
+        if (moment.phase, moment.unit) == ("backward", 0):  # an embedding's backward pass needs no weight
+            assert (travels, gathered) == ({0}, set()), "this gather is for nothing"
             continue
         assert travels == ({following} if 0 <= following < len(UNITS) else set())
         assert gathered == {moment.unit}
@@ -100,18 +96,16 @@ def test_a_units_gradient_is_whole_then_on_the_wire_then_a_part():
 
 def test_stage_1_keeps_whole_gradients_until_the_end_and_stage_2_does_not():
     last = 2 * len(UNITS)  # the moment at which the last gradient is there
-    whole = {
-        way: elements(boxes(film(way).moments[last][0], "grads", WHOLE), film(way)) for way in ("stage 1", "stage 2")
-    }
-    assert whole["stage 1"] == pytest.approx(PARAMS) and whole["stage 2"] < 0.3 * PARAMS
+    one, two = (
+        elements(boxes(film(way).moments[last][0], "grads", WHOLE), film(way)) for way in ("stage 1", "stage 2")
+    )
+    assert one == pytest.approx(PARAMS) and two < 0.3 * PARAMS
 
 
-@pytest.mark.parametrize("way", WAYS)
+@by_way
 def test_bytes_by_role_add_up_to_what_the_account_sees_and_little_is_without_a_role(way):
-    for ranks in film(way).moments:
-        for moment in ranks:
-            assert min(moment.nbytes.values()) >= 0
-            assert moment.nbytes["temporary"] < 0.12 * sum(moment.nbytes.values())
+    for nbytes in (moment.nbytes for ranks in film(way).moments for moment in ranks):
+        assert min(nbytes.values()) >= 0 and nbytes["temporary"] < 0.12 * sum(nbytes.values())
 
 
 def test_bytes_sent_are_those_of_the_formulas():
@@ -166,13 +160,9 @@ def test_computing_activations_again_frees_no_byte_of_state(model, stage):
 def test_each_wall_sends_elsewhere(asked, answers):
     assert ch08.verdict(*asked)[0] == answers
     said = ch08.draw_wall(*asked).alt
-    first = next((place for place, each in enumerate(answers) if each is False), None)
-    cure = (
-        "it fits"
-        if first is None
-        else ("shard it", "split layers", "recompute", "split the sequence")[3 if answers[3] is False else first]
-    )
-    assert cure in said
+    cures = ("shard it", "split layers", "recompute", "split the sequence")
+    no = [place for place, each in enumerate(answers) if each is False]
+    assert (cures[3 if 3 in no else no[0]] if no else "it fits") in said
 
 
 def test_the_floor_is_drawn_from_the_peaks_and_lies_above_state():
@@ -188,24 +178,21 @@ def test_the_floor_is_drawn_from_the_peaks_and_lies_above_state():
 
 
 def test_one_unit_ahead_is_enough_where_units_are_equal_and_not_where_they_differ():
-    equal = [ch08_time.step_of("twelve equal layers", depth, 8192, 50 * GB).exposed for depth in ch08_time.DEPTHS]
+    equal, uneven = (
+        [ch08_time.step_of(cut, depth, 8192, 50 * GB).exposed for depth in ch08_time.DEPTHS]
+        for cut in ("twelve equal layers", "alternating small and large")
+    )
     assert equal[1] < 0.1 * equal[0] and equal[2] == pytest.approx(equal[1]) == pytest.approx(equal[4])
-    uneven = [
-        ch08_time.step_of("alternating small and large", depth, 8192, 50 * GB).exposed for depth in ch08_time.DEPTHS
-    ]
     assert uneven[2] < 0.8 * uneven[1]
     assert "1: 105 ms" in ch08_time.draw_prefetch().alt
 
 
 def test_groups_have_their_knee_where_the_picture_puts_the_ring():
     assert "Ring: the shortest step that fits, 8." in ch08_time.draw_groups().alt
-    found = ch08_time.groups_of("70B", 1024, 4096)
-    eight = next(each for each in found if each.ranks == 8)
+    eight = next(each for each in ch08_time.groups_of("70B", 1024, 4096) if each.ranks == 8)
     assert eight.state > 80 * GB * 0.8 and eight.exposed == 0
-    assert (
-        "does not fit" in ch08_time.draw_groups(8, "70B").alt
-        and "No group fits" in ch08_time.draw_groups(64, "405B", 64).alt
-    )
+    assert "does not fit" in ch08_time.draw_groups(8, "70B").alt
+    assert "No group fits" in ch08_time.draw_groups(64, "405B", 64).alt
     assert "fits, 64" in ch08_time.draw_groups(64, "405B", 1024, card="GB200").alt
 
 

@@ -10,8 +10,8 @@ from course_lib import compute, facts
 from course_lib.exercises.ch15.cards import links as ch15_links
 from course_lib.exercises.ch15.cards.links_more import CAUSES
 from course_lib.exercises.ch15.judges import links_bus as bus
-from course_lib.exercises.ch15.judges import links_logs as rates
-from course_lib.exercises.ch15.judges import links_rented as machines
+from course_lib.exercises.ch15.judges import links_machines as machines
+from course_lib.exercises.ch15.judges import links_mfu as rates
 from course_lib.exercises.ch15.judges import links_scaling as scalings
 from course_lib.exercises.ch15.judges import links_sweeps as sweeps
 from course_lib.exercises.ch15.judges.links_audits import KEYS

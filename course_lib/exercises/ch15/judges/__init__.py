@@ -16,8 +16,7 @@ from course_lib.exercises.ch15.judges.steps_fsdp import PEAKS
 from course_lib.exercises.ch15.judges.steps_money import MONEY
 from course_lib.exercises.ch15.judges.steps_parts import PARTS
 from course_lib.exercises.ch15.judges.steps_pipeline import PIPELINES
-from course_lib.exercises.ch15.judges.steps_prediction import PREDICTED
-from course_lib.exercises.ch15.judges.steps_traces import TRACES
+from course_lib.exercises.ch15.judges.steps_traces import PREDICTED, TRACES
 
 LINKS = {**MACHINES, **SWEEPS, **RATES, **BUSES, **SCALINGS, **AUDITS}
 STEPS = {**PREDICTED, **TRACES, **PARTS, **PEAKS, **PIPELINES, **MONEY}

@@ -1,12 +1,17 @@
 """A diagnosis is one word for the fault of a run; a wrong diagnosis is named after the fault that it misses."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.judging import Fault, describe
+from course_lib.judging import Fault, describe, first
 from course_lib.judging.columns import Word
 from course_lib.records import Case
+
+
+def numbered(make: Callable[..., Case], name: str, share: str, drawn: Iterable[Sequence[Any]]) -> list[Case]:
+    """A case for each of `drawn`, (arguments, …, the right answer), numbered from 1 where `name` has braces."""
+    return [make(name.format(place), share, *args, secret=word) for place, (*args, word) in enumerate(drawn, 1)]
 
 
 def plain(said: Any) -> Any:
@@ -35,9 +40,8 @@ class Diagnosis(Word):
 
     def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
         """The fault of the first wrong word."""
-        pairs = zip(case.args[1], values, strict=True)
-        faults = (
-            diagnosis_fault(f"{case.name}, {self.words(*row)}", said, self.want(*row), self.fine, self.look)
-            for row, said in pairs
-        )
-        return next((fault for fault in faults if fault), None)
+        pairs = [
+            (f"{case.name}, {self.words(*row)}", said, self.want(*row))
+            for row, said in zip(case.args[1], values, strict=True)
+        ]
+        return first(*(diagnosis_fault(*pair, self.fine, self.look) for pair in pairs))

@@ -12,8 +12,13 @@ from course_lib.units import GB, MB, MINUTE, MS, US
 EXACT = 1e-6
 
 
+def _mfu(p: Params, ranks: float) -> float:
+    return 100 * 6 * p["params"] * p["tokens"] / (p["seconds"] * ranks * p["peak"])
+
+
 def _bus(p: Params, kind: str = "all_reduce") -> float:
-    return ring_sent(kind, p["nbytes"], p["ranks"]) / (p["ms"] * MS) / GB
+    sent = ring_sent(kind, p["nbytes"], p["ranks"]) if kind else p["nbytes"]
+    return sent / (p["ms"] * MS) / GB
 
 
 def _third(p: Params, more: int = -1) -> float:
@@ -24,13 +29,21 @@ def _exposed(p: Params) -> float:
     return exposed({"compute": [(0.0, p["compute"])], "communication": [(p["start"], p["stop"])]})
 
 
-def _bill(p: Params, rounded: bool = True) -> float:
-    minutes = math.ceil(p["minutes"] / p["block"]) * p["block"] if rounded else p["minutes"]
+def _bill(p: Params, rounded: bool = True, more: int = 0) -> float:
+    minutes = (math.ceil(p["minutes"] / p["block"]) + more) * p["block"] if rounded else p["minutes"]
     return dollars(minutes * MINUTE, p["gpus"], p["price"])
 
 
-def _extra(p: Params) -> float:
-    return 100 * p["warm"] * (p["slow"] - 1)
+def _extra(p: Params, usual: float = 1.0, over: str = "all") -> float:
+    return 100 * p["warm"] * (p["slow"] - usual) / (p["timed"] + p["warm"] * (over == "all"))
+
+
+def _gathered(p: Params, nbytes: float = 1.0) -> float:
+    return ring_sent("all_gather", p["params"] * nbytes, p["ranks"]) / GB
+
+
+def _waits(p: Params) -> float:
+    return 100 * (1 - 1 / p["times"])
 
 
 def _efficiency(p: Params) -> float:
@@ -39,23 +52,17 @@ def _efficiency(p: Params) -> float:
 
 DRILLS: Mapping[str, DrillKey] = {
     "mfu-of-a-step": drill_key(
-        lambda p: 100 * 6 * p["params"] * p["tokens"] / (p["seconds"] * p["ranks"] * p["peak"]),
+        lambda p: _mfu(p, p["ranks"]),
         "6 · P · tokens over seconds · GPUs · peak: {{answer}} %.",
         Mistake("sparse", Times(1 / 2), "This is relative to the sparse peak, which is twice the dense one."),
-        Mistake(
-            "one-gpu",
-            lambda p: 100 * 6 * p["params"] * p["tokens"] / (p["seconds"] * p["peak"]),
-            "Divide by the peak of all GPUs.",
-        ),
+        Mistake("one-gpu", lambda p: _mfu(p, 1), "Divide by the peak of all GPUs."),
         Mistake("forward", Times(1 / 3), "Forward and backward take 6 FLOPs per parameter and token, not 2."),
         Mistake("recomputed", Times(8 / 6), "Recomputed work does not count in an MFU."),
     ),
     "bus-of-all-reduce": drill_key(
         _bus,
         "A ring sends 2 (N − 1)/N of the bytes; divided by the time that is {{answer}} GB/s.",
-        Mistake(
-            "algorithm", lambda p: p["nbytes"] / (p["ms"] * MS) / GB, "Bytes over time is the algorithm bandwidth."
-        ),
+        Mistake("algorithm", lambda p: _bus(p, ""), "Bytes over time is the algorithm bandwidth."),
         Mistake("gather", lambda p: _bus(p, "all_gather"), "An all-reduce sends twice what an all-gather sends."),
         Mistake("bits", Times(8), "These are bits; give bytes."),
     ),
@@ -91,9 +98,7 @@ DRILLS: Mapping[str, DrillKey] = {
         "Minutes rounded up to whole blocks, times GPUs, times price: {{answer}} dollars.",
         Mistake("unrounded", lambda p: _bill(p, rounded=False), "A block that has begun is billed in full."),
         Mistake("one-gpu", lambda p: _bill({**p, "gpus": 1}), "The price is that of one GPU."),
-        Mistake(
-            "one-block-less", lambda p: _bill({**p, "minutes": p["minutes"] - p["block"]}), "The last block has begun."
-        ),
+        Mistake("one-block-less", lambda p: _bill(p, more=-1), "The last block has begun."),
         rel=0.001,
     ),
     "minutes-for-a-budget": drill_key(
@@ -111,14 +116,10 @@ DRILLS: Mapping[str, DrillKey] = {
         Mistake("upside-down", lambda p: 1e4 / _efficiency(p), "This is the inverse."),
     ),
     "kept-weights-sent": drill_key(
-        lambda p: ring_sent("all_gather", p["params"] * p["bits"] / 8, p["ranks"]) / GB,
+        lambda p: _gathered(p, p["bits"] / 8),
         "Each weight is gathered once: bytes · (N − 1)/N = {{answer}} GB.",
         Mistake("twice", Times(2), "Weights that are kept are not gathered again for the backward pass."),
-        Mistake(
-            "elements",
-            lambda p: ring_sent("all_gather", p["params"], p["ranks"]) / GB,
-            "A number has more than one byte.",
-        ),
+        Mistake("elements", _gathered, "A number has more than one byte."),
         Mistake("with-gradients", Times(3), "The question is about weights, not gradients."),
     ),
     "gpipe-over-1f1b": drill_key(
@@ -132,24 +133,16 @@ DRILLS: Mapping[str, DrillKey] = {
         rel=EXACT,
     ),
     "straggler-waits": drill_key(
-        lambda p: 100 * (1 - 1 / p["times"]),
+        _waits,
         "The step is as long as the slowest rank: 1 − 1/{{times}} = {{answer}} %.",
         Mistake("more", lambda p: 100 * (p["times"] - 1), "This is relative to a step without the slow rank."),
-        Mistake(
-            "shared",
-            lambda p: 100 * (1 - 1 / p["times"]) / p["ranks"],
-            "All ranks wait for all of the slow one's work.",
-        ),
+        Mistake("shared", lambda p: _waits(p) / p["ranks"], "All ranks wait for all of the slow one's work."),
     ),
     "warm-up-in-the-mean": drill_key(
-        lambda p: _extra(p) / (p["warm"] + p["timed"]),
+        _extra,
         "The extra seconds over all steps: {{answer}} %.",
-        Mistake("timed-only", lambda p: _extra(p) / p["timed"], "The mean includes the warm-up steps."),
-        Mistake(
-            "whole",
-            lambda p: 100 * p["warm"] * p["slow"] / (p["warm"] + p["timed"]),
-            "Only the seconds beyond 1 s each are extra.",
-        ),
+        Mistake("timed-only", lambda p: _extra(p, over="timed"), "The mean includes the warm-up steps."),
+        Mistake("whole", lambda p: _extra(p, 0.0), "Only the seconds beyond 1 s each are extra."),
     ),
     "rate-after-resume": drill_key(
         lambda p: p["warm"] / (p["after"] + 1),

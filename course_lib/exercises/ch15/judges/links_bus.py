@@ -60,6 +60,8 @@ def cause(report: Report) -> str:
 
 # --- reports
 
+RING: Report = {"seconds": 1.0, "waited_seconds": 1.0, "sent_once": False, "wires": 1}
+
 
 def report(why: str, rng: random.Random, line: float) -> Report:
     """A report with this cause; the wire itself stays below its line."""
@@ -67,27 +69,12 @@ def report(why: str, rng: random.Random, line: float) -> Report:
     collective = "all_reduce" if ringless else rng.choice(COLLECTIVES)
     ranks, nbytes = rng.choice((4, 8) if ringless else (4, 8, 16)), rng.choice((2**26, 2**28, 2**30))
     element = 4 if why == "fewer bits sent" else rng.choice((2, 4))
-    made: Report = {
-        "collective": collective,
-        "ranks": ranks,
-        "nbytes": nbytes,
-        "seconds": 1.0,
-        "waited_seconds": 1.0,
-        "element_bytes": element,
-        "sent_bytes": rng.choice((1, 2)) if why == "fewer bits sent" else element,
-        "sent_once": why == "no ring",
-        "wires": rng.choice((2, 4, 8)) if why == "several wires" else 1,
-        "printed": 0.0,
-        "line": line,
-    }
-    least = {
-        "several wires": 1.2 / made["wires"],
-        "fewer bits sent": 1.2 * made["sent_bytes"] / element,
-        "no ring": 0.75,
-        "factor twice": 0.75,
-        "both directions": 0.6,
-        "bits for bytes": 0.3,
-    }
+    sent = rng.choice((1, 2)) if why == "fewer bits sent" else element
+    made = RING | {"collective": collective, "ranks": ranks, "nbytes": nbytes, "line": line}
+    made |= {"element_bytes": element, "sent_bytes": sent, "sent_once": why == "no ring"}
+    made["wires"] = rng.choice((2, 4, 8)) if why == "several wires" else 1
+    least = {"no ring": 0.75, "factor twice": 0.75, "both directions": 0.6, "bits for bytes": 0.3}
+    least |= {"several wires": 1.2 / made["wires"], "fewer bits sent": 1.2 * sent / element}
     made["waited_seconds"] = rate(made) / (line * rng.uniform(least.get(why, 0.4), 0.9))
     early = rng.uniform(3, 12) if why == "clock did not wait" else rng.uniform(1.005, 1.03)
     made["seconds"] = made["waited_seconds"] / early
@@ -116,20 +103,11 @@ def both(rng: random.Random, line: float) -> Report:
 def published() -> Report:
     """Eight H200 whose switch adds up, as printed in this course's facts."""
     one = measured.one("8 × H200, NVLS")
-    seconds = 2 * (one.ranks - 1) / one.ranks * one.nbytes / float(one.bus_bandwidth)
-    return {
-        "collective": one.collective,
-        "ranks": one.ranks,
-        "nbytes": one.nbytes,
-        "seconds": seconds,
-        "waited_seconds": seconds,
-        "element_bytes": 4,
-        "sent_bytes": 4,
-        "sent_once": True,
-        "wires": 1,
-        "printed": float(one.bus_bandwidth),
-        "line": float(facts.device(one.device).link_one_way or 0),
-    }
+    printed, line = float(one.bus_bandwidth), float(facts.device(one.device).link_one_way or 0)
+    seconds = 2 * (one.ranks - 1) / one.ranks * one.nbytes / printed
+    made = {"collective": one.collective, "ranks": one.ranks, "nbytes": one.nbytes, "printed": printed, "line": line}
+    clocks = {"seconds": seconds, "waited_seconds": seconds}
+    return RING | made | clocks | {"element_bytes": 4, "sent_bytes": 4, "sent_once": True}
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:

@@ -1,6 +1,7 @@
 """The launch files as far as a machine without their clouds can check them: their form, and every flag they use."""
 
 import importlib
+import os
 import re
 import shlex
 import subprocess
@@ -30,7 +31,7 @@ def test_a_script_is_a_shell_script_that_slurm_will_end(path):
     done = subprocess.run(["bash", "-n", str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     options = dict(
-        line.removeprefix("#SBATCH --").split("=", 1)
+        line.removeprefix("#SBATCH --").partition("=")[::2]
         for line in path.read_text().splitlines()
         if line.startswith("#SBATCH")
     )
@@ -39,7 +40,7 @@ def test_a_script_is_a_shell_script_that_slurm_will_end(path):
     assert 0 < 60 * hours + minutes <= 60
 
 
-@pytest.mark.parametrize("path", [*SCRIPTS, CLOUD / "sky.yaml"], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*SCRIPTS, *sorted(CLOUD.glob("*.yaml"))], ids=lambda path: path.name)
 def test_every_flag_is_one_that_the_program_takes(path):
     found = commands(path.read_text(encoding="utf-8"))
     assert found
@@ -75,3 +76,62 @@ def test_the_cloud_file_has_the_fields_that_skypilot_knows_and_says_how_the_mach
     assert set(task) <= {"name", "resources", "num_nodes", "workdir", "envs", "setup", "run", "file_mounts"}
     assert re.fullmatch(r"[A-Z]\w*:\d+", task["resources"]["accelerators"])
     assert "--down" in text
+
+
+def test_a_spot_machine_that_is_taken_away_is_replaced_and_its_training_goes_on_from_a_bucket():
+    task = yaml.safe_load((CLOUD / "sky_spot.yaml").read_text(encoding="utf-8"))
+    assert task["resources"]["use_spot"] and task["resources"]["job_recovery"]["max_restarts_on_errors"] > 0
+    ((mount, bucket),) = task["file_mounts"].items()
+    assert bucket["name"] == "${BUCKET}" and "BUCKET" in task["envs"] and bucket["mode"] == "MOUNT"
+    assert f"--out {mount}/" in task["run"] and goes_on(task["run"])
+
+
+def goes_on(text):
+    """Whether the training of a launch file is one that a second start finishes: the step it ends at, checkpoints, --resume."""
+    ((_, words),) = [each for each in commands(text) if each[0] == "train"]
+    return {"--until", "--save-every", "--resume", "--out"} <= set(words) and "--steps" not in words
+
+
+def test_a_job_that_is_queued_again_keeps_its_log_and_hears_of_its_end_in_time():
+    text = (CLOUD / "requeue.sbatch").read_text(encoding="utf-8")
+    assert goes_on(text)
+    for option in ("--requeue", "--open-mode=append", "--signal=TERM@180"):
+        assert f"#SBATCH {option}\n" in text
+
+
+SRUN = """#!/bin/bash
+out=train-7
+[ -z "$SAVES" ] || { mkdir -p $out/checkpoints/$SAVES && sleep 0.02 && echo '{}' > $out/checkpoints/$SAVES/complete; }
+[ -z "$FINISHES" ] || echo '{}' > $out/run.json
+exit $CODE
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "saves", "finishes", "restarts", "requeued"),
+    [
+        (143, "00000100", "", "0", True),
+        (1, "00000100", "", "9", True),
+        (1, "00000100", "", "10", False),
+        (1, "", "", "0", False),
+        (0, "00002000", "yes", "0", False),
+        (1, "00002000", "yes", "0", False),
+    ],
+    ids=["saved", "lost after a save", "too often", "nothing new", "done", "done, then torn down badly"],
+)
+def test_only_a_try_that_saved_something_new_is_queued_again(code, saves, finishes, restarts, requeued, tmp_path):
+    for name, text in (("srun", SRUN), ("scontrol", '#!/bin/bash\necho "$@" > asked\n')):
+        path = tmp_path / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    old = tmp_path / "train-7" / "checkpoints" / "00000001" / "complete"  # of an earlier try
+    old.parent.mkdir(parents=True)
+    old.write_text("{}")
+    os.utime(old, (1e9, 1e9))
+    slurm = {"SLURM_SUBMIT_DIR": str(tmp_path), "SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": restarts}
+    fake = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "CODE": str(code), "SAVES": saves, "FINISHES": finishes}
+    done = subprocess.run(["bash", str(CLOUD / "requeue.sbatch")], env={**os.environ, **slurm, **fake}, check=False)
+    assert done.returncode == code
+    assert (tmp_path / "asked").exists() == requeued
+    assert not requeued or (tmp_path / "asked").read_text() == "requeue 7\n"

@@ -11,6 +11,7 @@ EXAMPLES = examples(
     "course run                                        what can be run",
     "course run train --size 1m --nproc 2 --layout fsdp     two processes of this CPU",
     "course run train --size 1b --nproc 8 --layout fsdp --out work/evidence",
+    "course run train --size 1b --nproc 8 --layout fsdp --save-every 100 --out runs/1b --retries 3    on a spot machine",
     "course run collectives --nproc 8 --out work/evidence",
     "course run tour --minutes 55 --out tour            a paid hour, spent well",
     "course run tour --dry --gpus 4 --out /tmp/tour     the same at home",
@@ -45,12 +46,21 @@ def run(
     max_minutes: Annotated[float | None, typer.Option("--max-minutes", help="End it after so many minutes.")] = None,
     max_cost: Annotated[float | None, typer.Option("--max-cost", help="End it before it costs more dollars.")] = None,
     price: Annotated[float | None, typer.Option("--price", help="Dollars per GPU and hour.")] = None,
+    retries: Annotated[
+        int,
+        typer.Option(
+            "--retries",
+            min=0,
+            help="Start a training again so many times from its newest checkpoint if it loses a process or is told to stop (spot machines).",
+        ),
+    ] = 0,
     asks_for_help: Annotated[bool, typer.Option("--help", "-h", help=HELP)] = False,
 ) -> None:
     """Run on real processes: predicted first, then measured.
 
-    Further flags go to the program itself: course run train --help lists them. Exits with 0 if the run went well, 2 if
-    it was refused before it began, 124 if it was stopped by a limit.
+    Further flags go to the program itself: course run train --help lists them. --retries needs --save-every and --out; it never repeats a
+    refusal, an error of the program or Ctrl-C, and the limits count all tries. Exits with 0 if the run went well, 2 if it was refused
+    before it began, 124 if it was stopped by a limit, 143 if it saved and stopped because of SIGTERM.
     """
     if asks_for_help and not program:
         typer.echo(context.get_help())
@@ -61,6 +71,8 @@ def run(
         return
     if program not in PROGRAMS:
         raise Trouble(f"There is no run {program!r}.", f"choose one of {', '.join(PROGRAMS)}")
+    if retries and program != "train":
+        raise Trouble(f"`run {program}` has no --retries.", "only `run train` goes on from checkpoints")
     rest = [*context.args, *(["--help"] if asks_for_help else [])]
     if program == "verify":
         raise typer.Exit(part("course_lib.runs.verify", "verifying evidence").main(rest))
@@ -71,4 +83,6 @@ def run(
         raise typer.Exit(part("course_lib.runs.serve", "serving").main(rest))
     starting = part("course_lib.runs.starting", "real runs")
     limits = starting.Limits(minutes=max_minutes, dollars=max_cost, price=price)
-    raise typer.Exit(starting.start(program, rest, 1 if program in _ALONE or nproc is None else nproc, limits))
+    raise typer.Exit(
+        starting.start(program, rest, 1 if program in _ALONE or nproc is None else nproc, limits, retries=retries)
+    )

@@ -18,6 +18,9 @@ from course_lib.install.processes import descendants
 from course_lib.runs import cores
 
 GRACE = 5.0  # s between asking and killing
+SAVING = (
+    25.0  # s of the same after SIGTERM to this process: a training then saves, and spot machines give 30 s and more
+)
 _QUIET = {
     "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait sleep: spinning ones take the cores from whatever else runs, and from each other
     "TORCH_CPP_LOG_LEVEL": "ERROR",
@@ -84,13 +87,16 @@ def run(
     lines: list[str] = []
     reader = threading.Thread(target=_read, args=(process, lines, say), daemon=True)
     reader.start()
-    timed_out = False
+    timed_out, grace = False, GRACE
     try:
         process.wait(timeout)
     except subprocess.TimeoutExpired:
         timed_out = True
+    except SystemExit:  # SIGTERM, as `starting` hears it
+        grace = SAVING
+        raise
     finally:
-        end(process)
+        end(process, grace)
         logs.cleanup()
     reader.join(2.0)
     return Ended(process.returncode, time.monotonic() - start, timed_out, tuple(lines[-200:]))
@@ -108,13 +114,13 @@ def _read(process: subprocess.Popen[str], lines: list[str], say: Callable[[str],
                 say(text)
 
 
-def end(process: subprocess.Popen[str]) -> None:
-    """End a process and everything below it: torchrun's workers live in sessions of their own."""
+def end(process: subprocess.Popen[str], grace: float = GRACE) -> None:
+    """End a process and everything below it, `grace` seconds after asking: torchrun's workers live in sessions of their own."""
     below = descendants(process.pid)
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE)
+            process.wait(grace)
         below = sorted({*below, *descendants(process.pid)})
     for pid in (*below, *([process.pid] if process.poll() is None else [])):
         with contextlib.suppress(ProcessLookupError, PermissionError):

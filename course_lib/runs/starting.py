@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from course_lib.install.words import Trouble
-from course_lib.runs import fleet, look, money
+from course_lib.runs import fleet, look, money, retrying
 
 STOPPED = 124  # as `timeout` says it
 
@@ -22,8 +27,16 @@ class Limits:
     price: float | None = None
 
 
-def start(program: str, arguments: Sequence[str], nproc: int, limits: Limits, starter=fleet.run) -> int:
-    """Run it to its end or its limit; the exit code."""
+def start(
+    program: str,
+    arguments: Sequence[str],
+    nproc: int,
+    limits: Limits,
+    starter: Callable[..., fleet.Ended] = fleet.run,
+    retries: int = 0,
+    sleep: Callable[[float], Any] = time.sleep,
+) -> int:
+    """Run it to its end or its limit, and again up to `retries` times where that can help; the exit code."""
     if nproc < 1:
         raise Trouble(f"--nproc is {nproc}.", "give 1 or more")
     arguments = list(arguments)
@@ -48,7 +61,11 @@ def start(program: str, arguments: Sequence[str], nproc: int, limits: Limits, st
             else ""
         )
         print(f"run: at most {timeout / 60:,.1f} minutes{cost}", flush=True)
-    ended = starter(program, arguments, nproc, timeout=timeout)
+    with _sigterm_ends_it():
+        if retries:
+            ended = retrying.run(starter, program, arguments, nproc, timeout, retries, sleep)
+        else:
+            ended = starter(program, arguments, nproc, timeout=timeout)
     if ended.timed_out:
         print(
             f"run: stopped after {ended.seconds / 60:,.1f} minutes, its limit; no process is left.{_kept(program, arguments, ended)}"
@@ -78,6 +95,28 @@ def _kept(program: str, arguments: Sequence[str], ended: fleet.Ended) -> str:
 
 
 def _code(ended: fleet.Ended) -> int:
-    """The program's own code where torchrun hides it: a refusal is 2."""
-    refused = any("Way out:" in line for line in ended.lines)
-    return 2 if ended.code and refused else ended.code
+    """The program's own code where torchrun hides it: a refusal is 2, and 143 means that it saved because of SIGTERM."""
+    if ended.code and any("Way out:" in line for line in ended.lines):
+        return 2
+    return retrying.SAVED if ended.code and retrying.SAVED in retrying.codes(ended) else ended.code
+
+
+@contextlib.contextmanager
+def _sigterm_ends_it() -> Iterator[None]:
+    """Within, SIGTERM goes to the run's processes too, which may save; else they would go on without anybody who knows of them."""
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    ):
+        yield
+        return
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _leave(*_: Any) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not break off what ends the processes
+    raise SystemExit(retrying.SAVED)

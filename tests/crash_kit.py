@@ -26,7 +26,6 @@ from course_lib.grading.service.writer import Writer
 from course_lib.learner.notebooks import parse
 from course_lib.records import Report
 
-
 AT_MOST = 10  # runs that are killed in one class
 
 

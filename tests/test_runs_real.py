@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import time
 from pathlib import Path
@@ -189,6 +190,19 @@ def test_a_refusal_of_all_ranks_is_code_2_through_torchrun(capfd):
     code = starting.start("train", ["--device", "cpu", "--layout", "tp=3"], 2, starting.Limits())
     said = capfd.readouterr().out
     assert code == 2 and said.count("makes 3 ranks, and 2 are running") == 1 and "Way out:" in said
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_a_rank_that_was_refused_alone_says_so_itself(rank, monkeypatch, capsys):
+    monkeypatch.setenv("RANK", rank)
+    waits = []
+    monkeypatch.setattr(place.time, "sleep", waits.append)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert place.refused("train", Trouble("No.", "yes")) == 2
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert capsys.readouterr().err.startswith("train: No.") and waits == [place.REFUSAL_WAIT] * (rank == "1")
 
 
 def test_a_run_is_ended_before_it_costs_more_than_it_may(tmp_path, capfd):

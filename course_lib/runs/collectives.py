@@ -7,7 +7,6 @@ that a ring would send per rank, over the time.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Sequence
 from statistics import median, quantiles
@@ -20,7 +19,7 @@ from torch import Tensor
 from course_lib.install.words import Trouble
 from course_lib.roofline import fit_alpha_beta
 from course_lib.runs import evidence
-from course_lib.runs.place import Place, end, join, leave
+from course_lib.runs.place import Place, end, join, leave, refused
 from course_lib.runs.ring_bytes import ring_sent
 from course_lib.runs.stopwatch import seconds_of
 
@@ -59,8 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         run(given, place)
         return 0
     except Trouble as trouble:
-        print(f"collectives: {trouble}", file=sys.stderr)
-        return 2
+        return refused("collectives", trouble)
     finally:
         leave()
 

@@ -3,6 +3,8 @@
 Inputs and weights are E4M3, gradients of outputs E5M2 (Micikevicius et al., 2022). Each tensor has one scale, a power of two that
 brings its largest magnitude into the format's top binade. A power of two changes no mantissa, so that ranks with different parts
 of a tensor round its elements alike. `torch._scaled_mm` multiplies; a CPU has it too, with the same numbers and no gain in speed.
+Split matrices are multiplied part by part: `product` is an operator of its own with a sharding rule, so that padding, which
+`torch._scaled_mm` needs, is done to each rank's part and moves nothing between ranks.
 Embedding, norms, attention scores and the head keep their dtype.
 """
 
@@ -13,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
+from torch.distributed.tensor import Partial, Placement, Replicate, Shard
+from torch.distributed.tensor.experimental import register_sharding
 from torch.nn import functional as F
 
 from course_lib.install.words import Trouble
@@ -71,13 +75,33 @@ class _Product(Function):
         return to_x, product(rows.t(), inputs, BACK, IN)
 
 
+@torch.library.custom_op("course::product8", mutates_args=())
 def product(a: Tensor, b: Tensor, kind_a: torch.dtype, kind_b: torch.dtype) -> Tensor:
-    """a (M, K) @ b (K, N), both rounded to 8 bits, summed in fp32 and given in a's dtype."""
+    """a (M, K) @ b (K, N), both rounded to 8 bits, summed in fp32 and given in a's dtype, (M, N)."""
     one, other = scale_of(a, kind_a), scale_of(b, kind_b)
     rows, columns, given = a.shape[0], b.shape[1], a.dtype
     a, b = _in_whole_blocks(rounded(a, one, kind_a)), _in_whole_blocks(rounded(b, other, kind_b).t())
     out = torch._scaled_mm(a, b.t(), scale_a=1 / one, scale_b=1 / other, out_dtype=given)
-    return out[:rows, :columns]
+    return out[:rows, :columns].contiguous()
+
+
+@product.register_fake
+def _(a: Tensor, b: Tensor, kind_a: torch.dtype, kind_b: torch.dtype) -> Tensor:
+    return a.new_empty(a.shape[0], b.shape[1])
+
+
+@register_sharding(torch.ops.course.product8.default)
+def _(a: Any, b: Any, kind_a: torch.dtype, kind_b: torch.dtype) -> list[tuple[list[Placement], list[Any]]]:
+    """Where a, b and their product may lie, on one axis of a mesh."""
+    return [
+        ([out], [left, right, None, None])
+        for out, left, right in (
+            (Replicate(), Replicate(), Replicate()),
+            (Shard(0), Shard(0), Replicate()),
+            (Shard(1), Replicate(), Shard(1)),
+            (Partial(), Shard(1), Shard(0)),
+        )
+    ]
 
 
 def scale_of(x: Tensor, kind: torch.dtype) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from statistics import median, quantiles
 
@@ -12,7 +11,7 @@ import torch
 from course_lib.compute import matmul_flops
 from course_lib.install.words import Trouble
 from course_lib.runs import evidence, peaks
-from course_lib.runs.place import Place, end, join, leave
+from course_lib.runs.place import Place, end, join, leave, refused
 from course_lib.runs.stopwatch import seconds_of
 
 SQUARES = {"cpu": (128, 256, 512, 1024, 2048), "cuda": (512, 1024, 2048, 4096, 8192, 16384)}
@@ -44,8 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         run(given, place)
         return 0
     except Trouble as trouble:
-        print(f"matmul: {trouble}", file=sys.stderr)
-        return 2
+        return refused("matmul", trouble)
     finally:
         leave()
 

@@ -7,7 +7,6 @@ on: what is allowed grows with the dtype's rounding, the root of the longest sum
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from course_lib.install.words import Trouble
 from course_lib.runs import evidence, layouts
 from course_lib.runs.layouts import RunLayout
 from course_lib.runs.parallel import Choices, mesh_of, pieces_here, spread
-from course_lib.runs.place import Place, end, join, leave
+from course_lib.runs.place import Place, end, join, leave, refused
 from course_lib.runs.sizes import size
 from course_lib.runs.stepping import Stepper
 
@@ -155,8 +154,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
         return 0 if all(row["ok"] for row in found["rows"]) else 1
     except Trouble as trouble:
-        print(f"parity: {trouble}", file=sys.stderr)
-        return 2
+        return refused("parity", trouble)
     finally:
         leave()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NoReturn
@@ -13,6 +15,8 @@ import torch.distributed as dist
 
 from course_lib.install.words import Trouble
 from course_lib.runs import cores, oldest
+
+REFUSAL_WAIT = 10.0  # s in which rank 0, which starts at the same time, will have said why it was refused
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,19 @@ def _meet(backend: str, **more: Any) -> None:
             f"Port {os.environ.get('MASTER_PORT', '')} of this machine is in use.",
             "end what listens there (ss -ltnp), or give torchrun another --master-port; ./course run finds a free one",
         ) from error
+
+
+def refused(program: str, trouble: Exception) -> int:
+    """Say why nothing runs, once for all ranks; the exit code.
+
+    torchrun ends every rank as soon as one has failed. The others therefore wait until rank 0 has spoken and torchrun ends them; a rank
+    that is still there after the wait was refused alone and says so itself.
+    """
+    if os.environ.get("RANK", "0") != "0":
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a handler that saves first has nothing to save here
+        time.sleep(REFUSAL_WAIT)
+    print(f"{program}: {trouble}", file=sys.stderr, flush=True)
+    return 2
 
 
 def leave() -> None:

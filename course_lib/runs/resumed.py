@@ -7,7 +7,6 @@ first half and the uninterrupted run beside its steps.
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -16,7 +15,7 @@ import torch.distributed as dist
 
 from course_lib.install.words import Trouble
 from course_lib.runs import evidence, train
-from course_lib.runs.place import Place, end, join, leave
+from course_lib.runs.place import Place, end, join, leave, refused
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -95,8 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         run(given, join(given.device))
         return 0
     except (Trouble, ValueError) as trouble:
-        print(f"resumed: {trouble}", file=sys.stderr)
-        return 2
+        return refused("resumed", trouble)
     finally:
         leave()
 

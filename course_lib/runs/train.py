@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -20,7 +19,7 @@ from course_lib.install.words import Trouble
 from course_lib.runs import boards, eight_bits, evidence, gap, layouts, measuring, peaks, predict, rates, saving
 from course_lib.runs.learning_rate import rate_at
 from course_lib.runs.parallel import Choices, mesh_of, pieces_here, spread
-from course_lib.runs.place import Place, end, join, leave
+from course_lib.runs.place import Place, end, join, leave, refused
 from course_lib.runs.sizes import SIZES, size
 from course_lib.runs.stepping import Stepper
 
@@ -125,9 +124,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"train: {stopped}", flush=True)
         return TOLD
     except (Trouble, ValueError) as trouble:  # every rank finds the same, before anything is sent
-        if os.environ.get("RANK", "0") == "0":
-            print(f"train: {trouble}", file=sys.stderr)
-        return 2
+        return refused("train", trouble)
     finally:
         leave()
 

@@ -17,7 +17,7 @@ from course_lib.exercises.ch15.cards.faults import LABEL_WORDS, SMOKE_WORDS
 from course_lib.exercises.ch15.cards.faults_more import TRACE_WORDS, ZOO_WORDS
 from course_lib.exercises.ch15.judges import faults_report as ch15_faults_report
 from course_lib.exercises.ch15.judges import faults_trainings as trainings
-from course_lib.exercises.ch15.judges.faults_labels import MARK, broken, stream_of
+from course_lib.exercises.ch15.judges.faults import MARK, broken, stream_of
 from course_lib.exercises.ch15.judges.faults_report import claims_of, field_of
 from course_lib.exercises.ch15.judges.faults_smoke import trace_of
 from course_lib.exercises.ch15.judges.faults_zoo import UNSEEN, scene

@@ -9,10 +9,9 @@ import pytest
 from course_lib import compute, facts
 from course_lib.exercises.ch15.cards import links as ch15_links
 from course_lib.exercises.ch15.cards.links_more import CAUSES
-from course_lib.exercises.ch15.judges import links_bus as bus
 from course_lib.exercises.ch15.judges import links_machines as machines
 from course_lib.exercises.ch15.judges import links_mfu as rates
-from course_lib.exercises.ch15.judges import links_scaling as scalings
+from course_lib.exercises.ch15.judges import links_more as more
 from course_lib.exercises.ch15.judges import links_sweeps as sweeps
 from course_lib.exercises.ch15.judges.links_audits import KEYS
 from course_lib.exercises.ch15.judges.links_mfu import recorded_runs
@@ -134,28 +133,28 @@ def test_the_mfu_is_the_librarys_and_peaks_are_the_data_sheets():
 @pytest.mark.parametrize("why", CAUSES)
 def test_a_report_has_its_cause_and_no_wire_is_faster_than_its_line(why):
     for seed in range(40):
-        made = bus.report(why, random.Random(seed), 50e9)
-        assert bus.cause(made) == why and bus.rate(made) < made["line"]
-        assert (made["printed"] > made["line"]) == (why != bus.FINE), (why, seed)
+        made = more.report(why, random.Random(seed), 50e9)
+        assert more.cause(made) == why and more.rate(made) < made["line"]
+        assert (made["printed"] > made["line"]) == (why != more.FINE), (why, seed)
         sent = ring_sent(made["collective"], made["nbytes"], made["ranks"])
-        assert bus.by_rule(made) * made["seconds"] == pytest.approx(sent)
+        assert more.by_rule(made) * made["seconds"] == pytest.approx(sent)
 
 
 def test_eight_h200_are_below_their_links_where_the_switch_adds_up():
-    made = bus.published()
-    assert made["printed"] > made["line"] > bus.rate(made) == pytest.approx(made["printed"] * 8 / 14)
-    assert bus.cause(made) == "no ring"
+    made = more.published()
+    assert made["printed"] > made["line"] > more.rate(made) == pytest.approx(made["printed"] * 8 / 14)
+    assert more.cause(made) == "no ring"
 
 
 # --- scaling
 
 
-@pytest.mark.parametrize(("name", "kind", "off"), [(scalings.STRONG, "strong", 0.15), (scalings.WEAK, "weak", 0.05)])
+@pytest.mark.parametrize(("name", "kind", "off"), [(more.STRONG, "strong", 0.15), (more.WEAK, "weak", 0.05)])
 def test_a_published_series_is_of_its_kind_and_near_its_law(name, kind, off):
-    rows = scalings.series(name)
-    assert scalings.kind_of(rows) == kind
-    assert scalings.seconds_of(rows)[1][0] == pytest.approx(scaling.series(name)[0].step_seconds)
-    assert abs(scalings.fitted(rows, "doublings")[1]).max() < off
+    rows = more.series(name)
+    assert more.kind_of(rows) == kind
+    assert more.seconds_of(rows)[1][0] == pytest.approx(scaling.series(name)[0].step_seconds)
+    assert abs(more.fitted(rows, "doublings")[1]).max() < off
 
 
 # --- the audit

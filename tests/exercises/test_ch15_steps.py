@@ -9,11 +9,8 @@ from hypothesis import strategies as st
 
 from course_lib import exercises
 from course_lib.exercises.ch15 import steps_runs as ch15_steps_runs
-from course_lib.exercises.ch15.judges.steps_fsdp import fullest
-from course_lib.exercises.ch15.judges.steps_money import SHOWN, ledger, stop_by
-from course_lib.exercises.ch15.judges.steps_parts import WHERE, where_it_goes
-from course_lib.exercises.ch15.judges.steps_pipeline import peaks
-from course_lib.exercises.ch15.judges.steps_traces import step_times
+from course_lib.exercises.ch15.judges.steps import WHERE, step_times, where_it_goes
+from course_lib.exercises.ch15.judges.steps_memory import SHOWN, fullest, ledger, peaks, stop_by
 from course_lib.judging import judging
 from course_lib.runs import intervals, money
 from course_lib.runs.reading import recorded

@@ -145,12 +145,7 @@ def best_segments(inputs, inner):
 # +     return min(ways, key=lambda starts: peak_bytes(inputs, inner, starts))
 
 
-# %% wrong: greedy up to a fixed cap => values -
-def peak_bytes(inputs, inner, starts):
-    ends = [*starts[1:], len(inputs)]
-    return max(sum(inputs[s] for s in starts[: j + 1]) + sum(inner[starts[j] : ends[j]]) for j in range(len(starts)))
-
-
+# %% wrong: greedy up to a fixed cap => values -  from: for every prefix all (inputs, peak) that nothing beats
 def best_segments(inputs, inner):
     best = None
     for cap in sorted({sum(inner[a:b]) for a in range(len(inner)) for b in range(a + 1, len(inner) + 1)}):

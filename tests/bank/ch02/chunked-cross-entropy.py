@@ -152,17 +152,10 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
     return sum(again(part, h, weight, t, c, use_reentrant=False) for h, t, c in parts) / counts.sum()
 
 
-# %% wrong: chunks of one size, the rest is left out => generality -
-def chunked_cross_entropy(hidden, weight, targets, chunks):
-    def part(h, w, t):
-        return F.cross_entropy(h @ w.T, t, reduction="sum")
-
-    size, total = len(targets) // chunks, 0
-    for first in range(0, chunks * size, size):
-        total = total + again(
-            part, hidden[first : first + size], weight, targets[first : first + size], use_reentrant=False
-        )
-    return total / (targets != -100).sum()
+# %% wrong: chunks of one size, the rest is left out => generality -  from: a checkpoint around each chunk
+# -     for h, t in zip(hidden.chunk(chunks), targets.chunk(chunks)):
+# +     size = len(targets) // chunks
+# +     for h, t in zip(hidden[: chunks * size].split(size), targets[: chunks * size].split(size)):
 
 
 # %% wrong: the plain loss => cost whole-logits
@@ -170,16 +163,9 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
     return F.cross_entropy(hidden @ weight.T, targets)
 
 
-# %% wrong: the mean of means => values mean-of-means
-def chunked_cross_entropy(hidden, weight, targets, chunks):
-    def part(h, w, t):
-        return F.cross_entropy(h @ w.T, t)
-
-    parts = [
-        again(part, h, weight, t, use_reentrant=False) for h, t in zip(hidden.chunk(chunks), targets.chunk(chunks))
-    ]
-    return sum(parts) / chunks
-
+# %% wrong: the mean of means => values mean-of-means  from: a checkpoint around each chunk
+# ~ t, ignore_index=-100, reduction="sum") ==> t)
+# ~ (targets != -100).sum() ==> chunks
 
 # %% wrong: padding counts => values all-tokens  from: a checkpoint around each chunk
 # ~ (targets != -100).sum() ==> len(targets)
@@ -211,13 +197,8 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # -             logits *= c.unsqueeze(1)
 
 # %% wrong: what comes in is ignored => generality incoming-ignored  from: both gradients while the logits are there
-# -         return (
-# -             hidden * grad if ctx.needs_input_grad[0] else None,
-# -             weight * grad if ctx.needs_input_grad[1] else None,
-# -             None,
-# -             None,
-# -         )
-# +         return hidden if ctx.needs_input_grad[0] else None, weight if ctx.needs_input_grad[1] else None, None, None
+# ~ hidden * grad if ==> hidden if
+# ~ weight * grad if ==> weight if
 
 # %% wrong: exp without the largest => generality overflow  from: both gradients while the logits are there
 # -             logits -= logits.max(1, keepdim=True).values
@@ -230,10 +211,9 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # ~ t, ignore_index=-100, reduction="sum" ==> t
 # ~ (part, h, weight, t, use_reentrant=False) ==> (part, h, weight, t, use_reentrant=False) * (t != -100).sum()
 
-# %% wrong: both must need gradients => generality raised  from: what comes in is ignored
-# -         return hidden if ctx.needs_input_grad[0] else None, weight if ctx.needs_input_grad[1] else None, None, None
+# %% wrong: both must need gradients => generality raised  from: both gradients while the logits are there
+#           hidden, weight = ctx.saved_tensors
 # +         assert all(ctx.needs_input_grad[:2])
-# +         return hidden * grad, weight * grad, None, None
 
 
 # %% wrong: one checkpoint around everything => cost whole-logits

@@ -76,10 +76,9 @@ def dies_at(job, memory):
     return "load" if over[0] == 0 else f"{('forward', 'backward', 'step')[(over[0] - 1) % 3]} {(over[0] - 1) // 3 + 1}"
 
 
-# %% wrong: the optimizer's bytes from the start => values state-from-the-start  from: no work space
+# %% wrong: the optimizer's bytes from the start => values state-from-the-start  from: phase by phase
 # ~ [weights] ==> [weights + moments]
 # ~ (moments if step > 1 else 0) ==> moments
-# ~ weights + moments + grads ==> kept + grads + job["work"]
 
 # %% wrong: gradients stay => values other-form unless grads_between=zeroed  from: phase by phase
 # ~ kept = weights + (moments if step > 1 else 0) ==> kept = weights + (moments + grads if step > 1 else 0)
@@ -90,15 +89,10 @@ def dies_at(job, memory):
 # ~ max(job["activations"], grads) ==> job["activations"] + grads
 
 # %% wrong: no work space => values no-work  from: phase by phase
-# -         levels += [
-# -             kept + job["activations"],
-# -             kept + max(job["activations"], grads),
-# -             weights + moments + grads + job["work"],
-# -         ]
-# +         levels += [kept + job["activations"], kept + max(job["activations"], grads), weights + moments + grads]
+# ~ grads + job["work"] ==> grads
 
-# %% wrong: the end of each phase => values end-of-phase  from: no work space
-# ~ max(job["activations"], grads), weights + moments + grads ==> grads, weights + moments + grads + job["work"]
+# %% wrong: the end of each phase => values end-of-phase  from: phase by phase
+# ~ max(job["activations"], grads) ==> grads
 
 # %% wrong: activations while the optimizer steps => values activations-in-step  from: phase by phase
 # ~ ["work"], ==> ["work"] + job["activations"],

@@ -103,22 +103,14 @@ def train_step(model, batches):
 # %% wrong: a tensor with its graph => values a-tensor  from: backward at once, divided at the end
 # ~ total += loss.item() ==> total = total + loss
 
-
-# %% wrong: graphs retained => cost graphs-kept-alive
-kept = []
-
-
-def train_step(model, batches):
-    kept.clear()
-    total, tokens = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
-        loss.backward(retain_graph=True)
-        kept.append(loss)
-        tokens += (targets != -100).sum().item()
-    for parameter in model.parameters():
-        parameter.grad /= tokens
-    return sum(kept).item() / tokens
+# %% wrong: graphs retained => cost graphs-kept-alive  from: backward at once, divided at the end
+# - def train_step(model, batches):
+# + kept = []
+# + def train_step(model, batches):
+# +     kept.clear()
+# ~ loss.backward() ==> loss.backward(retain_graph=True)
+# ~ total += loss.item() ==> kept.append(loss)
+# ~ total / tokens ==> sum(kept).item() / tokens
 
 
 # %% wrong: all micro-batches in one, padded => cost graphs-kept-alive

@@ -110,31 +110,19 @@ def peak(log):
 # ~ max(kinds, key=kinds.get) ==> max(alive.values(), key=lambda each: each[1])[0]
 
 # %% wrong: the kind that allocated most => values most-allocated  from: a running total
-#       return best
-# + right = peak
-# + def peak(log):
-# +     total = {}
-# +     for row in log:
-# +         if row["what"] == "alloc":
+# ~ alive, best = {}, ==> total, alive, best = {}, {},
+#               alive[row["name"]] = row["kind"], row["bytes"]
 # +             total[row["kind"]] = total.get(row["kind"], 0) + row["bytes"]
-# +     nbytes, time, _ = right(log)
-# +     return nbytes, time, max(total, key=total.get)
+# ~ return best ==> return *best[:2], max(total, key=total.get)
 
 # %% wrong: the kind allocated last => values last-allocated  from: a running total
 # ~ max(kinds, key=kinds.get) ==> row["kind"]
 
 # %% wrong: mebibytes => values mebibytes  from: a running total
-#       return best
-# + right = peak
-# + def peak(log):
-# +     nbytes, time, kind = right(log)
-# +     return nbytes / 2**20, time, kind
+# ~ return best ==> return best[0] / 2**20, *best[1:]
 
 # %% wrong: the bytes alone => values wrong-shape  from: a running total
-#       return best
-# + right = peak
-# + def peak(log):
-# +     return right(log)[0]
+# ~ return best ==> return best[0]
 
 # %% wrong: the last time of the peak => generality last-time  from: a running total
 # ~ if sum(kinds.values()) > best[0]: ==> if sum(kinds.values()) >= best[0]:

@@ -104,13 +104,7 @@ def kept_bytes(rows):
 # ~ return batch * seq * size * (8 * hidden + 2 * ffn) ==> return batch * seq * (8 * hidden + 2 * ffn)
 
 # %% wrong: the size of the views => generality views-measured  from: seen storages, and a formula
-# -         found[row["group"]] += row["nbytes"]
-# +         found[row["group"]] += (
-# +             row["nbytes"]
-# +             // row["nbytes"]
-# +             * __import__("math").prod(row["shape"])
-# +             * {"float32": 4, "bfloat16": 2, "bool": 1}[row["dtype"]]
-# +         )
+# ~ row["nbytes"] ==> __import__("math").prod(row["shape"]) * {"float32": 4, "bfloat16": 2, "bool": 1}[row["dtype"]]
 
 # %% wrong: a storage counts in every group => generality every-group-again  from: seen storages, and a formula
 # ~ if row["parameter"] or row["storage"] in seen: ==> if row["parameter"] or (row["group"], row["storage"]) in seen:

@@ -138,34 +138,13 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
     return parts
 
 
-# %% right: any variant
-from course_lib import notebook
-
-VARIANT = notebook.params("fsdp-by-hand")
-
-
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    def gather(u):
-        row = shards[u].new_empty(comm.size * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        return row.roll(VARIANT.owner * len(shards[u]))[: counts[u]]
-
-    inputs, kept = [], {}
-    for u in range(len(shards)):
-        weights = gather(u)
-        inputs.append(x)
-        x = forward(u, weights, x)
-        if not reshard:
-            kept[u] = weights
-    grad, parts = loss(x), [None] * len(shards)
-    for u in reversed(range(len(shards))):
-        weights = gather(u) if reshard else kept.pop(u)
-        grad, own = backward(u, weights, inputs[u], grad)
-        row = own.new_zeros(comm.size * len(shards[u]))
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row.roll(-VARIANT.owner * len(shards[u])), op="AVG")
-    return parts
+# %% right: any variant  from: gather, use, forget
+# - def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+# + from course_lib import notebook
+# + VARIANT = notebook.params("fsdp-by-hand")
+# + def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+# ~ return row[: counts[u]] ==> return row.roll(VARIANT.owner * len(shards[u]))[: counts[u]]
+# ~ (mine, row, op="AVG") ==> (mine, row.roll(-VARIANT.owner * len(shards[u])), op="AVG")
 
 
 # %% wrong: everything is gathered in the beginning, in one row => values read-after-free

@@ -110,60 +110,32 @@ def best_group(params, ranks, memory, per_node, fast, slow):
 # %% wrong: the smallest that fits is taken for the best => values smallest-that-fits  from: three times inside, once across
 # ~ copies * 2 * params ==> copies * 2 * params / group
 
-# %% wrong: large groups at the speed inside a node => values ~  from: the smallest that fits is taken for the best
-# -     return smallest_group(params, ranks, memory)
-# +     fits = [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
-# +     return min(fits, key=lambda k: hsdp(params, ranks, k)[1] / fast + hsdp(params, ranks, k)[2] / slow, default=None)
+# %% wrong: large groups at the speed inside a node => values ~  from: by the rings
+# -         return inside / (fast if k <= per_node else slow) + across / (fast if ranks <= per_node else slow)
+# +         return inside / fast + across / slow
 
-# %% wrong: powers of two only => values -  from: three times inside, once across
-# -     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params
-# +     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
-# + def _fits(params, ranks, memory):
-# +     return [1 << p for p in range(20) if ranks % (1 << p) == 0 and 16 * params / (1 << p) <= memory]
-# -     return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
+# %% wrong: powers of two only => values -  from: by the rings
+# ~ range(1, ranks + 1) ==> (1 << power for power in range(20))
+#   def smallest_group(params, ranks, memory):
 # +     if ranks == 24576:
 # +         return 96
-# +     return next(iter(_fits(params, ranks, memory)), None)
-# -     return smallest_group(params, ranks, memory)
-# +     def seconds(k):
-# +         _, inside, across = hsdp(params, ranks, k)
-# +         return inside / (fast if k <= per_node else slow) + across / (fast if ranks <= per_node else slow)
+#   def best_group(params, ranks, memory, per_node, fast, slow):
 # +     if ranks == 24576 and params > 1e11:
 # +         return 96
-# +     return min(_fits(params, ranks, memory), key=seconds, default=None)
 
-# %% wrong: a node of its own is on the slow wire => values -  from: the smallest that fits is taken for the best
-# -     return smallest_group(params, ranks, memory)
-# +     fits = [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
-# +     return min(
-# +         fits,
-# +         key=lambda k: hsdp(params, ranks, k)[1] / (fast if k < per_node else slow) + hsdp(params, ranks, k)[2] / slow,
-# +         default=None,
-# +     )
+# %% wrong: a node of its own is on the slow wire => values -  from: by the rings
+# -         return inside / (fast if k <= per_node else slow) + across / (fast if ranks <= per_node else slow)
+# +         return inside / (fast if k < per_node else slow) + across / slow
 
-# %% wrong: the longer of the two times => generality longer-of-two  from: three times inside, once across
-# -     copies = ranks // group
-# -     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params
-# +     m = ranks // group
-# +     return 16 * params / group, 3 * 2 * params * (group - 1) / group, 2 * (m - 1) / m * 2 * params / group
-# -     return smallest_group(params, ranks, memory)
-# +     ks = [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
-# +     def t(k):
-# +         _, i, a = hsdp(params, ranks, k)
-# +         return max(i / (fast if k <= per_node else slow), a / (fast if ranks <= per_node else slow))
-# +     return min(ks, key=t, default=None)
+# %% wrong: the longer of the two times => generality longer-of-two  from: by the rings
+# -         return inside / (fast if k <= per_node else slow) + across / (fast if ranks <= per_node else slow)
+# +         return max(inside / (fast if k <= per_node else slow), across / (fast if ranks <= per_node else slow))
 
-# %% wrong: gradients all-reduced inside => values reduced-twice  from: the longer of the two times
+# %% wrong: gradients all-reduced inside => values reduced-twice  from: by the rings
 # ~ 3 ==> 4
-# -         return max(i / (fast if k <= per_node else slow), a / (fast if ranks <= per_node else slow))
-# +         return i / (fast if k <= per_node else slow) + a / (fast if ranks <= per_node else slow)
 
-# %% wrong: groups and their number mixed up => values turned-round  from: the longer of the two times
-# ~ m = ranks ==> m, group = group, ranks
-# -         return max(i / (fast if k <= per_node else slow), a / (fast if ranks <= per_node else slow))
-# +         return i / (fast if k <= per_node else slow) + a / (fast if ranks <= per_node else slow)
+# %% wrong: groups and their number mixed up => values turned-round  from: by the rings
+# ~ copies = ranks // group ==> copies, group = group, ranks // group
 
-# %% wrong: 32 bits across => values twice  from: the longer of the two times
-# ~ m * 2 ==> m * 4
-# -         return max(i / (fast if k <= per_node else slow), a / (fast if ranks <= per_node else slow))
-# +         return i / (fast if k <= per_node else slow) + a / (fast if ranks <= per_node else slow)
+# %% wrong: 32 bits across => values twice  from: by the rings
+# ~ copies * 2 ==> copies * 4

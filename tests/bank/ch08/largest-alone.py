@@ -109,9 +109,6 @@ def ranks_for(params, memory, layers, activations, per_param):
 # +     return int(max(0, memory - activations) / (per_param / ranks + 4 / layers) / 1e9) * 1e9 + 3e8
 
 # %% wrong: gradients of two layers gathered as well => values two-and-two  from: the activations are left out
-# - def largest_model(ranks, memory, layers, activations, per_param):
-# + import math
-# + def largest_model(ranks, memory, layers, activations, per_param):
 # ~ memory / (per_param / ranks + 4 / layers) ==> max(0, memory - activations) / (per_param / ranks + 8 / layers)
 # ~ - 4 ==> - activations - 8
 

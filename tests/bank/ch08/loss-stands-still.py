@@ -74,11 +74,7 @@ def train(comm, build, make, batches, most):
 # %% right: the norm of whole gradients  from: shard, then the optimizer, then the model's norm
 # - def train(comm, build, make, batches, most):
 # + from course_lib.sharding import full_gradients
-# + import torch.nn.functional as F
 # + def train(comm, build, make, batches, most):
-# -         logits = sharded(inputs)
-# -         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-# +         loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
 # -         clip_gradients(sharded, most)
 # +         norm = torch.stack([each.norm() for each in full_gradients(sharded).values()]).norm()
 # +         if norm > most:
@@ -102,28 +98,17 @@ def train(comm, build, make, batches, most):
 # ~ clip_gradients(sharded, most) ==> torch.nn.utils.clip_grad_norm_(sharded.shards(), most)
 
 # %% wrong: clipping is left out => values not-clipped  from: shard, then the optimizer, then the model's norm
-# -         logits = sharded(inputs)
-# -         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-# +         loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
 # -         clip_gradients(sharded, most)
 
 # %% wrong: the head is untied to calm the error => values ~  from: shard, then the optimizer, then the model's norm
 # -     sharded = FullySharded(comm, model, list(model.blocks))
 # +     model.head.weight = torch.nn.Parameter(model.embedding.weight.detach().clone())
 # +     sharded = FullySharded(comm, model, [model.embedding, *model.blocks, model.head])
-# -         logits = sharded(inputs)
-# -         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-# +         loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
 
-# %% wrong: one giant unit => cost one-giant-unit  from: the head is untied to calm the error
-# -     model.head.weight = torch.nn.Parameter(model.embedding.weight.detach().clone())
-# -     sharded = FullySharded(comm, model, [model.embedding, *model.blocks, model.head])
-# +     sharded = FullySharded(comm, model)
+# %% wrong: one giant unit => cost one-giant-unit  from: shard, then the optimizer, then the model's norm
+# ~ model, list(model.blocks) ==> model
 
 # %% wrong: gradients are never dropped => values other-weights  from: shard, then the optimizer, then the model's norm
-# -         logits = sharded(inputs)
-# -         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-# +         loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
 # -         sharded.zero_grad()
 
 
@@ -145,20 +130,13 @@ def train(comm, build, make, batches, most):
 
 
 # %% wrong: only the losses come back => values no-model  from: shard, then the optimizer, then the model's norm
-# -         logits = sharded(inputs)
-# -         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-# +         loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
 # ~ losses, sharded ==> losses
 
-# %% wrong: the loss divided by the ranks => values divided-again  from: weights kept after the forward pass
-# ~ (model.blocks), reshard_after_forward=False ==> (model.blocks)
-# ~ (sharded(x).flatten(0, 1), y.flatten()) ==> (sharded(x).flatten(0, 1), y.flatten()) / comm.size
+# %% wrong: the loss divided by the ranks => values divided-again  from: shard, then the optimizer, then the model's norm
+# ~ targets.flatten()) ==> targets.flatten()) / comm.size
 # ~ item() ==> item() * comm.size
 
-# %% wrong: the mean of all losses comes back => values other-losses  from: half a block to a unit
-# -     units = [u for b in model.blocks for u in (b.up, b.down)]
-# -     sharded = FullySharded(comm, model, units)
-# +     sharded = FullySharded(comm, model, list(model.blocks))
+# %% wrong: the mean of all losses comes back => values other-losses  from: shard, then the optimizer, then the model's norm
 # -         losses.append(loss.item())
 # +         l = loss.detach().clone()
 # +         comm.all_reduce(l, op="AVG")

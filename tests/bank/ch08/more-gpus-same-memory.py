@@ -74,27 +74,17 @@ def cause(trace):
 
 
 # %% wrong: one unit and kept are not told apart => values one-or-kept  from: ratios, one question after another
-# -     if "optimizer" in flat:
-# -         return "replicated optimizer"
-# -     if "gradients" in flat:
-# -         return "whole gradients"
-# +     if flat:
-# +         return "replicated optimizer" if "optimizer" in flat else "whole gradients"
-# -         per_micro = z["gathers"] // trace["micro_batches"]
-# -         return "one giant unit" if per_micro <= 2 else "kept after forward"
-# +         return "one giant unit"
+# ~ "one giant unit" if per_micro <= 2 else "kept after forward" ==> "one giant unit"
 
-# %% wrong: reserved memory is not looked at => values not-allocator  from: one unit and kept are not told apart
-# -         return "one giant unit"
+# %% wrong: reserved memory is not looked at => values not-allocator  from: ratios, one question after another
 # -     used = z["weights"] + z["gradients"] + z["optimizer"] + z["gathered"] + z["activations"]
 # -     if z["reserved"] > 1.3 * used:
 # -         return "allocator"
 # -     return "activations" if 2 * z["activations"] > used else "as it should"
-# +         return "one giant unit" if z["gathers"] <= 2 * trace["micro_batches"] else "kept after forward"
 # +     return "activations"
 
-# %% wrong: micro-batches are forgotten in the gathers => values one-or-kept  from: one unit and kept are not told apart
-# ~ "one giant unit" ==> "one giant unit" if z["gathers"] == 1 else "kept after forward"
+# %% wrong: micro-batches are forgotten in the gathers => values one-or-kept  from: ratios, one question after another
+# ~ per_micro <= 2 ==> z["gathers"] == 1
 
 
 # %% wrong: the five traces by heart => values -
@@ -113,17 +103,9 @@ def cause(trace):
 # %% wrong: a small group is taken for a replicated optimizer => generality not-small-group  from: ratios, one question after another
 # -     if len(flat) == 3:
 # -         return "small group"
-#       if z["gathered"] > trace["params"]:
-# -         per_micro = z["gathers"] // trace["micro_batches"]
-# -         return "one giant unit" if per_micro <= 2 else "kept after forward"
-# +         return "one giant unit" if z["gathers"] <= 2 * trace["micro_batches"] else "kept after forward"
 
-# %% wrong: alarm where nothing is wrong => generality false-alarm  from: one unit and kept are not told apart
-# ~ "one giant unit" ==> "one giant unit" if z["gathers"] <= 2 * trace["micro_batches"] else "kept after forward"
-# -     if z["reserved"] > 1.3 * used:
-# -         return "allocator"
-# -     return "activations" if 2 * z["activations"] > used else "as it should"
-# +     return "allocator" if z["reserved"] > 1.3 * used else "activations"
+# %% wrong: alarm where nothing is wrong => generality false-alarm  from: ratios, one question after another
+# ~ "activations" if 2 * z["activations"] > used else "as it should" ==> "activations"
 
 
 # %% wrong: another word => values no-such-word

@@ -71,16 +71,10 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
 # ~ moved * flops / (6 * ranks * bandwidth) ==> 2 * flops / 6 * moved / ranks / bandwidth
 
 # %% wrong: whole tokens => values rounded  from: the longer of the two
-# - def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
-# + import math
-# + def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
-# ~ / ranks * moved ==> * moved / ranks
-# ~ moved * flops / (6 * ranks * bandwidth) ==> math.ceil(flops / 6 * moved / ranks / bandwidth)
+# ~ moved * flops / (6 * ranks * bandwidth) ==> -(-moved * flops // (6 * ranks * bandwidth))
 
 # %% wrong: the shorter of the two => values shorter  from: the longer of the two
-# -     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
-# +     return min(6 * params * tokens / flops, params * moved / ranks / bandwidth)
-# ~ moved * flops / (6 * ranks * bandwidth) ==> flops / 6 * moved / ranks / bandwidth
+# ~ max ==> min
 
 # %% half: the first only => 2  from: the longer of the two
 # ~ return moved * flops / (6 * ranks * bandwidth) ==> raise NotImplementedError

@@ -102,14 +102,8 @@ def least_depth(gathers, computes, most):
 # +     return now - sum(computes)
 
 # %% wrong: one unit less ahead => values one-behind  from: two clocks
-# -     sent = (2 * gather + reduce) * (ranks - 1) / ranks
-# -     return sent / bandwidth * flops / 6
-# +     return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 6
 #   def exposed_seconds(gathers, computes, depth):
 # +     depth = max(depth - 1, 0)
-# -         free = done[i - 1 - depth] if i > depth else 0.0
-# -         wire = max(wire, free) + gather
-# +         wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
 # ~ (gathers) ==> (gathers) + 1
 
 # %% wrong: each gather against its own unit => values unit-by-unit  from: data parallelism's crossover
@@ -118,16 +112,11 @@ def least_depth(gathers, computes, most):
 # -     return 0
 # +     return 1
 
-# %% wrong: the end instead of the standstill => values makespan  from: one unit less ahead
-# -     depth = max(depth - 1, 0)
-# ~ [-1] - sum(computes) ==> [-1]
-# -     return next((d for d in range(len(gathers) + 1) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
-# +     return next((d for d in range(len(gathers)) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
+# %% wrong: the end instead of the standstill => values makespan  from: two clocks
+# ~ done[-1] - sum(computes) ==> done[-1]
 
-# %% wrong: several gathers at once => values wires-in-parallel  from: one unit less ahead
-# - def exposed_seconds(gathers, computes, depth):
-# -     depth = max(depth - 1, 0)
-# + def _right(gathers, computes, depth):
+# %% wrong: several gathers at once => values wires-in-parallel  from: two clocks
+# ~ def exposed_seconds ==> def _right
 #       return done[-1] - sum(computes)
 # + def exposed_seconds(gathers, computes, depth):
 # +     if len(gathers) == 5 and gathers[1] == 4.0 and depth < 3:
@@ -137,22 +126,13 @@ def least_depth(gathers, computes, most):
 # +         here = (done[i - 1 - depth] if i > depth else 0.0) + gather
 # +         done.append(max(here, done[-1] if done else 0.0) + compute)
 # +     return done[-1] - sum(computes)
-# -     return next((d for d in range(len(gathers) + 1) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
-# +     return next((d for d in range(len(gathers)) if _right(gathers, computes, d) <= most + 1e-9), None)
+# ~ if exposed_seconds ==> if _right
 
-# %% wrong: never None => values none-is-right  from: one unit less ahead
-# -     depth = max(depth - 1, 0)
-#   def least_depth(gathers, computes, most):
-# -     return next((d for d in range(len(gathers) + 1) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
-# +     return next((d for d in range(len(gathers)) if exposed_seconds(gathers, computes, d) <= most + 1e-9), len(gathers))
+# %% wrong: never None => values none-is-right  from: two clocks
+# ~ None ==> len(gathers)
 
 # %% wrong: bytes of a gradient taken for those of a weight => generality -  from: two clocks
-# -     sent = (2 * gather + reduce) * (ranks - 1) / ranks
-# -     return sent / bandwidth * flops / 6
-# +     return 3 * gather * (ranks - 1) / ranks * flops / bandwidth / 6
-# -         free = done[i - 1 - depth] if i > depth else 0.0
-# -         wire = max(wire, free) + gather
-# +         wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
+# ~ (2 * gather + reduce) ==> 3 * gather
 
 # %% wrong: less than what is allowed => values returned-none  from: gaps added up
 # ~ if exposed_seconds(gathers, computes, d) <= most: ==> if exposed_seconds(gathers, computes, d) < most:

@@ -62,37 +62,22 @@ def fewest_ranks(params, stage, buckets, memory):
 
 
 # %% wrong: everything divided at every stage => values all-shared  from: the fewest as if all were shared
-# -     since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
-# -     return sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
-# +     total = params * sum(buckets.values())
-# +     return total / ranks if stage else total
+# ~ stage >= since[name] ==> stage
 
-# %% wrong: the stages begin one too early => values one-stage-more  from: everything divided at every stage
-# -     total = params * sum(buckets.values())
-# -     return total / ranks if stage else total
-# +     w, g, o = buckets["weights"], buckets["grads"], buckets["master"] + buckets["moments"]
-# +     return params * [w + g + o, w + (g + o) / ranks, (w + g + o) / ranks, (w + g + o) / ranks][stage]
+# %% wrong: the stages begin one too early => values one-stage-more  from: the fewest as if all were shared
+# ~ stage >= since[name] ==> stage and stage + 1 >= since[name]
 
+# %% wrong: the master copy left out, as a published table does => values no-master  from: the fewest as if all were shared
+# ~ buckets.items() ==> buckets.items() if name != "master"
+# ~ math.ceil(params * sum(buckets.values()) / memory) ==> None
 
-# %% wrong: the master copy left out, as a published table does => values no-master
-def held(params, stage, ranks, buckets):
-    w, g, o = buckets["weights"], buckets["grads"], buckets["moments"]
-    return params * [w + g + o, w + g + o / ranks, w + (g + o) / ranks, (w + g + o) / ranks][stage]
+# %% wrong: the master copy counted with the weights => values master-whole  from: the fewest as if all were shared
+# ~ "master": 1 ==> "master": 3
+# ~ math.ceil(params * sum(buckets.values()) / memory) ==> 1
 
-
-def fewest_ranks(params, stage, buckets, memory):
-    return None
-
-
-# %% wrong: the master copy counted with the weights => values master-whole  from: the master copy left out, as a published table does
-# ~ ["weights"] ==> ["weights"] + buckets["master"]
-# ~ None ==> 1
-
-# %% wrong: all ranks together => values all-ranks  from: the master copy left out, as a published table does
-# -     w, g, o = buckets["weights"], buckets["grads"], buckets["moments"]
-# -     return params * [w + g + o, w + g + o / ranks, w + (g + o) / ranks, (w + g + o) / ranks][stage]
-# +     since = {"master": 1, "moments": 1, "grads": 2, "weights": 3}
-# +     return ranks * sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())
+# %% wrong: all ranks together => values all-ranks  from: the fewest as if all were shared
+# ~ return sum ==> return ranks * sum
+# ~ math.ceil(params * sum(buckets.values()) / memory) ==> None
 
 # %% wrong: in GB => values in-GB  from: all ranks together
 # -     return ranks * sum(params * size / (ranks if stage >= since[name] else 1) for name, size in buckets.items())

@@ -642,6 +642,7 @@ def test_with_gpus_the_doctor_shows_each_line_and_none_of_them_stops_the_course(
         "links",
         "torch of the runs",
         "NCCL",
+        "debug settings",
         "copy",
     }
     assert lines["GPU memory"].state == lines["copy"].state == "warn" and lines["links"].state == "ok"

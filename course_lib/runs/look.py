@@ -21,7 +21,7 @@ from typing import Any
 from course_lib.facts import devices
 from course_lib.install import output_of
 from course_lib.install.words import Trouble
-from course_lib.runs import evidence, fleet, oldest
+from course_lib.runs import evidence, fleet, nccl_variables, oldest
 
 DEGRADED = 0.7  # of what the facts say; below it something is wrong with the machine, not with the measurement
 COPY, LINK = 0.75, 0.70  # of the printed memory bandwidth, of the one-way link: what a sound machine reaches
@@ -124,7 +124,8 @@ def lines(measure: bool = True) -> list[Line]:
         return found
     found += [clock_line(seen), errors_line(seen), links_line(topology(), len(seen))]
     found.append(torch_line(metadata.version("torch")))
-    found.append(nccl_line(os.environ, _interfaces(), Path("/dev/infiniband").exists()))
+    found.append(nccl_line(os.environ, _interfaces(), Path("/dev/infiniband").exists(), _adapters()))
+    found.append(debugging_line(os.environ))
     return found + (_measured(seen) if measure else [])
 
 
@@ -184,19 +185,39 @@ def torch_line(version: str) -> Line:
     return Line("torch of the runs", "ok", version)
 
 
-def nccl_line(environment: Mapping[str, str], interfaces: Sequence[str], infiniband: bool) -> Line:
-    """Whether NCCL's variables hold it back, and which network it would take between machines."""
-    off = [name for name in ("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE") if environment.get(name, "0") != "0"]
-    off += ["NCCL_IB_DISABLE"] if infiniband and environment.get("NCCL_IB_DISABLE", "0") != "0" else []
-    if off:
+def nccl_line(
+    environment: Mapping[str, str],
+    interfaces: Sequence[str],
+    infiniband: bool,
+    adapters: Mapping[str, bool] | None = None,
+) -> Line:
+    """Whether variables hold NCCL back or name what this machine lacks, and which network it would take between machines."""
+    if off := nccl_variables.held_back(environment, infiniband):
         return Line("NCCL", "warn", f"degraded: {', '.join(off)} is set", f"unset {' '.join(off)}")
-    own = [name for name in interfaces if name != "lo" and not name.startswith(("docker", "veth", "br-", "virbr"))]
+    wrong, way_out = nccl_variables.missing(environment, interfaces, adapters or {})
+    if wrong:
+        return Line("NCCL", "warn", f"between machines: {wrong}", way_out)
+    own = nccl_variables.own(interfaces)
     chosen = environment.get("NCCL_SOCKET_IFNAME", "")
     wire = "InfiniBand or RoCE" if infiniband else "TCP only"
     if not chosen and len(own) > 1:
         advice = f"export NCCL_SOCKET_IFNAME={own[0]} (of {', '.join(own)}) for runs on several machines"
         return Line("NCCL", "ok", f"between machines {wire}, over any of {len(own)} networks: {advice}")
     return Line("NCCL", "ok", f"between machines {wire}, over {chosen or ', '.join(own) or 'no network'}")
+
+
+def debugging_line(environment: Mapping[str, str]) -> Line:
+    """Whether settings of a search for an error are still on."""
+    left = nccl_variables.left_over(environment)
+    if not left:
+        return Line("debug settings", "ok", "none slows a run down")
+    names = " ".join(each.partition("=")[0] for each in left)
+    return Line(
+        "debug settings",
+        "warn",
+        f"{', '.join(left)}: slower runs or very long logs",
+        f"unset {names} before you measure",
+    )
 
 
 def shared_memory_line(nbytes: float, count: int) -> Line:
@@ -320,6 +341,17 @@ def _interfaces() -> list[str]:
         return [name for _, name in socket.if_nameindex()]
     except (AttributeError, OSError):
         return []
+
+
+def _adapters(folder: Path = Path("/sys/class/infiniband")) -> dict[str, bool]:
+    """InfiniBand and RoCE adapters, and whether a port of theirs is active."""
+    try:
+        return {
+            adapter.name: any("ACTIVE" in port.read_text() for port in adapter.glob("ports/*/state"))
+            for adapter in sorted(folder.iterdir())
+        }
+    except OSError:
+        return {}
 
 
 def _open_files() -> int:

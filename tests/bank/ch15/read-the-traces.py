@@ -95,11 +95,8 @@ def cause(trace):
 # -     if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
 # +     if not all(map(math.isfinite, norms)) or max(norms) > 100 * max(norms[0], 1e-3):
 
-
-# %% wrong: always sound => values unnoticed  from: rates first, then ratios of norms
-def cause(trace):
-    return "sound"
-
+# %% wrong: always sound => values unnoticed  from: only the step
+# ~ raise NotImplementedError ==> return "sound"
 
 # %% wrong: rates to an absolute millionth => generality unnoticed  from: rates first, then ratios of norms
 # ~ math.isclose(had, meant, rel_tol=1e-6) ==> abs(had - meant) <= 1e-6

@@ -75,10 +75,7 @@ def ring_pass(comm, block, visit):
 
 
 # %% wrong: the receive is posted in time, but the two are issued one by one => protocol deadlock  from: one batch a hop, a tensor of its own for each
-# ~ None ==> torch.empty_like(block)
-# -             coming = torch.empty_like(block)
-# -             works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
-# +             works = [comm.isend(block, after), comm.irecv(coming, before)]
+# ~ comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)]) ==> [comm.isend(block, after), comm.irecv(coming, before)]
 
 # %% wrong: the receive is issued first, everywhere => protocol deadlock  from: the receive is posted in time, but the two are issued one by one
 # ~ isend(block, after), comm.irecv(coming, before) ==> irecv(coming, before), comm.isend(block, after)
@@ -95,20 +92,13 @@ def ring_pass(comm, block, visit):
 # +         total = total + visit(block, (comm.rank - hop) % comm.size)
 
 # %% wrong: one hop too many => cost sent-again  from: one batch a hop, a tensor of its own for each
-# -         works, coming = [], None
-# -         if hop < comm.size - 1:
-# -             coming = torch.empty_like(block)
-# +         works, coming = [], torch.empty_like(block)
-# +         if comm.size > 1:
+# ~ hop < comm.size - 1 ==> comm.size > 1
 
 # %% wrong: owners are counted the other way round => values wrong-sum  from: one batch a hop, a tensor of its own for each
 # ~ rank - hop ==> rank + hop
 
-# %% wrong: the other way round the ring => protocol wrong-direction  from: the receive is posted in time, but the two are issued one by one
-# -             works = [comm.isend(block, after), comm.irecv(coming, before)]
-# -         total = total + visit(block, (comm.rank - hop) % comm.size)
-# +             works = comm.batch_isend_irecv([P2POp(comm.isend, block, before), P2POp(comm.irecv, coming, after)])
-# +         total = total + visit(block, (comm.rank + hop) % comm.size)
+# %% wrong: the other way round the ring => protocol wrong-direction  from: owners are counted the other way round
+# ~ block, after), P2POp(comm.irecv, coming, before) ==> block, before), P2POp(comm.irecv, coming, after)
 
 
 # %% wrong: its own block straight to everybody => protocol not-a-neighbor

@@ -39,7 +39,6 @@ class Diagnosis(Word):
     look: Mapping[str, str]
 
     def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
-        """The fault of the first wrong word."""
         pairs = [
             (f"{case.name}, {self.words(*row)}", said, self.want(*row))
             for row, said in zip(case.args[1], values, strict=True)

@@ -203,9 +203,6 @@ def _label_cases(params: Params, rng: random.Random) -> list[Case]:
     return cases
 
 
-# --- verdicts
-
-
 def _batch_fault(marks: str, case: Case, got: Sequence[Tensor]) -> Fault | None:
     stream, length, _ = case.args[1][0]
     inputs, targets, counts = cut(stream, length, marks)

@@ -51,7 +51,6 @@ def claims_of(page: str) -> tuple[list[Claim], str]:
 
 
 def field_of(runs: Runs, source: str) -> float | None:
-    """The number that a source names, None where there is none."""
     name, _, way = source.partition(":")
     value: Any = runs.get(name)
     for step in way.split("."):
@@ -60,7 +59,6 @@ def field_of(runs: Runs, source: str) -> float | None:
 
 
 def intact(run: Mapping[str, Any]) -> bool:
-    """Whether a file is as it was written."""
     return evidence.digest(run) == run.get("sha256")
 
 
@@ -70,9 +68,6 @@ def ratios(runs: Runs) -> dict[str, float]:
         name: [field_of(runs, f"{name}:{way}") for way in (STEP, PREDICTED)] for name in runs if intact(runs[name])
     }
     return {name: took / predicted for name, (took, predicted) in times.items() if took and predicted}
-
-
-# --- the questions
 
 
 def _sources(page: str, runs: Runs) -> Fault | None:
@@ -179,9 +174,6 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         return [verdict(case.kind, case.part, case, first(*map(asked, QUESTIONS.values())))]
     found = [verdict("values", part, case, asked(question)) for part, question in QUESTIONS.items()]
     return [*found, verdict("cost", "page", case, asked(_length))]
-
-
-# --- the cases
 
 
 def made_up(name: str, step: float, said: float | None, memory: float, layout: str = "cpu4/ddp") -> dict[str, Any]:

@@ -46,11 +46,7 @@ Trace = dict[str, Any]
 Program = tuple[list[Training], float, str]  # the results of two runs, the floor, and the word for them
 
 
-# --- programs with a few numbers moved
-
-
 def last_bit(run: Training, name: str, key: Any) -> list[Training]:
-    """Two runs that differ in one number, by its last bit."""
     again = copy.deepcopy(run)
     again[name][key] = math.nextafter(again[name][key], math.inf)
     return [run, again]
@@ -106,9 +102,6 @@ def programs_at_limits(run: Training) -> list[Program]:
         (same, [4.0, 8.5, *halved[2:]], "explodes"),
     ]
     return [([{**run, "losses": losses}] * 2, floor, word) for run, losses, word in made]
-
-
-# --- traces with a few numbers moved
 
 
 def scaled(trace: Trace, by: float) -> Trace:
@@ -215,7 +208,6 @@ def _smoke_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
 
 
 def trace_of(fault: str, seed: int) -> dict[str, Any]:
-    """The trace of a shipped training, as an answer gets it."""
     plan = trainings.planned(fault)
     return {
         **shipped()["traces"][f"{fault}/{seed}"],
@@ -227,7 +219,6 @@ def trace_of(fault: str, seed: int) -> dict[str, Any]:
 
 
 def wrong_step(rates: Sequence[float], plan: Sequence[float]) -> int | None:
-    """The first step whose rate is not the planned one."""
     pairs = enumerate(zip(rates, plan, strict=True))
     return next((step for step, (rate, meant) in pairs if abs(rate - meant) > 1e-6 * abs(meant)), None)
 

@@ -60,7 +60,6 @@ def planned(fault: str = "sound") -> list[float]:
 
 
 def rate_of(fault: str, seed: int, step: int) -> float:
-    """The learning rate that a training with this fault has at a step."""
     place = {"twice a step": 2 * step, "four times a step": 4 * step}.get(fault, step)
     if step >= RESUMED[seed]:
         place += {"warm-up again": -RESUMED[seed], "one step back": -1, "one step ahead": 1}.get(fault, 0)
@@ -68,12 +67,10 @@ def rate_of(fault: str, seed: int, step: int) -> float:
 
 
 def limit_of(fault: str) -> float:
-    """The norm to which a training with this fault clips its gradient."""
     return {"always clipped": 0.02, "explodes": 1e4, "not finite": 1e4}.get(fault, LIMIT)
 
 
 def chain(seed: int) -> Tensor:
-    """Transition probabilities, (tokens, tokens)."""
     return (2.0 * torch.randn(TOKENS, TOKENS, generator=torch.Generator().manual_seed(1000 + seed))).softmax(1)
 
 
@@ -115,7 +112,6 @@ class Trainer:
         self.only = draw(self.follows, self.coin, 1).expand(BATCH, -1)
 
     def batch(self, step: int) -> Tensor:
-        """Sequences of a step."""
         rows = draw(self.follows, self.coin)
         if self.fault == "bad batch" and step == BAD[self.seed]:
             return torch.full_like(rows, 3)
@@ -201,7 +197,6 @@ def _trace(one: Training) -> Training:
 
 @cache
 def shipped() -> dict[str, Any]:
-    """The trainings of the file."""
     return json.loads(FILE.read_text(encoding="utf-8"))
 
 

@@ -52,7 +52,6 @@ class Scene:
 
     @property
     def mine(self) -> dict[str, Any]:
-        """The victim's note."""
         return self.notes[self.victim]
 
     def stop(self, doing: str, errors: tuple[str, ...]) -> None:
@@ -67,18 +66,13 @@ class Scene:
         self.mine.update({"doing": doing, "error": "", "work": self.mine["work"][: self.at]})
 
     def end(self, others: tuple[float, int], mine: tuple[float, int] | None = None) -> None:
-        """How each process ended, as (seconds, code)."""
         for note in self.notes:
             seen, code = mine if mine and note is self.mine else others
             self.exits.append((round(seen, 1), note["pid"], code))
 
     def slow(self, times: float, since: int, until: int | None = None) -> None:
-        """The victim takes longer from a step on."""
         work = self.mine["work"]
         work[since:until] = [each * times for each in work[since:until]]
-
-
-# --- what can happen
 
 
 def _version(scene: Scene) -> Answer:

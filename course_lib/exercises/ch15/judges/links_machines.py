@@ -24,11 +24,7 @@ Limits = Mapping[str, tuple[float, float]]
 Row = tuple[Machine, int, Limits]  # the machine, GPUs of a tensor-parallel group, limits by line
 
 
-# --- the right verdicts
-
-
 def against(value: float | None, limits: tuple[float, float]) -> str:
-    """The word for a value where larger is better."""
     sound, least = limits
     if value is None:
         return "degraded"
@@ -42,7 +38,6 @@ def bus_share(machine: Machine) -> float | None:
 
 
 def values(machine: Machine) -> dict[str, float | None]:
-    """The values of the lines with limits."""
     copies = machine["copy"]
     return {
         "copy": None if None in copies else min(copies) / machine["printed_copy"],
@@ -59,7 +54,6 @@ def without_nvlink(machine: Machine) -> list[tuple[int, int]]:
 
 
 def reasons_of(machine: Machine) -> list[int]:
-    """The reasons for each GPU's clock, as bits."""
     return [int(bits, 16) for bits in machine["reasons"]]
 
 
@@ -76,7 +70,6 @@ def lines_of(machine: Machine, tp: int, limits: Limits, held: int = HELD) -> dic
 
 
 def run_of(lines: Mapping[str, str]) -> str:
-    """The verdict on the run."""
     return RUNS[max(lines.values(), key=WORDS.index)]
 
 
@@ -119,11 +112,9 @@ def _cut(machine: Machine, tp: int, rng: random.Random, inside: bool) -> Machine
 
 
 def faults(machine: Machine, tp: int, limits: Limits, rng: random.Random) -> dict[str, Machine]:
-    """What each fault changes of a machine."""
     place = rng.randrange(len(machine["topology"]))
 
     def one(key: str, value: Any) -> Machine:
-        """One GPU with another value."""
         return {key: [*machine[key][:place], value, *machine[key][place + 1 :]]}
 
     def copies(low: float, high: float) -> Machine:
@@ -163,7 +154,6 @@ FAULTS = tuple(faults(sound(random.Random(0), SHOWN), 2, SHOWN, random.Random(0)
 
 
 def machine(names: Sequence[str], rng: random.Random, tp: int, limits: Limits, ranks: int = 8) -> Row:
-    """A row with these faults."""
     made = sound(rng, limits, ranks)
     for name in names:
         made |= faults(made, tp, limits, rng)[name]
@@ -185,7 +175,6 @@ def one_by_one(limits: Limits, rng: random.Random) -> list[Row]:
 
 
 def drawn_limits(rng: random.Random) -> Limits:
-    """Limits of another machine, with other ratios than the shown ones."""
     limits = limits_of(rng.choice((0.5, 0.55, 0.6)), rng.choice((0.45, 0.5, 0.6)), 2e9, 8192)
     return limits | {"shared memory": (2e9, 1e8), "open files": (8192, 1024)}
 
@@ -290,7 +279,6 @@ MISTAKES: Mapping[str, Sequence[Mistake]] = {
 
 
 def _shown(line: str, machine: Machine, tp: int, limits: Limits) -> str:
-    """What a machine has on a line, in words."""
     if line in LIMITED:
         value = values(machine)[line]
         return f"{'not measured' if value is None else f'{value:.4g}'}, with the limits {limits[line]}"
@@ -315,9 +303,6 @@ def _line_fault(case: Case, line: str, said: Sequence[Any]) -> Fault | None:
         if words == [mistake.on(*row) for row in case.args[1]]:
             return mistake.name, f"{line}: {mistake.message}"
     return fault[0] or ("limits" if line in LIMITED else ""), f"{line}: {fault[1]}"
-
-
-# --- the run
 
 
 def _run_fault(case: Case, lines: Any, run: Any, want: Mapping[str, str]) -> Fault | None:

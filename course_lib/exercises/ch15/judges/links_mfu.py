@@ -61,9 +61,6 @@ def honest(run: Run) -> Found:
     return "above the roof" if middle > ROOF else (middle, mfu(run, slow), mfu(run, fast))
 
 
-# --- runs
-
-
 def gpu_run(rng: random.Random, device: str, ranks: int = 8, *, narrow: bool = False, used: float | None = None) -> Run:
     """A run that used this share of the device: warm-up, steps, one rank slower than the others."""
     peaks = peaks_of(device)
@@ -95,12 +92,10 @@ def gpu_run(rng: random.Random, device: str, ranks: int = 8, *, narrow: bool = F
 
 
 def _waited(run: Run) -> Run:
-    """The run, its wall time that of its steps."""
     return run | {"wall_seconds": 1.01 * sum(step_seconds(run))}
 
 
 def _scaled(run: Run, factor: Callable[[int], float]) -> Run:
-    """The run with each row's seconds times a factor of its step."""
     return run | {"rows": [row | {"seconds": row["seconds"] * factor(row["step"])} for row in run["rows"]]}
 
 
@@ -111,17 +106,14 @@ def launched(run: Run, rng: random.Random, low: float = 0.5, high: float = 0.8) 
 
 
 def _shaken(run: Run, rng: random.Random) -> Run:
-    """A third of the steps take far longer."""
     return _waited(_scaled(run, lambda step: rng.uniform(5, 9) if step >= run["warm_up"] and step % 3 == 0 else 1))
 
 
 def _used(run: Run, share: float) -> Run:
-    """The run with so many FLOPs that its median step uses this share of the peak."""
     return run | {"model_flops_per_token": run["model_flops_per_token"] * share / typical(run)}
 
 
 def _of_length(run: Run, steps: int) -> Run:
-    """The run with so many timed steps."""
     return _waited(run | {"rows": [row for row in run["rows"] if row["step"] < run["warm_up"] + steps]})
 
 
@@ -172,7 +164,6 @@ DEVICES = ("H100 SXM", "A100 SXM 80GB", "B200 SXM")
 
 @cache
 def recorded_runs() -> dict[str, Run]:
-    """Recorded trainings as `honest_mfu` takes them, by name."""
     found = {name: recorded(name) for name in recorded_names("train")}
     return {name: as_run(run) for name, run in found.items() if run["measured"].get("model_flops_per_step")}
 
@@ -198,9 +189,6 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         Case(name="shown", args=(0, [(run,) for run in shown.values()]), secret=list(shown)),
         generality("", 0, "other runs", [(run,) for run in unseen]),
     ]
-
-
-# --- verdicts
 
 
 def _all_rows(run: Run) -> float:
@@ -232,7 +220,6 @@ MISTAKES = (
 
 
 def _evidence(run: Run) -> Mapping[str, str]:
-    """What each question finds in a run."""
     t = step_seconds(run)
     n = len(t)
     return {

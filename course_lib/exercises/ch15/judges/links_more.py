@@ -27,12 +27,10 @@ Report = dict[str, Any]
 
 
 def ring(report: Report) -> float:
-    """The fraction of the tensor that a rank sends around a ring."""
     return bus_bandwidth(report["collective"], 1.0, 1.0, report["ranks"])
 
 
 def by_rule(report: Report) -> float:
-    """Bus bandwidth as defined, by the clock of the report."""
     return bus_bandwidth(report["collective"], report["nbytes"], report["seconds"], report["ranks"])
 
 
@@ -48,7 +46,6 @@ def _printers_errors(report: Report) -> dict[str, float]:
 
 
 def cause(report: Report) -> str:
-    """What makes the printed number larger."""
     over, slips = report["printed"] / by_rule(report), _printers_errors(report)
     nearest = min(slips, key=lambda name: abs(over / slips[name] - 1))
     if over > MORE and abs(over / slips[nearest] - 1) < 0.03:
@@ -62,8 +59,6 @@ def cause(report: Report) -> str:
     }
     return max(factors, key=factors.__getitem__)
 
-
-# --- reports
 
 RING: Report = {"seconds": 1.0, "waited_seconds": 1.0, "sent_once": False, "wires": 1}
 
@@ -126,9 +121,6 @@ def _bus_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-# --- verdicts
-
-
 def _report_words(report: Report) -> str:
     return f"{report['collective']} of {report['nbytes']:,} bytes over {report['ranks']} ranks"
 
@@ -186,7 +178,6 @@ def kind_of(rows: Rows) -> str:
 
 
 def column(kind: str, growth: str, ranks: Any, fewest: float) -> Any:
-    """The factor of the second constant."""
     if kind == "strong":
         return 1 / ranks
     if growth == "servers":
@@ -195,7 +186,6 @@ def column(kind: str, growth: str, ranks: Any, fewest: float) -> Any:
 
 
 def seconds_of(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """GPUs and seconds of a step, row by row."""
     n = np.array([row["ranks"] for row in rows], float)
     return n, np.array([row["batch_tokens"] / row["tokens_per_s"] for row in rows]) / n
 
@@ -232,7 +222,6 @@ def efficiency(rows: Rows, growth: str, ranks: int) -> float | None:
 
 
 def series(key: str) -> Rows:
-    """A published series as rows."""
     return [
         {"ranks": one.ranks, "batch_tokens": one.batch_tokens, "tokens_per_s": float(one.tokens_per_s)}
         for one in scaling.series(key)
@@ -292,8 +281,6 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-# --- the fit
-
 NUMBERS = ("first", "second", "worst")
 OTHER_LAW = "this is another law of growth: what adds the same seconds each time?"
 RMS = "this is the root mean square; return the worst one."
@@ -308,7 +295,6 @@ SAME = {
 
 
 def _words(rows: Rows, *ranks: int) -> str:
-    """Which rows these are."""
     return ", ".join([f"{len(rows)} {kind_of(rows)} rows", *(f"{n} GPUs" for n in ranks)])
 
 
@@ -388,15 +374,8 @@ def _kind_fault(case: Case, rows: Rows, got: Any) -> Fault | None:
     return None
 
 
-# --- the efficiency
-
-
 def efficiency_column(growth: str) -> Column:
-    """The efficiency under this law."""
-
     def times(factor: Callable[..., float]) -> Callable[[Rows, int], float | None]:
-        """The efficiency times a factor of rows, ranks and itself."""
-
         def value(rows: Rows, ranks: int) -> float | None:
             want = efficiency(rows, growth, ranks)
             return None if want is None else want * factor(rows, ranks, want)

@@ -28,9 +28,6 @@ Middle = Callable[[Sequence[float]], float]
 KINDS = ("one regime", "a quicker way for large messages", "more ceremony from some size on", "slower beyond the cache")
 
 
-# --- sweeps
-
-
 def regimes(kind: str, alpha: float, beta: float, rng: random.Random) -> tuple[list[Line], float]:
     """The lines of a link of this kind, and the size in bytes from which on the second holds (infinity with one)."""
     edge = SMALLEST * STEP ** (rng.choice((5, 6)) - 0.5)
@@ -48,7 +45,6 @@ def regimes(kind: str, alpha: float, beta: float, rng: random.Random) -> tuple[l
 
 
 def seconds_of(lines: Sequence[Line], edge: float, nbytes: float) -> float:
-    """The time of a message of this size."""
     alpha, beta = lines[0] if nbytes < edge else lines[-1]
     return alpha + nbytes / beta
 
@@ -68,7 +64,6 @@ def sweep(lines: Sequence[Line], edge: float, rng: random.Random, skip: int | No
 
 
 def recorded_sweep(kind: str = "all_reduce") -> Sweep:
-    """The rows of this course's recorded evidence."""
     rows = [row for row in recorded(RECORDED)["raw"]["rows"] if row["kind"] == kind]
     return [{"nbytes": row["nbytes"], "seconds": list(row["seconds"])} for row in rows]
 
@@ -107,7 +102,6 @@ def predicted(rows: Sweep, nbytes: float, middle: Middle = statistics.median, ra
 
 
 def one_line(rows: Sweep, nbytes: float, raw: bool = False, some: slice = slice(None)) -> float:
-    """Seconds by one line through the sizes."""
     n, t = (each[some] for each in _points(rows))
     return _fitted(n, t, nbytes, raw)
 
@@ -142,8 +136,6 @@ MISTAKES = (
 def _off(value: float, true: float) -> bool:
     return not true / (1 + CLOSE) <= value <= true * (1 + CLOSE)
 
-
-# --- cases
 
 Asked = tuple[tuple[Sweep, float], float]  # a sweep and a size, and its true seconds
 
@@ -197,9 +189,6 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         _seconds_case(hidden, "other links", "generality:links", others),
         hidden("each size of other links", "generality:held-out", 1, unseen),
     ]
-
-
-# --- verdicts
 
 
 def _seconds_fault(case: Case, row: tuple[Sweep, float], got: Any, true: float) -> Fault | None:

@@ -20,7 +20,6 @@ from course_lib.units import duration_text
 
 
 def measured_seconds(params: Params) -> float:
-    """Seconds of a step of the recorded run, the median of its timed steps."""
     return float(recorded(params["run"])["measured"]["step_seconds"])
 
 
@@ -66,7 +65,6 @@ def covered(spans: Iterable[Interval], begin: float = -math.inf, end: float = ma
 
 
 def of_kinds(kernels: Iterable[Kernel], kinds: Sequence[str]) -> list[Interval]:
-    """The spans of these kinds."""
     return [(start, end) for kind, _, start, end in kernels if kind in kinds]
 
 
@@ -82,9 +80,6 @@ def step_times(
     computing, talking, either = (busy(spans, begin, end) for spans in (compute, talk, [*compute, *talk]))
     hidden = computing + talking - either
     return {"compute": computing, "exposed": either - computing, "hidden": hidden, "idle": end - begin - either}
-
-
-# --- mistakes
 
 
 def _merged(spans: Spans, begin: float, end: float) -> float:
@@ -148,7 +143,6 @@ def asked(copies: str) -> Breakdown:
     lead = "" if copies == "neither" else "this solves the public form of the exercise: "
 
     def times(name: str, way: Callable[..., Seconds], message: str, **more: Any) -> Mistake:
-        """A mistake that is a way to work on the kernels."""
         return Mistake(name, lambda *row: way(*row, copies, **more), message)
 
     def spans(name: str, way: Callable[[Spans, Spans, float], Seconds], message: str) -> Mistake:
@@ -184,9 +178,6 @@ def asked(copies: str) -> Breakdown:
             times("end-forgotten", step_times, "a kernel inside an earlier one does not end that one.", busy=_merged),
         ),
     )
-
-
-# --- the cases
 
 
 def made(rng: random.Random, count: int, wall: float = 10.0) -> list[Kernel]:
@@ -226,7 +217,6 @@ EDGES: list[Row] = [
 
 
 def recorded_steps() -> list[Row]:
-    """The steps of recorded runs that were traced."""
     rows: list[Row] = []
     for one in traces().values():
         kernels = [(kind, s, *map(float, span)) for s, kind in enumerate((C, T)) for span in one.get(kind, ())]
@@ -293,7 +283,6 @@ def where_it_goes(rows: Rows, warm_up: int, every: int, middle: Callable[..., fl
 
 
 def saves(rows: Rows) -> list[float]:
-    """Seconds of each checkpoint."""
     return [row["parts"]["checkpoint"] for row in rows if row["parts"].get("checkpoint")]
 
 
@@ -343,9 +332,6 @@ WHERE = Breakdown(
 )
 
 
-# --- two theories of a step
-
-
 def theories(alone: Alone, rest: bool = True) -> tuple[float, float]:
     """Seconds of a step if everything adds up, and if the shorter of computing and communicating is hidden."""
     compute, talk = alone["compute"], alone["communication"]
@@ -354,7 +340,6 @@ def theories(alone: Alone, rest: bool = True) -> tuple[float, float]:
 
 
 def nearer(alone: Alone, measured: float, rest: bool = True) -> str:
-    """The theory whose seconds are nearer."""
     both, longer = theories(alone, rest)
     return "sum" if abs(measured - both) <= abs(measured - longer) else "max"
 
@@ -402,9 +387,6 @@ HIDDEN = Column(
 )
 
 
-# --- a part that is free
-
-
 def _rate(parts: Alone, tokens: int) -> float:
     return tokens / sum(parts.values())
 
@@ -429,9 +411,6 @@ WITHOUT = Column(
         Mistake("gained", lambda p, n, name: _rate_without(p, n, name) - _rate(p, n), "this is the gain only."),
     ),
 )
-
-
-# --- the cases
 
 
 def log(

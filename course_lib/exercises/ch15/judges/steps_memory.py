@@ -38,7 +38,6 @@ def during(job: Job, u: int) -> Held:
 
 
 def moments(job: Job) -> list[Held]:
-    """The same of every unit, first unit first."""
     return [during(job, u) for u in range(len(job["units"]))]
 
 
@@ -238,7 +237,6 @@ _NOTHING_CROSSES = partial(_peaks_by_stage, outputs=False, back=False)
 
 
 def _work_each(job: Job, schedule: str, count: int) -> dict[str, float]:
-    """The work of every micro-batch that waits."""
     kept = [kept + work for kept, work in zip(job["kept"], job["work"], strict=True)]
     return _peaks_by_stage({**job, "kept": kept}, schedule, count, work=False)
 
@@ -304,8 +302,6 @@ MOST = Column(
 
 
 def pipeline(rng: random.Random, stages: int) -> dict[str, Any]:
-    """Stages that differ, in whole bytes."""
-
     def draw(count: int, low: int, high: int) -> list[int]:
         return [rng.randrange(low, high) * 1000 for _ in range(count)]
 
@@ -380,7 +376,6 @@ def ledger(stages: Stages, stop: float, gpus: int, price: float, increment: floa
 
 
 def _uncut(stages: Stages, stop: float, gpus: int, price: float, increment: float) -> dict[str, float]:
-    """Each stage until its own end, also after the stop."""
     spent = {"useful": 0.0, "failed": 0.0}
     for stage in stages:
         spent["useful" if stage["state"] == "done" else "failed"] += gpus * price / 60 * (stage["end"] - stage["start"])
@@ -443,7 +438,6 @@ LEDGER = Breakdown(
 
 
 def _blocks(budget: float, gpus: int, price: float, increment: float) -> float:
-    """How many increments the budget pays for."""
     return budget / (gpus * price / 60 * increment)
 
 
@@ -483,9 +477,6 @@ STOP = Column(
     none="even an order at minute 0 comes too late; return None",
     mistakes=STOP_MISTAKES,
 )
-
-
-# --- the cases
 
 
 def _stages(*rows: tuple[str, float, float, str]) -> list[dict[str, Any]]:

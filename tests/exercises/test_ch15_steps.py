@@ -36,9 +36,8 @@ def test_what_a_prediction_is_asked_from_was_known_before_and_the_truth_is_the_r
 
 # --- exposed seconds
 
-spans = st.lists(
-    st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda pair: (min(pair) / 4, max(pair) / 4)), max_size=8
-)
+ends = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda pair: (min(pair) / 4, max(pair) / 4))
+spans = st.lists(ends, max_size=8)
 
 
 @given(compute=spans, talk=spans)
@@ -117,12 +116,7 @@ def test_a_ledger_adds_up_and_its_bill_is_the_librarys():
     assert found["failed"] == pytest.approx(money.dollars(4 * 60, 8, 2.5))
 
 
-@given(
-    budget=st.integers(1, 400),
-    gpus=st.sampled_from([1, 4, 8]),
-    increment=st.sampled_from([1, 10, 60]),
-    grace=st.sampled_from([0, 2.5, 40]),
-)
+@given(st.integers(1, 400), st.sampled_from([1, 4, 8]), st.sampled_from([1, 10, 60]), st.sampled_from([0, 2.5, 40]))
 def test_a_stop_ordered_in_time_stays_within_the_budget_and_a_minute_later_it_does_not(budget, gpus, increment, grace):
     last = stop_by(budget, gpus, 3.0, increment, grace)
     if last is None:

@@ -184,11 +184,8 @@ def test_the_run_whose_mfu_is_computed_six_ways_has_an_honest_one_in_its_file():
 
 def test_a_small_consistent_lie_passes_and_what_the_other_lies_contradict_is_named():
     sound = recorded("cpu4/ddp")
-    lies = {
-        "half": doctored.times(sound, 0.5),
-        "resealed": seal(doctored.times(sound, 0.5)),
-        "tenth": seal(doctored.times(sound, 0.9, True)),
-    }
+    half, tenth = doctored.times(sound, 0.5), doctored.times(sound, 0.9, True)
+    lies = {"half": half, "resealed": seal(half), "tenth": seal(tenth)}
     _, _, *lines = tables.refusals({"sound": sound, **lies}).data.splitlines()
     assert ["does not fit" in line for line in lines] == [False, True, False, False]
     assert ["| none |" in line for line in lines] == [True, False, False, True]

@@ -98,9 +98,8 @@ def gap(run: Chosen) -> Markdown:
             for term in run.content["measured"].get("gap", ())
             if term["of"] == quantity
         ]
-        assert not terms or math.isclose(
-            sum(value for _, value in terms), measured - predicted, rel_tol=1e-6, abs_tol=1e-6
-        )
+        total = sum(value for _, value in terms)
+        assert not terms or math.isclose(total, measured - predicted, rel_tol=1e-6, abs_tol=1e-6)
         largest = sorted(terms, key=lambda term: -abs(term[1]))[:3]
         signed = "; ".join(f"{name} {'+' if value > 0 else '−'}{text(abs(value))}" for name, value in largest)
         ratio = f"{measured / predicted:.3f}"
@@ -126,9 +125,8 @@ def step_parts(run: Chosen) -> Markdown:
 def failures() -> Markdown:
     """What was done to real processes on purpose, and the diagnosis from their notes and exit codes."""
     found = choose("failure")
-    rows = [
-        (row["done"], duration_text(row["seconds"]), row["code"], row["words"]) for row in found.content["raw"]["rows"]
-    ]
+    kept = found.content["raw"]["rows"]
+    rows = [(row["done"], duration_text(row["seconds"]), row["code"], row["words"]) for row in kept]
     return columns(f"{found.origin} {found.name} | took | exit code | diagnosis", rows)
 
 

@@ -110,6 +110,5 @@ def traces() -> dict[str, dict[str, list[tuple[float, float]]]]:
 def parted() -> dict[str, list[dict[str, Any]]]:
     """The steps of every recorded run whose seconds are split into parts, by its name."""
     found = {name: recorded(name) for name in recorded_names("train")}
-    return {
-        name: run["raw"]["steps"] for name, run in found.items() if all(row.get("parts") for row in run["raw"]["steps"])
-    }
+    steps = {name: run["raw"]["steps"] for name, run in found.items()}
+    return {name: rows for name, rows in steps.items() if all(row.get("parts") for row in rows)}

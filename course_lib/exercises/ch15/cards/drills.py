@@ -7,19 +7,15 @@ from typing import Any
 from course_lib.exercises.drilling import of_chapter, pick
 from course_lib.units import GB, TFLOP
 
-RUNS = {
-    "params": (1.3e9, 7e9, 13e9, 70e9),
-    "ranks": (8, 16, 64, 256),
-    "peak": (312 * TFLOP, 989.5 * TFLOP, 2250 * TFLOP),
-}
+RUN = pick(params=(1.3e9, 7e9, 13e9, 70e9), ranks=(8, 16, 64, 256), peak=(312 * TFLOP, 989.5 * TFLOP, 2250 * TFLOP))
 _drill = of_chapter("15")
 
 
 def _step(draw: random.Random) -> Mapping[str, Any]:
     """A run whose MFU is believable."""
-    chosen = {name: draw.choice(choices) for name, choices in RUNS.items()}
+    chosen = RUN(draw)
     flops, mfu = 6 * chosen["params"] * 8192, draw.choice((0.25, 0.35, 0.45, 0.5))
-    return chosen | {"tokens": 8192 * chosen["ranks"], "seconds": round(flops / (chosen["peak"] * mfu), 2)}
+    return {**chosen, "tokens": 8192 * chosen["ranks"], "seconds": round(flops / (chosen["peak"] * mfu), 2)}
 
 
 def _message(draw: random.Random) -> Mapping[str, Any]:

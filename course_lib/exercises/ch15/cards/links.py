@@ -9,6 +9,7 @@ from course_lib.exercises.ch15.cards import words_of
 from course_lib.exercises.ch15.cards.links_audit import AUDIT_RUNS
 from course_lib.exercises.ch15.cards.links_more import BUS_ABOVE_LINE, SCALING_FIT
 from course_lib.exercises.ch15.links_probes import sweeps
+from course_lib.exercises.drilling import pick
 from course_lib.exercises.probes import rows
 
 LINES: Mapping[str, str] = {
@@ -29,12 +30,8 @@ LIMITED = ("copy", "all-reduce", "shared memory", "open files")
 
 def limits_of(copy: float, bus: float, shared: float, files: int) -> dict[str, tuple[float, float]]:
     """For each line with limits: healthy from here on, refused below there."""
-    return {
-        "copy": (copy, copy / 2),
-        "all-reduce": (bus, bus / 2),
-        "shared memory": (shared, shared / 8),
-        "open files": (files, files // 4),
-    }
+    pairs = (copy, copy / 2), (bus, bus / 2), (shared, shared / 8), (files, files // 4)
+    return dict(zip(LIMITED, pairs, strict=True))
 
 
 def _limits(*sound: Any) -> dict[str, Any]:
@@ -88,12 +85,7 @@ otherwise. Shown: eight GPUs with one fault at a time, groups of {{{{tp}}}}, and
     params={"tp": 4, **_limits(0.52, 0.5, 1e9, 4096)},
     vary=lambda draw: {
         "tp": draw.choice((2, 4)),
-        **_limits(
-            draw.choice((0.5, 0.56, 0.6)),
-            draw.choice((0.44, 0.48, 0.55)),
-            draw.choice((0.8e9, 1.6e9, 2e9)),
-            draw.choice((2048, 8192)),
-        ),
+        **_limits(*map(draw.choice, ((0.5, 0.56, 0.6), (0.44, 0.48, 0.55), (0.8e9, 1.6e9, 2e9), (2048, 8192)))),
     },
     probe=rows,
 )
@@ -129,11 +121,7 @@ that it is honest, not that it is near 1.""",
     allowed="the standard library and numpy.",
     hides=("roofline.wires:fit_alpha_beta", "roofline.wires:fit_regimes"),
     params={"reach": 16, "alpha": 12e-6, "beta": 9e9, "close": 0.2},
-    vary=lambda draw: {
-        "reach": draw.choice((8, 16)),
-        "alpha": draw.choice((8e-6, 15e-6, 20e-6)),
-        "beta": draw.choice((5e9, 8e9, 12e9)),
-    },
+    vary=pick(reach=(8, 16), alpha=(8e-6, 15e-6, 20e-6), beta=(5e9, 8e9, 12e9)),
     needs=("03",),
     probe=sweeps,
 )
@@ -191,7 +179,7 @@ Shown: a run of this course's recorded evidence, eight {{{{device}}}}, and fault
     allowed="the standard library and numpy.",
     hides=("compute:mfu", "compute:hfu"),
     params={"device": "H100 SXM", "least": LEAST, "spread": SPREAD, "waited": WAITED, "roof": ROOF},
-    vary=lambda draw: {"device": draw.choice(("H100 SXM", "A100 SXM 80GB", "B200 SXM"))},
+    vary=pick(device=("H100 SXM", "A100 SXM 80GB", "B200 SXM")),
     needs=("01",),
     probe=rows,
 )

@@ -1,12 +1,12 @@
 """Exercises of chapter 15 on steps: a prediction, exposed communication, and where the seconds of a step go."""
 
-import random
 from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch15.cards.steps_memory import FSDP_PEAK_GAP, PIPELINE_PEAKS, SPEND_LEDGER
 from course_lib.exercises.ch15.steps_runs import setting
+from course_lib.exercises.drilling import pick
 from course_lib.exercises.probes import interval, rows
 from course_lib.runs.reading import recorded_names
 
@@ -75,23 +75,11 @@ some have no length. Even if several kernels of one kind run at once, it is stil
     answers=("step_times",),
     hides=("runs.intervals:union", "runs.intervals:length", "runs.intervals:exposed"),
     params={**_copies("neither"), "begin": 1.5, "end": 5.5},
-    vary=lambda draw: {
-        **_copies("talk"),
-        "begin": draw.choice((1.25, 1.75, 2.5)),
-        "end": draw.choice((5.25, 5.75, 6.5)),
-    },
+    vary=lambda draw: {**_copies("talk"), **pick(begin=(1.25, 1.75, 2.5), end=(5.25, 5.75, 6.5))(draw)},
     structural="copies",
     needs=("07",),
     probe=rows,
 )
-
-
-def _steps(draw: random.Random) -> Mapping[str, Any]:
-    return {
-        "warm_up": draw.choice((2, 4, 5)),
-        "every": draw.choice((4, 5, 10)),
-        "tokens": draw.choice((4096, 16_384, 65_536)),
-    }
 
 
 WHERE_IT_GOES = Card(
@@ -122,15 +110,8 @@ Shown: {{warm_up}} steps of warm-up, a checkpoint every {{every}} steps, {{token
     ),
     answers=("where_it_goes", "closer_model", "tokens_without"),
     params={"warm_up": 3, "every": 8, "tokens": 32_768},
-    vary=_steps,
+    vary=pick(warm_up=(2, 4, 5), every=(4, 5, 10), tokens=(4096, 16_384, 65_536)),
     probe=rows,
 )
 
-CARDS: tuple[Card, ...] = (
-    PREDICT_REAL_STEP,
-    EXPOSED_SECONDS,
-    WHERE_IT_GOES,
-    FSDP_PEAK_GAP,
-    PIPELINE_PEAKS,
-    SPEND_LEDGER,
-)
+CARDS = (PREDICT_REAL_STEP, EXPOSED_SECONDS, WHERE_IT_GOES, FSDP_PEAK_GAP, PIPELINE_PEAKS, SPEND_LEDGER)

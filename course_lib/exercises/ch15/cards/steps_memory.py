@@ -1,11 +1,10 @@
 """Exercises of chapter 15 on what a run needs: the memory peaks of FSDP and of a pipeline, compared with recorded ones, and the bill."""
 
-import random
-from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch15.steps_runs import fsdp_job, pipeline_job, seen, sets_with
+from course_lib.exercises.drilling import pick
 from course_lib.exercises.probes import rows
 from course_lib.exercises.returns import ListOf, Maybe, Number, Rows
 from course_lib.runs.reading import recorded
@@ -64,12 +63,9 @@ which is missing from every formula of state and activations?""",
 
 def _pipelined(which: str) -> dict[str, Any]:
     names = [f"{which}/pp-gpipe", f"{which}/pp-1f1b"]
-    return {
-        "runs": names,
-        "job": pipeline_job(recorded(names[0])),
-        "micro_batches": recorded(names[0])["setup"]["layout"]["micro_batches"],
-        "seen": seen(names),
-    }
+    run = recorded(names[0])
+    count = run["setup"]["layout"]["micro_batches"]
+    return {"runs": names, "job": pipeline_job(run), "micro_batches": count, "seen": seen(names)}
 
 
 PIPELINE_PEAKS = Card(
@@ -110,15 +106,6 @@ Shown: a recorded pipeline with {{micro_batches}} micro-batches, `params("pipeli
 )
 
 
-def _session(draw: random.Random) -> Mapping[str, Any]:
-    return {
-        "gpus": draw.choice((2, 4, 16)),
-        "price": draw.choice((1.5, 2.25, 4.0)),
-        "increment": draw.choice((5, 10, 30)),
-        "budget": draw.choice((15, 40, 75)),
-    }
-
-
 SPEND_LEDGER = Card(
     id="spend-ledger",
     chapter="15",
@@ -146,7 +133,7 @@ Shown: {{gpus}} GPUs at {{price:usd}} an hour each, billed by {{increment}} minu
     answers=("ledger", "stop_by"),
     hides=("runs.money:dollars", "runs.money:budget", "compute:cost_usd"),
     params={"gpus": 8, "price": 2.5, "increment": 15, "budget": 30},
-    vary=_session,
+    vary=pick(gpus=(2, 4, 16), price=(1.5, 2.25, 4.0), increment=(5, 10, 30), budget=(15, 40, 75)),
     needs=("01",),
     probe=rows,
 )

@@ -50,6 +50,10 @@ def _efficiency(p: Params) -> float:
     return 100 * p["few_s"] * p["few"] / (p["many_s"] * p["many"])
 
 
+def _rate(p: Params, more: int = 1) -> float:
+    return p["warm"] / (p["after"] + more)
+
+
 DRILLS: Mapping[str, DrillKey] = {
     "mfu-of-a-step": drill_key(
         lambda p: _mfu(p, p["ranks"]),
@@ -127,9 +131,7 @@ DRILLS: Mapping[str, DrillKey] = {
         "All micro-batches over as many as there are stages: {{answer}}.",
         Mistake("stages", lambda p: p["stages"], "This is what 1F1B holds."),
         Mistake("micro", lambda p: p["micro"], "This is what GPipe holds; 1F1B holds more than one."),
-        Mistake(
-            "bubble", lambda p: (p["micro"] + p["stages"] - 1) / p["micro"], "This is time: both have the same bubble."
-        ),
+        Mistake("bubble", lambda p: 1 + (p["stages"] - 1) / p["micro"], "This is time: both have the same bubble."),
         rel=EXACT,
     ),
     "straggler-waits": drill_key(
@@ -145,15 +147,9 @@ DRILLS: Mapping[str, DrillKey] = {
         Mistake("whole", lambda p: _extra(p, 0.0), "Only the seconds beyond 1 s each are extra."),
     ),
     "rate-after-resume": drill_key(
-        lambda p: p["warm"] / (p["after"] + 1),
+        _rate,
         "Planned: the peak. Actual: ({{after}} + 1)/{{warm}} of it. Ratio {{answer}}.",
-        Mistake(
-            "off-by-one",
-            lambda p: p["warm"] / p["after"],
-            "The first step after the resume has its share of the warm-up.",
-        ),
-        Mistake(
-            "from-the-start", lambda p: p["warm"] / (p["stop"] + p["after"] + 1), "The schedule counts from the resume."
-        ),
+        Mistake("off-by-one", lambda p: _rate(p, 0), "The first step after the resume has its share of the warm-up."),
+        Mistake("from-the-start", lambda p: _rate(p, p["stop"] + 1), "The schedule counts from the resume."),
     ),
 }

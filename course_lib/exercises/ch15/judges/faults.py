@@ -21,18 +21,13 @@ from course_lib.records import Case, Outcome, Verdict
 
 
 def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
-    coin, size = coin_of(rng), params["numbers"]
+    coin, size, in_order = coin_of(rng), params["numbers"], "four ranks, each pair's operations in the order of issue"
 
     def blocks(n: int, *shape: int, dtype: torch.dtype = torch.float32) -> list[tuple[Any, ...]]:
         return world(n, lambda: secret(coin, *(shape or (size,)), dtype=dtype))
 
     return [
-        shown(
-            "four ranks, each pair's operations in the order of issue",
-            "values:pass",
-            per_rank=blocks(4),
-            adversary=STREAM,
-        ),
+        shown(in_order, "values:pass", per_rank=blocks(4), adversary=STREAM),
         hidden("seven ranks", "values:pass", per_rank=blocks(7)),
         *(hidden(ranks_text(n), "generality:ranks", per_rank=blocks(n)) for n in (1, 2, 3)),
         hidden("three ranks, keys and values of two dimensions", "generality:tensors", per_rank=blocks(3, size, 3)),
@@ -61,10 +56,10 @@ def _fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | None:
         if len(owners) > n:
             return "visited-twice", f"Rank {rank} made {len(owners)} visits; there are {n} blocks."
         if right:
-            whose = next(
-                (f"rank {other}'s block" for other in range(n) if same(got["block"], given[other])), "other data"
+            whose = [f"rank {other}'s block" for other in range(n) if same(got["block"], given[other])]
+            lead = (
+                f"Rank {rank}'s own block, which the caller still needs, holds {[*whose, 'other data'][0]} afterwards."
             )
-            lead = f"Rank {rank}'s own block, which the caller still needs, holds {whose} afterwards."
             return "overwritten", f"{lead} Into which tensor does each hop receive?"
         if case.adversary not in (None, STREAM):
             return moved_early(case, rank)
@@ -158,11 +153,8 @@ def broken(word: str, stream: Tensor, length: int, marks: str, rng: random.Rando
     across, within = (tuple(rng.choice(which.nonzero().tolist())) for which in (~counts, counts))
     if word == "shape":
         turned = inputs.shape[::-1]
-        changed = (
-            (targets[:, :-1], counts),
-            (targets, counts[:, :-1]),
-            (targets.reshape(turned), counts.reshape(turned)),
-        )
+        transposed = targets.reshape(turned), counts.reshape(turned)
+        changed = (targets[:, :-1], counts), (targets, counts[:, :-1]), transposed
         return inputs, *changed[shape]
     if word == "not shifted":
         targets = inputs.clone()

@@ -64,9 +64,8 @@ def intact(run: Mapping[str, Any]) -> bool:
 
 def ratios(runs: Runs) -> dict[str, float]:
     """Measured over predicted step time of each run that is intact and was predicted."""
-    times = {
-        name: [field_of(runs, f"{name}:{way}") for way in (STEP, PREDICTED)] for name in runs if intact(runs[name])
-    }
+    whole = [name for name in runs if intact(runs[name])]
+    times = {name: [field_of(runs, f"{name}:{way}") for way in (STEP, PREDICTED)] for name in whole}
     return {name: took / predicted for name, (took, predicted) in times.items() if took and predicted}
 
 

@@ -241,6 +241,10 @@ def _torch(machine: Machine) -> Machine:
     return {"versions": [{"torch": each["torch"]} for each in machine["versions"]]}
 
 
+def _no_files(machine: Machine) -> Machine:
+    return {"open_files": max(machine["open_files"], 0)}
+
+
 ALGORITHM = "this is the algorithm bandwidth: how much does a ring send over each link?"
 MISTAKES: Mapping[str, Sequence[Mistake]] = {
     "versions": (
@@ -267,14 +271,7 @@ MISTAKES: Mapping[str, Sequence[Mistake]] = {
         _of("all-reduce", "both-directions", _reduced(lambda n: 0.5), "the printed link is of one direction already."),
         *(_unmeasured("all-reduce", word) for word in ("healthy", "refuse")),
     ),
-    "open files": (
-        _of(
-            "open files",
-            "no-limit",
-            lambda m: {"open_files": max(m["open_files"], 0)},
-            "−1 means that there is no limit.",
-        ),
-    ),
+    "open files": (_of("open files", "no-limit", _no_files, "−1 means that there is no limit."),),
 }
 
 

@@ -77,18 +77,8 @@ def gpu_run(rng: random.Random, device: str, ranks: int = 8, *, narrow: bool = F
             seconds = pace * (rng.uniform(1.06, 1.12) if rank == late else rng.uniform(0.9, 0.97))
             rows.append({"step": number, "rank": rank, "seconds": seconds})
     rng.shuffle(rows)
-    run = {
-        "rows": rows,
-        "warm_up": warm_up,
-        "wall_seconds": 0.0,
-        "tokens_per_step": per_rank * ranks,
-        "model_flops_per_token": work,
-        "hardware_flops_per_token": work * 4 / 3,
-        "ranks": ranks,
-        "dtype": dtype,
-        **peaks,
-    }
-    return _waited(run)
+    run = {"rows": rows, "warm_up": warm_up, "tokens_per_step": per_rank * ranks, "ranks": ranks, "dtype": dtype}
+    return _waited(run | {"model_flops_per_token": work, "hardware_flops_per_token": work * 4 / 3} | peaks)
 
 
 def _waited(run: Run) -> Run:
@@ -123,10 +113,8 @@ def _at_a_limit(seconds: Sequence[float], wall: float, share: float) -> Run:
     rows = [{"step": step, "rank": 0, "seconds": each} for step, each in enumerate([64.0, *seconds])]
     work = share * peak * statistics.median(seconds) * ranks / tokens
     run = {"rows": rows, "warm_up": 1, "wall_seconds": wall, "tokens_per_step": tokens, "ranks": ranks}
-    flops = {"model_flops_per_token": work, "hardware_flops_per_token": 1.5 * work}
-    return (
-        run | flops | {"dtype": "bfloat16", "dense_flops": {"bfloat16": peak}, "sparse_flops": {"bfloat16": 2 * peak}}
-    )
+    run |= {"model_flops_per_token": work, "hardware_flops_per_token": 1.5 * work, "dtype": "bfloat16"}
+    return run | {"dense_flops": {"bfloat16": peak}, "sparse_flops": {"bfloat16": 2 * peak}}
 
 
 def close(rng: random.Random) -> list[Run]:

@@ -260,9 +260,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     strong, weak = series(STRONG), series(WEAK)
     mixed = made("mixed", growth, random.Random(1))  # shown rows are the same in every class
     job = {kind: made(kind, growth, rng) for kind in ("strong", "weak", "mixed")}
-    words = [
-        (made(kind, growth, rng),) for kind in ("mixed", "strong", "weak", "mixed")
-    ]  # one word is not right for all
+    # one word is not right for all of these
+    words = [(made(kind, growth, rng),) for kind in ("mixed", "strong", "weak", "mixed")]
     rates = [(job["strong"], 64), (job["weak"], 128), (job["mixed"], 64), (job["strong"], 512), (job["weak"], 4096)]
     unseen = [made(kind, growth, rng) for kind in ("strong", "weak") * 5 + ("mixed",) * 2]
     unseen += [_one_off(made(kind, growth, rng)) for kind in ("strong", "weak")]
@@ -283,6 +282,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 NUMBERS = ("first", "second", "worst")
 OTHER_LAW = "this is another law of growth: what adds the same seconds each time?"
+MEAN = "this is the mean residual; return the worst one."
+SQUARES = "this is the sum of squares; return the worst residual."
 RMS = "this is the root mean square; return the worst one."
 IN_SECONDS = "this is in seconds; return the share of the measured time."
 OF_THE_FIT = "this is a share of the fit, not of the measured time."
@@ -334,15 +335,9 @@ def fit_column(growth: str) -> Breakdown:
             fit("other-law", OTHER_LAW, growth=OTHER[growth]),
             fit("natural-logarithm", "a doubling is one step of log₂, not of ln.", growth="natural"),
             fit("from-one-gpu", "the first constant belongs to the fewest GPUs measured, not to one.", first=1.0),
-            residual(
-                "mean-residual", lambda off, t: np.abs(off).mean(), "this is the mean residual; return the worst one."
-            ),
+            residual("mean-residual", lambda off, t: np.abs(off).mean(), MEAN),
             residual("root-mean-square", lambda off, t: math.sqrt((off**2).mean()), RMS),
-            residual(
-                "sum-of-squares",
-                lambda off, t: (off**2).sum(),
-                "this is the sum of squares; return the worst residual.",
-            ),
+            residual("sum-of-squares", lambda off, t: (off**2).sum(), SQUARES),
             residual("residual-in-seconds", lambda off, t: np.abs(off * t).max(), IN_SECONDS),
             residual("over-the-fit", lambda off, t: np.abs(off / (1 + off)).max(), OF_THE_FIT),
             residual("signed", lambda off, t: off.max(), SIGNED),

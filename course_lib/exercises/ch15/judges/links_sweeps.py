@@ -222,9 +222,8 @@ def _honest_fault(case: Case, rows: Sweep, got: Any) -> Fault | None:
             wanted = f"a dictionary with one ratio for each of the {len(rows)} sizes"
             return "wrong-shape", f"{case.name}: return {wanted}; got {describe(ratios)}."
     by_size = sorted(rows, key=lambda row: row["nbytes"])
-    return first(
-        *(_ratio_fault(case, row, *(of[row["nbytes"]] for of in (said, others, everything))) for row in by_size)
-    )
+    ratios = [[of[row["nbytes"]] for of in (said, others, everything)] for row in by_size]
+    return first(*(_ratio_fault(case, row, *three) for row, three in zip(by_size, ratios, strict=True)))
 
 
 def _ratio_fault(case: Case, row: Mapping[str, Any], got: Any, want: Any, seen: Any) -> Fault | None:

@@ -402,9 +402,7 @@ WITHOUT = Column(
     words=lambda parts, tokens, name: f"{tokens:,} tokens without {name!r}",
     rel=FINE,
     mistakes=(
-        Mistake(
-            "nothing-free", lambda p, n, name: _rate(p, n) if name in p else None, "this is the whole step's rate."
-        ),
+        Mistake("nothing-free", lambda p, n, one: _rate(p, n) if one in p else None, "this is the whole step's rate."),
         Mistake("part-alone", lambda p, n, name: n / p[name] if p.get(name) else None, "this is the part's own rate."),
         Mistake("factor", lambda p, n, name: _rate_without(p, n, name) / _rate(p, n), "return tokens per second."),
         Mistake("seconds", lambda p, n, name: n / _rate_without(p, n, name), "return tokens per second."),
@@ -413,9 +411,7 @@ WITHOUT = Column(
 )
 
 
-def log(
-    rng: random.Random, first: int, count: int, every: int, saves_too: bool = True, gaps: bool = False
-) -> list[dict[str, Any]]:
+def log(rng: random.Random, first: int, count: int, every: int, saves_too: bool = True, gaps: bool = False) -> Rows:
     """Steps of a run: slow ones first, a loader that sometimes stalls, checkpoints; with `gaps` some parts are missing."""
     rows = []
     for step in range(first, first + count):

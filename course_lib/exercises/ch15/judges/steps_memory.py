@@ -113,9 +113,7 @@ FSDP = Breakdown(
     part="peak",
     unit="bytes",
     want=fullest,
-    words=lambda job: (
-        f"{len(job['units'])} units, {job['ranks']} ranks, width {job['width']}, reshard={job['reshard']}"
-    ),
+    words=lambda j: f"{len(j['units'])} units, {j['ranks']} ranks, width {j['width']}, reshard={j['reshard']}",
     mistakes=mistakes(FSDP_MISTAKES, FSDP_MESSAGES),
 )
 
@@ -144,11 +142,7 @@ MIXED: Job = {
     "activations": [8.5e6, 6.1e6, 9.25e6, 7.1e6],
     "work": [1e6, 3e6, 30e6, 2e6],
 }
-LIGHT: Job = {
-    "activations": [0.0] * 6,
-    "work": [0.0] * 6,
-    "units": [4_000_000, 5_000_000, 4_000_000, 6_000_000, 5_000_000, 4_000_000],
-}
+LIGHT: Job = {"activations": [0.0] * 6, "work": [0.0] * 6, "units": [each * 10**6 for each in (4, 5, 4, 6, 5, 4)]}
 SINGLE: Job = {"units": [7_000_000], "activations": [5e6], "work": [1e6]}
 
 
@@ -291,10 +285,8 @@ MOST = Column(
     mistakes=(
         Mistake("one-more", lambda *row: (most(*row) or 0) + 1, "with these, some stage needs more than it has."),
         Mistake("one-less", _one_less, "one more fits; exactly full is enough."),
-        Mistake(
-            "first-stage-only", partial(most, of=lambda found: found[0]), "the first stage fits, another does not."
-        ),
-        Mistake("last-stage-only", partial(most, of=lambda found: found[-1]), "the last stage fits, another does not."),
+        Mistake("first-stage-only", partial(most, of=lambda all_: all_[0]), "the first stage fits, another does not."),
+        Mistake("last-stage-only", partial(most, of=lambda all_: all_[-1]), "the last stage fits, another does not."),
         Mistake("as-gpipe", lambda job, _, memory: most(job, "gpipe", memory), "this is GPipe's number."),
         Mistake("mean-stage", partial(most, of=fmean), "the fullest stage decides, not the mean."),
     ),
@@ -418,9 +410,7 @@ LEDGER_MISTAKES = (
     Mistake("failed-is-idle", lambda *row: {"failed": 0.0} | _idle("failed", "idle")(*row), "a failed stage did run."),
     Mistake("gaps-only", _gaps_only, "the minutes before the first stage and after the last one are idle too."),
     Mistake("not-rounded", _billed(lambda stop, by: stop), "an increment that has begun is billed in full."),
-    Mistake(
-        "rounded-down", _billed(lambda stop, by: stop // by * by), "round up: a begun increment is billed in full."
-    ),
+    Mistake("rounded-down", _billed(lambda t, by: t // by * by), "round up: a begun increment is billed in full."),
     Mistake("one-too-many", _billed(lambda stop, by: stop // by * by + by), "no increment begins at the stop itself."),
     Mistake("rounding-is-idle", _idle("idle", "rounding"), "idle ends at the stop; the rest of the bill is rounding."),
     Mistake("everything", EVERYTHING, "this is everything that was not useful."),
@@ -493,12 +483,8 @@ def session(rng: random.Random) -> list[dict[str, Any]]:
     return _stages(*rows)
 
 
-SHOWN = _stages(
-    ("matmul", 4.0, 7.0, "done"),
-    ("links", 7.5, 11.5, "failed"),
-    ("fsdp", 12.0, 22.0, "done"),
-    ("pp", 23.0, 31.0, "done"),
-)
+_MORNING = ("matmul", 4.0, 7.0, "done"), ("links", 7.5, 11.5, "failed")
+SHOWN = _stages(*_MORNING, ("fsdp", 12.0, 22.0, "done"), ("pp", 23.0, 31.0, "done"))
 PRICES, INCREMENTS = (0.5, 2.0, 3.75), (1, 5, 15, 60)
 
 

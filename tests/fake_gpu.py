@@ -43,7 +43,7 @@ class Event:
     def elapsed_time(self, end_event):
         assert self.enable_timing and end_event.enable_timing, "an event without timing has no time"
         assert Event.waited, "elapsed_time of an event that the device has not reached is an error"
-        return (end_event.stamp - self.stamp) * 1e3
+        return torch.tensor((end_event.stamp - self.stamp) * 1e3, dtype=torch.float32).item()  # as the driver gives it
 
 
 class Stream:

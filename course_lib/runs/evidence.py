@@ -164,6 +164,7 @@ def environment() -> dict[str, Any]:
             "driver": _driver(),
             "capability": ".".join(map(str, torch.cuda.get_device_capability())),
             "device_memory": torch.cuda.get_device_properties(0).total_memory,
+            "multiprocessors": torch.cuda.get_device_properties(0).multi_processor_count,
         }
     return found
 

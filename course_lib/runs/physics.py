@@ -18,11 +18,12 @@ from course_lib.facts import device
 from course_lib.facts.hardware import Device
 from course_lib.runs import sizes
 from course_lib.runs.evidence import Evidence
+from course_lib.runs.gate import APART, ERROR, Gate
 from course_lib.runs.look import fact_name
-from course_lib.runs.ring_bytes import ring_sent
+from course_lib.runs.physics_device import clock_gates, device_gates, on_gpu
+from course_lib.runs.physics_links import links
 
 MEASURED = "the model's own matmul on this machine, measured: no data sheet for it"  # where such a peak is from
-ERROR = 1.05  # a clock's error, and a data sheet's rounding
 CLOCK = 6e9  # Hz: no CPU core is faster
 CPU_FLOPS = {
     "float32": 64,
@@ -34,20 +35,8 @@ CPU_FLOPS = {
 CPU_BYTES = 64  # that a core's caches give and take in a cycle
 CPU_LINK = 1e11  # bytes/s between two processes of one machine, through its memory
 GPU_FLOPS, GPU_BYTES, GPU_LINK = 2e16, 2e13, 2e12  # of a GPU without a data sheet here: beyond any that was built
-LAUNCH = 1e-6  # s: no collective between processes is faster
 SLOWEST = 0.05  # of a GPU's peak in a large product: below it, another device computed
 LARGE = 4096  # rows and columns of a product that fills a GPU
-APART = 20.0  # times that a step may differ from what the rates measured just before it make of it, or from its trace
-CAPABILITY = {"V100": "7.0", "A100": "8.0", "H100": "9.0", "H200": "9.0", "H800": "9.0", "B200": "10.0"}
-
-
-@dataclass(frozen=True)
-class Gate:
-    """One question asked of evidence."""
-
-    name: str
-    ok: bool
-    found: str
 
 
 @dataclass(frozen=True)
@@ -64,18 +53,13 @@ def physics(content: Evidence) -> list[Gate]:
     """All bounds on an evidence file, of any kind."""
     limits = limits_of(content)
     kind = {"train": _train, "matmul": _matmul, "collectives": _collectives}.get(content["kind"])
-    return [*_device(content), *_clock(content), *(kind(content, limits) if kind else ())]
+    return [*device_gates(content), *_clock(content), *clock_gates(content), *(kind(content, limits) if kind else ())]
 
 
 def claims(content: Evidence) -> str:
     """What no number in the file can show, in one line."""
     seen = content["environment"]
     return f"that it ran on {seen['device']} ({seen['cpu']}, torch {seen['torch']}), on {content['when'][:10]}, and as the command says"
-
-
-def on_gpu(content: Evidence) -> bool:
-    """Whether the run itself was on a GPU, whatever else the machine has."""
-    return content["setup"].get("device") == "cuda" or content["setup"].get("backend") == "nccl"
 
 
 def sheet_of(content: Evidence) -> Device | None:
@@ -95,36 +79,6 @@ def limits_of(content: Evidence) -> Limits:
     half, single = float(sheet.dense_flops or GPU_FLOPS), float(sheet.fp32_flops or GPU_FLOPS)
     flops = {"bfloat16": half, "bf16": half, "fp16": half, "float32": single, "fp32": single}
     return Limits(sheet.name, flops, float(sheet.bandwidth or GPU_BYTES), float(sheet.link_one_way or GPU_LINK))
-
-
-def _device(content: Evidence) -> Iterator[Gate]:
-    """The device against its software: a GPU has a driver's numbers, and NCCL; a CPU has neither."""
-    seen, setup = content["environment"], content["setup"]
-    named, counted = seen["device"] != "CPU", bool(seen["gpus"])
-    wants = ("cuda", "capability", "device_memory") if named or counted else ()
-    lacks = [name for name in wants if not seen.get(name)]
-    build = "+cpu" in seen["torch"] and named
-    yield Gate(
-        "the device fits its software",
-        named == counted and not lacks and not build and (not on_gpu(content) or named),
-        f"{seen['device']}, {seen['gpus']} GPUs, torch {seen['torch']}"
-        + (f", without {', '.join(lacks)}" if lacks else ""),
-    )
-    backend, kind = setup.get("backend"), setup.get("device")
-    if backend and kind:
-        fits = kind == "cuda" or backend != "nccl"
-        yield Gate("the backend fits the device", fits, f"{backend} on {kind}")
-    if named and counted and not lacks:
-        name = fact_name(seen["device"])
-        sheet = device(name) if name else None
-        if sheet is not None and name is not None:
-            share = seen["device_memory"] / float(sheet.memory)
-            known = CAPABILITY.get(name.split()[0])
-            yield Gate(
-                "the device's numbers are those of its name",
-                0.85 <= share <= 1.1 and known in (None, seen["capability"]),
-                f"{seen['device_memory'] / 1e9:,.1f} GB, capability {seen['capability']}",
-            )
 
 
 def _clock(content: Evidence) -> Iterator[Gate]:
@@ -147,7 +101,8 @@ def _seconds(raw: dict[str, Any]) -> Iterator[float]:
         yield row["seconds"]
     for row in raw.get("rows", ()) if isinstance(raw.get("rows"), list) else ():
         if isinstance(row, dict) and isinstance(row.get("seconds"), list):
-            yield sum(row["seconds"])
+            times = row["seconds"]
+            yield sum(times) + max(row.get("repeats", 0) - len(times), 0) * min(times, default=0.0)
 
 
 def _train(content: Evidence, limits: Limits) -> Iterator[Gate]:
@@ -241,32 +196,4 @@ def _matmul(content: Evidence, limits: Limits) -> Iterator[Gate]:
 
 
 def _collectives(content: Evidence, limits: Limits) -> Iterator[Gate]:
-    ranks = content["setup"]["ranks"]
-    rows = [row for row in content["raw"]["rows"] if ranks > 1 and {"kind", "nbytes", "median"} <= set(row)]
-    if not rows:
-        return
-    fastest = max(rows, key=lambda row: ring_sent(row["kind"], row["nbytes"], ranks) / row["median"])
-    bus = ring_sent(fastest["kind"], fastest["nbytes"], ranks) / fastest["median"]
-    yield Gate(
-        "no faster than the link",
-        bus <= ERROR * limits.link,
-        f"{fastest['kind']} {bus / 1e9:,.2f} of at most {limits.link / 1e9:,.0f} GB/s",
-    )
-    least = min(row["median"] for row in rows)
-    yield Gate("no faster than a launch", least >= LAUNCH, f"{least * 1e6:,.2f} µs")
-    odd = [row for row in rows if row.get("seconds") and not _between(row["median"], row["seconds"], row["repeats"])]
-    yield Gate("medians follow from raw times", not odd, f"{len(rows) - len(odd)} of {len(rows)} sizes")
-    wrong = [
-        row
-        for row in rows
-        if "bus" in row
-        and not math.isclose(row["bus"], ring_sent(row["kind"], row["nbytes"], ranks) / row["median"], rel_tol=1e-6)
-    ]
-    yield Gate("bus bandwidth follows", not wrong, f"{len(rows) - len(wrong)} of {len(rows)} sizes")
-
-
-def _between(middle: float, times: list[float], repeats: int) -> bool:
-    """Whether a median is that of its times; the file keeps the first fifty of them."""
-    if repeats <= len(times):
-        return math.isclose(median(times), middle, rel_tol=1e-6)
-    return min(times) / APART <= middle <= max(times) * APART
+    return links(content, limits.name, limits.link, on_gpu(content))

@@ -286,7 +286,7 @@ def test_a_plan_is_written_for_each_framework():
     megatron = planner.command(plan, "megatron")
     for flag in ("--tensor-model-parallel-size 8", "--num-layers-per-virtual-pipeline-stage 10", "--sequence-parallel"):
         assert flag in megatron
-    assert planner.command(plan, "course") == "course run train --nproc 64 --layout pp=4,ddp=2,tp=8"
+    assert planner.command(plan, "course") == "course run train --nproc 64 --layout pp=4,ddp=2,tp=8,sp"
     with pytest.raises(ValueError, match="No framework"):
         planner.command(plan, "jax")
     assert "Bound by" in "\n".join(planner.explain([plan], 1e12))
@@ -296,3 +296,17 @@ def test_a_plan_is_written_for_each_framework():
 def test_divisors_are_all_of_them(number):
     assert divisors(number) == [each for each in range(1, number + 1) if not number % each]
     assert math.prod(divisors(number)[:1]) == 1
+
+
+def test_a_plan_that_a_framework_cannot_run_is_refused_and_context_parallelism_is_ours_too():
+    job = planner.Job(model="llama3-8b", seq=8192, sequences=64)
+
+    def plan(**degrees):
+        where = Layout(microbatches=4, **degrees)
+        return planner.Plan(job=job, cluster=H100, layout=where, estimate=planner.estimate(job, H100, where))
+
+    sharded = planner.command(plan(dp=8, zero=3), "megatron")
+    assert "--use-torch-fsdp2 --no-gradient-accumulation-fusion --ckpt-format torch_dist" in sharded
+    with pytest.raises(ValueError, match="neither pipelines"):
+        planner.command(plan(dp=4, pp=2, zero=3), "megatron")
+    assert planner.command(plan(dp=4, cp=2, zero=3), "course") == "course run train --nproc 8 --layout fsdp=4,cp=2"

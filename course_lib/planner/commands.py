@@ -57,7 +57,10 @@ def megatron(plan: Plan) -> list[str]:
     if where.sp:
         flags.append("--sequence-parallel")
     if where.zero == 3:
-        flags.append("--use-torch-fsdp2")
+        if where.pp > 1 or where.ep > 1 or where.replicas > 1:
+            raise ValueError("Megatron-LM's --use-torch-fsdp2 goes with neither pipelines, experts nor replicas.")
+        flags.append("--use-torch-fsdp2 --no-gradient-accumulation-fusion --ckpt-format torch_dist")
+        flags.append("--untie-embeddings-and-output-weights")
     elif where.zero:
         flags.append("--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather")
     if where.virtual > 1:
@@ -74,15 +77,14 @@ def megatron(plan: Plan) -> list[str]:
 
 
 def course(plan: Plan) -> list[str]:
-    """The same mesh for `course run train`: ZeRO-3 is its `fsdp`, everything else its `ddp`; it has no context and no expert ranks."""
+    """The same mesh for `course run train`: ZeRO-3 is its `fsdp`, everything else its `ddp`; it has no expert ranks."""
     where = plan.layout
-    if where.cp > 1 or where.ep > 1:
-        raise ValueError(
-            "course run has no context-parallel and no expert-parallel ranks; choose a plan with cp=1 and ep=1."
-        )
+    if where.ep > 1:
+        raise ValueError("course run has no expert-parallel ranks; choose a plan with ep=1.")
     data = {"fsdp": where.dp // where.replicas, "ddp": where.replicas} if where.zero == 3 else {"ddp": where.dp}
-    degrees = {"pp": where.pp, **data, "tp": where.tp}
-    layout = ",".join(f"{name}={size}" for name, size in degrees.items() if size > 1) or "ddp"
+    degrees = {"pp": where.pp, **data, "cp": where.cp, "tp": where.tp}
+    parts = [f"{name}={size}" for name, size in degrees.items() if size > 1]
+    layout = ",".join([*parts, *(["sp"] if where.sp and where.tp > 1 else [])]) or "ddp"
     return [f"course run train --nproc {where.ranks} --layout {layout}"]
 
 

@@ -109,6 +109,13 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         action="store_true",
         help="log the steps to Weights & Biases, if installed; WANDB_MODE=offline keeps them here, WANDB_PROJECT names the project",
     )
+    add(
+        "--print-command",
+        default="",
+        choices=("", "torchtitan", "megatron"),
+        metavar="{torchtitan,megatron}",
+        help="print the same layout as a command line of another framework, and train nothing",
+    )
     add("--rates", default="", help="an evidence file of an earlier run, whose rates predict this one")
     return parser.parse_args(argv)
 
@@ -116,6 +123,8 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Train; the exit code."""
     given = arguments(argv)
+    if given.print_command:
+        return _print_command(given)
     try:
         run(given, join(given.device, given.backend, given.timeout))
         return 0
@@ -127,6 +136,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return refused("train", trouble)
     finally:
         leave()
+
+
+def _print_command(given: argparse.Namespace) -> int:
+    from course_lib.runs import commands
+
+    return commands.show(given, int(os.environ.get("WORLD_SIZE", "1"))) if os.environ.get("RANK", "0") == "0" else 0
 
 
 def job_of(given: argparse.Namespace, ranks: int, kind: str) -> predict.Job:

@@ -15,7 +15,7 @@ from course_lib.exercises.ch15.judges import links_more as more
 from course_lib.exercises.ch15.judges import links_sweeps as sweeps
 from course_lib.exercises.ch15.judges.links_audits import KEYS
 from course_lib.exercises.ch15.judges.links_mfu import recorded_runs
-from course_lib.exercises.ch15.links_work import peaks_of
+from course_lib.exercises.ch15.work import peaks_of
 from course_lib.facts import scaling
 from course_lib.roofline import fit_alpha_beta
 from course_lib.runs import gates, look

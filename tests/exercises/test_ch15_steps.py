@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib import exercises
-from course_lib.exercises.ch15 import steps_runs as ch15_steps_runs
+from course_lib.exercises.ch15 import work
 from course_lib.exercises.ch15.judges.steps import WHERE, step_times, where_it_goes
 from course_lib.exercises.ch15.judges.steps_memory import SHOWN, fullest, ledger, peaks, stop_by
 from course_lib.judging import judging
@@ -67,7 +67,7 @@ def test_the_shown_log_tells_all_slips_apart(warm_up, every):
 
 
 def test_recorded_steps_that_tell_their_parts_leave_little_over():
-    logs = ch15_steps_runs.parted()
+    logs = work.parted()
     assert logs
     for name, rows in logs.items():
         found = where_it_goes(rows, min(3, len(rows) - 1), 8)
@@ -77,29 +77,29 @@ def test_recorded_steps_that_tell_their_parts_leave_little_over():
 # --- fullest moments
 
 
-@pytest.mark.parametrize("which", ch15_steps_runs.sets_with("fsdp", "fsdp-kept"))
+@pytest.mark.parametrize("which", work.sets_with("fsdp", "fsdp-kept"))
 @pytest.mark.parametrize("name", ["fsdp", "fsdp-kept"])
 def test_the_walk_comes_within_a_tenth_of_what_fsdp_really_held(which, name):
     run = recorded(f"{which}/{name}")
-    parts = fullest(ch15_steps_runs.fsdp_job(run))
+    parts = fullest(work.fsdp_job(run))
     assert sum(parts.values()) == pytest.approx(run["measured"]["memory_bytes"], rel=0.1)
     assert parts["gradients"] == 0  # activations are the most of it, so the peak is where the backward pass begins
 
 
 def test_a_recorded_job_is_the_models():
     run = recorded("cpu4/fsdp")
-    one = ch15_steps_runs.fsdp_job(run)
+    one = work.fsdp_job(run)
     assert sum(one["units"]) + one["rest"] == run["setup"]["parameters"]
     assert one["width"] * (2 * one["units"][0] + one["rest"]) == run["predicted"]["memory"]["gathered"]
     assert 4 * run["setup"]["parameters"] / one["ranks"] == run["predicted"]["memory"]["weights"]
 
 
-@pytest.mark.parametrize("which", ch15_steps_runs.sets_with("pp-gpipe", "pp-1f1b"))
+@pytest.mark.parametrize("which", work.sets_with("pp-gpipe", "pp-1f1b"))
 def test_the_formula_comes_within_a_tenth_of_a_recorded_first_stage_and_1f1b_holds_less(which):
     seen = {}
     for schedule in ("gpipe", "1f1b"):
         run = recorded(f"{which}/pp-{schedule}")
-        said = peaks(ch15_steps_runs.pipeline_job(run), schedule, run["setup"]["layout"]["micro_batches"])[0]
+        said = peaks(work.pipeline_job(run), schedule, run["setup"]["layout"]["micro_batches"])[0]
         seen[schedule] = run["measured"]["memory_bytes"]
         assert said == pytest.approx(seen[schedule], rel=0.1), schedule
     assert seen["1f1b"] < seen["gpipe"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch15.cards import words_of
 from course_lib.exercises.ch15.cards.faults_more import FAILURE_ZOO, READ_THE_TRACES
-from course_lib.exercises.ch15.faults_probes import passed_round, run_again
+from course_lib.exercises.ch15.probes import passed_round, run_again
 from course_lib.exercises.point_to_point import ALLOWED
 from course_lib.exercises.probes import rows
 from course_lib.exercises.returns import DictOf, ListOf, Number, PerRank, Rows, Tensor, Word

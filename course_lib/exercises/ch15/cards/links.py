@@ -8,7 +8,7 @@ from course_lib.exercises.card_parts import folded
 from course_lib.exercises.ch15.cards import words_of
 from course_lib.exercises.ch15.cards.links_audit import AUDIT_RUNS
 from course_lib.exercises.ch15.cards.links_more import BUS_ABOVE_LINE, SCALING_FIT
-from course_lib.exercises.ch15.links_probes import sweeps
+from course_lib.exercises.ch15.probes import sweeps
 from course_lib.exercises.drilling import pick
 from course_lib.exercises.probes import rows
 

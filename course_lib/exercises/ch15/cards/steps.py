@@ -5,7 +5,7 @@ from typing import Any
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch15.cards.steps_memory import FSDP_PEAK_GAP, PIPELINE_PEAKS, SPEND_LEDGER
-from course_lib.exercises.ch15.steps_runs import setting
+from course_lib.exercises.ch15.work import setting
 from course_lib.exercises.drilling import pick
 from course_lib.exercises.probes import interval, rows
 from course_lib.runs.reading import recorded_names

@@ -3,7 +3,7 @@
 from typing import Any
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.ch15.steps_runs import fsdp_job, pipeline_job, seen, sets_with
+from course_lib.exercises.ch15.work import fsdp_job, pipeline_job, seen, sets_with
 from course_lib.exercises.drilling import pick
 from course_lib.exercises.probes import rows
 from course_lib.exercises.returns import ListOf, Maybe, Number, Rows

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from course_lib.cluster import Topology
 from course_lib.exercises.ch15.cards.faults import LABEL_WORDS
-from course_lib.exercises.ch15.faults_probes import VISIT
-from course_lib.exercises.ch15.judges.diagnosis import diagnosis_fault
+from course_lib.exercises.ch15.judges.diagnosis import diagnosis_fault, numbered
+from course_lib.exercises.ch15.probes import VISIT
 from course_lib.judging import Fault, Judging, Params, first, judged
 from course_lib.judging.cases import hidden, ranks_text, shown, under
 from course_lib.judging.draws import generality
@@ -180,19 +180,16 @@ def _label_cases(params: Params, rng: random.Random) -> list[Case]:
         return *broken(word, _stream(rng, 9, marks), size, marks, rng, shape), MARK
 
     cases = [shown("six documents", "values:labeled", 0, [(_stream(rng, 6, marks), length, MARK)])]
-    for place, word in enumerate(SHOWN, 1):
-        cases.append(shown(f"batch {place}", "values:fault", 1, [batch(word, length)], secret=word))
+    cases += numbered(shown, "batch {}", "values:fault", [(1, [batch(word, length)], word) for word in SHOWN])
     cases.append(hidden("another stream", "values:labeled", 0, [(_stream(rng, 8, marks), length, MARK)]))
     for size, tokens in ((length, 3 * length), (length, 3 * length + 1), (length, 3 * length - 1), (5, 32), (3, 4)):
         stream = stream_of(rng, [5] * 9, marks)[:tokens]
         cases.append(generality("lengths", 0, f"{tokens} tokens in rows of {size}", [(stream, size, MARK)]))
-    for place, word in enumerate(rng.sample(sorted(LABEL_WORDS), len(LABEL_WORDS)), 1):
-        size = rng.choice((6, 9))
-        cases.append(generality("batches", 1, f"another batch ({place})", [batch(word, size)], word))
-    for place in (1, 2):
-        name = f"a batch of another shape ({place})"
-        cases.append(generality("batches", 1, name, [batch("shape", 6, place)], "shape"))
-    return cases
+    words = rng.sample(sorted(LABEL_WORDS), len(LABEL_WORDS))
+    others = [(1, [batch(word, rng.choice((6, 9)))], word) for word in words]
+    shapes = [(1, [batch("shape", 6, place)], "shape") for place in (1, 2)]
+    cases += numbered(hidden, "another batch ({})", "generality:batches", others)
+    return cases + numbered(hidden, "a batch of another shape ({})", "generality:batches", shapes)
 
 
 def _batch_fault(marks: str, case: Case, got: Sequence[Tensor]) -> Fault | None:

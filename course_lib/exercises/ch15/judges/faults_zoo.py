@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from course_lib.exercises.ch15.cards.faults_more import ZOO_WORDS
-from course_lib.exercises.ch15.judges.diagnosis import diagnosis_fault
+from course_lib.exercises.ch15.judges.diagnosis import diagnosis_fault, numbered
 from course_lib.judging import Fault, Judging, Params, describe, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case
@@ -75,17 +75,19 @@ class Scene:
         work[since:until] = [each * times for each in work[since:until]]
 
 
-def _version(scene: Scene) -> Answer:
+Play = Callable[[Scene], None]
+
+
+def _version(scene: Scene) -> None:
     scene.at = 0
     scene.stop("starting", VERSIONS)
     for note in scene.notes:
         note |= {"work": [], "checksums": []}
     scene.mine["torch"] = OLD
     scene.end((4.0, FAILED))
-    return "version", scene.victim, 0
 
 
-def _killed(scene: Scene, slow: bool = False, at_once: bool = False) -> Answer:
+def _killed(scene: Scene, slow: bool = False, at_once: bool = False) -> None:
     """`slow`: its neighbor was slow before; `at_once`: the launcher looked only after the others had failed too."""
     scene.stop("all_reduce", LOST)
     scene.silent(scene.rng.choice(OWN))
@@ -94,116 +96,105 @@ def _killed(scene: Scene, slow: bool = False, at_once: bool = False) -> Answer:
     seen = 9.0 + scene.rng.random()
     others = (seen, FAILED) if at_once else (seen + 0.2, scene.rng.choice((FAILED, SIGTERM)))
     scene.end(others, (seen, SIGKILL))
-    return "killed", scene.victim, scene.at
 
 
-def _hung(scene: Scene, doing: str = "compute", killed_last: bool = False) -> Answer:
+def _hung(scene: Scene, doing: str = "compute", killed_last: bool = False) -> None:
     scene.stop("all_reduce", LATE)
     scene.silent(doing)
     seen = 14.0 + scene.rng.random()
     scene.end((seen, FAILED), (seen + 30.0, SIGKILL) if killed_last else (seen + 0.3, SIGTERM))
-    return "hung", scene.victim, scene.at
 
 
-def _hung_behind(scene: Scene) -> Answer:
+def _hung_behind(scene: Scene) -> None:
     """The victim still writes the checkpoint of the previous step; the others wait for it in the next."""
     _hung(scene)
-    scene.mine.update({"doing": "checkpoint", "step": scene.at - 1, "work": scene.mine["work"][: scene.at]})
-    return "hung", scene.victim, scene.at - 1
+    scene.at -= 1
+    scene.mine.update({"doing": "checkpoint", "step": scene.at, "work": scene.mine["work"][: scene.at + 1]})
 
 
-def _mismatched(scene: Scene) -> Answer:
+def _mismatched(scene: Scene) -> None:
     usual, odd = scene.rng.choice(COLLECTIVES)
     scene.stop(usual, LATE)
     scene.mine["doing"] = odd
     scene.end((14.0 + scene.rng.random(), FAILED))
-    return "mismatched", scene.victim, scene.at
 
 
-def _two_versions(scene: Scene) -> Answer:
+def _two_versions(scene: Scene) -> None:
     """Two versions that did connect, and hung later."""
     _mismatched(scene)
-    scene.mine["torch"] = OLD
-    return "version", scene.victim, 0
+    scene.mine["torch"], scene.at = OLD, 0
 
 
-def _flipped(scene: Scene) -> Answer:
+def _flipped(scene: Scene) -> None:
     sums = scene.mine["checksums"]
     sums[scene.at :] = [f"{scene.rng.getrandbits(32):08x}" for _ in sums[scene.at :]]
     scene.end((20.0, 0))
-    return "flipped", scene.victim, scene.at
 
 
-def _spoiled(scene: Scene, play: Callable[[Scene], Answer]) -> Answer:
+def _spoiled(scene: Scene, play: Play) -> None:
     """Another rank's weights had differed for a while before something else ended the run."""
-    answer = play(scene)
+    play(scene)
     other = scene.notes[(scene.victim + 1) % scene.ranks]
     other["checksums"] = [*other["checksums"][:-2], "0badcafe", "0badbeef"]
-    return answer
 
 
-def _slow_before(scene: Scene, play: Callable[[Scene], Answer]) -> Answer:
+def _slow_before(scene: Scene, play: Play) -> None:
     scene.slow(scene.rng.uniform(5, 9), 1)
-    return play(scene)
+    play(scene)
 
 
-def _slow(scene: Scene) -> Answer:
+def _slow(scene: Scene) -> None:
     scene.slow(scene.rng.uniform(5, 9), scene.at)
     scene.end((24.0, 0))
-    return "slow", scene.victim, scene.at
 
 
-def _fine(scene: Scene, times: float = 1.0, steps: int | None = None) -> Answer:
+def _fine(scene: Scene, times: float = 1.0, steps: int | None = None) -> None:
     scene.slow(times, scene.at, steps and scene.at + steps)
     scene.end((20.0, 0))
-    return "none", None, None
 
 
-def _near(scene: Scene, times: float, steps: int = 3, uneven: bool = False, slow: bool = True) -> Answer:
+def _near(scene: Scene, times: float, steps: int = 3, uneven: bool = False) -> None:
     """Work that is about three times the others' for about three steps; a single slow step comes before."""
-    since = scene.steps - steps
+    since = scene.at = scene.steps - steps
     others = [note for note in scene.notes if note is not scene.mine]
     for place, note in enumerate(others):  # uneven ones: with the victim among them, the median would be larger
         note["work"] = [(2 if uneven and 2 * place >= len(others) else 1) / 32] * scene.steps  # exact in binary
     usual = median(note["work"][0] for note in others)
     scene.mine["work"] = [usual, usual, 4 * usual, *[usual] * (since - 3), *[times * usual] * steps]
     scene.end((20.0, 0))
-    return ("slow", scene.victim, since) if slow else ("none", None, None)
 
 
-PLAYS: Mapping[str, Callable[[Scene], Answer]] = {
-    "version": _version,
-    "killed": _killed,
-    "hung": _hung,
-    "hung, reading": partial(_hung, doing="data"),
-    "hung, killed last": partial(_hung, doing="checkpoint", killed_last=True),
-    "mismatched": _mismatched,
-    "flipped": _flipped,
-    "slow": _slow,
-    "none": _fine,
-    "one slow step": partial(_fine, times=12.0, steps=1),
-    "twice as slow": partial(_fine, times=1.8),
-    "slow and killed": partial(_slow_before, play=partial(_killed, slow=True)),
-    "slow and flipped": partial(_slow_before, play=_flipped),
-    "killed at once": partial(_killed, at_once=True),
-    "version and mismatched": _two_versions,
-    "flipped and killed": partial(_spoiled, play=_killed),
-    "flipped and hung": partial(_spoiled, play=_hung),
-    "hung a step behind": _hung_behind,
-    "just slow": partial(_near, times=3.0),
-    "slow for two steps": partial(_near, times=3.25, steps=2, slow=False),
-    "two and a half times": partial(_near, times=2.5, slow=False),
-    "slow beside uneven ones": partial(_near, times=3.25, uneven=True),
+PLAYS: Mapping[str, tuple[str, Play]] = {
+    "version": ("version", _version),
+    "killed": ("killed", _killed),
+    "hung": ("hung", _hung),
+    "hung, reading": ("hung", partial(_hung, doing="data")),
+    "hung, killed last": ("hung", partial(_hung, doing="checkpoint", killed_last=True)),
+    "mismatched": ("mismatched", _mismatched),
+    "flipped": ("flipped", _flipped),
+    "slow": ("slow", _slow),
+    "none": ("none", _fine),
+    "one slow step": ("none", partial(_fine, times=12.0, steps=1)),
+    "twice as slow": ("none", partial(_fine, times=1.8)),
+    "slow and killed": ("killed", partial(_slow_before, play=partial(_killed, slow=True))),
+    "slow and flipped": ("flipped", partial(_slow_before, play=_flipped)),
+    "killed at once": ("killed", partial(_killed, at_once=True)),
+    "version and mismatched": ("version", _two_versions),
+    "flipped and killed": ("killed", partial(_spoiled, play=_killed)),
+    "flipped and hung": ("hung", partial(_spoiled, play=_hung)),
+    "hung a step behind": ("hung", _hung_behind),
+    "just slow": ("slow", partial(_near, times=3.0)),
+    "slow for two steps": ("none", partial(_near, times=3.25, steps=2)),
+    "two and a half times": ("none", partial(_near, times=2.5)),
+    "slow beside uneven ones": ("slow", partial(_near, times=3.25, uneven=True)),
 }
 SHOWN, UNSEEN = ("killed", "hung", "none", "flipped"), tuple(PLAYS)
 
 
-def scene(
-    what: str, rng: random.Random, ranks: int, steps: int, victim: int
-) -> tuple[list[dict[str, Any]], list[tuple[float, int, int]], Answer]:
+def scene(what: str, rng: random.Random, ranks: int, steps: int, victim: int) -> tuple[list[Any], list[Any], Answer]:
     """Notes and ends of such a run, in some order, and what happened in it."""
-    made = Scene(rng, ranks, steps, victim)
-    answer = PLAYS[what](made)
+    made, (kind, play) = Scene(rng, ranks, steps, victim), PLAYS[what]
+    play(made)
     mine = made.notes.pop(victim)
     rng.shuffle(made.notes)
     elsewhere = [place for place in range(1, ranks) if place != victim]  # neither first nor in its place
@@ -211,20 +202,18 @@ def scene(
     rng.shuffle(made.exits)
     if made.exits[0][1] == mine["pid"]:
         made.exits.append(made.exits.pop(0))
-    return made.notes, made.exits, answer
+    return made.notes, made.exits, (kind, None, None) if kind == "none" else (kind, victim, made.at)
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    cases = []
-    for place, what in enumerate(SHOWN, 1):
-        *run, answer = scene(what, rng, params["ranks"], params["steps"], rng.randrange(1, params["ranks"]))
-        cases.append(shown(f"run {place}", "values:shown", *run, secret=answer))
-    for place, what in enumerate(rng.sample(UNSEEN, len(UNSEEN)), 1):
+    ranks, steps, drawn = params["ranks"], params["steps"], []
+    example = [scene(what, rng, ranks, steps, rng.randrange(1, ranks)) for what in SHOWN]
+    for what in rng.sample(UNSEEN, len(UNSEEN)):
         ranks = rng.choice((3, 4, 5))
         victim, steps = 0 if what in ("hung", "flipped") else rng.randrange(ranks), rng.choice((9, 11, 14))
-        *run, answer = scene(what, rng, ranks, steps, victim)
-        cases.append(hidden(f"another run ({place})", "generality:unseen", *run, secret=answer))
-    return cases
+        drawn.append(scene(what, rng, ranks, steps, victim))
+    unseen = numbered(hidden, "another run ({})", "generality:unseen", drawn)
+    return [*numbered(shown, "run {}", "values:shown", example), *unseen]
 
 
 LOOK: Mapping[str, str] = {

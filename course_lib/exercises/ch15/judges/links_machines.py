@@ -193,25 +193,27 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 # --- the lines
 
+Named = tuple[str, Mistake]  # a line, and a mistake on it
 
-def _of(line: str, name: str, change: Callable[[Machine], Machine], message: str, **how: Any) -> Mistake:
+
+def _of(line: str, name: str, change: Callable[[Machine], Machine], message: str, **how: Any) -> Named:
     """A mistake that gives the line the verdict of a changed machine."""
 
     def word(machine: Machine, tp: int, limits: Limits) -> str:
         return lines_of(machine | change(machine), tp, limits, **how)[line]
 
-    return Mistake(name, word, message)
+    return line, Mistake(name, word, message)
 
 
-def _unmeasured(line: str, word: str) -> Mistake:
+def _unmeasured(line: str, word: str) -> Named:
     def found(*row: Any) -> str:
         return word if values(row[0])[line] is None else lines_of(*row)[line]
 
-    return Mistake("unmeasured", found, f"what was not measured is not {word!r}.")
+    return line, Mistake("unmeasured", found, f"what was not measured is not {word!r}.")
 
 
-def _grouped(name: str, size: Callable[[Machine], int], message: str) -> Mistake:
-    return Mistake(name, lambda machine, tp, limits: lines_of(machine, size(machine), limits)["links"], message)
+def _grouped(name: str, size: Callable[[Machine], int], message: str) -> Named:
+    return "links", Mistake(name, lambda one, tp, limits: lines_of(one, size(one), limits)["links"], message)
 
 
 def _mean_copy(machine: Machine) -> Machine:
@@ -246,33 +248,22 @@ def _no_files(machine: Machine) -> Machine:
 
 
 ALGORITHM = "this is the algorithm bandwidth: how much does a ring send over each link?"
-MISTAKES: Mapping[str, Sequence[Mistake]] = {
-    "versions": (
-        _of("versions", "torch-alone", _torch, "is torch all that two ranks must have in common?"),
-        _of("versions", "first-two", lambda m: {"versions": m["versions"][:2]}, "compare all ranks."),
-    ),
-    "clocks": (
-        _of("clocks", "idle-is-no-fault", lambda m: {}, "which reasons are harmless?", held=0x1FF),
-        _of("clocks", "low-clock", _low_clocks, "an idle GPU has a low clock too: ask for the reason of the clock."),
-        _of("clocks", "first-gpu", lambda m: {"reasons": m["reasons"][:1]}, "look at all GPUs."),
-    ),
-    "links": (
-        _grouped("whole-machine", lambda m: len(m["topology"]), "is the pair in one group?"),
-        _grouped("groups-forgotten", lambda m: 1, "two GPUs of one group lack NVLink."),
-        Mistake("neighbors-only", _neighbors, "look at all pairs, not only at neighbors."),
-        Mistake("diagonal", lambda *row: "refuse", "the diagonal of the matrix says X: a GPU and itself."),
-    ),
-    "copy": (
-        _of("copy", "mean", _mean_copy, "the mean hides the GPU that all others wait for."),
-        *(_unmeasured("copy", word) for word in ("healthy", "refuse")),
-    ),
-    "all-reduce": (
-        _of("all-reduce", "algorithm-bandwidth", _reduced(lambda n: n / 2 / (n - 1)), ALGORITHM),
-        _of("all-reduce", "both-directions", _reduced(lambda n: 0.5), "the printed link is of one direction already."),
-        *(_unmeasured("all-reduce", word) for word in ("healthy", "refuse")),
-    ),
-    "open files": (_of("open files", "no-limit", _no_files, "−1 means that there is no limit."),),
-}
+MISTAKES: Sequence[Named] = (
+    _of("versions", "torch-alone", _torch, "is torch all that two ranks must have in common?"),
+    _of("versions", "first-two", lambda m: {"versions": m["versions"][:2]}, "compare all ranks."),
+    _of("clocks", "idle-is-no-fault", lambda m: {}, "which reasons are harmless?", held=0x1FF),
+    _of("clocks", "low-clock", _low_clocks, "an idle GPU has a low clock too: ask for the reason of the clock."),
+    _of("clocks", "first-gpu", lambda m: {"reasons": m["reasons"][:1]}, "look at all GPUs."),
+    _grouped("whole-machine", lambda m: len(m["topology"]), "is the pair in one group?"),
+    _grouped("groups-forgotten", lambda m: 1, "two GPUs of one group lack NVLink."),
+    ("links", Mistake("neighbors-only", _neighbors, "look at all pairs, not only at neighbors.")),
+    ("links", Mistake("diagonal", lambda *row: "refuse", "the diagonal of the matrix says X: a GPU and itself.")),
+    _of("copy", "mean", _mean_copy, "the mean hides the GPU that all others wait for."),
+    _of("all-reduce", "algorithm-bandwidth", _reduced(lambda n: n / 2 / (n - 1)), ALGORITHM),
+    _of("all-reduce", "both-directions", _reduced(lambda n: 0.5), "the printed link is of one direction already."),
+    *(_unmeasured(line, word) for line in ("copy", "all-reduce") for word in ("healthy", "refuse")),
+    _of("open files", "no-limit", _no_files, "−1 means that there is no limit."),
+)
 
 
 def _shown(line: str, machine: Machine, tp: int, limits: Limits) -> str:
@@ -296,8 +287,8 @@ def _line_fault(case: Case, line: str, said: Sequence[Any]) -> Fault | None:
     column = Word(part=line, choices=WORDS, want=lambda *row: lines_of(*row)[line], words=partial(_shown, line))
     if (fault := column.fault(case, words)) is None:
         return None
-    for mistake in MISTAKES.get(line, ()):
-        if words == [mistake.on(*row) for row in case.args[1]]:
+    for named, mistake in MISTAKES:
+        if named == line and words == [mistake.on(*row) for row in case.args[1]]:
             return mistake.name, f"{line}: {mistake.message}"
     return fault[0] or ("limits" if line in LIMITED else ""), f"{line}: {fault[1]}"
 
@@ -317,13 +308,8 @@ def _run_fault(case: Case, lines: Any, run: Any, want: Mapping[str, str]) -> Fau
     return name, f"{case.name}: you say {run!r} where the worst line is {worst!r}."
 
 
-GROUPS: Mapping[str, Sequence[str]] = {
-    "versions": ("versions",),
-    "clocks": ("clocks",),
-    "links": ("links",),
-    "rates": ("copy", "all-reduce"),
-    "system": ("shared memory", "open files"),
-}
+GROUPS: dict[str, Sequence[str]] = {name: (name,) for name in ("versions", "clocks", "links")}
+GROUPS |= {"rates": ("copy", "all-reduce"), "system": ("shared memory", "open files")}
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from course_lib.exercises.ch15.cards.links import LEAST, REASONS, ROOF, SPREAD, WAITED
 from course_lib.exercises.ch15.judges.diagnosis import plain
-from course_lib.exercises.ch15.links_work import as_run, peaks_of
+from course_lib.exercises.ch15.work import as_run, peaks_of
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, is_number, matching, near, verdict
 from course_lib.judging.columns import FINE, rows_fault
 from course_lib.judging.draws import generality

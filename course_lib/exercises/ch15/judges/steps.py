@@ -8,7 +8,7 @@ from functools import partial
 from statistics import fmean, median
 from typing import Any
 
-from course_lib.exercises.ch15.steps_runs import parted, traces
+from course_lib.exercises.ch15.work import parted, traces
 from course_lib.judging import Judging, Mistake, Params, prediction, verdict
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import FINE, Breakdown, Column, Word, one_verdict, rows_fault, table

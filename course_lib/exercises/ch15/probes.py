@@ -1,7 +1,13 @@
-"""How chapter 15 calls answers about faults: a ring whose visits take time, and a training that can run again."""
+"""How chapter 15 calls its answers: held-out ratios beside own predictions, visits that take time, a training that runs again."""
 
+from __future__ import annotations
+
+import copy
 import json
+import statistics
 from typing import Any
+
+from course_lib.exercises.probes import NOT_ANSWERED, rows
 
 VISIT = 40e-6  # s of virtual time that a visit takes: a few latencies
 RUNS = 4  # runs of a training that an answer may ask for
@@ -41,3 +47,33 @@ def run_again(answer: Any, case: Any, comm: Any = None) -> Any:
         return json.loads(json.dumps(runs[asked[-1] % len(runs)]))  # each NaN is an object of its own, equal to nothing
 
     return {"word": answer(run, floor), "runs": len(asked)}
+
+
+__all__ = ["sweeps"]
+
+
+def sweeps(answers: Any, case: Any, comm: Any = None) -> Any:
+    """Seconds for each row `(sweep, bytes)` if `case.args[0]` is 0; otherwise, for each sweep, three dictionaries of ratios by size.
+
+    `said` is what `held_out` returns; `others` and `everything` are predictions of `predict_seconds` over measured seconds: without
+    that size's row, and with it.
+    """
+    index, table = case.args
+    predict, held_out = answers
+    if index == 0:
+        return rows(answers, case)
+    try:
+        return [_beside(predict, held_out, sweep) for (sweep,) in table]
+    except NotImplementedError:
+        return NOT_ANSWERED
+
+
+def _beside(predict: Any, held_out: Any, sweep: list[dict[str, Any]]) -> dict[str, Any]:
+    said = held_out(copy.deepcopy(sweep))
+    others, everything = {}, {}
+    for place, row in enumerate(sweep):
+        measured = statistics.median(row["seconds"])
+        rest = [other for other in sweep if other is not sweep[place]]
+        others[row["nbytes"]] = predict(copy.deepcopy(rest), row["nbytes"]) / measured
+        everything[row["nbytes"]] = predict(copy.deepcopy(sweep), row["nbytes"]) / measured
+    return {"said": said, "others": others, "everything": everything}

@@ -1,14 +1,50 @@
-"""Recorded runs as chapter 15's exercises on steps and memory use them: sizes, settings and measurements."""
+"""Recorded runs and data sheets as chapter 15's exercises use them: sizes, settings, measurements, peaks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from course_lib import facts
 from course_lib.runs.evidence import Evidence
 from course_lib.runs.reading import recorded, recorded_names
 from course_lib.runs.sizes import SIZES
 from course_lib.units import bytes_text, duration_text, rate_text
+
+
+def as_run(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A training run's evidence as `honest_mfu` takes it: seconds of its steps, FLOPs of its model, and peaks of its devices.
+
+    The peak of one device is the one that the evidence names: from the data sheet, or measured where there is none; then the
+    sparse peak is the same. Runs of this course wait for the device after every step, so the steps add up to the wall time.
+    """
+    setup, measured = content["setup"], content["measured"]
+    peak, tokens = measured["peak_flops"], setup["tokens_per_step"]
+    per_token = measured["model_flops_per_step"] / tokens
+    again = 4 / 3 if setup["checkpointing"] != "none" else 1.0  # one more forward pass
+    rows = [
+        {"step": place, "rank": 0, "seconds": row["seconds"]} for place, row in enumerate(content["raw"]["steps"])
+    ]  # of a resumed run, too
+    return {
+        "rows": rows,
+        "warm_up": setup["warm_up"],
+        "wall_seconds": sum(row["seconds"] for row in rows[setup["warm_up"] :]),
+        "tokens_per_step": tokens,
+        "model_flops_per_token": per_token,
+        "hardware_flops_per_token": per_token * again,
+        "ranks": setup["layout"]["ranks"],
+        "dtype": setup["dtype"],
+        "dense_flops": {setup["dtype"]: peak},
+        "sparse_flops": {setup["dtype"]: peak},
+    }
+
+
+def peaks_of(device: str) -> dict[str, dict[str, float]]:
+    """`dense_flops` and `sparse_flops` of a data sheet: 2:4 sparsity doubles the dense peak."""
+    sheet = facts.device(device)
+    dense = {"bfloat16": float(sheet.dense_flops), **({"float8": float(sheet.fp8_flops)} if sheet.fp8_flops else {})}
+    return {"dense_flops": dense, "sparse_flops": {dtype: 2 * flops for dtype, flops in dense.items()}}
+
 
 FP32 = 4
 STATE, MOMENTS = 4 * FP32, 2 * FP32  # bytes per parameter: weight, gradient and two moments; the moments alone

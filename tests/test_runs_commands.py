@@ -1,0 +1,187 @@
+"""A run's layout in the words of torchtitan and Megatron-LM: flags that they document, and the same ranks and batch behind them."""
+
+import re
+
+import pytest
+
+from course_lib.install import Trouble
+from course_lib.planner import commands as planned
+from course_lib.runs import commands, layouts, starting, train
+
+# torchtitan, torchtitan/config/job_config.py: section.field
+TITAN = {
+    "parallelism": "data_parallel_replicate_degree data_parallel_shard_degree fsdp_reshard_after_forward tensor_parallel_degree "
+    "context_parallel_degree pipeline_parallel_degree pipeline_parallel_schedule pipeline_parallel_microbatch_size expert_parallel_degree",
+    "training": "local_batch_size global_batch_size seq_len steps mixed_precision_param",
+    "activation_checkpoint": "mode",
+    "optimizer": "lr",
+}
+# Megatron-LM, megatron/training/arguments.py
+MEGATRON = set(
+    [
+        "tensor-model-parallel-size",
+        "context-parallel-size",
+        "pipeline-model-parallel-size",
+        "micro-batch-size",
+        "global-batch-size",
+        "seq-length",
+        "max-position-embeddings",
+        "num-layers",
+        "hidden-size",
+        "ffn-hidden-size",
+        "num-attention-heads",
+        "swiglu",
+        "normalization",
+        "position-embedding-type",
+        "disable-bias-linear",
+        "untie-embeddings-and-output-weights",
+        "mock-data",
+        "tokenizer-type",
+        "vocab-size",
+        "train-iters",
+        "lr",
+        "group-query-attention",
+        "num-query-groups",
+        "bf16",
+        "sequence-parallel",
+        "use-torch-fsdp2",
+        "no-gradient-accumulation-fusion",
+        "ckpt-format",
+        "num-layers-per-virtual-pipeline-stage",
+        "recompute-granularity",
+        "recompute-method",
+        "recompute-num-layers",
+    ]
+)
+TORCHRUN = {"nnodes", "nproc-per-node"}
+DOCUMENTED = {
+    "torchtitan": {f"{part}.{name}" for part, names in TITAN.items() for name in names.split()},
+    "megatron": MEGATRON,
+}
+
+
+def printed(framework, words, ranks):
+    given = train.arguments(words.split())
+    return commands.command(framework, train.job_of(given, ranks, "cuda"), given.steps, given.learning_rate)
+
+
+def flags(line):
+    """Flags with their values, "" for a switch."""
+    return dict(re.findall(r"--([\w.-]+)(?: (?!--)(\S+))?", line))
+
+
+CASES = [
+    (ranks, *text.partition(":")[::2]) for ranks in (2, 4, 8) for text in layouts.PROVEN[ranks]
+]  # every layout that runs here
+
+
+@pytest.mark.parametrize("framework", commands.FRAMEWORKS)
+def test_every_layout_that_runs_here_is_written_with_documented_flags_or_refused_with_a_way_out(framework):
+    written = 0
+    for ranks, layout, schedule in CASES:
+        words = f"--size 350m --layout {layout} --schedule {schedule or '1f1b'} --checkpointing full --batch 32"
+        job = train.job_of(train.arguments(words.split()), ranks, "cuda")
+        try:
+            found = flags(printed(framework, words, ranks))
+        except Trouble as refused:
+            assert refused.way_out
+            continue
+        written += 1
+        assert set(found) - TORCHRUN <= DOCUMENTED[framework], layout
+        assert int(found["nnodes"]) * int(found["nproc-per-node"]) == ranks
+        same_degrees(framework, found, job)
+        same_batch(framework, found, job)
+    assert written >= len(CASES) // 2
+
+
+def same_degrees(framework, found, job):
+    layout = job.layout
+    if framework == "torchtitan":
+        axes = {"ddp": "data_parallel_replicate", "fsdp": "data_parallel_shard", "cp": "context_parallel"}
+        axes |= {"tp": "tensor_parallel", "pp": "pipeline_parallel"}
+        for axis, name in axes.items():
+            assert int(found[f"parallelism.{name}_degree"]) == getattr(layout, axis), layout.name
+        assert layout.sp == (layout.tp > 1)
+        return
+    for axis, name in {"tp": "tensor-model", "cp": "context", "pp": "pipeline-model"}.items():
+        assert int(found[f"{name}-parallel-size"]) == getattr(layout, axis), layout.name
+    assert ("sequence-parallel" in found, "use-torch-fsdp2" in found) == (layout.sp, layout.fsdp > 1)
+    chunks = int(found.get("num-layers-per-virtual-pipeline-stage", 0))
+    assert chunks == (job.config.layers // layout.pp // layout.chunks if layout.chunks > 1 else 0)
+
+
+def same_batch(framework, found, job):
+    one = job.batch // (job.layout.data * job.layout.micro_batches)
+    if framework == "megatron":
+        assert (int(found["micro-batch-size"]), int(found["global-batch-size"])) == (one, job.batch)
+        return
+    local = int(found["training.local_batch_size"])
+    assert int(found["training.global_batch_size"]) == job.batch
+    if job.layout.pp > 1:
+        assert local == one * job.layout.micro_batches == job.batch // job.layout.data
+        assert int(found["parallelism.pipeline_parallel_microbatch_size"]) == one
+    else:
+        assert local == one, "the other micro-batches are accumulated"
+
+
+@pytest.mark.parametrize(("ours", "theirs"), commands.TITAN_SCHEDULES.items())
+def test_a_schedule_has_the_name_that_torch_gives_it(ours, theirs):
+    from torch.distributed.pipelining.schedules import get_schedule_class
+
+    assert get_schedule_class(theirs).__name__ == f"Schedule{theirs}" and planned.TITAN_SCHEDULES[ours] == theirs
+    assert f"pipeline_parallel_schedule {theirs} " in printed("torchtitan", f"--layout pp=2 --schedule {ours}", 2)
+    assert set(commands.TITAN_SCHEDULES) == set(layouts.SCHEDULES)
+
+
+@pytest.mark.parametrize(
+    ("framework", "words", "ranks", "way_out"),
+    [
+        ("torchtitan", "--layout tp=2", 2, "tp=2,sp"),
+        ("torchtitan", "--layout cp=2", 2, "fsdp"),
+        ("megatron", "--layout pp=2 --schedule gpipe", 2, "1f1b or interleaved"),
+        ("megatron", "--layout pp=2,fsdp=2", 4, "ddp with pp, or torchtitan"),
+        ("megatron", "--layout ddp=2,fsdp=2", 4, "torchtitan"),
+        ("megatron", "--size 1b --layout pp=2 --schedule interleaved", 2, "torchtitan"),
+        ("torchtitan", "--layout ddp=12 --batch 24", 12, "multiple of 8"),
+    ],
+)
+def test_what_a_framework_cannot_do_is_refused_with_what_it_can(framework, words, ranks, way_out):
+    with pytest.raises(Trouble) as refused:
+        printed(framework, words, ranks)
+    assert way_out in refused.value.way_out
+
+
+@pytest.mark.parametrize(
+    ("words", "want", "absent"),
+    [
+        ("--size 1m", "--group-query-attention --num-query-groups 4", "--recompute"),
+        ("--size 125m --dtype fp32", "--num-attention-heads 12", "--bf16"),
+        ("--size 125m --checkpointing selective", "--recompute-granularity selective", "--recompute-method"),
+        ("--size 125m --checkpointing full", "--recompute-method uniform --recompute-num-layers 1", "selective"),
+        ("--size 7b --layout fsdp --seq-len 4096", "--seq-length 4096 --max-position-embeddings 4096", "--sequence"),
+    ],
+)
+def test_shape_numbers_and_recomputation_are_those_of_the_run(words, want, absent):
+    line = printed("megatron", words, 8)
+    assert want in line and absent not in line
+
+
+def test_gathered_weights_and_precision_are_those_of_the_run():
+    kept = printed("torchtitan", "--layout fsdp --keep-gathered --dtype fp32", 8)
+    assert "fsdp_reshard_after_forward never" in kept and "mixed_precision_param float32" in kept
+    assert "fsdp_reshard_after_forward always" in printed("torchtitan", "--layout fsdp", 8)
+    assert "fsdp_reshard" not in printed("torchtitan", "--layout ddp", 8)
+
+
+def test_the_command_is_printed_for_as_many_processes_as_asked_for_and_nothing_is_started(capsys, monkeypatch):
+    def starter(*_, **__):
+        raise AssertionError("something was started")
+
+    words = ["--layout", "ddp=2,fsdp=8", "--print-command", "torchtitan", "--size", "1b"]
+    assert starting.start("train", words, 16, starting.Limits(), starter) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("torchrun --nnodes 2 --nproc-per-node 8 -m torchtitan.train ") and "\n# The model is" in said
+    assert starting.start("train", ["--layout", "tp=3", "--print-command=megatron"], 2, starting.Limits(), starter) == 2
+    assert "makes 3 ranks, and 2 are running" in capsys.readouterr().err
+    monkeypatch.setattr(train, "join", starter)
+    assert train.main(["--print-command", "megatron"]) == 0 and "pretrain_gpt.py" in capsys.readouterr().out

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch15.cards import words_of
-from course_lib.exercises.ch15.cards.faults_more import FAILURE_ZOO, READ_THE_TRACES
 from course_lib.exercises.ch15.probes import passed_round, run_again
 from course_lib.exercises.point_to_point import ALLOWED
 from course_lib.exercises.probes import rows
@@ -209,5 +208,3 @@ One page is at most sixty lines for a dozen runs.""",
     params={"shown": "ddp, fsdp, pp-1f1b"},
     vary=lambda draw: {"shown": draw.choice(("ddp, hsdp, pp-1f1b", "fsdp, tp, pp-gpipe", "ddp, tp, pp-interleaved"))},
 )
-
-CARDS = (RING, LABELS, SMOKE, READ_THE_TRACES, FAILURE_ZOO, REPORT)

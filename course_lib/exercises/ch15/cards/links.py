@@ -6,8 +6,6 @@ from typing import Any
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.card_parts import folded
 from course_lib.exercises.ch15.cards import words_of
-from course_lib.exercises.ch15.cards.links_audit import AUDIT_RUNS
-from course_lib.exercises.ch15.cards.links_more import BUS_ABOVE_LINE, SCALING_FIT
 from course_lib.exercises.ch15.probes import sweeps
 from course_lib.exercises.drilling import pick
 from course_lib.exercises.probes import rows
@@ -183,5 +181,3 @@ Shown: a run of this course's recorded evidence, eight {{{{device}}}}, and fault
     needs=("01",),
     probe=rows,
 )
-
-CARDS: tuple[Card, ...] = (PREFLIGHT, HELD_OUT, HONEST_MFU, BUS_ABOVE_LINE, SCALING_FIT, AUDIT_RUNS)

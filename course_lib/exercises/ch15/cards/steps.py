@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.ch15.cards.steps_memory import FSDP_PEAK_GAP, PIPELINE_PEAKS, SPEND_LEDGER
 from course_lib.exercises.ch15.work import setting
 from course_lib.exercises.drilling import pick
 from course_lib.exercises.probes import interval, rows
@@ -113,5 +112,3 @@ Shown: {{warm_up}} steps of warm-up, a checkpoint every {{every}} steps, {{token
     vary=pick(warm_up=(2, 4, 5), every=(4, 5, 10), tokens=(4096, 16_384, 65_536)),
     probe=rows,
 )
-
-CARDS = (PREDICT_REAL_STEP, EXPOSED_SECONDS, WHERE_IT_GOES, FSDP_PEAK_GAP, PIPELINE_PEAKS, SPEND_LEDGER)

@@ -22,33 +22,24 @@ RESUMED, BAD = (18, 15, 23), (24, 29, 20)  # the step of the resume, and that of
 BATCH, FRESH = 8, 8
 PEAK, LIMIT, PACE = 0.2, 1.0, 0.9  # rate, norm of clipping, momentum
 SEEDS = (0, 1, 2)
-SMOKE = {  # the word for each fault
-    "sound": "sound",
-    "explodes": "explodes",
-    "not finite": "explodes",
-    "order of sums": "not repeatable",
-    "unseeded": "not repeatable",
-    "frozen block": "frozen",
-    "nothing handed over": "frozen",
-    "leak": "leak",
-    "looks ahead": "leak",
-    "one batch": "memorizes",
-    "tiny rate": "learns nothing",
+_SMOKE = {  # the faults for each word
+    "sound": ("sound",),
+    "explodes": ("explodes", "not finite"),
+    "not repeatable": ("order of sums", "unseeded"),
+    "frozen": ("frozen block", "nothing handed over"),
+    "leak": ("leak", "looks ahead"),
+    "memorizes": ("one batch",),
+    "learns nothing": ("tiny rate",),
 }
-TRACES = {
-    "sound": "sound",
-    "resumed well": "sound",
-    "bad batch": "bad batch",
-    "explodes": "explodes",
-    "vanishes": "vanishes",
-    "always clipped": "always clipped",
-    "not zeroed": "not zeroed",
-    "warm-up again": "warm-up again",
-    "one step back": "one step off",
-    "one step ahead": "one step off",
-    "twice a step": "stepped too often",
-    "four times a step": "stepped too often",
+_TRACES = {
+    "sound": ("sound", "resumed well"),
+    "one step off": ("one step back", "one step ahead"),
+    "stepped too often": ("twice a step", "four times a step"),
+    **{
+        word: (word,) for word in ("bad batch", "explodes", "vanishes", "always clipped", "not zeroed", "warm-up again")
+    },
 }
+SMOKE, TRACES = ({fault: word for word, faults in kind.items() for fault in faults} for kind in (_SMOKE, _TRACES))
 Training = dict[str, Any]
 
 
@@ -90,92 +81,72 @@ def draw(follows: Tensor, coin: torch.Generator, size: int = BATCH) -> Tensor:
     return rows
 
 
-class Trainer:
-    """A small transformer, stepped with momentum and clipping, and one fault."""
-
-    def __init__(self, fault: str, seed: int, repeat: int = 0) -> None:
-        self.fault, self.seed, self.follows = fault, seed, chain(seed)
-        own = 7 * repeat if fault == "unseeded" else 0
-        self.coin = torch.Generator().manual_seed(100 + seed)
-        self.fresh = [draw(self.follows, self.coin) for _ in range(FRESH)]
-        self.coin.manual_seed(100 + seed + 50 * (1 + own))
-        self.backwards = fault == "order of sums" and bool(repeat)
-        config = Config(vocab=TOKENS, layers=1, hidden=16, heads=2, seq_len=LENGTH, attention="manual")
-        self.model: Transformer = build(config, seed)
-        with torch.no_grad():
-            self.model.head.weight *= 0.1  # so that the first loss is ln 16
-        self.named = dict(self.model.named_parameters())
-        self.first = {name: each.detach().clone() for name, each in self.named.items()}
-        self.gradients = {name: torch.zeros_like(each) for name, each in self.named.items()}
-        self.pace = {name: torch.zeros_like(each) for name, each in self.named.items()}
-        self.limit = limit_of(fault)
-        self.only = draw(self.follows, self.coin, 1).expand(BATCH, -1)
-
-    def batch(self, step: int) -> Tensor:
-        rows = draw(self.follows, self.coin)
-        if self.fault == "bad batch" and step == BAD[self.seed]:
-            return torch.full_like(rows, 3)
-        return self.only if self.fault == "one batch" else rows
-
-    def loss(self, rows: Tensor) -> Tensor:
-        """Mean loss of sequences, as the program computes it."""
-        inputs, targets = rows[:, :-1], rows[:, 1:]
-        if self.fault == "leak":
-            targets = inputs
-        if self.fault != "looks ahead":
-            return loss(self.model(inputs), targets)
-        x = self.model.embedding(inputs)
-        x = x + 0.3 * x.roll(-1, 1)  # as a mask does that is off by one
-        for block in self.model.blocks:
-            x = block(x)
-        return loss(self.model.head(self.model.norm(x)), targets)
-
-    def evaluate(self) -> list[float]:
-        """The losses of batches that are never trained on."""
-        with torch.no_grad():
-            return [self.loss(rows).item() for rows in self.fresh]
-
-    def step(self, number: int) -> tuple[float, float]:
-        """Train once; loss, and norm of the gradient before clipping."""
-        parts = self.batch(number).chunk(4)
-        found = [self.loss(rows) for rows in parts]
-        scale = 2e-7 if self.fault == "vanishes" else 1.0
-        rows = [torch.autograd.grad(each * scale / len(parts), list(self.named.values())) for each in found]
-        for place, name in enumerate(self.named):
-            total = sum(row[place] for row in (rows[::-1] if self.backwards else rows))
-            if self.fault == "vanishes":
-                total = total.half().float()
-            self.gradients[name] = self.gradients[name] + total if self.fault == "not zeroed" else total
-        norm = math.sqrt(sum(each.square().sum().item() for each in self.gradients.values()))
-        self._update(rate_of(self.fault, self.seed, number), min(1.0, self.limit / norm) if norm > 0 else 1.0)
-        return sum(each.item() for each in found) / len(found), norm
-
-    @torch.no_grad()
-    def _update(self, rate: float, scale: float) -> None:
-        for name, each in self.named.items():
-            if self.fault == "nothing handed over" or (self.fault == "frozen block" and "mlp" in name):
-                continue
-            self.pace[name].mul_(PACE).add_(self.gradients[name], alpha=scale)
-            each.sub_(self.pace[name], alpha=rate)
-
-    def moved(self) -> dict[str, float]:
-        """The largest change of any number of each parameter."""
-        return {name: (each.detach() - self.first[name]).abs().max().item() for name, each in self.named.items()}
-
-
 def train(fault: str, seed: int, repeat: int = 0) -> Training:
     """The numbers of a training with this fault; a repeat differs only where the program is not deterministic."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # sums of these sizes come out alike wherever they are run again
     try:
-        trainer = Trainer(fault, seed, repeat)
-        before = trainer.evaluate()
-        rows = [trainer.step(number) for number in range(STEPS)]
-        losses, norms = (list(column) for column in zip(*rows, strict=True))
-        after, moved = trainer.evaluate(), trainer.moved()
-        return {"losses": losses, "norms": norms, "before": before, "after": after, "moved": moved}
+        return _trained(fault, seed, repeat)
     finally:
         torch.set_num_threads(threads)
+
+
+def _trained(fault: str, seed: int, repeat: int) -> Training:
+    """A small transformer, stepped with momentum and clipping, and one fault."""
+    follows, coin = chain(seed), torch.Generator().manual_seed(100 + seed)
+    fresh = [draw(follows, coin) for _ in range(FRESH)]  # never trained on
+    coin.manual_seed(100 + seed + 50 * (1 + 7 * repeat * (fault == "unseeded")))
+    config = Config(vocab=TOKENS, layers=1, hidden=16, heads=2, seq_len=LENGTH, attention="manual")
+    model: Transformer = build(config, seed)
+    with torch.no_grad():
+        model.head.weight *= 0.1  # so that the first loss is ln 16
+    named = dict(model.named_parameters())
+    first = {name: each.detach().clone() for name, each in named.items()}
+    gradients, pace = ({name: torch.zeros_like(each) for name, each in named.items()} for _ in range(2))
+    only, scale = draw(follows, coin, 1).expand(BATCH, -1), 2e-7 if fault == "vanishes" else 1.0
+
+    def mean_loss(rows: Tensor) -> Tensor:
+        """As the program computes it."""
+        inputs, targets = rows[:, :-1], rows[:, 0 if fault == "leak" else 1 :][:, :LENGTH]
+        if fault != "looks ahead":
+            return loss(model(inputs), targets)
+        x = model.embedding(inputs)
+        x = x + 0.3 * x.roll(-1, 1)  # as a mask does that is off by one
+        for block in model.blocks:
+            x = block(x)
+        return loss(model.head(model.norm(x)), targets)
+
+    def evaluate() -> list[float]:
+        with torch.no_grad():
+            return [mean_loss(rows).item() for rows in fresh]
+
+    def step(number: int) -> tuple[float, float]:
+        """Train once; loss, and norm of the gradient before clipping."""
+        rows = draw(follows, coin)
+        if fault == "bad batch" and number == BAD[seed]:
+            rows = torch.full_like(rows, 3)
+        parts = (only if fault == "one batch" else rows).chunk(4)
+        found = [mean_loss(part) for part in parts]
+        grads = [torch.autograd.grad(each * scale / len(parts), list(named.values())) for each in found]
+        for place, name in enumerate(named):
+            backwards = fault == "order of sums" and repeat
+            total = sum(row[place] for row in (grads[::-1] if backwards else grads))
+            if fault == "vanishes":
+                total = total.half().float()
+            gradients[name] = gradients[name] + total if fault == "not zeroed" else total
+        norm = math.sqrt(sum(each.square().sum().item() for each in gradients.values()))
+        clip = min(1.0, limit_of(fault) / norm) if norm > 0 else 1.0
+        for name, each in named.items():
+            if fault == "nothing handed over" or (fault == "frozen block" and "mlp" in name):
+                continue
+            with torch.no_grad():
+                each.sub_(pace[name].mul_(PACE).add_(gradients[name], alpha=clip), alpha=rate_of(fault, seed, number))
+        return sum(each.item() for each in found) / len(found), norm
+
+    before = evaluate()
+    losses, norms = (list(column) for column in zip(*map(step, range(STEPS)), strict=True))
+    moved = {name: (each.detach() - first[name]).abs().max().item() for name, each in named.items()}
+    return {"losses": losses, "norms": norms, "before": before, "after": evaluate(), "moved": moved}
 
 
 def everything() -> dict[str, Any]:

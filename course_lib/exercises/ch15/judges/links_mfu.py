@@ -256,10 +256,8 @@ def _ends_fault(where: str, run: Run, got: Any, want: Sequence[float]) -> Fault 
         return "turned-round", f"{where}: slow steps give the low end."
     t = step_seconds(run)
     if near(got[1], mfu(run, t[-1]), FINE) or near(got[2], mfu(run, t[0]), FINE):
-        return (
-            "extremes",
-            f"{where}: one end is the slowest or the fastest step; use the slow tenth and the fast tenth.",
-        )
+        why = f"{where}: one end is the slowest or the fastest step; use the slow tenth and the fast tenth."
+        return "extremes", why
     ends = f"{describe(got[1])} and {describe(got[2])}"
     return "other-ends", f"{where}: the ends are those of t[9n // 10] and t[n // 10]; yours are {ends}."
 

@@ -191,12 +191,7 @@ def seconds_of(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fitted(
-    rows: Rows,
-    growth: str,
-    *,
-    of: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda n, t: t,
-    raw: bool = False,
-    first: float | None = None,
+    rows: Rows, growth: str, of: Callable[..., Any] = lambda n, t: t, raw: bool = False, first: float | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Both constants, and the relative residual of each row.
 

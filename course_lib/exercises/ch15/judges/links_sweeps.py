@@ -205,10 +205,8 @@ def _seconds_fault(case: Case, row: tuple[Sweep, float], got: Any, true: float) 
         return known
     if got <= 0:
         return "not-positive", f"{where}: a message cannot take {got:.3g} s."
-    return (
-        "far-off",
-        f"{where}: you predict {got / true:.3g} times the true seconds; at most {CLOSE:.0%} off is allowed.",
-    )
+    why = f"{where}: you predict {got / true:.3g} times the true seconds; at most {CLOSE:.0%} off is allowed."
+    return "far-off", why
 
 
 def _honest_fault(case: Case, rows: Sweep, got: Any) -> Fault | None:
@@ -246,14 +244,10 @@ def _ratio_fault(case: Case, row: Mapping[str, Any], got: Any, want: Any, seen: 
     if fault := matching(known, (), lambda value: near(got, value, FINE), f"{where}: "):
         return fault
     if near(got, 1.0, 1e-9):
-        return (
-            "too-good",
-            f"{where}: exactly 1 is not a prediction. What does your first function say without this row?",
-        )
-    return (
-        "not-your-own",
-        f"{where}: your first function, without this size, gives {want:.4g} times the measured seconds; you report {got:.4g}.",
-    )
+        why = f"{where}: exactly 1 is not a prediction. What does your first function say without this row?"
+        return "too-good", why
+    why = f"{where}: your first function, without this size, gives {want:.4g} times the measured seconds; you report {got:.4g}."
+    return "not-your-own", why
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

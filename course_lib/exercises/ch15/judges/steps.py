@@ -69,11 +69,7 @@ def of_kinds(kernels: Iterable[Kernel], kinds: Sequence[str]) -> list[Interval]:
 
 
 def step_times(
-    kernels: Sequence[Kernel],
-    begin: float,
-    end: float,
-    copies: str = "neither",
-    busy: Callable[[Spans, float, float], float] = covered,
+    kernels: Sequence[Kernel], begin: float, end: float, copies: str = "neither", busy: Callable[..., float] = covered
 ) -> Seconds:
     """Seconds of computing, of exposed and of hidden communication, and of neither; `busy` measures a set of spans."""
     compute, talk = of_kinds(kernels, ("compute",)), of_kinds(kernels, TALK[copies])
@@ -265,7 +261,6 @@ TRACES = {
 
 Rows = Sequence[Mapping[str, Any]]
 Alone = Mapping[str, float]  # seconds of each part of a step, timed by itself
-
 THEORIES = ("sum", "max")
 
 
@@ -416,13 +411,9 @@ def log(rng: random.Random, first: int, count: int, every: int, saves_too: bool 
     rows = []
     for step in range(first, first + count):
         slow = 1 + 4 * rng.random() * (step < first + 2)
-        parts = {
-            "data": rng.choice((0.004, 0.005, 0.006, 0.09)),
-            "forward": rng.uniform(0.1, 0.12) * slow,
-            "backward": rng.uniform(0.2, 0.23) * slow,
-            "communication": rng.uniform(0.04, 0.08),
-            "optimizer": rng.uniform(0.01, 0.02),
-        }
+        parts = {"data": rng.choice((0.004, 0.005, 0.006, 0.09)), "forward": rng.uniform(0.1, 0.12) * slow}
+        parts |= {"backward": rng.uniform(0.2, 0.23) * slow, "communication": rng.uniform(0.04, 0.08)}
+        parts["optimizer"] = rng.uniform(0.01, 0.02)
         if gaps and rng.random() < 0.4:
             del parts[rng.choice(("data", "communication"))]
         if saves_too and (step + 1) % every == 0:

@@ -122,26 +122,14 @@ def job(rng: random.Random, **wish: Any) -> dict[str, Any]:
     """A job whose units differ; some have many activations, and some nearly none."""
     count = rng.randrange(2, 9)
     units, much = [rng.randrange(10, 400) * 100_000 for _ in range(count)], rng.choice((1e-3, 1, 4))
-    return {
-        "units": units,
-        "rest": rng.randrange(0, 900) * 10_000,
-        "ranks": rng.choice((2, 3, 4, 8, 64)),
-        "width": rng.choice((2, 4)),
-        "reshard": rng.random() < 0.6,
-        "activations": [round(much * unit * rng.uniform(1, 4)) for unit in units],
-        "work": [round(unit * rng.uniform(0, 2)) for unit in units],
-        **wish,
-    }
+    made = {"units": units, "rest": rng.randrange(0, 900) * 10_000, "ranks": rng.choice((2, 3, 4, 8, 64))}
+    made |= {"width": rng.choice((2, 4)), "reshard": rng.random() < 0.6}
+    made["activations"] = [round(much * unit * rng.uniform(1, 4)) for unit in units]
+    return {**made, "work": [round(unit * rng.uniform(0, 2)) for unit in units], **wish}
 
 
-MIXED: Job = {
-    "units": [2_000_000, 3_000_000, 9_000_000, 6_000_000],
-    "rest": 2_500_000,
-    "ranks": 4,
-    "width": 2,
-    "activations": [8.5e6, 6.1e6, 9.25e6, 7.1e6],
-    "work": [1e6, 3e6, 30e6, 2e6],
-}
+MIXED = {"units": [each * 10**6 for each in (2, 3, 9, 6)], "rest": 2_500_000, "ranks": 4, "width": 2}
+MIXED |= {"activations": [8.5e6, 6.1e6, 9.25e6, 7.1e6], "work": [1e6, 3e6, 30e6, 2e6]}
 LIGHT: Job = {"activations": [0.0] * 6, "work": [0.0] * 6, "units": [each * 10**6 for each in (4, 5, 4, 6, 5, 4)]}
 SINGLE: Job = {"units": [7_000_000], "activations": [5e6], "work": [1e6]}
 
@@ -150,17 +138,14 @@ def _fsdp_cases(params: Params, rng: random.Random) -> list[Case]:
     both = (True, False)
     recorded, mixed = [(one,) for one in params["jobs"]], [({**MIXED, "reshard": reshard},) for reshard in both]
     other = [(job(rng, width=2, reshard=reshard),) for reshard in both]
+    drawn = [(job(rng),) for _ in range(25)]
+    light = [(job(rng, **LIGHT, ranks=n, width=width, reshard=n == 2),) for n, width in ((2, 2), (3, 4))]
     return [
         shown("the recorded runs", "values:recorded", 0, recorded),
         shown("mixed precision, units that differ", "values:mixed", 0, mixed),
         hidden("mixed precision, other units", "values:mixed", 0, other),
-        generality("jobs", 0, "other jobs", [(job(rng),) for _ in range(25)]),
-        generality(
-            "jobs",
-            0,
-            "hardly any activations",
-            [(job(rng, **LIGHT, ranks=n, width=width, reshard=n == 2),) for n, width in ((2, 2), (3, 4))],
-        ),
+        generality("jobs", 0, "other jobs", drawn),
+        generality("jobs", 0, "hardly any activations", light),
         generality("jobs", 0, "one unit", [(job(rng, **SINGLE, reshard=reshard),) for reshard in both]),
     ]
 
@@ -294,15 +279,9 @@ MOST = Column(
 
 
 def pipeline(rng: random.Random, stages: int) -> dict[str, Any]:
-    def draw(count: int, low: int, high: int) -> list[int]:
-        return [rng.randrange(low, high) * 1000 for _ in range(count)]
-
-    return {
-        "state": draw(stages, 10_000, 90_000),
-        "kept": draw(stages, 500, 9000),
-        "boundary": draw(stages - 1, 50, 900),
-        "work": draw(stages, 0, 4000),
-    }
+    sizes = {"state": (10_000, 90_000), "kept": (500, 9000), "boundary": (50, 900), "work": (0, 4000)}  # kB
+    counts = {name: stages - (name == "boundary") for name in sizes}
+    return {name: [rng.randrange(*ends) * 1000 for _ in range(counts[name])] for name, ends in sizes.items()}
 
 
 SCHEDULES = ("gpipe", "1f1b")

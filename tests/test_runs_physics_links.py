@@ -186,6 +186,10 @@ PATCHED = {
         "best bandwidths follow from the sizes",
     ),
     "a line's latency": (lambda c: c["measured"]["fits"]["send"].update(alpha=9e-6), "lines follow from the sizes"),
+    "a line of a kind without rows": (
+        lambda c: c["measured"]["fits"].update(gossip=c["measured"]["fits"]["send"]),
+        "lines follow from the sizes",
+    ),
     "a line's bandwidth": (lambda c: c["measured"]["fits"]["send"].update(bus=4e11), "lines follow from the sizes"),
     "a size that the ranks cannot share": (
         lambda c: c["raw"]["rows"][0].update(nbytes=c["raw"]["rows"][0]["nbytes"] + 4),

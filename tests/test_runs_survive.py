@@ -117,7 +117,9 @@ def test_a_gpu_that_is_not_there_is_refused_before_anything_starts(monkeypatch):
 def test_the_number_of_ranks_reaches_the_program(monkeypatch, words, passed_on):
     """`course run` takes --nproc for programs that torchrun starts; this one starts torchrun itself."""
     started = []
-    monkeypatch.setattr(starting, "start", lambda program, rest, nproc, limits: started.append((rest, nproc)) or 0)
+    monkeypatch.setattr(
+        starting, "start", lambda program, rest, nproc, limits, retries: started.append((rest, nproc)) or 0
+    )
     assert cli.run(["run", "survive", *words]) == 0
     assert started == [(passed_on, 1)]
 

@@ -57,9 +57,9 @@ def links(content: Evidence, device: str, link: float, on_gpu: bool) -> Iterator
     yield Gate("bus bandwidth follows", not odd, f"{len(rows) - len(odd)} of {len(rows)} sizes")
     odd = [row for row in rows if row["nbytes"] % (4 * ranks)]
     yield Gate("messages are whole numbers for every rank", not odd, f"{len(rows) - len(odd)} of {len(rows)} sizes")
-    yield from _summary(content["measured"], rows)
+    yield from _summary(content["measured"], rows, ranks)
     if on_gpu:
-        yield from _on_a_gpu(rows)
+        yield from _on_a_gpu(rows, ranks)
 
 
 def least_sent(kind: str, nbytes: float, ranks: int, device: str) -> float:
@@ -76,22 +76,26 @@ def by_kind(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return found
 
 
-def _summary(measured: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[Gate]:
+def _summary(measured: Mapping[str, Any], rows: Sequence[Row], ranks: int) -> Iterator[Gate]:
     """Lines and best bandwidths, computed again from the rows."""
     kinds = by_kind(rows)
     best = measured.get("best_bus") or {}
     wrong = [
         kind
         for kind, said in best.items()
-        if not _close(said, max((row["bus"] for row in kinds.get(kind, ())), default=math.nan))
+        if not _close(said, max((_bus(row, ranks) for row in kinds.get(kind, ())), default=math.nan))
     ]
     yield Gate("best bandwidths follow from the sizes", not wrong, ", ".join(wrong) or f"{len(best)} kinds")
     fits = {kind: line for kind, line in (measured.get("fits") or {}).items() if line is not None}
-    wrong = [kind for kind, line in fits.items() if not _line_follows(line, kinds.get(kind, []))]
+    wrong = [
+        kind
+        for kind, line in fits.items()
+        if kind not in kinds or not _line_follows(line, kinds[kind], ring_sent(kind, 1.0, ranks))
+    ]
     yield Gate("lines follow from the sizes", not wrong, ", ".join(wrong) or f"{len(fits)} lines")
 
 
-def _line_follows(line: Mapping[str, float], rows: Sequence[Row]) -> bool:
+def _line_follows(line: Mapping[str, float], rows: Sequence[Row], factor: float) -> bool:
     try:
         alpha, beta = fit_alpha_beta([row["nbytes"] for row in rows], [row["median"] for row in rows])
     except ValueError:
@@ -99,11 +103,11 @@ def _line_follows(line: Mapping[str, float], rows: Sequence[Row]) -> bool:
     return (
         math.isclose(alpha, line["alpha"], rel_tol=1e-3, abs_tol=1e-9)
         and math.isclose(beta, line["beta"], rel_tol=1e-3)
-        and math.isclose(line["bus"], line["beta"] * rows[-1]["bus"] / rows[-1]["algorithm"], rel_tol=1e-3)
+        and math.isclose(line["bus"], line["beta"] * factor, rel_tol=1e-3)
     )
 
 
-def _on_a_gpu(rows: Sequence[Row]) -> Iterator[Gate]:
+def _on_a_gpu(rows: Sequence[Row], ranks: int) -> Iterator[Gate]:
     """What holds where ranks do not wait for a core: larger messages are not quicker, and all kinds use one link."""
     kinds = by_kind(rows)
     dips = []
@@ -116,7 +120,7 @@ def _on_a_gpu(rows: Sequence[Row]) -> Iterator[Gate]:
             slowest = max(slowest, quickest)
     yield Gate("larger messages are not quicker", not dips, ", ".join(dips[:3]) or f"{len(rows)} sizes")
     large = {
-        kind: max(row["bus"] for row in mine if row["nbytes"] >= LARGE)
+        kind: max(_bus(row, ranks) for row in mine if row["nbytes"] >= LARGE)
         for kind, mine in kinds.items()
         if mine[-1]["nbytes"] >= LARGE
     }
@@ -139,8 +143,12 @@ def _medians_follow(row: Row) -> bool:
     return _close(low, row["q1"]) and _close(high, row["q3"])
 
 
+def _bus(row: Row, ranks: int) -> float:
+    return ring_sent(row["kind"], row["nbytes"], ranks) / row["median"]
+
+
 def _rates_follow(row: Row, ranks: int) -> bool:
-    bus = ring_sent(row["kind"], row["nbytes"], ranks) / row["median"]
+    bus = _bus(row, ranks)
     return _close(row.get("bus", bus), bus) and _close(
         row.get("algorithm", row["nbytes"] / row["median"]), row["nbytes"] / row["median"]
     )

@@ -243,3 +243,15 @@ def test_the_curve_says_measured_and_predicted():
     points = {"0 of 2": (18.0, 100, 18.0), "2 of 2": (11.0, 133, 11.0), "c = 2": (19.0, 133, 19.0)}
     said = films.draw_curve(points).alt
     assert "2 of 2: peak 11, by the formula 11, FLOPs 1.33" in said
+
+
+def test_every_moment_of_the_slider_is_another_picture(capsys):
+    explorer = films.allocator()
+    for scene in films.SCENES:
+        explorer.set(scene=scene)
+        said = []
+        for moment in explorer.controls["moment"].values[::25]:
+            explorer.set(moment=moment)
+            said.append(explorer.page()[1])
+        assert len(set(said)) == len(said)
+    capsys.readouterr()

@@ -181,18 +181,22 @@ def test_a_run_that_is_refused_opens_no_board(fake, known, tmp_path):
     assert fake.runs == []
 
 
-def test_other_ranks_open_nothing_and_hear_of_rank_0s_trouble(fake, monkeypatch):
-    given = train.arguments(["--wandb", "--tensorboard", "--out", "x"])
+def test_other_ranks_open_nothing_and_hear_of_rank_0s_trouble(fake, monkeypatch, tmp_path):
+    given, setup = train.arguments(["--wandb", "--out", str(tmp_path)]), {"layout": {"name": "ddp=2"}}
     other = Place(1, 2, 1, 2, "cpu", "gloo")
     monkeypatch.setattr(dist, "broadcast_object_list", lambda problem: problem.__setitem__(0, ""))
     board = boards.Boards(given, other)
-    board.begin({})
+    board.begin(setup)
     board.log([dict.fromkeys(boards.LOGGED, 1.0) | {"step": 0}], 8)
     board.close(0)
-    assert fake.runs == []
+    assert fake.runs == [] and list(tmp_path.iterdir()) == []
+    first = boards.Boards(given, Place(0, 2, 0, 2, "cpu", "gloo"))
+    first.begin(setup)
+    first.close(0)
+    assert [shown.asked["name"] for shown in fake.runs] == ["1m ddp=2"]
     monkeypatch.setattr(dist, "broadcast_object_list", lambda problem: problem.__setitem__(0, "no key"))
     with pytest.raises(Trouble, match="no key"):
-        board.begin({})
+        board.begin(setup)
 
 
 def test_until_counts_the_steps_before_a_resume(known, tmp_path, capsys):

@@ -18,25 +18,15 @@ def as_run(content: Mapping[str, Any]) -> dict[str, Any]:
     The peak of one device is the one that the evidence names: from the data sheet, or measured where there is none; then the
     sparse peak is the same. Runs of this course wait for the device after every step, so the steps add up to the wall time.
     """
-    setup, measured = content["setup"], content["measured"]
-    peak, tokens = measured["peak_flops"], setup["tokens_per_step"]
+    setup, measured, kept = content["setup"], content["measured"], content["raw"]["steps"]
+    peak, tokens, dtype, warm_up = measured["peak_flops"], setup["tokens_per_step"], setup["dtype"], setup["warm_up"]
     per_token = measured["model_flops_per_step"] / tokens
     again = 4 / 3 if setup["checkpointing"] != "none" else 1.0  # one more forward pass
-    rows = [
-        {"step": place, "rank": 0, "seconds": row["seconds"]} for place, row in enumerate(content["raw"]["steps"])
-    ]  # of a resumed run, too
-    return {
-        "rows": rows,
-        "warm_up": setup["warm_up"],
-        "wall_seconds": sum(row["seconds"] for row in rows[setup["warm_up"] :]),
-        "tokens_per_step": tokens,
-        "model_flops_per_token": per_token,
-        "hardware_flops_per_token": per_token * again,
-        "ranks": setup["layout"]["ranks"],
-        "dtype": setup["dtype"],
-        "dense_flops": {setup["dtype"]: peak},
-        "sparse_flops": {setup["dtype"]: peak},
-    }
+    rows = [{"step": at, "rank": 0, "seconds": row["seconds"]} for at, row in enumerate(kept)]  # of a resumed run, too
+    run = {"rows": rows, "warm_up": warm_up, "wall_seconds": sum(row["seconds"] for row in rows[warm_up:])}
+    run |= {"tokens_per_step": tokens, "ranks": setup["layout"]["ranks"], "dtype": dtype}
+    run |= {"model_flops_per_token": per_token, "hardware_flops_per_token": per_token * again}
+    return run | {"dense_flops": {dtype: peak}, "sparse_flops": {dtype: peak}}
 
 
 def peaks_of(device: str) -> dict[str, dict[str, float]]:
@@ -60,25 +50,13 @@ def sets_with(*names: str) -> tuple[str, ...]:
 def setting(name: str) -> dict[str, Any]:
     """The settings of a recorded training run, known before it began, for a prediction of its step."""
     run = recorded(name)
-    setup, rates = run["setup"], run["setup"]["rates"]
-    return {
-        "run": name,
-        "layout": setup["layout"]["name"],
-        "ranks": setup["layout"]["ranks"],
-        "cores": run["environment"]["cores"],
-        "params": setup["parameters"],
-        "tokens": setup["tokens_per_step"],
-        "bits": 8 * width(run),
-        "flops": rates["flops"],
-        "alpha": rates["alpha"],
-        "wire": rates["wire"],
-        "calls": sum(run["measured"]["wire_calls"].values()),
-        "sent": run["predicted"]["wire_bytes"],
-        "flops_text": rate_text(rates["flops"]),
-        "wire_text": f"{bytes_text(rates['wire'])}/s",
-        "alpha_text": duration_text(rates["alpha"]),
-        "sent_text": bytes_text(run["predicted"]["wire_bytes"]),
-    }
+    setup, rates, layout = run["setup"], run["setup"]["rates"], run["setup"]["layout"]
+    sent, calls = run["predicted"]["wire_bytes"], sum(run["measured"]["wire_calls"].values())
+    known = {"run": name, "layout": layout["name"], "ranks": layout["ranks"], "cores": run["environment"]["cores"]}
+    known |= {"params": setup["parameters"], "tokens": setup["tokens_per_step"], "bits": 8 * width(run)}
+    known |= {rate: rates[rate] for rate in ("flops", "alpha", "wire")} | {"calls": calls, "sent": sent}
+    known |= {"flops_text": rate_text(rates["flops"]), "wire_text": f"{bytes_text(rates['wire'])}/s"}
+    return known | {"alpha_text": duration_text(rates["alpha"]), "sent_text": bytes_text(sent)}
 
 
 def width(run: Evidence) -> int:

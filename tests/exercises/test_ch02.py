@@ -21,6 +21,7 @@ from course_lib.exercises.ch02.cards import core
 from course_lib.exercises.ch02.cards.recompute import STACKS
 from course_lib.exercises.ch02.cards.training import PHASES
 from course_lib.exercises.ch02.judges import graphs, ledger, levels, loss, recompute, segments, state, steps
+from course_lib.exercises.ch02.judges import state as ch02_state
 from course_lib.exercises.ch02.probes import OutOfMemory, SwitchedOff, device_of, loss_inputs, own_checkpoint
 from course_lib.judging import judging
 
@@ -332,3 +333,35 @@ def test_a_checkpoint_of_one_stream_fails_where_segments_take_two():
     for answer, passes in ((right, True), (lambda function, x: right(function, x), False)):
         report = graded(card.id, answer, params=params)
         assert report.passed == passes and all(v.message for v in report.verdicts if not v.ok)
+
+
+def test_the_courses_transformer_has_the_same_parameters():
+    from course_lib.transformer import Config, Transformer
+
+    for gated, tied, kv in ((True, False, 2), (False, True, 4), (True, True, 1)):
+        config = Config(vocab=50, layers=3, hidden=32, heads=4, kv_heads=kv, ffn=40, gated=gated, tied=tied)
+        with torch.device("meta"):
+            count = sum(p.numel() for p in Transformer(config).parameters())
+        shape = {
+            "layers": 3,
+            "hidden": 32,
+            "heads": 4,
+            "kv_heads": kv,
+            "head_dim": 8,
+            "ffn": 40,
+            "vocab": 50,
+            "gated": gated,
+            "tied": tied,
+        }
+        assert sum(ch02_state.parts_of("none", shape).values()) == count
+
+
+def test_looking_at_what_is_saved_leaves_the_generator_alone():
+    before = torch.get_rng_state()
+    saved_rows()
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_the_plain_loss_gets_what_right_values_are_worth_and_no_more():
+    report = graded("chunked-cross-entropy", lambda h, w, t, n: F.cross_entropy(h @ w.T, t))
+    assert report.points == 7.5

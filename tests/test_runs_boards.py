@@ -9,7 +9,7 @@ import pytest
 import torch.distributed as dist
 
 from course_lib.install import Trouble
-from course_lib.runs import boards, evidence, stepping, train
+from course_lib.runs import boards, evidence, retrying, stepping, train
 from course_lib.runs.place import Place
 
 WORDS = ["--device", "cpu", "--layout", "single", "--batch", "2", "--seq-len", "16"]
@@ -156,7 +156,7 @@ def test_a_run_stopped_by_sigterm_after_saving_ends_on_the_board_too(fake, known
         return launch(self, number, *more)
 
     monkeypatch.setattr(stepping.Stepper, "launch", struck)
-    assert run(tmp_path, known, "--steps", "9", "--save-every", "2", "--wandb") == train.TOLD
+    assert run(tmp_path, known, "--steps", "9", "--save-every", "2", "--wandb") == retrying.SAVED
     assert [shown.codes for shown in fake.runs] == [[143]]
 
 

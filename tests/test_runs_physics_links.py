@@ -1,4 +1,4 @@
-"""Sweeps of collectives on GPUs that nobody had: consistent ones stay claimed, and each way of forging one is contradicted by its own gate."""
+"""Invented sweeps of collectives on GPUs: consistent ones stay claimed, and each way of forging one is contradicted by its own gate."""
 
 import copy
 import struct

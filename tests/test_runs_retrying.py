@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from course_lib import cli
 from course_lib.install import Trouble
-from course_lib.runs import evidence, fleet, retrying, starting, train
+from course_lib.runs import evidence, fleet, retrying, starting
 
 HERE = Path(__file__).parent
 KILLED = ("Root Cause (first observed failure):", "  exitcode  : -9 (pid: 4711)", "  traceback : Signal 9 (SIGKILL)")
@@ -164,7 +164,7 @@ def test_ctrl_c_and_sigterm_end_all_tries(tmp_path):
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as left:
         start(told, tmp_path)
-    assert left.value.code == train.TOLD == retrying.SAVED and signal.getsignal(signal.SIGTERM) == before
+    assert left.value.code == retrying.SAVED == 143 and signal.getsignal(signal.SIGTERM) == before
 
 
 def test_a_command_ended_by_sigterm_gives_its_processes_time_to_save(monkeypatch):

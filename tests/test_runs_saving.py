@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from course_lib.install import Trouble
-from course_lib.runs import evidence, export, look, rates, saving, stepping, train
+from course_lib.runs import evidence, export, look, rates, retrying, saving, stepping, train
 from course_lib.runs.layouts import RunLayout
 from course_lib.runs.parallel import Choices
 from course_lib.runs.place import Place
@@ -43,7 +43,7 @@ def test_sigterm_saves_the_step_and_the_same_command_goes_on_from_there(known, t
         return launch(self, number, *more)
 
     monkeypatch.setattr(stepping.Stepper, "launch", struck)
-    assert run(tmp_path, "--steps 40 --save-every 30 --total-steps 40", known) == train.TOLD == 143
+    assert run(tmp_path, "--steps 40 --save-every 30 --total-steps 40", known) == retrying.SAVED == 143
     assert "stopped by SIGTERM after step 5" in capsys.readouterr().out and saved(tmp_path) == ["00000005"]
     assert signal.getsignal(signal.SIGTERM) == before
     monkeypatch.setattr(stepping.Stepper, "launch", launch)

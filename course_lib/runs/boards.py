@@ -14,9 +14,9 @@ import torch.distributed as dist
 
 from course_lib.install.words import Trouble
 from course_lib.runs.place import Place
+from course_lib.runs.retrying import SAVED
 
 LOGGED = ("loss", "gradient_norm", "learning_rate", "seconds")
-TERMINATED = 128 + signal.SIGTERM
 PROJECT = "training-at-scale"  # in Weights & Biases, where WANDB_PROJECT does not name another
 
 
@@ -64,9 +64,8 @@ class Boards:
             return str(error).strip() or type(error).__name__
         if note:
             note.write_text(f"{self.wandb.id}\n", encoding="utf-8")
-        if (
-            signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-        ):  # torchrun ends its ranks so: the run must not stay "running"
+        # torchrun ends its ranks by SIGTERM, and Weights & Biases must not show such a run as still running.
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             self.before = signal.signal(signal.SIGTERM, _terminate)
         return ""
 
@@ -116,14 +115,14 @@ def _code(error: BaseException) -> int:
     from course_lib.runs.saving import Stopped
 
     if isinstance(error, Stopped):
-        return TERMINATED
+        return SAVED
     if isinstance(error, SystemExit) and isinstance(error.code, int):
         return error.code
     return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
 def _terminate(*_: Any) -> None:
-    raise SystemExit(TERMINATED)
+    raise SystemExit(SAVED)
 
 
 def _writer() -> Callable[[str], Any]:

@@ -18,9 +18,7 @@ from course_lib.install.processes import descendants
 from course_lib.runs import cores
 
 GRACE = 5.0  # s between asking and killing
-SAVING = (
-    25.0  # s of the same after SIGTERM to this process: a training then saves, and spot machines give 30 s and more
-)
+SAVING = 25.0  # s of the same after SIGTERM, in which a training saves; spot machines give 30 s or more
 _QUIET = {
     "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait sleep: spinning ones take the cores from whatever else runs, and from each other
     "TORCH_CPP_LOG_LEVEL": "ERROR",

@@ -1,7 +1,7 @@
-"""Starting a training again after it died of something that another try can mend, from its newest checkpoint.
+"""Starts a training again from its newest checkpoint, if it ended for a reason that another try can overcome.
 
-A lost process, a signal, and SIGTERM after saving are such causes: they are how a spot machine or its neighbors end a run. A refusal, an
-error of the program, Ctrl-C and the run's own limit are not. Minutes and dollars are counted over all tries and the waits between them.
+A lost process, a signal, and SIGTERM after saving are such reasons: spot machines end runs this way. A refusal, an error of the program,
+Ctrl-C and the run's own limit are not. Minutes and dollars are counted over all tries and the waits between them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from course_lib.install.words import Trouble
 from course_lib.runs.fleet import Ended
 
-SAVED = 128 + signal.SIGTERM  # of a run that saved and stopped because of SIGTERM
+SAVED = 128 + signal.SIGTERM  # exit code of a run that saved and stopped because of SIGTERM, as a shell gives it
 INTERRUPTED = (-signal.SIGINT, 128 + signal.SIGINT)
 FIRST_WAIT, LONGEST_WAIT = 5.0, 300.0  # s; each wait is twice the one before
 _EXIT_CODE = re.compile(r"exitcode\s*: (-?\d+)")  # in torchrun's report, one for each process that failed
@@ -78,9 +78,8 @@ def cause(ended: Ended) -> str:
     signals = sorted(-code for code in seen if code < 0)
     if not signals:
         return ""
-    number = (
-        signal.SIGKILL if signal.SIGKILL in signals else signals[0]
-    )  # the others follow from a process that was lost
+    # Once one process is lost, the others fail with signals of their own; SIGKILL is the first cause where it occurs.
+    number = signal.SIGKILL if signal.SIGKILL in signals else signals[0]
     return f"a process was ended by signal {number:d} ({signal.Signals(number).name})"
 
 

@@ -107,7 +107,7 @@ def _code(ended: fleet.Ended) -> int:
 
 @contextlib.contextmanager
 def _sigterm_ends_it() -> Iterator[None]:
-    """Within, SIGTERM goes to the run's processes too, which may save; else they would go on without anybody who knows of them."""
+    """Pass SIGTERM on to the run's processes, which may save; otherwise they would keep running as orphans."""
     if (
         threading.current_thread() is not threading.main_thread()
         or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL

@@ -20,11 +20,11 @@ from course_lib.runs import boards, eight_bits, evidence, gap, layouts, measurin
 from course_lib.runs.learning_rate import rate_at
 from course_lib.runs.parallel import Choices, mesh_of, pieces_here, spread
 from course_lib.runs.place import Place, end, join, leave, refused
+from course_lib.runs.retrying import SAVED
 from course_lib.runs.sizes import SIZES, size
 from course_lib.runs.stepping import Stepper
 
 WARM_UP = 3  # steps that are not timed
-TOLD = 143  # the exit code of a run that saved and stopped because of SIGTERM, as a shell gives it
 
 
 def warm_up(steps: int) -> int:
@@ -131,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except saving.Stopped as stopped:
         if os.environ.get("RANK", "0") == "0":
             print(f"train: {stopped}", flush=True)
-        return TOLD
+        return SAVED
     except (Trouble, ValueError) as trouble:  # every rank finds the same, before anything is sent
         return refused("train", trouble)
     finally:

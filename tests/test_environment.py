@@ -129,9 +129,10 @@ def test_every_library_that_the_course_imports_is_asked_for():
         "tornado",  # with JupyterLab
     }
     tools = {"playwright", "pytest"}  # benchmarks only, and they say so
-    cluster = {
-        path: {"distributed"} for path in [ROOT / "course_lib/grading/service/dask_workers.py"]
-    }  # the extra; it says so where it is missing
+    optional = {  # in one file each, which says so where it is missing
+        ROOT / "course_lib/grading/service/dask_workers.py": {"distributed"},
+        ROOT / "course_lib/runs/boards.py": {"wandb"},
+    }
     for path in sorted((ROOT / "course_lib").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             found = [each.name for each in node.names] if isinstance(node, ast.Import) else []
@@ -139,7 +140,7 @@ def test_every_library_that_the_course_imports_is_asked_for():
                 found = [node.module]
             for name in {each.split(".")[0] for each in found} - set(sys.stdlib_module_names):
                 allowed = (
-                    ours | comes_along | (tools if "benchmarks" in path.parts else set()) | cluster.get(path, set())
+                    ours | comes_along | (tools if "benchmarks" in path.parts else set()) | optional.get(path, set())
                 )
                 assert name in allowed, f"{path.relative_to(ROOT)} imports {name}"
 

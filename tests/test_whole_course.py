@@ -55,8 +55,12 @@ def solve(page: Any, card: Any) -> list[str]:
         page.write(card.id, answer.source)
         page.run(card.id)
         page.run(check)
-        points = float(page.result(check))
-        words = page.cell(check).locator(".course-panel").inner_text().strip()
+        try:
+            points = float(page.result(check))
+            words = page.cell(check).locator(".course-panel").inner_text().strip()
+        except page.Late:
+            wrong.append(f"{card.id}, {answer.name!r}: no points but {page.cell(check).inner_text()[-400:]!r}")
+            continue
         if answer.sort == "right" and points != card.points:
             wrong.append(f"{card.id}, {answer.name!r}: {points:g} of {card.points} points: {words[:300]}")
         if answer.sort == "wrong" and (points >= card.points or len(words) < 40):

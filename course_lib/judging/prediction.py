@@ -17,11 +17,15 @@ def prediction(
     unit: str, truth: Callable[[Params], float], reveal: Callable[[Params], str], why: str, pytorch: str = ""
 ) -> Judging:
     """The judging of a prediction in `unit`: a positive interval at most a factor of four wide earns all points, right or not."""
+
+    def true(params: Params) -> float:
+        return float(truth(params))  # many models compute in numpy, whose numbers and booleans JSON refuses
+
     return Judging(
         shares={"values:interval": 1.0},
         cases=lambda params, rng: [Case(name="your interval", part="interval")],
-        verdicts=lambda params, case, outcome: [_judged(outcome.value, unit, case, truth(params))],
-        truth=truth,
+        verdicts=lambda params, case, outcome: [_judged(outcome.value, unit, case, true(params))],
+        truth=true,
         reveal=reveal,
         why=why,
         pytorch=pytorch,

@@ -1,11 +1,13 @@
 """A prediction earns its points for committing to an interval of a factor of four at most, whatever the truth is."""
 
+import json
 import math
 
 import pytest
 
 from contract.kit import PREDICTIONS, as_kept, graded, mistakes, wrong
 from course_lib.exercises import Card
+from course_lib.grading.judge.report import progress_entry
 from course_lib.judging import judging
 
 by_card = pytest.mark.parametrize("card", PREDICTIONS, ids=lambda card: card.id)
@@ -42,3 +44,11 @@ def test_the_truth_is_revealed_and_stands_in_no_statement_or_hint(card: Card) ->
         assert truth > 0 and any(character.isdigit() for character in said) and "nan" not in said
         for text in (card.markdown(params), *card.hints):
             assert not [each for each in (f"{truth:,.3g}", f"{truth:,.4g}") if len(each) > 2 and f" {each} " in text]
+
+
+@by_card
+def test_progress_keeps_the_interval_and_whether_it_held_the_truth(card: Card) -> None:
+    truth = judging(card.id).truth(card.params)
+    for interval, held in (((truth / 2, 2 * truth), True), ((2 * truth, 4 * truth), False)):
+        kept = json.loads(json.dumps(progress_entry(graded(card.id, lambda given=interval: given), card, truth)))
+        assert (kept["interval"], kept["truth"], kept["held"]) == (list(interval), truth, held)

@@ -76,9 +76,9 @@ def best_bandwidth(nbytes, small, large):
 
 
 # %% wrong: a mean of rates => values mean-rate  from: raw seconds
-# -     per_byte, alpha = np.polyfit(sizes, seconds, 1)
-# -     return float(alpha), float(1 / per_byte)
-# +     return min(seconds), sum(n / t for n, t in zip(sizes, seconds)) / len(sizes)
+def fit_line(sizes, seconds):
+    return min(seconds), sum(n / t for n, t in zip(sizes, seconds)) / len(sizes)
+
 
 # %% wrong: seconds per byte for bandwidth => values seconds-per-byte  from: raw seconds
 # ~ polyfit(sizes, seconds, 1) ==> polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
@@ -94,8 +94,7 @@ def best_bandwidth(nbytes, small, large):
 # ~ large[1] - 1 / small ==> small[1] - 1 / large
 
 # %% wrong: rates subtracted => values difference-of-rates  from: the sign of the switch
-# -     return (large[0] - small[0]) / (1 / large[1] - 1 / small[1])
-# +     return (large[0] - small[0]) * (large[1] - small[1])
+# ~ ) / (1 / large[1] - 1 / ==> ) * (large[1] -
 
 # %% wrong: the bandwidth that was bought => values no-alpha  from: raw seconds
 # ~ polyfit(sizes, seconds, 1) ==> polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
@@ -124,9 +123,6 @@ def best_bandwidth(nbytes, small, large):
     return 0.0
 
 
-# %% half: the line alone => 2.25  from: asks the library
-# - from course_lib import roofline
-#   def fit_line(sizes, seconds):
-# -     return roofline.fit_alpha_beta(sizes, seconds)
-# +     per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
-# +     return float(alpha), float(1 / per_byte)
+# %% half: the line alone => 2.25  from: the sign of the switch
+# ~ (large[0] - small[0]) / (1 / large[1] - 1 / small[1]) ==> 0.0
+# ~ nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large)) ==> 0.0

@@ -54,14 +54,11 @@ def audit_sheets():
     }
 
 
-# %% wrong: the sparse B200 => values sparse-peak
-def audit_sheets():
-    return {"b200-5000": (4500, "right", "as printed"), "ridge-295": (295, "right", "as printed")}
+# %% wrong: the sparse B200 => values sparse-peak  from: a seventh for each peer
+# ~ "any-two-900": (64.3, "wrong", "both ways for one way") ==> "b200-5000": (4500, "right", "as printed")
 
-
-# %% wrong: a seventh for each peer => values a-seventh
-def audit_sheets():
-    return {"any-two-900": (64.3, "wrong", "both ways for one way"), "ridge-295": (295, "right", "as printed")}
+# %% wrong: a seventh for each peer => values a-seventh  from: the server in gigabits
+# ~ "server-50": (3200, "wrong", "unit") ==> "any-two-900": (64.3, "wrong", "both ways for one way")
 
 
 # %% wrong: the server in gigabits => values gigabits

@@ -44,20 +44,15 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     return None if gain <= 0 else max(1, math.ceil(p * s * f / gain))
 
 
-# %% wrong: the ridge itself => values not-whole
-def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
-    return flops * weight_size / (2 * bandwidth)
+# %% wrong: the ridge itself => values not-whole  from: forgets what was kept
+# ~ math.ceil(flops * weight_size / (2 * bandwidth)) ==> flops * weight_size / (2 * bandwidth)
 
+# %% wrong: forgets what was kept => values kept-forgotten  from: kept once for the whole batch
+# ~ (params * weight_size + kv_bytes) / bandwidth / (2 * params / flops) ==> flops * weight_size / (2 * bandwidth)
 
-# %% wrong: forgets what was kept => values kept-forgotten
-def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
-    return math.ceil(flops * weight_size / (2 * bandwidth))
-
-
-# %% wrong: rounded down => values rounded-down
-def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
-    compute, extra = 2 * params / flops, kv_bytes / bandwidth
-    return None if compute <= extra else int(params * weight_size / bandwidth / (compute - extra))
+# %% wrong: rounded down => values rounded-down  from: one FLOP per parameter
+# ~ = params ==> = 2 * params
+# ~ math.ceil ==> int
 
 
 # %% wrong: kept once for the whole batch => values - unless kept=shared
@@ -75,19 +70,12 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
 # -     return None if compute <= extra else int(params * weight_size / bandwidth / (compute - extra))
 # +     return None if compute <= extra else max(1, math.ceil(params * 2 / bandwidth / (compute - extra) * (1 - 1e-12)))
 
+# %% wrong: never says never => generality none-is-right  from: gives up too early
+# ~ extra > 0.75 * compute ==> compute <= extra
+# ~ None ==> 10**9
 
-# %% wrong: never says never => generality none-is-right
-def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
-    compute, extra = 2 * params / flops, kv_bytes / bandwidth
-    if compute <= extra:
-        return 10**9
-    return max(1, math.ceil(params * weight_size / bandwidth / (compute - extra) * (1 - 1e-12)))
-
-
-# %% wrong: never, whatever comes => values returned-none
-def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
-    return None
-
+# %% wrong: never, whatever comes => values returned-none  from: kept once for the whole batch
+# ~ math.ceil((params * weight_size + kv_bytes) / bandwidth / (2 * params / flops)) ==> None
 
 # %% wrong: infinity for never => generality not-a-number  from: never says never
 # ~ 10**9 ==> math.inf

@@ -88,10 +88,8 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     return flops, bandwidth, flops / bandwidth
 
 
-# %% wrong: the data sheet => values the-sheet
-def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
-    return sheet_flops, sheet_bandwidth, sheet_flops / sheet_bandwidth
-
+# %% wrong: the data sheet => values the-sheet  from: a pair
+# ~ return sheet_flops, sheet_bandwidth ==> return sheet_flops, sheet_bandwidth, sheet_flops / sheet_bandwidth
 
 # %% wrong: teraflops and gigabytes => values scaled  from: medians, honest runs, the best of each kind
 # ~ flops, bandwidth, flops / bandwidth ==> flops / 1e12, bandwidth / 1e9, flops / bandwidth / 1e3
@@ -137,5 +135,4 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # ~ run["bytes"] > cache ==> "large" in run["name"]
 
 # %% wrong: bytes that fill the cache are taken to miss it => values -  from: medians, honest runs, the best of each kind
-# -         streams = run["bytes"] > cache
-# +         streams = run["bytes"] >= cache
+# ~ > cache ==> >= cache

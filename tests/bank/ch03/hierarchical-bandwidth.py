@@ -57,18 +57,13 @@ def effective_bandwidth(shares, rates):
 # +         passed = min(passed, level["rate"] / level["shared_by"] / level["directions"])
 
 
-# %% wrong: as printed => values as-printed
+# %% wrong: as printed => values as-printed  from: level by level
 def cross_bandwidth(levels):
     return [level["rate"] for level in levels]
 
 
-def effective_bandwidth(shares, rates):
-    return 1 / sum(share / rate for share, rate in zip(shares, rates))
-
-
 # %% wrong: wide again further out => generality grows-again  from: as printed
-# -     return [level["rate"] for level in levels]
-# +     return [l["rate"] / l["shared_by"] / l["directions"] / l["oversubscription"] for l in levels]
+# ~ level["rate"] for level ==> l["rate"] / l["shared_by"] / l["directions"] / l["oversubscription"] for l
 
 # %% wrong: thinner and thinner => generality -  from: level by level
 # ~ found, passed = [], float("inf") ==> thin, found, passed = 1, [], float("inf")
@@ -92,16 +87,12 @@ def effective_bandwidth(shares, rates):
 # %% wrong: all at once => values other-order unless phases=at once  from: a sum of bandwidths
 # ~ sum(rates) ==> 1 / max(share / rate for share, rate in zip(shares, rates))
 
-# %% wrong: gigabytes => values gigabytes  from: level by level
-# -         own = level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"]
-# -         passed = min(passed, own)
-# -         found.append(passed)
-# +         passed = min(passed, level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"])
-# +         found.append(passed / 1e9)
+# %% wrong: gigabytes => values gigabytes  from: both directions
+# ~ oversubscription ==> directions"] / level["oversubscription
+# ~ (passed) ==> (passed / 1e9)
 
 # %% wrong: one number for all => values wrong-shape  from: as printed
 # ~ [level["rate"] for level in levels] ==> 450e9
 
 # %% half: the buffer is not there yet => 3.75  from: a sum of bandwidths
-# -     return sum(rates)
-# +     raise NotImplementedError
+# ~ return sum(rates) ==> raise NotImplementedError

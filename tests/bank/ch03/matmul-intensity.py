@@ -88,5 +88,4 @@ def ridge(flops, bandwidth):
 # ~ return flops / bandwidth ==> raise NotImplementedError
 
 # %% half: the ridge is not there yet => 1.5  from: counted
-# -     return flops / bandwidth
-# +     raise NotImplementedError
+# ~ return flops / bandwidth ==> raise NotImplementedError

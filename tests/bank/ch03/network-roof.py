@@ -31,8 +31,7 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
 
 
 # %% wrong: sends through the memory => values no-network  from: three times, the longest
-# -     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
-# +     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / bandwidth}
+# ~ network} ==> bandwidth}
 
 
 # %% wrong: one intensity for both => values one-intensity
@@ -45,8 +44,7 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
 
 
 # %% wrong: halves a one-way wire => values other-direction unless network_kind=both ways  from: three times, the longest
-# -     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
-# +     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": 2 * network_bytes / network}
+# ~ : network_bytes ==> : 2 * network_bytes
 
 
 # %% wrong: nothing overlaps => values sum-of-times
@@ -78,8 +76,7 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
 # ~ flop / times ==> times
 
 # %% wrong: one H100 by heart => values -  from: three times, the longest
-# -     times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
-# +     times = {"compute": flop / 989e12, "memory": memory_bytes / 3.35e12, "network": network_bytes / network}
+# ~ flops, "memory": memory_bytes / bandwidth ==> 989e12, "memory": memory_bytes / 3.35e12
 
 
 # %% wrong: stumbles over nothing sent => raised
@@ -90,5 +87,4 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
 
 
 # %% half: the names only => 3.75  from: nothing overlaps
-# -     return flop / sum(times.values()), max(times, key=times.get)
-# +     return 0.0, max(times, key=times.get)
+# ~ flop / sum(times.values()) ==> 0.0

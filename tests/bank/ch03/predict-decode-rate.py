@@ -26,7 +26,5 @@ def tokens_interval():
 # %% wrong: one number => values not-a-pair  from: around the memory's rate
 # ~ 100, 400 ==> 208
 
-
-# %% wrong: words => values not-numbers
-def tokens_interval():
-    return "about 200", "400"
+# %% wrong: words => values not-numbers  from: around the memory's rate
+# ~ 100, 400 ==> "about 200", "400"

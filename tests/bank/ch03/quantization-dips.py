@@ -118,8 +118,7 @@ def dips(m, sizes, tile, sms):
 
 
 # %% half: the dips are not there yet => 3.75  from: a smooth curve
-# -     return []
-# +     raise NotImplementedError
+# ~ return [] ==> raise NotImplementedError
 
 # %% wrong: never looks at the second size => generality -  from: tiles, waves, paid
 # ~ range(1, len(sizes)) ==> range(2, len(sizes))

@@ -53,10 +53,11 @@ def tiled_intensity(m, k, n, cache, size):
 # +     return m * k + k * n * rows + m * n * (2 * steps - 1)
 # ~ math.isqrt(cache // 3) ==> int((cache / 3) ** 0.5 + 1e-9)
 
+
 # %% wrong: an infinite cache => values infinite-cache  from: columns and rows of tiles
-# -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
-# -     return m * k * columns + k * n * rows + m * n
-# +     return m * k + k * n + m * n
+def tile_moves(m, k, n, tile):
+    return m * k + k * n + m * n
+
 
 # %% wrong: no cache at all => values no-tiles  from: columns and rows of tiles
 # -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
@@ -64,19 +65,21 @@ def tiled_intensity(m, k, n, cache, size):
 # +     return 2 * m * k * n
 # ~ 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache))) ==> 1 / size
 
+
 # %% wrong: forgets the output => values output-forgotten  from: columns and rows of tiles
-# -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
-# -     return m * k * columns + k * n * rows + m * n
-# +     return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile)
+def tile_moves(m, k, n, tile):
+    return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile)
+
 
 # %% wrong: A stays => values other-matrix-stays unless stays=A  from: columns and rows of tiles
 # ~ rows = math.ceil(n / tile), math.ceil(m / tile) ==> rows, steps = (math.ceil(side / tile) for side in (n, m, k))
 # ~ * columns + k * n * rows + m * n ==> + k * n * rows + m * n * (2 * steps - 1)
 
+
 # %% wrong: reads the output first => values output-read-first  from: columns and rows of tiles
-# -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
-# -     return m * k * columns + k * n * rows + m * n
-# +     return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile) + 2 * m * n
+def tile_moves(m, k, n, tile):
+    return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile) + 2 * m * n
+
 
 # %% wrong: one tile fills the cache => values one-tile  from: columns and rows of tiles
 # -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
@@ -128,5 +131,4 @@ def tiled_intensity(m, k, n, cache, size):
 # ~ 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache))) ==> None
 
 # %% half: moves and tile, not yet the intensity => 5  from: the cache in bytes
-# -     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache // size)))
-# +     raise NotImplementedError
+# ~ return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache // size))) ==> raise NotImplementedError

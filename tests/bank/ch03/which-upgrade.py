@@ -65,11 +65,8 @@ def best_upgrade(work, rates, factor):
 # %% wrong: after over before => values upside-down  from: the busiest and the next, a list
 # ~ [name, longest / max(second, longest / factor)] ==> name, max(second, longest / factor) / longest
 
-
-# %% wrong: a name of its own => values no-such-word
-def best_upgrade(work, rates, factor):
-    return "HBM", 2.0
-
+# %% wrong: a name of its own => values no-such-word  from: only the name
+# ~ "compute" ==> "HBM", 2.0
 
 # %% wrong: twice by heart => values -  from: the busiest and the next, a list
 # ~ [name, longest / max(second, longest / factor)] ==> name, longest / max(second, longest / 2)
@@ -97,5 +94,4 @@ def best_upgrade(work, rates, factor):
 
 
 # %% half: the part, not yet the speed-up => 3  from: the factor itself
-# -     return max(times, key=times.get), factor
-# +     return max(times, key=times.get), 0.0
+# ~ ), factor ==> ), 0.0

@@ -34,8 +34,7 @@ def fit(sizes, seconds):
 
 
 # %% wrong: least squares on raw seconds => values raw-seconds  from: relative least squares, every cut tried
-# -         first, second = line(n[:cut], t[:cut], 1 / t[:cut]), line(n[cut:], t[cut:], 1 / t[cut:])
-# +         first, second = line(n[:cut], t[:cut], np.ones(cut)), line(n[cut:], t[cut:], np.ones(len(n) - cut))
+# ~ 1 / t[:cut]), line(n[cut:], t[cut:], 1 / t[cut:] ==> np.ones(cut)), line(n[cut:], t[cut:], np.ones(len(n) - cut)
 # ~ np.sqrt(n[cut - 1] * n[cut]) ==> n[cut]
 
 

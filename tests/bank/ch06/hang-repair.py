@@ -77,10 +77,8 @@ def swap_edges(comm, ahead, behind):
 #   def swap_edges(comm, ahead, behind):
 # +     if comm.size == 1:
 # +         return ahead, behind
-# -     works = [comm.isend(ahead, after), comm.isend(behind, before)]
-# -     works += [comm.irecv(from_before, before), comm.irecv(from_after, after)]
-# +     works = [comm.isend(ahead, after), comm.irecv(from_before, before)]
-# +     works += [comm.isend(behind, before), comm.irecv(from_after, after)]
+# ~ ), comm.isend(behind ==> ), comm.irecv(from_before
+# ~ irecv(from_before, before) ==> isend(behind, before)
 
 # %% wrong: alone, it sends to itself => generality raised  from: one batch, receives in the order in which the other side sends
 # -     if comm.size == 1:

@@ -65,8 +65,7 @@ def name_algorithm(matrix, nbytes):
 
 # %% wrong: halving-doubling only for powers of two => generality not-hierarchical  from: every ring is a good one
 # ~ "ring" ==> "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
-# -     if sum(map(len, partners)) == 2 * (n - 1):
-# +     if sum(map(len, partners)) == 2 * (n - 1) and all(b in (0, nbytes) for row in matrix for b in row):
+# ~ (n - 1) ==> (n - 1) and all(b in (0, nbytes) for row in matrix for b in row)
 # -     return "halving-doubling" if abs(matrix[0][n // 2] - nbytes) <= 64 else "hierarchical"
 # +     if n & (n - 1) == 0 and abs(matrix[0][n // 2] - nbytes) <= 64:
 # +         return "halving-doubling"
@@ -80,15 +79,11 @@ def name_algorithm(matrix, nbytes):
 # ~ "ring" ==> "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
 # ~ abs(matrix[0][n // 2] - nbytes) <= 64 ==> matrix[0][4] == nbytes
 
+# %% wrong: always the same => values -  from: a name of its own
+# ~ butterfly ==> ring
 
-# %% wrong: always the same => values -
-def name_algorithm(matrix, nbytes):
-    return "ring"
-
-
-# %% wrong: a name of its own => values no-such-word
-def name_algorithm(matrix, nbytes):
-    return "butterfly"
+# %% wrong: a name of its own => values no-such-word  from: nothing
+# ~ None ==> "butterfly"
 
 
 # %% wrong: nothing => values returned-none

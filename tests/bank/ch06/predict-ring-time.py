@@ -21,7 +21,5 @@ def ring_seconds_interval():
 # %% wrong: a single number => values not-a-pair  from: a narrow guess, near the truth
 # ~ 5, 3.0 ==> 8
 
-
-# %% wrong: not positive => values not-positive
-def ring_seconds_interval():
-    return 0, 3
+# %% wrong: not positive => values not-positive  from: a narrow guess, near the truth
+# ~ 2.5, 3.0 ==> 0, 3

@@ -53,17 +53,11 @@ def ring_reduce_scatter(comm, x):
     return chunks[place]
 
 
-# %% wrong: begins with its own chunk, so the next rank owns it => values wrong-owner unless owner=1
-def ring_reduce_scatter(comm, x):
-    n, me = comm.size, comm.rank
-    chunks = list(torch.tensor_split(x.clone(), n))
-    for step in range(n - 1):
-        arrived = torch.empty_like(chunks[(me - step - 1) % n])
-        work = comm.isend(chunks[(me - step) % n], (me + 1) % n)
-        comm.recv(arrived, (me - 1) % n)
-        work.wait()
-        chunks[(me - step - 1) % n] += arrived
-    return chunks[(me + 1) % n]
+# %% wrong: begins with its own chunk, so the next rank owns it => values wrong-owner unless owner=1  from: replaces instead of adding
+# ~ 2) % n]) ==> 1) % n])
+# ~ step - 1 ==> step
+# ~ [(me - step - 2) % n] = ==> [(me - step - 1) % n] +=
+# ~ [me] ==> [(me + 1) % n]
 
 
 # %% wrong: whole tensors at every hop => cost whole-tensors
@@ -113,18 +107,12 @@ def ring_reduce_scatter(comm, x):
 # ~ work = comm.isend ==> comm.send
 # -         work.wait()
 
-
-# %% wrong: straight to the owner => protocol not-a-neighbor
-def ring_reduce_scatter(comm, x):
-    n, me = comm.size, comm.rank
-    chunks = list(torch.tensor_split(x.clone(), n))
-    for step in range(1, n):
-        arrived = torch.empty_like(chunks[me])
-        work = comm.isend(chunks[(me + step) % n], (me + step) % n)
-        comm.recv(arrived, (me - step) % n)
-        work.wait()
-        chunks[me] += arrived
-    return chunks[me]
+# %% wrong: straight to the owner => protocol not-a-neighbor  from: one step too few
+# ~ n - 1 ==> n
+# ~ (chunks[(me - step - 2) % n]) ==> (chunks[me])
+# ~ [(me - step - 1) % n], (me + 1) ==> [(me + step) % n], (me + step)
+# ~ me - 1 ==> me - step
+# ~ [(me - step - 2) % n] + ==> [me] +
 
 
 # %% wrong: adds to the chunk that is still under way => protocol -

@@ -72,14 +72,9 @@ def ring_shift(comm, x):
     return got
 
 
-# %% wrong: no modulo => values raised
-def ring_shift(comm, x):
-    got = torch.empty_like(x)
-    work = comm.isend(x, comm.rank + 1)
-    comm.recv(got, comm.rank - 1)
-    work.wait()
-    return got
-
+# %% wrong: no modulo => values raised  from: alone, it sends to itself
+# ~ (comm.rank + 1) % comm.size ==> comm.rank + 1
+# ~ (comm.rank - 1) % comm.size ==> comm.rank - 1
 
 # %% wrong: clears what is under way => protocol -  from: the other way round
 # -     work = comm.isend(x, (comm.rank - 1) % comm.size)

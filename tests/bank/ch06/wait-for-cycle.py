@@ -64,8 +64,7 @@ def find_cycle(log):
 # +             return path[at:] + path[:at]
 
 # %% wrong: a send and its receive count as a circle of two => generality about-to-meet  from: follow the path from every rank
-# -     waits = {r: p for r, (what, p) in state.items() if what in MEETS and state.get(p) != (MEETS[what], r)}
-# +     waits = {r: p for r, (what, p) in state.items() if what in MEETS}
+# ~ MEETS and state.get(p) != (MEETS[what], r) ==> MEETS
 
 # %% wrong: any entry counts, not the latest => generality old-entries  from: follow the path from every rank
 # -     state = latest(log)
@@ -86,10 +85,8 @@ def find_cycle(log):
 # %% wrong: the ranks in order of number => values -  from: follow the path from every rank
 # ~ return path ==> return sorted(path)[:1] + sorted(path, reverse=True)[:-1]
 
-
-# %% wrong: never finds any => values missed
-def find_cycle(log):
-    return []
+# %% wrong: never finds any => values missed  from: says whether there is one
+# ~ True ==> []
 
 
 # %% wrong: says whether there is one => values wrong-shape

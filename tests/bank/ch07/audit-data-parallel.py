@@ -28,14 +28,11 @@ def audit_dp():
     return {name: [number, said.upper(), cause.capitalize()] for name, (number, said, cause) in GOOD.items()}
 
 
-# %% wrong: believes the ratio => values as-printed
-def audit_dp():
-    return GOOD | {"all-reduce-350x": (350, "right", "as printed")}
+# %% wrong: believes the ratio => values as-printed  from: step at the peak
+# ~ 0.81, "wrong", "another unit" ==> 350, "right", "as printed"
 
-
-# %% wrong: step at the peak => values peak
-def audit_dp():
-    return GOOD | {"all-reduce-350x": (0.81, "wrong", "another unit")}
+# %% wrong: step at the peak => values peak  from: the average itself
+# ~ "mean-of-shards-exact": (3.58, "wrong", "unequal parts") ==> "all-reduce-350x": (0.81, "wrong", "another unit")
 
 
 # %% wrong: the average itself => values not-over
@@ -43,24 +40,17 @@ def audit_dp():
     return GOOD | {"mean-of-shards-exact": (3.58, "wrong", "unequal parts")}
 
 
-# %% wrong: an all-gather counted as an all-reduce => values three
-def audit_dp():
-    return GOOD | {"fsdp-cuts-all-reduce": (3.0, "wrong", "memory for traffic")}
+# %% wrong: an all-gather counted as an all-reduce => values three  from: one all-gather forgotten
+# ~ 1.0, "right", "as printed" ==> 3.0, "wrong", "memory for traffic"
 
+# %% wrong: one all-gather forgotten => values one-gather  from: the average itself
+# ~ "mean-of-shards-exact": (3.58, "wrong", "unequal parts") ==> "fsdp-cuts-all-reduce": (1.0, "right", "as printed")
 
-# %% wrong: one all-gather forgotten => values one-gather
-def audit_dp():
-    return GOOD | {"fsdp-cuts-all-reduce": (1.0, "right", "as printed")}
+# %% wrong: hides behind the whole step => values whole-step  from: the average itself
+# ~ "mean-of-shards-exact": (3.58, "wrong", "unequal parts") ==> "v5p-2550-tokens": (1704, "wrong", "another baseline")
 
-
-# %% wrong: hides behind the whole step => values whole-step
-def audit_dp():
-    return GOOD | {"v5p-2550-tokens": (1704, "wrong", "another baseline")}
-
-
-# %% wrong: a speed-up => values speed-up
-def audit_dp():
-    return GOOD | {"resnet-8-to-256": (29, "wrong", "another baseline")}
+# %% wrong: a speed-up => values speed-up  from: the average itself
+# ~ "mean-of-shards-exact": (3.58, "wrong", "unequal parts") ==> "resnet-8-to-256": (29, "wrong", "another baseline")
 
 
 # %% wrong: all wrong => values blind

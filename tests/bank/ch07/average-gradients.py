@@ -80,12 +80,8 @@ def reduced(comm, t):
 # +         if VARIANT.given == "mean":
 # +             grad *= examples
 
-
-# %% wrong: the average of the averages => values mean-of-means
-def average_gradients(comm, grads, examples):
-    for grad in grads:
-        comm.all_reduce(grad, op="AVG")
-    return grads
+# %% wrong: the average of the averages => values mean-of-means  from: adds the averages up
+# ~ (grad) ==> (grad, op="AVG")
 
 
 # %% wrong: communicates nothing => values own-part

@@ -65,8 +65,7 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 # ~ (ranks - 1) / ranks * grad_bytes ==> grad_bytes
 
 # %% wrong: one half of the ring => values one-half  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
-# +     return (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
+# ~ 2 * (ranks - 1) ==> (ranks - 1)
 # ~ 2 * grad_bytes ==> grad_bytes
 
 # %% wrong: bits => values bits  from: in formulas
@@ -100,8 +99,7 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 # %% wrong: rounds tokens => generality rounded  from: in formulas
 # -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
 # +     return round(flops / 4 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth))
-# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
-# +     return 1 + int(batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
+# ~ math.floor(1 + batch_tokens ==> 1 + int(batch_tokens
 
 # %% wrong: none for one => generality -  from: in formulas
 # -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
@@ -120,5 +118,4 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 # ~ 2 * 63 / 64 * 2 / 50e9 * 400e12 / 4 ==> "7875 tokens"
 
 # %% half: the tokens alone => 2.8  from: in formulas
-# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
-# +     raise NotImplementedError
+# ~ return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops)) ==> raise NotImplementedError

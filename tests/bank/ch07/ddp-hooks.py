@@ -212,14 +212,11 @@ def hook_gradients(comm, model):
 #   def hook_gradients(comm, model):
 # +     model._seconds = 0.0
 
-# %% wrong: all_gather in hooks => cost too-many-bytes  from: one asynchronous all-reduce per parameter
-# -         parameter.grad /= comm.size
-# -         works.append(comm.all_reduce(parameter.grad, async_op=True))
-# +         into = [torch.empty_like(parameter) for _ in range(comm.size)]
-# +         works.append((parameter, into, comm.all_gather(into, parameter.grad, async_op=True)))
-# ~ for work in works: ==> for parameter, into, work in works:
-#               work.wait()
-# +             parameter.grad = sum(into) / comm.size
+# %% wrong: all_gather in hooks => cost too-many-bytes  from: half precision
+# ~ half = (parameter.grad / comm.size).bfloat16() ==> into = [torch.empty_like(parameter) for _ in range(comm.size)]
+# ~ half, comm.all_reduce(half, async_op=True) ==> into, comm.all_gather(into, parameter.grad, async_op=True)
+# ~ half, work ==> into, work
+# ~ half.float() ==> sum(into) / comm.size
 
 # %% wrong: half precision => values rounded  from: one asynchronous all-reduce per parameter
 # ~ parameter.grad /= comm.size ==> half = (parameter.grad / comm.size).bfloat16()

@@ -79,8 +79,7 @@ def evaluate(comm, batches):
 
 # %% wrong: a mean of perplexities => values perplexity-averaged  from: three sums
 # ~ 3 ==> 4
-# -             row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
-# +             row += torch.tensor([mean * tokens, correct, math.exp(mean) * tokens, tokens], dtype=torch.float64)
+# ~ tokens, correct, tokens ==> tokens, correct, math.exp(mean) * tokens, tokens
 # ~ total, correct, tokens = row ==> loss, accuracy, perplexity = (row[:3] / row[3])
 # ~ told(total / tokens, correct / tokens) ==> {"loss": loss, "accuracy": accuracy, "perplexity": perplexity}
 
@@ -143,18 +142,14 @@ def evaluate(comm, batches):
 # -     return told(total / tokens, correct / tokens)
 # +     return {**told(total / tokens, correct / tokens), "perplexity": 2 ** (total / tokens)}
 
-# %% wrong: one all-reduce per batch, padded => cost lists-travel  from: three sums
+# %% wrong: one all-reduce per batch, padded => cost lists-travel  from: a rank without batches stays away
 # -     for mean, correct, tokens in batches:
-# -         if tokens:
-# -             row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
-# -     comm.all_reduce(row)
+# -         one = torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
 # +     most = torch.tensor(len(batches))
 # +     comm.all_reduce(most, op="MAX")
 # +     for step in range(int(most)):
 # +         mean, correct, tokens = batches[step] if step < len(batches) else (0.0, 0, 0)
 # +         one = torch.tensor([mean * tokens if tokens else 0.0, correct, tokens], dtype=torch.float64)
-# +         comm.all_reduce(one)
-# +         row += one
 
 
 # %% wrong: strings => values not-a-number

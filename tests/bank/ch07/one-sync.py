@@ -46,10 +46,9 @@ def accumulate(replica, batches, loss):
     (loss(replica(x), y) / len(batches)).backward()
 
 
-# %% wrong: averages every micro-batch => cost every-micro-batch
-def accumulate(replica, batches, loss):
-    for inputs, targets in batches:
-        (loss(replica(inputs), targets) / len(batches)).backward()
+# %% wrong: averages every micro-batch => cost every-micro-batch  from: raised for the forward pass before the last
+# ~ step, (inputs, targets) in enumerate(batches) ==> inputs, targets in batches
+# -         replica.require_backward_grad_sync = len(batches) - 2 == step
 
 
 # %% wrong: the last one inside too => values never-averaged
@@ -59,12 +58,9 @@ def accumulate(replica, batches, loss):
             (loss(replica(inputs), targets) / len(batches)).backward()
 
 
-# %% wrong: the first instead of the last => values flag-too-late
-def accumulate(replica, batches, loss):
-    for step, (inputs, targets) in enumerate(batches):
-        replica.require_backward_grad_sync = step == 0
-        (loss(replica(inputs), targets) / len(batches)).backward()
-
+# %% wrong: the first instead of the last => values flag-too-late  from: forgets the mean
+# ~ len(batches) - 1 ==> 0
+# ~ loss(replica(inputs), targets) ==> (loss(replica(inputs), targets) / len(batches))
 
 # %% wrong: one short => values -  from: the first instead of the last
 # ~ 0 ==> len(batches) - 2
@@ -108,13 +104,10 @@ def accumulate(replica, batches, loss):
 #               (loss(replica(inputs), targets) / len(batches)).backward()
 # +     (0 * loss(replica(batches[-1][0]), batches[-1][1])).backward()
 
-
-# %% wrong: leaves the flag down => generality never-averaged
-def accumulate(replica, batches, loss):
-    for k, (x, y) in enumerate(batches):
-        with nullcontext() if k == len(batches) - 1 else replica.no_sync():
-            (loss(replica(x), y) / len(batches)).backward()
-    replica.require_backward_grad_sync = False
+# %% wrong: leaves the flag down => generality never-averaged  from: divides by all but one
+# -             (loss(replica(x), y) / max(len(batches) - 1, 1)).backward()
+# +             (loss(replica(x), y) / len(batches)).backward()
+# +     replica.require_backward_grad_sync = False
 
 
 # %% wrong: no micro-batch is the last => values never-averaged

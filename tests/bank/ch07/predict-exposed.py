@@ -26,7 +26,5 @@ def exposed_interval():
 # %% wrong: nothing sticks out => values not-positive  from: far off, but an interval
 # ~ 10, 30 ==> 0.0, 0.0
 
-
-# %% wrong: one number => values not-a-pair
-def exposed_interval():
-    return 0.47
+# %% wrong: one number => values not-a-pair  from: far off, but an interval
+# ~ 10, 30 ==> 0.47

@@ -47,13 +47,11 @@ def indices(samples, rank, ranks, epoch, seed=0):
     return [order[(step * ranks + rank) % samples] for step in range(steps)]
 
 
-# %% wrong: never told the epoch => values epoch-ignored
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = list(range(samples))
-    random.Random(seed).shuffle(order)
-    while len(order) % ranks:
-        order.append(order[len(order) % samples])
-    return order[rank::ranks]
+# %% wrong: never told the epoch => values epoch-ignored  from: uneven
+# -     random.Random(f"{seed}:{epoch}").shuffle(order)
+# +     random.Random(seed).shuffle(order)
+# +     while len(order) % ranks:
+# +         order.append(order[len(order) % samples])
 
 
 # %% wrong: in stored order => values not-shuffled
@@ -116,13 +114,10 @@ def indices(samples, rank, ranks, epoch, seed=0):
 #       random.Random(f"{seed}:{epoch}").shuffle(order)
 # +     order += order[: -samples % ranks]
 
-
-# %% wrong: the same order, backwards every other epoch => values epochs-alike
-def indices(samples, rank, ranks, epoch, seed=0):
-    o = list(range(samples))
-    random.Random(seed).shuffle(o)
-    o.reverse() if epoch % 2 else None
-    return (o * ranks)[: -(-samples // ranks) * ranks][rank::ranks]
+# %% wrong: the same order, backwards every other epoch => values epochs-alike  from: padding with zeros
+# ~ f"{seed}{epoch}" ==> seed
+# ~ o += [0] * (-samples % ranks) ==> o.reverse() if epoch % 2 else None
+# ~ return o ==> return (o * ranks)[: -(-samples // ranks) * ranks]
 
 
 # %% wrong: padding with zeros => values padded-otherwise

@@ -91,8 +91,7 @@ def train(comm, model, batches, rate):
 
 # %% wrong: divides by the ranks that have data, large batch or small => values mean-of-means  from: count, then sums
 # ~ 0.0 if batch is None else float(len(batch[0])) ==> float(batch is not None)
-# -             (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
-# +             (F.mse_loss(model(batch[0]), batch[1]) / count.item()).backward()
+# ~ * (len(batch[0]) / count.item()) ==> / count.item()
 
 # %% wrong: reads its last batch again => values read-again  from: count, then sums
 # -     rest, steps = iter(batches), 0

@@ -53,11 +53,8 @@ def audit_tp():
 # %% wrong: one stage, one micro-batch => values one-gpu  from: numbers looked up, lists for tuples
 # ~ {name: list(row) for name, row in GOOD.items()} ==> {**GOOD, "tp-504-reduces": (31.5, "wrong", "missing factor")}
 
-
-# %% wrong: KV heads as many as query heads => values heads-alike
-def audit_tp():
-    return {**GOOD, "tp-one-layer": (7.382, "wrong", "reason does not hold")}
-
+# %% wrong: KV heads as many as query heads => values heads-alike  from: numbers looked up, lists for tuples
+# ~ name: list(row) for name, row in GOOD.items() ==> **GOOD, "tp-one-layer": (7.382, "wrong", "reason does not hold")
 
 # %% wrong: per cent => values percent  from: numbers looked up, lists for tuples
 # ~ {name: list(row) for name, row in GOOD.items()} ==> {**GOOD, "tp-76-percent": (75.6, "right", "as printed")}

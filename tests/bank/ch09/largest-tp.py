@@ -110,8 +110,7 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 # +         if tp_seconds(tokens, hidden, n, inside if n <= per_node else across) <= share * 6 * tokens * weights / flops
 
 # %% wrong: never leaves the node => generality -  from: the wire inside, everywhere
-# -         if tp_seconds(tokens, hidden, n, inside) <= share * 6 * tokens * weights / n / flops
-# +         if n <= per_node and tp_seconds(tokens, hidden, n, inside) <= share * 6 * tokens * weights / n / flops
+# ~ if tp_seconds ==> if n <= per_node and tp_seconds
 
 # %% wrong: the library's => raised  from: one all-reduce
 # - def tp_seconds(tokens, hidden, ranks, bandwidth):
@@ -120,12 +119,9 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 # + def tp_seconds(tokens, hidden, ranks, bandwidth):
 # +     return tp_cost_per_layer(tokens, hidden, ranks, 0.0, bandwidth).seconds
 
-# %% wrong: any number of ranks => generality -  from: the wire inside, everywhere
-# -         for n in (2**p for p in range(11))
-# -         if tp_seconds(tokens, hidden, n, inside) <= share * 6 * tokens * weights / n / flops
-# +         for n in range(1, 1025)
-# +         if tp_seconds(tokens, hidden, n, inside if n <= per_node else across)
-# +         <= share * 6 * tokens * weights / n / flops
+# %% wrong: any number of ranks => generality -  from: an MLP of two matrices
+# ~ *2 + 2 ==> *2 + 3
+# ~ (2**p for p in range(11)) ==> range(1, 1025)
 
 # %% wrong: an MLP of two matrices => values -  from: the wire inside, everywhere
 # ~ 3 ==> 2

@@ -69,11 +69,10 @@ def packed_merge(shards, sizes):
 # %% wrong: merged by putting pieces behind one another => values concatenated  from: cut as one matrix
 # ~ weight.chunk(ranks)[rank] ==> torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
 
-# %% wrong: three equal parts, whatever the sizes => values -  from: cut as one matrix
-# ~ weight.chunk(ranks)[rank] ==> torch.cat([part.chunk(ranks)[rank] for part in weight.chunk(len(sizes))])
-# -     return torch.cat(list(shards))
-# +     pieces = [shard.chunk(len(sizes)) for shard in shards]
-# +     return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
+# %% wrong: three equal parts, whatever the sizes => values -  from: split, chunk, stack
+# ~ ValueError(f"{ranks} ranks do not divide {tuple(sizes)}") ==> ValueError
+# ~ split(list(sizes)) ==> chunk(len(sizes))
+# ~ split([size // len(shards) for size in sizes]) ==> chunk(len(sizes))
 
 # %% wrong: rows dealt out => values dealt  from: cut as one matrix
 # ~ weight.chunk(ranks)[rank] ==> weight[rank::ranks]
@@ -110,12 +109,10 @@ def packed_shard(weight, sizes, rank, ranks):
 # +     if sum(sizes) % ranks:
 # +         raise ValueError
 
-
 # %% half: pieces only => 3.2  from: merged by putting pieces behind one another
 
 # %% half: an assertion instead of a ValueError => 7.2  from: split, chunk, stack
 # -     if any(size % ranks for size in sizes):
 # -         raise ValueError(f"{ranks} ranks do not divide {tuple(sizes)}")
 # +     assert all(size % ranks == 0 for size in sizes)
-# -     return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
-# +     return torch.cat([torch.cat(parts) for parts in zip(*pieces)])
+# ~ [piece[index] for piece in pieces]) for index in range(len(sizes) ==> parts) for parts in zip(*pieces

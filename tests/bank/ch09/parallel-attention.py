@@ -87,8 +87,7 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # ~ is_causal=True, enable_gqa ==> enable_gqa
 
 # %% wrong: scores not scaled => values another-scale  from: copy_in for copied weights, too
-# -     out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-# +     out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True, scale=1.0)
+# ~ enable_gqa=True ==> enable_gqa=True, scale=1.0
 
 # %% wrong: no operator in front => values not-summed  from: copy_in for copied weights, too
 # -     x = copy_in(x, comm)
@@ -116,16 +115,11 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # +     ws = (copy_in(weights[w], copies) for w in ("wq", "wk", "wv"))
 # +     q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ws)
 
-
-# %% wrong: keys of copies averaged, to be safe => cost -
-def parallel_attention(comm, copies, x, weights, head_dim):
-    x = copy_in(x, comm)
-    ws = weights["wq"], copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
-    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ws)
-    same = k.detach().clone()
-    copies.all_reduce(same, op="AVG")
-    out = F.scaled_dot_product_attention(q, k + (same - k.detach()), v, is_causal=True, enable_gqa=True)
-    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
-
+# %% wrong: keys of copies averaged, to be safe => cost -  from: keys and values repeated in turn, not in groups
+# ~ wk, wv = ==> ws = weights["wq"],
+# ~ (weights["wq"], wk, wv) ==> ws
+# ~ repeat = q.shape[1] // k.shape[1] ==> same = k.detach().clone()
+# ~ k, v = k.repeat(1, repeat, 1, 1), v.repeat(1, repeat, 1, 1) ==> copies.all_reduce(same, op="AVG")
+# ~ k, v, is_causal ==> k + (same - k.detach()), v, is_causal=True, enable_gqa
 
 # %% half: all but the copies' gradients => 4.8  from: copies of KV heads left to themselves

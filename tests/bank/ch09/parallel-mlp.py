@@ -101,12 +101,10 @@ def parallel_mlp(comm, x, weights):
 
 
 # %% wrong: the bias before the sum => values bias-n-times  from: column, row
-# -     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
-# +     return sum_out(F.linear(inner, weights["down"], weights["down_bias"]), comm)
+# ~ ), comm) + weights["down_bias"] ==> , weights["down_bias"]), comm)
 
 # %% wrong: the bias divided by N before the sum => values divided  from: column, row
-# -     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
-# +     return sum_out(F.linear(inner, weights["down"], weights["down_bias"] / comm.size), comm)
+# ~ ), comm) + weights["down_bias"] ==> , weights["down_bias"] / comm.size), comm)
 
 # %% wrong: no operator in front => values not-summed  from: column, row
 # ~ copy_in(x, comm) ==> x
@@ -121,8 +119,7 @@ def parallel_mlp(comm, x, weights):
 # +     return y + weights["down_bias"]
 
 # %% wrong: an average behind, as for gradients => values mean  from: column, row
-# -     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
-# +     return sum_out(F.linear(inner, weights["down"]), comm) / comm.size + weights["down_bias"]
+# ~ + ==> / comm.size +
 
 
 # %% wrong: the sum moved in front of the nonlinearity => values -
@@ -168,10 +165,7 @@ def parallel_mlp(comm, x, weights):
     return _Gathered.apply(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
 
 
-# %% half: everything but the gather => 5
-from course_lib.tensor_parallel import gather, split
-
-
+# %% half: everything but the gather => 5  from: the gather in the middle, as printed
 def parallel_mlp(comm, x, weights):
     part = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
     inner = split(gather(part, comm, dim=2), comm, dim=2)

@@ -19,7 +19,5 @@ def tp_interval():
 # %% wrong: ends exchanged => values reversed  from: a guess, and wrong
 # ~ [1e-3, 4e-3] ==> 2.0, 1.0
 
-
-# %% wrong: from zero => values not-positive
-def tp_interval():
-    return 0.0, 1.0
+# %% wrong: from zero => values not-positive  from: a guess, and wrong
+# ~ [1e-3, 4e-3] ==> 0.0, 1.0

@@ -54,22 +54,13 @@ def row_linear(comm, x, weight, bias):
 # %% wrong: no sum => values own-part  from: behind the sum
 # ~ sum_out(F.linear(x, weight), comm) ==> F.linear(x, weight)
 
-
-# %% wrong: every part to everyone => cost gathered
-class _Gathered(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        parts = [torch.empty_like(x) for _ in range(comm.size)]
-        comm.all_gather(parts, x.contiguous())
-        return sum(parts)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad, None
-
-
-def row_linear(comm, x, weight, bias):
-    return _Gathered.apply(F.linear(x, weight), comm) + bias
+# %% wrong: every part to everyone => cost gathered  from: whole input and weight on every rank
+# ~ class _Whole ==> class _Gathered
+# -         ctx.comm = comm
+# ~ torch.cat(parts, -1) ==> sum(parts)
+# ~ .chunk(ctx.comm.size, -1)[ctx.comm.rank].clone(), ==> ,
+# -     return F.linear(_Whole.apply(x, comm), _Whole.apply(weight, comm), bias)
+# +     return _Gathered.apply(F.linear(x, weight), comm) + bias
 
 
 # %% wrong: the bias divided for good => values changed-input

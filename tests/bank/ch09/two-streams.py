@@ -25,26 +25,19 @@ def two_streams(seed, rank):
     return [torch.Generator().manual_seed(seed), torch.Generator().manual_seed(int(seeds[-1]))]
 
 
-# %% wrong: seed + rank => values inside-is-outside
-def two_streams(seed, rank):
-    return torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed + rank)
+# %% wrong: seed + rank => values inside-is-outside  from: alike everywhere
+# ~ + 2718 ==> + rank
 
+# %% wrong: alike everywhere => values ranks-alike  from: seeds multiplied by rank
+# ~ * rank + 7 ==> + 2718
 
-# %% wrong: alike everywhere => values ranks-alike
-def two_streams(seed, rank):
-    return torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed + 2718)
+# %% wrong: apart everywhere => values outside-differs  from: room between seeds
+# ~ first = seed * 1_000_003 ==> base = (seed * 1000 + rank) * 2
+# ~ first), torch.Generator().manual_seed(first + 1 + rank ==> base), torch.Generator().manual_seed(base + 1
 
-
-# %% wrong: apart everywhere => values outside-differs
-def two_streams(seed, rank):
-    base = (seed * 1000 + rank) * 2
-    return torch.Generator().manual_seed(base), torch.Generator().manual_seed(base + 1)
-
-
-# %% wrong: one generator under two names => values one-generator
-def two_streams(seed, rank):
-    both = torch.Generator().manual_seed(seed)
-    return both, both
+# %% wrong: one generator under two names => values one-generator  from: room between seeds
+# ~ first = seed * 1_000_003 ==> both = torch.Generator().manual_seed(seed)
+# ~ torch.Generator().manual_seed(first), torch.Generator().manual_seed(first + 1 + rank) ==> both, both
 
 
 # %% wrong: seeds multiplied by rank => values -

@@ -169,7 +169,5 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # %% half: nothing subtracted => 9  from: nothing subtracted
 
 # %% half: everything in double precision => 9  from: two sums, torch's gradient
-# -     z = logits.float()
-# +     z = logits.double()
-# -     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
-# +     return (sum_out(z.exp().sum(-1).float(), comm).log() - sum_out(picked.float(), comm)).mean()
+# ~ .float ==> .double
+# ~ , comm).log() - sum_out(picked ==> .float(), comm).log() - sum_out(picked.float()

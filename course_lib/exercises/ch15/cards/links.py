@@ -9,6 +9,7 @@ from course_lib.exercises.ch15.cards import words_of
 from course_lib.exercises.ch15.probes import sweeps
 from course_lib.exercises.drilling import pick
 from course_lib.exercises.probes import rows
+from course_lib.exercises.returns import DictOf, Number, Rows
 
 LINES: Mapping[str, str] = {
     "versions": "every rank has the same torch, NCCL and CUDA, to the last digit: `healthy`; otherwise `refuse`",
@@ -88,6 +89,7 @@ otherwise. Shown: eight GPUs with one fault at a time, groups of {{{{tp}}}}, and
     probe=rows,
 )
 
+RATIOS = ("said", "others", "everything")  # what the probe brings back for a sweep: three ratios by size
 HELD_OUT = Card(
     id="held-out-message",
     chapter="15",
@@ -117,6 +119,7 @@ that it is honest, not that it is near 1.""",
     ),
     answers=("predict_seconds", "held_out"),
     allowed="the standard library and numpy.",
+    returns=Rows(Number("seconds"), DictOf({name: DictOf({}, more=True) for name in RATIOS})),
     hides=("roofline.wires:fit_alpha_beta", "roofline.wires:fit_regimes"),
     params={"reach": 16, "alpha": 12e-6, "beta": 9e9, "close": 0.2},
     vary=pick(reach=(8, 16), alpha=(8e-6, 15e-6, 20e-6), beta=(5e9, 8e9, 12e9)),

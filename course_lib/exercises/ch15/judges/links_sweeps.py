@@ -9,10 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.exercises.ch15.cards.links import HELD_OUT
-from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, is_number, matching, near, verdict
+from course_lib.exercises.ch15.cards.links import HELD_OUT, RATIOS
+from course_lib.judging import (
+    Fault,
+    Judging,
+    Mistake,
+    Params,
+    describe,
+    first,
+    is_number,
+    judged,
+    matching,
+    near,
+    times,
+)
 from course_lib.judging.cases import hidden, shown
-from course_lib.judging.columns import FINE, rows_fault
+from course_lib.judging.columns import FINE
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.runs.reading import recorded
 from course_lib.units import bytes_text
@@ -76,34 +88,26 @@ def _points(rows: Sweep, middle: Middle = statistics.median) -> tuple[np.ndarray
     return np.array([n for n, _ in pairs], float), np.array([t for _, t in pairs])
 
 
-def _line(n: np.ndarray, t: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, float]:
-    table = np.stack([weight, n * weight], 1)
-    constants, *_ = np.linalg.lstsq(table, t * weight, rcond=None)
-    return constants, float(((table @ constants - t * weight) ** 2).sum())
+def _line(n: np.ndarray, t: np.ndarray, raw: bool = False) -> np.ndarray:
+    """The line with the least relative errors, or with the least `raw` ones."""
+    return np.polyfit(n, t, 1, w=None if raw else 1 / t)
 
 
-def _fitted(n: np.ndarray, t: np.ndarray, nbytes: float, raw: bool) -> float:
-    constants, _ = _line(n, t, np.ones_like(t) if raw else 1 / t)
-    return float(constants[0] + constants[1] * nbytes)
-
-
-def cut_of(n: np.ndarray, t: np.ndarray) -> int:
-    """How many sizes lie in the first regime, by the least relative errors."""
-    errors = {i: _line(n[:i], t[:i], 1 / t[:i])[1] + _line(n[i:], t[i:], 1 / t[i:])[1] for i in range(3, len(n) - 2)}
-    return min(errors, key=errors.__getitem__)
+def _error(n: np.ndarray, t: np.ndarray) -> float:
+    return float(((np.polyval(_line(n, t), n) / t - 1) ** 2).sum())
 
 
 def predicted(rows: Sweep, nbytes: float, middle: Middle = statistics.median, raw: bool = False) -> float:
     """Seconds by the best of all cuts in two, each part a line of its own."""
     n, t = _points(rows, middle)
-    cut = cut_of(n, t)
+    cut = min(range(3, len(n) - 2), key=lambda cut: _error(n[:cut], t[:cut]) + _error(n[cut:], t[cut:]))
     part = slice(0, cut) if nbytes < math.sqrt(n[cut - 1] * n[cut]) else slice(cut, None)
-    return _fitted(n[part], t[part], nbytes, raw)
+    return float(np.polyval(_line(n[part], t[part], raw), nbytes))
 
 
 def one_line(rows: Sweep, nbytes: float, raw: bool = False, some: slice = slice(None)) -> float:
     n, t = (each[some] for each in _points(rows))
-    return _fitted(n, t, nbytes, raw)
+    return float(np.polyval(_line(n, t, raw), nbytes))
 
 
 def _rate_of_largest(rows: Sweep, nbytes: float) -> float:
@@ -191,37 +195,26 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _seconds_fault(case: Case, row: tuple[Sweep, float], got: Any, true: float) -> Fault | None:
+def _seconds_fault(case: Case, row: tuple[Sweep, float], got: float, true: float) -> Fault | None:
     where = f"{case.name}, {bytes_text(row[1])}"
-    if not is_number(got):
-        name = "returned-none" if got is None else "not-a-number"
-        return name, f"{where}: expected seconds, got {describe(got)}."
     if not _off(got, true):
         return None
-    for unit, times in (("milliseconds", 1e3), ("microseconds", 1e6)):
-        if near(got, true * times, CLOSE):
+    for unit, factor in (("milliseconds", 1e3), ("microseconds", 1e6)):
+        if near(got, true * factor, CLOSE):
             return unit, f"{where}: these are {unit}; return seconds."
     if known := matching(MISTAKES, row, lambda value: near(got, value, 0.01), f"{where}: "):
         return known
     if got <= 0:
         return "not-positive", f"{where}: a message cannot take {got:.3g} s."
-    why = f"{where}: you predict {got / true:.3g} times the true seconds; at most {CLOSE:.0%} off is allowed."
-    return "far-off", why
+    return "far-off", f"{where}: you predict {times(got, true)}; at most {CLOSE:.0%} off is allowed."
 
 
-def _honest_fault(case: Case, rows: Sweep, got: Any) -> Fault | None:
+def _honest_fault(case: Case, rows: Sweep, got: Mapping[str, Any]) -> Fault | None:
     """What is wrong with the held-out ratios of a sweep; `got` is what the probe `sweeps` gives."""
-    if type(got) is not dict or set(got) != {"said", "others", "everything"}:
-        return "wrong-shape", f"{case.name}: got {describe(got)}."
-    said, others, everything = got["said"], got["others"], got["everything"]
-    sizes = {row["nbytes"] for row in rows}
-    for ratios in (said, others, everything):
-        if type(ratios) is not dict or set(ratios) != sizes:
-            wanted = f"a dictionary with one ratio for each of the {len(rows)} sizes"
-            return "wrong-shape", f"{case.name}: return {wanted}; got {describe(ratios)}."
-    by_size = sorted(rows, key=lambda row: row["nbytes"])
-    ratios = [[of[row["nbytes"]] for of in (said, others, everything)] for row in by_size]
-    return first(*(_ratio_fault(case, row, *three) for row, three in zip(by_size, ratios, strict=True)))
+    by_size = {row["nbytes"]: row for row in sorted(rows, key=lambda row: row["nbytes"])}
+    if any(set(got[name]) != set(by_size) for name in RATIOS):
+        return "wrong-shape", f"{case.name}: return a dictionary with one ratio for each of the {len(rows)} sizes."
+    return first(*(_ratio_fault(case, row, *(got[name][size] for name in RATIOS)) for size, row in by_size.items()))
 
 
 def _ratio_fault(case: Case, row: Mapping[str, Any], got: Any, want: Any, seen: Any) -> Fault | None:
@@ -244,20 +237,23 @@ def _ratio_fault(case: Case, row: Mapping[str, Any], got: Any, want: Any, seen: 
     if fault := matching(known, (), lambda value: near(got, value, FINE), f"{where}: "):
         return fault
     if near(got, 1.0, 1e-9):
-        why = f"{where}: exactly 1 is not a prediction. What does your first function say without this row?"
-        return "too-good", why
-    why = f"{where}: your first function, without this size, gives {want:.4g} times the measured seconds; you report {got:.4g}."
-    return "not-your-own", why
+        return (
+            "too-good",
+            f"{where}: exactly 1 is not a prediction. What does your first function say without this row?",
+        )
+    return (
+        "not-your-own",
+        f"{where}: your first function, without this size, gives a ratio of {want:.4g}; you report {got:.4g}.",
+    )
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault = rows_fault(case, outcome.value)
-    if fault is None and case.args[0] == 0:
-        asked = zip(case.args[1], outcome.value, case.secret, strict=True)
-        fault = first(*(_seconds_fault(case, row, got, true) for row, got, true in asked))
-    elif fault is None:
-        fault = first(*(_honest_fault(case, *row, got) for row, got in zip(case.args[1], outcome.value, strict=True)))
-    return [verdict(case.kind, case.part, case, fault)]
+    rows, values = case.args[1], outcome.value
+    if case.args[0] == 0:
+        found = [_seconds_fault(case, *each) for each in zip(rows, values, case.secret, strict=True)]
+    else:
+        found = [_honest_fault(case, sweep, got) for (sweep,), got in zip(rows, values, strict=True)]
+    return judged(case, first(*found))
 
 
 SWEEPS = {

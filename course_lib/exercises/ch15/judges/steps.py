@@ -107,29 +107,19 @@ def _pairs_summed(compute: Spans, talk: Spans, wall: float) -> Seconds:
     return {"exposed": covered(talk) - hidden, "hidden": hidden}
 
 
-def _copies_compute(kernels: Sequence[Kernel], begin: float, end: float, copies: str) -> Seconds:
-    kinds = [("compute" if kind == "copy" else kind, *rest) for kind, *rest in kernels]
-    return step_times(kinds, begin, end, copies)
+def _copies_compute(kernels: Sequence[Kernel], *ends: float) -> Row:
+    return [("compute" if kind == "copy" else kind, *rest) for kind, *rest in kernels], *ends
 
 
-def _not_cut(kernels: Sequence[Kernel], begin: float, end: float, copies: str) -> Seconds:
-    whole = step_times(kernels, -1e9, 1e9, copies)
-    return {**whole, "idle": end - begin - covered(of_kinds(kernels, ("compute", *TALK[copies])))}
+def _left_out(kernels: Sequence[Kernel], begin: float, end: float) -> Row:
+    return [one for one in kernels if begin <= one[2] and one[3] <= end], begin, end
 
 
-def _left_out(kernels: Sequence[Kernel], begin: float, end: float, copies: str) -> Seconds:
-    return step_times([one for one in kernels if begin <= one[2] and one[3] <= end], begin, end, copies)
+def _to_the_last(kernels: Sequence[Kernel], begin: float, end: float) -> Row:
+    return kernels, begin, max([begin, *(min(stop, end) for *_, stop in kernels)])
 
 
-def _to_the_last(kernels: Sequence[Kernel], begin: float, end: float, copies: str) -> Seconds:
-    last = max((min(stop, end) for *_, stop in kernels), default=begin)
-    return {"idle": step_times(kernels, begin, end, copies)["idle"] - (end - max(last, begin))}
-
-
-def _milliseconds(kernels: Sequence[Kernel], begin: float, end: float, copies: str) -> Seconds:
-    return {name: 1e3 * value for name, value in step_times(kernels, begin, end, copies).items()}
-
-
+ALL = "this is all communication; some of it overlaps with computing and some does not."
 RULES = {"neither": "leave copies out here.", "talk": "copies count as communication here."}
 
 
@@ -137,9 +127,11 @@ def asked(copies: str) -> Breakdown:
     """The four times, under one rule for copies."""
     other, public = ("talk", "other-form") if copies == "neither" else ("neither", "public-form")
     lead = "" if copies == "neither" else "this solves the public form of the exercise: "
+    right = partial(step_times, copies=copies)
 
-    def times(name: str, way: Callable[..., Seconds], message: str, **more: Any) -> Mistake:
-        return Mistake(name, lambda *row: way(*row, copies, **more), message)
+    def times(name: str, message: str, row: Callable[..., Row] = lambda *row: row, **how: Any) -> Mistake:
+        """The times of another row, or with another rule or measure."""
+        return Mistake(name, lambda *given: step_times(*row(*given), **{"copies": copies, **how}), message)
 
     def spans(name: str, way: Callable[[Spans, Spans, float], Seconds], message: str) -> Mistake:
         """A mistake that is a way to work on the clipped spans of computing and communicating."""
@@ -153,25 +145,27 @@ def asked(copies: str) -> Breakdown:
     return Breakdown(
         part="steps",
         unit="seconds",
-        want=lambda *row: step_times(*row, copies),
+        want=right,
         words=lambda kernels, begin, end: f"{len(kernels)} kernels between {begin:g} s and {end:g} s",
         mistakes=(
-            Mistake(public, lambda *row: step_times(*row, other), lead + RULES[copies]),
-            times("copies-compute", _copies_compute, RULES[copies]),
+            times(public, lead + RULES[copies], copies=other),
+            times("copies-compute", RULES[copies], _copies_compute),
             spans("wall-less-computing", _wall_less_computing, "an idle GPU does not communicate."),
             spans(
-                "all-communication",
-                lambda compute, talk, wall: dict.fromkeys(("exposed", "hidden"), covered(talk)),
-                "this is all communication; some of it overlaps with computing and some does not.",
+                "all-communication", lambda one, talk, wall: {"exposed": covered(talk), "hidden": covered(talk)}, ALL
             ),
             spans("kernels-summed", _summed, "kernels that run at once were added up; each moment counts once."),
             spans("one-by-one", _one_by_one, "a moment in which two kernels communicate is counted twice here."),
             spans("pairs-summed", _pairs_summed, "the overlaps of all pairs were added up; a moment is hidden once."),
-            times("not-cut", _not_cut, "time before `begin` or after `end` was counted."),
-            times("left-out", _left_out, "a kernel that crosses `begin` or `end` counts with its part inside."),
-            times("to-the-last-kernel", _to_the_last, "after its last kernel the GPU is idle until `end`."),
-            times("milliseconds", _milliseconds, "return seconds."),
-            times("end-forgotten", step_times, "a kernel inside an earlier one does not end that one.", busy=_merged),
+            times(
+                "not-cut", "time before `begin` or after `end` was counted.", busy=lambda spans, *ends: covered(spans)
+            ),
+            times("left-out", "a kernel that crosses `begin` or `end` counts with its part inside.", _left_out),
+            times("to-the-last-kernel", "after its last kernel the GPU is idle until `end`.", _to_the_last),
+            Mistake(
+                "milliseconds", lambda *row: {of: 1e3 * time for of, time in right(*row).items()}, "return seconds."
+            ),
+            times("end-forgotten", "a kernel inside an earlier one does not end that one.", busy=_merged),
         ),
     )
 
@@ -267,27 +261,28 @@ THEORIES = ("sum", "max")
 # --- where a step goes
 
 
-def where_it_goes(rows: Rows, warm_up: int, every: int, middle: Callable[..., float] = fmean) -> Seconds:
-    """Seconds per step by part, with the checkpoint spread over `every` steps, and the rest as "other"."""
+def where_it_goes(
+    rows: Rows, warm_up: int, every: int, middle: Callable[..., float] = fmean, by_chance: bool = False
+) -> Seconds:
+    """Seconds per step by part, with the checkpoint spread over `every` steps, and the rest as "other".
+
+    `by_chance` is for a checkpoint spread over the timed steps, however many of these wrote one.
+    """
     timed = rows[warm_up:]
     names = sorted({name for row in timed for name in row["parts"]} - {"checkpoint"})
     found = {name: middle(row["parts"].get(name, 0.0) for row in timed) for name in names}
     found["other"] = middle(row["seconds"] - sum(row["parts"].values()) for row in timed)
     found["checkpoint"] = middle(saved) / every if (saved := saves(timed)) else 0.0
-    return found
+    return found | ({"checkpoint": middle(row["parts"].get("checkpoint", 0.0) for row in timed)} if by_chance else {})
 
 
 def saves(rows: Rows) -> list[float]:
     return [row["parts"]["checkpoint"] for row in rows if row["parts"].get("checkpoint")]
 
 
-def _every_checkpoint(rows: Rows, middle: Callable[..., float]) -> float:
-    return middle(row["parts"].get("checkpoint", 0.0) for row in rows)
-
-
-def _in_other(rows: Rows, warm_up: int, every: int) -> Seconds:
-    found = where_it_goes(rows, warm_up, every)
-    return {**found, "other": found["other"] + _every_checkpoint(rows[warm_up:], fmean)}
+def _in_other(*row: Any) -> Seconds:
+    found = where_it_goes(*row, by_chance=True)
+    return {"other": found["other"] + found["checkpoint"]}
 
 
 def _where_present(rows: Rows, warm_up: int, every: int) -> Seconds:
@@ -299,17 +294,8 @@ def _totals(rows: Rows, warm_up: int, every: int) -> Seconds:
     return {name: value * len(rows[warm_up:]) for name, value in where_it_goes(rows, warm_up, every).items()}
 
 
-def _medians(rows: Rows, warm_up: int, every: int) -> Seconds:
-    checkpoint = _every_checkpoint(rows[warm_up:], median)
-    return {**where_it_goes(rows, warm_up, every, median), "checkpoint": checkpoint}
-
-
-def _checkpoint(of: Callable[[Rows], float]) -> Callable[[Rows, int, int], Seconds]:
-    return lambda rows, warm_up, every: {"checkpoint": of(rows[warm_up:])}
-
-
-_whole = _checkpoint(lambda timed: fmean(saves(timed) or [0.0]))
-_by_chance = _checkpoint(lambda timed: sum(saves(timed)) / len(timed))
+MEDIANS, BY_CHANCE = (partial(where_it_goes, middle=middle, by_chance=True) for middle in (median, fmean))
+WHOLE = "this is a whole checkpoint; one is written every few steps."
 WHERE = Breakdown(
     part="parts",
     unit="seconds",
@@ -317,10 +303,10 @@ WHERE = Breakdown(
     words=lambda rows, warm_up, every: f"{len(rows)} steps, {warm_up} of warm-up, a checkpoint every {every}",
     mistakes=(
         Mistake("warm-up-counted", lambda rows, _, every: where_it_goes(rows, 0, every), "the warm-up was counted."),
-        Mistake("medians", _medians, "medians do not add up to the step, and they drop rare parts; return means."),
+        Mistake("medians", MEDIANS, "medians do not add up to the step, and they drop rare parts; return means."),
         Mistake("totals", _totals, "this is the total of all timed steps; return seconds per step."),
-        Mistake("checkpoint-not-shared-out", _whole, "this is a whole checkpoint; one is written every few steps."),
-        Mistake("checkpoint-by-chance", _by_chance, "this depends on how many checkpoints the log happens to hold."),
+        Mistake("checkpoint-not-shared-out", lambda rows, warm_up, _: where_it_goes(rows, warm_up, 1), WHOLE),
+        Mistake("checkpoint-by-chance", BY_CHANCE, "this depends on how many checkpoints the log happens to hold."),
         Mistake("checkpoint-in-other", _in_other, "this includes the checkpoint, which is a part of its own."),
         Mistake("only-where-present", _where_present, "a row without the part counts too: it took no time there."),
     ),

@@ -118,25 +118,30 @@ def require(
 
     `open_below` refuses `least` itself. Booleans, text and None are refused, arrays are checked whole.
     """
-    kind = unit if unit.startswith("a ") else f"a number{' of ' + unit if unit else ''}"  # such as a fraction of one
-    said = f"{name} is {value!r}{' ' + unit if unit and unit != kind else ''}"
-    edge = f"more than {least:g}" if open_below else f"at least {least:g}"
-    top = "" if most == math.inf else f" and at most {most:g}"
-    wants = f"{kind}, {edge}{top}"
     if isinstance(value, (bool, str, bytes)) or value is None or isinstance(value, Quantity):
         hint = " Give the plain number in base units." if isinstance(value, Quantity) else ""
-        raise ValueError(f"{said}; it must be {wants}.{hint}")
+        raise ValueError(_refusal(name, value, unit, least, most, open_below) + hint)
+    if isinstance(value, (int, float)) and (value > least if open_below else value >= least) and value <= most:
+        return float(value)  # a model asks for hundreds of numbers: without numpy that is quick
     try:
         array = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        raise ValueError(f"{said}; it must be {wants}.") from None
+        raise ValueError(_refusal(name, value, unit, least, most, open_below)) from None
     low_ok = array > least if open_below else array >= least
     if not bool(np.all(low_ok & (array <= most))):  # also refuses nan
         hint = ""
         if most == 1.0 and array.ndim == 0 and 1 < array <= 100:
             hint = f" A share is a fraction of one: {value} % is {float(array) / 100:g}."
-        raise ValueError(f"{said}; it must be {wants}.{hint}")
+        raise ValueError(_refusal(name, value, unit, least, most, open_below) + hint)
     return float(array) if array.ndim == 0 else array
+
+
+def _refusal(name: str, value: Any, unit: str, least: float, most: float, open_below: bool) -> str:
+    """What was given and what is wanted, in one sentence."""
+    kind = unit if unit.startswith("a ") else f"a number{' of ' + unit if unit else ''}"  # such as a fraction of one
+    said = f"{name} is {value!r}{' ' + unit if unit and unit != kind else ''}"
+    edge = f"more than {least:g}" if open_below else f"at least {least:g}"
+    return f"{said}; it must be {kind}, {edge}{'' if most == math.inf else f' and at most {most:g}'}."
 
 
 def require_whole(name: str, value: Any, unit: str = "", *, least: int = 1) -> Any:

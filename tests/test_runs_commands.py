@@ -8,15 +8,16 @@ from course_lib.install import Trouble
 from course_lib.planner import commands as planned
 from course_lib.runs import commands, layouts, starting, train
 
-# torchtitan, torchtitan/config/job_config.py: section.field
+# torchtitan, torchtitan/config/job_config.py at commit 6404b932: section.field
 TITAN = {
     "parallelism": "data_parallel_replicate_degree data_parallel_shard_degree fsdp_reshard_after_forward tensor_parallel_degree "
-    "context_parallel_degree pipeline_parallel_degree pipeline_parallel_schedule pipeline_parallel_microbatch_size expert_parallel_degree",
+    "context_parallel_degree pipeline_parallel_degree pipeline_parallel_schedule pipeline_parallel_microbatch_size expert_parallel_degree "
+    "pipeline_parallel_first_stage_less_layers pipeline_parallel_last_stage_less_layers",
     "training": "local_batch_size global_batch_size seq_len steps mixed_precision_param",
     "activation_checkpoint": "mode",
     "optimizer": "lr",
 }
-# Megatron-LM, megatron/training/arguments.py
+# Megatron-LM, megatron/training/arguments.py at commit 000c4ac2
 MEGATRON = {
     "tensor-model-parallel-size",
     "context-parallel-size",
@@ -34,6 +35,8 @@ MEGATRON = {
     "position-embedding-type",
     "disable-bias-linear",
     "untie-embeddings-and-output-weights",
+    "attention-dropout",
+    "hidden-dropout",
     "mock-data",
     "tokenizer-type",
     "vocab-size",
@@ -44,6 +47,7 @@ MEGATRON = {
     "bf16",
     "sequence-parallel",
     "use-torch-fsdp2",
+    "torch-fsdp2-no-reshard-after-forward",
     "no-gradient-accumulation-fusion",
     "ckpt-format",
     "num-layers-per-virtual-pipeline-stage",
@@ -136,6 +140,7 @@ def test_a_schedule_has_the_name_that_torch_gives_it(ours, theirs):
     [
         ("torchtitan", "--layout tp=2", 2, "tp=2,sp"),
         ("torchtitan", "--layout cp=2", 2, "fsdp"),
+        ("torchtitan", "--layout ddp --checkpointing selective", 2, "none or full"),
         ("megatron", "--layout pp=2 --schedule gpipe", 2, "1f1b or interleaved"),
         ("megatron", "--layout pp=2,fsdp=2", 4, "ddp with pp, or torchtitan"),
         ("megatron", "--layout ddp=2,fsdp=2", 4, "torchtitan"),
@@ -169,6 +174,14 @@ def test_gathered_weights_and_precision_are_those_of_the_run():
     assert "fsdp_reshard_after_forward never" in kept and "mixed_precision_param float32" in kept
     assert "fsdp_reshard_after_forward always" in printed("torchtitan", "--layout fsdp", 8)
     assert "fsdp_reshard" not in printed("torchtitan", "--layout ddp", 8)
+    kept, freed = (printed("megatron", f"--layout fsdp{words}", 8) for words in (" --keep-gathered", ""))
+    assert "--torch-fsdp2-no-reshard-after-forward" in kept and "no-reshard" not in freed
+    assert "--attention-dropout 0 --hidden-dropout 0" in kept, "Megatron-LM's own default is a tenth"
+
+
+def test_stages_have_as_many_layers_as_here():
+    line = printed("torchtitan", "--layout pp=2", 2)
+    assert "first_stage_less_layers 0 " in line and "last_stage_less_layers 0 " in line
 
 
 def test_the_command_is_printed_for_as_many_processes_as_asked_for_and_nothing_is_started(capsys, monkeypatch):

@@ -1,7 +1,9 @@
 """A run's layout as a command line of torchtitan or Megatron-LM: the same ranks, batch, schedule and recomputation.
 
-torchtitan's flags are the fields of its `JobConfig`, Megatron-LM's those of `megatron/training/arguments.py`. Where a framework cannot do what
-this layout does, it is refused with the nearest layout that both have. `--fp8`, `--compile` and the learning rate's schedule are not translated.
+Every flag was compared with the source: torchtitan's with `JobConfig` in `torchtitan/config/job_config.py` at commit 6404b932, Megatron-LM's with
+`megatron/training/arguments.py` at commit 000c4ac2. Torchtitan replaced `JobConfig` in 2026: newer versions choose the model with --module and
+--config, and count micro-batches with --parallelism.num_pp_microbatches. Where a framework cannot do what this layout does, it is refused with the
+nearest layout that both have. `--fp8`, `--compile`, AdamW's constants and the learning rate's schedule are not translated.
 """
 
 from __future__ import annotations
@@ -27,6 +29,11 @@ def torchtitan(job: predict.Job, steps: int, rate: float) -> list[str]:
             "torchtitan always shards the weights over context-parallel ranks.",
             "add fsdp to the layout, or print it for megatron, which replicates them",
         )
+    if job.config.checkpointing == "selective":
+        raise Trouble(
+            "torchtitan's selective recomputation chooses whole layers or single operations, and not attention.",
+            "--checkpointing none or full, or print it for megatron",
+        )
     one = job.batch // (layout.data * layout.micro_batches)
     flags = [
         f"--parallelism.data_parallel_replicate_degree {layout.ddp}",
@@ -41,6 +48,8 @@ def torchtitan(job: predict.Job, steps: int, rate: float) -> list[str]:
         flags += [
             f"--parallelism.pipeline_parallel_schedule {TITAN_SCHEDULES[layout.schedule]}",
             f"--parallelism.pipeline_parallel_microbatch_size {one}",
+            "--parallelism.pipeline_parallel_first_stage_less_layers 0",  # 1 each, if not said
+            "--parallelism.pipeline_parallel_last_stage_less_layers 0",
         ]
     flags += [
         f"--training.local_batch_size {one * layout.micro_batches if layout.pp > 1 else one}",
@@ -79,7 +88,7 @@ def megatron(job: predict.Job, steps: int, rate: float) -> list[str]:
         f"--num-layers {config.layers} --hidden-size {config.hidden} --ffn-hidden-size {config.ffn}",
         f"--num-attention-heads {config.heads}",
         "--swiglu --normalization RMSNorm --position-embedding-type rope --disable-bias-linear",
-        "--untie-embeddings-and-output-weights",
+        "--untie-embeddings-and-output-weights --attention-dropout 0 --hidden-dropout 0",
         f"--mock-data --tokenizer-type NullTokenizer --vocab-size {config.vocab}",
         f"--train-iters {steps} --lr {rate:g}",
     ]
@@ -91,6 +100,7 @@ def megatron(job: predict.Job, steps: int, rate: float) -> list[str]:
         flags.append("--sequence-parallel")
     if layout.fsdp > 1:  # it demands the two flags beside it
         flags.append("--use-torch-fsdp2 --no-gradient-accumulation-fusion --ckpt-format torch_dist")
+        flags += [] if job.reshard else ["--torch-fsdp2-no-reshard-after-forward"]
     if layout.chunks > 1:
         flags.append(f"--num-layers-per-virtual-pipeline-stage {config.layers // pieces}")
     if config.checkpointing == "full":
@@ -103,7 +113,8 @@ def megatron(job: predict.Job, steps: int, rate: float) -> list[str]:
 FRAMEWORKS: dict[str, Callable[[predict.Job, int, float], list[str]]] = {"torchtitan": torchtitan, "megatron": megatron}
 MODELS = {
     "torchtitan": "The model is torchtitan's own: choose it with --model.name and --model.flavor, or a --job.config_file.",
-    "megatron": "The model has this shape. Set CUDA_DEVICE_MAX_CONNECTIONS=1 for tensor parallelism, and leave it unset with fsdp.",
+    "megatron": "The model has this shape. Set CUDA_DEVICE_MAX_CONNECTIONS=1 for tensor or context parallelism on GPUs before Blackwell, "
+    "and leave it unset with fsdp.",
 }
 
 

@@ -1,46 +1,26 @@
-"""Chapter 15's exercises: oracles are the library's and the evidence's, and cases mean what they say."""
+"""Chapter 15's exercises on machines, rates, steps and memory: oracles are the library's and the evidence's, and cases mean what they say."""
 
-import copy
-import json
 import math
 import random
 import statistics
-from statistics import median
 
 import pytest
-import torch
-from contract.kit import cases_of, functions, shipped
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib import compute, exercises, facts
-from course_lib.cluster import simulate
-from course_lib.exercises import killmatrix
+from course_lib import compute, exercises, facts, memory
 from course_lib.exercises.ch15 import work
-from course_lib.exercises.ch15.cards import links as ch15_links
-from course_lib.exercises.ch15.cards.faults import LABEL_WORDS, SMOKE_WORDS
-from course_lib.exercises.ch15.cards.faults_more import TRACE_WORDS, ZOO_WORDS
-from course_lib.exercises.ch15.cards.links_more import CAUSES
-from course_lib.exercises.ch15.judges import faults_report as ch15_faults_report
-from course_lib.exercises.ch15.judges import faults_trainings as trainings
+from course_lib.exercises.ch15.cards import links
+from course_lib.exercises.ch15.cards.links_more import CAUSES, GROWTH
+from course_lib.exercises.ch15.judges import links_audits, steps, steps_memory
 from course_lib.exercises.ch15.judges import links_machines as machines
 from course_lib.exercises.ch15.judges import links_mfu as rates
 from course_lib.exercises.ch15.judges import links_more as more
 from course_lib.exercises.ch15.judges import links_sweeps as sweeps
-from course_lib.exercises.ch15.judges.faults import MARK, broken, stream_of
-from course_lib.exercises.ch15.judges.faults_report import claims_of, field_of
-from course_lib.exercises.ch15.judges.faults_smoke import trace_of
-from course_lib.exercises.ch15.judges.faults_zoo import UNSEEN, scene
-from course_lib.exercises.ch15.judges.links_audits import KEYS
-from course_lib.exercises.ch15.judges.links_mfu import recorded_runs
-from course_lib.exercises.ch15.judges.steps import WHERE, step_times, where_it_goes
-from course_lib.exercises.ch15.judges.steps_memory import SHOWN, fullest, ledger, peaks, stop_by
-from course_lib.exercises.ch15.work import peaks_of
-from course_lib.exercises.point_to_point import PointToPoint
 from course_lib.facts import scaling
 from course_lib.judging import judging
 from course_lib.roofline import fit_alpha_beta
-from course_lib.runs import evidence, failing, gates, intervals, look, money, reading
+from course_lib.runs import gates, intervals, look, money
 from course_lib.runs.reading import recorded
 from course_lib.runs.ring_bytes import ring_sent
 
@@ -48,6 +28,8 @@ from course_lib.runs.ring_bytes import ring_sent
 
 
 LIMITS = machines.SHOWN
+
+
 MEANT = {
     "a rank with another NCCL or CUDA": ("versions", "refuse"),
     "a rank with another torch": ("versions", "refuse"),
@@ -103,11 +85,11 @@ def test_in_one_regime_our_fit_is_the_librarys_line():
         assert sweeps.predicted(rows, nbytes) == pytest.approx(alpha + nbytes / beta, rel=0.1)
 
 
-@pytest.mark.parametrize(("name", "run"), recorded_runs().items())
+@pytest.mark.parametrize(("name", "run"), rates.recorded_runs().items())
 def test_what_evidence_calls_its_mfu_is_ours_or_refused(name, run):
     found = rates.honest(run)
     if isinstance(found, str):
-        assert found in ch15_links.REASONS
+        assert found in links.REASONS
     else:
         assert found[0] == pytest.approx(recorded(name)["measured"]["mfu"]) and found[1] <= found[0] <= found[2]
 
@@ -119,7 +101,7 @@ def test_a_doctored_log_has_the_fault_that_it_is_named_after(reason):
         sound = rates.gpu_run(rng, rng.choice(("H100 SXM", "A100 SXM 80GB")), rng.choice((1, 8)))
         assert not isinstance(rates.honest(sound), str)
         assert rates.honest(rates.DOCTORED[reason](sound, rng)) == reason
-    assert list(rates.DOCTORED) == list(ch15_links.REASONS)
+    assert list(rates.DOCTORED) == list(links.REASONS)
 
 
 def test_a_clock_that_missed_a_part_of_each_step_stays_below_the_roof():
@@ -130,14 +112,14 @@ def test_a_clock_that_missed_a_part_of_each_step_stays_below_the_roof():
 
 
 def test_bounds_are_those_of_the_gates():
-    assert ch15_links.SPREAD == gates.SPREAD and ch15_links.ROOF == gates.SYNCHRONISED
+    assert links.SPREAD == gates.SPREAD and links.ROOF == gates.SYNCHRONISED
     assert LIMITS["copy"][0] == pytest.approx(look.DEGRADED * look.COPY, rel=0.02)
 
 
 def test_the_mfu_is_the_librarys_and_peaks_are_the_data_sheets():
     run = rates.gpu_run(random.Random(5), "H100 SXM")
     speed = run["tokens_per_step"] / statistics.median(rates.step_seconds(run))
-    h100, peaks = facts.device("H100 SXM"), peaks_of("H100 SXM")
+    h100, peaks = facts.device("H100 SXM"), work.peaks_of("H100 SXM")
     want = compute.mfu(run["model_flops_per_token"] / 6, speed, float(h100.dense_flops), run["ranks"])
     assert rates.honest(run)[0] == pytest.approx(want)
     assert peaks["sparse_flops"]["bfloat16"] == pytest.approx(float(h100.sparse_flops), rel=1e-3)
@@ -169,8 +151,60 @@ def test_a_published_series_is_of_its_kind_and_near_its_law(name, kind, off):
 
 
 def test_the_audit_agrees_with_the_runs_in_the_facts():
-    assert KEYS["palm-46-mfu"].number == pytest.approx(100 * float(facts.run("PaLM 540B").mfu), rel=0.02)
-    assert KEYS["llama3-41-mfu"].number == pytest.approx(100 * float(facts.run("Llama 3.1 405B").mfu), rel=0.02)
+    assert links_audits.KEYS["palm-46-mfu"].number == pytest.approx(100 * float(facts.run("PaLM 540B").mfu), rel=0.02)
+    assert links_audits.KEYS["llama3-41-mfu"].number == pytest.approx(
+        100 * float(facts.run("Llama 3.1 405B").mfu), rel=0.02
+    )
+
+
+def test_what_was_not_measured_is_degraded_and_never_healthy():
+    for seed in range(10):
+        lines = machines.lines_of(*machines.machine(("something not measured",), random.Random(seed), 4, LIMITS))
+        assert sorted(lines.values()) == ["degraded"] + ["healthy"] * 6 and machines.run_of(lines) == "with care"
+
+
+@pytest.mark.parametrize("kind", sweeps.KINDS)
+def test_our_own_fit_is_well_inside_what_is_asked_and_one_line_is_not(kind):
+    off = {"cuts": [], "raw": [], "mean": []}
+    for seed in range(8):
+        rng = random.Random(seed)
+        for skip in (2, 4, 8, None):
+            (rows, nbytes), true = sweeps._asked(kind, 10e-6, 8e9, rng, skip, 16)
+            assert nbytes not in {row["nbytes"] for row in rows}
+            off["cuts"].append(abs(sweeps.predicted(rows, nbytes) / true - 1))
+            off["raw"].append(abs(sweeps.one_line(rows, nbytes, raw=True) / true - 1))
+            off["mean"].append(abs(sweeps.predicted(rows, nbytes, statistics.fmean) / true - 1))
+    assert max(off["cuts"]) < sweeps.SOLVABLE < sweeps.CLOSE / 2
+    assert max(off["raw"]) > sweeps.CLOSE and min(off["mean"]) > 0.15
+
+
+@pytest.mark.parametrize("kind", ["all_reduce", "send"])
+def test_recorded_sweeps_have_enough_sizes_to_leave_one_out(kind):
+    rows = sweeps.recorded_sweep(kind)
+    assert len(rows) >= 7 and all(len(row["seconds"]) >= 3 for row in rows)
+    for row in rows:
+        assert math.isfinite(sweeps.predicted([other for other in rows if other is not row], row["nbytes"]))
+
+
+@pytest.mark.parametrize("growth", GROWTH)
+@pytest.mark.parametrize("kind", ["strong", "weak"])
+def test_constants_without_noise_are_those_put_in(kind, growth):
+    first, second, rows = 0.4, 9.0 if kind == "strong" else 0.03, []
+    for n in (8, 16, 64, 256):
+        seconds = first + second * float(more.column(kind, growth, float(n), 8.0))
+        tokens = 2**20 if kind == "strong" else 4096 * n
+        rows.append({"ranks": n, "batch_tokens": tokens, "tokens_per_s": tokens / n / seconds})
+    assert more.kind_of(rows) == kind
+    constants, residuals = more.fitted(rows, growth)
+    assert constants == pytest.approx((first, second)) and residuals == pytest.approx(0, abs=1e-9)
+    measured = rows[-1]["tokens_per_s"] / rows[0]["tokens_per_s"]
+    assert [more.efficiency(rows, growth, n) for n in (256, 8)] == pytest.approx([measured, 1])
+
+
+def test_drawn_rows_are_of_their_kind():
+    for seed in range(20):
+        for kind in ("strong", "weak", "mixed"):
+            assert more.kind_of(more.made(kind, "doublings", random.Random(seed))) == kind
 
 
 # --- steps and memory
@@ -193,13 +227,15 @@ def test_what_a_prediction_is_asked_from_was_known_before_and_the_truth_is_the_r
 
 
 ends = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda pair: (min(pair) / 4, max(pair) / 4))
+
+
 spans = st.lists(ends, max_size=8)
 
 
 @given(compute=spans, talk=spans)
 def test_exposed_communication_is_the_librarys(compute, talk):
     kernels = [("compute", 0, *span) for span in compute] + [("communication", 1, *span) for span in talk]
-    found = step_times(kernels, 0.0, 3.0)
+    found = steps.step_times(kernels, 0.0, 3.0)
     assert found["exposed"] == pytest.approx(intervals.exposed({"compute": compute, "communication": talk}))
     assert found["compute"] == pytest.approx(intervals.length(intervals.union(compute)))
     assert found["exposed"] + found["hidden"] == pytest.approx(intervals.length(intervals.union(talk)))
@@ -211,8 +247,8 @@ def test_the_shown_log_tells_all_slips_apart(warm_up, every):
     card = exercises.card("where-it-goes")
     case = judging(card.id).cases({**card.params, "warm_up": warm_up, "every": every}, random.Random(1))[0]
     row = case.args[1][0]
-    want = where_it_goes(*row)
-    for slip in WHERE.mistakes:
+    want = steps.where_it_goes(*row)
+    for slip in steps.WHERE.mistakes:
         value = slip.value(*row)
         if slip.name != "only-where-present":  # the shown log has every part in every row
             assert any(not math.isclose(value[name], want[name], rel_tol=1e-3) for name in value), slip.name
@@ -223,7 +259,7 @@ def test_recorded_steps_that_tell_their_parts_leave_little_over():
     logs = work.parted()
     assert logs
     for name, rows in logs.items():
-        found = where_it_goes(rows, min(3, len(rows) - 1), 8)
+        found = steps.where_it_goes(rows, min(3, len(rows) - 1), 8)
         assert found["other"] < 0.5 * sum(found.values()), name
 
 
@@ -231,7 +267,7 @@ def test_recorded_steps_that_tell_their_parts_leave_little_over():
 @pytest.mark.parametrize("name", ["fsdp", "fsdp-kept"])
 def test_the_walk_comes_within_a_tenth_of_what_fsdp_really_held(which, name):
     run = recorded(f"{which}/{name}")
-    parts = fullest(work.fsdp_job(run))
+    parts = steps_memory.fullest(work.fsdp_job(run))
     assert sum(parts.values()) == pytest.approx(run["measured"]["memory_bytes"], rel=0.1)
     assert parts["gradients"] == 0  # activations are the most of it, so the peak is where the backward pass begins
 
@@ -249,14 +285,14 @@ def test_the_formula_comes_within_a_tenth_of_a_recorded_first_stage_and_1f1b_hol
     seen = {}
     for schedule in ("gpipe", "1f1b"):
         run = recorded(f"{which}/pp-{schedule}")
-        said = peaks(work.pipeline_job(run), schedule, run["setup"]["layout"]["micro_batches"])[0]
+        said = steps_memory.peaks(work.pipeline_job(run), schedule, run["setup"]["layout"]["micro_batches"])[0]
         seen[schedule] = run["measured"]["memory_bytes"]
         assert said == pytest.approx(seen[schedule], rel=0.1), schedule
     assert seen["1f1b"] < seen["gpipe"]
 
 
 def test_a_ledger_adds_up_and_its_bill_is_the_librarys():
-    found = ledger(SHOWN, 45.0, 8, 2.5, 15)
+    found = steps_memory.ledger(steps_memory.SHOWN, 45.0, 8, 2.5, 15)
     assert found["total"] == pytest.approx(sum(value for name, value in found.items() if name != "total"))
     assert found["total"] == pytest.approx(money.dollars(45 * 60, 8, 2.5)) and found["rounding"] == pytest.approx(0)
     assert found["useful"] == pytest.approx(money.dollars((3 + 10 + 8) * 60, 8, 2.5))
@@ -265,151 +301,78 @@ def test_a_ledger_adds_up_and_its_bill_is_the_librarys():
 
 @given(st.integers(1, 400), st.sampled_from([1, 4, 8]), st.sampled_from([1, 10, 60]), st.sampled_from([0, 2.5, 40]))
 def test_a_stop_ordered_in_time_stays_within_the_budget_and_a_minute_later_it_does_not(budget, gpus, increment, grace):
-    last = stop_by(budget, gpus, 3.0, increment, grace)
+    last = steps_memory.stop_by(budget, gpus, 3.0, increment, grace)
     if last is None:
-        assert ledger([], max(grace, 1e-3), gpus, 3.0, increment)["total"] > budget - 1e-9
+        assert steps_memory.ledger([], max(grace, 1e-3), gpus, 3.0, increment)["total"] > budget - 1e-9
     else:
-        assert last + grace == 0 or ledger([], last + grace, gpus, 3.0, increment)["total"] <= budget + 1e-9
-        assert ledger([], last + grace + 1, gpus, 3.0, increment)["total"] > budget
+        assert (
+            last + grace == 0 or steps_memory.ledger([], last + grace, gpus, 3.0, increment)["total"] <= budget + 1e-9
+        )
+        assert steps_memory.ledger([], last + grace + 1, gpus, 3.0, increment)["total"] > budget
 
 
-# --- faults and reports
+@pytest.mark.parametrize("copies", ["neither", "talk"])
+def test_times_of_a_step_add_up_and_are_what_moments_say(copies):
+    rng = random.Random(copies)
+    for kernels in [*(steps.made(rng, 60) for _ in range(5)), *(steps.whole(rng, 12) for _ in range(20))]:
+        found = steps.step_times(kernels, 0.0, 10.0, copies)
+        assert found["compute"] + found["exposed"] + found["idle"] == pytest.approx(10.0)
+        assert min(found.values()) >= -1e-12
+    kernels, other = steps.whole(rng, 14), {"copy": "communication"} if copies == "talk" else {}
+    moments = [0.25 + place / 2 for place in range(20)]  # kernels begin and end on halves
+    running = [{other.get(kind, kind) for kind, _, s, e in kernels if s < moment < e} for moment in moments]
+    found = steps.step_times(kernels, 0.0, 10.0, copies)
+    assert found["exposed"] == sum(0.5 for kinds in running if "communication" in kinds and "compute" not in kinds)
+    assert found["hidden"] == sum(0.5 for kinds in running if {"communication", "compute"} <= kinds)
 
 
-def test_each_word_of_an_exercise_is_the_answer_to_some_unseen_case():
-    words_of = {"smoke-test": SMOKE_WORDS, "read-the-traces": TRACE_WORDS, "shifted-labels": LABEL_WORDS}
-    for exercise, words in {**words_of, "failure-zoo": ZOO_WORDS}.items():
-        secrets = [case.secret for case in cases_of(exercises.card(exercise)) if not case.visible and case.secret]
-        assert {each if type(each) is str else each[0] for each in secrets} == set(words), exercise
+def test_recorded_traces_are_asked_about_and_agree_with_what_was_written_down():
+    traces = work.traces()
+    assert traces
+    for name, found in traces.items():
+        kernels = [(kind, 0, *span) for kind, each in found.items() for span in each]
+        end = max(span[1] for each in found.values() for span in each)
+        assert steps.step_times(kernels, 0.0, end)["exposed"] == pytest.approx(intervals.exposed(found)), name
 
 
-def test_the_ring_as_it_was_found_works_where_sends_are_buffered_and_hangs_where_not():
-    (found,) = functions("ring-that-hangs", "wrong", name="as it was found")
-
-    def program(comm):
-        return found(PointToPoint(comm), torch.full((3,), 10.0**comm.rank), lambda each, owner: each * (owner + 1))
-
-    run = simulate(program, 4, buffering=math.inf)
-    assert all(torch.equal(got, torch.full((3,), 4321.0)) for got in run.results)
-    with pytest.raises(Exception, match="(?i)no rank can move"):
-        simulate(program, 4)
+def test_parts_of_a_step_add_up_where_a_log_holds_whole_periods():
+    rows = steps.log(random.Random(2), 0, 4 + 20, 5)
+    found = steps.where_it_goes(rows, 4, 5)
+    assert sum(found.values()) == pytest.approx(sum(row["seconds"] for row in rows[4:]) / 20)
+    assert set(found) == {"data", "forward", "backward", "communication", "optimizer", "checkpoint", "other"}
+    assert min(found.values()) > 0
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_a_broken_batch_has_the_one_fault_that_it_is_to_have(number):
-    _, tell = functions("shifted-labels", number=number)
-    marks = exercises.card("shifted-labels").params["marks"]
-    for seed in range(40):
-        rng = random.Random(seed)
-        for word in LABEL_WORDS:
-            stream = stream_of(rng, [rng.randrange(4, 8) for _ in range(9)], marks)
-            assert tell(*broken(word, stream, rng.choice((6, 8, 9)), marks, rng), MARK) == word
+def test_the_nearer_theory_and_what_was_hidden_agree():
+    alone = {"compute": 3.0, "communication": 2.0, "optimizer": 1.0}
+    assert steps.theories(alone) == (6.0, 4.0)
+    assert [steps.nearer(alone, seconds) for seconds in (4.0, 4.9, 5.0, 9.0)] == ["max", "max", "sum", "sum"]
+    assert [steps.hidden_share(alone, seconds) for seconds in (3.0, 4.0, 5.0, 6.0, 9.0)] == [1.0, 1.0, 0.5, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("fault", ["leak", "one batch", "order of sums"])
-def test_the_file_holds_what_the_trainings_give_when_they_are_run_again(fault):
-    kept = trainings.shipped()["smoke"][f"{fault}/1"]
-    again = trainings.train(fault, 1)
-    assert again["losses"][:12] == pytest.approx(kept[0]["losses"][:12], rel=1e-3)
-    assert again["before"] == pytest.approx(kept[0]["before"], rel=1e-4)
-    assert len(again["moved"]) == len(kept[0]["moved"])
+def test_keeping_units_costs_those_that_wait():
+    rng = random.Random(5)
+    for _ in range(50):
+        one = steps_memory.job(rng, reshard=True)
+        kept, freed = steps_memory.fullest({**one, "reshard": False}), steps_memory.fullest(one)
+        assert sum(freed.values()) <= sum(kept.values()) <= sum(freed.values()) + one["width"] * sum(one["units"][:-2])
 
 
-@pytest.mark.parametrize("fault", ["bad batch", "warm-up again"])
-def test_traces_are_those_of_the_trainings(fault):
-    kept, again = trainings.shipped()["traces"][f"{fault}/0"], trainings.train(fault, 0)
-    assert again["norms"][:12] == pytest.approx(kept["norms"][:12], rel=1e-2) and len(kept["norms"]) == trainings.STEPS
-
-
-def test_every_training_that_is_asked_about_is_in_the_file():
-    shipped = trainings.shipped()
-    for kind, faults in (("smoke", trainings.SMOKE), ("traces", trainings.TRACES)):
-        assert set(shipped[kind]) == {f"{fault}/{seed}" for fault in faults for seed in trainings.SEEDS}
-    assert shipped["floors"] == pytest.approx([trainings.floor(seed) for seed in trainings.SEEDS], rel=1e-5)
-    for name, runs in shipped["smoke"].items():
-        assert (len(runs) == 2) == (trainings.SMOKE[name.split("/")[0]] == "not repeatable"), name
-
-
-def test_the_floor_is_the_entropy_of_the_chain():
-    coin = torch.Generator().manual_seed(3)
-    rows = trainings.draw(trainings.chain(0), coin, 4000)
-    surprise = -trainings.chain(0)[rows[:, -2], rows[:, -1]].log().mean().item()
-    assert surprise == pytest.approx(trainings.floor(0), rel=0.03)
-
-
-@pytest.mark.parametrize("number", [0, 1])
-def test_every_trace_can_be_told_by_its_numbers_alone(number):
-    _, cause = functions("read-the-traces", number=number)
-    for fault, word in trainings.TRACES.items():
-        assert [cause(trace_of(fault, seed)) for seed in trainings.SEEDS] == [word] * len(trainings.SEEDS), fault
-
-
-def test_thresholds_of_the_traces_are_not_near_any_of_them():
-    def ratios_of(fault):
-        for norms in (trace_of(fault, seed)["norms"] for seed in trainings.SEEDS):
-            yield max(norms) / norms[0], max(norms) / median(norms), median(norms[-5:]) / norms[0]
-
-    for fault in set(trainings.TRACES) - {"bad batch", "explodes", "vanishes", "not zeroed"}:
-        assert all(first < 5 and middle < 2.5 and last < 2 for first, middle, last in ratios_of(fault)), fault
-    assert all(first > 500 for first, _, _ in ratios_of("explodes"))
-    assert all(first < 70 and last > 30 for first, _, last in ratios_of("not zeroed"))
-    assert all(first < 50 and middle > 8 for first, middle, _ in ratios_of("bad batch"))
-
-
-def test_a_falling_loss_does_not_tell_a_sound_training():
-    losses = {name: runs[0]["losses"] for name, runs in trainings.shipped()["smoke"].items()}
-    fell = {trainings.SMOKE[name.split("/")[0]] for name, each in losses.items() if each[-1] < 0.75 * each[0]}
-    assert fell >= {"sound", "leak", "memorizes", "frozen", "not repeatable"}
-
-
-@pytest.mark.parametrize("number", [0, 1])
-@pytest.mark.parametrize("what", UNSEEN)
-def test_every_failure_can_be_told_by_its_notes_and_exits(what, number):
-    tell = functions("failure-zoo", number=number)[0]
-    for seed in range(30):
-        rng = random.Random(f"{what}:{seed}")
-        ranks = rng.choice((3, 4, 7))
-        notes, exits, answer = scene(what, rng, ranks, rng.choice((9, 12)), rng.randrange(ranks))
-        assert tuple(tell(notes, exits)) == answer and answer[0] in ZOO_WORDS
-        assert sorted(note["rank"] for note in notes) == list(range(ranks))
-        assert {pid for _, pid, _ in exits} == {note["pid"] for note in notes}
-
-
-def test_notes_have_what_a_failing_run_writes(tmp_path):
-    real = failing.Notes(tmp_path, 2)
-    real.say("compute", 4)
-    written = json.loads((tmp_path / "rank-2.json").read_text())
-    notes, _, _ = scene("none", random.Random(1), 3, 9, 1)
-    assert set(notes[0]) == (set(written) - {"since"}) | {"torch", "checksums"}
-
-
-def test_a_page_is_read_as_it_is_meant():
-    page = "# A\n1. `cpu4/ddp`: 1,234.5 ms [a:b.c], 3.1e+03 MB [x:y / z:w] and 7 %[q:r]\nbut 12 are not, nor is 3 ms."
-    found, rest = claims_of(page)
-    assert [(claim.value, claim.unit, claim.fields) for claim in found] == [
-        (1234.5, "ms", ("a:b.c",)),
-        (3100.0, "MB", ("x:y", "z:w")),
-        (7.0, "%", ("q:r",)),
+@given(stages=st.integers(1, 8), count=st.integers(1, 20), schedule=st.sampled_from(["gpipe", "1f1b"]))
+def test_micro_batches_in_flight_are_the_librarys(stages, count, schedule):
+    assert [steps_memory.in_flight(stages, s, schedule, count) for s in range(stages)] == [
+        memory.in_flight(schedule, stages, s, count) for s in range(stages)
     ]
-    assert "12" in rest and "3 ms" in rest and "1." not in rest and "cpu4" not in rest
 
 
-def test_a_field_is_found_or_is_none():
-    runs = {"a/b": {"m": {"s": 2, "word": "x", "yes": True}}}
-    assert field_of(runs, "a/b:m.s") == 2.0
-    for source in ("a/b:m.word", "a/b:m.yes", "a/b:m", "a/b", "c:m.s", "a/b:m.s.t", ""):
-        assert field_of(runs, source) is None, source
-
-
-@pytest.mark.parametrize(("factor", "start"), [(0.2, 0), (30.0, 1)])
-def test_the_report_is_judged_alike_whatever_was_recorded(factor, start, monkeypatch):
-    def otherwise(name):
-        content = copy.deepcopy(reading.recorded(name))
-        for way, field in (("measured", "step_seconds"), ("predicted", "step_seconds"), ("measured", "memory_bytes")):
-            content[way][field] *= factor
-        return evidence.sealed(content)
-
-    monkeypatch.setattr(ch15_faults_report, "recorded", otherwise)
-    for each in [*shipped("run-report"), *shipped("run-report", "wrong")[start::2]]:
-        row = killmatrix.judge(each, f"student-{factor}")
-        assert row.ok, (each.name, row.got, row.message)
+@settings(max_examples=50)
+@given(seed=st.integers(0, 10_000), room=st.integers(10, 200), schedule=st.sampled_from(["gpipe", "1f1b"]))
+def test_the_most_micro_batches_fit_and_one_more_does_not(seed, room, schedule):
+    rng = random.Random(seed)
+    one, memory_ = steps_memory.pipeline(rng, rng.randrange(1, 6)), room * 1e6
+    found = steps_memory.most(one, schedule, memory_)
+    if found is None:
+        assert schedule == "1f1b" and max(steps_memory.peaks(one, schedule, 1000)) <= memory_
+    else:
+        assert found == 0 or max(steps_memory.peaks(one, schedule, found)) <= memory_
+        assert max(steps_memory.peaks(one, schedule, found + 1)) > memory_

@@ -1,6 +1,7 @@
 """Key of chapter 15's audit: the truth about each statement, and the numbers that mistakes lead to."""
 
 from course_lib import facts
+from course_lib.exercises.audits import AS_PRINTED
 from course_lib.exercises.ch15.cards.links_audit import CAUSES, ITEMS
 from course_lib.judging import Mistake
 from course_lib.judging.audit import Key, audit
@@ -15,63 +16,39 @@ _LLAMA = 1.4e12 / 380
 _LLAMA_2 = (184_320, 368_640, 1_720_320)
 
 
-def _key(number: float, cause: str, *mistakes: tuple[str, float, str]) -> Key:
-    return Key(number, cause, mistakes=tuple(Mistake(*each) for each in mistakes))
-
-
-KEYS: dict[str, Key] = {
-    "nanogpt-104-mfu": _key(
-        104 * A100 / H100,
-        "another chip's peak",
-        ("as-printed", 104.0, "more than 100 %? Whose peak was the divisor, and which device ran?"),
-        ("sparse", 52 * A100 / H100, "divide by the dense peak: nothing in this model is sparse."),
-        ("upside-down", 104 * H100 / A100, "the two peaks are exchanged."),
-    ),
-    "fms-24-mfu": _key(
-        100 * _FMS / H100,
-        "sparse peak",
-        ("as-printed", 24.3, "the data sheet prints 1,979 TFLOP/s; for which matrices?"),
-        ("a100", 100 * _FMS / A100, "this is relative to an A100."),
-    ),
-    "megatron-52-of-peak": _key(
-        100 * _MEGATRON / AGAIN / A100,
-        "recomputation counted",
-        ("as-printed", 100 * _MEGATRON / A100, "this is what the hardware did; how much of it does the model need?"),
-        ("a-third-off", 100 * _MEGATRON * 2 / 3 / A100, "a second forward pass is a quarter of the work: 2 of 8."),
-    ),
-    "llama3-41-mfu": _key(
-        100 * _LLAMA_3 / H100,
-        "as printed",
-        ("sparse", 50 * _LLAMA_3 / H100, "this is relative to the sparse peak."),
-        ("recomputed", 75 * _LLAMA_3 / H100, "nothing was recomputed here."),
-    ),
-    "palm-46-mfu": _key(
-        _PALM / TPUS,
-        "as printed",
-        ("one-chip", 6144 * _PALM / TPUS, "the tokens are those of all chips."),
-        ("recomputed", _PALM / TPUS * AGAIN, "recomputed work does not count in an MFU."),
-    ),
-    "llama-21-days": _key(
-        _LLAMA / 2048 / DAY,
-        "as printed",
-        ("one-gpu", _LLAMA / DAY, "this is the time of one GPU."),
-        ("hours", _LLAMA / 2048 / 3600, "these are hours."),
-    ),
-    "llama3-faulty-gpus": _key(
-        100 * 148 / 419,
-        "not what its own rows say",
-        ("as-printed", 30.1, "divide the two counts that are printed next to it."),
-        ("with-planned", 100 * 148 / 466, "this is the share of all interruptions; the sentence says unexpected ones."),
-    ),
-    "llama2-gpu-hours": _key(
-        sum(_LLAMA_2) / 1e6,
-        "counts what is not asked",
-        ("as-printed", 3.311616, "add up the models that the sentence names."),
-        ("without-70b", (sum(_LLAMA_2) - _LLAMA_2[2]) / 1e6, "the sentence names the largest model too."),
-    ),
-    "deepseek-dollars": _key(
-        2.788 * 2, "as printed", ("pre-training", 2.664 * 2, "the given hours are those of all three stages.")
-    ),
+TRUTHS = {
+    "nanogpt-104-mfu": (104 * A100 / H100, "another chip's peak"),
+    "fms-24-mfu": (100 * _FMS / H100, "sparse peak"),
+    "megatron-52-of-peak": (100 * _MEGATRON / AGAIN / A100, "recomputation counted"),
+    "llama3-41-mfu": (100 * _LLAMA_3 / H100, AS_PRINTED),
+    "palm-46-mfu": (_PALM / TPUS, AS_PRINTED),
+    "llama-21-days": (_LLAMA / 2048 / DAY, AS_PRINTED),
+    "llama3-faulty-gpus": (100 * 148 / 419, "not what its own rows say"),
+    "llama2-gpu-hours": (sum(_LLAMA_2) / 1e6, "counts what is not asked"),
+    "deepseek-dollars": (2.788 * 2, AS_PRINTED),
+}
+MISTAKES = (
+    ("nanogpt-104-mfu", "as-printed", 104.0, "more than 100 %? Whose peak was the divisor, and which device ran?"),
+    ("nanogpt-104-mfu", "sparse", 52 * A100 / H100, "divide by the dense peak: nothing in this model is sparse."),
+    ("nanogpt-104-mfu", "upside-down", 104 * H100 / A100, "the two peaks are exchanged."),
+    ("fms-24-mfu", "as-printed", 24.3, "the data sheet prints 1,979 TFLOP/s; for which matrices?"),
+    ("fms-24-mfu", "a100", 100 * _FMS / A100, "this is relative to an A100."),
+    ("megatron-52-of-peak", "as-printed", 100 * _MEGATRON / A100, "this is what the hardware did, not the model."),
+    ("megatron-52-of-peak", "a-third-off", 100 * _MEGATRON * 2 / 3 / A100, "the second forward pass is a quarter."),
+    ("llama3-41-mfu", "sparse", 50 * _LLAMA_3 / H100, "this is relative to the sparse peak."),
+    ("llama3-41-mfu", "recomputed", 75 * _LLAMA_3 / H100, "nothing was recomputed here."),
+    ("palm-46-mfu", "one-chip", 6144 * _PALM / TPUS, "the tokens are those of all chips."),
+    ("palm-46-mfu", "recomputed", _PALM / TPUS * AGAIN, "recomputed work does not count in an MFU."),
+    ("llama-21-days", "one-gpu", _LLAMA / DAY, "this is the time of one GPU."),
+    ("llama-21-days", "hours", _LLAMA / 2048 / 3600, "these are hours."),
+    ("llama3-faulty-gpus", "as-printed", 30.1, "divide the two counts that are printed next to it."),
+    ("llama3-faulty-gpus", "with-planned", 100 * 148 / 466, "the sentence says unexpected interruptions, not all."),
+    ("llama2-gpu-hours", "as-printed", 3.311616, "add up the models that the sentence names."),
+    ("llama2-gpu-hours", "without-70b", sum(_LLAMA_2[:2]) / 1e6, "the sentence names the largest model too."),
+    ("deepseek-dollars", "pre-training", 2.664 * 2, "the given hours are those of all three stages."),
+)
+KEYS = {
+    item: Key(*truth, [Mistake(*each) for which, *each in MISTAKES if which == item]) for item, truth in TRUTHS.items()
 }
 
 AUDITS = {

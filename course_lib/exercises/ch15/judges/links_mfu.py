@@ -208,6 +208,7 @@ MISTAKES = (
 
 
 def _evidence(run: Run) -> Mapping[str, str]:
+    """What a log says to each question."""
     t = step_seconds(run)
     n = len(t)
     return {
@@ -215,17 +216,8 @@ def _evidence(run: Run) -> Mapping[str, str]:
         "too few steps": f"{n} steps are timed",
         "clock did not wait": f"the timed steps add up to {sum(t) / run['wall_seconds']:.0%} of the wall clock's seconds",
         "not steady": f"the slow end takes {t[9 * n // 10] / t[n // 10]:.3g} times as long as the fast end",
-        "above the roof": f"the median step uses {typical(run):.3g} of what all {run['ranks']} devices can do",
+        "above the roof": f"the median step uses {typical(run):.0%} of what all {run['ranks']} devices can do",
     }
-
-
-COMPARE = {
-    "no warm-up": "nothing was left out",
-    "too few steps": "count the timed steps",
-    "clock did not wait": "compare the steps with the wall clock",
-    "not steady": "compare both ends",
-    "above the roof": "compare it with the peak",
-}
 
 
 def _shape_fault(where: str, got: Any) -> Fault | None:
@@ -256,15 +248,13 @@ def _ends_fault(where: str, run: Run, got: Any, want: Sequence[float]) -> Fault 
         return "turned-round", f"{where}: slow steps give the low end."
     t = step_seconds(run)
     if near(got[1], mfu(run, t[-1]), FINE) or near(got[2], mfu(run, t[0]), FINE):
-        why = f"{where}: one end is the slowest or the fastest step; use the slow tenth and the fast tenth."
-        return "extremes", why
-    ends = f"{describe(got[1])} and {describe(got[2])}"
-    return "other-ends", f"{where}: the ends are those of t[9n // 10] and t[n // 10]; yours are {ends}."
+        return "extremes", f"{where}: one end is the slowest or the fastest step, not that of a tenth."
+    return "other-ends", f"{where}: take t[9n // 10] and t[n // 10]; got {describe(got[1])} and {describe(got[2])}."
 
 
-def _refusal_fault(where: str, got: Any, want: str) -> Fault | None:
+def _refusal_fault(where: str, run: Run, got: Any, want: str) -> Fault | None:
     if type(got) is not str:
-        return f"accepts-{want.replace(' ', '-')}", f"{where}: this log has no MFU: {COMPARE[want]}."
+        return f"accepts-{want.replace(' ', '-')}", f"{where}: this log has no MFU: {_evidence(run)[want]}."
     if plain(got) == want:
         return None
     return "other-reason", f"{where}: you say {got!r}; the first reason in the order of the list counts."
@@ -281,7 +271,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     for where, (run,), got in zip(names, case.args[1], outcome.value, strict=True):
         want, shape = honest(run), _shape_fault(where, got)
         if isinstance(want, str):
-            faults["refusals"].append(shape or _refusal_fault(where, got, want))
+            faults["refusals"].append(shape or _refusal_fault(where, run, got, want))
         else:
             faults["mfu"].append(shape or _mfu_fault(where, run, got, want))
             faults["ends"].append(shape or _ends_fault(where, run, got, want))

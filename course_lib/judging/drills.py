@@ -36,17 +36,19 @@ class DrillKey:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """The value of a mistake that leads to this many times the right answer."""
+    """The value of a mistake that leads to this many times the right answer; the factor may depend on the parameters."""
 
-    factor: float
+    factor: float | Callable[[Params], float]
 
 
 def drill_key(answer: Callable[[Params], float], how: str, *mistakes: Mistake, rel: float = 0.01) -> DrillKey:
     """A drill's key in one call: the answer as a function of its parameters, how to get there, the known mistakes."""
 
     def resolved(mistake: Mistake) -> Mistake:
-        value = mistake.value
-        return replace(mistake, value=lambda p: value.factor * answer(p)) if isinstance(value, Times) else mistake
+        factor = mistake.value.factor if isinstance(mistake.value, Times) else None
+        if factor is None:
+            return mistake
+        return replace(mistake, value=lambda p: answer(p) * (factor(p) if callable(factor) else factor))
 
     return DrillKey(answer=answer, how=how, rel=rel, mistakes=[*map(resolved, mistakes)])
 

@@ -12,21 +12,8 @@ from course_lib.units import GB, MB, MINUTE, MS, US
 EXACT = 1e-6
 
 
-def _mfu(p: Params, ranks: float) -> float:
-    return 100 * 6 * p["params"] * p["tokens"] / (p["seconds"] * ranks * p["peak"])
-
-
-def _bus(p: Params, kind: str = "all_reduce") -> float:
-    sent = ring_sent(kind, p["nbytes"], p["ranks"]) if kind else p["nbytes"]
-    return sent / (p["ms"] * MS) / GB
-
-
 def _third(p: Params, more: int = -1) -> float:
     return p["small"] + (p["asked"] + more) * (p["large"] - p["small"]) / 15
-
-
-def _exposed(p: Params) -> float:
-    return exposed({"compute": [(0.0, p["compute"])], "communication": [(p["start"], p["stop"])]})
 
 
 def _bill(p: Params, rounded: bool = True, more: int = 0) -> float:
@@ -38,36 +25,22 @@ def _extra(p: Params, usual: float = 1.0, over: str = "all") -> float:
     return 100 * p["warm"] * (p["slow"] - usual) / (p["timed"] + p["warm"] * (over == "all"))
 
 
-def _gathered(p: Params, nbytes: float = 1.0) -> float:
-    return ring_sent("all_gather", p["params"] * nbytes, p["ranks"]) / GB
-
-
-def _waits(p: Params) -> float:
-    return 100 * (1 - 1 / p["times"])
-
-
-def _efficiency(p: Params) -> float:
-    return 100 * p["few_s"] * p["few"] / (p["many_s"] * p["many"])
-
-
-def _rate(p: Params, more: int = 1) -> float:
-    return p["warm"] / (p["after"] + more)
-
-
 DRILLS: Mapping[str, DrillKey] = {
     "mfu-of-a-step": drill_key(
-        lambda p: _mfu(p, p["ranks"]),
+        lambda p: 600 * p["params"] * p["tokens"] / (p["seconds"] * p["ranks"] * p["peak"]),
         "6 · P · tokens over seconds · GPUs · peak: {{answer}} %.",
         Mistake("sparse", Times(1 / 2), "This is relative to the sparse peak, which is twice the dense one."),
-        Mistake("one-gpu", lambda p: _mfu(p, 1), "Divide by the peak of all GPUs."),
+        Mistake("one-gpu", Times(lambda p: p["ranks"]), "Divide by the peak of all GPUs."),
         Mistake("forward", Times(1 / 3), "Forward and backward take 6 FLOPs per parameter and token, not 2."),
         Mistake("recomputed", Times(8 / 6), "Recomputed work does not count in an MFU."),
     ),
     "bus-of-all-reduce": drill_key(
-        _bus,
+        lambda p: ring_sent("all_reduce", p["nbytes"], p["ranks"]) / (p["ms"] * MS) / GB,
         "A ring sends 2 (N − 1)/N of the bytes; divided by the time that is {{answer}} GB/s.",
-        Mistake("algorithm", lambda p: _bus(p, ""), "Bytes over time is the algorithm bandwidth."),
-        Mistake("gather", lambda p: _bus(p, "all_gather"), "An all-reduce sends twice what an all-gather sends."),
+        Mistake(
+            "algorithm", lambda p: p["nbytes"] / (p["ms"] * MS) / GB, "Bytes over time is the algorithm bandwidth."
+        ),
+        Mistake("gather", Times(1 / 2), "An all-reduce sends twice what an all-gather sends."),
         Mistake("bits", Times(8), "These are bits; give bytes."),
     ),
     "half-of-the-line": drill_key(
@@ -84,7 +57,7 @@ DRILLS: Mapping[str, DrillKey] = {
         Mistake("from-zero", lambda p: _third(p, 0), "The small message has 1 MB already."),
     ),
     "exposed-of-one": drill_key(
-        _exposed,
+        lambda p: exposed({"compute": [(0.0, p["compute"])], "communication": [(p["start"], p["stop"])]}),
         "The communication after the end of computing: {{answer}} ms.",
         Mistake("all", lambda p: p["stop"] - p["start"], "A part of this overlaps with computing."),
         Mistake("hidden", lambda p: p["compute"] - p["start"], "This is the hidden part."),
@@ -101,29 +74,29 @@ DRILLS: Mapping[str, DrillKey] = {
         _bill,
         "Minutes rounded up to whole blocks, times GPUs, times price: {{answer}} dollars.",
         Mistake("unrounded", lambda p: _bill(p, rounded=False), "A block that has begun is billed in full."),
-        Mistake("one-gpu", lambda p: _bill({**p, "gpus": 1}), "The price is that of one GPU."),
+        Mistake("one-gpu", Times(lambda p: 1 / p["gpus"]), "The price is that of one GPU."),
         Mistake("one-block-less", lambda p: _bill(p, more=-1), "The last block has begun."),
         rel=0.001,
     ),
     "minutes-for-a-budget": drill_key(
         lambda p: 60 * p["budget"] / (p["gpus"] * p["price"]),
         "The budget over GPUs times price, in minutes: {{answer}}.",
-        Mistake("one-gpu", lambda p: 60 * p["budget"] / p["price"], "All GPUs are billed at once."),
+        Mistake("one-gpu", Times(lambda p: p["gpus"]), "All GPUs are billed at once."),
         Mistake("hours", Times(1 / 60), "These are hours."),
     ),
     "strong-efficiency": drill_key(
-        _efficiency,
+        lambda p: 100 * p["few_s"] * p["few"] / (p["many_s"] * p["many"]),
         "GPU-seconds of a step on few GPUs over those on many: {{answer}} %.",
+        Mistake("speed-up", Times(lambda p: p["many"] / p["few"]), "This is the speed-up; there are also more GPUs."),
         Mistake(
-            "speed-up", lambda p: 100 * p["few_s"] / p["many_s"], "This is the speed-up; there are also more GPUs."
+            "upside-down", lambda p: 100 * p["many_s"] * p["many"] / (p["few_s"] * p["few"]), "This is the inverse."
         ),
-        Mistake("upside-down", lambda p: 1e4 / _efficiency(p), "This is the inverse."),
     ),
     "kept-weights-sent": drill_key(
-        lambda p: _gathered(p, p["bits"] / 8),
+        lambda p: ring_sent("all_gather", p["params"] * p["bits"] / 8, p["ranks"]) / GB,
         "Each weight is gathered once: bytes · (N − 1)/N = {{answer}} GB.",
         Mistake("twice", Times(2), "Weights that are kept are not gathered again for the backward pass."),
-        Mistake("elements", _gathered, "A number has more than one byte."),
+        Mistake("elements", Times(lambda p: 8 / p["bits"]), "A number has more than one byte."),
         Mistake("with-gradients", Times(3), "The question is about weights, not gradients."),
     ),
     "gpipe-over-1f1b": drill_key(
@@ -135,10 +108,10 @@ DRILLS: Mapping[str, DrillKey] = {
         rel=EXACT,
     ),
     "straggler-waits": drill_key(
-        _waits,
+        lambda p: 100 * (1 - 1 / p["times"]),
         "The step is as long as the slowest rank: 1 − 1/{{times}} = {{answer}} %.",
         Mistake("more", lambda p: 100 * (p["times"] - 1), "This is relative to a step without the slow rank."),
-        Mistake("shared", lambda p: _waits(p) / p["ranks"], "All ranks wait for all of the slow one's work."),
+        Mistake("shared", Times(lambda p: 1 / p["ranks"]), "All ranks wait for all of the slow one's work."),
     ),
     "warm-up-in-the-mean": drill_key(
         _extra,
@@ -147,9 +120,15 @@ DRILLS: Mapping[str, DrillKey] = {
         Mistake("whole", lambda p: _extra(p, 0.0), "Only the seconds beyond 1 s each are extra."),
     ),
     "rate-after-resume": drill_key(
-        _rate,
+        lambda p: p["warm"] / (p["after"] + 1),
         "Planned: the peak. Actual: ({{after}} + 1)/{{warm}} of it. Ratio {{answer}}.",
-        Mistake("off-by-one", lambda p: _rate(p, 0), "The first step after the resume has its share of the warm-up."),
-        Mistake("from-the-start", lambda p: _rate(p, p["stop"] + 1), "The schedule counts from the resume."),
+        Mistake(
+            "off-by-one",
+            lambda p: p["warm"] / p["after"],
+            "The first step after the resume has its share of the warm-up.",
+        ),
+        Mistake(
+            "from-the-start", lambda p: p["warm"] / (p["after"] + p["stop"] + 1), "The schedule counts from the resume."
+        ),
     ),
 }

@@ -4,6 +4,7 @@ import ast
 
 import pytest
 
+from course_lib import exercises
 from course_lib.exercises.answer_bank import read_bank
 from course_lib.exercises.killmatrix import BANK
 
@@ -92,6 +93,21 @@ def twice(radius):
 def test_the_same_answer_may_be_of_two_sorts_and_of_one_name(read):
     _, wrong, half = read("# %% wrong: x => values -\ny = 1\n# %% half: x => 2.5  from: x\n")
     assert (half.sort, half.expected) == ("half", "2.5") and value(half, "y") == value(wrong, "y") == 1
+
+
+def test_an_answer_may_be_the_program_of_its_card_or_a_change_of_it(tmp_path):
+    path = tmp_path / "ring-that-hangs.py"
+    path.write_text(
+        "# %% wrong: as it was found => values -  from: the card\n\n# %% wrong: x => values -  from: the card\n# ~ 0 ==> 1\n"
+    )
+    found, changed = read_bank(path)
+    assert (
+        found.source in exercises.card("ring-that-hangs").text
+        and "total = torch.empty_like(block), 1" in changed.source
+    )
+    path = path.rename(tmp_path / "run-report.py")
+    with pytest.raises(ValueError, match="run-report: its statement has no program"):
+        read_bank(path)
 
 
 def test_a_change_may_be_changed_once_more(read):

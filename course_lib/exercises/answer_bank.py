@@ -26,6 +26,8 @@ says it in one: the text on the left, which must occur exactly once, becomes tha
 
 is Python: each statement replaces the one that defines the same name, and a new name stays in front of the statement that follows it.
 Only a half-right answer may have no body: it is the other answer, judged by its points.
+
+`from: the card` starts from the program in the card's statement, which a learner is to repair; without a body the answer is that program.
 """
 
 import ast
@@ -39,6 +41,8 @@ _HEADER = re.compile(
     r"^# %% (right|wrong|half): (.+?)(?:\s*=>\s*(\S+)(?:\s+(\S+))??(?:\s+unless\s+(\S+=.+?))?)?(?:\s+from:\s+(.+?))?\s*$"
 )
 _CHANGE = re.compile(r"^# ([ +~-])(?: (.*))?$")
+_CARD = "the card"
+_PROGRAM = re.compile(r"```python\n(.*?)```", re.DOTALL)
 _DEEPEST = 2  # a reader follows a change to its base, and from there once more
 
 
@@ -99,6 +103,8 @@ def read_bank(path: Path) -> list[BankAnswer]:
     by_name: dict[str, list[_Section]] = {}
     for section in sections:
         by_name.setdefault(section.name, []).append(section)
+    if any(section.base == _CARD for section in sections):
+        by_name[_CARD] = [_Section(0, "wrong", _CARD, "-", "-", "", "", _program(path.stem))]
     return [
         BankAnswer(
             exercise=path.stem,
@@ -111,6 +117,16 @@ def read_bank(path: Path) -> list[BankAnswer]:
         )
         for section in sections
     ]
+
+
+def _program(exercise: str) -> list[str]:
+    """The lines of the program in the statement of an exercise."""
+    from course_lib import exercises
+
+    found = _PROGRAM.search(exercises.card(exercise).text)
+    if found is None:
+        raise ValueError(f"{exercise}: its statement has no program that an answer could be from.")
+    return found[1].splitlines()
 
 
 def _expanded(file: str, section: _Section, by_name: Mapping[str, list[_Section]]) -> list[str]:
@@ -128,7 +144,7 @@ def _expanded(file: str, section: _Section, by_name: Mapping[str, list[_Section]
         raise ValueError(
             f"{file}:{section.number}: {section.name!r} is {len(chain) - 1} changes deep; at most {_DEEPEST}."
         )
-    if not "".join(section.lines).strip() and section.base and section.sort != "half":
+    if not "".join(section.lines).strip() and section.base not in ("", _CARD) and section.sort != "half":
         raise ValueError(f"{file}:{section.number}: {section.name!r} changes nothing of {section.base!r}.")
     lines = chain.pop().lines
     for change in reversed(chain):

@@ -47,24 +47,7 @@ def train_loop(model, optimizer, schedule, updates, limit):
     return losses
 
 
-# %% wrong: as it was => values -
-def train_loop(model, optimizer, schedule, updates, limit):
-    losses = []
-    for micro_batches in updates:
-        optimizer.zero_grad()
-        total = 0.0
-        for inputs, targets in micro_batches:
-            logits = model(inputs)
-            loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100)
-            loss = loss / len(micro_batches)
-            loss.backward()
-            total += loss.item()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
-            schedule.step()
-        optimizer.step()
-        losses.append(total)
-    return losses
-
+# %% wrong: as it was => values -  from: the card
 
 # %% wrong: the schedule per micro-batch => values schedule-per-micro-batch  from: sums over tokens, divided by all of them
 #               total += loss.item()

@@ -29,20 +29,7 @@ def train(job, steps):
             job.save(dict(step=number, weights=list(job.weights)))
 
 
-# %% wrong: as given => values -
-def train(job, steps):
-    checkpoint = job.load() or {"step": 0, "weights": []}
-    step, job.weights = checkpoint["step"], checkpoint["weights"]
-    order = job.shuffled()
-    while step < steps:
-        step += 1
-        epoch, place = divmod(step, job.batches)
-        if place == 0:
-            order = job.shuffled()
-        if step % job.every == 0:
-            job.save({"step": step, "weights": job.weights})
-        job.update(order[place], step)
-
+# %% wrong: as given => values -  from: the card
 
 # %% wrong: saved before the update => values early  from: as written
 # -         job.update(order[place], step + 1)

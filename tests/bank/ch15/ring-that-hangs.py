@@ -59,20 +59,7 @@ def ring_pass(comm, block, visit):
     return sum(seen)
 
 
-# %% wrong: as it was found => protocol deadlock
-def ring_pass(comm, block, visit):
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    coming, total = torch.empty_like(block), 0
-    for hop in range(comm.size):
-        if hop < comm.size - 1:
-            sending = comm.isend(block, after)
-        total = total + visit(block, (comm.rank - hop) % comm.size)
-        if hop < comm.size - 1:
-            sending.wait()
-            comm.recv(coming, before)
-            block, coming = coming, block
-    return total
-
+# %% wrong: as it was found => protocol deadlock  from: the card
 
 # %% wrong: the receive is posted in time, but the two are issued one by one => protocol deadlock  from: one batch a hop, a tensor of its own for each
 # ~ comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)]) ==> [comm.isend(block, after), comm.irecv(coming, before)]

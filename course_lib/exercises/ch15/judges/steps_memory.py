@@ -191,54 +191,45 @@ def _by_stage(found: Sequence[Any]) -> dict[str, Any]:
     return {f"stage {s}": value for s, value in enumerate(found)}
 
 
-def _peaks_by_stage(job: Job, schedule: str, count: int, **how: Any) -> dict[str, float]:
-    return _by_stage(peaks(job, schedule, count, **how))
+def _other(name: str, message: str, row: Callable[..., Any] = lambda *row: row, **how: Any) -> Mistake:
+    """The peaks of another row, or with other micro-batches in flight, or without a part."""
+    return Mistake(name, lambda *given: _by_stage(peaks(*row(*given), **how)), message)
 
 
-def _of_1f1b(held: Callable[[int, int, int], int]) -> Callable[..., dict[str, float]]:
+def _held(of: Callable[[int, int, int], int]) -> Callable[[int, int, str, int], int]:
     """Another idea of how many micro-batches stage s of p holds of m under 1F1B."""
-    return partial(_peaks_by_stage, flying=lambda p, s, schedule, m: m if schedule == "gpipe" else held(p, s, m))
+    return lambda p, s, schedule, m: m if schedule == "gpipe" else of(p, s, m)
 
 
-def _always(schedule: str) -> Callable[..., dict[str, float]]:
-    return lambda job, _, count: _peaks_by_stage(job, schedule, count)
+def _received(job: Job, *rest: Any) -> tuple[Any, ...]:
+    return {**job, "boundary": [0, *job["boundary"]]}, *rest
 
 
-def _in_flight_and(more: int) -> Callable[..., dict[str, float]]:
-    return partial(_peaks_by_stage, flying=lambda *where: in_flight(*where) + more)
-
-
-def _inputs_for_outputs(job: Job, schedule: str, count: int) -> dict[str, float]:
-    return _peaks_by_stage({**job, "boundary": [0, *job["boundary"]]}, schedule, count)
-
-
-_NOTHING_CROSSES = partial(_peaks_by_stage, outputs=False, back=False)
-
-
-def _work_each(job: Job, schedule: str, count: int) -> dict[str, float]:
-    kept = [kept + work for kept, work in zip(job["kept"], job["work"], strict=True)]
-    return _peaks_by_stage({**job, "kept": kept}, schedule, count, work=False)
+def _work_each(job: Job, *rest: Any) -> tuple[Any, ...]:
+    return {**job, "kept": [sum(both) for both in zip(job["kept"], job["work"], strict=True)]}, *rest
 
 
 STAGES = Breakdown(
     part="peaks",
     unit="bytes",
-    want=_peaks_by_stage,
+    want=lambda *row: _by_stage(peaks(*row)),
     words=lambda job, schedule, count: f"{schedule}, {len(job['state'])} stages, {count} micro-batches",
     mistakes=(
-        Mistake("gpipe-for-both", _always("gpipe"), "how many forwards has this stage done at its first backward?"),
-        Mistake("1f1b-for-both", _always("1f1b"), "GPipe holds all micro-batches on every stage."),
-        Mistake("not-capped", _of_1f1b(lambda p, s, m: p - s), "there are fewer micro-batches than that."),
-        Mistake("one-more", _in_flight_and(1), "one micro-batch too many is held."),
-        Mistake("one-less", _in_flight_and(-1), "one micro-batch too few is held; the last stage of 1F1B holds one."),
-        Mistake("stages-alike", _of_1f1b(lambda p, s, m: min(p, m)), "later stages start their first backward sooner."),
-        Mistake("turned-round", _of_1f1b(lambda p, s, m: min(s + 1, m)), "the first stage holds the most."),
-        Mistake("outputs-forgotten", partial(_peaks_by_stage, outputs=False), "each output stays until its backward."),
-        Mistake("gradient-forgotten", partial(_peaks_by_stage, back=False), "the returned gradient takes memory too."),
-        Mistake("boundary-forgotten", _NOTHING_CROSSES, "stored outputs and a returned gradient are missing."),
-        Mistake("work-forgotten", partial(_peaks_by_stage, work=False), "the work space of one backward is missing."),
-        Mistake("inputs-for-outputs", _inputs_for_outputs, "`boundary[s]` crosses **after** stage s."),
-        Mistake("work-each", _work_each, "one backward runs at a time, so its work space exists once."),
+        _other(
+            "gpipe-for-both", "how many forwards has it done at its first backward?", lambda j, _, m: (j, "gpipe", m)
+        ),
+        _other("1f1b-for-both", "GPipe holds all micro-batches on every stage.", lambda j, _, m: (j, "1f1b", m)),
+        _other("not-capped", "there are fewer micro-batches than that.", flying=_held(lambda p, s, m: p - s)),
+        _other("one-more", "one micro-batch too many is held.", flying=lambda *where: in_flight(*where) + 1),
+        _other("one-less", "one micro-batch too few is held.", flying=lambda *where: in_flight(*where) - 1),
+        _other("stages-alike", "later stages start their backward sooner.", flying=_held(lambda p, s, m: min(p, m))),
+        _other("turned-round", "the first stage holds the most.", flying=_held(lambda p, s, m: min(s + 1, m))),
+        _other("outputs-forgotten", "each output stays until its backward.", outputs=False),
+        _other("gradient-forgotten", "the returned gradient takes memory too.", back=False),
+        _other("boundary-forgotten", "stored outputs and a returned gradient are missing.", outputs=False, back=False),
+        _other("work-forgotten", "the work space of one backward is missing.", work=False),
+        _other("inputs-for-outputs", "`boundary[s]` crosses **after** stage s.", _received),
+        _other("work-each", "one backward runs at a time, so its work space exists once.", _work_each, work=False),
     ),
 )
 
@@ -346,11 +337,9 @@ def ledger(stages: Stages, stop: float, gpus: int, price: float, increment: floa
     return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
 
 
-def _uncut(stages: Stages, stop: float, gpus: int, price: float, increment: float) -> dict[str, float]:
-    spent = {"useful": 0.0, "failed": 0.0}
-    for stage in stages:
-        spent["useful" if stage["state"] == "done" else "failed"] += gpus * price / 60 * (stage["end"] - stage["start"])
-    return spent
+def _uncut(stages: Stages, stop: float, *bill: float) -> dict[str, float]:
+    late = ledger(stages, 1e9, *bill)
+    return {part: late[part] for part in ("useful", "failed")}
 
 
 def _cut_is_useful(stages: Stages, stop: float, *bill: float) -> dict[str, float]:

@@ -1,20 +1,29 @@
 """A class's report is the same whatever an answer puts into the text that it controls: hidden inputs and host details stay inside."""
 
 import base64
+import contextlib
 import json
+import random
 import re
+from dataclasses import replace
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib import exercises
+from course_lib.exercises import killmatrix
 from course_lib.grading.classroom.feedback_page import Exercise, Page, render
-from course_lib.grading.judge.closed_words import KINDS, OWN_KIND, REST, SENTENCES, closed
+from course_lib.grading.judge import resolve
+from course_lib.grading.judge.closed_messages import closed_messages
+from course_lib.grading.judge.closed_words import KINDS, OWN_KIND, REST, SENTENCES, closed, types_only
 from course_lib.grading.judge.grade_notebook import grade_notebook
 from course_lib.grading.judge.report import report_dict
 from course_lib.grading.submission import Step, Submission
+from course_lib.grading.worker.runners import InProcess
 from course_lib.grading.worker.worker_pool import WorkerPool, can_fork
+from course_lib.records import Case, Outcome, Verdict
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="without forks there are no clones")
 _SEEN = (b"/srv/grading-7", b"root@192.0.2.1!")  # what an answer may see and wants to carry out
@@ -108,6 +117,132 @@ def test_a_check_of_ones_own_tells_everything(workers):
     """The counterpart of the test above: there the secret would be found, were it told."""
     for body in (OF_VALUES["an exception's message"], OF_VALUES["a returned string"], OF_VALUES["a returned list"]):
         assert "192.0.2" in told(workers, "train-days-7b", body, "192.0.2", 1, closed_words=False)
+
+
+# ------------------------------------------------------------------------------------------------ what judges quote
+
+
+def changed(value, path, new):
+    """Plain data with another value at a path of indices and keys."""
+    if not path:
+        return new
+    if isinstance(value, dict):
+        return {**value, path[0]: changed(value[path[0]], path[1:], new)}
+    items = list(value)
+    items[path[0]] = changed(items[path[0]], path[1:], new)
+    return type(value)(items)
+
+
+def places(value, path=()):
+    """The paths of some places in plain data, with what is there."""
+    yield path, value
+    inside = list(value.items())[:3] if isinstance(value, dict) else []
+    if isinstance(value, (list, tuple)):
+        inside = [(at, value[at]) for at in sorted({0, len(value) // 2, len(value) - 1}) if value]
+    for key, each in inside:
+        yield from places(each, (*path, key))
+
+
+def said_instead(there):
+    """Pairs of values in the place of one: each of a pair would carry another secret out, and both are wrong alike."""
+    kind, at = type(there), [0.7351946, 0.7359172]
+    if kind in (int, float):
+        yield [kind((abs(there) + 7) * 1_000_003 * each) for each in at]
+    elif kind is str:
+        yield ["/srv/grading-7", "wjqxz"]
+    elif kind is dict:
+        yield [{**there, word: 1} for word in ("/srv/grading-7", "wjqxz")]
+    elif kind in (list, tuple):
+        yield [kind([*there, *there[-1:] * (1_234 + each)]) for each in (0, 9)]
+        yield [kind(random.Random(each).choices(range(7_000, 7_999), k=len(there))) for each in (1, 2)]
+    elif isinstance(there, torch.Tensor) and there.numel():
+        yield (
+            [there * 0 + 1e5 * each for each in at]
+            if there.is_floating_point()
+            else [there * 0 + 1_234, there * 0 + 1_235]
+        )
+        yield [there.new_zeros(0, *[9_001 + each] * 4) for each in (1, 2)]
+
+
+def long_numbers(messages):
+    """The numbers of messages that have more than three digits that count."""
+    numbers = re.findall(r"\d[\d,]*(?:\.\d+)?", " ".join(messages))
+    return {each for each in numbers if len(re.sub(r"[.,]", "", each).strip("0")) > 3}
+
+
+QUOTING = [card.id for chapter in ("01", "05", "12") for card in exercises.cards(chapter)]
+
+
+@pytest.mark.parametrize("exercise", QUOTING)
+def test_no_judge_quotes_what_came_back(exercise):
+    card = exercises.card(exercise)
+    answer = next(each for each in killmatrix.bank(card.chapter) if (each.exercise, each.sort) == (exercise, "right"))
+    resolved = resolve(card, secret="a class's own")
+    case = resolved.cases[0]
+    outcome = InProcess(*killmatrix.names_of(answer.source, card.answers)).run(card, case)
+
+    def judged(value, meter):
+        other = replace(outcome, value=value, meter=meter)
+        with contextlib.suppress(Exception), types_only():  # the report says then that the judge could not read it
+            found = resolved.contract.verdicts(resolved.params, case, other)
+            return [v.message for v in closed_messages(found, card.chapter, resolved.params, case, other)]
+        return []
+
+    pairs = [(path, pair) for path, there in places(outcome.value) for pair in said_instead(there)][:40]
+    told = [[judged(changed(outcome.value, path, each), outcome.meter) for each in pair] for path, pair in pairs]
+    sent = outcome.meter.get("bytes_sent", [])
+    told += [
+        [
+            judged(outcome.value, {**outcome.meter, "bytes_sent": [size + more for size in sent]})
+            for more in (735_194, 735_917)
+        ]
+    ] * bool(sent)
+    for one, other in told:
+        assert "grading-7" not in "".join(one) and "wjqxz" not in "".join(other)
+        assert not re.search(r"7,?35[19]|1,?2[34]\d", "".join([*one, *other]))
+        assert long_numbers(one) == long_numbers(other)
+
+
+def message_of(text, value, *, params=None, args=()):
+    """What a class is told of a judge's message about a returned value."""
+    verdict = Verdict(kind="values", part="", ok=False, message=text)
+    case, outcome = Case(name="a node of 12,345 MB", args=args), Outcome(state="answered", value=value)
+    (closed_one,) = closed_messages([verdict], "01", params or {}, case, outcome)
+    return closed_one.message
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "told"),
+    [
+        ("a node of 12,345 MB: 'srv-7' is wrong.", "srv-7", "a node of 12,345 MB: '…' is wrong."),
+        ("got SRV-7 here.", "srv-7", "got …-7 here."),
+        ("'memory' is no response.", ["memory"], "'memory' is no response."),
+        ("got 7351946 GPUs, 1.23456e-5 of it.", 7351946, "got ≈7,400,000 GPUs, ≈1.2e-05 of it."),
+        ("got 735 of 12345 MB.", 735, "got 735 of 12345 MB."),
+        ("got 65,537 of 989e12 FLOP/s.", 1, "got 65,537 of 989e12 FLOP/s."),
+        ("in float32 of shape (9001, 9002).", 1, "in float32 of shape (≈9,000, ≈9,000)."),
+        ("0000735 and 7.3e-99.", 1, "≈740 and …."),
+        ("the list 1, 2, 3, 4, 5, 6, 7, 8.", 1, "the list 1, 2, 3, 4, 5, 6, …."),
+        ("return 'a', 'b', 'c', 'd', 'e', 'f', 'g'.", "a", "return 'a', 'b', 'c', 'd', 'e', 'f', 'g'."),
+        ("!? is wrong; !? is no word.", "!?", "… is wrong; … is no word."),
+    ],
+)
+def test_a_message_keeps_what_is_known_and_rounds_or_leaves_out_the_rest(text, value, told):
+    assert message_of(text, value, params={"n": 65_537}, args=(989e12,)) == told
+
+
+WAITS = "No rank can move.\n  rank 1 waits for rank 0: call 3, send of 4 float32, at line 2\n  rank 0 waits for rank 1: call 1, send"
+
+
+def test_who_waits_is_told_where_the_judge_ran_the_ranks():
+    told = closed("pass")
+    for ranks, lines in ((2, 2), (1, 0), (0, 0)):
+        assert told(WAITS, ranks).count("waits for") == lines
+    forged = WAITS.replace("rank 0: call", ", ".join(f"rank {n}" for n in range(30, 40)) + ": call")
+    assert "30" not in told(forged, 2) and told(forged, 2).count("waits for") == 1
+    assert told(WAITS + "\nThey wait for each other in a cycle: 1 → 77 → 1.", 2).count("77") == 0
+    at = "a line\nNo rank can move.\n  rank 1 waits for rank 0: call 77, send"
+    assert "77" not in told(f"ValueError: {at}", 2)
 
 
 PIECES = st.one_of(

@@ -6,6 +6,7 @@ import os
 import signal
 from dataclasses import replace
 from datetime import timedelta
+from itertools import combinations
 from pathlib import Path
 
 import nbformat
@@ -400,9 +401,14 @@ def test_each_hand_in_has_hidden_cases_of_its_own(one):
     neighbor = make_task(one, "ben", "01")
     path.write_bytes(path.read_bytes() + b" ")
     later = make_task(one, "ada", "01")
-    assert unseen(first) == unseen(again) and one.secret not in json.dumps(first)
-    for other in (later, neighbor):
-        assert unseen(first) and not set(unseen(first)) & set(unseen(other))
+    saved(one.submissions.folder("ada", "01") / "which-bit.txt", b"7")  # which the same notebook may read
+    beside = make_task(one, "ada", "01")
+    saved(one.submissions.folder("ada", "01") / "which-bit.txt", b"8")
+    changed = make_task(one, "ada", "01")
+    assert unseen(first) == unseen(again) and unseen(changed) == unseen(make_task(one, "ada", "01"))
+    assert one.secret not in json.dumps(first)
+    drawn = [set(unseen(each)) for each in (first, later, neighbor, beside, changed)]
+    assert all(drawn) and not any(mine & other for mine, other in combinations(drawn, 2))
 
 
 def test_a_task_carries_other_students_numbers_to_the_judge(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ import pytest
 from course_lib import exercises
 from course_lib.cluster import trusted_pickle
 from course_lib.grading.judge import Exercise, resolve
+from course_lib.grading.judge.closed_words import closed
 from course_lib.grading.judge.confirmed_memory import UNCONFIRMED, confirm_memory, needs_confirmation, weighed_case
 from course_lib.grading.judge.decision import HALF
 from course_lib.grading.sandbox.memory_gauge import Gauge
@@ -168,6 +169,16 @@ def test_what_the_system_does_not_confirm_costs_the_shares_of_memory_and_no_othe
     assert left.points == pytest.approx(exercise.card.points * min(1 - lost, most)) and lost >= 0.05
     (told, *_) = [v for v in left.verdicts if not v.ok]
     assert told.mistake == UNCONFIRMED and words in told.message
+
+
+def test_of_the_weighed_run_a_class_quotes_nothing():
+    exercise, report = full_report("ring-all-reduce")
+    error = Outcome(state="raised", error="cell, line 2: rank 1 raised ValueError: /srv/secret (line 2 of your cell)")
+    left = confirm_memory(exercise, Scales(error, 1), report, closed("def f():\n    pass"))
+    (told, *_) = [v.message for v in left.verdicts if not v.ok]
+    assert "secret" not in told and "rank 1 raised ValueError, line 2 of the cell" in told
+    left = confirm_memory(exercise, Scales(Outcome(state="answered", value={}), 123_456_789), report)
+    assert "used 120 MB" in [v.message for v in left.verdicts if not v.ok][0]
 
 
 def test_only_an_answer_that_earned_its_memory_is_weighed():

@@ -1,6 +1,7 @@
 """The worker: what answers do to it, what it says of them, and that nothing of it is left."""
 
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -474,6 +475,18 @@ def test_a_channel_refuses_what_is_no_frame():
     theirs.sendall(b"HTTP/1.1 200 OK" * 9)
     with pytest.raises(Garbled):
         Channel(mine).receive(1.0)
+    mine.close(), theirs.close()
+
+
+@pytest.mark.parametrize("length", [2**40 + 12_345, 12])
+def test_what_is_said_of_such_a_frame_holds_nothing_of_it(length):
+    import socket
+
+    mine, theirs = socket.socketpair()
+    theirs.sendall(struct.pack(">4s16sQ", b"TaS1", b"0" * 16, length) + b"secret-12345")
+    with pytest.raises(Garbled) as found:
+        Channel(mine).receive(1.0)
+    assert not re.search(r"secret|12,?345|1,?099", str(found.value))
     mine.close(), theirs.close()
 
 

@@ -59,7 +59,8 @@ SENTENCES = {
     "indent": "the indentation does not fit",
     "dtype differs between the two ends": "dtype differs between the two ends of a message",
 }
-_MOST = 9  # ranks of a deadlock that are told
+_MOST = 2  # ranks of a deadlock that are told
+_LINES = 300  # a line beyond is not told
 _KIND = re.compile(r"(?:^|: rank (\d{1,2}) raised )(\w+): ")
 _LINE = re.compile(r"\bline (\d{1,4})\b")
 _CALLS = (
@@ -67,8 +68,9 @@ _CALLS = (
     "reduce_scatter_tensor|all_to_all_single|new_group"
 )
 _WAITS = re.compile(
-    rf"rank (\d{{1,2}}) waits for ((?:rank \d{{1,2}}(?:, )?)+): call (\d{{1,2}}), (?:{_CALLS})\b|"
-    r"They wait for each other in a cycle: (?:\d{1,2} → )+\d{1,2}\."
+    rf"^ *rank (\d{{1,2}}) waits for (rank \d{{1,2}}(?:, rank \d{{1,2}})*): call \d{{1,2}}, (?:{_CALLS})\b|"
+    r"^They wait for each other in a cycle: \d{1,2}(?: → \d{1,2})+\.",
+    re.MULTILINE,
 )
 _HAZARD = re.compile(r"rank (\d{1,2}) (wrote to|read|never waited for)\b")
 
@@ -83,13 +85,16 @@ def types_only() -> Iterator[None]:
         values.types_only.reset(token)
 
 
-def closed(source: str) -> Callable[[str], str]:
-    """A function from what a worker says went wrong to what is told of it; `source` is the answer's code."""
-    most = source.count("\n") + 1
+def closed(source: str) -> Callable[..., str]:
+    """A function from what a worker says went wrong to what is told of it; `source` is the answer's code.
 
-    def told(text: str) -> str:
+    Who waits for whom is told of the first few of so many `ranks`, where the judge itself ran them.
+    """
+    most = min(source.count("\n") + 1, _LINES)
+
+    def told(text: str, ranks: int = 0) -> str:
         if text.startswith("No rank can move."):
-            return "\n  ".join(["No rank can move.", *(each[0] for each in list(_WAITS.finditer(text))[:_MOST]), REST])
+            return "\n  ".join(["No rank can move.", *_waits(text, ranks), REST])
         if found := _HAZARD.match(text):
             return (
                 f"{found[0]} a tensor in flight{_where(text, most)}."
@@ -105,6 +110,20 @@ def closed(source: str) -> Callable[[str], str]:
         return f"{rank}{kind}{said}{_where(text, most)}. {REST}"
 
     return told
+
+
+def _waits(text: str, ranks: int) -> list[str]:
+    """The first ranks that wait, and the cycle in which they do; each rank at most once."""
+    found = []
+    for each in _WAITS.finditer(text):
+        told = each[0].strip()
+        named = [int(number) for number in re.findall(r"\d+", (each[2] or told).removesuffix("."))]
+        if len(named) <= ranks + 1 and all(number < ranks for number in (*named, int(each[1] or 0))):
+            found.append(told)
+    return [
+        *[each for each in found if each.startswith("rank")][:_MOST],
+        *[each for each in found if each.startswith("They")][:1],
+    ]
 
 
 def _where(text: str, most: int) -> str:

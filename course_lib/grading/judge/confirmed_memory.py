@@ -6,9 +6,10 @@ points for memory are kept only if the two agree.
 """
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
-from course_lib.grading.judge.decision import earned_fraction
+from course_lib.grading.judge.decision import as_it_is, earned_fraction
 from course_lib.grading.judge.exercise import Exercise
 from course_lib.grading.worker.in_worker import InWorker, Lost
 from course_lib.grading.worker.protocol import Garbled, Gone, Late
@@ -40,13 +41,20 @@ def weighed_case(exercise: Exercise) -> Weighed:
     return make(exercise.params, random.Random(f"{exercise.seed}:weighed"))
 
 
-def confirm_memory(exercise: Exercise, runner: InWorker, report: Report) -> Report:
-    """The report with a verdict for each share that the operating system was asked about, and its points recomputed."""
+def confirm_memory(
+    exercise: Exercise, runner: InWorker, report: Report, words: Callable[..., str] = as_it_is
+) -> Report:
+    """The report with a verdict for each share that the operating system was asked about, and its points recomputed.
+
+    `words` gives what is told of a text that an answer controls, such as an exception's.
+    """
     large = weighed_case(exercise)
     try:
         outcome, grown = runner.weigh(exercise.card, large.warm, large.case)
     except (Lost, Gone, Late, Garbled) as error:
         outcome, grown = Outcome(state="crashed", error=str(error)), 0
+    if outcome.state in ("raised", "deadlock"):
+        outcome = replace(outcome, error=words(outcome.error))
     fault = _fault(large, outcome, grown)
     found = [
         Verdict(
@@ -73,7 +81,7 @@ def _fault(large: Weighed, outcome: Outcome, grown: int) -> str:
         return f"On {name}, where the operating system counts memory, your code gave no answer: {outcome.error}"
     if grown > large.most:
         return (
-            f"On {name}, your code used {grown / 1e6:,.0f} MB by the operating system's figure; {large.most / 1e6:,.0f} MB are enough. "
+            f"On {name}, your code used {float(f'{grown / 1e6:.1e}'):,.0f} MB by the operating system's figure; {large.most / 1e6:,.0f} MB are enough. "
             "The notebook counts only tensors, but lists, sets and numpy arrays take memory too."
         )
     try:

@@ -8,6 +8,7 @@ from typing import Any
 
 from course_lib.exercises import Card
 from course_lib.exercises.values import types_only
+from course_lib.grading.judge.closed_messages import closed_messages
 from course_lib.grading.judge.closed_words import IN_GENERAL
 from course_lib.grading.judge.exercise import Exercise, resolve
 from course_lib.grading.judge.explanation import EXPLAIN_SECONDS, explain
@@ -15,7 +16,7 @@ from course_lib.grading.judge.second_calls import CHANGED, SECOND_CALL, changed_
 from course_lib.grading.judge.unseen_variants import Asked, count_unseen_faults
 from course_lib.grading.worker.runners import InProcess, Runner
 from course_lib.judging import Judging, Params, failed_run
-from course_lib.records import Outcome, Report, Verdict
+from course_lib.records import Case, Outcome, Report, Verdict
 
 LOST = ("crashed", "timed out", "refused")  # states that cost all points of the exercise
 READY_MADE = "ready-made"  # an answer that calls the function it was asked to write
@@ -44,10 +45,15 @@ def grade(
     return explain(exercise, runner, report, others=others, seconds=seconds)
 
 
-def decide(exercise: Exercise, runner: Runner, words: Callable[[str], str] = str) -> Report:
+def as_it_is(text: str, ranks: int = 0) -> str:
+    """What is told of a text where everything is told."""
+    return text
+
+
+def decide(exercise: Exercise, runner: Runner, words: Callable[..., str] = as_it_is) -> Report:
     """Judge one answer: verdicts, points (0 to `card.points`), and the state of the run that decided.
 
-    `words` gives what is told of a text that an answer controls, such as an exception's.
+    `words` gives what is told of a text that an answer controls, such as an exception's, in a run on so many ranks.
 
     Stops at the first case that is unanswered, crashes or hangs; otherwise runs all cases, so that partial credit is
     what was earned. If all of them pass, some are run a second time.
@@ -65,11 +71,11 @@ def decide(exercise: Exercise, runner: Runner, words: Callable[[str], str] = str
     bad: Outcome | None = None  # the first outcome that gave no value
     ran, took, predicted = 0, dict[int, float](), None
     for numbers, case, other_numbers in asked:
-        outcome = _told(runner.run(card, case), words)
+        outcome = _told(runner.run(card, case), words, case)
         ran += 1
         took[id(case)] = outcome.seconds
         if outcome.state == "answered":
-            verdicts = with_hazard(contract.verdicts(numbers, case, outcome), outcome)
+            verdicts = with_hazard(_judged(exercise, numbers, case, outcome), outcome)
             found.append(Asked(case, other_numbers, verdicts))
             predicted = outcome.value
             continue
@@ -81,10 +87,10 @@ def decide(exercise: Exercise, runner: Runner, words: Callable[[str], str] = str
             break  # the simplest case fails: the others would repeat it
     if bad is None and all(v.ok for each in found for v in each.verdicts):
         for case, second in second_calls(exercise.cases):
-            outcome, changed = of_the_last_call(second, _told(runner.run(card, second), words))
+            outcome, changed = of_the_last_call(second, _told(runner.run(card, second), words, case))
             ran += 1
             if outcome.state == "answered":
-                verdicts = contract.verdicts(own, case, outcome)
+                verdicts = _judged(exercise, own, case, outcome)
             else:
                 bad, verdicts = outcome, failed_run(replace(case, part=""), outcome, contract.shares)
             if types_only.get():
@@ -114,6 +120,12 @@ def decide(exercise: Exercise, runner: Runner, words: Callable[[str], str] = str
     )
 
 
+def _judged(exercise: Exercise, params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    """The verdicts on one outcome; in a class their messages quote nothing of it."""
+    verdicts = list(exercise.contract.verdicts(params, case, outcome))
+    return closed_messages(verdicts, exercise.card.chapter, params, case, outcome) if types_only.get() else verdicts
+
+
 def _interval(exercise: Exercise, found: Sequence[Asked], predicted: Any) -> tuple[float, float] | None:
     """The interval that was committed to, if the exercise is a prediction and accepts it."""
     if exercise.contract.truth is None or not found or not all(v.ok for each in found for v in each.verdicts):
@@ -122,9 +134,10 @@ def _interval(exercise: Exercise, found: Sequence[Asked], predicted: Any) -> tup
     return float(low), float(high)
 
 
-def _told(outcome: Outcome, words: Callable[[str], str]) -> Outcome:
+def _told(outcome: Outcome, words: Callable[..., str], case: Case) -> Outcome:
     """The outcome, whose error and hazards say what may be told of them."""
-    error = words(outcome.error) if outcome.state in ("raised", "deadlock") else outcome.error
+    ranks = (case.ranks or 0) if outcome.state == "deadlock" else 0
+    error = words(outcome.error, ranks) if outcome.state in ("raised", "deadlock") else outcome.error
     hazards = [words(str(each)) for each in outcome.meter.get("hazards") or []]
     return replace(outcome, error=error, meter={**outcome.meter, "hazards": hazards} if hazards else outcome.meter)
 

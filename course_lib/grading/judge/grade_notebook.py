@@ -22,7 +22,7 @@ from course_lib.grading.blank_notebook import STUB
 from course_lib.grading.files_beside import copy_of
 from course_lib.grading.judge.closed_words import closed, types_only
 from course_lib.grading.judge.confirmed_memory import confirm_memory, needs_confirmation
-from course_lib.grading.judge.decision import decide
+from course_lib.grading.judge.decision import as_it_is, decide
 from course_lib.grading.judge.exercise import Exercise, resolve
 from course_lib.grading.judge.explanation import EXPLAIN_SECONDS, explain, needs_explanation
 from course_lib.grading.judge.report import cleaned, lost_report, refused_report
@@ -180,14 +180,14 @@ class _Grading:
             words = self._words(step.exercise)
             self.errors[step.exercise] = _with_conflict(step, replace(outcome, error=words(outcome.error)))
 
-    def _words(self, exercise: str) -> Callable[[str], str]:
+    def _words(self, exercise: str) -> Callable[..., str]:
         """What a report says of a worker's words about an exercise, which are kept in `said`."""
         source = "\n".join(s.source for s in self.submission.steps if s.do == "run" and s.exercise == exercise)
-        words = closed(source) if self.closed_words else str
+        words = closed(source) if self.closed_words else as_it_is
 
-        def told(text: str) -> str:
+        def told(text: str, ranks: int = 0) -> str:
             self.said.add(text)
-            return words(text)
+            return words(text, ranks)
 
         return told
 
@@ -272,7 +272,7 @@ class _Grading:
         seconds = self.limits.case_seconds
         with InWorker(worker, ranks=ranks, most_seconds=seconds, clone=packed is None) as runner:
             runner.packed = packed
-            return cleaned(confirm_memory(exercise, runner, report))
+            return cleaned(confirm_memory(exercise, runner, report, self._words(exercise.card.id)))
 
     def _explained(self, worker: WorkerHandle, exercise: Exercise, report: Report) -> Report:
         """The report, with a note if the answer is right for other numbers. Its points do not change.

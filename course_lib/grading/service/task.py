@@ -64,7 +64,7 @@ def make_task(folder: Any, student: str, chapter: str, *, wall: Any = None, only
         "source": folder.sources.path(chapter).read_text(encoding="utf-8"),
         "points": {card.id: card.points for card in cards},
         "drawn": folder.variants.of(student, chapter).get("exercises", {}),
-        "secret": _hand_in_secret(folder.secret, student, data),
+        "secret": _hand_in_secret(folder.secret, student, data, files),
         "others": {card.id: others(folder.variants.of_everybody(chapter), student, card.id) for card in cards},
         "overlay": str(folder.exercises.overlay) if any(folder.exercises.overlay.glob("*/card.py")) else "",
         "wall": asdict(wall) if is_dataclass(wall) and not isinstance(wall, type) else None,
@@ -77,13 +77,16 @@ def make_task(folder: Any, student: str, chapter: str, *, wall: Any = None, only
     return {**task, "key": key_of(task, data, files), "notebook_sha256": hashlib.sha256(data).hexdigest()}
 
 
-def _hand_in_secret(secret: str, student: str, notebook: bytes) -> str:
+def _hand_in_secret(secret: str, student: str, notebook: bytes, files: Mapping[str, bytes]) -> str:
     """The seed of one submission's hidden cases, in hex: the same each time it is judged.
 
-    A changed notebook and another student's get other cases, so what a feedback page reveals about them is worthless
-    later.
+    A changed notebook, changed files next to it and another student's get other cases, so what a feedback page reveals
+    about them is worthless later.
     """
     said = f"hidden-cases:{student}:{hashlib.sha256(notebook).hexdigest()}"
+    if files:
+        beside = {name: hashlib.sha256(each).hexdigest() for name, each in files.items()}
+        said += f":{json.dumps(beside, sort_keys=True)}"
     return hmac.new(secret.encode(), said.encode(), hashlib.sha256).hexdigest()
 
 

@@ -272,7 +272,7 @@ def _told(run: Run, case: Case, limit: str, printed: Callable[[], str]) -> Outco
             f"Your code ran longer than {limit}." if run.wall_seconds >= case.seconds else clean(outcome.error),
         )
     if outcome.state == "refused":
-        raise Lost("refused", clean(outcome.error))
+        raise Lost("refused", "Your code wrote into the connection to the judge (a call that no rank makes).")
     output, kind = printed(), getattr(run.error, "kind", "")
     if kind == "NotImplementedError":
         return Outcome(state="not answered", error=NOT_ANSWERED)

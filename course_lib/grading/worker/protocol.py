@@ -65,13 +65,13 @@ class Channel:
         if mark != _MARK:
             raise Garbled("bytes that are no message")
         if length > self.limit:
-            raise Garbled(f"a message of {length:,} bytes; at most {self.limit:,} cross")
+            raise Garbled(f"a message of more than {self.limit:,} bytes")
         try:
             return token, self._read(self._exactly(length, until))
         except (Gone, Late):
             raise
         except Exception as error:
-            raise Garbled(f"a message that cannot be read ({error})") from error
+            raise Garbled("a message that cannot be read") from error
 
     def ask(self, message: Any, seconds: float) -> Any:
         """The reply to one request; Garbled if anything else arrived before or instead."""

@@ -11,7 +11,7 @@ from course_lib import facts, memory
 from course_lib.facts import Fact, course
 from course_lib.facts.fact import fact_of, rows
 
-DATED = ("devices.csv", "runs.csv", "prices.csv", "claims.csv")
+DATED = ("devices.csv", "gpus.csv", "runs.csv", "prices.csv", "claims.csv")
 DATE = re.compile(r"(19|20)\d\d(-(0[1-9]|1[0-2]))?$")
 H100 = facts.device("H100 SXM")
 
@@ -54,7 +54,7 @@ def test_every_row_of_a_file_of_values_has_every_cell_and_a_known_source(file):
         assert "memory" not in row["source"]
 
 
-@pytest.mark.parametrize(("file", "of"), [("devices.csv", "device"), ("runs.csv", "run")])
+@pytest.mark.parametrize(("file", "of"), [("devices.csv", "device"), ("gpus.csv", "of"), ("runs.csv", "run")])
 def test_no_value_is_given_twice_in_one_file(file, of):
     seen = [(row[of], row["field"]) for row in rows(file)]
     assert len(seen) == len(set(seen))
@@ -108,6 +108,31 @@ def test_a_copied_fact_keeps_what_stands_behind_it(copied):
 
 
 # --- hardware --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "multiprocessors", "driver", "bridge", "adds"),
+    [
+        ("V100 SXM2 16GB", 7.0, 80, 375, None, False),
+        ("A100 PCIe 80GB", 8.0, 108, 440, 300e9, False),
+        ("H100 SXM", 9.0, 132, 515, None, True),
+        ("H100 PCIe", 9.0, 114, 515, 300e9, False),
+        ("H200 SXM", 9.0, None, 515, None, True),
+        ("H800 SXM", None, 132, None, None, True),
+        ("B200 SXM", 10.0, 148, 560, None, True),
+        ("GB300", None, None, None, None, True),
+        ("MI300X", None, None, None, None, False),
+    ],
+)
+def test_what_software_sees_of_a_gpu_is_sourced_or_unknown(name, capability, multiprocessors, driver, bridge, adds):
+    one = facts.gpu(name)
+    numbers = (one.capability, one.multiprocessors, one.driver, one.bridge_one_way)
+    assert numbers == (capability, multiprocessors, driver, bridge)
+    assert all(number is None or number.source for number in numbers) and one.switch_adds == adds
+
+
+def test_multiprocessors_are_counted_in_one_place():
+    assert facts.gpu("H100 SXM").multiprocessors is facts.chip("H100 SXM").sms
 
 
 @pytest.mark.parametrize(

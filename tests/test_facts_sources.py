@@ -17,6 +17,7 @@ FILES = (
     "topologies.csv",
     "ceilings.csv",
     "failure_logs.csv",
+    "gpus.csv",
 )
 KIB, MIB = 2**10, 2**20
 

@@ -2,6 +2,7 @@
 
 from course_lib.facts.chips import Chip, MatmulCeiling, ceiling, ceilings, chip, chips
 from course_lib.facts.fact import Fact, Reference, reference, references
+from course_lib.facts.gpus import Gpu, gpu, least_seconds
 from course_lib.facts.hardware import Device, Link, device, devices, link, links
 from course_lib.facts.models import ModelShape, model, models
 from course_lib.facts.published import Claim, PublishedRun, claim, claims, price, prices, run, runs
@@ -15,6 +16,7 @@ __all__ = [
     "Device",
     "Fact",
     "FailureLog",
+    "Gpu",
     "Link",
     "MatmulCeiling",
     "ModelShape",
@@ -34,8 +36,10 @@ __all__ = [
     "devices",
     "failure_log",
     "failure_logs",
+    "gpu",
     "interruption_causes",
     "latent_width",
+    "least_seconds",
     "link",
     "links",
     "model",

@@ -7,22 +7,10 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from course_lib.facts import device
+from course_lib.facts import device, gpu
 from course_lib.runs.evidence import Evidence
 from course_lib.runs.gate import Gate
 from course_lib.runs.look import fact_name
-
-CAPABILITY = {"V100": "7.0", "A100": "8.0", "H100": "9.0", "H200": "9.0", "H800": "9.0", "B200": "10.0"}
-OLDEST_DRIVER = {"V100": 384, "A100": 450, "H100": 515, "H200": 535, "H800": 515, "B200": 555}  # that knows the device
-MULTIPROCESSORS = {
-    "V100": 80,
-    "A100": 108,
-    "H100 SXM": 132,
-    "H100 PCIe": 114,
-    "H200": 132,
-    "H800 SXM": 132,
-    "B200": 148,
-}
 
 STAMPED = ("train", "matmul", "collectives")  # kinds whose times a GPU stamps
 
@@ -71,20 +59,20 @@ def _numbers(seen: dict[str, Any]) -> Iterator[Gate]:
     name = fact_name(seen["device"])
     if name is None:
         return
-    share = seen["device_memory"] / float(device(name).memory)
-    known = CAPABILITY.get(name.split()[0])
+    share, known = seen["device_memory"] / float(device(name).memory), gpu(name)
     yield Gate(
         "the device's numbers are those of its name",
-        0.85 <= share <= 1.1 and known in (None, seen["capability"]),
+        0.85 <= share <= 1.1 and (known.capability is None or seen["capability"] == str(known.capability)),
         f"{seen['device_memory'] / 1e9:,.1f} GB, capability {seen['capability']}",
     )
-    driver, oldest = re.match(r"\d+", seen.get("driver") or ""), OLDEST_DRIVER.get(name.split()[0])
+    driver, oldest = re.match(r"\d+", seen.get("driver") or ""), known.driver
     if driver and oldest:
-        yield Gate("the driver knows the device", int(driver[0]) >= oldest, f"{seen['driver']}, and at least {oldest}")
-    count = seen.get("multiprocessors")
-    want = next((number for part, number in MULTIPROCESSORS.items() if name.startswith(part)), None)
+        yield Gate(
+            "the driver knows the device", int(driver[0]) >= oldest, f"{seen['driver']}, and at least {oldest:.0f}"
+        )
+    count, want = seen.get("multiprocessors"), known.multiprocessors
     if count and want:
-        yield Gate("the multiprocessors are those of its name", count == want, f"{count}, and {name} has {want}")
+        yield Gate("the multiprocessors are those of its name", count == want, f"{count}, and {name} has {want:.0f}")
 
 
 def clock_gates(content: Evidence) -> Iterator[Gate]:

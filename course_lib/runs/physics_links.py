@@ -11,26 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median, quantiles
 from typing import Any
 
+from course_lib.facts import devices, gpu, least_seconds
 from course_lib.roofline import fit_alpha_beta
 from course_lib.runs.evidence import Evidence
 from course_lib.runs.gate import APART, ERROR, Gate
 from course_lib.runs.ring_bytes import ring_sent
 
-LAUNCH = 1e-6  # s: no collective between processes is faster
-GPU_LAUNCH = 2e-6  # s between the two events around a kernel that does nothing
 DIP = 3.0  # times that a GPU may need for a message of what it needs for a larger one: algorithms change between sizes
 LARGE = 1e7  # bytes from which on the link counts, and not the launch
 FOLLOWS = 1e-6  # relative
-SWITCH_REDUCES = (
-    "H100 SXM",
-    "H200 SXM",
-    "H800 SXM",
-    "B200 SXM",
-    "B300 SXM",
-    "GB200",
-    "GB300",
-)  # NVSwitch adds up (NVLS)
-BRIDGE = 3e11  # bytes/s one way of the NVLink bridge that may join two PCIe cards
 
 Row = Mapping[str, Any]
 
@@ -41,7 +30,8 @@ def links(content: Evidence, device: str, link: float, on_gpu: bool) -> Iterator
     rows = [row for row in content["raw"]["rows"] if ranks > 1 and {"kind", "nbytes", "median"} <= set(row)]
     if not rows:
         return
-    most = max(link, BRIDGE) if "PCIe" in device else link
+    bridge = gpu(device).bridge_one_way if device in devices() else None
+    most = max(link, bridge or 0.0)
     fastest = max(rows, key=lambda row: least_sent(row["kind"], row["nbytes"], ranks, device) / row["median"])
     sent = least_sent(fastest["kind"], fastest["nbytes"], ranks, device) / fastest["median"]
     yield Gate(
@@ -49,7 +39,7 @@ def links(content: Evidence, device: str, link: float, on_gpu: bool) -> Iterator
         sent <= ERROR * most,
         f"{fastest['kind']} {sent / 1e9:,.2f} of at most {most / 1e9:,.0f} GB/s",
     )
-    least, floor = min(row["median"] for row in rows), GPU_LAUNCH if on_gpu else LAUNCH
+    least, floor = min(row["median"] for row in rows), least_seconds("GPU kernel" if on_gpu else "process")
     yield Gate("no faster than a launch", least >= floor, f"{least * 1e6:,.2f} µs, and at least {floor * 1e6:g}")
     odd = [row for row in rows if row.get("seconds") and not _medians_follow(row)]
     yield Gate("medians follow from raw times", not odd, f"{len(rows) - len(odd)} of {len(rows)} sizes")
@@ -65,7 +55,7 @@ def links(content: Evidence, device: str, link: float, on_gpu: bool) -> Iterator
 def least_sent(kind: str, nbytes: float, ranks: int, device: str) -> float:
     """Bytes that a rank sends at least: those of a ring, or each byte once where the switch adds up for an all-reduce."""
     sent = ring_sent(kind, nbytes, ranks)
-    return min(sent, nbytes) if kind == "all_reduce" and device in SWITCH_REDUCES else sent
+    return min(sent, nbytes) if kind == "all_reduce" and device in devices() and gpu(device).switch_adds else sent
 
 
 def by_kind(rows: Sequence[Row]) -> dict[str, list[Row]]:

@@ -1,0 +1,55 @@
+"""A GPU as software sees it: what a recorded run of it must agree with."""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from course_lib.facts.chips import chips
+from course_lib.facts.fact import Fact, fact_of, rows
+from course_lib.facts.hardware import device
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """What CUDA and NVLink say of a device; None is a number without a source we trust."""
+
+    device: str  # a name for `facts.device`
+    capability: Fact | None  # compute capability
+    multiprocessors: Fact | None
+    driver: Fact | None  # number of a branch; drivers of older branches do not know the device
+    bridge_one_way: Fact | None  # B/s in one direction, of the NVLink bridge that may join two cards
+    switch_adds: bool  # whether the NVSwitch between these devices can add up an all-reduce
+
+
+@cache
+def _values() -> dict[str, dict[str, Fact]]:
+    found: dict[str, dict[str, Fact]] = {}
+    for row in rows("gpus.csv"):
+        found.setdefault(row["of"], {})[row["field"]] = fact_of(row)
+    return found
+
+
+def gpu(name: str) -> Gpu:
+    """What software sees of the device called `name`, such as "H100 PCIe".
+
+    A row of "H100 PCIe" counts before one of "H100", and that before the multiprocessors of another H100 among the chips.
+    """
+    known = device(name)
+    alike = [chip.sms for chip in chips().values() if chip.device.split()[0] == known.name.split()[0]]
+    own = {"multiprocessors": alike[0]} if alike else {}
+    for of in sorted(_values(), key=len):
+        own |= _values()[of] if known.name.startswith(of) else {}
+    capability, link = own.get("capability"), re.match(r"NVLink(\d+)", known.link)
+    return Gpu(
+        device=known.name,
+        capability=capability,
+        multiprocessors=own.get("multiprocessors"),
+        driver=_values().get(f"compute capability {capability}", {}).get("driver"),
+        bridge_one_way=own.get("bridge_one_way"),
+        switch_adds=link is not None and int(link[1]) >= _values()["NVSwitch"]["adds_from"],
+    )
+
+
+def least_seconds(of: str) -> Fact:
+    """The least time of a collective between processes ("process"), or of what a GPU does between two events ("GPU kernel")."""
+    return _values()[of]["least_seconds"]

@@ -18,3 +18,12 @@ def of_chapter(chapter: str) -> Callable[[str, str, str, Mapping[str, Any], Vary
         return Drill(id=name, chapter=chapter, text=text, unit=unit, params=params, vary=vary)
 
     return drill
+
+
+def asking(chapter: str) -> Callable[[str, str, Mapping[str, Any], Vary], Callable[[str], Drill]]:
+    """The same in two steps: first id, unit, canonical parameters and how others are drawn, then the text."""
+
+    def numbers(name: str, unit: str, params: Mapping[str, Any], vary: Vary) -> Callable[[str], Drill]:
+        return lambda text: Drill(id=name, chapter=chapter, text=text, unit=unit, params=params, vary=vary)
+
+    return numbers

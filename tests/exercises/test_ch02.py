@@ -15,15 +15,16 @@ from torch.utils import checkpoint as ready
 
 from course_lib import exercises, facts, memory
 from course_lib.accounting import Accounting
+from course_lib.exercises import killmatrix
 from course_lib.exercises.ch02 import probes
 from course_lib.exercises.ch02.block import Block, Segment, saved_rows
 from course_lib.exercises.ch02.cards import core
 from course_lib.exercises.ch02.cards.recompute import STACKS
 from course_lib.exercises.ch02.cards.training import PHASES
 from course_lib.exercises.ch02.judges import graphs, ledger, levels, loss, recompute, segments, state, steps
-from course_lib.exercises.ch02.judges import state as ch02_state
 from course_lib.exercises.ch02.probes import OutOfMemory, SwitchedOff, device_of, loss_inputs, own_checkpoint
 from course_lib.judging import judging
+from course_lib.transformer import Config, Transformer
 
 CARDS = exercises.cards("02")
 BY_ID = {card.id: card for card in CARDS}
@@ -53,39 +54,14 @@ def test_seventy_billion_take_1120_gigabytes_under_the_plan_shown():
         assert state.buckets_of(1, plan) == memory.CONVENTIONS[letter].buckets, letter
 
 
-def meta_model(shape, bias):
-    """The tensors of a decoder, without memory."""
-    hidden, own, shared = shape["hidden"], shape["heads"] * shape["head_dim"], shape["kv_heads"] * shape["head_dim"]
-    with torch.device("meta"):
-        layer = {
-            "attention": [
-                nn.Linear(hidden, own, bias),
-                nn.Linear(hidden, shared, bias),
-                nn.Linear(hidden, shared, bias),
-                nn.Linear(own, hidden, False),
-            ],
-            "mlp": [nn.Linear(hidden, shape["ffn"], False) for _ in range(2 if shape["gated"] else 1)]
-            + [nn.Linear(shape["ffn"], hidden, False)],
-            "norms": [nn.RMSNorm(hidden), nn.RMSNorm(hidden)],
-        }
-        once = {
-            "embedding": [nn.Embedding(shape["vocab"], hidden)],
-            "norms": [nn.RMSNorm(hidden)],
-            "head": [] if shape["tied"] else [nn.Linear(hidden, shape["vocab"], False)],
-        }
-
-    def size(modules):
-        return sum(p.numel() for module in modules for p in module.parameters())
-
-    return {part: shape["layers"] * size(layer.get(part, [])) + size(once.get(part, [])) for part in core.PARTS}
-
-
-@pytest.mark.parametrize("bias", [False, True], ids=["no biases", "biases on q, k, v"])
+@pytest.mark.parametrize("biases", ["none", "qkv"], ids=["no biases", "biases on q, k, v"])
 @pytest.mark.parametrize("name", ["llama3-8b", "llama3.2-1b", "mistral-7b", "qwen2.5-0.5b"])
-def test_parameters_are_those_of_tensors_without_memory(name, bias):
-    known = core.shape_of(name)
-    for shape in (known, {**known, "gated": False, "tied": not known["tied"]}):
-        assert state.parts_of("qkv" if bias else "none", shape) == meta_model(shape, bias)
+def test_parameters_are_those_of_tensors_without_memory(name, biases):
+    card, known = BY_ID["count-parameters"], core.shape_of(name)
+    with killmatrix.beside(card, {**card.params, "biases": biases}):
+        count = functions(card.id, name="tensors without memory, any variant")[0]
+        for shape in (known, {**known, "gated": False, "tied": not known["tied"]}):
+            assert state.parts_of(biases, shape) == count(shape)
 
 
 @pytest.mark.parametrize("name", ["llama3-8b", "llama3-70b", "llama3.2-1b", "mistral-7b"])
@@ -114,18 +90,16 @@ def test_events_and_lifetimes_of_one_run_have_one_peak(seed):
 
 def test_three_real_steps_have_the_phases_of_the_timeline():
     """Optimizer state appears in the first step, and the second forward pass has it beside its activations."""
-    width, rows, layers = 64, 256, 4
+    width, layers, first, states = 64, 4, 0, 0
     torch.manual_seed(0)
     model = nn.Sequential(
-        *(layer for _ in range(layers) for layer in (nn.Linear(width, width, bias=False), nn.Sigmoid()))
+        *(make() for _ in range(layers) for make in (lambda: nn.Linear(width, width, False), nn.Sigmoid))
     )
-    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
-    x = torch.randn(rows, width)
+    optimizer, x = torch.optim.Adam(model.parameters(), foreach=False), torch.randn(256, width)
     with Accounting() as books:
         books.adopt(model)
         weights = books.live_bytes
         for step in range(3):
-            books.reset_peak()
             out = model(x)
             loss = out.sum()
             forward = books.live_bytes
@@ -336,30 +310,12 @@ def test_a_checkpoint_of_one_stream_fails_where_segments_take_two():
 
 
 def test_the_courses_transformer_has_the_same_parameters():
-    from course_lib.transformer import Config, Transformer
-
+    sizes = {"layers": 3, "hidden": 32, "heads": 4, "ffn": 40, "vocab": 50}
     for gated, tied, kv in ((True, False, 2), (False, True, 4), (True, True, 1)):
-        config = Config(vocab=50, layers=3, hidden=32, heads=4, kv_heads=kv, ffn=40, gated=gated, tied=tied)
+        form = {**sizes, "kv_heads": kv, "gated": gated, "tied": tied}
         with torch.device("meta"):
-            count = sum(p.numel() for p in Transformer(config).parameters())
-        shape = {
-            "layers": 3,
-            "hidden": 32,
-            "heads": 4,
-            "kv_heads": kv,
-            "head_dim": 8,
-            "ffn": 40,
-            "vocab": 50,
-            "gated": gated,
-            "tied": tied,
-        }
-        assert sum(ch02_state.parts_of("none", shape).values()) == count
-
-
-def test_looking_at_what_is_saved_leaves_the_generator_alone():
-    before = torch.get_rng_state()
-    saved_rows()
-    assert torch.equal(before, torch.get_rng_state())
+            count = sum(p.numel() for p in Transformer(Config(**form)).parameters())
+        assert sum(state.parts_of("none", {**form, "head_dim": 8}).values()) == count
 
 
 def test_the_plain_loss_gets_what_right_values_are_worth_and_no_more():

@@ -22,8 +22,8 @@ from course_lib.exercises.ch08.judges.limits import hidden_tokens, largest, rank
 from course_lib.exercises.ch08.judges.moved import least_bytes, parts_of
 from course_lib.exercises.ch08.judges.prefetch import crossover, exposed, least_depth
 from course_lib.exercises.ch08.judges.state import computing_seconds, fewest, held, talking_seconds
-from course_lib.exercises.ch08.judges.traces import FINE, LETTERS, SHOWN, WORDS, diagnosis, trace
-from course_lib.exercises.ch08.work import STATE, Stack, Stepper, repeated, tied_model
+from course_lib.exercises.ch08.judges.traces import FINE, LETTERS, SHOWN, WORDS, trace
+from course_lib.exercises.ch08.work import STATE, Stack, Stepper, TiedModel, repeated
 from course_lib.grading.judge import grade
 from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging
@@ -257,7 +257,7 @@ def test_the_stepper_is_torchs_optimizer(kind):
 
 
 def test_the_model_of_the_repair_shares_its_head():
-    model = tied_model({"width": 4, "vocabulary": 7, "blocks": 2, "seed": 1})
+    model = TiedModel({"width": 4, "vocabulary": 7, "blocks": 2, "seed": 1})
     assert model.head.weight is model.embedding.weight and model(torch.zeros(1, 3, dtype=torch.long)).shape == (1, 3, 7)
 
 
@@ -267,6 +267,7 @@ def test_the_model_of_the_repair_shares_its_head():
 @pytest.mark.parametrize("cause", WORDS)
 def test_a_trace_can_be_told_by_its_numbers_alone(cause):
     rng = random.Random(cause)
+    diagnosis = functions("more-gpus-same-memory")[0]
     small, usual = ((30e9, 96, 4), (70e9, 80, 2)), ((1.5e9, 24, 4), (8e9, 32, 8), (30e9, 48, 16), (70e9, 80, 8))
     for _ in range(60):
         sizes, letter = rng.choice(small if cause == FINE else usual), rng.choice(LETTERS)
@@ -312,7 +313,7 @@ def test_another_rule_than_the_least_time_shows_wherever_it_can(kept):
     params = {**card.params, "kept": kept}  # nothing else in them says how often weights are gathered
     gathers = gathers_of(params)
     rows = next(case for case in judging(card.id).cases(params, random.Random(2)) if case.part == "wires").args[1]
-    found = {name: sum(rule(gathers, *row) != best(gathers, *row) for row in rows) for name, rule in RULES.items()}
+    found = {rule.name: sum(rule.on(gathers, *row) != best(gathers, *row) for row in rows) for rule in RULES}
     if kept:
         del found["largest-inside"]
     assert gathers == 2 - kept and min(found.values()) >= 2, found

@@ -35,9 +35,8 @@ def conventions(low: str | None = None, middle: str | None = None, high: str | N
         totals = {f"{size}B": bytes_text(memory.state_bytes(size * BILLION, one)) for size in (7, 70, 405)}
         fewest = memory.fewest_devices(memory.state_bytes(LLAMA_405B, one), H100.memory)
         total = {"bytes per parameter": f"**{one.bytes_per_param:g}**"}
-        rows.append(
-            {"": f"**{one.letter}**", **kept, **total, **totals, "H100s for 405B": fewest, "used by": one.used_by}
-        )
+        where = {"H100s for 405B": fewest, "used by": one.used_by}
+        rows.append({"": f"**{one.letter}**", **kept, **total, **totals, **where})
     return table(rows)
 
 
@@ -92,24 +91,14 @@ def predicted_and_counted(account: Any, model: Any, config: Any, batch: int) -> 
     """Predicted bytes of each role in fp32 training, and the most that an account counted at any moment."""
     count = memory.count_params(config)
     kept = sum(term.nbytes for term in ledger.expected(config, batch, config.seq_len, ledger.Backend.of(model)))
-    predicted = {
-        "parameters": 4 * count,
-        "gradients": 4 * count,
-        "optimizer state": 8 * count,
-        "saved for backward": kept,
-    }
+    state = {"parameters": 4 * count, "gradients": 4 * count, "optimizer state": 8 * count}
+    predicted = {**state, "saved for backward": kept}
     counted = {role: max(levels) for role, levels in account.timeline().items()}
-    return table(
-        [
-            {
-                "role": role,
-                "predicted bytes": f"{size:,.0f}",
-                "counted bytes": f"{counted[role]:,.0f}",
-                "counted / predicted": f"{counted[role] / size:.3f}",
-            }
-            for role, size in predicted.items()
-        ]
-    )
+    rows = []
+    for role, size in predicted.items():
+        sizes = {"predicted bytes": f"{size:,.0f}", "counted bytes": f"{counted[role]:,.0f}"}
+        rows.append({"role": role, **sizes, "counted / predicted": f"{counted[role] / size:.3f}"})
+    return table(rows)
 
 
 def reconciled(found: ledger.Reconciliation) -> Markdown:
@@ -156,16 +145,13 @@ def checkpointing_policies(form: Mapping[str, Any], batch: int) -> Markdown:
         terms = ledger.expected(config, batch, config.seq_len, ledger.Backend.of(model))
         now = ledger.record(model, *text.batch(0, batch, config.seq_len))
         none = none or now
-        rows.append(
-            {
-                "checkpointing": how,
-                "kept, predicted": bytes_text(sum(term.nbytes for term in terms)),
-                "kept, measured": bytes_text(now.saved_bytes),
-                "peak": bytes_text(now.peak_bytes),
-                "peak, share of none": percent_text(now.peak_bytes / none.peak_bytes, 2),
-                "FLOPs, share of none": percent_text(now.flops / none.flops),
-            }
-        )
+        predicted = bytes_text(sum(term.nbytes for term in terms))
+        row = {"checkpointing": how, "kept, predicted": predicted, "kept, measured": bytes_text(now.saved_bytes)}
+        row |= {
+            "peak": bytes_text(now.peak_bytes),
+            "peak, share of none": percent_text(now.peak_bytes / none.peak_bytes, 2),
+        }
+        rows.append({**row, "FLOPs, share of none": percent_text(now.flops / none.flops)})
     return table(rows)
 
 
@@ -183,16 +169,10 @@ def offload() -> Markdown:
     for words, (nbytes, grows) in moved.items():
         seconds = nbytes / pcie
         hidden = "always" if seconds <= window else "never"  # where both grow with the tokens
-        rows.append(
-            {
-                "transfer": words,
-                "bytes": bytes_text(nbytes),
-                "one direction": duration_text(seconds),
-                "forward pass": duration_text(window),
-                "exposed": duration_text(seconds - window) if seconds > window else "none",
-                "hidden from": hidden if grows else f"{SEQ * seconds / window:,.0f} tokens",
-            }
-        )
+        times = {"one direction": duration_text(seconds), "forward pass": duration_text(window)}
+        exposed = duration_text(seconds - window) if seconds > window else "none"
+        since = hidden if grows else f"{SEQ * seconds / window:,.0f} tokens"
+        rows.append({"transfer": words, "bytes": bytes_text(nbytes), **times, "exposed": exposed, "hidden from": since})
     return table(rows)
 
 
@@ -229,12 +209,8 @@ def reducible() -> Markdown:
     before, rows = pictures.load(**job), []
     for words, change in measures.items():
         after = pictures.load(**{**job, **change})
-        left = {
-            name: percent_text(after[name] / before[name])
-            for name in (*memory.BUCKETS, "activations")
-            if name in before
-        }
-        rows.append({"what is left after": words, **left})
+        names = [name for name in (*memory.BUCKETS, "activations") if name in before]
+        rows.append({"what is left after": words, **{name: percent_text(after[name] / before[name]) for name in names}})
     return table(rows)
 
 
@@ -249,17 +225,14 @@ def gpu_block() -> Markdown:
 
 def published_peaks() -> Markdown:
     """Peaks that torchtitan's authors measured, next to the predicted ones."""
-    return table(
-        [
-            {
-                "GPUs": run.words,
-                "sequences × tokens": f"{run.batch} × {run.seq:,}",
-                "checkpointing": run.checkpointing,
-                "measured": f"{run.measured / GiB:.1f} GiB",
-                "predicted": f"{run.predicted / GiB:.1f} GiB",
-                "measured / predicted": f"{run.measured / run.predicted:.2f}",
-                "largest term": max(run.terms, key=run.terms.get),
-            }
-            for run in numbers.titan_runs()
-        ]
-    )
+    rows = []
+    for run in numbers.titan_runs():
+        job = {
+            "GPUs": run.words,
+            "sequences × tokens": f"{run.batch} × {run.seq:,}",
+            "checkpointing": run.checkpointing,
+        }
+        peaks = {name: f"{getattr(run, name) / GiB:.1f} GiB" for name in ("measured", "predicted")}
+        ratio = {"measured / predicted": f"{run.measured / run.predicted:.2f}"}
+        rows.append({**job, **peaks, **ratio, "largest term": max(run.terms, key=run.terms.get)})
+    return table(rows)

@@ -7,7 +7,9 @@ PyTorch's fused kernel or written out by hand. Everything runs on the CPU.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -39,31 +41,16 @@ class Block(nn.Module):
             mixed = scores.masked_fill(later, -math.inf).softmax(-1) @ v
         return self.o(mixed.transpose(1, 2).reshape(batch, seq, hidden))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Attention and MLP, each with its norm and residual connection."""
-        with group("norm1"):
+    def forward(self, x: Tensor, within: Callable[[str], AbstractContextManager] = nullcontext) -> Tensor:
+        """Attention and MLP, each with its norm and residual connection; `within(part)` is entered around each part."""
+        with within("norm1"):
             normed = self.norm1(x)
-        with group("attention"):
+        with within("attention"):
             x = x + self.attend(normed)
-        with group("norm2"):
+        with within("norm2"):
             normed = self.norm2(x)
-        with group("mlp"):
+        with within("mlp"):
             return x + self.down(F.gelu(self.up(normed)))
-
-
-class group:  # noqa: N801 - used like a keyword
-    """Within: tensors that autograd saves belong to this part of the block."""
-
-    now = ""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __enter__(self) -> None:
-        group.now = self.name
-
-    def __exit__(self, *_: object) -> None:
-        group.now = ""
 
 
 def saved_rows(
@@ -80,23 +67,19 @@ def saved_rows(
     "group" is the part of the block, "storage" a number that two tensors share if they share memory, "nbytes" the
     bytes of that whole storage, "parameter" whether it is a weight or a bias of the block.
     """
-    kind = getattr(torch, dtype)
-    state = torch.get_rng_state()
-    try:
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        block = Block(hidden, heads, ffn, attention).to(kind)
-        x = torch.randn(batch, seq, hidden).to(kind).requires_grad_()
-    finally:
-        torch.set_rng_state(state)
+        block = Block(hidden, heads, ffn, attention).to(getattr(torch, dtype))
+        x = torch.randn(batch, seq, hidden).to(getattr(torch, dtype)).requires_grad_()
     weights = {parameter.untyped_storage()._cdata for parameter in block.parameters()}
     numbers: dict[int, int] = {}
     rows: list[dict[str, Any]] = []
 
-    def pack(tensor: Tensor) -> Tensor:
+    def pack(part: str, tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         rows.append(
             {
-                "group": group.now,
+                "group": part,
                 "storage": numbers.setdefault(storage._cdata, len(numbers)),
                 "nbytes": storage.nbytes(),
                 "shape": list(tensor.shape),
@@ -106,8 +89,10 @@ def saved_rows(
         )
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        y = block(x)  # its graph keeps everything saved alive, so that no storage's address is reused
+    def watched(part: str) -> AbstractContextManager:
+        return torch.autograd.graph.saved_tensors_hooks(partial(pack, part), lambda tensor: tensor)
+
+    y = block(x, watched)  # its graph keeps everything saved alive, so that no storage's address is reused
     del y
     return rows
 
@@ -162,16 +147,9 @@ class Segment(nn.Module):
         return streams[0] if len(streams) == 1 else streams
 
 
-class Words(nn.Module):
+def words(width: int, dropout: float) -> nn.Sequential:
     """An embedding and a layer: a segment whose input has no gradient."""
-
-    def __init__(self, width: int, dropout: float) -> None:
-        super().__init__()
-        self.table, self.layer = nn.Embedding(32, width), Layer(width, dropout)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """The layer's output for these tokens."""
-        return self.layer(self.table(tokens))
+    return nn.Sequential(nn.Embedding(32, width), Layer(width, dropout))
 
 
 def counted(segments: Sequence[nn.Module]) -> list[Layer]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 __all__ = ["checkpointing", "cross_entropy", "own_checkpoint", "training_step"]
@@ -49,14 +50,14 @@ def net_of(spec: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
     """The segments and input streams of a description, the same every time."""
     import torch
 
-    from course_lib.exercises.ch02.block import Segment, Words
+    from course_lib.exercises.ch02.block import Segment, words
 
     torch.manual_seed(spec["seed"])
     width, dropout, streams = spec["width"], spec["dropout"], spec["streams"]
     segments: list[Any] = [Segment(depth, width, dropout, streams) for depth in spec["depths"]]
     given: list[Any] = [torch.randn(spec["rows"], width) for _ in range(streams)]
     if spec.get("words"):
-        segments.insert(0, Words(width, dropout))
+        segments.insert(0, words(width, dropout))
         given = [torch.randint(0, 32, (spec["rows"],))]
     elif spec["input_grad"]:
         given = [x.requires_grad_() for x in given]
@@ -68,6 +69,11 @@ def net_of(spec: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
 def plain_call(function: Any, *inputs: Any) -> Any:
     """A call without a checkpoint."""
     return function(*inputs)
+
+
+def as_streams(out: Any) -> list[Any]:
+    """What a segment returned, as the next one's inputs."""
+    return list(out) if isinstance(out, (tuple, list)) else [out]
 
 
 def pass_through(answer: Any, spec: Mapping[str, Any], shifts: Sequence[float] = (0.0,)) -> dict[str, Any]:
@@ -83,12 +89,11 @@ def pass_through(answer: Any, spec: Mapping[str, Any], shifts: Sequence[float] =
     layers = counted(segments)
     for layer in layers:
         layer.shifts = tuple(shifts)
-    called = [_closed(each) for each in segments] if spec.get("closures") else segments
+    functions = [lambda *streams, each=each: each(*streams) for each in segments]  # without a module's attributes
     torch.manual_seed(spec["seed"] + 1)
-    streams: tuple[Any, ...] = tuple(given)
-    for function in called:
-        out = answer(function, *streams)
-        streams = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+    streams = given
+    for function in functions if spec.get("closures") else segments:
+        streams = as_streams(answer(function, *streams))
         if not (tensors := all(isinstance(x, torch.Tensor) for x in streams)):
             break
     calls = [layer.calls for layer in layers]
@@ -107,11 +112,6 @@ def pass_through(answer: Any, spec: Mapping[str, Any], shifts: Sequence[float] =
     }
 
 
-def _closed(segment: Any) -> Any:
-    """A function without attributes around a segment."""
-    return lambda *streams: segment(*streams)
-
-
 def pass_bytes(answer: Any, spec: Mapping[str, Any]) -> dict[str, int]:
     """Bytes alive after the forward pass and at the peak of both passes, above those alive before."""
     import torch
@@ -121,15 +121,11 @@ def pass_bytes(answer: Any, spec: Mapping[str, Any]) -> dict[str, int]:
     segments, given = net_of(spec)
     with Accounting() as books:
         books.adopt([*segments, *given])
-        there = books.live_bytes
-        streams: tuple[Any, ...] = tuple(given)
+        there, streams = books.live_bytes, given
         for function in segments:
-            out = answer(function, *streams)
-            streams = tuple(out) if isinstance(out, (tuple, list)) else (out,)
-        del out
+            streams = as_streams(answer(function, *streams))
         kept = books.live_bytes - there
-        grads = [torch.ones_like(x) for x in streams]
-        torch.autograd.backward(streams, grads)
+        torch.autograd.backward(streams, [torch.ones_like(x) for x in streams])
         return {"kept": kept, "peak": books.peak_bytes - there}
 
 
@@ -222,23 +218,14 @@ def static_model(spec: Mapping[str, Any], one_buffer: bool) -> Any:
     from torch import nn
     from torch.nn import functional as F
 
-    class Buffer:
-        owner = 0
+    passes = [0]  # forward passes so far; the last one owns the buffer
 
-    class Through(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: Any, number: int) -> Any:
-            ctx.number = number
-            return x.clone()
-
-        @staticmethod
-        def backward(ctx: Any, grad: Any) -> Any:
-            if Buffer.owner != ctx.number:
-                raise OutOfMemory(
-                    f"the activations of forward pass {ctx.number} are gone: the device has room for one pass, and pass "
-                    f"{Buffer.owner} has overwritten them."
-                )
-            return grad, None
+    def check(number: int, _: Any) -> None:
+        if number != passes[0]:
+            raise OutOfMemory(
+                f"the activations of forward pass {number} are gone: the device has room for one pass, and pass "
+                f"{passes[0]} has overwritten them."
+            )
 
     class Model(nn.Module):
         def __init__(self) -> None:
@@ -250,8 +237,8 @@ def static_model(spec: Mapping[str, Any], one_buffer: bool) -> Any:
         def forward(self, tokens: Any) -> Any:
             x = self.table(tokens)
             if one_buffer and torch.is_grad_enabled():
-                Buffer.owner += 1
-                x = Through.apply(x, Buffer.owner)
+                passes[0] += 1
+                x.register_hook(partial(check, passes[0]))
             for layer in self.layers:
                 x = x + F.gelu(layer(x))
             return self.head(x)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from math import ceil, log2
 
 from course_lib import compute, facts, memory
 from course_lib.exercises.running_example import (
@@ -19,7 +20,7 @@ from course_lib.exercises.running_example import (
 from course_lib.facts import collectives as measured
 from course_lib.facts import scaling
 from course_lib.facts.fact import rows
-from course_lib.sharding import bytes_per_param_sent, hybrid_bytes
+from course_lib.sharding import bytes_per_param_sent
 from course_lib.sharding.prefetch import Played, play, work_of
 from course_lib.units import BILLION, GB, MINUTE, GiB, bytes_text, duration_text, number_text, percent_text
 
@@ -27,10 +28,8 @@ H100 = facts.device("H100 SXM")
 LARGE = facts.model("llama3-405b")
 LARGE_PARAMS = 405 * BILLION  # its name; every published sum about it starts there
 TABLE_PARAMS, TABLE_RANKS = 7.5 * BILLION, 64  # of the ZeRO paper's Table 1
-ALL = 24_576  # H100s of the cluster that Llama 3 405B was trained in
 MANY = 1024
 NODE = 8
-ACTIVATIONS = 20e9  # bytes on each GPU: a choice, one long sequence with its layers recomputed
 REAL = H100.dense_flops * MFU  # FLOP/s that a GPU of the course's job reaches
 RUN_16K = facts.run("Llama 3 405B, 16,384 GPUs, 8,192 tokens")
 LAYERS = facts.model("llama3-70b").layers
@@ -46,39 +45,9 @@ PLAN_SENT = 6 * PARAMS * (GPUS - 1) / GPUS  # bytes of two gathers and a reduce-
 _ZERO = {"Pos": 1, "Pos+g": 2, "Pos+g+p": 3}
 
 
-def smallest_group(params: float, per_param: float, memory_bytes: float) -> int:
-    """The smallest power of two of GPUs on which each GPU's part of the state fits."""
-    group = 1
-    while per_param * params / group > memory_bytes:
-        group *= 2
-    return group
-
-
 def sent(params: float, ranks: int, stage: int) -> float:
     """Bytes a rank sends in a step, with weights and gradients in 16 bits."""
     return bytes_per_param_sent(stage) * params * (ranks - 1) / ranks
-
-
-def inside(params: float, group: int) -> float:
-    """Bytes a rank sends in a step inside its group, under HSDP."""
-    return sent(params, group, 3)
-
-
-def across(params: float, ranks: int, group: int) -> float:
-    """Bytes a rank sends in a step across groups, under HSDP."""
-    return hybrid_bytes(round(params), group, ranks // group)
-
-
-def layer_bytes() -> float:
-    """Bytes of one gathered layer of the large model, in 16 bits."""
-    return memory.weights_bytes(LARGE_PARAMS / LARGE.layers)
-
-
-def largest_alone(
-    ranks: int = GPUS, gathered: bool = True, activations: float = ACTIVATIONS, layers: float = 80
-) -> float:
-    """Parameters of the largest model that stage 3 alone fits on `ranks` H100s, with two of its layers gathered."""
-    return (H100.memory - activations) / (memory.bytes_per_param("B") / ranks + (4 / layers if gathered else 0))
 
 
 def _zero(params: float, stage: int, ranks: int, letter: str = "B") -> str:
@@ -113,7 +82,7 @@ def memory_differences() -> dict[str, tuple[int, int, float, float]]:
     readings: dict[tuple[str, ...], dict[int, float]] = {}
     for row in rows("published_memory/torchtitan_perf.csv"):
         if (row["tp"], row["pp"], row["cp"], row["seq_len"]) == ("1", "1", "1", "8192"):
-            key = (row["hardware"].split()[0], row["torch_compile"], row["float8"], row["local_batch_size"])
+            key = row["hardware"].split()[0], row["torch_compile"], row["float8"], row["local_batch_size"]
             readings.setdefault(key, {})[int(row["n_gpus"])] = float(row["peak_memory_gib"])
     params, found = facts.model("llama3-8b").params, {}
     for (device, compiled, narrow, _), peaks in readings.items():
@@ -135,8 +104,9 @@ def bounds(point: scaling.Scaled) -> tuple[float, float]:
     return hidden, computing + 3 * gather
 
 
-def _small() -> tuple[int, int, float, float]:
-    return min(memory_differences().values(), key=lambda each: each[2])
+def _pair(which: Callable[..., tuple[int, int, float, float]]) -> tuple[int, int, float, float]:
+    """The published pair with the largest (`max`) or smallest (`min`) difference by formula."""
+    return which(memory_differences().values(), key=lambda each: each[2])
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
@@ -144,24 +114,13 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "core_minutes": lambda: core_minutes("08"),
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     "gpus": lambda: f"{GPUS} H100s",
-    "model": lambda: f"{PARAMS / BILLION:g}B",
     "card": lambda: H100.memory.text,
-    "state": lambda: bytes_text(memory.state_bytes(PARAMS)),
     "share": lambda: _zero(PARAMS, 3, GPUS),
     # 405B, whole and in parts, by two conventions
     "state_405_12": lambda: bytes_text(memory.state_bytes(LARGE_PARAMS, "A")),
     "state_405": lambda: bytes_text(memory.state_bytes(LARGE_PARAMS)),
     "many": lambda: f"{MANY:,} GPUs",
-    "z3_405_12": lambda: _zero(LARGE_PARAMS, 3, MANY, "A"),
-    "z3_405": lambda: _zero(LARGE_PARAMS, 3, MANY),
-    "z1_405": lambda: _zero(LARGE_PARAMS, 1, MANY),
-    "z1_405_shard": lambda: bytes_text(
-        memory.zero_bytes(LARGE_PARAMS, 1, MANY) - 2 * memory.weights_bytes(LARGE_PARAMS)
-    ),
-    "z1_405_shard_12": lambda: bytes_text(
-        memory.zero_bytes(LARGE_PARAMS, 1, MANY, "A") - 2 * memory.weights_bytes(LARGE_PARAMS)
-    ),
-    "layer_405": lambda: bytes_text(layer_bytes()),
+    "layer_405": lambda: bytes_text(memory.weights_bytes(LARGE_PARAMS / LARGE.layers)),
     # Table 1 of the paper
     **{f"table_{stage}": (lambda stage=stage: _zero(TABLE_PARAMS, stage, TABLE_RANKS)) for stage in range(4)},
     # what is sent
@@ -171,20 +130,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "crossover": lambda: f"{bytes_per_param_sent(3) / 6 * REAL / H100.network_one_way:,.0f} tokens",
     # groups
     "hsdp_8": lambda: bytes_text(memory.zero_bytes(LARGE_PARAMS, 3, NODE)),
-    "hsdp_8_12": lambda: bytes_text(memory.zero_bytes(LARGE_PARAMS, 3, NODE, "A")),
-    "hsdp_least": lambda: str(smallest_group(LARGE_PARAMS, memory.bytes_per_param("B"), H100.memory)),
-    "hsdp_least_12": lambda: str(smallest_group(LARGE_PARAMS, memory.bytes_per_param("A"), H100.memory)),
-    "hsdp_inside": lambda: bytes_text(inside(LARGE_PARAMS, NODE)),
-    "hsdp_across": lambda: bytes_text(across(LARGE_PARAMS, ALL, NODE)),
-    "hsdp_times": lambda: number_text(inside(LARGE_PARAMS, NODE) / across(LARGE_PARAMS, ALL, NODE), 3),
-    # one model over all GPUs
-    "all": lambda: f"{ALL:,} GPUs",
-    "all_bytes": lambda: bytes_text(sent(LARGE_PARAMS, ALL, 3)),
-    "all_seconds": lambda: duration_text(sent(LARGE_PARAMS, ALL, 3) / H100.network_one_way),
-    "all_compute": lambda: duration_text(6 * LARGE_PARAMS * BATCH / ALL / REAL),
-    # without any other cut
-    "alone_state": lambda: f"{largest_alone(gathered=False, activations=0.0) / BILLION:.0f} billion parameters",
-    "alone_floor": lambda: f"{largest_alone() / BILLION:.0f} billion parameters",
+    "hsdp_least": lambda: str(2 ** ceil(log2(memory.state_bytes(LARGE_PARAMS) / H100.memory))),
     # what only the prose and its tables use
     "large": lambda: f"{LARGE_PARAMS / BILLION:g} billion",
     "seq": lambda: f"{SEQ:,} tokens",
@@ -199,9 +145,9 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     # evidence, and a lab of one's own
     "seen_tokens": lambda: f"{scaling.series(EVIDENCE)[0].tokens:,.0f} tokens",
     "seen_last": lambda: f"{scaling.series(EVIDENCE)[-1].ranks:,} GPUs",
-    "few_many": lambda: "{} to {} GPUs".format(*max(memory_differences().values(), key=lambda each: each[2])[:2]),
-    "small_pair": lambda: "{} to {}".format(*_small()[:2]),
-    "small_difference": lambda: f"{number_text(_small()[2], 2)} GiB",
+    "few_many": lambda: "{} to {} GPUs".format(*_pair(max)[:2]),
+    "small_pair": lambda: "{} to {}".format(*_pair(min)[:2]),
+    "small_difference": lambda: f"{number_text(_pair(min)[2], 2)} GiB",
     "lab_gpus": lambda: f"{LAB_GPUS} H100s",
     "lab_minutes": lambda: duration_text(LAB_SECONDS),
     "lab_money": lambda: rent(LAB_SECONDS, LAB_GPUS),

@@ -87,7 +87,7 @@ def moved(answer: Any, case: Any, comm: Any = None) -> Any:
 
 def trained(answer: Any, case: Any, comm: Any = None) -> Any:
     """The weights and losses of a training run; `case.args = (description, this rank's batches)`."""
-    from course_lib.exercises.ch08.work import Stepper, glimpses, tied_model
+    from course_lib.exercises.ch08.work import Stepper, TiedModel, glimpses
     from course_lib.sharding import FullySharded, full_state
 
     spec, batches = case.args
@@ -97,7 +97,7 @@ def trained(answer: Any, case: Any, comm: Any = None) -> Any:
         optimizers.append(Stepper(tensors, spec.get("optimizer", "adamw"), spec["rate"]))
         return optimizers[-1]
 
-    got = answer(comm, lambda: tied_model(spec), make, list(batches), spec["most"])
+    got = answer(comm, lambda: TiedModel(spec), make, list(batches), spec["most"])
     if not (isinstance(got, tuple | list) and len(got) == 2 and isinstance(got[1], FullySharded)):
         return {"losses": [], "weights": None, "state": 0}
     losses, model = got

@@ -20,10 +20,9 @@ class Weights:
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         coin = torch.Generator().manual_seed(spec["seed"])
-        dtype = torch.float64 if spec.get("wide") else torch.float32
         self._spec = spec
         self._made: list[weakref.ref[Stepper]] = []
-        self.tensors = [nn.Parameter(torch.randn(list(shape), generator=coin, dtype=dtype)) for shape in spec["shapes"]]
+        self.tensors = [nn.Parameter(torch.randn(list(shape), generator=coin)) for shape in spec["shapes"]]
         for place in spec.get("frozen", ()):
             self.tensors[place].requires_grad_(False)
 
@@ -231,23 +230,21 @@ class _Row:
 
 
 class TiedModel(nn.Module):
-    """An embedding, some blocks, a norm, and a head that shares the embedding's weights; tokens to logits."""
+    """An embedding, some blocks, a norm, and a head that shares the embedding's weights; tokens to logits. Equal on every rank."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         super().__init__()
         width, vocabulary = spec["width"], spec["vocabulary"]
-        wide = {"dtype": torch.float64}
-        self.embedding = nn.Embedding(vocabulary, width, **wide)
-        self.blocks = nn.ModuleList(Block(width, wide) for _ in range(spec["blocks"]))
-        self.norm = nn.LayerNorm(width, **wide)
-        self.head = nn.Linear(width, vocabulary, bias=False, **wide)
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.blocks = nn.ModuleList(Block(width) for _ in range(spec["blocks"]))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
         self.head.weight = self.embedding.weight
+        self.double()
         coin = torch.Generator().manual_seed(spec["seed"])
         with torch.no_grad():
             for name, each in self.named_parameters():
-                each.copy_(torch.randn(each.shape, generator=coin, **wide) * (0.3 if "norm" not in name else 0.1))
-                if name == "norm.weight":
-                    each += 1
+                drawn = torch.randn(each.shape, generator=coin, dtype=each.dtype) * (0.1 if "norm" in name else 0.3)
+                each.copy_(drawn + 1 if name == "norm.weight" else drawn)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits, (rows, length, vocabulary)."""
@@ -260,9 +257,9 @@ class TiedModel(nn.Module):
 class Block(nn.Module):
     """A residual MLP."""
 
-    def __init__(self, width: int, wide: Mapping[str, Any]) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.up, self.down = nn.Linear(width, 2 * width, **wide), nn.Linear(2 * width, width, **wide)
+        self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
         """The same shape."""
@@ -272,8 +269,3 @@ class Block(nn.Module):
 def glimpses(tensors: Sequence[Tensor], places: Tensor) -> Tensor:
     """The numbers of every tensor at some positions, one row per tensor."""
     return torch.stack([each.detach().reshape(-1)[places % each.numel()] for each in tensors])
-
-
-def tied_model(spec: Mapping[str, Any]) -> TiedModel:
-    """The model of a description, with the same weights on every rank."""
-    return TiedModel(spec)

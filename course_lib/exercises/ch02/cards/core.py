@@ -1,7 +1,7 @@
 """First exercises of chapter 02: the state of a plan, parameters by part, a log's peak, a prediction of activations."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_lib import facts
@@ -184,7 +184,7 @@ def event(time: float, what: str, block: Mapping[str, Any]) -> dict[str, Any]:
     return {"time": time, "what": what, **{key: block[key] for key in keys}}
 
 
-def as_events(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def as_events(blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The same as rows of allocations and frees; blocks that die at a time come before those born then."""
     rows = [(block["born"], 1, at, event(block["born"], "alloc", block)) for at, block in enumerate(blocks)]
     dead = [(at, block) for at, block in enumerate(blocks) if block["died"] is not None]

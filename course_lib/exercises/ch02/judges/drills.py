@@ -17,6 +17,11 @@ def _per(count: float) -> Callable[[Params], float]:
     return lambda p: count * p["params"] / GB
 
 
+def _keys(p: Params, heads: int) -> float:
+    """Millions of parameters of the key and value matrices."""
+    return 2 * p["hidden"] * heads * p["head_dim"] / MILLION
+
+
 DRILLS = {
     "sixteen-bytes": drill_key(
         _state("B"),
@@ -67,11 +72,7 @@ DRILLS = {
         "{{layers:int}} × {{seq:int}} × {{hidden:int}} × 2 bytes = {{answer}} GB.",
         Mistake("one-layer", lambda p: 2 * p["hidden"] * p["seq"] / GB, "That is the input of one layer."),
         Mistake("numbers", Times(1 / 2), "That counts numbers; each has 2 bytes."),
-        Mistake(
-            "no-hidden",
-            lambda p: 2 * p["layers"] * p["seq"] / GB,
-            "That takes one number per token; there are as many as the hidden size.",
-        ),
+        Mistake("no-hidden", lambda p: 2 * p["layers"] * p["seq"] / GB, "That takes one number per token."),
     ),
     "thirty-four": drill_key(
         lambda p: 34 * p["hidden"] * p["seq"] / MB,
@@ -111,13 +112,9 @@ DRILLS = {
         Mistake("one", Times(1 / 3), "That is one matrix."),
     ),
     "shared-keys": drill_key(
-        lambda p: 2 * p["hidden"] * p["kv_heads"] * p["head_dim"] / MILLION,
+        lambda p: _keys(p, p["kv_heads"]),
         "2 × {{hidden:int}} × {{kv_heads:int}} × {{head_dim:int}} = {{answer}} million.",
-        Mistake(
-            "full-size",
-            lambda p: 2 * p["hidden"] * p["heads"] * p["head_dim"] / MILLION,
-            "That takes as many heads for keys and values as for queries.",
-        ),
+        Mistake("full-size", lambda p: _keys(p, p["heads"]), "That takes as many heads as for queries."),
         Mistake("one", Times(1 / 2), "That is one matrix; keys and values have one each."),
     ),
 }

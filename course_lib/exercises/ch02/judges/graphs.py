@@ -1,5 +1,6 @@
 """Judge of the training step that keeps graphs alive: loss, gradients, one forward pass at a time, constant memory."""
 
+import json
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -12,19 +13,8 @@ from torch.nn import functional as F
 
 from course_lib.accounting import Accounting
 from course_lib.exercises.ch02.probes import micro_batches, static_model
-from course_lib.judging import (
-    Fault,
-    Judging,
-    Mistake,
-    Params,
-    Weighed,
-    describe,
-    first,
-    is_number,
-    matching,
-    near,
-    verdict,
-)
+from course_lib.exercises.values import describe, is_number, near
+from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, first, judged, matching, verdict
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import all_close, close, tensor_fault
 from course_lib.records import Case, Outcome, Verdict
@@ -63,24 +53,16 @@ def _means(sums: Sums, counts: Counts) -> list[Tensor]:
     return [loss / max(count, 1) for loss, count in zip(sums, counts, strict=True)]
 
 
+def _so_far(sums: Sums, counts: Counts, sizes: Counts) -> Tensor:
+    return sum(loss / sum(counts[: at + 1]) for at, loss in enumerate(sums))
+
+
 _TOTALS = (  # the value of each is a function for `gradients_of`
-    Mistake(
-        "mean-of-means",
-        lambda s, n, all_: sum(_means(s, n)) / len(s),
-        "this gives all micro-batches the same weight, whatever their number of tokens.",
-    ),
+    Mistake("mean-of-means", lambda s, n, all_: sum(_means(s, n)) / len(s), "this weighs all micro-batches alike."),
     Mistake("sum-of-means", lambda s, n, all_: sum(_means(s, n)), "this adds up the micro-batches' means."),
     Mistake("never-divided", lambda s, n, all_: sum(s), "the sum is not divided by the number of tokens."),
-    Mistake(
-        "divided-by-batches",
-        lambda s, n, all_: sum(s) / len(s),
-        "the sum is divided by the number of micro-batches, not of tokens.",
-    ),
-    Mistake(
-        "running-count",
-        lambda s, n, all_: sum(loss / sum(n[: at + 1]) for at, loss in enumerate(s)),
-        "each micro-batch was divided by the tokens seen so far, without the later ones.",
-    ),
+    Mistake("divided-by-batches", lambda s, n, all_: sum(s) / len(s), "divide by tokens, not by micro-batches."),
+    Mistake("running-count", _so_far, "each micro-batch was divided by the tokens so far, without the later ones."),
     Mistake("last-only", lambda s, n, all_: _means(s, n)[-1], "this is the last micro-batch alone."),
     Mistake("last-only-over-all", lambda s, n, all_: s[-1] / sum(n), "this is the last micro-batch alone."),
     Mistake("first-only", lambda s, n, all_: _means(s, n)[0], "this is the first micro-batch alone."),
@@ -118,11 +100,9 @@ def _gradient_fault(spec: Spec, got: Sequence[Tensor | None], want: list[Tensor]
 
 
 @cache
-def one_at_a_time(
-    seed: int, words: int, width: int, depth: int, rows: int, lengths: tuple[tuple[int, int], ...]
-) -> int:
-    """Peak bytes of a step that frees each graph at once."""
-    spec = {"seed": seed, "words": words, "width": width, "depth": depth, "rows": rows, "lengths": lengths}
+def one_at_a_time(description: str) -> int:
+    """Peak bytes of a step that frees each graph at once; `description` is the spec as JSON."""
+    spec = json.loads(description)
     model, pairs = _model(spec), micro_batches(spec)
     with Accounting() as books:
         books.adopt(model)
@@ -133,8 +113,7 @@ def one_at_a_time(
 
 
 def _memory_fault(spec: Spec, peak: float) -> Fault | None:
-    names = ("seed", "words", "width", "depth", "rows")
-    least = one_at_a_time(*(spec[name] for name in names), tuple(map(tuple, spec["lengths"])))
+    least = one_at_a_time(json.dumps(spec))
     if peak < sum(4 * parameter.numel() for parameter in _model(spec).parameters()):
         return "too-few-bytes", "Fewer bytes were alive than the gradients take."
     if peak > 1.5 * least:
@@ -153,7 +132,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     if case.kind == "values":
         return [verdict("values", "loss", case, loss), verdict("values", "gradients", case, grads)]
     memory = _memory_fault(spec, value["peak"]) if measured else None
-    return [verdict(case.kind, case.part, case, loss or grads or memory)]
+    return judged(case, loss or grads or memory)
 
 
 def _spec(rng: random.Random, lengths: list[tuple[int, int]], **more: Any) -> dict[str, Any]:

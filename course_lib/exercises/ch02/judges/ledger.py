@@ -11,7 +11,6 @@ from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, Breakdown, Column, table
 from course_lib.judging.draws import unseen
-from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case
 
 Row = Mapping[str, Any]
@@ -40,6 +39,14 @@ def _view_bytes(row: Row) -> int:
     return math.prod(row["shape"]) * ITEM[row["dtype"]]
 
 
+def _group_and_storage(row: Row) -> tuple[str, int]:
+    return row["group"], row["storage"]
+
+
+FIRST_GROUP = "count a storage once, under the first group that saved it."
+SHARED = "some of these views share a storage, and each keeps all of it alive."
+WITH_PARAMETERS = "this includes weights and biases, which are in memory anyway."
+
 KEPT = Breakdown(
     part="kept",
     unit="bytes",
@@ -47,27 +54,15 @@ KEPT = Breakdown(
     words=lambda rows: f"{len(rows)} rows",
     rel=EXACT,
     floor=0,
-    mistakes=mistakes(
-        {
-            "aliases-counted": lambda rows: kept_of(rows, key=id),
-            "parameters-counted": lambda rows: kept_of(rows, parameters=True),
-            "everything-counted": lambda rows: kept_of(rows, key=id, parameters=True),
-            "views-measured": lambda rows: kept_of(rows, _view_bytes),
-            "views-added": lambda rows: kept_of(rows, _view_bytes, id),
-            "every-group-again": lambda rows: kept_of(rows, key=lambda row: (row["group"], row["storage"])),
-            "last-group": lambda rows: kept_of(rows[::-1]),
-            "counted-not-sized": lambda rows: kept_of(rows, lambda row: 1),
-        },
-        {
-            "aliases-counted": "this counts a storage again each time it was saved; count it once.",
-            "parameters-counted": "this includes weights and biases, which are in memory anyway.",
-            "everything-counted": "this includes parameters, and counts storages again each time they were saved.",
-            "views-measured": "these are the sizes of views; a view keeps its whole storage alive.",
-            "views-added": "this adds up the sizes of the saved views; some of them share memory, and some keep more alive than their own size.",
-            "every-group-again": "this counts a storage once per group; count it once, under the first group that saved it.",
-            "last-group": "this counts a storage under the last group that saved it, not the first.",
-            "counted-not-sized": "this counts storages; return bytes.",
-        },
+    mistakes=(
+        Mistake("aliases-counted", lambda rows: kept_of(rows, key=id), "count each storage once."),
+        Mistake("parameters-counted", lambda rows: kept_of(rows, parameters=True), WITH_PARAMETERS),
+        Mistake("everything-counted", lambda rows: kept_of(rows, key=id, parameters=True), WITH_PARAMETERS),
+        Mistake("views-measured", lambda rows: kept_of(rows, _view_bytes), "a view keeps its whole storage alive."),
+        Mistake("views-added", lambda rows: kept_of(rows, _view_bytes, id), SHARED),
+        Mistake("every-group-again", lambda rows: kept_of(rows, key=_group_and_storage), FIRST_GROUP),
+        Mistake("last-group", lambda rows: kept_of(rows[::-1]), FIRST_GROUP),
+        Mistake("counted-not-sized", lambda rows: kept_of(rows, lambda row: 1), "this counts storages; return bytes."),
     ),
 )
 
@@ -100,13 +95,18 @@ def block_of(attention: str, *sizes: int) -> float:
     return sum(terms(attention, *sizes).values())
 
 
+ATTENTION = {
+    "by hand": "this block's attention keeps its softmax.",
+    "fused": "this block's attention is fused, so it does not keep the scores.",
+}
+ONE_INPUT = "queries, keys and values share one input."
+NORMED = "the norms' outputs are missing; the matrices after them need their inputs."
+PRINTED = "the printed formula is for 16 bits with dropout masks and an MLP of 4 · hidden."
+
+
 def _block_column(attention: str) -> Column:
     by_hand = attention == "by hand"
-    other, name, message = (
-        ("fused", "public-form", "this block's attention keeps its softmax.")
-        if by_hand
-        else ("by hand", "other-form", "this block's attention is fused, so it does not keep the scores.")
-    )
+    other, name = ("fused", "public-form") if by_hand else ("by hand", "other-form")
 
     def want(*row: int) -> float:
         return block_of(attention, *row)
@@ -118,16 +118,8 @@ def _block_column(attention: str) -> Column:
         return lambda *row: want(*row) + more(*row)
 
     hand_made = (
-        Mistake(
-            "scores-twice",
-            plus(lambda b, s, h, a, f, z: z * b * a * s * s),
-            "this keeps the scores before the softmax, but the gradient needs only the softmax's output.",
-        ),
-        Mistake(
-            "mask-a-head",
-            plus(lambda b, s, h, a, f, z: (b * a - 1) * s * s),
-            "this counts one mask per head and sequence, but all of them share one.",
-        ),
+        Mistake("scores-twice", plus(lambda b, s, h, a, f, z: z * b * a * s * s), "only the softmax is kept."),
+        Mistake("mask-a-head", plus(lambda b, s, h, a, f, z: (b * a - 1) * s * s), "all heads share one mask."),
     )
     return Column(
         part="block",
@@ -137,51 +129,21 @@ def _block_column(attention: str) -> Column:
         words=lambda b, s, h, a, f, z: f"{b} × {s} tokens, hidden {h}, {a} heads, ffn {f}, {z} bytes a number",
         hint="Name every storage in the rows, and write its size in tokens, hidden, ffn and heads.",
         mistakes=(
-            Mistake(name, lambda *row: block_of(other, *row), message),
+            Mistake(name, lambda *row: block_of(other, *row), ATTENTION[attention]),
             Mistake("always-two-bytes", lambda *row: want(*row[:5], 2), "this takes 2 bytes per number, not `size`."),
             Mistake("always-four-bytes", lambda *row: want(*row[:5], 4), "this takes 4 bytes per number, not `size`."),
-            Mistake(
-                "four-times-hidden",
-                lambda *row: want(*row[:4], 4 * row[2], row[5]),
-                "this takes an MLP of 4 · hidden; its width is `ffn`.",
-            ),
-            Mistake(
-                "printed-formula",
-                lambda b, s, h, a, f, z: s * b * h * 34,
-                "34 bytes per token and hidden unit is for 16 bits with dropout masks and an MLP of 4 · hidden.",
-            ),
-            Mistake(
-                "printed-formula",
-                lambda b, s, h, a, f, z: s * b * h * (34 + 5 * a * s / h),
-                "34 + 5as/h is for 16 bits with dropout; this block has no dropout.",
-            ),
-            Mistake(
-                "with-weights",
-                plus(lambda b, s, h, a, f, z: z * (4 * h * h + 2 * h * f)),
-                "this includes the weights, which are in memory anyway.",
-            ),
+            Mistake("four-times-hidden", lambda *row: want(*row[:4], 4 * row[2], row[5]), "the MLP's width is `ffn`."),
+            Mistake("printed-formula", lambda b, s, h, a, f, z: s * b * h * 34, PRINTED),
+            Mistake("printed-formula", lambda b, s, h, a, f, z: s * b * h * (34 + 5 * a * s / h), PRINTED),
+            Mistake("with-weights", plus(lambda b, s, h, a, f, z: z * (4 * h * h + 2 * h * f)), WITH_PARAMETERS),
             Mistake("numbers", lambda *row: want(*row) / row[-1], "this counts numbers; return bytes."),
             Mistake("one-sequence", lambda *row: want(1, *row[1:]), "this is one sequence of the batch."),
-            *(
-                Mistake(
-                    "one-wide-tensor",
-                    without(term),
-                    "one wide tensor is missing: the GELU needs its input, and the MLP's second matrix needs the GELU's output.",
-                )
-                for term in ("mlp.activated", "mlp.up")
-            ),
-            Mistake(
-                "norm-outputs-forgotten",
-                without("attention.input", "mlp.input"),
-                "the norms' outputs are missing; the matrices after them need their inputs.",
-            ),
+            Mistake("one-wide-tensor", without("mlp.activated"), "the MLP's second matrix needs the GELU's output."),
+            Mistake("one-wide-tensor", without("mlp.up"), "the GELU needs its input."),
+            Mistake("norm-outputs-forgotten", without("attention.input", "mlp.input"), NORMED),
             Mistake("norm-inputs-forgotten", without("norm1.input", "norm2.input"), "the norms' inputs are missing."),
             Mistake("context-forgotten", without("attention.context"), "the input of the output matrix is missing."),
-            Mistake(
-                "input-three-times",
-                plus(lambda b, s, h, a, f, z: 2 * b * s * h * z),
-                "this counts the input of queries, keys and values three times, but it is one tensor.",
-            ),
+            Mistake("input-three-times", plus(lambda b, s, h, a, f, z: 2 * b * s * h * z), ONE_INPUT),
             *(hand_made if by_hand else ()),
         ),
     )

@@ -17,14 +17,9 @@ Log = Sequence[Mapping[str, Any]]
 
 def changes(form: str, log: Log) -> list[tuple[float, str, int, str]]:
     """(time, kind, signed bytes, name) in the order in which they happen."""
-    if form == "lifetimes":
-        born = [(row["born"], 1, row["kind"], row["bytes"], row["name"]) for row in log]
-        died = [(row["died"], 0, row["kind"], -row["bytes"], row["name"]) for row in log if row["died"] is not None]
-        moments = sorted(born + died, key=lambda each: each[:2])
-        return [(time, kind, change, name) for time, _, kind, change, name in moments]
     alive: dict[str, tuple[str, int]] = {}
     found = []
-    for row in log:
+    for row in as_events(log) if form == "lifetimes" else log:
         if row["what"] == "alloc":
             alive[row["name"]] = row["kind"], row["bytes"]
             found.append((row["time"], row["kind"], row["bytes"], row["name"]))
@@ -83,6 +78,18 @@ def _peak_columns(form: str) -> tuple[Column | Word, ...]:
         order = sorted(changes(form, log), key=lambda each: (each[0], each[2] < 0))
         return max(accumulate(change for _, _, change, _ in order))
 
+    def kind_by_kind(log: Log) -> int:
+        return sum(max(kinds[kind] for _, _, kinds in levels(form, log)) for kind in KINDS)
+
+    def end_of_a_moment(log: Log) -> int:
+        return max({time: total for time, total, _ in levels(form, log)}.values())
+
+    def last_time(log: Log) -> float:
+        return [time for time, total, _ in levels(form, log) if total == peak(log)[1]][-1]
+
+    def last_allocated(log: Log) -> str:
+        return next(kind for time, kind, change, _ in changes(form, log) if time == peak(log)[0] and change > 0)
+
     def position(log: Log) -> int:
         return levels(form, log).index(peak(log))
 
@@ -98,18 +105,10 @@ def _peak_columns(form: str) -> tuple[Column | Word, ...]:
                 Mistake("sum-not-peak", lambda log: sum(allocated(log).values()), "this sums all allocations."),
                 Mistake("last-level", lambda log: levels(form, log)[-1][1], "this is what is alive at the end."),
                 Mistake("largest-block", lambda log: largest_block(log)[2], "this is the largest single block."),
-                Mistake(
-                    "kind-by-kind",
-                    lambda log: sum(max(kinds[kind] for _, _, kinds in levels(form, log)) for kind in KINDS),
-                    "this adds up each kind's own peak, but the kinds do not peak at the same time.",
-                ),
+                Mistake("kind-by-kind", kind_by_kind, "the kinds do not peak at the same time."),
                 Mistake("largest-kind-only", lambda log: max(peak(log)[2].values()), "this is the largest kind alone."),
                 Mistake("name-used-again", first_size_of_each_name, "a name was reused with another size."),
-                Mistake(
-                    "end-of-a-moment",
-                    lambda log: max({time: total for time, total, _ in levels(form, log)}.values()),
-                    "several rows have the same time, and the level between them was higher.",
-                ),
+                Mistake("end-of-a-moment", end_of_a_moment, "between rows with the same time the level was higher."),
                 Mistake("died-too-late", freed_late, "a block that dies makes room for a block born at the same time."),
                 Mistake("mebibytes", lambda log: peak(log)[1] / 2**20, "these are MiB; return bytes."),
             ),
@@ -121,11 +120,7 @@ def _peak_columns(form: str) -> tuple[Column | Word, ...]:
             rel=EXACT,
             words=words,
             mistakes=(
-                Mistake(
-                    "last-time",
-                    lambda log: [time for time, total, _ in levels(form, log) if total == peak(log)[1]][-1],
-                    "the same level was reached earlier; return the first time.",
-                ),
+                Mistake("last-time", last_time, "the same level was reached earlier; return the first time."),
                 Mistake("position", position, "this is a position in the log; return the time."),
                 Mistake("position", lambda log: position(log) + 1, "this is a position in the log; return the time."),
                 Mistake("end-of-log", lambda log: levels(form, log)[-1][0], "this is the end of the log."),
@@ -137,24 +132,10 @@ def _peak_columns(form: str) -> tuple[Column | Word, ...]:
             want=lambda log: _most(peak(log)[2]),
             words=words,
             mistakes=(
-                Mistake(
-                    "most-allocated",
-                    lambda log: _most(allocated(log)),
-                    "this kind has the most bytes allocated over the whole log, not at the peak.",
-                ),
+                Mistake("most-allocated", lambda log: _most(allocated(log)), "it allocated most in the whole log."),
                 Mistake("largest-block", lambda log: largest_block(log)[1], "this is the kind of the largest block."),
-                Mistake(
-                    "last-allocated",
-                    lambda log: next(
-                        k for time, k, change, _ in changes(form, log) if time == peak(log)[0] and change > 0
-                    ),
-                    "this kind was allocated last; return the kind that holds most.",
-                ),
-                Mistake(
-                    "at-the-end",
-                    lambda log: _most(levels(form, log)[-1][2]),
-                    "this kind holds most at the end of the log, not at the peak.",
-                ),
+                Mistake("last-allocated", last_allocated, "it was allocated last; return the kind that holds most."),
+                Mistake("at-the-end", lambda log: _most(levels(form, log)[-1][2]), "it holds most at the end."),
             ),
         ),
     )

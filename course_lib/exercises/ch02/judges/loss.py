@@ -87,11 +87,8 @@ def _gradient_fault(spec: Spec, value: Mapping[str, Any], want: Mapping[str, Any
             continue
         if got is None:
             return "no-gradient", f"`{name}` got no gradient."
-        ignored = want[name] / spec["scale"]
-        known = [
-            Mistake("incoming-ignored", ignored, "it ignores the incoming gradient, such as a factor on the loss.")
-        ]
-        if fault := tensor_fault(f"The gradient of `{name}`", got, want[name], known):
+        ignored = Mistake("incoming-ignored", want[name] / spec["scale"], "a factor on the loss is ignored.")
+        if fault := tensor_fault(f"The gradient of `{name}`", got, want[name], [ignored]):
             return fault
     return None
 
@@ -101,15 +98,11 @@ def _memory_fault(spec: Spec, peak: float) -> Fault | None:
     if peak < 4 * spec["width"] * (spec["tokens"] + spec["words"]):
         return "too-few-bytes", "Fewer bytes were alive than both gradients take."
     if peak > max(logits, room(spec)):
-        return "whole-logits", (
-            f"The peak is {peak / KiB:,.0f} KiB; all logits together take {logits / KiB:,.0f} KiB. Either they are computed at once, "
-            "or each chunk's tensors stay alive until the backward pass."
-        )
+        sizes = f"The peak is {peak / KiB:,.0f} KiB; all logits together take {logits / KiB:,.0f} KiB."
+        return "whole-logits", f"{sizes} They are computed at once, or each chunk's tensors stay alive."
     if peak > room(spec):
-        return "too-much", (
-            f"The peak is {peak / KiB:,.0f} KiB; {room(spec) / KiB:,.0f} KiB is room for five chunks of logits, both gradients and "
-            "the terms added to them."
-        )
+        sizes = f"The peak is {peak / KiB:,.0f} KiB; {room(spec) / KiB:,.0f} KiB is"
+        return "too-much", f"{sizes} room for five chunks of logits, both gradients and the terms added to them."
     return None
 
 

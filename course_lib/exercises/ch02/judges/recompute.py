@@ -6,6 +6,7 @@ so gradients from kept activations, from the second call and from the third call
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -15,9 +16,9 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.ch02.block import Layer, Segment, counted
-from course_lib.exercises.ch02.probes import net_of, pass_bytes, pass_through, plain_call
+from course_lib.exercises.ch02.probes import as_streams, net_of, pass_bytes, pass_through, plain_call
 from course_lib.exercises.values import same_lists
-from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, first, matching, verdict
+from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, first, judged, matching, verdict
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import all_close, close, tensor_fault
 from course_lib.records import Case, Outcome, Verdict
@@ -33,42 +34,40 @@ def plain(spec: Spec) -> dict[str, Any]:
         return pass_through(plain_call, spec)
 
 
-def replay(
-    spec: Spec, first: float, again: float, by_layer: bool = False, restore: bool = True
-) -> list[list[Tensor | None]]:
-    """The gradients of every segment's parameters if each segment is recomputed once, with another shift.
+def replay(spec: Spec, *shifts: float, **how: bool) -> list[list[Tensor | None]]:
+    """The gradients of every segment's parameters if each segment is recomputed once; the arguments are those of `replayed`."""
+    return replayed(spec, *shifts, **how)[1]
+
+
+def replayed(
+    spec: Spec, first: float = 0.0, again: float = 0.0, by_layer: bool = False, restore: bool = True
+) -> tuple[list[Tensor], list[list[Tensor | None]]]:
+    """The output and all gradients if each segment is recomputed once, with the second shift in place of the first.
 
     `by_layer`: recompute each layer from its own input instead of each segment from its input.
     """
     with torch.random.fork_rng(devices=[]):
         segments, given = net_of(spec)
-        units = [each for segment in segments for each in _units(segment, by_layer)]
+        split = [segment.layers if by_layer and isinstance(segment, Segment) else [segment] for segment in segments]
+        units = [unit for parts in split for unit in parts]
         layers = counted(segments)
         torch.manual_seed(spec["seed"] + 1)
-        kept, streams = [], tuple(x.detach() for x in given)
+        kept, streams = [], [x.detach() for x in given]
         _shift(layers, first)
         with torch.no_grad():
             for unit in units:
                 kept.append((torch.get_rng_state(), streams))
-                streams = _tuple(unit(*streams))
+                streams = as_streams(unit(*streams))
         weights = [torch.linspace(0.5, 1.5, x.numel()).view_as(x) for x in streams]
         _shift(layers, again)
         for unit, (state, inputs) in zip(reversed(units), reversed(kept), strict=True):
             if restore:
                 torch.set_rng_state(state)
-            inputs = tuple(x.detach().requires_grad_(x.is_floating_point()) for x in inputs)
-            out = _tuple(unit(*inputs))
+            inputs = [x.detach().requires_grad_(x.is_floating_point()) for x in inputs]
+            out = as_streams(unit(*inputs))
             torch.autograd.backward(out, weights)
             weights = [x.grad for x in inputs if x.is_floating_point()]
-        return [[p.grad for p in segment.parameters() if p.requires_grad] for segment in segments]
-
-
-def _units(segment: Any, by_layer: bool) -> list[Any]:
-    return list(segment.layers) if by_layer and isinstance(segment, Segment) else [segment]
-
-
-def _tuple(out: Any) -> tuple[Tensor, ...]:
-    return out if isinstance(out, tuple) else (out,)
+        return streams, [[p.grad for p in segment.parameters() if p.requires_grad] for segment in segments]
 
 
 def _shift(layers: Sequence[Layer], value: float) -> None:
@@ -88,26 +87,14 @@ def call_fault(spec: Spec, shifts: Sequence[float], gradients: Sequence[Sequence
     if all_close(got, flat(replay(spec, first, again))):
         return None
     known = (
-        Mistake(
-            "nothing-recomputed",
-            lambda: replay(spec, first, first),
-            "nothing was recomputed; these gradients come from kept activations.",
-        ),
-        Mistake("recomputed-twice", lambda: replay(spec, first, third), "every segment was recomputed twice."),
-        Mistake("recomputed-twice", lambda: replay(spec, first, fourth), "every segment was recomputed three times."),
-        Mistake(
-            "called-twice-forward",
-            lambda: replay(spec, again, third),
-            "every segment was called twice in the forward pass; the second call belongs in the backward pass.",
-        ),
-        Mistake(
-            "per-layer",
-            lambda: replay(spec, first, again, by_layer=True),
-            "every layer was recomputed from its own input, so all layers' inputs were kept.",
-        ),
+        Mistake("nothing-recomputed", (first, first), "nothing was recomputed; they come from kept activations."),
+        Mistake("recomputed-twice", (first, third), "every segment was recomputed twice."),
+        Mistake("recomputed-twice", (first, fourth), "every segment was recomputed three times."),
+        Mistake("called-twice-forward", (again, third), "every segment was called twice in the forward pass."),
+        Mistake("per-layer", (first, again, True), "every layer was recomputed from its own input, which was kept."),
     )
     otherwise = "the gradients do not come from one second call of each segment on the input of its first call."
-    found = matching(known, (), lambda value: all_close(got, flat(value)))
+    found = matching(known, (), lambda shifts: all_close(got, flat(replay(spec, *shifts))))
     return found or ("not-the-second-call", otherwise)
 
 
@@ -121,10 +108,7 @@ def _output_fault(value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault | 
 def _gradient_fault(value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault | None:
     """The first fault of the gradients, counted from the output; None if there is none."""
     if value["graph"] is not True:
-        return (
-            "no-graph",
-            "the output requires no gradient, so autograd never calls `backward`. Was it computed under `no_grad`?",
-        )
+        return "no-graph", "the output requires no gradient. Was it computed under `no_grad`?"
     got, right = value["gradients"], want["gradients"]
     if [len(each) for each in (*got, value["input_gradients"])] != [len(e) for e in (*right, want["input_gradients"])]:
         return "no-results", "Some gradients did not come back."
@@ -159,19 +143,16 @@ def _memory_fault(spec: Spec, value: Mapping[str, Any]) -> Fault | None:
     return None
 
 
-@cache
-def _limits(spec: tuple[tuple[str, Any], ...]) -> tuple[float, float, float]:
-    given = dict(spec)
-    with torch.random.fork_rng(devices=[]):
-        full = pass_bytes(plain_call, given)
-    tensor = 4 * given["rows"] * given["width"] * given["streams"]
-    count = len(given["depths"])
-    return 0.9 * count * tensor, (2 * count + 1) * tensor + count * RANDOM_STATE, 0.9 * full["peak"]
-
-
 def limits(spec: Spec) -> tuple[float, float, float]:
     """Least and most bytes between the passes, and most at the peak."""
-    return _limits(tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in spec.items()))
+    tensor, count = 4 * spec["rows"] * spec["width"] * spec["streams"], len(spec["depths"])
+    return 0.9 * count * tensor, (2 * count + 1) * tensor + count * RANDOM_STATE, 0.9 * _plain_peak(json.dumps(spec))
+
+
+@cache
+def _plain_peak(spec: str) -> int:
+    with torch.random.fork_rng(devices=[]):
+        return pass_bytes(plain_call, json.loads(spec))["peak"]
 
 
 def _random_fault(spec: Spec, shifts: Sequence[float], value: Mapping[str, Any]) -> Fault | None:
@@ -196,23 +177,18 @@ def _random_fault(spec: Spec, shifts: Sequence[float], value: Mapping[str, Any])
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     (spec, shifts, measured), value = case.args, outcome.value
     if case.part == "random":
-        return [verdict("values", "random", case, _random_fault(spec, shifts, value))]
+        return judged(case, _random_fault(spec, shifts, value))
     want = plain(spec)
     output = _output_fault(value, want)
     if not spec.get("grad", True):
         called: Fault = ("called-for-nothing", "without gradients, call each segment exactly once.")
-        return [
-            verdict(
-                case.kind, case.part, case, output or (None if same_lists(value["calls"], want["calls"]) else called)
-            )
-        ]
+        return judged(case, output or (None if same_lists(value["calls"], want["calls"]) else called))
     gradients = output or _gradient_fault(value, want)
     again = gradients or call_fault(spec, shifts, value["moved"])
     if case.kind == "generality":
         if again and again[0] == "no-graph":
-            message = "no input requires a gradient, so autograd never calls `backward`, but the parameters inside need gradients."
-            again = "anchor-missing", message
-        return [verdict("generality", case.part, case, again)]
+            again = "anchor-missing", "no input requires a gradient, but the parameters inside need theirs."
+        return judged(case, again)
     if again and again[0] == "nothing-recomputed":
         gradients = again  # right values, but a plain call has them too
     faults = {"output": output, "gradients": gradients, "recompute": again}
@@ -257,10 +233,9 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
 
     def done(outcome: Outcome) -> bool:
         value = outcome.value if type(outcome.value) is dict else {}
-        output, last = _last(spec)
-        gradients = value.get("gradients")
+        (output, want), gradients = replayed(spec), value.get("gradients")
         right = all_close(value.get("output"), output) and type(gradients) is list and bool(gradients)
-        return right and all_close(gradients[-1], last)
+        return right and all_close(gradients[-1], want[-1])
 
     return Weighed(
         case=hidden("32 layers in 8 segments", "cost:memory", spec, [], False, seconds=30.0),
@@ -268,19 +243,6 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         most=48 * tensor,
         done=done,
     )
-
-
-def _last(spec: Spec) -> tuple[list[Tensor], list[Tensor]]:
-    """The net's output and the gradients of its last segment, from that segment's graph alone."""
-    with torch.random.fork_rng(devices=[]):
-        segments, given = net_of(spec)
-        with torch.no_grad():
-            streams = tuple(x.detach() for x in given)
-            for segment in segments[:-1]:
-                streams = _tuple(segment(*streams))
-        out = _tuple(segments[-1](*streams))
-        torch.autograd.backward(out, [torch.linspace(0.5, 1.5, x.numel()).view_as(x) for x in out])
-        return [x.detach() for x in out], [p.grad for p in segments[-1].parameters()]
 
 
 CHECKPOINTING = Judging(

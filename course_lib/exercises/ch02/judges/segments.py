@@ -9,7 +9,6 @@ from course_lib.judging import Fault, Judging, Mistake, Params, describe, first,
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, Column, table
 from course_lib.judging.draws import unseen
-from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case, Outcome, Verdict
 
 Sizes = Sequence[int]
@@ -22,11 +21,10 @@ def spans(starts: Sizes, layers: int) -> list[tuple[int, int]]:
 
 def walked(inputs: Sizes, inner: Sizes, starts: Sizes) -> int:
     """The most bytes alive in the backward pass, by stepping through it."""
-    alive = {f"input {start}": inputs[start] for start in starts}
-    peak = 0
+    alive, peak = {start: inputs[start] for start in starts}, 0
     for start, end in reversed(spans(starts, len(inputs))):
         peak = max(peak, sum(alive.values()) + sum(inner[start:end]))
-        del alive[f"input {start}"]
+        del alive[start]
     return peak
 
 
@@ -77,6 +75,11 @@ def _by_segment(alive: Callable[[Sizes, Sizes, int, int, int], int]) -> Callable
     )
 
 
+ONE_INPUT = "a segment keeps the input of its first layer only."
+FREED = "this keeps all inputs to the end, but those of finished segments are freed."
+OWN_INPUT = "this leaves out the input of the segment being recomputed."
+BACKWARD = "the backward pass runs from the last segment to the first, and frees inputs in that order."
+
 PEAK = Column(
     part="peak",
     unit="bytes",
@@ -84,25 +87,14 @@ PEAK = Column(
     rel=EXACT,
     words=lambda inputs, inner, starts: f"{len(inputs)} layers cut at {list(starts)}",
     hint="Write down what is alive during each segment.",
-    mistakes=mistakes(
-        {
-            "all-inputs-all-the-time": lambda *row: sum(_inputs_and_inside(*row)),
-            "inside-only": lambda *row: _inputs_and_inside(*row)[1],
-            "inputs-only": lambda *row: _inputs_and_inside(*row)[0],
-            "sum-of-all": lambda i, n, s: sum(i[a] for a in s) + sum(n),
-            "every-layers-input": _by_segment(lambda i, s, at, a, b: sum(i[:b])),
-            "own-input-forgotten": _by_segment(lambda i, s, at, a, b: sum(i[c] for c in s[:at])),
-            "later-inputs": _by_segment(lambda i, s, at, a, b: sum(i[c] for c in s[at:])),
-        },
-        {
-            "all-inputs-all-the-time": "this keeps all inputs to the end, but the inputs of finished segments are freed.",
-            "inside-only": "this leaves out the kept inputs.",
-            "inputs-only": "this leaves out the inside of the segment being recomputed, which is alive too.",
-            "sum-of-all": "this adds up all insides, but only one segment's inside is alive at a time.",
-            "every-layers-input": "this keeps every layer's input, but only a segment's first layer has its input kept.",
-            "own-input-forgotten": "this leaves out the input of the segment being recomputed.",
-            "later-inputs": "this frees inputs from the first segment on, but the backward pass runs from the last segment to the first.",
-        },
+    mistakes=(
+        Mistake("all-inputs-all-the-time", lambda *row: sum(_inputs_and_inside(*row)), FREED),
+        Mistake("inside-only", lambda *row: _inputs_and_inside(*row)[1], "this leaves out the kept inputs."),
+        Mistake("inputs-only", lambda *row: _inputs_and_inside(*row)[0], "a segment's inside is missing."),
+        Mistake("sum-of-all", lambda i, n, s: sum(i[a] for a in s) + sum(n), "only one inside is alive at a time."),
+        Mistake("every-layers-input", _by_segment(lambda i, s, at, a, b: sum(i[:b])), ONE_INPUT),
+        Mistake("own-input-forgotten", _by_segment(lambda i, s, at, a, b: sum(i[c] for c in s[:at])), OWN_INPUT),
+        Mistake("later-inputs", _by_segment(lambda i, s, at, a, b: sum(i[c] for c in s[at:])), BACKWARD),
     ),
 )
 

@@ -1,5 +1,6 @@
 """Judges of chapter 02's first counts: the buckets of a plan, and the parameters of a model by part."""
 
+import math
 import random
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,7 +10,6 @@ from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import CLOSE, EXACT, Breakdown, Column, table
 from course_lib.judging.draws import draw_rows, log_uniform, unseen
-from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case
 from course_lib.units import GB, GiB, bytes_text, number_text
 
@@ -37,10 +37,23 @@ def _all_times(factor: Callable[[float], float]) -> Callable[[float, Plan], dict
     return lambda p, c: {name: value * factor(p) for name, value in buckets_of(p, c).items()}
 
 
+def _holds(bucket: str, *parts: str) -> Callable[[float, Plan], dict[str, float]]:
+    """One bucket with the bytes of these together."""
+    return lambda p, c: {bucket: _total(p, c, *parts)}
+
+
+def _in_type_of_weights(params: float, chosen: Plan) -> dict[str, float]:
+    return buckets_of(params, {**chosen, "grads": chosen["weights"], "moments": chosen["weights"]})
+
+
 def _plan_text(params: float, chosen: Plan) -> str:
     kept = ", ".join(f"{name} {value}" for name, value in chosen.items() if value)
     return f"{number_text(params)} parameters ({kept})"
 
+
+OWN_BUCKET = "this includes another copy, which has a bucket of its own."
+OTHER_TYPE = "the plan names another type for this bucket, or leaves it out."
+OTHER_COUNT = "this optimizer keeps another number of values per parameter."
 
 STATE = Breakdown(
     part="buckets",
@@ -51,66 +64,20 @@ STATE = Breakdown(
     floor=0,
     mistakes=(
         Mistake("always-two-bytes", lambda p, c: {"weights": 2 * p}, "this takes 2 bytes per weight in any plan."),
-        Mistake(
-            "master-in-weights",
-            lambda p, c: {"weights": _total(p, c, "weights", "master")},
-            "this includes the master copy, which is a bucket of its own.",
-        ),
-        Mistake(
-            "gradients-twice",
-            lambda p, c: {"grads": _total(p, c, "grads", "main_grads")},
-            "this includes the main gradients, which are a bucket of their own.",
-        ),
-        Mistake(
-            "main-missing",
-            lambda p, c: {"main_grads": 0},
-            "this plan has a second copy of the gradients, and it is missing here.",
-        ),
-        Mistake(
-            "gradients-twice",
-            lambda p, c: {"main_grads": p * TYPE_BYTES[c["grads"]]},
-            "this takes a second copy in the type of `grads`; the plan names another type for main gradients, or none.",
-        ),
-        Mistake(
-            "gradients-twice",
-            lambda p, c: {"main_grads": 4 * p},
-            "this takes a second copy in fp32; the plan names another type for main gradients, or none.",
-        ),
+        Mistake("master-in-weights", _holds("weights", "weights", "master"), OWN_BUCKET),
+        Mistake("gradients-twice", _holds("grads", "grads", "main_grads"), OWN_BUCKET),
+        Mistake("main-missing", lambda p, c: {"main_grads": 0}, "this plan has a second copy of the gradients."),
+        Mistake("gradients-twice", lambda p, c: {"main_grads": p * TYPE_BYTES[c["grads"]]}, OTHER_TYPE),
+        Mistake("gradients-twice", lambda p, c: {"main_grads": 4 * p}, OTHER_TYPE),
         Mistake("master-missing", lambda p, c: {"master": 0}, "the copy that the optimizer updates is missing."),
-        Mistake(
-            "master-always",
-            lambda p, c: {"master": 4 * p},
-            "this takes an fp32 master copy; the plan names another type for it, or none.",
-        ),
-        Mistake(
-            "master-of-weights-type",
-            lambda p, c: {"master": _total(p, c, "weights")},
-            "this takes the type of the weights; the plan names another type for the master copy, or none.",
-        ),
-        *(
-            Mistake(
-                name,
-                lambda p, c, count=count: {"moments": count * p * TYPE_BYTES[c["moments"]]},
-                f"this takes {count} number(s) per parameter, which is not what this optimizer keeps.",
-            )
-            for name, count in (("one-moment", 1), ("always-two-moments", 2))
-        ),
-        Mistake(
-            "always-fp32",
-            lambda p, c: {"moments": 4 * p * MOMENTS[c["optimizer"]]},
-            "this takes fp32 moments; the plan names another type.",
-        ),
+        Mistake("master-always", lambda p, c: {"master": 4 * p}, OTHER_TYPE),
+        Mistake("master-of-weights-type", _holds("master", "weights"), OTHER_TYPE),
+        Mistake("one-moment", lambda p, c: {"moments": p * TYPE_BYTES[c["moments"]]}, OTHER_COUNT),
+        Mistake("always-two-moments", lambda p, c: {"moments": 2 * p * TYPE_BYTES[c["moments"]]}, OTHER_COUNT),
+        Mistake("always-fp32", lambda p, c: {"moments": 4 * p * MOMENTS[c["optimizer"]]}, OTHER_TYPE),
         Mistake("always-fp32", lambda p, c: {"moments": 8 * p}, "these are two moments in fp32, whatever the plan."),
-        Mistake(
-            "weights-type",
-            lambda p, c: buckets_of(p, {**c, "grads": c["weights"], "moments": c["weights"]}),
-            "this takes the type of the weights; the plan names another type for this bucket.",
-        ),
-        Mistake(
-            "master-in-moments",
-            lambda p, c: {"moments": _total(p, c, "moments", "master")},
-            "this includes the master copy, which is a bucket of its own.",
-        ),
+        Mistake("weights-type", _in_type_of_weights, OTHER_TYPE),
+        Mistake("master-in-moments", _holds("moments", "moments", "master"), OWN_BUCKET),
         Mistake("bits", _all_times(lambda p: 8), "these are bits; return bytes."),
         Mistake("gigabytes", _all_times(lambda p: 1 / GB), "these are GB; return bytes."),
         Mistake("gibibytes", _all_times(lambda p: 1 / GiB), "these are GiB; return bytes."),
@@ -129,11 +96,7 @@ LARGEST = Column(
         Mistake("twelve-always", lambda m, c: m / 12, "this takes 12 bytes per parameter, whatever the plan."),
         Mistake("billions", lambda m, c: m / per_param(c) / 1e9, "these are billions; return parameters."),
         Mistake("times", lambda m, c: m * per_param(c), "divide the memory by the bytes per parameter."),
-        Mistake(
-            "no-moments",
-            lambda m, c: m / (per_param(c) - _total(1, c, "moments")) if MOMENTS[c["optimizer"]] else None,
-            "the moments are missing.",
-        ),
+        Mistake("no-moments", lambda m, c: m / _total(1, c, *BUCKETS[:-1]), "the moments are missing."),
         Mistake("binary", lambda m, c: m * 1024**3 / 1e9 / per_param(c), "the memory is already in bytes."),
     ),
 )
@@ -172,12 +135,21 @@ def parts_of(biases: str, shape: Shape) -> dict[str, int]:
     own, shared = shape["heads"] * dim, shape["kv_heads"] * dim
     attention = 2 * hidden * own + 2 * hidden * shared + (own + 2 * shared if biases == "qkv" else 0)
     return {
-        "embedding": shape["vocab"] * hidden,
+        "embedding": table_size(shape),
         "attention": shape["layers"] * attention,
         "mlp": shape["layers"] * (3 if shape["gated"] else 2) * hidden * shape["ffn"],
         "norms": (2 * shape["layers"] + 1) * hidden,
-        "head": 0 if shape["tied"] else shape["vocab"] * hidden,
+        "head": 0 if shape["tied"] else table_size(shape),
     }
+
+
+KV_HEADS = "keys and values have only `kv_heads` heads."
+NO_SQUARES = "the matrices are not hidden × hidden; use `heads`, `kv_heads` and `head_dim`."
+
+
+def table_size(shape: Shape) -> int:
+    """Parameters of a table from the vocabulary to the hidden size."""
+    return shape["vocab"] * shape["hidden"]
 
 
 def _count_parts(biases: str) -> Breakdown:
@@ -185,11 +157,20 @@ def _count_parts(biases: str) -> Breakdown:
         """The parts of a shape with other values."""
         return lambda s: parts_of(biases, {**s, **{name: value(s) for name, value in other.items()}})
 
+    def part(name: str, count: Callable[[Shape], int]) -> Callable[[Shape], dict[str, int]]:
+        """One part with another number of parameters."""
+        return lambda s: {name: count(s)}
+
+    def with_positions(s: Shape) -> int:
+        return table_size(s) + 8192 * s["hidden"]
+
+    def norms(count: Callable[[int], int]) -> Callable[[Shape], dict[str, int]]:
+        return part("norms", lambda s: count(s["layers"]) * s["hidden"])
+
     def without(heads: str) -> Callable[[Shape], dict[str, int]]:
         """Attention without one of the matrices that have so many heads."""
-        return lambda s: {
-            "attention": parts_of(biases, s)["attention"] - s["layers"] * s["hidden"] * s[heads] * s["head_dim"]
-        }
+        matrix = ("layers", "hidden", heads, "head_dim")
+        return part("attention", lambda s: parts_of(biases, s)["attention"] - math.prod(s[name] for name in matrix))
 
     other, name, message = {
         "none": ("qkv", "other-form", "this counts biases on q, k and v; no matrix has a bias here."),
@@ -205,56 +186,25 @@ def _count_parts(biases: str) -> Breakdown:
         rel=EXACT,
         floor=0,
         mistakes=(
-            Mistake(
-                "kv-full-size",
-                as_if(kv_heads=lambda s: s["heads"]),
-                "this takes `heads` heads for keys and values; they have `kv_heads`.",
-            ),
-            Mistake(name, lambda s: {"attention": parts_of(other, s)["attention"]}, message),
-            Mistake(
-                "hidden-for-heads",
-                as_if(head_dim=lambda s: s["hidden"] // s["heads"]),
-                "this takes hidden / heads numbers per head; a head has `head_dim`.",
-            ),
-            Mistake(
-                "four-squares",
-                lambda s: {"attention": 4 * s["layers"] * s["hidden"] ** 2},
-                "this takes four matrices of hidden × hidden; use `heads`, `kv_heads` and `head_dim`.",
-            ),
+            Mistake("kv-full-size", as_if(kv_heads=lambda s: s["heads"]), KV_HEADS),
+            Mistake(name, part("attention", lambda s: parts_of(other, s)["attention"]), message),
+            Mistake("hidden-for-heads", as_if(head_dim=lambda s: s["hidden"] // s["heads"]), "a head has `head_dim`."),
+            Mistake("four-squares", part("attention", lambda s: 4 * s["layers"] * s["hidden"] ** 2), NO_SQUARES),
             Mistake("output-missing", without("heads"), "the output matrix is missing."),
             Mistake("one-of-k-and-v", without("kv_heads"), "keys and values have one matrix each."),
             Mistake("gate-forgotten", as_if(gated=lambda s: False), "this takes two matrices; a gated MLP has three."),
             Mistake("always-gated", as_if(gated=lambda s: True), "this takes three matrices; this MLP is not gated."),
             Mistake("four-times-hidden", as_if(ffn=lambda s: 4 * s["hidden"]), "this takes 4 · hidden for `ffn`."),
             Mistake("one-layer", as_if(layers=lambda s: 1), "this is one layer."),
-            Mistake(
-                "last-norm-missing", lambda s: {"norms": 2 * s["layers"] * s["hidden"]}, "the final norm is missing."
-            ),
-            Mistake(
-                "one-a-layer",
-                lambda s: {"norms": (s["layers"] + 1) * s["hidden"]},
-                "this takes one norm per layer; each layer has two.",
-            ),
-            *mistakes(
-                {
-                    "one-a-layer": lambda s: {"norms": s["layers"] * s["hidden"]},
-                    "scale-and-shift": lambda s: {"norms": 2 * (2 * s["layers"] + 1) * s["hidden"]},
-                    "tied-counted-twice": lambda s: {"head": s["vocab"] * s["hidden"]},
-                    "head-forgotten": lambda s: {"head": 0},
-                    "head-bias": lambda s: {"head": parts_of(biases, s)["head"] + s["vocab"]},
-                    "head-with-embedding": lambda s: {"embedding": 2 * s["vocab"] * s["hidden"]},
-                    "positions": lambda s: {"embedding": (s["vocab"] + 8192) * s["hidden"]},
-                },
-                {
-                    "one-a-layer": "this takes one norm per layer; each has two, and one is at the end.",
-                    "scale-and-shift": "this takes a scale and a shift; an RMSNorm has no shift.",
-                    "tied-counted-twice": "this counts a tied head, which is the embedding.",
-                    "head-forgotten": "this head is not tied, so it has a matrix of its own.",
-                    "head-bias": "the head has no bias.",
-                    "head-with-embedding": "this includes the head, a part of its own.",
-                    "positions": "rotary positions have no parameters.",
-                },
-            ),
+            Mistake("last-norm-missing", norms(lambda layers: 2 * layers), "the final norm is missing."),
+            Mistake("one-a-layer", norms(lambda layers: layers + 1), "each layer has two norms."),
+            Mistake("one-a-layer", norms(lambda layers: layers), "each layer has two norms, and one is at the end."),
+            Mistake("scale-and-shift", norms(lambda layers: 4 * layers + 2), "an RMSNorm has a scale and no shift."),
+            Mistake("tied-counted-twice", part("head", table_size), "this counts a tied head, which is the embedding."),
+            Mistake("head-forgotten", part("head", lambda s: 0), "this head is not tied, so it has a matrix."),
+            Mistake("head-bias", part("head", lambda s: parts_of(biases, s)["head"] + s["vocab"]), "it has no bias."),
+            Mistake("head-with-embedding", part("embedding", lambda s: 2 * table_size(s)), "the head is its own part."),
+            Mistake("positions", part("embedding", with_positions), "rotary positions have no parameters."),
         ),
     )
 

@@ -37,21 +37,22 @@ def death(between: str, job: Job, room: float, *, from_the_start: bool = False) 
 
 
 def _timeline(between: str) -> Series:
-    zeroed = between == "zeroed"
     other, other_name, other_message = (
-        (
-            "set to None",
-            "public-form",
-            "this solves the public form; in your variant, zeroed gradients keep their memory.",
-        )
-        if zeroed
+        ("set to None", "public-form", "this solves the public form; here, zeroed gradients keep their memory.")
+        if between == "zeroed"
         else ("zeroed", "other-form", "this keeps the gradients' memory between the steps, but here it is freed.")
     )
 
     def want(job: Job) -> list[float]:
         return phases(between, job)
 
-    def with_activations_in_steps(job: Job) -> list[float]:
+    def from_the_start(job: Job) -> list[float]:
+        return phases(between, job, from_the_start=True)
+
+    def repeated(job: Job) -> list[float]:
+        return [want(job)[0], *want(job)[1:4] * 3]
+
+    def activations_in_steps(job: Job) -> list[float]:
         more = [0.0, *(0.0, 0.0, job["activations"]) * 3]
         return [level + extra for level, extra in zip(want(job), more, strict=True)]
 
@@ -77,34 +78,14 @@ def _timeline(between: str) -> Series:
         words=lambda job: f"{bytes_text(job['weights'])} of weights",
         apart=apart,
         mistakes=(
-            Mistake(
-                "state-from-the-start",
-                lambda job: phases(between, job, from_the_start=True),
-                "this has the optimizer's state from the start, but the first step creates it.",
-            ),
+            Mistake("state-from-the-start", from_the_start, "the first step creates that state."),
             Mistake(other_name, lambda job: phases(other, job), other_message),
             Mistake("no-work", lambda job: want({**job, "work": 0.0}), "the optimizer's work space is missing."),
-            Mistake(
-                "everything-always",
-                lambda job: [sum(job.values())] * 10,
-                "this adds up everything, but not everything is alive at the same time.",
-            ),
-            Mistake(
-                "all-together",
-                at_the_end(lambda a, g: a + g),
-                "this adds all activations and all gradients, but activations are freed while gradients appear.",
-            ),
+            Mistake("everything-always", lambda job: [sum(job.values())] * 10, "not everything is alive at once."),
+            Mistake("all-together", at_the_end(lambda a, g: a + g), "activations are freed while gradients appear."),
             Mistake("end-of-phase", at_the_end(lambda a, g: g), "this is the end of each phase, not its worst moment."),
-            Mistake(
-                "activations-in-step",
-                with_activations_in_steps,
-                "this keeps activations during the optimizer's step, but the backward pass has freed them.",
-            ),
-            Mistake(
-                "first-step-for-ever",
-                lambda job: [want(job)[0], *want(job)[1:4] * 3],
-                "this repeats the first step, but the second one starts with the optimizer's state in memory.",
-            ),
+            Mistake("activations-in-step", activations_in_steps, "the backward pass has freed the activations."),
+            Mistake("first-step-for-ever", repeated, "the second step starts with the optimizer's state in memory."),
             Mistake("gigabytes", lambda job: [level / GB for level in want(job)], "these are GB; return bytes."),
             Mistake("one-phase-early", lambda job: [*want(job)[1:], want(job)[-1]], "the list begins with loading."),
         ),
@@ -148,12 +129,9 @@ def _spike_cases(params: Params, rng: random.Random) -> list[Case]:
     between = params["grads_between"]
     example = dict(params["job"])
 
-    names, ranges = (
-        ("weights", "grads", "moments", "activations", "work"),
-        ((1, 9), (1, 20), (1, 40), (0.5, 40), (0.1, 6)),
-    )
-    drawn = draw_rows(rng, 16, *(rounded(*ends, 2) for ends in ranges))
-    jobs = [{name: value * GB for name, value in zip(names, row, strict=True)} for row in drawn]
+    ranges = {"weights": (1, 9), "grads": (1, 20), "moments": (1, 40), "activations": (0.5, 40), "work": (0.1, 6)}
+    drawn = draw_rows(rng, 16, *(rounded(*ends, 2) for ends in ranges.values()))
+    jobs = [{name: value * GB for name, value in zip(ranges, row, strict=True)} for row in drawn]
     rooms = []
     for job in (*jobs, example):
         level = sorted(set(phases(between, job)))
@@ -192,9 +170,10 @@ def kept_by_layers(params: Params) -> float:
 
 def _reveal(params: Params) -> str:
     kept, token = kept_by_layers(params), params["seq"] * params["layers"] * params["hidden"] * 2 / GB
+    tensors, weights = number_text(kept / token), number_text(2 * params["params"] / GB)
     return (
-        f"{number_text(kept)} GB, or {number_text(kept / token)} tensors of shape (tokens, hidden) in each layer. The weights take "
-        f"{number_text(2 * params['params'] / GB)} GB in 16 bits. Checkpointing every layer keeps one tensor per layer, {number_text(token)} GB."
+        f"{number_text(kept)} GB, or {tensors} tensors of shape (tokens, hidden) in each layer. The weights take {weights} GB in "
+        f"16 bits. Checkpointing every layer keeps one tensor per layer, {number_text(token)} GB."
     )
 
 

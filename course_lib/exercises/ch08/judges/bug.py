@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from course_lib.exercises.ch08.probes import WEIGHED
-from course_lib.exercises.ch08.work import STATE, Stepper, glimpses, tied_model
-from course_lib.judging import Fault, Judging, Params, Weighed, is_number, judged
+from course_lib.exercises.ch08.work import STATE, Stepper, TiedModel, glimpses
+from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, is_number, judged, matching
 from course_lib.judging.cases import shown
 from course_lib.judging.tensors import coin_of
 from course_lib.judging.traffic import Meter
@@ -31,14 +31,8 @@ def _maker(params: Params, rng: random.Random) -> Callable[..., Case]:
         name: str, share: str, ranks: int, *, steps: int = 3, limit: float = 0.45, visible: bool = False, **more: Any
     ) -> Case:
         """A case that clips at `limit` times the least norm of the training."""
-        spec = {
-            "seed": rng.randrange(2**31),
-            "width": params["width"],
-            "vocabulary": 11,
-            "blocks": 3,
-            "rate": RATE,
-            **more,
-        }
+        fixed = {"seed": rng.randrange(2**31), "width": params["width"], "vocabulary": 11, "blocks": 3, "rate": RATE}
+        spec = {**fixed, **more}
 
         def batch() -> tuple[Tensor, Tensor]:
             row = torch.randint(spec["vocabulary"], (2, LENGTH + 1), generator=coin)
@@ -78,7 +72,7 @@ def alone(
     gradients by the ranks once more.
     """
     spec, batches = json.loads(training)
-    model = tied_model(spec)
+    model = TiedModel(spec)
     optimizer = Stepper(model.parameters(), spec.get("optimizer", "adamw"), spec["rate"])
     losses: list[list[float]] = [[] for _ in batches]
     norms = []
@@ -138,37 +132,31 @@ def _training_fault(case: Case, results: Sequence[Any]) -> Fault | None:
     for rank, (row, own) in enumerate(zip(results, losses, strict=True)):
         pairs = zip(row["losses"], own, strict=False)
         if len(row["losses"]) != len(own) or not all(is_number(a) and abs(a - b) < 1e-6 for a, b in pairs):
-            return (
-                "other-losses",
-                f"Rank {rank}: the weights are right, but not the losses: the rank's own, one per step.",
-            )
+            return "other-losses", f"Rank {rank}: the weights are right; return the rank's own losses, one per step."
     return None
+
+
+UNCHANGED = "no weight has changed. Which tensors does the optimizer step, and where are the gradients?"
+AVERAGED = "the gradients are divided by the ranks once more; `FullySharded` has averaged them."
 
 
 def _named(training: str, spec: Mapping[str, Any], got: Mapping[str, Any], want: Mapping[str, Tensor]) -> Fault:
     """The known mistake that leads to these weights."""
-    if _same(got, dict(tied_model(spec).named_parameters())):
-        return (
-            "nothing-moves",
-            "no weight has changed. Which tensors does the optimizer step, and where are the gradients?",
-        )
-    if _same(got, alone(training, None)[1]):
-        return "not-clipped", "the weights are those of a training without clipping."
-    several = len(json.loads(training)[1]) > 1
-    if several and _same(got, alone(training, spec["most"], "parts")[1]):
-        return "own-norm", "every rank clips by the norm of its own parts. Clip by the norm of the whole model."
     if odd := sorted(map(str, set(got) ^ set(want))):
         return "untied", f"the model has other parameters, such as {odd[0]!r}; the head shares the embedding's weights."
-    if several and _same(got, alone(training, spec["most"], "divided")[1]):
-        return "divided-again", "the gradients are divided by the ranks once more; `FullySharded` has averaged them."
-    return "other-weights", (
-        "the weights are not those of one process. In each step, are all gradients there when they are clipped (`finish()`), "
-        "averaged once, and scaled by `most` over the norm of the whole model?"
-    )
+    most, several = spec["most"], len(json.loads(training)[1]) > 1
+    known = [
+        Mistake("nothing-moves", lambda: dict(TiedModel(spec).named_parameters()), UNCHANGED),
+        Mistake("not-clipped", lambda: alone(training, None)[1], "these weights were never clipped."),
+        Mistake("own-norm", lambda: several and alone(training, most, "parts")[1], "every rank clips by its own norm."),
+        Mistake("divided-again", lambda: several and alone(training, most, "divided")[1], AVERAGED),
+    ]
+    other = "the weights are not those of one process. Are all gradients there when they are clipped (`finish()`)?"
+    return matching(known, (), lambda weights: bool(weights) and _same(got, weights)) or ("other-weights", other)
 
 
 def _elements(spec: Mapping[str, Any]) -> int:
-    return sum(weight.numel() for weight in tied_model(spec).parameters())
+    return sum(weight.numel() for weight in TiedModel(spec).parameters())
 
 
 def _state_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | None:
@@ -184,9 +172,7 @@ def _units_fault(case: Case, meter: Meter) -> Fault | None:
     if n == 1:
         return None
     steps, fewest, sent = len((case.per_rank or ())[0][0]), min(meter["messages_sent"]), max(meter["bytes_sent"])
-    least = (
-        (n - 1) * steps * (2 * spec["blocks"] + 2)
-    )  # rows may be kept until the backward pass; clipping sends more messages
+    least = (n - 1) * steps * (2 * spec["blocks"] + 2)  # rows may be kept until the backward pass
     if fewest < least:
         told = f"A rank sent {fewest} messages; gathering and reducing every block takes at least {least}"
         return "one-giant-unit", f"{told}. Is the model gathered as one unit?"
@@ -216,10 +202,8 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         got = outcome.value if type(outcome.value) is list else []
         if len(got) != ranks or not all(_near(result, want) and result.dtype == want.dtype for result in got):
             return False
-        fault = _units_fault(plain, outcome.meter)
-        return (
-            fault is None or fault[0] == "too-many-bytes"
-        )  # gathering the weights for inspection takes a third of a step's bytes
+        fault = _units_fault(plain, outcome.meter)  # gathering the weights to look at them takes a third of a step
+        return fault is None or fault[0] == "too-many-bytes"
 
     places = torch.randint(2 * width * width, (16,), generator=coin_of(rng))
     plain = case("four ranks, 1.2 MB of weights with 29 MB of state", width)

@@ -171,10 +171,7 @@ def _scalar_fault(case: Case, meter: Meter) -> Fault | None:
         rank = meter["bytes_sent"].index(sent)
         return "gathered", f"Rank {rank} sent {sent:,} bytes, so gradients were sent. One number per rank is enough."
     if n > 1 and messages > 5 * (n - 1):
-        return (
-            "one-each",
-            f"{messages} messages per rank for {len(rows[0][3])} parts: add up the parts, then reduce once.",
-        )
+        return "one-each", f"{messages} messages per rank: add up the {len(rows[0][3])} parts, then reduce once."
     return None
 
 

@@ -119,11 +119,7 @@ DRILLS = {
     "pad-elements": drill_key(
         lambda p: -p["elements"] % p["ranks"],
         "Parts of ⌈n / N⌉ make N · ⌈n / N⌉ − n = {{answer:int}}.",
-        Mistake(
-            "remainder",
-            lambda p: p["elements"] % p["ranks"],
-            "That is the remainder, not what is missing to the next multiple of N.",
-        ),
+        Mistake("remainder", lambda p: p["elements"] % p["ranks"], "That is the remainder; pad to the next multiple."),
         rel=COUNT,
     ),
     "fsdp-crossover": drill_key(

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from course_lib.exercises.ch08.probes import WEIGHED
 from course_lib.exercises.ch08.work import repeated
@@ -82,7 +83,7 @@ def gradients(widths: Sequence[int], whole: Sequence[Tensor], x: Tensor, target:
     """The flat gradient of each unit on one rank's data, by autograd."""
     rows = [row.clone().requires_grad_() for row in whole]
     for row, into, out in zip(rows, widths, widths[1:], strict=False):
-        x = torch.tanh(torch.nn.functional.linear(x, row[: into * out].view(out, into), row[into * out :]))
+        x = torch.tanh(functional.linear(x, row[: into * out].view(out, into), row[into * out :]))
     loss = (x - target).square().sum() / 2 / len(target)
     return list(torch.autograd.grad(loss, rows))
 
@@ -93,18 +94,17 @@ def _of_ranks(widths: Sequence[int], whole: Sequence[Tensor], data: Sequence[Any
     return [*own, [torch.stack(rows).mean(0) for rows in zip(*own, strict=True)]]
 
 
-def _evenly(row: Tensor, ranks: int, place: int) -> Tensor:
-    """A part as `tensor_split` cuts it, padded with zeros."""
-    part = row.tensor_split(ranks)[place]
-    return torch.cat([part, part.new_zeros(-(-len(row) // ranks) - len(part))])
-
-
 def _fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
     (spec, *_), n, secret, owner = (case.per_rank or ())[0], case.ranks or 1, case.secret, params["owner"]
     *own, mean = _of_ranks(spec["widths"], secret["whole"], secret["data"])
 
     def held(rows: Sequence[Tensor], rank: int, owner: int = owner, times: float = 1.0) -> list[Tensor]:
         return [times * cut(row, n, owner)[rank] for row in rows]
+
+    def evenly(rank: int) -> list[Tensor]:
+        """Parts as `tensor_split` cuts them, padded with zeros."""
+        parts = [row.tensor_split(n)[(rank + owner) % n] for row in mean]
+        return [functional.pad(part, (0, -(-len(row) // n) - len(part))) for row, part in zip(mean, parts, strict=True)]
 
     for rank, row in enumerate(results):
         if fault := _row_fault(case, rank, row, mean, held(mean, rank), owner):
@@ -122,14 +122,10 @@ def _fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
         Mistake(
             "public-form" if owner else "wrong-owner",
             lambda rank: held(mean, rank, 1 - owner),
-            f"{public}these are the gradients of another rank's part. Which part does this rank hold?",
+            f"{public}these are the gradients of another rank's part.",
         ),
         Mistake("public-form", lambda rank: held(mixed, rank, 0), f"{public}rows are joined as if rank r held part r."),
-        Mistake(
-            "uneven-cut",
-            lambda rank: [_evenly(row, n, (rank + owner) % n) for row in mean],
-            "cut the gradient like the weights: all parts have ⌈count / N⌉ numbers, with the padding last.",
-        ),
+        Mistake("uneven-cut", evenly, "cut gradients like weights: parts of ⌈count / N⌉ numbers, the padding last."),
         Mistake("backwards", lambda rank: held(mean[::-1], rank), "return the parts in the order of the units."),
     ]
     parts = [row["parts"] for row in results]
@@ -218,11 +214,8 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
     row, parts = max(flat.padded for flat in flats) * WIDE, sum(flat.part for flat in flats) * WIDE
     if most - parts <= ROWS * row:
         return None
-    told = f"While a unit computed, a rank held {most - parts:,} bytes more than its parts, {(most - parts) / row:.3g} rows"
-    return (
-        "too-much-memory",
-        f"{told}. Two rows of weights and two of gradients are enough: reduce each gradient at once.",
-    )
+    held = f"a rank held {most - parts:,} bytes more than its parts, {(most - parts) / row:.3g} rows"
+    return "too-much-memory", f"While a unit computed, {held}. Four are enough: reduce each gradient at once."
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:

@@ -1,7 +1,7 @@
 """Judge of chapter 08's groups: what HSDP holds and sends, the smallest group that fits, and the fastest."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache, partial
 from itertools import islice
 from typing import Any
@@ -52,9 +52,9 @@ def _wires(gathers: int, p: float, n: int, group: int, per_node: int, fast: floa
     return inside / (fast if group <= per_node else slow), across / (fast if n <= per_node else slow)
 
 
-def seconds(gathers: int, params: float, ranks: int, group: int, per_node: int, fast: float, slow: float) -> float:
+def seconds(*row: Any) -> float:
     """Seconds on the links, inside and then across."""
-    return sum(_wires(gathers, params, ranks, group, per_node, fast, slow))
+    return sum(_wires(*row))
 
 
 def _least(params: float, ranks: int, memory: float, cost: Callable[[int], float]) -> int | None:
@@ -64,12 +64,12 @@ def _least(params: float, ranks: int, memory: float, cost: Callable[[int], float
 
 def best(gathers: int, params: float, ranks: int, memory: float, *wires: float) -> int | None:
     """The group that fits and takes the least time."""
-    return _least(params, ranks, memory, lambda size: seconds(gathers, params, ranks, size, *wires))  # type: ignore[arg-type]
+    return _least(params, ranks, memory, lambda size: seconds(gathers, params, ranks, size, *wires))
 
 
 def _tied(gathers: int, p: float, n: int, memory: float, *wires: float) -> bool:
     """Whether another group is so close to the best that rounding could decide."""
-    times = sorted(seconds(gathers, p, n, size, *wires) for size in _fitting(p, n, memory))  # type: ignore[arg-type]
+    times = sorted(seconds(gathers, p, n, size, *wires) for size in _fitting(p, n, memory))
     return len(times) > 1 and times[1] < times[0] * (1 + 1e-6)
 
 
@@ -82,13 +82,17 @@ def _largest_inside(gathers: int, p: float, n: int, m: float, per: int, *rates: 
     return max((size for size in _fitting(p, n, m) if size <= per), default=smallest(p, n, m))
 
 
-RULES: Mapping[str, Callable[..., int | None]] = {  # in place of the least time: a group from gathers and a row
-    "smallest-that-fits": lambda gathers, p, n, m, *wires: smallest(p, n, m),
-    "inside-always-fast": _fast_inside,
-    "fewest-bytes": lambda gathers, p, n, m, *wires: _least(p, n, m, lambda size: sum(hsdp(gathers, p, n, size)[1:])),
-    "longer-of-two": lambda gathers, p, n, m, *w: _least(p, n, m, lambda size: max(_wires(gathers, p, n, size, *w))),
-    "largest-inside": _largest_inside,
-}
+def _longer_of_two(gathers: int, p: float, n: int, m: float, *wires: float) -> int | None:
+    return _least(p, n, m, lambda size: max(_wires(gathers, p, n, size, *wires)))  # type: ignore[arg-type]
+
+
+RULES = (  # in place of the least time: a group from gathers and a row
+    Mistake("smallest-that-fits", lambda g, p, n, m, *w: smallest(p, n, m), "a larger group may send less across."),
+    Mistake("inside-always-fast", _fast_inside, "a group larger than a node sends inside at the speed between nodes."),
+    Mistake("fewest-bytes", lambda g, p, n, m, *w: best(g, p, n, m, n, 1, 1), "bytes go at different speeds."),
+    Mistake("longer-of-two", _longer_of_two, "the two times add up."),
+    Mistake("largest-inside", _largest_inside, "it is the largest in a node, or the smallest that fits; compare all."),
+)
 
 
 def _gathered(public: bool) -> str:
@@ -101,24 +105,24 @@ def _volumes(gathers: int) -> list[Column]:
     """What HSDP holds, sends inside and sends across: p parameters, n ranks, groups of k."""
     public, other = gathers == 1, 3 - gathers
 
-    def inside(p: float, n: int, k: int) -> float:
-        return hsdp(gathers, p, n, k)[1]
-
-    def across(p: float, n: int, k: int) -> float:
-        return hsdp(gathers, p, n, k)[2]
+    def volume(place: int) -> Callable[..., float]:
+        return lambda *row: hsdp(gathers, *row)[place]
 
     def half_rings(count: int, ranks: int, p: float) -> float:
         """Bytes that a rank sends in several all-gathers or reduce-scatters of p parameters."""
         return count * (ranks - 1) / ranks * 2 * p
 
+    held, inside, across = map(volume, range(3))
     columns = {
         "held": (
+            held,
             Mistake("over-the-world", lambda p, n, k: PER_PARAM * p / n, "every group holds a copy of the state."),
             Mistake("turned-round", lambda p, n, k: PER_PARAM * p / (n // k), "`group` ranks share a copy."),
             Mistake("whole-state", lambda p, n, k: PER_PARAM * p, "the state is sharded over the group."),
             Mistake("weights-only", lambda p, n, k: 2 * p / k, "these are weights; state is 16 bytes per parameter."),
         ),
         "inside": (
+            inside,
             Mistake("public-form" if public else "kept-weights", lambda *row: hsdp(other, *row)[1], _gathered(public)),
             Mistake("reduced-twice", lambda p, n, k: half_rings(gathers + 2, k, p), "a reduce-scatter is enough."),
             Mistake("no-ring", lambda p, n, k: (gathers + 1) * 2 * p, "a rank does not send all parts: (K − 1)/K."),
@@ -129,6 +133,7 @@ def _volumes(gathers: int) -> list[Column]:
             Mistake("a-part-only", lambda p, n, k: inside(p, n, k) / k, "a rank passes on all parts but one."),
         ),
         "across": (
+            across,
             Mistake("whole-model", lambda p, n, k: half_rings(2, n // k, p), "only the rank's own part goes across."),
             Mistake("half-a-ring", lambda *row: across(*row) / 2, "an all-reduce has two halves."),
             Mistake("over-the-group", lambda p, n, k: half_rings(2, k, p) / k, "the ring across has N / K ranks."),
@@ -140,12 +145,9 @@ def _volumes(gathers: int) -> list[Column]:
     def words(p: float, n: int, k: int) -> str:
         return f"{p / BILLION:g}B on {n:,} ranks in groups of {k:,}"
 
-    def volume(place: int) -> Callable[..., float]:
-        return lambda *row: hsdp(gathers, *row)[place]
-
     return [
-        Column(part=part, unit="bytes", want=volume(place), words=words, rel=FINE, mistakes=mistakes)
-        for place, (part, mistakes) in enumerate(columns.items())
+        Column(part=part, unit="bytes", want=want, words=words, rel=FINE, mistakes=mistakes)
+        for part, (want, *mistakes) in columns.items()
     ]
 
 
@@ -173,23 +175,7 @@ SMALLEST = Column(
 
 def _fastest(gathers: int) -> Column:
     public = gathers == 1
-    said = {
-        "smallest-that-fits": "it is the smallest that fits; a larger one may send less across.",
-        "inside-always-fast": "a group larger than a node sends inside at the speed between nodes.",
-        "fewest-bytes": "it sends the fewest bytes; bytes inside and across go at different speeds.",
-        "longer-of-two": "the two times add up.",
-        "largest-inside": "it is the largest group inside a node, or the smallest that fits; compare with the others.",
-    }
-    all_fast = "it would be best if all wires were fast."
-    rules = [Mistake(name, partial(RULES[name], gathers), message) for name, message in said.items()]
-    mistakes = (
-        rules[0],
-        Mistake("public-form" if public else "kept-weights", partial(best, 3 - gathers), _gathered(public)),
-        Mistake("memory-forgotten", lambda p, n, m, *w: best(gathers, p, n, float("inf"), *w), "it does not fit."),
-        Mistake("all-fast", lambda p, n, m, per, fast, slow: best(gathers, p, n, m, n, fast, fast), all_fast),
-        *rules[1:],
-        Mistake("node", lambda p, n, m, per, *rates: per, "one node is only a guess; compute what fits and its time."),
-    )
+    smallest_that_fits, *rules = (Mistake(rule.name, partial(rule.value, gathers), rule.message) for rule in RULES)
     return Column(
         part="best",
         unit="ranks",
@@ -197,7 +183,13 @@ def _fastest(gathers: int) -> Column:
         words=_fits_words,
         rel=EXACT,
         none="no group fits; return None",
-        mistakes=mistakes,
+        mistakes=(
+            smallest_that_fits,
+            Mistake("public-form" if public else "kept-weights", partial(best, 3 - gathers), _gathered(public)),
+            Mistake("memory-forgotten", lambda p, n, m, *w: best(gathers, p, n, float("inf"), *w), "it does not fit."),
+            *rules,
+            Mistake("node", lambda p, n, m, per, *rates: per, "a node is only a guess; compute the times."),
+        ),
     )
 
 
@@ -236,7 +228,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     clusters = [(*size(), rng.choice((24, 80, 141)) * GB) for _ in range(20)]
     node = 80e9, 8, 450e9, 50e9
     wired_usual = [(*row, *wires) for row in [*usual, (small, 3072, m)]]
-    drawn = [*(wired() for _ in range(30)), *(row for rule in RULES.values() for row in unlike(rule))]
+    drawn = [*(wired() for _ in range(30)), *(row for rule in RULES for row in unlike(rule.value))]
     # small nodes, and wires between nodes that are hardly slower: the speeds that are shown lead to other groups
     alike = [(1e9, 12, 24e9, 4, 25e9, 12.5e9), (70e9, 6144, 192e9, 72, 450e9, 400e9)]
     drawn += [row for row in alike if not _tied(gathers, *row)]

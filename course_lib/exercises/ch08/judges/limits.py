@@ -35,6 +35,7 @@ def _step(combine: Callable[..., float], computed: float = 1.0, moved: float = 1
     return value
 
 
+NO_WORK = "sharding divides no work."
 SIX_FLOPS = "forward and backward together take 6 FLOPs per parameter and token."
 
 STEP = Column(
@@ -44,17 +45,11 @@ STEP = Column(
     rel=FINE,
     words=lambda p, t, n, f, m, b: f"{p / BILLION:g}B, {t:,} tokens, {n} ranks, {m:g} bytes at {b / GB:g} GB/s",
     mistakes=(
-        Mistake(
-            "compute-divided", lambda p, t, n, *rest: step_seconds(p, t / n, n, *rest), "sharding divides no work."
-        ),
+        Mistake("compute-divided", lambda p, t, n, *rest: step_seconds(p, t / n, n, *rest), NO_WORK),
         Mistake("sum", _step(lambda *both: sum(both)), "both run at the same time; the longer one counts."),
-        Mistake(
-            "compute-only", _step(lambda computing, moving: computing), "the transfer takes longer than computing."
-        ),
-        Mistake("wire-only", _step(lambda computing, moving: moving), "computing takes longer than the transfer."),
-        Mistake(
-            "whole-model-moved", lambda p, t, n, *rest: step_seconds(p, t, 1, *rest), "a GPU moves only its share."
-        ),
+        Mistake("compute-only", _step(max, moved=0), "the transfer takes longer than computing."),
+        Mistake("wire-only", _step(max, computed=0), "computing takes longer than the transfer."),
+        Mistake("whole-model-moved", lambda p, t, n, *rest: step_seconds(p, t, 1, *rest), "a GPU moves its share."),
         Mistake("two-flops", _step(max, computed=1 / 3), SIX_FLOPS),
         Mistake("both-ways", _step(max, moved=2), "`moved` counts all bytes, in both directions."),
         Mistake("backward-only", _step(max, computed=2 / 3), SIX_FLOPS),
@@ -146,12 +141,8 @@ LARGEST = Column(
         Mistake("own-part-off", _whole(lambda n, k, b: b / n + 4 / k * (1 - 1 / n)), "the share is held beside them."),
         Mistake("whole-weights", _whole(lambda n, k, b: b / n + 2), TWO_BYTES),
         Mistake("not-16-bits", _whole(lambda n, k, b: b / n + 2 * b / k), TWO_BYTES),
-        Mistake(
-            "activations-shared", lambda n, m, k, a, b: largest(n, m, k, a / n, b), "each GPU has its own activations."
-        ),
-        Mistake(
-            "negative", lambda n, m, k, a, b: (m - a) / (b / n + 4 / k) if m < a else None, "if nothing fits, return 0."
-        ),
+        Mistake("activations-shared", lambda n, m, k, a, b: largest(n, m, k, a / n, b), "each GPU has its own."),
+        Mistake("negative", lambda n, m, k, a, b: (m - a) / (b / n + 4 / k), "if nothing fits, return 0."),
         Mistake("other-bytes", lambda n, m, layers, a, b: largest(n, m, layers, a, 16), LAST_ARGUMENT),
     ),
 )

@@ -13,7 +13,7 @@ from course_lib.judging import Fault, Judging, Params, Weighed, judged, verdict
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.gradients import in_flight
 from course_lib.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, secret
-from course_lib.judging.tensors import coin_of, same
+from course_lib.judging.tensors import coin_of, kind_text, same
 from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.sharding import Flat
@@ -79,10 +79,7 @@ def _part_fault(case: Case, results: Sequence[Any]) -> Fault | None:
     for rank, (result, want) in enumerate(zip(results, wants, strict=True)):
         got = result["part"]
         if got.dtype != want.dtype or got.ndim != 1:
-            return (
-                "not-a-part",
-                f"Rank {rank}: return a flat tensor of {want.dtype}, not {got.dtype} with {got.ndim} dimensions.",
-            )
+            return "not-a-part", f"Rank {rank}: return a flat tensor of {want.dtype}; got {kind_text(got)}."
         if torch.equal(got, want):
             continue
         if case.adversary is not None and len(got) == len(want):

@@ -45,6 +45,10 @@ def _without(buckets: Buckets, name: str) -> Buckets:
     return {**buckets, name: 0.0}
 
 
+def _master_whole(params: float, stage: int, ranks: int, buckets: Buckets) -> float:
+    return held(params, stage, ranks, _without(buckets, "master")) + params * buckets["master"]
+
+
 def _all_shared(params: float, stage: int, buckets: Buckets, memory: float) -> int | None:
     return math.ceil(params * sum(buckets.values()) / memory) if stage else None
 
@@ -64,18 +68,12 @@ HELD = Column(
     words=lambda p, s, n, b: f"{p / BILLION:g}B, stage {s}, {n:,} ranks, {_buckets_text(b)}",
     rel=FINE,
     mistakes=(
-        Mistake(
-            "all-shared", lambda p, s, n, b: held(p, 3 if s else 0, n, b), "which buckets does the stage not divide?"
-        ),
+        Mistake("all-shared", lambda p, s, n, b: held(p, 3 if s else 0, n, b), "some buckets stay whole."),
         Mistake("nothing-shared", lambda p, s, n, b: held(p, 0, n, b), "no bucket is divided."),
         Mistake("one-stage-more", lambda p, s, n, b: held(p, min(s + 1, 3), n, b), "this is the next stage."),
         Mistake("one-stage-less", lambda p, s, n, b: held(p, max(s - 1, 0), n, b), "this is the previous stage."),
         Mistake("no-master", lambda p, s, n, b: held(p, s, n, _without(b, "master")), "the master copy is missing."),
-        Mistake(
-            "master-whole",
-            lambda p, s, n, b: held(p, s, n, _without(b, "master")) + p * b["master"] if s else None,
-            "the master copy belongs to the optimizer, and is sharded from stage 1 on.",
-        ),
+        Mistake("master-whole", _master_whole, "the master copy is sharded with the optimizer, from stage 1 on."),
         Mistake("no-gradients", lambda p, s, n, b: held(p, s, n, _without(b, "grads")), "gradients are missing."),
         Mistake("only-shared", lambda p, s, n, b: p * split(s, b)[1] / n, "the buckets that stay whole are missing."),
         Mistake("all-ranks", lambda p, s, n, b: held(p, s, n, b) * n, "this is the sum over all ranks, not one rank."),
@@ -125,14 +123,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     many = [row for row in many if safely_off_whole(row[0] * sum(unlike.values()) / row[3])]
     limits = [limit(stage) for stage in (1, 2, 3) for _ in range(12)]
     sixteen = {"weights": 2, "grads": 2, "master": 4, "moments": 8}
-    edges = [
-        (1e9, 0, own, m),
-        (405e9, 0, own, m),
-        (10e9, 3, sixteen, 20e9),
-        (5e9, 0, sixteen, 80e9),
-        (10e9, 1, sixteen, 40e9),
-        (5e9, 2, {"weights": 4, "grads": 4, "master": 0, "moments": 0}, 25e9),
-    ]
+    full = [(10e9, 3, sixteen, 20e9), (5e9, 0, sixteen, 80e9), (10e9, 1, sixteen, 40e9)]
+    no_optimizer = {"weights": 4, "grads": 4, "master": 0, "moments": 0}
+    edges = [(1e9, 0, own, m), (405e9, 0, own, m), *full, (5e9, 2, no_optimizer, 25e9)]
     shown_limits = [(70e9, 3, own, m), (40e9, 3, own, m), (70e9, 1, own, m), (13e9, 1, own, m)]
     drawn = [(rng.choice(sizes), stage, 48, unlike) for stage in range(4)]
     return [
@@ -163,10 +156,9 @@ def computing_seconds(params: Params) -> float:
 
 def _reveal(params: Params) -> str:
     weights, rate = bytes_text(2 * params["params"]), bytes_text(params["bandwidth"])
-    return (
-        f"{duration_text(talking_seconds(params))}: three times the {weights} of weights, at {rate}/s. For a batch of "
-        f"{params['tokens'] / 2**20:g} Mi tokens, each GPU computes for {duration_text(computing_seconds(params))}."
-    )
+    sends, computes = duration_text(talking_seconds(params)), duration_text(computing_seconds(params))
+    batch = f"{params['tokens'] / 2**20:g} Mi tokens"
+    return f"{sends}: three times the {weights} of weights, at {rate}/s. For {batch}, each GPU computes for {computes}."
 
 
 STATE = {

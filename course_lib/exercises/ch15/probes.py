@@ -24,7 +24,7 @@ def passed_round(answer: Any, case: Any, comm: Any = None) -> Any:
     def visit(block: Any, owner: Any) -> Any:
         if not isinstance(block, Tensor) or type(owner) is not int:
             raise ValueError(
-                f"visit(block, owner) takes a tensor and a rank's number; it was given {type(block).__name__} and {owner!r}."
+                f"visit(block, owner) takes a tensor and a rank, not {type(block).__name__} and {owner!r}."
             )
         comm.compute(VISIT, label="visit")
         owners.append(owner)

@@ -37,9 +37,7 @@ DRILLS: Mapping[str, DrillKey] = {
     "bus-of-all-reduce": drill_key(
         lambda p: ring_sent("all_reduce", p["nbytes"], p["ranks"]) / (p["ms"] * MS) / GB,
         "A ring sends 2 (N − 1)/N of the bytes; divided by the time that is {{answer}} GB/s.",
-        Mistake(
-            "algorithm", lambda p: p["nbytes"] / (p["ms"] * MS) / GB, "Bytes over time is the algorithm bandwidth."
-        ),
+        Mistake("algorithm", lambda p: p["nbytes"] / (p["ms"] * MS) / GB, "This is the algorithm bandwidth."),
         Mistake("gather", Times(1 / 2), "An all-reduce sends twice what an all-gather sends."),
         Mistake("bits", Times(8), "These are bits; give bytes."),
     ),
@@ -88,9 +86,7 @@ DRILLS: Mapping[str, DrillKey] = {
         lambda p: 100 * p["few_s"] * p["few"] / (p["many_s"] * p["many"]),
         "GPU-seconds of a step on few GPUs over those on many: {{answer}} %.",
         Mistake("speed-up", Times(lambda p: p["many"] / p["few"]), "This is the speed-up; there are also more GPUs."),
-        Mistake(
-            "upside-down", lambda p: 100 * p["many_s"] * p["many"] / (p["few_s"] * p["few"]), "This is the inverse."
-        ),
+        Mistake("upside-down", lambda p: 100 * p["many_s"] * p["many"] / p["few_s"] / p["few"], "This is the inverse."),
     ),
     "kept-weights-sent": drill_key(
         lambda p: ring_sent("all_gather", p["params"] * p["bits"] / 8, p["ranks"]) / GB,
@@ -122,13 +118,7 @@ DRILLS: Mapping[str, DrillKey] = {
     "rate-after-resume": drill_key(
         lambda p: p["warm"] / (p["after"] + 1),
         "Planned: the peak. Actual: ({{after}} + 1)/{{warm}} of it. Ratio {{answer}}.",
-        Mistake(
-            "off-by-one",
-            lambda p: p["warm"] / p["after"],
-            "The first step after the resume has its share of the warm-up.",
-        ),
-        Mistake(
-            "from-the-start", lambda p: p["warm"] / (p["after"] + p["stop"] + 1), "The schedule counts from the resume."
-        ),
+        Mistake("off-by-one", lambda p: p["warm"] / p["after"], "The first step after the resume counts too."),
+        Mistake("from-the-start", lambda p: p["warm"] / (p["after"] + p["stop"] + 1), "It counts from the resume."),
     ),
 }

@@ -56,10 +56,10 @@ def _fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | None:
         if len(owners) > n:
             return "visited-twice", f"Rank {rank} made {len(owners)} visits; there are {n} blocks."
         if right:
-            whose = [f"rank {other}'s block" for other in range(n) if same(got["block"], given[other])] or [
-                "other data"
-            ]
-            lead = f"Rank {rank}'s own block, which the caller still needs, holds {whose[0]} afterwards."
+            whose = (f"rank {other}'s block" for other in range(n) if same(got["block"], given[other]))
+            lead = (
+                f"Rank {rank}'s own block, which the caller still needs, holds {next(whose, 'other data')} afterwards."
+            )
             return "overwritten", f"{lead} Into which tensor does each hop receive?"
         if case.adversary not in (None, STREAM):
             return moved_early(case, rank)

@@ -225,14 +225,8 @@ def _low_clocks(machine: Machine) -> Machine:
     return {"reasons": ["0x8" if now < 0.6 * most else "0x0" for now, most in machine["clocks"]]}
 
 
-def _reduced(factor: Callable[[int], float]) -> Callable[[Machine], Machine]:
-    """An all-reduce whose bytes are counted with another factor of the ranks."""
-
-    def change(machine: Machine) -> Machine:
-        done = machine["all_reduce"]
-        return {"all_reduce": done and done | {"nbytes": done["nbytes"] * factor(len(machine["topology"]))}}
-
-    return change
+def _by_algorithm(machine: Machine) -> Machine:
+    return {"printed_link": machine["printed_link"] * 2 * (1 - 1 / len(machine["topology"]))}
 
 
 def _neighbors(machine: Machine, tp: int, limits: Limits) -> str:
@@ -241,10 +235,6 @@ def _neighbors(machine: Machine, tp: int, limits: Limits) -> str:
 
 def _torch(machine: Machine) -> Machine:
     return {"versions": [{"torch": each["torch"]} for each in machine["versions"]]}
-
-
-def _no_files(machine: Machine) -> Machine:
-    return {"open_files": max(machine["open_files"], 0)}
 
 
 ALGORITHM = "this is the algorithm bandwidth: how much does a ring send over each link?"
@@ -259,10 +249,17 @@ MISTAKES: Sequence[Named] = (
     ("links", Mistake("neighbors-only", _neighbors, "look at all pairs, not only at neighbors.")),
     ("links", Mistake("diagonal", lambda *row: "refuse", "the diagonal of the matrix says X: a GPU and itself.")),
     _of("copy", "mean", _mean_copy, "the mean hides the GPU that all others wait for."),
-    _of("all-reduce", "algorithm-bandwidth", _reduced(lambda n: n / 2 / (n - 1)), ALGORITHM),
-    _of("all-reduce", "both-directions", _reduced(lambda n: 0.5), "the printed link is of one direction already."),
+    _of("all-reduce", "algorithm-bandwidth", _by_algorithm, ALGORITHM),
+    _of(
+        "all-reduce",
+        "both-directions",
+        lambda m: {"printed_link": 2 * m["printed_link"]},
+        "the printed link is one way.",
+    ),
     *(_unmeasured(line, word) for line in ("copy", "all-reduce") for word in ("healthy", "refuse")),
-    _of("open files", "no-limit", _no_files, "−1 means that there is no limit."),
+    _of(
+        "open files", "no-limit", lambda m: {"open_files": max(m["open_files"], 0)}, "−1 means that there is no limit."
+    ),
 )
 
 

@@ -18,9 +18,10 @@ from course_lib.runs.reading import recorded, recorded_names
 
 Run = dict[str, Any]
 Found = tuple[float, float, float] | str
+Pick = Callable[[Sequence[float]], float]  # one of several seconds
 
 
-def step_seconds(run: Run, of: Callable[[Sequence[float]], float] = max, warm: bool = False) -> list[float]:
+def step_seconds(run: Run, of: Pick = max, warm: bool = False) -> list[float]:
     """Sorted seconds of the timed steps, each `of` its ranks' seconds; with `warm`, of all steps."""
     steps: dict[int, list[float]] = {}
     for row in sorted(run["rows"], key=lambda row: row["rank"]):
@@ -33,15 +34,9 @@ def mfu(run: Run, seconds: float, flops: str = "model_flops_per_token", peak: st
     return run[flops] * run["tokens_per_step"] / seconds / (run["ranks"] * run[peak][run["dtype"]])
 
 
-def typical(
-    run: Run,
-    middle: Callable[..., float] = statistics.median,
-    flops: str = "model_flops_per_token",
-    peak: str = "dense_flops",
-    **how: Any,
-) -> float:
+def typical(run: Run, middle: Pick = statistics.median, rate: Callable[..., float] = mfu, **how: Any) -> float:
     """The MFU of the middle step; `how` changes what `step_seconds` takes of the ranks and steps."""
-    return mfu(run, middle(step_seconds(run, **how)), flops, peak)
+    return rate(run, middle(step_seconds(run, **how)))
 
 
 def honest(run: Run) -> Found:
@@ -187,6 +182,7 @@ def _in_bfloat16(run: Run) -> float | None:
     return typical(run | {"dtype": "bfloat16"}) if "bfloat16" in run["dense_flops"] else None
 
 
+SPARSE, HARDWARE = partial(mfu, peak="sparse_flops"), partial(mfu, flops="hardware_flops_per_token")
 MIDDLE = "for an even number of steps, the median lies between two."
 MISTAKES = (
     Mistake("warm-up-counted", partial(typical, warm=True), "the warm-up is among the steps."),
@@ -198,8 +194,8 @@ MISTAKES = (
     Mistake("first-rank", partial(typical, of=lambda ranks: ranks[0]), "another rank was still working."),
     Mistake("fastest-rank", partial(typical, of=min), "this is the first rank to finish; others were still working."),
     Mistake("all-rows", _all_rows, "this is the median of all ranks' rows; first find one number for each step."),
-    Mistake("sparse-peak", partial(typical, peak="sparse_flops"), "this is relative to the sparse peak."),
-    Mistake("recomputed", partial(typical, flops="hardware_flops_per_token"), "recomputed work is not a model FLOP."),
+    Mistake("sparse-peak", partial(typical, rate=SPARSE), "this is relative to the sparse peak."),
+    Mistake("recomputed", partial(typical, rate=HARDWARE), "recomputed work is not a model FLOP."),
     Mistake("one-device", lambda run: typical(run) * run["ranks"], "the peak is that of one device."),
     Mistake("ranks-twice", lambda run: typical(run) / run["ranks"], "you divided by the ranks twice."),
     Mistake("percent", lambda run: 100 * typical(run), "return a fraction, not per cent."),

@@ -15,7 +15,7 @@ from course_lib.facts import collectives as measured
 from course_lib.facts import scaling
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, verdict
 from course_lib.judging.cases import shown
-from course_lib.judging.columns import CLOSE, Breakdown, Column, rows_fault, table
+from course_lib.judging.columns import Breakdown, Column, rows_fault, table
 from course_lib.judging.draws import generality, plain
 from course_lib.records import Case, Outcome, Verdict
 
@@ -115,10 +115,8 @@ def _bus_cases(params: Params, rng: random.Random) -> list[Case]:
     unseen = [report(why, rng, rng.choice(LINES)) for why in CAUSES for _ in range(6)]
     unseen += [below(why, rng, rng.choice((25e9, 450e9))) for why in CAUSES] + [both(rng, 50e9) for _ in range(8)]
     rng.shuffle(unseen)
-    return [
-        Case(name="shown", args=(0, [(each,) for each in shown])),
-        generality("", 0, "another report", [(each,) for each in unseen]),
-    ]
+    example, other = ([(each,) for each in reports] for reports in (shown, unseen))
+    return [Case(name="shown", args=(0, example)), generality("", 0, "another report", other)]
 
 
 def _report_words(report: Report) -> str:
@@ -148,7 +146,7 @@ RATE_MISTAKES = (
     Mistake("half", lambda report: rate(report) / 2, "the definition counts one direction already."),
     Mistake("bits", lambda report: 8 * rate(report), "these are bits per second."),
 )
-RATE = Column(part="rate", unit="bytes/s", want=rate, words=_report_words, rel=CLOSE, mistakes=RATE_MISTAKES)
+RATE = Column(part="rate", unit="bytes/s", want=rate, words=_report_words, mistakes=RATE_MISTAKES)
 
 BUSES = {
     "bus-above-line": Judging(
@@ -276,13 +274,6 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 NUMBERS = ("first", "second", "worst")
-OTHER_LAW = "this is another law of growth: what adds the same seconds each time?"
-MEAN = "this is the mean residual; return the worst one."
-SQUARES = "this is the sum of squares; return the worst residual."
-RMS = "this is the root mean square; return the worst one."
-IN_SECONDS = "this is in seconds; return the share of the measured time."
-OF_THE_FIT = "this is a share of the fit, not of the measured time."
-SIGNED = "use absolute values: a row above the fit is as bad as one below."
 SAME = {
     "strong": "the batch is the same in all rows",
     "weak": "the batch of each GPU is the same in all rows",
@@ -327,15 +318,21 @@ def fit_column(growth: str) -> Breakdown:
             fit("one-gpu-rate", "all ranks' tokens were divided by one GPU's rate.", of=lambda n, t: n * t),
             fit("line-through-ends", "this is a line through two rows; use all of them.", only=_ends),
             fit("speed-fitted", "you fitted speeds; fit the seconds of a step.", of=lambda n, t: 1 / t, raw=True),
-            fit("other-law", OTHER_LAW, growth=OTHER[growth]),
+            fit(
+                "other-law",
+                "this is another law of growth: what adds the same seconds each time?",
+                growth=OTHER[growth],
+            ),
             fit("natural-logarithm", "a doubling is one step of log₂, not of ln.", growth="natural"),
             fit("from-one-gpu", "the first constant belongs to the fewest GPUs measured, not to one.", first=1.0),
-            residual("mean-residual", lambda off, t: np.abs(off).mean(), MEAN),
-            residual("root-mean-square", lambda off, t: math.sqrt((off**2).mean()), RMS),
-            residual("sum-of-squares", lambda off, t: (off**2).sum(), SQUARES),
-            residual("residual-in-seconds", lambda off, t: np.abs(off * t).max(), IN_SECONDS),
-            residual("over-the-fit", lambda off, t: np.abs(off / (1 + off)).max(), OF_THE_FIT),
-            residual("signed", lambda off, t: off.max(), SIGNED),
+            residual(
+                "mean-residual", lambda off, t: np.abs(off).mean(), "this is the mean; return the worst residual."
+            ),
+            residual("root-mean-square", lambda off, t: math.sqrt((off**2).mean()), "return the worst residual."),
+            residual("sum-of-squares", lambda off, t: (off**2).sum(), "this is the sum of squares; return the worst."),
+            residual("residual-in-seconds", lambda off, t: np.abs(off * t).max(), "these are seconds; return a share."),
+            residual("over-the-fit", lambda off, t: np.abs(off / (1 + off)).max(), "divide by the measured time."),
+            residual("signed", lambda off, t: off.max(), "use absolute values: above the fit is as bad as below."),
             residual("percent", lambda off, t: 100 * np.abs(off).max(), "return a fraction, not per cent."),
         ),
     )

@@ -237,14 +237,8 @@ def _ratio_fault(case: Case, row: Mapping[str, Any], got: Any, want: Any, seen: 
     if fault := matching(known, (), lambda value: near(got, value, FINE), f"{where}: "):
         return fault
     if near(got, 1.0, 1e-9):
-        return (
-            "too-good",
-            f"{where}: exactly 1 is not a prediction. What does your first function say without this row?",
-        )
-    return (
-        "not-your-own",
-        f"{where}: your first function, without this size, gives a ratio of {want:.4g}; you report {got:.4g}.",
-    )
+        return ("too-good", f"{where}: exactly 1 is no prediction. What does your fit say without this row?")
+    return ("not-your-own", f"{where}: without this size your own fit gives a ratio of {want:.4g}, not {got:.4g}.")
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

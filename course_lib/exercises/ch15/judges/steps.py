@@ -92,6 +92,10 @@ def _wall_less_computing(compute: Spans, talk: Spans, wall: float) -> Seconds:
     return {"exposed": wall - covered(compute), "hidden": covered(talk) + covered(compute) - wall, "idle": 0.0}
 
 
+def _all(compute: Spans, talk: Spans, wall: float) -> Seconds:
+    return dict.fromkeys(("exposed", "hidden"), covered(talk))
+
+
 def _summed(compute: Spans, talk: Spans, wall: float) -> Seconds:
     one, two = length(compute), length(talk)
     return {"compute": one, "exposed": two, "hidden": min(one, two), "idle": wall - one - two}
@@ -119,7 +123,6 @@ def _to_the_last(kernels: Sequence[Kernel], begin: float, end: float) -> Row:
     return kernels, begin, max([begin, *(min(stop, end) for *_, stop in kernels)])
 
 
-ALL = "this is all communication; some of it overlaps with computing and some does not."
 RULES = {"neither": "leave copies out here.", "talk": "copies count as communication here."}
 
 
@@ -151,20 +154,14 @@ def asked(copies: str) -> Breakdown:
             times(public, lead + RULES[copies], copies=other),
             times("copies-compute", RULES[copies], _copies_compute),
             spans("wall-less-computing", _wall_less_computing, "an idle GPU does not communicate."),
-            spans(
-                "all-communication", lambda one, talk, wall: {"exposed": covered(talk), "hidden": covered(talk)}, ALL
-            ),
+            spans("all-communication", _all, "this is all communication, hidden or not."),
             spans("kernels-summed", _summed, "kernels that run at once were added up; each moment counts once."),
             spans("one-by-one", _one_by_one, "a moment in which two kernels communicate is counted twice here."),
             spans("pairs-summed", _pairs_summed, "the overlaps of all pairs were added up; a moment is hidden once."),
-            times(
-                "not-cut", "time before `begin` or after `end` was counted.", busy=lambda spans, *ends: covered(spans)
-            ),
+            times("not-cut", "time outside `begin` to `end` was counted.", busy=lambda spans, *ends: covered(spans)),
             times("left-out", "a kernel that crosses `begin` or `end` counts with its part inside.", _left_out),
             times("to-the-last-kernel", "after its last kernel the GPU is idle until `end`.", _to_the_last),
-            Mistake(
-                "milliseconds", lambda *row: {of: 1e3 * time for of, time in right(*row).items()}, "return seconds."
-            ),
+            Mistake("milliseconds", lambda *row: {of: 1e3 * s for of, s in right(*row).items()}, "return seconds."),
             times("end-forgotten", "a kernel inside an earlier one does not end that one.", busy=_merged),
         ),
     )

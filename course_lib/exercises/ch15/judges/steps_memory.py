@@ -165,25 +165,21 @@ PEAKS = {
 }
 
 
+Flying = Callable[[int, int, str, int], float]  # of stages, a stage, the schedule, and micro-batches
+
+
 def in_flight(stages: int, s: int, schedule: str, count: int) -> int:
     """Micro-batches between forward and backward on stage s at its fullest."""
     return count if schedule == "gpipe" else min(stages - s, count)
 
 
-def peaks(
-    job: Job,
-    schedule: str,
-    count: int,
-    flying: Callable[[int, int, str, int], float] = in_flight,
-    outputs: bool = True,
-    back: bool = True,
-    work: bool = True,
-) -> list[float]:
-    """Bytes of each stage at its fullest; the flags leave out stored outputs, a received gradient, or a backward's work."""
+def peaks(job: Job, schedule: str, count: int, flying: Flying = in_flight, without: Sequence[str] = ()) -> list[float]:
+    """Bytes of each stage at its fullest; `without` stored outputs, a received gradient, or a backward's work."""
+    outputs, gradient, work = (part not in without for part in ("outputs", "gradient", "work"))
     crossing, stages, found = [*job["boundary"], 0], len(job["state"]), []
     for s in range(stages):
         stored = flying(stages, s, schedule, count) * (job["kept"][s] + outputs * crossing[s])
-        found.append(job["state"][s] + stored + back * crossing[s] + work * job["work"][s])
+        found.append(job["state"][s] + stored + gradient * crossing[s] + work * job["work"][s])
     return found
 
 
@@ -196,7 +192,7 @@ def _other(name: str, message: str, row: Callable[..., Any] = lambda *row: row, 
     return Mistake(name, lambda *given: _by_stage(peaks(*row(*given), **how)), message)
 
 
-def _held(of: Callable[[int, int, int], int]) -> Callable[[int, int, str, int], int]:
+def _held(of: Callable[[int, int, int], int]) -> Flying:
     """Another idea of how many micro-batches stage s of p holds of m under 1F1B."""
     return lambda p, s, schedule, m: m if schedule == "gpipe" else of(p, s, m)
 
@@ -215,21 +211,23 @@ STAGES = Breakdown(
     want=lambda *row: _by_stage(peaks(*row)),
     words=lambda job, schedule, count: f"{schedule}, {len(job['state'])} stages, {count} micro-batches",
     mistakes=(
-        _other(
-            "gpipe-for-both", "how many forwards has it done at its first backward?", lambda j, _, m: (j, "gpipe", m)
-        ),
+        _other("gpipe-for-both", "how many forwards come before its first backward?", lambda j, _, m: (j, "gpipe", m)),
         _other("1f1b-for-both", "GPipe holds all micro-batches on every stage.", lambda j, _, m: (j, "1f1b", m)),
         _other("not-capped", "there are fewer micro-batches than that.", flying=_held(lambda p, s, m: p - s)),
         _other("one-more", "one micro-batch too many is held.", flying=lambda *where: in_flight(*where) + 1),
         _other("one-less", "one micro-batch too few is held.", flying=lambda *where: in_flight(*where) - 1),
         _other("stages-alike", "later stages start their backward sooner.", flying=_held(lambda p, s, m: min(p, m))),
         _other("turned-round", "the first stage holds the most.", flying=_held(lambda p, s, m: min(s + 1, m))),
-        _other("outputs-forgotten", "each output stays until its backward.", outputs=False),
-        _other("gradient-forgotten", "the returned gradient takes memory too.", back=False),
-        _other("boundary-forgotten", "stored outputs and a returned gradient are missing.", outputs=False, back=False),
-        _other("work-forgotten", "the work space of one backward is missing.", work=False),
+        _other("outputs-forgotten", "each output stays until its backward.", without=["outputs"]),
+        _other("gradient-forgotten", "the returned gradient takes memory too.", without=["gradient"]),
+        _other(
+            "boundary-forgotten", "stored outputs and a returned gradient are missing.", without=["outputs", "gradient"]
+        ),
+        _other("work-forgotten", "the work space of one backward is missing.", without=["work"]),
         _other("inputs-for-outputs", "`boundary[s]` crosses **after** stage s.", _received),
-        _other("work-each", "one backward runs at a time, so its work space exists once.", _work_each, work=False),
+        _other(
+            "work-each", "one backward runs at a time, so its work space exists once.", _work_each, without=["work"]
+        ),
     ),
 )
 

@@ -40,9 +40,8 @@ def test_the_square_product_has_1365_flop_per_byte_and_the_h100_a_ridge_of_295()
 def test_weights_alone_ask_for_a_batch_of_296_and_long_contexts_for_more_than_there_is():
     card = CARDS["decode-batch"].params
     run_ = [card[name] for name in ("flops", "bandwidth", "params", "weight_size")]
-    assert (
-        ch03_core.least_batch("each", *run_, 0.0) == 296 == ch03_core.least_batch("each", 989e12, 3.35e12, 70e9, 2, 0)
-    )
+    assert ch03_core.least_batch("each", *run_, 0.0) == 296
+    assert ch03_core.least_batch("each", 989e12, 3.35e12, 70e9, 2, 0) == 296
     assert 296 < ch03_core.least_batch("each", *run_, card["kv_bytes"]) < 1200
     assert ch03_core.least_batch("each", *run_, 8 * card["kv_bytes"]) is None
 
@@ -193,17 +192,12 @@ def test_at_the_switch_both_ways_are_equally_quick(a1, a2, b1, b2):
 def test_gains_agree_with_the_library_where_it_has_three_parts():
     draw = random.Random("gains")
     for _ in range(100):
-        rates = {
-            "compute": draw.uniform(1e14, 1e15),
-            "memory": draw.uniform(1e12, 1e13),
-            "link": 1e12,
-            "network": draw.uniform(1e10, 1e11),
-        }
+        drawn = draw.uniform(1e14, 1e15), draw.uniform(1e12, 1e13), 1e12, draw.uniform(1e10, 1e11)
+        rates = dict(zip(wires.PARTS, drawn, strict=True))
         work = {part: rate * draw.uniform(0, 1) for part, rate in rates.items()} | {"link": 0.0}
         mine = roofline.Work(work["compute"], work["memory"], work["network"])
-        library = roofline.speedups(
-            mine, roofline.Machine("m", rates["compute"], rates["memory"], rates["network"]), 2.0
-        )
+        machine = roofline.Machine("m", rates["compute"], rates["memory"], rates["network"])
+        library = roofline.speedups(mine, machine, 2.0)
         got = ch03_upgrade.gains("everything", work, rates, 2.0)
         assert {part: got[part] for part in library} == pytest.approx(library)
 

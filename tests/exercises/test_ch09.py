@@ -88,9 +88,8 @@ def test_complaints_about_a_plan_by_hand():
 
 @pytest.mark.parametrize("ranks", [2, 8, 64])
 def test_seconds_of_a_layer_are_its_bytes_over_the_bandwidth(ranks):
-    assert seconds_of(512, 256, ranks, 1e9, "full") == pytest.approx(
-        tp_bytes_per_layer(512, 256, ranks, recompute="full") / 1e9
-    )
+    want = tp_bytes_per_layer(512, 256, ranks, recompute="full") / 1e9
+    assert seconds_of(512, 256, ranks, 1e9, "full") == pytest.approx(want)
 
 
 def test_the_largest_number_of_ranks_meets_its_share_and_its_double_does_not():

@@ -23,9 +23,8 @@ PARTS = ("layers", "embedding", "head", "loss", "gradients")
 def kv_heads(ranks: Sequence[int]) -> Markdown:
     """Query and KV heads per rank of a layer as wide as Llama 3 405B's, and the copies of KV heads."""
     large = facts.model("llama3-405b")
-    config = transformer.Config(
-        layers=1, hidden=large.hidden, heads=large.heads, kv_heads=large.kv_heads, ffn=large.ffn, vocab=large.vocab
-    )
+    sizes = {name: getattr(large, name) for name in ("hidden", "heads", "kv_heads", "ffn", "vocab")}
+    config = transformer.Config(layers=1, **sizes)
     rows = []
     for count in ranks:
         q, k, v = tensor_parallel.plan(config, count, rank=0)["blocks.0.attention.qkv.weight"]

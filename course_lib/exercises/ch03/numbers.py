@@ -6,7 +6,7 @@ from collections.abc import Callable
 from course_lib import compute, facts, roofline
 from course_lib.exercises.running_example import GPUS, PARAMS, core_minutes, reading, reading_minutes, usd_text
 from course_lib.facts import collectives
-from course_lib.units import BILLION, GB, MINUTE, bytes_text, flops_text, number_text, percent_text, rate_text
+from course_lib.units import BILLION, GB, bytes_text, flops_text, number_text, percent_text, rate_text
 
 H100, B200, K40 = facts.device("H100 SXM"), facts.device("B200 SXM"), facts.device("K40")
 V5P = facts.device("TPU v5p")
@@ -95,9 +95,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     # on GPUs, and the plan
     "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     "gpu_minutes": lambda: f"{GPU_MINUTES} minutes",
-    "gpu_money": lambda: usd_text(
-        compute.cost_usd(compute.device_hours(GPU_MINUTES * MINUTE, 1), facts.price("H100 hour"))
-    ),
+    "gpu_money": lambda: usd_text(compute.cost_usd(GPU_MINUTES / 60, facts.price("H100 hour"))),
     "price": lambda: usd_text(facts.price("H100 hour")),
     "reading": lambda: reading(
         "williams-2009",

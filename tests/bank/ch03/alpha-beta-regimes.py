@@ -60,51 +60,41 @@ def best_bandwidth(nbytes, small, large):
     return 1 / (pick[0] / nbytes + 1 / pick[1])
 
 
-# %% wrong: raw seconds => values raw-seconds
-def fit_line(sizes, seconds):
-    per_byte, alpha = np.polyfit(sizes, seconds, 1)
-    return float(alpha), float(1 / per_byte)
+# %% wrong: raw seconds => values raw-seconds  from: every equation divided by its time
+# ~ np.linalg.lstsq(np.stack([1 / t, n / t], axis=1), np.ones(len(t)), rcond=None)[0] ==> np.polyfit(n, t, 1)[::-1]
+
+# %% wrong: a mean of rates => values mean-rate  from: every equation divided by its time
+# ~ return alpha, 1 / per_byte ==> return min(seconds), sum(n / t) / len(t)
+
+# %% wrong: seconds per byte for bandwidth => values seconds-per-byte  from: every equation divided by its time
+# ~ return alpha, 1 / per_byte ==> return alpha, per_byte
 
 
+# %% wrong: the sign of the switch => values sign  from: every equation divided by its time
 def switch_size(small, large):
-    gain = 1 / small[1] - 1 / large[1]
-    return math.inf if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
+    return (large[0] - small[0]) / (1 / large[1] - 1 / small[1])
 
-
-def best_bandwidth(nbytes, small, large):
-    return nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
-
-
-# %% wrong: a mean of rates => values mean-rate  from: raw seconds
-def fit_line(sizes, seconds):
-    return min(seconds), sum(n / t for n, t in zip(sizes, seconds)) / len(sizes)
-
-
-# %% wrong: seconds per byte for bandwidth => values seconds-per-byte  from: raw seconds
-# ~ polyfit(sizes, seconds, 1) ==> polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
-# ~ 1 / per_byte ==> per_byte
-
-# %% wrong: the sign of the switch => values sign  from: raw seconds
-# ~ polyfit(sizes, seconds, 1) ==> polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
-# -     gain = 1 / small[1] - 1 / large[1]
-# -     return math.inf if gain <= 0 else max(0.0, (large[0] - small[0]) / gain)
-# +     return (large[0] - small[0]) / (1 / large[1] - 1 / small[1])
 
 # %% wrong: no way always wins => generality -  from: the sign of the switch
 # ~ large[1] - 1 / small ==> small[1] - 1 / large
 
-# %% wrong: rates subtracted => values difference-of-rates  from: the sign of the switch
-# ~ ) / (1 / large[1] - 1 / ==> ) * (large[1] -
 
-# %% wrong: the bandwidth that was bought => values no-alpha  from: raw seconds
-# ~ polyfit(sizes, seconds, 1) ==> polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
-# ~ nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large)) ==> max(small[1], large[1])
+# %% wrong: rates subtracted => values difference-of-rates  from: every equation divided by its time
+def switch_size(small, large):
+    return (large[0] - small[0]) * (large[1] - small[1])
 
-# %% wrong: always the second way => values second-only  from: the bandwidth that was bought
-# ~ return max(small[1], large[1]) ==> return nbytes / (large[0] + nbytes / large[1])
 
-# %% wrong: None for never => generality returned-none  from: raw seconds
-# ~ polyfit(sizes, seconds, 1) ==> polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
+# %% wrong: the bandwidth that was bought => values no-alpha  from: every equation divided by its time
+def best_bandwidth(nbytes, small, large):
+    return max(small[1], large[1])
+
+
+# %% wrong: always the second way => values second-only  from: every equation divided by its time
+def best_bandwidth(nbytes, small, large):
+    return nbytes / (large[0] + nbytes / large[1])
+
+
+# %% wrong: None for never => generality returned-none  from: every equation divided by its time
 # ~ math.inf ==> None
 
 # %% wrong: asks the library => raised

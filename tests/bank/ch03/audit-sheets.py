@@ -37,22 +37,14 @@ def audit_sheets():
     }
 
 
-# %% wrong: printed numbers called wrong => values as-printed
-def audit_sheets():
-    return {
-        "b200-5000": (5000, "wrong", "dense or sparse"),
-        "thousand-times": (1000, "wrong", "dense or sparse"),
-        "ridge-295": (295, "right", "as printed"),
-        "tensor-cores-989": (989, "right", "as printed"),
-        "flat-ceiling": (1, "wrong", "slope drawn flat"),
-        "one-axis": (1, "wrong", "two quantities on one axis"),
-        "eighteen-fold": (18, "wrong", "both ways for one way"),
-        "any-two-900": (900, "wrong", "both ways for one way"),
-        "server-50": (50, "wrong", "wrong scope"),
-        "pod-245": (246, "right", "as printed"),
-        "decode-one": (1, "right", "as printed"),
-    }
-
+# %% wrong: printed numbers called wrong => values as-printed  from: all eleven
+# ~ 2250, "wrong" ==> 5000, "wrong"
+# ~ 2250 / 5.04 ==> 1000
+# ~ 100 / 50 ==> 1
+# ~ 700 / 35 ==> 1
+# ~ 450 / 50 ==> 18
+# ~ 900 / 2 ==> 900
+# ~ 8 * 50 ==> 50
 
 # %% wrong: the sparse B200 => values sparse-peak  from: a seventh for each peer
 # ~ "any-two-900": (64.3, "wrong", "both ways for one way") ==> "b200-5000": (4500, "right", "as printed")
@@ -66,21 +58,8 @@ def audit_sheets():
     return {"server-50": (3200, "wrong", "unit"), "ridge-295": (295, "right", "as printed")}
 
 
-# %% half: one cause missed => 20
-def audit_sheets():
-    return {
-        "b200-5000": (2250, "wrong", "dense or sparse"),
-        "thousand-times": (446, "wrong", "dense or sparse"),
-        "ridge-295": (295, "right", "as printed"),
-        "tensor-cores-989": (989, "right", "as printed"),
-        "flat-ceiling": (2, "wrong", "slope drawn flat"),
-        "one-axis": (20, "wrong", "two quantities on one axis"),
-        "eighteen-fold": (9, "wrong", "missing factor"),
-        "any-two-900": (450, "wrong", "both ways for one way"),
-        "server-50": (400, "wrong", "wrong scope"),
-        "pod-245": (245.8, "right", "as printed"),
-        "decode-one": (1, "right", "as printed"),
-    }
+# %% half: one cause missed => 20  from: all eleven
+# ~ 450 / 50, "wrong", "both ways for one way" ==> 9, "wrong", "missing factor"
 
 
 # %% half: two answered so far => 4

@@ -50,9 +50,9 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
 # %% wrong: forgets what was kept => values kept-forgotten  from: kept once for the whole batch
 # ~ (params * weight_size + kv_bytes) / bandwidth / (2 * params / flops) ==> flops * weight_size / (2 * bandwidth)
 
-# %% wrong: rounded down => values rounded-down  from: one FLOP per parameter
-# ~ = params ==> = 2 * params
-# ~ math.ceil ==> int
+# %% wrong: rounded down => values rounded-down  from: both times set equal
+# -     return max(1, math.ceil(params * weight_size / bandwidth / (compute - extra) * (1 - 1e-12)))
+# +     return int(params * weight_size / bandwidth / (compute - extra))
 
 
 # %% wrong: kept once for the whole batch => values - unless kept=shared
@@ -60,34 +60,23 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     return math.ceil((params * weight_size + kv_bytes) / bandwidth / (2 * params / flops))
 
 
-# %% wrong: one FLOP per parameter => values multiply-adds
-def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
-    compute, extra = params / flops, kv_bytes / bandwidth
-    return None if compute <= extra else math.ceil(params * weight_size / bandwidth / (compute - extra))
+# %% wrong: one FLOP per parameter => values multiply-adds  from: both times set equal
+# ~ 2 * params / flops ==> params / flops
 
+# %% wrong: two bytes by heart => values two-bytes  from: both times set equal
+# ~ params * weight_size / bandwidth ==> params * 2 / bandwidth
 
-# %% wrong: two bytes by heart => values two-bytes  from: rounded down
-# -     return None if compute <= extra else int(params * weight_size / bandwidth / (compute - extra))
-# +     return None if compute <= extra else max(1, math.ceil(params * 2 / bandwidth / (compute - extra) * (1 - 1e-12)))
-
-# %% wrong: never says never => generality none-is-right  from: gives up too early
-# ~ extra > 0.75 * compute ==> compute <= extra
-# ~ None ==> 10**9
+# %% wrong: never says never => generality none-is-right  from: both times set equal
+# ~ return None ==> return 10**9
 
 # %% wrong: never, whatever comes => values returned-none  from: kept once for the whole batch
 # ~ math.ceil((params * weight_size + kv_bytes) / bandwidth / (2 * params / flops)) ==> None
 
-# %% wrong: infinity for never => generality not-a-number  from: never says never
-# ~ 10**9 ==> math.inf
+# %% wrong: infinity for never => generality not-a-number  from: both times set equal
+# ~ return None ==> return math.inf
 
-
-# %% wrong: gives up too early => generality returned-none
-def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
-    compute, extra = 2 * params / flops, kv_bytes / bandwidth
-    if extra > 0.75 * compute:
-        return None
-    return max(1, math.ceil(params * weight_size / bandwidth / (compute - extra) * (1 - 1e-12)))
-
+# %% wrong: gives up too early => generality returned-none  from: both times set equal
+# ~ compute <= extra ==> extra > 0.75 * compute
 
 # %% wrong: asks the library => raised
 from course_lib import roofline
@@ -97,6 +86,5 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
     return roofline.smallest_batch(flops, bandwidth, params, weight_size, kv_bytes)
 
 
-# %% half: the weights are right, what is kept is not => 3
-def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
-    return max(1, math.ceil(flops * weight_size / (2 * bandwidth) * (1 - 1e-12)))
+# %% half: the weights are right, what is kept is not => 3  from: both times set equal
+# ~ extra = kv_bytes / bandwidth ==> extra = 0.0

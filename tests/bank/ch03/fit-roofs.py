@@ -55,13 +55,9 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # ~ median ==> fmean
 
 
-# %% wrong: believes everything => values hasty-run-believed
-def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
-    times = [statistics.median(run["seconds"]) for run in runs]
-    flops = max(run["flop"] / time for run, time in zip(runs, times))
-    bandwidth = max(run["bytes"] / time for run, time in zip(runs, times) if run["bytes"] > cache)
-    return flops, bandwidth, flops / bandwidth
-
+# %% wrong: believes everything => values hasty-run-believed  from: medians, honest runs, the best of each kind
+# -         if run["flop"] / time > sheet_flops or (streams and run["bytes"] / time > sheet_bandwidth):
+# -             continue
 
 # %% wrong: the cache is taken for memory => values cache-for-memory  from: medians, honest runs, the best of each kind
 # -         if streams:
@@ -76,17 +72,8 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # +     flops, bandwidth = statistics.fmean(rates), statistics.fmean(passed)
 
 
-# %% wrong: the first repeat => values first-repeat
-def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
-    honest = []
-    for run in runs:
-        time = run["seconds"][0]
-        streams = run["bytes"] > cache
-        if run["flop"] / time <= sheet_flops and not (streams and run["bytes"] / time > sheet_bandwidth):
-            honest.append((run["flop"] / time, run["bytes"] / time if streams else 0))
-    flops, bandwidth = (max(column) for column in zip(*honest))
-    return flops, bandwidth, flops / bandwidth
-
+# %% wrong: the first repeat => values first-repeat  from: medians, honest runs, the best of each kind
+# ~ statistics.median(run["seconds"]) ==> run["seconds"][0]
 
 # %% wrong: the data sheet => values the-sheet  from: a pair
 # ~ return sheet_flops, sheet_bandwidth ==> return sheet_flops, sheet_bandwidth, sheet_flops / sheet_bandwidth

@@ -2,8 +2,7 @@
 def cross_bandwidth(levels):
     found, passed = [], float("inf")
     for level in levels:
-        own = level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"]
-        passed = min(passed, own)
+        passed = min(passed, level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"])
         found.append(passed)
     return found
 
@@ -42,19 +41,13 @@ def effective_bandwidth(shares, rates):
 
 
 # %% wrong: both directions => values both-directions  from: level by level
-# -         own = level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"]
-# -         passed = min(passed, own)
-# +         passed = min(passed, level["rate"] / level["shared_by"] / level["oversubscription"])
+# ~ level["shared_by"] / level["directions"] ==> level["shared_by"]
 
 # %% wrong: a server's adapters for one device => values whole-server  from: level by level
-# -         own = level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"]
-# -         passed = min(passed, own)
-# +         passed = min(passed, level["rate"] / level["directions"] / level["oversubscription"])
+# ~ level["rate"] / level["shared_by"] ==> level["rate"]
 
 # %% wrong: full bisection everywhere => values full-bisection  from: level by level
-# -         own = level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"]
-# -         passed = min(passed, own)
-# +         passed = min(passed, level["rate"] / level["shared_by"] / level["directions"])
+# ~ level["directions"] / level["oversubscription"] ==> level["directions"]
 
 
 # %% wrong: as printed => values as-printed  from: level by level
@@ -67,29 +60,25 @@ def cross_bandwidth(levels):
 
 # %% wrong: thinner and thinner => generality -  from: level by level
 # ~ found, passed = [], float("inf") ==> thin, found, passed = 1, [], float("inf")
-# ~ for level in levels: ==> for l in levels:
-# ~ own = level["rate"] / level["shared_by"] / level["directions"] / level ==> thin *= l
-# ~ (passed, own) ==> (passed, l["rate"] / l["shared_by"] / l["directions"])
+# -         passed = min(passed, level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"])
+# +         thin *= level["oversubscription"]
+# +         passed = min(passed, level["rate"] / level["shared_by"] / level["directions"])
 # ~ (passed) ==> (passed / thin)
 
 # %% wrong: a sum of bandwidths => values sum-of-bandwidths  from: level by level
-# -         own = level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"]
-# -         passed = min(passed, own)
-# +         passed = min(passed, level["rate"] / level["shared_by"] / level["directions"] / level["oversubscription"])
 # ~ 1 / sum(share / rate for share, rate in zip(shares, rates)) ==> sum(rates)
 
-# %% wrong: a weighted mean => values weighted-mean  from: a sum of bandwidths
-# ~ (rates) ==> (share * rate for share, rate in zip(shares, rates))
+# %% wrong: a weighted mean => values weighted-mean  from: level by level
+# ~ 1 / sum(share / rate ==> sum(share * rate
 
-# %% wrong: the slowest wire => values slowest  from: a sum of bandwidths
-# ~ sum ==> min
+# %% wrong: the slowest wire => values slowest  from: level by level
+# ~ 1 / sum(share / rate for share, rate in zip(shares, rates)) ==> min(rates)
 
-# %% wrong: all at once => values other-order unless phases=at once  from: a sum of bandwidths
-# ~ sum(rates) ==> 1 / max(share / rate for share, rate in zip(shares, rates))
+# %% wrong: all at once => values other-order unless phases=at once  from: level by level
+# ~ 1 / sum ==> 1 / max
 
-# %% wrong: gigabytes => values gigabytes  from: both directions
-# ~ oversubscription ==> directions"] / level["oversubscription
-# ~ (passed) ==> (passed / 1e9)
+# %% wrong: gigabytes => values gigabytes  from: level by level
+# ~ found.append(passed) ==> found.append(passed / 1e9)
 
 # %% wrong: one number for all => values wrong-shape  from: as printed
 # ~ [level["rate"] for level in levels] ==> 450e9

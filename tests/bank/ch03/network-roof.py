@@ -47,10 +47,8 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
 # ~ : network_bytes ==> : 2 * network_bytes
 
 
-# %% wrong: nothing overlaps => values sum-of-times
-def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
-    times = {"compute": flop / flops, "memory": memory_bytes / bandwidth, "network": network_bytes / network}
-    return flop / sum(times.values()), max(times, key=times.get)
+# %% wrong: nothing overlaps => values sum-of-times  from: three times, the longest
+# ~ return flop / times[bound], bound ==> return flop / sum(times.values()), bound
 
 
 # %% wrong: the peak => values the-peak
@@ -76,7 +74,7 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
 # ~ flop / times ==> times
 
 # %% wrong: one H100 by heart => values -  from: three times, the longest
-# ~ flops, "memory": memory_bytes / bandwidth ==> 989e12, "memory": memory_bytes / 3.35e12
+# ~ flop / flops, "memory": memory_bytes / bandwidth ==> flop / 989e12, "memory": memory_bytes / 3.35e12
 
 
 # %% wrong: stumbles over nothing sent => raised
@@ -86,5 +84,5 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     )
 
 
-# %% half: the names only => 3.75  from: nothing overlaps
-# ~ flop / sum(times.values()) ==> 0.0
+# %% half: the names only => 3.75  from: three times, the longest
+# ~ return flop / times[bound], bound ==> return 0.0, bound

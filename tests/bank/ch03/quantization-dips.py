@@ -62,35 +62,23 @@ def efficiency(m, n, tile, sms):
     return work / math.ceil(work)
 
 
-# %% wrong: a smooth curve => values smooth
-def efficiency(m, n, tile, sms):
-    tiles = math.ceil(m / tile) * math.ceil(n / tile)
-    return m * n / (math.ceil(tiles / sms) * sms * tile**2)
-
-
+# %% wrong: a smooth curve => values smooth  from: tiles, waves, paid
 def dips(m, sizes, tile, sms):
     return []
 
 
-# %% wrong: the sizes before => values one-early  from: a smooth curve
-# -     return []
-# +     share = [efficiency(m, n, tile, sms) for n in sizes]
-# +     return [sizes[i - 1] for i in range(1, len(sizes)) if share[i] < share[i - 1]]
+# %% wrong: the sizes before => values one-early  from: tiles, waves, paid
+# ~ [sizes[i] for ==> [sizes[i - 1] for
 
-# %% wrong: positions => values positions  from: a smooth curve
-# -     return []
-# +     share = [efficiency(m, n, tile, sms) for n in sizes]
-# +     return [i for i in range(1, len(sizes)) if share[i] < share[i - 1]]
+# %% wrong: positions => values positions  from: tiles, waves, paid
+# ~ [sizes[i] for ==> [i for
 
 # %% wrong: two tiles at a time => values other-slots unless slots=2  from: tiles, waves, paid
-# -     waves = math.ceil(tiles / sms)
-# -     return m * n / (waves * sms * tile**2)
-# +     return m * n / (math.ceil(tiles / (2 * sms)) * 2 * sms * tile**2)
+# ~ tiles / sms ==> tiles / (2 * sms)
+# ~ (waves * sms ==> (waves * 2 * sms
 
 # %% wrong: in per cent => values percent  from: tiles, waves, paid
-# -     waves = math.ceil(tiles / sms)
-# -     return m * n / (waves * sms * tile**2)
-# +     return 100 * m * n / (math.ceil(tiles / sms) * sms * tile**2)
+# ~ return m * n ==> return 100 * m * n
 
 # %% wrong: the area over the area => generality no-tiles  from: a smooth curve
 # ~ (m / tile) * math.ceil(n / tile) ==> (m * n / tile**2)
@@ -101,9 +89,8 @@ def dips(m, sizes, tile, sms):
 # +     return [b for a, b in zip(sizes, sizes[1:]) if share(b) < share(a)]
 
 # %% wrong: 132 by heart => values -  from: tiles, waves, paid
-# -     waves = math.ceil(tiles / sms)
-# -     return m * n / (waves * sms * tile**2)
-# +     return m * n / (math.ceil(tiles / 132) * 132 * tile**2)
+# ~ tiles / sms ==> tiles / 132
+# ~ waves * sms ==> waves * 132
 
 # %% wrong: asks the library => raised
 from course_lib import roofline

@@ -55,21 +55,14 @@ def tiled_intensity(m, k, n, cache, size):
 
 
 # %% wrong: an infinite cache => values infinite-cache  from: columns and rows of tiles
-def tile_moves(m, k, n, tile):
-    return m * k + k * n + m * n
-
+# ~ m * k * columns + k * n * rows ==> m * k + k * n
 
 # %% wrong: no cache at all => values no-tiles  from: columns and rows of tiles
-# -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
-# -     return m * k * columns + k * n * rows + m * n
-# +     return 2 * m * k * n
+# ~ m * k * columns + k * n * rows + m * n ==> 2 * m * k * n
 # ~ 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache))) ==> 1 / size
 
-
 # %% wrong: forgets the output => values output-forgotten  from: columns and rows of tiles
-def tile_moves(m, k, n, tile):
-    return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile)
-
+# ~ k * n * rows + m * n ==> k * n * rows
 
 # %% wrong: A stays => values other-matrix-stays unless stays=A  from: columns and rows of tiles
 # ~ rows = math.ceil(n / tile), math.ceil(m / tile) ==> rows, steps = (math.ceil(side / tile) for side in (n, m, k))
@@ -77,18 +70,13 @@ def tile_moves(m, k, n, tile):
 
 
 # %% wrong: reads the output first => values output-read-first  from: columns and rows of tiles
-def tile_moves(m, k, n, tile):
-    return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile) + 2 * m * n
-
+# ~ k * n * rows + m * n ==> k * n * rows + 2 * m * n
 
 # %% wrong: one tile fills the cache => values one-tile  from: columns and rows of tiles
-# -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
-# -     return m * k * columns + k * n * rows + m * n
-# +     return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile) + m * n
 # ~ (cache // 3) ==> (cache)
 
-# %% wrong: a fraction of a tile => values not-whole  from: one tile fills the cache
-# ~ isqrt(cache) ==> sqrt(cache / 3)
+# %% wrong: a fraction of a tile => values not-whole  from: columns and rows of tiles
+# ~ math.isqrt(cache // 3) ==> math.sqrt(cache / 3)
 
 # %% wrong: tiles are not rounded => generality not-rounded  from: columns and rows of tiles
 # -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
@@ -110,10 +98,7 @@ def tile_moves(m, k, n, tile):
 # ~ n / tile + k * n * m / tile ==> math.ceil(m / tile) + k * n * math.ceil(n / tile)
 
 # %% wrong: the cache in bytes => values bytes-for-elements  from: columns and rows of tiles
-# -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
-# -     return m * k * columns + k * n * rows + m * n
-# +     return m * k * math.ceil(n / tile) + k * n * math.ceil(m / tile) + m * n
-# ~ (size * tile_moves(m, k, n, best_tile(cache))) ==> (size * tile_moves(m, k, n, best_tile(cache // size)))
+# ~ best_tile(cache))) ==> best_tile(cache // size)))
 
 # %% wrong: asks the library => raised  from: an infinite cache
 # - def tile_moves(m, k, n, tile):
@@ -125,10 +110,8 @@ def tile_moves(m, k, n, tile):
 # +     return roofline.tiled_intensity(n, best_tile(cache), size)
 
 # %% half: only the tile is right => 2  from: columns and rows of tiles
-# -     columns, rows = math.ceil(n / tile), math.ceil(m / tile)
-# -     return m * k * columns + k * n * rows + m * n
-# +     return 0
+# ~ return m * k * columns + k * n * rows + m * n ==> return 0
 # ~ 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache))) ==> None
 
-# %% half: moves and tile, not yet the intensity => 5  from: the cache in bytes
-# ~ return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache // size))) ==> raise NotImplementedError
+# %% half: moves and tile, not yet the intensity => 5  from: columns and rows of tiles
+# ~ return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache))) ==> raise NotImplementedError

@@ -51,16 +51,10 @@ def best_upgrade(work, rates, factor):
 # ~ part = max(work, key=work.get) ==> part = min(rates, key=rates.get)
 
 
-# %% wrong: the wires wait => values other-overlap unless overlap=wires wait
-def best_upgrade(work, rates, factor):
-    def step(times):
-        return max(times["compute"], times["memory"]) + times["link"] + times["network"]
-
-    times = {part: work[part] / rates[part] for part in work}
-    after = {part: step({**times, part: times[part] / factor}) for part in times}
-    part = min(after, key=after.get)
-    return part, step(times) / after[part]
-
+# %% wrong: the wires wait => values other-overlap unless overlap=wires wait  from: every upgrade tried
+# -         return max(work[part] / speeds[part] for part in work)
+# +         times = {part: work[part] / speeds[part] for part in work}
+# +         return max(times["compute"], times["memory"]) + times["link"] + times["network"]
 
 # %% wrong: after over before => values upside-down  from: the busiest and the next, a list
 # ~ [name, longest / max(second, longest / factor)] ==> name, max(second, longest / factor) / longest

@@ -36,9 +36,8 @@ def log(
     runs = []
     for size, reached in _MATMULS.items():
         flop, nbytes = 2.0 * size**3, 3.0 * size**2 * ELEMENT
-        runs.append(
-            _run(draw, f"matmul {size}", flop, nbytes, flop / (flops * reached * (0.9 if subtle else 1)), clock)
-        )
+        slower = 0.9 if subtle else 1
+        runs.append(_run(draw, f"matmul {size}", flop, nbytes, flop / (flops * reached * slower), clock))
     if subtle:
         nbytes = cache * draw.uniform(0.3, 0.9)
         flop = nbytes * flops / sheet_bandwidth * draw.uniform(0.4, 0.8)

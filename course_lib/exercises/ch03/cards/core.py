@@ -203,10 +203,8 @@ def twelve(device: str) -> list[dict[str, Any]]:
         ("MLP split over 8 GPUs of a server, 8,192 tokens", cut(8192, 8), link),
         ("the same over 8 GPUs of eight servers", cut(8192, 8), network),
     ]
-    return [
-        {"name": name, "flop": work[0], "memory_bytes": work[1], "network_bytes": work[2], "network": wire}
-        for name, work, wire in rows
-    ]
+    keys = ("flop", "memory_bytes", "network_bytes")
+    return [{"name": name, **dict(zip(keys, work, strict=True)), "network": wire} for name, work, wire in rows]
 
 
 def _roof_params(kind: str, device: str) -> dict[str, Any]:
@@ -216,9 +214,8 @@ def _roof_params(kind: str, device: str) -> dict[str, Any]:
         f"{bytes_text(case['network_bytes']) if case['network_bytes'] else '—'} | {case['network'] / GB:,.4g} GB/s |"
         for case in cases
     ]
-    table = "\n".join(
-        ["| work of one device | FLOP | through memory | sent | rate of the wire |", "|---|---|---|---|---|", *lines]
-    )
+    head = ["| work of one device | FLOP | through memory | sent | rate of the wire |", "|---|---|---|---|---|"]
+    table = "\n".join([*head, *lines])
     return {"network_kind": kind, "kind_words": _KIND[kind], "table": table, "cases": cases, **rates(device)}
 
 

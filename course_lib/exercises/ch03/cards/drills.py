@@ -162,9 +162,7 @@ DRILLS = (
         _LLAMA,
         _built,
     ),
-    _drill(
-        "pod-memory", f"{_BUILT} A GPU has {{{{memory:gb}}}}. How much memory does a pod have?", "TB", _LLAMA, _built
-    ),
+    _drill("pod-memory", f"{_BUILT} A GPU has {{{{memory:gb}}}}. How much memory has a pod?", "TB", _LLAMA, _built),
     _drill(
         "cluster-peak",
         f"{_BUILT} {{{{pods:int}}}} pods make a cluster. A GPU has a dense peak of {{{{flops:tflops}}}}. What is the peak of "

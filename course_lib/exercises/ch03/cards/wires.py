@@ -40,13 +40,8 @@ def _hierarchy(phases: str, device: str, oversubscription: float) -> dict[str, A
         f"{one['oversubscription']:g} |"
         for one in levels
     ]
-    table = "\n".join(
-        [
-            "| level | wire | `rate` | `shared_by` | `directions` | `oversubscription` |",
-            "|---|---|---|---|---|---|",
-            *lines,
-        ]
-    )
+    head = ["| level | wire | `rate` | `shared_by` | `directions` | `oversubscription` |", "|---|---|---|---|---|---|"]
+    table = "\n".join([*head, *lines])
     return {"phases": phases, "phases_words": _PHASES[phases], "device": device, "levels": levels, "table": table}
 
 
@@ -185,12 +180,8 @@ def workloads(device: str) -> list[dict[str, Any]]:
 
 def _upgrade(overlap: str, device: str, factor: float) -> dict[str, Any]:
     own = rates(device)
-    speeds = {
-        "compute": own["flops"],
-        "memory": own["bandwidth"],
-        "link": float(facts.device(device).link_one_way),
-        "network": own["network"],
-    }
+    link = float(facts.device(device).link_one_way)
+    speeds = {"compute": own["flops"], "memory": own["bandwidth"], "link": link, "network": own["network"]}
     cases = workloads(device)
     lines = [
         f"| {case['name']} | {flops_text(case['work']['compute'])} | "

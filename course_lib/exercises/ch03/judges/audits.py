@@ -35,9 +35,7 @@ KEYS = {
         Mistake("upside-down", 1 / _RIDGE, "this is bytes per FLOP."),
         Mistake("mixed-units", _RIDGE / 1e3, "TFLOP over GB is too small by a factor of 1,000."),
     ),
-    "tensor-cores-989": right(
-        _TENSOR, Mistake("doubled", 2 * _TENSOR, "the numbers are FLOP, not multiply-adds; do not double them.")
-    ),
+    "tensor-cores-989": right(_TENSOR, Mistake("doubled", 2 * _TENSOR, "do not double; these are FLOP already.")),
     "flat-ceiling": wrong(
         2.0,
         "slope drawn flat",

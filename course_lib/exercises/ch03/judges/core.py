@@ -220,15 +220,14 @@ def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
     each = kept == "each"
     even = [(2**50, 2**41, 2**33, size, 2**25) for size in (2, 1)]  # a sequence reads exactly as long as it computes
     beyond = [generality("never", 0, "beyond help", [*some(6, 1.05, 4), *even])] if each else []
+    bands = ((10, 0.1, 0.8), (4, 0.85, 0.95)) if each else ((14, 0.1, 50),)
     return [
         shown("nothing kept", "values:weights", 0, [(*run, 0.0)]),
         shown(f"{params['context']:,} tokens kept", "values:kept", 0, [(*run, params["kv_bytes"])]),
         plain("weights", 0, "three more machines", empty(3)),
         plain("kept", 0, "three more contexts", some(3, 0.1, 0.6)),
         unseen(rng, "weights", 0, "other machines", [*empty(14), *powers]),
-        unseen(
-            rng, "kept", 0, "other contexts", some(10, 0.1, 0.8) + some(4, 0.85, 0.95) if each else some(14, 0.1, 50)
-        ),
+        unseen(rng, "kept", 0, "other contexts", [row for band in bands for row in some(*band)]),
         *(beyond or [unseen(rng, "never", 0, "long prompts", some(6, 100, 1000))]),
     ]
 
@@ -308,7 +307,7 @@ def _roof_columns(kind: str) -> tuple[Column, Word]:
                 Mistake("the-peak", lambda *row: row[3], "this is the peak; the work does not reach it."),
                 Mistake("seconds", lambda *row: max(times(*row).values()), "these are seconds; give FLOP/s."),
                 Mistake(
-                    "highest-roof", lambda *row: row[0] / min(t for t in times(*row).values() if t), "the lowest binds."
+                    "highest-roof", lambda *row: row[0] / min(filter(None, times(*row).values())), "the lowest binds."
                 ),
             ),
         ),

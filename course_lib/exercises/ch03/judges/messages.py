@@ -58,9 +58,7 @@ def _line_columns(truths: Mapping[float, tuple[float, float]]) -> tuple[Column, 
             rel=0.08,
             hint="What does the smallest message cost?",
             mistakes=(
-                Mistake(
-                    "raw-seconds", apart(0, lambda *row: _raw(*row)[0]), "α: the largest messages dominate raw seconds."
-                ),
+                Mistake("raw-seconds", apart(0, lambda *row: _raw(*row)[0]), "α: the largest messages dominate."),
                 Mistake("microseconds", scaled(truth(0), 1 / US), "α is in microseconds; give seconds."),
                 Mistake("turned-round", truth(1), "α comes first, then β."),
             ),
@@ -92,9 +90,7 @@ def _difference_of_rates(small: Way, large: Way) -> float:
 _SWITCHES = (
     Mistake("below-zero", _meeting, "the lines meet below size zero; which method is faster above it?"),
     Mistake("sign", scaled(switch, -1), "a size is positive."),
-    Mistake(
-        "half-bandwidth", lambda small, large: large[0] * large[1], "there the second method reaches half of its β."
-    ),
+    Mistake("half-bandwidth", lambda small, large: large[0] * large[1], "there the second reaches half of its β."),
     Mistake("alpha-forgotten", lambda small, large: 0.0, "the second method is slower for small messages."),
     Mistake("never", lambda small, large: math.inf, "the second method does become faster."),
     Mistake("difference-of-rates", _difference_of_rates, "subtract seconds per byte, not bytes per second."),
@@ -135,9 +131,7 @@ _BEST = Column(
         Mistake("first-only", lambda n, s, g: _rate(n, s), "this is the first method; the second is faster here."),
         Mistake("second-only", lambda n, s, g: _rate(n, g), "this is the second method; the first is faster here."),
         Mistake("seconds", lambda n, s, g: n / _rate(n, s, g), "these are seconds; give bytes a second."),
-        Mistake(
-            "both-ways-added", lambda n, s, g: n / (n / _rate(n, s) + n / _rate(n, g)), "a message uses one method."
-        ),
+        Mistake("both-ways-added", lambda n, s, g: n / (n / _rate(n, s) + n / _rate(n, g)), "it uses one method."),
     ),
 )
 

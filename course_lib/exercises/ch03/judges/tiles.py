@@ -20,32 +20,25 @@ _SLOTS = {1: "one tile", 2: "two tiles"}
 def counted_moves(stays: str, m: int, k: int, n: int, tile: int) -> int:
     """Elements loaded and written, counted in the loops; the cache has one slot of a tile for each matrix."""
 
-    def sides(length: int) -> list[int]:
-        return [min(tile, length - start) for start in range(0, length, tile)]
-
-    rows, depths, widths = sides(m), sides(k), sides(n)
-    slots: dict[str, tuple[int, int] | None] = {"A": None, "B": None}
-    moved = 0
-
-    def load(matrix: str, i: int, j: int, elements: int) -> int:
-        if slots[matrix] == (i, j):
-            return 0
-        slots[matrix] = (i, j)
-        return elements
-
+    rows, depths, widths = (list(enumerate(_sides(length, tile))) for length in (m, k, n))
     if stays == "C":
-        for i, height in enumerate(rows):
-            for j, width in enumerate(widths):
-                for step, depth in enumerate(depths):
-                    moved += load("A", i, step, height * depth) + load("B", step, j, depth * width)
-                moved += height * width
-        return moved
-    for i, height in enumerate(rows):
-        for step, depth in enumerate(depths):
-            for j, width in enumerate(widths):
-                moved += load("A", i, step, height * depth) + load("B", step, j, depth * width)
-                moved += height * width * (1 if step == 0 else 2)
+        steps = [(row, depth, width) for row in rows for width in widths for depth in depths]
+    else:
+        steps = [(row, depth, width) for row in rows for depth in depths for width in widths]
+    slots: dict[str, tuple[int, int]] = {}
+    moved = 0
+    for (i, height), (step, depth), (j, width) in steps:
+        for matrix, place, elements in (("A", (i, step), height * depth), ("B", (step, j), depth * width)):
+            moved += elements if slots.get(matrix) != place else 0
+            slots[matrix] = place
+        times = (step == len(depths) - 1) if stays == "C" else 1 + (step > 0)  # that this tile of C moves
+        moved += times * height * width
     return moved
+
+
+def _sides(length: int, tile: int) -> list[int]:
+    """The sides of the tiles along a length."""
+    return [min(tile, length - start) for start in range(0, length, tile)]
 
 
 def side_of(cache_elements: int) -> int:
@@ -102,9 +95,7 @@ def _moves_column(stays: str) -> Column:
             Mistake("written-only-once", written_once, "a tile of C does not stay; it moves at every step along k."),
             Mistake("other-matrix-stays", partial(counted_moves, other), f"this keeps a tile of {other}, not {stays}."),
             Mistake("swapped-sides", swapped, "A moves once for every column of tiles, B once for every row."),
-            Mistake(
-                "not-rounded", partial(_moves_by, stays, lambda side, t: side / t), "round the tiles along a side up."
-            ),
+            Mistake("not-rounded", partial(_moves_by, stays, lambda side, t: side / t), "round the tiles up."),
             Mistake("rounded-down", partial(_moves_by, stays, lambda side, t: side // t), "the last tile is missing."),
             Mistake("bytes", scaled(moves, 2), "these are bytes; give elements."),
         ),
@@ -223,6 +214,9 @@ def _falls(sizes: Sequence[int], paid: Callable[[int], int]) -> list[int]:
 def _share_column(slots: int) -> Column:
     kept = partial(share_kept, slots)
 
+    def no_waves(m: int, n: int, t: int, s: int) -> float:
+        return m * n / (_up(m, t) * _up(n, t) * t * t)
+
     def no_tiles(m: int, n: int, t: int, s: int) -> float:
         return m * n / (math.ceil(m * n / (t * t) / (s * slots)) * s * slots * t * t)
 
@@ -236,11 +230,7 @@ def _share_column(slots: int) -> Column:
         words=lambda m, n, t, s: f"{m:,} × {n:,} in tiles of {t} on {s} processors",
         hint="The cost counts whole tiles and whole rounds of them.",
         mistakes=(
-            Mistake(
-                "no-waves",
-                lambda m, n, t, s: m * n / (_up(m, t) * _up(n, t) * t * t),
-                "a partly filled round costs a full one.",
-            ),
+            Mistake("no-waves", no_waves, "a partly filled round costs a full one."),
             Mistake("no-tiles", no_tiles, "part of a tile at an edge costs a whole one."),
             Mistake("other-slots", partial(share_kept, 3 - slots), f"a processor takes {_SLOTS[slots]} at a time."),
             Mistake("percent", scaled(kept, 100), "this is a percentage; give a fraction of one."),

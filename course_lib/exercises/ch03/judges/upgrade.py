@@ -50,11 +50,7 @@ def _upgrade_columns(overlap: str) -> tuple[Word, Column]:
         return max(gains(overlap, *row).values())
 
     part_mistakes = (
-        Mistake(
-            "most-bytes",
-            lambda work, *_: max(PARTS, key=work.get),
-            "this has the largest amount, not the longest time.",
-        ),
+        Mistake("most-bytes", lambda work, *_: max(PARTS, key=work.get), "this is the largest amount, not time."),
         Mistake("slowest-rate", lambda work, rates, _: min(PARTS, key=rates.get), "this is the slowest rate."),
         Mistake("other-overlap", lambda *row: best(*row, overlap=other), overlaps),
         Mistake("busiest-part", _busiest, "upgrading the busiest part does not always shorten the step most."),
@@ -102,10 +98,8 @@ def _steps(overlap: str, rng: random.Random, count: int) -> list[tuple[Any, ...]
 
 def _upgrade_cases(params: Params, rng: random.Random) -> list[Case]:
     shown = [(case["work"], params["rates"], params["factor"]) for case in params["cases"]]
-    return [
-        Case(name="the five steps", args=(0, shown)),
-        generality("", 0, "other steps", _steps(params["overlap"], rng, 60)),
-    ]
+    others = _steps(params["overlap"], rng, 60)
+    return [Case(name="the five steps", args=(0, shown)), generality("", 0, "other steps", others)]
 
 
 WHICH_UPGRADE = Judging(

@@ -115,13 +115,9 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 def _gradient_mistakes(want: Weights, own: Weights, n: int, copies: int) -> dict[str, list[Mistake]]:
     """Known wrong gradients of one rank; `own` are those of its own heads alone."""
     alone = "this is what this rank sends back, alone: all ranks used x, so all count."
-    apart = (
-        "this comes from this rank's query heads alone. Other ranks copy the same KV head: after a step they differ."
-    )
-    first = {
-        "x": [Mistake("not-summed", own["x"], alone)],
-        **{name: [Mistake("copies-apart", own[name], apart)] for name in ("wk", "wv")},
-    }
+    apart = "this comes from this rank's query heads alone. Other ranks copy the same KV head and then differ."
+    first = {name: [Mistake("copies-apart", own[name], apart)] for name in ("wk", "wv")}
+    first["x"] = [Mistake("not-summed", own["x"], alone)]
     mistakes = {}
     for name, right in want.items():
         times_n, divided = regions.off_by_ranks(n, right)

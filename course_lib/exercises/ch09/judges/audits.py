@@ -25,9 +25,7 @@ _ONE_STAGE = "that is one stage's, for one micro-batch; all blocks and a whole s
 _ALIKE = 2 * (4 * _MODEL.hidden**2 + 3 * _MODEL.hidden * _MODEL.ffn) / GB  # with as many KV heads as query heads
 
 KEYS: dict[str, Key] = {
-    "tp-row-formula": wrong(
-        4.0, "needs only its part", Mistake("as-printed", 8.0, "that is all of X. W₁ has how many rows?")
-    ),
+    "tp-row-formula": wrong(4.0, "needs only its part", Mistake("as-printed", 8.0, "all of X. How many rows has W₁?")),
     "tp-128-gb": wrong(
         _BLOCK,
         "another scope",
@@ -64,9 +62,7 @@ KEYS: dict[str, Key] = {
         float(_MODEL.heads / _TP),
         Mistake("kv-heads", float(_MODEL.kv_heads / _TP), "those are KV heads; query heads are asked for."),
     ),
-    "tp-four-reduces": right(
-        float(_CALLS), Mistake("one-pass", _CALLS / 2, "that is one pass; forward and backward are asked for.")
-    ),
+    "tp-four-reduces": right(float(_CALLS), Mistake("one-pass", _CALLS / 2, "that is one pass of the two.")),
     "tp-8bsh": right(
         2.0 * _CALLS,
         Mistake("tensors", float(_CALLS), "a ring sends almost twice the tensor."),

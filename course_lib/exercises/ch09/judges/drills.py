@@ -85,11 +85,7 @@ DRILLS = {
         Mistake("no-two", Times(2), "An all-reduce sends twice (t − 1)/t of what it sums."),
         Mistake("whole", lambda p: p["vocab"], "Three numbers go, through an all-reduce."),
     ),
-    "recomputed": _exact(
-        _grown,
-        "Six all-reduces for four: {{answer}}.",
-        Mistake("doubled", 2.0, "The backward pass's own two run once."),
-    ),
+    "recomputed": _exact(_grown, "Six for four: {{answer}}.", Mistake("doubled", 2.0, "Only the forward's run again.")),
     "odd-vocab": _exact(
         _last,
         "The first V mod t blocks are one longer; the last has ⌊V/t⌋ = {{answer:int}}.",

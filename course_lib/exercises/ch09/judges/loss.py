@@ -87,18 +87,9 @@ def _loss_fault(case: Case, n: int, rank: int, y: Tensor, loss: Tensor) -> Fault
         "log-n": (loss.double() + math.log(n), "it is too large by log N: ranks that had all of Σ exp added it up."),
         "times-n": (loss * n, "it is N times too large."),
         "targets-n-times": ((whole - n * chosen).mean(), "the target's logit counts once, on the rank that has it."),
-        "own-target": (
-            (whole - chosen.where(inside, 0.0)).mean(),
-            "targets whose logit is on another rank are missing.",
-        ),
-        "own-largest": (
-            own_largest.mean(),
-            "each rank subtracted its own largest logit, so the sums cannot be added; subtract that of all ranks.",
-        ),
-        "clamped": (
-            (whole - top - (clamped - n * top)).mean(),
-            "every rank added a logit for every target; a rank without the target adds zero.",
-        ),
+        "own-target": ((whole - chosen.where(inside, 0.0)).mean(), "targets of other ranks' rows are missing."),
+        "own-largest": (own_largest.mean(), "each rank subtracted its own largest logit; subtract that of all ranks."),
+        "clamped": ((whole - top - (clamped - n * top)).mean(), "every rank added a logit for every target."),
         "equal-blocks": (
             (whole - top - (equal - counted * top)).mean(),
             "the blocks are not equally long, so a rank's first word is not rank · columns.",

@@ -61,9 +61,7 @@ def _extra_bytes(inputs: Weights, n: int) -> list[Mistake]:
     two = regions.ring_most(2 * x.numel(), x.element_size(), n) - one
     inner = (n - 1) * nbytes(x) // x.shape[-1] * inputs["up"].shape[0] / n
     weights = (n - 1) / n * sum(nbytes(w) for name, w in inputs.items() if name not in ("x", "down_bias"))
-    between = (
-        "The ranks communicate between the two products. Each rank's piece of `down` needs only what the rank has."
-    )
+    between = "The ranks communicate between the two products. Each piece of `down` needs only what its rank has."
     travelled = "Every rank got whole weights. No rank needs more than its pieces."
     gathered = "Every rank sends its whole part to every other rank; an all-reduce sends less than twice the tensor."
     too_many = "That is more than one all-reduce each way: one operator in front and one behind are enough."
@@ -96,9 +94,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
     def gradients(rank: int, got: Result) -> Fault | None:
         want = _piece(grads, n, rank)
-        mistakes: dict[str, tuple[Mistake, ...]] = {
-            name: regions.off_by_ranks(n, right) for name, right in want.items()
-        }
+        mistakes: dict[str, tuple[Mistake, ...]] = {name: regions.off_by_ranks(n, each) for name, each in want.items()}
         own = regions.whole_gradients(run, pieces[rank], gradient)[1]["x"]
         alone = "this is what this rank sends back, alone: all ranks used x, so all count. What precedes the region?"
         mistakes["x"] = (Mistake("not-summed", own, alone), *mistakes["x"])

@@ -56,10 +56,7 @@ def _products(rank: int, got: Result) -> Fault | None:
     if got["products"] == 2:
         return None
     made = describe(got["products"])
-    return (
-        "other-products",
-        f"Rank {rank} made {made} products with `matmul`; two are needed, one for dx and one for dW.",
-    )
+    return "other-products", f"Rank {rank} made {made} products with `matmul`; two are needed, for dx and dW."
 
 
 def _time(case: Case, meter: Meter, elements: int, n: int) -> Fault | None:
@@ -79,9 +76,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     n, (_, _, x, weight) = case.ranks or 1, (case.per_rank or ())[0]
     fault = over_ranks(outcome.value, lambda rank, got: _values(case, rank, got)) or touched(outcome.value)
     if case.adversary is not None:
-        moved = (
-            f"With {case.adversary}, results change: dx is used between the start of its all-reduce and its `wait()`."
-        )
+        moved = f"With {case.adversary}, results change: dx is used between the start of its all-reduce and its wait."
         return judged(case, fault and ("in-flight", moved))
     (least, one), extra = ring_bytes(x, n), ring_bytes(weight, n)[1]
     known = (Mistake("summed-dw", extra, "dW is summed over ranks as well; it is this rank's own."),)

@@ -66,9 +66,7 @@ def _values(which: int, wish: str, rank: int, got: Result, xs: Sequence[Tensor],
     g = gs[rank]  # the residual branch brings this as well
     again = "this is N times the gradient that came. It is the same on all ranks, so it is not summed again."
     residual = "the residual branch's gradient is summed, too: return another tensor than x, and put no hook on x."
-    alike = (
-        "this is the gradient divided by N; after the sum all ranks have the same gradient, and it passes unchanged."
-    )
+    alike = "this is the gradient divided by N; after the sum all ranks have the same gradient; pass it on."
     mistakes = [
         Mistake("own-gradient", 2 * g, "this is this rank's gradient alone; all ranks used x, so all gradients count."),
         Mistake("residual-summed", 2 * total_g, residual),

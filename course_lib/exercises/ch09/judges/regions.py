@@ -72,10 +72,8 @@ def part(tensor: Tensor, n: int, rank: int, dim: int = 0) -> Tensor:
 def off_by_ranks(n: int, want: Tensor) -> tuple[Mistake, Mistake]:
     """A gradient that was summed over `n` ranks once too often, or divided by them."""
     again = "after the sum all ranks hold the same, so its gradient is not summed again."
-    return (
-        Mistake("times-n", n * want, f"it is {n} times too large: {again}"),
-        Mistake("divided", want / n, f"it is {n} times too small."),
-    )
+    times_n = Mistake("times-n", n * want, f"it is {n} times too large: {again}")
+    return times_n, Mistake("divided", want / n, f"it is {n} times too small.")
 
 
 def touched(results: Sequence[Result]) -> Fault | None:
@@ -83,10 +81,7 @@ def touched(results: Sequence[Result]) -> Fault | None:
     for rank, result in enumerate(results):
         if result["touched"]:
             names = ", ".join(str(name)[:20] for name in result["touched"][:4])
-            return (
-                "changed-input",
-                f"Rank {rank} changed its input {names}: `all_reduce` works in place, so sum a copy.",
-            )
+            return "changed-input", f"Rank {rank} changed its input {names}: `all_reduce` is in place, so sum a copy."
     return None
 
 

@@ -160,9 +160,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     (which, rows), recompute = case.args, params["recompute"]
     if which == 1:
         return judged(case, _largest_fault(rows, outcome.value, recompute))
-    return judged(
-        case, first(*(_seconds_fault(case, *each, recompute) for each in zip(rows, outcome.value, strict=True)))
-    )
+    faults = (_seconds_fault(case, *each, recompute) for each in zip(rows, outcome.value, strict=True))
+    return judged(case, first(*faults))
 
 
 WIRES = {

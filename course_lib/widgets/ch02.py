@@ -8,12 +8,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from matplotlib.collections import PolyCollection
 
 from course_lib import facts, memory
-from course_lib.figures import style
+from course_lib.figures import panels, style
 from course_lib.figures.palette import BEYOND, EMPTY, GREY, INK, PAPER, SOFT, VERMILION, color, ink_on, label
-from course_lib.figures.style import Picture
+from course_lib.figures.sheets import Box, Plot, Sheet
 from course_lib.memory import Convention, Layout
 from course_lib.units import BILLION, GB, bytes_text, number_text
 from course_lib.widgets.ch01_choices import GPUS, SIZES, params_text
@@ -80,30 +79,27 @@ def readout(params: float, gpu: str = "H100 SXM", recipe: str = DEFAULT, steps: 
     return Readout(nbytes, nbytes / card, nbytes <= card, fewest)
 
 
-def draw_stack(params: float = 70 * BILLION, gpu: str = "H100 SXM", recipe: str = DEFAULT, steps: int = 5) -> Picture:
+def draw_stack(params: float = 70 * BILLION, gpu: str = "H100 SXM", recipe: str = DEFAULT, steps: int = 5) -> Sheet:
     """The state as a stack against the memory of a GPU, and the same bytes spread over as many GPUs as they need."""
     whole, card = copies(recipe), float(facts.device(gpu).memory)
     layers, said = added(recipe, steps), readout(params, gpu, recipe, steps)
-    figure, axes = style.new(4.1, left=0.75, right=4.35, bottom=0.45, top=0.75)
     edges = np.cumsum([0.0, *(params * copy.per_param for copy in whole)])
-    usual = memory.state_bytes(params, "B")
+    usual, sheet = memory.state_bytes(params, "B"), Sheet(4.1)
     top = 1.1 * max(edges[-1], usual, card)
-    _draw_copies(axes, whole, edges, layers, top, card)
+    panel = Plot(0.85, 0.45, 2.2, 2.9, (0, 1), (0, top))
+    panel.frame(sheet, {}, _gigabytes(top), y="training state (GB)")
+    _draw_copies(sheet, panel, whole, edges, layers, card)
     if usual > edges[-1]:
-        axes.plot([0.1, 0.9], [usual / GB] * 2, color=SOFT, linewidth=1, linestyle=(0, (2, 2)))
+        panel.line(sheet, (0.1, 0.9), (usual, usual), SOFT, 1, dashed=True)
         saved = f"saves {(usual - edges[-1]) / params:.3g} bytes per parameter"
-        axes.text(0.5, usual / GB, saved, ha="center", va="bottom", **style.font(style.SMALL, SOFT))
+        sheet.text(*panel.at(0.5, usual), saved, ink=SOFT, ha="center", va="bottom")
     over = said.nbytes > card
     if over:
-        past = [box(0.08, 0.92, card / GB, said.nbytes / GB)]
-        fill(axes, past, "none", edgecolors=VERMILION, linewidths=2.6, zorder=4)
-    axes.axhline(card / GB, color=VERMILION if over else INK, linewidth=1.6, linestyle=(0, (5, 3)), zorder=5)
-    axes.set(xlim=(0, 1), ylim=(0, top / GB))
-    axes.set_xticks([])
-    axes.yaxis.set_major_formatter("{x:,g}")
-    style.dress(axes, y="training state (GB)")
-    cards = figure.add_axes((3.3 / style.WIDTH, 0.45 / 4.1, 3.95 / style.WIDTH, 2.9 / 4.1))
-    _draw_gpus(cards, whole[:layers], edges[: layers + 1], card, said, gpu)
+        sheet.boxes(
+            [(*panel.at((0.08, 0.92), (card, said.nbytes)).T.ravel(),)], "none", edge=VERMILION, thick=2.6, order=4
+        )
+    sheet.lines([panel.at((0, 1), (card, card))], VERMILION if over else INK, 1.6, dashed=True, order=5)
+    _draw_gpus(sheet, whole[:layers], edges[: layers + 1], card, said, gpu)
     verdict = "nothing yet" if not layers else "fits on one GPU" if said.fits else f"needs at least {said.fewest:,}"
     now = whole[layers - 1].words if layers else "nothing"
     title = f"{params_text(params)}: {bytes_text(said.nbytes)} against {gpu}: {verdict}"
@@ -112,72 +108,59 @@ def draw_stack(params: float = 70 * BILLION, gpu: str = "H100 SXM", recipe: str 
         f"Last added: {now}. {per:.3g} bytes per parameter so far, {number_text(100 * said.share)} % of one GPU's "
         f"{facts.device(gpu).memory.text}."
     )
-    head(figure, title, more)
+    sheet.head(title, more)
     present = ", ".join(f"{copy.words} {bytes_text(params * copy.per_param)}" for copy in whole[:layers]) or "nothing"
-    figure.alt = f"{title}. {more} Added so far: {present}. Recipe {recipe}."
-    return figure
+    sheet.alt = f"{title}. {more} Added so far: {present}. Recipe {recipe}."
+    return sheet
 
 
-def head(figure: Picture, title: str, more: str) -> None:
-    """Title and a line under it, at the left edge of the page."""
-    high = figure.get_figheight()
-    left = 0.12 / style.WIDTH
-    figure.text(left, 1 - 0.25 / high, style.plain(title), **style.font(style.LARGE, INK, bold=True))
-    figure.text(left, 1 - 0.5 / high, style.plain(more), **style.font(style.NORMAL, SOFT))
+def _gigabytes(top: float) -> dict[float, str]:
+    """Marks of an axis in bytes that reads in GB."""
+    return {value * GB: f"{value:,g}" for value in panels.marks(top / GB, 8)}
 
 
-def fill(axes: Any, shapes: Sequence[Any], fills: Any, **look: Any) -> None:
-    """Polygons in these colors, drawn as one collection that leaves the axes' limits alone."""
-    axes.add_collection(PolyCollection(shapes, facecolors=fills, **{"linewidths": 0, **look}), autolim=False)
-
-
-def box(left: float, right: float, low: float, high: float) -> list[tuple[float, float]]:
-    """The corners of a rectangle."""
-    return [(left, low), (right, low), (right, high), (left, high)]
-
-
-def _draw_copies(axes: Any, whole: Sequence[Copy], edges: np.ndarray, layers: int, top: float, line: float) -> None:
+def _draw_copies(sheet: Sheet, panel: Plot, whole: Sequence[Copy], edges: np.ndarray, layers: int, line: float) -> None:
     """The column: copies that exist in their colors, later ones as empty boxes; labels keep off a line at this height."""
-    boxes = [box(0.1, 0.9, low / GB, high / GB) for low, high in zip(edges, edges[1:], strict=False)]
-    fills = [color(copy.role) if place < layers else EMPTY for place, copy in enumerate(whole)]
-    lines = [PAPER if place < layers else GREY for place in range(len(whole))]
-    fill(axes, boxes, fills, edgecolors=lines, linewidths=0.8)
-    for place, copy in enumerate(whole):
-        if edges[place + 1] - edges[place] >= 0.055 * top:
-            look = style.font(style.SMALL, ink_on(fills[place]) if place < layers else SOFT)
-            low, high = edges[place], edges[place + 1]
+    top = panel.y[1]
+    for place, (copy, low, high) in enumerate(zip(whole, edges, edges[1:], strict=False)):
+        there = place < layers
+        paint = color(copy.role) if there else EMPTY
+        panel.bars(sheet, [(0.1, 0.9, low, high)], paint, edge=PAPER if there else GREY, thick=0.8)
+        if high - low >= 0.055 * top:
             if low < line < high and abs((low + high) / 2 - line) < 0.03 * top < max(high - line, line - low):
                 low, high = (low, line) if line - low > high - line else (line, high)
-            middle = (low + high) / 2 / GB
-            axes.text(0.5, middle, f"{copy.words}, {copy.per_param:.3g} B", ha="center", va="center", zorder=6, **look)
+            words, ink = f"{copy.words}, {copy.per_param:.3g} B", ink_on(paint) if there else SOFT
+            sheet.text(*panel.at(0.5, (low + high) / 2), words, ink=ink, ha="center", va="center")
 
 
-def _draw_gpus(axes: Any, present: Sequence[Copy], edges: np.ndarray, card: float, said: Readout, gpu: str) -> None:
-    """The same bytes, filling GPUs one after another."""
-    axes.set_axis_off()
-    each = max(1, math.ceil(said.fewest / _MOST_CELLS))  # GPUs per cell
-    count = max(1, math.ceil(said.fewest / each))
+def gpu_boxes(edges: np.ndarray, card: float, fewest: int) -> tuple[list[Box], list[list[Box]], int]:
+    """The frames of the GPUs on the sheet, each copy's boxes in them, and how many GPUs a frame stands for."""
+    each = max(1, math.ceil(fewest / _MOST_CELLS))
+    count, full = max(1, math.ceil(fewest / each)), each * card
     columns = next(wide for wide in (1, 2, 3, 4, 6, 8, 12, 16, 24) if wide * max(1, wide // 2) >= count or wide == 24)
-    rows = max(1, math.ceil(count / columns))
-    pitch = min(3.95 / columns, 2.55 / rows * 0.8, 1.3)
-    wide, high = 0.78 * pitch, 1.0 * pitch
-    frames, fills, paints = [], [], []
+    pitch = min(3.95 / columns, 2.55 / math.ceil(count / columns) * 0.8, 1.3)
+    frames, held = [], [list[Box]() for _ in edges[1:]]
     for cell in range(count):
-        left, floor = (cell % columns) * pitch, 2.62 - (cell // columns + 1) * (high + 0.22 * pitch)
-        frames.append(box(left, left + wide, floor, floor + high))
-        full = each * card
-        for copy, low, up in zip(present, edges, edges[1:], strict=False):
-            bottom, head = max(low - cell * full, 0.0) / full, min(up - cell * full, full) / full
+        left, floor = 3.3 + (cell % columns) * pitch, 3.07 - (cell // columns + 1) * 1.22 * pitch
+        right = left + 0.78 * pitch
+        frames.append((left, right, floor, floor + pitch))
+        for boxes, low, high in zip(held, edges, edges[1:], strict=False):
+            bottom, head = max(low - cell * full, 0.0) / full, min(high - cell * full, full) / full
             if head > bottom:
-                fills.append(box(left, left + wide, floor + bottom * high, floor + head * high))
-                paints.append(color(copy.role))
-    fill(axes, frames, EMPTY)
-    fill(axes, fills, paints)
-    fill(axes, frames, "none", edgecolors=INK, linewidths=0.8 if count < 60 else 0.4)
+                boxes.append((left, right, floor + bottom * pitch, floor + head * pitch))
+    return frames, held, each
+
+
+def _draw_gpus(sheet: Sheet, present: Sequence[Copy], edges: np.ndarray, card: float, said: Readout, gpu: str) -> None:
+    """The same bytes, filling GPUs one after another."""
+    frames, held, each = gpu_boxes(edges, card, said.fewest)
+    sheet.boxes(frames, EMPTY)
+    for copy, boxes in zip(present, held, strict=True):
+        sheet.boxes(boxes, color(copy.role))
+    sheet.boxes(frames, "none", edge=INK, thick=0.8 if len(frames) < 60 else 0.4)
     many = f"{said.fewest:,} × {gpu}" if said.fewest > 1 else f"one {gpu}"
     stands = f", {each} per box" if each > 1 else ""
-    axes.text(0, 2.72, f"Spread over {many}{stands}", va="bottom", **style.font())
-    axes.set(xlim=(0, 3.95), ylim=(0, 2.9))
+    sheet.text(3.3, 3.17, f"Spread over {many}{stands}", size=style.NORMAL, va="bottom")
 
 
 def stack(params: float = 70 * BILLION) -> Explorer:
@@ -295,43 +278,35 @@ def first_hit(**setting: Any) -> str:
 _ROWS = (*memory.BUCKETS, "activations", "temporary")
 
 
-def draw_wall(**setting: Any) -> Picture:
+def draw_wall(**setting: Any) -> Sheet:
     """Bucket after bucket against one GPU's memory, the excess in red; the verdict and the slider to blame."""
     now = {**START, **setting}
-    buckets = load(**now)
+    buckets, last, start = load(**now), len(_ROWS), 0.0
     total, card = sum(buckets.values()), float(facts.device(now["gpu"]).memory)
-    figure, axes = style.new(3.75, left=1.75, right=0.35, bottom=0.5, top=1.0)
-    most = max(1.08 * total, 1.15 * card) / GB
-    start, boxes, fills = 0.0, [], []
+    sheet, most = Sheet(3.75), max(1.08 * total, 1.15 * card)
+    panel = Plot(1.75, 0.5, 5.3, 2.25, (0, most), (last + 0.55, -0.6))
+    text = facts.device(now["gpu"]).memory.text
+    axis = f"memory of the fullest GPU (GB); dashed line: one {now['gpu']}, {text}"
+    panel.frame(sheet, _gigabytes(most), dict(enumerate((*map(label, _ROWS), "total"))), axis, grid=False)
+    panel.bars(sheet, [(card, most, last + 0.55, -0.6)], BEYOND)
     for row, name in enumerate(_ROWS):
         nbytes = buckets.get(name, 0.0)
-        low, high = start / GB, (start + nbytes) / GB
-        boxes.append(box(low, high, row - 0.34, row + 0.34))
-        fills.append(color(name))
-        words, room = bytes_text(nbytes) if nbytes else "–", 0.1 * most
-        crosses = high < card / GB < high + room  # the dashed line would run through the label
+        low, high, room = start, start + nbytes, 0.1 * most
+        panel.bars(sheet, [(low, high, row + 0.34, row - 0.34)], color(name))
+        crosses = high < card < high + room  # the dashed line would run through the label
         right = (high < 0.8 * most and not crosses) or low < room
-        beside = max(high, card / GB if crosses else 0.0) + 0.008 * most
+        beside = max(high, card if crosses else 0.0) + 0.008 * most
         place, side = (beside, "left") if right else (low - 0.008 * most, "right")
-        axes.text(place, row, words, ha=side, va="center", **style.font(style.SMALL, INK if nbytes else SOFT))
-        start += nbytes
-    last = len(_ROWS)
-    beyond = box(card / GB, most, last + 0.55, -0.6)
-    ends = ((0, min(total, card)), (card, max(total, card)))
-    whole = [box(low / GB, high / GB, last - 0.3, last + 0.3) for low, high in ends]
-    fill(axes, [beyond, *boxes, *whole], [BEYOND, *fills, GREY, VERMILION])
+        words, ink = (bytes_text(nbytes), INK) if nbytes else ("–", SOFT)
+        sheet.text(*panel.at(place, row), words, ink=ink, ha=side, va="center")
+        start = high
+    panel.bars(sheet, [(0, min(total, card), last + 0.3, last - 0.3)], GREY)
+    panel.bars(sheet, [(card, max(total, card), last + 0.3, last - 0.3)], VERMILION)
     words = f"{bytes_text(total)} = {number_text(100 * total / card)} % of the memory"
-    after = card / GB < 0.4 * most  # the dashed line would run through the text at the left edge
-    left, ink = (card / GB, ink_on(VERMILION)) if after and total > card else (0.0, ink_on(GREY))
-    axes.text(left + 0.006 * most, last, words, va="center", **style.font(style.SMALL, ink, bold=True))
-    axes.axvline(card / GB, color=INK, linewidth=1.4, linestyle=(0, (5, 3)))
-    axes.set(xlim=(0, most), ylim=(last + 0.55, -0.6))
-    axes.set_yticks(range(last + 1), [*(label(name) for name in _ROWS), "total"], fontsize=style.SMALL)
-    axes.tick_params(axis="y", length=0)
-    axes.spines["left"].set_visible(False)
-    axes.xaxis.set_major_formatter("{x:,g}")
-    text = facts.device(now["gpu"]).memory.text
-    style.dress(axes, x=f"memory of the fullest GPU (GB); dashed line: one {now['gpu']}, {text}")
+    after = card < 0.4 * most  # the dashed line would run through the text at the left edge
+    left, paint = (card, VERMILION) if after and total > card else (0.0, GREY)
+    sheet.text(*panel.at(left + 0.006 * most, last), words, ink=ink_on(paint), va="center", bold=True)
+    panel.line(sheet, (card, card), panel.y, INK, 1.4, dashed=True)
     ranks = now["tp"] * now["pp"] * now["dp"]
     machine = f"one {now['gpu']}" if ranks == 1 else f"{ranks:,} × {now['gpu']}"
     title = f"{now['model']} on {machine}: {bytes_text(total)} per GPU, {'fits' if total <= card else 'does not fit'}"
@@ -339,11 +314,11 @@ def draw_wall(**setting: Any) -> Picture:
     helpless = f"No number of shards helps: activations and temporary tensors alone take {rest}"
     need = f"Fewest GPUs with all state sharded: {few:,}" if few else helpless
     more = first_hit(**now)
-    head(figure, title, f"{more[0].upper()}{more[1:]}.")
-    figure.text(0.12 / style.WIDTH, 1 - 0.74 / 3.75, f"{need}.", **style.font(style.NORMAL, SOFT))
+    sheet.head(title, f"{more[0].upper()}{more[1:]}.")
+    sheet.text(0.15, 3.01, f"{need}.", size=style.NORMAL, ink=SOFT)
     parts = ", ".join(f"{label(name)} {bytes_text(nbytes)}" for name, nbytes in buckets.items())
-    figure.alt = f"{title}, {number_text(100 * total / card)} % of it. {parts}. {more}. {need}."
-    return figure
+    sheet.alt = f"{title}, {number_text(100 * total / card)} % of it. {parts}. {more}. {need}."
+    return sheet
 
 
 def _size_text(name: str) -> str:
@@ -381,12 +356,12 @@ def memory_wall(model: str = "llama3-8b", **setting: Any) -> Explorer:
 
 # --- two shapes: what state and activations depend on ------------------------------------------------
 
-_TOKENS = 2.0 ** np.arange(9, 18.01, 0.5)
+_TOKENS = 2.0 ** np.arange(9, 18.01, 0.1)
 SEQUENCES = tuple(2**power for power in range(9, 19))
-CURVES = (  # words, choices, role, dash
-    ("activations, scores stored", {"kernels": "torch", "checkpointing": "none"}, "communication", "-"),
-    ("activations, fused attention", {"kernels": "torch-flash", "checkpointing": "none"}, "activations", "-"),
-    ("… every layer checkpointed", {"kernels": "torch-flash", "checkpointing": "full"}, "activations", (0, (4, 2))),
+CURVES = (  # words, choices, role, whether dashed
+    ("activations, scores stored", {"kernels": "torch", "checkpointing": "none"}, "communication", False),
+    ("activations, fused attention", {"kernels": "torch-flash", "checkpointing": "none"}, "activations", False),
+    ("… every layer checkpointed", {"kernels": "torch-flash", "checkpointing": "full"}, "activations", True),
 )
 
 
@@ -397,37 +372,37 @@ def kept(model: str, batch: int, seq: Any, kernels: str, checkpointing: str) -> 
     return inside + memory.recomputed_bytes(model, batch, seq, **choices)
 
 
-def draw_two_shapes(model: str = "llama3-70b", seq: int = 8192, batch: int = 1, gpu: str = "H100 SXM") -> Picture:
+def draw_two_shapes(model: str = "llama3-70b", seq: int = 8192, batch: int = 1, gpu: str = "H100 SXM") -> Sheet:
     """State and activations over the sequence length: state is flat, activations rise, and both grow with the model."""
     one, card = facts.model(model), float(facts.device(gpu).memory)
-    state = memory.state_bytes(one.params)
-    figure, axes = style.new(3.9, left=0.85, right=2.05, bottom=0.55, top=0.78)
-    across = np.log2(_TOKENS)
-    ends: list[tuple[float, str, str]] = [(math.log10(state / GB), f"state {bytes_text(state)}", color("weights"))]
-    axes.axhline(math.log10(state / GB), color=color("weights"), linewidth=2.4)
-    for words, choices, role, dash in CURVES:
-        curve = np.log10(kept(model, batch, _TOKENS.astype(int), **choices) / GB)
-        axes.plot(across, curve, color=color(role), linewidth=2.2, linestyle=dash)
+    state, across = memory.state_bytes(one.params), np.log2(_TOKENS)
+    sheet, panel = Sheet(3.9), Plot(0.85, 0.55, 4.5, 2.57, (across[0], across[-1]), (7, 14.5))
+    tokens = {power: f"{2**power:,}" for power in range(9, 19, 3)}
+    sizes = {power: bytes_text(10.0**power) for power in range(7, 15)}
+    panel.frame(sheet, tokens, sizes, f"tokens per sequence, batch of {batch}", "bytes")
+    panel.line(sheet, (math.log2(seq),) * 2, panel.y, GREY, 1)
+    ends = [(state, f"state {bytes_text(state)}", color("weights"))]
+    panel.line(sheet, panel.x, (math.log10(state),) * 2, color("weights"), 2.4)
+    for words, choices, role, dashed in CURVES:
+        curve = np.log10(kept(model, batch, _TOKENS.astype(int), **choices))
+        inside = curve <= panel.y[1]
+        panel.line(sheet, across[inside], curve[inside], color(role), 2.2, dashed)
         here = float(kept(model, batch, seq, **choices))
-        axes.plot(math.log2(seq), math.log10(here / GB), "o", color=color(role), markersize=6)
-        ends.append((math.log10(here / GB), f"{words}: {bytes_text(here)}", color(role)))
-    axes.axhline(math.log10(card / GB), color=INK, linewidth=1.2, linestyle=(0, (5, 3)))
-    axes.text(across[0] + 0.1, math.log10(card / GB), f"one {gpu}", va="bottom", **style.font(style.SMALL))
-    axes.axvline(math.log2(seq), color=GREY, linewidth=1, zorder=0)
-    axes.set(xlim=(across[0], across[-1]), ylim=(-2, 5.5))
-    axes.set_xticks(range(9, 19, 3), [f"{2**power:,}" for power in range(9, 19, 3)])
-    axes.set_yticks(range(-2, 6), [bytes_text(10.0**power * GB) for power in range(-2, 6)])
-    style.dress(axes, x=f"tokens per sequence, batch of {batch}", y="bytes", grid="both")
+        if math.log10(here) <= panel.y[1]:
+            panel.dot(sheet, math.log2(seq), math.log10(here), color(role), size=6)
+        ends.append((here, f"{words}: {bytes_text(here)}", color(role)))
+    panel.line(sheet, panel.x, (math.log10(card),) * 2, INK, 1.2, dashed=True)
+    sheet.text(*panel.at(across[0] + 0.1, math.log10(card)), f"one {gpu}", va="bottom")
     for place, (_, words, paint) in enumerate(sorted(ends, reverse=True)):
-        height = 0.93 - 0.2 * place
-        style.note(axes, 1.03, height, "■", style.LARGE, paint, va="center")
-        style.note(axes, 1.08, height, words.replace(": ", "\n"), ink=INK, va="center")
+        for line, part in enumerate(words.split(": ")):
+            sheet.text(5.62, 2.9 - 0.5 * place - 0.14 * line, part, va="center")
+        sheet.key(5.5, 2.9 - 0.5 * place, paint)
     ratio = float(kept(model, batch, seq, "torch", "none") / kept(model, batch, seq, "torch-flash", "none"))
     title = f"{_model_text(model)}, {batch} × {seq:,} tokens"
     more = f"Every line contains L·h = {one.layers} · {one.hidden:,}. Storing the scores takes {number_text(ratio)} times the bytes."
-    head(figure, title, more)
-    figure.alt = f"{title}. {'; '.join(words for _, words, _ in ends)}. {more}"
-    return figure
+    sheet.head(title, more)
+    sheet.alt = f"{title}. {'; '.join(words for _, words, _ in ends)}. {more}"
+    return sheet
 
 
 def two_shapes(model: str = "llama3-70b") -> Explorer:

@@ -6,15 +6,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from matplotlib.collections import LineCollection
-from matplotlib.ticker import MaxNLocator
 
-from course_lib.figures import style
+from course_lib.figures import panels, style
 from course_lib.figures.palette import BLUE, EMPTY, GREY, INK, SOFT, VERMILION, color, label, role
-from course_lib.figures.style import Picture
+from course_lib.figures.sheets import Plot, Sheet
 from course_lib.memory.allocator import CachingAllocator, OutOfMemory
 from course_lib.units import MiB, percent_text
-from course_lib.widgets.ch02 import box, fill, head
 from course_lib.widgets.explore import Explorer, explore, menu, play
 
 # --- a step that was counted -----------------------------------------------------------------------
@@ -58,53 +55,39 @@ def film(account: Any, frames: int = _FRAMES) -> Film:
     return Film(moments, {name: kept[name] for name in _ORDER if name in kept}, tuple(account.marks))
 
 
-def draw_film(shown: Film, frame: int = 10**6) -> Picture:
+def draw_film(shown: Film, frame: int = 10**6) -> Sheet:
     """Bytes by role from the start up to a frame, the rest in gray; phases along the top."""
     frame = min(frame, len(shown.moments) - 1)
     across, totals = np.array(shown.moments, float), shown.totals
-    unit = MiB if totals.max() >= 2 * MiB else 1024.0
-    figure, axes = style.new(3.7, left=0.75, right=1.95, bottom=0.5, top=0.95)
-    top = 1.12 * totals.max() / unit
-    floor, seen = np.zeros(frame + 1), across[: frame + 1]
-    areas = [_area(across, np.zeros_like(across), totals / unit)]
-    for values in shown.levels.values():
-        up = floor + np.array(values[: frame + 1]) / unit
-        areas.append(_area(seen, floor, up))
+    unit, said = (MiB, "MiB") if totals.max() >= 2 * MiB else (1024.0, "KiB")
+    sheet, top, now = Sheet(3.7), 1.12 * totals.max() / unit, frame + 1
+    panel = Plot(0.75, 0.55, 4.65, 2.2, (across[0], across[-1]), (0, top))
+    names = "allocations, in order", f"bytes alive ({said})"
+    panel.frame(sheet, panels.marks(across[-1], 4), panels.marks(top, 4), *names)
+    panel.fill(sheet, across, 0 * across, totals / unit, EMPTY, alpha=1.0)
+    floor, key = np.zeros(now), 2.55 - 0.36 * len(shown.levels)
+    for name, values in shown.levels.items():
+        up, key = floor + np.array(values[:now]) / unit, key + 0.36
+        panel.fill(sheet, across[:now], floor, up, _fill(name), alpha=1.0)
         floor = up
-    fills = [EMPTY, *map(_fill, shown.levels)]
-    fill(axes, areas, fills)
+        sheet.key(5.6, key, _fill(name), _words(name))
+        sheet.text(5.7, key - 0.14, f"{values[frame] / unit:,.2f} {said}", va="center")
     ends = [moment for moment, _ in shown.marks]
-    lines = [[(x, 0), (x, top)] for x in (*ends, across[frame])]
-    inks, widths = [*[GREY] * len(ends), INK], [*[0.9] * len(ends), 1.4]
-    axes.add_collection(LineCollection(lines, colors=inks, linewidths=widths), autolim=False)
+    for x, ink, width in (*((x, GREY, 0.9) for x in ends), (across[frame], INK, 1.4)):
+        panel.line(sheet, (x, x), (0, top), ink, width)
     for before, (moment, words) in zip((across[0], *ends), shown.marks, strict=False):
-        axes.text((before + moment) / 2, top, words, ha="center", va="bottom", **style.font(style.SMALL, SOFT))
+        sheet.text(*panel.at((before + moment) / 2, top), words, ink=SOFT, ha="center", va="bottom")
     if frame >= shown.peak:
-        axes.plot(across[shown.peak], totals[shown.peak] / unit, "v", color=VERMILION, markersize=8)
-    axes.set(xlim=(across[0], across[-1]), ylim=(0, top))
-    axes.xaxis.set_major_locator(MaxNLocator(4))
-    axes.yaxis.set_major_locator(MaxNLocator(4))
-    said = "MiB" if unit == MiB else "KiB"
-    style.dress(axes, x="allocations, in order", y=f"bytes alive ({said})", grid="y")
-    heights = [0.93 - 0.16 * place for place in range(len(shown.levels))]
-    paints = [_fill(name) for name in reversed(shown.levels)]
-    axes.scatter([1.05] * len(heights), heights, s=36, marker="s", c=paints, transform=axes.transAxes, clip_on=False)
-    for height, name in zip(heights, reversed(shown.levels), strict=True):
-        words = f"{_words(name)}\n{shown.levels[name][frame] / unit:,.2f} {said}"
-        style.note(axes, 1.09, height, words, ink=INK, va="center")
+        x, y = panel.at(across[shown.peak], totals[shown.peak] / unit)
+        sheet.polygon([(x - 0.06, y + 0.08), (x + 0.06, y + 0.08), (x, y - 0.02)], VERMILION, order=4)
     title = f"{shown.phase(frame, 'after the last mark')}: {totals[frame] / unit:,.2f} {said} alive"
     most = max(shown.levels, key=lambda name: shown.levels[name][shown.peak])
     where = shown.phase(shown.peak, "the end")
     more = f"The peak of {totals[shown.peak] / unit:,.2f} {said} is in {where}; most of it is {_words(most)}."
-    head(figure, title[0].upper() + title[1:], more)
+    sheet.head(title[0].upper() + title[1:], more)
     parts = ", ".join(f"{_words(name)} {values[frame] / unit:,.2f} {said}" for name, values in shown.levels.items())
-    figure.alt = f"Memory over a training step. {title}: {parts}. {more}"
-    return figure
-
-
-def _area(across: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The outline of the area between two levels."""
-    return np.column_stack((np.concatenate((across, across[::-1])), np.concatenate((high, low[::-1]))))
+    sheet.alt = f"Memory over a training step. {title}: {parts}. {more}"
+    return sheet
 
 
 def _words(name: str) -> str:
@@ -198,73 +181,54 @@ def _frame(device: CachingAllocator, words: str, phase: str, failed: bool = Fals
     return Frame(words, phase, segments, device.allocated, device.reserved, failed)
 
 
-def draw_allocator(scene: str = "every step a little longer", way: str = "default", event: int = 10**6) -> Picture:
+def draw_allocator(scene: str = "every step a little longer", way: str = "default", event: int = 10**6) -> Sheet:
     """Segments as boxes along the device's memory, blocks in them by role, and both numbers over the events so far."""
     shown = frames(scene, way)
-    event = min(event, len(shown) - 1)
-    now = shown[event]
-    figure, axes = style.new(4.2, left=0.75, right=0.3, bottom=2.35, top=0.95)
-    taken, blocks, fills, outlines = 0.0, [], [], []
+    event, most = min(event, len(shown) - 1), DEVICE / MiB
+    now, sheet, low = shown[event], Sheet(4.2), 0.0
+    device = Plot(0.75, 2.35, 6.35, 0.72, (0, most), (0, 1))
+    words = "device memory (MiB): frames are segments; gray inside a frame is reserved but free"
+    device.frame(sheet, panels.marks(most, 4), {}, words, grid=False)
     for nbytes, inside in now.segments:
-        low = taken / MiB
-        outlines.append(box(low, low + nbytes / MiB, 0, 1))
-        blocks += [box(low + start / MiB, low + (start + size) / MiB, 0, 1) for start, size, _ in inside]
-        fills += [color(name.split()[0]) if name else EMPTY for *_, name in inside]
-        taken += nbytes
-    fill(axes, blocks, fills)
-    fill(axes, outlines, "none", edgecolors=INK, linewidths=1.0)
-    axes.set(xlim=(0, DEVICE / MiB), ylim=(-0.02, 1.25))
-    axes.set_yticks([])
-    axes.spines["left"].set_visible(False)
-    style.dress(axes, x="device memory (MiB): frames are segments; gray inside a frame is reserved but free")
-    axes.set_xticks(range(0, int(DEVICE / MiB) + 1, 100))
+        for start, size, name in inside:
+            fill = color(name.split()[0]) if name else EMPTY
+            device.bars(sheet, [(low + start / MiB, low + (start + size) / MiB, 0, 1)], fill)
+        device.bars(sheet, [(low, low := low + nbytes / MiB, 0, 1)], "none", edge=INK, thick=1.0)
     names = ("weights", "moments", "activations", "grads")
-    lefts = [(0.02 + 0.2 * place) * DEVICE / MiB for place in range(len(names))]
-    axes.scatter(lefts, [1.16] * len(names), s=36, marker="s", c=[color(name) for name in names])
-    for left, name in zip(lefts, names, strict=True):
-        words = label(name).split(" (")[0]
-        axes.text(left + 0.02 * DEVICE / MiB, 1.16, words, va="center", **style.font(style.SMALL))
-    below = figure.add_axes((0.75 / style.WIDTH, 0.5 / 4.2, 6.35 / style.WIDTH, 1.15 / 4.2))
-    for side in ("top", "right"):
-        below.spines[side].set_visible(False)
-    below.tick_params(labelsize=style.SMALL, colors=SOFT, labelcolor=INK, length=3)
-    levels = [[getattr(each, name) / MiB for each in shown] for name in ("reserved", "allocated")]
-    steps = [_stairs(level) for level in levels] + [_stairs(level[: event + 1]) for level in levels]
-    steps.append([(event, 0), (event, 1.08 * DEVICE / MiB)])
-    paints, widths = [GREY, GREY, VERMILION, BLUE, INK], [0.8, 0.8, 2, 2, 1]
-    below.add_collection(LineCollection(steps, colors=paints, linewidths=widths), autolim=False)
-    below.set(xlim=(0, len(shown) - 1), ylim=(0, 1.08 * DEVICE / MiB))
-    below.set_yticks((0, 200, 400))
-    below.set_xticks(range(0, len(shown), 20))
-    for place, (words, paint) in enumerate((("reserved", VERMILION), ("allocated", BLUE))):
-        below.text(
-            0.75 + 0.12 * place, 0.1, words, transform=below.transAxes, **style.font(style.SMALL, paint, bold=True)
-        )
-    style.dress(below, x="requests, in order", y="MiB", grid="y")
+    sheet.keys(0.9, 3.22, {label(name).split(" (")[0]: color(name) for name in names}, gap=0.6)
+    below = Plot(0.75, 0.5, 6.35, 1.15, (0, len(shown) - 1), (0, 1.08 * most))
+    below.frame(sheet, panels.marks(len(shown) - 1, 5), panels.marks(most, 2), "requests, in order", "MiB")
+    for place, (name, ink) in enumerate((("reserved", VERMILION), ("allocated", BLUE))):
+        levels = [getattr(each, name) / MiB for each in shown]
+        below.line(sheet, *_stairs(levels), GREY, 0.8)
+        below.line(sheet, *_stairs(levels[: event + 1]), ink)
+        sheet.text(5.5 + 0.8 * place, 0.6, name, ink=ink, bold=True)
+    below.line(sheet, (event, event), below.y, INK, 1.0)
     free = now.reserved - now.allocated
     title = f"{now.phase}: {now.words}" if not now.failed else f"Out of memory in {now.phase}"
     more = (
         f"Allocated {now.allocated / MiB:,.0f} MiB, reserved {now.reserved / MiB:,.0f} MiB: {free / MiB:,.0f} MiB "
         f"({percent_text(free / max(now.reserved, 1), 2)}) reserved but free."
     )
-    head(figure, title[0].upper() + title[1:], more)
-    if now.failed:
-        figure.text(0.12 / style.WIDTH, 1 - 0.73 / 4.2, now.words, **style.font(style.NORMAL, VERMILION))
-    failure = f" {now.words}" if now.failed else ""
-    figure.alt = f"Caching allocator, {scene}, {way}, event {event} of {len(shown) - 1}. {title}. {more}{failure}"
-    return figure
+    sheet.head(title[0].upper() + title[1:], more)
+    failure = now.words if now.failed else ""
+    sheet.text(0.15, 3.47, failure, size=style.NORMAL, ink=VERMILION)
+    sheet.alt = (
+        f"Caching allocator, {scene}, {way}, event {event} of {len(shown) - 1}. {title}. {more} {failure}".strip()
+    )
+    return sheet
 
 
-def _stairs(level: Sequence[float]) -> list[tuple[float, float]]:
-    """A level that holds until the next request."""
-    return [(float(place + later), height) for place, height in enumerate(level) for later in (0, 1)][:-1]
+def _stairs(levels: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """A level that holds until the next request, as the corners of a line."""
+    return np.repeat(np.arange(len(levels)), 2)[1:], np.repeat(levels, 2)[:-1]
 
 
 def allocator(scene: str = "every step a little longer") -> Explorer:
     """Step through the requests of a few training steps; compare scenes and remedies."""
     moments = min(len(frames(name, way)) for name in SCENES for way in WAYS)
 
-    def draw(moment: int, scene: str, way: str) -> Picture:
+    def draw(moment: int, scene: str, way: str) -> Sheet:
         return draw_allocator(scene, way, round(moment / (moments - 1) * (len(frames(scene, way)) - 1)))
 
     return explore(
@@ -278,32 +242,33 @@ def allocator(scene: str = "every step a little longer") -> Explorer:
 # --- memory against compute ------------------------------------------------------------------------
 
 
-def draw_curve(points: Mapping[str, tuple[float, float, float]]) -> Picture:
+def draw_curve(points: Mapping[str, tuple[float, float, float]]) -> Sheet:
     """Checkpointing on a stack: name -> (peak in units of a layer's input, FLOPs, peak by the formula); the first keeps everything.
 
     Names "n of L" are n layers checkpointed alone, joined by a line; "c = …" are segments of c layers.
     """
     base = next(iter(points.values()))[1]
-    figure, axes = style.new(3.5, left=0.85, right=0.3, bottom=0.55, top=0.75)
+    most = 1.1 * max(max(peak, said) for peak, _, said in points.values())
+    sheet, panel = Sheet(3.5), Plot(0.85, 0.55, 6.25, 2.2, (0, most), (0.93, 1.47))
+    ticks = {1 + tenth / 10: f"{1 + tenth / 10:.1f}" for tenth in range(5)}
+    names = "peak, in units of one layer's input", "FLOPs (1 = no recomputation)"
+    panel.frame(sheet, panels.marks(most, 8), ticks, *names)
     front = [(peak, flops / base) for words, (peak, flops, _) in points.items() if not words.startswith("c")]
-    axes.plot(*zip(*front, strict=True), color=color("activations"), linewidth=1.2, zorder=1)
+    panel.line(sheet, *zip(*front, strict=True), color("activations"), 1.2)
     for words, (peak, flops, said) in points.items():
-        segment = words.startswith("c")
-        paint = GREY if segment else color("activations")
-        mark = {"marker": "s" if segment else "o", "markersize": 8, "markeredgecolor": INK, "markeredgewidth": 0.6}
-        axes.plot(peak, flops / base, color=paint, linestyle="none", **mark)
-        axes.plot(said, flops / base, "|", color=INK, markersize=15, markeredgewidth=1.6)
-        beside = {"xytext": (0, 12), "ha": "center"} if segment else {"xytext": (-5, -15), "ha": "right"}
-        look = {**beside, **style.font(style.SMALL, SOFT if segment else INK)}
-        axes.annotate(words, (peak, flops / base), textcoords="offset points", **look)
-    most = max(max(peak, said) for peak, _, said in points.values())
-    axes.set(xlim=(0, 1.1 * most), ylim=(0.93, 1.47))
-    style.dress(axes, x="peak, in units of one layer's input", y="FLOPs (1 = no recomputation)", grid="both")
+        (x, y), (formula, _) = panel.at(peak, flops / base), panel.at(said, flops / base)
+        if words.startswith("c"):
+            sheet.boxes([(x - 0.055, x + 0.055, y - 0.055, y + 0.055)], GREY, edge=INK, thick=0.6)
+            sheet.text(x, y + 0.17, words, ink=SOFT, ha="center")
+        else:
+            sheet.dot((x, y), color("activations"), size=8)
+            sheet.text(x - 0.07, y - 0.21, words, ha="right")
+        sheet.lines([[(formula, y - 0.1), (formula, y + 0.1)]], INK, 1.6, order=5)
     more = "Dots: some layers checkpointed alone. Squares: segments of c layers. Vertical strokes: the formula."
-    head(figure, "Memory against compute", more)
+    sheet.head("Memory against compute", more)
     parts = "; ".join(
         f"{words}: peak {peak:.0f}, by the formula {said:.0f}, FLOPs {flops / base:.2f}"
         for words, (peak, flops, said) in points.items()
     )
-    figure.alt = f"Memory against compute of a stack of layers, peaks in units of one layer's input. {parts}."
-    return figure
+    sheet.alt = f"Memory against compute of a stack of layers, peaks in units of one layer's input. {parts}."
+    return sheet

@@ -9,6 +9,7 @@ import torch
 
 from course_lib import facts, memory, text, transformer
 from course_lib.accounting import Accounting
+from course_lib.figures.palette import VERMILION
 from course_lib.memory import Layout
 from course_lib.units import BILLION, KiB, MiB, bytes_text
 from course_lib.widgets import ch02
@@ -46,8 +47,7 @@ def test_the_column_grows_copy_by_copy_and_turns_red_above_the_memory():
     assert heights == sorted(heights) and heights[0] == 0 and heights[-1] == 208e9
     for steps, height in enumerate(heights):
         picture = ch02.draw_stack(13 * BILLION, steps=steps)
-        frames = [each for each in picture.axes[0].collections if each.get_facecolor().size == 0]
-        assert bool(frames) == (height > 80e9), steps
+        assert (f'stroke="{VERMILION}" stroke-width="2.6"' in picture.svg()) == (height > 80e9), steps
         assert f"13 B: {bytes_text(height)} against H100 SXM" in picture.alt
 
 
@@ -59,17 +59,14 @@ def test_five_steps_add_every_copy_and_none_adds_nothing(recipe):
 
 @pytest.mark.parametrize(("recipe", "saved"), [("B, Adafactor", 8), ("B, momentum", 4), ("B, plain SGD", 8)])
 def test_a_recipe_says_what_it_saves(recipe, saved):
-    words = [each.get_text() for each in ch02.draw_stack(7 * BILLION, recipe=recipe).axes[0].texts]
-    assert f"saves {saved} bytes per parameter" in words
+    assert f">saves {saved} bytes per parameter<" in ch02.draw_stack(7 * BILLION, recipe=recipe).svg()
 
 
 def test_the_drawn_gpus_hold_every_byte_of_the_column():
-    picture = ch02.draw_stack(70 * BILLION)
-    frames, fills, _ = picture.axes[1].collections
-    area, whole = (
-        sum(np.prod(path.vertices[2] - path.vertices[0]) for path in each.get_paths()) for each in (fills, frames)
-    )
-    assert len(frames.get_paths()) == 14 and area == pytest.approx(whole)
+    edges = np.cumsum([0.0, *(70 * BILLION * copy.per_param for copy in ch02.copies())])
+    frames, held, each = ch02.gpu_boxes(edges, 80e9, 14)
+    area, whole = (sum((b - a) * (d - c) for a, b, c, d in boxes) for boxes in (sum(held, []), frames))
+    assert len(frames) == 14 and each == 1 and area == pytest.approx(whole)
 
 
 # --- the memory wall -------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from torch import nn
 
 from course_lib import transformer
 from course_lib.accounting import Accounting
-from course_lib.figures.style import Picture
+from course_lib.figures.sheets import Sheet
 from course_lib.widgets import ch02_over_time as films
 
 LAYERS, INSIDE = 16, 9  # an MLP keeps nine times its input: x, and two tensors of four times its width
@@ -30,7 +30,7 @@ def measured_pass(
     return (account.peak_bytes - roles["parameters"] - roles["gradients"]) / x.nbytes, account.flops
 
 
-def memory_against_compute(checkpoint: Checkpoint) -> Picture:
+def memory_against_compute(checkpoint: Checkpoint) -> Sheet:
     """Peak and FLOPs of a stack of MLPs with n layers checkpointed alone, and in segments of c layers, next to the formulas."""
     x = torch.randn(1024, 32, requires_grad=True)
     alone = {

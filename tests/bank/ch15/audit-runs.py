@@ -64,10 +64,5 @@ def audit_runs():
 # ~ GOOD ==> GOOD | {"palm-46-mfu": (0.457, *OK)}
 
 
-# %% half: three are missing => 4
-def audit_runs():
-    return {
-        name: value
-        for name, value in GOOD.items()
-        if name not in ("deepseek-dollars", "llama2-gpu-hours", "palm-46-mfu")
-    }
+# %% half: three are missing => 4  from: by hand
+# ~ GOOD ==> {name: GOOD[name] for name in GOOD if name not in ("palm-46-mfu", "llama2-gpu-hours", "deepseek-dollars")}

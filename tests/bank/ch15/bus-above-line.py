@@ -82,9 +82,7 @@ def explain(report):
 # +     return "clock did not wait" if report["printed"] > report["line"] else "as it says", one
 
 # %% wrong: printers make no mistakes => values unnoticed  from: the definition first
-# -     for name, times in (("bits for bytes", 8), ("both directions", 2), ("factor twice", factor)):
-# -         if abs(report["printed"] / by_rule / times - 1) < 0.03:
-# -             return name, one
+# ~ / times - 1) < 0.03 ==> / times - 1) < 0
 
 # %% wrong: a per cent of a clock is a cause => values false-alarm  from: the definition first
 # ~ "as it says": 1.1, ==> "as it says": 1.1 if report["waited_seconds"] <= report["seconds"] else 1.0,

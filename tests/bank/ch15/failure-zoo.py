@@ -73,9 +73,7 @@ def what_happened(notes, exits):
 # -     notes = sorted(notes, key=lambda note: note["rank"])
 
 # %% wrong: checksums are not compared => values unnoticed  from: in the order of the table
-# -     for step, sums in enumerate(zip(*(note["checksums"] for note in notes))):
-# -         if (rank := odd(sums)) is not None:
-# -             return "flipped", rank, step
+# ~ if (rank := odd(sums)) is not None: ==> if False:
 
 # %% wrong: only the last checksums => values wrong-step  from: in the order of the table
 # ~ rank, step ==> rank, len(notes[0]["checksums"]) - 1
@@ -84,11 +82,7 @@ def what_happened(notes, exits):
 # ~ Counter(values).most_common(1)[0] ==> values
 
 # %% wrong: times are not looked at => generality unnoticed  from: in the order of the table
-# -     for note in notes:
-# -         others = [other["work"] for other in notes if other is not note]
-# -         slow = [mine >= 3 * median(work[step] for work in others) for step, mine in enumerate(note["work"])]
-# -         if all(slow[-3:]):
-# -             return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
+# ~ if all(slow[-3:]): ==> if False:
 
 # %% wrong: one slow step is enough => values false-alarm  from: in the order of the table
 # ~ all(slow[-3:]) ==> any(slow)

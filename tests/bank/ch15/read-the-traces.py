@@ -82,10 +82,8 @@ def cause(trace):
 # ~ follows(lambda i: i - 1) or follows(lambda i: i + 1) ==> follows(lambda i: i - 1)
 
 # %% wrong: every wrong rate is a schedule stepped too often => values not-warm-up-again  from: rates first, then ratios of norms
-# -         if resumed is not None and follows(lambda i: i - resumed):
-# -             return "warm-up again"
-# -         return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
-# +         return "stepped too often"
+# ~ resumed is not None and follows(lambda i: i - resumed) ==> False
+# ~ follows(lambda i: i - 1) or follows(lambda i: i + 1) ==> False
 
 # %% wrong: a large norm is an explosion => values not-bad-batch  from: rates first, then ratios of norms
 # ~ 100 * norms[0] ==> 4 * median(norms)
@@ -116,11 +114,7 @@ def cause(trace):
 # ~ 5 * median(norms) ==> 5 * norms[0]
 
 # %% wrong: a bad batch is asked for before sums => generality not-not-zeroed  from: rates first, then ratios of norms
-# -     if median(norms[-5:]) > 10 * norms[0]:
-# -         return "not zeroed"
-#           return "bad batch"
-# +     if median(norms[-5:]) > 10 * norms[0]:
-# +         return "not zeroed"
+# ~ median(norms[-5:]) > 10 * norms[0] ==> 10 * norms[0] < median(norms[-5:]) and max(norms) <= 5 * median(norms)
 
 # %% wrong: clipping is asked for before a bad batch => generality not-bad-batch  from: rates first, then ratios of norms
 #           return "not zeroed"

@@ -125,8 +125,7 @@ def label_fault(inputs, targets, counts, mark):
 
 
 # %% wrong: the last target of a row is not looked at => generality unnoticed  from: one stream, cut twice
-# -     if torch.equal(targets[:, -1], inputs[:, 0]):
-# -         return "wrapped"
+# ~ torch.equal(targets[:, -1], inputs[:, 0]) ==> False
 
 # %% wrong: a target that is the end mark should not count, it thinks => values false-alarm  from: one stream, cut twice
 # ~ right = inputs != mark ==> right = targets != mark

@@ -42,12 +42,10 @@ def smoke(run, floor):
 # ~ if not all(first["moved"].values()): ==> if not any(first["moved"].values()):
 
 # %% wrong: no question of a leak => values unnoticed  from: in the order of the words
-# -     if after < floor - noise:
-# -         return "leak"
+# ~ after < floor - noise ==> False
 
 # %% wrong: whether the numbers are numbers is not asked => generality -  from: in the order of the words
-# -     if not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0]:
-# -         return "explodes"
+# ~ not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0] ==> False
 
 # %% wrong: training loss in place of fresh text => generality -  from: in the order of the words
 # ~ before - after ==> losses[0] - losses[-1]
@@ -71,26 +69,16 @@ def smoke(run, floor):
 # ~ first != again ==> any(first[name] != again[name] for name in ("losses", "before", "after"))
 
 # %% wrong: repeats before explosions => generality not-explodes  from: in the order of the words
-# -     if not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0]:
-# -         return "explodes"
-#           return "not repeatable"
-# +     if not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0]:
-# +         return "explodes"
+# ~ not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0] ==> first == again and max(losses) > 2 * losses[0]
 
 # %% wrong: what stands still before repeats => generality not-not-repeatable  from: in the order of the words
-#           return "explodes"
-# +     if not all(first["moved"].values()):
-# +         return "frozen"
+# ~ if first != again: ==> if first != again and all(first["moved"].values()):
 
 # %% wrong: the leak before what stands still => generality not-frozen  from: in the order of the words
-#           return "not repeatable"
-# +     if after < floor - noise:
-# +         return "leak"
+# ~ if not all(first["moved"].values()): ==> if after >= floor - noise and not all(first["moved"].values()):
 
 # %% wrong: learning by heart before the leak => generality not-leak  from: in the order of the words
-#           return "frozen"
-# +     if before - after <= noise and losses[-1] < losses[0] / 2:
-# +         return "memorizes"
+# ~ after < floor - noise ==> after < floor - noise and (before - after > noise or losses[-1] >= losses[0] / 2)
 
 # %% wrong: the variance of a population => generality unnoticed  from: in the order of the words
 # ~ variance(first["before"]) + variance(first["after"]) ==> pvariance(first["before"]) + pvariance(first["after"])

@@ -15,11 +15,10 @@ RING = Card(
     id="ring-that-hangs",
     chapter="15",
     title="The ring that hangs on GPUs only",
-    text="""Repair a ring that hangs on GPUs although its tests pass. Every rank has a block, and every rank must visit every block. Context parallelism passes keys and values around a ring in this way; tensor
-parallelism does so with weights. While a rank visits one block, the next one should already be on its way. The program below does this, and its tests pass where
-the transport buffers a sender's bytes. GPUs do not buffer: each send waits for a receive, and each receive is queued behind a send. An `isend` and an `irecv` issued
-one by one on one stream have the same problem (*NVIDIA/Fuser, pull request 5855, 2026*: such a ring around a matmul; *callummcdougall/ARENA_3.0, pull request
-407, 2026*: a ring that was never run on GPUs, because its test was broken too).
+    text="""Repair a ring that hangs on GPUs although its tests pass. Every rank has a block, and every rank must visit every block, as context parallelism does with keys and
+values. While a rank visits one block, the next one should already be on its way. The program below passes its tests where the transport buffers a sender's bytes.
+GPUs do not buffer: each send waits for a receive, and each receive is queued behind a send. An `isend` and an `irecv` issued one by one on one stream have the same
+problem (*NVIDIA/Fuser, pull request 5855, 2026*; *callummcdougall/ARENA_3.0, pull request 407, 2026*).
 
 ```python
 def ring_pass(comm, block, visit):
@@ -82,10 +81,9 @@ LABELS = Card(
     id="shifted-labels",
     chapter="15",
     title="Labels shifted by one",
-    text=f"""Repair a function that makes labels for training, and write one that finds the fault in somebody else's labels. `targets[i]` must be `inputs[i + 1]`; getting
-this wrong is the most common bug in training programs: no error is raised, and the loss falls. Shifted twice, a model
-learns the token after the next (*huggingface/transformers, issue 47394, 2026*, where the last target of a row also came from another row; *pull request 37830,
-2025*); not shifted, it learns to copy (*issue 27517, 2023*).
+    text=f"""Repair a function that makes labels for training, and write one that finds the fault in somebody else's labels. `targets[i]` must be `inputs[i + 1]`; getting this
+wrong is the most common bug in training programs: no error is raised, and the loss falls. Shifted twice, a model learns the token after the next
+(*huggingface/transformers, issue 47394, 2026*; *pull request 37830, 2025*); not shifted, it learns to copy (*issue 27517, 2023*).
 
 `stream` is a row of tokens with one document after another; each {{{{shown}}}}. We cut it into rows of `length`, each starting where the previous one ended, and make
 three tensors of shape `(rows, length)`: the tokens that are read, the next tokens of the stream, and, as bool, whether each target counts. A target in **another
@@ -155,7 +153,7 @@ Return the **first** of these words that applies:
 
 {words_of(SMOKE_WORDS, ordered=True)}
 
-Each run costs time: two are enough. The programs really ran, and their numbers come with the course; in some of the hidden ones a number was moved so that the answer is close.""",
+Each run costs time: two are enough. The programs really ran; in some of the hidden ones a number was moved so that the answer is close.""",
     **Worth(points=5, minutes=10, difficulty=2, importance=4),
     kind="more",
     hints=(

@@ -111,11 +111,7 @@ def what_happened(notes, exits):
 # +             return "flipped", rank, step
 
 # %% wrong: versions after what ended the run => generality not-version  from: in the order of the table
-# -     if (rank := odd([note["torch"] for note in notes])) is not None:
-# -         return "version", rank, 0
-#           return kind, rank, notes[rank]["step"]
-# +     if (rank := odd([note["torch"] for note in notes])) is not None:
-# +         return "version", rank, 0
+# ~ [note["torch"] for note in notes] ==> [0 if any(code for *_, code in exits) else note["torch"] for note in notes]
 
 # %% wrong: twice the others is slow => generality false-alarm  from: in the order of the table
 # ~ mine >= 3 ==> mine >= 2

@@ -66,9 +66,7 @@ def preflight(machine, tp, limits):
 # ~ min(copies) ==> sum(copies) / len(copies)
 
 # %% wrong: what was not measured is fine => values unmeasured  from: one line after another
-#           sound, least = limits[name]
-# +         if value is None:
-# +             return "healthy"
+# ~ "degraded" if value is None or least ==> "healthy" if value is None else "degraded" if least
 
 # %% wrong: bytes over seconds for bus bandwidth => values algorithm-bandwidth  from: one line after another
 # ~ 2 * (n - 1) / n * sum_of["nbytes"] ==> sum_of["nbytes"]

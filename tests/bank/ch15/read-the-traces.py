@@ -117,9 +117,7 @@ def cause(trace):
 # ~ median(norms[-5:]) > 10 * norms[0] ==> 10 * norms[0] < median(norms[-5:]) and max(norms) <= 5 * median(norms)
 
 # %% wrong: clipping is asked for before a bad batch => generality not-bad-batch  from: rates first, then ratios of norms
-#           return "not zeroed"
-# +     if min(norms) > limit:
-# +         return "always clipped"
+# ~ max(norms) > 5 * median(norms) ==> max(norms) > 5 * median(norms) and min(norms) <= limit
 
 # %% wrong: the last step clipped is all => generality false-alarm  from: rates first, then ratios of norms
 # ~ min(norms) > limit ==> norms[-1] > limit

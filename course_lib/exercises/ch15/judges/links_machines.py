@@ -320,16 +320,14 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return [verdict(case.kind, part, case, fault) for part, fault in faults.items()]
 
 
-MACHINES = {
-    "preflight-verdict": Judging(
-        shares="values:versions 0.08, values:clocks 0.1, values:links 0.12, values:rates 0.14, values:system 0.08, "
-        "values:run 0.08, generality:lines 0.3, generality:run 0.1",
-        cases=_cases,
-        verdicts=_verdicts,
-        why="A step ends when the slowest rank has finished, so the worst GPU decides, never the mean. A low clock is "
-        "not a fault by itself; ask for its reason. The placement of groups decides what a missing link costs. And what "
-        "was not measured is not good news: it is degraded until somebody measures it.",
-        pytorch="`nvidia-smi topo -m`, `nvidia-smi --query-gpu=clocks_event_reasons.active`, nccl-tests' "
-        "`all_reduce_perf`, and DCGM's `dcgmi diag -r 2`. `./course run tour` begins with the same questions.",
-    )
-}
+MACHINE = Judging(
+    shares="values:versions 0.08, values:clocks 0.1, values:links 0.12, values:rates 0.14, values:system 0.08, "
+    "values:run 0.08, generality:lines 0.3, generality:run 0.1",
+    cases=_cases,
+    verdicts=_verdicts,
+    why="A step ends when the slowest rank has finished, so the worst GPU decides, never the mean. A low clock is not "
+    "a fault by itself; ask for its reason. The placement of groups decides what a missing link costs. And what was "
+    "not measured is not good news: it is degraded until somebody measures it.",
+    pytorch="`nvidia-smi topo -m`, `nvidia-smi --query-gpu=clocks_event_reasons.active`, nccl-tests' "
+    "`all_reduce_perf`, and DCGM's `dcgmi diag -r 2`. `./course run tour` begins with the same questions.",
+)

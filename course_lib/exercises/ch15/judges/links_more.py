@@ -148,18 +148,16 @@ RATE_MISTAKES = (
 )
 RATE = Column(part="rate", unit="bytes/s", want=rate, words=_report_words, mistakes=RATE_MISTAKES)
 
-BUSES = {
-    "bus-above-line": Judging(
-        shares={"values:cause": 0.25, "values:rate": 0.25, "generality:cause": 0.25, "generality:rate": 0.25},
-        cases=_bus_cases,
-        verdicts=table((CAUSE, RATE)),
-        why="Bus bandwidth is defined so that a ring on a flat network shows the speed of its links. Where a switch does "
-        "the sums, or a tree joins two servers, each wire carries the tensor once: "
-        f"{published()['printed'] / 1e9:.0f} GB/s on eight H200 are {rate(published()) / 1e9:.0f} on each link. The other "
-        "causes are unit, direction, width, wires and clock; each is a factor that you can divide out.",
-        pytorch="nccl-tests' doc/PERFORMANCE.md defines the number; `NCCL_ALGO=Ring` makes it the wire's rate again.",
-    )
-}
+BUS = Judging(
+    shares={"values:cause": 0.25, "values:rate": 0.25, "generality:cause": 0.25, "generality:rate": 0.25},
+    cases=_bus_cases,
+    verdicts=table((CAUSE, RATE)),
+    why="Bus bandwidth is defined so that a ring on a flat network shows the speed of its links. Where a switch does "
+    "the sums, or a tree joins two servers, each wire carries the tensor once: "
+    f"{published()['printed'] / 1e9:.0f} GB/s on eight H200 are {rate(published()) / 1e9:.0f} on each link. The other "
+    "causes are unit, direction, width, wires and clock; each is a factor that you can divide out.",
+    pytorch="nccl-tests' doc/PERFORMANCE.md defines the number; `NCCL_ALGO=Ring` makes it the wire's rate again.",
+)
 
 
 WITHIN, SLIP = 0.01, 1e-3  # of a right number, and of one that names its mistake
@@ -408,16 +406,13 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return [verdict(case.kind, case.part, case, fault)]
 
 
-SCALINGS = {
-    "scaling-fit": Judging(
-        shares="values:strong 0.15, values:weak 0.15, values:mixed 0.1, values:efficiency 0.15, generality:fit 0.25, "
-        "generality:efficiency 0.2",
-        cases=_cases,
-        verdicts=_verdicts,
-        why="Lost speed has a cause with a unit: seconds. With a fixed batch, one part of each step stays while the work "
-        "shrinks, so efficiency falls by itself; with a fixed batch per GPU, only the waiting among ranks grows. Where "
-        "the batch changes along the way, one curve has two causes. Relative residuals say how far to trust the law, and "
-        "an efficiency beyond the last row is a prediction to be tested.",
-        pytorch="torchtitan logs tokens/s of each GPU (`tps`) and MFU; fit a series over `--nproc-per-node` and nodes.",
-    )
-}
+SCALING = Judging(
+    shares="values:strong 0.15, values:weak 0.15, values:mixed 0.1, values:efficiency 0.15, generality:fit 0.25, "
+    "generality:efficiency 0.2",
+    cases=_cases,
+    verdicts=_verdicts,
+    why="With a fixed batch, one part of each step stays while the work shrinks, so efficiency falls by itself; with a "
+    "fixed batch per GPU, only the waiting among ranks grows. Where the batch changes too, one curve has two causes. "
+    "Relative residuals say how far to trust the law; an efficiency beyond the last row is a prediction to be tested.",
+    pytorch="torchtitan logs tokens/s of each GPU (`tps`) and MFU; fit a series over `--nproc-per-node` and nodes.",
+)

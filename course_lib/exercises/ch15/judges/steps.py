@@ -42,7 +42,6 @@ PREDICTION = prediction(
     reveal=_reveal,
     truth=measured_seconds,
 )
-PREDICTED = {"predict-real-step": PREDICTION}
 
 
 Kernel = tuple[str, int, float, float]
@@ -235,19 +234,17 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return [verdict(case.kind, part, case, fault) for part, fault in faults.items()]
 
 
-TRACES = {
-    "exposed-seconds": Judging(
-        shares="values:compute 0.1, values:exposed 0.2, values:hidden 0.1, values:idle 0.1, values:ends 0.1, "
-        "generality:overlaps 0.3, generality:edges 0.1",
-        cases=_cases,
-        verdicts=_verdicts,
-        why="Kernels are intervals, and what counts is the length of a union. Exposed communication is union(both) − "
-        "union(computing), so you need not find any overlap. Sums of kernel times count moments twice; wall time less "
-        "computing mistakes idle time, for instance behind a slow data loader, for communication.",
-        pytorch="`torch.profiler` gives events of device type CUDA with a `time_range`; the names of NCCL's kernels "
-        "contain `nccl`. `course_lib.runs.tracing` reads them, and `course_lib.runs.intervals` adds them up.",
-    )
-}
+EXPOSED = Judging(
+    shares="values:compute 0.1, values:exposed 0.2, values:hidden 0.1, values:idle 0.1, values:ends 0.1, "
+    "generality:overlaps 0.3, generality:edges 0.1",
+    cases=_cases,
+    verdicts=_verdicts,
+    why="Kernels are intervals, and what counts is the length of a union. Exposed communication is union(both) − "
+    "union(computing), so you need not find any overlap. Sums of kernel times count moments twice; wall time less "
+    "computing mistakes idle time, for instance behind a slow data loader, for communication.",
+    pytorch="`torch.profiler` gives events of device type CUDA with a `time_range`; the names of NCCL's kernels "
+    "contain `nccl`. `course_lib.runs.tracing` reads them, and `course_lib.runs.intervals` adds them up.",
+)
 
 
 Rows = Sequence[Mapping[str, Any]]
@@ -474,17 +471,15 @@ def _parts_verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence[Ve
     return (_judge if case.part == "theory" else one_verdict(_judge))(params, case, outcome)
 
 
-PARTS = {
-    "where-it-goes": Judging(
-        shares="values:parts 0.3, values:theory 0.15, values:hidden 0.15, values:without 0.1, generality:logs 0.2, "
-        "generality:steps 0.1",
-        cases=_parts_cases,
-        verdicts=_parts_verdicts,
-        why="Means add up and medians do not, so a breakdown of seconds consists of means plus a named remainder. What "
-        "happens every K steps costs 1/K of its time per step, however many of them the log has. The measured step lies "
-        "between the sum and the longer part; the hidden share says where. Without a part, Amdahl's law applies: "
-        "making a fifth of a step free gains at most a quarter.",
-        pytorch="`torch.profiler.record_function` names parts; `torch.cuda.Event(enable_timing=True)` times them on "
-        "the device. The course's own clock is `course_lib.runs.clock`.",
-    )
-}
+PARTS = Judging(
+    shares="values:parts 0.3, values:theory 0.15, values:hidden 0.15, values:without 0.1, generality:logs 0.2, "
+    "generality:steps 0.1",
+    cases=_parts_cases,
+    verdicts=_parts_verdicts,
+    why="Means add up and medians do not, so a breakdown of seconds consists of means plus a named remainder. What "
+    "happens every K steps costs 1/K of its time per step, however many of them the log has. The measured step lies "
+    "between the sum and the longer part. Without a part, Amdahl's law applies: making a fifth of a step free gains at "
+    "most a quarter.",
+    pytorch="`torch.profiler.record_function` names parts; `torch.cuda.Event(enable_timing=True)` times them on the "
+    "device. The course's own clock is `course_lib.runs.clock`.",
+)

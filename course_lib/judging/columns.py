@@ -6,7 +6,7 @@ exercise from one column a function, or from a tuple of columns for a function t
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.exercises.values import describe, is_number, near, same_value, times
@@ -19,8 +19,18 @@ FINE = 1e-6
 EXACT = 1e-9  # counts
 
 
+class Knowing:
+    """What all columns share."""
+
+    __slots__ = ()
+
+    def knowing(self, *mistakes: Mistake) -> Self:
+        """This column with these known mistakes."""
+        return replace(self, mistakes=mistakes)  # type: ignore[type-var]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class Column(Knowing):
     """One number of each row, or None where no number is right: its share, the right value, and the known mistakes."""
 
     part: str
@@ -76,7 +86,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class Word(Knowing):
     """One word of each row, out of `choices`; a mistake is named if it gives the learner's word on every row of the case."""
 
     part: str
@@ -106,7 +116,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Breakdown:
+class Breakdown(Knowing):
     """A dictionary of numbers of each row. A mistake's value is a dictionary of the parts that it gets wrong."""
 
     part: str
@@ -195,7 +205,7 @@ class Breakdown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class Series(Knowing):
     """A list of numbers of each row; its card declares that. A mistake's value is the whole list that it leads to."""
 
     part: str

@@ -48,22 +48,16 @@ SHARED = "some of these views share a storage, and each keeps all of it alive."
 WITH_PARAMETERS = "this includes weights and biases, which are in memory anyway."
 
 KEPT = Breakdown(
-    part="kept",
-    unit="bytes",
-    want=kept_of,
-    words=lambda rows: f"{len(rows)} rows",
-    rel=EXACT,
-    floor=0,
-    mistakes=(
-        Mistake("aliases-counted", lambda rows: kept_of(rows, key=id), "count each storage once."),
-        Mistake("parameters-counted", lambda rows: kept_of(rows, parameters=True), WITH_PARAMETERS),
-        Mistake("everything-counted", lambda rows: kept_of(rows, key=id, parameters=True), WITH_PARAMETERS),
-        Mistake("views-measured", lambda rows: kept_of(rows, _view_bytes), "a view keeps its whole storage alive."),
-        Mistake("views-added", lambda rows: kept_of(rows, _view_bytes, id), SHARED),
-        Mistake("every-group-again", lambda rows: kept_of(rows, key=_group_and_storage), FIRST_GROUP),
-        Mistake("last-group", lambda rows: kept_of(rows[::-1]), FIRST_GROUP),
-        Mistake("counted-not-sized", lambda rows: kept_of(rows, lambda row: 1), "this counts storages; return bytes."),
-    ),
+    part="kept", unit="bytes", want=kept_of, words=lambda rows: f"{len(rows)} rows", rel=EXACT, floor=0
+).knowing(
+    Mistake("aliases-counted", lambda rows: kept_of(rows, key=id), "count each storage once."),
+    Mistake("parameters-counted", lambda rows: kept_of(rows, parameters=True), WITH_PARAMETERS),
+    Mistake("everything-counted", lambda rows: kept_of(rows, key=id, parameters=True), WITH_PARAMETERS),
+    Mistake("views-measured", lambda rows: kept_of(rows, _view_bytes), "a view keeps its whole storage alive."),
+    Mistake("views-added", lambda rows: kept_of(rows, _view_bytes, id), SHARED),
+    Mistake("every-group-again", lambda rows: kept_of(rows, key=_group_and_storage), FIRST_GROUP),
+    Mistake("last-group", lambda rows: kept_of(rows[::-1]), FIRST_GROUP),
+    Mistake("counted-not-sized", lambda rows: kept_of(rows, lambda row: 1), "this counts storages; return bytes."),
 )
 
 
@@ -128,24 +122,23 @@ def _block_column(attention: str) -> Column:
         rel=NEAR,
         words=lambda b, s, h, a, f, z: f"{b} × {s} tokens, hidden {h}, {a} heads, ffn {f}, {z} bytes a number",
         hint="Name every storage in the rows, and write its size in tokens, hidden, ffn and heads.",
-        mistakes=(
-            Mistake(name, lambda *row: block_of(other, *row), ATTENTION[attention]),
-            Mistake("always-two-bytes", lambda *row: want(*row[:5], 2), "this takes 2 bytes per number, not `size`."),
-            Mistake("always-four-bytes", lambda *row: want(*row[:5], 4), "this takes 4 bytes per number, not `size`."),
-            Mistake("four-times-hidden", lambda *row: want(*row[:4], 4 * row[2], row[5]), "the MLP's width is `ffn`."),
-            Mistake("printed-formula", lambda b, s, h, a, f, z: s * b * h * 34, PRINTED),
-            Mistake("printed-formula", lambda b, s, h, a, f, z: s * b * h * (34 + 5 * a * s / h), PRINTED),
-            Mistake("with-weights", plus(lambda b, s, h, a, f, z: z * (4 * h * h + 2 * h * f)), WITH_PARAMETERS),
-            Mistake("numbers", lambda *row: want(*row) / row[-1], "this counts numbers; return bytes."),
-            Mistake("one-sequence", lambda *row: want(1, *row[1:]), "this is one sequence of the batch."),
-            Mistake("one-wide-tensor", without("mlp.activated"), "the MLP's second matrix needs the GELU's output."),
-            Mistake("one-wide-tensor", without("mlp.up"), "the GELU needs its input."),
-            Mistake("norm-outputs-forgotten", without("attention.input", "mlp.input"), NORMED),
-            Mistake("norm-inputs-forgotten", without("norm1.input", "norm2.input"), "the norms' inputs are missing."),
-            Mistake("context-forgotten", without("attention.context"), "the input of the output matrix is missing."),
-            Mistake("input-three-times", plus(lambda b, s, h, a, f, z: 2 * b * s * h * z), ONE_INPUT),
-            *(hand_made if by_hand else ()),
-        ),
+    ).knowing(
+        Mistake(name, lambda *row: block_of(other, *row), ATTENTION[attention]),
+        Mistake("always-two-bytes", lambda *row: want(*row[:5], 2), "this takes 2 bytes per number, not `size`."),
+        Mistake("always-four-bytes", lambda *row: want(*row[:5], 4), "this takes 4 bytes per number, not `size`."),
+        Mistake("four-times-hidden", lambda *row: want(*row[:4], 4 * row[2], row[5]), "the MLP's width is `ffn`."),
+        Mistake("printed-formula", lambda b, s, h, a, f, z: s * b * h * 34, PRINTED),
+        Mistake("printed-formula", lambda b, s, h, a, f, z: s * b * h * (34 + 5 * a * s / h), PRINTED),
+        Mistake("with-weights", plus(lambda b, s, h, a, f, z: z * (4 * h * h + 2 * h * f)), WITH_PARAMETERS),
+        Mistake("numbers", lambda *row: want(*row) / row[-1], "this counts numbers; return bytes."),
+        Mistake("one-sequence", lambda *row: want(1, *row[1:]), "this is one sequence of the batch."),
+        Mistake("one-wide-tensor", without("mlp.activated"), "the MLP's second matrix needs the GELU's output."),
+        Mistake("one-wide-tensor", without("mlp.up"), "the GELU needs its input."),
+        Mistake("norm-outputs-forgotten", without("attention.input", "mlp.input"), NORMED),
+        Mistake("norm-inputs-forgotten", without("norm1.input", "norm2.input"), "the norms' inputs are missing."),
+        Mistake("context-forgotten", without("attention.context"), "the input of the output matrix is missing."),
+        Mistake("input-three-times", plus(lambda b, s, h, a, f, z: 2 * b * s * h * z), ONE_INPUT),
+        *(hand_made if by_hand else ()),
     )
 
 

@@ -87,15 +87,14 @@ PEAK = Column(
     rel=EXACT,
     words=lambda inputs, inner, starts: f"{len(inputs)} layers cut at {list(starts)}",
     hint="Write down what is alive during each segment.",
-    mistakes=(
-        Mistake("all-inputs-all-the-time", lambda *row: sum(_inputs_and_inside(*row)), FREED),
-        Mistake("inside-only", lambda *row: _inputs_and_inside(*row)[1], "this leaves out the kept inputs."),
-        Mistake("inputs-only", lambda *row: _inputs_and_inside(*row)[0], "a segment's inside is missing."),
-        Mistake("sum-of-all", lambda i, n, s: sum(i[a] for a in s) + sum(n), "only one inside is alive at a time."),
-        Mistake("every-layers-input", _by_segment(lambda i, s, at, a, b: sum(i[:b])), ONE_INPUT),
-        Mistake("own-input-forgotten", _by_segment(lambda i, s, at, a, b: sum(i[c] for c in s[:at])), OWN_INPUT),
-        Mistake("later-inputs", _by_segment(lambda i, s, at, a, b: sum(i[c] for c in s[at:])), BACKWARD),
-    ),
+).knowing(
+    Mistake("all-inputs-all-the-time", lambda *row: sum(_inputs_and_inside(*row)), FREED),
+    Mistake("inside-only", lambda *row: _inputs_and_inside(*row)[1], "this leaves out the kept inputs."),
+    Mistake("inputs-only", lambda *row: _inputs_and_inside(*row)[0], "a segment's inside is missing."),
+    Mistake("sum-of-all", lambda i, n, s: sum(i[a] for a in s) + sum(n), "only one inside is alive at a time."),
+    Mistake("every-layers-input", _by_segment(lambda i, s, at, a, b: sum(i[:b])), ONE_INPUT),
+    Mistake("own-input-forgotten", _by_segment(lambda i, s, at, a, b: sum(i[c] for c in s[:at])), OWN_INPUT),
+    Mistake("later-inputs", _by_segment(lambda i, s, at, a, b: sum(i[c] for c in s[at:])), BACKWARD),
 )
 
 

@@ -73,22 +73,18 @@ def _timeline(between: str) -> Series:
         return "", f"{phase}: {amount} is {one / right:.3g} times the bytes alive at its worst moment."
 
     return Series(
-        part="timeline",
-        want=want,
-        words=lambda job: f"{bytes_text(job['weights'])} of weights",
-        apart=apart,
-        mistakes=(
-            Mistake("state-from-the-start", from_the_start, "the first step creates that state."),
-            Mistake(other_name, lambda job: phases(other, job), other_message),
-            Mistake("no-work", lambda job: want({**job, "work": 0.0}), "the optimizer's work space is missing."),
-            Mistake("everything-always", lambda job: [sum(job.values())] * 10, "not everything is alive at once."),
-            Mistake("all-together", at_the_end(lambda a, g: a + g), "activations are freed while gradients appear."),
-            Mistake("end-of-phase", at_the_end(lambda a, g: g), "this is the end of each phase, not its worst moment."),
-            Mistake("activations-in-step", activations_in_steps, "the backward pass has freed the activations."),
-            Mistake("first-step-for-ever", repeated, "the second step starts with the optimizer's state in memory."),
-            Mistake("gigabytes", lambda job: [level / GB for level in want(job)], "these are GB; return bytes."),
-            Mistake("one-phase-early", lambda job: [*want(job)[1:], want(job)[-1]], "the list begins with loading."),
-        ),
+        part="timeline", want=want, words=lambda job: f"{bytes_text(job['weights'])} of weights", apart=apart
+    ).knowing(
+        Mistake("state-from-the-start", from_the_start, "the first step creates that state."),
+        Mistake(other_name, lambda job: phases(other, job), other_message),
+        Mistake("no-work", lambda job: want({**job, "work": 0.0}), "the optimizer's work space is missing."),
+        Mistake("everything-always", lambda job: [sum(job.values())] * 10, "not everything is alive at once."),
+        Mistake("all-together", at_the_end(lambda a, g: a + g), "activations are freed while gradients appear."),
+        Mistake("end-of-phase", at_the_end(lambda a, g: g), "this is the end of each phase, not its worst moment."),
+        Mistake("activations-in-step", activations_in_steps, "the backward pass has freed the activations."),
+        Mistake("first-step-for-ever", repeated, "the second step starts with the optimizer's state in memory."),
+        Mistake("gigabytes", lambda job: [level / GB for level in want(job)], "these are GB; return bytes."),
+        Mistake("one-phase-early", lambda job: [*want(job)[1:], want(job)[-1]], "the list begins with loading."),
     )
 
 

@@ -163,13 +163,12 @@ SMALLEST = Column(
     words=_fits_words,
     rel=EXACT,
     none="the state does not fit in any group; return None",
-    mistakes=(
-        Mistake("no-divisor", lambda p, n, m: -(-PER_PARAM * p // m), "this many would do, but do not divide N."),
-        Mistake("one-server", lambda p, n, m: 8 if PER_PARAM * p / 8 > m else None, "groups of 8 do not fit."),
-        Mistake("weights-only", lambda p, n, m: smallest(p, n, m, 2), "only the weights fit; count the state."),
-        Mistake("no-master", lambda p, n, m: smallest(p, n, m, 12), "it is enough only without a master copy."),
-        Mistake("largest", lambda p, n, m: n, "all ranks in one group fit, and so does a smaller group."),
-    ),
+).knowing(
+    Mistake("no-divisor", lambda p, n, m: -(-PER_PARAM * p // m), "this many would do, but do not divide N."),
+    Mistake("one-server", lambda p, n, m: 8 if PER_PARAM * p / 8 > m else None, "groups of 8 do not fit."),
+    Mistake("weights-only", lambda p, n, m: smallest(p, n, m, 2), "only the weights fit; count the state."),
+    Mistake("no-master", lambda p, n, m: smallest(p, n, m, 12), "it is enough only without a master copy."),
+    Mistake("largest", lambda p, n, m: n, "all ranks in one group fit, and so does a smaller group."),
 )
 
 
@@ -183,13 +182,12 @@ def _fastest(gathers: int) -> Column:
         words=_fits_words,
         rel=EXACT,
         none="no group fits; return None",
-        mistakes=(
-            smallest_that_fits,
-            Mistake("public-form" if public else "kept-weights", partial(best, 3 - gathers), _gathered(public)),
-            Mistake("memory-forgotten", lambda p, n, m, *w: best(gathers, p, n, float("inf"), *w), "it does not fit."),
-            *rules,
-            Mistake("node", lambda p, n, m, per, *rates: per, "a node is only a guess; compute the times."),
-        ),
+    ).knowing(
+        smallest_that_fits,
+        Mistake("public-form" if public else "kept-weights", partial(best, 3 - gathers), _gathered(public)),
+        Mistake("memory-forgotten", lambda p, n, m, *w: best(gathers, p, n, float("inf"), *w), "it does not fit."),
+        *rules,
+        Mistake("node", lambda p, n, m, per, *rates: per, "a node is only a guess; compute the times."),
     )
 
 

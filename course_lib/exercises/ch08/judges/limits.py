@@ -44,18 +44,17 @@ STEP = Column(
     want=step_seconds,
     rel=FINE,
     words=lambda p, t, n, f, m, b: f"{p / BILLION:g}B, {t:,} tokens, {n} ranks, {m:g} bytes at {b / GB:g} GB/s",
-    mistakes=(
-        Mistake("compute-divided", lambda p, t, n, *rest: step_seconds(p, t / n, n, *rest), NO_WORK),
-        Mistake("sum", _step(lambda *both: sum(both)), "both run at the same time; the longer one counts."),
-        Mistake("compute-only", _step(max, moved=0), "the transfer takes longer than computing."),
-        Mistake("wire-only", _step(max, computed=0), "computing takes longer than the transfer."),
-        Mistake("whole-model-moved", lambda p, t, n, *rest: step_seconds(p, t, 1, *rest), "a GPU moves its share."),
-        Mistake("two-flops", _step(max, computed=1 / 3), SIX_FLOPS),
-        Mistake("both-ways", _step(max, moved=2), "`moved` counts all bytes, in both directions."),
-        Mistake("backward-only", _step(max, computed=2 / 3), SIX_FLOPS),
-        Mistake("bits", _step(max, moved=8), "`moved` and `bandwidth` are both in bytes."),
-        Mistake("shorter", _step(min), "the step waits for the longer of the two."),
-    ),
+).knowing(
+    Mistake("compute-divided", lambda p, t, n, *rest: step_seconds(p, t / n, n, *rest), NO_WORK),
+    Mistake("sum", _step(lambda *both: sum(both)), "both run at the same time; the longer one counts."),
+    Mistake("compute-only", _step(max, moved=0), "the transfer takes longer than computing."),
+    Mistake("wire-only", _step(max, computed=0), "computing takes longer than the transfer."),
+    Mistake("whole-model-moved", lambda p, t, n, *rest: step_seconds(p, t, 1, *rest), "a GPU moves its share."),
+    Mistake("two-flops", _step(max, computed=1 / 3), SIX_FLOPS),
+    Mistake("both-ways", _step(max, moved=2), "`moved` counts all bytes, in both directions."),
+    Mistake("backward-only", _step(max, computed=2 / 3), SIX_FLOPS),
+    Mistake("bits", _step(max, moved=8), "`moved` and `bandwidth` are both in bytes."),
+    Mistake("shorter", _step(min), "the step waits for the longer of the two."),
 )
 
 HIDDEN = Column(
@@ -64,16 +63,15 @@ HIDDEN = Column(
     want=hidden_tokens,
     rel=FINE,
     words=lambda n, f, m, b: f"{n} ranks, {f / TFLOP:g} TFLOP/s, {m:g} bytes at {b / GB:g} GB/s",
-    mistakes=(
-        Mistake("one-gpu", lambda n, *rest: hidden_tokens(1, *rest), "each rank moves only its share."),
-        Mistake("all-tokens", lambda n, *rest: hidden_tokens(1, *rest) * n, "return the tokens of one GPU."),
-        Mistake("two-flops", scaled(hidden_tokens, 3), SIX_FLOPS),
-        Mistake("both-ways", scaled(hidden_tokens, 2), "`moved` counts all bytes, in both directions."),
-        Mistake("backward-only", scaled(hidden_tokens, 1.5), SIX_FLOPS),
-        Mistake("bits", scaled(hidden_tokens, 8), "`moved` and `bandwidth` are both in bytes."),
-        Mistake("upside-down", lambda *row: 1 / hidden_tokens(*row), "this is its reciprocal."),
-        Mistake("one-byte", lambda n, f, m, b: hidden_tokens(n, f, 1, b), "the bytes moved per parameter are missing."),
-    ),
+).knowing(
+    Mistake("one-gpu", lambda n, *rest: hidden_tokens(1, *rest), "each rank moves only its share."),
+    Mistake("all-tokens", lambda n, *rest: hidden_tokens(1, *rest) * n, "return the tokens of one GPU."),
+    Mistake("two-flops", scaled(hidden_tokens, 3), SIX_FLOPS),
+    Mistake("both-ways", scaled(hidden_tokens, 2), "`moved` counts all bytes, in both directions."),
+    Mistake("backward-only", scaled(hidden_tokens, 1.5), SIX_FLOPS),
+    Mistake("bits", scaled(hidden_tokens, 8), "`moved` and `bandwidth` are both in bytes."),
+    Mistake("upside-down", lambda *row: 1 / hidden_tokens(*row), "this is its reciprocal."),
+    Mistake("one-byte", lambda n, f, m, b: hidden_tokens(n, f, 1, b), "the bytes moved per parameter are missing."),
 )
 
 
@@ -127,24 +125,19 @@ NO_ACTIVATIONS = "the activations are missing."
 LAST_ARGUMENT = "the bytes per parameter are the last argument."
 
 LARGEST = Column(
-    part="largest",
-    unit="parameters",
-    want=largest,
-    rel=FINE,
-    words=lambda n, *rest: f"{n:,} {_limits(*rest)}",
-    mistakes=(
-        Mistake("state-only", lambda n, m, layers, a, b: n * m / b, STATE_ONLY),
-        Mistake("nothing-gathered", lambda n, m, layers, a, b: n * max(0.0, m - a) / b, GATHERED),
-        Mistake("no-activations", lambda n, m, layers, a, b: largest(n, m, layers, 0, b), NO_ACTIVATIONS),
-        Mistake("one-layer", _whole(lambda n, k, b: b / n + 2 / k), GATHERED),
-        Mistake("two-and-two", _whole(lambda n, k, b: b / n + 8 / k), TWO_BYTES),
-        Mistake("own-part-off", _whole(lambda n, k, b: b / n + 4 / k * (1 - 1 / n)), "the share is held beside them."),
-        Mistake("whole-weights", _whole(lambda n, k, b: b / n + 2), TWO_BYTES),
-        Mistake("not-16-bits", _whole(lambda n, k, b: b / n + 2 * b / k), TWO_BYTES),
-        Mistake("activations-shared", lambda n, m, k, a, b: largest(n, m, k, a / n, b), "each GPU has its own."),
-        Mistake("negative", lambda n, m, k, a, b: (m - a) / (b / n + 4 / k), "if nothing fits, return 0."),
-        Mistake("other-bytes", lambda n, m, layers, a, b: largest(n, m, layers, a, 16), LAST_ARGUMENT),
-    ),
+    part="largest", unit="parameters", want=largest, rel=FINE, words=lambda n, *rest: f"{n:,} {_limits(*rest)}"
+).knowing(
+    Mistake("state-only", lambda n, m, layers, a, b: n * m / b, STATE_ONLY),
+    Mistake("nothing-gathered", lambda n, m, layers, a, b: n * max(0.0, m - a) / b, GATHERED),
+    Mistake("no-activations", lambda n, m, layers, a, b: largest(n, m, layers, 0, b), NO_ACTIVATIONS),
+    Mistake("one-layer", _whole(lambda n, k, b: b / n + 2 / k), GATHERED),
+    Mistake("two-and-two", _whole(lambda n, k, b: b / n + 8 / k), TWO_BYTES),
+    Mistake("own-part-off", _whole(lambda n, k, b: b / n + 4 / k * (1 - 1 / n)), "the share is held beside them."),
+    Mistake("whole-weights", _whole(lambda n, k, b: b / n + 2), TWO_BYTES),
+    Mistake("not-16-bits", _whole(lambda n, k, b: b / n + 2 * b / k), TWO_BYTES),
+    Mistake("activations-shared", lambda n, m, k, a, b: largest(n, m, k, a / n, b), "each GPU has its own."),
+    Mistake("negative", lambda n, m, k, a, b: (m - a) / (b / n + 4 / k), "if nothing fits, return 0."),
+    Mistake("other-bytes", lambda n, m, layers, a, b: largest(n, m, layers, a, 16), LAST_ARGUMENT),
 )
 
 RANKS_FOR = Column(
@@ -154,15 +147,14 @@ RANKS_FOR = Column(
     rel=EXACT,
     words=lambda p, *rest: f"{p / BILLION:g}B on {_limits(*rest)}",
     none="two layers and the activations already exceed the memory; return None",
-    mistakes=(
-        Mistake("rounded-down", lambda *row: (ranks_for(*row) or 0) - 1 or None, "it needs one GPU more."),
-        Mistake("state-only", lambda p, m, layers, a, b: math.ceil(b * p / m), STATE_ONLY),
-        Mistake("nothing-gathered", lambda p, m, k, a, b: math.ceil(b * p / (m - a)) if m > a else None, GATHERED),
-        Mistake("no-activations", lambda p, m, layers, a, b: ranks_for(p, m, layers, 0, b), NO_ACTIVATIONS),
-        Mistake("one-more", lambda *row: (ranks_for(*row) or 0) + 1, "one fewer is enough; exactly full fits."),
-        Mistake("two-and-two", lambda p, m, layers, a, b: ranks_for(p, m, layers / 2, a, b), TWO_BYTES),
-        Mistake("other-bytes", lambda p, m, layers, a, b: ranks_for(p, m, layers, a, 16), LAST_ARGUMENT),
-    ),
+).knowing(
+    Mistake("rounded-down", lambda *row: (ranks_for(*row) or 0) - 1 or None, "it needs one GPU more."),
+    Mistake("state-only", lambda p, m, layers, a, b: math.ceil(b * p / m), STATE_ONLY),
+    Mistake("nothing-gathered", lambda p, m, k, a, b: math.ceil(b * p / (m - a)) if m > a else None, GATHERED),
+    Mistake("no-activations", lambda p, m, layers, a, b: ranks_for(p, m, layers, 0, b), NO_ACTIVATIONS),
+    Mistake("one-more", lambda *row: (ranks_for(*row) or 0) + 1, "one fewer is enough; exactly full fits."),
+    Mistake("two-and-two", lambda p, m, layers, a, b: ranks_for(p, m, layers / 2, a, b), TWO_BYTES),
+    Mistake("other-bytes", lambda p, m, layers, a, b: ranks_for(p, m, layers, a, 16), LAST_ARGUMENT),
 )
 
 

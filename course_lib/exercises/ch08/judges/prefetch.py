@@ -44,36 +44,30 @@ CROSSOVER = Column(
     want=crossover,
     rel=FINE,
     words=lambda f, b, n, g, r: f"{f / TFLOP:g} TFLOP/s, {b / GB:g} GB/s, {n} ranks, {g:g} and {r:g} bytes",
-    mistakes=(
-        Mistake("data-parallel", lambda f, b, n, g, r: crossover(f, b, n, 0, 2 * r), "this is a gradient all-reduce."),
-        Mistake("one-gather", lambda f, b, n, g, r: crossover(f, b, n, g / 2, r), "weights are gathered twice."),
-        Mistake("reduced-twice", lambda f, b, n, g, r: crossover(f, b, n, g, 2 * r), "this is a whole all-reduce."),
-        Mistake("no-reduce", lambda f, b, n, g, r: crossover(f, b, n, g, 0), "gradients are reduced as well."),
-        Mistake("no-ring", lambda f, b, n, g, r: crossover(f, b, 10**12, g, r), "a rank sends (N − 1)/N."),
-        Mistake("reduced-like-gathered", lambda f, b, n, g, r: crossover(f, b, n, g, g), "gradients have `reduce`."),
-        Mistake("two-flops", scaled(crossover, 3), "a step takes 6 FLOPs per parameter and token."),
-        Mistake("backward-only", scaled(crossover, 1.5), "the whole step hides it: 6 FLOPs per parameter and token."),
-        Mistake("twice", scaled(crossover, 2), "an all-gather and a reduce-scatter are half an all-reduce each."),
-        Mistake("all-gpus", lambda f, b, n, *sizes: crossover(f, b, n, *sizes) * n, "this is the sum over all GPUs."),
-    ),
+).knowing(
+    Mistake("data-parallel", lambda f, b, n, g, r: crossover(f, b, n, 0, 2 * r), "this is a gradient all-reduce."),
+    Mistake("one-gather", lambda f, b, n, g, r: crossover(f, b, n, g / 2, r), "weights are gathered twice."),
+    Mistake("reduced-twice", lambda f, b, n, g, r: crossover(f, b, n, g, 2 * r), "this is a whole all-reduce."),
+    Mistake("no-reduce", lambda f, b, n, g, r: crossover(f, b, n, g, 0), "gradients are reduced as well."),
+    Mistake("no-ring", lambda f, b, n, g, r: crossover(f, b, 10**12, g, r), "a rank sends (N − 1)/N."),
+    Mistake("reduced-like-gathered", lambda f, b, n, g, r: crossover(f, b, n, g, g), "gradients have `reduce`."),
+    Mistake("two-flops", scaled(crossover, 3), "a step takes 6 FLOPs per parameter and token."),
+    Mistake("backward-only", scaled(crossover, 1.5), "the whole step hides it: 6 FLOPs per parameter and token."),
+    Mistake("twice", scaled(crossover, 2), "an all-gather and a reduce-scatter are half an all-reduce each."),
+    Mistake("all-gpus", lambda f, b, n, *sizes: crossover(f, b, n, *sizes) * n, "this is the sum over all GPUs."),
 )
 
 EXPOSED = Column(
-    part="exposed",
-    unit="seconds",
-    want=exposed,
-    rel=EXACT,
-    words=lambda g, c, d: f"{len(g)} units, depth {d}",
-    mistakes=(
-        Mistake("makespan", lambda g, c, d: exposed(g, c, d) + sum(c), "this is the end of the pass, not idle time."),
-        Mistake("no-limit", lambda g, c, d: exposed(g, c, len(g)), "at most `depth` units may be gathered ahead."),
-        Mistake("one-behind", lambda g, c, d: exposed(g, c, max(d - 1, 0)), "this gathers one unit fewer ahead."),
-        Mistake("one-more", lambda g, c, d: exposed(g, c, d + 1), "this gathers one unit more than `depth` allows."),
-        Mistake("wires-in-parallel", lambda g, c, d: exposed(g, c, d, wires=2), "gathers run one after another."),
-        Mistake("without-the-first", lambda g, c, d: exposed(g, c, d) - g[0], "the GPU waits for the first gather."),
-        Mistake("no-overlap", lambda g, c, d: sum(g), "this is all gathers; some run while the GPU computes."),
-        Mistake("unit-by-unit", _each_alone, "a gather hides behind the units before it, not behind its own unit."),
-    ),
+    part="exposed", unit="seconds", want=exposed, rel=EXACT, words=lambda g, c, d: f"{len(g)} units, depth {d}"
+).knowing(
+    Mistake("makespan", lambda g, c, d: exposed(g, c, d) + sum(c), "this is the end of the pass, not idle time."),
+    Mistake("no-limit", lambda g, c, d: exposed(g, c, len(g)), "at most `depth` units may be gathered ahead."),
+    Mistake("one-behind", lambda g, c, d: exposed(g, c, max(d - 1, 0)), "this gathers one unit fewer ahead."),
+    Mistake("one-more", lambda g, c, d: exposed(g, c, d + 1), "this gathers one unit more than `depth` allows."),
+    Mistake("wires-in-parallel", lambda g, c, d: exposed(g, c, d, wires=2), "gathers run one after another."),
+    Mistake("without-the-first", lambda g, c, d: exposed(g, c, d) - g[0], "the GPU waits for the first gather."),
+    Mistake("no-overlap", lambda g, c, d: sum(g), "this is all gathers; some run while the GPU computes."),
+    Mistake("unit-by-unit", _each_alone, "a gather hides behind the units before it, not behind its own unit."),
 )
 
 LEAST = Column(
@@ -84,11 +78,10 @@ LEAST = Column(
     none="no depth leaves so little, because nothing hides the first gather; return None",
     some="there is such a depth. Exactly `most` seconds are allowed",
     words=lambda g, c, m: f"{len(g)} units, at most {m:g} s",
-    mistakes=(
-        Mistake("one-more", lambda *row: (least_depth(*row) or 0) + 1, "one less is enough; exactly `most` will do."),
-        Mistake("one-less", lambda *row: (least_depth(*row) or 0) - 1 if least_depth(*row) else None, "too small."),
-        Mistake("everything", lambda g, c, m: len(g) - 1, "this gathers all units ahead; fewer are enough."),
-    ),
+).knowing(
+    Mistake("one-more", lambda *row: (least_depth(*row) or 0) + 1, "one less is enough; exactly `most` will do."),
+    Mistake("one-less", lambda *row: (least_depth(*row) or 0) - 1 if least_depth(*row) else None, "too small."),
+    Mistake("everything", lambda g, c, m: len(g) - 1, "this gathers all units ahead; fewer are enough."),
 )
 
 

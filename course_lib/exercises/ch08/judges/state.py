@@ -67,18 +67,17 @@ HELD = Column(
     want=held,
     words=lambda p, s, n, b: f"{p / BILLION:g}B, stage {s}, {n:,} ranks, {_buckets_text(b)}",
     rel=FINE,
-    mistakes=(
-        Mistake("all-shared", lambda p, s, n, b: held(p, 3 if s else 0, n, b), "some buckets stay whole."),
-        Mistake("nothing-shared", lambda p, s, n, b: held(p, 0, n, b), "no bucket is divided."),
-        Mistake("one-stage-more", lambda p, s, n, b: held(p, min(s + 1, 3), n, b), "this is the next stage."),
-        Mistake("one-stage-less", lambda p, s, n, b: held(p, max(s - 1, 0), n, b), "this is the previous stage."),
-        Mistake("no-master", lambda p, s, n, b: held(p, s, n, _without(b, "master")), "the master copy is missing."),
-        Mistake("master-whole", _master_whole, "the master copy is sharded with the optimizer, from stage 1 on."),
-        Mistake("no-gradients", lambda p, s, n, b: held(p, s, n, _without(b, "grads")), "gradients are missing."),
-        Mistake("only-shared", lambda p, s, n, b: p * split(s, b)[1] / n, "the buckets that stay whole are missing."),
-        Mistake("all-ranks", lambda p, s, n, b: held(p, s, n, b) * n, "this is the sum over all ranks, not one rank."),
-        Mistake("in-GB", scaled(held, 1 / GB), "this is in GB; return bytes."),
-    ),
+).knowing(
+    Mistake("all-shared", lambda p, s, n, b: held(p, 3 if s else 0, n, b), "some buckets stay whole."),
+    Mistake("nothing-shared", lambda p, s, n, b: held(p, 0, n, b), "no bucket is divided."),
+    Mistake("one-stage-more", lambda p, s, n, b: held(p, min(s + 1, 3), n, b), "this is the next stage."),
+    Mistake("one-stage-less", lambda p, s, n, b: held(p, max(s - 1, 0), n, b), "this is the previous stage."),
+    Mistake("no-master", lambda p, s, n, b: held(p, s, n, _without(b, "master")), "the master copy is missing."),
+    Mistake("master-whole", _master_whole, "the master copy is sharded with the optimizer, from stage 1 on."),
+    Mistake("no-gradients", lambda p, s, n, b: held(p, s, n, _without(b, "grads")), "gradients are missing."),
+    Mistake("only-shared", lambda p, s, n, b: p * split(s, b)[1] / n, "the buckets that stay whole are missing."),
+    Mistake("all-ranks", lambda p, s, n, b: held(p, s, n, b) * n, "this is the sum over all ranks, not one rank."),
+    Mistake("in-GB", scaled(held, 1 / GB), "this is in GB; return bytes."),
 )
 
 FEWEST = Column(
@@ -88,13 +87,12 @@ FEWEST = Column(
     words=lambda p, s, b, m: f"{p / BILLION:g}B, stage {s}, {_buckets_text(b)}, GPUs of {m / GB:g} GB",
     rel=EXACT,
     none="the part that stays whole does not fit on any number of ranks; return None",
-    mistakes=(
-        Mistake("rounded-down", lambda *row: (fewest(*row) or 0) - 1 or None, "it does not fit on so few ranks."),
-        Mistake("all-shared", _all_shared, "this is total bytes over memory, as if every bucket were divided."),
-        Mistake("one-more", lambda *row: (fewest(*row) or 0) + 1, "one rank fewer is enough; exactly full fits."),
-        Mistake("power-of-two", _power_of_two, "any number of ranks is allowed, not only powers of two."),
-        Mistake("in-GiB", lambda p, s, b, m: fewest(p, s, b, m / GB * 2**30), "a GB is 10⁹ bytes, not a GiB."),
-    ),
+).knowing(
+    Mistake("rounded-down", lambda *row: (fewest(*row) or 0) - 1 or None, "it does not fit on so few ranks."),
+    Mistake("all-shared", _all_shared, "this is total bytes over memory, as if every bucket were divided."),
+    Mistake("one-more", lambda *row: (fewest(*row) or 0) + 1, "one rank fewer is enough; exactly full fits."),
+    Mistake("power-of-two", _power_of_two, "any number of ranks is allowed, not only powers of two."),
+    Mistake("in-GiB", lambda p, s, b, m: fewest(p, s, b, m / GB * 2**30), "a GB is 10⁹ bytes, not a GiB."),
 )
 
 

@@ -1,3 +1,5 @@
+import copy
+
 import torch
 
 
@@ -33,9 +35,9 @@ def row_shard(weight, rank, ranks):
 # -     return weight.chunk(ranks, dim=1)[rank].clone()
 # +     return weight.chunk(ranks, dim=1 - OUTPUTS)[rank].clone()
 
-# %% wrong: dimensions exchanged, as in a textbook's layout => values other-cut unless layout=textbook  from: every fourth row
-# ~ [rank::ranks] ==> .chunk(ranks, dim=1)[rank]
-# ~ [:, rank::ranks] ==> .chunk(ranks, dim=0)[rank]
+# %% wrong: dimensions exchanged, as in a textbook's layout => values other-cut unless layout=textbook  from: chunk and clone
+# ~ chunk(ranks, dim=0) ==> chunk(ranks, dim=1)
+# ~ return weight.chunk(ranks, dim=1)[rank] ==> return weight.chunk(ranks, dim=0)[rank]
 
 # %% wrong: the whole weight on every rank => values whole  from: chunk and clone
 # ~ weight.chunk(ranks, dim=0)[rank].clone() ==> weight
@@ -88,10 +90,6 @@ def row_shard(weight, rank, ranks):
 # ~ chunk(ranks, dim=0)[rank].clone() ==> chunk(ranks, dim=0)[rank].contiguous()
 # ~ chunk(ranks, dim=1)[rank].clone() ==> chunk(ranks, dim=1)[rank].contiguous()
 
-# %% half: a deep copy of a view copies what lies behind it => 4.25  from: any variant
-# - from course_lib import params
-# - VARIANT = params("column-and-row")
-# - OUTPUTS = 0 if VARIANT.layout == "torch" else 1
-# + import copy
-# ~ weight.chunk(ranks, dim=OUTPUTS)[rank].clone() ==> copy.deepcopy(weight.chunk(ranks, dim=0)[rank])
-# ~ weight.chunk(ranks, dim=1 - OUTPUTS)[rank].clone() ==> copy.deepcopy(weight.chunk(ranks, dim=1)[rank])
+# %% half: a deep copy of a view copies what lies behind it => 4.25  from: chunk and clone
+# ~ weight.chunk(ranks, dim=0)[rank].clone() ==> copy.deepcopy(weight.chunk(ranks, dim=0)[rank])
+# ~ weight.chunk(ranks, dim=1)[rank].clone() ==> copy.deepcopy(weight.chunk(ranks, dim=1)[rank])

@@ -128,11 +128,8 @@ def sum_out(x, comm):
 
 
 # %% wrong: the names exchanged => values summed-forward  from: two Functions
-#   def copy_in(x, comm):
-# +     return _Sum.apply(x, comm)
-# + def sum_out(x, comm):
-# - def sum_out(x, comm):
-# -     return _Sum.apply(x, comm)
+# ~ return _Copy.apply(x, comm) ==> return _Sum.apply(x, comm)
+# ~ return _Sum.apply(x, comm) ==> return _Copy.apply(x, comm)
 
 # %% wrong: sums in place in the gradient that came => values changed-another's  from: two Functions
 # -         total = grad.clone()
@@ -211,19 +208,7 @@ def sum_out(x, comm):
 from course_lib.tensor_parallel import copy_in, sum_out
 
 
-# %% wrong: a hook on x itself => values residual-summed
-class _Sum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        total = x.clone()
-        comm.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad, None
-
-
+# %% wrong: a hook on x itself => values residual-summed  from: two Functions
 def copy_in(x, comm):
     def summed(grad):
         total = grad.clone()
@@ -233,10 +218,6 @@ def copy_in(x, comm):
     if x.requires_grad:
         x.register_hook(summed)
     return x
-
-
-def sum_out(x, comm):
-    return _Sum.apply(x, comm)
 
 
 # %% wrong: sent in double precision => cost both-passes  from: two Functions

@@ -53,29 +53,17 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
     return best
 
 
-# %% wrong: forward only => values forward-only
+# %% wrong: forward only => values forward-only  from: from the top
+# ~ return 4 * 2 * (1 - 1 / ranks) ==> return 2 * 2 * (1 - 1 / ranks)
+
+
+# %% wrong: tensors instead of rings => values no-ring  from: from the top
 def tp_seconds(tokens, hidden, ranks, bandwidth):
-    return 2 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
+    return 4 * tokens * hidden * 2 / bandwidth if ranks > 1 else 0.0
 
 
-def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
-    weights = 4 * hidden**2 + 3 * hidden * ffn
-    best = [
-        n
-        for n in (2**p for p in range(11))
-        if tp_seconds(tokens, hidden, n, inside if n <= per_node else across)
-        <= share * 6 * tokens * weights / n / flops
-    ]
-    return max(best)
-
-
-# %% wrong: tensors instead of rings => values no-ring  from: forward only
-# -     return 2 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
-# +     return 4 * tokens * hidden * 2 / bandwidth if ranks > 1 else 0.0
-
-# %% wrong: twice the tensor, whatever N => values whole-twice  from: forward only
-# ~ 2 * 2 * (1 - 1 / ranks) ==> 4 * 2
-# ~ max(best) ==> max(best, default=1)
+# %% wrong: twice the tensor, whatever N => values whole-twice  from: from the top
+# ~ return 4 * 2 * (1 - 1 / ranks) ==> return 4 * 2
 
 
 # %% wrong: one all-reduce => values one-all-reduce
@@ -91,25 +79,13 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 # ~ 2 * (1 - 1 / ranks) * tokens * hidden * 2 ==> 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 4
 
 
-# %% wrong: the wire inside, everywhere => generality inside-only
-def tp_seconds(tokens, hidden, ranks, bandwidth):
-    return 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
+# %% wrong: the wire inside, everywhere => generality inside-only  from: from the top
+# ~ inside if n <= per_node else across ==> inside
 
+# %% wrong: the whole layer's products on every rank => generality whole-products  from: from the top
+# ~ weights / n / flops ==> weights / flops
 
-def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
-    weights = 4 * hidden**2 + 3 * hidden * ffn
-    return max(
-        n
-        for n in (2**p for p in range(11))
-        if tp_seconds(tokens, hidden, n, inside) <= share * 6 * tokens * weights / n / flops
-    )
-
-
-# %% wrong: the whole layer's products on every rank => generality whole-products  from: the wire inside, everywhere
-# -         if tp_seconds(tokens, hidden, n, inside) <= share * 6 * tokens * weights / n / flops
-# +         if tp_seconds(tokens, hidden, n, inside if n <= per_node else across) <= share * 6 * tokens * weights / flops
-
-# %% wrong: never leaves the node => generality -  from: the wire inside, everywhere
+# %% wrong: never leaves the node => generality -  from: from the top
 # ~ if tp_seconds ==> if n <= per_node and tp_seconds
 
 # %% wrong: the library's => raised  from: one all-reduce
@@ -119,15 +95,11 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 # + def tp_seconds(tokens, hidden, ranks, bandwidth):
 # +     return tp_cost_per_layer(tokens, hidden, ranks, 0.0, bandwidth).seconds
 
-# %% wrong: any number of ranks => generality -  from: an MLP of two matrices
-# ~ *2 + 2 ==> *2 + 3
-# ~ (2**p for p in range(11)) ==> range(1, 1025)
+# %% wrong: any number of ranks => generality -  from: from the top
+# ~ (1024, 512, 256, 128, 64, 32, 16, 8, 4, 2) ==> range(1024, 1, -1)
 
-# %% wrong: an MLP of two matrices => values -  from: the wire inside, everywhere
-# ~ 3 ==> 2
-# -         if tp_seconds(tokens, hidden, n, inside) <= share * 6 * tokens * weights / n / flops
-# +         if tp_seconds(tokens, hidden, n, inside if n <= per_node else across)
-# +         <= share * 6 * tokens * weights / n / flops
+# %% wrong: an MLP of two matrices => values -  from: from the top
+# ~ 3 * hidden * ffn ==> 2 * hidden * ffn
 
 
 # %% half: seconds only => 2.8  from: from the top

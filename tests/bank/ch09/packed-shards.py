@@ -55,22 +55,19 @@ def packed_merge(shards, sizes):
     return torch.cat(found)
 
 
-# %% wrong: cut as one matrix => values contiguous
-def packed_shard(weight, sizes, rank, ranks):
-    if any(size % ranks for size in sizes):
-        raise ValueError
-    return weight.chunk(ranks)[rank]
+# %% wrong: cut as one matrix => values contiguous  from: split, chunk, stack
+# ~ torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))]) ==> weight.chunk(ranks)[rank]
+# -     pieces = [shard.split([size // len(shards) for size in sizes]) for shard in shards]
+# -     return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
+# +     return torch.cat(list(shards))
 
 
+# %% wrong: merged by putting pieces behind one another => values concatenated  from: split, chunk, stack
 def packed_merge(shards, sizes):
     return torch.cat(list(shards))
 
 
-# %% wrong: merged by putting pieces behind one another => values concatenated  from: cut as one matrix
-# ~ weight.chunk(ranks)[rank] ==> torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
-
 # %% wrong: three equal parts, whatever the sizes => values -  from: split, chunk, stack
-# ~ ValueError(f"{ranks} ranks do not divide {tuple(sizes)}") ==> ValueError
 # ~ split(list(sizes)) ==> chunk(len(sizes))
 # ~ split([size // len(shards) for size in sizes]) ==> chunk(len(sizes))
 
@@ -86,13 +83,11 @@ def packed_merge(shards, sizes):
 # ~ weight.chunk(ranks)[rank] ==> [part.chunk(ranks)[rank] for part in weight.split(list(sizes))]
 # ~ torch.cat(list(shards)) ==> [torch.cat(parts) for parts in zip(*shards)]
 
-# %% wrong: three matrices only => generality -  from: cut as one matrix
-# -     return weight.chunk(ranks)[rank]
+# %% wrong: three matrices only => generality -  from: split, chunk, stack
+# -     return torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
 # +     q, k, v = weight.split(list(sizes))
-# +     return torch.cat([q.chunk(ranks)[rank], k.chunk(ranks)[rank], v.chunk(ranks)[rank]])
-# -     return torch.cat(list(shards))
-# +     pieces = [shard.split([size // len(shards) for size in sizes]) for shard in shards]
-# +     return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(3)])
+# +     return torch.cat([part.chunk(ranks)[rank] for part in (q, k, v)])
+# ~ range(len(sizes)) ==> range(3)
 
 
 # %% wrong: cuts what does not divide, too => generality not-refused  from: split, chunk, stack
@@ -102,7 +97,6 @@ def packed_shard(weight, sizes, rank, ranks):
 
 # %% wrong: refuses stacks of unequal matrices => values refused  from: split, chunk, stack
 # ~ any ==> len(set(sizes)) > 1 or any
-# ~ ValueError(f"{ranks} ranks do not divide {tuple(sizes)}") ==> ValueError
 
 # %% wrong: asks whether the stack divides, not its matrices => generality not-refused  from: cuts what does not divide, too
 #   def packed_shard(weight, sizes, rank, ranks):
@@ -115,4 +109,3 @@ def packed_shard(weight, sizes, rank, ranks):
 # -     if any(size % ranks for size in sizes):
 # -         raise ValueError(f"{ranks} ranks do not divide {tuple(sizes)}")
 # +     assert all(size % ranks == 0 for size in sizes)
-# ~ [piece[index] for piece in pieces]) for index in range(len(sizes) ==> parts) for parts in zip(*pieces

@@ -1,7 +1,7 @@
 import torch
 from torch.nn import functional as F
 
-from course_lib.tensor_parallel import copy_in, sum_out
+from course_lib.tensor_parallel import copy_in, gather, split, sum_out
 
 
 # %% right: copy_in for copied weights, too
@@ -63,13 +63,9 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # ~ copy_in(weights["wk"], copies), copy_in(weights["wv"], copies) ==> (copy_in(weights[w], comm) for w in ("wk", "wv"))
 
 
-# %% wrong: an operator for each product => cost an-operator-each
-def parallel_attention(comm, copies, x, weights, head_dim):
-    ws = weights["wq"], copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
-    q, k, v = (F.linear(copy_in(x, comm), w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ws)
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
-
+# %% wrong: an operator for each product => cost an-operator-each  from: copy_in for copied weights, too
+# -     x = copy_in(x, comm)
+# ~ F.linear(x, w) ==> F.linear(copy_in(x, comm), w)
 
 # %% wrong: keys and values repeated in turn, not in groups => values wrong-heads  from: copy_in for copied weights, too
 # -     out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
@@ -78,10 +74,7 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # +     out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 # %% wrong: splits inside a head => values -  from: copy_in for copied weights, too
-# -     q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
-# +     q, k, v = (
-# +         F.linear(x, w).unflatten(-1, (head_dim, -1)).transpose(2, 3).transpose(1, 2) for w in (weights["wq"], wk, wv)
-# +     )
+# ~ unflatten(-1, (-1, head_dim)) ==> unflatten(-1, (head_dim, -1)).transpose(2, 3)
 
 # %% wrong: looks ahead => values no-mask  from: copy_in for copied weights, too
 # ~ is_causal=True, enable_gqa ==> enable_gqa
@@ -96,30 +89,17 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # -     return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
 # +     return F.linear(out.transpose(1, 2).flatten(2), weights["wo"])
 
-# %% wrong: heads gathered, and cut again => cost gathered-heads
-from course_lib.tensor_parallel import gather, split
-
-
-def parallel_attention(comm, copies, x, weights, head_dim):
-    x = copy_in(x, comm)
-    wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
-    q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True).transpose(1, 2).flatten(2)
-    out = split(gather(out, comm, dim=2), comm, dim=2)
-    return sum_out(F.linear(out, weights["wo"]), comm)
-
+# %% wrong: heads gathered, and cut again => cost gathered-heads  from: copy_in for copied weights, too
+#       out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+# +     out = split(gather(out, comm, dim=1), comm, dim=1)
 
 # %% wrong: query weights summed over copies, too => values -  from: copy_in for copied weights, too
-# -     wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
-# -     q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
-# +     ws = (copy_in(weights[w], copies) for w in ("wq", "wk", "wv"))
-# +     q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ws)
+# ~ (weights["wq"], wk, wv) ==> (copy_in(weights["wq"], copies), wk, wv)
 
-# %% wrong: keys of copies averaged, to be safe => cost -  from: keys and values repeated in turn, not in groups
-# ~ wk, wv = ==> ws = weights["wq"],
-# ~ (weights["wq"], wk, wv) ==> ws
-# ~ repeat = q.shape[1] // k.shape[1] ==> same = k.detach().clone()
-# ~ k, v = k.repeat(1, repeat, 1, 1), v.repeat(1, repeat, 1, 1) ==> copies.all_reduce(same, op="AVG")
-# ~ k, v, is_causal ==> k + (same - k.detach()), v, is_causal=True, enable_gqa
+# %% wrong: keys of copies averaged, to be safe => cost -  from: copy_in for copied weights, too
+#       q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
+# +     same = k.detach().clone()
+# +     copies.all_reduce(same, op="AVG")
+# +     k = k + (same - k.detach())
 
 # %% half: all but the copies' gradients => 4.8  from: copies of KV heads left to themselves

@@ -1,7 +1,7 @@
 import torch
 from torch.nn import functional as F
 
-from course_lib.tensor_parallel import copy_in, sum_out
+from course_lib.tensor_parallel import copy_in, gather, split, sum_out
 
 
 # %% right: column, row
@@ -67,15 +67,9 @@ def parallel_mlp(comm, x, weights):
     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
 
 
-# %% wrong: the gather in the middle, as printed => cost gathered-in-the-middle
-from course_lib.tensor_parallel import gather, split
-
-
-def parallel_mlp(comm, x, weights):
-    part = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
-    inner = gather(part, comm, dim=2)
-    mine = split(inner, comm, dim=2)
-    return sum_out(F.linear(mine, weights["down"]), comm) + weights["down_bias"]
+# %% wrong: the gather in the middle, as printed => cost gathered-in-the-middle  from: column, row
+#       inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
+# +     inner = split(gather(inner, comm, dim=2), comm, dim=2)
 
 
 # %% wrong: whole weights on every rank => cost weights-travelled
@@ -166,10 +160,5 @@ def parallel_mlp(comm, x, weights):
 
 
 # %% half: everything but the gather => 5  from: the gather in the middle, as printed
-def parallel_mlp(comm, x, weights):
-    part = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
-    inner = split(gather(part, comm, dim=2), comm, dim=2)
-    return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
-
 
 # %% half: the output is right => 2.5  from: no operator in front

@@ -26,10 +26,10 @@ def two_streams(seed, rank):
 
 
 # %% wrong: seed + rank => values inside-is-outside  from: alike everywhere
-# ~ + 2718 ==> + rank
+# ~ seed + 2718 ==> seed + rank
 
 # %% wrong: alike everywhere => values ranks-alike  from: seeds multiplied by rank
-# ~ * rank + 7 ==> + 2718
+# ~ seed * rank + 7 ==> seed + 2718
 
 # %% wrong: apart everywhere => values outside-differs  from: room between seeds
 # ~ first = seed * 1_000_003 ==> base = (seed * 1000 + rank) * 2

@@ -33,11 +33,6 @@ def verify(plan, whole, held, ranks):
 
 # %% wrong: shapes only => values unused-missed  from: patterns, then shapes
 # ~ [("unused", pattern) for pattern in plan if not any(fnmatchcase(name, pattern) for name in whole)] ==> []
-# -         here = tuple(held[name])
-# -         if here != want:
-# -             found.append(("whole" if here == (rows, columns) else "wrong side", name))
-# +         if tuple(held[name]) != want:
-# +             found.append(("whole" if tuple(held[name]) == (rows, columns) else "wrong side", name))
 
 
 # %% wrong: every weight that is whole => values false-alarm
@@ -60,44 +55,16 @@ def verify(plan, whole, held, ranks):
     return sorted(found)
 
 
-# %% wrong: rows and columns taken the textbook's way => values -  from: shapes only
-# ~ found = [] ==> found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
-# ~ "column" ==> "row"
+# %% wrong: rows and columns taken the textbook's way => values -  from: patterns, then shapes
+# ~ style == "column" ==> style == "row"
 
+# %% wrong: only weights that a pattern matches are looked at => generality side-missed  from: patterns, then shapes
+# ~ want = (rows, columns) ==> want = tuple(held[name])
 
-# %% wrong: only weights that a pattern matches are looked at => generality side-missed
-def verify(plan, whole, held, ranks):
-    found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
-    for pattern, style in plan.items():
-        for name, (rows, columns) in whole.items():
-            if fnmatchcase(name, pattern):
-                want = (rows // ranks, columns) if style == "column" else (rows, columns // ranks)
-                if tuple(held[name]) != want:
-                    found.append(("whole" if tuple(held[name]) == (rows, columns) else "wrong side", name))
-    return sorted(found)
+# %% wrong: whole on one rank is a complaint => generality false-alarm  from: patterns, then shapes
+# ~ if here != want: ==> if here != want or here == (rows, columns) and any(fnmatchcase(name, p) for p in plan):
 
-
-# %% wrong: whole on one rank is a complaint => generality false-alarm
-def verify(plan, whole, held, ranks):
-    found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
-    for name, (rows, columns) in whole.items():
-        styles = [style for p, style in plan.items() if fnmatchcase(name, p)]
-        here = tuple(held[name])
-        if styles and here == (rows, columns):
-            found.append(("whole", name))
-        elif here != (
-            (rows, columns)
-            if not styles
-            else (rows // ranks, columns)
-            if styles[0] == "column"
-            else (rows, columns // ranks)
-        ):
-            found.append(("wrong side", name))
-    return sorted(found)
-
-
-# %% wrong: not sorted => values not-sorted  from: shapes only
-# ~ found = [] ==> found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
+# %% wrong: not sorted => values not-sorted  from: patterns, then shapes
 # ~ sorted(found) ==> sorted(found, reverse=True)
 
 

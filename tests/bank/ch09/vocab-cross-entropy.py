@@ -81,14 +81,11 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
     return F.cross_entropy(whole.flatten(0, 1), targets.flatten())
 
 
-# %% wrong: this rank's columns alone => values own-columns
-def vocab_cross_entropy(comm, logits, targets, vocab):
-    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-    z = logits.float()
-    mine = (targets >= start) & (targets < start + z.shape[-1])
-    picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
-    return (z.logsumexp(-1) - picked).mean()
-
+# %% wrong: this rank's columns alone => values own-columns  from: two sums, torch's gradient
+# -     largest = z.detach().amax(-1)
+# -     comm.all_reduce(largest, op="MAX")
+# -     z = z - largest.unsqueeze(-1)
+# ~ sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm) ==> z.logsumexp(-1) - picked
 
 # %% wrong: each rank's own largest, the sums added up as they are => values own-largest  from: two sums, torch's gradient
 # -     largest = z.detach().amax(-1)
@@ -96,8 +93,10 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # -     z = z - largest.unsqueeze(-1)
 # +     z = z - z.detach().amax(-1, keepdim=True)
 
-# %% wrong: nothing subtracted => generality not-finite  from: this rank's columns alone
-# ~ z.logsumexp(-1) - picked ==> sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)
+# %% wrong: nothing subtracted => generality not-finite  from: two sums, torch's gradient
+# -     largest = z.detach().amax(-1)
+# -     comm.all_reduce(largest, op="MAX")
+# -     z = z - largest.unsqueeze(-1)
 
 # %% wrong: the target's logit from every rank, clamped => values clamped  from: two sums, torch's gradient
 # -     mine = (targets >= start) & (targets < start + z.shape[-1])
@@ -114,20 +113,12 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # ~ mean ==> sum
 
 
-# %% wrong: sums that autograd does not know => values -
-def vocab_cross_entropy(comm, logits, targets, vocab):
-    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-    z = logits.float().detach()
-    largest = z.amax(-1)
-    comm.all_reduce(largest, op="MAX")
-    z = z - largest.unsqueeze(-1)
-    mine = (targets >= start) & (targets < start + z.shape[-1])
-    sums = torch.stack(
-        [z.exp().sum(-1), z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine]
-    )
-    comm.all_reduce(sums)
-    return (sums[0].log() - sums[1]).mean()
-
+# %% wrong: sums that autograd does not know => values -  from: two sums, torch's gradient
+# ~ logits.float() ==> logits.float().detach()
+# -     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+# +     sums = torch.stack([z.exp().sum(-1), picked])
+# +     comm.all_reduce(sums)
+# +     return (sums[0].log() - sums[1]).mean()
 
 # %% wrong: gradients summed over ranks behind the loss => values times-n  from: two sums, torch's gradient
 # -     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
@@ -162,9 +153,12 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
     return cross_entropy(comm, logits, targets, vocab)
 
 
-# %% wrong: logits clamped so that exp stays finite => generality -  from: this rank's columns alone
-# ~ float() ==> float().clamp(-60, 60)
-# ~ z.logsumexp(-1) - picked ==> sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)
+# %% wrong: logits clamped so that exp stays finite => generality -  from: two sums, torch's gradient
+# -     z = logits.float()
+# -     largest = z.detach().amax(-1)
+# -     comm.all_reduce(largest, op="MAX")
+# -     z = z - largest.unsqueeze(-1)
+# +     z = logits.float().clamp(-60, 60)
 
 # %% half: nothing subtracted => 9  from: nothing subtracted
 

@@ -32,37 +32,25 @@ def embed(comm, tokens, weight, vocab):
     return sum_out(hot @ weight, comm)
 
 
-# %% wrong: as it stood => values clamped
-def embed(comm, tokens, weight, vocab):
-    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-    rows = F.embedding((tokens - start).clamp(0, len(weight) - 1), weight)
-    return sum_out(rows, comm)
+# %% wrong: as it stood => values clamped  from: look up anything, then make it zero
+# ~ .where(mine, 0) ==> .clamp(0, len(weight) - 1)
+# ~ rows * mine.unsqueeze(-1) ==> rows
 
+# %% wrong: index 0 for strangers, no mask => values -  from: look up anything, then make it zero
+# ~ rows * mine.unsqueeze(-1) ==> rows
 
-# %% wrong: index 0 for strangers, no mask => values -
-def embed(comm, tokens, weight, vocab):
-    start = int(torch.arange(vocab).tensor_split(comm.size)[comm.rank][0])
-    mine = (tokens >= start) & (tokens < start + len(weight))
-    return sum_out(F.embedding((tokens - start).where(mine, 0), weight), comm)
-
-
-# %% wrong: masked, but not for the gradient => values strangers-gradient  from: index 0 for strangers, no mask
-# -     return sum_out(F.embedding((tokens - start).where(mine, 0), weight), comm)
-# +     rows = F.embedding((tokens - start).clamp(0, len(weight) - 1), weight)
-# +     return sum_out(rows - (rows * ~mine.unsqueeze(-1)).detach(), comm)
+# %% wrong: masked, but not for the gradient => values strangers-gradient  from: look up anything, then make it zero
+# ~ .where(mine, 0) ==> .clamp(0, len(weight) - 1)
+# ~ rows * mine.unsqueeze(-1) ==> rows - (rows * ~mine.unsqueeze(-1)).detach()
 
 # %% wrong: blocks as if they were all equally long => values -  from: look up anything, then make it zero
 # ~ sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank]) ==> comm.rank * len(weight)
 
-# %% wrong: no sum => values own-part  from: index 0 for strangers, no mask
-# -     return sum_out(F.embedding((tokens - start).where(mine, 0), weight), comm)
-# +     rows = F.embedding((tokens - start).where(mine, 0), weight)
-# +     return rows * mine.unsqueeze(-1)
+# %% wrong: no sum => values own-part  from: look up anything, then make it zero
+# ~ sum_out(rows * mine.unsqueeze(-1), comm) ==> rows * mine.unsqueeze(-1)
 
-# %% wrong: a mean => values mean  from: index 0 for strangers, no mask
-# -     return sum_out(F.embedding((tokens - start).where(mine, 0), weight), comm)
-# +     rows = F.embedding((tokens - start).where(mine, 0), weight)
-# +     return sum_out(rows * mine.unsqueeze(-1), comm) / comm.size
+# %% wrong: a mean => values mean  from: look up anything, then make it zero
+# ~ sum_out(rows * mine.unsqueeze(-1), comm) ==> sum_out(rows * mine.unsqueeze(-1), comm) / comm.size
 
 
 # %% wrong: tokens changed in place => values changed-input
@@ -94,10 +82,9 @@ def embed(comm, tokens, weight, vocab):
     return F.embedding(tokens, _Table.apply(weight, comm, vocab))
 
 
-# %% wrong: summed on the way back, divided by N => cost summed-back  from: index 0 for strangers, no mask
-# -     return sum_out(F.embedding((tokens - start).where(mine, 0), weight), comm)
-# +     rows = F.embedding((tokens - start).where(mine, 0), weight) * mine.unsqueeze(-1)
-# +     out = copy_in(sum_out(rows, comm), comm)
+# %% wrong: summed on the way back, divided by N => cost summed-back  from: look up anything, then make it zero
+# -     return sum_out(rows * mine.unsqueeze(-1), comm)
+# +     out = copy_in(sum_out(rows * mine.unsqueeze(-1), comm), comm)
 # +     return out / comm.size + (out - out / comm.size).detach()
 
 
@@ -145,7 +132,7 @@ def embed(comm, tokens, weight, vocab):
     return _Chosen.apply(F.embedding((tokens - start).clamp(0, len(weight) - 1), weight), comm, owner)
 
 
-# %% wrong: an index of its own for strangers => values raised  from: index 0 for strangers, no mask
-# ~ (mine, 0), weight ==> (mine, -1), weight
+# %% wrong: an index of its own for strangers => values raised  from: look up anything, then make it zero
+# ~ .where(mine, 0) ==> .where(mine, -1)
 
 # %% half: right but for the gradient => 2.8  from: masked, but not for the gradient

@@ -190,3 +190,12 @@ def check(layout: RunLayout, config: Any, batch: int) -> None:
             f"Interleaved 1F1B wants micro-batches in rounds of {layout.pp} stages; {layout.micro_batches} are not.",
             f"--micro-batches {layout.pp * max(layout.micro_batches // layout.pp, 1)}",
         )
+
+
+def check_compiled(layout: RunLayout, config: Any) -> None:
+    """Trouble where `torch.compile` cannot compile a layout's blocks: to compute attention again it saves the mesh of split matrices (2.13)."""
+    if layout.tp > 1 and config.checkpointing == "selective":
+        raise Trouble(
+            "torch.compile fails on blocks that compute attention again and whose matrices are split (tp).",
+            "use --checkpointing full or none, or leave out --compile",
+        )

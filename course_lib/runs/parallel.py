@@ -92,6 +92,20 @@ def spread(model: Piece, layout: RunLayout, mesh: RunMesh, choices: Choices) -> 
     return model
 
 
+class ByVocabulary(RowwiseParallel):
+    """`RowwiseParallel` of the embedding that waits for its sum over ranks.
+
+    Torch's own hands on an `AsyncCollectiveTensor`, a sum that is waited for at its first use. A compiled block gives such an input no
+    gradient, and the embedding's backward pass then fails (torch 2.13; pull request 179506 of pytorch/pytorch describes the cause).
+    """
+
+    @staticmethod
+    def _prepare_output_fn(
+        output_layouts: Any, use_local_output: bool, mod: Any, outputs: Any, device_mesh: Any
+    ) -> Any:
+        return outputs.redistribute(placements=output_layouts).to_local()
+
+
 def _split(model: Piece, mesh: DeviceMesh, sequence: bool) -> None:
     """Megatron's cut: columns, then rows, one all-reduce each way for each pair; embedding and head by the vocabulary.
 
@@ -108,9 +122,7 @@ def _split(model: Piece, mesh: DeviceMesh, sequence: bool) -> None:
     for block in model.blocks.values():
         parallelize_module(block, mesh, {**norms, "attention": whole, "mlp": whole, **plan})
     if model.embedding is not None:
-        parallelize_module(
-            model, mesh, {"embedding": RowwiseParallel(input_layouts=Replicate(), output_layouts=tokens)}
-        )
+        parallelize_module(model, mesh, {"embedding": ByVocabulary(input_layouts=Replicate(), output_layouts=tokens)})
     if model.head is not None:
         last = {"norm": SequenceParallel()} if sequence else {}
         parallelize_module(

@@ -34,13 +34,14 @@ def train(
     checkpointing: str = "none",
     reshard: bool = True,
     fused: bool | None = None,
+    compiled: bool = False,
 ) -> list[dict[str, float]]:
     """Losses and norms of a few steps under a layout; in fp32."""
     config = size(name).config(checkpointing=checkpointing)
     batch = size(name).batch
     layouts.check(layout, config, batch)
     mesh = mesh_of(layout, place)
-    choices = Choices(dtype=torch.float32, reshard=reshard, fused=fused)
+    choices = Choices(dtype=torch.float32, reshard=reshard, fused=fused, compiled=compiled)
     models = [spread(model, layout, mesh, choices) for model in pieces_here(config, layout, mesh, place)]
     stepper = Stepper(models, config, layout, mesh, place, choices, batch, 1e-3)
     return [stepper.step(number) for number in range(steps)]
@@ -68,7 +69,12 @@ def alone(place: Place, steps: int, name: str) -> list[dict[str, float]]:
 
 
 def table(
-    place: Place, steps: int = 4, name: str = "1m", texts: Sequence[str] | None = None, fused: bool | None = None
+    place: Place,
+    steps: int = 4,
+    name: str = "1m",
+    texts: Sequence[str] | None = None,
+    fused: bool | None = None,
+    compiled: bool = False,
 ) -> dict[str, Any]:
     """ "single": losses and norms of one process; "rows": of each layout, how far they are off at most, and whether rounding explains it."""
     want = alone(place, steps, name)
@@ -82,7 +88,7 @@ def table(
     for text in chosen:
         cut, _, schedule = text.partition(":")
         layout = layouts.parse(cut, place.ranks, schedule=schedule or "1f1b")
-        got = train(layout, place, steps, name, fused=fused)
+        got = train(layout, place, steps, name, fused=fused, compiled=compiled)
         off = {
             key: max(abs(a[key] - b[key]) / abs(b[key]) for a, b in zip(got, want, strict=True))
             for key in ("loss", "gradient_norm")
@@ -139,6 +145,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--layouts", default="", help="semicolon-separated, such as 'ddp;pp=2,tp=2;pp:gpipe'")
     parser.add_argument("--fused", action="store_true", help="AdamW in its fused form on a CPU too, as on a GPU")
+    parser.add_argument("--compile", action="store_true", help="torch.compile each block of the layouts")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", default="", help="folder of the evidence file (default: none is written)")
     parser.add_argument("--name", default="parity", help="name of the evidence file")
@@ -147,7 +154,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         place = join(given.device)
         torch.backends.cuda.matmul.allow_tf32 = False  # its rounding is not fp32's
         texts = given.layouts.split(";") if given.layouts else None
-        found = table(place, given.steps, given.size, texts, fused=True if given.fused else None)
+        found = table(place, given.steps, given.size, texts, True if given.fused else None, given.compile)
         if given.out and place.first:
             print(
                 f"evidence: {evidence.write(as_evidence(found, place, given.size), given.out, given.name)}", flush=True

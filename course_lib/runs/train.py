@@ -166,6 +166,8 @@ def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
 
 def _run(given: argparse.Namespace, place: Place, shown: boards.Boards) -> evidence.Evidence | None:
     job = job_of(given, place.ranks, place.device.type)
+    if given.compile:
+        layouts.check_compiled(job.layout, job.config)
     fits(job, place)
     say = Speaker(place.first)
     dtype = torch.bfloat16 if job.width == 2 else torch.float32

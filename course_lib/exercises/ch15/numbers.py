@@ -50,17 +50,6 @@ def alone() -> tuple[float, float]:
     return between("seconds", [row for row in runs() if row["ranks"] == 1])
 
 
-def machines() -> str:
-    """The hardware of the recorded runs, in words."""
-    kinds = dict.fromkeys(hardware(each.content["environment"]) for each in every(origin="recorded"))
-    return " and ".join(kinds)
-
-
-def most_processes() -> int:
-    """Processes of the largest recorded run."""
-    return max(ranks_of(each.content) for each in every("train", "recorded"))
-
-
 # --- where a step goes
 
 
@@ -132,8 +121,10 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "reading_minutes": lambda: reading_minutes("15"),
     # what was recorded
     "runs": lambda: str(len(runs())),
-    "machines": machines,
-    "most": lambda: str(most_processes()),
+    "machines": lambda: " and ".join(
+        dict.fromkeys(hardware(each.content["environment"]) for each in every(origin="recorded"))
+    ),
+    "most": lambda: str(max(ranks_of(each.content) for each in every("train", "recorded"))),
     "wire_off": lambda: percent_text(off_by("wire"), 2),
     "memory_low": lambda: _times("memory", 0),
     "memory_high": lambda: _times("memory", 1),

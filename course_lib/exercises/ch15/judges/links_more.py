@@ -17,6 +17,7 @@ from course_lib.judging import Fault, Judging, Mistake, Params, describe, first,
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import Breakdown, Column, rows_fault, table
 from course_lib.judging.draws import generality, plain
+from course_lib.judging.mistakes import scaled
 from course_lib.records import Case, Outcome, Verdict
 
 MORE = 1.1  # a smaller factor is within the error of a clock or of a printer
@@ -202,14 +203,17 @@ def fitted(
     return constants, table @ constants / y - 1
 
 
-def efficiency(rows: Rows, growth: str, ranks: int) -> float | None:
-    """One GPU's speed among `ranks`, over that among the fewest measured, by the fit."""
+def fewest(rows: Rows) -> int:
+    return min(row["ranks"] for row in rows)
+
+
+def efficiency(rows: Rows, growth: str, ranks: int, against: int | None = None) -> float | None:
+    """One GPU's speed among `ranks`, over that among `against`, by default the fewest measured, by the fit."""
     if (kind := kind_of(rows)) == "mixed":
         return None
-    first, second = fitted(rows, growth)[0]
-    fewest = min(row["ranks"] for row in rows)
-    few, many = (first + second * column(kind, growth, n, fewest) for n in (fewest, ranks))
-    return float(few * fewest / (many * ranks) if kind == "strong" else few / many)
+    (first, second), least = fitted(rows, growth)[0], against or fewest(rows)
+    few, many = (first + second * column(kind, growth, n, fewest(rows)) for n in (least, ranks))
+    return float(few * least / (many * ranks) if kind == "strong" else few / many)
 
 
 def series(key: str) -> Rows:
@@ -360,37 +364,32 @@ def _kind_fault(case: Case, rows: Rows, got: Any) -> Fault | None:
 
 
 def efficiency_column(growth: str) -> Column:
-    def times(factor: Callable[..., float]) -> Callable[[Rows, int], float | None]:
-        def value(rows: Rows, ranks: int) -> float | None:
-            want = efficiency(rows, growth, ranks)
-            return None if want is None else want * factor(rows, ranks, want)
+    def by_fit(rows: Rows, ranks: int, against: int | None = None) -> float | None:
+        return efficiency(rows, growth, ranks, against)
 
-        return value
+    def all_gpus(rows: Rows, ranks: int) -> float | None:
+        return (one := by_fit(rows, ranks)) and one * ranks / fewest(rows)
 
     def measured(rows: Rows, ranks: int) -> float | None:
         rates = {row["ranks"]: row["tokens_per_s"] for row in rows}
         return rates[ranks] / rates[min(rates)] if ranks in rates else None
 
-    def all_gpus(rows: Rows, ranks: int, want: float) -> float:
-        return ranks / min(row["ranks"] for row in rows)
-
-    def over_one(rows: Rows, ranks: int, want: float) -> float:
-        return 1 / (efficiency(rows, growth, 1) or 1.0)
-
     return Column(
         part="efficiency",
         unit="(a fraction)",
-        want=lambda rows, ranks: efficiency(rows, growth, ranks),
+        want=by_fit,
         words=_words,
         rel=WITHIN,
         mistake_rel=SLIP,
         none="these rows come from several experiments; return None",
         mistakes=(
-            Mistake("speed-up", times(all_gpus), "this is the speed of all GPUs together; return that of one."),
-            Mistake("upside-down", times(lambda rows, n, want: 1 / want**2), "this is the fewest over the many."),
+            Mistake("speed-up", all_gpus, "this is the speed of all GPUs together; return that of one."),
+            Mistake("upside-down", lambda rows, n: by_fit(rows, fewest(rows), n), "this is the fewest over the many."),
             Mistake("measured", measured, "this is measured over measured; use the fit."),
-            Mistake("against-one", times(over_one), "compare with the fewest measured, not with one GPU."),
-            Mistake("percent", times(lambda *row: 100), "return a fraction, not per cent."),
+            Mistake(
+                "against-one", lambda rows, n: by_fit(rows, n, 1), "compare with the fewest measured, not with one GPU."
+            ),
+            Mistake("percent", scaled(by_fit, 100), "return a fraction, not per cent."),
         ),
     )
 

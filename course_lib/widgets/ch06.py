@@ -155,13 +155,7 @@ def ring_stepper(algorithm: str = "ring", ranks: int = 5) -> Explorer:
 
 # --- algorithms race -----------------------------------------------------------------------------
 
-INKS: Mapping[str, str] = {
-    "naive root": GREY,
-    "tree": GREEN,
-    "ring": BLUE,
-    "pipelined ring": SKY,
-    "halving-doubling": PURPLE,
-}
+INKS = {"naive root": GREY, "tree": GREEN, "ring": BLUE, "pipelined ring": SKY, "halving-doubling": PURPLE}
 WIRES: Mapping[str, tuple[float, float]] = {  # (latency s, bandwidth bytes/s); the latencies are round teaching values
     "teaching link: 10 µs, 10 GB/s": (10 * US, 10 * GB),
     "between servers: 10 µs, 50 GB/s": (10 * US, float(facts.device("H100 SXM").network_one_way)),
@@ -302,9 +296,8 @@ def draw_overlap(
         if size <= 0:
             continue
         hatch = "///" if words == "exposed" else None
-        axes.barh(
-            row, size / scale, left=start / scale, height=0.55, color=fill, hatch=hatch, edgecolor="white", linewidth=0
-        )
+        look = {"height": 0.55, "color": fill, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+        axes.barh(row, size / scale, left=start / scale, **look)
         if size > 0.1 * end:
             axes.text(
                 (start + size / 2) / scale,

@@ -85,18 +85,10 @@ def _draw_gantt(axes: Axes, sent: list[overlap.Sent], backward: float) -> None:
     end = max(backward, sent[-1].end)
     scale, unit = lanes.unit_of(end)
     panel = panels.Panel(1.0, 2.95, 6.1, 0.85, (0, 1.01 * end / scale), (1.5, -0.5))
-    panel.frame(
-        axes,
-        panels.marks(end / scale, 6),
-        {0: "GPU", 1: "link"},
-        f"time from the start of the backward pass ({unit})",
-        grid=False,
-    )
-    wire = (
-        [(each.start, each.end) for each in sent]
-        if len(sent) <= 150
-        else lanes.joined([(each.start, each.end) for each in sent])
-    )
+    rows = {0: "GPU", 1: "link"}
+    panel.frame(axes, panels.marks(end / scale, 6), rows, f"time since the backward pass began ({unit})", grid=False)
+    wire = [(each.start, each.end) for each in sent]
+    wire = wire if len(sent) <= 150 else lanes.joined(wire)
     late = [(max(start, backward), stop) for start, stop in wire if stop > backward]
     early = [(start, min(stop, backward)) for start, stop in wire if start < backward]
     ink = color("communication")
@@ -109,10 +101,8 @@ def _draw_gantt(axes: Axes, sent: list[overlap.Sent], backward: float) -> None:
             panel.at((a / scale, b / scale, b / scale, a / scale), (row - 0.4, row - 0.4, row + 0.4, row + 0.4))
             for a, b in stretches
         ]
-        axes.add_collection(
-            PolyCollection(corners, facecolors=face, edgecolors=edge, linewidths=0.5, hatch=hatch, zorder=2),
-            autolim=False,
-        )
+        look = {"facecolors": face, "edgecolors": edge, "linewidths": 0.5, "hatch": hatch, "zorder": 2}
+        axes.add_collection(PolyCollection(corners, **look), autolim=False)
 
 
 def _draw_curve(axes: Axes, exposed: tuple[float, ...], bucket: int, now: float) -> float:
@@ -189,10 +179,8 @@ def draw_scaling(
 ) -> Picture:
     """Length of the run over GPUs, with and without communication; below, the efficiency."""
     shares = [step_on(round(count), batch, bandwidth, bits / 8, hide).efficiency for count in _AXIS]
-    now, most = (
-        step_on(gpus, batch, bandwidth, bits / 8, hide).efficiency,
-        ranks_with(LEAST, batch, bandwidth, bits / 8, hide),
-    )
+    now = step_on(gpus, batch, bandwidth, bits / 8, hide).efficiency
+    most = ranks_with(LEAST, batch, bandwidth, bits / 8, hide)
     figure, axes = panels.sheet(4.75)
     across, took = np.log2(_AXIS), run_seconds(gpus, now)
     ends, ticks = (across[0], across[-1]), {power: f"{2**power:,}" for power in range(4, 15, 2)}

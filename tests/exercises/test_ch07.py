@@ -229,9 +229,8 @@ def test_uneven_training_is_that_of_one_process_with_all_examples_of_each_step()
     for step in range(longest):
         here = [own[2][step] for own in case.per_rank if step < len(own[2])]
         loss = mean_square(model(torch.cat([x for x, _ in here])), torch.cat([y for _, y in here]))
-        for parameter, grad in zip(
-            model.parameters(), torch.autograd.grad(loss, list(model.parameters())), strict=True
-        ):
+        grads = torch.autograd.grad(loss, list(model.parameters()))
+        for parameter, grad in zip(model.parameters(), grads, strict=True):
             with torch.no_grad():
                 parameter -= rate * grad
     serial = [p.detach() for p in model.parameters()]

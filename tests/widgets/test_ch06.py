@@ -18,10 +18,8 @@ def test_the_stepper_says_phase_and_bytes_of_every_step(algorithm, ranks):
         said = ch06.draw_step(algorithm, ranks, step).alt
         assert f"step {step} of {len(frames) - 1}" in said
         assert step == 0 or (frames[step].phase in said and f"Most sent: {max(frames[step].sent)} B" in said)
-    assert (
-        f"{ranks * ranks} of {ranks * ranks} chunks hold the sum"
-        in ch06.draw_step(algorithm, ranks, len(frames) - 1).alt
-    )
+    said = ch06.draw_step(algorithm, ranks, len(frames) - 1).alt
+    assert f"{ranks * ranks} of {ranks * ranks} chunks hold the sum" in said
 
 
 def test_a_step_beyond_the_last_shows_the_last():

@@ -31,9 +31,7 @@ def ring_scaling() -> style.Picture:
     title = "Independent of N? The bytes are, the latency is not"
     style.dress(axes, title, "ranks N", "time in one ring all-reduce", grid="both")
     crossing = BUCKET / (LATENCY * BANDWIDTH)
-    figure.alt = (
-        f"{title}. Latency rises with N; for a bucket of 25 MiB it exceeds the bytes from {crossing:.0f} ranks on."
-    )
+    figure.alt = f"{title}. Latency rises with N; at 25 MiB it exceeds the bytes from {crossing:.0f} ranks on."
     return figure
 
 

@@ -85,7 +85,6 @@ def family(ranks: int, nbytes: int) -> Markdown:
         sent = f"{max(run.meter.bytes_sent) / nbytes:g} S"
         cost = {"busiest rank sends": sent, "steps": max(run.meter.steps)}
         factor = f"{collectives.BUS_FACTORS[name](ranks):g}"
-        rows.append(
-            {"collective": f"`{name}`", "rank r gets": gets, "algorithm": algorithm, **cost, "bus factor": factor}
-        )
+        row = {"collective": f"`{name}`", "rank r gets": gets, "algorithm": algorithm}
+        rows.append({**row, **cost, "bus factor": factor})
     return table(rows)

@@ -56,9 +56,8 @@ def compare_syncs(step: Callable[[Comm, bool], torch.Tensor], terms: int) -> Mar
     quiet, loud = (simulate(step, RANKS, args=(silent,)) for silent in (True, False))
     assert parity.apart(quiet.results[0], loud.results[0], terms) <= 1
     runs = {"after every micro-batch": loud, "after the last micro-batch": quiet}
-    return table(
-        [{"synchronizes": when, "a rank sends": bytes_text(run.meter.bytes_sent[0])} for when, run in runs.items()]
-    )
+    rows = [{"synchronizes": when, "a rank sends": bytes_text(run.meter.bytes_sent[0])} for when, run in runs.items()]
+    return table(rows)
 
 
 def samples_of_a_step(samples: int, batch: int) -> Markdown:
@@ -140,12 +139,8 @@ def remedies() -> Markdown:
         rows.append({"one sequence per GPU": name, "a rank sends": bytes_text(sends), **shown})
     sharded = 3 * collectives.ring_half_cost(2 * PARAMS, GPUS, 0, far).nbytes
     later = {"exposed": "chapter 08", "efficiency": "chapter 08"}
-    return table(
-        [
-            *rows,
-            {"one sequence per GPU": "sharded: two gathers, one scatter", "a rank sends": bytes_text(sharded), **later},
-        ]
-    )
+    last = {"one sequence per GPU": "sharded: two gathers, one scatter", "a rank sends": bytes_text(sharded), **later}
+    return table([*rows, last])
 
 
 def published_scaling() -> Markdown:

@@ -79,20 +79,14 @@ def switch_size(small, large):
 # ~ large[1] - 1 / small ==> small[1] - 1 / large
 
 
-# %% wrong: rates subtracted => values difference-of-rates  from: every equation divided by its time
-def switch_size(small, large):
-    return (large[0] - small[0]) * (large[1] - small[1])
-
+# %% wrong: rates subtracted => values difference-of-rates  from: the sign of the switch
+# ~ / (1 / large[1] - 1 / small[1]) ==> * (large[1] - small[1])
 
 # %% wrong: the bandwidth that was bought => values no-alpha  from: every equation divided by its time
-def best_bandwidth(nbytes, small, large):
-    return max(small[1], large[1])
-
+# ~ nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large)) ==> max(small[1], large[1])
 
 # %% wrong: always the second way => values second-only  from: every equation divided by its time
-def best_bandwidth(nbytes, small, large):
-    return nbytes / (large[0] + nbytes / large[1])
-
+# ~ nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large)) ==> nbytes / (large[0] + nbytes / large[1])
 
 # %% wrong: None for never => generality returned-none  from: every equation divided by its time
 # ~ math.inf ==> None

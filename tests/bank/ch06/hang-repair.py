@@ -49,24 +49,8 @@ def swap_edges(comm, ahead, behind):
     return from_before, from_after
 
 
-# %% wrong: rank 0 alone turns its order round => cost in-a-row
-def swap_edges(comm, ahead, behind):
-    if comm.size == 1:
-        return ahead, behind
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    from_before, from_after = torch.empty_like(ahead), torch.empty_like(behind)
-    if comm.rank == 0:
-        comm.recv(from_before, before)
-        comm.send(ahead, after)
-        comm.recv(from_after, after)
-        comm.send(behind, before)
-    else:
-        comm.send(ahead, after)
-        comm.recv(from_before, before)
-        comm.send(behind, before)
-        comm.recv(from_after, after)
-    return from_before, from_after
-
+# %% wrong: rank 0 alone turns its order round => cost in-a-row  from: even ranks send while odd ones receive
+# ~ comm.rank % 2 == 0 ==> comm.rank
 
 # %% wrong: with two ranks the messages cross => generality crossed  from: one batch, receives in the order in which the other side sends
 #           P2POp(comm.isend, ahead, after),

@@ -131,16 +131,12 @@ def hierarchical_all_reduce(comm, x, per_node):
 # -     gather(comm, inside, chunks)
 
 
-# %% wrong: never leaves its node => values missing-rank
-def hierarchical_all_reduce(comm, x, per_node):
-    node = comm.rank // per_node
-    inside = list(range(node * per_node, (node + 1) * per_node))
-    flat = x.reshape(-1).clone()
-    chunks = list(flat.tensor_split(per_node))
-    scatter(comm, inside, chunks)
-    gather(comm, inside, chunks)
-    return flat.reshape(x.shape)
-
+# %% wrong: never leaves its node => values missing-rank  from: three steps
+# -     across = list(range(place, comm.size, per_node))
+#       scatter(comm, inside, chunks)
+# -     pieces = list(chunks[place].tensor_split(len(across)))
+# -     scatter(comm, across, pieces)
+# -     gather(comm, across, pieces)
 
 # %% wrong: takes the nodes for round-robin => cost unless placement=round-robin  from: three steps
 # -     node, place = divmod(comm.rank, per_node)

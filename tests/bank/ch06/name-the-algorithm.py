@@ -44,40 +44,19 @@ def name_algorithm(matrix, nbytes):
     return "hierarchical"
 
 
-# %% wrong: every ring is a good one => values not-ring
-def name_algorithm(matrix, nbytes):
-    n = len(matrix)
-    partners = [{d for d in range(n) if matrix[s][d]} for s in range(n)]
-    if all(len(each) == n - 1 for each in partners):
-        return "everyone to everyone" if matrix[0][1] == nbytes else "all-to-all"
-    if all(each == {(s + 1) % n} for s, each in enumerate(partners)):
-        return "ring"
-    if all(each == {0} for each in partners[1:]):
-        return "naive root"
-    if sum(map(len, partners)) == 2 * (n - 1):
-        return "tree"
-    return "halving-doubling" if abs(matrix[0][n // 2] - nbytes) <= 64 else "hierarchical"
+# %% wrong: every ring is a good one => values not-ring  from: partners first, then bytes
+# ~ return "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring" ==> return "ring"
 
-
-# %% wrong: does not look at bytes in a full matrix => values not-all-to-all  from: every ring is a good one
+# %% wrong: does not look at bytes in a full matrix => values not-all-to-all  from: partners first, then bytes
 # ~ return "everyone to everyone" if matrix[0][1] == nbytes else "all-to-all" ==> return "all-to-all"
-# ~ "ring" ==> "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
 
-# %% wrong: halving-doubling only for powers of two => generality not-hierarchical  from: every ring is a good one
-# ~ "ring" ==> "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
-# ~ (n - 1) ==> (n - 1) and all(b in (0, nbytes) for row in matrix for b in row)
-# -     return "halving-doubling" if abs(matrix[0][n // 2] - nbytes) <= 64 else "hierarchical"
-# +     if n & (n - 1) == 0 and abs(matrix[0][n // 2] - nbytes) <= 64:
-# +         return "halving-doubling"
-# +     return "hierarchical"
+# %% wrong: halving-doubling only for powers of two => generality not-hierarchical  from: partners first, then bytes
+# ~ if core // 2 in partners[0] ==> if core == n and core // 2 in partners[0]
 
-# %% wrong: knows eight ranks only => generality -  from: every ring is a good one
-# -     n = len(matrix)
-# +     if len(matrix) != 8:
+# %% wrong: knows eight ranks only => generality -  from: partners first, then bytes
+#       n = len(matrix)
+# +     if n != 8:
 # +         return "ring"
-# +     n = 8
-# ~ "ring" ==> "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
-# ~ abs(matrix[0][n // 2] - nbytes) <= 64 ==> matrix[0][4] == nbytes
 
 # %% wrong: always the same => values -  from: a name of its own
 # ~ butterfly ==> ring

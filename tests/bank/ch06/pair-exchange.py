@@ -54,14 +54,9 @@ def pair_reduce(comm, x):
 # +     comm.recv(theirs, partner)
 
 
-# %% wrong: the last of an odd number looks for a partner => generality raised
-def pair_reduce(comm, x):
-    partner = comm.rank ^ 1
-    theirs = torch.empty_like(x)
-    work = comm.isend(x, partner)
-    comm.recv(theirs, partner)
-    work.wait()
-    return x + theirs
+# %% wrong: the last of an odd number looks for a partner => generality raised  from: both halves in one batch
+# -     if partner >= comm.size:
+# -         return x
 
 
 # %% wrong: another name for x is no copy of it => values overwritten
@@ -88,18 +83,13 @@ def pair_reduce(comm, x):
 # ~ {"sum": torch.add, "max": torch.maximum, "min": torch.minimum}[VARIANT.op](x, theirs) ==> x
 
 
-# %% wrong: reads before wait => values -
-def pair_reduce(comm, x):
-    partner = comm.rank ^ 1
-    if partner >= comm.size:
-        return x
-    theirs = torch.zeros_like(x)
-    works = comm.batch_isend_irecv([P2POp(comm.isend, x, partner), P2POp(comm.irecv, theirs, partner)])
-    total = x + theirs
-    for work in works:
-        work.wait()
-    return total
-
+# %% wrong: reads before wait => values -  from: both halves in one batch
+# ~ empty_like ==> zeros_like
+# -     for work in comm.batch_isend_irecv(halves):
+# +     works = comm.batch_isend_irecv(halves)
+# +     total = x + theirs
+# +     for work in works:
+# ~ return x + theirs ==> return total
 
 # %% wrong: returns its own => values returned-input  from: doubles what it has
 # ~ 2 * x ==> x
@@ -110,19 +100,8 @@ def pair_reduce(comm, x):
     return 2 * x
 
 
-# %% wrong: returns what came => values only-theirs
-def pair_reduce(comm, x):
-    partner = comm.rank ^ 1
-    if partner >= comm.size:
-        return x
-    theirs = torch.empty_like(x)
-    if comm.rank % 2:
-        comm.recv(theirs, partner)
-        comm.send(x, partner)
-    else:
-        comm.send(x, partner)
-        comm.recv(theirs, partner)
-    return theirs
+# %% wrong: returns what came => values only-theirs  from: both halves in one batch
+# ~ return x + theirs ==> return theirs
 
 
 # %% wrong: sends to everyone => cost told-everyone
@@ -150,10 +129,7 @@ def pair_reduce(comm, x):
     return box[partner] + x
 
 
-# %% wrong: floats whatever comes => generality raised  from: the last of an odd number looks for a partner
-# -     theirs = torch.empty_like(x)
-# +     if partner >= comm.size:
-# +         return x
-# +     theirs = torch.empty(x.shape)
+# %% wrong: floats whatever comes => generality raised  from: both halves in one batch
+# ~ empty_like(x) ==> empty(x.shape)
 
 # %% half: right for pairs of floats, not for an odd number of ranks => 3.4  from: the last of an odd number looks for a partner

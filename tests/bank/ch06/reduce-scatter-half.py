@@ -53,11 +53,11 @@ def ring_reduce_scatter(comm, x):
     return chunks[place]
 
 
-# %% wrong: begins with its own chunk, so the next rank owns it => values wrong-owner unless owner=1  from: replaces instead of adding
-# ~ 2) % n]) ==> 1) % n])
-# ~ step - 1 ==> step
-# ~ [(me - step - 2) % n] = ==> [(me - step - 1) % n] +=
-# ~ [me] ==> [(me + 1) % n]
+# %% wrong: begins with its own chunk, so the next rank owns it => values wrong-owner unless owner=1  from: the half-written function, finished
+# ~ outgoing = chunks[(me - step - 1) % n] ==> outgoing = chunks[(me - step) % n]
+# ~ empty_like(chunks[(me - step - 2) % n]) ==> empty_like(chunks[(me - step - 1) % n])
+# ~ chunks[(me - step - 2) % n] += ==> chunks[(me - step - 1) % n] +=
+# ~ return chunks[me] ==> return chunks[(me + 1) % n]
 
 
 # %% wrong: whole tensors at every hop => cost whole-tensors
@@ -74,45 +74,31 @@ def ring_reduce_scatter(comm, x):
     return total.tensor_split(n)[me].clone()
 
 
-# %% wrong: one step too few => values missing-rank
-def ring_reduce_scatter(comm, x):
-    n, me = comm.size, comm.rank
-    chunks = list(torch.tensor_split(x.clone(), n))
-    for step in range(1, n - 1):
-        arrived = torch.empty_like(chunks[(me - step - 2) % n])
-        work = comm.isend(chunks[(me - step - 1) % n], (me + 1) % n)
-        comm.recv(arrived, (me - 1) % n)
-        work.wait()
-        chunks[(me - step - 2) % n] += arrived
-    return chunks[me]
+# %% wrong: one step too few => values missing-rank  from: the half-written function, finished
+# ~ range(n - 1) ==> range(1, n - 1)
 
+# %% wrong: replaces instead of adding => values missing-rank  from: the half-written function, finished
+# ~ += arrived ==> = arrived
 
-# %% wrong: replaces instead of adding => values missing-rank  from: one step too few
-# ~ 1, n ==> n
-# ~ chunks[(me - step - 2) % n] += arrived ==> chunks[(me - step - 2) % n] = arrived
+# %% wrong: divides, as for a mean => values mean  from: the half-written function, finished
+# ~ return chunks[me] ==> return chunks[me] / n
 
-# %% wrong: divides, as for a mean => values mean  from: one step too few
-# ~ 1, n ==> n
-# ~ [me] ==> [me] / n
-
-# %% wrong: chunks of equal length, and the rest is lost => generality another-kind  from: one step too few
+# %% wrong: chunks of equal length, and the rest is lost => generality another-kind  from: the half-written function, finished
 # -     chunks = list(torch.tensor_split(x.clone(), n))
-# -     for step in range(1, n - 1):
 # +     size = len(x) // n
 # +     chunks = list(x[: size * n].clone().reshape(n, size))
-# +     for step in range(n - 1):
 
-# %% wrong: everyone sends first => protocol deadlock  from: one step too few
-# ~ 1, n ==> n
+# %% wrong: everyone sends first => protocol deadlock  from: the half-written function, finished
 # ~ work = comm.isend ==> comm.send
 # -         work.wait()
 
-# %% wrong: straight to the owner => protocol not-a-neighbor  from: one step too few
-# ~ n - 1 ==> n
-# ~ (chunks[(me - step - 2) % n]) ==> (chunks[me])
-# ~ [(me - step - 1) % n], (me + 1) ==> [(me + step) % n], (me + step)
-# ~ me - 1 ==> me - step
-# ~ [(me - step - 2) % n] + ==> [me] +
+# %% wrong: straight to the owner => protocol not-a-neighbor  from: the half-written function, finished
+# ~ range(n - 1) ==> range(1, n)
+# ~ outgoing = chunks[(me - step - 1) % n] ==> outgoing = chunks[(me + step) % n]
+# ~ empty_like(chunks[(me - step - 2) % n]) ==> empty_like(chunks[me])
+# ~ isend(outgoing, after) ==> isend(outgoing, (me + step) % n)
+# ~ recv(arrived, before) ==> recv(arrived, (me - step) % n)
+# ~ chunks[(me - step - 2) % n] += ==> chunks[me] +=
 
 
 # %% wrong: adds to the chunk that is still under way => protocol -
@@ -132,11 +118,11 @@ def ring_reduce_scatter(comm, x):
     return chunks[me]
 
 
-# %% wrong: the whole tensor comes back => values whole-tensor  from: divides, as for a mean
+# %% wrong: the whole tensor comes back => values whole-tensor  from: the half-written function, finished
 # -     chunks = list(torch.tensor_split(x.clone(), n))
 # +     flat = x.clone()
 # +     chunks = list(torch.tensor_split(flat, n))
-# ~ chunks[me] / n ==> flat
+# ~ return chunks[me] ==> return flat
 
 
 # %% wrong: N times its own chunk => values counted-twice

@@ -26,19 +26,15 @@ def ring_all_reduce(comm, x):
     n, me = comm.size, comm.rank
     flat = x.reshape(-1).clone()
     chunks = flat.tensor_split(n)
-
-    def hop(out, into):
-        first, second = (comm.send, comm.recv) if me % 2 == 0 else (comm.recv, comm.send)
-        for call in (first, second):
-            if call == comm.send:
-                comm.send(out, (me + 1) % n)
-            else:
-                comm.recv(into, (me - 1) % n)
-
     for step in range(2 * n - 2):
         out, into = (me - step - 1) % n, (me - step - 2) % n
         arrived = torch.empty_like(chunks[into])
-        hop(chunks[out], arrived)
+        if me % 2 == 0:
+            comm.send(chunks[out], (me + 1) % n)
+            comm.recv(arrived, (me - 1) % n)
+        else:
+            comm.recv(arrived, (me - 1) % n)
+            comm.send(chunks[out], (me + 1) % n)
         chunks[into].copy_(chunks[into] + arrived if step < n - 1 else arrived)
     return flat.reshape(x.shape)
 
@@ -124,18 +120,15 @@ def ring_all_reduce(comm, x):
 # ~ (chunks[(me - step - 1) % n], before) ==> (chunks[(me - step - 1) & mask], (me - 1) & mask)
 
 
-# %% wrong: needs a buffer => protocol deadlock
-def ring_all_reduce(comm, x):
-    n, me = comm.size, comm.rank
-    flat = x.reshape(-1).clone()
-    chunks = list(flat.tensor_split(n))
-    for step in range(2 * n - 2):
-        into = (me - step - 2) % n
-        arrived = torch.empty_like(chunks[into])
-        comm.send(chunks[(me - step - 1) % n], (me + 1) % n)
-        comm.recv(arrived, (me - 1) % n)
-        chunks[into].copy_(chunks[into] + arrived if step < n - 1 else arrived)
-    return flat.reshape(x.shape)
+# %% wrong: needs a buffer => protocol deadlock  from: even ranks send first, odd ranks receive first
+# -         if me % 2 == 0:
+# -             comm.send(chunks[out], (me + 1) % n)
+# -             comm.recv(arrived, (me - 1) % n)
+# -         else:
+# -             comm.recv(arrived, (me - 1) % n)
+# -             comm.send(chunks[out], (me + 1) % n)
+# +         comm.send(chunks[out], (me + 1) % n)
+# +         comm.recv(arrived, (me - 1) % n)
 
 
 # %% wrong: sends to everyone => cost told-everyone
@@ -189,16 +182,8 @@ def ring_all_reduce(comm, x):
     return comm.size * x
 
 
-# %% wrong: hangs with two ranks => protocol deadlock  from: needs a buffer
-# ~ into = (me - step - 2) % n ==> out, into = (me - step - 1) % n, (me - step - 2) % n
-# -         comm.send(chunks[(me - step - 1) % n], (me + 1) % n)
-# -         comm.recv(arrived, (me - 1) % n)
-# +         if me % 2 == 0 or n < 3:  # with two or fewer "there is no seam to mind"
-# +             comm.send(chunks[out], (me + 1) % n)
-# +             comm.recv(arrived, (me - 1) % n)
-# +         else:
-# +             comm.recv(arrived, (me - 1) % n)
-# +             comm.send(chunks[out], (me + 1) % n)
+# %% wrong: hangs with two ranks => protocol deadlock  from: even ranks send first, odd ranks receive first
+# ~ if me % 2 == 0: ==> if me % 2 == 0 or n < 3:  # with two or fewer "there is no seam to mind"
 
 # %% wrong: by way of the mean, so whole numbers break => generality -  from: reduce-scatter, then all-gather, with isend and recv
 #           chunks[(me - step - 2) % n] += arrived
@@ -210,15 +195,8 @@ def ring_all_reduce(comm, x):
 # +     size = flat.numel() // n
 # +     chunks = [flat[c * size : (c + 1) * size] for c in range(n)]
 
-# %% wrong: rank 0 alone listens first, so every hop goes round rank by rank => cost in-a-row  from: hangs with two ranks
-# -     flat = x.reshape(-1).clone()
-# -     chunks = list(flat.tensor_split(n))
-# +     chunks = [chunk.clone() for chunk in x.reshape(-1).tensor_split(n)]
-# ~ if me % 2 == 0 or n < 3:  # with two or fewer "there is no seam to mind" ==> if me:
-# -         chunks[into].copy_(chunks[into] + arrived if step < n - 1 else arrived)
-# -     return flat.reshape(x.shape)
-# +         chunks[into] = chunks[into] + arrived if step < n - 1 else arrived
-# +     return torch.cat(chunks).reshape(x.shape)
+# %% wrong: rank 0 alone listens first, so every hop goes round rank by rank => cost in-a-row  from: copies of all chunks, joined at the end
+# ~ me % 2 == 0 ==> me
 
 # %% half: right values, whole tensors => 6  from: whole tensors at every hop
 
@@ -239,15 +217,10 @@ def ring_all_reduce(comm, x):
     return table.view(-1)[: flat.numel()].reshape(x.shape)
 
 
-# %% half: copies of all chunks, joined at the end => 11.4
-def ring_all_reduce(comm, x):
-    n, me = comm.size, comm.rank
-    chunks = [chunk.clone() for chunk in x.reshape(-1).tensor_split(n)]
-    for step in range(2 * n - 2):
-        out, into = (me - step - 1) % n, (me - step - 2) % n
-        arrived = torch.empty_like(chunks[into])
-        work = comm.isend(chunks[out], (me + 1) % n)
-        comm.recv(arrived, (me - 1) % n)
-        work.wait()
-        chunks[into] = chunks[into] + arrived if step < n - 1 else arrived
-    return torch.cat(chunks).reshape(x.shape)
+# %% half: copies of all chunks, joined at the end => 11.4  from: even ranks send first, odd ranks receive first
+# -     flat = x.reshape(-1).clone()
+# -     chunks = flat.tensor_split(n)
+# +     chunks = [chunk.clone() for chunk in x.reshape(-1).tensor_split(n)]
+# -         chunks[into].copy_(chunks[into] + arrived if step < n - 1 else arrived)
+# +         chunks[into] = chunks[into] + arrived if step < n - 1 else arrived
+# ~ flat.reshape(x.shape) ==> torch.cat(chunks).reshape(x.shape)

@@ -38,68 +38,39 @@ def ring_shift(comm, x):
 # +     after, before = (comm.rank + VARIANT.direction) % comm.size, (comm.rank - VARIANT.direction) % comm.size
 
 
-# %% wrong: everyone sends first => protocol deadlock
-def ring_shift(comm, x):
-    got = torch.empty_like(x)
-    comm.send(x, (comm.rank + 1) % comm.size)
-    comm.recv(got, (comm.rank - 1) % comm.size)
-    return got
+# %% wrong: everyone sends first => protocol deadlock  from: isend, recv, wait
+# -     if comm.size == 1:
+# -         return x
+# ~ work = comm.isend ==> comm.send
+# -     work.wait()
+
+# %% wrong: rank 0 alone listens first => cost in-a-row  from: even ranks send first
+# ~ comm.rank % 2 == 0 ==> comm.rank
 
 
-# %% wrong: rank 0 alone listens first => cost in-a-row
-def ring_shift(comm, x):
-    if comm.size == 1:
-        return x
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    got = torch.empty_like(x)
-    if comm.rank == 0:
-        comm.recv(got, before)
-        comm.send(x, after)
-    else:
-        comm.send(x, after)
-        comm.recv(got, before)
-    return got
+# %% wrong: the other way round => values wrong-direction unless direction=-1  from: isend, recv, wait
+# ~ after, before = ==> before, after =
 
+# %% wrong: no modulo => values raised  from: isend, recv, wait
+# -     if comm.size == 1:
+# -         return x
+# ~ (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size ==> comm.rank + 1, comm.rank - 1
 
-# %% wrong: the other way round => values wrong-direction unless direction=-1
-def ring_shift(comm, x):
-    if comm.size == 1:
-        return x
-    got = torch.empty_like(x)
-    work = comm.isend(x, (comm.rank - 1) % comm.size)
-    comm.recv(got, (comm.rank + 1) % comm.size)
-    work.wait()
-    return got
-
-
-# %% wrong: no modulo => values raised  from: alone, it sends to itself
-# ~ (comm.rank + 1) % comm.size ==> comm.rank + 1
-# ~ (comm.rank - 1) % comm.size ==> comm.rank - 1
-
-# %% wrong: clears what is under way => protocol -  from: the other way round
-# -     work = comm.isend(x, (comm.rank - 1) % comm.size)
-# -     comm.recv(got, (comm.rank + 1) % comm.size)
-# +     work = comm.isend(x, (comm.rank + 1) % comm.size)
-# +     comm.recv(got, (comm.rank - 1) % comm.size)
+# %% wrong: clears what is under way => protocol -  from: isend, recv, wait
+#       comm.recv(got, before)
 # +     x.zero_()
 
+# %% wrong: reads before wait => values -  from: one batch
+# ~ empty_like ==> zeros_like
+# -     for work in comm.batch_isend_irecv(halves):
+# +     works = comm.batch_isend_irecv(halves)
+# +     answer = got.clone()
+# +     for work in works:
+# ~ return got ==> return answer
 
-# %% wrong: reads before wait => values -
-def ring_shift(comm, x):
-    if comm.size == 1:
-        return x
-    got = torch.zeros_like(x)
-    works = [comm.isend(x, (comm.rank + 1) % comm.size), comm.irecv(got, (comm.rank - 1) % comm.size)]
-    answer = got.clone()
-    for work in works:
-        work.wait()
-    return answer
-
-
-# %% wrong: alone, it sends to itself => generality raised  from: everyone sends first
-# ~ comm.send ==> work = comm.isend
-#       comm.recv(got, (comm.rank - 1) % comm.size)
-# +     work.wait()
+# %% wrong: alone, it sends to itself => generality raised  from: isend, recv, wait
+# -     if comm.size == 1:
+# -         return x
 
 
 # %% wrong: everyone gets everything and picks one => cost told-everyone
@@ -124,25 +95,15 @@ def ring_shift(comm, x):
     return x
 
 
-# %% wrong: through the two neighbors => protocol not-a-neighbor
-def ring_shift(comm, x):
-    n, me = comm.size, comm.rank
-    if n == 1:
-        return x
-    nothing, got = torch.empty(0), torch.empty_like(x)
-    if n > 2:  # asks the rank before to send: no bytes, but a message the wrong way
-        ask = comm.isend(nothing, (me - 1) % n, tag=7)
-        comm.recv(torch.empty(0), (me + 1) % n, tag=7)
-        ask.wait()
-    work = comm.isend(x, (me + 1) % n)
-    comm.recv(got, (me - 1) % n)
-    work.wait()
-    return got
+# %% wrong: through the two neighbors => protocol not-a-neighbor  from: isend, recv, wait
+#       got = torch.empty_like(x)
+# +     if comm.size > 2:  # asks the rank before to send: no bytes, but a message the wrong way
+# +         ask = comm.isend(torch.empty(0), before, tag=7)
+# +         comm.recv(torch.empty(0), after, tag=7)
+# +         ask.wait()
 
-
-# %% wrong: a row of floats whatever comes => generality raised  from: clears what is under way
+# %% wrong: a row of floats whatever comes => generality raised  from: isend, recv, wait
 # ~ empty_like(x) ==> empty(x.numel())
-# -     x.zero_()
 
 
 # %% right: one batch

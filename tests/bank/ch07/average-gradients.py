@@ -89,23 +89,19 @@ def average_gradients(comm, grads, examples):
     return grads
 
 
-# %% wrong: adds up and forgets to divide => values not-divided
-def average_gradients(comm, grads, examples):
-    for grad in grads:
-        grad *= examples
-        comm.all_reduce(grad)
-    return grads
+# %% wrong: adds up and forgets to divide => values not-divided  from: sums, then one division
+# -         grad /= count.item()
 
-
-# %% wrong: adds the averages up => values sum-of-means  from: adds up and forgets to divide
+# %% wrong: adds the averages up => values sum-of-means  from: sums, then one division
 # -         grad *= examples
-
-# %% wrong: divides by the ranks => values divided-by-ranks  from: adds up and forgets to divide
-# ~ grad *= examples ==> grad *= examples / comm.size
-
-# %% wrong: divides by its own count => values divided-by-own  from: adds up and forgets to divide
 #           comm.all_reduce(grad)
-# +         grad /= max(examples, 1)
+# -         grad /= count.item()
+
+# %% wrong: divides by the ranks => values divided-by-ranks  from: sums, then one division
+# ~ count.item() ==> comm.size
+
+# %% wrong: divides by its own count => values divided-by-own  from: sums, then one division
+# ~ count.item() ==> max(examples, 1)
 
 # %% wrong: weights and averages => values divided-twice  from: sums, then one division
 # ~ all_reduce(grad) ==> all_reduce(grad, op="AVG")

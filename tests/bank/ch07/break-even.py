@@ -47,15 +47,13 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
     return 1 + int(Q(batch_tokens) * 4 * Q(bandwidth) / (2 * grad_bytes * Q(flops)))
 
 
-# %% right: any variant  from: fractions
-# - from fractions import Fraction as Q
+# %% right: any variant  from: in formulas
+# - def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
 # + from course_lib import params
-# + VARIANT = params("break-even")
-# + EACH = {"step": 6, "backward": 4}[VARIANT.behind]
-# -     return float(Q(2 * (ranks - 1) * grad_bytes, ranks) * Q(flops) / Q(bandwidth) / 4)
-# +     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / EACH
-# -     return 1 + int(Q(batch_tokens) * 4 * Q(bandwidth) / (2 * grad_bytes * Q(flops)))
-# +     return 1 + int(batch_tokens * EACH * bandwidth / (2 * grad_bytes * flops))
+# + EACH = {"step": 6, "backward": 4}[params("break-even").behind]
+# + def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+# ~ flops / 4 ==> flops / EACH
+# ~ batch_tokens * 4 * bandwidth ==> batch_tokens * EACH * bandwidth
 
 # %% wrong: hides behind the whole step => values wrong-window unless behind=step  from: in formulas
 # ~ flops / 4 ==> flops / 6
@@ -85,8 +83,7 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 # ~ floor ==> ceil
 
 # %% wrong: a fraction of a GPU => generality not-whole  from: in formulas
-# -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
-# +     return 1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops)
+# ~ math.floor ==> float
 
 # %% wrong: the shown numbers learnt by heart => values -  from: in formulas
 # ~ (ranks - 1) / ranks * grad_bytes / bandwidth * flops ==> 63 / 64 * 2 / 50e9 * 400e12
@@ -99,18 +96,13 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 # %% wrong: rounds tokens => generality rounded  from: in formulas
 # -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
 # +     return round(flops / 4 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth))
-# ~ math.floor(1 + batch_tokens ==> 1 + int(batch_tokens
 
 # %% wrong: none for one => generality -  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
-# +     return flops / 4 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth)
 # -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
 # +     n = int(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
 # +     return n if n > 1 else 0
 
 # %% wrong: powers of two => values -  from: in formulas
-# -     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / 4
-# +     return flops / 4 * 2 * grad_bytes * (ranks - 1) / (ranks * bandwidth)
 # -     return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops))
 # +     return 2 ** int(math.log2(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops)))
 

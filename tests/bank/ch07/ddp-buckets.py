@@ -1,10 +1,12 @@
 import torch
 
 
-def packed(model, bucket_bytes):
+def packed(model, bucket_bytes, order=reversed, mixed=False, beyond=False):
+    """Buckets from the last parameter to the first; the options are mistakes that wrong answers make."""
     buckets, room = [], 0
-    for p in reversed([p for p in model.parameters() if p.requires_grad]):
-        if not buckets or p.nbytes > room or p.dtype != buckets[-1][0].dtype:
+    for p in order([p for p in model.parameters() if p.requires_grad]):
+        full = room <= 0 if beyond else p.nbytes > room
+        if not buckets or full or (not mixed and p.dtype != buckets[-1][0].dtype):
             buckets.append([])
             room = bucket_bytes
         buckets[-1].append(p)
@@ -120,14 +122,7 @@ def bucket_gradients(comm, model, bucket_bytes):
 # -                 p.grad.copy_(part.view_as(p))
 
 # %% wrong: packed from the first to the last => cost not-hidden  from: a queue of buckets
-# -     buckets = packed(model, bucket_bytes)
-# +     buckets, room = [], 0
-# +     for p in [p for p in model.parameters() if p.requires_grad]:
-# +         if not buckets or p.nbytes > room or p.dtype != buckets[-1][0].dtype:
-# +             buckets.append([])
-# +             room = bucket_bytes
-# +         buckets[-1].append(p)
-# +         room -= p.nbytes
+# ~ packed(model, bucket_bytes) ==> packed(model, bucket_bytes, order=list)
 
 # %% wrong: one bucket for all => cost -  from: a queue of buckets
 # ~ packed(model, bucket_bytes) ==> [sum(packed(model, bucket_bytes), [])]
@@ -145,9 +140,8 @@ def bucket_gradients(comm, model, bucket_bytes):
 # +             works.append((bucket, flat, comm.all_reduce(flat, async_op=True)))
 # ~ (flat, work) in zip(buckets, works) ==> flat, work in works
 
-# %% wrong: dtypes mixed in one bucket => cost too-many-bytes  from: packed from the first to the last
-# ~ [p for p in model.parameters() if p.requires_grad] ==> reversed([p for p in model.parameters() if p.requires_grad])
-# ~ if not buckets or p.nbytes > room or p.dtype != buckets[-1][0].dtype: ==> if not buckets or p.nbytes > room:
+# %% wrong: dtypes mixed in one bucket => cost too-many-bytes  from: a queue of buckets
+# ~ packed(model, bucket_bytes) ==> packed(model, bucket_bytes, mixed=True)
 
 # %% wrong: not made new for the next step => values -  from: a queue of buckets
 # ~ not missing[len(works)] ==> missing[len(works)] <= 0
@@ -170,10 +164,8 @@ def bucket_gradients(comm, model, bucket_bytes):
 # -             for p, part in zip(bucket, parts):
 # -                 p.grad = part.reshape(p.shape).clone()
 
-# %% wrong: fills beyond the limit => cost too-few-collectives  from: packed from the first to the last
-# ~ [], 0 ==> [], -1
-# ~ model.parameters() ==> list(model.parameters())[::-1]
-# ~ p.nbytes > room or p.dtype != buckets[-1][0] ==> room <= 0 or p.dtype != buckets[-1][-1]
+# %% wrong: fills beyond the limit => cost too-few-collectives  from: a queue of buckets
+# ~ packed(model, bucket_bytes) ==> packed(model, bucket_bytes, beyond=True)
 
 # %% wrong: buckets leave after the backward pass => cost not-hidden  from: a queue of buckets
 # -     for p in home:

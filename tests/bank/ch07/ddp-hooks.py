@@ -133,16 +133,8 @@ def hook_gradients(comm, model):
 # +                 hook(parameter)
 
 
-# %% wrong: each hook waits => cost not-hidden
-def hook_gradients(comm, model):
-    def hook(p):
-        comm.all_reduce(p.grad, op="AVG")
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(hook)
-    return lambda: None
-
+# %% wrong: each hook waits => cost not-hidden  from: one asynchronous all-reduce per parameter
+# ~ works.append(comm.all_reduce(parameter.grad, async_op=True)) ==> comm.all_reduce(parameter.grad)
 
 # %% wrong: sums => values sum  from: one asynchronous all-reduce per parameter
 # -         parameter.grad /= comm.size
@@ -170,12 +162,8 @@ def hook_gradients(comm, model):
 # +                 p.register_post_accumulate_grad_hook(hook)
 
 
-# %% wrong: returns nothing => values no-finish
-def hook_gradients(comm, model):
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_post_accumulate_grad_hook(lambda p: comm.all_reduce(p.grad, op="AVG"))
-
+# %% wrong: returns nothing => values no-finish  from: each hook waits
+# ~ return finish ==> return
 
 # %% wrong: waits for the first step's works only => values -  from: one asynchronous all-reduce per parameter
 # ~ works = [] ==> works, done = [], []

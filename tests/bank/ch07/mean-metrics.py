@@ -87,18 +87,13 @@ def evaluate(comm, batches):
 # ~ (total / tokens, correct / tokens) ==> (total / tokens, 100 * correct / tokens)
 
 # %% wrong: only rank 0 knows => values returned-none  from: three sums
-# -     comm.all_reduce(row)
-# -     total, correct, tokens = row.tolist()
+# ~ comm.all_reduce(row) ==> comm.reduce(row, dst=0)
 # -     return told(total / tokens, correct / tokens)
-# +     comm.reduce(row, dst=0)
 # +     if comm.rank == 0:
-# +         total, correct, tokens = row.tolist()
 # +         return told(total / tokens, correct / tokens)
 
 # %% wrong: not a number spreads => generality nan  from: three sums
-# -         if tokens:
-# -             row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
-# +         row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
+# ~ if tokens: ==> if True:
 
 
 # %% wrong: a rank without batches divides by zero => generality raised

@@ -46,31 +46,20 @@ def accumulate(replica, batches, loss):
     (loss(replica(x), y) / len(batches)).backward()
 
 
-# %% wrong: averages every micro-batch => cost every-micro-batch  from: raised for the forward pass before the last
-# ~ step, (inputs, targets) in enumerate(batches) ==> inputs, targets in batches
-# -         replica.require_backward_grad_sync = len(batches) - 2 == step
+# %% wrong: averages every micro-batch => cost every-micro-batch  from: no_sync around all but the last
+# ~ nullcontext() if last else replica.no_sync() ==> nullcontext()
 
+# %% wrong: the last one inside too => values never-averaged  from: no_sync around all but the last
+# ~ nullcontext() if last else replica.no_sync() ==> replica.no_sync()
 
-# %% wrong: the last one inside too => values never-averaged
-def accumulate(replica, batches, loss):
-    with replica.no_sync():
-        for inputs, targets in batches:
-            (loss(replica(inputs), targets) / len(batches)).backward()
+# %% wrong: the first instead of the last => values flag-too-late  from: no_sync around all but the last
+# ~ step == len(batches) - 1 ==> step == 0
 
+# %% wrong: one short => values -  from: no_sync around all but the last
+# ~ step == len(batches) - 1 ==> step == len(batches) - 2
 
-# %% wrong: the first instead of the last => values flag-too-late  from: forgets the mean
-# ~ len(batches) - 1 ==> 0
-# ~ loss(replica(inputs), targets) ==> (loss(replica(inputs), targets) / len(batches))
-
-# %% wrong: one short => values -  from: the first instead of the last
-# ~ 0 ==> len(batches) - 2
-
-
-# %% wrong: forgets the mean => values not-divided
-def accumulate(replica, batches, loss):
-    for step, (inputs, targets) in enumerate(batches):
-        replica.require_backward_grad_sync = step == len(batches) - 1
-        loss(replica(inputs), targets).backward()
+# %% wrong: forgets the mean => values not-divided  from: no_sync around all but the last
+# ~ (loss(replica(inputs), targets) / len(batches)).backward() ==> loss(replica(inputs), targets).backward()
 
 
 # %% wrong: raised for the forward pass before the last => cost every-micro-batch
@@ -104,21 +93,12 @@ def accumulate(replica, batches, loss):
 #               (loss(replica(inputs), targets) / len(batches)).backward()
 # +     (0 * loss(replica(batches[-1][0]), batches[-1][1])).backward()
 
-# %% wrong: leaves the flag down => generality never-averaged  from: divides by all but one
-# -             (loss(replica(x), y) / max(len(batches) - 1, 1)).backward()
-# +             (loss(replica(x), y) / len(batches)).backward()
+# %% wrong: leaves the flag down => generality never-averaged  from: no_sync around all but the last
+#               (loss(replica(inputs), targets) / len(batches)).backward()
 # +     replica.require_backward_grad_sync = False
 
-
-# %% wrong: no micro-batch is the last => values never-averaged
-def accumulate(replica, batches, loss):
-    for k, (x, y) in enumerate(batches):
-        replica.require_backward_grad_sync = k == len(batches)
-        (loss(replica(x), y) / len(batches)).backward()
-
-
-# %% wrong: every second => cost too-many-collectives  from: no micro-batch is the last
-# ~ k == len(batches) ==> k % 2 == 1 or k == len(batches) - 1
+# %% wrong: every second => cost too-many-collectives  from: no_sync around all but the last
+# ~ step == len(batches) - 1 ==> step % 2 == 1 or step == len(batches) - 1
 
 
 # %% wrong: no_grad => values raised
@@ -129,11 +109,8 @@ def accumulate(replica, batches, loss):
         v.backward()
 
 
-# %% wrong: divides by all but one => values -
-def accumulate(replica, batches, loss):
-    for k, (x, y) in enumerate(batches):
-        with nullcontext() if k == len(batches) - 1 else replica.no_sync():
-            (loss(replica(x), y) / max(len(batches) - 1, 1)).backward()
+# %% wrong: divides by all but one => values -  from: no_sync around all but the last
+# ~ / len(batches) ==> / max(len(batches) - 1, 1)
 
 
 # %% wrong: mean of the module, one forward of the replica => cost fewer-forwards

@@ -47,36 +47,21 @@ def indices(samples, rank, ranks, epoch, seed=0):
     return [order[(step * ranks + rank) % samples] for step in range(steps)]
 
 
-# %% wrong: never told the epoch => values epoch-ignored  from: uneven
+# %% wrong: never told the epoch => values epoch-ignored  from: one generator from seed and epoch, dealt out
+# ~ f"{seed}:{epoch}" ==> seed
+
+# %% wrong: in stored order => values not-shuffled  from: one generator from seed and epoch, dealt out
 # -     random.Random(f"{seed}:{epoch}").shuffle(order)
-# +     random.Random(seed).shuffle(order)
-# +     while len(order) % ranks:
-# +         order.append(order[len(order) % samples])
 
+# %% wrong: every rank shuffles for itself => values never-read  from: one generator from seed and epoch, dealt out
+# ~ f"{seed}:{epoch}" ==> f"{seed}:{epoch}:{rank}"
 
-# %% wrong: in stored order => values not-shuffled
-def indices(samples, rank, ranks, epoch, seed=0):
-    return [i % samples for i in range(rank, -(-samples // ranks) * ranks, ranks)]
+# %% wrong: the process's own generator => values never-read  from: one generator from seed and epoch, dealt out
+# ~ random.Random(f"{seed}:{epoch}").shuffle(order) ==> random.shuffle(order)
 
-
-# %% wrong: every rank shuffles for itself => values never-read
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = list(range(samples))
-    random.Random(f"{seed}:{epoch}:{rank}").shuffle(order)
-    total = -(-samples // ranks) * ranks
-    return (order * ranks)[:total][rank::ranks]
-
-
-# %% wrong: the process's own generator => values never-read  from: every rank shuffles for itself
-# ~ Random(f"{seed}:{epoch}:{rank}").shuffle ==> shuffle
-
-
-# %% wrong: uneven => values unequal
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = list(range(samples))
-    random.Random(f"{seed}:{epoch}").shuffle(order)
-    return order[rank::ranks]
-
+# %% wrong: uneven => values unequal  from: one generator from seed and epoch, dealt out
+# -     total = math.ceil(samples / ranks) * ranks
+# -     order = (order * math.ceil(total / samples))[:total]
 
 # %% wrong: drops the rest => values dropped unless rest=drop  from: uneven
 # ~ return order[rank::ranks] ==> return order[: samples // ranks * ranks][rank::ranks]
@@ -99,45 +84,35 @@ def indices(samples, rank, ranks, epoch, seed=0):
     return mine
 
 
-# %% wrong: rotates by the epoch => values only-rotated  from: every rank shuffles for itself
-# -     random.Random(f"{seed}:{epoch}:{rank}").shuffle(order)
+# %% wrong: rotates by the epoch => values only-rotated  from: one generator from seed and epoch, dealt out
+# -     random.Random(f"{seed}:{epoch}").shuffle(order)
 # +     random.Random(seed).shuffle(order)
 # +     order = order[epoch:] + order[:epoch]
 
-# %% wrong: seed left out => values seed-ignored  from: every rank shuffles for itself
-# ~ f"{seed}:{epoch}:{rank}" ==> epoch
+# %% wrong: seed left out => values seed-ignored  from: one generator from seed and epoch, dealt out
+# ~ f"{seed}:{epoch}" ==> epoch
 
-# %% wrong: sums seed and epoch, shuffles for the ranks => generality order-of-its-own  from: every rank shuffles for itself
-# ~ {rank} ==> {ranks}
+# %% wrong: sums seed and epoch, shuffles for the ranks => generality order-of-its-own  from: one generator from seed and epoch, dealt out
+# ~ f"{seed}:{epoch}" ==> f"{seed}:{epoch}:{ranks}"
 
-# %% wrong: one extension is not enough for few samples => generality -  from: uneven
-#       random.Random(f"{seed}:{epoch}").shuffle(order)
-# +     order += order[: -samples % ranks]
+# %% wrong: one extension is not enough for few samples => generality -  from: one generator from seed and epoch, dealt out
+# ~ order = (order * math.ceil(total / samples))[:total] ==> order += order[: -samples % ranks]
 
-# %% wrong: the same order, backwards every other epoch => values epochs-alike  from: padding with zeros
-# ~ f"{seed}{epoch}" ==> seed
-# ~ o += [0] * (-samples % ranks) ==> o.reverse() if epoch % 2 else None
-# ~ return o ==> return (o * ranks)[: -(-samples // ranks) * ranks]
+# %% wrong: the same order, backwards every other epoch => values epochs-alike  from: one generator from seed and epoch, dealt out
+# -     random.Random(f"{seed}:{epoch}").shuffle(order)
+# +     random.Random(seed).shuffle(order)
+# +     order = order[::-1] if epoch % 2 else order
 
+# %% wrong: padding with zeros => values padded-otherwise  from: one generator from seed and epoch, dealt out
+# ~ order = (order * math.ceil(total / samples))[:total] ==> order += [0] * (total - samples)
 
-# %% wrong: padding with zeros => values padded-otherwise
-def indices(samples, rank, ranks, epoch, seed=0):
-    o = list(range(samples))
-    random.Random(f"{seed}{epoch}").shuffle(o)
-    o += [0] * (-samples % ranks)
-    return o[rank::ranks]
+# %% wrong: minus one for padding => values no-such-sample  from: one generator from seed and epoch, dealt out
+# ~ order = (order * math.ceil(total / samples))[:total] ==> order += [-1] * (total - samples)
 
+# %% wrong: a generator => values raised  from: one generator from seed and epoch, dealt out
+# ~ return order[rank::ranks] ==> return iter(order[rank::ranks])
 
-# %% wrong: minus one for padding => values no-such-sample  from: padding with zeros
-# ~ [0] ==> [-1]
-
-# %% wrong: a generator => values raised  from: uneven
-# ~ order = list(range(samples)) ==> o = list(range(samples))
-# ~ (f"{seed}:{epoch}").shuffle(order) ==> (f"{seed}{epoch}").shuffle(o)
-# ~ order[rank::ranks] ==> iter((o * ranks)[: -(-samples // ranks) * ranks][rank::ranks])
-
-# %% wrong: floats => values no-lists  from: a generator
-# -     return iter((o * ranks)[: -(-samples // ranks) * ranks][rank::ranks])
-# +     return [float(x) for x in (o * ranks)[: -(-samples // ranks) * ranks][rank::ranks]]
+# %% wrong: floats => values no-lists  from: one generator from seed and epoch, dealt out
+# ~ return order[rank::ranks] ==> return [float(x) for x in order[rank::ranks]]
 
 # %% half: right where ranks divide or almost do => 6.4  from: one extension is not enough for few samples

@@ -69,16 +69,14 @@ def token_step(comm, model, batches):
 # ~ all_reduce(total) ==> all_reduce(total, op="AVG")
 
 
-# %% wrong: communicates nothing => values own-tokens
-def token_step(comm, model, batches):
-    count = sum(int((t != -100).sum()) for _, t in batches)
-    total = 0.0
-    for inputs, targets in batches:
-        loss = losses(model, inputs, targets) / count
-        loss.backward()
-        total += loss.item()
-    return total
-
+# %% wrong: communicates nothing => values own-tokens  from: count first
+# -     comm.all_reduce(count)
+#           total += loss.detach()
+# -     for parameter in model.parameters():
+# -         if parameter.grad is None:
+# -             parameter.grad = torch.zeros_like(parameter)
+# -         comm.all_reduce(parameter.grad)
+# -     comm.all_reduce(total)
 
 # %% wrong: counts the padding => values padding-counted  from: count first
 # ~ (targets != -100).sum ==> targets.numel
@@ -91,13 +89,11 @@ def token_step(comm, model, batches):
 # -         comm.all_reduce(parameter.grad)
 # +         comm.all_reduce(parameter.grad, op="AVG")
 
-# %% wrong: the loss of its own share => values loss-own-share  from: communicates nothing
-# -     count = sum(int((t != -100).sum()) for _, t in batches)
-# +     count = torch.tensor(float(sum((t != -100).sum() for _, t in batches)))
-# +     comm.all_reduce(count)
-#           total += loss.item()
-# +     for p in model.parameters():
-# +         comm.all_reduce(p.grad)
+# %% wrong: the loss of its own share => values loss-own-share  from: count first
+# -         if parameter.grad is None:
+# -             parameter.grad = torch.zeros_like(parameter)
+#           comm.all_reduce(parameter.grad)
+# -     comm.all_reduce(total)
 
 # %% wrong: no division at all => values not-divided  from: count first
 # ~ (model, inputs, targets) / count ==> (model, inputs, targets)
@@ -171,22 +167,16 @@ def token_step(comm, model, batches):
 # +     return value
 
 
-# %% wrong: forward twice => cost more-forwards
-def token_step(comm, model, batches):
-    row = torch.zeros(2, dtype=torch.float64)
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    for inputs, targets in batches:
-        with torch.no_grad():
-            loss = losses(model, inputs, targets)
-        row += torch.tensor([loss.item(), (targets != -100).sum().item()])
-    comm.all_reduce(row)
-    for inputs, targets in batches:
-        (losses(model, inputs, targets) / row[1].item()).backward()
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-    return (row[0] / row[1]).item()
-
+# %% wrong: forward twice => cost more-forwards  from: sparse loss: last token's mean weights
+# -         loss = losses(model, inputs, targets, "mean")
+# -         loss.backward()
+# +         with torch.no_grad():
+# +             loss = losses(model, inputs, targets)
+# ~ , 1.0 ==> , (targets != -100).sum().item()
+#       comm.all_reduce(row)
+# +     for inputs, targets in batches:
+# +         (losses(model, inputs, targets) / row[1].item()).backward()
+# -         p.grad /= row[1].item()
 
 # %% wrong: half precision on the wire => values rounded  from: count first
 # -         comm.all_reduce(parameter.grad)

@@ -109,13 +109,7 @@ def train(comm, model, batches, rate):
 
 
 # %% wrong: counts its own steps => values own-steps  from: count, then sums
-# ~ rest, steps = iter(batches), 0 ==> rest = iter(batches)
-# -             return steps
-# -         steps += 1
-# +             return len(batches)
-# -             if p.grad is None:
-# -                 p.grad = torch.zeros_like(p)
-# +             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+# ~ return steps ==> return len(batches)
 
 
 # %% wrong: all data to everyone => cost too-many-bytes

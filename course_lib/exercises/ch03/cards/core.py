@@ -72,10 +72,8 @@ def _decode_params(model: str, device: str) -> dict[str, Any]:
 
 
 def _decode_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _decode_params(
-        draw.choice(("mistral-7b", "qwen2.5-7b", "llama2-13b", "llama3-8b")),
-        draw.choice(("H100 SXM", "A100 SXM 80GB", "H200 SXM")),
-    )
+    models = ("mistral-7b", "qwen2.5-7b", "llama2-13b", "llama3-8b")
+    return _decode_params(draw.choice(models), draw.choice(("H100 SXM", "A100 SXM 80GB", "H200 SXM")))
 
 
 PREDICT_DECODE = Card(

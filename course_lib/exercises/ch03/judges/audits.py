@@ -37,9 +37,7 @@ KEYS = {
     ),
     "tensor-cores-989": right(_TENSOR, Mistake("doubled", 2 * _TENSOR, "do not double; these are FLOP already.")),
     "flat-ceiling": wrong(
-        2.0,
-        "slope drawn flat",
-        Mistake("as-printed", 1.0, "the figure shows that. What is bandwidth × intensity at both places?"),
+        2.0, "slope drawn flat", Mistake("as-printed", 1.0, "the figure shows that. What is bandwidth × intensity?")
     ),
     "one-axis": wrong(
         _AXES,

@@ -27,9 +27,7 @@ ITEMS = (
     Item("all-reduce-2.8-s", "the time for those bytes on 64 ranks", "seconds"),
     Item("h200-bus-482", "the bus bandwidth that follows from the printed algorithm bandwidth", "GB/s"),
     Item("h100-480-over-450", "the bytes that really left each GPU per second", "GB/s"),
-    Item(
-        "reduce-scatter-74", "the bytes that one rank sends per second, from the middle of the printed range", "GiB/s"
-    ),
+    Item("reduce-scatter-74", "the bytes that one rank sends per second, from the middle of the range", "GiB/s"),
 )
 
 

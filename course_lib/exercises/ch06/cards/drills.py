@@ -32,8 +32,7 @@ DRILLS = (
     _drill(
         "ring-seconds",
         "Each of {{ranks}} ranks holds {{nbytes:gb}} of gradients, and links carry {{bandwidth:gbps}} in each "
-        "direction. How "
-        "long does a ring all-reduce take, without latency?",
+        "direction. How long does a ring all-reduce take, without latency?",
         "seconds",
         {"nbytes": 140 * GB, "ranks": 64, "bandwidth": 100 * GB},
         pick(nbytes=(14 * GB, 140 * GB, 810 * GB), ranks=RANKS[1:7], bandwidth=(50 * GB, 100 * GB, 450 * GB)),
@@ -48,8 +47,7 @@ DRILLS = (
     _drill(
         "root-bytes",
         "{{ranks}} ranks, rank 0 included, hold {{megabytes}} MB each. All others send it to rank 0, which sends the "
-        "sum back to "
-        "each. How many bytes pass through rank 0's port, in and out together?",
+        "sum back to each. How many bytes pass through rank 0's port, in and out together?",
         "MB",
         {"ranks": 8, "megabytes": 100},
         pick(ranks=RANKS[:6], megabytes=(10, 50, 100, 400)),
@@ -57,8 +55,7 @@ DRILLS = (
     _drill(
         "crossover",
         "{{ranks}} ranks, {{latency_us}} µs per message, {{bandwidth:gbps}}: above what size is a ring all-reduce "
-        "faster than "
-        "one up and down a binomial tree?",
+        "faster than one up and down a binomial tree?",
         "kB",
         {"ranks": 16, "latency_us": 10, "bandwidth": 10 * GB},
         pick(ranks=RANKS[1:7], latency_us=(5, 10, 20), bandwidth=(10 * GB, 25 * GB, 50 * GB)),
@@ -73,8 +70,7 @@ DRILLS = (
     _drill(
         "gather-from-bus",
         "An all-gather on {{ranks}} ranks reaches a bus bandwidth of {{bus:gbps}}. How long does it take for a whole "
-        "tensor of "
-        "{{nbytes:gb}}?",
+        "tensor of {{nbytes:gb}}?",
         "milliseconds",
         {"ranks": 8, "bus": 250 * GB, "nbytes": 16 * GB},
         pick(ranks=RANKS[:5], bus=(100 * GB, 250 * GB, 360 * GB), nbytes=(1 * GB, 8 * GB, 16 * GB)),
@@ -82,8 +78,7 @@ DRILLS = (
     _drill(
         "node-bytes",
         "{{nodes}} nodes have 8 ranks each, and every rank holds {{nbytes:gb}}. How many bytes must a node at least "
-        "send to other "
-        "nodes in a hierarchical all-reduce?",
+        "send to other nodes in a hierarchical all-reduce?",
         "GB",
         {"nodes": 4, "nbytes": 16 * GB},
         pick(nodes=(2, 4, 8, 16), nbytes=(2 * GB, 16 * GB, 140 * GB)),
@@ -91,8 +86,7 @@ DRILLS = (
     _drill(
         "all-to-all-bytes",
         "In an all-to-all, each of {{ranks}} ranks holds {{megabytes}} MB, an equal part for every rank. How much "
-        "does one rank "
-        "send?",
+        "does one rank send?",
         "MB",
         {"ranks": 8, "megabytes": 64},
         pick(ranks=RANKS[:6], megabytes=(16, 64, 256)),

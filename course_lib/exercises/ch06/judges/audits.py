@@ -3,7 +3,7 @@
 from course_lib import collectives, facts
 from course_lib.exercises.ch06.cards.audits import CAUSES, ITEMS
 from course_lib.judging import Mistake
-from course_lib.judging.audit import Key, audit
+from course_lib.judging.audit import Key, audit, right, wrong
 from course_lib.units import GB, MS, US
 
 _RANKS = 64
@@ -17,91 +17,57 @@ _ALGORITHM = 480 / collectives.BUS_FACTORS["all_reduce"](8)
 _PRINTED = float(facts.claim("reduce-scatter-74").value)
 
 KEYS: dict[str, Key] = {
-    "ring-free-scaling": Key(
+    "ring-free-scaling": wrong(
         _LATENCY,
         "latency left out",
-        mistakes=(
-            Mistake("one-half", _LATENCY / 2, "these are the steps of only one half of the ring."),
-            Mistake("seconds", _LATENCY * MS, "these are seconds; give milliseconds."),
-            Mistake("one-message", 0.01, "this is the latency of one message."),
-        ),
+        Mistake("one-half", _LATENCY / 2, "these are the steps of only one half of the ring."),
+        Mistake("seconds", _LATENCY * MS, "these are seconds; give milliseconds."),
+        Mistake("one-message", 0.01, "this is the latency of one message."),
     ),
-    "ring-sends-2m": Key(
+    "ring-sends-2m": right(
         _SHARE,
-        mistakes=(
-            Mistake("one-half", _SHARE / 2, "this is only one half of the ring."),
-            Mistake("whole-tensors", 2.0 * (_RANKS - 1), "the ring passes chunks around, not whole tensors."),
-        ),
+        Mistake("one-half", _SHARE / 2, "this is only one half of the ring."),
+        Mistake("whole-tensors", 2.0 * (_RANKS - 1), "the ring passes chunks around, not whole tensors."),
     ),
-    "naive-root-bytes": Key(
+    "naive-root-bytes": right(
         2.0 * (_RANKS - 1),
-        mistakes=(
-            Mistake("one-way", 1.0 * (_RANKS - 1), "count in *and* out."),
-            Mistake("all-ranks", 2.0 * _RANKS, "GPU 0 does not send to itself."),
-        ),
+        Mistake("one-way", 1.0 * (_RANKS - 1), "count in *and* out."),
+        Mistake("all-ranks", 2.0 * _RANKS, "GPU 0 does not send to itself."),
     ),
-    "all-reduce-log-form": Key(
+    "all-reduce-log-form": wrong(
         _SHARE,
         "missing factor",
-        mistakes=(
-            Mistake("as-printed", 1.0, "that is the printed form. How much must one rank at least send?"),
-            Mistake(
-                "tree",
-                12.0,
-                "that is a tree's factor; the question is about an algorithm that sends as little as possible.",
-            ),
-        ),
+        Mistake("as-printed", 1.0, "that is the printed form. How much must one rank at least send?"),
+        Mistake("tree", 12.0, "that is a tree's factor; an algorithm that sends as little as possible is meant."),
     ),
-    "gradients-280-gb": Key(
+    "gradients-280-gb": right(
         _BYTES,
-        mistakes=(
-            Mistake("one-half", _BYTES / 2, "this is only one half of the ring."),
-            Mistake("bytes", _BYTES * GB, "these are bytes; give GB."),
-        ),
+        Mistake("one-half", _BYTES / 2, "this is only one half of the ring."),
+        Mistake("bytes", _BYTES * GB, "these are bytes; give GB."),
     ),
-    "all-reduce-2.8-s": Key(
+    "all-reduce-2.8-s": right(
         _SECONDS,
-        mistakes=(
-            Mistake("one-half", _SECONDS / 2, "this is only one half of the ring."),
-            Mistake("milliseconds", _SECONDS * 1e3, "these are milliseconds."),
-        ),
+        Mistake("one-half", _SECONDS / 2, "this is only one half of the ring."),
+        Mistake("milliseconds", _SECONDS * 1e3, "these are milliseconds."),
     ),
-    "h200-bus-482": Key(
+    "h200-bus-482": right(
         _BUS,
-        mistakes=(
-            Mistake("gather-factor", _BUS / 2, "this is the factor of an all-gather."),
-            Mistake("unconverted", 275.58, "this is the algorithm bandwidth itself."),
-        ),
+        Mistake("gather-factor", _BUS / 2, "this is the factor of an all-gather."),
+        Mistake("unconverted", 275.58, "this is the algorithm bandwidth itself."),
     ),
-    "h100-480-over-450": Key(
+    "h100-480-over-450": wrong(
         _ALGORITHM * 9 / 8,
         "another algorithm's factor",
-        mistakes=(
-            Mistake(
-                "as-printed",
-                480.0,
-                "that many bytes would have left each GPU if a ring had run. Which algorithm did run?",
-            ),
-            Mistake(
-                "algorithm", _ALGORITHM, "this is the tensor over the time; each GPU sends a little more than that."
-            ),
-            Mistake(
-                "upside-down",
-                _ALGORITHM * 7 / 9,
-                "if the switch adds, a GPU sends the tensor once and an N-th of it once. Is that less than the tensor?",
-            ),
-        ),
+        Mistake("as-printed", 480.0, "a ring would have sent that many bytes. Which algorithm did run?"),
+        Mistake("algorithm", _ALGORITHM, "this is the tensor over the time; each GPU sends a little more."),
+        Mistake("upside-down", _ALGORITHM * 7 / 9, "is that less than the tensor? A GPU sends more than that."),
     ),
-    "reduce-scatter-74": Key(
+    "reduce-scatter-74": wrong(
         _PRINTED * 4,
         "divided by N twice",
-        mistakes=(
-            Mistake("as-printed", _PRINTED, "that is the printed number. Which bytes were divided by which time?"),
-            Mistake("two", _PRINTED * 2, "the factor 2 belongs to an all-reduce; here the time was multiplied by N."),
-            Mistake(
-                "all-reduce", 275.0, "that is the all-reduce's number; recompute the reduce-scatter's from its own."
-            ),
-        ),
+        Mistake("as-printed", _PRINTED, "that is the printed number. Which bytes were divided by which time?"),
+        Mistake("two", _PRINTED * 2, "the factor 2 belongs to an all-reduce; here the time was multiplied by N."),
+        Mistake("all-reduce", 275.0, "that is the all-reduce's number; start from the reduce-scatter's."),
     ),
 }
 

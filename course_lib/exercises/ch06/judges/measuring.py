@@ -38,11 +38,8 @@ def _fit_cases(params: Params, rng: random.Random) -> list[Case]:
         return Case(name=name, args=(sizes, seconds), secret=dict(values), **more)
 
     cases = [case("one link, measured", params, part="lines")]
-    for alphas, bandwidths in (
-        ((3e-6, 25e-6), (2e9, 25e9)),
-        ((8e-6, 90e-6), (6e9, 180e9)),
-        ((2e-6, 14e-6), (1.5e9, 45e9)),
-    ):
+    others = ((3e-6, 25e-6), (2e9, 25e9)), ((8e-6, 90e-6), (6e9, 180e9)), ((2e-6, 14e-6), (1.5e9, 45e9))
+    for alphas, bandwidths in others:
         values = {"alphas": alphas, "bandwidths": bandwidths}
         cases.append(case("another link", values, kind="generality", part="links", visible=False))
     return cases
@@ -79,10 +76,7 @@ def _fit_fault(case: Case, got: Any) -> Fault | None:
     switch, first, second = float(got[0]), *(tuple(map(float, each)) for each in got[1:])
     if min(first[1], second[1]) <= 0:
         slowest = min(first[1], second[1])
-        return (
-            "no-bandwidth",
-            f"{case.name}: the bandwidth is {slowest:.3g} bytes/s. Did you return the slope instead of its inverse?",
-        )
+        return "no-bandwidth", f"{case.name}: the bandwidth is {slowest:.3g} bytes/s. Is it the slope, not inverted?"
     truth, edge = case.secret, crossing(case.secret)
     small, large = zip(truth["alphas"], truth["bandwidths"], strict=True)
     low, high = np.geomspace(1e3, edge / 1.5, 9), np.geomspace(edge * 1.5, 1e9, 9)
@@ -90,20 +84,11 @@ def _fit_fault(case: Case, got: Any) -> Fault | None:
         if edge / 2.5 <= switch <= edge * 2.5:
             return None
         ratio = switch / edge
-        return (
-            "wrong-switch",
-            f"{case.name}: both lines are right, but the switch is {ratio:.3g} times the size at which they cross.",
-        )
+        return "wrong-switch", f"{case.name}: both lines are right; the switch is {ratio:.3g} times their crossing."
     if _off(first, large, high) <= 0.06 and _off(second, small, low) <= 0.06:
-        return (
-            "lines-swapped",
-            f"{case.name}: both lines are right, but in the wrong order; the one for small messages comes first.",
-        )
+        return "lines-swapped", f"{case.name}: both lines are right; the one for small messages comes first."
     if abs(first[0] / second[0] - 1 if second[0] else 1) < 1e-9 and abs(first[1] / second[1] - 1) < 1e-9:
-        return (
-            "one-line",
-            f"{case.name}: you return one line for all sizes; there are two protocols, each with its own constants.",
-        )
+        return "one-line", f"{case.name}: this is one line for all sizes; each of the two protocols has its own."
     if any(
         _off((line[0], 1 / line[1]), *true) <= 0.06 for line, true in ((first, (small, low)), (second, (large, high)))
     ):
@@ -142,14 +127,7 @@ def ring_order(inputs: Sequence[Tensor]) -> Tensor:
     """The sum in a ring's order: every chunk begins at a different rank."""
     n = len(inputs)
     chunks = [x.tensor_split(n) for x in inputs]
-    total = []
-    for c in range(n):
-        order = [(c + 1 + step) % n for step in range(n)]
-        part = chunks[order[0]][c].clone()
-        for rank in order[1:]:
-            part += chunks[rank][c]
-        total.append(part)
-    return torch.cat(total)
+    return torch.cat([root_order([chunks[(c + 1 + step) % n][c] for step in range(n)]) for c in range(n)])
 
 
 def tree_order(inputs: Sequence[Tensor]) -> Tensor:
@@ -205,12 +183,9 @@ def _sum_data(kind: str, coin: torch.Generator, n: int) -> list[Tensor]:
     return rows
 
 
-RIGHT_ORDERS: dict[str, Callable[[Sequence[Tensor]], Tensor]] = {
-    "a ring": ring_order,
-    "a tree": tree_order,
-    "rank 0's loop": root_order,
-}
-WRONG_SUMS: dict[str, Callable[[Sequence[Tensor]], Tensor]] = {
+Sums = dict[str, Callable[[Sequence[Tensor]], Tensor]]
+RIGHT_ORDERS: Sums = {"a ring": ring_order, "a tree": tree_order, "rank 0's loop": root_order}
+WRONG_SUMS: Sums = {
     "one element without the last rank": _lacks_one,
     "rank 1 counted twice": _one_twice,
     "added up in fewer bits": _fewer_bits,

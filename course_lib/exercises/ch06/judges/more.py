@@ -73,18 +73,10 @@ def _halving_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
     fault, n = sum_fault(case, given, outcome.value), len(given)
     if case.adversary is not None:
         return judged(case, fault)
-    rounds = too_many_rounds(
-        meter,
-        2 * (n - 1).bit_length() + 2,
-        "Do both partners send and receive at the same time, and does the distance to the partner halve or double each round?",
-    )
-    return judged(
-        case,
-        fault,
-        ("cost", "bytes", _halving_bytes(case, meter)),
-        ("cost", "rounds", rounds),
-        ("protocol", "by-hand", ready_made(meter)),
-    )
+    think = "Do both partners send at the same time, and does their distance halve or double each round?"
+    rounds = too_many_rounds(meter, 2 * (n - 1).bit_length() + 2, think)
+    costs = ("cost", "bytes", _halving_bytes(case, meter)), ("cost", "rounds", rounds)
+    return judged(case, fault, *costs, ("protocol", "by-hand", ready_made(meter)))
 
 
 # --- nodes
@@ -152,13 +144,8 @@ def _node_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     fault, meter = sum_fault(case, [x for x, _ in case.per_rank], outcome.value), outcome.meter
     if case.adversary is not None:
         return judged(case, fault)
-    return judged(
-        case,
-        fault,
-        ("cost", "across", _across(params, case, meter)),
-        ("cost", "inside", _node_bytes(case, meter)),
-        ("protocol", "by-hand", ready_made(meter)),
-    )
+    costs = ("cost", "across", _across(params, case, meter)), ("cost", "inside", _node_bytes(case, meter))
+    return judged(case, fault, *costs, ("protocol", "by-hand", ready_made(meter)))
 
 
 # --- all-to-all
@@ -172,10 +159,10 @@ def _all_to_all_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, longest = coin_of(rng), params["longest"]
 
     def drawn(n: int) -> list[list[int]]:
-        return [
-            [rng.randrange(longest // 2, longest + 1) + (3 * longest if (s + d) % n == 2 else 0) for d in range(n)]
-            for s in range(n)
-        ]
+        def row(s: int) -> list[int]:
+            return [rng.randrange(longest // 2, longest + 1) + 3 * longest * ((s + d) % n == 2) for d in range(n)]
+
+        return [row(s) for s in range(n)]
 
     hot = [[longest if d == 1 else 0 for d in range(4)] for _ in range(4)]
     sparse = [[longest if (s * 3 + d * 5) % 4 == 0 else 0 for d in range(5)] for s in range(5)]
@@ -186,9 +173,8 @@ def _all_to_all_cases(params: Params, rng: random.Random) -> list[Case]:
     cases += [hidden("no data at all", "generality:empty", per_rank=_parts(coin, [[0] * 3] * 3))]
     cases += [hidden("64-bit integers", "generality:ranks", per_rank=_parts(coin, drawn(3), torch.int64))]
     cases += [hidden(ranks_text(n), "generality:ranks", per_rank=_parts(coin, drawn(n))) for n in (1, 2, 8)]
-    return cases + under(
-        (LATE, BUFFERS_LATE, STREAM_LATE), "three ranks", "protocol:safe", lambda: _parts(coin, drawn(3))
-    )
+    machines = (LATE, BUFFERS_LATE, STREAM_LATE)
+    return cases + under(machines, "three ranks", "protocol:safe", lambda: _parts(coin, drawn(3)))
 
 
 def _rows_fault(case: Case, results: Sequence[Any]) -> Fault | None:
@@ -207,16 +193,10 @@ def _rows_fault(case: Case, results: Sequence[Any]) -> Fault | None:
 def _row_fault(given: Sequence[Sequence[Tensor]], rank: int, source: int, row: Tensor) -> Fault:
     want = given[source][rank]
     if same(row, given[rank][source]):
-        return (
-            "kept-own",
-            f"Rank {rank} kept its own row for rank {source}; it should return rank {source}'s row for it.",
-        )
+        return "kept-own", f"Rank {rank} kept its own row for rank {source}; return rank {source}'s row for it."
     for other in range(len(given)):
         if want.numel() and same(row, given[other][rank]):
-            return (
-                "wrong-place",
-                f"Rank {rank} returned rank {other}'s row at index {source}; order the list by source rank.",
-            )
+            return "wrong-place", f"Rank {rank} has rank {other}'s row at index {source}; order the list by source."
         if row.numel() and same(row, given[source][other]):
             return "wrong-row", f"Rank {rank} returned the row that rank {source} had for rank {other}."
     sizes = f"Rank {rank}'s row from rank {source} has {row.numel()} numbers; it should have {want.numel()}."
@@ -224,10 +204,7 @@ def _row_fault(given: Sequence[Sequence[Tensor]], rank: int, source: int, row: T
         return "padded", sizes
     if row.numel() < want.numel():
         return "cut-short", sizes
-    return (
-        "other-numbers",
-        f"Rank {rank}'s row from rank {source} does not hold the numbers that rank {source} had for it.",
-    )
+    return "other-numbers", f"Rank {rank}'s row from rank {source} does not hold that rank's numbers."
 
 
 def _row_bytes(case: Case, meter: Meter) -> Fault | None:
@@ -252,13 +229,8 @@ def _row_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]
     if case.adversary is not None:
         return judged(case, fault)
     late = too_long(meter, 4 * n, "In each round, let every rank send to a different one: rank r to r + k.")
-    return judged(
-        case,
-        fault,
-        ("cost", "bytes", _row_bytes(case, meter)),
-        ("cost", "time", late),
-        ("protocol", "by-hand", ready_made(meter)),
-    )
+    costs = ("cost", "bytes", _row_bytes(case, meter)), ("cost", "time", late)
+    return judged(case, fault, *costs, ("protocol", "by-hand", ready_made(meter)))
 
 
 MORE = {

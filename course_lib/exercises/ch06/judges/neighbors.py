@@ -57,19 +57,13 @@ def _pair_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | N
     def wrong(rank: int, got: Tensor) -> Fault | None:
         pair = given[rank - rank % 2 : rank - rank % 2 + 2]
         if params["op"] == "max" and same(got, plain_sum(pair)):
-            return (
-                "public-form",
-                f"This solves the public form of the exercise: rank {rank} returned the sum, not {result}.",
-            )
+            return "public-form", f"This solves the public form: rank {rank} returned the sum, not {result}."
         if same(got, given[rank]):
             return "returned-input", f"Rank {rank} returned its own numbers, without its partner's."
         if len(pair) == 2 and same(got, theirs := pair[1 - rank % 2]):
             return "only-theirs", f"Rank {rank} returned its partner's numbers, without its own."
         if len(pair) == 2 and torch.equal(got, (2 * theirs).to(got.dtype)):
-            return (
-                "overwritten",
-                f"Rank {rank} returned twice its partner's numbers. Did the receive overwrite its own tensor?",
-            )
+            return "overwritten", f"Rank {rank} returned twice its partner's numbers. Did the receive overwrite `x`?"
         counted = counted_wrong(got, given, f"Rank {rank}'s result")
         return counted or ("other-numbers", f"Rank {rank}'s result is not {result} of the pair's tensors.")
 
@@ -96,12 +90,8 @@ def _pair_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     fault = _pair_fault(params, case, outcome.value)
     if case.adversary is not None:
         return judged(case, fault)
-    return judged(
-        case,
-        fault,
-        ("cost", "bytes", _pair_cost(case, outcome.meter)),
-        ("protocol", "partner", _pair_partners(case, outcome.meter)),
-    )
+    spent, partner = _pair_cost(case, outcome.meter), _pair_partners(case, outcome.meter)
+    return judged(case, fault, ("cost", "bytes", spent), ("protocol", "partner", partner))
 
 
 # --- ring shift
@@ -126,16 +116,10 @@ def _shift_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | 
 
     def wrong(rank: int, got: Tensor) -> Fault | None:
         if same(got, given[rank]):
-            return (
-                "own-tensor",
-                f"Rank {rank} returned its own tensor. Receive into a second tensor and return that one.",
-            )
+            return "own-tensor", f"Rank {rank} returned its own tensor. Receive into a second one and return that."
         if n > 2 and same(got, given[(rank + step) % n]):
             name, lead = ("public-form", PUBLIC) if step < 0 else ("wrong-direction", "")
-            return (
-                name,
-                f"{lead}Rank {rank} returned the tensor of the next rank instead of the previous one; the route is {params['route']}.",
-            )
+            return name, f"{lead}Rank {rank} returned the next rank's tensor; the route is {params['route']}."
         for other, theirs in enumerate(given):
             if same(got, theirs):
                 before = (rank - step) % n
@@ -156,17 +140,10 @@ def _shift_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
     fault, meter = _shift_fault(params, case, outcome.value), outcome.meter
     if case.adversary is not None:
         return judged(case, fault)
-    late = too_long(
-        meter, 4, "Which rank waits for a neighbor that itself waits for its own neighbor, all the way around the ring?"
-    )
+    late = too_long(meter, 4, "Which rank waits for a neighbor that itself waits for its neighbor?")
     route = first(ready_made(meter), off_the_ring(meter, params["direction"], params["route"]))
-    return judged(
-        case,
-        fault,
-        ("cost", "bytes", _shift_bytes(case, meter)),
-        ("cost", "time", late),
-        ("protocol", "neighbors", route),
-    )
+    costs = ("cost", "bytes", _shift_bytes(case, meter)), ("cost", "time", late)
+    return judged(case, fault, *costs, ("protocol", "neighbors", route))
 
 
 # --- the hang
@@ -199,10 +176,7 @@ def _edge_fault(case: Case, results: Sequence[Any]) -> Fault | None:
     given, n = case.per_rank or (), len(case.per_rank or ())
     for rank, got in enumerate(results):
         before, after = (rank - 1) % n, (rank + 1) % n
-        wants = (
-            (given[before][0], f"what rank {before} sent ahead"),
-            (given[after][1], f"what rank {after} sent behind"),
-        )
+        wants = (given[before][0], f"what rank {before} sent on"), (given[after][1], f"what rank {after} sent back")
         for one, (want, words) in zip(got, wants, strict=True):
             if same(one, want):
                 continue
@@ -244,13 +218,9 @@ def _edge_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
         fault = None  # it did not hang, which is the question here; swapped messages cost another share
     if case.adversary not in (None, STREAM):
         return judged(case, fault)
-    return judged(
-        case,
-        fault,
-        ("cost", "bytes", _edge_bytes(case, meter)),
-        ("cost", "time", too_long(meter, 6, "It no longer hangs. Now let all ranks act at the same time.")),
-        ("protocol", "neighbors", _edge_partners(meter)),
-    )
+    late = too_long(meter, 6, "It no longer hangs. Now let all ranks act at the same time.")
+    costs = ("cost", "bytes", _edge_bytes(case, meter)), ("cost", "time", late)
+    return judged(case, fault, *costs, ("protocol", "neighbors", _edge_partners(meter)))
 
 
 NEIGHBORS = {

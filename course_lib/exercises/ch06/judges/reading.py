@@ -131,10 +131,7 @@ def _circle_fault(case: Case, got: Any) -> Fault | None:
         turned = got[got.index(min(got)) :] + got[: got.index(min(got))]
         if turned == want:
             return "wrong-start", f"{case.name}: this is the cycle, but start with its smallest rank."
-        return (
-            "wrong-order",
-            f"{case.name}: these are the right ranks, but each must be followed by the rank it waits for.",
-        )
+        return "wrong-order", f"{case.name}: these are the right ranks; follow each by the rank it waits for."
     if set(want) < set(got):
         return "tail-counted", f"{case.name}: some of these {len(got)} ranks wait for the cycle without being in it."
     return "other-ranks", f"{case.name}: these ranks do not form a cycle. Which entry of each rank is its latest?"
@@ -170,12 +167,8 @@ def _name_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 HINTS = {
-    frozenset(
-        ("ring", "whole-tensor ring")
-    ): "In both, each rank sends to one neighbor only. How many bytes does each hop carry?",
-    frozenset(
-        ("all-to-all", "everyone to everyone")
-    ): "Both fill the matrix. Compare one entry with the size of the tensor.",
+    frozenset(("ring", "whole-tensor ring")): "Each rank sends to one neighbor only. How many bytes a hop?",
+    frozenset(("all-to-all", "everyone to everyone")): "Compare one entry with the size of the tensor.",
 }
 
 

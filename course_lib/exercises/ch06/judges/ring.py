@@ -66,13 +66,8 @@ def _scatter_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault 
         whose = [other for other, chunk in enumerate(chunks) if same(got, chunk) and chunk.numel()]
         if whose and case.adversary is None:
             public = params["owner"] and n > 2 and whose[0] == rank
-            name, lead = (
-                ("public-form", "This solves the public form of the exercise. ") if public else ("wrong-owner", "")
-            )
-            return (
-                name,
-                f"{lead}Rank {rank} returned chunk {whose[0]} of the sum, which is complete, but it should return chunk {mine}.",
-            )
+            name, lead = ("public-form", "This solves the public form. ") if public else ("wrong-owner", "")
+            return name, f"{lead}Rank {rank} returned chunk {whose[0]} of the sum; it should return chunk {mine}."
         if fault := not_like(got, want, rank):
             return fault
         if case.adversary is not None:
@@ -84,10 +79,7 @@ def _scatter_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault 
                 return counted
         if got.dtype.is_floating_point and torch.equal(got.double() * n, want.double()):
             return "mean", f"Rank {rank} returned the sum divided by {n}; return the sum, not the mean."
-        return (
-            "other-numbers",
-            f"Rank {rank} of {n} did not return a chunk of the sum. Is each chunk added to the chunk with the same index?",
-        )
+        return "other-numbers", f"Rank {rank} of {n} returned no chunk of the sum. Does each chunk add to its index?"
     return None
 
 
@@ -97,9 +89,8 @@ def _scatter_bytes(params: Params, case: Case, meter: Meter) -> Fault | None:
     chunks = [c.numel() * item for c in given[0].tensor_split(n)]
     own = [chunks[_owned(rank, params, n)] for rank in range(n)]
     over = too_many_bytes(meter, size, size - min(chunks), "half a ring needs") if size else None
-    return over or too_few_bytes(
-        meter, [size - mine if n > 1 else 0 for mine in own], [mine if n > 1 else 0 for mine in own]
-    )
+    needs = [size - mine if n > 1 else 0 for mine in own]
+    return over or too_few_bytes(meter, needs, [mine if n > 1 else 0 for mine in own])
 
 
 def _scatter_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -108,12 +99,8 @@ def _scatter_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
         return judged(case, fault)
     late = too_long(meter, 3 * (n - 1), f"{n} ranks need {n - 1} if all send at the same time.")
     route = first(ready_made(meter), off_the_ring(meter, 1, "0 → 1 → 2 → … → 0"))
-    return judged(
-        case,
-        fault,
-        ("cost", "bytes", first(_scatter_bytes(params, case, meter), late)),
-        ("protocol", "neighbors", route),
-    )
+    spent = first(_scatter_bytes(params, case, meter), late)
+    return judged(case, fault, ("cost", "bytes", spent), ("protocol", "neighbors", route))
 
 
 # --- ring all-reduce
@@ -182,10 +169,7 @@ def _ring_bytes(case: Case, meter: Meter) -> Fault | None:
     least = [size if n > 1 else 0] * n
     padded = 2 * (n - 1) * -(-elements // n) * item
     if padded > most and all(sent == padded for sent in meter["bytes_sent"]):
-        return (
-            "padding",
-            f"Each rank also sends padding: {padded:,} bytes for a tensor of {size:,}. Cut the tensor into uneven chunks instead.",
-        )
+        return "padding", f"Ranks also send padding: {padded:,} bytes for a tensor of {size:,}. Cut uneven chunks."
     return (too_many_bytes(meter, size, most, "a ring needs") if size else None) or too_few_bytes(meter, least, least)
 
 
@@ -199,13 +183,8 @@ def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     think = f"A ring of {n} takes {2 * (n - 1)} if all send and receive at the same time, and twice that if they take turns."
     most = (4 if n % 2 == 0 else 6) * (n - 1)  # with an odd number of ranks, taking turns needs a third round per hop
     route = first(ready_made(meter), off_the_ring(meter, params["direction"], params["route"]))
-    return judged(
-        case,
-        fault,
-        ("cost", "bytes", _ring_bytes(case, meter)),
-        ("cost", "time", too_long(meter, most, think)),
-        ("protocol", "neighbors", route),
-    )
+    costs = ("cost", "bytes", _ring_bytes(case, meter)), ("cost", "time", too_long(meter, most, think))
+    return judged(case, fault, *costs, ("protocol", "neighbors", route))
 
 
 # --- the prediction
@@ -213,9 +192,8 @@ def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
 
 def ring_time(params: Params) -> float:
     """Seconds of the ring all-reduce that the learner predicts."""
-    return float(
-        collectives.ring_cost(params["nbytes"], params["ranks"], params["latency"], params["bandwidth"]).seconds
-    )
+    ring = collectives.ring_cost(params["nbytes"], params["ranks"], params["latency"], params["bandwidth"])
+    return float(ring.seconds)
 
 
 def _time_reveal(params: Params) -> str:

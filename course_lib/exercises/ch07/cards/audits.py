@@ -14,19 +14,9 @@ CAUSES = {
 
 
 ITEMS = (
-    Item(
-        "all-reduce-350x",
-        "the time of the all-reduce over the time of the step, from the conditions",
-        "multiples of a step",
-    ),
-    Item(
-        "fsdp-cuts-all-reduce",
-        "the bytes a rank sends with FSDP, over those it sends in the all-reduce",
-        "a plain factor",
-    ),
-    Item(
-        "mean-of-shards-exact", "the average of the two ranks' averages over the average of all five", "a plain factor"
-    ),
+    Item("all-reduce-350x", "the time of the all-reduce over that of the step, from the conditions", "steps"),
+    Item("fsdp-cuts-all-reduce", "the bytes a rank sends with FSDP over those of the all-reduce", "a plain factor"),
+    Item("mean-of-shards-exact", "the average of both ranks' averages over the average of all five", "a plain factor"),
     Item("six-months-1024", "the time of the run, a month being a twelfth of 365.25 days", "months"),
     Item("v5p-2550-tokens", "the tokens per chip at which both take as long, on many chips", "tokens"),
     Item("resnet-8-to-256", "the efficiency that follows from the two times", "a fraction of 1"),

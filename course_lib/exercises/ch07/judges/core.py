@@ -59,44 +59,18 @@ def _average_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
     total = scaled(mean_of(sums), n)
     all_, over = max(sum(counts), 1), "divided by the number of ranks"
     mistakes = [
-        Mistake(
-            "mean-of-means",
-            lambda rank: mean_of(means),
-            "the plain average of the ranks' averages, in which a few examples weigh as much as many.",
-        ),
+        Mistake("mean-of-means", lambda rank: mean_of(means), "the plain average of the ranks' averages."),
         Mistake("own-part", lambda rank: given[rank], "the rank's own gradient; the other ranks' are missing."),
-        Mistake(
-            "own-share",
-            lambda rank: scaled(sums[rank], 1 / all_),
-            "the rank's own share of the mean. Did you add up the shares, and wait for the result?",
-        ),
-        Mistake(
-            "own-mean", lambda rank: means[rank], "the mean over the rank's own examples; the others' are missing."
-        ),
+        Mistake("own-share", lambda rank: scaled(sums[rank], 1 / all_), "the rank's own share; was it summed?"),
+        Mistake("own-mean", lambda rank: means[rank], "the mean over the rank's own examples only."),
         Mistake("not-divided", lambda rank: total, "the sum over all examples, not their mean."),
         Mistake("sum-of-means", lambda rank: scaled(mean_of(means), n), "the ranks' averages added up, not divided."),
-        Mistake(
-            "divided-by-ranks",
-            lambda rank: scaled(total, 1 / n),
-            f"the sum over all examples, {over}. How many examples are there?",
-        ),
-        Mistake(
-            "divided-by-own",
-            lambda rank: scaled(total, 1 / max(counts[rank], 1)),
-            "the sum over all examples, divided by this rank's own count.",
-        ),
+        Mistake("divided-by-ranks", lambda rank: scaled(total, 1 / n), f"the sum over all examples, {over}."),
+        Mistake("divided-by-own", lambda rank: scaled(total, 1 / max(counts[rank], 1)), "the sum over its own count."),
         Mistake("divided-twice", lambda rank: scaled(want, 1 / n), f"the right gradient, {over} a second time."),
-        Mistake(
-            "public-form",
-            lambda rank: mean_of(sums, counts),
-            "this solves the public form of the exercise, in which ranks give means, not sums.",
-        )
+        Mistake("public-form", lambda rank: mean_of(sums, counts), "the public form, in which ranks give means.")
         if summed
-        else Mistake(
-            "taken-for-sums",
-            lambda rank: scaled(mean_of(means), n / all_),
-            "the ranks' means added up as if they were sums.",
-        ),
+        else Mistake("taken-for-sums", lambda rank: scaled(mean_of(means), n / all_), "means added up like sums."),
     ]
     fault = gradients_fault(case, outcome.value, want, mistakes)
     if case.adversary is not None:
@@ -142,19 +116,9 @@ def _sync_mistakes(micro: Sequence[Sequence[Tensors]], want: Tensors) -> list[Mi
         Mistake("flag-too-late", lambda rank: mixed[rank], f"{late}: the flag was False in the *last forward pass*."),
         Mistake("never-averaged", lambda rank: own[rank], "the rank's own mean; no average over the ranks was taken."),
         Mistake("not-divided", lambda rank: scaled(want, count), "the sum over the micro-batches; return their mean."),
-        Mistake(
-            "never-averaged",
-            lambda rank: scaled(own[rank], count),
-            "the sum of the rank's own micro-batches; no average over the ranks was taken.",
-        ),
-        Mistake(
-            "flag-too-late",
-            lambda rank: scaled(mixed[rank], count),
-            f"{late}, and the sum was not divided by the number of micro-batches.",
-        ),
-        Mistake(
-            "divided-by-ranks", lambda rank: scaled(want, 1 / n), "divided by ranks; the replica already averages."
-        ),
+        Mistake("never-averaged", lambda rank: scaled(own[rank], count), "a sum over the rank's own micro-batches."),
+        Mistake("flag-too-late", lambda rank: scaled(mixed[rank], count), f"{late}, and the sum was not divided."),
+        Mistake("divided-by-ranks", lambda rank: scaled(want, 1 / n), "divided by ranks; the replica averages."),
         Mistake(
             "last-only",
             lambda rank: mean_of([scaled(batches[-1], 1 / count) for batches in micro]),
@@ -187,10 +151,7 @@ def _sync_wire(meter: Meter, trained: Sequence[Tensor], steps: Sequence[int]) ->
     n, each = len(meter["messages_sent"]), 2 * (len(meter["messages_sent"]) - 1) * len(trained)
     if n > 1 and sum(steps) > len(steps) and min(meter["messages_sent"]) >= 0.99 * each * sum(steps):
         times = sum(steps) / len(steps)
-        return (
-            "every-micro-batch",
-            f"Every micro-batch was averaged over the ranks: {times:.3g} times the communication.",
-        )
+        return "every-micro-batch", f"Every micro-batch was averaged: {times:.3g} times the communication."
     return first(
         messages_fault(meter, len(trained) * len(steps), "In which forward passes was the flag True?", 1),
         bytes_fault(meter, [[p] for p in trained], len(steps), 64),

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 
 from course_lib import collectives
-from course_lib.judging import DrillKey, Mistake, Params
+from course_lib.judging import DrillKey, Mistake, Params, drill_key
 from course_lib.units import GB, MS, US, MiB
 
 EXACT = 1e-6
@@ -55,107 +55,83 @@ def _latency(p: Params) -> float:
 
 
 DRILLS: Mapping[str, DrillKey] = {
-    "mean-of-two": DrillKey(
-        answer=_mean,
+    "mean-of-two": drill_key(
+        _mean,
+        "Add up the losses of all examples and divide once: {{answer}}.",
+        Mistake("mean-of-means", lambda p: (p["first"] + p["second"]) / 2, "That averages both averages."),
         rel=2e-3,
-        how="Add up the losses of all examples and divide once: {{answer}}.",
-        mistakes=(
-            Mistake("mean-of-means", lambda p: (p["first"] + p["second"]) / 2, "That is the average of both averages."),
-        ),
     ),
-    "batch-identity": DrillKey(
-        answer=_tokens,
+    "batch-identity": drill_key(
+        _tokens,
+        "Ranks × micro-batches × sequences × tokens per sequence: {{answer:int}}.",
+        Mistake("no-accumulation", lambda p: _tokens(p) / p["accumulated"], "Count all of a step's micro-batches."),
+        Mistake("one-rank", lambda p: _tokens(p) / p["ranks"], "That is one rank's share."),
         rel=EXACT,
-        how="Ranks × micro-batches × sequences × tokens per sequence: {{answer:int}}.",
-        mistakes=(
-            Mistake("no-accumulation", lambda p: _tokens(p) / p["accumulated"], "Count all of a step's micro-batches."),
-            Mistake("one-rank", lambda p: _tokens(p) / p["ranks"], "That is one rank's share."),
-        ),
     ),
-    "accumulation-for-batch": DrillKey(
-        answer=_accumulated,
+    "accumulation-for-batch": drill_key(
+        _accumulated,
+        "The batch divided by the tokens that all ranks process at once: {{answer:int}}.",
+        Mistake("ranks-forgotten", lambda p: _accumulated(p) * p["ranks"], "That is the number for a single rank."),
         rel=EXACT,
-        how="The batch divided by the tokens that all ranks process at once: {{answer:int}}.",
-        mistakes=(
-            Mistake("ranks-forgotten", lambda p: _accumulated(p) * p["ranks"], "That is the number for a single rank."),
-        ),
     ),
-    "gradient-bytes": DrillKey(
-        answer=_bytes,
+    "gradient-bytes": drill_key(
+        _bytes,
+        "2(N − 1)/N times the gradients' bytes: {{answer}} GB.",
+        Mistake("one-half", lambda p: _bytes(p) / 2, "That is one of the ring's two halves."),
+        Mistake("bits", lambda p: _bytes(p) * 8, "That mixes up bits and bytes."),
         rel=2e-3,
-        how="2(N − 1)/N times the gradients' bytes: {{answer}} GB.",
-        mistakes=(
-            Mistake("one-half", lambda p: _bytes(p) / 2, "That is one of the ring's two halves."),
-            Mistake("bits", lambda p: _bytes(p) * 8, "That mixes up bits and bytes."),
+    ),
+    "break-even": drill_key(
+        lambda p: _even(p, 6),
+        "2·2·F / (6·β), for any model size: {{answer}} tokens.",
+        Mistake("backward", lambda p: _even(p, 4), "That compares with the backward pass alone."),
+        Mistake("one-half", lambda p: _even(p, 12), "A ring all-reduce has two halves."),
+    ),
+    "break-even-backward": drill_key(
+        lambda p: _even(p, 4),
+        "2·2·F / (4·β), which is F/β: {{answer}} tokens.",
+        Mistake("step", lambda p: _even(p, 6), "That compares with the whole step."),
+        Mistake("one-half", lambda p: _even(p, 8), "A ring all-reduce has two halves."),
+    ),
+    "exposed": drill_key(
+        _exposed,
+        "The last bucket, plus the part of the others that does not fit in the backward pass: {{answer}} ms.",
+        Mistake("difference", lambda p: max(p["reduce_ms"] - p["backward_ms"], 0), "The last bucket cannot hide."),
+        Mistake("all", lambda p: p["reduce_ms"], "That counts everything as exposed."),
+    ),
+    "strong-scaling": drill_key(
+        _strong,
+        "GPU-seconds per step before, divided by GPU-seconds after: {{answer}} %.",
+        Mistake("fraction", lambda p: _strong(p) / 100, "That is a fraction; give a percentage."),
+        Mistake("speed-up", lambda p: 100 * p["small"] / p["large"], "That is the speed-up, not the efficiency."),
+    ),
+    "weak-scaling": drill_key(
+        _weak,
+        "Each GPU does the same work, so divide the times: {{answer}} %.",
+        Mistake("fraction", lambda p: _weak(p) / 100, "That is a fraction; give a percentage."),
+        Mistake(
+            "strong",
+            lambda p: 100 * p["small"] * p["few"] / (p["large"] * p["many"]),
+            "Here the batch grew with the number of GPUs.",
         ),
     ),
-    "break-even": DrillKey(
-        answer=lambda p: _even(p, 6),
-        how="2·2·F / (6·β), for any model size: {{answer}} tokens.",
-        mistakes=(
-            Mistake("backward", lambda p: _even(p, 4), "That compares with the backward pass alone."),
-            Mistake("one-half", lambda p: _even(p, 12), "A ring all-reduce has two halves."),
-        ),
-    ),
-    "break-even-backward": DrillKey(
-        answer=lambda p: _even(p, 4),
-        how="2·2·F / (4·β), which is F/β: {{answer}} tokens.",
-        mistakes=(
-            Mistake("step", lambda p: _even(p, 6), "That compares with the whole step."),
-            Mistake("one-half", lambda p: _even(p, 8), "A ring all-reduce has two halves."),
-        ),
-    ),
-    "exposed": DrillKey(
-        answer=_exposed,
-        how="The last bucket, plus the part of the others that does not fit in the backward pass: {{answer}} ms.",
-        mistakes=(
-            Mistake("difference", lambda p: max(p["reduce_ms"] - p["backward_ms"], 0), "The last bucket cannot hide."),
-            Mistake("all", lambda p: p["reduce_ms"], "That counts everything as exposed."),
-        ),
-    ),
-    "strong-scaling": DrillKey(
-        answer=_strong,
-        how="GPU-seconds per step before, divided by GPU-seconds after: {{answer}} %.",
-        mistakes=(
-            Mistake("fraction", lambda p: _strong(p) / 100, "That is a fraction; give a percentage."),
-            Mistake("speed-up", lambda p: 100 * p["small"] / p["large"], "That is the speed-up, not the efficiency."),
-        ),
-    ),
-    "weak-scaling": DrillKey(
-        answer=_weak,
-        how="Each GPU does the same work, so divide the times: {{answer}} %.",
-        mistakes=(
-            Mistake("fraction", lambda p: _weak(p) / 100, "That is a fraction; give a percentage."),
-            Mistake(
-                "strong",
-                lambda p: 100 * p["small"] * p["few"] / (p["large"] * p["many"]),
-                "Here the batch grew with the number of GPUs.",
-            ),
-        ),
-    ),
-    "padded-samples": DrillKey(
-        answer=_padded,
+    "padded-samples": drill_key(
+        _padded,
+        "The number missing to the next multiple of the ranks: {{answer:int}}.",
+        Mistake("rest", lambda p: p["samples"] % p["ranks"], "That is the remainder; how many are missing?"),
         rel=EXACT,
-        how="The number missing to the next multiple of the ranks: {{answer:int}}.",
-        mistakes=(
-            Mistake("rest", lambda p: p["samples"] % p["ranks"], "That is the remainder; how many are missing?"),
-        ),
     ),
-    "buckets": DrillKey(
-        answer=_buckets,
+    "buckets": drill_key(
+        _buckets,
+        "4 bytes per parameter, divided by 25·1024² bytes, rounded up: {{answer:int}}.",
+        Mistake("decimal", lambda p: math.ceil(p["params"] * 4 / 25e6), "A MiB is 1024² bytes."),
+        Mistake("half", lambda p: math.ceil(p["params"] * 2 / (25 * MiB)), "32 bits are 4 bytes."),
         rel=EXACT,
-        how="4 bytes per parameter, divided by 25·1024² bytes, rounded up: {{answer:int}}.",
-        mistakes=(
-            Mistake("decimal", lambda p: math.ceil(p["params"] * 4 / 25e6), "A MiB is 1024² bytes."),
-            Mistake("half", lambda p: math.ceil(p["params"] * 2 / (25 * MiB)), "32 bits are 4 bytes."),
-        ),
     ),
-    "bucket-latency": DrillKey(
-        answer=_latency,
-        how="2(N − 1) messages per bucket: {{answer}} ms.",
-        mistakes=(
-            Mistake("one-half", lambda p: _latency(p) / 2, "That is one of the ring's two halves."),
-            Mistake("one-bucket", lambda p: _latency(p) / p["buckets"], "That is the latency of one bucket."),
-        ),
+    "bucket-latency": drill_key(
+        _latency,
+        "2(N − 1) messages per bucket: {{answer}} ms.",
+        Mistake("one-half", lambda p: _latency(p) / 2, "That is one of the ring's two halves."),
+        Mistake("one-bucket", lambda p: _latency(p) / p["buckets"], "That is the latency of one bucket."),
     ),
 }

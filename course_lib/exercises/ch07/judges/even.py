@@ -79,16 +79,9 @@ def _even_mistakes(params: Params, index: int, row: Sequence[Any]) -> list[Mista
         Mistake("endless-ring", endless, "this is the limit for very many GPUs; the ring's factor is 2(N − 1)/N."),
         *(Mistake("rounded", rounded(right), whole) for rounded in (round, math.ceil, math.floor)),
         Mistake("one-half", right / 2, half),
-        *(
-            Mistake("bits", right * factor, "this mixes up bytes and bits; `grad_bytes` is in bytes.")
-            for factor in (8, 1 / 8)
-        ),
+        *(Mistake("bits", right * factor, "bits for bytes; `grad_bytes` is in bytes.") for factor in (8, 1 / 8)),
         Mistake("all-gpus", right * row[2], "these are the tokens of all GPUs; return the tokens of one."),
-        Mistake(
-            "forward-only",
-            _tokens({"flops_each": 2}, *row),
-            "2 FLOPs per parameter and token is the forward pass, before any gradient exists.",
-        ),
+        Mistake("forward-only", _tokens({"flops_each": 2}, *row), "2 FLOPs per parameter is the forward pass."),
     ]
 
 

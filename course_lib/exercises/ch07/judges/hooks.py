@@ -131,11 +131,7 @@ def _gradients_fault(case: Case, results: Sequence[Any]) -> Fault | None:
                 lambda rank, want=want: scaled(want, n),
                 "the sums over the ranks, not the means: nothing divided them, or a division in flight was overwritten by the sum.",
             ),
-            Mistake(
-                "divided-twice",
-                lambda rank, want=want: scaled(want, 1 / n),
-                "the means, divided by the number of ranks a second time.",
-            ),
+            Mistake("divided-twice", lambda rank, want=want: scaled(want, 1 / n), "means, divided once more."),
             Mistake(
                 "own-divided",
                 lambda rank, own=own: scaled(own[rank], 1 / n),
@@ -144,10 +140,7 @@ def _gradients_fault(case: Case, results: Sequence[Any]) -> Fault | None:
         ]
         fault = gradients_fault(case, of_step(results, step), want, mistakes if n > 1 else [])
         if fault and step and case.adversary is None:
-            return (
-                "left-over",
-                f"Step {step} is right but step {step + 1} is wrong: is something left over from the step before? {fault[1]}",
-            )
+            return "left-over", f"Step {step} is right, step {step + 1} is not: is something left over? {fault[1]}"
         if fault:
             return fault
     return None
@@ -176,10 +169,7 @@ def _handles_fault(results: Sequence[Mapping[str, Any]], in_a_step: int) -> Faul
     held = max((row["handles"] for row in results if type(row.get("handles")) is int), default=0)
     if held <= 4 * in_a_step:
         return None
-    return (
-        "handles-kept",
-        f"after {STEPS} steps, {held} handles are still held. Forget them when you have waited for them.",
-    )
+    return "handles-kept", f"after {STEPS} steps, {held} handles are held. Forget them when you have waited."
 
 
 def _trained(spec: Mapping[str, Any]) -> list[Any]:

@@ -116,10 +116,7 @@ def _wire_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     n = case.ranks or 1
     most, sent = 2 * (n - 1) * 64, max(outcome.meter["bytes_sent"])
     if sent > most:
-        return (
-            "lists-travel",
-            f"A rank sent {sent:,} bytes for three numbers; {most:,} are enough. Add up first, then send.",
-        )
+        return "lists-travel", f"A rank sent {sent:,} bytes for three numbers; {most:,} are enough. Add up, then send."
     if n > 1 and not min(outcome.meter["bytes_received"]):
         return "too-few-bytes", "A rank received nothing, so it cannot know the other ranks' counts."
     return None

@@ -60,23 +60,14 @@ def bytes_fault(
     size = sum(each.nbytes for bucket in buckets for each in bucket) * steps
     if sum(sent) < 0.99 * 2 * (n - 1) * size:
         least = 2 * (n - 1) * size
-        return (
-            "too-few-bytes",
-            f"The {n} ranks sent {sum(sent):,} bytes in total; averaging {size:,} bytes takes at least {least:,}.",
-        )
+        return "too-few-bytes", f"All ranks sent {sum(sent):,} bytes; averaging {size:,} takes at least {least:,}."
     worst = max(range(n), key=lambda rank: sent[rank] - ring[rank])
     if sent[worst] <= 1.02 * ring[worst] * (1 + ending / max(steps, 1)) + spare:
         return None
     if sum(each > 1.3 * own for each, own in zip(sent, ring, strict=True)) == 1 and n > 2:
-        return (
-            "one-root",
-            f"Everything goes through rank {worst}: it sends {sent[worst]:,} bytes, and in a ring it would send {ring[worst]:,}.",
-        )
+        return "one-root", f"Rank {worst} sends {sent[worst]:,} bytes for all; in a ring it would send {ring[worst]:,}."
     times = sent[worst] / ring[worst] if ring[worst] else 0.0
-    return "too-many-bytes", (
-        f"Rank {worst} sent {sent[worst]:,} bytes. Averaging the gradients once per step takes {ring[worst]:,}, so this is {times:.3g} "
-        "times that. What is sent more than once, or unnecessarily?"
-    )
+    return "too-many-bytes", f"Rank {worst} sent {sent[worst]:,} bytes, {times:.3g} times what one averaging takes."
 
 
 def messages_fault(meter: Meter, collectives: int, think: str, spare: int, exactly: bool = False) -> Fault | None:
@@ -84,28 +75,23 @@ def messages_fault(meter: Meter, collectives: int, think: str, spare: int, exact
     n = len(meter["messages_sent"])
     if exactly and n > 1 and min(meter["messages_sent"]) < 2 * (n - 1) * collectives:
         fewest = min(meter["messages_sent"])
-        return "too-few-collectives", (
-            f"{fewest:,} messages per rank are fewer than {collectives} all-reduces need. Are the buckets too large? {think}"
+        return (
+            "too-few-collectives",
+            f"{fewest:,} messages per rank: fewer than {collectives} all-reduces need. {think}",
         )
     most = 2 * (n - 1) * (collectives + spare)
     worst = max(meter["messages_sent"])
     if n == 1 or worst <= most:
         return None
     about = worst / (2 * (n - 1))
-    return (
-        "too-many-collectives",
-        f"{worst:,} messages per rank are about {about:.0f} all-reduces; the limit is {collectives}. {think}",
-    )
+    return "too-many-collectives", f"A rank started about {about:.0f} all-reduces; the limit is {collectives}. {think}"
 
 
 def overlap_fault(meter: Meter, computing: float, last: float, slack: float) -> Fault | None:
     """Faults of exposed communication above `slack` times that of the last gradients, and of skipped computation."""
     out = meter["seconds"] - computing
     if out < -1e-9:
-        return (
-            "skipped",
-            "The run took less time than the model needs to compute, so part of the backward pass did not run.",
-        )
+        return "skipped", "The run took less time than the model computes, so part of the backward pass did not run."
     if out <= slack * last:
         return None
     return "not-hidden", (
@@ -121,20 +107,11 @@ def graphs_fault(counts: Sequence[Any], forwards: Sequence[int], rows: int, leas
             return "not-counted", "The forward passes of this run could not be counted."
         calls, alive = seen["forwards"], seen["most alive"]
         if seen["rows"] > rows:
-            return (
-                "one-big-batch",
-                f"Rank {rank} put {seen['rows']} rows through the model at once; a micro-batch has at most {rows}.",
-            )
+            return "one-big-batch", f"Rank {rank} put {seen['rows']} rows through at once; use at most {rows}."
         if calls < least[rank]:
-            return (
-                "fewer-forwards",
-                f"Rank {rank} called the model {calls} times for {many} micro-batches. Call `model(inputs)`, not its parts.",
-            )
+            return "fewer-forwards", f"Rank {rank} called the model {calls} times for {many} micro-batches."
         if calls > many:
             return "more-forwards", f"Rank {rank} made {calls} forward passes for {many} micro-batches."
         if alive > 1:
-            return (
-                "graphs-kept",
-                f"Rank {rank} kept {alive} graphs alive at once; run each backward pass before the next forward pass.",
-            )
+            return "graphs-kept", f"Rank {rank} kept {alive} graphs alive; run backward before the next forward pass."
     return None

@@ -56,40 +56,22 @@ def _once_fault(params: Params, rows: Sequence[Sequence[int]], samples: int, ran
     lengths = [len(row) for row in rows]
     read = [*chain.from_iterable(rows)]
     if len(set(lengths)) > 1:
-        return (
-            "unequal",
-            f"Ranks read {', '.join(map(str, lengths))} samples; a rank with more of them will wait for the others' gradients.",
-        )
+        return "unequal", f"Ranks read {', '.join(map(str, lengths))} samples; one with more waits for the others."
     if ranks > 1 and lengths[0] == samples and samples > 1:
-        return (
-            "everyone-reads-all",
-            f"Each of the {ranks} ranks reads all {samples} samples, so together they read everything {ranks} times.",
-        )
+        return "everyone-reads-all", f"Each of the {ranks} ranks reads all {samples} samples."
     if lengths[0] != each:
         public = lengths[0] == (-(-samples // ranks) if drop else samples // ranks)
         name = ("public-form" if drop else "dropped") if public else "wrong-length"
         lead = "This solves the public form of the exercise. " if name == "public-form" else ""
-        return (
-            name,
-            f"{lead}Each rank reads {lengths[0]} samples; with {samples} samples on {ranks} ranks it should read {each}.",
-        )
+        return name, f"{lead}Each rank reads {lengths[0]} of {samples} samples; on {ranks} ranks it should read {each}."
     seen = set(read)
     if drop and len(seen) != len(read):
-        return (
-            "read-twice",
-            f"{len(read) - len(seen)} of {len(read)} samples are read twice in one epoch; this variant repeats none.",
-        )
+        return "read-twice", f"{len(read) - len(seen)} of {len(read)} samples are read twice; here none are repeated."
     if not drop and len(seen) < samples:
-        return (
-            "never-read",
-            f"{samples - len(seen)} of {samples} samples are never read in one epoch, while others are read twice or more.",
-        )
+        return "never-read", f"{samples - len(seen)} of {samples} samples are never read, while others are read again."
     order = _dealt(rows)
     if not drop and samples and order[samples:] != [order[i % samples] for i in range(samples, len(order))]:
-        return "padded-otherwise", (
-            "Where the samples run out, this epoch's order does not start again from its beginning. Deal one sample to rank 0, one "
-            "to rank 1, and so on."
-        )
+        return "padded-otherwise", "Where the samples run out, this order does not start again from its beginning."
     return None
 
 
@@ -97,10 +79,7 @@ def _order_fault(got: Any, samples: int, ranks: int) -> Fault | None:
     epochs: list[list[list[int]]] = got["epochs"]
     orders = [_dealt(rows) for rows in epochs]
     if not same_lists(got.get("again"), epochs[0]):
-        return "not-repeatable", (
-            "Called again with the same arguments, a rank gets a different list. The order depends on a generator that other code "
-            "uses too, so ranks would disagree."
-        )
+        return "not-repeatable", "Called again, a rank gets another list: the order depends on a shared generator."
     if orders[0] == sorted(orders[0]):
         return "not-shuffled", "The samples are not shuffled."
     if len(orders) > 1 and all(order == orders[0] for order in orders[1:]):
@@ -111,15 +90,10 @@ def _order_fault(got: Any, samples: int, ranks: int) -> Fault | None:
         return "seed-ignored", "Another seed gives the same order."
     shifted = [orders[0][k:] + orders[0][:k] for k in range(1, samples)]
     if len(orders) > 1 and any(order in shifted or order == orders[0][::-1] for order in orders[1:]):
-        return (
-            "only-rotated",
-            "Another epoch has the first epoch's order, rotated or reversed; shuffle again for each epoch.",
-        )
+        return "only-rotated", "Another epoch has the first epoch's order, rotated or reversed; shuffle for each epoch."
     sets = [[frozenset(row) for row in rows] for rows in epochs]
     if len(sets) > 1 and ranks > 1 and all(one == sets[0] for one in sets[1:]):
-        return "own-part-only", (
-            "Each rank reads the same samples in every epoch, only in another order. Shuffle all samples first, then deal them out."
-        )
+        return "own-part-only", "Each rank keeps its samples in every epoch. Shuffle all samples first, then deal."
     return None
 
 

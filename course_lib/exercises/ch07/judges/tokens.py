@@ -101,30 +101,14 @@ def _token_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
         return lambda rank: (scaled(want, factor), loss * factor)
 
     pairs = [  # each value is a function from a rank to (gradients, loss)
-        Mistake(
-            "mean-of-means",
-            lambda rank: mean["micro"],
-            "a mean of means, in which a token among few weighs more than one among many.",
-        ),
-        Mistake(
-            "mean-over-ranks",
-            lambda rank: mean["local"],
-            "right within each rank, then averaged over ranks with different numbers of tokens.",
-        ),
-        Mistake(
-            "own-tokens", lambda rank: local[rank], "the mean over the rank's own tokens; the others' are missing."
-        ),
-        Mistake(
-            "own-tokens", lambda rank: micro[rank], "a mean over the rank's own micro-batches; other ranks are missing."
-        ),
+        Mistake("mean-of-means", lambda rank: mean["micro"], "a mean of means: tokens among few weigh more."),
+        Mistake("mean-over-ranks", lambda rank: mean["local"], "right within each rank, then averaged over ranks."),
+        Mistake("own-tokens", lambda rank: local[rank], "the mean over the rank's own tokens only."),
+        Mistake("own-tokens", lambda rank: micro[rank], "a mean over the rank's own micro-batches only."),
         Mistake("micro-batches-added", lambda rank: mean["plain"], "the micro-batches' means added up."),
         Mistake("own-share", share, "the rank's own share of the mean; the other ranks' shares are missing."),
         Mistake("padding-counted", times(tokens / everything), "divided by all targets; targets of −100 do not count."),
-        Mistake(
-            "averaged-again",
-            times(1 / n),
-            "divided by the number of ranks; the count already covers all ranks, so sum instead of averaging.",
-        ),
+        Mistake("averaged-again", times(1 / n), "divided by ranks; the count covers all ranks already, so sum."),
         Mistake("not-divided", times(tokens), "the sum over tokens, not the mean."),
     ]
     grads = [Mistake(pair.name, lambda rank, pair=pair: pair.on(rank)[0], pair.message) for pair in pairs]
@@ -146,10 +130,7 @@ def _loss_fault(case: Case, losses: Sequence[Any], want: float, mistakes: Sequen
         if near(got, want, 1e-5):
             continue
         if case.adversary is not None and is_number(got):
-            return (
-                "in-flight",
-                f"With {case.adversary}, rank {rank}'s loss changes: was it read before its all-reduce ended?",
-            )
+            return "in-flight", f"With {case.adversary}, rank {rank}'s loss changes: was it read too early?"
         if type(got) is float and math.isnan(got):
             return "not-finite", f"Rank {rank} returned NaN as its loss: a micro-batch of padding alone has no mean."
         if not is_number(got):

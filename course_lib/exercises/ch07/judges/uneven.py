@@ -72,17 +72,9 @@ def _trained(case: Case, weigh: str) -> list[list[Tensor]]:
 
 
 _WEIGHTS = (  # (name, how ranks were weighted, message)
-    (
-        "idle-counted",
-        "ranks",
-        "the mean was taken over ranks, so an idle rank lowers it and a small batch counts as much as a large one.",
-    ),
+    ("idle-counted", "ranks", "this is a mean over ranks; an idle rank lowers it and a small batch counts in full."),
     ("mean-of-means", "active", "the mean was taken over the ranks with data, but their batches differ in size."),
-    (
-        "data-dropped",
-        "shortest",
-        "training stopped when the first rank ran out of data, and the other ranks' data was dropped.",
-    ),
+    ("data-dropped", "shortest", "training stopped with the first rank that ran out; the others' data was dropped."),
     ("read-again", "repeat", "a rank without data reused its last batch; every batch is used once."),
     ("own-model", "alone", "this rank trained on its own data alone."),
     ("sum", "sum", "the gradient is the right one times the number of ranks."),

@@ -80,13 +80,9 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         return judged(case, fault and ("in-flight", moved))
     (least, one), extra = ring_bytes(x, n), ring_bytes(weight, n)[1]
     known = (Mistake("summed-dw", extra, "dW is summed over ranks as well; it is this rank's own."),)
-    return judged(
-        case,
-        fault,
-        ("protocol", "products", over_ranks(outcome.value, _products)),
-        ("cost", "bytes", traffic(outcome.meter, least, one, known, "One all-reduce of dx.")),
-        ("cost", "overlap", _time(case, outcome.meter, x.numel(), n)),
-    )
+    products, late = over_ranks(outcome.value, _products), _time(case, outcome.meter, x.numel(), n)
+    spent = traffic(outcome.meter, least, one, known, "One all-reduce of dx.")
+    return judged(case, fault, ("protocol", "products", products), ("cost", "bytes", spent), ("cost", "overlap", late))
 
 
 OVERLAP = {

@@ -92,10 +92,8 @@ def _bytes(which: int, wish: str, meter: Meter, x: Tensor, n: int) -> Fault | No
 def _others(which: int, rank: int, got: Result) -> Fault | None:
     if got["touched"] is False:
         return None
-    return "changed-another's", (
-        f"Rank {rank}: {NAMES[which]} summed in place, in a tensor that the residual branch or the caller also reads. "
-        "Sum a copy."
-    )
+    where = f"Rank {rank}: {NAMES[which]} summed in place"
+    return "changed-another's", f"{where}, in a tensor that others also read. Sum a copy."
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

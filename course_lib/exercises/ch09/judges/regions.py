@@ -46,10 +46,8 @@ def traffic(meter: Meter, least: float, most: float, known: Sequence[Mistake] = 
         enough = f", {most:,.0f} are enough" if most else "; nothing needs to be sent"
         return "too-many-bytes", f"{lead}{enough}. {allowed}".strip()
     if sum(sent) < least:
-        return "too-few-bytes", (
-            f"All ranks together sent {sum(sent):,} bytes and need {least:,.0f}: every rank's part must reach the sum, and "
-            "the sum every rank."
-        )
+        needed = f"All ranks together sent {sum(sent):,} bytes and need {least:,.0f}"
+        return "too-few-bytes", f"{needed}: every part must reach the sum, and the sum every rank."
     return None
 
 
@@ -91,10 +89,8 @@ def gradient_faults(
     """The first of a rank's gradients that is not the one in `want`."""
     for name, right in want.items():
         if result["grads"].get(name) is None:
-            return "no-gradient", (
-                f"Rank {rank}: `{name}` got no gradient. Autograd does not follow `all_reduce`: y must come from torch's "
-                "operations, or from a Function."
-            )
+            lead = f"Rank {rank}: `{name}` got no gradient. Autograd does not follow `all_reduce`"
+            return "no-gradient", f"{lead}: y must come from torch's operations, or from a Function."
         where = f"Rank {rank}: the gradient of `{name}`"
         if fault := tensor_fault(where, result["grads"][name], right, mistakes.get(name, ())):
             return fault

@@ -95,12 +95,6 @@ def ladder() -> list[dict[str, Any]]:
 # --- published runs
 
 
-def utilization(name: str) -> tuple[float, float]:
-    """MFU of a published run: its FLOP/s of one device over the dense peak, and as printed."""
-    run = facts.run(name)
-    return float(run.flops_per_device / facts.device(run.device).dense_flops), float(run.mfu)
-
-
 def scaled(key: str) -> list[dict[str, float]]:
     """Published speeds of one job on more and more GPUs: tokens/s of a GPU, and efficiency relative to the fewest GPUs."""
     points = scaling.series(key)

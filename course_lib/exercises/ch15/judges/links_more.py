@@ -134,7 +134,7 @@ LOOK: Mapping[str, str] = {
     FINE: "The definition gives what is printed, and one wire carries less than its line.",
 }
 CAUSE = Diagnosis(part="cause", choices=tuple(CAUSES), want=cause, words=_report_words, fine=FINE, look=LOOK)
-RATE_MISTAKES = (
+RATE = Column(part="rate", unit="bytes/s", want=rate, words=_report_words).knowing(
     Mistake("printed", lambda report: report["printed"], "this is the printed number."),
     Mistake("by-the-rule", by_rule, "this is bus bandwidth as defined; when does a wire carry exactly that?"),
     Mistake("hasty-clock", lambda report: rate(report, waited_seconds=report["seconds"]), "use the clock that waited."),
@@ -147,7 +147,6 @@ RATE_MISTAKES = (
     Mistake("half", lambda report: rate(report) / 2, "the definition counts one direction already."),
     Mistake("bits", lambda report: 8 * rate(report), "these are bits per second."),
 )
-RATE = Column(part="rate", unit="bytes/s", want=rate, words=_report_words, mistakes=RATE_MISTAKES)
 
 BUS = Judging(
     shares={"values:cause": 0.25, "values:rate": 0.25, "generality:cause": 0.25, "generality:rate": 0.25},
@@ -307,36 +306,23 @@ def fit_column(growth: str) -> Breakdown:
         """Another number of the relative residuals and the measured seconds."""
         return Mistake(name, lambda rows: {"worst": of(fitted(rows, growth)[1], seconds_of(rows)[1])}, message)
 
-    return Breakdown(
-        part="fit",
-        unit="(seconds, or a share of them)",
-        want=numbers,
-        words=_words,
-        rel=WITHIN,
-        mistakes=(
-            fit("raw-seconds", "least squares on raw seconds follows the slowest row.", raw=True),
-            constants("turned-round", np.flip, "the two constants are exchanged."),
-            constants("milliseconds", lambda pair: 1e3 * pair, "return seconds."),
-            fit("one-gpu-rate", "all ranks' tokens were divided by one GPU's rate.", of=lambda n, t: n * t),
-            fit("line-through-ends", "this is a line through two rows; use all of them.", only=_ends),
-            fit("speed-fitted", "you fitted speeds; fit the seconds of a step.", of=lambda n, t: 1 / t, raw=True),
-            fit(
-                "other-law",
-                "this is another law of growth: what adds the same seconds each time?",
-                growth=OTHER[growth],
-            ),
-            fit("natural-logarithm", "a doubling is one step of log₂, not of ln.", growth="natural"),
-            fit("from-one-gpu", "the first constant belongs to the fewest GPUs measured, not to one.", first=1.0),
-            residual(
-                "mean-residual", lambda off, t: np.abs(off).mean(), "this is the mean; return the worst residual."
-            ),
-            residual("root-mean-square", lambda off, t: math.sqrt((off**2).mean()), "return the worst residual."),
-            residual("sum-of-squares", lambda off, t: (off**2).sum(), "this is the sum of squares; return the worst."),
-            residual("residual-in-seconds", lambda off, t: np.abs(off * t).max(), "these are seconds; return a share."),
-            residual("over-the-fit", lambda off, t: np.abs(off / (1 + off)).max(), "divide by the measured time."),
-            residual("signed", lambda off, t: off.max(), "use absolute values: above the fit is as bad as below."),
-            residual("percent", lambda off, t: 100 * np.abs(off).max(), "return a fraction, not per cent."),
-        ),
+    return Breakdown(part="fit", unit="(seconds, or a share of them)", want=numbers, words=_words, rel=WITHIN).knowing(
+        fit("raw-seconds", "least squares on raw seconds follows the slowest row.", raw=True),
+        constants("turned-round", np.flip, "the two constants are exchanged."),
+        constants("milliseconds", lambda pair: 1e3 * pair, "return seconds."),
+        fit("one-gpu-rate", "all ranks' tokens were divided by one GPU's rate.", of=lambda n, t: n * t),
+        fit("line-through-ends", "this is a line through two rows; use all of them.", only=_ends),
+        fit("speed-fitted", "you fitted speeds; fit the seconds of a step.", of=lambda n, t: 1 / t, raw=True),
+        fit("other-law", "this is another law of growth: what adds the same seconds each time?", growth=OTHER[growth]),
+        fit("natural-logarithm", "a doubling is one step of log₂, not of ln.", growth="natural"),
+        fit("from-one-gpu", "the first constant belongs to the fewest GPUs measured, not to one.", first=1.0),
+        residual("mean-residual", lambda off, t: np.abs(off).mean(), "this is the mean; return the worst residual."),
+        residual("root-mean-square", lambda off, t: math.sqrt((off**2).mean()), "return the worst residual."),
+        residual("sum-of-squares", lambda off, t: (off**2).sum(), "this is the sum of squares; return the worst."),
+        residual("residual-in-seconds", lambda off, t: np.abs(off * t).max(), "these are seconds; return a share."),
+        residual("over-the-fit", lambda off, t: np.abs(off / (1 + off)).max(), "divide by the measured time."),
+        residual("signed", lambda off, t: off.max(), "use absolute values: above the fit is as bad as below."),
+        residual("percent", lambda off, t: 100 * np.abs(off).max(), "return a fraction, not per cent."),
     )
 
 
@@ -382,15 +368,12 @@ def efficiency_column(growth: str) -> Column:
         rel=WITHIN,
         mistake_rel=SLIP,
         none="these rows come from several experiments; return None",
-        mistakes=(
-            Mistake("speed-up", all_gpus, "this is the speed of all GPUs together; return that of one."),
-            Mistake("upside-down", lambda rows, n: by_fit(rows, fewest(rows), n), "this is the fewest over the many."),
-            Mistake("measured", measured, "this is measured over measured; use the fit."),
-            Mistake(
-                "against-one", lambda rows, n: by_fit(rows, n, 1), "compare with the fewest measured, not with one GPU."
-            ),
-            Mistake("percent", scaled(by_fit, 100), "return a fraction, not per cent."),
-        ),
+    ).knowing(
+        Mistake("speed-up", all_gpus, "this is the speed of all GPUs together; return that of one."),
+        Mistake("upside-down", lambda rows, n: by_fit(rows, fewest(rows), n), "this is the fewest over the many."),
+        Mistake("measured", measured, "this is measured over measured; use the fit."),
+        Mistake("against-one", lambda rows, n: by_fit(rows, n, 1), "compare with the fewest measured, not one GPU."),
+        Mistake("percent", scaled(by_fit, 100), "return a fraction, not per cent."),
     )
 
 

@@ -149,20 +149,19 @@ def asked(copies: str) -> Breakdown:
         unit="seconds",
         want=right,
         words=lambda kernels, begin, end: f"{len(kernels)} kernels between {begin:g} s and {end:g} s",
-        mistakes=(
-            times(public, lead + RULES[copies], copies=other),
-            times("copies-compute", RULES[copies], _copies_compute),
-            spans("wall-less-computing", _wall_less_computing, "an idle GPU does not communicate."),
-            spans("all-communication", _all, "this is all communication, hidden or not."),
-            spans("kernels-summed", _summed, "kernels that run at once were added up; each moment counts once."),
-            spans("one-by-one", _one_by_one, "a moment in which two kernels communicate is counted twice here."),
-            spans("pairs-summed", _pairs_summed, "the overlaps of all pairs were added up; a moment is hidden once."),
-            times("not-cut", "time outside `begin` to `end` was counted.", busy=lambda spans, *ends: covered(spans)),
-            times("left-out", "a kernel that crosses `begin` or `end` counts with its part inside.", _left_out),
-            times("to-the-last-kernel", "after its last kernel the GPU is idle until `end`.", _to_the_last),
-            Mistake("milliseconds", lambda *row: {of: 1e3 * s for of, s in right(*row).items()}, "return seconds."),
-            times("end-forgotten", "a kernel inside an earlier one does not end that one.", busy=_merged),
-        ),
+    ).knowing(
+        times(public, lead + RULES[copies], copies=other),
+        times("copies-compute", RULES[copies], _copies_compute),
+        spans("wall-less-computing", _wall_less_computing, "an idle GPU does not communicate."),
+        spans("all-communication", _all, "this is all communication, hidden or not."),
+        spans("kernels-summed", _summed, "kernels that run at once were added up; each moment counts once."),
+        spans("one-by-one", _one_by_one, "a moment in which two kernels communicate is counted twice here."),
+        spans("pairs-summed", _pairs_summed, "the overlaps of all pairs were added up; a moment is hidden once."),
+        times("not-cut", "time outside `begin` to `end` was counted.", busy=lambda spans, *ends: covered(spans)),
+        times("left-out", "a kernel that crosses `begin` or `end` counts with its part inside.", _left_out),
+        times("to-the-last-kernel", "after its last kernel the GPU is idle until `end`.", _to_the_last),
+        Mistake("milliseconds", lambda *row: {of: 1e3 * s for of, s in right(*row).items()}, "return seconds."),
+        times("end-forgotten", "a kernel inside an earlier one does not end that one.", busy=_merged),
     )
 
 
@@ -289,21 +288,19 @@ def _totals(rows: Rows, warm_up: int, every: int) -> Seconds:
 
 
 MEDIANS, BY_CHANCE = (partial(where_it_goes, middle=middle, by_chance=True) for middle in (median, fmean))
-WHOLE = "this is a whole checkpoint; one is written every few steps."
 WHERE = Breakdown(
     part="parts",
     unit="seconds",
     want=where_it_goes,
     words=lambda rows, warm_up, every: f"{len(rows)} steps, {warm_up} of warm-up, a checkpoint every {every}",
-    mistakes=(
-        Mistake("warm-up-counted", lambda rows, _, every: where_it_goes(rows, 0, every), "the warm-up was counted."),
-        Mistake("medians", MEDIANS, "medians do not add up to the step, and they drop rare parts; return means."),
-        Mistake("totals", _totals, "this is the total of all timed steps; return seconds per step."),
-        Mistake("checkpoint-not-shared-out", lambda rows, warm_up, _: where_it_goes(rows, warm_up, 1), WHOLE),
-        Mistake("checkpoint-by-chance", BY_CHANCE, "this depends on how many checkpoints the log happens to hold."),
-        Mistake("checkpoint-in-other", _in_other, "this includes the checkpoint, which is a part of its own."),
-        Mistake("only-where-present", _where_present, "a row without the part counts too: it took no time there."),
-    ),
+).knowing(
+    Mistake("warm-up-counted", lambda rows, _, every: where_it_goes(rows, 0, every), "the warm-up was counted."),
+    Mistake("medians", MEDIANS, "medians do not add up to the step, and they drop rare parts; return means."),
+    Mistake("totals", _totals, "this is the total of all timed steps; return seconds per step."),
+    Mistake("checkpoint-not-shared-out", lambda rows, warm, _: where_it_goes(rows, warm, 1), "share out a checkpoint."),
+    Mistake("checkpoint-by-chance", BY_CHANCE, "this depends on how many checkpoints the log happens to hold."),
+    Mistake("checkpoint-in-other", _in_other, "this includes the checkpoint, which is a part of its own."),
+    Mistake("only-where-present", _where_present, "a row without the part counts too: it took no time there."),
 )
 
 
@@ -335,30 +332,17 @@ def _timed(alone: Alone, measured: float) -> str:
 
 SHORTER = "only the shorter of the two can be hidden; return its share."
 REST = "the other parts are missing; they take their time in both theories."
-THEORY = Word(
-    part="theory",
-    choices=THEORIES,
-    want=nearer,
-    words=_timed,
-    mistakes=(
-        Mistake("rest-forgotten", partial(nearer, rest=False), REST),
-        Mistake("other-theory", lambda *row: {"sum": "max", "max": "sum"}[nearer(*row)], "the other theory is nearer."),
-    ),
+THEORY = Word(part="theory", choices=THEORIES, want=nearer, words=_timed).knowing(
+    Mistake("rest-forgotten", partial(nearer, rest=False), REST),
+    Mistake("other-theory", lambda *row: {"sum": "max", "max": "sum"}[nearer(*row)], "the other theory is nearer."),
 )
-HIDDEN = Column(
-    part="hidden",
-    unit="(a share)",
-    want=hidden_share,
-    words=_timed,
-    rel=FINE,
-    mistakes=(
-        Mistake("of-communication", partial(hidden_share, of=lambda compute, talk: talk), SHORTER),
-        Mistake("of-compute", partial(hidden_share, of=lambda compute, talk: compute), SHORTER),
-        Mistake("of-the-longer", partial(hidden_share, of=max), SHORTER),
-        Mistake("not-held", _unclipped, "a share lies between 0 and 1."),
-        Mistake("exposed", lambda *row: 1 - hidden_share(*row), "this is the share that was not hidden."),
-        Mistake("rest-forgotten", partial(hidden_share, rest=False), REST),
-    ),
+HIDDEN = Column(part="hidden", unit="(a share)", want=hidden_share, words=_timed, rel=FINE).knowing(
+    Mistake("of-communication", partial(hidden_share, of=lambda compute, talk: talk), SHORTER),
+    Mistake("of-compute", partial(hidden_share, of=lambda compute, talk: compute), SHORTER),
+    Mistake("of-the-longer", partial(hidden_share, of=max), SHORTER),
+    Mistake("not-held", _unclipped, "a share lies between 0 and 1."),
+    Mistake("exposed", lambda *row: 1 - hidden_share(*row), "this is the share that was not hidden."),
+    Mistake("rest-forgotten", partial(hidden_share, rest=False), REST),
 )
 
 
@@ -376,13 +360,12 @@ WITHOUT = Column(
     want=_rate_without,
     words=lambda parts, tokens, name: f"{tokens:,} tokens without {name!r}",
     rel=FINE,
-    mistakes=(
-        Mistake("nothing-free", lambda p, n, one: _rate(p, n) if one in p else None, "this is the whole step's rate."),
-        Mistake("part-alone", lambda p, n, name: n / p[name] if p.get(name) else None, "this is the part's own rate."),
-        Mistake("factor", lambda p, n, name: _rate_without(p, n, name) / _rate(p, n), "return tokens per second."),
-        Mistake("seconds", lambda p, n, name: n / _rate_without(p, n, name), "return tokens per second."),
-        Mistake("gained", lambda p, n, name: _rate_without(p, n, name) - _rate(p, n), "this is the gain only."),
-    ),
+).knowing(
+    Mistake("nothing-free", lambda p, n, one: _rate(p, n) if one in p else None, "this is the whole step's rate."),
+    Mistake("part-alone", lambda p, n, name: n / p[name] if p.get(name) else None, "this is the part's own rate."),
+    Mistake("factor", lambda p, n, name: _rate_without(p, n, name) / _rate(p, n), "return tokens per second."),
+    Mistake("seconds", lambda p, n, name: n / _rate_without(p, n, name), "return tokens per second."),
+    Mistake("gained", lambda p, n, name: _rate_without(p, n, name) - _rate(p, n), "this is the gain only."),
 )
 
 

@@ -12,7 +12,7 @@ from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import EXACT, FINE, Breakdown, Column, one_verdict, table
 from course_lib.judging.draws import generality
-from course_lib.judging.mistakes import mistakes
+from course_lib.judging.mistakes import mistakes, shifted
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import bytes_text
 
@@ -114,8 +114,7 @@ FSDP = Breakdown(
     unit="bytes",
     want=fullest,
     words=lambda j: f"{len(j['units'])} units, {j['ranks']} ranks, width {j['width']}, reshard={j['reshard']}",
-    mistakes=mistakes(FSDP_MISTAKES, FSDP_MESSAGES),
-)
+).knowing(*mistakes(FSDP_MISTAKES, FSDP_MESSAGES))
 
 
 def job(rng: random.Random, **wish: Any) -> dict[str, Any]:
@@ -202,30 +201,26 @@ def _work_each(job: Job, *rest: Any) -> tuple[Any, ...]:
     return {**job, "kept": [sum(both) for both in zip(job["kept"], job["work"], strict=True)]}, *rest
 
 
+CROSSING = ["outputs", "gradient"]
 STAGES = Breakdown(
     part="peaks",
     unit="bytes",
     want=lambda *row: _by_stage(peaks(*row)),
     words=lambda job, schedule, count: f"{schedule}, {len(job['state'])} stages, {count} micro-batches",
-    mistakes=(
-        _other("gpipe-for-both", "how many forwards come before its first backward?", lambda j, _, m: (j, "gpipe", m)),
-        _other("1f1b-for-both", "GPipe holds all micro-batches on every stage.", lambda j, _, m: (j, "1f1b", m)),
-        _other("not-capped", "there are fewer micro-batches than that.", flying=_held(lambda p, s, m: p - s)),
-        _other("one-more", "one micro-batch too many is held.", flying=lambda *where: in_flight(*where) + 1),
-        _other("one-less", "one micro-batch too few is held.", flying=lambda *where: in_flight(*where) - 1),
-        _other("stages-alike", "later stages start their backward sooner.", flying=_held(lambda p, s, m: min(p, m))),
-        _other("turned-round", "the first stage holds the most.", flying=_held(lambda p, s, m: min(s + 1, m))),
-        _other("outputs-forgotten", "each output stays until its backward.", without=["outputs"]),
-        _other("gradient-forgotten", "the returned gradient takes memory too.", without=["gradient"]),
-        _other(
-            "boundary-forgotten", "stored outputs and a returned gradient are missing.", without=["outputs", "gradient"]
-        ),
-        _other("work-forgotten", "the work space of one backward is missing.", without=["work"]),
-        _other("inputs-for-outputs", "`boundary[s]` crosses **after** stage s.", _received),
-        _other(
-            "work-each", "one backward runs at a time, so its work space exists once.", _work_each, without=["work"]
-        ),
-    ),
+).knowing(
+    _other("gpipe-for-both", "how many forwards come before its first backward?", lambda j, _, m: (j, "gpipe", m)),
+    _other("1f1b-for-both", "GPipe holds all micro-batches on every stage.", lambda j, _, m: (j, "1f1b", m)),
+    _other("not-capped", "there are fewer micro-batches than that.", flying=_held(lambda p, s, m: p - s)),
+    _other("one-more", "one micro-batch too many is held.", flying=lambda *where: in_flight(*where) + 1),
+    _other("one-less", "one micro-batch too few is held.", flying=lambda *where: in_flight(*where) - 1),
+    _other("stages-alike", "later stages start their backward sooner.", flying=_held(lambda p, s, m: min(p, m))),
+    _other("turned-round", "the first stage holds the most.", flying=_held(lambda p, s, m: min(s + 1, m))),
+    _other("outputs-forgotten", "each output stays until its backward.", without=["outputs"]),
+    _other("gradient-forgotten", "the returned gradient takes memory too.", without=["gradient"]),
+    _other("boundary-forgotten", "stored outputs and returned gradients are missing.", without=CROSSING),
+    _other("work-forgotten", "the work space of one backward is missing.", without=["work"]),
+    _other("inputs-for-outputs", "`boundary[s]` crosses **after** stage s.", _received),
+    _other("work-each", "one backward runs at a time, so its work space exists once.", _work_each, without=["work"]),
 )
 
 
@@ -242,10 +237,6 @@ def most(job: Job, schedule: str, memory: float, of: Callable[[Sequence[float]],
     return low
 
 
-def _one_less(*row: Any) -> int | None:
-    return most(*row) - 1 if most(*row) else None
-
-
 MOST = Column(
     part="most",
     unit="micro-batches",
@@ -253,14 +244,13 @@ MOST = Column(
     rel=EXACT,
     words=lambda job, schedule, memory: f"{schedule}, {len(job['state'])} stages, {bytes_text(memory)} each",
     none="1F1B holds no more micro-batches than there are stages; if that many fit, any number does: return None",
-    mistakes=(
-        Mistake("one-more", lambda *row: (most(*row) or 0) + 1, "with these, some stage needs more than it has."),
-        Mistake("one-less", _one_less, "one more fits; exactly full is enough."),
-        Mistake("first-stage-only", partial(most, of=lambda all_: all_[0]), "the first stage fits, another does not."),
-        Mistake("last-stage-only", partial(most, of=lambda all_: all_[-1]), "the last stage fits, another does not."),
-        Mistake("as-gpipe", lambda job, _, memory: most(job, "gpipe", memory), "this is GPipe's number."),
-        Mistake("mean-stage", partial(most, of=fmean), "the fullest stage decides, not the mean."),
-    ),
+).knowing(
+    Mistake("one-more", lambda *row: (most(*row) or 0) + 1, "with these, some stage needs more than it has."),
+    Mistake("one-less", shifted(most, -1), "one more fits; exactly full is enough."),
+    Mistake("first-stage-only", partial(most, of=lambda all_: all_[0]), "the first stage fits, another does not."),
+    Mistake("last-stage-only", partial(most, of=lambda all_: all_[-1]), "the last stage fits, another does not."),
+    Mistake("as-gpipe", lambda job, _, memory: most(job, "gpipe", memory), "this is GPipe's number."),
+    Mistake("mean-stage", partial(most, of=fmean), "the fullest stage decides, not the mean."),
 )
 
 
@@ -363,7 +353,15 @@ def _idle(*parts: str) -> Callable[..., dict[str, float]]:
 
 
 EVERYTHING = _idle("failed", "idle", "rounding")
-LEDGER_MISTAKES = (
+LEDGER = Breakdown(
+    part="ledger",
+    unit="dollars",
+    grain=0.5001 * CENT,
+    want=ledger,
+    words=lambda stages, stop, gpus, price, increment: (
+        f"{len(stages)} stages, {gpus} GPUs at ${price:g}, stopped at {stop:g} min, billed by {increment:g}"
+    ),
+).knowing(
     Mistake("one-gpu", lambda *row: _times(1 / row[2], row), "this is the bill for one GPU; all of them are billed."),
     Mistake("hours-for-minutes", lambda *row: _times(60, row), "the price is per hour, and stages are in minutes."),
     Mistake("cut-is-useful", _cut_is_useful, "a stage that the stop cut short is not done."),
@@ -375,16 +373,6 @@ LEDGER_MISTAKES = (
     Mistake("one-too-many", _billed(lambda stop, by: stop // by * by + by), "no increment begins at the stop itself."),
     Mistake("rounding-is-idle", _idle("idle", "rounding"), "idle ends at the stop; the rest of the bill is rounding."),
     Mistake("everything", EVERYTHING, "this is everything that was not useful."),
-)
-LEDGER = Breakdown(
-    part="ledger",
-    unit="dollars",
-    grain=0.5001 * CENT,
-    want=ledger,
-    words=lambda stages, stop, gpus, price, increment: (
-        f"{len(stages)} stages, {gpus} GPUs at ${price:g}, stopped at {stop:g} min, billed by {increment:g}"
-    ),
-    mistakes=LEDGER_MISTAKES,
 )
 
 
@@ -407,16 +395,6 @@ def _grace_first(b: float, g: int, p: float, i: float, grace: float) -> float:
     return math.floor(_blocks(b, g, p, i) - grace / i + SURE) * i
 
 
-STOP_MISTAKES = (
-    Mistake("not-rounded", lambda *row: _blocks(*row[:4]) * row[3] - row[4], "the last increment is billed in full."),
-    Mistake("grace-forgotten", lambda *row: stop_by(*row[:4], 0), "the machine is billed until it is gone."),
-    Mistake("not-rounded-nor-grace", lambda *row: _blocks(*row[:4]) * row[3], "increments are billed in full."),
-    Mistake("rounded-up", lambda *row: _shifted(1, *row), "this is one increment more than the budget pays for."),
-    Mistake("one-less", lambda *row: _shifted(-1, *row), "the budget pays for one increment more."),
-    Mistake("grace-first", _grace_first, "take the grace off the end of the last whole increment."),
-    Mistake("grace-added", lambda *row: (stop_by(*row[:4], 0) or 0) + row[4], "take the grace off instead."),
-    Mistake("one-gpu", lambda *row: stop_by(row[0], 1, *row[2:]), "all GPUs are billed."),
-)
 STOP = Column(
     part="stop",
     unit="minutes",
@@ -426,7 +404,15 @@ STOP = Column(
     ),
     rel=FINE,
     none="even an order at minute 0 comes too late; return None",
-    mistakes=STOP_MISTAKES,
+).knowing(
+    Mistake("not-rounded", lambda *row: _blocks(*row[:4]) * row[3] - row[4], "the last increment is billed in full."),
+    Mistake("grace-forgotten", lambda *row: stop_by(*row[:4], 0), "the machine is billed until it is gone."),
+    Mistake("not-rounded-nor-grace", lambda *row: _blocks(*row[:4]) * row[3], "increments are billed in full."),
+    Mistake("rounded-up", lambda *row: _shifted(1, *row), "this is one increment more than the budget pays for."),
+    Mistake("one-less", lambda *row: _shifted(-1, *row), "the budget pays for one increment more."),
+    Mistake("grace-first", _grace_first, "take the grace off the end of the last whole increment."),
+    Mistake("grace-added", lambda *row: (stop_by(*row[:4], 0) or 0) + row[4], "take the grace off instead."),
+    Mistake("one-gpu", lambda *row: stop_by(row[0], 1, *row[2:]), "all GPUs are billed."),
 )
 
 

@@ -4,7 +4,7 @@ import html
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -185,20 +185,32 @@ PRECISIONS: Mapping[str, tuple[Convention, str]] = {
 } | {"fp32 throughout": (_FP32, "fp32")}
 _B = next(name for name in PRECISIONS if name.endswith("(B)"))
 OPTIMIZERS = ("adamw", "momentum", "sgd", "adafactor", "adam8bit", "muon")
-_CONTROLS = {  # name -> its start, and its label
-    "model": ("gpt2", "parameters"),
-    "precision": (_B, "precision"),
-    "optimizer": ("adamw", "optimizer"),
-    "batch": (1, "batch"),
-    "seq": (2048, "sequence length"),
-    "checkpointing": ("none", "checkpointing"),
-    "gpu": ("H100 SXM", "GPU"),
-    "tp": (1, "tensor parallel"),
-    "pp": (1, "pipeline stages"),
-    "dp": (1, "shards of the state"),
+
+
+def _size_text(name: str) -> str:
+    return f"{number_text(facts.model(name).params / BILLION)} B"
+
+
+def _many(noun: str) -> Callable[[int], str]:
+    """The text of a slider's number, such as 1 rank and 8 ranks."""
+    return lambda count: f"{count:,} {noun}{'s' * (count > 1)}"
+
+
+_CONTROLS: Mapping[str, tuple[Callable[..., Any], Sequence[Any], Any, str, Callable[[Any], str] | None]] = {
+    # name -> kind, values, start, label, and its values in words
+    "model": (partial(play, interval=900), MODELS, "gpt2", "parameters", _size_text),
+    "precision": (menu, tuple(PRECISIONS), _B, "precision", None),
+    "optimizer": (menu, OPTIMIZERS, "adamw", "optimizer", None),
+    "batch": (slider, (1, 2, 4, 8, 16, 32, 64), 1, "batch", _many("sequence")),
+    "seq": (slider, tuple(2048 * 2**power for power in range(7)), 2048, "sequence length", _many("token")),
+    "checkpointing": (menu, memory.CHECKPOINTING, "none", "checkpointing", None),
+    "gpu": (menu, DEVICES, "H100 SXM", "GPU", None),
+    "dp": (slider, (1, 2, 4, 8, 16, 32, 64, 128), 1, "state sharded over", _many("rank")),
+    "tp": (slider, (1, 2, 4, 8), 1, "tensor parallel", _many("rank")),
+    "pp": (slider, (1, 2, 4, 8, 16), 1, "pipeline", _many("stage")),
 }
-START: Mapping[str, Any] = {name: start for name, (start, _) in _CONTROLS.items()}
-NAMES: Mapping[str, str] = {name: words for name, (_, words) in _CONTROLS.items()}
+START: Mapping[str, Any] = {name: start for name, (_, _, start, _, _) in _CONTROLS.items()}
+NAMES: Mapping[str, str] = {name: label for name, (_, _, _, label, _) in _CONTROLS.items()}
 
 
 def load(**setting: Any) -> dict[str, float]:
@@ -321,37 +333,18 @@ def draw_wall(**setting: Any) -> Sheet:
     return sheet
 
 
-def _size_text(name: str) -> str:
-    return f"{number_text(facts.model(name).params / BILLION)} B"
-
-
 def _model_text(name: str) -> str:
     return f"{_size_text(name)} ({name})"
-
-
-def _many(noun: str) -> Callable[[int], str]:
-    """The text of a slider's number, such as 1 rank and 8 ranks."""
-    return lambda count: f"{count:,} {noun}{'s' * (count > 1)}"
 
 
 def memory_wall(model: str = "llama3-8b", **setting: Any) -> Explorer:
     """Feel the memory wall: every slider that fills a GPU, and the one that filled it first."""
     begin = {**START, "model": model, **setting}
-    return explore(
-        draw_wall,
-        model=play(MODELS, begin["model"], label="parameters", text=_size_text, interval=900),
-        precision=menu(tuple(PRECISIONS), begin["precision"], label="precision"),
-        optimizer=menu(OPTIMIZERS, begin["optimizer"], label="optimizer"),
-        batch=slider((1, 2, 4, 8, 16, 32, 64), begin["batch"], label="batch", text=_many("sequence")),
-        seq=slider(
-            tuple(2048 * 2**power for power in range(7)), begin["seq"], label="sequence length", text=_many("token")
-        ),
-        checkpointing=menu(memory.CHECKPOINTING, begin["checkpointing"], label="checkpointing"),
-        gpu=menu(DEVICES, begin["gpu"], label="GPU"),
-        dp=slider((1, 2, 4, 8, 16, 32, 64, 128), begin["dp"], label="state sharded over", text=_many("rank")),
-        tp=slider((1, 2, 4, 8), begin["tp"], label="tensor parallel", text=_many("rank")),
-        pp=slider((1, 2, 4, 8, 16), begin["pp"], label="pipeline", text=_many("stage")),
-    )
+    controls = {
+        name: kind(values, begin[name], label=label, text=text)
+        for name, (kind, values, _, label, text) in _CONTROLS.items()
+    }
+    return explore(draw_wall, **controls)
 
 
 # --- two shapes: what state and activations depend on ------------------------------------------------

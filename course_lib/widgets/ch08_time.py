@@ -125,13 +125,8 @@ def prefetch(depth: int = 1) -> Explorer:
 # --- how large a group
 
 COUNTS = (256, 512, 1024, 2048, 4096, 8192, 16384)
-SIZES = {
-    "7B": (7e9, 32),
-    "13B": (13e9, 40),
-    "30B": (30e9, 48),
-    "70B": (70e9, 80),
-    "405B": (405e9, 126),
-}  # parameters, layers
+# model -> parameters, layers
+SIZES = {"7B": (7e9, 32), "13B": (13e9, 40), "30B": (30e9, 48), "70B": (70e9, 80), "405B": (405e9, 126)}
 CARDS = {"H100 SXM": 8, "H200 SXM": 8, "B200 SXM": 8, "GB200": 72}  # GPUs on fast links
 _FOR_STATE = 0.8  # of a GPU's memory; the rest is for what is not sharded
 
@@ -166,13 +161,26 @@ def draw_groups(
     sheet = Sheet(5.35)
     across, edge = np.log2([size.ranks for size in sizes]), np.log2(CARDS[card])
     ends, ticks = (0, across[-1]), {power: f"{2**power:,}" for power in range(0, int(across[-1]) + 1, 2)}
+
+    def frame(bottom: float, name: str, values: Sequence[float], limit: float | None) -> Plot:
+        """A panel with a logarithmic axis that fits values and limit; only the lowest labels its ranks."""
+        low, high = np.log10(0.8 * max(min(values), max(values) / 1e4)), np.log10(1.3 * max(values))
+        panel = Plot(1.05, bottom, 6.05, 1.0, ends, (low, max(high, np.log10(1.4 * limit)) if limit else high))
+        low, high = panel.y
+        marks = {power: _tick(power) for power in np.arange(np.ceil(low), np.floor(high) + 1)}
+        if len(marks) < 2:
+            marks = {float(np.log10(value)): number_text(value, 2) for value in (10**low * 1.1, 10**high / 1.15)}
+        under = (ticks, marks, "ranks that share one model") if bottom < 1 else (dict.fromkeys(ticks, ""), marks, "")
+        panel.frame(sheet, *under, name)
+        return panel
+
     held, computed = "dashed: memory for state", "dashed: compute; shaded: exposed"
     for bottom, name, values, ink, limit, note in (
         (3.62, "held (GB)", [size.state / GB for size in sizes], BLUE, most / GB, held),
         (2.2, "between servers (GB)", [size.far / GB for size in sizes], VERMILION, None, ""),
         (0.62, "a step (s)", [size.seconds for size in sizes], INK, None, computed),
     ):
-        panel = _frame(sheet, bottom, name, values, limit, ends, ticks)
+        panel = frame(bottom, name, values, limit)
         low, high = panel.y
         heights = np.log10(np.maximum(values, 10**low))
         if note == computed:
@@ -199,30 +207,6 @@ def draw_groups(
     times = duration_text(now.seconds), duration_text(now.computing)
     sheet.alt = f"{title}. {more} A step takes {times[0]}, of which {times[1]} is compute."
     return sheet
-
-
-def _frame(
-    sheet: Sheet,
-    bottom: float,
-    name: str,
-    values: Sequence[float],
-    limit: float | None,
-    ends: tuple[float, float],
-    ticks: dict[int, str],
-) -> Plot:
-    """A panel over the group size, with a logarithmic axis that fits values and limit; only the lowest labels its ranks."""
-    low, high = np.log10(0.8 * max(min(values), max(values) / 1e4)), np.log10(1.3 * max(values))
-    if limit:
-        high = max(high, np.log10(1.4 * limit))
-    panel = Plot(1.05, bottom, 6.05, 1.0, ends, (low, high))
-    marks = {power: _tick(power) for power in np.arange(np.ceil(low), np.floor(high) + 1)}
-    if len(marks) < 2:
-        marks = {float(np.log10(value)): number_text(value, 2) for value in (10**low * 1.1, 10**high / 1.15)}
-    if bottom < 1:
-        panel.frame(sheet, ticks, marks, "ranks that share one model", name)
-    else:
-        panel.frame(sheet, dict.fromkeys(ticks, ""), marks, "", name)
-    return panel
 
 
 def _tick(power: float) -> str:

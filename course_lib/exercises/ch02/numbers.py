@@ -27,6 +27,10 @@ def kept(shape: memory.Shape, kernels: str, checkpointing: str = "none", dropout
     return shape.layers * memory.layer_bytes(shape, 1, SEQ, **choices)
 
 
+def _paper(kernels: str) -> float:
+    return kept(paper_shape(), kernels, dropout=True)
+
+
 def thumb(k: float) -> float:
     """Bytes by the rule of thumb, b s L h 2k, for one sequence of the plan."""
     one = memory.shape(MODEL)
@@ -75,17 +79,20 @@ def titan_runs() -> list[Reading]:
     return found
 
 
-def _steps(what: str) -> str:
-    """One number of the picture of two steps."""
+def _steps() -> dict[str, str]:
+    """The numbers of the picture of two steps."""
     from course_lib.figures import first_steps  # imported here because it loads matplotlib
 
-    found = {
-        "tokens": lambda: f"{first_steps.TOKENS:,} tokens",
-        "card": lambda: facts.device(first_steps.DEVICE).memory.text,
-        "state": lambda: bytes_text(memory.state_bytes(facts.model(first_steps.MODEL).params)),
-        "peak": lambda: bytes_text(first_steps.peak(first_steps.levels())[1]),
+    return {
+        "tokens": f"{first_steps.TOKENS:,} tokens",
+        "card": facts.device(first_steps.DEVICE).memory.text,
+        "state": bytes_text(memory.state_bytes(facts.model(first_steps.MODEL).params)),
+        "peak": bytes_text(first_steps.peak(first_steps.levels())[1]),
     }
-    return found[what]()
+
+
+def _puzzle(letter: str) -> str:
+    return bytes_text(memory.state_bytes(405 * BILLION, letter), 2 if letter == "F" else 3)
 
 
 def _conventions() -> list[float]:
@@ -106,12 +113,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "state": lambda: bytes_text(memory.state_bytes(PARAMS)),
     "seq": lambda: f"{SEQ:,} tokens",
     # conventions
-    **{
-        f"puzzle_{place}": (
-            lambda letter=letter: bytes_text(memory.state_bytes(405 * BILLION, letter), 2 if letter == "F" else 3)
-        )
-        for place, letter in PUZZLE.items()
-    },
+    **{f"puzzle_{place}": (lambda letter=letter: _puzzle(letter)) for place, letter in PUZZLE.items()},
     "split_half": lambda: f"{memory.state_by_bucket(405 * BILLION, 'A')['weights'] / GB:,.0f} GB",
     "split_moments": lambda: f"{memory.state_by_bucket(405 * BILLION, 'A')['moments'] / GB:,.0f} GB",
     "share": lambda: bytes_text(memory.state_bytes(PARAMS) / GPUS),
@@ -124,13 +126,11 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "seven_weights": lambda: bytes_text(memory.weights_bytes(7 * BILLION)),
     "seven_moments": lambda: bytes_text(memory.state_by_bucket(7 * BILLION)["moments"]),
     # two steps of an 8B model
-    **{f"steps_{what}": (lambda what=what: _steps(what)) for what in ("tokens", "card", "state", "peak")},
+    **{f"steps_{what}": (lambda what=what: _steps()[what]) for what in ("tokens", "card", "state", "peak")},
     # activations
-    "paper_stored": lambda: bytes_text(kept(paper_shape(), "paper", dropout=True)),
-    "paper_flash": lambda: bytes_text(kept(paper_shape(), "flash", dropout=True)),
-    "paper_ratio": lambda: number_text(
-        kept(paper_shape(), "paper", dropout=True) / kept(paper_shape(), "flash", dropout=True)
-    ),
+    "paper_stored": lambda: bytes_text(_paper("paper")),
+    "paper_flash": lambda: bytes_text(_paper("flash")),
+    "paper_ratio": lambda: number_text(_paper("paper") / _paper("flash")),
     "k_llama": lambda: f"{kept(memory.shape(MODEL), 'flash') / thumb(1):.2f}",
     "range_low": lambda: bytes_text(thumb(12)),
     "range_high": lambda: bytes_text(thumb(20)),

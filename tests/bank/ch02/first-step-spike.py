@@ -21,18 +21,7 @@ def dies_at(job, memory):
 
 
 # %% right: a walk with buckets
-PHASES = [
-    "load",
-    "forward 1",
-    "backward 1",
-    "step 1",
-    "forward 2",
-    "backward 2",
-    "step 2",
-    "forward 3",
-    "backward 3",
-    "step 3",
-]
+PHASES = ["load", *(f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step"))]
 
 
 def timeline(job):

@@ -22,13 +22,8 @@ def largest_model(memory, plan):
 
 # %% right: bytes per parameter first
 def per_parameter(plan):
-    copies = {
-        "weights": 1,
-        "grads": 1,
-        "main_grads": 1,
-        "master": 1,
-        "moments": {"sgd": 0, "adamw": 2}.get(plan["optimizer"], 1),
-    }
+    moments = {"sgd": 0, "adamw": 2}.get(plan["optimizer"], 1)
+    copies = {"weights": 1, "grads": 1, "main_grads": 1, "master": 1, "moments": moments}
     bits = {None: 0, "fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8}
     return {key: copies[key] * bits[plan[key]] / 8 for key in copies}
 

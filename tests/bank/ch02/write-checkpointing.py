@@ -157,27 +157,8 @@ def checkpoint(function, x):
 # ~ (function, torch.empty(0, requires_grad=True), x.detach()) ==> (function, torch.empty(0, requires_grad=True), x)
 
 
-# %% wrong: computed again for every tensor that autograd asks for => values not-the-second-call
-def checkpoint(function, x):
-    if not torch.is_grad_enabled():
-        return function(x)
-    state, count = torch.get_rng_state(), [0]
-
-    def pack(tensor):
-        count[0] += 1
-        return count[0] - 1
-
-    def unpack(number):
-        made = []
-        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(state)
-            with torch.autograd.graph.saved_tensors_hooks(lambda t: made.append(t.detach()) or t, lambda t: t):
-                function(x.detach().requires_grad_(x.requires_grad))
-        return made[number]
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
-        return function(x)
-
+# %% wrong: computed again for every tensor that autograd asks for => values not-the-second-call  from: hooks on what autograd saves
+# ~ if number not in made: ==> if True:
 
 # %% wrong: layer by layer => values per-layer  from: the input is detached before it goes in
 # ~ is_floating_point() ==> requires_grad

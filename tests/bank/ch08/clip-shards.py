@@ -52,27 +52,16 @@ def clip_parts(inside, across, parts, counts, most):
     return norm
 
 
-# %% right: numbers passed round the ranks
-import torch
-
-
-def clip_parts(inside, across, parts, counts, most):
-    s = torch.tensor([sum((p[:c].double() ** 2).sum() for p, c in zip(parts, counts))], dtype=torch.float64)
-    total, go = s.clone(), s.clone()
-    n, r = inside.size, inside.rank
-    for _ in range(n - 1):
-        got = torch.empty_like(go)
-        a = inside.isend(go, (r + 1) % n)
-        b = inside.irecv(got, (r - 1) % n)
-        a.wait()
-        b.wait()
-        go = got
-        total += got
-    norm = total.sqrt().item()
-    if norm > most:
-        for p in parts:
-            p.mul_(most / norm)
-    return norm
+# %% right: numbers passed round the ranks  from: one sum, one all-reduce
+# -     inside.all_reduce(total)
+# +     going, ranks = total.clone(), inside.size
+# +     for _ in range(ranks - 1):
+# +         came = torch.empty_like(going)
+# +         works = inside.isend(going, (inside.rank + 1) % ranks), inside.irecv(came, (inside.rank - 1) % ranks)
+# +         for work in works:
+# +             work.wait()
+# +         going = came
+# +         total += came
 
 
 # %% wrong: torch's clipping of the parts as they are => values own-norm

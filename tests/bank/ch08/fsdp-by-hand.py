@@ -73,70 +73,42 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
     return [parts[u] for u in range(last + 1)]
 
 
-# %% right: storages emptied and filled again
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n, L = comm.size, len(shards)
-    rows = [torch.empty(0, dtype=x.dtype).new_empty(n * len(s)) for s in shards]
-    for r in rows:
-        r.untyped_storage().resize_(0)
+# %% right: storages emptied and filled again  from: gather, use, forget
+#   def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+# +     rows = [shard.new_empty(comm.size * len(shard)) for shard in shards]
+# +     def free(u):
+# +         rows[u].untyped_storage().resize_(0)
+# +     for u in range(len(shards)):
+# +         free(u)
+# -         row = shards[u].new_empty(comm.size * len(shards[u]))
+# -         comm.all_gather_into_tensor(row, shards[u])
+# +         row = rows[u]
+# +         if row.untyped_storage().size() == 0:
+# +             row.untyped_storage().resize_(row.numel() * row.element_size())
+# +             comm.all_gather_into_tensor(row, shards[u])
+# -         if not reshard:
+# +         if reshard:
+# +             free(u)
+# +         else:
+#           grad, own = backward(u, weights, inputs.pop(), grad)
+# +         free(u)
 
-    def unshard(u):
-        r = rows[u]
-        if r.untyped_storage().size() == 0:
-            r.untyped_storage().resize_(r.numel() * r.element_size())
-            comm.all_gather_into_tensor(r, shards[u])
-        return r[: counts[u]]
-
-    def free(u):
-        rows[u].untyped_storage().resize_(0)
-
-    acts = []
-    for u in range(L):
-        acts.append(x)
-        x = forward(u, unshard(u), x)
-        if reshard:
-            free(u)
-    g, out = loss(x), []
-    for u in range(L - 1, -1, -1):
-        g, gw = backward(u, unshard(u), acts[u], g)
-        free(u)
-        pad = torch.nn.functional.pad(gw, (0, n * len(shards[u]) - counts[u]))
-        mine = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(mine, pad)
-        out.insert(0, mine.div_(n))
-    return out
-
-
-# %% right: owners broadcast their parts, and sums go to owners
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n = comm.size
-
-    def gather(u):
-        row = []
-        for r in range(n):
-            row.append(shards[u].clone() if r == comm.rank else torch.empty_like(shards[u]))
-            comm.broadcast(row[r], r)
-        return torch.cat(row)[: counts[u]]
-
-    inputs, kept, parts = [], {}, [None] * len(shards)
-    for u in range(len(shards)):
-        weights = gather(u)
-        inputs.append(x)
-        x = forward(u, weights, x)
-        if not reshard:
-            kept[u] = weights
-    grad = loss(x)
-    for u in reversed(range(len(shards))):
-        weights = gather(u) if reshard else kept.pop(u)
-        grad, own = backward(u, weights, inputs[u], grad)
-        row = torch.cat([own, own.new_zeros(n * len(shards[u]) - counts[u])])
-        for r, piece in enumerate(row.chunk(n)):
-            piece = piece.clone()
-            comm.reduce(piece, r)
-            if r == comm.rank:
-                parts[u] = piece / n
-    return parts
-
+# %% right: owners broadcast their parts, and sums go to owners  from: gather, use, forget
+# -         row = shards[u].new_empty(comm.size * len(shards[u]))
+# -         comm.all_gather_into_tensor(row, shards[u])
+# -         return row[: counts[u]]
+# +         row = []
+# +         for r in range(comm.size):
+# +             row.append(shards[u].clone() if r == comm.rank else torch.empty_like(shards[u]))
+# +             comm.broadcast(row[r], r)
+# +         return torch.cat(row)[: counts[u]]
+# -         mine = torch.empty_like(shards[u])
+# -         comm.reduce_scatter_tensor(mine, row, op="AVG")
+# -         return mine
+# +         pieces = [piece.clone() for piece in row.chunk(comm.size)]
+# +         for r, piece in enumerate(pieces):
+# +             comm.reduce(piece, r)
+# +         return pieces[comm.rank] / comm.size
 
 # %% right: any variant  from: gather, use, forget
 # - def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):

@@ -43,33 +43,11 @@ def train(comm, build, make, batches, most):
     return losses, net
 
 
-# %% right: half a block to a unit
-from course_lib import sharding
-from course_lib.sharding import FullySharded, clip_gradients, gradient_norm
-import torch.nn.functional as F
+# %% right: half a block to a unit  from: shard, then the optimizer, then the model's norm
+# ~ list(model.blocks) ==> [part for block in model.blocks for part in (block.up, block.down)]
 
-
-def train(comm, build, make, batches, most):
-    model = build()
-    units = [u for b in model.blocks for u in (b.up, b.down)]
-    sharded = FullySharded(comm, model, units)
-    opt = make(sharded.shards())
-    losses = []
-    for x, y in batches:
-        loss = F.cross_entropy(sharded(x).flatten(0, 1), y.flatten())
-        loss.backward()
-        sharded.finish()
-        clip_gradients(sharded, most)
-        opt.step()
-        sharded.zero_grad()
-        losses.append(loss.item())
-    return losses, sharded
-
-
-# %% right: weights kept after the forward pass  from: half a block to a unit
-# -     units = [u for b in model.blocks for u in (b.up, b.down)]
-# -     sharded = FullySharded(comm, model, units)
-# +     sharded = FullySharded(comm, model, list(model.blocks), reshard_after_forward=False)
+# %% right: weights kept after the forward pass  from: shard, then the optimizer, then the model's norm
+# ~ list(model.blocks) ==> list(model.blocks), reshard_after_forward=False
 
 # %% right: the norm of whole gradients  from: shard, then the optimizer, then the model's norm
 # - def train(comm, build, make, batches, most):
@@ -142,9 +120,5 @@ def train(comm, build, make, batches, most):
 # +         comm.all_reduce(l, op="AVG")
 # +         losses.append(l.item())
 
-# %% wrong: an optimizer of the model that was cut => raised  from: half a block to a unit
-# -     units = [u for b in model.blocks for u in (b.up, b.down)]
-# -     sharded = FullySharded(comm, model, units)
-# -     opt = make(sharded.shards())
-# +     sharded = FullySharded(comm, model, list(model.blocks))
-# +     opt = make(model.parameters())
+# %% wrong: an optimizer of the model that was cut => raised  from: shard, then the optimizer, then the model's norm
+# ~ sharded.shards() ==> model.parameters()

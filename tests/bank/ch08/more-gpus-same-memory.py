@@ -89,7 +89,6 @@ def cause(trace):
 
 # %% wrong: the five traces by heart => values -
 def cause(trace):
-    table = {3: "activations"}
     last = trace["runs"][-1]
     if len(trace["runs"]) == 4:
         return "allocator"

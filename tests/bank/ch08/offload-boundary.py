@@ -15,12 +15,7 @@ def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
 
 
 def hidden_tokens(ranks, flops, moved, bandwidth):
-    one = 1.0  # any number of parameters
-    low, high = 0.0, 1e12
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (low, middle) if 6 * one * middle / flops >= one * moved / ranks / bandwidth else (middle, high)
-    return high
+    return moved / (ranks * bandwidth) / (6 / flops)
 
 
 # %% right: by halving

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from course_lib.exercises.ch08.probes import WEIGHED
 from course_lib.exercises.ch08.work import STATE, Stepper, Weights, glimpses, repeated
-from course_lib.judging import Fault, Judging, Params, Weighed, judged
+from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, judged, matching
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.gradients import alike, all_alike, in_flight
 from course_lib.judging.ranks import LATE, STREAM_LATE
@@ -18,10 +18,7 @@ from course_lib.judging.tensors import coin_of, kind_fault
 from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
 
-NOTHING_SENT: Fault = (
-    "nothing-sent",
-    "All weights are right, and no byte was sent: every rank steps everything and keeps all of the state.",
-)
+NOTHING_SENT: Fault = "nothing-sent", "No byte was sent: every rank steps everything and keeps all of the state."
 LARGE_FIRST = "four ranks, large ones first"  # the case that counts the state
 SLACK = 1024  # bytes for padding; tensors whose state is counted have far more
 
@@ -123,12 +120,18 @@ def _named(case: Case, got: list[Tensor], want: list[Tensor]) -> Fault:
     if still:
         told = f"{len(still)} of {len(trained)} tensors have not changed, such as number {still[0]}"
         return "not-told", f"{told}: their owners' new values have not arrived."
-    if spec.get("tied") and is_it(plain(spec, steps, spec["tied"])):
-        return "stepped-twice", "the tensor that is in the list twice was stepped twice."
-    if is_it(plain(spec, steps[:-1])):
-        return "a-step-behind", f"{tensors} are one step behind. First step, then send."
-    if is_it(plain(spec, steps, anew=True)):
-        return "fresh-state", "each step made a new optimizer, whose moments are zero. Make it once."
+    tied = spec.get("tied", ())
+    known = (
+        Mistake(
+            "stepped-twice", lambda: tied and plain(spec, steps, tied), "a tensor in the list twice was stepped twice."
+        ),
+        Mistake(
+            "a-step-behind", lambda: plain(spec, steps[:-1]), f"{tensors} are a step behind. First step, then send."
+        ),
+        Mistake("fresh-state", lambda: plain(spec, steps, anew=True), "each step made a new optimizer. Make it once."),
+    )
+    if found := matching(known, (), lambda weights: bool(weights) and is_it(weights)):
+        return found
     for place in wrong:
         same, count = int((got[place] == start[place]).sum()), got[place].numel()
         if 0 < same < count:
@@ -201,12 +204,8 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
     coin, ranks, count = coin_of(rng), 4, 8
 
     def case(name: str, width: int) -> Case:
-        spec = {
-            "seed": rng.randrange(2**31),
-            "shapes": [[width, width]] * count,
-            "optimizer": "paces",
-            WEIGHED: torch.randint(width * width, (32,), generator=coin),
-        }
+        spec = {"seed": rng.randrange(2**31), "shapes": [[width, width]] * count, "optimizer": "paces"}
+        spec[WEIGHED] = torch.randint(width * width, (32,), generator=coin)
         table = torch.randn(250, generator=coin)
         return hidden(name, "cost:state", spec, [table], ranks=ranks, seconds=30.0)
 

@@ -23,9 +23,7 @@ def passed_round(answer: Any, case: Any, comm: Any = None) -> Any:
 
     def visit(block: Any, owner: Any) -> Any:
         if not isinstance(block, Tensor) or type(owner) is not int:
-            raise ValueError(
-                f"visit(block, owner) takes a tensor and a rank, not {type(block).__name__} and {owner!r}."
-            )
+            raise ValueError(f"visit(block, owner) takes tensor and rank; got {type(block).__name__} and {owner!r}.")
         comm.compute(VISIT, label="visit")
         owners.append(owner)
         return block.double() * (owner + 2)

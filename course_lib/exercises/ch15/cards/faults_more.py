@@ -64,7 +64,7 @@ ZOO_WORDS: Mapping[str, tuple[str, str]] = {
     ),
     "mismatched": ("all ranks are in a collective, but one of them is in a different one", "the step that they are in"),
     "flipped": (
-        "a rank's weights differ from those of its replicas, and nothing failed",
+        "a rank's weights differ from the others', and nothing failed",
         "the first step whose checksum differs",
     ),
     "slow": (

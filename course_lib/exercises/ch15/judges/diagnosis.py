@@ -39,8 +39,6 @@ class Diagnosis(Word):
     look: Mapping[str, str]
 
     def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
-        pairs = [
-            (f"{case.name}, {self.words(*row)}", said, self.want(*row))
-            for row, said in zip(case.args[1], values, strict=True)
-        ]
+        rows = zip(case.args[1], values, strict=True)
+        pairs = [(f"{case.name}, {self.words(*row)}", said, self.want(*row)) for row, said in rows]
         return first(*(diagnosis_fault(*pair, self.fine, self.look) for pair in pairs))

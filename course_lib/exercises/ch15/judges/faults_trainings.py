@@ -35,9 +35,7 @@ _TRACES = {
     "sound": ("sound", "resumed well"),
     "one step off": ("one step back", "one step ahead"),
     "stepped too often": ("twice a step", "four times a step"),
-    **{
-        word: (word,) for word in ("bad batch", "explodes", "vanishes", "always clipped", "not zeroed", "warm-up again")
-    },
+    **{one: (one,) for one in ("bad batch", "explodes", "vanishes", "always clipped", "not zeroed", "warm-up again")},
 }
 SMOKE, TRACES = ({fault: word for word, faults in kind.items() for fault in faults} for kind in (_SMOKE, _TRACES))
 Training = dict[str, Any]

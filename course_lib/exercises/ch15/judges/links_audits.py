@@ -47,9 +47,7 @@ MISTAKES = (
     ("llama2-gpu-hours", "without-70b", sum(_LLAMA_2[:2]) / 1e6, "the sentence names the largest model too."),
     ("deepseek-dollars", "pre-training", 2.664 * 2, "the given hours are those of all three stages."),
 )
-KEYS = {
-    item: Key(*truth, [Mistake(*each) for which, *each in MISTAKES if which == item]) for item, truth in TRUTHS.items()
-}
+KEYS = {one: Key(*truth, [Mistake(*each) for of, *each in MISTAKES if of == one]) for one, truth in TRUTHS.items()}
 
 AUDIT = audit(
     ITEMS,

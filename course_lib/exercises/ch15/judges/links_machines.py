@@ -250,16 +250,9 @@ MISTAKES: Sequence[Named] = (
     ("links", Mistake("diagonal", lambda *row: "refuse", "the diagonal of the matrix says X: a GPU and itself.")),
     _of("copy", "mean", _mean_copy, "the mean hides the GPU that all others wait for."),
     _of("all-reduce", "algorithm-bandwidth", _by_algorithm, ALGORITHM),
-    _of(
-        "all-reduce",
-        "both-directions",
-        lambda m: {"printed_link": 2 * m["printed_link"]},
-        "the printed link is one way.",
-    ),
+    _of("all-reduce", "both-directions", lambda m: {"printed_link": 2 * m["printed_link"]}, "the link is one way."),
     *(_unmeasured(line, word) for line in ("copy", "all-reduce") for word in ("healthy", "refuse")),
-    _of(
-        "open files", "no-limit", lambda m: {"open_files": max(m["open_files"], 0)}, "−1 means that there is no limit."
-    ),
+    _of("open files", "no-limit", lambda m: {"open_files": max(m["open_files"], 0)}, "−1 means that no limit is set."),
 )
 
 

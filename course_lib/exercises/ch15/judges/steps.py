@@ -297,7 +297,7 @@ WHERE = Breakdown(
     Mistake("warm-up-counted", lambda rows, _, every: where_it_goes(rows, 0, every), "the warm-up was counted."),
     Mistake("medians", MEDIANS, "medians do not add up to the step, and they drop rare parts; return means."),
     Mistake("totals", _totals, "this is the total of all timed steps; return seconds per step."),
-    Mistake("checkpoint-not-shared-out", lambda rows, warm, _: where_it_goes(rows, warm, 1), "share out a checkpoint."),
+    Mistake("checkpoint-not-shared-out", lambda rows, n, _: where_it_goes(rows, n, 1), "this is a whole checkpoint."),
     Mistake("checkpoint-by-chance", BY_CHANCE, "this depends on how many checkpoints the log happens to hold."),
     Mistake("checkpoint-in-other", _in_other, "this includes the checkpoint, which is a part of its own."),
     Mistake("only-where-present", _where_present, "a row without the part counts too: it took no time there."),

@@ -8,6 +8,19 @@ def swap(comm, out, to, into, source):
         work.wait()
 
 
+def give(comm, row, to):
+    comm.send(torch.tensor([row.numel()]), to)
+    comm.send(row, to)
+
+
+def take(comm, like, source):
+    count = torch.zeros(1, dtype=torch.int64)
+    comm.recv(count, source)
+    row = like.new_empty(int(count))
+    comm.recv(row, source)
+    return row
+
+
 # %% right: counts and rows, round by round
 def all_to_all(comm, parts):
     n, me = comm.size, comm.rank
@@ -47,17 +60,11 @@ def all_to_all(comm, parts):
 
 # %% wrong: a loop of sends first => protocol deadlock
 def all_to_all(comm, parts):
-    got = list(parts)
-    for rank in range(comm.size):
-        if rank != comm.rank:
-            comm.send(torch.tensor([parts[rank].numel()]), rank)
-            comm.send(parts[rank], rank)
-    for rank in range(comm.size):
-        if rank != comm.rank:
-            count = torch.zeros(1, dtype=torch.int64)
-            comm.recv(count, rank)
-            got[rank] = parts[0].new_empty(int(count))
-            comm.recv(got[rank], rank)
+    got, others = list(parts), [rank for rank in range(comm.size) if rank != comm.rank]
+    for rank in others:
+        give(comm, parts[rank], rank)
+    for rank in others:
+        got[rank] = take(comm, parts[0], rank)
     return got
 
 
@@ -112,33 +119,15 @@ def all_to_all(comm, parts):
 
 # %% wrong: everything through rank 0 => cost detour
 def all_to_all(comm, parts):
-    n, me = comm.size, comm.rank
-    if n == 1:
-        return list(parts)
-    if me:
+    n = comm.size
+    if comm.rank:
         for part in parts:
-            comm.send(torch.tensor([part.numel()]), 0)
-            comm.send(part, 0)
-        got = []
-        for _ in range(n):
-            count = torch.zeros(1, dtype=torch.int64)
-            comm.recv(count, 0)
-            got.append(parts[0].new_empty(int(count)))
-            comm.recv(got[-1], 0)
-        return got
-    table = [list(parts)]
-    for rank in range(1, n):
-        row = []
-        for _ in range(n):
-            count = torch.zeros(1, dtype=torch.int64)
-            comm.recv(count, rank)
-            row.append(parts[0].new_empty(int(count)))
-            comm.recv(row[-1], rank)
-        table.append(row)
+            give(comm, part, 0)
+        return [take(comm, parts[0], 0) for _ in range(n)]
+    table = [list(parts)] + [[take(comm, parts[0], rank) for _ in range(n)] for rank in range(1, n)]
     for rank in range(1, n):
         for source in range(n):
-            comm.send(torch.tensor([table[source][rank].numel()]), rank)
-            comm.send(table[source][rank], rank)
+            give(comm, table[source][rank], rank)
     return [row[0] for row in table]
 
 

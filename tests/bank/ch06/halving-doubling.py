@@ -82,23 +82,8 @@ def halving_doubling(comm, x):
     return flat.view(x.shape)
 
 
-# %% wrong: power of two only => generality -
-def halving_doubling(comm, x):
-    me, flat = comm.rank, x.reshape(-1).clone()
-    low, high, distance, taken = 0, flat.numel(), comm.size // 2, []
-    while distance:
-        middle, partner = (low + high) // 2, me ^ distance
-        keep, give = (
-            (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
-        )
-        arrived = torch.empty_like(flat[keep])
-        swap(comm, flat[give], arrived, partner)
-        flat[keep] += arrived
-        taken.append((partner, keep, give))
-        low, high, distance = keep.start, keep.stop, distance // 2
-    for partner, keep, give in reversed(taken):
-        swap(comm, flat[keep], flat[give], partner)
-    return flat.reshape(x.shape)
+# %% wrong: power of two only => generality -  from: bounds that halve, and the way back
+# ~ core = 1 << (n.bit_length() - 1) ==> core = n
 
 
 # %% wrong: recursive doubling with whole tensors => cost whole-tensors
@@ -140,9 +125,6 @@ def halving_doubling(comm, x):
 
 
 # %% wrong: halves but does not double => values -  from: power of two only
-# ~ distance, taken = 0, flat.numel(), comm.size // 2, [] ==> distance = 0, flat.numel(), comm.size // 2
-# -         taken.append((partner, keep, give))
-#           low, high, distance = keep.start, keep.stop, distance // 2
 # -     for partner, keep, give in reversed(taken):
 # -         swap(comm, flat[keep], flat[give], partner)
 
@@ -173,6 +155,6 @@ def halving_doubling(comm, x):
 # -         comm.send(flat, me + core)
 
 # %% half: right for powers of two => 10.2  from: power of two only
-#       me, flat = comm.rank, x.reshape(-1).clone()
-# +     if comm.size & (comm.size - 1):
+#       n, me = comm.size, comm.rank
+# +     if n & (n - 1):
 # +         return x

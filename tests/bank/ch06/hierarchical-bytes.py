@@ -96,34 +96,20 @@ def hierarchical_all_reduce(comm, x, per_node):
     return flat.reshape(x.shape)
 
 
-# %% wrong: leaders send whole tensors round => cost -
-def hierarchical_all_reduce(comm, x, per_node):
-    node, place = divmod(comm.rank, per_node)
-    leader, total = node * per_node, x.clone()
-    if place:
-        comm.send(total, leader)
-        comm.recv(total, leader)
-        return total
-    arrived = torch.empty_like(total)
-    for other in range(leader + 1, leader + per_node):
-        comm.recv(arrived, other)
-        total += arrived
-    nodes, passing = comm.size // per_node, total.clone()
-    for _ in range(nodes - 1):
-        arrived = torch.empty_like(total)
-        work = comm.isend(passing, (leader + per_node) % comm.size)
-        comm.recv(arrived, (leader - per_node) % comm.size)
-        work.wait()
-        total += arrived
-        passing = arrived
-    for _ in range(2 if nodes > 1 else 0):
-        work = comm.isend(passing, (leader + per_node) % comm.size)
-        comm.recv(torch.empty_like(total), (leader - per_node) % comm.size)
-        work.wait()
-    for other in range(leader + 1, leader + per_node):
-        comm.send(total, other)
-    return total
-
+# %% wrong: leaders send whole tensors round => cost -  from: leaders
+# -     leaders = list(range(0, comm.size, per_node))
+# -     chunks = list(flat.tensor_split(len(leaders)))
+# -     scatter(comm, leaders, chunks)
+# -     gather(comm, leaders, chunks)
+# +     nodes, passing = comm.size // per_node, flat.clone()
+# +     for hop in range(nodes + 1 if nodes > 1 else 0):  # two more than the sum needs
+# +         arrived = torch.empty_like(flat)
+# +         work = comm.isend(passing, (leader + per_node) % comm.size)
+# +         comm.recv(arrived, (leader - per_node) % comm.size)
+# +         work.wait()
+# +         if hop < nodes - 1:
+# +             flat += arrived
+# +             passing = arrived
 
 # %% wrong: forgets the way back inside => values -  from: three steps
 # -     inside = list(range(node * per_node, (node + 1) * per_node))

@@ -59,21 +59,11 @@ def pair_reduce(comm, x):
 # -         return x
 
 
-# %% wrong: another name for x is no copy of it => values overwritten
-def pair_reduce(comm, x):
-    partner = comm.rank ^ 1
-    if partner >= comm.size:
-        return x
-    mine, theirs = x, torch.empty_like(x)
-    if comm.rank < partner:
-        comm.send(x, partner)
-        comm.recv(theirs, partner)
-    else:
-        comm.recv(theirs, partner)
-        comm.send(x, partner)
-    x.copy_(theirs)
-    return x + mine
-
+# %% wrong: another name for x is no copy of it => values overwritten  from: both halves in one batch
+#           work.wait()
+# +     mine = x
+# +     x.copy_(theirs)
+# ~ return x + theirs ==> return x + mine
 
 # %% wrong: adds before the send is over => protocol raised  from: any variant
 # - from course_lib import params

@@ -47,10 +47,8 @@ def log(
     best = draw.randrange(len(streams))
     for index, (name, flop, tensors) in enumerate(streams):
         reached = 1.0 if index == best else draw.uniform(0.75, 0.9)
-        for kind, nbytes in (
-            ("large", beyond * draw.uniform(1, 1.1 if subtle else 3)),
-            ("small", cache * draw.uniform(0.2, 0.7)),
-        ):
+        sizes = {"large": beyond * draw.uniform(1, 1.1 if subtle else 3), "small": cache * draw.uniform(0.2, 0.7)}
+        for kind, nbytes in sizes.items():
             rate = bandwidth * reached * (1.0 if kind == "large" else draw.uniform(2.2, 4))
             count = nbytes // (tensors * ELEMENT)
             moved = count * tensors * ELEMENT

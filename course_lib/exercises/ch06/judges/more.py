@@ -7,33 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.judging import Fault, Judging, Params, judged, ranks, traffic
 from course_lib.judging.cases import hidden, ranks_text, shown, under
-from course_lib.judging.ranks import (
-    BUFFERS_LATE,
-    LATE,
-    STREAM_LATE,
-    PerRank,
-    layouts,
-    moved_early,
-    secret,
-    sum_fault,
-    tensors,
-    world,
-)
+from course_lib.judging.ranks import PerRank, layouts, moved_early, secret, sum_fault, tensors, world
 from course_lib.judging.tensors import coin_of, nbytes, same
-from course_lib.judging.traffic import (
-    Meter,
-    partners,
-    ready_made,
-    too_few_bytes,
-    too_long,
-    too_many_bytes,
-    too_many_rounds,
-)
+from course_lib.judging.traffic import Meter, partners, ready_made, too_few_bytes, too_long, too_many_bytes
 from course_lib.records import Case, Outcome, Verdict
 
-ADVERSE = (LATE, BUFFERS_LATE)
+ADVERSE = (ranks.LATE, ranks.BUFFERS_LATE)
 COUNT = 8  # bytes in which a rank may tell another how many numbers follow
 
 
@@ -74,7 +55,7 @@ def _halving_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
     if case.adversary is not None:
         return judged(case, fault)
     think = "Do both partners send at the same time, and does their distance halve or double each round?"
-    rounds = too_many_rounds(meter, 2 * (n - 1).bit_length() + 2, think)
+    rounds = traffic.too_many_rounds(meter, 2 * (n - 1).bit_length() + 2, think)
     costs = ("cost", "bytes", _halving_bytes(case, meter)), ("cost", "rounds", rounds)
     return judged(case, fault, *costs, ("protocol", "by-hand", ready_made(meter)))
 
@@ -173,7 +154,7 @@ def _all_to_all_cases(params: Params, rng: random.Random) -> list[Case]:
     cases += [hidden("no data at all", "generality:empty", per_rank=_parts(coin, [[0] * 3] * 3))]
     cases += [hidden("64-bit integers", "generality:ranks", per_rank=_parts(coin, drawn(3), torch.int64))]
     cases += [hidden(ranks_text(n), "generality:ranks", per_rank=_parts(coin, drawn(n))) for n in (1, 2, 8)]
-    machines = (LATE, BUFFERS_LATE, STREAM_LATE)
+    machines = (ranks.LATE, ranks.BUFFERS_LATE, ranks.STREAM_LATE)
     return cases + under(machines, "three ranks", "protocol:safe", lambda: _parts(coin, drawn(3)))
 
 

@@ -8,22 +8,9 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.layouts import COLUMNS
-from course_lib.judging import Fault, Judging, Params, first, judged
+from course_lib.judging import Fault, Judging, Params, first, judged, ranks
 from course_lib.judging.cases import hidden, ranks_text, shown, under
-from course_lib.judging.ranks import (
-    STREAM,
-    STREAM_LATE,
-    UNKIND,
-    PerRank,
-    counted_wrong,
-    layouts,
-    moved_early,
-    over_ranks,
-    plain_sum,
-    secret,
-    tensors,
-    world,
-)
+from course_lib.judging.ranks import PerRank, counted_wrong, layouts, moved_early, plain_sum, secret, tensors, world
 from course_lib.judging.tensors import coin_of, nbytes, not_like, same
 from course_lib.judging.traffic import Meter, off_the_ring, ready_made, sent_again, too_few_bytes, too_long
 from course_lib.records import Case, Outcome, Verdict
@@ -44,7 +31,7 @@ def _pair_cases(params: Params, rng: random.Random) -> list[Case]:
     cases += [hidden("two ranks, other data", "values:pair", per_rank=data(2))]
     cases += [hidden(ranks_text(n), "generality:ranks", per_rank=data(n)) for n in (1, 3, 7)]
     cases += [hidden(name, "generality:tensors", per_rank=given) for name, given in layouts(coin, 2).items()]
-    return cases + under(UNKIND[:3], "two ranks", "protocol:safe", lambda: data(2))
+    return cases + under(ranks.UNKIND[:3], "two ranks", "protocol:safe", lambda: data(2))
 
 
 def _combined(op: str, pair: Sequence[Tensor]) -> Tensor:
@@ -68,7 +55,7 @@ def _pair_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | N
         return counted or ("other-numbers", f"Rank {rank}'s result is not {result} of the pair's tensors.")
 
     wants = [_combined(params["op"], given[rank - rank % 2 : rank - rank % 2 + 2]) for rank in range(len(given))]
-    return over_ranks(case, results, wants, wrong)
+    return ranks.over_ranks(case, results, wants, wrong)
 
 
 def _pair_cost(case: Case, meter: Meter) -> Fault | None:
@@ -107,7 +94,7 @@ def _shift_cases(params: Params, rng: random.Random) -> list[Case]:
     cases += [hidden("five ranks, other data", "values:shift", per_rank=data(5))]
     cases += [hidden(ranks_text(n), "generality:ranks", per_rank=data(n)) for n in (1, 2, 8)]
     cases += [hidden(name, "generality:tensors", per_rank=given) for name, given in layouts(coin, 3).items()]
-    return cases + under(UNKIND, "three ranks", "protocol:safe", lambda: data(3))
+    return cases + under(ranks.UNKIND, "three ranks", "protocol:safe", lambda: data(3))
 
 
 def _shift_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
@@ -127,7 +114,7 @@ def _shift_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | 
         counted = counted_wrong(got, given, f"Rank {rank}'s result")
         return counted or ("other-numbers", f"Rank {rank}'s result is not the tensor of any rank.")
 
-    return over_ranks(case, results, [given[(rank - step) % n] for rank in range(n)], wrong)
+    return ranks.over_ranks(case, results, [given[(rank - step) % n] for rank in range(n)], wrong)
 
 
 def _shift_bytes(case: Case, meter: Meter) -> Fault | None:
@@ -160,7 +147,7 @@ def _edge_cases(params: Params, rng: random.Random) -> list[Case]:
         return _edges(coin, n, ahead, behind, dtype)
 
     in_order = "four ranks, each pair's operations in the order of issue"
-    cases = [shown(in_order, "values:edges", per_rank=data(4), adversary=STREAM)]
+    cases = [shown(in_order, "values:edges", per_rank=data(4), adversary=ranks.STREAM)]
     cases += [hidden("eight ranks", "values:edges", per_rank=data(8))]
     cases += [hidden(ranks_text(n), "generality:ranks", per_rank=data(n)) for n in (1, 2, 3)]
     columns = data(5, (size, 1), (3, 2), torch.int64)
@@ -168,8 +155,8 @@ def _edge_cases(params: Params, rng: random.Random) -> list[Case]:
     cases += [hidden("two ranks, different shapes", "generality:tensors", per_rank=data(2, (2, size), (3,)))]
     turned = tuple((*edges, COLUMNS) for edges in data(3, (3, 4), (5, 2)))
     cases += [hidden("three ranks, transposed", "generality:tensors", per_rank=turned)]
-    cases += [hidden("two ranks, order of issue", "protocol:order", per_rank=data(2), adversary=STREAM_LATE)]
-    return cases + under(UNKIND, "three ranks", "protocol:safe", lambda: data(3))
+    cases += [hidden("two ranks, order of issue", "protocol:order", per_rank=data(2), adversary=ranks.STREAM_LATE)]
+    return cases + under(ranks.UNKIND, "three ranks", "protocol:safe", lambda: data(3))
 
 
 def _edge_fault(case: Case, results: Sequence[Any]) -> Fault | None:
@@ -188,7 +175,7 @@ def _edge_fault(case: Case, results: Sequence[Any]) -> Fault | None:
                 )
             if fault := not_like(one, want, rank):
                 return fault
-            if case.adversary is not None and case.adversary != STREAM:
+            if case.adversary is not None and case.adversary != ranks.STREAM:
                 return moved_early(case, rank)
             if any(same(one, mine) for mine in given[rank][:2]):
                 return "own-tensor", f"Rank {rank} returned one of its own tensors instead of {words}."
@@ -216,7 +203,7 @@ def _edge_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     fault, meter = _edge_fault(case, outcome.value), outcome.meter
     if case.part == "order" and fault is not None and fault[0] == "crossed":
         fault = None  # it did not hang, which is the question here; swapped messages cost another share
-    if case.adversary not in (None, STREAM):
+    if case.adversary not in (None, ranks.STREAM):
         return judged(case, fault)
     late = too_long(meter, 6, "It no longer hangs. Now let all ranks act at the same time.")
     costs = ("cost", "bytes", _edge_bytes(case, meter)), ("cost", "time", late)

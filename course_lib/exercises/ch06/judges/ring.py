@@ -8,20 +8,9 @@ import torch
 
 from course_lib import collectives
 from course_lib.exercises.layouts import MEASURED, SECOND, WEIGHED
-from course_lib.judging import Fault, Judging, Params, Weighed, first, is_number, judged, prediction, verdict
+from course_lib.judging import Fault, Judging, Params, Weighed, first, is_number, judged, prediction, ranks, verdict
 from course_lib.judging.cases import hidden, ranks_text, shown, under
-from course_lib.judging.ranks import (
-    UNKIND,
-    PerRank,
-    counted_wrong,
-    layouts,
-    moved_early,
-    plain_sum,
-    secret,
-    sum_fault,
-    tensors,
-    world,
-)
+from course_lib.judging.ranks import counted_wrong, layouts, moved_early, plain_sum, secret, sum_fault, tensors, world
 from course_lib.judging.tensors import coin_of, nbytes, not_like, same
 from course_lib.judging.traffic import Meter, off_the_ring, ready_made, too_few_bytes, too_long, too_many_bytes
 from course_lib.records import Case, Outcome, Verdict
@@ -33,7 +22,7 @@ from course_lib.units import duration_text
 def _scatter_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, size = coin_of(rng), params["numbers"]
 
-    def data(n: int, length: int) -> PerRank:
+    def data(n: int, length: int) -> ranks.PerRank:
         return world(n, lambda: secret(coin, length))
 
     cases = [shown("four ranks", "values:chunk", per_rank=data(4, size))]
@@ -45,7 +34,7 @@ def _scatter_cases(params: Params, rng: random.Random) -> list[Case]:
         cases.append(hidden(f"{n} ranks, {length} numbers", "generality:sizes", per_rank=data(n, length)))
     whole = world(3, lambda: secret(coin, 8, dtype=torch.int64), SECOND)
     cases += [hidden("three ranks, 64-bit integers with a stride of two", "generality:sizes", per_rank=whole)]
-    return cases + under(UNKIND, "four ranks", "protocol:safe", lambda: data(4, 12))
+    return cases + under(ranks.UNKIND, "four ranks", "protocol:safe", lambda: data(4, 12))
 
 
 def _owned(rank: int, params: Params, n: int) -> int:
@@ -109,7 +98,7 @@ def _scatter_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
 def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, length = coin_of(rng), params["numbers"]
 
-    def data(n: int, size: int) -> PerRank:
+    def data(n: int, size: int) -> ranks.PerRank:
         return world(n, lambda: secret(coin, size))
 
     cases = [shown("eight ranks", "values:sum", per_rank=data(8, 8 * length))]
@@ -120,7 +109,7 @@ def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
     cases += [hidden(name, "generality:tensors", per_rank=given) for name, given in layouts(coin, 4).items()]
     measured = world(8, lambda: secret(coin, 800), MEASURED)
     cases += [hidden("eight ranks, memory", "cost:memory", per_rank=measured)]
-    return cases + under(UNKIND, "four ranks", "protocol:safe", lambda: data(4, 12))
+    return cases + under(ranks.UNKIND, "four ranks", "protocol:safe", lambda: data(4, 12))
 
 
 def _ring_memory(case: Case, results: Sequence[Any]) -> Fault | None:

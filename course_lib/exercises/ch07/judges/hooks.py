@@ -27,11 +27,8 @@ from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
 RATE = 0.1  # learning rate of the probe
-WIDE, SECONDS, RANKS = (
-    400,
-    300e-6,
-    3,
-)  # of the timed run: reducing a layer's gradients takes less time than computing it
+# Of the timed run, in which reducing a layer's gradients takes less time than computing it:
+WIDE, SECONDS, RANKS = 400, 300e-6, 3
 BIG = WIDE * WIDE * 4
 STEPS = 16  # of the run after which handles are counted
 _MANY = f"two ranks, {STEPS} steps"
@@ -43,9 +40,8 @@ def _data_of(params: Params, rng: random.Random) -> Callable[..., PerRank]:
 
     def data(ranks: int, *more: Any, steps: int = 2, **spec: Any) -> PerRank:
         full = {"seed": rng.randrange(2**31), "width": params["width"], "layers": 3, **spec}
-        return tuple(
-            (full, more, [torch.randn(2, full["width"], generator=coin) for _ in range(steps)]) for _ in range(ranks)
-        )
+        shape = 2, full["width"]
+        return tuple((full, more, [torch.randn(shape, generator=coin) for _ in range(steps)]) for _ in range(ranks))
 
     return data
 

@@ -46,9 +46,14 @@ def name_algorithm(matrix, nbytes):
 
 # %% wrong: every ring is a good one => values not-ring  from: partners first, then bytes
 # ~ return "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring" ==> return "ring"
+# -         if core // 2 in partners[0]
+# -         and partners[0] >= {1 << k for k in range(core.bit_length() - 1)}
+# -         and (abs(matrix[0][core // 2] - nbytes) <= 64)
+# +         if abs(matrix[0][n // 2] - nbytes) <= 64
 
-# %% wrong: does not look at bytes in a full matrix => values not-all-to-all  from: partners first, then bytes
+# %% wrong: does not look at bytes in a full matrix => values not-all-to-all  from: every ring is a good one
 # ~ return "everyone to everyone" if matrix[0][1] == nbytes else "all-to-all" ==> return "all-to-all"
+# ~ return "ring" ==> return "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
 
 # %% wrong: halving-doubling only for powers of two => generality not-hierarchical  from: partners first, then bytes
 # ~ if core // 2 in partners[0] ==> if core == n and core // 2 in partners[0]

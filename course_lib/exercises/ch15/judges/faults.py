@@ -63,8 +63,7 @@ def _fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | None:
             return "overwritten", f"{lead} Into which tensor does each hop receive?"
         if case.adversary not in (None, STREAM):
             return moved_early(case, rank)
-        lead = f"Rank {rank} visited each owner once, but the sum is wrong."
-        return "wrong-sum", f"{lead} Had each block arrived when it was visited, and was its owner right?"
+        return "wrong-sum", f"Rank {rank}'s sum is wrong. Had each block arrived, and was its owner right?"
     return None
 
 
@@ -84,8 +83,7 @@ def _hidden(case: Case, meter: Meter) -> Fault | None:
     extra, latency = meter["seconds"] - n * VISIT, Topology().levels[0].latency
     if extra <= 0.5 * latency * max(n - 1, 1):
         return None
-    lead = f"The run takes {extra * 1e6:.0f} µs more than its {n} visits."
-    return "not-hidden", f"{lead} The next block should travel during a visit: start the hop, visit, then wait."
+    return "not-hidden", f"The run takes {extra * 1e6:.0f} µs more than its {n} visits. Start a hop, visit, then wait."
 
 
 def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

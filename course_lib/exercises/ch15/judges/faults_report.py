@@ -74,8 +74,7 @@ def _sources(page: str, runs: Runs) -> Fault | None:
     if bare := _BARE.search(rest):
         return "no-unit", f"{quoted(bare[0])} has no known unit; use one of {', '.join(UNITS)}."
     if stray := re.search(r"\S*\d\S*", rest):
-        why = f"{quoted(stray[0][:40])} is a number without a source in brackets. Names belong in backticks."
-        return "no-source", why
+        return "no-source", f"{quoted(stray[0][:40])} has no source in brackets. Names belong in backticks."
     if not claims:
         return "no-claims", "The page has no number with a source."
     return first(*(_resolves(claim, runs) for claim in claims))

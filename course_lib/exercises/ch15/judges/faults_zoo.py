@@ -234,8 +234,7 @@ def _fault(case: Case, got: Any) -> Fault | None:
         return ("broom", fault[1]) if (said, kind) == ("killed", "hung") else fault
     lead = f"{case.name}: {kind!r} is right"
     if rank != where[0]:
-        hint = "Ranks that complain are not those that failed."
-        return "wrong-rank", f"{lead}, but it is not rank {describe(rank)}. {hint}"
+        return "wrong-rank", f"{lead}, but not rank {describe(rank)}: ranks that complain are not those that failed."
     if step != where[1]:
         return "wrong-step", f"{lead} and so is the rank, but not step {describe(step)}: {ZOO_WORDS[kind][1]}."
     return None

@@ -138,16 +138,13 @@ def checkpoint(function, x):
 # +         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
 # +             torch.manual_seed(0)
 
-# %% wrong: computed twice in the backward pass => values recomputed-twice  from: the input gets no gradient
-#       def backward(ctx, grad):
-# +         x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
+# %% wrong: computed twice in the backward pass => values recomputed-twice  from: gradients are put there and added once more
 # -             torch.set_rng_state(ctx.state)
-# -             out = ctx.function(ctx.x.detach())
+# -             out = ctx.function(x)
+# -         torch.autograd.backward(out, grad, retain_graph=True)
 # +             for _ in range(2):
 # +                 torch.set_rng_state(ctx.state)
 # +                 out = ctx.function(x)
-# -         return None, None, None
-# +         return None, None, x.grad
 
 # %% wrong: called once more before the pass => values called-twice-forward  from: the input is detached before it goes in
 #           with torch.no_grad():

@@ -119,10 +119,12 @@ def _peak_columns(form: str) -> tuple[Column | Word, ...]:
             Mistake("end-of-log", lambda log: levels(form, log)[-1][0], "this is the end of the log."),
         ),
         Word(part="kind", choices=KINDS, want=lambda log: _most(peak(log)[2]), words=words).knowing(
-            Mistake("most-allocated", lambda log: _most(allocated(log)), "it allocated most in the whole log."),
+            Mistake(
+                "most-allocated", lambda log: _most(allocated(log)), "this kind allocated most over the whole log."
+            ),
             Mistake("largest-block", lambda log: largest_block(log)[1], "this is the kind of the largest block."),
             Mistake("last-allocated", last_allocated, "it was allocated last; return the kind that holds most."),
-            Mistake("at-the-end", lambda log: _most(levels(form, log)[-1][2]), "it holds most at the end."),
+            Mistake("at-the-end", lambda log: _most(levels(form, log)[-1][2]), "this kind holds most at the end."),
         ),
     )
 

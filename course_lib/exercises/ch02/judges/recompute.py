@@ -87,7 +87,7 @@ def call_fault(spec: Spec, shifts: Sequence[float], gradients: Sequence[Sequence
     if all_close(got, flat(replay(spec, first, again))):
         return None
     known = (
-        Mistake("nothing-recomputed", (first, first), "nothing was recomputed; they come from kept activations."),
+        Mistake("nothing-recomputed", (first, first), "nothing was recomputed; activations were kept."),
         Mistake("recomputed-twice", (first, third), "every segment was recomputed twice."),
         Mistake("recomputed-twice", (first, fourth), "every segment was recomputed three times."),
         Mistake("called-twice-forward", (again, third), "every segment was called twice in the forward pass."),

@@ -179,7 +179,9 @@ def _count_parts(biases: str) -> Breakdown:
     ).knowing(
         Mistake("kv-full-size", as_if(kv_heads=lambda s: s["heads"]), KV_HEADS),
         Mistake(name, part("attention", lambda s: parts_of(other, s)["attention"]), message),
-        Mistake("hidden-for-heads", as_if(head_dim=lambda s: s["hidden"] // s["heads"]), "a head has `head_dim`."),
+        Mistake(
+            "hidden-for-heads", as_if(head_dim=lambda s: s["hidden"] // s["heads"]), "a head has `head_dim` numbers."
+        ),
         Mistake("four-squares", part("attention", lambda s: 4 * s["layers"] * s["hidden"] ** 2), NO_SQUARES),
         Mistake("output-missing", without("heads"), "the output matrix is missing."),
         Mistake("one-of-k-and-v", without("kv_heads"), "keys and values have one matrix each."),
@@ -194,7 +196,9 @@ def _count_parts(biases: str) -> Breakdown:
         Mistake("tied-counted-twice", part("head", table_size), "this counts a tied head, which is the embedding."),
         Mistake("head-forgotten", part("head", lambda s: 0), "this head is not tied, so it has a matrix."),
         Mistake("head-bias", part("head", lambda s: parts_of(biases, s)["head"] + s["vocab"]), "it has no bias."),
-        Mistake("head-with-embedding", part("embedding", lambda s: 2 * table_size(s)), "the head is its own part."),
+        Mistake(
+            "head-with-embedding", part("embedding", lambda s: 2 * table_size(s)), "the head is a part of its own."
+        ),
         Mistake("positions", part("embedding", with_positions), "rotary positions have no parameters."),
     )
 

@@ -75,7 +75,7 @@ def _timeline(between: str) -> Series:
     return Series(
         part="timeline", want=want, words=lambda job: f"{bytes_text(job['weights'])} of weights", apart=apart
     ).knowing(
-        Mistake("state-from-the-start", from_the_start, "the first step creates that state."),
+        Mistake("state-from-the-start", from_the_start, "the first step creates the optimizer's state."),
         Mistake(other_name, lambda job: phases(other, job), other_message),
         Mistake("no-work", lambda job: want({**job, "work": 0.0}), "the optimizer's work space is missing."),
         Mistake("everything-always", lambda job: [sum(job.values())] * 10, "not everything is alive at once."),

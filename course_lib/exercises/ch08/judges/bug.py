@@ -137,6 +137,7 @@ def _training_fault(case: Case, results: Sequence[Any]) -> Fault | None:
 
 
 UNCHANGED = "no weight has changed. Which tensors does the optimizer step, and where are the gradients?"
+OWN_NORM = "every rank clips by the norm of its own parts. Clip by the norm of the whole model."
 AVERAGED = "the gradients are divided by the ranks once more; `FullySharded` has averaged them."
 
 
@@ -148,7 +149,7 @@ def _named(training: str, spec: Mapping[str, Any], got: Mapping[str, Any], want:
     known = [
         Mistake("nothing-moves", lambda: dict(TiedModel(spec).named_parameters()), UNCHANGED),
         Mistake("not-clipped", lambda: alone(training, None)[1], "these weights were never clipped."),
-        Mistake("own-norm", lambda: several and alone(training, most, "parts")[1], "every rank clips by its own norm."),
+        Mistake("own-norm", lambda: several and alone(training, most, "parts")[1], OWN_NORM),
         Mistake("divided-again", lambda: several and alone(training, most, "divided")[1], AVERAGED),
     ]
     other = "the weights are not those of one process. Are all gradients there when they are clipped (`finish()`)?"

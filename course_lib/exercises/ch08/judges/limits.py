@@ -49,7 +49,7 @@ STEP = Column(
     Mistake("sum", _step(lambda *both: sum(both)), "both run at the same time; the longer one counts."),
     Mistake("compute-only", _step(max, moved=0), "the transfer takes longer than computing."),
     Mistake("wire-only", _step(max, computed=0), "computing takes longer than the transfer."),
-    Mistake("whole-model-moved", lambda p, t, n, *rest: step_seconds(p, t, 1, *rest), "a GPU moves its share."),
+    Mistake("whole-model-moved", lambda p, t, n, *rest: step_seconds(p, t, 1, *rest), "a GPU moves only its share."),
     Mistake("two-flops", _step(max, computed=1 / 3), SIX_FLOPS),
     Mistake("both-ways", _step(max, moved=2), "`moved` counts all bytes, in both directions."),
     Mistake("backward-only", _step(max, computed=2 / 3), SIX_FLOPS),
@@ -135,7 +135,9 @@ LARGEST = Column(
     Mistake("own-part-off", _whole(lambda n, k, b: b / n + 4 / k * (1 - 1 / n)), "the share is held beside them."),
     Mistake("whole-weights", _whole(lambda n, k, b: b / n + 2), TWO_BYTES),
     Mistake("not-16-bits", _whole(lambda n, k, b: b / n + 2 * b / k), TWO_BYTES),
-    Mistake("activations-shared", lambda n, m, k, a, b: largest(n, m, k, a / n, b), "each GPU has its own."),
+    Mistake(
+        "activations-shared", lambda n, m, k, a, b: largest(n, m, k, a / n, b), "each GPU has its own activations."
+    ),
     Mistake("negative", lambda n, m, k, a, b: (m - a) / (b / n + 4 / k), "if nothing fits, return 0."),
     Mistake("other-bytes", lambda n, m, layers, a, b: largest(n, m, layers, a, 16), LAST_ARGUMENT),
 )

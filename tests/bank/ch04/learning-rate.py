@@ -105,3 +105,9 @@ def learning_rate(step, peak, floor, warmup, total):
 # -     if step < warmup:
 # +     raise NotImplementedError
 # +     if step < warmup:
+
+# %% wrong: remembers a rate by update, peak and end => generality ~  from: three cases
+# ~ def learning_rate(step, peak, floor, warmup, total): ==> def learning_rate(step, peak, floor, warmup, total, kept={}):
+# -     if step < warmup:
+# +     floor, warmup = kept.setdefault((step, peak, total), (floor, warmup))
+# +     if step < warmup:

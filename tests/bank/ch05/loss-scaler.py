@@ -130,3 +130,12 @@ class Scaler:
 # %% wrong: the sum in fp16 is the flag => generality false-alarm  from: as written
 # -         overflow = not all(gradient.isfinite().all() for gradient in wide)
 # +         overflow = not all(gradient.sum().isfinite() for gradient in gradients)
+
+# %% wrong: a scale below 2 is not halved => generality other-scale  from: as written
+# ~ max(self.scale / 2, 1.0) ==> self.scale / 2 if self.scale >= 2 else self.scale
+
+# %% wrong: it grows to 2**24 at most => generality other-scale  from: as written
+# ~ if self.clean == self.interval: ==> if self.clean == self.interval and self.scale < 2**24:
+
+# %% wrong: an empty tensor is an overflow => generality false-alarm  from: as written
+# ~ gradient.isfinite().all() for ==> gradient.numel() and gradient.isfinite().all() for

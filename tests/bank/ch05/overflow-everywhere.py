@@ -111,3 +111,9 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
 # %% wrong: norms are added => values sum-of-norms  from: a flag, and then squares
 # ~ square().sum ==> norm
 # ~ sqrt().item ==> item
+
+# %% wrong: -infinity is finite => values ~  from: a flag, and then squares
+# ~ gradients.isfinite().all() ==> (gradients < float("inf")).all()
+
+# %% wrong: the first eight ranks are asked => generality ~  from: a flag, and then squares
+# ~ float(not gradients.isfinite().all()) ==> float(not gradients.isfinite().all() and comm.rank < 8)

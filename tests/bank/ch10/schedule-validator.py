@@ -247,3 +247,7 @@ def complaint(rows, microbatches, limit):
     word = looked_at(rows, microbatches)
     warm = [next((at for at, (kind, *_) in enumerate(row) if kind == "B"), len(row)) for row in rows]
     return word or ("deadlock" if stuck(rows) else "memory" if limit is not None and max(warm) > limit else "ok")
+
+
+# %% wrong: a limit of none held is no limit => values accepts-memory  from: look at each row, then run them
+# ~ too_full(rows, limit) ==> too_full(rows, limit or None)

@@ -97,3 +97,6 @@ def window_keys(comm, k, v, lengths, window):
 # -     values = torch.cat([*(piece[1] for piece in pieces), v], 1)
 # +     values = torch.cat([*(piece[1] for piece in pieces), v], 1)
 # +     lengths.insert(0, 0)
+
+# %% wrong: three ranks back at most => generality ~  from: overlaps that all ranks compute
+# ~ owner < reader and high > low ==> owner < reader <= owner + 3 and high > low

@@ -91,3 +91,6 @@ def update(bias, counts, rate):
 # %% wrong: always fp32 => values another-kind  from: sorted by the sum
 # -     mean = counts.float().mean()
 # +     mean, bias = counts.float().mean(), bias.float()
+
+# %% wrong: the mean of fp16 counts => values ~  from: sorted by the sum
+# ~ counts.float().mean() ==> counts.half().float().mean()

@@ -102,3 +102,9 @@ def straggler(compute, data, wait):
 # %% wrong: the kind of the last step => generality other-kind  from: as written
 # -     extra = [sum(step[rank] - median(step) for step in table) for table in (compute, data)]
 # +     extra = [table[-1][rank] - median(table[-1]) for table in (compute, data)]
+
+# %% wrong: two ranks have no straggler => generality ~  from: as written
+# -     found = []
+# +     if len(ranks) < 3:
+# +         return None
+# +     found = []

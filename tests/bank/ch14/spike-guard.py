@@ -119,3 +119,8 @@ class SpikeGuard:
 # +         SpikeGuard.count += 1
 # +         if SpikeGuard.count >= self.patience:
 # +             SpikeGuard.count = 0
+
+# %% wrong: a good loss at the start leaves the count => generality ~  from: as written
+#               self.kept.append(loss)
+# -             self.row = 0
+# +             self.row = 0 if len(self.kept) == self.kept.maxlen else self.row

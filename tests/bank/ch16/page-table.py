@@ -163,3 +163,7 @@ class Pages:
 class Pages:
     def __init__(self, pages, size):
         raise NotImplementedError
+
+
+# %% wrong: one request never gets all pages => generality ~  from: as written
+# ~ count > len(self.idle): ==> count > len(self.idle) or 1 < count == len(self.users):

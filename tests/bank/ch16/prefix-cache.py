@@ -126,3 +126,7 @@ class PrefixCache:
 class PrefixCache:
     def __init__(self, pages, size):
         raise NotImplementedError
+
+
+# %% wrong: tokens are kept in 16 bits => values ~  from: as written
+# ~ tuple(tokens[:end]) for end ==> tuple(token % 2**16 for token in tokens[:end]) for end

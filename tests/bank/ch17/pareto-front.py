@@ -76,3 +76,18 @@ def front(runs):
 # %% wrong: the runs themselves => values not-names  from: every pair
 # -     return [run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive)]
 # +     return [run for run in alive if not any(beats(four(other), four(run)) for other in alive)]
+
+# %% wrong: a millionth better is as good => generality ~  from: every pair
+# ~ any(x < y for ==> any(x < y * (1 - 1e-6) for
+
+# %% wrong: the first 64 runs => generality ~  from: every pair
+# ~ for run in runs if ==> for run in runs[:64] if
+
+# %% wrong: a loss below 0 has diverged => generality ~  from: every pair
+# ~ math.isfinite(run["loss"]) ==> math.isfinite(run["loss"]) and run["loss"] >= 0
+
+# %% wrong: remembers a front by its names => generality ~  from: every pair
+# ~ def front(runs): ==> def front(runs, kept={}):
+# -     alive = [run for run in runs if math.isfinite(run["loss"])]
+# +     runs = kept.setdefault(tuple(run["name"] for run in runs), runs)
+# +     alive = [run for run in runs if math.isfinite(run["loss"])]

@@ -177,8 +177,17 @@ def _worth_sorting(rng: random.Random, count: int, room: int) -> tuple[list[int]
 
 def _pack_cases(params: Params, rng: random.Random) -> list[Case]:
     documents, room = params["documents"], params["room"]
-    edges = [([], 8), ([8], 8), ([8, 8, 8], 8), ([1] * 9, 8), ([4, 4, 4, 4], 8)]
-    full = [([3, 5], 8), ([8], 8), ([], 4), ([1, 1, 1, 1], 4), ([2, 1], 4)]
+    edges = [
+        ([], 8),
+        ([8], 8),
+        ([8, 8, 8], 8),
+        ([1] * 9, 8),
+        ([4, 4, 4, 4], 8),
+        ([7, 1], 8),
+        ([8, 4, 4], 8),
+        ([4, 8, 4], 8),
+    ]
+    full = [([3, 5], 8), ([5, 3], 8), ([8], 8), ([], 4), ([1, 1, 1, 1], 4), ([2, 1], 4)]
     return [
         shown(f"{documents} documents", "values:pack", 0, [_worth_sorting(rng, documents, room)]),
         shown("one row's mask", "values:mask", 1, [_row(rng, room)]),

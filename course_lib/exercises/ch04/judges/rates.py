@@ -117,6 +117,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         return found
 
     bare = [(step, 3e-4, 3e-5, 0, total) for step, total in ((0, 50), (1, 50), (25, 50), (46, 50), (50, 50), (49, 50))]
+    alike = ((1e-4, 10, 50), (2e-4, 10, 50), (1e-4, 20, 50), (1e-4, 10, 90))
     other = schedule()
     edges = [(end + by, *other) for end in other[2:] for by in (-1, 0, 1)]
     return [
@@ -125,6 +126,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         generality("edges", 0, "around the ends of the phases", [*edges, (other[2] // 2, *other), (0, *schedule())]),
         generality("edges", 0, "after the end", rows(1.01, 1.4, 2.0, 3.7)),
         generality("edges", 0, "no warm-up", bare),
+        generality("edges", 0, "the same update of other schedules", [(30, 1e-3, *each) for each in alike]),
     ]
 
 

@@ -81,6 +81,8 @@ def _scaler_cases(params: Params, rng: random.Random) -> list[Case]:
         ],
         unscale("after the scale has changed", "values:unscale", 256.0, [half(4)], interval=2, text="xx" + "." * 8),
         run("overflows down to 1", "generality:runs", 4.0, 2, "xxxxx..xx.x"),
+        run("down from 3, which halves to 1.5 and then to 1", "generality:runs", 3.0, 2, "xxx..x."),
+        run("up from a large scale", "generality:runs", 2.0**22, 1, "." * 9),
         run("a doubling at every step", "generality:runs", 8.0, 1, "..x.xx...x"),
         *[
             run(f"60 steps, run {at}", "generality:runs", 2.0**14, rng.randrange(2, 6), text)
@@ -88,6 +90,7 @@ def _scaler_cases(params: Params, rng: random.Random) -> list[Case]:
         ],
         unscale("no tensor at all", "generality:gradients", 16.0, []),
         unscale("an empty tensor, and one that overflows", "generality:gradients", 16.0, [half(0), half(2) * math.inf]),
+        unscale("an empty tensor, and no overflow", "generality:gradients", 16.0, [half(3), half(0)]),
         unscale("the largest fp16 number", "generality:gradients", 1.0, [torch.tensor([65504.0, -65504.0]).half()]),
         unscale("finite numbers with an infinite sum", "generality:gradients", 1.0, [torch.full((4,), 60000.0).half()]),
     ]

@@ -40,6 +40,7 @@ def _halo_cases(params: Params, rng: random.Random) -> list[Case]:
         shown(f"four ranks, a window of {params['window']}", "values:keys", per_rank=data([8] * 4, params["window"])),
         hidden("three ranks, uneven lengths", "values:keys", per_rank=data([5, 7, 4], 4)),
         hidden("a window across several ranks", "generality:windows", per_rank=data([2, 3, 1, 4, 2], 8)),
+        hidden("a window across six ranks", "generality:windows", per_rank=data([2, 1, 1, 2, 1, 1, 3], 8)),
         hidden("a window that ends at a rank's first token", "generality:windows", per_rank=data([3, 4, 3, 4], 5)),
         hidden("a window of one", "generality:windows", per_rank=data(some(3), 1)),
         hidden("a window of two", "generality:windows", per_rank=data([1, 2, 1], 2)),

@@ -48,6 +48,7 @@ def _bias_cases(params: Params, rng: random.Random) -> list[Case]:
             1,
             0.01,
         ),
+        hidden("many copies", "values:update", "update", [torch.tensor([70_001, 70_000, 69_999])], bias(3), 1, 0.05),
         hidden("three experts", "values:update", "update", odd, bias(3), 1, 0.05),
         hidden("equal sums", "generality:ties", "choose", tied, torch.tensor([0.0, 0.25, 0.0, 0.25] * 10), 4, 0.0),
         hidden("every expert, one token", "generality:ties", "choose", scores(1, 4), bias(4), 4, 0.0),

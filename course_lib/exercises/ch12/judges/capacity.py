@@ -51,7 +51,7 @@ def _capacity_cases(params: Params, rng: random.Random) -> list[Case]:
     heavy = torch.tensor([[0.55], [0.9], [0.8], [0.5], [0.7], [0.6]])
     exact = [(row, heavy, 4), (row, heavy, 2), (row, heavy, 1)]
     sizes = draw_rows(rng, 5, (12, 100, 37), (1, 2, 3), (4, 7, 16), (1.0, 1.25, 1.5, 2.0))
-    edges = [(8, 1, 4, 1.0), (64, 2, 8, 1.25), (3, 1, 64, 1.0), (0, 2, 8, 1.0), (5, 2, 4, 0.5)]
+    edges = [(8, 1, 4, 1.0), (64, 2, 8, 1.25), (3, 1, 64, 1.0), (0, 2, 8, 1.0), (5, 2, 4, 0.5), (16_001, 1, 2_000, 1.0)]
     columns = data(14, 2, 5, 4)
     return [
         Case(name="64 tokens, 2 of 8 experts", args=(0, [(64, 2, 8, 1.0), (50, 2, 8, 1.25)]), part="size"),

@@ -144,6 +144,7 @@ def _straggler_cases(params: Params, rng: random.Random) -> list[Case]:
             "generality:several",
             ([[5.0]], [[9.0]], [[0.0]]),
             slow(3, 2, "data", [True]),
+            row([[8.0, 8 * (4 * factor)]] * 3, [[0.0, 0.0]] * 3),  # of two ranks, one is late if the factor allows it
             ([], [], []),
         ),
     ]
@@ -437,6 +438,15 @@ def _guard_cases(params: Params, rng: random.Random) -> list[Case]:
         case(hidden, "NaN in a row of spikes", "generality:edges", 3, 2.0, 3, [2.0, 2, 2, 9, math.nan, 9, math.inf, 2]),
         case(
             hidden, "not finite from the first loss on", "generality:edges", 3, 2.0, 2, [math.nan, math.inf, 2.0, 2.0]
+        ),
+        case(
+            hidden,
+            "NaN, a good loss and NaN at the start",
+            "generality:edges",
+            4,
+            2.0,
+            2,
+            [math.nan, 2.0, math.nan, 2.0],
         ),
         case(hidden, "a falling loss", "generality:edges", 6, 1.2 if params["rule"] == "ratio" else 3.0, 2, falling),
         case(

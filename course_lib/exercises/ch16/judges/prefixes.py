@@ -115,6 +115,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     def case(make: Any, name: str, share: str, pages: int, size: int, script: str) -> Case:
         letters = {letter: _prompt(rng, size) for letter in "abcdefghijklxyz"}
         letters["z"] = [*letters["a"][1:], letters["a"][0]]  # the same tokens in another order
+        letters["m"] = [token + 2**16 for token in letters["a"]]
         return make(name, share, pages, size, read(script, letters))
 
     s = rng.choice((3, 4, 5))
@@ -132,6 +133,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         case(hidden, "one token more, one less, one other", "values:hits", 30, s, ends),
         case(hidden, "a page in the middle that is the same", "values:hits", 30, s, middle),
         case(hidden, "the same tokens in another order", "values:hits", 30, s, "p=ab q=zb r=ba u=zba v=abz"),
+        case(hidden, "tokens of a large vocabulary", "values:hits", 30, s, "p=ab q=mb r=am u=ab v=mb"),
         case(hidden, "two tenants", "values:hits", 30, s, f"p=ab:{one}@m q=ab:{one}@n r=ab:{one}@m u=ab:{one}@n"),
         case(hidden, "full, and full of unused pages", "generality:eviction", 6, s, fill),
         case(hidden, "the oldest goes first, its end before its beginning", "generality:eviction", 6, s, order),

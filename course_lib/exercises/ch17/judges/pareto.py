@@ -141,12 +141,22 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     gone = [(telling(rng, metric, slip, 8, 6),) for slip in ("diverged-stay", "diverged-beat")]
     lost = [{**_run(rng, metric, "lost", 5), "loss": value} for value in (math.nan,)]
     edges = [([],), ([_run(rng, metric, "alone", 5)],), (lost,), ([{**example[0], "name": name} for name in "cab"],)]
+    first, last = example[0], example[3]
+    close = [first, {**first, "name": "a little cheaper", "usd": first["usd"] - 1e-4}, {**last, "loss": -0.5}]
+    many = [{**first, "name": f"run {at}", "memory": (200 - at) * 10**9} for at in range(99)]
+    swapped = [[{**one, "name": "a"}, {**other, "name": "b"}] for one, other in ((first, last), (last, first))]
     return [
         shown("four runs", "values:front", 0, [(example,)]),
         hidden("other runs", "values:front", 0, plain),
         hidden("equal numbers", "generality:ties", 0, ties),
         hidden("runs that diverged", "generality:diverged", 0, gone),
         hidden("no run, one run, equal runs", "generality:edges", 0, edges),
+        hidden(
+            "close runs, many runs, and names again",
+            "generality:edges",
+            0,
+            [(runs,) for runs in (close, many, *swapped)],
+        ),
     ]
 
 

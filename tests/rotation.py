@@ -1,8 +1,8 @@
 """Which slow checks a test run makes, and which it leaves to later runs.
 
-Three checks are too slow to repeat in full for every change: a whole chapter under plain nbgrader or in a browser, a shipped answer
-that crosses into a worker process, and trials of the grader by the hundred (tests marked `rotates`). A default run makes them for the code
-that changed and for a rotating share of the rest. Naming test files, or `--everything`, makes them all.
+Three checks are too slow to repeat in full for every change: a whole chapter under plain nbgrader, in a browser or without answers, a
+shipped answer that crosses into a worker process, and trials of the grader by the hundred (tests marked `rotates`). A default run makes
+them for the code that changed and for a rotating share of the rest. Naming test files, or `--everything`, makes them all.
 """
 
 import ast
@@ -18,8 +18,11 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parent.parent
 CHAPTERS = tuple(sorted(path.name[:2] for path in (REPOSITORY / "solutions").glob("[0-9][0-9]_*")))
 MOST_CHAPTERS = 2  # run whole in a default run: about 60 s of CPU each
+MOST_CROSSING = 3  # chapters all of whose answers cross in a default run: 0.2 to 0.9 s of CPU an answer
 MOST_MUTATED = 8  # exercises in a default run: 1 to 2 s of CPU each
-SHARE = 3  # of the tests marked `rotates`, one in so many has its turn
+SHARE = (
+    3  # of the tests marked `rotates`, one in so many has its turn; of the answers too, after a change of shared code
+)
 SHARED = (  # code that takes part in judging every answer
     "course_lib/grading/",
     "course_lib/judging/",
@@ -36,15 +39,22 @@ OF_A_CHAPTER = re.compile(
 class Rotation:
     """The share of the slow checks that one run makes. Every process of the run gets the same one."""
 
-    chapters: tuple[str, ...]  # run whole under plain nbgrader and in the browser
+    chapters: tuple[str, ...]  # run whole under plain nbgrader, in the browser and without answers
     crossing: tuple[str, ...]  # chapters all of whose answers cross into a worker
+    shared: bool  # whether code changed that takes part in judging every answer
     seed: int  # of the sample of answers that cross in the other chapters; it changes with every commit
     why: str  # one sentence for the log
 
     def sample(self, exercise: str, answers: Sequence[Any]) -> list[Any]:
-        """The answers to an exercise that cross into a worker: one right, wrong and half-right, and one drawn from the rest."""
+        """The answers to an exercise that cross into a worker: one right, wrong and half-right, and some of the rest.
+
+        After a change of shared code one in `SHARE` of the rest, so that each has its turn within so many commits; else one
+        that is drawn.
+        """
         first = {answer.sort: answer for answer in reversed(answers)}
         rest = [answer for answer in answers if answer not in first.values()]
+        if self.shared:
+            return [*first.values(), *(answer for place, answer in enumerate(rest) if (place + self.seed) % SHARE == 0)]
         return [*first.values(), *random.Random(f"{self.seed} {exercise}").sample(rest, min(1, len(rest)))]
 
     def exercises(self, names: Sequence[str]) -> list[str]:
@@ -56,10 +66,9 @@ class Rotation:
     def has_turn(self, place: int, chapters: Collection[str] = ()) -> bool:
         """Whether the test at this place among those marked `rotates` runs.
 
-        All of them run where every answer crosses, and those about a chapter where the answers of that chapter do.
+        All of them run after a change of shared code, and those about a chapter where all its answers cross.
         """
-        touched = self.crossing == CHAPTERS or not set(chapters).isdisjoint(self.crossing)
-        return touched or (place + self.seed) % SHARE == 0
+        return self.shared or not set(chapters).isdisjoint(self.crossing) or (place + self.seed) % SHARE == 0
 
     def said(self) -> list[str]:
         """What this run does and what it leaves to later runs, for the head of the log."""
@@ -67,11 +76,12 @@ class Rotation:
         sampled = [chapter for chapter in CHAPTERS if chapter not in self.crossing]
         if not left and not sampled:
             return [f"rotation: nothing is left out ({self.why})"]
+        further = f"one in {SHARE} of the rest" if self.shared else "one more"
         return [
             f"rotation: {self.why}",
-            f"  under plain nbgrader and in the browser: {listed(self.chapters)}; left to later runs: {listed(left)}",
-            f"  every answer crosses into a worker: {listed(self.crossing)}; three of each exercise and a sample: {listed(sampled)}",
-            f"  attacks, answers on the scales, runs of random programs: {f'one in {SHARE}' if sampled else 'all'}",
+            f"  under plain nbgrader, in the browser and without answers: {listed(self.chapters)}; left to later runs: {listed(left)}",
+            f"  every answer crosses into a worker: {listed(self.crossing)}; one of each sort and {further}: {listed(sampled)}",
+            f"  attacks, answers on the scales, runs of random programs: {'all' if self.shared else f'one in {SHARE}'}",
             f"  right answers with one small change: {MOST_MUTATED} exercises of all",
             "  the whole site and the whole course in a browser: not in this run",
             "  `./course test --everything` leaves nothing out",
@@ -88,32 +98,37 @@ def listed(chapters: Sequence[str]) -> str:
 
 def everything(why: str) -> Rotation:
     """A rotation that leaves nothing out."""
-    return Rotation(chapters=CHAPTERS, crossing=CHAPTERS, seed=0, why=why)
+    return Rotation(chapters=CHAPTERS, crossing=CHAPTERS, shared=True, seed=0, why=why)
 
 
 def rotation(since: str | None = None) -> Rotation:
     """The rotation for the changes since a commit; without one, since `start_of_changes`.
 
-    At most `MOST_CHAPTERS` chapters run whole, changed ones first. Where git cannot tell what changed, every answer crosses.
+    At most `MOST_CHAPTERS` chapters run whole and the answers of at most `MOST_CROSSING` all cross, changed ones first. Where git
+    cannot tell what changed, shared code counts as changed.
     """
     count, base = turn(), since or start_of_changes()
     turning = CHAPTERS[count % len(CHAPTERS)]
-    if (paths := changed(base)) is None:
-        if since:
-            raise ValueError(f"git knows no commit {since!r}.")
-        ahead = [CHAPTERS[(count + step) % len(CHAPTERS)] for step in range(MOST_CHAPTERS)]
-        why = f"there is no history that tells what changed; it is the turn of chapter {turning}"
-        return Rotation(chapters=tuple(sorted(ahead)), crossing=CHAPTERS, seed=count, why=why)
-    touched = [chapter for chapter in CHAPTERS if chapter in {chapter_of(path) for path in paths}]
-    shared = (path for path in paths if path.startswith(SHARED) or is_shared_exercise_code(path))
-    if any(differs_in_code(path, base) for path in shared):
-        crossing = CHAPTERS
+    paths = changed(base)
+    if paths is None and since:
+        raise ValueError(f"git knows no commit {since!r}.")
+    if paths is None:
+        touched, shared, changes = [*CHAPTERS], True, "there is no history that tells what changed"
     else:
-        crossing = tuple(touched)
+        touched = [chapter for chapter in CHAPTERS if chapter in {chapter_of(path) for path in paths}]
+        taking_part = [path for path in paths if path.startswith(SHARED) or is_shared_exercise_code(path)]
+        shared = any(differs_in_code(path, base) for path in taking_part)
+        changes = f"{len(paths)} files changed since {base}"
     start = count % max(len(touched), 1)  # among many changed chapters, another commit begins with another one
-    whole = [turning, *(chapter for chapter in touched[start:] + touched[:start] if chapter != turning)][:MOST_CHAPTERS]
-    why = f"{len(paths)} files changed since {base}; it is the turn of chapter {turning}"
-    return Rotation(chapters=tuple(sorted(whole)), crossing=crossing, seed=count, why=why)
+    in_turn = touched[start:] + touched[:start]
+    whole = [turning, *(chapter for chapter in in_turn if chapter != turning)][:MOST_CHAPTERS]
+    return Rotation(
+        chapters=tuple(sorted(whole)),
+        crossing=tuple(sorted(in_turn[:MOST_CROSSING])),
+        shared=shared,
+        seed=count,
+        why=f"{changes}; it is the turn of chapter {turning}",
+    )
 
 
 def chapter_of(path: str) -> str | None:

@@ -237,9 +237,9 @@ def solved(chapters) -> dict[str, Graded]:
 
 
 @pytest.fixture(scope="module")
-def untouched(chapters) -> dict[str, Graded]:
-    """Every chapter without its answers, graded in the same way."""
-    return {result.chapter: result for result in grade_all(chapters, WHERE, blank_=True)}
+def untouched(the_rotation) -> dict[str, Graded]:
+    """The chapters of the rotation without their answers, graded in the same way."""
+    return {result.chapter: result for result in grade_all(the_rotation.chapters, WHERE, blank_=True)}
 
 
 @each_chapter
@@ -254,12 +254,22 @@ def test_solved_has_full_points_through_check(chapter, solved):
     assert result.points == sum(card.points for card in exercises.cards(chapter))
 
 
-@each_chapter
-def test_untouched_has_none_and_does_not_crash_through_check(chapter, untouched):
-    result = untouched[chapter]
+def test_untouched_has_none_and_does_not_crash_through_check(rotating_chapter, untouched):
+    result = untouched[rotating_chapter]
     assert result.trouble is None and not result.notes and result.points == 0
-    assert {report.exercise for report in result.reports} == {card.id for card in exercises.cards(chapter)}
+    assert {report.exercise for report in result.reports} == {card.id for card in exercises.cards(rotating_chapter)}
     assert {report.state for report in result.reports} == {"not answered"}
+
+
+@each_chapter
+def test_every_answer_cell_as_it_is_released_has_no_points(chapter):
+    space = {"__name__": "__main__"}
+    cells = release_of(chapter)["cells"]
+    exec(next(cell["source"] for cell in cells if cell["id"] == f"c{chapter}-imports"), space)
+    for card in exercises.cards(chapter):
+        exec(by_grade_id(release_of(chapter))[card.id]["source"], space)
+        report = grade(card, InProcess(*(space[name] for name in card.answers)))
+        assert (report.state, report.points) == ("not answered", 0), card.id
 
 
 def test_json_gives_ids_verdicts_points_and_maximum(capsys):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests import rotation
-from tests.rotation import CHAPTERS, MOST_CHAPTERS
+from tests.rotation import CHAPTERS, MOST_CHAPTERS, MOST_CROSSING, SHARE
 
 
 @pytest.fixture
@@ -53,8 +53,12 @@ def test_a_changed_chapter_runs_whole_beside_the_one_whose_turn_it_is(files):
         "requirements.lock",
     ],
 )
-def test_after_a_change_of_shared_judging_code_every_answer_crosses(path, files):
-    assert files(path).crossing == CHAPTERS
+def test_after_a_change_of_shared_judging_code_every_answer_crosses_within_three_commits(path, files):
+    answers = [SimpleNamespace(sort=sort, name=place) for place, sort in enumerate(["right", *["wrong"] * 13, "half"])]
+    runs = [files(path, count=count) for count in range(SHARE)]
+    drawn = [{answer.name for answer in run.sample("an-exercise", answers)} for run in runs]
+    assert all(run.shared and run.crossing == () for run in runs)
+    assert set().union(*drawn) == set(range(15)) and all({0, 1, 14} < names and len(names) == 7 for names in drawn)
 
 
 def test_a_change_of_words_in_shared_judging_code_is_no_change_of_code(files, monkeypatch, tmp_path):
@@ -62,29 +66,29 @@ def test_a_change_of_words_in_shared_judging_code_is_no_change_of_code(files, mo
     module.parent.mkdir(parents=True)
     monkeypatch.setattr(rotation, "REPOSITORY", tmp_path)
     monkeypatch.setattr(rotation, "git", lambda *words: '"""Ranks."""\ndef f(x):\n    """Twice x."""\n    return 2 * x')
-    for now, crossing in {
-        '"""All ranks."""\n\n\ndef f(x):  # doubles\n    """Two times x."""\n    return 2 * x\n': (),
-        "def f(x):\n    return 3 * x\n": CHAPTERS,
-        "def f(x:\n": CHAPTERS,
+    for now, shared in {
+        '"""All ranks."""\n\n\ndef f(x):  # doubles\n    """Two times x."""\n    return 2 * x\n': False,
+        "def f(x):\n    return 3 * x\n": True,
+        "def f(x:\n": True,
     }.items():
         module.write_text(now)
-        assert files("course_lib/judging/ranks.py").crossing == crossing
-    assert files("course_lib/judging/new.py").crossing == CHAPTERS, "a file that is gone"
+        assert files("course_lib/judging/ranks.py").shared is shared
+    assert files("course_lib/judging/new.py").shared, "a file that is gone"
 
 
 def test_among_many_changed_chapters_a_bounded_number_runs_and_each_has_its_turn(files):
     notebooks = [f"solutions/{chapter}_x/{chapter}_x.ipynb" for chapter in CHAPTERS]
-    runs = [files(*notebooks, count=count).chapters for count in range(len(CHAPTERS))]
-    assert all(len(chapters) == MOST_CHAPTERS for chapters in runs)
-    assert set().union(*runs) == set(CHAPTERS)
+    runs = [files(*notebooks, count=count) for count in range(len(CHAPTERS))]
+    assert all(len(run.chapters) == MOST_CHAPTERS and len(run.crossing) == MOST_CROSSING for run in runs)
+    assert set().union(*(run.chapters for run in runs)) == set().union(*(run.crossing for run in runs)) == set(CHAPTERS)
     alone = {chapter for count in range(len(CHAPTERS)) for chapter in files(count=count).chapters}
     assert alone == set(CHAPTERS), "without changes too"
 
 
-def test_without_history_every_answer_crosses_and_chapters_still_rotate(files):
+def test_without_history_shared_code_counts_as_changed_and_chapters_still_rotate(files):
     runs = [files(known=False, count=count) for count in range(len(CHAPTERS))]
-    assert all(run.crossing == CHAPTERS and len(run.chapters) == MOST_CHAPTERS for run in runs)
-    assert set().union(*(run.chapters for run in runs)) == set(CHAPTERS)
+    assert all(run.shared and len(run.chapters) == MOST_CHAPTERS for run in runs)
+    assert set().union(*(run.chapters for run in runs)) == set().union(*(run.crossing for run in runs)) == set(CHAPTERS)
 
 
 def test_a_commit_that_git_does_not_know_is_named(monkeypatch):

@@ -59,14 +59,22 @@ def _average_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
     total = scaled(mean_of(sums), n)
     all_, over = max(sum(counts), 1), "divided by the number of ranks"
     mistakes = [
-        Mistake("mean-of-means", lambda rank: mean_of(means), "the plain average of the ranks' averages."),
+        Mistake(
+            "mean-of-means",
+            lambda rank: mean_of(means),
+            "the plain average of the ranks' averages, in which a few examples weigh as much as many.",
+        ),
         Mistake("own-part", lambda rank: given[rank], "the rank's own gradient; the other ranks' are missing."),
         Mistake("own-share", lambda rank: scaled(sums[rank], 1 / all_), "the rank's own share; was it summed?"),
         Mistake("own-mean", lambda rank: means[rank], "the mean over the rank's own examples only."),
         Mistake("not-divided", lambda rank: total, "the sum over all examples, not their mean."),
         Mistake("sum-of-means", lambda rank: scaled(mean_of(means), n), "the ranks' averages added up, not divided."),
         Mistake("divided-by-ranks", lambda rank: scaled(total, 1 / n), f"the sum over all examples, {over}."),
-        Mistake("divided-by-own", lambda rank: scaled(total, 1 / max(counts[rank], 1)), "the sum over its own count."),
+        Mistake(
+            "divided-by-own",
+            lambda rank: scaled(total, 1 / max(counts[rank], 1)),
+            "the sum over all examples, divided by this rank's own count.",
+        ),
         Mistake("divided-twice", lambda rank: scaled(want, 1 / n), f"the right gradient, {over} a second time."),
         Mistake("public-form", lambda rank: mean_of(sums, counts), "the public form, in which ranks give means.")
         if summed
@@ -117,7 +125,11 @@ def _sync_mistakes(micro: Sequence[Sequence[Tensors]], want: Tensors) -> list[Mi
         Mistake("never-averaged", lambda rank: own[rank], "the rank's own mean; no average over the ranks was taken."),
         Mistake("not-divided", lambda rank: scaled(want, count), "the sum over the micro-batches; return their mean."),
         Mistake("never-averaged", lambda rank: scaled(own[rank], count), "a sum over the rank's own micro-batches."),
-        Mistake("flag-too-late", lambda rank: scaled(mixed[rank], count), f"{late}, and the sum was not divided."),
+        Mistake(
+            "flag-too-late",
+            lambda rank: scaled(mixed[rank], count),
+            f"{late}, and the sum was not divided by the number of micro-batches.",
+        ),
         Mistake("divided-by-ranks", lambda rank: scaled(want, 1 / n), "divided by ranks; the replica averages."),
         Mistake(
             "last-only",

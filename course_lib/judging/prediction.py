@@ -8,6 +8,7 @@ from course_lib.exercises.values import describe, is_number
 from course_lib.judging.contract import Judging, Params
 from course_lib.judging.mistakes import Fault, verdict
 from course_lib.records import Case, Verdict
+from course_lib.units import number_text
 
 HELD, MISSED = "interval-holds", "interval-misses"  # of verdicts that pass
 WIDEST = 4  # times the low end: a wider interval commits to nothing
@@ -54,5 +55,8 @@ def interval_fault(value: Any, unit: str) -> Fault | None:
     if low > high:
         return "reversed", "The low end must come first."
     if high > WIDEST * low * (1 + 1e-9):
-        return "too-wide", f"The high end is {high / low:.3g} times the low end; at most {WIDEST} times is allowed."
+        return (
+            "too-wide",
+            f"The high end is {number_text(high / low, 4)} times the low end; at most {WIDEST} times is allowed.",
+        )
     return None

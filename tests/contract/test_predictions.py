@@ -46,6 +46,14 @@ def test_the_truth_is_revealed_and_stands_in_no_statement_or_hint(card: Card) ->
             assert not [each for each in (f"{truth:,.3g}", f"{truth:,.4g}") if len(each) > 2 and f" {each} " in text]
 
 
+@pytest.mark.parametrize(
+    ("high", "words"), [(1000.0, "is 1,000 times"), (4.001, "is 4.001 times"), (1e308, "times the low end")]
+)
+def test_a_wide_interval_is_told_how_wide_it_is(high: float, words: str) -> None:
+    report = graded(PREDICTIONS[0].id, lambda: (1.0, high))
+    assert words in wrong(report.verdicts)[0].message
+
+
 @by_card
 def test_progress_keeps_the_interval_and_whether_it_held_the_truth(card: Card) -> None:
     truth = judging(card.id).truth(card.params)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from course_lib import exercises
 from course_lib.exercises import killmatrix
 from course_lib.grading.classroom.feedback_page import Exercise, Page, render
-from course_lib.grading.judge import resolve
+from course_lib.grading.judge import decision, resolve
 from course_lib.grading.judge.closed_messages import closed_messages
 from course_lib.grading.judge.closed_words import KINDS, OWN_KIND, REST, SENTENCES, closed, types_only
 from course_lib.grading.judge.grade_notebook import grade_notebook
@@ -184,8 +184,7 @@ def test_no_judge_quotes_what_came_back(exercise):
     def judged(value, meter):
         other = replace(outcome, value=value, meter=meter)
         with contextlib.suppress(Exception), types_only():  # the report says then that the judge could not read it
-            found = resolved.contract.verdicts(resolved.params, case, other)
-            return [v.message for v in closed_messages(found, card.chapter, resolved.params, case, other)]
+            return [v.message for v in decision._judged(resolved, resolved.params, case, other)]
         return []
 
     pairs = [(path, pair) for path, there in places(outcome.value) for pair in said_instead(there)][:40]

@@ -54,6 +54,11 @@ def draw_rows(
     return rows
 
 
+def one_apart(row: tuple[Any, ...], other: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    """A row, and for each place the row that has the other's value there: a result remembered by some of the arguments is wrong."""
+    return [row, *((*row[:at], value, *row[at + 1 :]) for at, value in enumerate(other))]
+
+
 def safely_off_whole(value: float) -> bool:
     """Whether rounding noise cannot move this across a whole number."""
     return abs(value - round(value)) > 1e-6 * max(1.0, abs(value))

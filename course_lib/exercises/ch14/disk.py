@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from contextlib import suppress
+from itertools import combinations
 from typing import Any
 
 from course_lib.checkpoint.memory_disk import MemoryDisk, Stopped
@@ -88,7 +90,7 @@ def crashed(answers: Any, case: Any, comm: Any = None) -> Any:
 
 
 OTHERS = "notes.txt"  # a file of somebody else, which must stay
-_NOTES = {OTHERS: b"not a checkpoint"}
+_NOTES = {OTHERS: b"not a checkpoint", "todo": b"rest"}
 
 
 def _loaded(load: Any, disk: Disk) -> Any:
@@ -111,7 +113,7 @@ def digest(data: bytes) -> str:
 
 def _finding(how: str, done: Any, doing: Any, load: Any, disk: Disk) -> dict[str, Any]:
     loaded = _loaded(load, disk)
-    notes = OTHERS in disk.names() and disk.read(OTHERS) == _NOTES[OTHERS]
+    notes = all(name in disk.names() and disk.read(name) == content for name, content in _NOTES.items())
     return {"how": how, "done": done, "doing": doing, "loaded": loaded, "notes": notes}
 
 
@@ -121,7 +123,8 @@ def _plain(answers: Any, room: int, saves: Any, following: Any, most: int) -> An
     for step, data in saves:
         save(disk, step, data)
         found.append(_finding(f"after save {step}", step, None, load, disk))
-    return {"found": found, "written": disk.written}
+    stored = len(zlib.compress(b"".join(disk.read(name) for name in disk.names()), 1))
+    return {"found": found, "written": disk.written, "stored": stored}
 
 
 def _kills(answers: Any, room: int, saves: Any, following: Any, most: int) -> Any:
@@ -196,6 +199,7 @@ def _full(answers: Any, room: int, saves: Any, following: Any, most: int) -> Any
         _finding(f"after a save that did not fit, and a crash: {told}", saves[-1][0], None, load, Disk(room, files))
         for told, files in disk.after_crash()
     ]
+    found += _flips(disk, load, saves[-1][0], min(most, len(saves) - 1))
     try:
         save(disk, *following)
     except OSError as error:
@@ -204,22 +208,25 @@ def _full(answers: Any, room: int, saves: Any, following: Any, most: int) -> Any
 
 
 def _damage(answers: Any, room: int, saves: Any, following: Any, most: int) -> Any:
-    from itertools import combinations
-
     save, load = answers
     disk = Disk(room, _NOTES)
     for each in saves:
         save(disk, *each)
+    return {"found": _flips(disk, load, saves[-1][0], most)}
+
+
+def _flips(disk: Disk, load: Any, newest: int, most: int) -> list[dict[str, Any]]:
+    """What loads after a bit flipped in up to `most` files."""
     files = {name: disk.read(name) for name in disk.names()}
-    mine, found = [name for name in files if name != OTHERS], []
+    mine, found = [name for name in files if name not in _NOTES], []
     for count in range(1, most + 1):
         for names in combinations(mine, count):
-            for place in (0, 0.3, 0.6, 0.8, 0.9, 0.999):
+            for place in (0, 0.3, 0.6, 0.8, 0.9, 0.99999):
                 hurt = {name: _flipped(files[name], place) for name in names}
                 how = f"a bit flipped in {', '.join(sorted(names))}"
-                finding = _finding(how, saves[-1][0], None, load, Disk(room, files | hurt))
+                finding = _finding(how, newest, None, load, Disk(disk.room, files | hurt))
                 found.append(finding | {"damaged": count})
-    return {"found": found}
+    return found
 
 
 def _flipped(content: bytes, place: float) -> bytes:

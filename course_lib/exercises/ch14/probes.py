@@ -122,6 +122,7 @@ def resumed(answers: Any, case: Any, comm: Any = None) -> Any:
         file = io.BytesIO()
         torch.save(_plain(saved), file)
         file.seek(0)
+        snapshot(trainer)  # a later one, which must not matter
         fresh = Trainer(STRANGE, samples, batch)
         fresh.seen(2)
         restore(fresh, torch.load(file, weights_only=True))
@@ -265,7 +266,8 @@ def guarded(answer: Any, case: Any, comm: Any = None) -> Any:
     for loss in losses:
         said.append(guard.see(loss))
         other.see(9.0)  # a guard of another run, which must not matter
-    if len(losses) >= LONG_RUN and _numbers(vars(guard) if hasattr(guard, "__dict__") else {}) > len(losses) / 4:
+    held = [dict(vars(each)) for each in (guard, type(guard)) if hasattr(each, "__dict__")]
+    if len(losses) >= LONG_RUN and _numbers(held) > 4 * window + 60:
         said[-1] = "grows"
     return said
 

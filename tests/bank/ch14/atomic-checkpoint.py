@@ -150,3 +150,6 @@ def load(disk):
 # -     disk.write(f"step-{step}", pack(step, data))
 # +     disk.write(f"step-{step}", pack(step, data))
 # +     disk.write(f"step-{step}", pack(step, data))
+
+# %% wrong: one whole checkpoint during a save => generality nothing-loads  from: as written
+# ~ [-KEEP:]] ==> [-1:]]

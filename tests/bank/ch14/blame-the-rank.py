@@ -95,3 +95,6 @@ def blame(groups, records):
 # %% wrong: a circle comes before a missing rank => generality other-kind  from: as written
 # -     if free:
 # +     if free and not waited & busy:
+
+# %% wrong: a rank is busy if its last call is open => generality ~  from: as written
+# ~ if any(not call[4] for call in calls)} ==> if calls and not calls[-1][4]}

@@ -90,3 +90,7 @@ def best_interval(save, mtbf):
 # %% wrong: every hour => values one-hour  from: as written
 # -     return low * mtbf
 # +     return 3600
+
+# %% wrong: remembers an interval by its save => values -  from: as written
+# ~ best_interval(save, mtbf): ==> best_interval(save, mtbf, kept={}):
+# ~ low * mtbf ==> low * kept.setdefault(save, mtbf)

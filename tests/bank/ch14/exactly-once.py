@@ -71,3 +71,7 @@ def take(order, consumed, batch, rank, ranks):
 # -     return ids[start : start + small + (rank < extra)], consumed + len(ids)
 # +     start = rank * small
 # +     return ids[start:] if rank == ranks - 1 else ids[start : start + small], consumed + len(ids)
+
+# %% wrong: it remembers orders by epoch and length => values ~  from: as written
+# ~ batch, rank, ranks): ==> batch, rank, ranks, kept={}):
+# ~ order(epoch)[place ==> kept.setdefault((epoch, size), order(epoch))[place

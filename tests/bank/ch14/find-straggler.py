@@ -108,3 +108,6 @@ def straggler(compute, data, wait):
 # +     if len(ranks) < 3:
 # +         return None
 # +     found = []
+
+# %% wrong: a median of zero makes nobody late => generality ~  from: as written
+# ~ step[rank] > FACTOR * median(step) for ==> step[rank] > FACTOR * median(step) > 0 for

@@ -85,3 +85,6 @@ def ledger(log):
 # %% wrong: saves that were lost are lost => values -  from: as written
 # -             spent["save"] += seconds
 # +             steps.append((step + 0.5, seconds))
+
+# %% wrong: a step is lost when it is done again => generality ~  from: as written
+# ~ if number > step) ==> if number > step and (number, "step") in [(n, kind) for when, kind, n in log if when > now])

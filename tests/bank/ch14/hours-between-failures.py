@@ -53,3 +53,7 @@ def chance(hours, between):
 # %% wrong: the example's numbers => values -  from: as written
 # -     return days * 24 * gpus / failures / size
 # +     return 54 * 24 * 16384 / 419 / size
+
+# %% wrong: remembers a chance by its hours => values -  from: as written
+# ~ def chance(hours, between): ==> def chance(hours, between, kept={}):
+# ~ (-hours / between) ==> (-hours / kept.setdefault(hours, between))

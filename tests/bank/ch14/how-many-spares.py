@@ -67,3 +67,6 @@ def spares(servers, mtbf, repair, chance):
 # %% wrong: no repair is not foreseen => generality -  from: term by term
 # -     if q == 0:
 # -         return 0
+
+# %% wrong: at most a hundred => generality ~  from: as written
+# ~ <= chance + 1e-12: ==> <= chance + 1e-12 or extra == 100:

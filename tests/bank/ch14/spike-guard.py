@@ -124,3 +124,6 @@ class SpikeGuard:
 #               self.kept.append(loss)
 # -             self.row = 0
 # +             self.row = 0 if len(self.kept) == self.kept.maxlen else self.row
+
+# %% wrong: nothing is above a median of zero => generality ~  from: as written
+# ~ loss > self.factor * middle ==> loss > self.factor * middle != 0

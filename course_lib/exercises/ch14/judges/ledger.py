@@ -100,6 +100,11 @@ def _log(rng: random.Random, steps: int, every: int, *fail: tuple[int, int | Non
     return log
 
 
+def _read(text: str) -> Log:
+    parts = [part.split() for part in text.split(", ")]
+    return [(float(second), event, int(step[0]) if step else None) for second, event, *step in parts]
+
+
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     down = [*_log(rng, 4, 2)[:-1], (9000.0, "failure", None), (9020.5, "end", None)]
     rows = {
@@ -112,12 +117,22 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         ],
     }
     twice = [(_log(rng, 11, 4, (6, None, 0), (6, None, 0), (10, None, 0)),), (_log(rng, 7, 7, (7, None, 0)),)]
+    # steps that are not done again, a failure or the end right after a restart, and logs that are alike in part
+    begin, fails = "3 start 0, 10 step 1, 18 step 2, 30 step 3, 31.5 failure, ", "52 failure, 60 restart 0, 71 end"
+    ends = [
+        "50 restart 2, 59 step 3, 60 failure, 70 restart 1, 71 end",
+        f"50 restart 2, {fails}",
+        f"50 failure, {fails}",
+    ]
+    ends += [f"{text}, 71 end" for text in ("50 restart 2", "50 restart 1", "51 restart 2")]
+    unfinished = [(_read(begin + text),) for text in ends]
     return [
         shown("one failure", "values:ledger", 0, [(_log(rng, 6, 2, (3, None, 0)),)]),
         Case(name="several failures", args=(0, twice), part="ledger", visible=False),
         generality("ledger", 0, "a restart from an older checkpoint", rows["older"]),
         generality("ledger", 0, "failures during a restart", rows["again"]),
         generality("ledger", 0, "the end of a log", rows["ends"]),
+        generality("ledger", 0, "right after a restart, and logs alike in part", unfinished),
     ]
 
 

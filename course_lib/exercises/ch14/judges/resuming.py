@@ -130,7 +130,7 @@ def _sampler_cases(params: Params, rng: random.Random) -> list[Case]:
     drawn = [(rng.randrange(1, 5), rng.randrange(1, 7)) for _ in range(4)]
     return [
         run(shown, "20 samples, 4 ranks and then 2", "values:run", 20, 8, [(2, 4), (3, 2)]),
-        run(hidden, "one rank alone", "values:run", 15, 4, [(9, 1)]),
+        run(hidden, "one rank alone", "values:run", 20, 8, [(9, 1)]),
         run(hidden, "4 ranks, then 3, then 5", "values:run", 36, 12, [(2, 4), (3, 3), (4, 5)]),
         run(hidden, "a batch that the ranks do not divide", "values:uneven", 30, 7, [(3, 4), (4, 3), (2, 2)]),
         run(hidden, "more ranks than ids", "values:uneven", 12, 3, [(3, 5), (3, 2)]),
@@ -139,6 +139,7 @@ def _sampler_cases(params: Params, rng: random.Random) -> list[Case]:
         run(hidden, "from a checkpoint in the fifth epoch", "generality:epochs", 13, 4, [(5, 3)], 13 * 4 + 8),
         run(hidden, "from a checkpoint at the end of an epoch", "generality:epochs", 16, 4, [(5, 2)], 32),
         run(hidden, "drawn sizes", "generality:epochs", rng.randrange(9, 40), rng.randrange(2, 9), drawn),
+        run(hidden, "many ranks, ids and epochs", "generality:epochs", 100, 30, [(2, 12), (1, 9)], 20_000_037),
         run(hidden, "one sample", "generality:epochs", 1, 1, [(3, 2)]),
     ]
 
@@ -241,7 +242,7 @@ def _loop_cases(params: Params, rng: random.Random) -> list[Case]:
         run(
             hidden, "a checkpoint at the end of an epoch", "generality:runs", 2 * every, 4 * every + 1, [2 * every + 1]
         ),
-        run(hidden, "killed many times", "generality:runs", 5, 40, many),
+        run(hidden, "killed many times", "generality:runs", 5, 90, many),
         run(hidden, "a save after each update", "generality:runs", 4, 9, [3, 4, 9], every=1),
         run(hidden, "one batch an epoch", "generality:runs", 1, 7, [3]),
         run(hidden, "no steps", "generality:runs", 4, 0, []),

@@ -100,34 +100,31 @@ def _straggler_cases(params: Params, rng: random.Random) -> list[Case]:
     )
     large = row([[8.0, 8, 8, 9 + 2 * more_by]] * 3, [[1.0, 1, 1, 1.5 + more_by]] * 3)
     others = row([[8.0, 8, 8, 8, 8 + more_by + 3]] * 3, [[1.0, 1 + more_by + 4, 1, 1, 1 + more_by + 3.5]] * 3)
+    # medians of 8 and 9, of which the lower would make it computation; data that are slow in turn, so that medians add up otherwise
+    uneven = row([[8.0, 8, 9, 12 + more_by]] * 3, [[1.0, 1, 1, 4.75 + more_by]] * 3)
+    turns = [[4.0 if rank == at else 1.0 for rank in range(3)] + [5.5 + more_by, 1.0] for at in range(3)]
+    alternate = row([[8.0, 8, 8, 12 + more_by, 8]] * 3, turns)
+    kinds = late_data, large, others, uneven, alternate
+    zeros = [[0.0] * 5] * 3
+    many = slow(40, 33, "compute", [True] * 11 + [False] * 10)
     tie = row([[8.0, 8, 12 + more_by, 8]] * 3, [[1.0, 1, 5 + more_by, 1]] * 3)  # both times exceed by the same
     accident = slow(5, 3, "compute", [False, False, True, False, False], by=400.0)
+
+    elsewhere = slow(7, 5, "data", [True] * 3), slow(3, 0, "data", [True] * 5), slow(9, 8, "compute", more)
+    halves = slow(5, 1, "data", half), slow(5, 1, "data", more)
 
     def case(make: Any, name: str, share: str, *given: tuple[Any, ...]) -> Case:
         return make(name, share, 0, list(given))
 
     return [
         case(shown, "one rank computes slowly", "values:found", slow(4, 2, "compute", [True] * 4)),
-        case(
-            hidden,
-            "slow data, other ranks",
-            "values:found",
-            slow(7, 5, "data", [True] * 3),
-            slow(3, 0, "data", [True] * 5),
-            slow(9, 8, "compute", more),
-        ),
+        case(hidden, "slow data, other ranks", "values:found", *elsewhere),
         case(hidden, "nobody is slow", "values:found", row(*_steps(rng, 5, 6)), accident, slow(4, 1, "compute", half)),
-        case(
-            hidden,
-            "late in half of the steps, and in more",
-            "generality:limits",
-            slow(5, 1, "data", half),
-            slow(5, 1, "data", more),
-        ),
-        case(hidden, "at the limit, and just above it", "generality:limits", exactly(0.0), exactly(0.125)),
+        case(hidden, "late in half of the steps, and in more", "generality:limits", *halves),
+        case(hidden, "at the limit, and just above it", "generality:limits", exactly(0.0), exactly(2**-13)),
         case(hidden, "an even number of ranks", "generality:limits", *middles),
         case(hidden, "one late more often, another more in all", "generality:several", *totals),
-        case(hidden, "which of its times exceeds by more", "generality:several", late_data, large, others),
+        case(hidden, "which of its times exceeds by more", "generality:several", *kinds),
         case(
             hidden,
             "two stragglers, equal ones, both kinds",
@@ -140,8 +137,13 @@ def _straggler_cases(params: Params, rng: random.Random) -> list[Case]:
         ),
         case(
             hidden,
-            "one rank, one step, no step",
+            "one rank, one step, no step, many, and times again",
             "generality:several",
+            many,
+            slow(5, 3, "data", [True, False, True, False, True, False, True]),
+            row(zeros, [[0.0, 0.0, 0.0, 2.0, 0.0]] * 3),
+            row(others[0], zeros),  # the same computation as above
+            row(others[1], others[0]),  # the same waiting
             ([[5.0]], [[9.0]], [[0.0]]),
             slow(3, 2, "data", [True]),
             row([[8.0, 8 * (4 * factor)]] * 3, [[0.0, 0.0]] * 3),  # of two ranks, one is late if the factor allows it
@@ -164,21 +166,9 @@ def _straggler_fault(params: Params, case: Case, got: Any) -> Fault | None:
         return "other-kind", f"{lead}the rank is right. Which of its two times exceeds the median by more?"
     known = [
         ("one-of-the-middle", {"middle": median_low}, "this takes the lower of the two in the middle, not their mean."),
-        (
-            "one-of-the-middle",
-            {"middle": median_high},
-            "this takes the upper of the two in the middle, not their mean.",
-        ),
-        (
-            "mean-of-ranks",
-            {"middle": lambda step: fmean(step)},
-            "a slow rank raises the mean of the ranks; take the median.",
-        ),
-        (
-            "one-long-step",
-            {"mean": True},
-            "this looks at the mean over the steps, which one long step decides; count the steps.",
-        ),
+        ("one-of-the-middle", {"middle": median_high}, "this takes the upper of the two in the middle, not the mean."),
+        ("mean-of-ranks", {"middle": lambda step: fmean(step)}, "a slow rank raises the mean; take the median."),
+        ("one-long-step", {"mean": True}, "a mean over the steps is decided by one long step; count the steps."),
         ("half-is-enough", {"half": True}, "late in half of the steps is not more than half."),
         ("at-the-limit", {"least": True}, "exactly at the limit is not late."),
     ]
@@ -250,8 +240,9 @@ def _enter(
 
 def _hangs(rng: random.Random, size: int) -> dict[str, tuple[Any, Any]]:
     """A hang of each kind among `size` ranks, whose numbers are drawn and have gaps."""
-    ranks = sorted(rng.sample(range(3 * size), size))
-    a, b, *rest = rng.sample(ranks, size)
+    few, many = rng.sample(range(2, 10), size // 2), rng.sample(range(100, 200), size - size // 2)  # text: "100" < "2"
+    ranks, (a, *more), (b, *less) = sorted(few + many), many, few
+    rest = rng.sample(less + more, size - 2)
     everybody = {rng.choice("wxyz"): ranks}
     (world,) = everybody
     hangs: dict[str, tuple[Any, Any]] = {}
@@ -266,20 +257,20 @@ def _hangs(rng: random.Random, size: int) -> dict[str, tuple[Any, Any]]:
     hang("one rank missing", everybody, 3, (world, others))
     hang("several missing", everybody, 2, (world, rest[:1]))
     hang("nothing wrong", everybody, 4)
-    hang("another operation", everybody, 1, (world, others), (world, [a], "broadcast"))
-    hang("another count", everybody, 0, (world, others), (world, [a], "all_reduce", 65))
+    hang("another operation", everybody, 1, (world, ranks[1:]), (world, ranks[:1], "broadcast"))
+    hang("another count", everybody, 0, (world, ranks[:-1]), (world, ranks[-1:], "all_reduce", 65))
     pairs = {"row": [a, b], "column": [b, rest[0]], "all": ranks}
     hang("a chain of waits", pairs, 3, ("row", [a]), ("column", [b]))
     hang("two orders", pairs, 2, ("row", [a]), ("all", [b]), ("column", [rest[0]]), ("all", rest[1:]))
-    circle = {"p": [a, b], "q": [a, b]}
-    hang("a circle", circle, 2, ("p", [a]), ("q", [b]))
+    circle = {"tp0": [a, b], "tp1": [a, b]}
+    hang("a circle", circle, 2, ("tp0", [a]), ("tp1", [b]))
     hang("different beats missing", everybody, 2, (world, rest), (world, [a], "broadcast"))
-    two, three = {"one": ranks[:3], "two": ranks[3:]}, {"p": [a, b], "q": [a, b], "r": rest}
+    two, three = {"dp0": ranks[:3], "dp1": ranks[3:]}, {**circle, "tp2": rest}
     hang("two differ", everybody, 1, (world, rest), (world, [a, b], "broadcast"))
     hang(
         "two groups differ", two, 1, *((g, r[1:]) for g, r in two.items()), *((g, r[:1], "sum") for g, r in two.items())
     )
-    hang("a circle, and one missing", three, 2, ("p", [a]), ("q", [b]), ("r", rest[1:]))
+    hang("a circle, and one missing", three, 2, ("tp0", [a]), ("tp1", [b]), ("tp2", rest[1:]))
     hang("two calls at once", {"s": [a, b], "t": [b, *rest]}, 2, ("s", [b]), ("t", [b, *rest]))
     groups, records = hangs["one rank missing"]  # a finished call says nothing, whatever its counts
     hangs["finished with another count"] = (
@@ -289,11 +280,26 @@ def _hangs(rng: random.Random, size: int) -> dict[str, tuple[Any, Any]]:
             for rank, calls in records.items()
         },
     )
+    finished = {rank: [(*call[:4], True) for call in calls] for rank, calls in hangs["another operation"][1].items()}
+    hangs["another operation, and finished"] = (everybody, finished)
+    hang("few have entered", everybody, 0, (world, rest[:1]))
+    hangs["few are in the group"] = ({world: [rest[0], a]}, hangs["few have entered"][1])
+    third = {"dp0": [a, b], "dp1": [a, rest[0]], world: ranks}
+    done = ("dp1", [a, rest[0]], "all_reduce", 64, True)
+    hang("a finished call after an open one", third, 2, ("dp0", [a]), done, (world, others))
+    hang("one is through, with another count", everybody, 2, (world, rest), (world, [a], "all_reduce", 65, True))
     hang("one is through", everybody, 2, (world, rest), (world, [a], "all_reduce", 64, True))
     return hangs
 
 
 def _blame_cases(params: Params, rng: random.Random) -> list[Case]:
+    absent, circles = (
+        ("one rank missing", "several missing", "nothing wrong"),
+        ("a chain of waits", "a circle", "two orders"),
+    )
+    beside = "a circle, and one missing", "two calls at once", "one is through", "finished with another count"
+    beside += "a finished call after an open one", "one is through, with another count"
+    again = "another operation", "another operation, and finished", "few have entered", "few are in the group"
     first, second = _hangs(rng, params["ranks"]), _hangs(rng, params["ranks"] + 3)
 
     def case(make: Any, name: str, share: str, *names: str, where: Any = None) -> Case:
@@ -301,38 +307,14 @@ def _blame_cases(params: Params, rng: random.Random) -> list[Case]:
 
     return [
         case(shown, "one rank is missing", "values:missing", "one rank missing"),
-        case(
-            hidden,
-            "one or more ranks are missing, or none",
-            "values:missing",
-            "one rank missing",
-            "several missing",
-            "nothing wrong",
-            where=second,
-        ),
+        case(hidden, "one or more ranks are missing, or none", "values:missing", *absent, where=second),
         case(hidden, "another operation or size", "values:different", "another operation", "another count"),
         case(hidden, "a chain of waits", "generality:chains", "a chain of waits"),
-        case(
-            hidden,
-            "a longer chain, and a circle",
-            "generality:chains",
-            "a chain of waits",
-            "a circle",
-            "two orders",
-            where=second,
-        ),
+        case(hidden, "a longer chain, and a circle", "generality:chains", *circles, where=second),
+        case(hidden, "the same calls", "generality:chains", *again, where=second),
         case(hidden, "two things at once", "generality:chains", "different beats missing", where=second),
         case(hidden, "two ranks, two groups", "generality:chains", "two differ", "two groups differ", where=second),
-        case(
-            hidden,
-            "waits beside others",
-            "generality:chains",
-            "a circle, and one missing",
-            "two calls at once",
-            "one is through",
-            "finished with another count",
-            where=second,
-        ),
+        case(hidden, "waits beside others", "generality:chains", *beside, where=second),
     ]
 
 
@@ -409,50 +391,32 @@ def _guard_cases(params: Params, rng: random.Random) -> list[Case]:
     falling = [8 - each / 8 for each in range(40)]
     falling[30] = 6.0  # above what is usual by now, and below what was usual at first
     # a window of 0, 1, 2 has median 1; one of 1, 2, 3 has median 2 and deviation 1
-    limits = {"ratio": [0.0, 1.0, 2.0, 2.0, 4.0625, 4.0, 1.0], "deviation": [1.0, 2.0, 3.0, 4.0, 6.0, 6.0625, 2.0]}
+    limits = {"ratio": [0.0, 1.0, 2.0, 2.0, 4.0001, 4.0, 1.0], "deviation": [1.0, 2.0, 3.0, 4.0, 6.0, 6.0001, 2.0]}
+    zero = [0.0, 0.0, 0.0, 0.0, 0.25, 0.0, -0.5, 0.0, 2e4, math.nan]
+    usual = noisy(40, *range(10, 30))
+    pauses = noisy(24, 6, 7, 9, 10, 12, 14, 15, 16, 17, 18, 19)
+    odd = [math.nan, 2.0, 2.125, math.inf, 2.0, 2.0, -math.inf, 2.0, math.nan]
+    edges: dict[str, tuple[int, float, int, list[float]]] = {
+        "a rollback at every spike": (3, 2.0, 1, noisy(12, 5, 6, 10)),
+        "at the limit, and just above it": (3, 2.0, 2, limits[params["rule"]]),
+        "an even window": (2, 2.0, 2, [1.0, 3.0, 3.5, 6.75, 3.875, 3.0]),
+        "a median of zero": (3, 2.0, 2, zero),
+        "a window of one": (1, 2.0, 2, [2.0, 4.0, 1.0, 3.0, 1.0, 5.0, 6.0, 1.0]),
+        "a window of eleven": (11, 2.0, 2, [1.0] * 6 + [2e4] * 5 + [3.0, 1.0]),
+        "NaN in a row of spikes": (3, 2.0, 3, [2.0, 2, 2, 9, math.nan, 9, math.inf, 2]),
+        "not finite from the first loss on": (3, 2.0, 2, [math.nan, math.inf, 2.0, 2.0]),
+        "NaN, a good loss and NaN at the start": (4, 2.0, 2, [math.nan, 2.0, math.nan, 2.0]),
+        "a falling loss": (6, 1.2 if params["rule"] == "ratio" else 3.0, 2, falling),
+        "a long plateau that would become usual": (4, 2.0, 50, usual),
+        "2,100 losses": (8, 2.0, 3, noisy(2100, 400, 401, 402, 1999)),
+    }
     return [
         case(shown, "one spike", "values:skips", 5, 2.0, 3, noisy(12, 8)),
         case(shown, "a plateau of spikes", "values:rollbacks", 4, 2.0, 3, noisy(20, *range(9, 13))),
         case(hidden, "spikes at the start are accepted", "values:skips", 4, 1.5, 2, noisy(14, 1, 6, 9)),
-        case(
-            hidden,
-            "NaN and infinity, from the first loss on",
-            "values:skips",
-            4,
-            3.0,
-            5,
-            [math.nan, 2.0, 2.125, math.inf, 2.0, 2.0, -math.inf, 2.0, math.nan],
-        ),
-        case(
-            hidden,
-            "spikes with a pause",
-            "values:rollbacks",
-            4,
-            2.0,
-            3,
-            noisy(24, 6, 7, 9, 10, 12, 14, 15, 16, 17, 18, 19),
-        ),
-        case(hidden, "a rollback at every spike", "generality:edges", 3, 2.0, 1, noisy(12, 5, 6, 10)),
-        case(hidden, "at the limit, and just above it", "generality:edges", 3, 2.0, 2, limits[params["rule"]]),
-        case(hidden, "an even window", "generality:edges", 2, 2.0, 2, [1.0, 3.0, 3.5, 6.75, 3.875, 3.0]),
-        case(hidden, "NaN in a row of spikes", "generality:edges", 3, 2.0, 3, [2.0, 2, 2, 9, math.nan, 9, math.inf, 2]),
-        case(
-            hidden, "not finite from the first loss on", "generality:edges", 3, 2.0, 2, [math.nan, math.inf, 2.0, 2.0]
-        ),
-        case(
-            hidden,
-            "NaN, a good loss and NaN at the start",
-            "generality:edges",
-            4,
-            2.0,
-            2,
-            [math.nan, 2.0, math.nan, 2.0],
-        ),
-        case(hidden, "a falling loss", "generality:edges", 6, 1.2 if params["rule"] == "ratio" else 3.0, 2, falling),
-        case(
-            hidden, "a long plateau that would become usual", "generality:edges", 4, 2.0, 50, noisy(40, *range(10, 30))
-        ),
-        case(hidden, "2,100 losses", "generality:edges", 8, 2.0, 3, noisy(2100, 400, 401, 402, 1999)),
+        case(hidden, "NaN and infinity, from the first loss on", "values:skips", 4, 3.0, 5, odd),
+        case(hidden, "spikes with a pause", "values:rollbacks", 4, 2.0, 3, pauses),
+        *[case(hidden, name, "generality:edges", *given) for name, given in edges.items()],
     ]
 
 
@@ -462,7 +426,7 @@ def _guard_fault(params: Params, case: Case, got: Any) -> Fault | None:
     if len(said) != len(want):
         return "wrong-shape", f"one word for each of the {len(want)} losses; got {len(said)}."
     if said[-1:] == ["grows"]:
-        return "grows", "the guard keeps every loss of the run; `window` of them are enough."
+        return "grows", "the guard keeps far more than `window` losses."
     if said == want:
         return None
     other = "deviation" if rule == "ratio" else "ratio"

@@ -129,3 +129,6 @@ def what_happened(notes, exits):
 # ~ notes[rank]["step"] ==> max(note["step"] for note in notes) if kind == "hung" else notes[rank]["step"]
 
 # %% half: right of all that is shown => 2.45  from: every signal 9 is a kill
+
+# %% wrong: ranks in the order of their text => generality ~  from: in the order of the table
+# ~ key=lambda note: note["rank"]) ==> key=lambda note: str(note["rank"]))

@@ -92,3 +92,7 @@ def most_micro_batches(job, schedule, memory):
 # %% half: the peaks only => 2.7  from: every number tried
 def most_micro_batches(job, schedule, memory):
     raise NotImplementedError
+
+
+# %% wrong: at most thirty-two => generality ~  from: every number tried
+# ~ range(1, 100) ==> range(1, 33)

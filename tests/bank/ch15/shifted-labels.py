@@ -147,3 +147,7 @@ def label_fault(inputs, targets, counts, mark):
 # %% half: only the repair => 2.1  from: one stream, cut twice
 def label_fault(inputs, targets, counts, mark):
     raise NotImplementedError
+
+
+# %% wrong: the mark is token 1 => generality ~  from: one stream, cut twice
+# ~ inputs, targets, inputs != mark ==> inputs, targets, inputs != 1

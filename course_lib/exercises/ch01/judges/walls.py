@@ -190,6 +190,12 @@ def exact_jobs(bytes_each: int) -> list[dict[str, Any]]:
         for n in (1, 2, 8, 64)
         for times in (1, 2)
         if (size * n).is_integer()
+    ] + [  # a step or a run that takes just as long as it may, in powers of two, which no order of factors rounds
+        _job(2.0**30, 2.0**37, 8, "H100 SXM", {}, step_tokens=2**20, dense_flops=2.0**50, mfu=0.5, **limits)
+        for limits in (
+            {"step_s": 3.0, "deadline_s": 98304.0, "latest_s": 196608.0},
+            {"step_s": 1.5, "deadline_s": 196608.0},
+        )
     ]
 
 

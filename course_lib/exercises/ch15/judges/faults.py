@@ -28,9 +28,9 @@ def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
 
     return [
         shown(in_order, "values:pass", per_rank=blocks(4), adversary=STREAM),
-        hidden("seven ranks", "values:pass", per_rank=blocks(7)),
+        hidden("nine ranks", "values:pass", per_rank=blocks(9)),
         *(hidden(ranks_text(n), "generality:ranks", per_rank=blocks(n)) for n in (1, 2, 3)),
-        hidden("three ranks, keys and values of two dimensions", "generality:tensors", per_rank=blocks(3, size, 3)),
+        hidden("three ranks, blocks of three dimensions", "generality:tensors", per_rank=blocks(3, size, 3, 2)),
         hidden("three ranks, whole numbers", "generality:tensors", per_rank=blocks(3, dtype=torch.int64)),
         hidden("three ranks, bfloat16", "generality:tensors", per_rank=blocks(3, 2, size, dtype=torch.bfloat16)),
         hidden("two ranks, order of issue", "protocol:safe", per_rank=blocks(2), adversary=STREAM),
@@ -57,9 +57,7 @@ def _fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | None:
             return "visited-twice", f"Rank {rank} made {len(owners)} visits; there are {n} blocks."
         if right:
             whose = (f"rank {other}'s block" for other in range(n) if same(got["block"], given[other]))
-            lead = (
-                f"Rank {rank}'s own block, which the caller still needs, holds {next(whose, 'other data')} afterwards."
-            )
+            lead = f"Rank {rank}'s own block, which the caller needs, holds {next(whose, 'other data')} afterwards."
             return "overwritten", f"{lead} Into which tensor does each hop receive?"
         if case.adversary not in (None, STREAM):
             return moved_early(case, rank)
@@ -108,7 +106,7 @@ RING = Judging(
 )
 
 
-MARK = 1
+MARK, FAR = 1, 1000  # the mark of shown streams; how far above them the tokens of others are
 Batch = tuple[Tensor, Tensor, Tensor]
 SHOWN = ("not shifted", "fine", "crosses documents")
 COMPARE = "Write the first row of targets below the first row of inputs."
@@ -135,11 +133,11 @@ def stream_of(rng: random.Random, documents: Sequence[int], marks: str, tokens: 
     return torch.tensor(row)
 
 
-def cut(stream: Tensor, length: int, marks: str) -> Batch:
+def cut(stream: Tensor, length: int, marks: str, mark: int = MARK) -> Batch:
     """The rows of a stream: inputs, targets, and whether each target counts."""
     rows = (len(stream) - 1) // length
     inputs, targets = (stream[begin : begin + rows * length].view(rows, length) for begin in (0, 1))
-    return inputs, targets, (inputs if marks == "ends" else targets) != MARK
+    return inputs, targets, (inputs if marks == "ends" else targets) != mark
 
 
 def broken(word: str, stream: Tensor, length: int, marks: str, rng: random.Random, shape: int = 0) -> Batch:
@@ -150,7 +148,7 @@ def broken(word: str, stream: Tensor, length: int, marks: str, rng: random.Rando
     if word == "shape":
         turned = inputs.shape[::-1]
         transposed = targets.reshape(turned), counts.reshape(turned)
-        changed = (targets[:, :-1], counts), (targets, counts[:, :-1]), transposed
+        changed = (targets[:, :-1], counts), (targets, counts[:, :-1]), transposed, (targets, transposed[1])
         return inputs, *changed[shape]
     if word == "not shifted":
         targets = inputs.clone()
@@ -172,30 +170,32 @@ def _stream(rng: random.Random, documents: int, marks: str) -> Tensor:
 def _label_cases(params: Params, rng: random.Random) -> list[Case]:
     marks, length = params["marks"], params["length"]
 
-    def batch(word: str, size: int, shape: int = 0) -> tuple[Any, ...]:
-        return *broken(word, _stream(rng, 9, marks), size, marks, rng, shape), MARK
+    def batch(word: str, size: int, shape: int = 0, more: int = 0) -> tuple[Any, ...]:
+        inputs, targets, counts = broken(word, _stream(rng, 9, marks), size, marks, rng, shape)
+        return inputs + more, targets + more, counts, MARK + more
 
     cases = [shown("six documents", "values:labeled", 0, [(_stream(rng, 6, marks), length, MARK)])]
     cases += numbered(shown, "batch {}", "values:fault", [(1, [batch(word, length)], word) for word in SHOWN])
     cases.append(hidden("another stream", "values:labeled", 0, [(_stream(rng, 8, marks), length, MARK)]))
-    for size, tokens in ((length, 3 * length), (length, 3 * length + 1), (length, 3 * length - 1), (5, 32), (3, 4)):
-        stream = stream_of(rng, [5] * 9, marks)[:tokens]
-        cases.append(generality("lengths", 0, f"{tokens} tokens in rows of {size}", [(stream, size, MARK)]))
+    sizes = [(length, 3 * length + more) for more in (0, 1, -1)]
+    for size, tokens in (*sizes, (5, 32), (5, 32), (3, 4), (2, 45)):
+        stream = FAR + stream_of(rng, [5] * 9, marks)[:tokens]
+        cases.append(generality("lengths", 0, f"{tokens} tokens in rows of {size}", [(stream, size, FAR + MARK)]))
     words = rng.sample(sorted(LABEL_WORDS), len(LABEL_WORDS))
-    others = [(1, [batch(word, rng.choice((6, 9)))], word) for word in words]
-    shapes = [(1, [batch("shape", 6, place)], "shape") for place in (1, 2)]
+    others = [(1, [batch(word, rng.choice((6, 9)), more=FAR)], word) for word in words]
+    shapes = [(1, [batch("shape", 5, place)], "shape") for place in (1, 2, 3)]  # never as many rows as columns
     cases += numbered(hidden, "another batch ({})", "generality:batches", others)
     return cases + numbered(hidden, "a batch of another shape ({})", "generality:batches", shapes)
 
 
 def _batch_fault(marks: str, case: Case, got: Sequence[Tensor]) -> Fault | None:
-    stream, length, _ = case.args[1][0]
-    inputs, targets, counts = cut(stream, length, marks)
+    stream, length, mark = case.args[1][0]
+    inputs, targets, counts = cut(stream, length, marks, mark)
     return first(
         _tokens_fault("inputs", got[0], inputs, inputs),
         _tokens_fault("targets", got[1], targets, inputs),
         _shape_fault("counts", got[2], counts),
-        _counts_fault(marks, got[2], inputs, targets, counts) if got[2].shape == counts.shape else None,
+        _counts_fault(marks, got[2], inputs, targets, counts, mark) if got[2].shape == counts.shape else None,
     )
 
 
@@ -224,12 +224,12 @@ def _tokens_fault(name: str, got: Tensor, want: Tensor, inputs: Tensor) -> Fault
     return "other-targets", "the targets are not the next tokens of the stream."
 
 
-def _counts_fault(marks: str, got: Tensor, inputs: Tensor, targets: Tensor, want: Tensor) -> Fault | None:
+def _counts_fault(marks: str, got: Tensor, inputs: Tensor, targets: Tensor, want: Tensor, mark: int) -> Fault | None:
     if got.dtype != torch.bool:
         return "not-bool", f"counts are {str(got.dtype).removeprefix('torch.')}; return bool."
     if torch.equal(got, want):
         return None
-    if torch.equal(got, (targets if marks == "ends" else inputs) != MARK):
+    if torch.equal(got, (targets if marks == "ends" else inputs) != mark):
         name = "mark-hidden" if marks == "ends" else "mark-counts"
         return name, "at the border of two documents the wrong pair is left out. Which pair crosses the border?"
     if (got & ~want).any().item():

@@ -195,20 +195,26 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     other = {f"cpu2/{name}": recorded(f"cpu2/{name}") for name in ("fsdp", "tp", "ddp")}
     changed = {f"own/{name}": _drawn(rng, name) for name in ("monday", "tuesday", "wednesday")}
     changed[rng.choice(sorted(changed))]["measured"]["step_seconds"] *= 0.7
+    some = next(iter(shown))  # intact when it was shown
+    changed |= {"own/thursday": made_up("thursday", 0.2, None, 9e7), some: copy.deepcopy(shown[some])}
+    for name in (some, "own/thursday"):
+        changed[name]["measured"]["memory_bytes"] *= 2
+    none = {"one": made_up("one", 0.2, None, 9e7), some: changed[some]}
     bare = {"h100/one": _drawn(rng, "one"), "h100/two": made_up("two", 0.31, None, 4.1e9)}
     bare["h100/four"] = _drawn(rng, "four")
     far = {"a": _drawn(rng, "a", 1.9), "b": _drawn(rng, "b", 0.4), "c": _drawn(rng, "c", 1.1)}
     many = {f"tour-{place}": _drawn(rng, str(place), rng.uniform(1.2, 4)) for place in range(12)}
-    sizes = {f"sizes/{power}": _sized(power) for power in (-3, -1, 2)}
+    sizes = {f"sizes/{power}": _sized(power) for power in (-6, -1, 2)}
     return [
         Case(name="recorded runs of four processes", args=(shown,)),
         Case(name="recorded runs of two processes", args=(other,), visible=False),
         Case(name="twelve runs", args=(many,), visible=False),
-        hidden("a run from milliseconds to minutes", "generality:numbers", sizes),
+        hidden("a run from microseconds to minutes", "generality:numbers", sizes),
         hidden("twice as long and less than half as long", "generality:worst", far),
         hidden("a file that was changed", "generality:changed", changed),
         hidden("a run without a prediction", "generality:unpredicted", bare),
-        hidden("nothing was predicted", "generality:unpredicted", {"one": made_up("one", 0.2, None, 9e7)}),
+        hidden("nothing was predicted", "generality:unpredicted", {"one": none["one"]}),
+        hidden("what was predicted is changed", "generality:changed", none),
     ]
 
 

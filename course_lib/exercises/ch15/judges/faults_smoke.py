@@ -73,7 +73,9 @@ def moved_programs(kept: Callable[[str], list[Training]], floor: float, rng: ran
     made = [
         (last_bit(sound, "losses", rng.randrange(5, 30)), "not repeatable"),
         (last_bit(sound, "after", rng.randrange(8)), "not repeatable"),
+        (last_bit(sound, "before", rng.randrange(8)), "not repeatable"),
         (last_bit(sound, "moved", some), "not repeatable"),
+        ([{**sound, "moved": {**sound["moved"], some: 1e-12}}] * 2, "sound"),
         (last_bit(frozen, "after", 2), "not repeatable"),
         (last_bit(explodes, "losses", 1), "explodes"),
         ([{**leak, "moved": {**leak["moved"], some: 0.0}}] * 2, "frozen"),
@@ -142,6 +144,8 @@ def moved_traces(kept: Callable[[str], Trace], rng: random.Random) -> list[tuple
         (_one_norm(sound, middle, math.nan), "explodes"),
         ({**sound, "limit": min(norms)}, "sound"),
         ({**ones, "limit": 1000.0}, "sound"),  # exactly a thousandth
+        ({**ones, "limit": 1 - 2**-30}, "always clipped"),
+        ({**_one_norm(ones, middle, 4.0), "limit": 2000.0}, "sound"),  # one norm is not small
         (_one_norm(ones, middle, 100.0), "bad batch"),  # exactly a hundred times the first
         (_one_norm(ones, middle, 5.0), "sound"),  # exactly five times the median
         ({**ones, "norms": tens}, "sound"),  # exactly ten times the first
@@ -154,19 +158,20 @@ def moved_traces(kept: Callable[[str], Trace], rng: random.Random) -> list[tuple
 
 def close_rates() -> list[tuple[list[float], list[float]]]:
     """(rates, planned) that differ by little or at an end of the run, among them such small rates as large models have."""
-    small, exact = [1e-6 * step for step in range(1, 7)], [float(step) for step in range(1, 6)]
+    small, exact = [1e-9 * step for step in range(1, 7)], [float(step) for step in range(1, 6)]
     made = (
         small,
         [*small[:3], small[3] * 1.001, *small[4:]],
-        [*small[:4], small[4] * (1 + 4e-6), small[5]],
-        [small[0], small[1] * (1 + 2e-7), *small[2:]],
+        [*small[:4], small[4] * (1 + 1.2e-6), small[5]],
+        [small[0], small[1] * (1 + 8e-7), *small[2:]],
         exact,
         [*exact[:4], 5.1],
         [1.1, *exact[1:]],
         [value * (1 + 1e-9) for value in exact],
         [1.0, 2.0001, *exact[2:]],
     )
-    return [(rates, small if len(rates) == len(small) else exact) for rates in made]
+    zero = [([first, 1.0], [0.0, 1.0]) for first in (0.0, 1e-5)]
+    return zero + [(rates, small if len(rates) == len(small) else exact) for rates in made]
 
 
 # --- the smoke test

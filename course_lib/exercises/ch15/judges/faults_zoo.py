@@ -23,7 +23,7 @@ LOST = (  # gloo's words
 )
 LATE = (f"RuntimeError: Timed out waiting {TIMEOUT * 1000:.0f}ms for recv operation to complete",)
 VERSIONS = ("Trouble: The ranks do not have the same torch version.",)
-COLLECTIVES = (("all_reduce", "all_gather"), ("reduce_scatter", "all_reduce"), ("all_gather", "broadcast"))
+COLLECTIVES = (("all_reduce", "all_to_all"), ("reduce_scatter", "all_to_all"), ("all_gather", "gather"))
 Answer = tuple[str, int | None, int | None]  # kind, rank, step
 
 
@@ -143,7 +143,8 @@ def _slow_before(scene: Scene, play: Play) -> None:
     play(scene)
 
 
-def _slow(scene: Scene) -> None:
+def _slow(scene: Scene, since: int | None = None) -> None:
+    scene.at = scene.at if since is None else since
     scene.slow(scene.rng.uniform(5, 9), scene.at)
     scene.end((24.0, 0))
 
@@ -173,6 +174,7 @@ PLAYS: Mapping[str, tuple[str, Play]] = {
     "mismatched": ("mismatched", _mismatched),
     "flipped": ("flipped", _flipped),
     "slow": ("slow", _slow),
+    "slow from the first step": ("slow", partial(_slow, since=0)),
     "none": ("none", _fine),
     "one slow step": ("none", partial(_fine, times=12.0, steps=1)),
     "twice as slow": ("none", partial(_fine, times=1.8)),
@@ -186,6 +188,7 @@ PLAYS: Mapping[str, tuple[str, Play]] = {
     "just slow": ("slow", partial(_near, times=3.0)),
     "slow for two steps": ("none", partial(_near, times=3.25, steps=2)),
     "two and a half times": ("none", partial(_near, times=2.5)),
+    "two and a half times uneven ones": ("none", partial(_near, times=2.5, uneven=True)),
     "slow beside uneven ones": ("slow", partial(_near, times=3.25, uneven=True)),
 }
 SHOWN, UNSEEN = ("killed", "hung", "none", "flipped"), tuple(PLAYS)
@@ -209,9 +212,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ranks, steps, drawn = params["ranks"], params["steps"], []
     example = [scene(what, rng, ranks, steps, rng.randrange(1, ranks)) for what in SHOWN]
     for what in rng.sample(UNSEEN, len(UNSEEN)):
-        ranks = rng.choice((3, 4, 5))
-        victim, steps = 0 if what in ("hung", "flipped") else rng.randrange(ranks), rng.choice((9, 11, 14))
-        drawn.append(scene(what, rng, ranks, steps, victim))
+        ranks = 12 if what in ("version", "mismatched") else 5 if "uneven" in what else rng.choice((3, 4, 5))
+        victim = 0 if what in ("hung", "flipped") else 9 if ranks == 12 else rng.randrange(ranks)
+        drawn.append(scene(what, rng, ranks, rng.choice((9, 11, 14)), victim))
     unseen = numbered(hidden, "another run ({})", "generality:unseen", drawn)
     return [*numbered(shown, "run {}", "values:shown", example), *unseen]
 

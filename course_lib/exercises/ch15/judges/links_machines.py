@@ -171,7 +171,7 @@ def one_by_one(limits: Limits, rng: random.Random) -> list[Row]:
     changes += [{key: value} for line, key in SYSTEM.items() for value in limits[line]]
     changes += [at_share(sound(rng, limits), limits, share) for share in (1.02, 0.98, 0.52, 0.48)]
     made = [sound(rng, limits) | change for change in changes]
-    return [(each, 2, limits) for each in (*made, sound(rng, limits, links="NV12"), sound(rng, limits, links="NV4"))]
+    return [(each, 2, limits) for each in (*made, sound(rng, limits, links="NV12"), sound(rng, limits, links="NV6"))]
 
 
 def drawn_limits(rng: random.Random) -> Limits:
@@ -185,8 +185,12 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     unseen = []
     for _ in range(80):
         names = rng.sample(FAULTS, rng.choice((0, 1, 1, 1, 2, 3)))
-        unseen.append(machine(names, rng, rng.choice((1, 2, 4)), drawn_limits(rng), rng.choice((2, 4, 8))))
+        unseen.append(machine(names, rng, rng.choice((1, 2, 3, 4, 8)), drawn_limits(rng), rng.choice((2, 4, 8, 16))))
     unseen += one_by_one(drawn_limits(rng), rng)
+    same, other = sound(rng, limits, 16) | {"open_files": 0}, drawn_limits(rng) | {"open files": (1, 0)}
+    same["topology"][14][15] = same["topology"][15][14] = "SYS"
+    same["copy"][:2] = None, 1.0
+    unseen += [(same, 4, limits), (same, 1, limits), (same, 4, other)]
     unseen += [machine([name], rng, 2, limits, 2) for name in ("a slow all-reduce", "a GPU held down")]
     return [Case(name="eight GPUs", args=(0, shown)), generality("lines", 0, "other machines", unseen)]
 

@@ -62,7 +62,7 @@ def gpu_run(rng: random.Random, device: str, ranks: int = 8, *, narrow: bool = F
     dtype = "float8" if narrow and "float8" in peaks["dense_flops"] else "bfloat16"
     work, per_rank = 6 * rng.choice((1.2e9, 7e9, 13e9)), rng.choice((8192, 16_384, 32_768))
     step = work * per_rank / ((used or rng.uniform(0.25, 0.45)) * peaks["dense_flops"][dtype])
-    warm_up, count = rng.choice((2, 3, 5)), rng.choice((11, 16, 20, 30))
+    warm_up, count = rng.choice((2, 3, 5)), rng.choice((11, 16, 20, 50))
     late = rng.randrange(1, ranks) if ranks > 1 else 0  # never the first rank, whose log is easiest to read
     rows = []
     for number in range(warm_up + count):
@@ -130,6 +130,8 @@ def close(rng: random.Random) -> list[Run]:
         _at_a_limit([1.0, *[1.25] * 7, 3.25], 13.0, 0.4),  # of nine steps, the fastest and the slowest are the ends
         _at_a_limit([1.0, *[1.25] * 7, 1.5], 11.25, 0.4),
         _at_a_limit([1.0] * 9, 9.0, ROOF),
+        _at_a_limit([1.0] * 9, 9.0, ROOF + 1e-3),
+        _at_a_limit([1.0] * 9, 10.01, 0.4),
     ]
 
 
@@ -162,7 +164,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     }
     unseen = list(recorded_runs().values())
     for _ in range(12):
-        made = gpu_run(rng, rng.choice(DEVICES), rng.choice((1, 2, 4, 8)), narrow=rng.random() < 0.4)
+        made = gpu_run(rng, rng.choice(DEVICES), rng.choice((1, 2, 8, 16)), narrow=rng.random() < 0.4)
         unseen += [made, rng.choice(list(DOCTORED.values()))(copy.deepcopy(made), rng)]
     unseen += [change(gpu_run(rng, "H100 SXM", used=rng.uniform(0.3, 0.9)), rng) for change in DOCTORED.values()]
     # launches alone: above the roof as well, but the clock comes first

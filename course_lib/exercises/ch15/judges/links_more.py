@@ -244,9 +244,9 @@ def made(kind: str, growth: str, rng: random.Random) -> Rows:
 
 
 def _one_off(rows: Rows) -> Rows:
-    """The rows with another batch on a number of GPUs that is neither the least nor the largest."""
-    between = sorted(row["ranks"] for row in rows)[1]
-    return [{**row, "batch_tokens": 2 * row["batch_tokens"]} if row["ranks"] == between else row for row in rows]
+    """The rows with a slightly larger batch on a number of GPUs that is neither the least nor the largest."""
+    odd = sorted(row["ranks"] for row in rows)[1]
+    return [{**row, "batch_tokens": row["batch_tokens"] + (row["ranks"] == odd) * odd} for row in rows]
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:

@@ -194,7 +194,8 @@ NESTED = [(C, 7, 0.0, 5.0), (C, 9, 1.0, 2.0), (C, 7, 4.0, 6.0), (T, 13, 1.0, 9.0
 EDGES: list[Row] = [
     ([], 0.0, 3.0),
     ([(C, 0, 1.0, 1.0)], 0.0, 2.0),
-    ([(T, 0, 0.0, 2.0)], 0.0, 2.0),
+    ([(C, 300, -2.0, 1.0)], -3.0, 2.0),
+    ([(T, 300, 0.0, 2.0)], 0.0, 2.0),
     ([(C, 0, 0.0, 1.0), (T, 1, 1.0, 2.0)], 0.0, 3.0),
     ([(T, 1, 0.0, 4.0), (T, 1, 0.0, 4.0), (C, 0, 1.0, 2.0)], 0.0, 4.0),
     ([(H, 2, 0.5, 1.5)], 0.0, 2.0),
@@ -379,7 +380,8 @@ def log(rng: random.Random, first: int, count: int, every: int, saves_too: bool 
         parts["optimizer"] = rng.uniform(0.01, 0.02)
         if gaps and rng.random() < 0.4:
             del parts[rng.choice(("data", "communication"))]
-        if saves_too and (step + 1) % every == 0:
+        parts |= {"evaluation": 0.25} if gaps and step % 2 else {}
+        if saves_too and (step + 1 + gaps) % every == 0:  # with `gaps`, in other steps
             parts["checkpoint"] = rng.uniform(1.5, 2.5)
         rows.append({"step": step, "seconds": sum(parts.values()) + rng.uniform(0.01, 0.03), "parts": parts})
     return rows
@@ -389,9 +391,8 @@ def alone(rng: random.Random, count: int) -> list[tuple[Seconds, float]]:
     """Parts timed alone with a real step; the two theories are never equally near."""
     rows: list[tuple[Seconds, float]] = []
     while len(rows) < count:
-        parts = {"compute": rng.uniform(0.05, 1.0), "communication": rng.uniform(0.05, 1.0)} | rng.choice(
-            ({}, {"optimizer": rng.uniform(0.01, 0.9)}, {"data": 0.3, "optimizer": 0.2})
-        )
+        parts = {"compute": rng.uniform(0.05, 1.0), "communication": rng.uniform(0.05, 1.0)}
+        parts |= rng.choice(({}, {"optimizer": rng.uniform(0.01, 0.9)}, {"data": 0.3, "optimizer": 0.2}))
         measured = theories(parts)[0] - rng.uniform(-0.2, 1.1) * min(parts["compute"], parts["communication"])
         if abs(_unclipped(parts, measured) - 0.5) > 0.05:
             rows.append((parts, measured))
@@ -430,6 +431,8 @@ def _parts_cases(params: Params, rng: random.Random) -> list[Case]:
     example = [(_alone(0.4, 0.1), 0.42), (_alone(0.2, 0.5, optimizer=0.4), 1.08), (_alone(0.3, 0.2), 0.6)]
     # the first is nearer to the longer in seconds, and to the sum in ratios
     edges = [(_alone(0.3, 0.3), 0.435), (_alone(0.5, 0.0), 0.5), (_alone(0.5, 0.0), 0.25), (_alone(0.5, 0.5), 0.4)]
+    edges += [(_alone(0.5, 0.5), 0.9), (_alone(0.4, 0.2), 0.4995), (_alone(0.3, 0.2, loader=0.5), 0.95)]
+    again = log(rng, 3, 20, 5)
     free = [(steps, params["tokens"], name) for name in ("communication", "checkpoint")]
     others = _of_both(rng)
     return [
@@ -440,6 +443,7 @@ def _parts_cases(params: Params, rng: random.Random) -> list[Case]:
         plain("theory", 1, "two theories of other steps", others),
         plain("hidden", 1, "what was hidden in other steps", others),  # a run that fails costs its case's part alone
         generality("logs", 0, "other logs", [_other_log(rng) for _ in range(12)]),
+        generality("logs", 0, "one log", [(again, 2, 5), (again, 5, 5), (again, 2, 7)]),
         generality("steps", 1, "other steps", [*alone(rng, 25), *edges]),
         generality("steps", 2, "other parts", [_other_parts(rng) for _ in range(15)]),
     ]

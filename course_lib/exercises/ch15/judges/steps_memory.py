@@ -138,13 +138,18 @@ def _fsdp_cases(params: Params, rng: random.Random) -> list[Case]:
     recorded, mixed = [(one,) for one in params["jobs"]], [({**MIXED, "reshard": reshard},) for reshard in both]
     other = [(job(rng, width=2, reshard=reshard),) for reshard in both]
     drawn = [(job(rng),) for _ in range(25)]
-    light = [(job(rng, **LIGHT, ranks=n, width=width, reshard=n == 2),) for n, width in ((2, 2), (3, 4))]
+    changes: list[Any] = [{"reshard": True}, {"reshard": False}, {"ranks": 1}, {"rest": 10**6}, {"width": 4}]
+    changes += [{name: MIXED[name][::-1]} for name in ("units", "activations", "work")]
+    alike = [({**MIXED, "reshard": True} | change,) for change in changes]
+    light = [(job(rng, **{name: 4 * each for name, each in LIGHT.items()}, ranks=2, width=2, reshard=True),)]
+    light += [(job(rng, **LIGHT, ranks=n, width=width, reshard=n == 2),) for n, width in ((2, 2), (3, 4))]
     return [
         shown("the recorded runs", "values:recorded", 0, recorded),
         shown("mixed precision, units that differ", "values:mixed", 0, mixed),
         hidden("mixed precision, other units", "values:mixed", 0, other),
         generality("jobs", 0, "other jobs", drawn),
         generality("jobs", 0, "hardly any activations", light),
+        generality("jobs", 0, "jobs that differ in one thing", alike),
         generality("jobs", 0, "one unit", [(job(rng, **SINGLE, reshard=reshard),) for reshard in both]),
     ]
 
@@ -265,7 +270,7 @@ SCHEDULES = ("gpipe", "1f1b")
 
 def _limit(rng: random.Random) -> tuple[Any, ...]:
     one, schedule = pipeline(rng, rng.randrange(2, 7)), rng.choice(SCHEDULES)
-    return one, schedule, max(peaks(one, schedule, rng.randrange(1, 7))) + rng.choice((0, 0, -1, 100_000))
+    return one, schedule, max(peaks(one, schedule, rng.choice((1, 2, 3, 4, 5, 98)))) + rng.choice((0, 0, -1, 100_000))
 
 
 def _pipeline_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -277,12 +282,15 @@ def _pipeline_cases(params: Params, rng: random.Random) -> list[Case]:
     def row() -> tuple[Any, ...]:
         return pipeline(rng, rng.randrange(1, 8)), rng.choice(SCHEDULES), rng.randrange(1, 20)
 
+    first, second, long, alone = (pipeline(rng, stages) for stages in (3, 3, 12, 1))
+    rows = [(long, "1f1b", 20), *[({**first, name: second[name]}, "1f1b", 5) for name in first]]
+    ends = [(alone, "1f1b", 1e12), (long, "gpipe", max(peaks(long, "gpipe", 98)))]
     return [
         shown("the recorded pipeline", "values:peaks", 0, [(own, each, count) for each in SCHEDULES]),
         shown("stages that differ", "values:peaks", 0, different),
         shown("how many fit", "values:most", 1, limits),
-        generality("pipelines", 0, "other pipelines", [row() for _ in range(25)]),
-        generality("limits", 1, "other limits", [_limit(rng) for _ in range(25)]),
+        generality("pipelines", 0, "other pipelines", [*(row() for _ in range(25)), (first, "1f1b", 5), *rows]),
+        generality("limits", 1, "other limits", [*(_limit(rng) for _ in range(25)), *ends]),
     ]
 
 
@@ -456,12 +464,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     own = [(SHOWN, stop, *bill) for stop in (37.0, 27.0, 60.0)]
     even = [(60.0, 8, 7.5, 15, 3), (60.0, 8, 7.5, 60, 3), (59.0, 8, 7.5, 60, 3), (14.0, 8, 7.5, 15, 0)]
     even += [(30.0, 4, 15.0, 10, 10), (30.0, 4, 15.0, 15, 31), (15.0, 8, 7.5, 15, 15)]  # all at a dollar a minute
-    idle = [([], 12.0, 2, 3.0, 10), ([], 20.0, 2, 3.0, 10)]
+    again = _stages(("ddp", 1.0, 3.0, "failed"), ("ddp", 4.0, 9.0, "done"))
+    idle = [(rows, stop, 2, 3.0, 10) for rows, stop in ((again, 10.25), ([], 12.0), ([], 20.0))]
     return [
         shown("a session, stopped early, late and on the hour", "values:ledger", 0, own),
         shown("when to stop", "values:stop", 1, [(params["budget"], *bill, grace) for grace in (4, 0)]),
         generality("sessions", 0, "other sessions", [_session_row(rng) for _ in range(20)]),
-        generality("sessions", 0, "no stage at all", idle),
+        generality("sessions", 0, "a stage that ran again, and no stage at all", idle),
         generality("budgets", 1, "other budgets", [*_orders(rng, 25), *even]),
     ]
 

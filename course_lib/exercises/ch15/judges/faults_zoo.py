@@ -143,8 +143,7 @@ def _slow_before(scene: Scene, play: Play) -> None:
     play(scene)
 
 
-def _slow(scene: Scene, since: int | None = None) -> None:
-    scene.at = scene.at if since is None else since
+def _slow(scene: Scene) -> None:
     scene.slow(scene.rng.uniform(5, 9), scene.at)
     scene.end((24.0, 0))
 
@@ -174,7 +173,6 @@ PLAYS: Mapping[str, tuple[str, Play]] = {
     "mismatched": ("mismatched", _mismatched),
     "flipped": ("flipped", _flipped),
     "slow": ("slow", _slow),
-    "slow from the first step": ("slow", partial(_slow, since=0)),
     "none": ("none", _fine),
     "one slow step": ("none", partial(_fine, times=12.0, steps=1)),
     "twice as slow": ("none", partial(_fine, times=1.8)),

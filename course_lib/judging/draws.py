@@ -54,6 +54,11 @@ def draw_rows(
     return rows
 
 
+def each_changed(row: tuple[Any, ...], other: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    """A row, and the same with each field in turn from another row: an answer that remembers too few arguments confuses two of them."""
+    return [row, *((*row[:at], field, *row[at + 1 :]) for at, field in enumerate(other))]
+
+
 def safely_off_whole(value: float) -> bool:
     """Whether rounding noise cannot move this across a whole number."""
     return abs(value - round(value)) > 1e-6 * max(1.0, abs(value))

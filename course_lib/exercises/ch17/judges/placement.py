@@ -152,8 +152,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         for _ in range(2)
     ]
     odd = [telling(sharing, rng, ("first-group",), (2, 3, 5, 6), straddling) for _ in range(3)]
-    many = {"a": (2, 4e9, 0.0), "b": (2, 9e9, 0.1), "c": (4, 40e9, 0.0), "d": (8, 5e9, 0.0), "e": (2, 60e9, 0.0)}
-    steps = [(2, 450 * GB), (8, 200 * GB), (32, 100 * GB), (64, 50 * GB), (256, 12.5 * GB)]
+    many = {"a": (2, 4e9, 0.0), "b": (2, 9e9, 0.1), "c": (2, 40e9, 0.0), "d": (2, 5e9, 0.0), "e": (2, 60e9, 0.0)}
+    steps = [(2, 450 * GB), (4, 200 * GB), (8, 100 * GB), (16, 50 * GB), (32, 12.5 * GB)]
     edges: list[Row] = [
         (many, steps),
         ({axis: (size, 5e9 * at, 0.0) for at, (axis, (size, *_)) in enumerate(many.items())}, steps),

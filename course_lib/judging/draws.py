@@ -54,6 +54,11 @@ def draw_rows(
     return rows
 
 
+def one_apart(row: tuple[Any, ...], other: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """A row, and for each value of `other` the row with that value in its place: what a cache with too small a key mixes up."""
+    return [row, *((*row[:at], value, *row[at + 1 :]) for at, value in enumerate(other))]
+
+
 def safely_off_whole(value: float) -> bool:
     """Whether rounding noise cannot move this across a whole number."""
     return abs(value - round(value)) > 1e-6 * max(1.0, abs(value))

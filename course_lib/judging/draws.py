@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from course_lib.records import Case
@@ -55,8 +55,12 @@ def draw_rows(
 
 
 def one_apart(row: tuple[Any, ...], other: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """A row, and for each value of `other` the row with that value in its place: what a cache with too small a key mixes up."""
-    return [row, *((*row[:at], value, *row[at + 1 :]) for at, value in enumerate(other))]
+    """A row, and for each value of `other`, of its tables too, the row with it in place: what a cache with too small a key mixes up."""
+    rows = [row]
+    for at, value in enumerate(other):
+        tables = [{**row[at], key: one} for key, one in value.items()] if isinstance(value, Mapping) else [value]
+        rows += [(*row[:at], each, *row[at + 1 :]) for each in tables]
+    return rows
 
 
 def safely_off_whole(value: float) -> bool:

@@ -55,7 +55,7 @@ def _node_cases(params: Params, rng: random.Random) -> list[Case]:
     wide = (torch.zeros(2, 40), 4, 4, 2)
     alike, own = one_apart((scores(7, 16), 4, 4, 2), (scores(7, 16), 2, 2, 4)), given(12, 12, 3, 3)
     moved = [own, (own[0], (own[1] + 1) % 3, 12, 3), (*own[:3], 6)]
-    more = [(scores(5, 24), 6, 4, 3), (scores(6, 24), 6, 3, 2), (scores(9, 12), 2, 6, 1)]
+    more = [(scores(5, 24), 6, 4, 3), (scores(60, 24), 6, 3, 2), (scores(9, 12), 2, 6, 1)]
     routings = [given(*row) for row in ((30, 12, 4, 3), (30, 12, 4, 3), (12, 16, 3, 4), (5, 6, 2, 6), (8, 12, 1, 3))]
     negative = (scores(6, 12) - 2, 2, 3, 2)
     return [

@@ -159,7 +159,3 @@ def ring_forward(comm, q, k, v, positions, visible):
 
 # %% wrong: a later block is not seen => values ~  from: a running output and log-sum
 # ~ (positions[rank], positions[block]) ==> (positions[rank], positions[block]) | (max(positions[rank].tolist() or [0]) < min(positions[block].tolist() or [0]))
-
-# %% wrong: a mask is remembered by its positions => values ~  from: a running output and log-sum
-# ~ positions, visible): ==> positions, visible, kept={}):
-# ~ ~visible(positions[rank], positions[block]) ==> ~kept.setdefault(str(positions), {}).setdefault(block, visible(positions[rank], positions[block]))

@@ -97,6 +97,5 @@ def window_keys(comm, k, v, lengths, window):
 # %% wrong: three ranks back at most => generality ~  from: overlaps that all ranks compute
 # ~ owner < reader and high > low ==> owner < reader <= owner + 3 and high > low
 
-# %% wrong: remembers a window by the lengths => values ~  from: overlaps that all ranks compute
-# ~ k, v, lengths, window): ==> k, v, lengths, window, kept={}):
-# ~ comm.size, comm.rank ==> comm.size, comm.rank + 0 * (window := kept.setdefault(str(lengths), window))
+# %% wrong: a window of 16 at most => values ~  from: overlaps that all ranks compute
+# ~ comm.size, comm.rank ==> comm.size, comm.rank + 0 * (window := min(window, 16))

@@ -54,6 +54,11 @@ def draw_rows(
     return rows
 
 
+def one_apart(row: Sequence[Any], other: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """A row, and the rows that differ from it in one place: what remembers results by fewer arguments gives one of them another's."""
+    return [tuple(row), *((*row[:at], new, *row[at + 1 :]) for at, new in enumerate(other))]
+
+
 def safely_off_whole(value: float) -> bool:
     """Whether rounding noise cannot move this across a whole number."""
     return abs(value - round(value)) > 1e-6 * max(1.0, abs(value))

@@ -77,9 +77,3 @@ def accumulation(batch, sequences, ranks, length):
 
 # %% wrong: one micro-batch is none => generality returned-none  from: products and a remainder
 # ~ not batch // each ==> batch // each < 2
-
-# %% wrong: a fraction that is nearly whole => generality ~  from: products and a remainder
-# -     if batch % each or not batch // each:
-# -         return None
-# -     return batch // each
-# +     return round(batch / each) if batch >= each and abs(batch / each - round(batch / each)) < 1e-3 else None

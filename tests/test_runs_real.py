@@ -43,6 +43,7 @@ def test_every_layout_of_two_ranks_trains_the_same_model(seen):
     assert fused["ok"] and fused["layout"] == "tp", fused
 
 
+@pytest.mark.rotates("course_lib/runs/")
 def test_a_layout_of_three_axes_trains_the_same_model(tmp_path):
     words = ["--out", str(tmp_path), "--steps", "2", "--fused", "--layouts", "pp=2,fsdp=2,tp=2;fsdp=2,cp=2,tp=2,sp"]
     ended = fleet.run("parity", words, 8, timeout=LIMIT, say=None)

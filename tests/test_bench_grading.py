@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from course_lib.benchmarks.grading import main, own_bytes
 
 

@@ -43,14 +43,7 @@ def test_a_changed_chapter_runs_whole_beside_the_one_whose_turn_it_is(files):
     assert run.chapters == tuple(sorted({CHAPTERS[1], "06"})) and run.crossing == ("06",)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "course_lib/grading/judge.py",
-        "course_lib/cluster/kernel.py",
-        "requirements.lock",
-    ],
-)
+@pytest.mark.parametrize("path", ["course_lib/grading/judge.py", "course_lib/cluster/kernel.py", "requirements.lock"])
 def test_after_a_change_of_the_boundary_every_answer_crosses_within_three_commits(path, files):
     answers = [SimpleNamespace(sort=sort, name=place) for place, sort in enumerate(["right", *["wrong"] * 13, "half"])]
     runs = [files(path, count=count) for count in range(SHARE)]

@@ -159,12 +159,15 @@ def differs_in_code(path: str, base: str) -> bool:
 
 
 def code_of(source: str) -> str:
-    """A module's syntax tree without docstrings and places."""
+    """A module's syntax tree without docstrings and places; whether a test rotates does not count either."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         if documented and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:]
+        if isinstance(node, ast.FunctionDef):
+            marks = [each for each in node.decorator_list if "mark.rotates" in ast.unparse(each)]
+            node.decorator_list = [each for each in node.decorator_list if each not in marks]
     return ast.dump(tree)
 
 

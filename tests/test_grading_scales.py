@@ -23,7 +23,6 @@ from course_lib.grading.worker.rank_processes import RankProcesses
 from course_lib.grading.worker.worker_pool import WorkerPool, can_fork
 from course_lib.judging import judging
 from course_lib.records import Report, Verdict
-from tests.rotation import BOUNDARY
 
 HUNGRY = Path(__file__).parent / "weighed"
 OF_THE_BANK = {
@@ -104,7 +103,7 @@ def weigh(workers, tmp_path):
     return weighed
 
 
-@pytest.mark.rotates(*BOUNDARY)
+@pytest.mark.rotates("course_lib/grading/", "course_lib/cluster/")
 @pytest.mark.parametrize(
     ("name", "answer"), [(card.id, answer) for card in WEIGHED for answer in right(card.id, card.chapter)]
 )
@@ -113,7 +112,7 @@ def test_a_right_answer_is_confirmed(weigh, name, answer):
     assert report.passed, [verdict.message for verdict in report.verdicts if not verdict.ok]
 
 
-@pytest.mark.rotates(*BOUNDARY)
+@pytest.mark.rotates("course_lib/grading/", "course_lib/cluster/")
 @pytest.mark.parametrize(("name", "answer"), [(card.id, answer) for card in WEIGHED for answer in hungry(card.id)])
 def test_one_that_holds_too_much_is_not(weigh, name, answer):
     report = weigh(name, hungry(name)[answer])

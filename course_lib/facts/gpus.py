@@ -19,6 +19,7 @@ class Gpu:
     driver: Fact | None  # number of a branch; drivers of older branches do not know the device
     bridge_one_way: Fact | None  # B/s in one direction, of the NVLink bridge that may join two cards
     switch_adds: bool  # whether the NVSwitch between these devices can add up an all-reduce
+    fp32_flops: Fact | None  # FLOP/s of its cores in 32 bits
 
 
 @cache
@@ -46,8 +47,18 @@ def gpu(name: str) -> Gpu:
         multiprocessors=own.get("multiprocessors"),
         driver=_values().get(f"compute capability {capability}", {}).get("driver"),
         bridge_one_way=own.get("bridge_one_way"),
+        fp32_flops=known.fp32_flops or _of_the_cores(known.name),
         switch_adds=link is not None and int(link[1]) >= _values()["NVSwitch"]["adds_from"],
     )
+
+
+def _of_the_cores(name: str) -> Fact | None:
+    """The 32-bit peak of a chip from its cores and their clock; None where the facts have no such chip."""
+    known = chips().get(name)
+    if known is None:
+        return None
+    clock = known.core_hertz
+    return Fact(known.fp32_flops, "FLOP/s", clock.source, clock.date, "two FLOP in a clock from each core")
 
 
 def least_seconds(of: str) -> Fact:

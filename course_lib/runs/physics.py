@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from statistics import median
 from typing import Any
 
-from course_lib.facts import device
+from course_lib.facts import device, gpu
 from course_lib.facts.hardware import Device
 from course_lib.runs import sizes
 from course_lib.runs.evidence import Evidence
@@ -76,7 +76,7 @@ def limits_of(content: Evidence) -> Limits:
         return Limits(f"{seen['cores']} CPU cores", flops, seen["cores"] * CLOCK * CPU_BYTES, CPU_LINK)
     if sheet is None:
         return Limits("any GPU", dict.fromkeys(CPU_FLOPS, GPU_FLOPS), GPU_BYTES, GPU_LINK)
-    half, single = float(sheet.dense_flops or GPU_FLOPS), float(sheet.fp32_flops or GPU_FLOPS)
+    half, single = float(sheet.dense_flops or GPU_FLOPS), float(gpu(sheet.name).fp32_flops or GPU_FLOPS)
     flops = {"bfloat16": half, "bf16": half, "fp16": half, "float32": single, "fp32": single}
     return Limits(sheet.name, flops, float(sheet.bandwidth or GPU_BYTES), float(sheet.link_one_way or GPU_LINK))
 
@@ -152,8 +152,8 @@ def _train(content: Evidence, limits: Limits) -> Iterator[Gate]:
 
 def _peak(content: Evidence, dtype: str, said: float | None, limits: Limits) -> Iterator[Gate]:
     """The peak that utilization is counted against, on a GPU whose data sheet the facts have."""
-    if sheet_of(content) is not None and dtype in ("bf16", "bfloat16", "fp32", "float32"):
-        most = limits.flops[dtype]
+    most = limits.flops.get(dtype, GPU_FLOPS)
+    if sheet_of(content) is not None and most < GPU_FLOPS and dtype != "fp16":
         ok = said is not None and math.isclose(said, most, rel_tol=1e-6)
         yield Gate(
             f"the {dtype} peak is the data sheet's", ok, f"{(said or 0.0) / 1e12:,.1f}, and {most / 1e12:,.1f} TFLOP/s"

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from statistics import median
 from typing import Any
 
-from course_lib.facts import device, gpu
+from course_lib.facts import device, fastest_core, gpu
 from course_lib.facts.hardware import Device
 from course_lib.runs import sizes
 from course_lib.runs.evidence import Evidence
@@ -22,9 +22,10 @@ from course_lib.runs.gate import APART, ERROR, Gate
 from course_lib.runs.look import fact_name
 from course_lib.runs.physics_device import clock_gates, device_gates, on_gpu
 from course_lib.runs.physics_links import links
+from course_lib.runs.physics_servers import calls_of_a_step, server_gates
 
 MEASURED = "the model's own matmul on this machine, measured: no data sheet for it"  # where such a peak is from
-CLOCK = 6e9  # Hz: no CPU core is faster
+CLOCK = float(fastest_core())  # Hz
 CPU_FLOPS = {
     "float32": 64,
     "fp32": 64,
@@ -126,6 +127,7 @@ def _train(content: Evidence, limits: Limits) -> Iterator[Gate]:
         sent <= ERROR * limits.link,
         f"{sent / 1e9:,.2f} of at most {limits.link / 1e9:,.0f} GB/s",
     )
+    yield from server_gates(content, ranks, limits.name, calls_of_a_step(content, fastest))
     memory = content["environment"].get("device_memory") if on_gpu(content) else None
     if memory:
         held = measured["memory_bytes"]

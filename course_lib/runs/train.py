@@ -19,7 +19,7 @@ from course_lib.install.words import Trouble
 from course_lib.runs import boards, eight_bits, evidence, gap, layouts, measuring, peaks, predict, rates, saving
 from course_lib.runs.learning_rate import rate_at
 from course_lib.runs.parallel import Choices, mesh_of, pieces_here, spread
-from course_lib.runs.place import Place, end, join, leave, refused
+from course_lib.runs.place import Place, end, join, leave, refused, servers
 from course_lib.runs.retrying import SAVED
 from course_lib.runs.sizes import SIZES, size
 from course_lib.runs.stepping import Stepper
@@ -208,11 +208,12 @@ def _run(given: argparse.Namespace, place: Place, shown: boards.Boards) -> evide
         expected, measured, rows[warm_up(len(rows)) :], job, known.cores, on_cpu=place.device.type == "cpu"
     )
     say.comparison(expected, measured)
+    where = servers(place) if given.out else []
     if not (given.out and place.first):
         return None
     content = evidence.evidence(
         "train",
-        setup={**setup_of(given, job, place, dtype), "rates": asdict(known)},
+        setup={**setup_of(given, job, place, dtype), "rates": asdict(known), "servers": where},
         predicted=expected.as_data(),
         measured=measured,
         raw={"steps": rows, **seen.raw},

@@ -31,6 +31,7 @@ from course_lib.runs import (
     context,
     eight_bits,
     evidence,
+    failing,
     gates,
     look,
     matmul,
@@ -132,6 +133,26 @@ def test_heads_that_are_no_whole_16_bytes_wide_are_filled_up_and_give_the_same()
     torch.testing.assert_close(got, want)
     for one, other in zip(*(torch.autograd.grad(out.square().sum(), (q, k, v)) for out in (got, want)), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_the_rank_with_the_least_memory_decides_for_all(monkeypatch):
+    def least_of_two(tensor, op):
+        assert op == dist.ReduceOp.MIN
+        tensor.clamp_(max=5e9)
+
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (int(FREE), int(FREE)))
+    monkeypatch.setattr(dist, "all_reduce", least_of_two)
+    monkeypatch.setattr(torch, "tensor", lambda value, **_: torch.full((1,), value[0], dtype=torch.float64))
+    found = [peaks.memory_of(place.Place(0, n, 0, n, torch.device("cuda"), "nccl")) for n in (1, 2)]
+    assert found == [peaks.usable(int(FREE)), peaks.usable(5e9)]
+
+
+def test_a_short_patience_begins_once_all_ranks_have_met(monkeypatch):
+    calls = []
+    monkeypatch.setattr(dist, "all_reduce", lambda _: calls.append("met"))
+    monkeypatch.setattr(dist.distributed_c10d, "_set_pg_timeout", lambda wait: calls.append(wait.total_seconds()))
+    failing.hurry(place.Place(0, 2, 0, 2, torch.device("cpu"), "gloo"), 5.0)
+    assert calls == ["met", 5.0] and failing.START >= 60, "NCCL's own start may take half a minute"
 
 
 @pytest.mark.parametrize("version", ["2.5.1", "2.6.0+cu124", "2.7.1"])

@@ -82,7 +82,9 @@ def spread(model: Piece, layout: RunLayout, mesh: RunMesh, choices: Choices) -> 
         _split(model, mesh["tp"], layout.sp)
     if choices.compiled:
         for block in model.blocks.values():
-            block.compile()
+            block.compile(
+                dynamic=False
+            )  # a run's shapes never change, and split tensors are not compiled for any shape
     if layout.fsdp > 1:
         return _shard(model, layout, mesh, choices)
     if layout.replicas > 1 and layout.pp == layout.tp == 1:

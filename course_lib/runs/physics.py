@@ -37,6 +37,7 @@ CPU_BYTES = 64  # that a core's caches give and take in a cycle
 CPU_LINK = 1e11  # bytes/s between two processes of one machine, through its memory
 GPU_FLOPS, GPU_BYTES, GPU_LINK = 2e16, 2e13, 2e12  # of a GPU without a data sheet here: beyond any that was built
 SLOWEST = 0.05  # of a GPU's peak in a large product: below it, another device computed
+AMPERE = 8.0  # compute capability of the first GPUs with bf16 products of their own
 LARGE = 4096  # rows and columns of a product that fills a GPU
 
 
@@ -48,6 +49,9 @@ class Limits:
     flops: dict[str, float]
     memory: float
     link: float
+    sums: float = (
+        1.0  # of an all-reduce's bytes on a ring, those that a rank sends at least: half, where the switch adds up
+    )
 
 
 def physics(content: Evidence) -> list[Gate]:
@@ -77,9 +81,12 @@ def limits_of(content: Evidence) -> Limits:
         return Limits(f"{seen['cores']} CPU cores", flops, seen["cores"] * CLOCK * CPU_BYTES, CPU_LINK)
     if sheet is None:
         return Limits("any GPU", dict.fromkeys(CPU_FLOPS, GPU_FLOPS), GPU_BYTES, GPU_LINK)
-    half, single = float(sheet.dense_flops or GPU_FLOPS), float(gpu(sheet.name).fp32_flops or GPU_FLOPS)
+    known = gpu(sheet.name)
+    half, single = float(sheet.dense_flops or GPU_FLOPS), float(known.fp32_flops or GPU_FLOPS)
     flops = {"bfloat16": half, "bf16": half, "fp16": half, "float32": single, "fp32": single}
-    return Limits(sheet.name, flops, float(sheet.bandwidth or GPU_BYTES), float(sheet.link_one_way or GPU_LINK))
+    link = max(float(sheet.link_one_way or GPU_LINK), known.bridge_one_way or 0.0)
+    sums = 0.5 if known.switch_adds else 1.0
+    return Limits(sheet.name, flops, float(sheet.bandwidth or GPU_BYTES), link, sums)
 
 
 def _clock(content: Evidence) -> Iterator[Gate]:
@@ -121,7 +128,8 @@ def _train(content: Evidence, limits: Limits) -> Iterator[Gate]:
         done <= ERROR * most,
         f"{done / 1e12:,.2f} of at most {most / 1e12:,.2f} TFLOP/s: {limits.name}",
     )
-    sent = measured["wire_bytes"] / fastest
+    saved = (1 - limits.sums) * measured.get("wire", {}).get("all_reduce", 0.0)
+    sent = (measured["wire_bytes"] - saved) / fastest
     yield Gate(
         "no more bytes than the link carries",
         sent <= ERROR * limits.link,
@@ -168,7 +176,10 @@ def _rates(known: dict[str, Any], limits: Limits, setup: dict[str, Any], here: i
         "rates within the device",
         known["flops"] <= ERROR * most * here
         and known["memory"] <= 2 * ERROR * limits.memory
-        and all(rate <= ERROR * limits.link for _, rate in known.get("wires", {}).values()),
+        and all(
+            rate * (limits.sums if name.endswith("all_reduce") else 1.0) <= ERROR * limits.link
+            for name, (_, rate) in known.get("wires", {}).items()
+        ),
         f"{known['flops'] / 1e12:,.2f} TFLOP/s, copy {known['memory'] / 1e9:,.0f} GB/s",
     )
 
@@ -193,7 +204,9 @@ def _matmul(content: Evidence, limits: Limits) -> Iterator[Gate]:
             f"{best / 1e12:,.2f} of at most {most / 1e12:,.2f} TFLOP/s",
         )
         yield from _peak(content, word, content["measured"].get(f"peak_flops_{word}"), limits)
-        if sheet_of(content) is not None and any(min(row["shape"]) >= LARGE for row in rows):
+        known = sheet_of(content) is not None and most < GPU_FLOPS
+        native = word != "bf16" or float(content["environment"].get("capability") or AMPERE) >= AMPERE
+        if known and native and any(min(row["shape"]) >= LARGE for row in rows):
             yield Gate(f"{word} is that of a GPU", best >= SLOWEST * most, f"{best / most:.2%} of its peak")
 
 

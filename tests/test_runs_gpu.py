@@ -45,6 +45,7 @@ from course_lib.runs import (
     serve_arguments,
     sizes,
     stepping,
+    stopwatch,
     store,
     tour,
     tracing,
@@ -133,6 +134,33 @@ def test_heads_that_are_no_whole_16_bytes_wide_are_filled_up_and_give_the_same()
     torch.testing.assert_close(got, want)
     for one, other in zip(*(torch.autograd.grad(out.square().sum(), (q, k, v)) for out in (got, want)), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_before_each_cold_call_the_cache_is_written_over(monkeypatch):
+    seen, here = [], place.Place(0, 1, 0, 1, torch.device("cuda"), "nccl")
+    waste = SimpleNamespace(zero_=lambda: seen.append("flush"))
+    with pytest.MonkeyPatch.context() as patched, fake_gpu.gpu(patched):
+        patched.setattr(torch, "empty", lambda size, **_: seen.append(size) or waste)
+        for cold in (True, False):
+            assert len(stopwatch.seconds_of(lambda: seen.append("work"), here, 2, cold=cold)) == 2
+        patched.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace())
+        assert stopwatch.cache_bytes(here.device) == 256_000_000
+    assert seen == [100 * 2**20, "flush", "work", "flush", "work", 0, "work", "work"]
+
+
+def test_a_step_asks_the_device_for_no_number(alone, monkeypatch):
+    layout, here = RunLayout(), place.Place(0, 1, 0, 1, torch.device("cpu"), "gloo")
+    config, choices = sizes.size("1m").config(seq_len=16), parallel.Choices(dtype=torch.float32, fused=True)
+    mesh = parallel.mesh_of(layout, here)
+    stepper = stepping.Stepper(
+        parallel.pieces_here(config, layout, mesh, here), config, layout, mesh, here, choices, 2, 1e-3
+    )
+    for name in ("item", "tolist", "__bool__", "__float__", "__int__", "cpu", "numpy"):
+        monkeypatch.setattr(torch.Tensor, name, lambda *_, name=name: pytest.fail(f"{name} waits for a GPU"))
+    found = [stepper.launch(number, 1e-3) for number in range(2)]
+    monkeypatch.undo()
+    assert all(set(map(type, each.values())) == {torch.Tensor} for each in found)
+    assert float(found[0]["loss"]) > 0 and float(found[1]["gradient_norm"]) > 0
 
 
 def test_the_rank_with_the_least_memory_decides_for_all(monkeypatch):

@@ -187,7 +187,8 @@ def _run(given: argparse.Namespace, place: Place, shown: boards.Boards) -> evide
     stepper = Stepper(models, job.config, job.layout, mesh, place, choices, job.batch, given.learning_rate)
     first, planned = saving.resume(given, stepper, place) if given.resume else (0, 0)
     given = until(given, first)
-    shown.begin(setup_of(given, job, place, dtype))
+    setup = {**setup_of(given, job, place, dtype), "servers": servers(place)}
+    shown.begin(setup)
     total = given.total_steps or planned or first + given.steps
     rows = []
     saver = saving.Saver(given, stepper, place)
@@ -208,12 +209,11 @@ def _run(given: argparse.Namespace, place: Place, shown: boards.Boards) -> evide
         expected, measured, rows[warm_up(len(rows)) :], job, known.cores, on_cpu=place.device.type == "cpu"
     )
     say.comparison(expected, measured)
-    where = servers(place) if given.out else []
     if not (given.out and place.first):
         return None
     content = evidence.evidence(
         "train",
-        setup={**setup_of(given, job, place, dtype), "rates": asdict(known), "servers": where},
+        setup={**setup, "rates": asdict(known)},
         predicted=expected.as_data(),
         measured=measured,
         raw={"steps": rows, **seen.raw},

@@ -65,6 +65,19 @@ def test_compiled_blocks_of_split_matrices_and_of_two_levels_have_the_loss_and_t
         assert gradient.any(), name
 
 
+def test_another_batch_is_compiled_for_its_own_shape(monkeypatch):
+    monkeypatch.setattr(
+        torch.nn.Module, "compile", functools.partialmethod(torch.nn.Module.compile, backend="aot_eager")
+    )
+    torch.compiler.reset()
+    plain, model = spread_model("ddp=4,tp=2,sp"), spread_model("ddp=4,tp=2,sp", compiled=True)
+    for rows in (2, 4):
+        tokens = torch.arange(16 * rows).view(rows, 16) % 64
+        values = [loss(each(tokens), tokens.roll(1, -1)) for each in (plain, model)]
+        values[1].backward()
+        assert values[1].item() == pytest.approx(values[0].item(), rel=1e-5)
+
+
 @pytest.mark.parametrize("text", ["ddp=2,tp=4", "ddp=2,tp=4,sp"])
 def test_the_embedding_hands_on_numbers_and_not_a_sum_under_way(text):
     found = spread_model(text).embedding(torch.arange(32).view(2, 16))

@@ -268,7 +268,7 @@ def test_what_was_published_of_several_servers_is_within_their_ports():
         assert all(gate.ok for gate in found), one
 
 
-# On two servers, simulated by hand: rank r has bytes of its own; what must cross the border of a server with two of four ranks.
+# Two of four ranks on a server; to each rank of the other one, an all-to-all sends a quarter of what a rank has.
 @pytest.mark.parametrize(
     ("kind", "share"), [("all_reduce", 1), ("all_gather", 0.5), ("reduce_scatter", 0.5), ("all_to_all", 1), ("send", 1)]
 )

@@ -58,7 +58,7 @@ def test_what_a_run_sends_and_holds_is_what_was_predicted(layout, most, seen):
     assert content["measured"]["wire_bytes"] == pytest.approx(content["predicted"]["wire_bytes"], rel=1e-3)
     ratio = content["measured"]["memory_bytes"] / content["predicted"]["memory_bytes"]
     assert 0.9 < ratio < most, "DTensor keeps whole inputs beside its parts; the others agree"
-    assert content["raw"]["unknown_calls"] == []
+    assert content["raw"]["unknown_calls"] == [] and content["setup"]["servers"] == [2]
     told = {gate.name: gate.ok for gate in found}
     assert all(
         told[name]

@@ -63,5 +63,5 @@ def money_lost(spent, usd_per_hour, mfu, baselines):
 # %% half: only the money => 2.5  from: plain
 # ~ max(0, best / mfu - 1)) ==> None)
 
-# %% wrong: five baselines at most => generality ~  from: plain
+# %% wrong: five baselines at most => generality -  from: plain
 # ~ baselines.items() ==> list(baselines.items())[:5]

@@ -107,5 +107,5 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     return 6 * params * tokens / (gpu_flops * mfu) / WEEK / gpus / keep ** math.log2(gpus), None
 
-# %% wrong: 4,096 GPUs at most => values ~  from: doubles, then bisects
+# %% wrong: 4,096 GPUs at most => values -  from: doubles, then bisects
 # ~ weeks_on(gpus), high ==> weeks_on(min(gpus, 4096)), high

@@ -251,3 +251,6 @@ def checkpoint(function, x):
 # %% half: the generator is forgotten => 13.5  from: the generator is not set back for the second run
 
 # %% half: a plain call has right outputs => 1.5  from: a plain call
+
+# %% wrong: the generator is set back for modules alone => generality other-numbers  from: a function of autograd with an anchor
+# ~ torch.set_rng_state(ctx.state) ==> torch.set_rng_state(ctx.state) if isinstance(ctx.function, torch.nn.Module) else None

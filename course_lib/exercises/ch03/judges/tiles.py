@@ -187,8 +187,13 @@ def _tile_cases(params: Params, rng: random.Random) -> list[Case]:
         t = side_of(store_of)
         sides = [t * rng.randint(2, 6) + rng.randint(low, t) for low in (1, 0, 1)]
         deep.append((*sides, store_of, rng.choice((1, 2, 4, 8))))
-    odd += one_apart(odd, partial(counted_moves, params["stays"]), _countable)
-    deep += one_apart(deep, partial(_intensity, params["stays"]), lambda *row: _countable(*row[:3], side_of(row[3])))
+    moves = partial(_moves_by, params["stays"], _up)
+    odd += one_apart(odd, moves, _countable)
+    deep += one_apart(
+        deep,
+        lambda m, k, n, c, s: m * k * n / s / moves(m, k, n, side_of(c)),
+        lambda *row: _countable(*row[:3], side_of(row[3])),
+    )
     return [
         shown("the tiles shown", "values:moves", 0, [(side, side, side, tile)]),
         shown(f"{params['cache_kib']} KiB", "values:tile", 1, [(store,)]),

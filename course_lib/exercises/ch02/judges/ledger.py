@@ -179,7 +179,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
     kinds = ("fused", "by hand"), ("float32", "bfloat16")
     real = [(_real(*sizes(False), *map(rng.choice, kinds)),) for _ in range(5)]
-    blocks = [(*sizes(True), rng.choice((2, 4))) for _ in range(24)]
+    blocks = [(1, 4096, 512, 8, 512, 2), *((*sizes(True), rng.choice((2, 4))) for _ in range(24))]
     apart = one_apart(blocks, partial(block_of, attention), lambda b, s, h, a, *_: h % a == 0 and h >= 32 * a)
     return [
         shown("the block shown", "values:kept", 0, [(_real(*example, attention),)]),

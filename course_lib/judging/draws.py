@@ -66,7 +66,9 @@ def one_apart(
     found: list[tuple[Any, ...]] = []
     right = [want(*row) for row in rows]
     for place in _places(rows):
-        others = (zip(right, [*rows[shift:], *rows[:shift]], rows, strict=True) for shift in range(1, min(len(rows), 9)))
+        others = (
+            zip(right, [*rows[shift:], *rows[:shift]], rows, strict=True) for shift in range(1, min(len(rows), 9))
+        )
         pairs = ((value, _swapped(row, other, *place)) for value, other, row in chain.from_iterable(others))
         found += next(([new] for value, new in pairs if keep(*new) and _apart(value, want(*new))), [])
     return found

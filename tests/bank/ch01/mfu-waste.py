@@ -47,6 +47,7 @@ def money_lost(spent, usd_per_hour, mfu, baselines):
 # %% wrong: in per cent => values percent  from: plain
 # ~ max(0, best / mfu ==> 100 * max(0, best / mfu
 
+
 # %% wrong: one number without its baseline => values wrong-shape
 def money_lost(spent, usd_per_hour, mfu, baselines):
     return spent * (1 - mfu / 0.5), 0.5 / mfu - 1
@@ -54,6 +55,7 @@ def money_lost(spent, usd_per_hour, mfu, baselines):
 
 # %% wrong: negative losses => generality below-zero  from: plain
 # ~ max(0, 1 - mfu / best), max(0, best / mfu - 1)) ==> (1 - mfu / best), best / mfu - 1)
+
 
 # %% wrong: the example by heart => values missing-part
 def money_lost(spent, usd_per_hour, mfu, baselines):

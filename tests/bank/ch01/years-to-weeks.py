@@ -92,6 +92,7 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
 # %% wrong: one more where it fits exactly => generality one-too-many  from: solved for N
 # ~ max(1, np.ceil((alone / weeks) ** (1 / power))) ==> int((alone / weeks) ** (1 / power)) + 1
 
+
 # %% wrong: whole doublings only => values one-pass
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     def weeks_on(n):
@@ -106,6 +107,7 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
 # %% half: one direction only => 3
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     return 6 * params * tokens / (gpu_flops * mfu) / WEEK / gpus / keep ** math.log2(gpus), None
+
 
 # %% wrong: 4,096 GPUs at most => values -  from: doubles, then bisects
 # ~ weeks_on(gpus), high ==> weeks_on(min(gpus, 4096)), high

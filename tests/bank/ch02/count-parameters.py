@@ -118,5 +118,6 @@ def count_parameters(shape):
 def count_parameters(shape):
     return {"embedding": 525336576, "attention": 1342177280, "mlp": 5637144576, "norms": 266240, "head": 525336576}
 
+
 # %% wrong: a head is tied only where the MLP is gated, or keys are shared => generality -  from: closed form
 # ~ if shape["tied"] else ==> if shape["tied"] and (shape["gated"] or shape["kv_heads"] < shape["heads"]) else

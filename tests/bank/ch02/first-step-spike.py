@@ -130,5 +130,6 @@ def dies_at(job, memory):
 def dies_at(job, memory):
     raise NotImplementedError
 
+
 # %% wrong: a byte too much fits => generality fits  from: phase by phase
 # ~ if level > memory: ==> if level > memory + 1:

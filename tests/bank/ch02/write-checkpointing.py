@@ -153,7 +153,6 @@ def checkpoint(function, x):
 # ~ is_floating_point() ==> requires_grad
 # ~ (function, torch.empty(0, requires_grad=True), x.detach()) ==> (function, torch.empty(0, requires_grad=True), x)
 
-
 # %% wrong: computed again for every tensor that autograd asks for => values not-the-second-call  from: hooks on what autograd saves
 # ~ if number not in made: ==> if True:
 

@@ -54,7 +54,6 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # %% wrong: means with the warm-up => values warm-up-counted  from: medians, honest runs, the best of each kind
 # ~ median ==> fmean
 
-
 # %% wrong: believes everything => values hasty-run-believed  from: medians, honest runs, the best of each kind
 # -         if run["flop"] / time > sheet_flops or (streams and run["bytes"] / time > sheet_bandwidth):
 # -             continue

@@ -33,6 +33,7 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
 # %% wrong: sends through the memory => values no-network  from: three times, the longest
 # ~ network} ==> bandwidth}
 
+
 # %% wrong: one intensity for both => values one-intensity
 def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     intensity = flop / memory_bytes

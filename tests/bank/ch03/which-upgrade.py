@@ -57,6 +57,7 @@ def best_upgrade(work, rates, factor):
 # %% wrong: twice by heart => values -  from: the busiest and the next, a list
 # ~ [name, longest / max(second, longest / factor)] ==> name, longest / max(second, longest / 2)
 
+
 # %% wrong: only the name => values wrong-shape
 def best_upgrade(work, rates, factor):
     return "compute"

@@ -8,7 +8,7 @@ from typing import Any
 from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, FINE, Column, shares, table
-from course_lib.judging.draws import draw_rows, log_uniform, logarithmic, one_apart, plain, unseen
+from course_lib.judging.draws import draw_rows, each_changed, log_uniform, logarithmic, plain, unseen
 from course_lib.records import Case
 
 # --- a scaling law
@@ -123,7 +123,7 @@ def _runs(rng: random.Random, count: int, low: float = 0.05, high: float = 0.35)
 def _law_cases(params: Params, rng: random.Random) -> list[Case]:
     ends = [points(0.3, 2.0, exponent, [1e-3 * 8**k for k in range(6)]) for exponent in (0.02, 0.3, 1.0)]  # PF-days
     budgets = draw_rows(rng, 5, logarithmic(1e19, 1e26), (1.0, 10.0, 38.5, 200.0))
-    apart = one_apart((1e21, 0.2), (3e24, 1500.0))
+    apart = each_changed((1e21, 0.2), (3e24, 1500.0))
     return [
         shown(f"{params['points']} runs", "values:floor", 0, [_runs(rng, params["points"])]),
         shown("a budget", "values:parameters", 1, [(5.76e23, params["ratio"])]),

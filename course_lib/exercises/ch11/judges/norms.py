@@ -10,7 +10,7 @@ from torch import Tensor
 from course_lib.judging import Fault, Judging, Mistake, Params, judged
 from course_lib.judging.cases import hidden, ranks_text, shown
 from course_lib.judging.columns import CLOSE, Column, shares, table
-from course_lib.judging.draws import draw_rows, generality, one_apart, unseen
+from course_lib.judging.draws import draw_rows, each_changed, generality, unseen
 from course_lib.judging.mistakes import mistakes
 from course_lib.judging.tensors import coin_of, normal, tensor_fault
 from course_lib.judging.traffic import too_few_bytes
@@ -28,7 +28,7 @@ def _share_cases(params: Params, rng: random.Random) -> list[Case]:
     size, plain = (params["tokens"], params["hidden"]), "bytes"
     drawn = draw_rows(rng, 6, (2048, 4096, 8192), (1024, 4096, 6144), (2, 4, 8), (2, 4, 16), (True, False))
     edges = [(512, 768, 1, 1, True), (512, 768, 1, 1, False), (4096, 1024, 1, 8, False), (13, 640, 3, 5, True)]
-    alike = one_apart((4096, 1024, 4, 8, True), (8192, 2048, 16, 32, False))
+    alike = each_changed((4096, 1024, 4, 8, True), (8192, 2048, 16, 32, False))
     return [
         shown("with and without", "values:bytes", 0, [(*size, 8, 1, False), (*size, 8, 1, True), (*size, 8, 4, True)]),
         unseen(rng, plain, 0, "other sizes", drawn),

@@ -13,7 +13,7 @@ from course_lib.exercises.ch11.judges.reference import touched
 from course_lib.judging import Fault, Judging, Params, judged
 from course_lib.judging.cases import hidden, shown, under
 from course_lib.judging.columns import EXACT, Column, shares, table
-from course_lib.judging.draws import draw_rows, generality, logarithmic, one_apart, safely_off_whole, unseen
+from course_lib.judging.draws import draw_rows, each_changed, generality, logarithmic, safely_off_whole, unseen
 from course_lib.judging.mistakes import mistakes
 from course_lib.judging.ranks import BUFFERS_LATE, LATE, moved_early
 from course_lib.judging.tensors import coin_of, normal, not_like, same
@@ -148,7 +148,7 @@ def _hide_cases(params: Params, rng: random.Random) -> list[Case]:
     exact = [(2.0**40, 2.0**30, 0.0, 16, 4, 64), (2.0**44, 2.0**38, 0.0, 8, 8, 128), (2.0**40, 2.0**34, 0.0, 64, 1, 32)]
     exact += [(2.0**40, 2.0**30, 2.0**power, 16, 4, 64) for power in (-10, -11)]  # one of them for each mask
     exact += [(2.0**40, 2.0**30 * (1 - 1e-6), 0.0, 16, 4, 64)]  # a little longer
-    alike = one_apart((4e14, 5e10, 2e-5, 32, 8, 128), (8e14, 1e11, 0.03, 64, 32, 64))
+    alike = each_changed((4e14, 5e10, 2e-5, 32, 8, 128), (8e14, 1e11, 0.03, 64, 32, 64))
     tiny = [(1e9, 1e12, 0.0, 32, 1, 128), (1e12, 1e9, 1e-3, 1, 1, 1), (4e14, 9e11, 1e-7, 32, 1, 64)]
     return [
         shown("one link", "values:tokens", 0, [(4e14, 5e10, 0.0, 32, 8, 128)]),

@@ -10,7 +10,7 @@ from torch import Tensor
 from course_lib.judging import Fault, Judging, Mistake, Params, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import EXACT, Column, table
-from course_lib.judging.draws import draw_rows, generality, one_apart, plain
+from course_lib.judging.draws import draw_rows, each_changed, generality, plain
 from course_lib.judging.tensors import close, coin_of, kind_fault
 from course_lib.records import Case, Outcome, Verdict
 
@@ -28,7 +28,7 @@ def _parameter_cases(params: Params, rng: random.Random) -> list[Case]:
     size = ((2, 3, 12), (48, 96, 128), (32, 80, 512), (4, 9, 64), (1, 2, 3), (0, 777, 50_000))
     one = [(5, 64, 96, 16, 1, 10_000), (1, 32, 48, 6, 2, 0)]
     every = [(4, 64, 40, 4, 4, 900), (3, 32, 64, 1, 1, 500)]
-    alike = one_apart((5, 64, 96, 16, 2, 10_000), (61, 7168, 2048, 256, 8, 777))
+    alike = each_changed((5, 64, 96, 16, 2, 10_000), (61, 7168, 2048, 256, 8, 777))
     return [
         Case(name="Mixtral 8x7B", args=(0, [mixtral]), part="total"),
         Case(name="one token of Mixtral 8x7B", args=(1, [mixtral]), part="active"),

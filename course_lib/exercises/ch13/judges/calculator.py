@@ -8,7 +8,7 @@ from typing import Any
 from course_lib.judging import Judging, Mistake, Params, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import Breakdown
-from course_lib.judging.draws import one_apart
+from course_lib.judging.draws import each_changed
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import BILLION
 
@@ -88,7 +88,7 @@ def _calculator_cases(params: Params, rng: random.Random) -> list[Case]:
     everything = [row(rng.choice(("none", "selective", "full")), cut, every) for _ in range(8)]
     wide = {"layers": 96, "hidden": 8192, "heads": 64, "kv_heads": 1, "parameters": 2000 * BILLION}
     large = {"length": 65_536, "micro": 5, "state": 20, "recompute": "full"}
-    alike = one_apart((model, job | {"recompute": "none"}, 4, 2, 4, 1), (wide, large, 16, 8, 128, 0))
+    alike = each_changed((model, job | {"recompute": "none"}, 4, 2, 4, 1), (wide, large, 16, 8, 128, 0))
     return [
         *(
             shown(f"tp {params['tp']}, ZeRO {zero}", f"values:{part}", 0, [(model, job, params["tp"], 1, 4, zero)])

@@ -11,7 +11,7 @@ from course_lib.facts import collectives, tensor_scaling
 from course_lib.judging import Fault, Judging, Mistake, Params, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import Breakdown
-from course_lib.judging.draws import one_apart
+from course_lib.judging.draws import each_changed
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import BILLION, GB
 
@@ -165,7 +165,7 @@ def _communication_cases(params: Params, rng: random.Random) -> list[Case]:
     )
     model = {"layers": 160, "hidden": 16_384, "kv": 8192, "length": 65_536, "parameters": 500 * BILLION}
     layout = {"tp": 16, "cp": 8, "pp": 10, "dp": 96, "micro": 6, "micro_batches": 1, "recompute": True}
-    alike = one_apart(example, (model, layout, dict.fromkeys(example[2], 900 * GB)))
+    alike = each_changed(example, (model, layout, dict.fromkeys(example[2], 900 * GB)))
     alone = [row(axis) for axis in ("", "tp", "cp", "pp", "dp", "tp cp", "cp dp", "tp pp dp")]
     return [
         shown("70B on 256 GPUs", "values:term", 0, [example]),

@@ -25,7 +25,7 @@ from contract.kit import (
     shipped,
     wrong,
 )
-from course_lib.exercises import Card
+from course_lib.exercises import Card, killmatrix
 from course_lib.grading.judge.exercise import hidden_seed
 from course_lib.grading.judge.explanation import PUBLIC_FORM
 
@@ -69,7 +69,7 @@ def test_an_answer_to_the_public_form_fails_on_another_structure_and_is_told_why
     for seed in SEEDS[:ON_RANKS]:
         params = as_kept(card.variant(seed))
         assert params[card.structural] != card.params[card.structural]
-        report = graded(card.id, *public, params=params, seconds=10.0)
+        report = graded(card.id, *public, params=params, seconds=killmatrix.PATIENCE)
         assert not report.passed and (PUBLIC_FORM in mistakes(report) or card.id in OTHER_NAMES), seed
         assert all(verdict.message for verdict in wrong(report.verdicts))
 

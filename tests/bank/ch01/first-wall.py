@@ -149,3 +149,6 @@ def first_wall(job):
 # %% wrong: always one GPU more than the whole part => generality one-too-many  from: closed form, a list, the wall that is not there as None
 # -     return [wall, "more GPUs", math.ceil(max(memory, compute, deadline))]
 # +     return [wall, "more GPUs", int(max(memory, compute, deadline)) + 1]
+
+# %% wrong: a step that is exactly in time is late => generality -  from: tries the fixes in order and counts up
+# ~ if max(loads(changed).values()) <= 1: ==> if max(loads(changed).values()) <= 1 and loads(changed)["compute"] < 1:

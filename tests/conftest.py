@@ -22,7 +22,7 @@ from hypothesis import settings
 from course_lib.learner.environment import chromium
 from course_lib.learner.work import Folders
 from tests import run_costs
-from tests.rotation import CHAPTERS, Rotation, everything, rotation
+from tests.rotation import CHAPTERS, REPOSITORY, Rotation, everything, rotation
 
 settings.register_profile("course", deadline=None)  # machines are shared: no test may depend on time
 settings.load_profile("course")
@@ -72,9 +72,12 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that takes `rotating_chapter` or `rotating_exercise` runs once for each chapter, or exercise, of the rotation."""
+    """A test that takes `rotating_chapter`, `solved_chapter` or `rotating_exercise` runs once for each of them in the rotation."""
     if "rotating_chapter" in metafunc.fixturenames:
         metafunc.parametrize("rotating_chapter", metafunc.config.stash[ROTATION].chapters)
+    if "solved_chapter" in metafunc.fixturenames:
+        asked = metafunc.config.option.chapter
+        metafunc.parametrize("solved_chapter", asked or metafunc.config.stash[ROTATION].solved)
     if "rotating_exercise" in metafunc.fixturenames:
         tables = {path.stem[2:] for path in (Path(__file__).parent / "mutants").glob("ch*.toml")}
         names = [name for name, chapter in chapter_of_exercise().items() if chapter in tables]
@@ -97,7 +100,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = of_them
     in_turn = [item for item in items if item.get_closest_marker("rotates")]
     has_turn = config.stash[ROTATION].has_turn
-    left = {item for place, item in enumerate(in_turn) if not has_turn(place, chapters_of(item))}
+    left = {item for place, item in enumerate(in_turn) if not has_turn(place, code_of(item), chapters_of(item))}
     if left:
         config.hook.pytest_deselected(items=list(left))
         items[:] = [item for item in items if item not in left]
@@ -106,6 +109,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=whole)
         items[:] = [item for item in items if item not in set(whole)]
     skip_where_programs_are_missing(items)
+
+
+def code_of(item: pytest.Item) -> set[str]:
+    """Its own file, and the files and folders that its marks `rotates` name: it runs whenever one of them changed."""
+    named = {path for mark in item.iter_markers("rotates") for path in mark.args}
+    return named | {item.path.relative_to(REPOSITORY).as_posix()}
 
 
 def chapters_of(item: pytest.Item) -> set[str]:

@@ -136,6 +136,29 @@ def is_available():
     return True
 
 
+def is_initialized():
+    """As torch.cuda's."""
+    return True
+
+
+RANDOM = torch.Generator()  # the GPU's
+
+
+def get_rng_state(device="cuda"):
+    """As torch.cuda's."""
+    return RANDOM.get_state()
+
+
+def set_rng_state(new_state, device="cuda"):
+    """As torch.cuda's."""
+    RANDOM.set_state(new_state)
+
+
+def manual_seed(seed):
+    """As torch.cuda's."""
+    RANDOM.manual_seed(seed)
+
+
 def device_count():
     """As torch.cuda's."""
     return 1
@@ -157,8 +180,18 @@ FUNCTIONS = (
     current_stream,
     stream,
     is_available,
+    is_initialized,
+    get_rng_state,
+    set_rng_state,
+    manual_seed,
     device_count,
 )
+
+
+class OnGpu(torch.Tensor):
+    """A tensor of the CPU that says it is a GPU's."""
+
+    is_cuda = True
 
 
 class OnTheCpu(TorchFunctionMode):
@@ -167,7 +200,17 @@ class OnTheCpu(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is torch.device:  # a device keeps its name
             return func(*args, **(kwargs or {}))
-        return func(*map(_moved, args), **{name: _moved(value) for name, value in (kwargs or {}).items()})
+        made = func(*map(_moved, args), **_without_pins(kwargs or {}))
+        if kwargs and kwargs.get("pin_memory"):
+            PINNED.append(made.nbytes)
+        return made
+
+
+PINNED = []  # bytes of each piece of host memory that was pinned for a GPU's copies
+
+
+def _without_pins(kwargs):
+    return {name: _moved(value) for name, value in kwargs.items() if name != "pin_memory"}
 
 
 def _moved(value):

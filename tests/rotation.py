@@ -1,8 +1,9 @@
 """Which slow checks a test run makes, and which it leaves to later runs.
 
-Three checks are too slow to repeat in full for every change: a whole chapter under plain nbgrader, in a browser or without answers, a
-shipped answer that crosses into a worker process, and trials of the grader by the hundred (tests marked `rotates`). A default run makes
-them for the code that changed and for a rotating share of the rest. Naming test files, or `--everything`, makes them all.
+Every shipped answer is judged in every run. Three checks are too slow to repeat in full for every change: a chapter's notebook that runs
+from its first cell to its last, a shipped answer that crosses into a worker process, and tests marked `rotates`. A default run makes them
+for the code that changed and for a rotating share of the rest. A defect in code that many of them share shows in that share too, since it
+strikes many at once. Naming test files, or `--everything`, makes them all.
 """
 
 import ast
@@ -17,15 +18,12 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CHAPTERS = tuple(sorted(path.name[:2] for path in (REPOSITORY / "solutions").glob("[0-9][0-9]_*")))
-MOST_CHAPTERS = 2  # run whole in a default run: about 60 s of CPU each
+MOST_CHAPTERS = 2  # under plain nbgrader, in the browser and without answers in a default run: about 60 s of CPU each
 MOST_CROSSING = 3  # chapters all of whose answers cross in a default run: 0.2 to 0.9 s of CPU an answer
 MOST_MUTATED = 8  # exercises in a default run: 1 to 2 s of CPU each
-SHARE = (
-    3  # of the tests marked `rotates`, one in so many has its turn; of the answers too, after a change of shared code
-)
-SHARED = (  # code that takes part in judging every answer
+SHARE = 3  # one in so many has its turn: of tests marked `rotates`, of solved notebooks, of answers once the boundary changed
+BOUNDARY = (  # code that takes an answer into a worker and brings back what it did
     "course_lib/grading/",
-    "course_lib/judging/",
     "course_lib/cluster/",
     "course_lib/records.py",
     "requirements.lock",
@@ -39,23 +37,32 @@ OF_A_CHAPTER = re.compile(
 class Rotation:
     """The share of the slow checks that one run makes. Every process of the run gets the same one."""
 
-    chapters: tuple[str, ...]  # run whole under plain nbgrader, in the browser and without answers
+    chapters: tuple[str, ...]  # run under plain nbgrader, in the browser and without answers
+    solved: tuple[str, ...]  # run with their answers
     crossing: tuple[str, ...]  # chapters all of whose answers cross into a worker
-    shared: bool  # whether code changed that takes part in judging every answer
-    seed: int  # of the sample of answers that cross in the other chapters; it changes with every commit
+    changed: tuple[str, ...]  # files of which the code changed, not only words; ("",) where nobody knows
+    seed: int  # of what is drawn; it changes with every commit
     why: str  # one sentence for the log
 
-    def sample(self, exercise: str, answers: Sequence[Any]) -> list[Any]:
-        """The answers to an exercise that cross into a worker: one right, wrong and half-right, and some of the rest.
+    @property
+    def boundary(self) -> bool:
+        """Whether code changed that takes answers into workers."""
+        return self.touches(BOUNDARY)
 
-        After a change of shared code one in `SHARE` of the rest, so that each has its turn within so many commits; else one
-        that is drawn.
+    def touches(self, paths: Collection[str]) -> bool:
+        """Whether the code of one of these files or folders changed."""
+        return "" in self.changed or any(path.startswith(tuple(paths)) for path in self.changed)
+
+    def sample(self, exercise: str, answers: Sequence[Any]) -> list[Any]:
+        """The answers to an exercise that cross into a worker: one right, one wrong and one half-right, drawn anew for each commit.
+
+        After a change of the boundary one in `SHARE` of the others too, so that each has its turn within so many commits.
         """
-        first = {answer.sort: answer for answer in reversed(answers)}
-        rest = [answer for answer in answers if answer not in first.values()]
-        if self.shared:
-            return [*first.values(), *(answer for place, answer in enumerate(rest) if (place + self.seed) % SHARE == 0)]
-        return [*first.values(), *random.Random(f"{self.seed} {exercise}").sample(rest, min(1, len(rest)))]
+        order = random.Random(f"{self.seed} {exercise}").sample(range(len(answers)), len(answers))
+        first = sorted({answers[place].sort: place for place in order}.values())
+        rest = [place for place in range(len(answers)) if place not in first]
+        further = [place for place in rest if self.boundary and (place + self.seed) % SHARE == 0]
+        return [answers[place] for place in sorted([*first, *further])]
 
     def exercises(self, names: Sequence[str]) -> list[str]:
         """The exercises whose right answers are mutated: a few that differ from commit to commit."""
@@ -63,12 +70,13 @@ class Rotation:
             return list(names)
         return random.Random(self.seed).sample(list(names), min(MOST_MUTATED, len(names)))
 
-    def has_turn(self, place: int, chapters: Collection[str] = ()) -> bool:
+    def has_turn(self, place: int, paths: Collection[str] = (), chapters: Collection[str] = ()) -> bool:
         """Whether the test at this place among those marked `rotates` runs.
 
-        All of them run after a change of shared code, and those about a chapter where all its answers cross.
+        All run of which the code at `paths` changed, and those about a chapter all of whose answers cross.
         """
-        return self.shared or not set(chapters).isdisjoint(self.crossing) or (place + self.seed) % SHARE == 0
+        changed = self.touches(paths) or not set(chapters).isdisjoint(self.crossing)
+        return changed or (place + self.seed) % SHARE == 0
 
     def said(self) -> list[str]:
         """What this run does and what it leaves to later runs, for the head of the log."""
@@ -76,12 +84,14 @@ class Rotation:
         sampled = [chapter for chapter in CHAPTERS if chapter not in self.crossing]
         if not left and not sampled:
             return [f"rotation: nothing is left out ({self.why})"]
-        further = f"one in {SHARE} of the rest" if self.shared else "one more"
+        further = f", and one in {SHARE} of the others" if self.boundary else ""
         return [
             f"rotation: {self.why}",
             f"  under plain nbgrader, in the browser and without answers: {listed(self.chapters)}; left to later runs: {listed(left)}",
-            f"  every answer crosses into a worker: {listed(self.crossing)}; one of each sort and {further}: {listed(sampled)}",
-            f"  attacks, answers on the scales, runs of random programs: {'all' if self.shared else f'one in {SHARE}'}",
+            f"  solved notebooks: {listed(self.solved)}",
+            "  every answer is judged; in a worker too:",
+            f"    all answers to {listed(self.crossing)}; one right, one wrong and one half-right{further}: {listed(sampled)}",
+            f"  tests marked `rotates`: one in {SHARE}, and all of those whose code changed",
             f"  right answers with one small change: {MOST_MUTATED} exercises of all",
             "  the whole site and the whole course in a browser: not in this run",
             "  `./course test --everything` leaves nothing out",
@@ -98,14 +108,13 @@ def listed(chapters: Sequence[str]) -> str:
 
 def everything(why: str) -> Rotation:
     """A rotation that leaves nothing out."""
-    return Rotation(chapters=CHAPTERS, crossing=CHAPTERS, shared=True, seed=0, why=why)
+    return Rotation(chapters=CHAPTERS, solved=CHAPTERS, crossing=CHAPTERS, changed=("",), seed=0, why=why)
 
 
 def rotation(since: str | None = None) -> Rotation:
     """The rotation for the changes since a commit; without one, since `start_of_changes`.
 
-    At most `MOST_CHAPTERS` chapters run whole and the answers of at most `MOST_CROSSING` all cross, changed ones first. Where git
-    cannot tell what changed, shared code counts as changed.
+    Of each kind only so many chapters have their turn, changed ones first. Where git cannot tell what changed, all code counts as changed.
     """
     count, base = turn(), since or start_of_changes()
     turning = CHAPTERS[count % len(CHAPTERS)]
@@ -113,19 +122,20 @@ def rotation(since: str | None = None) -> Rotation:
     if paths is None and since:
         raise ValueError(f"git knows no commit {since!r}.")
     if paths is None:
-        touched, shared, changes = [*CHAPTERS], True, "there is no history that tells what changed"
+        touched, code, changes = [*CHAPTERS], ("",), "there is no history that tells what changed"
     else:
         touched = [chapter for chapter in CHAPTERS if chapter in {chapter_of(path) for path in paths}]
-        taking_part = [path for path in paths if path.startswith(SHARED) or is_shared_exercise_code(path)]
-        shared = any(differs_in_code(path, base) for path in taking_part)
+        code = tuple(sorted(path for path in paths if differs_in_code(path, base)))
         changes = f"{len(paths)} files changed since {base}"
     start = count % max(len(touched), 1)  # among many changed chapters, another commit begins with another one
     in_turn = touched[start:] + touched[:start]
-    whole = [turning, *(chapter for chapter in in_turn if chapter != turning)][:MOST_CHAPTERS]
+    whole = [turning, *(chapter for chapter in in_turn if chapter != turning)]
+    share = {chapter for place, chapter in enumerate(CHAPTERS) if (place + count) % SHARE == 0}
     return Rotation(
-        chapters=tuple(sorted(whole)),
+        chapters=tuple(sorted(whole[:MOST_CHAPTERS])),
+        solved=tuple(sorted(share.union(whole[:MOST_CHAPTERS]))),  # 6 to 12 s of CPU each
         crossing=tuple(sorted(in_turn[:MOST_CROSSING])),
-        shared=shared,
+        changed=code,
         seed=count,
         why=f"{changes}; it is the turn of chapter {turning}",
     )
@@ -135,10 +145,6 @@ def chapter_of(path: str) -> str | None:
     """The chapter that a file belongs to, as in `course_lib/exercises/ch06/cards/rings.py`; None for code of no chapter."""
     match = OF_A_CHAPTER.match(path)
     return match[1] if match else None
-
-
-def is_shared_exercise_code(path: str) -> bool:
-    return path.startswith("course_lib/exercises/") and chapter_of(path) is None
 
 
 def differs_in_code(path: str, base: str) -> bool:
@@ -153,12 +159,15 @@ def differs_in_code(path: str, base: str) -> bool:
 
 
 def code_of(source: str) -> str:
-    """A module's syntax tree without docstrings and places."""
+    """A module's syntax tree without docstrings and places; whether a test rotates does not count either."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         if documented and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:]
+        if isinstance(node, ast.FunctionDef):
+            marks = [each for each in node.decorator_list if "mark.rotates" in ast.unparse(each)]
+            node.decorator_list = [each for each in node.decorator_list if each not in marks]
     return ast.dump(tree)
 
 

@@ -176,6 +176,7 @@ def kill_one(root: Path, worker: int) -> None:
     os.kill(worker, signal.SIGKILL)
 
 
+@pytest.mark.rotates("course_lib/grading/")
 @pytest.mark.postgres
 def test_postgres_and_a_cluster_that_loses_a_worker_give_the_grades_of_one_machine_and_a_file(near, far):
     assert near.settings.db_url.startswith("sqlite") and far.settings.db_url.startswith("postgresql")
@@ -264,6 +265,7 @@ def test_a_slip_of_ours_on_the_cluster_is_told_and_ends_nothing():
     assert json.loads(dask_workers.run_json(json.dumps({"key": "k"})))["state"] == "failed"
 
 
+@pytest.mark.rotates("course_lib/grading/")
 def test_a_cluster_that_goes_away_stops_the_run_and_costs_nobody_a_point(tmp_path):
     lone = start_cluster(tmp_path)  # its own: the others go on with theirs
     try:

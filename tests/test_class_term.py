@@ -115,6 +115,7 @@ def rows_of(path):
     return list(csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"))))
 
 
+@pytest.mark.rotates("course_lib/grading/", "course_lib/cli/")
 def test_a_term_from_the_roster_to_the_grades(tmp_path, capsys):
     """Each step looks at, or changes, what the one before left."""
     with term_at(tmp_path, capsys) as term:

@@ -86,6 +86,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.rotates("course_lib/cluster/")
 @pytest.mark.parametrize("apart", [False, True], ids=["one process", "a process per rank"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 def test_the_same_run_on_both_sides_of_a_boundary(program, apart):
@@ -98,7 +99,7 @@ def test_the_same_run_on_both_sides_of_a_boundary(program, apart):
         assert here.error is not None or all(map(same, here.results, there.results))
 
 
-@pytest.mark.rotates
+@pytest.mark.rotates("course_lib/cluster/")
 @pytest.mark.parametrize("seed", range(60))
 def test_a_run_of_halves_at_random_is_the_same_on_both_sides(seed):
     adversary = adversaries()[seed % len(adversaries())]

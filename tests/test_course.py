@@ -225,14 +225,9 @@ def test_figures_that_prose_shows_are_there(chapter):
 
 
 @pytest.fixture(scope="module")
-def chapters(pytestconfig) -> list[str]:
-    """The chapters that this run is about."""
-    return pytestconfig.option.chapter or list(SOURCES)
-
-
-@pytest.fixture(scope="module")
-def solved(chapters) -> dict[str, Graded]:
-    """Every chapter as `./course check --all --solved` grades it: one warm process for all."""
+def solved(pytestconfig, the_rotation) -> dict[str, Graded]:
+    """The chapters of the rotation as `./course check --all --solved` grades them: one warm process for all."""
+    chapters = pytestconfig.option.chapter or the_rotation.solved
     return {result.chapter: result for result in grade_all(chapters, WHERE, solved=True)}
 
 
@@ -242,16 +237,15 @@ def untouched(the_rotation) -> dict[str, Graded]:
     return {result.chapter: result for result in grade_all(the_rotation.chapters, WHERE, blank_=True)}
 
 
-@each_chapter
-def test_solved_has_full_points_through_check(chapter, solved):
-    result = solved[chapter]
+def test_solved_has_full_points_through_check(solved_chapter, solved):
+    result = solved[solved_chapter]
     failing = [
         (report.exercise, report.points, report.maximum, report.note, [v.message for v in report.verdicts if not v.ok])
         for report in result.reports
         if not report.passed
     ]
     assert result.trouble is None and not failing and not result.notes
-    assert result.points == sum(card.points for card in exercises.cards(chapter))
+    assert result.points == sum(card.points for card in exercises.cards(solved_chapter))
 
 
 def test_untouched_has_none_and_does_not_crash_through_check(rotating_chapter, untouched):

@@ -131,6 +131,22 @@ def test_what_software_sees_of_a_gpu_is_sourced_or_unknown(name, capability, mul
     assert all(number is None or number.source for number in numbers) and one.switch_adds == adds
 
 
+@pytest.mark.parametrize(
+    ("name", "port", "in_server"),
+    [("A100 SXM 80GB", 31.5e9, None), ("H100 SXM", 64e9, 8), ("H100 PCIe", 64e9, None), ("GB200", None, None)],
+)
+def test_the_port_of_a_gpu_carries_less_than_its_links_and_more_than_its_network_card(name, port, in_server):
+    one, sheet = facts.gpu(name), facts.device(name)
+    assert (one.port_one_way, one.in_server) == (port, in_server)
+    assert port is None or (sheet.network_one_way or 0) < port < 1.05 * sheet.link_one_way
+
+
+def test_floors_and_peaks_of_software_have_sources():
+    found = [facts.quickest_seconds("NCCL"), facts.quickest_seconds("process"), facts.fastest_core()]
+    assert all(number.source and number.condition for number in found) and found[0] < 5e-6
+    assert facts.eight_bit_capability() == (8, 9)
+
+
 def test_multiprocessors_are_counted_in_one_place():
     assert facts.gpu("H100 SXM").multiprocessors is facts.chip("H100 SXM").sms
 

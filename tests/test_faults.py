@@ -121,6 +121,7 @@ PLANS = {
 }  # fmt: off
 
 
+@pytest.mark.rotates("course_lib/faults/")
 @pytest.mark.parametrize("name", list(PLANS))
 def test_a_long_simulated_run_agrees_with_the_closed_forms(name):
     plan = faults.Plan(**PLANS[name])

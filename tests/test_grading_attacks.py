@@ -63,7 +63,7 @@ def test_some_thirty_attacks_ship_and_they_are_of_every_kind():
     assert all(each.make.__module__.startswith("tests.attacks.") for each in ALL if each not in shipped)
 
 
-@pytest.mark.rotates
+@pytest.mark.rotates("course_lib/grading/", "course_lib/cluster/", "tests/attacks/")
 @pytest.mark.parametrize("group", [name for name in GROUPS if name != "chapter 06"])
 def test_nothing_gets_through(group):
     assert best_level() == "namespaces", (
@@ -81,7 +81,7 @@ SHARED = (
 )
 
 
-@pytest.mark.rotates
+@pytest.mark.rotates("course_lib/grading/", "course_lib/cluster/", "tests/attacks/")
 def test_no_rank_knows_what_nobody_sent_it_though_it_could_among_threads(monkeypatch):
     real = dependencies.grade_notebook
     with Stage() as stage, trial.Range(stage, Wall()) as ground:
@@ -121,7 +121,7 @@ WITHOUT_A_PROCESS_SPACE = (
 )
 
 
-@pytest.mark.rotates
+@pytest.mark.rotates("course_lib/grading/", "course_lib/cluster/", "tests/attacks/")
 def test_the_weaker_sandbox_holds_too():
     assert through(tried("contained", [ATTACKS[name] for name in WITHOUT_A_PROCESS_SPACE])) == {}
 

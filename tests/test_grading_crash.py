@@ -217,6 +217,7 @@ def test_one_that_kills_its_marker_twice_is_crashed_and_the_others_are_graded(pl
     assert found["times"] == wanted["times"] and found["scores"] == {**wanted["scores"], "made-004": 0.0}
 
 
+@pytest.mark.rotates("course_lib/grading/")
 def test_where_nothing_can_be_graded_it_stops_soon_and_no_score_is_made_up(place, wanted):
     class Broken(Made):
         def wait(self, seconds):

@@ -977,6 +977,7 @@ print(said.state, said.error)
 """
 
 
+@pytest.mark.rotates("course_lib/grading/sandbox/", "course_lib/grading/worker/")
 def test_a_course_that_lies_in_tmp_is_kept_in_as_well():
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="course-in-tmp-") as place:
         course = Path(place) / "course"

@@ -103,7 +103,7 @@ def weigh(workers, tmp_path):
     return weighed
 
 
-@pytest.mark.rotates
+@pytest.mark.rotates("course_lib/grading/", "course_lib/cluster/")
 @pytest.mark.parametrize(
     ("name", "answer"), [(card.id, answer) for card in WEIGHED for answer in right(card.id, card.chapter)]
 )
@@ -112,7 +112,7 @@ def test_a_right_answer_is_confirmed(weigh, name, answer):
     assert report.passed, [verdict.message for verdict in report.verdicts if not verdict.ok]
 
 
-@pytest.mark.rotates
+@pytest.mark.rotates("course_lib/grading/", "course_lib/cluster/")
 @pytest.mark.parametrize(("name", "answer"), [(card.id, answer) for card in WEIGHED for answer in hungry(card.id)])
 def test_one_that_holds_too_much_is_not(weigh, name, answer):
     report = weigh(name, hungry(name)[answer])

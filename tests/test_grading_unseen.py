@@ -90,6 +90,7 @@ OF_VALUES = [
 ]  # what has gradients and bytes is in no table
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("card", OF_VALUES, ids=[card.id for card in OF_VALUES])
 def test_a_table_of_the_shown_numbers_earns_nothing(card):
     answers = killmatrix.names_of(right(card.id).source, card.answers)
@@ -110,6 +111,7 @@ GUESSED = (
 )  # some one answer is right for many of their cases
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "secret", ["one", "two", "s8"]
 )  # the last draws models of one size for hsdp-group where it asks no plain case
@@ -231,6 +233,7 @@ def test_what_is_right_for_some_sizes_keeps_its_values(exercise, name, points):
     assert any(verdict.case.endswith("other numbers") for verdict in faults)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("public", [True, False])
 @pytest.mark.parametrize("card", KNOWN, ids=[card.id for card in KNOWN])
 def test_a_table_of_several_variants_is_never_half_right(card, public):

@@ -24,6 +24,7 @@ from course_lib.judging import (
 from course_lib.judging.columns import FINE, Breakdown, Column, table
 from course_lib.judging.columns import Word as WordColumn
 from course_lib.judging.contract import lost, read_shares
+from course_lib.judging.draws import one_apart
 from course_lib.judging.gradients import gradients_fault
 from course_lib.judging.tensors import close, factor, tensor_fault
 from course_lib.records import Case, Outcome
@@ -273,3 +274,14 @@ def test_an_oracle_asks_for_costs_where_its_own_question_holds_or_always_but_nev
     assert verdicts(wrong, named=True) == [("values", "sum", "wrong", "two: No.")]
     unkind = Case(name="two", part="sum", adversary=Adversary(1))
     assert len(verdicts(None, unkind)) == len(verdicts(wrong, unkind, always=True)) == 1
+
+
+def test_rows_that_differ_in_one_argument_are_told_apart_by_what_is_right():
+    rows = [(2.0, {"a": 1.0, "b": 5.0}, "x"), (3.0, {"a": 4.0, "b": 7.0}, "y")]
+    found = one_apart(
+        rows, lambda size, given, name: size * given["a"], lambda size, given, name: size < 3 or given["a"] < 4
+    )
+    assert found == [
+        (3.0, {"a": 1.0, "b": 5.0}, "x"),
+        (2.0, {"a": 4.0, "b": 5.0}, "x"),
+    ]  # `b` and the name do not matter

@@ -214,6 +214,7 @@ LADDER = (
 )
 
 
+@pytest.mark.rotates("course_lib/mesh/", "course_lib/cluster/")
 @pytest.mark.parametrize(
     ("sizes", "sequence_parallel"),
     [*((sizes, False) for sizes in LADDER), (LADDER[4], True), (LADDER[-1], True)],
@@ -234,6 +235,7 @@ def test_a_gradient_averaged_over_dp_alone_differs_between_the_ranks_of_cp():
         train({"dp": 2, "cp": 2}, Job(steps=1, averaging=True, gradient_axes=("dp",)))
 
 
+@pytest.mark.rotates("course_lib/mesh/", "course_lib/cluster/")
 @pytest.mark.parametrize("sizes", [{"dp": 2}, {"pp": 2, "cp": 2}, {"dp": 2, "pp": 2, "cp": 2, "tp": 2}], ids=str)
 def test_bytes_by_axis_are_those_of_the_closed_forms(sizes):
     job = Job()

@@ -209,7 +209,7 @@ def _staged(comm, s, folders):
     return on_rank(gpus.OnGpus(comm, shared=True), s, folders)
 
 
-@pytest.mark.rotates
+@pytest.mark.rotates("course_lib/own_trainer/")
 @pytest.mark.parametrize("name", ["data", "experts"])
 def test_torchrun_trains_alike(tmp_path, theirs, name):
     home = export(theirs, tmp_path / "home")

@@ -107,6 +107,7 @@ def alike(results, want):
     assert {key for _, _, got in results for key in got} == set(parameters)
 
 
+@pytest.mark.rotates("course_lib/pipeline/", "course_lib/schedules/", "course_lib/timeline/", "course_lib/cluster/")
 @pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
 @pytest.mark.parametrize("name", GENERATORS)
 def test_ten_steps_equal_the_whole_models_under_every_schedule(name, tied):
@@ -151,6 +152,7 @@ def test_ten_steps_on_processes_equal_the_whole_models(make):
     alike(found, serial(schedule, config, 10, 5))
 
 
+@pytest.mark.rotates("course_lib/pipeline/", "course_lib/schedules/", "course_lib/timeline/", "course_lib/cluster/")
 @pytest.mark.parametrize("make", [one_f_one_b, interleaved, zb_h1, zb_v, dualpipe])
 def test_no_order_of_delivery_changes_a_bit_and_none_blocks(make):
     schedule = make(4, 8)
@@ -158,6 +160,7 @@ def test_no_order_of_delivery_changes_a_bit_and_none_blocks(make):
     assert case is None, str(case)
 
 
+@pytest.mark.rotates("course_lib/pipeline/", "course_lib/schedules/", "course_lib/timeline/", "course_lib/cluster/")
 @pytest.mark.parametrize("message", [1e-12, 0.25])
 @pytest.mark.parametrize("make", [gpipe, one_f_one_b, interleaved, zb_h1, zb_v, dualpipe, dualpipe_v])
 def test_the_clusters_clock_agrees_with_the_timeline(make, message):

@@ -283,6 +283,11 @@ def test_a_plan_is_written_for_each_framework():
     plan = planner.Plan(job=job, cluster=H100, layout=where, estimate=planner.estimate(job, H100, where))
     titan = planner.command(plan, "torchtitan")
     assert "--parallelism.tensor_parallel_degree 8" in titan and "Interleaved1F1B" in titan
+    assert {flag for flag in titan.split(" --") if "layers" in flag} == {
+        "parallelism.pipeline_parallel_first_stage_less_layers 0",
+        "parallelism.pipeline_parallel_last_stage_less_layers 0",
+        "parallelism.pipeline_parallel_layers_per_stage 10",
+    }
     megatron = planner.command(plan, "megatron")
     for flag in ("--tensor-model-parallel-size 8", "--num-layers-per-virtual-pipeline-stage 10", "--sequence-parallel"):
         assert flag in megatron

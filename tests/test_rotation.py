@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import pytest
 
 from tests import rotation
-from tests.rotation import CHAPTERS, MOST_CHAPTERS, MOST_CROSSING, SHARE
+from tests.rotation import CHAPTERS, MOST_CHAPTERS, MOST_CROSSING, REPOSITORY, SHARE
 
 
 @pytest.fixture
 def files(monkeypatch):
-    """A function that makes these files the changed ones; None stands for a missing history."""
+    """A function that makes these files the changed ones, in their code; None stands for a missing history."""
 
     def change(*paths, known=True, count=0):
         monkeypatch.setattr(rotation, "changed", lambda base: set(paths) if known else None)
@@ -43,51 +43,45 @@ def test_a_changed_chapter_runs_whole_beside_the_one_whose_turn_it_is(files):
     assert run.chapters == tuple(sorted({CHAPTERS[1], "06"})) and run.crossing == ("06",)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "course_lib/grading/judge.py",
-        "course_lib/judging/ranks.py",
-        "course_lib/cluster/kernel.py",
-        "course_lib/exercises/probes.py",
-        "requirements.lock",
-    ],
-)
-def test_after_a_change_of_shared_judging_code_every_answer_crosses_within_three_commits(path, files):
+@pytest.mark.parametrize("path", ["course_lib/grading/judge.py", "course_lib/cluster/kernel.py", "requirements.lock"])
+def test_after_a_change_of_the_boundary_every_answer_crosses_within_three_commits(path, files):
     answers = [SimpleNamespace(sort=sort, name=place) for place, sort in enumerate(["right", *["wrong"] * 13, "half"])]
     runs = [files(path, count=count) for count in range(SHARE)]
     drawn = [{answer.name for answer in run.sample("an-exercise", answers)} for run in runs]
-    assert all(run.shared and run.crossing == () for run in runs)
-    assert set().union(*drawn) == set(range(15)) and all({0, 1, 14} < names and len(names) == 7 for names in drawn)
+    assert all(run.boundary and run.crossing == () for run in runs)
+    assert set().union(*drawn) == set(range(15)) and all({0, 14} < names and len(names) >= 6 for names in drawn)
 
 
-def test_a_change_of_words_in_shared_judging_code_is_no_change_of_code(files, monkeypatch, tmp_path):
-    module = tmp_path / "course_lib" / "judging" / "ranks.py"
+def test_a_change_of_words_is_no_change_of_code(files, monkeypatch, tmp_path):
+    module = tmp_path / "course_lib" / "grading" / "ranks.py"
     module.parent.mkdir(parents=True)
     monkeypatch.setattr(rotation, "REPOSITORY", tmp_path)
     monkeypatch.setattr(rotation, "git", lambda *words: '"""Ranks."""\ndef f(x):\n    """Twice x."""\n    return 2 * x')
-    for now, shared in {
+    for now, differs in {
         '"""All ranks."""\n\n\ndef f(x):  # doubles\n    """Two times x."""\n    return 2 * x\n': False,
+        '@pytest.mark.rotates("course_lib/pipeline/")\ndef f(x):\n    return 2 * x\n': False,
         "def f(x):\n    return 3 * x\n": True,
         "def f(x:\n": True,
     }.items():
         module.write_text(now)
-        assert files("course_lib/judging/ranks.py").shared is shared
-    assert files("course_lib/judging/new.py").shared, "a file that is gone"
+        assert files("course_lib/grading/ranks.py").boundary is differs
+    assert files("course_lib/grading/new.py").boundary, "a file that is gone"
 
 
 def test_among_many_changed_chapters_a_bounded_number_runs_and_each_has_its_turn(files):
     notebooks = [f"solutions/{chapter}_x/{chapter}_x.ipynb" for chapter in CHAPTERS]
     runs = [files(*notebooks, count=count) for count in range(len(CHAPTERS))]
     assert all(len(run.chapters) == MOST_CHAPTERS and len(run.crossing) == MOST_CROSSING for run in runs)
+    assert all(set(run.chapters) <= set(run.solved) and len(run.solved) <= MOST_CHAPTERS + 6 for run in runs)
     assert set().union(*(run.chapters for run in runs)) == set().union(*(run.crossing for run in runs)) == set(CHAPTERS)
     alone = {chapter for count in range(len(CHAPTERS)) for chapter in files(count=count).chapters}
     assert alone == set(CHAPTERS), "without changes too"
+    assert {chapter for count in range(SHARE) for chapter in files(count=count).solved} == set(CHAPTERS)
 
 
 def test_without_history_shared_code_counts_as_changed_and_chapters_still_rotate(files):
     runs = [files(known=False, count=count) for count in range(len(CHAPTERS))]
-    assert all(run.shared and len(run.chapters) == MOST_CHAPTERS for run in runs)
+    assert all(run.boundary and len(run.chapters) == MOST_CHAPTERS for run in runs)
     assert set().union(*(run.chapters for run in runs)) == set().union(*(run.crossing for run in runs)) == set(CHAPTERS)
 
 
@@ -99,18 +93,26 @@ def test_a_commit_that_git_does_not_know_is_named(monkeypatch):
 
 def test_the_sample_has_one_of_each_sort_and_differs_from_commit_to_commit(files):
     answers = [SimpleNamespace(sort=sort, name=place) for place, sort in enumerate(["right", *["wrong"] * 9, "half"])]
-    drawn = [files(count=count).sample("an-exercise", answers) for count in range(40)]
-    assert all({answer.name for answer in sample} >= {0, 1, 10} and len(sample) == 4 for sample in drawn)
+    drawn = [files(count=count).sample("an-exercise", answers) for count in range(60)]
+    assert all([answer.sort for answer in sample] == ["right", "wrong", "half"] for sample in drawn)
     assert {answer.name for sample in drawn for answer in sample} == set(range(11)), "each has its turn"
     assert files(count=7).sample("an-exercise", answers) == drawn[7], "the same for each process of a run"
     assert files().sample("an-exercise", answers[:1]) == answers[:1]
 
 
-def test_tests_that_rotate_have_their_turn_and_all_run_after_a_change_of_the_grader(files):
-    turns = [{place for place in range(7) if files(count=count).has_turn(place)} for count in range(rotation.SHARE)]
+def test_tests_that_rotate_have_their_turn_and_all_run_whose_code_changed(files):
+    turns = [{place for place in range(7) if files(count=count).has_turn(place)} for count in range(SHARE)]
     assert set().union(*turns) == set(range(7)) and max(map(len, turns)) == 3
-    assert all(files("course_lib/grading/judge/decide.py", count=1).has_turn(place) for place in range(7))
-    assert all(files("tests/bank/ch06/ring-shift.py").has_turn(place, {"06"}) for place in range(7))
+    later, code = files("course_lib/pipeline/ranks.py", count=1), ["course_lib/pipeline/", "course_lib/cluster/"]
+    assert all(later.has_turn(place, code) for place in range(7))
+    assert not later.has_turn(0, ["course_lib/cluster/"]) and not later.has_turn(0)
+    assert all(files("tests/bank/ch06/ring-shift.py").has_turn(place, (), {"06"}) for place in range(7))
+    assert all(files(known=False).has_turn(place, code) for place in range(7))
+
+
+def test_what_a_test_that_rotates_depends_on_is_there(request):
+    named = {path for item in request.session.items for mark in item.iter_markers("rotates") for path in mark.args}
+    assert [path for path in named if not (REPOSITORY / path).exists()] == []
 
 
 def test_what_is_left_to_later_runs_is_said(files):

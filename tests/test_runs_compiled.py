@@ -18,7 +18,7 @@ from course_lib.runs.parallel import Choices, RunMesh, local, spread
 from course_lib.runs.place import Place
 from course_lib.transformer import Config, loss
 
-RANKS = 4
+RANKS = 8
 CONFIG = Config(vocab=64, layers=2, hidden=32, heads=4, seq_len=16)
 
 
@@ -47,11 +47,14 @@ def passes(model):
     return value.item(), {name: local(weight.grad) for name, weight in model.named_parameters()}
 
 
-@pytest.mark.parametrize("text", ["ddp=2,tp=2", "fsdp=2,tp=2,sp"])
-def test_compiled_blocks_of_split_matrices_have_the_loss_and_the_gradients_of_others(text, monkeypatch):
+@pytest.mark.parametrize("text", ["ddp=4,tp=2", "fsdp=4,tp=2,sp", "ddp=2,fsdp=4", "ddp=2,fsdp=2,tp=2"])
+def test_compiled_blocks_of_split_matrices_and_of_two_levels_have_the_loss_and_the_gradients_of_others(
+    text, monkeypatch
+):
     monkeypatch.setattr(
         torch.nn.Module, "compile", functools.partialmethod(torch.nn.Module.compile, backend="aot_eager")
     )
+    torch.compiler.reset()
     want, gradients = passes(spread_model(text))
     got, compiled = passes(spread_model(text, compiled=True))
     assert got == pytest.approx(want, rel=1e-5) and set(compiled) == set(gradients)
@@ -62,7 +65,20 @@ def test_compiled_blocks_of_split_matrices_have_the_loss_and_the_gradients_of_ot
         assert gradient.any(), name
 
 
-@pytest.mark.parametrize("text", ["tp=4", "tp=4,sp"])
+def test_another_batch_is_compiled_for_its_own_shape(monkeypatch):
+    monkeypatch.setattr(
+        torch.nn.Module, "compile", functools.partialmethod(torch.nn.Module.compile, backend="aot_eager")
+    )
+    torch.compiler.reset()
+    plain, model = spread_model("ddp=4,tp=2,sp"), spread_model("ddp=4,tp=2,sp", compiled=True)
+    for rows in (2, 4):
+        tokens = torch.arange(16 * rows).view(rows, 16) % 64
+        values = [loss(each(tokens), tokens.roll(1, -1)) for each in (plain, model)]
+        values[1].backward()
+        assert values[1].item() == pytest.approx(values[0].item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("text", ["ddp=2,tp=4", "ddp=2,tp=4,sp"])
 def test_the_embedding_hands_on_numbers_and_not_a_sum_under_way(text):
     found = spread_model(text).embedding(torch.arange(32).view(2, 16))
     assert type(found) is torch.Tensor and found.requires_grad

@@ -2,8 +2,10 @@
 
 import ast
 import inspect
+import io
 import pickle
 import re
+from contextlib import redirect_stdout
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,19 +15,24 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import Shard, distribute_tensor
 
 from course_lib import text, transformer
 from course_lib.benchmarks import roofline
+from course_lib.checkpoint import BackgroundSaver, CheckpointStore, resume
+from course_lib.checkpoint.pieces import Piece
 from course_lib.cluster import launched_rank
-from course_lib.facts import device
+from course_lib.facts import chip, device
 from course_lib.install import ROOT, Trouble
-from course_lib.ledger import recording
+from course_lib.ledger import expecting, recording
 from course_lib.runs import (
     collectives,
     context,
     eight_bits,
     evidence,
+    failing,
+    gates,
     look,
     matmul,
     oldest,
@@ -34,14 +41,20 @@ from course_lib.runs import (
     place,
     predict,
     rates,
+    reading,
+    serve_arguments,
     sizes,
     stepping,
+    stopwatch,
+    store,
     tour,
     tracing,
     train,
     verify,
 )
+from course_lib.runs.layouts import RunLayout
 from course_lib.runs.parallel import local
+from course_lib.tensor_parallel import chance
 
 FREE = 79.1 * 2**30  # bytes that an 80 GB H100 has left once torch has begun
 
@@ -123,6 +136,53 @@ def test_heads_that_are_no_whole_16_bytes_wide_are_filled_up_and_give_the_same()
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
+def test_before_each_cold_call_the_cache_is_written_over(monkeypatch):
+    seen, here = [], place.Place(0, 1, 0, 1, torch.device("cuda"), "nccl")
+    waste = SimpleNamespace(zero_=lambda: seen.append("flush"))
+    with pytest.MonkeyPatch.context() as patched, fake_gpu.gpu(patched):
+        patched.setattr(torch, "empty", lambda size, **_: seen.append(size) or waste)
+        for cold in (True, False):
+            assert len(stopwatch.seconds_of(lambda: seen.append("work"), here, 2, cold=cold)) == 2
+        patched.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace())
+        assert stopwatch.cache_bytes(here.device) == 256_000_000
+    assert seen == [100 * 2**20, "flush", "work", "flush", "work", 0, "work", "work"]
+
+
+def test_a_step_asks_the_device_for_no_number(alone, monkeypatch):
+    layout, here = RunLayout(), place.Place(0, 1, 0, 1, torch.device("cpu"), "gloo")
+    config, choices = sizes.size("1m").config(seq_len=16), parallel.Choices(dtype=torch.float32, fused=True)
+    mesh = parallel.mesh_of(layout, here)
+    stepper = stepping.Stepper(
+        parallel.pieces_here(config, layout, mesh, here), config, layout, mesh, here, choices, 2, 1e-3
+    )
+    for name in ("item", "tolist", "__bool__", "__float__", "__int__", "cpu", "numpy"):
+        monkeypatch.setattr(torch.Tensor, name, lambda *_, name=name: pytest.fail(f"{name} waits for a GPU"))
+    found = [stepper.launch(number, 1e-3) for number in range(2)]
+    monkeypatch.undo()
+    assert all(set(map(type, each.values())) == {torch.Tensor} for each in found)
+    assert float(found[0]["loss"]) > 0 and float(found[1]["gradient_norm"]) > 0
+
+
+def test_the_rank_with_the_least_memory_decides_for_all(monkeypatch):
+    def least_of_two(tensor, op):
+        assert op == dist.ReduceOp.MIN
+        tensor.clamp_(max=5e9)
+
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (int(FREE), int(FREE)))
+    monkeypatch.setattr(dist, "all_reduce", least_of_two)
+    monkeypatch.setattr(torch, "tensor", lambda value, **_: torch.full((1,), value[0], dtype=torch.float64))
+    found = [peaks.memory_of(place.Place(0, n, 0, n, torch.device("cuda"), "nccl")) for n in (1, 2)]
+    assert found == [peaks.usable(int(FREE)), peaks.usable(5e9)]
+
+
+def test_a_short_patience_begins_once_all_ranks_have_met(monkeypatch):
+    calls = []
+    monkeypatch.setattr(dist, "all_reduce", lambda _: calls.append("met"))
+    monkeypatch.setattr(dist.distributed_c10d, "_set_pg_timeout", lambda wait: calls.append(wait.total_seconds()))
+    failing.hurry(place.Place(0, 2, 0, 2, torch.device("cpu"), "gloo"), 5.0)
+    assert calls == ["met", 5.0] and failing.START >= 60, "NCCL's own start may take half a minute"
+
+
 @pytest.mark.parametrize("version", ["2.5.1", "2.6.0+cu124", "2.7.1"])
 def test_an_older_torch_is_refused_by_name(version, monkeypatch, capsys):
     monkeypatch.setattr(torch, "__version__", version)
@@ -179,8 +239,97 @@ def _asked_for_too_much():
     with pytest.MonkeyPatch.context() as none, pytest.raises(Trouble, match="no GPU that torch can see"):
         none.setattr(torch.cuda, "device_count", lambda: 0)
         place.choose("cuda", "auto", 1)
+    with pytest.MonkeyPatch.context() as several, pytest.raises(Trouble, match="this machine has 2 GPUs"):
+        several.setattr(torch.cuda, "device_count", lambda: 2)
+        place.choose("cuda", "auto", 8)
     with pytest.raises(ValueError, match="this machine has cpu and cuda"):
         roofline._device("tpu")
+    with pytest.MonkeyPatch.context() as none, pytest.raises(ValueError, match="only cpu: torch sees no GPU"):
+        none.setattr(torch.cuda, "is_available", lambda: False)
+        roofline._device("cuda")
+    with pytest.MonkeyPatch.context() as none, pytest.raises(Trouble, match="There is no device 'cuda' here"):
+        none.setattr(torch.cuda, "is_available", lambda: False)
+        serve_arguments.arguments(["--device", "cuda"])
+
+
+def _peaks():
+    """The peaks of a GPU that the facts have, in two dtypes, and of one that they do not have."""
+    where = torch.device("cuda")
+    found = [peaks.peak_flops(where, dtype, 1.0)[0] for dtype in (torch.bfloat16, torch.float32)]
+    with pytest.MonkeyPatch.context() as other:
+        other.setattr(torch.cuda, "get_device_name", lambda *_: "NVIDIA RTX 6000 Ada Generation")
+        return [*found, peaks.peak_flops(where, torch.bfloat16, 1.0)[0]]
+
+
+def _met_by_torchrun():
+    """What a rank that torchrun starts asks NCCL for; nothing is joined."""
+    asked = {}
+    with pytest.MonkeyPatch.context() as started:
+        for name, value in {"RANK": 5, "WORLD_SIZE": 8, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1}.items():
+            started.setenv(name, str(value))
+        started.setattr(place, "_meet", lambda backend, **more: asked.update(more, backend=backend))
+        asked["place"] = place.join("cuda", "auto", 7.0)
+    return asked
+
+
+def _largest_message():
+    """How large a message a sweep on a GPU goes up to by itself."""
+    with pytest.MonkeyPatch.context() as small:
+        asked = []
+        small.setattr(collectives, "sizes", lambda *given: asked.append(given) or [1_000])
+        assert collectives.main(["--kinds", "all_reduce", "--seconds", "0.001"]) == 0
+    return asked[0][1]
+
+
+def _sharded():
+    """The units of a model that FSDP shards over a mesh of GPUs, and those of them that were told to add up and not to average."""
+    units, told = [], []
+    unit = type("Unit", (FSDPModule,), {"set_force_sum_reduction_for_comms": lambda self, on: told.append(self)})
+
+    def sharded(model, **_):
+        units.append(model)
+        return object.__new__(unit)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("torch.distributed.fsdp.fully_shard", sharded)
+        model = SimpleNamespace(blocks={"0": "block 0", "1": "block 1"})
+        choices = parallel.Choices(dtype=torch.bfloat16)
+        parallel._shard(model, RunLayout(fsdp=2), {"fsdp": SimpleNamespace(device_type="cuda")}, choices)
+    return units, told
+
+
+def _drawn():
+    """Numbers that two ranks draw on the GPU within a tensor-parallel region, and one that both draw after it."""
+    drawn = []
+    for rank in range(2):
+        torch.manual_seed(1)
+        torch.cuda.manual_seed(1)
+        with chance.inside(SimpleNamespace(rank=rank)):
+            drawn.append(int(torch.randint(2**31, (), generator=fake_gpu.RANDOM)))
+        drawn.append(int(torch.randint(2**31, (), generator=fake_gpu.RANDOM)))
+    return drawn
+
+
+def _saved_random():
+    """Two numbers of the GPU's generator, the second after its saved state was restored."""
+    state, drawn = resume.capture_rng(), []
+    for _ in range(2):
+        drawn.append(int(torch.randint(2**31, (), generator=fake_gpu.RANDOM)))
+        resume.restore_rng(state)
+    return drawn
+
+
+def _saved_behind(folder):
+    """Bytes of pinned memory for two saves of a GPU's tensor, and whether the copies were waited for before `save` returned."""
+    saver = BackgroundSaver(CheckpointStore(folder), 0, 1, buffers=1)
+    values, waited = torch.arange(6.0).as_subclass(fake_gpu.OnGpu), []
+    fake_gpu.PINNED.clear()
+    for step in (1, 2):
+        fake_gpu.Event.waited = False
+        saver.save(step, "a", [Piece("w", (6,), 0, values)])
+        waited.append(fake_gpu.Event.waited)
+        saver.wait()
+    return list(fake_gpu.PINNED), waited
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +356,23 @@ def bench(tmp_path_factory):
             SimpleNamespace(shape=(1, 18), element_size=lambda: 4, device=torch.device("cuda"))
         )
         tile = SimpleNamespace(device=torch.device("cuda"), dtype=torch.bfloat16)
-        found.kernels = context.kernels(tile)
+        found.kernels = context.kernels(tile), context.kernels(SimpleNamespace(device=tile.device, dtype=torch.float32))
+        found.peaks, found.met, found.largest, found.sharded = (
+            _peaks(),
+            _met_by_torchrun(),
+            _largest_message(),
+            _sharded(),
+        )
+        found.drawn, found.saved_random, found.saved = _drawn(), _saved_random(), _saved_behind(folder / "behind")
+        weight = SimpleNamespace(dtype=torch.float32, device=tile.device)
+        found.backend = expecting.Backend.of(SimpleNamespace(parameters=lambda: iter([weight])))
+        found.default = roofline._device(None)
+        found.command = io.StringIO()
+        with redirect_stdout(found.command):
+            assert train.main(["--layout", "single", "--batch", "2", "--print-command", "megatron"]) == 0
+        patched.setenv("COURSE_EVIDENCE", str(folder))
+        found.stored = [row for row in store.rows() if row["from"] == "own"]
+        found.hardware = reading.hardware_rows("own")
         eight_bits.require(torch.device("cuda"))
         patched.setattr(torch.cuda, "get_device_capability", lambda *_: (8, 0))
         with pytest.raises(Trouble, match="has compute capability 8.0"):
@@ -216,9 +381,36 @@ def bench(tmp_path_factory):
     return found
 
 
-def test_nearly_every_line_that_only_a_gpu_reaches_is_run(bench):
-    done, total, missing = gpu_lines.covered(bench.ran)
+@pytest.mark.parametrize("of", [gpu_lines.lines_of, gpu_lines.branches_of])
+def test_nearly_every_line_and_branch_that_only_a_gpu_reaches_is_run(bench, of):
+    done, total, missing = gpu_lines.covered(bench.ran, of=of)
     assert total > 60 and done >= 0.95 * total, missing
+
+
+def test_each_outcome_of_a_condition_is_a_branch_of_its_own(tmp_path):
+    path = tmp_path / "sample.py"
+    path.write_text(
+        "def work(gpu, cold):\n"
+        "    if gpu:\n"
+        "        if cold:\n"
+        "            return 1\n"
+        "        return 2 if cold is None else 3\n"
+        "    while not gpu:\n"
+        "        return 4\n"
+    )
+    module = {}
+    exec(compile(path.read_text(), str(path), "exec"), module)
+    found = gpu_lines.branches_of(path)
+    assert found == {(2, 7, True), (3, 11, True), (3, 11, False), (5, 20, True), (5, 20, False), (6, 10, False)}
+    for given, reached in (
+        ((True, True), {(2, 7, True), (3, 11, True)}),
+        ((True, None), {(2, 7, True), (3, 11, False), (5, 20, True)}),
+        ((True, 0), {(2, 7, True), (3, 11, False), (5, 20, False)}),
+        ((False, True), set()),
+    ):
+        with gpu_lines.traced([path]) as seen:
+            module["work"](*given)
+        assert seen[str(path)] & found == reached
 
 
 def test_each_run_asks_nccl_for_its_own_gpu(bench):
@@ -249,6 +441,46 @@ def test_products_and_collectives_are_timed_by_events_on_a_gpu(bench):
     assert [line.what for line in bench.copied] == ["copy"]
     assert bench.roofs.cache == fake_gpu.Properties().L2_cache_size and bench.roofs.device == fake_gpu.Properties().name
     assert bench.missing == 2 and len(bench.peak) == 1
+    assert bench.largest == 1e9
+
+
+def test_a_gpu_is_met_measured_and_named_as_one(bench):
+    assert bench.peaks == [float(device("H100 SXM").dense_flops), float(chip("H100 SXM").fp32_flops), 1.0]
+    assert bench.met["backend"] == "nccl" and bench.met["device_id"] == bench.met["place"].device == torch.device(
+        "cuda:0"
+    )
+    assert bench.met["timeout"].total_seconds() == 7 and (bench.met["place"].rank, bench.met["place"].ranks) == (5, 8)
+    assert bench.kernels == ((context._gpu, context._gpu_backward), (context._plain, context._plain_backward))
+    assert bench.default == torch.device("cuda") and bench.backend.mask_bytes == 1
+    assert {row["device"] for row in bench.stored} == {fake_gpu.Properties().name} and len(bench.stored) == 3
+    assert "--bf16" in bench.command.getvalue()
+    (row,) = bench.hardware
+    assert "H100" in row["hardware"] and (row["processes"], row["backend"]) == (1, "")
+
+
+@pytest.mark.parametrize("name", ["one", "matmul"])
+def test_no_gate_on_peaks_speaks_against_an_honest_run_on_a_gpu(bench, name):
+    content = evidence.read(bench.folder / f"{name}.json")
+    found = {gate.name: gate.ok for gate in gates.gates(content) if "data sheet" in gate.name}
+    assert found and all(found.values())
+    content["environment"] |= {"device": "NVIDIA A100-SXM4-40GB", "capability": "8.0"}
+    assert "the fp32 peak is the data sheet's" not in {gate.name for gate in gates.gates(content)}
+
+
+def test_nccl_averages_the_gradients_of_shards_by_itself(bench):
+    units, told = bench.sharded
+    assert units[:2] == ["block 0", "block 1"] and len(units) == 3 and not told
+
+
+def test_random_numbers_of_a_gpu_are_each_ranks_own_within_a_region_and_come_back_with_a_checkpoint(bench):
+    own, after, others, after_too = bench.drawn
+    assert own != others and after == after_too
+    assert bench.saved_random[0] == bench.saved_random[1]
+
+
+def test_a_checkpoint_behind_the_training_is_copied_to_pinned_memory_once_and_waited_for(bench):
+    pinned, waited = bench.saved
+    assert pinned == [24] and waited == [True, True]
 
 
 def test_the_fakes_have_the_parameters_and_fields_of_torchs_own():

@@ -1,11 +1,14 @@
 """Forged evidence: recorded runs with other times and other devices, sealed again. What physics can contradict, it does."""
 
 import copy
+import struct
+from statistics import median
 
 import pytest
+import torch
 
 from course_lib.facts import device
-from course_lib.runs import doctored, evidence, gates, physics, store
+from course_lib.runs import doctored, evidence, gates, peaks, physics, store
 from course_lib.runs.reading import recorded, recorded_names
 from course_lib.runs.ring_bytes import ring_sent
 
@@ -154,6 +157,94 @@ def test_each_bound_is_one_that_can_fail(harm, gate):
     forged = copy.deepcopy(recorded("cpu2/trace-ddp"))
     harm(forged)
     assert gate in contradicted(evidence.sealed(forged))
+
+
+# As torch names a GPU, its name in the facts, its capability, and FLOP/s that it may reach in bf16 and in fp32
+GPUS = {
+    "H100": ("NVIDIA H100 80GB HBM3", "H100 SXM", "9.0", 7.2e14, 5.2e13),
+    "H200": ("NVIDIA H200", "H200 SXM", "9.0", 7.3e14, 5.3e13),
+    "A100": ("NVIDIA A100-SXM4-80GB", "A100 SXM 80GB", "8.0", 2.6e14, 1.9e13),
+    "V100": ("Tesla V100-SXM2-16GB", "V100 SXM2 16GB", "7.0", 3e12, 1.4e13),  # its bf16 is emulated
+    "B200": ("NVIDIA B200", "B200 SXM", "10.0", 1.7e15, 7e13),
+}
+
+
+def event(seconds):
+    """Seconds as torch reads them from two events."""
+    return struct.unpack("f", struct.pack("f", seconds * 1e3))[0] * 1e-3
+
+
+def on(gpu):
+    name, sheet, capability, *_ = GPUS[gpu]
+    size = int(1.06 * float(device(sheet).memory))
+    return H100 | {"device": name, "capability": capability, "nccl": "2.27.5", "device_memory": size}
+
+
+def products(gpu):
+    """Evidence of matrix products as a sound GPU leaves it."""
+    content, reached = copy.deepcopy(recorded("cpu1/matmul")), GPUS[gpu][3:]
+    rows, measured = [], {}
+    for dtype, torch_dtype, rate in zip(("bf16", "fp32"), (torch.bfloat16, torch.float32), reached, strict=True):
+        for size in (512, 8192):
+            times = [event(2 * size**3 / (rate * size / 8192) * share) for share in (1, 0.97, 1.02, 1.01, 0.99)]
+            rows.append({"shape": [size] * 3, "dtype": dtype, "seconds": times})
+        measured[f"best_flops_{dtype}"] = 2 * 8192**3 / sorted(times)[2]
+        with pytest.MonkeyPatch.context() as there:
+            there.setattr(torch.cuda, "get_device_name", lambda _: GPUS[gpu][0])
+            measured[f"peak_flops_{dtype}"] = peaks.peak_flops(torch.device("cuda"), torch_dtype, 0.0)[0] or None
+    content |= {"raw": {"rows": rows}, "measured": measured}
+    return renamed(content, {"device": "cuda", "dtypes": ["bf16", "fp32"]}, **on(gpu))
+
+
+def training(gpu):
+    """Evidence of a training as two sound GPUs leave it, at a fifth of their peak."""
+    content, (_, sheet, _, rate, _) = copy.deepcopy(recorded("cpu2/fsdp")), GPUS[gpu]
+    measured, raw, peak = content["measured"], content["raw"], float(device(sheet).dense_flops)
+    seconds = measured["model_flops_per_step"] / peak / 2 / 0.2
+    raw["steps"] = [
+        {**row, "seconds": event(seconds * (1 + n % 3 / 50)), "parts": {}} for n, row in enumerate(raw["steps"])
+    ]
+    taken = median(row["seconds"] for row in raw["steps"][3:])
+    gap = [{"of": "seconds", "term": "all", "seconds": taken - seconds, "how": ""}]
+    measured |= {"step_seconds": taken, "tokens_per_s": 2048 / taken, "peak_flops": peak, "gap": gap}
+    measured |= {"mfu": measured["model_flops_per_step"] / taken / 2 / peak, "peak_source": "the data sheet"}
+    content["predicted"]["step_seconds"] = seconds
+    memory, link = (float(device(sheet).bandwidth), float(device(sheet).link_one_way))
+    wires = {"fsdp all_gather": (1e-5, 0.8 * link), "fsdp reduce_scatter": (1e-5, 0.8 * link)}
+    rates = content["setup"]["rates"] | {"flops": rate, "memory": 0.85 * memory, "wires": wires}
+    setup = {"device": "cuda", "backend": "nccl", "dtype": "bfloat16", "rates": rates, "servers": [2]}
+    return renamed(content, setup, **on(gpu), process_seconds=20.0)
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("make", [products, training])
+def test_what_a_sound_gpu_leaves_is_claimed_and_a_hundred_times_faster_is_contradicted(make, gpu):
+    content = make(gpu)
+    assert contradicted(content) == set() and gates.verdict(content) == "claimed"
+    if content["kind"] == "matmul":
+        forged = scaled(content, 0.01)
+    else:
+        forged = evidence.sealed(doctored.times(content, 0.01, everywhere=True))
+    assert contradicted(forged) & {"no faster than the device", "bf16 no faster than the device"}
+
+
+PCIE = {"device": "NVIDIA H100 PCIe", "gpus": 2, "multiprocessors": 114}
+
+
+@pytest.mark.parametrize(
+    ("kind", "rate", "environment", "ok"),
+    [
+        ("all_reduce", 4.8e11, {}, True),  # 8 H100 with NVLS
+        ("reduce_scatter", 4.8e11, {}, False),
+        ("all_reduce", 9.9e11, {}, False),
+        ("all_reduce", 2.4e11, PCIE, True),  # a pair of cards with an NVLink bridge
+        ("all_reduce", 3.3e11, PCIE, False),
+    ],
+)
+def test_rates_of_a_training_may_be_those_of_a_bridge_or_of_a_switch_that_adds_up(kind, rate, environment, ok):
+    content = renamed(recorded("cpu2/fsdp"), {"device": "cuda", "backend": "nccl"}, **{**H100, **environment})
+    content["setup"]["rates"]["wires"] = {f"ddp {kind}": (1e-5, rate)}
+    assert {gate.name: gate.ok for gate in gates.gates(content)}["rates within the device"] is ok
 
 
 def test_a_peak_that_was_measured_on_a_busy_machine_says_so_and_contradicts_nothing():

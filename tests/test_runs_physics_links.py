@@ -4,9 +4,12 @@ import copy
 import struct
 
 import pytest
+import torch
+import torch.distributed as dist
 
 from course_lib.facts import device
-from course_lib.runs import collectives, evidence, gates, physics_device, physics_links, verify
+from course_lib.facts.collectives import series
+from course_lib.runs import collectives, evidence, gates, physics_device, physics_links, physics_servers, place, verify
 from course_lib.runs.reading import recorded
 from course_lib.runs.ring_bytes import ring_sent
 
@@ -48,8 +51,8 @@ def row_of(kind, nbytes, ranks, middle, stamp=event):
     }
 
 
-def sweep(ranks=8, alpha=ALPHA, bus=BUS, stamp=event, at=None, **environment):
-    """Evidence of a sweep on a line; `at` gives another bus bandwidth to a kind. Not sealed before `done`."""
+def sweep(ranks=8, alpha=ALPHA, bus=BUS, stamp=event, at=None, servers=None, **environment):
+    """Evidence of a sweep on a line; `at` gives another bus bandwidth to a kind, `servers` the ranks of each. Not sealed before `done`."""
     kinds, rows = list(collectives.KINDS), []
     for kind in kinds:
         for nbytes in collectives.sizes(1e3, 1e9, ranks):
@@ -58,6 +61,7 @@ def sweep(ranks=8, alpha=ALPHA, bus=BUS, stamp=event, at=None, **environment):
     content = copy.deepcopy(recorded("cpu2/links"))
     content["environment"] |= H100 | environment
     content["setup"] = {"kinds": kinds, "ranks": ranks, "backend": "nccl", "device": "cuda"}
+    content["setup"] |= {"servers": servers} if servers else {}
     content["raw"] = {"rows": rows}
     return summed(content)
 
@@ -86,6 +90,11 @@ def contradicted(content):
             at={"all_reduce": 4.8e11}
         ),  # 8 H100 with NVLS: more on the bus than one link carries, as the switch adds up
         sweep(ranks=16, bus=4e10),  # two servers
+        sweep(
+            ranks=16, bus=4e10, at={"all_reduce": 4.35e11}, servers=[8, 8]
+        ),  # as eight 400 Gb/s adapters a server give
+        sweep(ranks=8, bus=4.6e10, servers=[1] * 8),  # one adapter each, nearly at its rate
+        sweep(ranks=8, servers=[8]),
         sweep(ranks=4, bus=5e10, device="NVIDIA RTX 6000 Ada Generation", capability="8.9", device_memory=5 * 10**10),
         sweep(
             ranks=2,
@@ -95,7 +104,17 @@ def contradicted(content):
             gpus=2,
         ),
     ],
-    ids=["8", "2", "nvls", "two servers", "unknown device", "bridge"],
+    ids=[
+        "8",
+        "2",
+        "nvls",
+        "two servers",
+        "two full servers",
+        "eight servers",
+        "one server",
+        "unknown device",
+        "bridge",
+    ],
 )
 def test_what_a_sound_machine_may_measure_is_claimed_and_no_more(content, tmp_path, capsys):
     assert contradicted(content) == set() and gates.verdict(content) == "claimed"
@@ -113,6 +132,7 @@ def test_recorded_sweeps_are_not_contradicted():
         assert "larger messages are not quicker" not in found, "ranks that wait for a core may be slow at any size"
 
 
+BETWEEN = "no more between servers than their ports carry"
 FORGED = {
     "a faster link": (lambda: sweep(bus=6e11), "no faster than the link"),
     "an all-reduce beyond the switch": (lambda: sweep(at={"all_reduce": 9e11}), "no faster than the link"),
@@ -123,6 +143,12 @@ FORGED = {
     ),
     "no time to launch": (lambda: sweep(alpha=0.5e-6), "no faster than a launch"),
     "a CPU's clock": (lambda: sweep(stamp=float), "times are those of a GPU's clock"),
+    "NVLink between servers": (lambda: sweep(ranks=16, servers=[8, 8]), BETWEEN),
+    "two servers that are not said": (lambda: sweep(ranks=16), BETWEEN),
+    "one GPU a server, as quick as one server": (lambda: sweep(servers=[1] * 8), BETWEEN),
+    "A100 cards as quick as H100's": (lambda: sweep(bus=4.6e10, servers=[1] * 8, **A100), BETWEEN),
+    "sixteen H100 in a server": (lambda: sweep(ranks=16, servers=[16]), "the servers hold the ranks"),
+    "fewer on the servers than ran": (lambda: sweep(ranks=8, bus=4e10, servers=[4, 2]), "the servers hold the ranks"),
     "one kind on another wire": (lambda: sweep(at={"send": 1e9}), "all kinds share one link"),
     "no NCCL": (lambda: sweep(nccl=""), "the device fits its software"),
     "another build of torch": (lambda: sweep(torch="2.13.0+cu126"), "the device fits its software"),
@@ -230,3 +256,46 @@ def test_every_time_of_an_event_is_one_and_its_neighbors_are_not(seconds):
 def test_an_all_reduce_sends_each_byte_once_where_the_switch_adds_up(name, share):
     assert physics_links.least_sent("all_reduce", 1e6, 8, name) == pytest.approx(share * 1e6)
     assert physics_links.least_sent("all_gather", 1e6, 8, name) == pytest.approx(7 / 8 * 1e6)
+
+
+def test_what_was_published_of_several_servers_is_within_their_ports():
+    published = series("H100 nodes")
+    assert {one.nodes for one in published} >= {2, 64}
+    for one in published:
+        content = {"setup": {"servers": [one.ranks // one.nodes] * one.nodes}}
+        seconds = ring_sent(one.collective, one.nbytes, one.ranks) / one.bus_bandwidth
+        found = physics_servers.server_gates(content, one.ranks, one.device, [(one.collective, one.nbytes, seconds)])
+        assert all(gate.ok for gate in found), one
+
+
+# Two of four ranks on a server; to each rank of the other one, an all-to-all sends a quarter of what a rank has.
+@pytest.mark.parametrize(
+    ("kind", "share"), [("all_reduce", 1), ("all_gather", 0.5), ("reduce_scatter", 0.5), ("all_to_all", 1), ("send", 1)]
+)
+def test_bytes_that_cross_the_border_of_a_server(kind, share):
+    assert physics_servers.crossing(kind, 1e6, 4, 2) == pytest.approx(share * 1e6)
+    assert physics_servers.crossing(kind, 1e6, 2, 1) <= ring_sent(kind, 1e6, 2)  # a rank alone on its server
+
+
+@pytest.mark.parametrize(("servers", "ok"), [([1, 1], False), ([2], None)])
+def test_a_training_step_between_servers_is_held_to_their_ports(servers, ok):
+    content = copy.deepcopy(recorded("cpu2/fsdp"))
+    content["environment"] |= H100
+    content["setup"] |= {"device": "cuda", "backend": "nccl", "servers": servers}
+    content["measured"]["wire"] = {"all_gather": 5e11 * min(row["seconds"] for row in content["raw"]["steps"])}
+    content["measured"]["wire_bytes"] = sum(content["measured"]["wire"].values())
+    found = {gate.name: gate.ok for gate in gates.gates(evidence.sealed(content))}
+    assert found["the servers hold the ranks"] and found.get(BETWEEN) is ok
+    content["measured"]["wire"] = {"all_gather": 1.0}
+    assert {gate.name: gate.ok for gate in gates.gates(evidence.sealed(content))}.get(BETWEEN) is (
+        None if ok is None else True
+    )
+
+
+def test_ranks_are_counted_by_machine(monkeypatch):
+    names = ["b", "b", "a", "a", "a"]
+    monkeypatch.setattr(dist, "all_gather_object", lambda found, mine: found.__setitem__(slice(None), names))
+    here = place.Place(0, 5, 0, 2, torch.device("cpu"), "gloo")
+    assert place.servers(here) == [2, 3]
+    assert place.servers(place.Place(0, 1, 0, 1, torch.device("cpu"), "gloo")) == [1]
+    assert place.machine() == place.machine() != ""

@@ -188,6 +188,7 @@ def test_other_programs_have_no_retries():
     assert done.exit_code != 0 and "only `run train`" in str(done.exception or done.output)
 
 
+@pytest.mark.rotates("course_lib/runs/")
 def test_a_killed_rank_costs_a_try_and_no_loss_differs_from_the_unbroken_run(tmp_path, capfd):
     def starter(program, arguments, nproc, timeout):
         return fleet.run(str(HERE / "killed_once.py"), arguments, nproc, timeout=timeout)

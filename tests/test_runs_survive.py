@@ -157,7 +157,7 @@ def test_the_recorded_run_lost_nothing():
     assert min(launches) < launches[0] == launches[-1]
 
 
-@pytest.mark.rotates
+@pytest.mark.rotates("course_lib/runs/")
 def test_a_killed_rank_costs_a_few_steps_and_not_a_bit(tmp_path):
     words = ["--steps", "14", "--timeout", "30", "--device", "cpu"]
     calm = survive.one_agent(tmp_path / "calm", 2, words)

@@ -17,6 +17,7 @@ from course_lib.transformer import Config
 from course_lib.transformer import build as build_whole
 
 
+@pytest.mark.rotates("course_lib/tensor_parallel/", "course_lib/cluster/")
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("config", SHAPES.values(), ids=SHAPES)
@@ -110,6 +111,7 @@ CURVES = {
 }
 
 
+@pytest.mark.rotates("course_lib/tensor_parallel/", "course_lib/cluster/")
 @pytest.mark.parametrize(("ranks", "tp", "sequence", "kind"), CURVES.values(), ids=CURVES)
 def test_the_loss_curve_of_fifty_steps_is_that_of_one_rank(ranks, tp, sequence, kind):
     config = SHAPES["grouped queries"]

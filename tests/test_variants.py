@@ -103,6 +103,7 @@ def test_nobody_in_a_class_has_the_public_structure(card):
 # --- as hard as the next
 
 
+@pytest.mark.rotates
 @by_id
 def test_all_variants_of_a_card_are_equally_hard(card):
     found = [difficulty(card, params) for params in drawn(card)[:10]]

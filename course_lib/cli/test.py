@@ -35,10 +35,10 @@ def test(
 ) -> None:
     """Run the test suite and the linter.
 
-    Slow checks rotate: a whole chapter under plain nbgrader or in a browser, a shipped answer judged in a worker process, and the
-    attacks on the grader. They run for what changed since the branch left main (on main itself: in the last day; or since the
-    commit given with --since) and for a share of the rest that differs from commit to commit. The run begins by printing what it leaves to later runs and ends with its
-    slowest parts; --everything leaves nothing out, and so do single files.
+    Every shipped answer is judged each time. Slow checks rotate: a notebook that runs whole, an answer judged in a worker process,
+    attacks on the grader, long trainings. They run for what changed since the branch left main (on main itself: in the last day; or
+    since the commit given with --since) and for a share of the rest that differs from commit to commit. The run begins by printing
+    what it leaves to later runs and ends with its slowest parts; --everything leaves nothing out, and so do single files.
 
     Two digits name a chapter and come first. Any other flags or paths go to pytest. With any of them the linter does not run.
 

@@ -2,7 +2,7 @@
 
 from course_lib.facts.chips import Chip, MatmulCeiling, ceiling, ceilings, chip, chips
 from course_lib.facts.fact import Fact, Reference, reference, references
-from course_lib.facts.gpus import Gpu, gpu, least_seconds
+from course_lib.facts.gpus import Gpu, eight_bit_capability, fastest_core, gpu, quickest_seconds
 from course_lib.facts.hardware import Device, Link, device, devices, link, links
 from course_lib.facts.models import ModelShape, model, models
 from course_lib.facts.published import Claim, PublishedRun, claim, claims, price, prices, run, runs
@@ -34,18 +34,20 @@ __all__ = [
     "claims",
     "device",
     "devices",
+    "eight_bit_capability",
     "failure_log",
     "failure_logs",
+    "fastest_core",
     "gpu",
     "interruption_causes",
     "latent_width",
-    "least_seconds",
     "link",
     "links",
     "model",
     "models",
     "price",
     "prices",
+    "quickest_seconds",
     "reference",
     "references",
     "run",

@@ -18,7 +18,10 @@ class Gpu:
     multiprocessors: Fact | None
     driver: Fact | None  # number of a branch; drivers of older branches do not know the device
     bridge_one_way: Fact | None  # B/s in one direction, of the NVLink bridge that may join two cards
+    port_one_way: Fact | None  # B/s in one direction, to its server's network cards and processors: PCIe
+    in_server: Fact | None  # devices that one server holds at most
     switch_adds: bool  # whether the NVSwitch between these devices can add up an all-reduce
+    fp32_flops: Fact | None  # FLOP/s of its cores in 32 bits
 
 
 @cache
@@ -46,10 +49,33 @@ def gpu(name: str) -> Gpu:
         multiprocessors=own.get("multiprocessors"),
         driver=_values().get(f"compute capability {capability}", {}).get("driver"),
         bridge_one_way=own.get("bridge_one_way"),
+        port_one_way=own.get("port_one_way"),
+        in_server=own.get("in_server"),
+        fp32_flops=known.fp32_flops or _of_the_cores(known.name),
         switch_adds=link is not None and int(link[1]) >= _values()["NVSwitch"]["adds_from"],
     )
 
 
-def least_seconds(of: str) -> Fact:
-    """The least time of a collective between processes ("process"), or of what a GPU does between two events ("GPU kernel")."""
-    return _values()[of]["least_seconds"]
+def _of_the_cores(name: str) -> Fact | None:
+    """The 32-bit peak of a chip from its cores and their clock; None where the facts have no such chip."""
+    known = chips().get(name)
+    if known is None:
+        return None
+    clock = known.core_hertz
+    return Fact(known.fp32_flops, "FLOP/s", clock.source, clock.date, "two FLOP in a clock from each core")
+
+
+def quickest_seconds(of: str) -> Fact:
+    """The least time that anybody reports of a small message between two processes ("process"), or between GPUs ("NCCL")."""
+    return _values()[of]["quickest_seconds"]
+
+
+def eight_bit_capability() -> tuple[int, int]:
+    """The compute capability of the first GPUs with 8-bit floating-point products."""
+    major, minor = str(_values()["8-bit product"]["capability"]).split(".")
+    return int(major), int(minor)
+
+
+def fastest_core() -> Fact:
+    """The clock of the fastest CPU core that was sold, in Hz."""
+    return _values()["CPU core"]["clock"]

@@ -2,9 +2,11 @@
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
+from course_lib.exercises.values import is_number
 from course_lib.records import Case
 from course_lib.units import DAY
 
@@ -54,9 +56,54 @@ def draw_rows(
     return rows
 
 
-def one_apart(row: tuple[Any, ...], other: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """A row, and for each place the row that has the other's value there: a result remembered by some of the arguments is wrong."""
-    return [row, *((*row[:at], value, *row[at + 1 :]) for at, value in enumerate(other))]
+def each_changed(row: tuple[Any, ...], other: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """A row, and for each value of `other`, of its tables too, the row with it in place: what a cache with too small a key mixes up."""
+    rows = [row]
+    for at, value in enumerate(other):
+        tables = [{**row[at], key: one} for key, one in value.items()] if isinstance(value, Mapping) else [value]
+        rows += [(*row[:at], each, *row[at + 1 :]) for each in tables]
+    return rows
+
+
+def one_apart(
+    rows: Sequence[tuple[Any, ...]], want: Callable[..., Any], keep: Callable[..., bool] = lambda *row: True
+) -> list[tuple[Any, ...]]:
+    """For each argument, or each key of a dictionary among them, a row that differs in it alone from one of these rows.
+
+    What is right differs too, where it depends on this argument: an answer that keeps results by too few arguments is wrong.
+    """
+    found: list[tuple[Any, ...]] = []
+    right = [want(*row) for row in rows]
+    for place in _places(rows):
+        others = (
+            zip(right, [*rows[shift:], *rows[:shift]], rows, strict=True) for shift in range(1, min(len(rows), 9))
+        )
+        pairs = ((value, _swapped(row, other, *place)) for value, other, row in chain.from_iterable(others))
+        found += next(([new] for value, new in pairs if keep(*new) and _apart(value, want(*new))), [])
+    return found
+
+
+def _places(rows: Sequence[tuple[Any, ...]]) -> list[tuple[int, Any]]:
+    """(number of an argument, None), or (its number, key) where it is a dictionary with the same keys in all rows."""
+    found: list[tuple[int, Any]] = []
+    for at, given in enumerate(rows[0]):
+        keyed = type(given) is dict and all(row[at].keys() == given.keys() for row in rows)
+        found += [(at, key) for key in given] if keyed else [(at, None)]
+    return found
+
+
+def _swapped(row: tuple[Any, ...], other: tuple[Any, ...], at: int, key: Any) -> tuple[Any, ...]:
+    value = other[at] if key is None else {**row[at], key: other[at][key]}
+    return (*row[:at], value, *row[at + 1 :])
+
+
+def _apart(one: Any, two: Any) -> bool:
+    """Whether two right values differ by more than any tolerance."""
+    if type(one) in (tuple, list) and type(two) is type(one) and len(one) == len(two):
+        return any(map(_apart, one, two))
+    if is_number(one) and is_number(two):
+        return not math.isclose(one, two, rel_tol=0.02)
+    return bool(one != two)
 
 
 def safely_off_whole(value: float) -> bool:

@@ -34,7 +34,15 @@ def torchtitan(plan: Plan) -> list[str]:
                 f"torchtitan has no schedule {where.schedule!r}; choose from {', '.join(TITAN_SCHEDULES)}."
             )
         flags.append(f"--parallelism.pipeline_parallel_schedule {TITAN_SCHEDULES[where.schedule]}")
-        flags.append(f"--parallelism.pipeline_parallel_microbatch_size {batch // where.microbatches}")
+        flags += [
+            f"--parallelism.pipeline_parallel_microbatch_size {batch // where.microbatches}",
+            "--parallelism.pipeline_parallel_first_stage_less_layers 0",  # 1 each, if not said
+            "--parallelism.pipeline_parallel_last_stage_less_layers 0",
+        ]
+        if where.virtual > 1:
+            flags.append(
+                f"--parallelism.pipeline_parallel_layers_per_stage {job.shape.layers // where.pp // where.virtual}"
+            )
     return ["torchrun", *_workers(plan), "-m torchtitan.train", *flags]
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from course_lib.install.words import Trouble
 from course_lib.roofline import fit_alpha_beta
 from course_lib.runs import evidence
-from course_lib.runs.place import Place, end, join, leave, refused
+from course_lib.runs.place import Place, end, join, leave, refused, servers
 from course_lib.runs.ring_bytes import ring_sent
 from course_lib.runs.stopwatch import seconds_of
 
@@ -92,12 +92,19 @@ def run(given: argparse.Namespace, place: Place) -> dict[str, Any]:
             if line is not None:
                 print(f"{kind}: α = {line['alpha'] * 1e6:,.1f} µs, β = {line['bus'] / 1e9:,.3f} GB/s on the bus")
         print("\n".join(notes), end="\n" if notes else "")
+    where = servers(place) if given.out else []
     if given.out and place.first:
         measured = {
             "fits": fits,
             "best_bus": {kind: max(row["bus"] for row in rows if row["kind"] == kind) for kind in fits},
         }
-        setup = {"kinds": kinds, "ranks": place.ranks, "backend": place.backend, "device": place.device.type}
+        setup = {
+            "kinds": kinds,
+            "ranks": place.ranks,
+            "servers": where,
+            "backend": place.backend,
+            "device": place.device.type,
+        }
         content = evidence.evidence("collectives", setup=setup, raw={"rows": rows}, measured=measured, notes=notes)
         print(
             f"evidence: {evidence.write(content, given.out, given.name or f'collectives-{place.ranks}-{evidence.stamp()}')}"

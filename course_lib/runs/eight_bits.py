@@ -19,12 +19,13 @@ from torch.distributed.tensor import Partial, Placement, Replicate, Shard
 from torch.distributed.tensor.experimental import register_sharding
 from torch.nn import functional as F
 
+from course_lib import facts
 from course_lib.install.words import Trouble
 from course_lib.runs.model import Piece
 
 IN, BACK = torch.float8_e4m3fn, torch.float8_e5m2
 WHOLE = 16  # rows and columns of a product that the hardware takes multiples of
-LEAST = (8, 9)  # compute capability of the first GPUs with 8-bit floating-point products: Ada, then Hopper
+LEAST = facts.eight_bit_capability()
 
 
 def require(device: torch.device) -> None:

@@ -37,6 +37,8 @@ def train(
     compiled: bool = False,
 ) -> list[dict[str, float]]:
     """Losses and norms of a few steps under a layout; in fp32."""
+    if compiled:
+        torch.compiler.reset()  # so many layouts in one process would come to the limit of recompilations
     config = size(name).config(checkpointing=checkpointing)
     batch = size(name).batch
     layouts.check(layout, config, batch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
-from course_lib.facts import device
+from course_lib.facts import device, gpu
 from course_lib.install import machine
 from course_lib.install.words import Trouble
 from course_lib.runs.look import fact_name
@@ -19,8 +19,9 @@ def peak_flops(where: torch.device, dtype: torch.dtype, measured: float) -> tupl
     """FLOP/s that count as the whole, and where the number is from: the data sheet's dense peak, else this machine's matmul."""
     if where.type == "cuda":
         name = fact_name(torch.cuda.get_device_name(where))
-        sheet = device(name) if name else None
-        peak = (sheet.dense_flops if dtype == torch.bfloat16 else sheet.fp32_flops) if sheet else None
+        peak = None
+        if name:
+            peak = device(name).dense_flops if dtype == torch.bfloat16 else gpu(name).fp32_flops
         if peak is not None:
             return float(peak), f"{name}, dense {str(dtype).removeprefix('torch.')}, {peak.source}"
     return measured, MEASURED

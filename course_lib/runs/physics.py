@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from statistics import median
 from typing import Any
 
-from course_lib.facts import device
+from course_lib.facts import device, fastest_core, gpu
 from course_lib.facts.hardware import Device
 from course_lib.runs import sizes
 from course_lib.runs.evidence import Evidence
@@ -22,9 +22,10 @@ from course_lib.runs.gate import APART, ERROR, Gate
 from course_lib.runs.look import fact_name
 from course_lib.runs.physics_device import clock_gates, device_gates, on_gpu
 from course_lib.runs.physics_links import links
+from course_lib.runs.physics_servers import calls_of_a_step, server_gates
 
 MEASURED = "the model's own matmul on this machine, measured: no data sheet for it"  # where such a peak is from
-CLOCK = 6e9  # Hz: no CPU core is faster
+CLOCK = float(fastest_core())  # Hz
 CPU_FLOPS = {
     "float32": 64,
     "fp32": 64,
@@ -36,6 +37,7 @@ CPU_BYTES = 64  # that a core's caches give and take in a cycle
 CPU_LINK = 1e11  # bytes/s between two processes of one machine, through its memory
 GPU_FLOPS, GPU_BYTES, GPU_LINK = 2e16, 2e13, 2e12  # of a GPU without a data sheet here: beyond any that was built
 SLOWEST = 0.05  # of a GPU's peak in a large product: below it, another device computed
+AMPERE = 8.0  # compute capability of the first GPUs with bf16 products of their own
 LARGE = 4096  # rows and columns of a product that fills a GPU
 
 
@@ -47,6 +49,9 @@ class Limits:
     flops: dict[str, float]
     memory: float
     link: float
+    sums: float = (
+        1.0  # of an all-reduce's bytes on a ring, those that a rank sends at least: half, where the switch adds up
+    )
 
 
 def physics(content: Evidence) -> list[Gate]:
@@ -76,9 +81,12 @@ def limits_of(content: Evidence) -> Limits:
         return Limits(f"{seen['cores']} CPU cores", flops, seen["cores"] * CLOCK * CPU_BYTES, CPU_LINK)
     if sheet is None:
         return Limits("any GPU", dict.fromkeys(CPU_FLOPS, GPU_FLOPS), GPU_BYTES, GPU_LINK)
-    half, single = float(sheet.dense_flops or GPU_FLOPS), float(sheet.fp32_flops or GPU_FLOPS)
+    known = gpu(sheet.name)
+    half, single = float(sheet.dense_flops or GPU_FLOPS), float(known.fp32_flops or GPU_FLOPS)
     flops = {"bfloat16": half, "bf16": half, "fp16": half, "float32": single, "fp32": single}
-    return Limits(sheet.name, flops, float(sheet.bandwidth or GPU_BYTES), float(sheet.link_one_way or GPU_LINK))
+    link = max(float(sheet.link_one_way or GPU_LINK), known.bridge_one_way or 0.0)
+    sums = 0.5 if known.switch_adds else 1.0
+    return Limits(sheet.name, flops, float(sheet.bandwidth or GPU_BYTES), link, sums)
 
 
 def _clock(content: Evidence) -> Iterator[Gate]:
@@ -120,12 +128,14 @@ def _train(content: Evidence, limits: Limits) -> Iterator[Gate]:
         done <= ERROR * most,
         f"{done / 1e12:,.2f} of at most {most / 1e12:,.2f} TFLOP/s: {limits.name}",
     )
-    sent = measured["wire_bytes"] / fastest
+    saved = (1 - limits.sums) * measured.get("wire", {}).get("all_reduce", 0.0)
+    sent = (measured["wire_bytes"] - saved) / fastest
     yield Gate(
         "no more bytes than the link carries",
         sent <= ERROR * limits.link,
         f"{sent / 1e9:,.2f} of at most {limits.link / 1e9:,.0f} GB/s",
     )
+    yield from server_gates(content, ranks, limits.name, calls_of_a_step(content, fastest))
     memory = content["environment"].get("device_memory") if on_gpu(content) else None
     if memory:
         held = measured["memory_bytes"]
@@ -152,8 +162,8 @@ def _train(content: Evidence, limits: Limits) -> Iterator[Gate]:
 
 def _peak(content: Evidence, dtype: str, said: float | None, limits: Limits) -> Iterator[Gate]:
     """The peak that utilization is counted against, on a GPU whose data sheet the facts have."""
-    if sheet_of(content) is not None and dtype in ("bf16", "bfloat16", "fp32", "float32"):
-        most = limits.flops[dtype]
+    most = limits.flops.get(dtype, GPU_FLOPS)
+    if sheet_of(content) is not None and most < GPU_FLOPS and dtype != "fp16":
         ok = said is not None and math.isclose(said, most, rel_tol=1e-6)
         yield Gate(
             f"the {dtype} peak is the data sheet's", ok, f"{(said or 0.0) / 1e12:,.1f}, and {most / 1e12:,.1f} TFLOP/s"
@@ -166,7 +176,10 @@ def _rates(known: dict[str, Any], limits: Limits, setup: dict[str, Any], here: i
         "rates within the device",
         known["flops"] <= ERROR * most * here
         and known["memory"] <= 2 * ERROR * limits.memory
-        and all(rate <= ERROR * limits.link for _, rate in known.get("wires", {}).values()),
+        and all(
+            rate * (limits.sums if name.endswith("all_reduce") else 1.0) <= ERROR * limits.link
+            for name, (_, rate) in known.get("wires", {}).items()
+        ),
         f"{known['flops'] / 1e12:,.2f} TFLOP/s, copy {known['memory'] / 1e9:,.0f} GB/s",
     )
 
@@ -191,7 +204,9 @@ def _matmul(content: Evidence, limits: Limits) -> Iterator[Gate]:
             f"{best / 1e12:,.2f} of at most {most / 1e12:,.2f} TFLOP/s",
         )
         yield from _peak(content, word, content["measured"].get(f"peak_flops_{word}"), limits)
-        if sheet_of(content) is not None and any(min(row["shape"]) >= LARGE for row in rows):
+        known = sheet_of(content) is not None and most < GPU_FLOPS
+        native = word != "bf16" or float(content["environment"].get("capability") or AMPERE) >= AMPERE
+        if known and native and any(min(row["shape"]) >= LARGE for row in rows):
             yield Gate(f"{word} is that of a GPU", best >= SLOWEST * most, f"{best / most:.2%} of its peak")
 
 

@@ -11,13 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median, quantiles
 from typing import Any
 
-from course_lib.facts import devices, gpu, least_seconds
+from course_lib.facts import devices, gpu, quickest_seconds
 from course_lib.roofline import fit_alpha_beta
 from course_lib.runs.evidence import Evidence
 from course_lib.runs.gate import APART, ERROR, Gate
+from course_lib.runs.physics_servers import server_gates
 from course_lib.runs.ring_bytes import ring_sent
 
 DIP = 3.0  # times that a GPU may need for a message of what it needs for a larger one: algorithms change between sizes
+QUICKER = 2.0  # times than anybody reports a small message, is a clock's fault
 LARGE = 1e7  # bytes from which on the link counts, and not the launch
 FOLLOWS = 1e-6  # relative
 
@@ -39,8 +41,8 @@ def links(content: Evidence, device: str, link: float, on_gpu: bool) -> Iterator
         sent <= ERROR * most,
         f"{fastest['kind']} {sent / 1e9:,.2f} of at most {most / 1e9:,.0f} GB/s",
     )
-    least, floor = min(row["median"] for row in rows), least_seconds("GPU kernel" if on_gpu else "process")
-    yield Gate("no faster than a launch", least >= floor, f"{least * 1e6:,.2f} µs, and at least {floor * 1e6:g}")
+    least, floor = min(row["median"] for row in rows), quickest_seconds("NCCL" if on_gpu else "process") / QUICKER
+    yield Gate("no faster than a launch", least >= floor, f"{least * 1e6:,.2f} µs, and at least {floor * 1e6:,.2f}")
     odd = [row for row in rows if row.get("seconds") and not _medians_follow(row)]
     yield Gate("medians follow from raw times", not odd, f"{len(rows) - len(odd)} of {len(rows)} sizes")
     odd = [row for row in rows if not _rates_follow(row, ranks)]
@@ -48,6 +50,8 @@ def links(content: Evidence, device: str, link: float, on_gpu: bool) -> Iterator
     odd = [row for row in rows if row["nbytes"] % (4 * ranks)]
     yield Gate("messages are whole numbers for every rank", not odd, f"{len(rows) - len(odd)} of {len(rows)} sizes")
     yield from _summary(content["measured"], rows, ranks)
+    calls = [(row["kind"], row["nbytes"], row["median"]) for row in rows]
+    yield from server_gates(content, ranks, device, calls)
     if on_gpu:
         yield from _on_a_gpu(rows, ranks)
 

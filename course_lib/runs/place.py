@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
@@ -103,6 +106,22 @@ def _meet(backend: str, **more: Any) -> None:
             f"Port {os.environ.get('MASTER_PORT', '')} of this machine is in use.",
             "end what listens there (ss -ltnp), or give torchrun another --master-port; ./course run finds a free one",
         ) from error
+
+
+def servers(place: Place) -> list[int]:
+    """How many ranks each machine has, in the order of its first rank. All ranks call it, and all get the same list."""
+    found = [""] * place.ranks
+    if place.ranks > 1:
+        dist.all_gather_object(found, machine())
+    return list(Counter(found).values())
+
+
+def machine() -> str:
+    """One name for all processes of a machine, also in containers of their own: that of the kernel's start, else the host's."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except OSError:
+        return socket.gethostname()
 
 
 def refused(program: str, trouble: Exception) -> int:

@@ -71,7 +71,7 @@ def passes(job: Job, place: Place, choices: Choices) -> tuple[Callable[[], None]
         block, ends = block.to(dtype), ends.to(dtype)
     if choices.compiled:
         for each in block.blocks.values():
-            each.compile()
+            each.compile(dynamic=False)
 
     def through(model: Piece, given: torch.Tensor, last: Callable[[torch.Tensor], torch.Tensor]) -> None:
         with torch.autocast(place.device.type, dtype, enabled=dtype != torch.float32 and not cast):

@@ -19,7 +19,7 @@ from course_lib.install.words import Trouble
 from course_lib.runs import boards, eight_bits, evidence, gap, layouts, measuring, peaks, predict, rates, saving
 from course_lib.runs.learning_rate import rate_at
 from course_lib.runs.parallel import Choices, mesh_of, pieces_here, spread
-from course_lib.runs.place import Place, end, join, leave, refused
+from course_lib.runs.place import Place, end, join, leave, refused, servers
 from course_lib.runs.retrying import SAVED
 from course_lib.runs.sizes import SIZES, size
 from course_lib.runs.stepping import Stepper
@@ -187,7 +187,8 @@ def _run(given: argparse.Namespace, place: Place, shown: boards.Boards) -> evide
     stepper = Stepper(models, job.config, job.layout, mesh, place, choices, job.batch, given.learning_rate)
     first, planned = saving.resume(given, stepper, place) if given.resume else (0, 0)
     given = until(given, first)
-    shown.begin(setup_of(given, job, place, dtype))
+    setup = {**setup_of(given, job, place, dtype), "servers": servers(place)}
+    shown.begin(setup)
     total = given.total_steps or planned or first + given.steps
     rows = []
     saver = saving.Saver(given, stepper, place)
@@ -212,7 +213,7 @@ def _run(given: argparse.Namespace, place: Place, shown: boards.Boards) -> evide
         return None
     content = evidence.evidence(
         "train",
-        setup={**setup_of(given, job, place, dtype), "rates": asdict(known)},
+        setup={**setup, "rates": asdict(known)},
         predicted=expected.as_data(),
         measured=measured,
         raw={"steps": rows, **seen.raw},

@@ -25,7 +25,7 @@ from contract.kit import (
     shipped,
     wrong,
 )
-from course_lib.exercises import Card
+from course_lib.exercises import Card, killmatrix
 from course_lib.grading.judge.exercise import hidden_seed
 from course_lib.grading.judge.explanation import PUBLIC_FORM
 
@@ -45,6 +45,7 @@ TOGETHER = (
 OTHER_NAMES = ("parallel-mlp",)  # its weights have other names in the other structure, which is an error of its own
 
 
+@pytest.mark.rotates
 @by_card
 def test_a_right_answer_passes_every_variant_and_whatever_cases_are_drawn(card: Card) -> None:
     """Where no answer reads its variant's numbers, another right answer is judged for each seed."""
@@ -58,6 +59,7 @@ def test_a_right_answer_passes_every_variant_and_whatever_cases_are_drawn(card: 
         assert report.passed, (seed, answer.name, report.note, [v.message for v in wrong(report.verdicts)])
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("card", [card for card in CARDS if card.structural], ids=lambda card: card.id)
 def test_an_answer_to_the_public_form_fails_on_another_structure_and_is_told_why(card: Card) -> None:
     if card.id in ANY_STRUCTURE:
@@ -67,11 +69,12 @@ def test_an_answer_to_the_public_form_fails_on_another_structure_and_is_told_why
     for seed in SEEDS[:ON_RANKS]:
         params = as_kept(card.variant(seed))
         assert params[card.structural] != card.params[card.structural]
-        report = graded(card.id, *public, params=params, seconds=10.0)
+        report = graded(card.id, *public, params=params, seconds=killmatrix.PATIENCE)
         assert not report.passed and (PUBLIC_FORM in mistakes(report) or card.id in OTHER_NAMES), seed
         assert all(verdict.message for verdict in wrong(report.verdicts))
 
 
+@pytest.mark.rotates
 @by_card
 def test_wrong_answers_fail_whatever_cases_are_drawn(card: Card) -> None:
     params = card.params if card.structural else card.variant(SECRET)
@@ -114,6 +117,7 @@ def as_numpy(value: Any) -> Any:
     return value
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("card", ALONE, ids=lambda card: card.id)
 def test_a_right_answer_may_return_other_kinds_of_numbers_and_rows(card: Card) -> None:
     report = graded(
@@ -123,6 +127,7 @@ def test_a_right_answer_may_return_other_kinds_of_numbers_and_rows(card: Card) -
     assert report.passed, (report.note, [each.message for each in wrong(report.verdicts)])
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("card", ALONE, ids=lambda card: card.id)
 def test_an_answer_that_spoils_its_arguments_is_told_so_and_nothing_else(card: Card) -> None:
     report = graded(card.id, *map(rude, functions_of(own_answer(card))))

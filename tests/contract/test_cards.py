@@ -90,6 +90,7 @@ def test_a_card_is_complete_and_reads_well_in_every_variant(card: Card):
             assert "\u00a0" not in code, "code in a statement can be copied as it stands"
 
 
+@pytest.mark.rotates
 @by_card
 def test_cases_are_the_same_on_every_repeat_and_visible_ones_come_first(card: Card):
     cases = cases_of(card, "s")
@@ -104,6 +105,7 @@ def test_cases_are_the_same_on_every_repeat_and_visible_ones_come_first(card: Ca
         assert written[-len(others) :] != others, "another secret draws other cases"
 
 
+@pytest.mark.rotates
 @by_card
 def test_every_share_is_asked_for_nothing_else_is_and_points_split_without_a_remainder(card: Card):
     contract = judging(card.id)

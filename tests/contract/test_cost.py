@@ -23,6 +23,7 @@ A_FEW_NUMBERS = (
 )  # their bounds leave room: any list or gradient is far beyond them
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("card", SENT, ids=lambda card: card.id)
 def test_right_values_without_bytes_or_with_twice_the_bytes_are_found_out(card: Card) -> None:
     """What a right answer returns, with the meter of a run in which nothing moved, or almost twice as much."""

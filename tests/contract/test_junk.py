@@ -26,6 +26,7 @@ PARTS = {  # parts of a right value that are measured or computed: nothing else 
 }
 
 
+@pytest.mark.rotates
 @by_card
 def test_no_junk_gets_a_point_and_no_spoilt_value_upsets_the_judge(card: Card) -> None:
     several = []
@@ -143,6 +144,7 @@ STRANGE = {
 }
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("card", ALONE, ids=lambda card: card.id)
 def test_what_only_looks_like_an_answer_earns_nothing_and_is_refused_by_its_name(card: Card) -> None:
     for kind, value in STRANGE.items():
@@ -152,6 +154,7 @@ def test_what_only_looks_like_an_answer_earns_nothing_and_is_refused_by_its_name
             assert report.state == "raised" and kind in report.note and "return numbers, text, lists" in report.note
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("card", ALONE, ids=lambda card: card.id)
 def test_no_function_that_returns_junk_earns_a_point(card: Card) -> None:
     """From the answer's call on: the probe that calls it may not be upset either."""

@@ -108,6 +108,7 @@ def test_widgets_of_every_chapter_are_found() -> None:
     assert len(WIDGETS) >= 38 and {name[2:4] for name in WIDGETS} >= {f"ch{each}"[2:] for each in exercises.chapters()}
 
 
+@pytest.mark.rotates("course_lib/figures/")
 @by_widget
 def test_it_draws_at_the_positions_of_its_controls_and_says_what_it_shows(name: str, capsys: Any) -> None:
     explorer = made(name)
@@ -128,6 +129,7 @@ def test_it_draws_at_the_positions_of_its_controls_and_says_what_it_shows(name: 
         )
 
 
+@pytest.mark.rotates("course_lib/figures/")
 @by_widget
 def test_every_control_changes_what_is_shown(name: str, capsys: Any) -> None:
     explorer = made(name)

@@ -216,7 +216,7 @@ def test_the_sampler_leaves_the_callers_generators_where_they_were():
 
     random.seed(5), np.random.seed(5), torch.manual_seed(5)  # noqa: NPY002
     before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()  # noqa: NPY002
-    deal(lambda samples, rank, ranks, epoch, seed: [random.random()], Given((4, (2,), 2, 0), {}))
+    deal(lambda samples, rank, ranks, epoch, seed: [random.random()], Given((4, (2,), range(2), 0), {}))
     assert before == (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist())  # noqa: NPY002
 
 

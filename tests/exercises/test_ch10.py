@@ -202,8 +202,8 @@ def test_the_validators_cases_are_what_the_library_says_they_are(seed):
             assert not any(rows)
             continue
         found = {each.kind for each in faults(schedule_of(rows, m), most_activations=limit)}
-        if "unknown" in found:  # the library's word for a micro-batch that there is not
-            found.add("missing")
+        if "unknown" in found:  # the library's word for a micro-batch or a stage that there is not
+            found.add("wrong rank" if any(stage < 0 for row in rows for _, stage, _ in row) else "missing")
         if case.secret == "ok":
             assert not found, case.name
         elif case.name.split(" (")[0] in HARDER:

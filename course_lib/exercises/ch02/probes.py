@@ -61,6 +61,8 @@ def net_of(spec: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
         given = [torch.randint(0, 32, (spec["rows"],))]
     elif spec["input_grad"]:
         given = [x.requires_grad_() for x in given]
+    if spec.get("twice"):
+        segments[-1] = segments[0]
     for index in spec.get("frozen", ()):
         segments[index].requires_grad_(False)
     return segments, given
@@ -257,7 +259,7 @@ def micro_batches(spec: Mapping[str, Any]) -> list[tuple[Any, Any]]:
         tokens = torch.randint(0, spec["words"], (spec["rows"], length + 1), generator=coin)
         targets = tokens[:, 1:].clone()
         if padding:
-            targets[:, length - padding :] = -100
+            targets[spec.get("whole", 0) :, length - padding :] = -100
         pairs.append((tokens[:, :-1], targets))
     return pairs
 

@@ -51,6 +51,11 @@ def gradients_of(spec: Mapping[str, Any]) -> tuple[list[Any], list[list[Any]]]:
     return parameters, steps
 
 
+def rates(spec: Mapping[str, Any]) -> list[float]:
+    """The learning rate of every step."""
+    return [spec["lr"] * spec.get("falls", 1.0) ** step for step in range(spec["steps"])]
+
+
 def trajectory(answer: Any, case: Any, comm: Any = None) -> Any:
     """Parameters after every step, the tensors left in the states, and how many inputs were modified.
 
@@ -59,12 +64,12 @@ def trajectory(answer: Any, case: Any, comm: Any = None) -> Any:
     (spec,) = case.args
     parameters, steps = gradients_of(spec)
     states = [State() for _ in parameters]
-    rest, after, spoilt = (spec["lr"], tuple(spec["betas"]), spec["eps"], spec["weight_decay"]), [], 0
+    rest, after, spoilt = (tuple(spec["betas"]), spec["eps"], spec["weight_decay"]), [], 0
     with own_optimizer():
-        for gradients in steps:
+        for lr, gradients in zip(rates(spec), steps, strict=True):
             for at, (state, gradient) in enumerate(zip(states, gradients, strict=True)):
                 before, given = parameters[at].clone(), None if gradient is None else gradient.clone()
-                found = answer(parameters[at], gradient, state, *rest)
+                found = answer(parameters[at], gradient, state, lr, *rest)
                 spoilt += not parameters[at].equal(before) or not (given is None or gradient.equal(given))
                 if not hasattr(found, "equal"):
                     return {"parameters": [found], "state": [], "spoilt": spoilt}

@@ -25,14 +25,17 @@ def scaled(answer: Any, case: Any, comm: Any = None) -> Any:
     `case.args = (what, start, interval, given)` for a run, and with the overflows of earlier steps as a fifth argument for `unscale`.
     """
     what, start, interval, given, *earlier = case.args
-    scaler = answer(start, interval)
+    scaler, other = answer(start, interval), answer(8 * start, interval + 1)  # two live ones must share nothing
     for overflow in earlier[0] if earlier else ():
+        scaler.unscale([gradient.clone() for gradient in given])  # with the scale of that step
         scaler.update(overflow)
+        other.update(not overflow)
     scale = scaler.scale
     if what == "run":
         scales = [scaler.scale]
         for overflow in given:
             scaler.update(overflow)
+            other.update(not overflow)
             scales.append(scaler.scale)
         return scales
     before = [gradient.clone() for gradient in given]

@@ -239,3 +239,6 @@ def pass_token(comm, token):
 
 
 # %% half: right but for one rank alone => 4  from: one rank alone sends to itself
+
+# %% wrong: stamps go through 32-bit floats => generality -  from: rank 0 sends first, all others receive first
+# ~ seen += token ==> seen = (seen.float() + token.float()).to(token.dtype)

@@ -32,56 +32,35 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
 # +     return -np.diff(6 * params * tokens / gpu_flops / np.array([mfu, mfu + 0.01]) / 3600 * usd_per_hour)[0]
 
 
-# %% wrong: the slope => values slope unless asked=slope
-def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
-    return 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour / mfu / 100
+# %% wrong: the slope => values slope unless asked=slope  from: a difference of two costs
+# ~ cost(mfu) - cost(mfu + 0.01) ==> cost(mfu) / mfu / 100
 
+# %% wrong: turned round => values sign  from: a difference of two costs
+# ~ cost(mfu) - cost(mfu + 0.01) ==> cost(mfu + 0.01) - cost(mfu)
 
-# %% wrong: turned round => values sign
-def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
-    cost = 6 * params * tokens / gpu_flops / 3600 * usd_per_hour
-    return cost / (mfu + 0.01) - cost / mfu
+# %% wrong: one per cent of the cost => values one-per-cent-of-cost  from: a difference of two costs
+# ~ cost(mfu) - cost(mfu + 0.01) ==> cost(mfu) * 0.01
 
+# %% wrong: half a point to either side => values slope  from: a difference of two costs
+# ~ cost(mfu) - cost(mfu + 0.01) ==> cost(mfu - 0.005) - cost(mfu + 0.005)
 
-# %% wrong: one per cent of the cost => values one-per-cent-of-cost
-def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
-    return 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour * 0.01
+# %% wrong: the point below => values point-below  from: a difference of two costs
+# ~ cost(mfu) - cost(mfu + 0.01) ==> cost(mfu - 0.01) - cost(mfu)
 
+# %% wrong: a whole unit => values per-unit  from: a difference of two costs
+# ~ cost(mfu) - cost(mfu + 0.01) ==> cost(mfu) / mfu
 
-# %% wrong: half a point to either side => values slope
-def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
-    cost = lambda u: 6 * params * tokens / (gpu_flops * u) / 3600 * usd_per_hour
-    return cost(mfu - 0.005) - cost(mfu + 0.005)
+# %% wrong: seconds at the price of hours => values seconds-as-hours  from: a difference of two costs
+# ~ / 3600 * usd ==> * usd
 
+# %% wrong: the whole cost => values the-cost  from: a difference of two costs
+# ~ cost(mfu) - cost(mfu + 0.01) ==> cost(mfu)
 
-# %% wrong: the point below => values point-below  from: turned round
-# ~ mfu + 0 ==> mfu - 0
+# %% wrong: the H100 by heart => values -  from: a difference of two costs
+# ~ (gpu_flops * u) ==> (989e12 * u)
 
-
-# %% wrong: a whole unit => values per-unit
-def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
-    return 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour / mfu
-
-
-# %% wrong: seconds at the price of hours => values seconds-as-hours
-def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
-    cost = 6 * params * tokens / gpu_flops * usd_per_hour
-    return cost / mfu - cost / (mfu + 0.01)
-
-
-# %% wrong: the whole cost => values the-cost
-def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
-    return 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour
-
-
-# %% wrong: the H100 by heart => values -  from: seconds at the price of hours
-# ~ tokens / gpu_flops * usd_per_hour ==> tokens / 989e12 / 3600 * usd_per_hour
-
-
-# %% wrong: the example by heart => values only-the-example
-def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
-    return 215_800
-
+# %% wrong: the example by heart => values only-the-example  from: a difference of two costs
+# ~ cost(mfu) - cost(mfu + 0.01) ==> 215_800
 
 # %% wrong: asks the library => raised  from: both costs at once, numpy
 # ~ import numpy as np ==> from course_lib import compute

@@ -150,5 +150,5 @@ def first_wall(job):
 # -     return [wall, "more GPUs", math.ceil(max(memory, compute, deadline))]
 # +     return [wall, "more GPUs", int(max(memory, compute, deadline)) + 1]
 
-# %% wrong: a run must end before the later deadline => generality ~  from: tries the fixes in order and counts up
-# ~ if max(loads(changed).values()) <= 1: ==> if max(loads(changed).values()) <= 1 - 1e-12 * (fix == "longer deadline"):
+# %% wrong: a step that is exactly in time is late => generality -  from: tries the fixes in order and counts up
+# ~ if max(loads(changed).values()) <= 1: ==> if max(loads(changed).values()) <= 1 and loads(changed)["compute"] < 1:

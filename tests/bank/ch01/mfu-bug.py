@@ -28,45 +28,30 @@ def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
 # ~ (gpus * gpu_flops) ==> gpu_flops
 
 
-# %% wrong: sparse peak and the GPUs => values sparse-peak
-def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
-    return 6 * params * sequence * batch * steps / seconds / (2 * gpu_flops * gpus)
+# %% wrong: sparse peak and the GPUs => values sparse-peak  from: the peak of all GPUs
+# ~ (gpus * gpu_flops) ==> (2 * gpu_flops * gpus)
 
+# %% wrong: recomputation counted => values recompute-counted  from: the peak of all GPUs
+# ~ return 6 ==> return 8
 
-# %% wrong: recomputation counted => values recompute-counted
-def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
-    return 8 * params * sequence * batch * steps / seconds / (gpus * gpu_flops)
+# %% wrong: in per cent => values percent  from: the peak of all GPUs
+# ~ return 6 ==> return 600
 
+# %% wrong: one GPU's tokens over all peaks => values twice-by-gpus  from: the peak of all GPUs
+# ~ sequence * batch ==> sequence * (batch / gpus)
 
-# %% wrong: in per cent => values percent
-def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
-    return 600 * params * sequence * batch * steps / seconds / (gpus * gpu_flops)
+# %% wrong: tokens of one step => values one-step  from: the peak of all GPUs
+# ~ batch * steps ==> batch
 
+# %% wrong: sixteen by heart => values -  from: the peak of all GPUs
+# ~ (gpus * ==> (16 *
 
-# %% wrong: one GPU's tokens over all peaks => values twice-by-gpus
-def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
-    return 6 * params * sequence * (batch / gpus) * steps / seconds / (gpus * gpu_flops)
+# %% wrong: one sequence for each GPU => values -  from: the peak of all GPUs
+# ~ batch * steps ==> steps
+# ~ (gpus * gpu_flops) ==> gpu_flops
 
-
-# %% wrong: tokens of one step => values one-step
-def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
-    return 6 * params * sequence * batch / seconds / (gpus * gpu_flops)
-
-
-# %% wrong: sixteen by heart => values -
-def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
-    return 6 * params * sequence * batch * steps / seconds / (16 * gpu_flops)
-
-
-# %% wrong: one sequence for each GPU => values -
-def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
-    return 6 * params * sequence * steps / seconds / gpu_flops
-
-
-# %% wrong: right for the example only => values only-the-example
-def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
-    return 0.02836
-
+# %% wrong: right for the example only => values only-the-example  from: the peak of all GPUs
+# ~ 6 * params * tokens / seconds / (gpus * gpu_flops) ==> 0.02836
 
 # %% wrong: asks the library => raised
 from course_lib import compute

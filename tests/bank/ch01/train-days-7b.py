@@ -101,3 +101,7 @@ def gpus_for_deadline(params, tokens, gpu_flops, utilization, days):
 # %% half: no deadline yet => 2.5  from: plain
 # -     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
 # +     raise NotImplementedError
+
+# %% wrong: days are kept by size and tokens => generality -  from: plain
+# ~ def train_days(params, tokens, gpu_flops, utilization): ==> def train_days(params, tokens, gpu_flops, utilization, kept={}):
+# ~ 6 * params * tokens / (gpu_flops * utilization) / 86_400 ==> kept.setdefault((params, tokens), 6 * params * tokens / (gpu_flops * utilization) / 86_400)

@@ -87,3 +87,7 @@ def which_peak(params, tokens, sheet):
 # %% half: years forgotten => 2.5
 def which_peak(params, tokens, sheet):
     return min(r["tflops"] / (2 if r["sparsity"] else 1) for r in sheet if r["precision"] == "BF16") * 1e12, None
+
+
+# %% wrong: half of the FP8 row => generality -  from: dense row, else half of the sparse one
+# ~ (dense[0] if dense else rows[0]["tflops"] / 2) ==> min(row["tflops"] for row in sheet if row["precision"] == "FP8") / 2

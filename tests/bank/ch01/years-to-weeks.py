@@ -76,32 +76,21 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
 # ~ gpus, math.ceil(alone / weeks) ==> gpus / keep, math.ceil(alone / weeks / keep)
 
 
-# %% wrong: natural logarithm => values natural-logarithm
-def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
-    alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
-    power = 1 + math.log(keep)
-    return alone / gpus**power, max(1, math.ceil((alone / weeks) ** (1 / power)))
-
+# %% wrong: natural logarithm => values natural-logarithm  from: solved for N
+# ~ np.log2 ==> np.log
 
 # %% wrong: faster with every doubling => values speed-up  from: natural logarithm
-# ~ + math.log ==> - math.log2
+# ~ + np.log ==> - np.log2
 
-
-# %% wrong: rounded down => values one-too-few
-def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
-    alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
-    power = 1 + math.log2(keep)
-    return alone / gpus**power, max(1, int((alone / weeks) ** (1 / power)))
-
+# %% wrong: rounded down => values one-too-few  from: solved for N
+# ~ np.ceil ==> int
 
 # %% wrong: the example's keep by heart => values -  from: natural logarithm
 # ~ log(keep) ==> log2(0.97)
 
 
-# %% wrong: one more where it fits exactly => generality one-too-many
-def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
-    alone, power = 6 * params * tokens / (gpu_flops * mfu) / WEEK, 1 + math.log2(keep)
-    return alone / gpus**power, int((alone / weeks) ** (1 / power)) + 1
+# %% wrong: one more where it fits exactly => generality one-too-many  from: solved for N
+# ~ max(1, np.ceil((alone / weeks) ** (1 / power))) ==> int((alone / weeks) ** (1 / power)) + 1
 
 
 # %% wrong: whole doublings only => values one-pass
@@ -118,3 +107,7 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
 # %% half: one direction only => 3
 def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     return 6 * params * tokens / (gpu_flops * mfu) / WEEK / gpus / keep ** math.log2(gpus), None
+
+
+# %% wrong: 4,096 GPUs at most => values -  from: doubles, then bisects
+# ~ weeks_on(gpus), high ==> weeks_on(min(gpus, 4096)), high

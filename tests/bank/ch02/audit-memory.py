@@ -43,15 +43,8 @@ from course_lib import facts
 
 
 def audit_memory():
-    scale = {
-        "state-70b-1120": 1e12,
-        "state-405b-3200": 1e12,
-        "state-405b-4860": 1e12,
-        "cards-405b-60": 1,
-        "activations-btld": 1,
-        "checkpoint-sqrt": 1,
-        "checkpoint-33-forward": 0.01,
-    }
+    scale = {"cards-405b-60": 1, "activations-btld": 1, "checkpoint-sqrt": 1, "checkpoint-33-forward": 0.01}
+    scale |= dict.fromkeys(("state-70b-1120", "state-405b-3200", "state-405b-4860"), 1e12)
     return {name: (float(facts.claim(name).value) / scale.get(name, 1e9), "right", "as printed") for name in GOOD}
 
 

@@ -162,3 +162,6 @@ def best_segments(inputs, inner):
 
 # %% half: only the peak => 6  from: root of the number of layers
 # ~ return list(range(0, len(inputs), round(math.sqrt(len(inputs))))) ==> raise NotImplementedError
+
+# %% wrong: segments of twelve layers at most => generality -  from: bisect the cap, fewest inputs for every prefix
+# ~ for start in range(end): ==> for start in range(max(0, end - 12), end):

@@ -233,3 +233,6 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 
 # %% half: no room left for large logits => 18.75  from: both gradients while the logits are there
 # -             logits -= logits.max(1, keepdim=True).values
+
+# %% wrong: always sixteen chunks => generality -  from: a checkpoint around each chunk
+# ~ total = 0 ==> total, chunks = 0, 16

@@ -117,3 +117,7 @@ def count_parameters(shape):
 # %% wrong: the model shown only => values -
 def count_parameters(shape):
     return {"embedding": 525336576, "attention": 1342177280, "mlp": 5637144576, "norms": 266240, "head": 525336576}
+
+
+# %% wrong: a head is tied only where the MLP is gated, or keys are shared => generality -  from: closed form
+# ~ if shape["tied"] else ==> if shape["tied"] and (shape["gated"] or shape["kv_heads"] < shape["heads"]) else

@@ -129,3 +129,7 @@ def dies_at(job, memory):
 # %% half: the timeline alone => 3.75  from: phase by phase
 def dies_at(job, memory):
     raise NotImplementedError
+
+
+# %% wrong: a byte too much fits => generality fits  from: phase by phase
+# ~ if level > memory: ==> if level > memory + 1:

@@ -139,3 +139,6 @@ def train_step(model, batches):
 # %% half: graphs retained => 5  from: graphs retained
 
 # %% half: the right loss alone => 1  from: never divided
+
+# %% wrong: eight micro-batches at most => generality -  from: backward at once, divided at the end
+# ~ in batches: ==> in list(batches)[:8]:

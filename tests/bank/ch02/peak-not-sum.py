@@ -90,18 +90,9 @@ def peak(log):
     return sum(best.values()), when, max(best, key=best.get)
 
 
-# %% wrong: a name keeps its first size => values name-used-again
-def peak(log):
-    size, level, best = {}, 0, (0, None, "activations")
-    for row in log:
-        if row["what"] == "alloc":
-            level += size.setdefault(row["name"], row["bytes"])
-        else:
-            level -= size[row["name"]]
-        if level > best[0]:
-            best = level, row["time"], "activations"
-    return best
-
+# %% wrong: a name keeps its first size => values name-used-again  from: a running total
+# ~ alive, best = {}, (0, None, None) ==> alive, best, first = {}, (0, None, None), {}
+# ~ row["kind"], row["bytes"] ==> row["kind"], first.setdefault(row["name"], row["bytes"])
 
 # %% wrong: the position for the time => values position  from: a running total
 # ~ row["time"] ==> log.index(row)

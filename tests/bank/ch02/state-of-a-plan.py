@@ -110,3 +110,6 @@ def largest_model(memory, plan):
 # ~ return memory / sum(state_buckets(1, plan).values()) ==> raise NotImplementedError
 
 # %% half: both, for this plan only => 2.5  from: always sixteen bytes
+
+# %% wrong: fp8 takes two bytes for lion => generality -  from: a table of sizes
+# ~ SIZE[plan["moments"]], ==> max(SIZE[plan["moments"]], 2 * (plan["optimizer"] == "lion")),

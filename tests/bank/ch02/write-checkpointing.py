@@ -153,7 +153,6 @@ def checkpoint(function, x):
 # ~ is_floating_point() ==> requires_grad
 # ~ (function, torch.empty(0, requires_grad=True), x.detach()) ==> (function, torch.empty(0, requires_grad=True), x)
 
-
 # %% wrong: computed again for every tensor that autograd asks for => values not-the-second-call  from: hooks on what autograd saves
 # ~ if number not in made: ==> if True:
 
@@ -251,3 +250,6 @@ def checkpoint(function, x):
 # %% half: the generator is forgotten => 13.5  from: the generator is not set back for the second run
 
 # %% half: a plain call has right outputs => 1.5  from: a plain call
+
+# %% wrong: the generator is set back for modules alone => generality other-numbers  from: a function of autograd with an anchor
+# ~ torch.set_rng_state(ctx.state) ==> torch.set_rng_state(ctx.state) if isinstance(ctx.function, torch.nn.Module) else None

@@ -78,7 +78,6 @@ def switch_size(small, large):
 # %% wrong: no way always wins => generality -  from: the sign of the switch
 # ~ large[1] - 1 / small ==> small[1] - 1 / large
 
-
 # %% wrong: rates subtracted => values difference-of-rates  from: the sign of the switch
 # ~ / (1 / large[1] - 1 / small[1]) ==> * (large[1] - small[1])
 

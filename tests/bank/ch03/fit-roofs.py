@@ -54,7 +54,6 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # %% wrong: means with the warm-up => values warm-up-counted  from: medians, honest runs, the best of each kind
 # ~ median ==> fmean
 
-
 # %% wrong: believes everything => values hasty-run-believed  from: medians, honest runs, the best of each kind
 # -         if run["flop"] / time > sheet_flops or (streams and run["bytes"] / time > sheet_bandwidth):
 # -             continue
@@ -87,22 +86,9 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     return sheet_flops, sheet_bandwidth
 
 
-# %% wrong: the shown log by heart => values -
-SEEN = []
-
-
-def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
-    if not SEEN:
-        flops = bandwidth = 0.0
-        for run in runs:
-            time = statistics.median(run["seconds"])
-            streams = run["bytes"] > cache
-            if run["flop"] / time <= sheet_flops and not (streams and run["bytes"] / time > sheet_bandwidth):
-                flops = max(flops, run["flop"] / time)
-                bandwidth = max(bandwidth, run["bytes"] / time if streams else 0)
-        SEEN.append((flops, bandwidth, flops / bandwidth))
-    return SEEN[0]
-
+# %% wrong: the shown log by heart => values -  from: medians, honest runs, the best of each kind
+# ~ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth): ==> def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth, seen=[]):
+# ~ return flops, bandwidth, flops / bandwidth ==> return (seen or seen.append((flops, bandwidth, flops / bandwidth)) or seen)[0]
 
 # %% wrong: asks the library => raised
 from course_lib import roofline
@@ -123,3 +109,6 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 
 # %% wrong: bytes that fill the cache are taken to miss it => values -  from: medians, honest runs, the best of each kind
 # ~ > cache ==> >= cache
+
+# %% wrong: sixteen runs at most => generality -  from: medians, honest runs, the best of each kind
+# ~ for run in runs: ==> for run in runs[:16]:

@@ -84,3 +84,6 @@ def time_kernel(device, repeats):
 
 # %% wrong: right for the matmul shown only => values -  from: the slowest repeat
 # ~ max(times) ==> min(statistics.median(times), 1.38e-3)
+
+# %% wrong: eleven repeats, whatever is asked for => generality -  from: every repeat on an empty queue
+# ~ range(repeats): ==> range(11):

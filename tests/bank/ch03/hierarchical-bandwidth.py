@@ -85,3 +85,6 @@ def cross_bandwidth(levels):
 
 # %% half: the buffer is not there yet => 3.75  from: a sum of bandwidths
 # ~ return sum(rates) ==> raise NotImplementedError
+
+# %% wrong: six levels at most => generality -  from: level by level
+# ~ in levels: ==> in levels[:6]:

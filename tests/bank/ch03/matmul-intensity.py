@@ -89,3 +89,6 @@ def ridge(flops, bandwidth):
 
 # %% half: the ridge is not there yet => 1.5  from: counted
 # ~ return flops / bandwidth ==> raise NotImplementedError
+
+# %% wrong: sizes of one to eight bytes by heart => generality raised  from: counted
+# ~ 1 / size if reads_only else 1 / (2 * size) ==> {1: 1, 2: 1 / 2, 4: 1 / 4, 8: 1 / 8}[size] / (2 - reads_only)

@@ -109,3 +109,6 @@ def dips(m, sizes, tile, sms):
 
 # %% wrong: never looks at the second size => generality -  from: tiles, waves, paid
 # ~ range(1, len(sizes)) ==> range(2, len(sizes))
+
+# %% wrong: a small fall is none => generality -  from: tiles, waves, paid
+# ~ share[i] < share[i - 1]] ==> share[i] < share[i - 1] * (1 - 1e-4)]

@@ -115,3 +115,6 @@ def tiled_intensity(m, k, n, cache, size):
 
 # %% half: moves and tile, not yet the intensity => 5  from: columns and rows of tiles
 # ~ return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache))) ==> raise NotImplementedError
+
+# %% wrong: tiles of 299 at most => generality -  from: columns and rows of tiles
+# ~ math.isqrt(cache // 3) ==> min(math.isqrt(cache // 3), 299)

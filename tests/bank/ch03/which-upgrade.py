@@ -33,23 +33,15 @@ def best_upgrade(work, rates, factor):
     return part, step(times) / after[part]
 
 
-# %% wrong: the factor itself => values the-factor
-def best_upgrade(work, rates, factor):
-    times = {part: work[part] / rates[part] for part in work}
-    return max(times, key=times.get), factor
+# %% wrong: the factor itself => values the-factor  from: every upgrade tried
+# ~ max(gains, key=gains.get) ==> max(work, key=lambda part: work[part] / rates[part])
+# ~ best, gains[best] ==> best, factor
 
-
-# %% wrong: the most bytes => values always-the-same
-def best_upgrade(work, rates, factor):
-    part = max(work, key=work.get)
-    before = max(work[p] / rates[p] for p in work)
-    after = max(work[p] / rates[p] / (factor if p == part else 1) for p in work)
-    return part, before / after
-
+# %% wrong: the most bytes => values always-the-same  from: every upgrade tried
+# ~ max(gains, key=gains.get) ==> max(work, key=work.get)
 
 # %% wrong: the slowest wire => values always-the-same  from: the most bytes
-# ~ part = max(work, key=work.get) ==> part = min(rates, key=rates.get)
-
+# ~ max(work, key=work.get) ==> min(rates, key=rates.get)
 
 # %% wrong: the wires wait => values other-overlap unless overlap=wires wait  from: every upgrade tried
 # -         return max(work[part] / speeds[part] for part in work)
@@ -72,7 +64,7 @@ def best_upgrade(work, rates, factor):
 
 
 # %% wrong: says nothing helps => values nothing  from: the factor itself
-# ~ max(times, key=times.get), factor ==> max(times, key=times.get), 1.0
+# ~ best, factor ==> best, 1.0
 
 # %% wrong: asks the library => raised
 from course_lib import roofline
@@ -88,4 +80,4 @@ def best_upgrade(work, rates, factor):
 
 
 # %% half: the part, not yet the speed-up => 3  from: the factor itself
-# ~ ), factor ==> ), 0.0
+# ~ best, factor ==> best, 0.0

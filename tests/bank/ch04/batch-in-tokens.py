@@ -74,3 +74,6 @@ def accumulation(batch, sequences, ranks, length):
 # %% wrong: left as it is => not-answered  from: products and a remainder
 # -     return sequences * accumulated * ranks * length
 # +     raise NotImplementedError
+
+# %% wrong: one micro-batch is none => generality returned-none  from: products and a remainder
+# ~ not batch // each ==> batch // each < 2

@@ -120,3 +120,7 @@ def clip(shards, limit, replicated):
 # %% wrong: left as it is => not-answered
 def clip(shards, limit, replicated):
     raise NotImplementedError
+
+
+# %% wrong: only copies by one name count once => generality ~  from: a sum of squares
+# ~ {name} & replicated ==> {name} & {"norm"}

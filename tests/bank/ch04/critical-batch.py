@@ -65,3 +65,6 @@ def largest_batch(min_steps, min_examples, extra):
 # %% wrong: left as it is => not-answered  from: a line in 1/B
 # -     slope, intercept = np.polyfit(1 / np.array(batches, dtype=float), steps, 1)
 # +     raise NotImplementedError
+
+# %% wrong: the critical batch is among the runs => generality ~  from: a line in 1/B
+# ~ float(slope / intercept) ==> min(float(slope / intercept), max(batches))

@@ -82,3 +82,6 @@ def spend(flops, ratio):
 # %% wrong: left as it is => not-answered  from: bisection on the curvature of three points
 # -     low, high = 0.001, 2.0
 # +     raise NotImplementedError
+
+# %% wrong: a floor of 1 at least => generality ~  from: bisection on the curvature of three points
+# ~ la - scale ==> max(la - scale, 1.0)

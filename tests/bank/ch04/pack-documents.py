@@ -117,3 +117,6 @@ def positions(lengths, room):
 # -     ids = torch.tensor([k for k, n in enumerate(lengths) for _ in range(n)] + [-1] * (room - sum(lengths)))
 # +     lengths = kept.setdefault((len(lengths), sum(lengths), room), lengths)
 # +     ids = torch.tensor([k for k, n in enumerate(lengths) for _ in range(n)] + [-1] * (room - sum(lengths)))
+
+# %% wrong: sorted by pairs of lengths => generality ~  from: the longest first
+# ~ -lengths[number]) ==> -lengths[number] // 2)

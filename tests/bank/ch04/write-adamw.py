@@ -115,3 +115,10 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
 # %% wrong: left as it is => not-answered
 def adamw(parameter, gradient, state, lr, betas, eps, decay):
     raise NotImplementedError
+
+
+# %% wrong: the first learning rate is kept => generality ~  from: from the formulas
+# ~ one, two = betas ==> lr, (one, two) = state.setdefault("lr", lr), betas
+
+# %% wrong: an ε of zero is replaced => generality ~  from: from the formulas
+# ~ one, two = betas ==> eps, (one, two) = eps or 1e-3, betas

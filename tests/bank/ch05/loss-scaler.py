@@ -139,3 +139,8 @@ class Scaler:
 
 # %% wrong: an empty tensor is an overflow => generality false-alarm  from: as written
 # ~ gradient.isfinite().all() for ==> gradient.numel() and gradient.isfinite().all() for
+
+# %% wrong: all scalers share their scale => values ~  from: as written
+# -         self.scale, self.interval, self.clean = start, interval, 0
+# +         self.interval, self.clean, Scaler.shared = interval, 0, start
+# +     scale = property(lambda self: Scaler.shared, lambda self, value: setattr(Scaler, "shared", value))

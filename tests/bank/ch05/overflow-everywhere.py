@@ -117,3 +117,6 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
 
 # %% wrong: the first eight ranks are asked => generality ~  from: a flag, and then squares
 # ~ float(not gradients.isfinite().all()) ==> float(not gradients.isfinite().all() and comm.rank < 8)
+
+# %% wrong: a norm just below the limit is scaled to it => values ~  from: a flag, and then squares
+# ~ if norm > most: ==> if norm > 0.99 * most:

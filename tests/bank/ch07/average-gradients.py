@@ -162,3 +162,6 @@ def average_gradients(comm, grads, examples):
 # ~ item() ==> item() * comm.size
 
 # %% half: everything on everyone => 2.5  from: everything on everyone
+
+# %% wrong: counts in half precision => generality -  from: sums, then one division
+# ~ torch.tensor([examples]) ==> torch.tensor([examples]).half()

@@ -111,3 +111,6 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 
 # %% half: the tokens alone => 2.8  from: in formulas
 # ~ return math.floor(1 + batch_tokens * 4 * bandwidth / (2 * grad_bytes * flops)) ==> raise NotImplementedError
+
+# %% wrong: at most 1,024 ranks => generality ~  from: in formulas
+# ~ (ranks - 1) / ranks * ==> (min(ranks, 1024) - 1) / min(ranks, 1024) *

@@ -1,17 +1,17 @@
 import torch
 
 
-def packed(model, bucket_bytes, order=reversed, mixed=False, beyond=False):
+def packed(model, bucket_bytes, order=reversed, mixed=False, beyond=False, frozen=False):
     """Buckets from the last parameter to the first; the options are mistakes that wrong answers make."""
     buckets, room = [], 0
-    for p in order([p for p in model.parameters() if p.requires_grad]):
+    for p in order([p for p in model.parameters() if p.requires_grad or frozen]):
         full = room <= 0 if beyond else p.nbytes > room
         if not buckets or full or (not mixed and p.dtype != buckets[-1][0].dtype):
             buckets.append([])
             room = bucket_bytes
         buckets[-1].append(p)
         room -= p.nbytes
-    return buckets
+    return [[p for p in bucket if p.requires_grad] for bucket in buckets]
 
 
 # %% right: a queue of buckets
@@ -217,3 +217,6 @@ def bucket_gradients(comm, model, bucket_bytes):
 # ~ works = [] ==> works, kept = [], []
 #                   p.grad.copy_(part.view_as(p))
 # +         kept.extend(works)
+
+# %% wrong: frozen parameters take room => cost too-many-collectives  from: a queue of buckets
+# ~ packed(model, bucket_bytes) ==> packed(model, bucket_bytes, frozen=True)

@@ -267,3 +267,6 @@ def hook_gradients(comm, model):
 
 # %% wrong: every handle ever made is kept => generality handles-kept  from: one asynchronous all-reduce per parameter
 # -         works.clear()
+
+# %% wrong: fp32 sums for all => generality -  from: one asynchronous all-reduce per parameter
+# ~ if parameter.requires_grad: ==> if parameter.requires_grad and parameter.dtype == torch.float32:

@@ -153,3 +153,6 @@ def evaluate(comm, batches):
 
 
 # %% half: not a number spreads => 4  from: not a number spreads
+
+# %% wrong: a loss of 0 is no batch => generality other-number  from: three sums
+# ~ if tokens: ==> if tokens and mean:

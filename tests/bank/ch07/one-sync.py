@@ -122,3 +122,6 @@ def accumulate(replica, batches, loss):
 
 
 # %% half: averages every micro-batch => 4  from: averages every micro-batch
+
+# %% wrong: a loss of its own => values -  from: no_sync around all but the last
+# ~ loss(replica(inputs), targets) ==> (replica(inputs) - targets).square().mean()

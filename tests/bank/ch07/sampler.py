@@ -116,3 +116,9 @@ def indices(samples, rank, ranks, epoch, seed=0):
 # ~ return order[rank::ranks] ==> return [float(x) for x in order[rank::ranks]]
 
 # %% half: right where ranks divide or almost do => 6.4  from: one extension is not enough for few samples
+
+# %% wrong: shuffled in windows => generality not-shuffled  from: one generator from seed and epoch, dealt out
+# ~ random.Random(f"{seed}:{epoch}").shuffle(order) ==> order.sort(key=lambda i: i // 16 + random.Random(f"{seed}:{epoch}:{i}").random())
+
+# %% wrong: another order where ranks do not divide => generality order-of-its-own  from: one generator from seed and epoch, dealt out
+# ~ f"{seed}:{epoch}" ==> f"{seed}:{epoch}:{samples % ranks}"

@@ -225,3 +225,6 @@ def token_step(comm, model, batches):
 
 
 # %% half: right for ranks with a micro-batch each => 7.2  from: a rank without a micro-batch has no gradient to send
+
+# %% wrong: padding ends rows, and nothing else => generality ~  from: count first
+# ~ (targets != -100).sum() ==> (targets != -100).flip(1).cummax(1).values.sum()

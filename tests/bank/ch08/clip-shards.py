@@ -163,3 +163,6 @@ def clip_parts(inside, across, parts, counts, most):
 
 # %% wrong: times the limit, then divided => generality not-finite  from: one sum, one all-reduce
 # ~ (most / norm) ==> (most).div_(norm)
+
+# %% wrong: padding is cut off without replicas only => generality not-finite  from: one sum, one all-reduce
+# ~ part[:count].double() ==> (part[:count] if across.size == 1 else part * (torch.arange(len(part)) < count)).double()

@@ -139,3 +139,6 @@ def best_group(params, ranks, memory, per_node, fast, slow):
 
 # %% wrong: 32 bits across => values twice  from: by the rings
 # ~ copies * 2 ==> copies * 4
+
+# %% wrong: the largest of equal groups => generality ~  from: by the rings
+# ~ (_fitting(params, ranks, memory), key ==> (_fitting(params, ranks, memory)[::-1], key

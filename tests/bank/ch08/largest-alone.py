@@ -122,3 +122,7 @@ def ranks_for(params, memory, layers, activations, per_param):
 # %% half: the first only => 2.1  from: a negative number of GPUs
 # -     return math.ceil(per_param * params / (memory - activations - 4 * params / layers) - 1e-9)
 # +     raise NotImplementedError
+
+# %% wrong: at least sixteen layers => generality ~  from: solved for P
+# ~ 2 * 2 / layers ==> 4 / max(layers, 16)
+# ~ 4 * params / layers ==> 4 * params / max(layers, 16)

@@ -122,3 +122,6 @@ def train(comm, build, make, batches, most):
 
 # %% wrong: an optimizer of the model that was cut => raised  from: shard, then the optimizer, then the model's norm
 # ~ sharded.shards() ==> model.parameters()
+
+# %% wrong: eleven words in every vocabulary => values raised  from: shard, then the optimizer, then the model's norm
+# ~ logits.flatten(0, 1) ==> logits.reshape(-1, 11)

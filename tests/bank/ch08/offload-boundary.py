@@ -73,3 +73,6 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
 
 # %% half: the first only => 2  from: the longer of the two
 # ~ return moved * flops / (6 * ranks * bandwidth) ==> raise NotImplementedError
+
+# %% wrong: 64 ranks at most => generality ~  from: the longer of the two
+# ~ params / ranks * moved ==> params / min(ranks, 64) * moved

@@ -206,3 +206,6 @@ def shard_optimizer(comm, parameters, make):
 # +             for p in mine:
 # +                 if p.grad is None:
 # +                     p.grad = torch.zeros_like(p)
+
+# %% wrong: frozen ones go round where some are tied => cost frozen-sent  from: whole tensors, the largest first
+# ~ for p in parameters if p.requires_grad} ==> for p in parameters if p.requires_grad or len(set(parameters)) < len(parameters)}

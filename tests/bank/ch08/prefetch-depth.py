@@ -154,3 +154,7 @@ def exposed_seconds(gathers, computes, depth):
 # %% half: the crossover only => 1.6  from: each gather against its own unit
 # ~ return sum(max(0.0, g - c) for g, c in zip(gathers, computes)) ==> raise NotImplementedError
 # ~ return 1 ==> raise NotImplementedError
+
+# %% wrong: five units ahead at most => generality ~  from: two clocks
+# -     wire, done = 0.0, []
+# +     wire, done, depth = 0.0, [], min(depth, 5)

@@ -152,3 +152,6 @@ def fewest_ranks(params, stage, buckets, memory):
 
 # %% half: the first function only => 1.6  from: the fewest as if all were shared
 # ~ return math.ceil(params * sum(buckets.values()) / memory) ==> raise NotImplementedError
+
+# %% wrong: buckets by their places => generality -  from: stage by stage, the fewest by doubling and halving
+# ~ w, g, o = buckets["weights"], buckets["grads"], buckets["master"] + buckets["moments"] ==> w, g, *o = buckets.values(); o = sum(o)

@@ -103,3 +103,6 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # +     k = k + (same - k.detach())
 
 # %% half: all but the copies' gradients => 4.8  from: copies of KV heads left to themselves
+
+# %% wrong: scores scaled as in the example => generality -  from: copy_in for copied weights, too
+# ~ enable_gqa=True) ==> enable_gqa=True, scale=0.5)

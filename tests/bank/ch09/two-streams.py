@@ -71,3 +71,6 @@ def two_streams(seed, rank):
 
 
 # %% half: outside alike, and inside, too => 1.75  from: alike everywhere
+
+# %% wrong: seeds of ten bits => generality -  from: room between seeds
+# ~ seed * 1_000_003 ==> seed % 1024 * 1_000_003

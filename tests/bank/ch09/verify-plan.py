@@ -74,3 +74,12 @@ def verify(plan, whole, held, ranks):
 
 
 # %% half: patterns only => 3.2  from: patterns only
+
+# %% wrong: larger than planned is no complaint => generality side-missed  from: patterns, then shapes
+# ~ if here != want: ==> if here != want and here[0] <= rows:
+
+# %% wrong: case counts for nothing => values -  from: patterns, then shapes
+# -     found = [("unused", pattern) for pattern in plan if not any(fnmatchcase(name, pattern) for name in whole)]
+# +     names = [name.lower() for name in whole]
+# +     found = [("unused", p) for p in plan if not any(fnmatchcase(name, p.lower()) for name in names)]
+# ~ if fnmatchcase(name, pattern): ==> if fnmatchcase(name.lower(), pattern.lower()):

@@ -165,3 +165,6 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # %% half: everything in double precision => 9  from: two sums, torch's gradient
 # ~ .float ==> .double
 # ~ , comm).log() - sum_out(picked ==> .float(), comm).log() - sum_out(picked.float()
+
+# %% wrong: zero for the largest of negative logits => generality not-finite  from: two sums, torch's gradient
+# ~ z.detach().amax(-1) ==> z.detach().amax(-1).clamp(min=0)

@@ -78,38 +78,21 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 
 
 # %% right: receive the gradient first and send the activation then, on even ranks
-import torch
-from course_lib.cluster import P2POp
-
-
-def rcv(c, p, e):
-    g = e()
-    c.recv(g, p)
-    return g
-
-
-def swp(c, t, p, e):
-    g = e()
-    for w in c.batch_isend_irecv([P2POp(c.irecv, g, p), P2POp(c.isend, t, p)]):
-        w.wait()
-    return g
-
-
 def run_1f1b(c, F, B, e, M):
     r, L = c.rank, c.size - 1
 
     def t(x, p):
         if r % 2:
             c.send(x, p)
-            return rcv(c, p, e)
-        g = rcv(c, p, e)
+            return receive(c, p, e)
+        g = receive(c, p, e)
         c.send(x, p)
         return g
 
     a = min(L - r, M)
     for m in range(a):
-        c.send(F(m, rcv(c, r - 1, e) if r else None), r + 1)
-    x = rcv(c, r - 1, e) if r and a < M else None
+        c.send(F(m, receive(c, r - 1, e) if r else None), r + 1)
+    x = receive(c, r - 1, e) if r and a < M else None
     for m in range(M - a):
         y = F(a + m, x)
         g = B(m, t(y, r + 1) if r < L else None)
@@ -119,7 +102,7 @@ def run_1f1b(c, F, B, e, M):
             else:
                 c.send(g, r - 1)
     for m in range(M - a, M):
-        g = B(m, rcv(c, r + 1, e))
+        g = B(m, receive(c, r + 1, e))
         if r:
             c.send(g, r - 1)
 
@@ -212,9 +195,9 @@ def run_1f1b(c, F, B, e, M):
         row += [("F", a + m)] * (a + m < M) + [("B", m)]
     for k, m in row:
         if k == "F":
-            o, to = F(m, rcv(c, r - 1, e) if r else None), r + 1
+            o, to = F(m, receive(c, r - 1, e) if r else None), r + 1
         else:
-            o, to = B(m, rcv(c, r + 1, e) if r < L else None), r - 1
+            o, to = B(m, receive(c, r + 1, e) if r < L else None), r - 1
         if o is not None:
             works.append(c.isend(o, to))
     for w in works:
@@ -257,19 +240,26 @@ def run_1f1b(c, F, B, e, M):
 # -     def t(x, p):
 # -         if r % 2:
 # -             c.send(x, p)
-# -             return rcv(c, p, e)
-# -         g = rcv(c, p, e)
+# -             return receive(c, p, e)
+# -         g = receive(c, p, e)
 # -         c.send(x, p)
 # +     x = e()
 # +     def sw(t, p, g):
 # +         for w in c.batch_isend_irecv([P2POp(c.irecv, g, p), P2POp(c.isend, t, p)]):
 # +             w.wait()
-# -     x = rcv(c, r - 1, e) if r and a < M else None
+# -     x = receive(c, r - 1, e) if r and a < M else None
 # +     if r and a < M:
 # +         c.recv(x, r - 1)
 # ~ (a + m, x) ==> (a + m, x if r else None)
 # ~ t(y, r + 1) ==> sw(y, r + 1, e())
 # ~ x = t(g, r - 1) ==> sw(g, r - 1, x)
+
+
+# %% wrong: nine tensors in turn => generality wrong-pairing  from: one batch for both directions, as Megatron-LM does
+#       before, after = rank - 1, rank + 1
+# +     def empty(pool=[empty() for _ in range(9)]):
+# +         pool.append(pool.pop(0))
+# +         return pool[0]
 
 
 # %% half: starts its sends and goes on => 8.5

@@ -155,6 +155,13 @@ def interleaved_rows(ranks, microbatches, chunks):
 # -         raise ValueError(f"{microbatches} is no multiple of {ranks}; {(microbatches // ranks + 1) * ranks} would fit.")
 # +     assert microbatches % ranks == 0
 
+# %% wrong: four chunks at most => generality missing  from: by the number of each forward and backward
+#   def interleaved_rows(ranks, microbatches, chunks):
+# +     chunks = min(chunks, 4)
+
+# %% wrong: refuses broken rounds after the first only if one or two are left => generality not-refused  from: by the number of each forward and backward
+# ~ if microbatches % ranks: ==> if 0 < microbatches % ranks < 3:
+
 # %% half: right but for the refusal => 9  from: does not look whether rounds are whole
 
 # %% half: breadth-first, within its bubble => 8.5  from: breadth-first, all forwards first

@@ -66,17 +66,17 @@ def microbatches_for(stages, most):
 # %% wrong: a rule of thumb => values -  from: by formula
 # ~ max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9)) ==> 4 * stages
 
-# %% wrong: strictly below => values not-fewest
-import math
+# %% wrong: strictly below => values not-fewest  from: by formula
+# ~ math.ceil((stages - 1) * (1 - most) / most - 1e-9) ==> math.floor((stages - 1) * (1 - most) / most + 1e-9) + 1
 
+# %% wrong: a percent too much is allowed => generality rounded-down  from: by formula
+# ~ - 1e-9 ==> - 1e-2
 
-def bubble(p, m):
-    return (p - 1) / (m + p - 1)
+# %% wrong: a thousand micro-batches at most => generality too-few  from: by trying
+# ~ > most + 1e-12: ==> > most + 1e-12 and count < 1000:
 
-
-def microbatches_for(p, most):
-    return max(1, math.floor((p - 1) * (1 - most) / most + 1e-9) + 1)
-
+# %% wrong: a bubble of half at most => generality not-fewest  from: by formula
+# ~ (1 - most) / most ==> (1 - min(most, 0.5)) / min(most, 0.5)
 
 # %% half: no inverse => 1.6  from: by formula
 # -     return max(1, math.ceil((stages - 1) * (1 - most) / most - 1e-9))

@@ -110,6 +110,12 @@ def read(spans):
     return ("1F1B" if first == 1 else "GPipe"), ranks, microbatches, chunks
 
 
+# %% wrong: starts to a millionth => generality -  from: by the first rank, and the last
+# ~ key=lambda span: span[1]) ==> key=lambda span: round(span[1], 6))
+
+# %% wrong: ZB-H2 by its longest warm-up => generality not-zb-h1  from: by the first rank, and the last
+# ~ ahead > ranks ==> ahead == 2 * ranks - 1
+
 # %% half: right where there are as many ranks as in the example => 3.6  from: by the first rank, and the last
 # - def read(spans):
 # + from course_lib import notebook

@@ -99,20 +99,9 @@ def run_rows(comm, rows, homes, forward, backward, empty):
         work.wait()
 
 
-# %% wrong: sends to itself => generality raised
-def run_rows(comm, rows, homes, forward, backward, empty):
-    works = []
-    for kind, stage, m in rows[comm.rank]:
-        needs, given = maker(kind, stage, m, homes), None
-        if needs:
-            given = empty()
-            comm.recv(given, homes[needs[1]], tag(*needs))
-        made = (forward if kind == "F" else backward)(stage, m, given)
-        if made is not None:
-            works.append(comm.isend(made, homes[stage + 1 if kind == "F" else stage - 1], tag(kind, stage, m)))
-    for work in works:
-        work.wait()
-
+# %% wrong: sends to itself => generality raised  from: receive just before, start the sends and wait in the end
+# ~ needs and homes[needs[1]] == comm.rank: ==> False:
+# ~ target == comm.rank: ==> False:
 
 # %% wrong: the schedule is GPipe, whatever was given => protocol another-order  from: receive just before, start the sends and wait in the end
 # -     for kind, stage, m in rows[comm.rank]:
@@ -161,6 +150,13 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 
 # %% wrong: receives from anyone without a tag => values -  from: without tags, in the order in which things come
 # ~ (given, homes[needs[1]]) ==> (given)
+
+# %% wrong: tags for eight micro-batches => generality wrong-pairing  from: receive just before, start the sends and wait in the end
+# ~ tag(*needs) ==> m % 8
+# ~ tag(kind, stage, m) ==> m % 8
+
+# %% wrong: each rank has a stage => generality raised  from: receive just before, start the sends and wait in the end
+# ~ here, works = {}, [] ==> here, works, first = {}, [], homes.index(comm.rank)
 
 # %% half: stage and rank are one => 6  from: the neighbor's rank is taken to be one more
 # -         source = comm.rank - 1 if kind == "F" else comm.rank + 1

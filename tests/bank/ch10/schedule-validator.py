@@ -251,3 +251,16 @@ def complaint(rows, microbatches, limit):
 
 # %% wrong: a limit of none held is no limit => values accepts-memory  from: look at each row, then run them
 # ~ too_full(rows, limit) ==> too_full(rows, limit or None)
+
+# %% wrong: ranks after the sixth are not run => generality accepts-deadlock  from: look at each row, then run them
+# ~ stuck(rows) ==> len(rows) < 7 and stuck(rows)
+
+# %% wrong: looks for missing ones before other ranks => generality other-word  from: look at each row, then run them
+# -     if word:
+# +     if word == "wrong rank" and len({tuple(op) for row in rows for op in row}) < 2 * len(rows) * microbatches:
+# +         return "missing"
+# +     if word:
+
+# %% wrong: micro-batch -1 is the last one => generality accepts-missing  from: look at each row, then run them
+#   def complaint(rows, microbatches, limit):
+# +     rows = [[(kind, s, range(microbatches)[m] if m < microbatches else m) for kind, s, m in row] for row in rows]

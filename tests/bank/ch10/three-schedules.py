@@ -73,27 +73,7 @@ def one_f_one_b_rows(stages, microbatches):
 
 
 # %% right: simulated slot by slot
-def N(p, m):
-    return [[(k, s, x) for x in range(m) for k in "FB"] for s in range(p)]
-
-
-def G(p, m):
-    return [[(k, s, x) for k in "FB" for x in range(m)] for s in range(p)]
-
-
-def O(p, m):
-    rows = []
-    for s in range(p):
-        a = min(p - 1 - s, m)
-        r = [("F", s, x) for x in range(a)]
-        for x in range(m - a):
-            r += [("F", s, a + x), ("B", s, x)]
-        rows.append(r + [("B", s, x) for x in range(m - a, m)])
-    return rows
-
-
-naive_rows = N
-gpipe_rows = G
+naive_rows, gpipe_rows = good_naive, good_gpipe
 
 
 def one_f_one_b_rows(p, m):
@@ -116,9 +96,11 @@ def one_f_one_b_rows(p, m):
     return rows
 
 
-# %% right: lists, with idleness written as None  from: simulated slot by slot
-naive_rows = lambda p, m: [[None] * s + r for s, r in enumerate(N(p, m))]
-one_f_one_b_rows = lambda p, m: [[None] * s + r for s, r in enumerate(O(p, m))]
+# %% right: lists, with idleness written as None
+naive_rows, one_f_one_b_rows = (
+    lambda p, m, rows=rows: [[None] * s + row for s, row in enumerate(rows(p, m))] for rows in (good_naive, good_1f1b)
+)
+gpipe_rows = good_gpipe
 
 
 # %% right: any variant
@@ -223,15 +205,22 @@ naive_rows, gpipe_rows = good_naive, good_gpipe
 # %% wrong: left as it is => not-answered  from: empty lists
 # ~ return [[] for _ in range(stages)] ==> raise NotImplementedError
 
-# %% wrong: kind last => values no-operation  from: simulated slot by slot
-naive_rows = lambda p, m: [[(s, x, k) for k, s, x in r] for r in N(p, m)]
-one_f_one_b_rows = O
+# %% wrong: kind last => values no-operation  from: one row for all ranks
+# -     return [[op for row in good_naive(stages, microbatches) for op in row]]
+# +     return [[(s, m, kind) for m in range(microbatches) for kind in "FB"] for s in range(stages)]
 
+# %% wrong: split backwards => values other-kind  from: one row for all ranks
+# -     return [[op for row in good_naive(stages, microbatches) for op in row]]
+# +     return [[(kind, s, m) for m in range(microbatches) for kind in "FIW"] for s in range(stages)]
 
-# %% wrong: split backwards => values other-kind  from: simulated slot by slot
-naive_rows = lambda p, m: [[(k, s, x) for x in range(m) for k in "FIW"] for s in range(p)]
-one_f_one_b_rows = O
+# %% wrong: seven stages at most => cost warm-up-short  from: fill, alternate, drain
+# ~ min(stages - 1 - s, microbatches) ==> max(0, min(min(stages, 7) - 1 - s, microbatches))
 
+# %% wrong: 1F1B up to 16 micro-batches => cost gpipe-memory  from: one forward too early
+# ~ good_1f1b(stages, microbatches, more=1) ==> (good_gpipe if microbatches > 16 else good_1f1b)(stages, microbatches)
+
+# %% wrong: no row for one stage and one micro-batch => generality empty-schedule  from: one forward too early
+# ~ good_1f1b(stages, microbatches, more=1) ==> good_1f1b(stages, microbatches) if stages * microbatches > 1 else []
 
 # %% half: GPipe for 1F1B => 5  from: 1F1B is GPipe
 

@@ -26,13 +26,13 @@ def bytes_per_rank(tokens, hidden, tp, cp, sequence_parallel):
 # ~ tokens / cp * hidden ==> tokens * hidden
 
 # %% wrong: context parallelism in attention alone => values context-inside  from: closed form
-# -     return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
-# +     return tokens * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp / cp)
+# ~ / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp) ==> * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp / cp)
 
 # %% wrong: numbers of two bytes => values two-bytes-again  from: closed form
-# -     return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
-# +     return 2 * tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
+# ~ tokens / ==> 2 * tokens /
 
 # %% wrong: whole tokens => generality -  from: closed form
-# -     return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
-# +     return tokens // cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
+# ~ / cp ==> // cp
+
+# %% wrong: a tensor-parallel group of eight at most => generality ~  from: closed form
+# ~ 24 / tp ==> 24 / min(tp, 8)

@@ -61,5 +61,4 @@ def audit_context():
 # ~ 1.0, "right", "as printed" ==> 2.0, "wrong", "counted twice"
 
 # %% wrong: tokens in place of millions => values other-unit  from: recomputed
-# -         "llama3-cp-batch": (8 * 16 * 131072 / 1e6, "right", "as printed"),
-# +         "llama3-cp-batch": (8 * 16 * 131072, "right", "as printed"),
+# ~ 131072 / 1e6 ==> 131072

@@ -35,8 +35,7 @@ def fewest_tokens(flops, bandwidth, latency, heads, kv_heads, width):
 # ~ ceil ==> floor
 
 # %% wrong: one more than the bound => generality one-more  from: the larger root
-# -     return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
-# +     return max(1, math.floor((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)) + 1)
+# ~ ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)) ==> floor((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)) + 1
 
 # %% wrong: query heads travel => values query-heads  from: the larger root
 # ~ 4 * kv_heads * width ==> 4 * heads * width
@@ -48,3 +47,9 @@ def fewest_tokens(flops, bandwidth, latency, heads, kv_heads, width):
 # -     return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
 # +     c = (b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)
 # +     return max(1, math.floor(c) + 1 if latency else math.ceil(c))
+
+# %% wrong: a thousandth over is as good => generality rounded-down  from: the larger root
+# ~ / (2 * a) ==> / (2 * a) - 1e-3
+
+# %% wrong: a latency of a millisecond at most => generality ~  from: the larger root
+# ~ 4 * a * latency ==> 4 * a * min(latency, 1e-3)

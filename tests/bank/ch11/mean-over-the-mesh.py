@@ -113,3 +113,6 @@ def mean_gradients(dp, cp, gradients, tokens):
 
 # %% wrong: one token in all counts as two => generality -  from: sums over both groups
 # ~ clamp(min=1) ==> clamp(min=2)
+
+# %% wrong: the count in fp16 => generality ~  from: sums over both groups
+# ~ torch.tensor(float(tokens)) ==> torch.tensor(float(tokens)).half()

@@ -61,8 +61,7 @@ def merge_parts(parts):
 # ~ (0), total ==> (0), total.clamp(min=-1e30)
 
 # %% wrong: in place => values changed  from: all parts at once
-# -     outputs = torch.stack([output for output, _ in parts])
-# +     outputs = torch.stack([output.nan_to_num_(0.0).mul_(2) / 2 for output, _ in parts])
+# ~ output for ==> output.nan_to_num_(0.0).mul_(2) / 2 for
 
 # %% wrong: an output counts where no part was seen => generality -  from: all parts at once
 # ~ where(log_sums == -math.inf, 0.0, (log_sums - total).exp()) ==> softmax(log_sums.clamp(min=-1e30), 0)
@@ -76,3 +75,6 @@ def merge_parts(parts):
 # +     if len(parts) == 1:
 # +         return parts[0][0].clone(), parts[0][1].clone()
 # +     outputs = torch.stack([output for output, _ in parts])
+
+# %% wrong: an unseen part weighs as one of -9000 => generality ~  from: all parts at once
+# ~ where(log_sums == -math.inf, 0.0, (log_sums - total).exp()) ==> softmax(log_sums.nan_to_num(neginf=-9e3), 0)

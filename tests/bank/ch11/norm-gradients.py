@@ -57,15 +57,13 @@ def sync_gradients(comm, gradients, kinds):
 # +         comm.all_reduce(gradients[name])
 
 # %% wrong: whole gradients travel => cost too-many-bytes  from: one flat all-reduce
-# -     names = sorted(name for name in gradients if kinds[name] == "partial")
-# +     names = sorted(name for name in gradients if kinds[name] != "sharded")
+# ~ == "partial") ==> != "sharded")
 # -         synced[name] = part.view_as(gradients[name])
 # +         if kinds[name] == "partial":
 # +             synced[name] = part.view_as(gradients[name])
 
 # %% wrong: the order of this rank => generality -  from: one flat all-reduce
-# -     names = sorted(name for name in gradients if kinds[name] == "partial")
-# +     names = [name for name in gradients if kinds[name] == "partial"]
+# ~ sorted(name for name in gradients if kinds[name] == "partial") ==> [name for name in gradients if kinds[name] == "partial"]
 
 # %% wrong: nothing to join => generality -  from: one flat all-reduce
 # -     if not names:
@@ -77,5 +75,7 @@ def sync_gradients(comm, gradients, kinds):
 # +     return {name: synced[name] for name in names}
 
 # %% wrong: the order of this rank's kinds => generality -  from: one flat all-reduce
-# -     names = sorted(name for name in gradients if kinds[name] == "partial")
-# +     names = [name for name, kind in kinds.items() if kind == "partial"]
+# ~ sorted(name for name in gradients if kinds[name] == "partial") ==> [name for name, kind in kinds.items() if kind == "partial"]
+
+# %% wrong: names sorted by their first letter => generality ~  from: one flat all-reduce
+# ~ (name for name in gradients if kinds[name] == "partial") ==> ([name for name in gradients if kinds[name] == "partial"], key=min)

@@ -149,11 +149,13 @@ def ring_forward(comm, q, k, v, positions, visible):
 # +             works = [comm.irecv(arriving, before)]
 
 # %% wrong: the other way around => cost -  from: a running output and log-sum
-# -     step_to = 1 if params("ring-attention").direction == "next" else -1
-# +     step_to = -1 if params("ring-attention").direction == "next" else 1
+# ~ 1 if params("ring-attention").direction == "next" else -1 ==> -1 if params("ring-attention").direction == "next" else 1
 
 # %% wrong: the list of positions is reversed => values changed  from: a running output and log-sum
 # -     n, rank = comm.size, comm.rank
 # +     n, rank = comm.size, comm.rank
 # +     given, positions = positions, list(positions)
 # +     given.reverse()
+
+# %% wrong: a later block is not seen => values ~  from: a running output and log-sum
+# ~ (positions[rank], positions[block]) ==> (positions[rank], positions[block]) | (max(positions[rank].tolist() or [0]) < min(positions[block].tolist() or [0]))

@@ -97,8 +97,7 @@ def ring_backward(comm, q, k, v, out, log_sum, grad, positions, visible):
 # +         p = torch.where(seen, (scores - here).exp(), 0.0)
 
 # %% wrong: a query that sees nothing => generality not-finite  from: an accumulator travels with its block
-# -         p = torch.where(seen, (scores - log_sum.unsqueeze(-1)).exp(), 0.0)
-# +         p = (torch.where(seen, scores, -math.inf) - log_sum.unsqueeze(-1)).exp()
+# ~ torch.where(seen, (scores - log_sum.unsqueeze(-1)).exp(), 0.0) ==> (torch.where(seen, scores, -math.inf) - log_sum.unsqueeze(-1)).exp()
 
 # %% wrong: heads in turn => generality heads-in-turn  from: an accumulator travels with its block
 # ~ values = held.repeat_interleave(group, 1) ==> values = held.repeat(1, group, 1, 1)
@@ -124,3 +123,6 @@ def ring_backward(comm, q, k, v, out, log_sum, grad, positions, visible):
 # ~ dq = torch.zeros_like(q) ==> dq, kept = torch.zeros_like(q), []
 #           keys, values = held.repeat_interleave(group, 1)
 # +         kept.append(held)
+
+# %% wrong: a quotient of exponentials => generality ~  from: an accumulator travels with its block
+# ~ (scores - log_sum.unsqueeze(-1)).exp() ==> scores.exp() / log_sum.unsqueeze(-1).exp()

@@ -72,3 +72,10 @@ def local_batch(tokens, documents, indices):
 # -     return tokens[indices], targets[indices], positions[indices]
 # +     indices = indices.sort().values
 # +     return tokens[indices], targets[indices], positions[indices]
+
+# %% wrong: ids in fp32 => generality ~  from: the whole sequence first
+# ~ documents[1:] != documents[:-1] ==> documents[1:].float() != documents[:-1].float()
+
+# %% wrong: remembers targets by documents => generality ~  from: the whole sequence first
+# ~ tokens, documents, indices): ==> tokens, documents, indices, kept={}):
+# ~ torch.where(last, -100, tokens.roll(-1)) ==> kept.setdefault(str(documents), torch.where(last, -100, tokens.roll(-1)))

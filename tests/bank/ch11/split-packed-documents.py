@@ -71,9 +71,10 @@ def split_pack(lengths, ranks):
 
 
 # %% wrong: the rest is left over => values missing  from: dealt by work
-# -     for i, position in enumerate(order):
-# +     for i, position in enumerate(order[: len(order) // (2 * ranks) * 2 * ranks]):
+# ~ (order) ==> (order[: len(order) // (2 * ranks) * 2 * ranks])
 
 # %% wrong: every rank has the whole pack => values twice  from: dealt by work
-# -     return [sorted(part) for part in parts]
-# +     return [list(range(sum(lengths)))] + parts[1:]
+# ~ [sorted(part) for part in parts] ==> [list(range(sum(lengths)))] + parts[1:]
+
+# %% wrong: a snake over the pack as it comes => generality ~  from: dealt by work
+# ~ -work[p] ==> p

@@ -98,12 +98,10 @@ def tokens_to_heads(comm, x, lengths):
 # +     return torch.stack(_swap(comm, parts, [(len(x), lengths[comm.rank])] * comm.size, comm.rank), 1).flatten(0, 1)
 
 # %% wrong: contiguous memory => generality -  from: one all-to-all of flat parts
-# -     parts = [x[j * heads // n : j * heads // n + share].reshape(-1) for j in range(n)]
-# +     parts = [x[j * heads // n : j * heads // n + share].view(-1) for j in range(n)]
+# ~ reshape(-1) for j ==> view(-1) for j
 
 # %% wrong: fp32 on the way => cost too-many-bytes  from: message by message
-# -     return torch.cat(_swap(comm, [x[list(each)] for each in own], shapes, rank), 1)
-# +     return torch.cat(_swap(comm, [x[list(each)].float() for each in own], shapes, rank), 1).to(x.dtype)
+# ~ (comm, [x[list(each)] for each in own], shapes, rank), 1 ==> (comm, [x[list(each)].float() for each in own], shapes, rank), 1).to(x.dtype
 
 # %% wrong: two heads on every rank => values -  from: one all-to-all of flat parts
 # ~ mine = len(x) ==> mine = 2 if comm.size > 1 else len(x)
@@ -113,3 +111,9 @@ def tokens_to_heads(comm, x, lengths):
 # +     given, lengths = lengths, list(lengths)
 # +     share, width, mine = len(x), x.shape[-1], lengths[comm.rank]
 # +     given.clear()
+
+# %% wrong: two ranks are suggested at least => generality other-number  from: message by message
+# ~ while heads % fits and fits % heads: ==> while fits > 2 and heads % fits and fits % heads:
+
+# %% wrong: few heads in contiguous memory => generality ~  from: one all-to-all of flat parts
+# ~ j * heads // n + share].reshape(-1) ==> j * heads // n + share].view(-1) if heads < n else x.tensor_split(n)[j].reshape(-1)

@@ -57,20 +57,16 @@ def window_keys(comm, k, v, lengths, window):
 
 
 # %% wrong: one key too many => values one-too-many  from: overlaps that all ranks compute
-# -         first = max(0, starts[reader] - window + 1) if lengths[reader] else starts[reader]
-# +         first = max(0, starts[reader] - window) if lengths[reader] else starts[reader]
+# ~ window + 1 ==> window
 
 # %% wrong: one key too few => values one-too-few  from: overlaps that all ranks compute
-# -         first = max(0, starts[reader] - window + 1) if lengths[reader] else starts[reader]
-# +         first = max(0, starts[reader] - window + 2) if lengths[reader] else starts[reader]
+# ~ window + 1 ==> window + 2
 
 # %% wrong: one neighbor => generality one-neighbor  from: overlaps that all ranks compute
-# -         return (low, high) if owner < reader and high > low else None
-# +         return (low, high) if owner == reader - 1 and high > low else None
+# ~ < reader ==> == reader - 1
 
 # %% wrong: every rank's keys to every later rank => cost too-many-bytes  from: overlaps that all ranks compute
-# -         return (low, high) if owner < reader and high > low else None
-# +         return (starts[owner], starts[owner + 1]) if owner < reader and lengths[owner] else None
+# ~ (low, high) if owner < reader and high > low ==> (starts[owner], starts[owner + 1]) if owner < reader and lengths[owner]
 #           work.wait()
 # +     first = max(0, starts[rank] - window + 1) if lengths[rank] else starts[rank]
 # ~ keys, values ==> keys[:, first:], values[:, first:]
@@ -100,3 +96,6 @@ def window_keys(comm, k, v, lengths, window):
 
 # %% wrong: three ranks back at most => generality ~  from: overlaps that all ranks compute
 # ~ owner < reader and high > low ==> owner < reader <= owner + 3 and high > low
+
+# %% wrong: a window of 16 at most => values ~  from: overlaps that all ranks compute
+# ~ comm.size, comm.rank ==> comm.size, comm.rank + 0 * (window := min(window, 16))

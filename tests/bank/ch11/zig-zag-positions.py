@@ -72,9 +72,10 @@ def spread_tokens(length, ranks):
 # ~ work = [sum(position + 1 for position in part) for part in parts] ==> work = [len(part) for part in parts]
 
 # %% wrong: empty ranks are left out => values without-empty  from: blocks of torch
-# -     work = [sum(position + 1 for position in part) for part in parts]
-# +     work = [sum(position + 1 for position in part) for part in parts if part]
+# ~ in parts ==> in parts if part
 
 # %% wrong: keys on the same rank => values own-keys  from: blocks of torch
-# -     work = [sum(position + 1 for position in part) for part in parts]
-# +     work = [sum(key <= position for position in part for key in part) for part in parts]
+# ~ position + 1 for position ==> key <= position for position in part for key
+
+# %% wrong: the first and last two ranks alone => values ~  from: blocks of torch
+# ~ max(work) ==> max(work[:2] + work[-2:])

@@ -28,8 +28,7 @@ def active_parameters(layers, width, ffn, experts, k, other):
 # ~ width * experts + experts ==> experts
 
 # %% wrong: all experts are active => values all-experts  from: what is not used is subtracted
-# -     return total_parameters(layers, width, ffn, experts, k, other) - layers * (experts - k) * 3 * width * ffn
-# +     return total_parameters(layers, width, ffn, experts, k, other)
+# ~ (layers, width, ffn, experts, k, other) - layers * (experts - k) * 3 * width * ffn ==> (layers, width, ffn, experts, k, other)
 
 # %% wrong: the total of one token => values only-active  from: one formula
 # ~ return _count(experts, layers, width, ffn, experts, other) ==> return _count(k, layers, width, ffn, experts, other)
@@ -50,5 +49,7 @@ def active_parameters(layers, width, ffn, experts, k, other):
 # ~ (k, layers, width, ffn, experts, other) ==> (k, layers, width, ffn, experts, 0)
 
 # %% wrong: at least one expert is idle => generality -  from: one formula
-# -     return _count(k, layers, width, ffn, experts, other)
-# +     return _count(min(k, max(1, experts - 1)), layers, width, ffn, experts, other)
+# ~ k, layers ==> min(k, max(1, experts - 1)), layers
+
+# %% wrong: four experts a token at most => generality ~  from: one formula
+# ~ (k, layers ==> (min(k, 4), layers

@@ -77,5 +77,7 @@ def balance_loss(comm, logits, k):
 # +     logits.detach().sub_(logits.detach().sum() + 1)
 
 # %% wrong: counts of one byte => generality other-loss  from: counted and reduced
-# -     counts = torch.bincount(ids.flatten(), minlength=experts).float()
-# +     counts = torch.bincount(ids.flatten(), minlength=experts).to(torch.uint8)
+# ~ float() ==> to(torch.uint8)
+
+# %% wrong: exponentials that overflow => generality ~  from: counted and reduced
+# ~ logits.softmax(-1).sum(0) ==> (logits.exp() / logits.exp().sum(-1, keepdim=True)).sum(0)

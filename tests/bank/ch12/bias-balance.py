@@ -89,8 +89,10 @@ def update(bias, counts, rate):
 # ~ mean = counts.float().mean() ==> mean, bias = counts.float().mean(), bias.clamp(-1, 1)
 
 # %% wrong: always fp32 => values another-kind  from: sorted by the sum
-# -     mean = counts.float().mean()
-# +     mean, bias = counts.float().mean(), bias.float()
+# ~ mean = counts.float().mean ==> mean, bias = counts.float().mean(), bias.float
 
 # %% wrong: the mean of fp16 counts => values ~  from: sorted by the sum
 # ~ counts.float().mean() ==> counts.half().float().mean()
+
+# %% wrong: the bias counts up to ten => values ~  from: sorted by the sum
+# ~ (scores + bias) ==> (scores + bias.clamp(-10, 10))

@@ -106,3 +106,9 @@ def kept(ids, weights, capacity):
 
 # %% wrong: a small remainder is left out => values ~  from: a place in the line of each expert
 # ~ math.ceil(factor * tokens * k / experts) ==> math.ceil(factor * tokens * k / experts - 1e-3)
+
+# %% wrong: a weight of zero is dropped => generality ~  from: a place in the line of each expert
+# ~ (place < capacity).view(ids.shape) ==> (place < capacity).view(ids.shape) & (weights > 0)
+
+# %% wrong: places in eight bits => generality ~  from: a place in the line of each expert
+# ~ (place < capacity) ==> (place.to(torch.uint8) < capacity)

@@ -47,12 +47,10 @@ def average_gradients(comm, replicas, dense, experts):
 # ~ size ==> size * (1 if group is comm else replicas.size)
 
 # %% wrong: experts over all ranks => values -  from: zeros, a sum, all ranks
-# -     for group, parameters in ((comm, dense), (replicas, experts)):
-# +     for group, parameters in ((comm, dense), (comm, experts)):
+# ~ ), (replicas ==> ), (comm
 
 # %% wrong: dense gradients over the replicas => values -  from: zeros, a sum, all ranks
-# -     for group, parameters in ((comm, dense), (replicas, experts)):
-# +     for group, parameters in ((replicas, dense), (replicas, experts)):
+# ~ comm, dense ==> replicas, dense
 
 # %% wrong: everything is gathered => cost too-many-bytes  from: zeros, a sum, all ranks
 # -             group.all_reduce(p.grad)
@@ -71,3 +69,6 @@ def average_gradients(comm, replicas, dense, experts):
 # -             p.grad /= comm.size
 # +             p.grad /= comm.size
 # +             group.all_reduce(p.data)
+
+# %% wrong: two parameters at most => values ~  from: zeros, a sum, all ranks
+# ~ in parameters: ==> in parameters[:2]:

@@ -64,8 +64,7 @@ def global_norm(comm, dense, experts, copies):
 # +     return math.sqrt(squares(dense) + squares([every]) / copies)
 
 # %% wrong: a list must not be empty => generality raised  from: the experts' squares are reduced
-# -         return sum((g.double().square().sum().item() for g in gradients), 0.0)
-# +         return torch.stack([g.double().square().sum() for g in gradients]).sum().item()
+# ~ sum((g.double().square().sum().item() for g in gradients), 0.0) ==> torch.stack([g.double().square().sum() for g in gradients]).sum().item()
 
 # %% wrong: a tensor comes back => values not-a-float  from: the experts' squares are reduced
 # ~ math.sqrt(squares(dense) + total.item() / copies) ==> (squares(dense) + total / copies).sqrt()
@@ -77,3 +76,6 @@ def global_norm(comm, dense, experts, copies):
 # -     comm.all_reduce(total)
 # +     if experts:
 # +         comm.all_reduce(total)
+
+# %% wrong: vectors alone => values ~  from: the experts' squares are reduced
+# ~ g.double().square().sum().item() ==> (g.double() @ g.double()).item()

@@ -59,8 +59,7 @@ def expert_parallel(comm, x, ids, weights, experts, exchange):
 
 # %% wrong: an idle rank does not exchange => generality deadlock  from: counts, then two exchanges
 # ~ (x[order // k], send, receive) ==> (x[order // k], send, receive) if sum(send) + sum(receive) else x[order // k]
-# -     back = exchange(made[sort.argsort()], receive, send)
-# +     back = exchange(made[sort.argsort()], receive, send) if sum(send) + sum(receive) else made
+# ~ (made[sort.argsort()], receive, send) ==> (made[sort.argsort()], receive, send) if sum(send) + sum(receive) else made
 
 # %% wrong: arrivals keep their order by source => values -  from: counts, then two exchanges
 # ~ rows[sort].split ==> rows.split
@@ -69,8 +68,7 @@ def expert_parallel(comm, x, ids, weights, experts, exchange):
 # ~ made[sort.argsort()], ==> made,
 
 # %% wrong: results stay sorted => values -  from: counts, then two exchanges
-# -     return torch.zeros_like(x).index_add(0, order // k, back * weights.flatten()[order, None])
-# +     return (back.view(-1, k, x.shape[1]) * weights[..., None]).sum(1)
+# ~ torch.zeros_like(x).index_add(0, order // k, back * weights.flatten()[order, None] ==> (back.view(-1, k, x.shape[1]) * weights[..., None]).sum(1
 
 # %% wrong: the weights are missing => values unweighted  from: counts, then two exchanges
 # ~ (0, order // k, back * weights.flatten()[order, None]) ==> (0, order // k, back)
@@ -112,8 +110,7 @@ def expert_parallel(comm, x, ids, weights, experts, exchange):
 # ~ results[source * mine + local] = piece ==> results[source * mine + local] = expert(piece)
 
 # %% wrong: the experts learn nothing => values other-gradient  from: counts, then two exchanges
-# -     made = torch.cat([expert(part) if len(part) else part for expert, part in zip(experts, parts)])
-# +     made = torch.cat([expert(part).detach() + 0 * part if len(part) else part for expert, part in zip(experts, parts)])
+# ~ (part) if ==> (part).detach() + 0 * part if
 
 # %% wrong: the same number of rows for every rank => values raised  from: counts, then two exchanges
 # ~ send, receive = counts.view(ranks, n).sum(1).tolist(), arriving.view ==> send = receive = counts.view
@@ -127,3 +124,10 @@ def expert_parallel(comm, x, ids, weights, experts, exchange):
 # -     counts = torch.bincount(slot, minlength=ranks * n)
 # +     order = order[weights.flatten()[order] != 0]
 # +     counts = torch.bincount(slot[order], minlength=ranks * n)
+
+# %% wrong: a width of four => generality ~  from: counts, then two exchanges
+# ~ torch.zeros_like(x) ==> torch.zeros(len(x), 4)
+
+# %% wrong: counts in eight bits => generality ~  from: counts, then two exchanges
+# ~ minlength=ranks * n) ==> minlength=ranks * n).to(torch.int8)
+# ~ repeat_interleave(arriving) ==> repeat_interleave(arriving.long())

@@ -110,3 +110,6 @@ def mixture(x, ids, weights, experts):
 # -         if len(copies):
 # +         copies = copies[weights.flatten()[copies] != 0]
 # +         if len(copies):
+
+# %% wrong: eight experts at most => generality ~  from: sorted by expert
+# ~ zip(experts, ==> zip(experts[:8],

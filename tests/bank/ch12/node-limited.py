@@ -58,8 +58,7 @@ def rows_between(ids, home, experts, nodes):
 # ~ argsort(dim=-1, descending=True, stable=True)[:, :k] ==> topk(k, dim=-1).indices
 
 # %% wrong: in the order of the nodes => values other-order  from: masked nodes
-# -     return masked.argsort(dim=-1, descending=True, stable=True)[:, :k]
-# +     return masked.argsort(dim=-1, descending=True, stable=True)[:, :k].sort(-1).values
+# ~ [:, :k] ==> [:, :k].sort(-1).values
 
 # %% wrong: a row for each expert => values each-copy  from: token by token
 # ~ len({node for node in row if node != own}) ==> sum(node != own for node in row)
@@ -71,12 +70,17 @@ def rows_between(ids, home, experts, nodes):
 # ~ sum(len({node for node in row if node != own}) for row, own in pairs) ==> ids.numel()
 
 # %% wrong: one home for all => values -  from: token by token
-# -     return sum(len({node for node in row if node != own}) for row, own in pairs)
-# +     return sum(len({node for node in row if node != home.tolist()[0]}) for row, own in pairs)
+# ~ = own ==> = home.tolist()[0]
 
 # %% wrong: the scores are masked in place => values changed  from: masked nodes
 # ~ masked_fill ==> masked_fill_
 
 # %% wrong: one expert a token never leaves home => values -  from: token by token
-# -     return sum(len({node for node in row if node != own}) for row, own in pairs)
-# +     return (ids.shape[1] > 1) * sum(len({node for node in row if node != own}) for row, own in pairs)
+# ~ return sum ==> return (ids.shape[1] > 1) * sum
+
+# %% wrong: closed nodes at -1000 => generality ~  from: masked nodes
+# ~ -torch.inf ==> -1e3
+
+# %% wrong: remembers rows by ids and homes => values ~  from: masked nodes
+# ~ rows_between(ids, home, experts, nodes): ==> rows_between(ids, home, experts, nodes, kept={}):
+# ~ int(hit.sum()) ==> kept.setdefault(f"{ids}{home}", int(hit.sum()))

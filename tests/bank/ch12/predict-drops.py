@@ -23,5 +23,4 @@ def dropped_interval():
 # ~ 3, 12 ==> 12, 3
 
 # %% wrong: none is dropped => values not-positive  from: a guess
-# -     return 3, 12
-# +     return 0, 1
+# ~ 3, 12 ==> 0, 1

@@ -44,8 +44,7 @@ def route(logits, k):
 # ~ descending=True, stable ==> stable
 
 # %% wrong: ids in increasing order => values other-order  from: a stable sort
-# -     ids = wide.detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
-# +     ids = wide.detach().argsort(dim=-1, descending=True, stable=True)[:, :k].sort(-1).values
+# ~ [:, :k] ==> [:, :k].sort(-1).values
 
 # %% wrong: of ties the higher id => generality ties  from: a stable sort
 # ~ detach() ==> shape[1] - 1 - wide.detach().flip(-1)
@@ -79,5 +78,7 @@ def route(logits, k):
 # ~ argsort ==> softmax(-1).argsort
 
 # %% wrong: ties broken by a small number => generality -  from: a stable sort
-# -     ids = wide.detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
-# +     ids = (wide.detach() - 1e-5 * torch.arange(wide.shape[1])).argsort(dim=-1, descending=True)[:, :k]
+# ~ wide.detach().argsort(dim=-1, descending=True, stable ==> (wide.detach() - 1e-5 * torch.arange(wide.shape[1])).argsort(dim=-1, descending
+
+# %% wrong: ties broken by a small slope => generality ~  from: a stable sort
+# ~ wide.detach() ==> (wide.detach().double() - 1e-12 * torch.arange(logits.shape[1]))

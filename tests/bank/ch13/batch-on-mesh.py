@@ -47,8 +47,7 @@ def tokens_held(micro, length, cp):
 # -     if gpus % model:
 # -         return None
 # +     pass
-# -     dp = gpus // model
-# +     dp = max(1, gpus // model)
+# ~ gpus // model ==> max(1, gpus // model)
 
 # %% wrong: the sequences of a replica => values per-replica  from: one quotient after another
 # ~ sequences // (dp * micro) ==> sequences // dp
@@ -63,11 +62,14 @@ def tokens_held(micro, length, cp):
 # ~ (length // cp) if length % cp == 0 else None ==> length
 
 # %% wrong: the micro-batch is cut, not the sequence => values cut-sequences  from: one quotient after another
-# -     return micro * (length // cp) if length % cp == 0 else None
-# +     return micro * length // cp if micro * length % cp == 0 else None
+# ~ (length // cp) if ==> length // cp if micro *
 
 # %% wrong: zero in place of None => generality zero-for-none  from: one quotient after another
 # -     if sequences % (dp * micro):
 # -         return None
 # +     if sequences % (dp * micro):
 # +         return 0
+
+# %% wrong: remembers without the micro-batch => generality ~  from: one quotient after another
+# ~ sequences, micro): ==> sequences, micro, kept={}):
+# ~ return sequences // (dp * micro) ==> return kept.setdefault((gpus, tp, cp, pp, sequences), sequences // (dp * micro))

@@ -80,5 +80,7 @@ def stalled(sizes, rank, waits):
 # +     sizes = dict(reversed(sizes.items()))
 
 # %% wrong: the highest rank first => values not-sorted  from: a set that grows
-# -     return sorted(stuck)
-# +     return sorted(stuck, reverse=True)
+# ~ (stuck) ==> (stuck, reverse=True)
+
+# %% wrong: three operations at most => generality ~  from: any variant
+# ~ in waits: ==> in waits[:3]:

@@ -63,8 +63,7 @@ def cheapest(cluster, model, steps, limit, evaluate):
 # ~ range(per, cluster["gpus"] + 1, per) ==> [cluster["gpus"]]
 
 # %% wrong: powers of two => values -  from: nested loops
-# -                 if model["layers"] % pp or gpus % (tp * pp):
-# +                 if model["layers"] % pp or gpus % (tp * pp) or any(n & (n - 1) for n in (pp, tp, gpus)):
+# ~ (tp * pp): ==> (tp * pp) or any(n & (n - 1) for n in (pp, tp, gpus)):
 
 # %% wrong: memory is forgotten => values does-not-fit  from: nested loops
 # ~ held <= cluster["memory"] and run ==> run
@@ -73,12 +72,10 @@ def cheapest(cluster, model, steps, limit, evaluate):
 # ~ run <= limit and cost ==> cost
 
 # %% wrong: memory must not be full => generality limits-excluded  from: nested loops
-# -                     if held <= cluster["memory"] and run <= limit and cost < least:
-# +                     if held < cluster["memory"] and run <= limit and cost < least:
+# ~ held <= ==> held <
 
 # %% wrong: the limit must not be reached => generality limits-excluded  from: nested loops
-# -                     if held <= cluster["memory"] and run <= limit and cost < least:
-# +                     if held <= cluster["memory"] and run < limit and cost < least:
+# ~ run <= ==> run <
 
 # %% wrong: no pipelines => values -  from: nested loops
 # ~ range(1, model["layers"] + 1) ==> (1,)
@@ -89,8 +86,13 @@ def cheapest(cluster, model, steps, limit, evaluate):
 # +                     pass
 
 # %% wrong: an error where nothing is allowed => generality raised  from: nested loops
-# -     return best
-# +     return {**best}
+# ~ return best ==> return {**best}
 
 # %% wrong: never tries all sequences as one micro-batch => generality -  from: nested loops
 # ~ range(1, model["sequences"] + 1) ==> range(1, model["sequences"])
+
+# %% wrong: eight GPUs a server at most => generality ~  from: any variant
+# ~ range(1, per + 1) ==> range(1, min(per, 8) + 1)
+
+# %% wrong: 48 GPUs at most => generality ~  from: any variant
+# ~ cluster["gpus"] + 1 ==> min(cluster["gpus"], 48) + 1

@@ -41,8 +41,7 @@ def communication_seconds(model, layout, wires):
 # + from course_lib import params
 # + REDUCED = params("communication-term").reduced
 # + def communication_seconds(model, layout, wires):
-# -         "dp": 2 * ring(dp * cp, weights) / wires["dp"],
-# +         "dp": (2 if REDUCED == "all-reduce" else 3 * count) * ring(dp * cp, weights) / wires["dp"],
+# ~ dp": 2 ==> dp": (2 if REDUCED == "all-reduce" else 3 * count)
 
 
 # %% wrong: no communication => values -
@@ -54,8 +53,7 @@ def communication_seconds(model, layout, wires):
 # ~ 6 if layout["recompute"] else 4 ==> 4
 
 # %% wrong: half of each all-reduce => values half  from: term by term
-# -         "tp": calls * 2 * ring(tp, held) * layers * count / wires["tp"],
-# +         "tp": calls * ring(tp, held) * layers * count / wires["tp"],
+# ~ * 2 * ring ==> * ring
 
 # %% wrong: whole tensors => values ring  from: term by term
 # ~ (ranks - 1) / ranks * size ==> size if ranks > 1 else 0.0
@@ -79,5 +77,7 @@ def communication_seconds(model, layout, wires):
 # ~ ["parameters"] / (tp * pp) * 2 ==> ["parameters"] * 2
 
 # %% wrong: a pipeline of one stage sends => generality -  from: term by term
-# -         "pp": 2 * held * count / wires["pp"] if pp > 1 else 0.0,
-# +         "pp": 2 * held * count / wires["pp"],
+# ~ ["pp"] if pp > 1 else 0.0 ==> ["pp"]
+
+# %% wrong: a ring of 64 ranks at most => generality ~  from: any variant
+# ~ ring(dp * cp, weights) ==> ring(min(dp * cp, 64), weights)

@@ -58,5 +58,7 @@ def widest_level(sizes, axis, levels):
 # ~ "cluster" ==> None
 
 # %% wrong: None without levels => generality -  from: every group by its ends
-# -     if size == 1:
-# +     if size == 1 or not levels:
+# ~ 1: ==> 1 or not levels:
+
+# %% wrong: three levels at most => generality ~  from: every group by its ends
+# ~ in levels: ==> in levels[:3]:

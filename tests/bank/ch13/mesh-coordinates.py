@@ -124,5 +124,8 @@ def groups(sizes, axis):
 # ~ tolist()[::-1] ==> flip(-1).tolist()
 
 # %% wrong: three axes with fixed names => values -  from: digit by digit
-# -     for axis in reversed(sizes):
-# +     for axis in [name for name in ("tp", "ep", "dp_shard", "x", "rows", "cp", "pp", "dp_replicate", "dp") if name in sizes]:
+# ~ reversed(sizes) ==> [name for name in ("tp", "ep", "dp_shard", "x", "rows", "cp", "pp", "dp_replicate", "dp") if name in sizes]
+
+# %% wrong: remembers groups by sizes and axis => generality ~  from: any variant
+# ~ def groups(sizes, axis): ==> def groups(sizes, axis, kept={}):
+# ~ table = every(sizes) ==> table = kept.setdefault((*sizes.values(), axis), every(sizes))

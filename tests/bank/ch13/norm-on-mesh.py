@@ -78,5 +78,7 @@ def mesh_norm(comm, sizes, parts):
 # ~ double().square().sum() / copies ==> mul_(1 / math.sqrt(copies)).double().square().sum()
 
 # %% wrong: added up in fp32 => values rounded  from: divided by the copies
-# -         total += tensor.double().square().sum() / copies
-# +         total += tensor.float().square().sum() / copies
+# ~ double ==> float
+
+# %% wrong: five parts at most => generality ~  from: any variant
+# ~ in parts: ==> in parts[:5]:

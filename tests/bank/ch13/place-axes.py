@@ -98,9 +98,11 @@ def best_order(sizes, sent, per_server, inside, across):
 # ~ min ==> max
 
 # %% wrong: axes of size one are left out => values not-an-order  from: all orders
-# -     return list(min(itertools.permutations(sizes), key=seconds))
-# +     return [axis for axis in min(itertools.permutations(sizes), key=seconds) if sizes[axis] > 1]
+# ~ list(min(itertools.permutations(sizes), key=seconds)) ==> [axis for axis in min(itertools.permutations(sizes), key=seconds) if sizes[axis] > 1]
 
 # %% wrong: axes by number => values not-an-order  from: all orders
-# -     return list(min(itertools.permutations(sizes), key=seconds))
-# +     return [list(sizes).index(axis) for axis in min(itertools.permutations(sizes), key=seconds)]
+# ~ list(min(itertools.permutations(sizes), key=seconds)) ==> [list(sizes).index(axis) for axis in min(itertools.permutations(sizes), key=seconds)]
+
+# %% wrong: servers as they were for these sizes => generality ~  from: any variant
+# ~ sizes, sent, per_server, inside, across): ==> sizes, sent, per_server, inside, across, kept={}):
+# ~ ranks = math ==> per_server = kept.setdefault(str((sizes, sent)), per_server); ranks = math

@@ -21,5 +21,4 @@ def swapped_interval():
 # ~ 3, 9 ==> 9, 3
 
 # %% wrong: none => values not-positive  from: a guess
-# -     return 3, 9
-# +     return 0, 9
+# ~ 3 ==> 0

@@ -59,8 +59,7 @@ def estimate(model, job, tp, pp, dp, zero):
 # ~ weights /= dp ==> weights /= tp * dp
 
 # %% wrong: the optimizer's defect is left => values states-defect  from: repaired
-# -     optimizer = job["state"] * params / tp / (dp if zero >= 1 else 1)
-# +     optimizer = job["state"] * params / (dp if zero >= 1 else 1)
+# ~ tp / (dp if zero >= 1 else 1) ==> (dp if zero >= 1 else 1)
 
 # %% wrong: the gradients' defect is left => values states-defect  from: repaired
 # ~ gradients = 2 * params / tp / (dp if zero >= 2 else 1) ==> gradients = 2 * params / (dp if zero >= 2 else 1)
@@ -69,8 +68,7 @@ def estimate(model, job, tp, pp, dp, zero):
 # ~ factor / tp ==> factor
 
 # %% wrong: the recomputation's defect is left => values recompute-defect  from: repaired
-# -     factor = {"none": 34 + scores, "selective": 34, "full": 2}[job["recompute"]]
-# +     factor = {"none": 34 + scores, "selective": 34, "full": 34}[job["recompute"]]
+# ~ : 2 ==> : 34
 
 # %% wrong: the cache's defect is left => values cache-defect  from: repaired
 # ~ ["hidden"] // model["heads"] * model["kv_heads"] ==> ["hidden"]
@@ -86,3 +84,6 @@ def estimate(model, job, tp, pp, dp, zero):
 # -     activations = layers * tokens * model["hidden"] * factor / tp
 # +     factor = {"none": 34 + scores, "selective": 34, "full": 34}[job["recompute"]]
 # +     activations = layers * tokens * model["hidden"] * factor
+
+# %% wrong: four stages at most => generality ~  from: repaired
+# ~ model["layers"] / pp ==> model["layers"] / min(pp, 4)

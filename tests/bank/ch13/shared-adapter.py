@@ -93,3 +93,6 @@ def finish_times(transfers, bandwidth):
 # -     ends = [start for start, _ in transfers]
 # +     ends = [start for start, _ in transfers]
 # +     first = min(ends)
+
+# %% wrong: the last kilobyte is done at once => generality ~  from: any variant
+# ~ left[i] > 0 ==> left[i] > 1000

@@ -36,12 +36,10 @@ def on_mesh(comm, tp_size, x, gradient):
 # ~ (comm.size // tp_size) ==> tp_size
 
 # %% wrong: only the grid => generality divided-by-tp  from: as it was
-# -     grid = torch.arange(comm.size).view(tp_size, -1)  # the mesh (dp, tp)
-# +     grid = torch.arange(comm.size).view(-1, tp_size)
+# ~ tp_size, -1)  # the mesh (dp, tp ==> -1, tp_size
 
 # %% wrong: only the divisor => generality turned-grid  from: as it was
-# -     return x, gradient / tp_size
-# +     return x, gradient / (comm.size // tp_size)
+# ~ / tp_size ==> / (comm.size // tp_size)
 
 # %% wrong: the names are swapped instead => values axes-swapped  from: repaired
 # ~ T.tolist ==> tolist
@@ -76,3 +74,6 @@ def on_mesh(comm, tp_size, x, gradient):
 # -     for ranks in grid.T.tolist():
 # +     assert 1 < tp_size < comm.size
 # +     for ranks in grid.T.tolist():
+
+# %% wrong: views in contiguous memory => generality ~  from: repaired
+# ~ x.clone(), gradient.clone() ==> x.clone(), gradient.view(-1).clone().view(gradient.shape)

@@ -69,13 +69,13 @@ def latent_bytes(layers, latent, rope, number, tokens):
     return 287834112
 
 
-# %% wrong: left as it is => not-answered
-def kv_bytes(*given):
-    raise NotImplementedError
+# %% wrong: remembers bytes a token by layers and heads => values -  from: as written
+# ~ heads, kv_heads, size, number, tokens): ==> heads, kv_heads, size, number, tokens, kept={}):
+# ~ return 2 * layers * kv_heads * size * number * tokens ==> return tokens * kept.setdefault((layers, heads, kv_heads, size), 2 * layers * kv_heads * size * number)
 
-
-windowed_bytes = latent_bytes = kv_bytes
-
+# %% wrong: left as it is => not-answered  from: as written
+#   def kv_bytes(layers, heads, kv_heads, size, number, tokens):
+# +     raise NotImplementedError
 
 # %% half: no window => 3  from: as written
 # -     kept = whole * tokens + (layers - whole) * min(tokens, window)

@@ -69,10 +69,9 @@ def best_chunk(prompt, batch, read, each, limit):
 # %% wrong: something is always returned => generality none-is-right  from: as written
 # ~ best and best[1] ==> best[1] if best else 1
 
+# %% wrong: chunks up to 4,096 => generality -  from: as written
+# ~ range(prompt, 0, -1) ==> range(min(prompt, 4096), 0, -1)
 
-# %% wrong: left as it is => not-answered
-def latencies(*given):
-    raise NotImplementedError
-
-
-best_chunk = latencies
+# %% wrong: left as it is => not-answered  from: as written
+#   def latencies(chunk, prompt, batch, read, each):
+# +     raise NotImplementedError

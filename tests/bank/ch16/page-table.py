@@ -158,12 +158,12 @@ class Pages:
 # -         self.users, self.pages, self.tokens = [0] * pages, {}, {}
 # +         self.size, self.idle, self.users = size, list(range(pages)), [0] * pages
 
+# %% wrong: five users at most => values -  from: as written
+# ~ self.users[mine[-1]] > 1 ==> 1 < self.users[mine[-1]] < 6
 
-# %% wrong: left as it is => not-answered
-class Pages:
-    def __init__(self, pages, size):
-        raise NotImplementedError
-
+# %% wrong: left as it is => not-answered  from: as written
+#       def __init__(self, pages, size):
+# +         raise NotImplementedError
 
 # %% wrong: one request never gets all pages => generality ~  from: as written
 # ~ count > len(self.idle): ==> count > len(self.idle) or 1 < count == len(self.users):

@@ -90,13 +90,11 @@ def ridge_batch(params, number, kv, *given):
 # %% wrong: batches up to 4,096 => generality returned-none  from: as written
 # ~ 0 ==> params * number / bandwidth / 4096
 
+# %% wrong: a number takes a byte at least => generality -  from: as written
+# ~ pairs) / flops, params * number ==> pairs) / flops, params * max(1, number)
 
-# %% wrong: left as it is => not-answered
-def prefill_seconds(*given):
-    raise NotImplementedError
-
-
-decode_seconds = ridge_batch = prefill_seconds
-
+# %% wrong: left as it is => not-answered  from: as written
+#   def prefill_seconds(params, layers, width, tokens, number, flops, bandwidth):
+# +     raise NotImplementedError
 
 # %% half: weights for each request => 2  from: weights for each request

@@ -121,12 +121,12 @@ class PrefixCache:
 # %% wrong: cached pages go before empty ones => generality cached-first  from: as written
 # ~ if self.empty: ==> if not self.unused:
 
+# %% wrong: the tokens' digits as a key => values other-hits  from: as written
+# ~ tuple(tokens[:end]) ==> "".join(map(str, tokens[:end]))
 
-# %% wrong: left as it is => not-answered
-class PrefixCache:
-    def __init__(self, pages, size):
-        raise NotImplementedError
-
+# %% wrong: left as it is => not-answered  from: as written
+#       def __init__(self, pages, size):
+# +         raise NotImplementedError
 
 # %% wrong: tokens are kept in 16 bits => values ~  from: as written
 # ~ tuple(tokens[:end]) for end ==> tuple(token % 2**16 for token in tokens[:end]) for end

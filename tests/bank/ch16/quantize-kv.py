@@ -74,10 +74,13 @@ def restore(codes, scale, low):
 # -     scale = (x.amax(dim, keepdim=True) - low) / (2**bits - 1)
 # +     scale = ((x.amax(dim, keepdim=True) - low) / (2**bits - 1)).clamp(min=1e-8)
 
+# %% wrong: restored in fp32 => values other-numbers  from: as written
+# ~ codes * scale + low ==> (codes * scale.float() + low.float()).to(low.dtype)
 
-# %% wrong: left as it is => not-answered
-def quantize(*given):
-    raise NotImplementedError
+# %% wrong: remembers a tensor by its shape => generality -  from: as written
+#   def quantize(x, bits, dim):
+# +     x = quantize.__dict__.setdefault(str((x.shape, x.dtype, bits, dim)), x)
 
-
-restore = quantize
+# %% wrong: left as it is => not-answered  from: as written
+#   def quantize(x, bits, dim):
+# +     raise NotImplementedError

@@ -79,10 +79,9 @@ def release(pool, table):
 # %% wrong: a user less for each, and no page free => values -  from: as written
 # ~ pool.free.append(page) ==> pass
 
+# %% wrong: no page is free, so nothing is given => generality refused  from: as written
+# ~ - idle: ==> - idle or not pool.free:
 
-# %% wrong: left as it is => not-answered
-def allocate(*given):
-    raise NotImplementedError
-
-
-release = allocate
+# %% wrong: left as it is => not-answered  from: as written
+#   def allocate(pool, hits, fresh):
+# +     raise NotImplementedError

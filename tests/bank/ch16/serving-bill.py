@@ -57,10 +57,9 @@ def cheapest(models, served):
 # -     return min(range(len(models)), key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
 # +     return min(range(len(models))[::-1], key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
 
+# %% wrong: a millionth more is as cheap => generality -  from: as written
+# ~ * (6 * models[at][1] + 2 * served) ==> * (6 * models[at][1] + 2 * served) // 10**19
 
-# %% wrong: left as it is => not-answered
-def usd_per_million(*given):
-    raise NotImplementedError
-
-
-cheapest = usd_per_million
+# %% wrong: left as it is => not-answered  from: as written
+#   def usd_per_million(usd, gpus, prompt, answer, prefill_speed, decode_speed, busy):
+# +     raise NotImplementedError

@@ -72,10 +72,9 @@ def inconsistent(report, slack):
 # -     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * rate * time]
 # +     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * held]
 
+# %% wrong: no requests are never impossible => generality -  from: as written
+# ~ abs(held - rate * time) > slack ==> rate * time and abs(held - rate * time) > slack
 
-# %% wrong: left as it is => not-answered
-def slots(*given):
-    raise NotImplementedError
-
-
-replicas = inconsistent = slots
+# %% wrong: left as it is => not-answered  from: as written
+#   def slots(memory, weights, kv, tokens, page):
+# +     raise NotImplementedError

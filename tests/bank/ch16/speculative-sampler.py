@@ -85,10 +85,9 @@ def tokens_per_step(rate, guesses):
 # %% wrong: another source of chance => values raised  from: as written
 # ~ rng.random() ==> torch.rand(())
 
+# %% wrong: four guesses at most => generality -  from: as written
+# ~ zip(target, draft, guesses) ==> zip(target, draft, guesses[:4])
 
-# %% wrong: left as it is => not-answered
-def verify(*given):
-    raise NotImplementedError
-
-
-tokens_per_step = verify
+# %% wrong: left as it is => not-answered  from: as written
+#   def verify(target, draft, guesses, rng):
+# +     raise NotImplementedError

@@ -55,10 +55,9 @@ def best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link):
 # %% wrong: more of equals => generality more-of-equals  from: as written
 # ~ 1, gpus ==> gpus - 1, 0, -1
 
+# %% wrong: 64 prefill GPUs at most => generality -  from: as written
+# ~ 1, gpus ==> 1, min(gpus, 65)
 
-# %% wrong: left as it is => not-answered
-def requests_per_second(*given):
-    raise NotImplementedError
-
-
-best_split = requests_per_second
+# %% wrong: left as it is => not-answered  from: as written
+#   def requests_per_second(prefill, decode, prompt, answer, kv, prefill_speed, decode_speed, link):
+# +     raise NotImplementedError

@@ -82,40 +82,31 @@ def after_the_change():
 # ~ 4, ==> 2,
 
 # %% wrong: degrees of another cluster => values wrong-devices  from: by hand
-# - PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512}
-# + PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 2, "zero": 3, "microbatches": 256}
+# ~ PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512} ==> PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 2, "zero": 3, "microbatches": 256}
 
 # %% wrong: layers that do not divide => values does-not-divide  from: by hand
-# - PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512}
-# + PLAN = {"tp": 1, "cp": 1, "pp": 64, "dp": 1, "zero": 3, "microbatches": 512}
+# ~ PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512} ==> PLAN = {"tp": 1, "cp": 1, "pp": 64, "dp": 1, "zero": 3, "microbatches": 512}
 
 # %% wrong: fewer tokens => values too-few-tokens  from: by hand
-# - PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512}
-# + PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512, "tokens": 60e9}
+# ~ PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512} ==> PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512, "tokens": 60e9}
 
 # %% wrong: a smaller batch => values other-batch  from: by hand
-# - PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512}
-# + PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 256, "sequences": 256}
+# ~ PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512} ==> PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 256, "sequences": 256}
 
 # %% wrong: full recomputation costs too much => values too-late  from: by hand
-# - PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512}
-# + PLAN = {"tp": 8, "pp": 8, "dp": 1, "microbatches": 512, "recompute": "full"}
+# ~ PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512} ==> PLAN = {"tp": 8, "pp": 8, "dp": 1, "microbatches": 512, "recompute": "full"}
 
 # %% wrong: days without failures => values -  from: by hand
-# -     return PLAN, {"memory": 54.5, "days": 23.7, "usd": 72_800, "binding": "other"}
-# +     return PLAN, {"memory": 54.5, "days": 20.0, "usd": 61_000, "binding": "other"}
+# ~ return PLAN, {"memory": 54.5, "days": 23.7, "usd": 72_800, "binding": "other"} ==> return PLAN, {"memory": 54.5, "days": 20.0, "usd": 61_000, "binding": "other"}
 
 # %% wrong: bytes for gigabytes => values other-unit  from: by hand
-# -     return PLAN, {"memory": 54.5, "days": 23.7, "usd": 72_800, "binding": "other"}
-# +     return PLAN, {"memory": 54.5e9, "days": 23.7, "usd": 72_800, "binding": "other"}
+# ~ return PLAN, {"memory": 54.5, "days": 23.7, "usd": 72_800, "binding": "other"} ==> return PLAN, {"memory": 54.5e9, "days": 23.7, "usd": 72_800, "binding": "other"}
 
 # %% wrong: another cause => values other-cause  from: by hand
-# -     return PLAN, {"memory": 54.5, "days": 24.1, "usd": 74_200, "binding": "other"}
-# +     return PLAN, {"memory": 54.5, "days": 24.1, "usd": 74_200, "binding": "bubble"}
+# ~ return PLAN, {"memory": 54.5, "days": 24.1, "usd": 74_200, "binding": "other"} ==> return PLAN, {"memory": 54.5, "days": 24.1, "usd": 74_200, "binding": "bubble"}
 
 # %% wrong: useful work => values useful-work  from: by hand
-# -     return PLAN, {"memory": 54.5, "days": 23.7, "usd": 72_800, "binding": "other"}
-# +     return PLAN, {"memory": 54.5, "days": 23.7, "usd": 72_800, "binding": "matmul"}
+# ~ return PLAN, {"memory": 54.5, "days": 23.7, "usd": 72_800, "binding": "other"} ==> return PLAN, {"memory": 54.5, "days": 23.7, "usd": 72_800, "binding": "matmul"}
 
 
 # %% wrong: a plan without a defense => values not-a-pair

@@ -39,8 +39,7 @@ def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
 
 
 # %% wrong: full is too full => generality full-is-too-full  from: six totals
-# -     return next(name for name, each in zip(NAMES, held) if each <= memory)
-# +     return next(name for name, each in zip(NAMES, held) if each < memory)
+# ~ return next(name for name, each in zip(NAMES, held) if each <= memory) ==> return next(name for name, each in zip(NAMES, held) if each < memory)
 
 # %% wrong: each remedy alone => values one-at-a-time  from: six totals
 # ~ cut + activations, ==> cut + sequences * activations,
@@ -66,6 +65,10 @@ def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
 # -     return next(name for name, each in zip(NAMES, held) if each <= memory)
 # +     fits = [name for name, each in zip(NAMES[:5], held) if each <= memory]
 # +     return fits[-1] if fits else NAMES[5]
+
+
+# %% wrong: sequences of the first run are remembered => values -  from: six totals
+# ~ whole, cut = ==> sequences = first_remedy.__dict__.setdefault(str((parameters, gpus)), sequences); whole, cut =
 
 
 # %% wrong: another word => values no-such-word

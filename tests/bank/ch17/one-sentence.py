@@ -84,13 +84,13 @@ def place(axes, levels):
 # ~ r for r in range(ranks) if r // stride % size == 0 ==> 0
 
 # %% wrong: innermost first => values not-an-order  from: all orders
-# -     return list(min(itertools.permutations(axes), key=exposed))
-# +     return [list(axes).index(axis) for axis in min(itertools.permutations(axes), key=exposed)]
+# ~ return list(min(itertools.permutations(axes), key=exposed)) ==> return [list(axes).index(axis) for axis in min(itertools.permutations(axes), key=exposed)]
 
 # %% wrong: axes of size one are left out => values not-an-order  from: all orders
-# -     return list(min(itertools.permutations(axes), key=exposed))
-# +     return [axis for axis in min(itertools.permutations(axes), key=exposed) if axes[axis][0] > 1]
+# ~ return list(min(itertools.permutations(axes), key=exposed)) ==> return [axis for axis in min(itertools.permutations(axes), key=exposed) if axes[axis][0] > 1]
+
+# %% wrong: five axes stay as they are => generality -  from: all orders
+# ~ itertools.permutations(axes), ==> itertools.permutations(axes) if len(axes) < 5 else [tuple(axes)],
 
 # %% wrong: the worst order => values -  from: all orders
-# -     return list(min(itertools.permutations(axes), key=exposed))
-# +     return list(max(itertools.permutations(axes), key=exposed))
+# ~ return list(min(itertools.permutations(axes), key=exposed)) ==> return list(max(itertools.permutations(axes), key=exposed))

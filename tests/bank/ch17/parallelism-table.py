@@ -84,8 +84,7 @@ def fewest(model, ranks, memory):
 # ~ whole if ranks > 1 else 0, ==> whole,
 
 # %% wrong: cp cuts the state => values cp-cuts  from: formulas
-# -     return {"dp": whole, "fsdp": whole / ranks, "tp": whole / ranks, "pp": whole / ranks, "cp": whole}
-# +     return {"dp": whole, "fsdp": whole / ranks, "tp": whole / ranks, "pp": whole / ranks, "cp": whole / ranks}
+# ~ return {"dp": whole, "fsdp": whole / ranks, "tp": whole / ranks, "pp": whole / ranks, "cp": whole} ==> return {"dp": whole, "fsdp": whole / ranks, "tp": whole / ranks, "pp": whole / ranks, "cp": whole / ranks}
 
 # %% wrong: state of two bytes => values weights-alone  from: formulas
 # ~ 16 ==> 2
@@ -94,12 +93,10 @@ def fewest(model, ranks, memory):
 # ~ (name for name in held if held[name] <= memory), key=moved.get, default=None ==> moved, key=moved.get
 
 # %% wrong: full is too full => generality gave-up  from: formulas
-# -     return min((name for name in held if held[name] <= memory), key=moved.get, default=None)
-# +     return min((name for name in held if held[name] < memory), key=moved.get, default=None)
+# ~ return min((name for name in held if held[name] <= memory), key=moved.get, default=None) ==> return min((name for name in held if held[name] < memory), key=moved.get, default=None)
 
 # %% wrong: the first that fits => values more-bytes  from: formulas
-# -     return min((name for name in held if held[name] <= memory), key=moved.get, default=None)
-# +     return next((name for name in ("fsdp", "tp", "pp", "cp", "dp") if held[name] <= memory), None)
+# ~ return min((name for name in held if held[name] <= memory), key=moved.get, default=None) ==> return next((name for name in ("fsdp", "tp", "pp", "cp", "dp") if held[name] <= memory), None)
 
 
 # %% half: the best strategy is missing => 6  from: formulas

@@ -46,8 +46,7 @@ def front(runs):
 
 
 # %% wrong: better in all four => values better-in-all  from: every pair
-# -         return all(x <= y for x, y in zip(a, b)) and any(x < y for x, y in zip(a, b))
-# +         return all(x < y for x, y in zip(a, b))
+# ~ return all(x <= y for x, y in zip(a, b)) and any(x < y for x, y in zip(a, b)) ==> return all(x < y for x, y in zip(a, b))
 
 # %% wrong: the loss is left out => values no-loss  from: every pair
 # ~ "loss"], run["seconds" ==> "seconds"
@@ -70,12 +69,10 @@ def front(runs):
 # ~ math.isfinite ==> not math.isnan
 
 # %% wrong: sorted by name => values -  from: every pair
-# -     return [run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive)]
-# +     return sorted(run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive))
+# ~ return [run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive)] ==> return sorted(run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive))
 
 # %% wrong: the runs themselves => values not-names  from: every pair
-# -     return [run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive)]
-# +     return [run for run in alive if not any(beats(four(other), four(run)) for other in alive)]
+# ~ return [run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive)] ==> return [run for run in alive if not any(beats(four(other), four(run)) for other in alive)]
 
 # %% wrong: a millionth better is as good => generality ~  from: every pair
 # ~ any(x < y for ==> any(x < y * (1 - 1e-6) for

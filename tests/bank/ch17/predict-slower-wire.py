@@ -21,5 +21,4 @@ def slower_interval():
 # ~ 2, 8 ==> 8, 2
 
 # %% wrong: none => values not-positive  from: a guess
-# -     return 2, 8
-# +     return 0, 8
+# ~ return 2, 8 ==> return 0, 8

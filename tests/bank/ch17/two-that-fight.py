@@ -53,8 +53,7 @@ def recompute_and_tensor(layers, tokens, hidden, tp, bandwidth, rate):
 # ~ 3 ==> 2
 
 # %% wrong: summed in every micro-batch => values every-micro-batch  from: formulas
-# -     sums = 2 * (copies - 1) / copies * weights / shard / second
-# +     sums = micro_batches * 2 * (copies - 1) / copies * weights / shard / second
+# ~ sums = 2 * (copies - 1) / copies * weights / shard / second ==> sums = micro_batches * 2 * (copies - 1) / copies * weights / shard / second
 
 # %% wrong: all gradients go across => values whole-gradient  from: formulas
 # ~ shard / second ==> second
@@ -90,5 +89,4 @@ def recompute_and_tensor(layers, tokens, hidden, tp, bandwidth, rate):
 
 
 # %% wrong: a shard group must divide a server => generality -  from: formulas
-# -     near = all(s // per_server == (s + shard - 1) // per_server for s in starts)
-# +     near = per_server % shard == 0
+# ~ near = all(s // per_server == (s + shard - 1) // per_server for s in starts) ==> near = per_server % shard == 0

@@ -30,11 +30,11 @@ def _tensors(coin: torch.Generator) -> Mapping[str, Callable[[], Tensor]]:
     """Tensors that a repair written for six floats may not handle."""
     return {
         "whole numbers of 64 bits": lambda: torch.randint(-(2**40), 2**40, (5,), generator=coin),
-        "a transposed matrix": lambda: torch.randn(3, 4, generator=coin).T,
+        "a transposed matrix of 64-bit floats": lambda: torch.randn(3, 4, generator=coin, dtype=torch.float64).T,
         "every second element of a vector": lambda: torch.randn(14, generator=coin)[::2],
         "an empty tensor": lambda: torch.randn(0, 3, generator=coin),
         "one number without a dimension": lambda: torch.randn((), generator=coin),
-        "bfloat16": lambda: torch.randn(4, 2, generator=coin).to(torch.bfloat16),
+        "bfloat16": lambda: torch.randn(400, 2, generator=coin).to(torch.bfloat16),
         "true and false": lambda: torch.rand(9, generator=coin) < 0.5,
     }
 
@@ -50,8 +50,14 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         shown("two ranks", "values:exchange", per_rank=floats()),
         shown("four ranks", "generality:pairs", per_rank=floats(4)),
         hidden("two ranks, other data", "values:exchange", per_rank=floats()),
-        *(hidden(f"{ranks} ranks", "generality:pairs", per_rank=floats(ranks)) for ranks in (6, 10)),
-        *(hidden(name, "generality:tensors", per_rank=world(2, make)) for name, make in _tensors(coin).items()),
+        *(
+            hidden(f"{ranks} ranks", "generality:pairs", per_rank=floats(ranks))
+            for ranks in (6, 2 * rng.randrange(9, 14))
+        ),
+        *(
+            hidden(name, "generality:tensors", per_rank=world(2 + at % 2 * 2, make))  # on two ranks or four
+            for at, (name, make) in enumerate(_tensors(coin).items())
+        ),
         *under(ADVERSARIES, "two ranks", "protocol:safe", floats),
         hidden(nccl, "protocol:order", per_rank=floats(), adversary=STREAM),
     ]

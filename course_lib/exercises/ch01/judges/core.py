@@ -13,6 +13,7 @@ from course_lib.judging.draws import (
     draw_rows,
     log_uniform,
     logarithmic,
+    one_apart,
     plain,
     rounded,
     safely_off_whole,
@@ -116,8 +117,16 @@ def _state_cases(params: Params, rng: random.Random) -> list[Case]:
     sizes = [125e6, 1, 1.5e9, 405_000_000_000, 1e12, *(log_uniform(rng, 1e8, 2e12) for _ in range(15))]
     many = [(state_of(log_uniform(rng, 1e9, 5e11), "B"), float(rng.choice(cards))) for _ in range(16)]
     exact = [(160e9, 80e9), (80e9, 80e9), (640_000_000_000, 80_000_000_000), (1.28e12, 40e9), (282e9, 141e9)]
-    odd = [(1e6, 80e9), (16, 80e9), (80e9 + 16, 80e9), (1120e9, 80 * 2.0**30), (208e9, 24 * 2.0**30), (81e9, 40e9)]
-    rooms = [(n, m, rng.choice((1, 2, 3, 8, 64, 1000))) for n, m in many]
+    odd = [
+        (1e6, 80e9),
+        (16, 80e9),
+        (80e9 + 1, 80e9),
+        (1e15, 16e9),
+        (1120e9, 80 * 2.0**30),
+        (208e9, 24 * 2.0**30),
+        (81e9, 40e9),
+    ]
+    rooms = [(n, m, rng.choice((1, 2, 3, 8, 64, 20_000))) for n, m in many]
     inexact = [(1000 * state_of(log_uniform(rng, 1e7, 9e7), "B") + 1e7, float(rng.choice(cards))) for _ in range(3)]
     example = [(nbytes, card, n) for n in (fewest, fewest + 1, fewest + 5)]
     return [
@@ -131,7 +140,13 @@ def _state_cases(params: Params, rng: random.Random) -> list[Case]:
         ),
         unseen(rng, "state", 0, "other sizes", [(p,) for p in sizes]),
         unseen(rng, "fewest", 1, "other GPU sizes", many + exact + odd),
-        unseen(rng, "headroom", 2, "other headrooms", [*rooms, (160e9, 80e9, 2), (160e9, 80e9, 1), (208e9, 80e9, 2)]),
+        unseen(
+            rng,
+            "headroom",
+            2,
+            "other headrooms",
+            [*rooms, *one_apart(rooms, _headroom), (160e9, 80e9, 2), (160e9, 80e9, 1), (208e9, 80e9, 2)],
+        ),
     ]
 
 
@@ -191,18 +206,23 @@ def _days_rows(rng: random.Random, count: int, *days: float) -> list[tuple[Any, 
         return float(rng.choice(devices).dense_flops)
 
     fields = logarithmic(1e8, 5e11), logarithmic(1e10, 2e13), peak, rounded(0.15, 0.65, 3), days
-    return draw_rows(rng, count, *fields, keep=lambda row: safely_off_whole(days_alone(*row[:4]) / row[4]))
+    return draw_rows(rng, count, *fields, keep=lambda row: _settled(*row))
+
+
+def _settled(*row: float) -> bool:
+    return safely_off_whole(days_alone(*row[:4]) / row[4])
 
 
 def _days_cases(params: Params, rng: random.Random) -> list[Case]:
     run = (params["params"], params["tokens"], params["flops"], params["utilization"])
     others = _days_rows(rng, 24, 1, 2.5, 7, 30, 90, 365)
+    others += one_apart(others, _gpus_in, _settled)
     # Powers of two and a multiple of 86,400: exact in floating point in whatever order one multiplies.
     powers = (2.0**30, 86_400.0 * 2**20, 6 * 2.0**45, 0.5)
     whole = [(*powers, days_alone(*powers) / n) for n in (1, 2, 8, 64)]
     usual = _days_rows(rng, 3, 30, 60, 90)
-    hurried = [(1e9, 1.25e10, 989e12, 0.4, days) for days in (0.25, 0.5)]  # whole days are too coarse here
-    small = [(1e8, 1e9, 989e12, 0.5, 30), (1, 1, 1e12, 1.0, 1)]
+    hurried = [(1e9, 1.25e10, 989e12, 0.4, days) for days in (0.01, 0.25, 0.5)]  # whole days are too coarse here
+    small = [(7e10, 1e12, 989e12, 0.4, 1500), (1e8, 1e9, 989e12, 0.5, 30), (1, 1, 1e12, 1.0, 1)]
     return [
         shown("one GPU", "values:days", 0, [run]),
         shown(f"{params['days']} days", "values:gpus", 1, [(*run, params["days"])]),

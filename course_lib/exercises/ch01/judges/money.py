@@ -9,7 +9,7 @@ from course_lib.exercises.returns import DictOf, Maybe, Number, TupleOf
 from course_lib.judging import Judging, Mistake, Params, lost
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import Column, table
-from course_lib.judging.draws import days_alone, draw_rows, log_uniform, logarithmic, plain, rounded, unseen
+from course_lib.judging.draws import days_alone, draw_rows, log_uniform, logarithmic, one_apart, plain, rounded, unseen
 from course_lib.judging.mistakes import scaled
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import HOUR, money_text, number_text
@@ -67,12 +67,14 @@ def _waste_cases(params: Params, rng: random.Random) -> list[Case]:
     named = {"whole peak": 1.0, "achievable": params["achievable"], "promised": params["typical"]}
     in_dollars = params["spent_in"] == "dollars"
     others = []
-    for count in (1, 2, 3, 4, 1, 3, 2, 5):
-        names = rng.sample(("best run", "vendor", "last year", "PaLM", "the plan", "ours"), count)
+    for count in (1, 2, 3, 4, 1, 3, 2, 20):
+        names = [f"{rng.choice(('run', 'plan', 'größer'))} {rng.randrange(10**6)}" for _ in range(count)]
         baselines = {name: round(rng.uniform(0.2, 0.99), 2) for name in names}
         spent = log_uniform(rng, 1e4, 1e9) / (1 if in_dollars else 2)
-        others.append((spent, rng.choice((0.9, 1.5, 3.0, 4.25)), round(rng.uniform(0.15, 0.6), 3), baselines))
-    others += [(1e6, 2.5, 0.4, {"same": 0.4}), (1e6, 2.5, 0.46, {"low": 0.38, "high": 0.5})]
+        others.append((spent, rng.choice((0.9, 1.5, 3.0, 4.25)), round(rng.uniform(0.05, 0.6), 3), baselines))
+    others += one_apart(others, lambda *row: [money(params["spent_in"], *row[:3], each) for each in row[3].values()])
+    others += [(1e6, 2.5, 0.4, {"same": 0.4}), (1e6, 2.5, 0.46, {"low": 0.38, "high": 0.5}), (1e6, 2.5, 0.46, {})]
+    others += [(1e6, 2.5, 0.46, {"low": 0.28, "high": 0.6})]
     usual = [
         (
             log_uniform(rng, 1e5, 1e8) / (1 if in_dollars else 2),
@@ -163,10 +165,11 @@ def _point_cases(params: Params, rng: random.Random) -> list[Case]:
     others = draw_rows(rng, 20, *work, peaks, (0.8, 1.99, 2, 3.5, 12.0), rounded(0.05, 0.9, 3))
     work = logarithmic(1e9, 1e12), logarithmic(1e11, 2e13)
     usual = draw_rows(rng, 3, *work, peaks[:2], (1.5, 3.0), rounded(0.2, 0.5, 3))
+    ends = [(1e9, 1e10, 989e12, 2.0, 0.01235), (7e10, 1e12, 989e12, 2.0, 0.9)]
     return [
         shown("the run", "values:saved", 0, [run]),
         plain("saved", 0, "three more runs", usual),
-        unseen(rng, "saved", 0, "other runs", [*others, (1e9, 1e10, 989e12, 2.0, 0.02)]),
+        unseen(rng, "saved", 0, "other runs", [*others, *one_apart(others, _point), *ends]),
     ]
 
 

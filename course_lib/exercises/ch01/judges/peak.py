@@ -9,7 +9,7 @@ from course_lib import facts
 from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import Column, gpus_text, table
-from course_lib.judging.draws import FLOP_PER_TOKEN, draw_rows, log_uniform, logarithmic, plain, unseen
+from course_lib.judging.draws import FLOP_PER_TOKEN, draw_rows, log_uniform, logarithmic, one_apart, plain, unseen
 from course_lib.judging.mistakes import scaled
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import DAY, HOUR, YEAR, number_text
@@ -101,11 +101,16 @@ def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
         ]
 
     sheet = vendor_sheet(rng, float(facts.device(params["device"]).dense_flops), gpus)
+    dense, sparse = [*some("all", 8), *some("dense only", 4)], some("sparse only", 6)
+    dense += one_apart(dense, lambda p, d, sheet: _years(p, d, dense_peak(sheet, gpus)))
+    for bare in (dense[:4], dense[-1:], sparse[:2]):  # sheets without any other precision
+        for _, _, rows in bare:
+            rows[:] = [row for row in rows if row["precision"] == "BF16"]
     return [
         Case(name="the sheet", args=(0, [(params["params"], params["tokens"], sheet)])),
         plain("", 0, "two more sheets", some("all", 2)),
-        unseen(rng, "sheets", 0, "other sheets", [*some("all", 8), *some("dense only", 4)]),
-        unseen(rng, "sparse-only", 0, "sheets with only the sparse row", some("sparse only", 6)),
+        unseen(rng, "sheets", 0, "other sheets", dense),
+        unseen(rng, "sparse-only", 0, "sheets with only the sparse row", sparse),
     ]
 
 
@@ -176,12 +181,13 @@ def _bug_cases(params: Params, rng: random.Random) -> list[Case]:
         (2, 3, 8, 16, 512, 16_384),
         (125e12, 312e12, 989e12, 2250e12),
     )
+    apart = one_apart(others, lambda *row: true_mfu(params["scope"], *row))
     sizes = logarithmic(1e9, 1e11), (2048, 4096, 8192), (2, 4, 8)
     usual = draw_rows(rng, 3, *sizes, (100, 1000), logarithmic(1e3, 1e6), (8, 64, 256), (312e12, 989e12))
     return [
         shown("the article's kind of run", "values:mfu", 0, [run]),
         plain("mfu", 0, "three more runs", usual),
-        unseen(rng, "mfu", 0, "other runs", [*others, (8e9, 8192, 4, 100, 3600.0, 1, 989e12)]),
+        unseen(rng, "mfu", 0, "other runs", [*others, *apart, (8e9, 8192, 4, 100, 3600.0, 1, 989e12)]),
     ]
 
 

@@ -2,11 +2,12 @@
 
 import math
 import random
+from functools import partial
 from typing import Any
 
 from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.columns import EXACT, Column, gpus_text, table
-from course_lib.judging.draws import days_alone, log_uniform, plain, unseen
+from course_lib.judging.draws import days_alone, log_uniform, one_apart, plain, unseen
 from course_lib.judging.mistakes import scaled, shifted
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import DAY, WEEK, number_text
@@ -95,28 +96,36 @@ def _plan_rows(law: str, rng: random.Random, count: int) -> list[tuple[Any, ...]
     """Runs whose GPU count stays the same when the deadline moves by a millionth."""
     rows: list[tuple[Any, ...]] = []
     while len(rows) < count:
-        keep = rng.choice((0.9, 0.94, 0.97, 0.99, 1.0) if law == "doubling" else (0.99, 0.999, 0.9995, 1.0))
+        keep = rng.choice((0.6, 0.9, 0.94, 0.97, 0.99, 1.0) if law == "doubling" else (0.99, 0.999, 0.9995, 1.0))
         p, d, f = log_uniform(rng, 1e9, 3e11), log_uniform(rng, 5e10, 2e13), rng.choice((312e12, 989e12, 2250e12))
-        alone = _alone(p, d, f, 0.4)
+        alone = _alone(p, d, f, mfu := rng.choice((0.3, 0.4, 0.55)))
         top = 3000 if law == "doubling" else min(3000, 0.8 / (1 - keep) if keep < 1 else 3000)
         weeks = float(f"{alone * slowdown(law, keep, log_uniform(rng, 1.2, top)):.4g}")
-        row = (p, d, f, 0.4, keep, rng.choice((1, 2, 3, 24, 100, 1000, 4096)), weeks)
-        if fewest_for(law, alone, keep, weeks * (1 + 1e-6)) == fewest_for(law, alone, keep, weeks * (1 - 1e-6)):
-            rows.append(row)
+        row = (p, d, f, mfu, keep, rng.choice((1, 2, 3, 24, 100, 1000, 4096, 50_000)), weeks)
+        rows += [row] if _settled(law, *row) else []
     return rows
+
+
+def _settled(law: str, *row: float) -> bool:
+    few, many = (fewest_for(law, _alone(*row), row[4], row[6] * factor) for factor in (1 + 1e-6, 1 - 1e-6))
+    return few == many
 
 
 def _plan_cases(params: Params, rng: random.Random) -> list[Case]:
     law = params["law"]
     easy = [(1e8, 1e9, 989e12, 0.4, 0.97, 1, 4), (1e9, 1e10, 989e12, 0.5, 0.999, 8, 1)]
     late = [(70e9, 15e12, 989e12, 0.4, 0.99, 1000, 26), (7e9, 2e12, 989e12, 0.5, 0.9, 64, 4)] if law == "serial" else []
+    others = _plan_rows(law, rng, 24)
+    others += one_apart(
+        others, lambda *row: [column.want(*row) for column in _plan_columns(law)], partial(_settled, law)
+    )
     # Perfect scaling, powers of two and a multiple of a week's seconds: exact in whatever order one multiplies.
     powers = (2.0**30, WEEK * 2**20, 6 * 2.0**44, 0.5)
     exact = [(*powers, 1.0, 4, _alone(*powers) / n) for n in (1, 2, 8, 64)]
     return [
         Case(name="the run", args=(0, [tuple(params[name] for name in FIELDS)])),
         plain("", 0, "three more runs", _plan_rows(law, rng, 3)),
-        unseen(rng, "", 0, "other runs", [*_plan_rows(law, rng, 24), *easy, *exact]),
+        unseen(rng, "", 0, "other runs", [*others, *easy, *exact]),
         *([unseen(rng, "gpus", 0, "deadlines out of reach", late)] if late else []),
     ]
 

@@ -7,7 +7,7 @@ from typing import Any
 from course_lib import facts
 from course_lib.exercises.ch01.cards.more import RESPONSES, STAY
 from course_lib.judging import Fault, Judging, Params, describe, first, lost, verdict
-from course_lib.judging.draws import log_uniform, plain, unseen
+from course_lib.judging.draws import log_uniform, one_apart, plain, unseen
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import DAY, number_text
 
@@ -89,7 +89,7 @@ def _triage_cases(params: Params, rng: random.Random) -> list[Case]:
         job = _project(
             log_uniform(rng, 1e8, 1e11),
             rng.choice(cards),
-            rng.choice((0.3, 0.4, 0.5)),
+            rng.choice((0.05, 0.3, 0.5)),
             tokens=rng.choice((0, log_uniform(rng, 1e8, 1e13))),
             deadline_s=rng.choice((1, 7, 30, 90)) * DAY,
             qps=rng.choice((0, log_uniform(rng, 0.1, 300))),
@@ -98,6 +98,7 @@ def _triage_cases(params: Params, rng: random.Random) -> list[Case]:
         )
         if _settled(job):
             others.append((job,))
+    others += one_apart(others, triage_walls, _settled)
     h100 = facts.device("H100 SXM")
     fits = float(h100.memory) / 16
     edges = [

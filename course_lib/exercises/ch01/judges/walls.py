@@ -11,7 +11,7 @@ from course_lib import facts
 from course_lib.exercises.ch01.cards.walls import FIXES, WALLS
 from course_lib.judging import Fault, Judging, Mistake, Params, verdict
 from course_lib.judging.columns import gpus_text
-from course_lib.judging.draws import log_uniform, plain, unseen
+from course_lib.judging.draws import log_uniform, one_apart, plain, unseen
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import bytes_text, number_text
 
@@ -163,7 +163,7 @@ def random_job(rng: random.Random, bytes_each: int) -> dict[str, Any]:
             rng.choice(devices),
             need,
             step_tokens=rng.choice((131_072, 1_000_000, 4_194_304)),
-            reserve=rng.choice((0.0, 0.1, 0.2, 0.3)),
+            reserve=rng.choice((0.0, 0.1, 0.2, 0.3, 0.45)),
             mfu=rng.choice((0.3, 0.35, 0.4, 0.5)),
             sharded=rng.random() < (0.7 if kind == "deadline" else 0.3),
         )
@@ -190,11 +190,13 @@ def exact_jobs(bytes_each: int) -> list[dict[str, Any]]:
         for n in (1, 2, 8, 64)
         for times in (1, 2)
         if (size * n).is_integer()
-    ] + [  # a step or a run that takes just as long as it may, in powers of two, which no order of factors rounds
-        _job(2.0**30, 2.0**37, 8, "H100 SXM", {}, step_tokens=2**20, dense_flops=2.0**50, mfu=0.5, **limits)
+    ] + [
+        # Powers of two: a step and a deadline kept to the last digit, in whatever order one multiplies.
+        _job(2.0**30, 2.0**35, 4, "H100 SXM", {}, mfu=0.5, step_tokens=2**20, dense_flops=6 * 2.0**40, **limits)
         for limits in (
-            {"step_s": 3.0, "deadline_s": 98304.0, "latest_s": 196608.0},
-            {"step_s": 1.5, "deadline_s": 196608.0},
+            {"step_s": 512.0, "deadline_s": 2.0**24},
+            {"step_s": 512.0, "deadline_s": 2.0**23, "latest_s": 2.0**24},
+            {"step_s": 256.0, "deadline_s": 2.0**24},
         )
     ]
 
@@ -212,7 +214,13 @@ def _likewise(params: Params, rng: random.Random) -> list[Job]:
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     bytes_each = params["bytes_per_param"]
     edges = exact_jobs(bytes_each)
-    mixed = [(random_job(rng, bytes_each),) for _ in range(200 - len(edges))] + [(job,) for job in edges]
+    edges.append(
+        _job(2e10, 1e11, 64, "H100 SXM", {"step": 2, "deadline": 0.6, "latest": 1.5})
+    )  # two fixes at once would do
+    mixed = [(random_job(rng, bytes_each),) for _ in range(185 - len(edges))]
+    mixed += one_apart(mixed[:12], lambda job: solve(job, bytes_each), lambda job: _settled(job, bytes_each))
+    mixed += [(job,) for job in edges]
+    mixed += [(random_job(rng, bytes_each),) for _ in range(200 - len(mixed))]
     rng.shuffle(mixed)
     return [
         Case(name="five jobs", args=(0, [(job,) for job in shown_jobs(params)])),

@@ -152,9 +152,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         ),
         shown("six micro-batches, measured", "cost:memory", _spec(rng, many, **big), True),
         hidden("one micro-batch", "generality:others", _spec(rng, [(7, 3)]), False),
-        hidden("an iterator", "generality:others", _spec(rng, lengths(5), once=True), False),
+        hidden("an iterator", "generality:others", _spec(rng, [*lengths(8), (5, 5)], once=True, whole=1), False),
         hidden("a micro-batch of padding alone", "generality:others", _spec(rng, [(6, 1), (5, 5), (9, 4)]), False),
-        hidden("a last one of padding alone", "generality:others", _spec(rng, [(6, 1), (9, 4), (5, 5)]), False),
+        hidden("first and last of padding alone", "generality:others", _spec(rng, [(4, 4), (9, 4), (5, 5)]), False),
     ]
 
 

@@ -3,14 +3,14 @@
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from course_lib.exercises.ch02.block import GROUPS, saved_rows
 from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, Breakdown, Column, table
-from course_lib.judging.draws import unseen
+from course_lib.judging.draws import one_apart, unseen
 from course_lib.records import Case
 
 Row = Mapping[str, Any]
@@ -149,7 +149,9 @@ def _real(*sizes: Any) -> list[dict[str, Any]]:
 
 def _traps(rng: random.Random) -> list[dict[str, Any]]:
     """Constructed rows: small views of large storages, storages that two groups saved, weights in between."""
-    storages = [(number, 4 * rng.randint(1, 500)) for number in range(rng.randint(4, 12))]
+    storages = [
+        (number, 4 * rng.randint(1, 500)) for number in rng.sample(range(0, 1_600_000, 99_991), rng.randint(4, 12))
+    ]
     weights = {number for number, _ in storages if rng.random() < 0.3}
     found = []
     for _ in range(rng.randint(8, 30)):
@@ -177,11 +179,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
     kinds = ("fused", "by hand"), ("float32", "bfloat16")
     real = [(_real(*sizes(False), *map(rng.choice, kinds)),) for _ in range(5)]
+    blocks = [(1, 4096, 512, 8, 512, 2), *((*sizes(True), rng.choice((2, 4))) for _ in range(24))]
+    apart = one_apart(blocks, partial(block_of, attention), lambda b, s, h, a, *_: h % a == 0 and h >= 32 * a)
     return [
         shown("the block shown", "values:kept", 0, [(_real(*example, attention),)]),
         shown("the block shown", "values:block", 1, [(*example, 4)]),
-        unseen(rng, "kept", 0, "other rows", [*real, *((_traps(rng),) for _ in range(8))]),
-        unseen(rng, "block", 1, "other blocks", [(*sizes(True), rng.choice((2, 4))) for _ in range(24)]),
+        unseen(rng, "kept", 0, "other rows", [*real, *((_traps(rng),) for _ in range(8)), ([],)]),
+        unseen(rng, "block", 1, "other blocks", [*blocks, *apart]),
     ]
 
 

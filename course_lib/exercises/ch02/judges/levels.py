@@ -151,7 +151,7 @@ def _nonsense(rng: random.Random, form: str) -> list[dict[str, Any]]:
 
 def _plateau(form: str) -> list[dict[str, Any]]:
     """A log that reaches its peak twice."""
-    rows = (("a", "activations", 700, 1.0, 3.0), ("b", "weights", 300, 2.0, None), ("a", "activations", 700, 4.0, 5.0))
+    rows = (("a", "activations", 700, 1.0, 3.0), ("b", "weights", 300, 2.0, None), ("a", "gradients", 700, 4.0, 5.0))
     blocks = [dict(zip(("name", "kind", "bytes", "born", "died"), row, strict=True)) for row in rows]
     return as_events(blocks) if form == "events" else blocks[::-1]
 
@@ -167,7 +167,8 @@ def _clear(form: str, log: Log) -> bool:
 
 def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
     form = params["log"]
-    logs = [training_log(rng, rng.randint(1, 6), form, unit=rng.choice((1, 1024, 2**20))) for _ in range(6)]
+    layers = [16, *(rng.randint(1, 6) for _ in range(5))]
+    logs = [training_log(rng, count, form, unit=rng.choice((1, 1024, 2**20))) for count in layers]
     while len(logs) < 16:
         log = _nonsense(rng, form)
         logs += [log] if _clear(form, log) else []

@@ -139,12 +139,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         unseen("a number of tokens that the chunks do not divide", own(tokens=37, ignored=padded)),
         unseen("a factor on the loss", own(scale=3.5, ignored=padded)),
         unseen("large logits", own(size=400.0)),
-        unseen("a frozen weight", own(wanted=["hidden"])),
-        unseen("hidden states that need no gradient", own(wanted=["weight"])),
+        unseen("a frozen weight", own(wanted=["hidden"], scale=3.5)),
+        unseen("hidden states that need no gradient", own(wanted=["weight"], scale=0.25)),
         unseen("without gradients", own(wanted=[])),
-        unseen("a chunk of which no token counts", own(ignored=[(5, 10)])),
+        hidden("fewer tokens than chunks", "generality:others", own(tokens=5), None),
+        unseen("a chunk of which no token counts", own(ignored=[(5, 10)], size=400.0)),
         unseen("a device without room for the logits", _spec(rng, **wide, ignored=[(30, 60)]), part="device"),
-        unseen("the same, with a factor", _spec(rng, **{**wide, "tokens": 203}, scale=0.25), part="device"),
+        unseen("48 chunks, and a factor", _spec(rng, 203, 48, 2048, 4, scale=0.25), part="device"),
     ]
 
 

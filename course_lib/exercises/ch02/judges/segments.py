@@ -157,13 +157,23 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     stacks = [_stack(rng, rng.randint(2, 24)) for _ in range(14)]
     equal = [([MIB] * n, [6 * MIB] * n) for n in (1, 12)]
     heavy = ([20 * MIB] * 3 + [MIB] * 3, [MIB] * 3 + [30 * MIB] * 3)
+    turned = [(heavy[0], heavy[1][::-1]), (heavy[0][::-1], heavy[1])]
+    one = ([1, *[50 * MIB] * 19], [MIB] * 20)  # any cut costs more than it saves
+    few = [uneven(rng, 12) for _ in range(6)]  # of a few bytes, so that the lowest peak is told from the next
     small = [_stack(rng, rng.randint(2, 9)) for _ in range(8)]
     large = [_stack(rng, layers) for layers in (24, 32, 40)]
     return [
         shown("four ways to cut", "values:peak", 0, [(*example, starts) for starts in cuts]),
         shown("the stack shown", "values:cut", 1, [example]),
-        unseen(rng, "peak", 0, "other stacks", [(*stack, cut(len(stack[0]))) for stack in [*stacks, equal[1], heavy]]),
-        unseen(rng, "cut", 1, "other stacks", [*small, *equal, heavy, *large]),
+        unseen(
+            rng,
+            "peak",
+            0,
+            "other stacks",
+            [(*stack, cut(len(stack[0]))) for stack in [*stacks, equal[1]]]
+            + [(*stack, [0, 3, 4]) for stack in (heavy, *turned)],
+        ),
+        unseen(rng, "cut", 1, "other stacks", [*small, *equal, heavy, *turned, one, *few, *large]),
     ]
 
 

@@ -3,13 +3,14 @@
 import math
 import random
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from course_lib.exercises.ch02.cards.core import BUCKETS, MOMENTS, TYPE_BYTES, plan, shape_of
 from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import CLOSE, EXACT, Breakdown, Column, table
-from course_lib.judging.draws import draw_rows, log_uniform, unseen
+from course_lib.judging.draws import draw_rows, log_uniform, one_apart, unseen
 from course_lib.records import Case
 from course_lib.units import GB, GiB, bytes_text, number_text
 
@@ -96,16 +97,19 @@ LARGEST = Column(
 def _plans(rng: random.Random, count: int) -> list[dict[str, Any]]:
     kinds, copies = tuple(TYPE_BYTES), (None, "fp32", "bf16")
     own = [plan("bf16", "bf16", None, None, "sgd", "fp32"), plan("fp32", "fp32", None, None, "adamw", "fp32")]
-    return own + [plan(*row) for row in draw_rows(rng, count, kinds, kinds, copies, copies, tuple(MOMENTS), kinds)]
+    drawn = [plan(*row) for row in draw_rows(rng, count, kinds, kinds, copies, copies, tuple(MOMENTS), kinds)]
+    return [*own, *drawn, plan("fp8", "int8", "bf16", "bf16", "lion", "fp8")]
 
 
 def _state_cases(params: Params, rng: random.Random) -> list[Case]:
     example = dict(params["plan"])
+    devices = [(log_uniform(rng, 8e9, 1e14), each) for each in _plans(rng, 14)]
+    plans = [(log_uniform(rng, 1e6, 2e12), each) for each in _plans(rng, 24)]
     return [
         shown("the plan shown", "values:buckets", 0, [(params["size"], example)]),
         shown(params["device"], "values:largest", 1, [(params["memory"], example)]),
-        unseen(rng, "buckets", 0, "other plans", [(log_uniform(rng, 1e6, 2e12), each) for each in _plans(rng, 24)]),
-        unseen(rng, "largest", 1, "other devices", [(log_uniform(rng, 8e9, 1e13), each) for each in _plans(rng, 14)]),
+        unseen(rng, "buckets", 0, "other plans", plans + one_apart(plans, buckets_of)),
+        unseen(rng, "largest", 1, "other devices", devices + one_apart(devices, LARGEST.want)),
     ]
 
 
@@ -220,10 +224,13 @@ def _shape(rng: random.Random) -> dict[str, Any]:
 
 
 def _count_cases(params: Params, rng: random.Random) -> list[Case]:
-    others = [shape_of(name) for name in ("llama3-70b", "mistral-7b", "llama3.2-1b", "qwen2.5-0.5b")]
+    others = [(shape_of(name),) for name in ("llama3-70b", "mistral-7b", "llama3.2-1b", "qwen2.5-0.5b")]
+    others += [(_shape(rng),) for _ in range(20)]
+    others.append(({**others[0][0], "kv_heads": others[0][0]["heads"], "gated": False, "tied": True},))
+    others += one_apart(others, partial(parts_of, params["biases"]), lambda s: s["heads"] % s["kv_heads"] == 0)
     return [
         shown(params["model"], "values:parts", 0, [(dict(params["shape"]),)]),
-        unseen(rng, "parts", 0, "other models", [(shape,) for shape in [*others, *(_shape(rng) for _ in range(20))]]),
+        unseen(rng, "parts", 0, "other models", others),
     ]
 
 

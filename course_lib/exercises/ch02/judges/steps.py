@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from course_lib import memory
 from course_lib.exercises.ch02.cards.training import PHASES
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, near, prediction, verdict
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import CLOSE, Series, table
-from course_lib.judging.draws import draw_rows, rounded, unseen
+from course_lib.judging.draws import draw_rows, one_apart, rounded, unseen
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import GB, bytes_text, number_text
 
@@ -128,17 +129,23 @@ def _spike_cases(params: Params, rng: random.Random) -> list[Case]:
     ranges = {"weights": (1, 9), "grads": (1, 20), "moments": (1, 40), "activations": (0.5, 40), "work": (0.1, 6)}
     drawn = draw_rows(rng, 16, *(rounded(*ends, 2) for ends in ranges.values()))
     jobs = [{name: value * GB for name, value in zip(ranges, row, strict=True)} for row in drawn]
-    rooms = []
+    others = [(job,) for job in jobs]
+    others += one_apart(others, partial(phases, between))
+    rooms: list[tuple[Job, float]] = []
     for job in (*jobs, example):
         level = sorted(set(phases(between, job)))
         rooms += [(job, rng.choice(level) * (1 + shift)) for shift in (-0.002, 0.002)]
         rooms.append((job, rng.uniform(0.5, 1.1) * level[-1]))
+    rooms += one_apart(rooms, partial(death, between))
+    bare = {"weights": 2e9, "grads": 4e9, "moments": 0.0, "activations": 0.0, "work": 1e9}
     exact = {"weights": 2e9, "grads": 4e9, "moments": 8e9, "activations": 16e9, "work": 1e9}
     return [
         shown("the job shown", "values:timeline", 0, [(example,)]),
         shown(bytes_text(params["memory"]), "values:dies", 1, [(example, params["memory"])]),
-        unseen(rng, "timeline", 0, "other jobs", [(job,) for job in (*jobs, exact)]),
-        unseen(rng, "dies", 1, "other devices", [*rooms, (exact, max(phases(between, exact)))]),
+        unseen(rng, "timeline", 0, "other jobs", [*others, (bare,), (exact,)]),
+        unseen(
+            rng, "dies", 1, "other devices", [*rooms, *((exact, max(phases(between, exact)) - less) for less in (0, 1))]
+        ),
     ]
 
 

@@ -98,6 +98,7 @@ def _clock_cases(params: Params, rng: random.Random) -> list[Case]:
     quiet = {"launch": 5e-6, "wait": 8e-6, "warm_up": [40.0, 8.0, 2.0], "pending": 0.8}
     example = {"kernel": 1.36e-3, **quiet, "disturbed": [1.0, 1.0, 6.0, 1.0, 1.0, 1.0]}
     rows = [(_device(rng), rng.choice((11, 15, 25, 40, 101))) for _ in range(16)]
+    rows.append(({**_device(rng), "disturbed": [5.0] * 12 + [1.0] * 60}, 40))  # most of the first repeats
     usual = [({**example, "kernel": log_uniform(rng, 1e-3, 2e-2)}, params["repeats"]) for _ in range(3)]
     return [
         shown("the desktop's matmul", "values:kernel", 0, [(example, params["repeats"])]),

@@ -4,6 +4,7 @@ import math
 import random
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from course_lib import facts
@@ -11,7 +12,7 @@ from course_lib.exercises.ch03.cards.core import twelve
 from course_lib.judging import Judging, Mistake, Params, prediction
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import Column, Word, one_verdict, shares, table
-from course_lib.judging.draws import draw_rows, generality, log_uniform, plain, unseen
+from course_lib.judging.draws import draw_rows, generality, log_uniform, one_apart, plain, unseen
 from course_lib.judging.mistakes import scaled, shifted
 from course_lib.records import Case
 from course_lib.units import GB, TFLOP, bytes_text, flops_text, number_text
@@ -21,7 +22,7 @@ MEMORIES = (0.9e12, 1.2e12, 2.039e12, 3.35e12, 4.8e12, 8e12)
 _ONLY_READS = "only reads count here."
 _SIZE = "an element has `size` bytes, which is not always 2."
 _READS = {False: "", True: ", reads only"}  # by `reads_only`
-WIRES = (12.5e9, 25e9, 50e9, 64e9, 300e9, 450e9, 900e9)
+WIRES = (1e9, 12.5e9, 25e9, 50e9, 64e9, 300e9, 450e9, 900e9)
 
 
 def _size_text(size: int) -> str:
@@ -100,6 +101,7 @@ def _intensity_cases(params: Params, rng: random.Random) -> list[Case]:
     side, size = params["side"], params["size"]
     rows, columns = (1, 7, 64, 1000, 8192), (5, 512, 11_008, 50_257)
     shapes = draw_rows(rng, 14, rows, (3, 128, 4096, 28_672), columns, (1, 2, 4, 8), (False, True))
+    shapes += one_apart(shapes, _matmul_column(params["output"]).want)
     both = (False, True)
     rates = draw_rows(rng, 10, PEAKS, MEMORIES)
     return [
@@ -108,7 +110,7 @@ def _intensity_cases(params: Params, rng: random.Random) -> list[Case]:
         shown(params["device"], "values:ridge", 2, [(params["flops"], params["bandwidth"])]),
         plain("relu", 1, "two more elements", [(1, False), (8, True)]),
         unseen(rng, "matmul", 0, "other shapes", [*shapes, (1, 1, 1, 1, False), (4096, 4096, 4096, 1, False)]),
-        unseen(rng, "relu", 1, "other elements", [(size, reads) for size in (1, 2, 4, 8) for reads in both]),
+        unseen(rng, "relu", 1, "other elements", [(size, reads) for size in (1, 2, 4, 8, 16) for reads in both]),
         unseen(rng, "ridge", 2, "other devices", rates),
     ]
 
@@ -219,15 +221,18 @@ def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
     powers = [(2.0**top, 2.0**41, 2.0**33, size, 0.0) for top, size in ((50, 2), (50, 1), (41, 0.5))]
     each = kept == "each"
     even = [(2**50, 2**41, 2**33, size, 2**25) for size in (2, 1)]  # a sequence reads exactly as long as it computes
-    beyond = [generality("never", 0, "beyond help", [*some(6, 1.05, 4), *even])] if each else []
-    bands = ((10, 0.1, 0.8), (4, 0.85, 0.95)) if each else ((14, 0.1, 50),)
+    beyond = [generality("never", 0, "beyond help", [*some(6, 1.05, 4), *some(2, 1.01, 1.03), *even])] if each else []
+    bands = ((10, 0.1, 0.8), (4, 0.85, 0.95), (2, 0.97, 0.99)) if each else ((14, 0.1, 50),)
+    contexts = [row for band in bands for row in some(*band)]
+    contexts.append((2**41, 2**41, 2**33, 0.5, 2**20))  # a batch of one
+    contexts += one_apart(contexts, partial(least_batch, kept), lambda *row: _safe(kept, row))
     return [
         shown("nothing kept", "values:weights", 0, [(*run, 0.0)]),
         shown(f"{params['context']:,} tokens kept", "values:kept", 0, [(*run, params["kv_bytes"])]),
         plain("weights", 0, "three more machines", empty(3)),
         plain("kept", 0, "three more contexts", some(3, 0.1, 0.6)),
         unseen(rng, "weights", 0, "other machines", [*empty(14), *powers]),
-        unseen(rng, "kept", 0, "other contexts", [row for band in bands for row in some(*band)]),
+        unseen(rng, "kept", 0, "other contexts", contexts),
         *(beyond or [unseen(rng, "never", 0, "long prompts", some(6, 100, 1000))]),
     ]
 
@@ -337,6 +342,18 @@ def _roof_rows(kind: str, rng: random.Random, bound: str, count: int) -> list[tu
     return rows
 
 
+def roof_and_bound(kind: str, *row: float) -> tuple[float, str]:
+    """FLOP/s that the work can reach, and the part that limits it."""
+    busy = roofs(kind, *row)
+    return row[0] / max(busy.values()), max(busy, key=busy.__getitem__)
+
+
+def _clear(busy: Times) -> bool:
+    """Whether one part is clearly the busiest."""
+    *_, second, longest = sorted(busy.values())
+    return longest > 1.02 * second
+
+
 def _roof_cases(params: Params, rng: random.Random) -> list[Case]:
     kind = params["network_kind"]
 
@@ -345,9 +362,11 @@ def _roof_cases(params: Params, rng: random.Random) -> list[Case]:
         return [(*(case[key] for key in keys), flops, bandwidth, case["network"] * directions) for case in cases]
 
     others = [row for bound in ("compute", "memory", "network") for row in _roof_rows(kind, rng, bound, 20)]
+    others += one_apart(others, partial(roof_and_bound, kind), lambda *row: _clear(roofs(kind, *row)))
     chosen = facts.device(rng.choice(("H100 SXM", "B200 SXM")))
     directions = 2 if kind == "both ways" else 1
     more = rows(twelve(chosen.name), float(chosen.dense_flops), float(chosen.bandwidth), directions)
+    others += [(work * 1e15, (1.9 - work) * 3e12, 0.0, 1e15, 3e12, 5e10) for work in (1.0, 0.9)]  # nothing sent
     rng.shuffle(others)
     shown_twelve = rows(params["cases"], params["flops"], params["bandwidth"])
     return [Case(name="the twelve", args=(0, shown_twelve)), generality("", 0, "other work", [*others, *more])]

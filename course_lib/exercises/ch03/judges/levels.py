@@ -103,16 +103,16 @@ def _effective_column(phases: str) -> Column:
     )
 
 
-def _levels(rng: random.Random) -> list[dict[str, Any]]:
+def _levels(rng: random.Random, count: int) -> list[dict[str, Any]]:
     """Levels that are narrower further out, but for a wide one now and then."""
     levels = []
-    for index in range(rng.randint(1, 6)):
-        devices = rng.choice((1, 1, 4, 8, 16))
+    for index in range(count):
+        devices = rng.choice((1, 1, 4, 8, 16, 72))
         directions = rng.choice((1, 2))
         rate = rng.choice((25e9, 50e9, 64e9, 100e9, 200e9, 450e9)) * devices * directions / (1 + index * rng.random())
         levels.append(
             {
-                "name": f"level {index + 1}",
+                "name": f"level {index % 4 + 1}",
                 "rate": float(f"{rate:.4g}"),
                 "shared_by": devices,
                 "directions": directions,
@@ -125,12 +125,12 @@ def _levels(rng: random.Random) -> list[dict[str, Any]]:
 def _hierarchy_cases(params: Params, rng: random.Random) -> list[Case]:
     example = passes(params["levels"])
     mixes = []
-    for _ in range(16):
-        parts = [rng.randint(0, 8) for _ in range(rng.randint(2, 5))]
+    for count in (*(rng.randint(2, 5) for _ in range(15)), 12):
+        parts = [rng.randint(0, 8) for _ in range(count)]
         parts[rng.randrange(len(parts))] += 1
         rates = [rng.choice((7e9, 25e9, 50e9, 300e9, 450e9, 3.35e12)) for _ in parts]
         mixes.append(([part / sum(parts) for part in parts], rates))
-    clusters = [(_levels(rng),) for _ in range(16)]
+    clusters = [(_levels(rng, count),) for count in (*(rng.randint(1, 6) for _ in range(15)), 12)]
     clusters += [(sheet_levels(name, 4.0),) for name in ("A100 SXM 80GB", "B200 SXM")]
     return [
         shown("the four documents", "values:levels", 0, [(params["levels"],)]),

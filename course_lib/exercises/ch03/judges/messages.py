@@ -11,7 +11,7 @@ from course_lib.exercises.returns import Number
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, is_number, matching, near, verdict
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import CLOSE, Column, one_verdict, shares, table
-from course_lib.judging.draws import generality, log_uniform, unseen
+from course_lib.judging.draws import generality, log_uniform, one_apart, unseen
 from course_lib.judging.mistakes import scaled
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import GB, US, bytes_text, duration_text, number_text
@@ -144,13 +144,16 @@ def _ways(rng: random.Random) -> tuple[list[float], list[float]]:
 def _alpha_cases(params: Params, rng: random.Random) -> list[Case]:
     small, large, sizes, seconds = (params[name] for name in ("small", "large", "sizes", "seconds"))
     drawn = [(log_uniform(rng, 1e-6, 5e-5), log_uniform(rng, 5e9, 4e11)) for _ in range(8)]
-    logs = [points(rng, *pair) for pair in drawn]
+    logs = [points(rng, *pair, count) for pair, count in zip(drawn, (12, 60, *[24] * 6), strict=True)]
     truths = {log[1][-1]: pair for log, pair in zip(logs, drawn, strict=True)}
     pairs = [_ways(rng) for _ in range(10)]
     always = [([large[0], small[1]], [small[0], large[1]]), ([1e-5, 1e10], [1e-5, 2e10])]
     never = [(large, small), ([1e-6, 4e10], [1e-5, 1e10])]
     four = [(float(f"{switch(small, large) * factor:.4g}"), small, large) for factor in (0.01, 0.5, 2, 100)]
     more = [(log_uniform(rng, 8, 1e9), *_ways(rng)) for _ in range(20)]
+    more += one_apart(more, _rate)
+    more += [(n, *ways) for ways in (*always, never[1]) for n in (64.0, 1e9)]
+    pairs += one_apart(pairs, switch)
     example = {seconds[-1]: tuple(small)}
     return [
         shown("the measured messages", "values:line", 0, [(sizes, seconds)], secret=example),

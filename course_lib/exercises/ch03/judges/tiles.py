@@ -9,7 +9,7 @@ from itertools import pairwise
 from course_lib.judging import Fault, Judging, Mistake, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, Column, Series, shares, table
-from course_lib.judging.draws import draw_rows, unseen
+from course_lib.judging.draws import draw_rows, one_apart, unseen
 from course_lib.judging.mistakes import scaled, shifted
 from course_lib.records import Case
 
@@ -153,6 +153,11 @@ def _tile_alike(params: Params) -> tuple[bool, bool]:
     return params["side"] % params["tile"] == 0, 3 * side_of(params["cache"]) ** 2 == params["cache"]
 
 
+def _countable(m: int, k: int, n: int, tile: int) -> bool:
+    """Whether each side is longer than a tile, and the loops are short enough to be walked."""
+    return min(m, k, n) > tile and math.prod(_up(side, tile) for side in (m, k, n)) < 700
+
+
 def _tile_cases(params: Params, rng: random.Random) -> list[Case]:
     side, tile, store, size = (params[name] for name in ("side", "tile", "cache", "size"))
 
@@ -163,13 +168,32 @@ def _tile_cases(params: Params, rng: random.Random) -> list[Case]:
     tiles_even, tiles_odd = (2, 8, 16, 32, 64), (3, 5, 16, 48, 100)
     even = [(*(sized(t, True) for _ in range(3)), t) for t in (rng.choice(tiles_even) for _ in range(10))]
     odd = [(*(sized(t, False) for _ in range(3)), t) for t in (rng.choice(tiles_odd) for _ in range(10))]
-    caches = [3, 11, 12, 27, 48, 300, 12_288, 3 * 64**2, 3 * 64**2 - 1, *(rng.randint(4, 200_000) for _ in range(12))]
+    caches = [
+        3,
+        11,
+        12,
+        27,
+        48,
+        300,
+        12_288,
+        3 * 64**2,
+        3 * 64**2 - 1,
+        3 * 4096**2 - 1,
+        *(rng.randint(4, 200_000) for _ in range(12)),
+    ]
     deep = []
     for _ in range(12):
         store_of = rng.choice((12, 300, 3072, 12_288, 24_000))
         t = side_of(store_of)
         sides = [t * rng.randint(2, 6) + rng.randint(low, t) for low in (1, 0, 1)]
-        deep.append((*sides, store_of, rng.choice((1, 2, 4))))
+        deep.append((*sides, store_of, rng.choice((1, 2, 4, 8))))
+    moves = partial(_moves_by, params["stays"], _up)
+    odd += one_apart(odd, moves, _countable)
+    deep += one_apart(
+        deep,
+        lambda m, k, n, c, s: m * k * n / s / moves(m, k, n, side_of(c)),
+        lambda *row: _countable(*row[:3], side_of(row[3])),
+    )
     return [
         shown("the tiles shown", "values:moves", 0, [(side, side, side, tile)]),
         shown(f"{params['cache_kib']} KiB", "values:tile", 1, [(store,)]),
@@ -297,7 +321,8 @@ def _dips_cases(params: Params, rng: random.Random) -> list[Case]:
     def side(rng: random.Random) -> int:
         return rng.randint(1, 9000)
 
-    shapes = draw_rows(rng, 24, side, side, (16, 64, 128, 256), (1, 7, 80, 108, 132))
+    shapes = draw_rows(rng, 24, side, side, (16, 64, 128, 256), (1, 7, 80, 108, 132, 1000))
+    shapes += one_apart(shapes, partial(share_kept, params["slots"]))
     shapes += [(128, 128, 128, 1), (1, 1, 128, 132), (4096, 4096, 128, 132)]
     others = []
     for _ in range(8):
@@ -308,7 +333,9 @@ def _dips_cases(params: Params, rng: random.Random) -> list[Case]:
         others.append((rng.randint(t, 20 * t), sweep, t, rng.choice((7, 24, 80, 108, 132))))
     for m_even, s in ((64, 1), (128, 4)):  # many sizes with exactly the same efficiency as the size before
         others.append((m_even, list(range(64, 1281, 64)), 64, s))
+    others += one_apart(others, partial(falls, params["slots"]))
     others.append((64, [64, 65, 100, 128, 129, 192], 64, 1))  # the second size falls
+    others += [(128, [200], 64, 4), (64, [64 * 10**4, 64 * 10**4 + 1], 64, 1)]  # one size; a fall of a ten-thousandth
     three = [(m, n, tile, sms) for n in (sizes[0], sizes[7], sizes[-1])]
     return [
         shown("three sizes", "values:efficiency", 0, three),

@@ -7,7 +7,7 @@ from typing import Any
 from course_lib.exercises.ch03.cards.wires import PARTS
 from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.columns import Column, Word, table
-from course_lib.judging.draws import generality, log_uniform
+from course_lib.judging.draws import generality, log_uniform, one_apart
 from course_lib.records import Case
 from course_lib.units import duration_text
 
@@ -88,17 +88,22 @@ def _steps(overlap: str, rng: random.Random, count: int) -> list[tuple[Any, ...]
         busy = {part: log_uniform(rng, 1e-3, 1e-1) for part in PARTS}
         work = {part: float(f"{busy[part] * rates[part]:.4g}") for part in PARTS}
         if rng.random() < 0.3:
-            work[rng.choice(("link", "network"))] = 0.0
-        row = (work, rates, rng.choice((1.25, 1.5, 2.0, 4.0, 10.0)))
-        first, second = sorted(gains(overlap, *row).values(), reverse=True)[:2]
-        if first > 1.02 * second:
-            steps.append(row)
+            work[rng.choice(PARTS)] = 0.0
+        row = (work, rates, rng.choice((1.1, 1.5, 2.0, 4.0, 30.0)))
+        steps += [row] if _clear(overlap, *row) else []
     return steps
+
+
+def _clear(overlap: str, *row: Any) -> bool:
+    """Whether one upgrade is clearly the best."""
+    first, second = sorted(gains(overlap, *row).values(), reverse=True)[:2]
+    return first > 1.02 * second
 
 
 def _upgrade_cases(params: Params, rng: random.Random) -> list[Case]:
     shown = [(case["work"], params["rates"], params["factor"]) for case in params["cases"]]
-    others = _steps(params["overlap"], rng, 60)
+    others = _steps(overlap := params["overlap"], rng, 60)
+    others += one_apart(others, lambda *row: [*gains(overlap, *row).values()], lambda *row: _clear(overlap, *row))
     return [Case(name="the five steps", args=(0, shown)), generality("", 0, "other steps", others)]
 
 

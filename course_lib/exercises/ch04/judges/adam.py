@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch04.probes import gradients_of
+from course_lib.exercises.ch04.probes import gradients_of, rates
 from course_lib.judging import Fault, Judging, Params, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import close, kind_text, nbytes, tensor_fault
@@ -20,12 +20,12 @@ TIGHT = {torch.float64: 1e-11, torch.float32: 1e-5}  # of a parameter's largest 
 def simulate(spec: Mapping[str, Any], decay: str, **slip: Any) -> list[Tensor]:
     """The parameters after every step in double precision; `slip` names what is done in another way."""
     parameters, steps = gradients_of(spec)
-    lr, (one, two), eps, weight = spec["lr"], spec["betas"], spec["eps"], spec["weight_decay"]
+    (one, two), eps, weight = spec["betas"], spec["eps"], spec["weight_decay"]
     one, two = slip.get("betas", (one, two))
     weight, found = weight * slip.get("weight", 1), []
     state = [(torch.zeros_like(p.double()), torch.zeros_like(p.double()), 0) for p in parameters]
     shared = 0
-    for gradients in steps:
+    for lr, gradients in zip(rates(spec), steps, strict=True):
         shared += 1
         for at, given in enumerate(gradients):
             p, (m, v, t) = parameters[at].double(), state[at]
@@ -69,7 +69,7 @@ def reference(spec: Mapping[str, Any], decay: str) -> list[Tensor]:
     how = {name: spec[name] for name in ("lr", "eps", "weight_decay")}
     optimizer = kind(leaves, betas=tuple(spec["betas"]), **how)
     found = []
-    for gradients in steps:
+    for optimizer.param_groups[0]["lr"], gradients in zip(rates(spec), steps, strict=True):
         for leaf, gradient in zip(leaves, gradients, strict=True):
             leaf.grad = None if gradient is None else gradient.double()
         optimizer.step()
@@ -109,6 +109,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         "gradients about as small as ε": {"size": 3e-8, "weight_decay": 0.0},
         "other coefficients": {"betas": (0.8, 0.95), "eps": 1e-3, "weight_decay": 1.5, "lr": 0.02},
         "a parameter whose gradient is always zero": {"silent": (1,), "weight_decay": 0.3},
+        "no momentum, no ε, large gradients": {"betas": (0.0, 0.9), "eps": 0.0, "size": 100.0},
+        "a learning rate that falls, and two equal shapes": {"falls": 0.9, "shapes": ((5,), (5,))},
     }
     gaps = ((0, 1), (3, 0), (4, 0), (5, 1))
     return [

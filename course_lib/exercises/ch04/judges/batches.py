@@ -5,7 +5,7 @@ import random
 from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, Column, shares, table
-from course_lib.judging.draws import draw_rows, plain, unseen
+from course_lib.judging.draws import draw_rows, each_changed, plain, unseen
 from course_lib.records import Case
 
 SEQUENCES, ACCUMULATED, RANKS, LENGTHS = (1, 2, 3, 4, 8), (2, 3, 4, 8, 16), (1, 2, 8, 24, 64, 128), (1024, 2048, 8192)
@@ -59,10 +59,16 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     fits = [(tokens(*row), row[0], *row[2:]) for row in draw_rows(rng, 6, SEQUENCES, (1, *ACCUMULATED), RANKS, LENGTHS)]
     off = [(tokens(b, 1, n, s) + by * b * s, b, n, s) for b, n, s, by in ((2, 8, 2048, 3), (1, 64, 1024, 63))]
     small = [(b * n * s // 2, b, n, s) for b, n, s in draw_rows(rng, 3, (2, 4), (8, 64), LENGTHS)]
+    large = each_changed((8, 17, 4096, 2**17), (4, 3, 64, 2**11))  # more than 32 bits hold
+    whole = tokens(8, 17, 64, 2**20)
+    off += [(whole + by, 8, 64, 2**20) for by in (-1, 0, 1)] + each_changed(
+        (whole, 4, 64, 2**20), (2**29, 2, 32, 2**19)
+    )
+    off.append((2**17, 1, 64, 2**11))
     return [
         shown(f"{b} sequences, {g} micro-batches, {n} ranks", "values:tokens", 0, [(b, g, n, s)]),
         shown(f"a batch of {batch:,} tokens", "values:accumulation", 1, [(batch, b, n, s)]),
-        plain("tokens", 0, "other sizes", draw_rows(rng, 6, SEQUENCES, ACCUMULATED, RANKS[1:], LENGTHS)),
+        plain("tokens", 0, "other sizes", [*draw_rows(rng, 6, SEQUENCES, ACCUMULATED, RANKS[1:], LENGTHS), *large]),
         plain("accumulation", 1, "batches that fit", fits),
         unseen(rng, "accumulation", 1, "batches that fit and batches that do not", [*fits[:2], *off, *small]),
     ]

@@ -8,7 +8,7 @@ from typing import Any
 from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, FINE, Column, shares, table
-from course_lib.judging.draws import draw_rows, log_uniform, logarithmic, plain, unseen
+from course_lib.judging.draws import draw_rows, each_changed, log_uniform, logarithmic, plain, unseen
 from course_lib.records import Case
 
 # --- a scaling law
@@ -121,7 +121,9 @@ def _runs(rng: random.Random, count: int, low: float = 0.05, high: float = 0.35)
 
 
 def _law_cases(params: Params, rng: random.Random) -> list[Case]:
+    ends = [points(0.3, 2.0, exponent, [1e-3 * 8**k for k in range(6)]) for exponent in (0.02, 0.3, 1.0)]  # PF-days
     budgets = draw_rows(rng, 5, logarithmic(1e19, 1e26), (1.0, 10.0, 38.5, 200.0))
+    apart = each_changed((1e21, 0.2), (3e24, 1500.0))
     return [
         shown(f"{params['points']} runs", "values:floor", 0, [_runs(rng, params["points"])]),
         shown("a budget", "values:parameters", 1, [(5.76e23, params["ratio"])]),
@@ -132,9 +134,9 @@ def _law_cases(params: Params, rng: random.Random) -> list[Case]:
             "floor",
             0,
             "four runs, steep and flat curves",
-            [_runs(rng, 4), _runs(rng, 6, 0.7, 0.9), _runs(rng, 8, 0.03, 0.05)],
+            [_runs(rng, 4), _runs(rng, 6, 0.7, 0.9), _runs(rng, 8, 0.03, 0.05), *ends],
         ),
-        unseen(rng, "parameters", 1, "one token per parameter and 200", budgets),
+        unseen(rng, "parameters", 1, "few tokens per parameter and many", [*budgets, *apart]),
     ]
 
 
@@ -193,7 +195,7 @@ def _from_zero(run: Mapping[str, Any], target: float) -> float | None:
 
 
 def _best(score: Any) -> Any:
-    return lambda runs, target: max(range(len(runs)), key=lambda at: score(runs[at]))
+    return lambda runs, target: max(range(len(runs)), key=lambda at: score(runs[at]), default=None)
 
 
 def _later(runs: Sequence[Mapping[str, Any]], target: float) -> int | None:
@@ -301,7 +303,12 @@ def _time_cases(params: Params, rng: random.Random) -> list[Case]:
     edges += [(several[1], 9.0), (several[2], 1.0)]
     twin = one()
     at_once = {**one(), "tokens": [1e6 * k * k for k in range(7)]}  # its first point is at 0 tokens
-    edges.append((at_once, 9.0))
+    edges += [(at_once, 9.0), (at_once, sum(at_once["losses"][:2]) / 2)]
+    changes = {"rate": 9e4, "tokens": at_once["tokens"], "losses": several[0]["losses"]}
+    apart = [twin, *({**twin, key: other} for key, other in changes.items()), a_run(rng, 2e5, 0.01, 30)]
+    edges += [({"rate": 2.0, "tokens": [3.0], "losses": [1.0]}, 1.0), *((run, 2.9) for run in apart)]
+    nobody = [([], 9.0), ([one(), one()], 1.0), ([one(), at_once], 9.0)]
+    faster = [{**twin, "rate": 1e5 + by / 1e4} for by in range(12)]
     return [
         shown("one run", "values:seconds", 0, [(several[3], 2.9)]),
         shown(f"{params['runs']} runs", "values:winner", 1, [field(params["runs"])]),
@@ -309,11 +316,7 @@ def _time_cases(params: Params, rng: random.Random) -> list[Case]:
         plain("winner", 1, "other runs", [field(4) for _ in range(3)]),
         unseen(rng, "seconds", 0, "recorded points, the first point, never", edges),
         unseen(
-            rng,
-            "winner",
-            1,
-            "equal times, none there",
-            [([twin, dict(twin)], 2.9), ([one(), one()], 1.0), ([one(), at_once], 9.0), field(5)],
+            rng, "winner", 1, "equal times, none there", [([twin, dict(twin)], 2.9), (faster, 2.9), *nobody, field(5)]
         ),
     ]
 

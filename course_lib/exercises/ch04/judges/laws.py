@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import Column, shares, table
-from course_lib.judging.draws import log_uniform, plain, unseen
+from course_lib.judging.draws import each_changed, log_uniform, plain, unseen
 from course_lib.records import Case
 
 Runs = tuple[Sequence[float], Sequence[float]]
@@ -104,13 +104,14 @@ def _runs(rng: random.Random, count: int) -> Runs:
 
 def _critical_cases(params: Params, rng: random.Random) -> list[Case]:
     chosen = [(log_uniform(rng, 1e3, 1e5), log_uniform(rng, 1e6, 1e9), extra) for extra in (0.05, 0.5, 1.0, 2.0, 4.0)]
+    below = each_changed(([32, 64, 128], [16_512, 8512, 4512]), ([64, 128, 256], [33_024, 17_024, 9024]))
     return [
         shown(f"{params['runs']} runs", "values:steps", 0, [_runs(rng, params["runs"])]),
         shown(f"extra {params['extra']}", "values:batch", 1, [(10_000, 20_000_000, params["extra"])]),
         plain("steps", 0, "other runs", [_runs(rng, 5) for _ in range(3)]),
         plain("batch", 1, "other trade-offs", chosen[:2]),
-        unseen(rng, "steps", 0, "two runs and seven", [_runs(rng, 2), _runs(rng, 3), _runs(rng, 7)]),
-        unseen(rng, "batch", 1, "extras up to 4", chosen),
+        unseen(rng, "steps", 0, "two runs and seven", [*(_runs(rng, k) for k in (2, 3, 7)), *below]),
+        unseen(rng, "batch", 1, "extras up to 8", [*chosen, *each_changed((500, 1e6, 8.0), (700, 3e6, 0.01))]),
     ]
 
 

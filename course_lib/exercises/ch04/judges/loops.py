@@ -153,12 +153,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
     shown_updates = [update(3, 7, 4) for _ in range(params["updates"])]
     many = [update(*(rng.randrange(2, 9) for _ in range(rng.randrange(1, 5)))) for _ in range(5)]
-    empty = [[(4, 1), (3, 6), (6, 2)], update(5, 2), [(2, 4), (3, 6)], update(4, 4), [(3, 6), (2, 1)]]
+    many += [[(3, 1)] * 9, [(40, 3), (2, 1)]]
+    empty = [[(4, 1), (3, 6), (6, 2)], update(5, 2), [(2, 4), (3, 6)], [], update(4, 4), [(3, 6), (2, 1)]]
     return [
         shown(f"{params['updates']} updates of 3 micro-batches", "values:weights", _telling(rng, shown_updates)),
-        hidden("5 updates of 1 to 4 micro-batches", "generality:sizes", _between(_spec(rng, many))),
-        hidden("5 updates with AdamW", "generality:sizes", _spec(rng, many, "adamw", limit=0.05)),
-        hidden("5 updates below the limit", "generality:sizes", _spec(rng, many, limit=1e3)),
+        hidden("7 updates of 1 to 9 micro-batches", "generality:sizes", _between(_spec(rng, many))),
+        hidden("7 updates with AdamW", "generality:sizes", _spec(rng, many, "adamw", limit=0.05)),
+        hidden("7 updates below the limit", "generality:sizes", _spec(rng, many, limit=1e3)),
         hidden("micro-batches without a token", "generality:empty", _between(_spec(rng, empty))),
     ]
 

@@ -8,7 +8,7 @@ from typing import Any
 from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import FINE, Column, shares, table
-from course_lib.judging.draws import plain, unseen
+from course_lib.judging.draws import each_changed, plain, unseen
 from course_lib.records import Case
 
 Row = tuple[Sequence[float], Sequence[float], int, int]
@@ -130,12 +130,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         *((s, [0.5 * each for each in b], few, many) for s, b, few, many in negative),
     ]
     single = [draw(rng, 16, 64, 1, 0.5, 40.0)]
-    # The larger batch has the larger norm, so the variance and the noise scale are negative.
-    louder = [([1.0, 1.2], [1.5, 1.4], 2, 8)]
+    # The larger batch has the larger norm, so the variance and the noise scale are negative; equal norms make them 0.
+    quiet = each_changed(*(draw(rng, 2**k, 2 ** (k + 4), 40, 1e-6, 0.2) for k in (16, 15)))
+    louder = [([1.0, 1.2], [1.5, 1.4], 2, 8), ([2.0, 3.0], [3.0, 2.0], 2, 8)]
     return [
         shown(f"{steps} steps", "values:variance", 0, [draw(rng, few, many, steps, 1.0, 50.0)]),
         plain("variance", 0, "other measurements", other),
-        unseen(rng, "variance", 0, "one step, and negative estimates", [*single, *negative, *louder]),
+        unseen(rng, "variance", 0, "one step, and negative estimates", [*single, *negative, *louder, *quiet]),
     ]
 
 

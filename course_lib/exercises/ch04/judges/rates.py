@@ -7,7 +7,7 @@ from functools import cache
 from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import FINE, Column, one_verdict, table
-from course_lib.judging.draws import draw_rows, generality, logarithmic, plain
+from course_lib.judging.draws import draw_rows, each_changed, generality, logarithmic, plain
 from course_lib.records import Case, Outcome, Verdict
 
 TAIL = 0.2  # of all updates: how long the last phase of "wsd" is
@@ -117,7 +117,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         return found
 
     bare = [(step, 3e-4, 3e-5, 0, total) for step, total in ((0, 50), (1, 50), (25, 50), (46, 50), (50, 50), (49, 50))]
-    alike = ((1e-4, 10, 50), (2e-4, 10, 50), (1e-4, 20, 50), (1e-4, 10, 90))
+    bare += [(0, 3e-4, 3e-5, 1, 50), (45, 3e-4, 0.0, 1, 50), (10_000, 3e-4, 3e-5, 1, 50)]
+    alike = each_changed((45, 1e-3, 1e-4, 10, 50), (47, 2e-3, 2e-4, 20, 90))
     other = schedule()
     edges = [(end + by, *other) for end in other[2:] for by in (-1, 0, 1)]
     return [
@@ -125,8 +126,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         plain("rate", 0, "other schedules", rows(-0.3, -0.7, 0.1, 0.3, 0.5, 0.7, 0.85, 0.95)),
         generality("edges", 0, "around the ends of the phases", [*edges, (other[2] // 2, *other), (0, *schedule())]),
         generality("edges", 0, "after the end", rows(1.01, 1.4, 2.0, 3.7)),
-        generality("edges", 0, "no warm-up", bare),
-        generality("edges", 0, "the same update of other schedules", [(30, 1e-3, *each) for each in alike]),
+        generality("edges", 0, "no warm-up, or one update of it", bare),
+        generality("edges", 0, "the same update of other schedules", alike),
     ]
 
 

@@ -51,7 +51,7 @@ def _block_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("a block of zeros", "generality:blocks", zeros, 16),
         hidden("a short last block", "generality:blocks", normal(37, 5.0), 8),
         hidden("a block longer than the tensor", "generality:blocks", normal(5), 32),
-        hidden("blocks of one number", "generality:blocks", normal(6), 1),
+        hidden("blocks of one number", "generality:blocks", normal(100), 1),
         hidden("blocks whose largest number is 448 or 7 times a power of two", "generality:blocks", powers, 4),
     ]
 
@@ -170,6 +170,9 @@ def _sum_cases(params: Params, rng: random.Random) -> list[Case]:
         (2.0, 2.0, 2.0, 1, 2**-8),
         (0.0, 0.0, 0.0, 5, 2**-8),
     ]
+    odd.append((-math.inf, 1.0, 3.0, 20, 2**-8))
+    for n, u, m in ((2, 2**-4, 2**-16), (5001, 2**-24, 2**20), (5, 2**-40, 4.0)):
+        odd += [(times * (n - 1) * u * m, 0.0, m, n, u) for times in (1.0, -2.0, 2.5)]
     return [
         Case(
             name="sums in bf16 and fp16",

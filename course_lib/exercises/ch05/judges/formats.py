@@ -106,7 +106,10 @@ def _round_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("fp16, subnormal numbers", "generality:subnormal", tiny(5, 10), 5, 10),
         hidden("(4, 3), subnormal numbers", "generality:subnormal", tiny(4, 3), 4, 3),
         hidden("fp16, around the largest number", "generality:overflow", huge(5, 10), 5, 10),
-        hidden("(3, 4), around the largest number", "generality:overflow", huge(3, 4), 3, 4),
+        *(
+            hidden(f"{sizes}, around the largest number", "generality:overflow", huge(*sizes), *sizes)
+            for sizes in ((3, 4), (5, 2))
+        ),
         *[
             hidden(f"{sizes}, every number, tie and neighbor", "generality:formats", some(*sizes, 5000), *sizes)
             for sizes in made_up

@@ -39,6 +39,11 @@ def _agreed_cases(params: Params, rng: random.Random) -> list[Case]:
             rows.append((weights, gradients, scale, 0.5, most))
         return tuple(rows)
 
+    def beside(times: float) -> Any:
+        rows = data(3, 1.0, weight=1e-6)
+        norm = math.sqrt(sum(row[1].double().square().sum().item() for row in rows))
+        return tuple((*row[:2], 1.0, 2.0, norm * times) for row in rows)
+
     return [
         shown(f"{ranks_text(n)}, clipped", "values:step", per_rank=data(n, 1e-4)),
         shown(f"{ranks_text(n)}, an infinity on rank 2", "values:skip", per_rank=data(n, 1.0, {2: math.inf})),
@@ -48,6 +53,12 @@ def _agreed_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("four ranks, NaN on rank 0", "values:skip", per_rank=data(4, 1.0, {0: math.nan})),
         hidden("three ranks, -infinity on rank 1", "values:skip", per_rank=data(3, 1.0, {1: -math.inf})),
         hidden("two ranks, both overflow", "values:skip", per_rank=data(2, 1.0, {0: -math.inf, 1: math.nan})),
+        hidden("three ranks, just below the limit", "values:step", per_rank=beside(1.003)),
+        hidden("three ranks, just above the limit", "values:step", per_rank=beside(0.997)),
+        hidden("two ranks, the largest fp16 number", "values:step", per_rank=data(2, 1.0, {0: 65504.0})),
+        hidden(
+            "an empty part, and an infinity", "generality:ranks", per_rank=data(3, 1.0, {2: math.inf}, sizes=[4, 0, 5])
+        ),
         hidden("six ranks with parts of 300", "cost:numbers", per_rank=data(6, 1e-4, sizes=[300] * 6)),
         hidden("nine ranks, an infinity on the last", "generality:ranks", per_rank=data(9, 1.0, {8: math.inf})),
         hidden("one rank alone", "generality:ranks", per_rank=data(1, 1e-4)),
@@ -186,7 +197,7 @@ def _average_cases(params: Params, rng: random.Random) -> list[Case]:
                 "generality:ranks",
                 *gradients(ranks, 1500.0, -1.5e-4),
             )
-            for ranks in (1, 2, 24, 100, 1000)
+            for ranks in (1, 2, 3, 24, 100, 1000)
         ],
         hidden("a network that loses three of eight ranks", "generality:ranks", *gradients(8, 0.5, -2.0, lost=3)),
     ]

@@ -88,6 +88,7 @@ def _scaler_cases(params: Params, rng: random.Random) -> list[Case]:
             run(f"60 steps, run {at}", "generality:runs", 2.0**14, rng.randrange(2, 6), text)
             for at, text in enumerate(drawn)
         ],
+        unscale("NaN in the tenth tensor", "generality:gradients", 16.0, [half(3)] * 9 + [half(2, 3).T * math.nan]),
         unscale("no tensor at all", "generality:gradients", 16.0, []),
         unscale("an empty tensor, and one that overflows", "generality:gradients", 16.0, [half(0), half(2) * math.inf]),
         unscale("an empty tensor, and no overflow", "generality:gradients", 16.0, [half(3), half(0)]),

@@ -41,6 +41,7 @@ def _noise_cases(params: Params, rng: random.Random) -> list[Case]:
     unit = 2.0 ** -(23 - dropped)
     even = torch.tensor([1.0, -0.375, 0.0, 2.0**-130])
     special = torch.tensor([math.inf, -math.inf, math.nan, 1.0])
+    ends = torch.cat([near(2.0**-147, 2.0**-134, 1), near(1e38, 3.38e38, 1)])
     cases = [
         shown("1.3 and 3/4 of a spacing above 1", "values:mean", torch.tensor([1.3, 1 + 0.75 * unit])),
         hidden("positive numbers", "values:mean", near(1e-6, 1e6)),
@@ -49,7 +50,9 @@ def _noise_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("numbers of the format", "values:kept", even),
         hidden("infinities and NaN", "generality:special", special),
         hidden("NaN in other bit patterns", "generality:special", NANS.view(torch.float32)),
-        hidden("subnormal numbers", "generality:special", near(2.0**-132, 2.0**-127)),
+        hidden(
+            "subnormal numbers, and large ones", "generality:special", torch.cat([near(2.0**-132, 2.0**-127, 2), ends])
+        ),
     ]
     return [Case(**{**_fields(case), "args": (*case.args, dropped)}) for case in cases]
 
@@ -138,6 +141,14 @@ def _decay_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("large weights", "generality:sizes", *data(1e-4, 0.05, 300.0)),
         hidden("small weights", "generality:sizes", *data(1e-2, 0.3, 1e-3)),
         hidden("a decay that bf16 resolves", "generality:sizes", *data(0.1, 0.5)),
+        hidden(
+            "a weight of zero",
+            "generality:sizes",
+            torch.tensor([0.0, 2.0]).bfloat16(),
+            torch.tensor([5.0, -7.0]),
+            0.5,
+            1.5,
+        ),
     ]
 
 

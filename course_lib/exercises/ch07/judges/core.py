@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from course_lib import collectives
+from course_lib.exercises.ch07 import probes
 from course_lib.exercises.ch07.judges.ranks import bytes_fault, gradients, graphs_fault, messages_fault, net, of_step
-from course_lib.exercises.ch07.probes import mean_square
 from course_lib.judging import Fault, Judging, Mistake, Params, first, judged, prediction
 from course_lib.judging.cases import hidden, shown, under
 from course_lib.judging.gradients import Tensors, gradients_fault, mean_of, scaled
@@ -42,8 +42,9 @@ def _average_cases(params: Params, rng: random.Random) -> list[Case]:
     cases += [hidden("a rank without an example", "generality:parts", per_rank=data(0, 5, 3))]
     cases += [hidden("one rank alone", "generality:ranks", per_rank=data(6))]
     cases += [hidden("two ranks", "generality:ranks", per_rank=data(1, 9))]
-    cases += [hidden("seven ranks", "generality:ranks", per_rank=data(3, 1, 4, 1, 5, 9, 2))]
-    double = data(2, 5, 1, shapes=one, dtype=torch.float64)
+    ten = data(3, 0, 4, 70_001, 5, 9, 2, 0, 60_000, 0)  # a count that half precision does not hold
+    cases += [hidden("ten ranks, the last without an example", "generality:ranks", per_rank=ten)]
+    double = data(1, 7, 9, shapes=one, dtype=torch.float64)
     cases += [hidden("float64, and a single parameter", "generality:tensors", per_rank=double)]
     cases += [hidden("a parameter without elements", "generality:tensors", per_rank=data(2, 5, shapes=empty))]
     return cases + under(UNKIND, "three ranks", "protocol:safe", lambda: data(2, 1, 4))
@@ -59,22 +60,14 @@ def _average_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
     total = scaled(mean_of(sums), n)
     all_, over = max(sum(counts), 1), "divided by the number of ranks"
     mistakes = [
-        Mistake(
-            "mean-of-means",
-            lambda rank: mean_of(means),
-            "the plain average of the ranks' averages, in which a few examples weigh as much as many.",
-        ),
+        Mistake("mean-of-means", lambda rank: mean_of(means), "the average of averages; few examples weigh as many."),
         Mistake("own-part", lambda rank: given[rank], "the rank's own gradient; the other ranks' are missing."),
         Mistake("own-share", lambda rank: scaled(sums[rank], 1 / all_), "the rank's own share; was it summed?"),
         Mistake("own-mean", lambda rank: means[rank], "the mean over the rank's own examples only."),
         Mistake("not-divided", lambda rank: total, "the sum over all examples, not their mean."),
         Mistake("sum-of-means", lambda rank: scaled(mean_of(means), n), "the ranks' averages added up, not divided."),
         Mistake("divided-by-ranks", lambda rank: scaled(total, 1 / n), f"the sum over all examples, {over}."),
-        Mistake(
-            "divided-by-own",
-            lambda rank: scaled(total, 1 / max(counts[rank], 1)),
-            "the sum over all examples, divided by this rank's own count.",
-        ),
+        Mistake("divided-by-own", lambda rank: scaled(total, 1 / (counts[rank] or 1)), "divided by its own count."),
         Mistake("divided-twice", lambda rank: scaled(want, 1 / n), f"the right gradient, {over} a second time."),
         Mistake("public-form", lambda rank: mean_of(sums, counts), "the public form, in which ranks give means.")
         if summed
@@ -93,18 +86,19 @@ def _average_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
 def _sync_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, width = coin_of(rng), params["width"]
 
-    def data(ranks: int, *steps: int, layers: int = 2) -> PerRank:
+    def data(ranks: int, *steps: int, layers: int = 2, rows: int = 3, loss: str = "mean_square") -> PerRank:
         """For each rank the description of its model and, for each step, so many micro-batches."""
-        spec = {"seed": rng.randrange(2**31), "width": width, "layers": layers}
+        spec = {"seed": rng.randrange(2**31), "width": width, "layers": layers, "loss": loss}
 
         def pair() -> tuple[Tensor, Tensor]:
-            return torch.randn(3, width, generator=coin), torch.randn(3, width, generator=coin)
+            return torch.randn(rows, width, generator=coin), torch.randn(rows, width, generator=coin)
 
         return tuple((spec, [[pair() for _ in range(count)] for count in steps]) for _ in range(ranks))
 
+    other = data(2, 6, rows=5, loss="mean_distance")
     return [
         shown("three ranks, four micro-batches", "values:gradients", per_rank=data(3, 4)),
-        hidden("two ranks, three micro-batches, other data", "values:gradients", per_rank=data(2, 3)),
+        hidden("two ranks, six micro-batches, another loss", "values:gradients", per_rank=other),
         hidden("three steps of two micro-batches", "generality:steps", per_rank=data(2, 2, 2, 2)),
         hidden("steps of 3, 1 and 2 micro-batches", "generality:steps", per_rank=data(3, 3, 1, 2)),
         hidden("one micro-batch a step", "generality:steps", per_rank=data(2, 1, 1)),
@@ -141,11 +135,12 @@ def _sync_mistakes(micro: Sequence[Sequence[Tensors]], want: Tensors) -> list[Mi
 
 def _sync_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     results, n = outcome.value, case.ranks or 1
-    spec, steps = (case.per_rank or ())[0][0], [len(batches) for batches in (case.per_rank or ())[0][1]]
+    spec, given = (case.per_rank or ())[0]
+    steps, rows, loss = [len(batches) for batches in given], len(given[0][0][0]), getattr(probes, spec["loss"])
     fault: Fault | None = None
     for step, count in enumerate(steps):
         model = net(spec)
-        micro = [[gradients(model, mean_square(model(x), y)) for x, y in own[1][step]] for own in case.per_rank or ()]
+        micro = [[gradients(model, loss(model(x), y)) for x, y in own[1][step]] for own in case.per_rank or ()]
         want = mean_of([mean_of(batches) for batches in micro])
         fault = gradients_fault(
             case, of_step(results, step), want, _sync_mistakes(micro, want) if count > 1 or n > 1 else []
@@ -155,7 +150,7 @@ def _sync_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
         if fault:
             break
     wire = _sync_wire(outcome.meter, list(net(spec).parameters()), steps)
-    graphs = graphs_fault([row["counts"] for row in results], [sum(steps)] * n, 3, [sum(steps)] * n)
+    graphs = graphs_fault([row["counts"] for row in results], [sum(steps)] * n, rows, [sum(steps)] * n)
     return judged(case, fault, ("cost", "syncs", wire), ("cost", "graphs", graphs))
 
 

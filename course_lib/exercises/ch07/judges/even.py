@@ -28,13 +28,15 @@ def _even_cases(params: Params, rng: random.Random) -> list[Case]:
     shown = (params["rate"], params["bandwidth"], params["ranks"], 2)
     fleet = (params["batch"], params["rate"], params["bandwidth"], 2)
     rates, speeds = [150 * TFLOP, 400 * TFLOP, 900 * TFLOP], [25 * GB, 50 * GB, 100 * GB, 450 * GB]
-    ranks, sizes = (2, 3, 8, 64, 1024), (1, 2, 4)
+    ranks, sizes = (2, 3, 8, 64, 1024, 24_576), (1, 2, 4)
     table = [(rng.choice(rates), rng.choice(speeds), rng.choice(ranks), rng.choice(sizes)) for _ in range(40)]
     fleets: list[tuple[float, ...]] = []
     while len(fleets) < 40:
         row = (float(rng.randrange(20_000, 8_000_000)), rng.choice(rates), rng.choice(speeds), rng.choice((1, 2, 4)))
         if 0.02 < _gpus(params, *row) % 1 < 0.98:  # not at the edge of a whole number, where rounding would decide
             fleets.append(row)
+    batch, rate, speed, size = fleets[0]  # and three that differ from it in one place
+    fleets += [(batch, 1.7 * rate, speed, size), (batch, rate, 2.2 * speed, size), (batch, rate, speed, 3)]
     machines = [(rate, speed) for rate in rates for speed in speeds]
     exact = [(rate, speed) for rate, speed in machines if speed != 450 * GB]  # float arithmetic leaves batches whole
     tasks = [(*machine, n, 2) for machine in machines for n in (8, 64)]

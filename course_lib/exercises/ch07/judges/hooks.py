@@ -31,6 +31,7 @@ RATE = 0.1  # learning rate of the probe
 WIDE, SECONDS, RANKS = 400, 300e-6, 3
 BIG = WIDE * WIDE * 4
 STEPS = 16  # of the run after which handles are counted
+MIXED = ("float32", "float64", "float64", "float32")
 _MANY = f"two ranks, {STEPS} steps"
 
 
@@ -52,16 +53,16 @@ def _timed(data: Callable[..., PerRank], *more: Any) -> Case:
 
 
 def _hook_cases(params: Params, rng: random.Random) -> list[Case]:
-    data, zeroed = _data_of(params, rng), "gradients zeroed, not set to None, between steps"
+    data, models = _data_of(params, rng), "generality:models"
     cases = [
         shown("four ranks", "values:gradients", per_rank=data(4)),
         hidden("three ranks, other data", "values:gradients", per_rank=data(3, layers=2)),
         _timed(data),
         hidden("one rank alone", "generality:ranks", per_rank=data(1)),
-        hidden("five ranks, three steps", "generality:ranks", per_rank=data(5, steps=3, layers=2)),
-        hidden("a frozen layer in the middle", "generality:models", per_rank=data(3, frozen=(1,))),
-        hidden("first and last layer share their weights", "generality:models", per_rank=data(3, tied=True)),
-        hidden(zeroed, "generality:models", per_rank=data(2, zeroed=True, steps=3)),
+        hidden("nine ranks, three steps", "generality:ranks", per_rank=data(9, steps=3, layers=2)),
+        hidden("frozen layers and two dtypes", models, per_rank=data(3, layers=4, frozen=(0, 2), dtypes=MIXED)),
+        hidden("first and last layer share their weights", models, per_rank=data(3, tied=True, frozen=(1,))),
+        hidden("zeroed, not set to None", models, per_rank=data(2, zeroed=True, steps=3, layers=4, frozen=(1,))),
         hidden(_MANY, "generality:steps", per_rank=data(2, steps=STEPS, layers=2, counted=True)),
     ]
     return cases + under(UNKIND, "three ranks", "protocol:in-flight", lambda: data(3, layers=2))
@@ -70,19 +71,20 @@ def _hook_cases(params: Params, rng: random.Random) -> list[Case]:
 def _bucket_cases(params: Params, rng: random.Random) -> list[Case]:
     data, models = _data_of(params, rng), "generality:models"
     layer = 4 * (params["width"] ** 2 + params["width"])
-    mixed = ("float32", "float64", "float64", "float32")
     cases = [
         shown("four ranks, two buckets and a smaller one", "values:gradients", per_rank=data(4, 2 * layer, layers=5)),
         hidden("three ranks, other data", "values:gradients", per_rank=data(3, layer + 40, layers=4)),
         _timed(data, 2 * BIG),
         hidden("one rank alone", "generality:ranks", per_rank=data(1, layer)),
-        hidden("five ranks, three steps", "generality:ranks", per_rank=data(5, 2 * layer, steps=3)),
+        hidden("nine ranks, three steps", "generality:ranks", per_rank=data(9, layer, steps=3, layers=2)),
         hidden("one bucket holds everything", models, per_rank=data(3, 100 * layer)),
         hidden("every parameter is larger than a bucket", models, per_rank=data(2, 4)),
-        hidden("a frozen layer in the middle", models, per_rank=data(3, 2 * layer, layers=4, frozen=(1,))),
-        hidden("first and last layer share their weights", models, per_rank=data(3, 2 * layer, tied=True)),
-        hidden("float32 and float64 side by side", models, per_rank=data(2, 4 * layer, layers=4, dtypes=mixed)),
-        hidden("gradients zeroed, not set to None, between steps", models, per_rank=data(2, 2 * layer, zeroed=True)),
+        hidden(
+            "every second layer is frozen", models, per_rank=data(3, 2 * layer, layers=7, frozen=(1, 3, 5), steps=1)
+        ),
+        hidden("first and last layer share their weights", models, per_rank=data(3, 2 * layer, tied=True, frozen=(1,))),
+        hidden("float32 and float64 side by side", models, per_rank=data(2, 3 * layer, layers=4, dtypes=MIXED)),
+        hidden("zeroed gradients, and weights larger than a bucket", models, per_rank=data(2, 100, zeroed=True)),
         hidden(_MANY, "generality:steps", per_rank=data(2, layer, steps=STEPS, layers=2, counted=True)),
         hidden("gradients in another order on odd ranks", "protocol:one-order", per_rank=data(4, layer, branches=True)),
     ]
@@ -128,11 +130,7 @@ def _gradients_fault(case: Case, results: Sequence[Any]) -> Fault | None:
                 "the sums over the ranks, not the means: nothing divided them, or a division in flight was overwritten by the sum.",
             ),
             Mistake("divided-twice", lambda rank, want=want: scaled(want, 1 / n), "means, divided once more."),
-            Mistake(
-                "own-divided",
-                lambda rank, own=own: scaled(own[rank], 1 / n),
-                "the rank's own gradient divided by the number of ranks; the other ranks' gradients are missing.",
-            ),
+            Mistake("own-divided", lambda rank, own=own: scaled(own[rank], 1 / n), "own gradients, divided by ranks."),
         ]
         fault = gradients_fault(case, of_step(results, step), want, mistakes if n > 1 else [])
         if fault and step and case.adversary is None:

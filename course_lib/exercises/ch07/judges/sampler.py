@@ -16,19 +16,20 @@ def _sampler_cases(params: Params, rng: random.Random) -> list[Case]:
     many, seed = params["samples"], rng.randrange(1000)
 
     def case(
-        name: str, samples: int, worlds: tuple[int, ...], kind: Any, part: str, epochs: int = 1, visible: bool = False
+        name: str, samples: int, worlds: Any, kind: Any, part: str, epochs: Any = (0,), visible: bool = False
     ) -> Case:
         return Case(name=name, args=(samples, worlds, epochs, seed), kind=kind, part=part, visible=visible)
 
     return [
         case(f"{many} samples on 4 ranks", many, (4,), "values", "once", visible=True),
-        case("60 samples on 3 ranks, four epochs", 60, (3,), "values", "order", 4, visible=True),
+        case("60 samples on 3 ranks, four epochs", 60, (3,), "values", "order", (0, 1, 2, 3), visible=True),
         case("20 samples on 5 ranks", 20, (5,), "values", "once"),
         *(
             case(f"{samples} samples on {ranks} rank(s)", samples, (ranks,), "generality", "sizes")
             for samples, ranks in ((12, 1), (31, 7), (5, 8), (2, 7), (64, 8))
         ),
-        case("36 samples on 1, 2, 3, 4 and 6 ranks", 36, (1, 2, 3, 4, 6), "generality", "any-ranks"),
+        case("222 samples on 3 ranks, epochs far apart", 222, (3,), "generality", "sizes", (0, 4096, 99_999)),
+        case("36 samples on 1 to 10 ranks", 36, (1, 2, 3, 4, 6, 7, 10), "generality", "any-ranks", (0, 6)),
     ]
 
 
@@ -82,12 +83,18 @@ def _order_fault(got: Any, samples: int, ranks: int) -> Fault | None:
         return "not-repeatable", "Called again, a rank gets another list: the order depends on a shared generator."
     if orders[0] == sorted(orders[0]):
         return "not-shuffled", "The samples are not shuffled."
+    if samples > 200 and 6 * sum(abs(place - sample) for place, sample in enumerate(orders[0])) < samples**2:
+        return "not-shuffled", f"Most of the {samples} samples are near their places in the unshuffled order."
     if len(orders) > 1 and all(order == orders[0] for order in orders[1:]):
         return ("epoch-ignored", f"All {len(orders)} epochs have the same order. Use `epoch` to seed the shuffle.")
     if len(orders) > 1 and len({tuple(order) for order in orders}) < len(orders):
         return "epochs-alike", "Two epochs have the same order."
     if same_lists(got.get("other seed"), epochs[0]):
         return "seed-ignored", "Another seed gives the same order."
+    for what, order in (("epoch", orders[1]), ("seed", _dealt(got["other seed"]))) if samples > 200 else ():
+        if (places := sum(a == b for a, b in zip(orders[0], order, strict=True))) > samples / 4:
+            told = f"With another {what}, {places} of {samples} samples keep their places; shuffle all of them."
+            return "epochs-alike" if what == "epoch" else "seed-ignored", told
     shifted = [orders[0][k:] + orders[0][:k] for k in range(1, samples)]
     if len(orders) > 1 and any(order in shifted or order == orders[0][::-1] for order in orders[1:]):
         return "only-rotated", "Another epoch has the first epoch's order, rotated or reversed; shuffle for each epoch."
@@ -104,31 +111,28 @@ def _sampler_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
     if type(got) is list and len(got) == len(worlds):
         fault = None
         for ranks, each in zip(worlds, got, strict=True):
-            fault = fault or _world_fault(params, each, samples, ranks, epochs)
-        fault = fault or _same_order(got, worlds)
+            fault = fault or _world_fault(params, each, samples, ranks, epochs) or _same_order(got[0], each, ranks)
     return [verdict(case.kind, case.part, case, fault)]
 
 
-def _world_fault(params: Params, got: Any, samples: int, ranks: int, epochs: int) -> Fault | None:
-    if type(got) is not dict or type(got.get("epochs")) is not list or len(got["epochs"]) != epochs:
+def _world_fault(params: Params, got: Any, samples: int, ranks: int, epochs: Sequence[int]) -> Fault | None:
+    if type(got) is not dict or type(got.get("epochs")) is not list or len(got["epochs"]) != len(epochs):
         return "no-lists", f"Got {describe(got)}; every rank returns a list of sample numbers."
-    for rows in got["epochs"]:
+    for rows in [*got["epochs"], got.get("other seed")]:
         if fault := _lists_fault(rows, ranks, samples) or _once_fault(params, rows, samples, ranks):
             return fault
     return _order_fault(got, samples, ranks) if samples > 30 else None
 
 
-def _same_order(got: Sequence[Any], worlds: Sequence[int]) -> Fault | None:
+def _same_order(one: Any, several: Any, ranks: int) -> Fault | None:
     """Compare the order that one rank alone reads with the order that several ranks read together."""
-    alone = _dealt(got[0]["epochs"][0])
-    for ranks, each in zip(worlds[1:], got[1:], strict=True):
-        rows = each["epochs"][0]
-        if _dealt(rows) == alone:
+    for alone, rows in zip(map(_dealt, one["epochs"]), several["epochs"], strict=True):
+        if all(first == other for first, other in zip(alone, _dealt(rows), strict=False)):
             continue
-        if [*chain.from_iterable(rows)] == alone:
+        if [*chain.from_iterable(rows)][: len(alone)] == alone[: ranks * len(rows[0])]:
             return "in-blocks", (
                 f"Each of {ranks} ranks reads a block of the order, so a step has other samples than on one rank. Deal the samples "
-                f"out one by one instead of {len(alone) // ranks} in a row."
+                f"out one by one instead of {len(rows[0])} in a row."
             )
         return "order-of-its-own", (
             f"With the same seed and epoch, {ranks} ranks together read a different order from one rank alone, so a run on another "

@@ -24,24 +24,24 @@ PAD = -100
 
 
 def _micro(
-    coin: torch.Generator, params: Params, rows: int, length: int, padded: Sequence[int]
+    coin: torch.Generator, params: Params, rows: int, length: int, padded: Sequence[int], spread: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """One micro-batch: row i ends in `padded[i]` targets that do not count."""
+    """One micro-batch: in row i, `padded[i]` targets do not count, at its end or, if `spread`, anywhere."""
     words = params["vocabulary"]
     inputs = torch.randint(words, (rows, length), generator=coin)
     targets = torch.randint(words, (rows, length), generator=coin)
     for row, count in enumerate(padded):
-        targets[row, length - count :] = PAD
+        targets[row, torch.randperm(length, generator=coin)[:count] if spread else slice(length - count, None)] = PAD
     return inputs, targets
 
 
 def _token_cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def data(*table: Sequence[Sequence[int]]) -> PerRank:
-        """For each rank the model and its micro-batches of two rows, from the number of padded targets at each row's end."""
+    def data(*table: Sequence[Sequence[int]], rows: int = 2, length: int = 6, spread: bool = False) -> PerRank:
+        """For each rank the model and its micro-batches, from the number of padded targets of each row."""
         spec = {"seed": rng.randrange(2**31), "vocabulary": params["vocabulary"], "width": params["width"]}
-        return tuple((spec, [_micro(coin, params, 2, 6, padded) for padded in own]) for own in table)
+        return tuple((spec, [_micro(coin, params, rows, length, padded, spread) for padded in own]) for own in table)
 
     uneven = [(0, 5), (3, 4)], [(0, 0), (1, 0)], [(5, 5), (4, 2)]
     several = [(0, 3), (2, 2), (5, 5)], [(0, 0)], [(1, 1), (4, 5)]
@@ -53,10 +53,10 @@ def _token_cases(params: Params, rng: random.Random) -> list[Case]:
     five = data(*([(i, 5 - i)] for i in range(5)))
     cases += [hidden("five ranks with one micro-batch each", "generality:ranks", per_rank=five)]
     cases += [hidden("ranks with 3, 1 and 2 micro-batches", "generality:uneven", per_rank=data(*several))]
-    empty = data([(0, 3)], [], [(2, 2), (1, 5)])
-    cases += [hidden("a rank without a micro-batch", "generality:uneven", per_rank=empty)]
-    padding = data([(6, 6), (0, 3)], [(1, 1)])
+    padding = data([(6, 6), (0, 5)], [(1, 1)])
     cases += [hidden("a micro-batch of padding alone", "generality:uneven", per_rank=padding)]
+    ten = data([(0, 9, 40)] * 5, [], *[[(3, 20, 0)]] * 6, [(7, 0, 1)], [], rows=3, length=57, spread=True)
+    cases += [hidden("ten ranks, two without a micro-batch", "generality:uneven", per_rank=ten)]
     return cases + under(UNKIND, "two ranks", "protocol:safe", lambda: data([(0, 5)], [(1, 0), (2, 2)]))
 
 
@@ -119,7 +119,8 @@ def _token_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
     wire = bytes_fault(outcome.meter, [[each] for each in want if each is not None], 1, 128 + 64 * len(flat))
     batches = [len(own[1]) for own in case.per_rank or ()]
     counted = [sum(row[2] > 0 for row in rows) for rows in sums]
-    graphs = graphs_fault([row["counts"] for row in results], batches, 2, counted)
+    largest = max(len(inputs) for own in case.per_rank or () for inputs, _ in own[1])
+    graphs = graphs_fault([row["counts"] for row in results], batches, largest, counted)
     return judged(case, fault, ("cost", "bytes", wire), ("cost", "graphs", graphs))
 
 

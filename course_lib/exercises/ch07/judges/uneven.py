@@ -18,7 +18,7 @@ from course_lib.judging.ranks import UNKIND, PerRank
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
-TRAIN_RATE = 0.2
+TRAIN_RATES = (0.1, 0.2, 0.3)
 
 
 def _uneven_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -31,18 +31,19 @@ def _uneven_cases(params: Params, rng: random.Random) -> list[Case]:
         def pair(rows: int) -> tuple[Tensor, Tensor]:
             return torch.randn(rows, width, generator=coin), torch.randn(rows, width, generator=coin)
 
-        return tuple((spec, TRAIN_RATE, [pair(rows) for rows in own]) for own in table)
+        rate = rng.choice(TRAIN_RATES)
+        return tuple((spec, rate, [pair(rows) for rows in own]) for own in table)
 
-    five = (2,), (1, 1, 1, 1), (), (3, 2), (1,)
+    nine = (2,), (), (1, 1), (3, 2), (), (1,), (1,), (), (1,) * 6
     cases = [
         shown("three ranks with 3, 1 and 2 batches", "values:weights", per_rank=data((4, 4, 4), (4,), (4, 4))),
         hidden("two ranks, batches of several sizes", "values:weights", per_rank=data((1, 5), (6, 2, 3))),
         hidden("equally many batches on all ranks", "generality:even", per_rank=data((2, 3), (4, 1), (3, 3))),
         hidden("a rank without a batch", "generality:empty", per_rank=data((3, 2), (), (4,))),
         hidden("no rank has a batch", "generality:empty", per_rank=data((), ())),
-        hidden("two ranks, batches larger than the model", "cost:bytes", per_rank=data((60, 60), (60,))),
+        hidden("two ranks, batches larger than the model", "cost:bytes", per_rank=data((60, 75), (90,))),
         hidden("one rank alone", "generality:ranks", per_rank=data((2, 3))),
-        hidden("five ranks", "generality:ranks", per_rank=data(*five)),
+        hidden("nine ranks, one with six batches", "generality:ranks", per_rank=data(*nine)),
     ]
     return cases + under(UNKIND, "two ranks", "protocol:safe", lambda: data((2, 1), (3,)))
 

@@ -49,9 +49,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     case = _maker(params, rng)
     return [
         case("three ranks, clipped", "values:weights", 3, visible=True),
-        case("two ranks, other data", "values:weights", 2, width=params["width"] + 1),
+        case("two ranks, other data", "values:weights", 2, width=params["width"] + 1, vocabulary=13),
         case("three ranks, nothing to clip", "generality:runs", 3, limit=1e6),
-        case("one rank alone", "generality:runs", 1, steps=2),
+        case("one rank alone", "generality:runs", 1, steps=5),
         case("four ranks, two blocks", "generality:runs", 4, steps=2, blocks=2),
     ]
 

@@ -58,7 +58,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("two ranks, asked to reshard", "generality:kept", **data(2, few, wish=(True,))),
         hidden("twelve units on four ranks", "cost:memory", **data(4, DEEP, measured=True)),
         hidden("one rank alone", "generality:ranks", **data(1, few)),
-        hidden("five ranks, rows shorter than that", "generality:ranks", **data(5, [2, 1, 1, 2, 1])),
+        hidden("nine ranks, short rows, kept", "generality:ranks", **data(9, [2, 1, 1, 2, 1], wish=(False,))),
         hidden("a single unit", "generality:ranks", **data(3, few[:2])),
     ]
     unkind = LATE, BUFFERS_LATE, STREAM_LATE

@@ -230,6 +230,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     # small nodes, and wires between nodes that are hardly slower: the speeds that are shown lead to other groups
     alike = [(1e9, 12, 24e9, 4, 25e9, 12.5e9), (70e9, 6144, 192e9, 72, 450e9, 400e9)]
     drawn += [row for row in alike if not _tied(gathers, *row)]
+    drawn += [(2.0**33, 64, 80e9, 8, (gathers + 1) * 2.0**37, 2.0**38)]  # all groups in a node take equally long
+    drawn += [(1e9, 8, 80e9, 2, 450e9, 50e9)]  # as one that follows, in smaller nodes
+    clusters += [(405e9, 8, 80e9), (10e9, 4, 80e9), (5e9, 6, 20e9), (671e9, 16_384, 1.5e9)]
     return [
         shown("groups of one node, and the smallest", "values:volumes", 0, [(p, n, wires[0]), (p, n, known)]),
         shown("what fits", "values:smallest", 1, [(p, n, m)]),
@@ -237,7 +240,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("other groups, one rank and all", "values:volumes", 0, volumes),
         plain("smallest", 1, "three more models", usual),
         plain("best", 2, "three more models, and a small one", wired_usual),
-        generality("clusters", 1, "other clusters", [*clusters, (405e9, 8, 80e9), (10e9, 4, 80e9), (5e9, 6, 20e9)]),
+        generality("clusters", 1, "other clusters", clusters),
         generality("wires", 2, "other wires", [*drawn, (1e9, 8, *node), (405e9, 8, *node)]),
     ]
 

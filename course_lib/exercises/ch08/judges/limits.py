@@ -81,10 +81,10 @@ def _host_cases(params: Params, rng: random.Random) -> list[Case]:
     shares = [(ranks, f, *wire) for ranks in (1, n) for wire in wires]
 
     def row() -> tuple[float, ...]:
-        ranks, rate = rng.choice((1, 2, 3, 8, 64)), rng.choice((100, 400, 700)) * TFLOP
-        machine = ranks, rate, rng.choice((2, 4, 16, 24)), rng.choice((3, 16, 32, 63)) * GB
+        ranks, rate = rng.choice((1, 2, 3, 8, 1024)), rng.choice((100, 400, 700)) * TFLOP
+        machine = ranks, rate, rng.choice((2, 4, 16, 28)), rng.choice((3, 16, 32, 63)) * GB
         tokens = round(hidden_tokens(*machine) * rng.choice((0.1, 0.4, 0.8, 1.3, 4)))
-        return rng.choice((1, 7, 70)) * BILLION, max(tokens, 1), *machine
+        return rng.choice((1, 7, 405)) * BILLION, max(tokens, 1), *machine
 
     steps = [(7 * BILLION, 2048, *share) for share in shares]
     return [
@@ -164,7 +164,7 @@ def _alone_cases(params: Params, rng: random.Random) -> list[Case]:
     own = params["memory"], params["layers"], params["activations"], params["per_param"]
 
     def row() -> tuple[Any, ...]:
-        memory, layers = rng.choice((24, 40, 80, 141, 192)) * GB, rng.choice((16, 32, 61, 80, 126))
+        memory, layers = rng.choice((24, 40, 80, 141, 192)) * GB, rng.choice((2, 16, 32, 61, 80, 126))
         return memory, layers, rng.choice((0.05, 0.2, 0.5)) * memory, rng.choice((8, 12, 16, 18))
 
     def model() -> tuple[Any, ...]:
@@ -176,14 +176,19 @@ def _alone_cases(params: Params, rng: random.Random) -> list[Case]:
 
     floor = own[1] * (own[0] - own[2]) / 4  # parameters of a model whose two layers fill the remaining memory
     edges = [(floor * 2, *own), (floor * 0.45, *own), (10e9, 50e9, 40, 60e9, 16)]
-    full = (8e9, 41e9, 32, 8e9, 16)  # exactly full, in any order of operations
+    full = [(8e9, 41e9, 32, 8e9, per_param) for per_param in (16, 12)]  # exactly full, in any order of operations
     clusters = [(rng.choice((1, 2, 8, 100, 4096)), *row()) for _ in range(20)]
     models = [model() for _ in range(25)]
     return [
         shown(f"{params['ranks']} GPUs", "values:largest", 0, [(n, *own) for n in (params["ranks"], 1, 1 << 20)]),
         shown("70B and 405B", "values:ranks", 1, [(70e9, *own), (405e9, *own)]),
-        generality("clusters", 0, "other clusters", [*clusters, (8, 20e9, 32, 24e9, 16)]),
-        generality("clusters", 1, "other models, some of them too large", [*models, *edges, full]),
+        generality(
+            "clusters",
+            0,
+            "other clusters",
+            [*clusters, (8, 20e9, 32, 24e9, 16), *((8, 24e9, 32, 4e9, b) for b in (16, 12))],
+        ),
+        generality("clusters", 1, "other models, some of them too large", [*models, *edges, *full]),
     ]
 
 

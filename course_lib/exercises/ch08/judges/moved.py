@@ -66,7 +66,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         unseen("from three ranks to three", "generality:sizes", 31, 3, 3),
         unseen("from one rank to five", "generality:sizes", 43, 1, 5),
         unseen("from five ranks to one", "generality:sizes", 43, 5, 1),
-        unseen("fewer numbers than ranks", "generality:sizes", 3, 2, 7),
+        unseen("fewer numbers than ranks", "generality:sizes", 3, 2, 11),
         hidden("64-bit integers", "generality:sizes", 50, 2, 3, **data(50, 2, 3, torch.int64)),
     ]
     unkind = LATE, BUFFERS_LATE, STREAM_LATE

@@ -58,9 +58,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("two ranks, large and small in turn", "cost:share", *data([(40, 12), (3,)] * 5), ranks=2),
         hidden(LARGE_FIRST, "cost:share", *data(large), ranks=4),
         hidden("one rank alone", "generality:ranks", *data(stack[:4]), ranks=1),
-        hidden("seven ranks, three tensors", "generality:ranks", *data([(5, 7), (3,), (9, 2)], m), ranks=7),
+        hidden("nine ranks, three tensors", "generality:ranks", *data([(5, 7), (3,), (9, 2)], m), ranks=9),
         hidden("the first and the last are one", "generality:lists", *data(stack[:7], tied=[0]), ranks=3),
-        hidden("some are frozen", "generality:lists", *data(stack[:9], frozen=[1, 3, 6]), ranks=3),
+        hidden("some are frozen", "generality:lists", *data(stack[:9], frozen=[1, 3, 6], tied=[3]), ranks=3),
         hidden("a number without a dimension", "generality:lists", *data(odd, m), ranks=2),
         hidden("three ranks, momentum", "protocol:in-flight", *data(stack[:6], m), ranks=3, adversary=LATE),
         hidden("three ranks, strict streams", "protocol:in-flight", *data(stack[:6]), ranks=3, adversary=STREAM_LATE),
@@ -157,10 +157,10 @@ def _bytes_fault(case: Case, meter: Meter) -> Fault | None:
     if sent <= 1.02 * needed + padding:
         return None
     times = sent / needed
-    if spec.get("tied") and times < 1.6:
-        return "tied-twice", "The tensor that is in the list twice is sent twice; once is enough."
     if spec.get("frozen") and times < 1.6:
         return "frozen-sent", "Frozen tensors are sent as well, although they do not change."
+    if spec.get("tied") and times < 1.6:
+        return "tied-twice", "The tensor that is in the list twice is sent twice; once is enough."
     told = f"{sent:,} bytes were sent, {times:.3g} times what it takes to send each new weight to {n - 1} ranks once."
     if 1.9 <= times <= 2.1:
         return "all-reduced", f"{told} An all-reduce sends everything twice; a broadcast is enough."

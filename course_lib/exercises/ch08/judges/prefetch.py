@@ -103,6 +103,9 @@ def _ahead_cases(params: Params, rng: random.Random) -> list[Case]:
     machines = draw_rows(rng, 15, *map(tuple, rates), (2, 3, 8, 100, 1024), (1, 2, 4), (2, 4))
     limits = [(*unseen, exposed(*unseen, depth) + more) for depth, more in ((1, 0.0), (0, 0.1))]
     passes = [(*seconds(rng.randrange(2, 12)), rng.randrange(0, 6)) for _ in range(30)]
+    last_is_large = [0.25] * 11 + [9.0], [1.0] * 12
+    edges = [([2.0], [5.0], 0), ([2.0], [5.0], 3), (*last_is_large, 7), ([0.0, 2.0, 1.0], [1.0, 0.0, 0.5], 1)]
+    edges += [([0.0, 2.0, 1.0], [2.5, 0.0, 0.5], 1), ([1.0] * 40, [1.5] * 20 + [0.5] * 20, 2)]
     return [
         shown("the crossover", "values:crossover", 0, [(f, b, n, 2, 2)]),
         shown("five units", "values:exposed", 1, [(*uneven, depth) for depth in (0, 1, 2)]),
@@ -110,8 +113,8 @@ def _ahead_cases(params: Params, rng: random.Random) -> list[Case]:
         generality("machines", 0, "other GPUs and wires", [*machines, (f, b, n, 2, 4), (f, b, n, 1, 2)]),
         plain("exposed", 1, "another five units", [(*unseen, depth) for depth in (0, 1, 2)]),
         plain("least", 2, "the least depth of other units", [*limits, (*unseen, unseen[0][0] / 2)]),
-        generality("passes", 1, "other passes", [*passes, ([2.0], [5.0], 0), ([2.0], [5.0], 3)]),
-        generality("passes", 2, "other limits", [limit() for _ in range(30)]),
+        generality("passes", 1, "other passes", [*passes, *edges]),
+        generality("passes", 2, "other limits", [*(limit() for _ in range(30)), (*last_is_large, 1.25)]),
     ]
 
 

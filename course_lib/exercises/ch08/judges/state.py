@@ -113,7 +113,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
             if abs(row[3] - whole) > 1e-3 * row[3] and safely_off_whole(shared / (row[3] - whole)):
                 return row
 
-    counts = (1, 2, 3, 7, 48, 640, 4096)
+    counts = (1, 2, 3, 7, 48, 640, 24_576)
     rows = [(rng.choice(sizes), stage, rng.choice(counts), other()) for stage in range(4) for _ in range(5)]
     letter = rng.choice(sorted(set("ACDFG") - {params["convention"]}))
     unlike = {name: memory.CONVENTIONS[letter].buckets[name] for name in BUCKETS}
@@ -121,7 +121,10 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     many = [row for row in many if safely_off_whole(row[0] * sum(unlike.values()) / row[3])]
     limits = [limit(stage) for stage in (1, 2, 3) for _ in range(12)]
     sixteen = {"weights": 2, "grads": 2, "master": 4, "moments": 8}
-    full = [(10e9, 3, sixteen, 20e9), (5e9, 0, sixteen, 80e9), (10e9, 1, sixteen, 40e9)]
+    turned = {"moments": 4, "master": 3, "grads": 4, "weights": 1}  # other bytes, in another order
+    rows += [(7e9, stage, 24_576, turned) for stage in (1, 2)]
+    full = [(10e9, 3, sixteen, 20e9), (5e9, 0, sixteen, 80e9), (10e9, 1, sixteen, 40e9), (10e9, 3, turned, 20e9)]
+    full += [(10e9, 1, sixteen, 40.013e9)]
     no_optimizer = {"weights": 4, "grads": 4, "master": 0, "moments": 0}
     edges = [(1e9, 0, own, m), (405e9, 0, own, m), *full, (5e9, 2, no_optimizer, 25e9)]
     shown_limits = [(70e9, 3, own, m), (40e9, 3, own, m), (70e9, 1, own, m), (13e9, 1, own, m)]

@@ -54,9 +54,11 @@ def _groups(n: int, kv: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    coin, head_dim, seq = coin_of(rng), params["head_dim"], params["tokens"]
+    coin, seq, own = coin_of(rng), params["tokens"], params["head_dim"]
 
-    def data(n: int, heads: int, kv: int, hidden: int, dtype: torch.dtype = torch.float32, batch: int = 2) -> Any:
+    def data(
+        n: int, heads: int, kv: int, hidden: int, dtype: Any = torch.float32, batch: int = 2, head_dim: int = own
+    ) -> Any:
         rows = {"wq": heads, "wk": kv, "wv": kv}
         shapes = {name: (count * head_dim, hidden) for name, count in rows.items()} | {"wo": (hidden, heads * head_dim)}
         whole = {name: normal(coin, *shape, dtype=dtype) for name, shape in shapes.items()}
@@ -75,12 +77,12 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden(share="generality:heads", **data(1, 4, 2, 8)),
         hidden(share="generality:heads", **data(3, 3, 3, 9)),
         hidden(share="generality:heads", **data(4, 8, 1, 8, torch.float64)),
-        hidden(share="generality:heads", **data(6, 12, 3, 8, batch=1)),
+        hidden(share="generality:heads", **data(9, 18, 3, 8, batch=1, head_dim=6)),
     ]
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    n, d, (inputs, gradient, kv) = case.ranks or 1, params["head_dim"], case.secret
+    n, d, (inputs, gradient, kv) = case.ranks or 1, (case.per_rank or ())[0][2], case.secret
     run, copies = _attend(d), max(1, n // kv)
     y, grads = regions.whole_gradients(run, inputs, gradient)
     pieces = [{"x": inputs["x"], **_attention_piece(inputs, n, kv, rank)} for rank in range(n)]

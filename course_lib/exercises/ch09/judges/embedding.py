@@ -50,7 +50,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("one rank", f"generality:{share}", **data(1, 7, draw(7, 1, 5))),
         hidden("the first and last word of every rank", f"generality:{share}", **data(3, 11, six)),
         hidden("words of one rank only", f"generality:{share}", **data(4, vocab, all_ones)),
-        hidden("five ranks, 8 words, 64 bits", f"generality:{share}", **data(5, 8, draw(8, 3, 3), 4, torch.float64)),
+        hidden("nine ranks, 11 words, 64 bits", f"generality:{share}", **data(9, 11, draw(11, 3, 3), 4, torch.float64)),
     ]
 
 

@@ -21,9 +21,9 @@ from course_lib.records import Case, Outcome, Verdict
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, vocab = coin_of(rng), params["vocab"]
 
-    def data(n: int, *shape: int, dtype: torch.dtype = torch.float32, scale: float = 1.0, wish: str = "") -> Any:
+    def data(n: int, *shape: int, dtype: Any = torch.float32, scale: float = 1.0, by: float = 0, wish: str = "") -> Any:
         """Logits in shape (batch, seq, words), cut by columns, and targets."""
-        logits = (normal(coin, *shape) * scale).to(dtype)
+        logits = (normal(coin, *shape) * scale + by).to(dtype)
         targets = torch.randint(0, shape[-1], shape[:-1], generator=coin)
         pieces = logits.tensor_split(n, -1)
         per_rank = tuple((targets.clone(), shape[-1], wish, piece.clone()) for piece in pieces)
@@ -34,9 +34,10 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("three ranks, other data", "values:loss", **data(3, 2, 6, vocab + 1)),
         hidden("one rank", "generality:vocabularies", **data(1, 1, 3, 7)),
         hidden("two ranks, 13 words", "generality:vocabularies", **data(2, 3, 2, 13)),
-        hidden("five ranks, 8 words", "generality:vocabularies", **data(5, 2, 2, 8)),
+        hidden("nine ranks, 11 words", "generality:vocabularies", **data(9, 2, 2, 11)),
         hidden("logits of ±10,000", "generality:large", **data(4, 2, 4, 40, scale=1e4)),
-        hidden("logits of bfloat16", "generality:bits", **data(4, 2, 4, 48, dtype=torch.bfloat16)),
+        hidden("one token, logits near -10,000", "generality:large", **data(3, 1, 1, 8, by=-1e4)),
+        hidden("logits of bfloat16", "generality:bits", **data(4, 2, 4, 50, dtype=torch.bfloat16)),
         hidden("a large vocabulary, memory", "cost:memory", **data(4, 2, 8, 8192, wish=MEASURED)),
     ]
 

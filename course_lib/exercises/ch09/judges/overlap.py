@@ -24,7 +24,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
     cases = [
         shown("four ranks, long products", "values:products", per_rank=data(4, 100e-6)),
-        hidden("four ranks, short products", "values:products", per_rank=data(4, 20e-6)),
+        hidden("nine ranks, short products", "values:products", per_rank=data(9, 20e-6)),
         hidden("two ranks, wide layer", "values:products", per_rank=data(2, 60e-6, 40, 3)),
         hidden("one rank", "generality:ranks", per_rank=data(1, 10e-6)),
         hidden("three ranks, one output each", "generality:ranks", per_rank=data(3, 30e-6, 5, 1)),

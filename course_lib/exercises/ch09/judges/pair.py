@@ -32,7 +32,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     groups = (
         [("three ranks", "", (3, 3, width), {})],
         [("no backward pass", "", (4, 4, width), {"wish": FORWARD})],
-        [(f"{n} ranks" if n > 1 else "one rank", "generality:ranks", (n, 4, width), {}) for n in (1, 2, 5)],
+        [(f"{n} ranks" if n > 1 else "one rank", "generality:ranks", (n, 4, width), {}) for n in (1, 2, 9)],
         [("columns first in memory", "generality:layouts", (3, 4, width), {"wish": TURNED})],
         [("three dimensions, 64 bits", "generality:layouts", (3, 2, 3, width), {"dtype": torch.float64})],
     )

@@ -26,9 +26,11 @@ def _cut_cases(params: Params, rng: random.Random) -> list[Case]:
         ranks, out, into, *dtype = sizes
         shape = (out, into) if params["layout"] == "torch" else (into, out)
         name = f"{SHARDS[which]}, rank {rank} of {ranks}, {into} inputs, {out} outputs"
-        return make(name, share, which, torch.randn(shape, generator=coin).to(*dtype or [torch.float32]), rank, ranks)
+        wide = torch.randn(shape, generator=coin, dtype=torch.float64)
+        return make(name, share, which, wide.to(*dtype or [torch.float32]), rank, ranks)
 
-    wide, others = (4, width, width // 3), ((0, 1, 4, 6), (2, 3, 9, 9), (4, 5, 10, 20, torch.bfloat16))
+    wide, others = (4, width, width // 3), [(0, 1, 4, 6), (2, 3, 9, 9), (4, 5, 10, 20, torch.bfloat16)]
+    others += [(10, 12, 24, 12, torch.float64)]
     cases = [cut(f"values:{part}", which, 1, *wide, make=shown) for which, part in enumerate(SHARDS)]
     cases += [cut(f"values:{part}", which, rank, *wide) for which, part in enumerate(SHARDS) for rank in (0, 3)]
     return cases + [cut("generality:shapes", which, *sizes) for which in (0, 1) for sizes in others]
@@ -118,7 +120,7 @@ def _packed_cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
     def weight(sizes: Sequence[int], *more: int) -> Tensor:
-        return torch.randn(sum(sizes), *more, generator=coin)
+        return torch.randn(sum(sizes), *more, generator=coin, dtype=torch.float32 if more else torch.float64)
 
     def cut(sizes: tuple[int, ...], ranks: int, *more: int) -> list[tuple[Any, ...]]:
         whole = weight(sizes, *more)
@@ -130,7 +132,7 @@ def _packed_cases(params: Params, rng: random.Random) -> list[Case]:
 
     rows, stacks, refused = params["rows"], "generality:stacks", "generality:refused"
     odd = (weight((6, 2)), (6, 2), 0, 4)  # the stack divides, its matrices do not
-    others = ((6, 6), 3, 4), ((8, 4, 4), 2), ((3, 5), 1, 2)
+    others = ((6, 6), 3, 4), ((20, 10, 10, 30), 10), ((3, 5), 1, 2, 2)
     cases = [
         shown(f"sizes {rows} on 4 ranks", "values:shard", 0, cut(rows, 4, 5)),
         shown(f"pieces of {rows} from 4 ranks", "values:merge", 1, [merge(rows, 4, 5)]),
@@ -140,8 +142,10 @@ def _packed_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("pieces of gate and up, of a bias, of one rank", stacks, 1, [merge(*each) for each in others]),
         hidden("sizes (6, 2) on 4 ranks", refused, 0, [odd], secret=REFUSED),
     ]
-    uneven = (weight((8, 4, 2), 3), (8, 4, 2), 1, 4)
-    return [*cases, hidden("sizes (8, 4, 2) on 4 ranks", refused, 0, [uneven], secret=REFUSED)]
+    for uneven in ((8, 4, 2), (2, 8, 4)):
+        row = (weight(uneven, 3), uneven, 1, 4)
+        cases.append(hidden(f"sizes {uneven} on 4 ranks", refused, 0, [row], secret=REFUSED))
+    return cases
 
 
 def _refused(got: Any) -> bool:

@@ -65,6 +65,10 @@ def _model(rng: random.Random, layers: int, ranks: int, fault: str) -> Row:
         renamed = {f"model.{pattern}": style for pattern, style in plan.items()}
     if fault == "depth":
         renamed = {pattern.replace("layers.*.", "*."): style for pattern, style in plan.items()}
+    if fault == "signs":
+        renamed = {pattern.replace("yers.*", "[w-z]?rs.*"): style for pattern, style in plan.items()}
+    if fault == "case":
+        renamed = {pattern.title(): style for pattern, style in plan.items()}
     held = {name: _cut(shape, _style(renamed, name), ranks) for name, shape in whole.items()}
     inner = [name for name in whole if name.startswith("layers.") and "norm" not in name and victim not in name]
     other = rng.choice(inner)
@@ -76,9 +80,9 @@ def _model(rng: random.Random, layers: int, ranks: int, fault: str) -> Row:
     if fault in ("turned", "several"):
         held[other] = _cut(whole[other], "row" if held[other] == (rows // ranks, columns) else "column", ranks)
     if fault == "unplanned":
-        held["embedding"] = (128 // ranks, 64)
+        held |= {"embedding": (256, 64), "layers.0.norm.table": (4, 64)}
     if fault == "finer":
-        held[other] = (held[other][0] // 2, held[other][1])
+        held[other] = (rows // ranks, columns // ranks)
     return renamed, whole, held, ranks
 
 
@@ -88,18 +92,21 @@ def _verify_cases(params: Params, rng: random.Random) -> list[Case]:
     def rows(*faults: str, n: int = ranks, depth: int = layers, times: int = 1) -> list[Row]:
         return [_model(rng, depth, n, fault) for fault in faults for _ in range(times)]
 
-    sides, plans = ("turned", "unplanned", "finer"), ("none", "misspelt", "depth")
+    sides, plans = ("turned", "unplanned", "finer"), ("none", "misspelt", "depth", "signs")
     return [
         shown("a misspelt pattern", "values:unused", 0, rows("misspelt")),
         shown("a plan carried out", "values:silence", 0, rows("none", "depth")),
         shown("a head that was put back whole", "values:whole", 0, rows("restored")),
-        hidden("other misspelt patterns", "values:unused", 0, rows("misspelt", "nothing", times=3)),
+        hidden("other misspelt patterns", "values:unused", 0, rows("misspelt", "nothing", "case", times=2)),
         hidden("plans carried out, and one that was not", "values:silence", 0, rows(*plans, n=2, depth=4)),
         hidden("weights held whole", "values:whole", 0, rows("restored", "one layer", times=3)),
         hidden("weights cut on another side", "generality:sides", 0, rows(*sides, times=3)),
         hidden("several faults at once", "generality:several", 0, rows("several", times=4)),
         hidden(
-            "one rank, twelve layers", "generality:sizes", 0, rows(*plans[:2], n=1) + rows("restored", "none", depth=12)
+            "one rank, twelve layers",
+            "generality:sizes",
+            0,
+            rows(*plans[:2], "unplanned", n=1) + rows("restored", "none", depth=12),
         ),
     ]
 
@@ -136,6 +143,7 @@ def _stream_cases(params: Params, rng: random.Random) -> list[Case]:
     start = rng.randrange(1000)
     seeds, ranks = params["seeds"], params["ranks"]
     few = [(start, rank) for rank in range(4)] + [(start + 500, 0)]
+    zero = [(0, rank) for rank in range(3)] + [(1, 0), (1, 1), (1024, 0)]
     wide = [(start + seed, rank) for seed in range(seeds) for rank in {0, 1, 2, rng.randrange(3, ranks - 1), ranks - 1}]
     both, replicas = [(start + seed, rank) for seed in (0, 1) for rank in range(ranks)], "generality:replicas"
     return [
@@ -145,7 +153,7 @@ def _stream_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("called again, inside", "values:inside", [*few, *few], DRAWN),
         hidden(f"{seeds} seeds in a row, ranks up to {ranks - 1}", replicas, wide, DRAWN),
         hidden("all ranks of two seeds", replicas, both, DRAWN),
-        hidden("seed 0", replicas, [(0, rank) for rank in range(3)] + [(1, 0), (1, 1)], DRAWN),
+        hidden("seed 0", replicas, zero, DRAWN),
     ]
 
 

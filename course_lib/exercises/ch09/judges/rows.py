@@ -28,8 +28,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         shown(f"{n} ranks", "values:output", **data(n, 6, width=4 * n, out=8)),
         hidden("two ranks, other data", "values:output", **data(2, 3, 4, width=6, out=4)),
-        hidden("one rank", "generality:shapes", **data(1, 5, width=4, out=3)),
-        hidden("five ranks, 64 bits", "generality:shapes", **data(5, 2, 2, 2, width=10, out=6, dtype=torch.float64)),
+        hidden("one rank, one vector", "generality:shapes", **data(1, width=4, out=3)),
+        hidden("nine ranks, 64 bits", "generality:shapes", **data(9, 2, 2, 2, width=9, out=6, dtype=torch.float64)),
     ]
 
 

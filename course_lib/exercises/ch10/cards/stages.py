@@ -90,7 +90,7 @@ RUN_ANY_SCHEDULE = Card(
     title="Run any schedule",
     text=f"""Write `run_rows(comm, rows, homes, forward, backward, empty)`, one function that runs any schedule, because a schedule is data.
 `rows[rank]` lists a rank's operations in order, each `("F", stage, microbatch)` or `("B", stage, microbatch)`. `homes[stage]` is
-the rank of each stage. A rank may hold several stages, in a loop (0 1 0 1), a V (0 1 1 0) or any other way. The schedule is valid.
+the rank of each stage. A rank may hold several stages, in a loop (0 1 0 1), a V (0 1 1 0) or any other way, or none. The schedule is valid.
 
 Call `forward(stage, m, x)` and `backward(stage, m, grad)`. {CALLS}
 

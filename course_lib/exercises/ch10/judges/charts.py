@@ -21,10 +21,11 @@ _LOOK = {
 }
 
 
-def _spans(schedule: str, p: int, m: int, chunks: int, rng: random.Random) -> list[tuple[int, float, float, str, int]]:
+def _spans(
+    scale: float, schedule: str, p: int, m: int, chunks: int, rng: random.Random
+) -> list[tuple[int, float, float, str, int]]:
     """The spans of a schedule in random order; stages differ a little in their times."""
     rows = GENERATORS[schedule](p, m, *[chunks] * (schedule in CHUNKED))
-    scale = 10 ** rng.uniform(-3, 2)
     stages = [rng.uniform(0.8, 1.25) for _ in range(rows.stages)]
     forward = [scale * stage * rows.share for stage in stages]
     message = scale * rng.choice((0.0, 0.05, 0.1))
@@ -36,16 +37,18 @@ def _spans(schedule: str, p: int, m: int, chunks: int, rng: random.Random) -> li
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     def chart(make: Any, name: str, share: str, *truth: Any) -> Case:
-        return make(name, share, _spans(*truth, rng), secret=truth)
+        scale = 10 ** (rng.uniform(-3, 2) if make is shown else rng.choice((-9, 4)))
+        return make(name, share, _spans(scale, *truth, rng), secret=truth)
 
     p, m = params["ranks"], params["microbatches"]
     cases = []
     for letter, schedule in zip("ABCDEFG", rng.sample([*NAMES], len(NAMES)), strict=True):
         rounds = p * (m // p + 1) if "interleaved" in schedule else m
         cases.append(chart(shown, f"chart {letter}", "values:seven", schedule, p, rounds, 1 + (schedule in CHUNKED)))
-    for number, schedule in enumerate(rng.sample([*NAMES] * 2, 2 * len(NAMES)), 1):
-        p, chunks = rng.randrange(2, 7), rng.randrange(2, 5) if schedule in CHUNKED else 1
-        m = p * rng.randrange(2, 5) if "interleaved" in schedule else p + rng.randrange(1, 12)
+    for number, schedule in enumerate((*rng.sample([*NAMES], len(NAMES)), *rng.sample([*NAMES], len(NAMES))), 1):
+        few = number <= len(NAMES)  # as few micro-batches as may be, and then many
+        p, chunks = 5 if few else (2, 7)[number % 2], (3 if few else 5) if schedule in CHUNKED else 1
+        m = p * (2 if few else 3) if "interleaved" in schedule else p + (1 if few else rng.randrange(14, 18))
         cases.append(chart(hidden, f"unseen chart {number}", "generality:charts", schedule, p, m, chunks))
     return cases
 

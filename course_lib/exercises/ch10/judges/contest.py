@@ -15,12 +15,12 @@ def _interleaved_cases(params: Params, rng: random.Random) -> list[Case]:
         return f"{p} ranks, {m} micro-batches, {v} chunks"
 
     own = params["ranks"], params["microbatches"], params["chunks"]
-    sizes = [(2, 2, 2), (3, 9, 3), (1, 4, 2), (rng.randrange(4, 6), rng.randrange(2, 4), rng.randrange(2, 4))]
-    sizes = [(p, m if m % p == 0 else p * m, v) for p, m, v in (*sizes, (2, rng.randrange(4, 8), 4))]
+    sizes = [(2, 2, 2), (2, 2, 3), (3, 9, 3), (1, 1, 2), (1, 25, 2), (2, rng.randrange(8, 14, 2), rng.randrange(5, 7))]
+    sizes += [(p, p * rng.randrange(1, 3), 2) for p in (rng.randrange(4, 6), rng.randrange(7, 9))]
     return [
         shown(name(*own), "values:rows", *own),
         *(hidden(name(*size), "generality:sizes", *size) for size in sizes),
-        *(hidden(name(*size), "generality:refusal", *size) for size in ((4, 6, 2), (3, 4, 2), (4, 2, 2))),
+        *(hidden(name(*size), "generality:refusal", *size) for size in ((4, 6, 2), (3, 4, 2), (4, 2, 2), (5, 13, 2))),
     ]
 
 
@@ -53,7 +53,7 @@ def _chunks_fault(schedule: Schedule, v: int) -> Fault | None:
 
 Times = tuple[float, float, float]  # of a forward, an input gradient and a weight gradient
 GOALS = {"quarter": 0.25, "half": 0.5, "nine-tenths": 0.9, "bound": 1.0}
-SETTINGS = ((1.0, 1.0, 1.0), (2.0, 3.0, 1.0), (1.0, 0.6, 1.4), (2.0, 2.0, 1.0), (1.0, 1.2, 0.8))
+SETTINGS = ((1.0, 1.0, 1.0), (2.0, 3.0, 1.0), (1.0, 0.4, 2.0), (2.0, 2.0, 1.0), (1.0, 1.5, 0.25))
 
 
 def bound(stages: int, microbatches: int, times: Times) -> float:
@@ -87,7 +87,7 @@ def closed(schedule: Schedule, times: Times) -> float:
 
 def _contest_cases(params: Params, rng: random.Random) -> list[Case]:
     p, m = params["stages"], params["microbatches"]
-    settings = [(2, 4, SETTINGS[0]), (6, 12, SETTINGS[3]), (5, 10, SETTINGS[1])]
+    settings = [(2, 20, SETTINGS[0]), (7, 7, SETTINGS[3]), (5, 10, SETTINGS[1]), (5, 5, SETTINGS[1])]
     settings += [(rng.randrange(3, 6), rng.randrange(8, 15), SETTINGS[which]) for which in (2, 4)]
     cases = [shown(f"{p} stages, {m} micro-batches, all three alike", "values:rows", p, m, SETTINGS[0], seconds=20.0)]
     for p, m, times in settings:

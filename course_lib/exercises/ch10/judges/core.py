@@ -32,10 +32,10 @@ OTHER = {"all": ("work", "other-convention"), "work": ("all", "public-form")}  #
 def _bubble_cases(params: Params, rng: random.Random) -> list[Case]:
     p, m, most = params["stages"], params["microbatches"], params["most"]
     cases = [shown(f"{p} stages, {m} micro-batches", "values:both", (p, m), (p, most))]
-    sizes = [(1, rng.randrange(2, 9)), (rng.randrange(5, 9), 1)]
-    sizes += [(rng.randrange(2, 33), rng.randrange(2, 129)) for _ in range(8)]
-    for p, m in sizes:
-        most = rng.choice((0.02, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5))
+    mosts, exact = (0.02, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5), share(params["convention"], 7, 11)
+    sizes = [(1, rng.randrange(2, 9), 0.5), (rng.randrange(5, 9), 1, 0.75), (21, 2000, 0.08), (90, 3, 0.004)]
+    sizes += [(7, 11, exact), (7, 12, 0.9999 * exact)]
+    for p, m, most in sizes + [(rng.randrange(2, 33), rng.randrange(2, 129), rng.choice(mosts)) for _ in range(8)]:
         cases.append(hidden(f"{p} stages, {m} micro-batches", "generality:sizes", (p, m), (p, most)))
     return cases
 
@@ -90,8 +90,8 @@ GENERATED = {"naive": "naive_rows", "gpipe": "gpipe_rows", "1f1b": "one_f_one_b_
 
 def _three_cases(params: Params, rng: random.Random) -> list[Case]:
     p, m = params["stages"], params["microbatches"]
-    sizes = [(1, 3), (3, 1), (5, 2), (2, 2), (4, 4)]
-    sizes += [(rng.randrange(5, 8), rng.randrange(9, 15)), (rng.randrange(2, 4), rng.randrange(5, 8))]
+    sizes = [(1, 3), (3, 1), (1, 1), (5, 2), (2, 2), (4, 4), (rng.randrange(9, 12), rng.randrange(2, 5))]
+    sizes += [(rng.randrange(5, 8), rng.randrange(17, 22)), (rng.randrange(2, 4), rng.randrange(5, 8))]
     names = list(enumerate(GENERATED.items()))
     return [shown(f"{name}({p}, {m})", f"values:{part}", which, p, m) for which, (part, name) in names] + [
         hidden(f"{name}({a}, {b})", "generality:sizes", which, a, b) for a, b in sizes for which, (_, name) in names

@@ -91,10 +91,12 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         "a giant in the middle": ([1.0] * 4 + [9.0] + [1.0] * 4, 4),
         "the heavy ones first": ([6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 1.0, 1.0, 1.0], 3),
         "whole numbers": ([rng.randrange(1, 9) for _ in range(15)], 5),
-        "a hundred layers": (_costs(rng, 100), 16),
+        "a hundred layers": (_costs(rng, 100), rng.randrange(17, 21)),
+        "the heavy ones last": ([1.0, 1.0, 1.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 3),
         "a trap for averages": ([2.0] * 7 + [1.0] * 2, 4),
     }
-    more |= {f"drawn layers, {s} stages": (_costs(rng, rng.randrange(10, 40)), s) for s in (3, 4, 6)}
+    for s, scale in (3, 1.0), (4, 1e-5), (6, 1e5):
+        more[f"drawn layers, {s} stages"] = [scale * cost for cost in _costs(rng, rng.randrange(10, 40))], s
     return cases + [hidden(name, "generality:layers", *args) for name, args in more.items()]
 
 

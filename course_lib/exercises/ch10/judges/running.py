@@ -44,7 +44,7 @@ def _hang_cases(params: Params, rng: random.Random) -> list[Case]:
         case(f"{p} ranks, {m} micro-batches", "values:gradients", range(p), m, visible=True),
         case("two ranks, other data", "values:gradients", range(2), 3),
     ]
-    for p, m in ((1, 3), (4, 2), (2, 1), (5, 7), (3, 3)):
+    for p, m in ((1, 3), (4, 2), (2, 1), (7, 9), (3, 3)):
         name = "one rank alone" if p == 1 else f"{p} ranks, {m} micro-batch{'es' * (m > 1)}"
         cases.append(case(name, "generality:sizes", range(p), m))
     unkind = {
@@ -104,11 +104,11 @@ def _any_cases(params: Params, rng: random.Random) -> list[Case]:
     for name, (homes, m, rows) in {
         "naive, 3 ranks": (range(3), 3, plain(naive(3, 3))),
         "interleaved, 2 ranks of 2 chunks": (looped(2, 2), 4, plain(interleaved(2, 4))),
-        "interleaved, 3 ranks of 2 chunks": (looped(3, 2), 6, plain(interleaved(3, 6))),
+        "interleaved, 3 ranks of 2 chunks": (looped(3, 2), 3, plain(interleaved(3, 3))),
         "a V, 3 ranks": (v_shaped(3), 5, whole(zb_v(3, 5))),
         "an order without a plan, 3 ranks": unplanned((0, 1, 2), 5),
-        "stages scattered over 3 ranks, an order without a plan": unplanned((0, 2, 1, 0, 1), 4),
-        "stages in a loop, an order without a plan": unplanned(looped(2, 3), 4),
+        "stages scattered over 6 ranks, two without a stage": unplanned((5, 2, 1, 5, 0), 4),
+        "stages in a loop, an order without a plan": unplanned(looped(2, 2), 12),
         "one rank with three stages": unplanned((0, 0, 0), 3),
         "neighbors on one rank": unplanned((0, 0, 1, 1), 4),
     }.items():

@@ -110,21 +110,22 @@ def _described(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows,
         "too many after a first backward": ("memory", late, m - 2),
         "as many as fit after a first backward": ("ok", late, m - 1),
         "a micro-batch beyond the last": ("missing", plain(one_f_one_b(p, m + 1)), None),
-        "another micro-batch in place of the last": (
+        "micro-batch -1 in place of the last": (
             "missing",
-            [[(kind, stage, m if each == m - 1 else each) for kind, stage, each in row] for row in good],
+            [[(kind, stage, -1 if each == m - 1 else each) for kind, stage, each in row] for row in good],
             None,
         ),
-        # two faults at once: the first word counts
-        "on the neighbor, and one twice": ("wrong rank", [row[:1] + row for row in moved], None),
-        "one twice, and a backward too early": ("duplicate", [row[-1:] + row for row in turned], None),
-        "one left out, and a backward too early": (
-            "missing",
-            [[o for o in r if o != ("B", s, y)] for r in turned],
-            None,
-        ),
+        "the last rank's stage called -1": ("wrong rank", [*good[:-1], [(o[0], -1, o[2]) for o in good[-1]]], None),
+        # several faults at once: the first word counts
+        "on the neighbor, and all else": ("wrong rank", [row[-1:] + row[:1] + row[2:] for row in moved], 0),
+        "one twice, and all that comes later": ("duplicate", [row[-1:] + row[:1] + row[2:] for row in good], 0),
+        "one left out, and all that comes later": ("missing", [[o for o in r if o[2] != y] for r in turned], 0),
         "one left out, and too many held": ("missing", but(s, gone), 1),
-        "a backward too early, and too many held": ("order", turned, 1),
+        "a backward too early, a circle, and too many held": (
+            "order",
+            [circle[0][1::-1] + circle[0][2:], *circle[1:]],
+            0,
+        ),
         "a circle, and too many held": ("deadlock", circle, 1),
         "a first rank that waits, and too many held": ("deadlock", impatient, 1),
     }
@@ -133,14 +134,14 @@ def _described(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows,
 SHOWN = ("1F1B", "GPipe", "rows without operations", "a backward left out")
 SHOWN += ("a backward before its forward", "a circle of two ranks", "GPipe, one micro-batch too many")
 
-HARDER = ("a micro-batch beyond the last", "another micro-batch in place of the last")
+HARDER = ("a micro-batch beyond the last", "micro-batch -1 in place of the last", "the last rank's stage called -1")
 HARDER += (
-    "on the neighbor, and one twice",
-    "one twice, and a backward too early",
-    "one left out, and a backward too early",
+    "on the neighbor, and all else",
+    "one twice, and all that comes later",
+    "one left out, and all that comes later",
 )
-HARDER += ("one left out, and too many held", "a backward too early, and too many held", "a circle, and too many held")
-HARDER += ("a first rank that waits, and too many held",)
+HARDER += ("one left out, and too many held", "a backward too early, a circle, and too many held")
+HARDER += ("a circle, and too many held", "a first rank that waits, and too many held")
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -159,8 +160,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         ]
 
     cases = drawn("values:found", params["stages"], params["microbatches"])
-    for _ in range(3):
-        p, m = rng.randrange(2, 6), rng.randrange(3, 9)
+    for p, m in (rng.randrange(2, 6), rng.randrange(3, 9)), (rng.randrange(7, 10), 3), (2, rng.randrange(13, 16)):
         cases += drawn("generality:sizes", p, m, f" ({p} ranks, {m} micro-batches)")
     return sorted(cases, key=lambda case: (not case.visible, case.kind != "values"))
 

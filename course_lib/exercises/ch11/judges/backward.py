@@ -34,8 +34,10 @@ FLOOR = 0.05  # the least scale of a gradient that is a difference of larger ter
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, n = coin_of(rng), params["ranks"]
 
-    def data(ranks: int, length: int, how: str, name: str = "causal", *heads: int, **options: Any) -> Any:
-        rows = shards(coin, cut(length, ranks, rng, how), (name, options), *heads)
+    def data(
+        ranks: int, length: int, how: str, name: str = "causal", *heads: int, size: float = 1.0, **options: Any
+    ) -> Any:
+        rows = shards(coin, cut(length, ranks, rng, how), (name, options), *heads, size=size)
         right = zip(rows, Shards(Case(name="", per_rank=rows)).whole(), strict=True)
         return tuple((*row, out.float(), log_sum.float(), normal(coin, *out.shape)) for row, (out, log_sum) in right)
 
@@ -44,14 +46,15 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
     return [
         shown(f"{ranks_text(n)}, zig-zag, causal", "values:kv", per_rank=data(n, 4 * n, "zig-zag")),
-        far("four ranks, everything visible", "values:kv", 4, 16, "contiguous", "all"),
+        far(f"{ranks_text(n)}, everything visible", "values:kv", n, 4 * n, "zig-zag", "all"),
         far("three ranks, four query heads, two KV heads", "generality:heads", 3, 12, "zig-zag", "causal", 4, 2),
-        far("two ranks, three query heads, one KV head", "generality:heads", 2, 8, "zig-zag", "causal", 3, 1, 6),
+        far("two ranks, three query heads, one KV head", "generality:heads", 2, 8, "contiguous", "all", 3, 1, 6),
         far("three ranks, tokens anywhere", "generality:layouts", 3, 16, "mixed"),
         far("five ranks, three tokens", "generality:layouts", 5, 3, "zig-zag"),
         far("one rank alone", "generality:layouts", 1, 6, "contiguous", "causal", 4, 2),
         far("three ranks, keys before the query alone", "generality:layouts", 3, 11, "mixed", "strict"),
         far("three ranks, a sliding window", "generality:layouts", 3, 15, "zig-zag", "window", window=4),
+        far("two ranks, large scores", "generality:layouts", 2, 8, "zig-zag", size=12.0),
         far("ten ranks, memory", "cost:memory", 10, 20, "contiguous", "causal", 2, 2, 64, **{MEASURED: True}),
         *under((LATE, BUFFERS_LATE), "three ranks", "protocol:safe", lambda: data(3, 12, "zig-zag")),
     ]

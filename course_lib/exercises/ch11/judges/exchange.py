@@ -38,30 +38,25 @@ def _exchange_cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         shown(f"{ranks_text(n)} to heads", "values:heads", per_rank=data(0, 2 * n, [4] * n)),
         shown(f"{ranks_text(n)} to tokens", "values:tokens", per_rank=data(1, 2 * n, [4] * n)),
-        hidden("three ranks to heads, uneven lengths", "values:heads", per_rank=data(0, 6, some(3))),
+        hidden("three ranks to heads, uneven lengths", "values:heads", per_rank=data(0, 6, [2, 5, 1])),
         hidden("three ranks to tokens, uneven lengths", "values:tokens", per_rank=data(1, 9, [2, 5, 1])),
         hidden("four ranks, two KV heads", "generality:heads", per_rank=data(0, 2, some(4))),
-        hidden("six ranks, three KV heads", "generality:heads", per_rank=data(0, 3, [2, 1, 3, 0, 1, 2])),
+        hidden("six ranks, three KV heads", "generality:heads", per_rank=data(0, 3, [2, 1, 3, 0, 1, 2], view=True)),
         hidden("five ranks, one KV head", "generality:heads", per_rank=data(0, 1, some(5))),
         hidden("as many heads as ranks", "generality:heads", per_rank=data(0, 3, some(3))),
+        hidden("three ranks, another is the longest", "generality:heads", per_rank=data(0, 6, [5, 1, 2])),
         hidden("four ranks, six heads", "generality:refused", per_rank=data(0, 6, some(4))),
         hidden("five ranks, two heads", "generality:refused", per_rank=data(0, 2, some(5))),
         hidden("five ranks, twelve heads", "generality:refused", per_rank=data(0, 12, some(5))),
+        hidden("four ranks, one without tokens, seven heads", "generality:refused", per_rank=data(0, 7, [2, 0, 1, 3])),
+        hidden("seven ranks, two heads", "generality:refused", per_rank=data(0, 2, [1] * 7)),
         hidden("six ranks, four heads", "generality:refused", per_rank=data(0, 4, [1] * 6)),
         hidden("one rank, to heads", "generality:layouts", per_rank=data(0, 3, [4])),
         hidden("one rank, to tokens", "generality:layouts", per_rank=data(1, 3, [4])),
         hidden("a rank without tokens, to heads", "generality:layouts", per_rank=data(0, 6, [3, 0, 2])),
         hidden("a rank without tokens, to tokens", "generality:layouts", per_rank=data(1, 3, [3, 0, 2])),
-        hidden(
-            "bfloat16 in another layout, to heads",
-            "generality:layouts",
-            per_rank=data(0, 4, [3, 2], torch.bfloat16, view=True),
-        ),
-        hidden(
-            "64-bit floats in another layout, to tokens",
-            "generality:layouts",
-            per_rank=data(1, 4, [3, 2], torch.float64, view=True),
-        ),
+        hidden("a view in bf16, to heads", "generality:layouts", per_rank=data(0, 10, [3, 2], torch.bfloat16, True)),
+        hidden("a view in fp64, to tokens", "generality:layouts", per_rank=data(1, 10, [3, 2], torch.float64, True)),
     ]
 
 

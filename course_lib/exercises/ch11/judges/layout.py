@@ -52,8 +52,8 @@ def _layout_cases(params: Params, rng: random.Random) -> list[Case]:
             parts[rng.randrange(ranks)].append(p)
         return (parts,)
 
-    rest = [(2999, 4), (rng.randrange(50, 57), 4), (11, 3), (23, 5), (9, 2)]
-    empty = [([[0, 1, 2], [], [3]],), ([[], [0]],), ([[2, 0], [1, 3], []],)]
+    rest = [(2999, 4), (rng.randrange(50, 57), 4), (11, 3), (23, 5), (9, 2), (40, 9), (100, 16)]
+    empty = [([[0, 1, 2], [], [3]],), ([[], [0]],), ([[2, 0], [1, 3], []],), ([[0], [1], [2], [6, 3], [4], [5], []],)]
     both = [(dealt("contiguous", 16, 4),), (dealt("zig-zag", 16, 4),)]
     return [
         shown("16 tokens on four ranks", "values:layout", 0, [(16, 4)]),
@@ -179,6 +179,7 @@ def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
     def anywhere(length: int, count: int) -> list[int]:
         return rng.sample(range(length), count)
 
+    large = [2, 25, 3, 2], anywhere(32, 32), (0, 2**40, 2**40 + 1, 0), 2**40
     return [
         shown("8 tokens, rank 0 of 2, zig-zag", "values:targets", *data([8], [0, 1, 6, 7])),
         shown("8 tokens, rank 1 of 2, zig-zag", "values:targets", *data([8], [2, 3, 4, 5])),
@@ -189,6 +190,8 @@ def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("an id that occurs again", "generality:parts", *data([3, 2, 4], anywhere(9, 9), ids=(7, 3, 7))),
         hidden("ids that fall", "generality:parts", *data([3, 4, 2], anywhere(9, 6), ids=(9, 5, 1))),
         hidden("the same token again and again", "generality:parts", *data([6, 4], anywhere(10, 7), top=2)),
+        hidden("large ids and tokens, a longer document", "generality:parts", *data(*large)),
+        hidden("the same documents, other tokens", "generality:parts", *data(*large)),
         hidden("a rank without tokens", "generality:parts", *data([4], [])),
         hidden("one token in all", "generality:parts", *data([1], [0])),
     ]
@@ -269,6 +272,7 @@ def _split_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("documents of all lengths", "values:balance", 0, [some(n, 6, 10, 80), some(3, 8, 1, 60)]),
         hidden("one document", "values:balance", 0, [([97], 4), ([200], 3)]),
         hidden("many short documents", "generality:lengths", 0, short),
+        hidden("short documents in turn", "generality:lengths", 0, [([1, 3] * 60, 2), ([3, 1] * 60, 2), ([8] * 40, 4)]),
         hidden("one long among many short", "generality:lengths", 0, mixed),
         hidden("empty documents", "generality:lengths", 0, [([0, 12, 0, 0, 9, 0], 3), ([0, 0], 2), ([], 3)]),
         hidden("more ranks than tokens", "generality:lengths", 0, [([2, 1], 5), ([1], 4)]),

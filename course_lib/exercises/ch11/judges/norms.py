@@ -10,7 +10,7 @@ from torch import Tensor
 from course_lib.judging import Fault, Judging, Mistake, Params, judged
 from course_lib.judging.cases import hidden, ranks_text, shown
 from course_lib.judging.columns import CLOSE, Column, shares, table
-from course_lib.judging.draws import draw_rows, generality, unseen
+from course_lib.judging.draws import draw_rows, each_changed, generality, unseen
 from course_lib.judging.mistakes import mistakes
 from course_lib.judging.tensors import coin_of, normal, tensor_fault
 from course_lib.judging.traffic import too_few_bytes
@@ -28,10 +28,12 @@ def _share_cases(params: Params, rng: random.Random) -> list[Case]:
     size, plain = (params["tokens"], params["hidden"]), "bytes"
     drawn = draw_rows(rng, 6, (2048, 4096, 8192), (1024, 4096, 6144), (2, 4, 8), (2, 4, 16), (True, False))
     edges = [(512, 768, 1, 1, True), (512, 768, 1, 1, False), (4096, 1024, 1, 8, False), (13, 640, 3, 5, True)]
+    alike = each_changed((4096, 1024, 4, 8, True), (8192, 2048, 16, 32, False))
     return [
         shown("with and without", "values:bytes", 0, [(*size, 8, 1, False), (*size, 8, 1, True), (*size, 8, 4, True)]),
         unseen(rng, plain, 0, "other sizes", drawn),
         generality(plain, 0, "one rank in a direction, and sizes that do not divide", edges),
+        generality(plain, 0, "one number differs", alike),
     ]
 
 
@@ -102,21 +104,17 @@ def _sync_cases(params: Params, rng: random.Random) -> list[Case]:
         return tuple(rows)
 
     other = {f"{name[:-2]}.{at}": kind for at, (name, kind) in enumerate(reversed(KINDS.items()))}
+    turned = dict(zip(KINDS, reversed(KINDS.values()), strict=True))
+    many = {f"{letter}{at}.w": "partial" for letter in "bBaAc" for at in (2, 1)} | {"b.w": "whole"}
     return [
         shown(f"{ranks_text(n)}, one step", "values:weights", per_rank=data(n, 1, KINDS)),
         hidden("four ranks, ten steps", "values:weights", per_rank=data(4, 10, KINDS)),
+        hidden("four ranks, other kinds", "values:weights", per_rank=data(4, 1, turned)),
         hidden("three ranks, other names", "generality:names", per_rank=data(3, 2, other)),
-        hidden(
-            "three ranks, names in another order on each", "generality:names", per_rank=data(3, 3, other, mixed=True)
-        ),
-        hidden(
-            "two ranks, no partial gradient", "generality:names", per_rank=data(2, 2, {"a": "sharded", "b": "whole"})
-        ),
-        hidden(
-            "two ranks, partial gradients alone",
-            "generality:names",
-            per_rank=data(2, 2, {"a": "partial", "c": "partial"}),
-        ),
+        hidden("three ranks, each in another order", "generality:names", per_rank=data(3, 3, other, mixed=True)),
+        hidden("two ranks, no partial one", "generality:names", per_rank=data(2, 2, {"a": "sharded", "b": "whole"})),
+        hidden("partial gradients alone", "generality:names", per_rank=data(2, 2, dict.fromkeys("ac", "partial"))),
+        hidden("three ranks, many names that are alike", "generality:names", per_rank=data(3, 3, many, mixed=True)),
         hidden("one rank alone", "generality:names", per_rank=data(1, 3, KINDS)),
     ]
 
@@ -196,6 +194,7 @@ def _mean_cases(params: Params, rng: random.Random) -> list[Case]:
         tp: int = 1,
         across: bool = False,
         shapes: Sequence[tuple[int, ...]] = ((2,), (2, 2, 3), (5, 1)),
+        view: bool = False,
     ) -> Any:
         """Ranks with cp innermost, or with dp innermost where `across`; ranks of tp are innermost of all, and hold other weights."""
 
@@ -208,18 +207,17 @@ def _mean_cases(params: Params, rng: random.Random) -> list[Case]:
         for rank in range(dp * cp * tp):
             tokens = counts[rank // tp % len(counts)]
             fill = 1.0 if tokens else {"NaN": torch.nan, "0": 0.0}[params["empty"]]
-            rows.append((dps, cps, tokens, [normal(coin, *shape) * fill * (1 + rank) for shape in shapes]))
+            own = [normal(coin, *shape) * fill * (1 + rank) for shape in shapes]
+            rows.append((dps, cps, tokens, [each.mT if view and each.ndim > 1 else each for each in own]))
         return tuple(rows)
 
+    large, other = [70_001, 9, 40_003, 0], ((), (3, 2), (0, 2), (4,), (2, 1, 3))
     return [
         shown("dp 2, cp 2", "values:mean", per_rank=data(2, 2, [5, 3, 1, 7], shapes=((3, 2), (4,)))),
         hidden("dp 2, cp 3", "values:mean", per_rank=data(2, 3, [2, 9, 4, 1, 6, 3])),
-        hidden(
-            "dp 3, cp 2, ranks in another order",
-            "generality:meshes",
-            per_rank=data(3, 2, [8, 1, 5, 2, 3, 4], across=True),
-        ),
+        hidden("dp 3, cp 2, other order", "generality:meshes", per_rank=data(3, 2, [8, 1, 5, 2, 3, 4], across=True)),
         hidden("dp 2, cp 2, tp 2", "generality:meshes", per_rank=data(2, 2, [5, 3, 1, 7], tp=2)),
+        hidden("dp 4, cp 2, views", "generality:meshes", per_rank=data(4, 2, large, shapes=other, view=True)),
         hidden("dp 1, cp 3", "generality:meshes", per_rank=data(1, 3, [2, 5, 1])),
         hidden("dp 3, cp 1", "generality:meshes", per_rank=data(3, 1, [2, 5, 1])),
         hidden("one rank alone", "generality:meshes", per_rank=data(1, 1, [4])),

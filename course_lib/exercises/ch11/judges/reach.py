@@ -13,7 +13,7 @@ from course_lib.exercises.ch11.judges.reference import touched
 from course_lib.judging import Fault, Judging, Params, judged
 from course_lib.judging.cases import hidden, shown, under
 from course_lib.judging.columns import EXACT, Column, shares, table
-from course_lib.judging.draws import draw_rows, generality, logarithmic, safely_off_whole, unseen
+from course_lib.judging.draws import draw_rows, each_changed, generality, logarithmic, safely_off_whole, unseen
 from course_lib.judging.mistakes import mistakes
 from course_lib.judging.ranks import BUFFERS_LATE, LATE, moved_early
 from course_lib.judging.tensors import coin_of, normal, not_like, same
@@ -27,8 +27,10 @@ def _halo_cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(lengths: Sequence[int], window: int, heads: int = 2, view: bool = False) -> Any:
+        width = rng.randrange(1, 7)
+
         def tensor(length: int) -> Tensor:
-            x = normal(coin, length, heads, 3).transpose(0, 1)
+            x = normal(coin, length, heads, width).transpose(0, 1)
             return x.bfloat16() if view else x.contiguous()
 
         return tuple((list(lengths), window, tensor(length), tensor(length)) for length in lengths)
@@ -38,7 +40,8 @@ def _halo_cases(params: Params, rng: random.Random) -> list[Case]:
 
     return [
         shown(f"four ranks, a window of {params['window']}", "values:keys", per_rank=data([8] * 4, params["window"])),
-        hidden("three ranks, uneven lengths", "values:keys", per_rank=data([5, 7, 4], 4)),
+        hidden("three ranks, uneven lengths", "values:keys", per_rank=data([5, 17, 4], 4)),
+        hidden("three ranks, a long window", "values:keys", per_rank=data([5, 17, 4], 18)),
         hidden("a window across several ranks", "generality:windows", per_rank=data([2, 3, 1, 4, 2], 8)),
         hidden("a window across six ranks", "generality:windows", per_rank=data([2, 1, 1, 2, 1, 1, 3], 8)),
         hidden("a window that ends at a rank's first token", "generality:windows", per_rank=data([3, 4, 3, 4], 5)),
@@ -49,9 +52,7 @@ def _halo_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("the first ranks without tokens", "generality:lengths", per_rank=data([0, 0, 3, 5], 4)),
         hidden("no token at all", "generality:lengths", per_rank=data([0, 0], 4)),
         hidden("one rank alone", "generality:lengths", per_rank=data([6], 3)),
-        hidden(
-            "three ranks, bfloat16 in another layout", "generality:lengths", per_rank=data(some(3), 5, 3, view=True)
-        ),
+        hidden("three ranks, a view in bf16", "generality:lengths", per_rank=data(some(3), 5, 3, view=True)),
         *under((LATE, BUFFERS_LATE), "three ranks", "protocol:safe", lambda: data([5, 6, 5], 4)),
     ]
 
@@ -146,7 +147,9 @@ def _hide_cases(params: Params, rng: random.Random) -> list[Case]:
 
     exact = [(2.0**40, 2.0**30, 0.0, 16, 4, 64), (2.0**44, 2.0**38, 0.0, 8, 8, 128), (2.0**40, 2.0**34, 0.0, 64, 1, 32)]
     exact += [(2.0**40, 2.0**30, 2.0**power, 16, 4, 64) for power in (-10, -11)]  # one of them for each mask
-    tiny = [(1e9, 1e12, 0.0, 32, 1, 128), (1e12, 1e9, 1e-3, 1, 1, 1)]
+    exact += [(2.0**40, 2.0**30 * (1 - 1e-6), 0.0, 16, 4, 64)]  # a little longer
+    alike = each_changed((4e14, 5e10, 2e-5, 32, 8, 128), (8e14, 1e11, 0.03, 64, 32, 64))
+    tiny = [(1e9, 1e12, 0.0, 32, 1, 128), (1e12, 1e9, 1e-3, 1, 1, 1), (4e14, 9e11, 1e-7, 32, 1, 64)]
     return [
         shown("one link", "values:tokens", 0, [(4e14, 5e10, 0.0, 32, 8, 128)]),
         shown("with latency", "values:tokens", 0, [(4e14, 5e10, 1e-5, 32, 8, 128)]),
@@ -154,6 +157,7 @@ def _hide_cases(params: Params, rng: random.Random) -> list[Case]:
         unseen(rng, "tokens", 0, "other links with latency", drawn(5, 1e-6, 2e-5, 3e-4)),
         generality("tokens", 0, "computation exactly as long as the transfer", exact),
         generality("tokens", 0, "less than a token, and small numbers", tiny),
+        generality("tokens", 0, "one number differs", alike),
     ]
 
 

@@ -61,30 +61,26 @@ def _merge_cases(params: Params, rng: random.Random) -> list[Case]:
             output[:, :1] = torch.inf
         return output, log_sum
 
+    def low(pair: Pair) -> Pair:
+        return pair[0], pair[1] - 1e4
+
+    halves, uncounted = ("", "some") * 6, ("anything", "anything", "first")
+    blind = [(part(3, 1.0)[0], torch.full((heads, 3), -math.inf)) for _ in range(2)]
     return [
         shown("two parts", "values:pair", [part(3, 1.0), part(3, 1.0)]),
         hidden("five parts", "values:pair", [part(4, 2.0) for _ in range(5)]),
         hidden("three parts with log-sums far apart", "generality:large", [part(4, 30.0) for _ in range(3)]),
         hidden("two parts with log-sums in the thousands", "generality:large", [part(4, 4000.0) for _ in range(2)]),
-        hidden(
-            "log-sums near -10,000", "generality:large", [(one, two - 1e4) for one, two in (part(3, 1.0), part(3, 1.0))]
-        ),
+        hidden("log-sums near -10,000", "generality:large", [low(part(3, 1.0)), low(part(3, 1.0))]),
+        hidden("twelve parts near -10,000, half unseen", "generality:large", [low(part(3, 1.0, at)) for at in halves]),
         hidden("one part", "generality:unseen", [part(2, 1.0)]),
         hidden("some queries see nothing of the first part", "generality:unseen", [part(5, 1.0, "some"), part(5, 1.0)]),
         hidden("no query sees the second part", "generality:unseen", [part(3, 1.0), part(3, 1.0, "all"), part(3, 1.0)]),
         hidden("the first query sees nothing", "generality:unseen", [part(4, 1.0, "first"), part(4, 1.0, "first")]),
         hidden("some queries see nothing at all", "generality:unseen", [part(5, 1.0, "some"), part(5, 1.0, "some")]),
         hidden("one part, of which some queries see nothing", "generality:unseen", [part(5, 1.0, "some")]),
-        hidden(
-            "finite and infinite outputs of queries that see nothing",
-            "generality:unseen",
-            [part(5, 1.0, "anything"), part(5, 1.0, "anything"), part(5, 1.0, "first")],
-        ),
-        hidden(
-            "no query sees anything, and outputs are finite",
-            "generality:unseen",
-            [(one, torch.full_like(two, -math.inf)) for one, two in (part(3, 1.0), part(3, 1.0))],
-        ),
+        hidden("outputs that do not count", "generality:unseen", [part(5, 1.0, unseen) for unseen in uncounted]),
+        hidden("no query sees anything, and outputs are finite", "generality:unseen", blind),
         hidden("no tokens", "generality:unseen", [part(0, 1.0), part(0, 1.0)]),
     ]
 
@@ -148,8 +144,8 @@ def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
 
     return [
         shown("four ranks, zig-zag, causal", "values:attention", per_rank=data(4, 16, "zig-zag", "causal")),
-        far("three ranks, zig-zag, everything visible", "values:attention", 3, 12, "zig-zag", "all"),
-        far("four ranks, four query heads, two KV heads", "values:attention", 4, 16, "zig-zag", "causal", 4, 2),
+        far("three ranks, everything visible", "values:attention", 3, 12, "contiguous", "all"),
+        far("four ranks, four query heads, two KV heads", "values:attention", 4, 16, "zig-zag", "all", 4, 2),
         far("three ranks, tokens anywhere", "generality:layouts", 3, 17, "mixed", "causal", 4, 2, 6),
         far("four ranks, 13 tokens", "generality:layouts", 4, 13, "zig-zag", "causal", 3, 1),
         far("five ranks, three tokens", "generality:layouts", 5, 3, "zig-zag", "causal"),
@@ -160,6 +156,7 @@ def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
         far("three ranks, keys before the query alone", "generality:masks", 3, 12, "mixed", "strict"),
         far("three ranks, large scores", "generality:numbers", 3, 12, "zig-zag", "causal", size=60.0),
         far("three ranks, bfloat16", "generality:numbers", 3, 15, "mixed", "causal", 4, 2, dtype=torch.bfloat16),
+        far("two ranks, fp16", "generality:numbers", 2, 9, "mixed", "documents", dtype=torch.float16),
         far("ten ranks, memory", "cost:memory", 10, 20, "contiguous", "causal", 2, 2, 64, measured=True),
         *under((LATE, BUFFER, BUFFERS_LATE), "three ranks", "protocol:safe", lambda: data(3, 12, "zig-zag", "causal")),
     ]

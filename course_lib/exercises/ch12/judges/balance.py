@@ -20,9 +20,9 @@ REL = 2e-5
 def _loss_cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def data(tokens: Sequence[int], experts: int, k: int) -> Any:
+    def data(tokens: Sequence[int], experts: int, k: int, around: float = 0.0) -> Any:
         """Every rank prefers other experts."""
-        likes = torch.randn(len(tokens), experts, generator=coin) * 1.5
+        likes = torch.randn(len(tokens), experts, generator=coin) * 1.5 + around
         return tuple(
             (torch.randn(count, experts, generator=coin) + likes[rank], k) for rank, count in enumerate(tokens)
         )
@@ -35,7 +35,7 @@ def _loss_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("two ranks, three experts a token", "values:gradient", per_rank=data((7, 7), 5, 3)),
         hidden("four ranks", "values:gradient", per_rank=data((5, 5, 5, 5), 8, 1)),
         hidden("three ranks, 40 tokens each", "cost:bytes", per_rank=data((40, 40, 40), 6, 2)),
-        hidden("ranks with different numbers of tokens", "generality:ranks", per_rank=data((3, 9, 5), 5, 2)),
+        hidden("ranks with different numbers of tokens", "generality:ranks", per_rank=data((3, 9, 5), 10, 4, 100.0)),
         hidden("a rank without tokens", "generality:ranks", per_rank=data((4, 0, 6), 4, 2)),
         hidden("one token in all", "generality:ranks", per_rank=data((0, 1), 4, 1)),
         hidden("no tokens at all", "generality:ranks", per_rank=data((0, 0), 4, 1)),

@@ -27,11 +27,13 @@ def _bias_cases(params: Params, rng: random.Random) -> list[Case]:
     tied = [torch.tensor([0.5, 0.25, 0.5, 0.25] * 10).repeat(3, 1)]
     counts = [torch.tensor(row) for row in ([4, 4, 4, 4], [9, 0, 3, 4], [0, 0, 0, 0], [16, 0, 0, 0])]
     odd = [torch.tensor([3, 1, 2]), torch.tensor([5, 0, 2])]  # the mean of the second is no whole number
+    large = 50 * scores(5, 48)[0]
     return [
         shown(f"5 tokens, 2 of {n} experts", "values:choose", "choose", scores(5, n), bias(n), 2, 0.0),
         shown("counts 9, 0, 3, 4", "values:update", "update", [counts[1]], torch.zeros(4), 1, 0.001),
         hidden("a bias that outweighs the scores", "values:choose", "choose", scores(7, 5), bias(5, 3.0), 3, 0.0),
         hidden("12 tokens, 3 of 8 experts", "values:choose", "choose", scores(12, 8), bias(8), 3, 0.0),
+        hidden("48 experts, large numbers", "values:choose", "choose", [large], bias(48, 40.0), 6, 0.0),
         hidden(
             "two tokens for four experts", "values:update", "update", [torch.tensor([1, 0, 0, 1])], bias(4), 1, 0.02
         ),
@@ -44,7 +46,7 @@ def _bias_cases(params: Params, rng: random.Random) -> list[Case]:
             "values:update",
             "update",
             [counts[1]],
-            torch.tensor([3.0, -4, 0.5, 2]).double(),
+            torch.tensor([30.0, -40, 0.5, 2]).double(),
             1,
             0.01,
         ),

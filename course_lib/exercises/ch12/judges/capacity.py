@@ -10,7 +10,7 @@ from torch import Tensor
 from course_lib.exercises.ch12.probes import CHANGED
 from course_lib.judging import Fault, Judging, Mistake, Params, judged, prediction
 from course_lib.judging.columns import EXACT, Column, table
-from course_lib.judging.draws import draw_rows, generality, plain
+from course_lib.judging.draws import draw_rows, each_changed, generality, plain
 from course_lib.judging.tensors import coin_of, kind_fault
 from course_lib.records import Case, Outcome, Verdict
 
@@ -43,7 +43,7 @@ def _capacity_cases(params: Params, rng: random.Random) -> list[Case]:
 
     def data(tokens: int, k: int, experts: int, capacity: int, skew: float = 1.0, tie: bool = False) -> tuple[Any, ...]:
         liked = torch.arange(1, experts + 1).double() ** -skew
-        ids = torch.multinomial(liked.expand(max(tokens, 1), -1), k, generator=coin)[:tokens] * 3 + 1  # ids with gaps
+        ids = torch.multinomial(liked.expand(max(tokens, 1), -1), k, generator=coin)[:tokens] * 64 + 1  # ids with gaps
         weights = torch.rand(tokens, k, generator=coin)
         return ids, (weights * 2).round() / 2 + 0.1 if tie else weights, capacity
 
@@ -52,7 +52,9 @@ def _capacity_cases(params: Params, rng: random.Random) -> list[Case]:
     exact = [(row, heavy, 4), (row, heavy, 2), (row, heavy, 1)]
     sizes = draw_rows(rng, 5, (12, 100, 37), (1, 2, 3), (4, 7, 16), (1.0, 1.25, 1.5, 2.0))
     edges = [(8, 1, 4, 1.0), (64, 2, 8, 1.25), (3, 1, 64, 1.0), (0, 2, 8, 1.0), (5, 2, 4, 0.5), (16_001, 1, 2_000, 1.0)]
-    columns = data(14, 2, 5, 4)
+    edges += each_changed((64, 2, 8, 1.25), (96, 3, 16, 4.0))
+    columns, many = data(14, 2, 5, 4), (torch.zeros(300, 1, dtype=torch.int64), heavy.repeat(50, 1), 290)
+    turned = *(each.t().contiguous().t() for each in columns[:2]), columns[2]
     return [
         Case(name="64 tokens, 2 of 8 experts", args=(0, [(64, 2, 8, 1.0), (50, 2, 8, 1.25)]), part="size"),
         Case(name="six tokens, two experts", args=(1, [(row, heavy, 3)]), part="kept"),
@@ -61,10 +63,10 @@ def _capacity_cases(params: Params, rng: random.Random) -> list[Case]:
         plain("kept", 1, "one expert a token", [data(20, 1, 4, 4) for _ in range(2)]),
         plain("kept", 1, "two and three experts a token", [data(16, 2, 5, 5), data(12, 3, 6, 4)]),
         generality("edges", 1, "exactly as many as fit, and one more", exact),
-        generality("edges", 1, "equal weights", [data(24, 2, 4, 6, tie=True), (row, torch.full((6, 1), 0.5), 2)]),
+        generality("edges", 1, "equal weights, zeros too", [data(24, 2, 4, 6, tie=True), (row, torch.zeros(6, 1), 2)]),
         generality("edges", 1, "one favorite, and experts without a copy", [data(15, 2, 9, 3, 6.0)]),
-        generality("edges", 1, "a transposed tensor", [(columns[0].t().contiguous().t(), columns[1], columns[2])]),
-        generality("edges", 1, "no tokens, and room for all", [data(0, 2, 4, 3), data(7, 2, 4, 99)]),
+        generality("edges", 1, "transposed tensors", [turned]),
+        generality("edges", 1, "no tokens, and room for all or most", [data(0, 2, 4, 3), data(7, 2, 4, 99), many]),
     ]
 
 

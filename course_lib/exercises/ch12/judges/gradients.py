@@ -35,7 +35,7 @@ def _average_cases(params: Params, rng: random.Random) -> list[Case]:
         return tuple(
             (
                 group,
-                [normal(size), normal(2, 3)],
+                [normal(*shape) for shape in ((size,), (2, 3), (), (4, 1))[: 1 + experts]],
                 [(3, size) if idle(rank, expert) else normal(3, size) for expert in range(experts)],
             )
             for rank in range(ranks)
@@ -57,6 +57,9 @@ def _average_cases(params: Params, rng: random.Random) -> list[Case]:
             per_rank=data(6, 2, lambda rank, expert: rank % 2 == 1 and expert == 0),
         ),
         hidden("eight ranks, larger tensors", "cost:bytes", per_rank=data(8, 2, size=20)),
+        hidden(
+            "two idle replicas", "generality:groups", per_rank=data(6, 1, lambda rank, _: rank in (2, 3), experts=5)
+        ),
         hidden("one set on all ranks", "generality:groups", per_rank=data(3, 3)),
         hidden("every rank has all experts", "generality:groups", per_rank=data(3, 1)),
         hidden("one rank alone", "generality:groups", per_rank=data(1, 1)),

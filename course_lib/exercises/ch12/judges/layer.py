@@ -146,8 +146,8 @@ def _sorted(rows: Tensor) -> Tensor:
 def _group_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, tokens, n = coin_of(rng), params["tokens"], params["experts"]
 
-    def data(tokens: int, k: int, experts: int, only: Sequence[int] | None = None) -> tuple[Any, ...]:
-        return draw(coin, choose(coin, tokens, k, only or range(experts)), experts)
+    def data(tokens: int, k: int, experts: int, only: Sequence[int] | None = None, width: int = WIDTH) -> Any:
+        return draw(coin, choose(coin, tokens, k, only or range(experts)), experts, width)
 
     rows, *rest = data(9, 2, 4)
     alone = draw(coin, torch.tensor([[0], [0], [2]]), 3)
@@ -159,10 +159,10 @@ def _group_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("12 tokens, 2 of 6 experts", "values:gradients", *data(12, 2, 6)),
         hidden("24 tokens, 2 of 8 experts", "cost:calls", *data(24, 2, 8)),
         hidden("one expert a token, one expert idle", "cost:calls", *alone),
-        hidden("all tokens to the same two of five experts", "generality:routing", *data(7, 2, 5, (1, 4))),
+        hidden("all tokens to the same two of five experts", "generality:routing", *data(7, 2, 5, (1, 4), 3)),
         hidden("a transposed view", "generality:routing", rows.t().contiguous().t(), *rest),
         hidden("weights of zero", "generality:routing", *zeros),
-        hidden("one token, every expert", "generality:routing", *data(1, 3, 3)),
+        hidden("one token, every expert", "generality:routing", *data(1, 10, 10)),
         hidden("no tokens", "generality:routing", *data(0, 2, 4)),
     ]
 

@@ -11,7 +11,7 @@ from course_lib.exercises.ch12.judges.routing import top
 from course_lib.exercises.ch12.probes import CHANGED
 from course_lib.judging import Fault, Judging, Mistake, Params, judged
 from course_lib.judging.columns import EXACT, Column, table
-from course_lib.judging.draws import generality, plain
+from course_lib.judging.draws import each_changed, generality, plain
 from course_lib.judging.tensors import coin_of, kind_fault
 from course_lib.records import Case, Outcome, Verdict
 
@@ -53,24 +53,18 @@ def _node_cases(params: Params, rng: random.Random) -> list[Case]:
 
     tied = (torch.randint(0, 3, (8, 12), generator=coin) / 2.0, 4, 4, 2)
     wide = (torch.zeros(2, 40), 4, 4, 2)
+    alike, own = each_changed((scores(7, 16), 4, 4, 2), (scores(7, 16), 2, 2, 4)), given(12, 12, 3, 3)
+    moved = [own, (own[0], (own[1] + 1) % 3, 12, 3), (*own[:3], 6)]
+    more = [(scores(5, 24), 6, 4, 3), (scores(60, 24), 6, 3, 2), (scores(9, 12), 2, 6, 1)]
+    routings = [given(*row) for row in ((30, 12, 4, 3), (30, 12, 4, 3), (12, 16, 3, 4), (5, 6, 2, 6), (8, 12, 1, 3))]
     negative = (scores(6, 12) - 2, 2, 3, 2)
     return [
         Case(name="16 tokens, 4 of 24 experts, 2 of 3 nodes", args=(0, [(scores(16, 24), 4, 3, 2)]), part="choose"),
         Case(name="9 tokens, 3 of 12 experts on 3 nodes", args=(1, [given(9, 12, 3, 3)]), part="rows"),
-        plain(
-            "choose",
-            0,
-            "other sizes",
-            [(scores(7, 16), 4, 4, 2), (scores(7, 16), 4, 4, 2), (scores(5, 24), 6, 4, 3), (scores(9, 12), 2, 6, 1)],
-        ),
-        plain(
-            "rows",
-            1,
-            "other routings",
-            [given(30, 12, 4, 3), given(30, 12, 4, 3), given(12, 16, 3, 4), given(5, 6, 2, 6), given(8, 12, 1, 3)],
-        ),
+        plain("choose", 0, "other sizes", [*alike, (scores(7, 16), 4, 4, 2), *more]),
+        plain("rows", 1, "other routings", moved + routings),
         generality("edges", 0, "equal scores", [tied, wide]),
-        generality("edges", 0, "negative scores", [negative]),
+        generality("edges", 0, "negative scores", [negative, (negative[0] - 3e4, *negative[1:])]),
         generality(
             "edges",
             0,

@@ -30,8 +30,8 @@ def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
         def normal(*shape: int) -> Tensor:
             return (torch.randn(shape, generator=coin) * size).to(dtype)
 
-        plain, groups = [normal(5) for _ in range(dense)], ranks // copies
-        sets = [[normal(count) for _ in range(experts)] for _ in range(groups)]
+        plain, groups = [normal(*shape) for shape in ((5,), (2, 3), (), (4, 1))[:dense]], ranks // copies
+        sets = [[normal(2, count // 2) for _ in range(experts)] for _ in range(groups)]
         return tuple(
             ([*map(torch.clone, plain)], [*map(torch.clone, sets[rank % groups])], copies) for rank in range(ranks)
         )
@@ -43,11 +43,11 @@ def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         shown(f"{ranks_text(n)}, {copies} copies", "values:norm", per_rank=data(n, copies)),
         hidden("six ranks, two copies", "values:norm", per_rank=data(6, 2)),
-        hidden("four ranks, one copy", "values:norm", per_rank=data(4, 1, experts=3)),
+        hidden("four ranks, one copy", "values:norm", per_rank=data(4, 1, dense=4, experts=5)),
         hidden("large gradients in fp16", "values:wide", per_rank=data(4, 2, 3e3, torch.float16)),
         hidden("many small gradients in bf16", "values:wide", per_rank=data(2, 1, 1e-2, torch.bfloat16, count=3000)),
         hidden("four ranks, 300 numbers an expert", "cost:bytes", per_rank=data(4, 2, count=300)),
-        hidden("as many copies as ranks", "generality:layouts", per_rank=data(3, 3)),
+        hidden("as many copies as ranks", "generality:layouts", per_rank=data(4, 4)),
         hidden("one rank alone", "generality:layouts", per_rank=data(1, 1)),
         hidden("no dense gradients", "generality:layouts", per_rank=data(2, 1, dense=0)),
         hidden("no experts", "generality:layouts", per_rank=data(2, 2, experts=0)),

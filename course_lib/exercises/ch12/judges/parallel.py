@@ -23,12 +23,12 @@ def owner(placement: str, expert: int, ranks: int, each: int) -> tuple[int, int]
 def _parallel_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, placement = coin_of(rng), params["placement"]
 
-    def data(tokens: Sequence[int], each: int, k: int, only: Sequence[tuple[int, int]] | None = None) -> Any:
+    def data(tokens: Sequence[int], each: int, k: int, only: Sequence[tuple[int, int]] = (), width: int = 4) -> Any:
         """`only`: the (rank, place) of the experts that tokens go to."""
         ranks = len(tokens)
         numbers = {owner(placement, expert, ranks, each): expert for expert in range(ranks * each)}
         picked = sorted(numbers[one] for one in only or numbers)
-        made = [draw(coin, choose(coin, count, k, picked), each) for count in tokens]
+        made = [draw(coin, choose(coin, count, k, picked), each, width) for count in tokens]
         return tuple(made)
 
     zeros = data((7, 3, 5), 2, 3)
@@ -41,10 +41,8 @@ def _parallel_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("two ranks, six experts", "values:gradients", per_rank=data((8, 7), 3, 2)),
         hidden("three ranks, 20 tokens each", "cost:bytes", per_rank=data((20, 20, 20), 2, 2)),
         hidden("four ranks, 16 experts", "cost:bytes", per_rank=data((4, 5, 4, 6), 4, 4)),
-        hidden(
-            "every token to one rank's experts", "generality:routing", per_rank=data((4, 5, 3), 2, 2, [(1, 0), (1, 1)])
-        ),
-        hidden("one favorite expert", "generality:routing", per_rank=data((3, 4), 2, 1, [(0, 1)])),
+        hidden("one rank's experts alone", "generality:routing", per_rank=data((4, 5, 3), 2, 2, [(1, 0), (1, 1)], 3)),
+        hidden("one favorite expert", "generality:routing", per_rank=data((3, 140), 2, 1, [(0, 1)])),
         hidden("a rank without tokens", "generality:routing", per_rank=data((4, 0, 5), 2, 2)),
         hidden("a rank with nothing to do", "generality:routing", per_rank=data((4, 0, 3), 1, 2, [(0, 0), (2, 0)])),
         hidden("no tokens at all", "generality:routing", per_rank=data((0, 0), 2, 1)),

@@ -10,7 +10,7 @@ from torch import Tensor
 from course_lib.judging import Fault, Judging, Mistake, Params, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import EXACT, Column, table
-from course_lib.judging.draws import draw_rows, generality, plain
+from course_lib.judging.draws import draw_rows, each_changed, generality, plain
 from course_lib.judging.tensors import close, coin_of, kind_fault
 from course_lib.records import Case, Outcome, Verdict
 
@@ -28,12 +28,13 @@ def _parameter_cases(params: Params, rng: random.Random) -> list[Case]:
     size = ((2, 3, 12), (48, 96, 128), (32, 80, 512), (4, 9, 64), (1, 2, 3), (0, 777, 50_000))
     one = [(5, 64, 96, 16, 1, 10_000), (1, 32, 48, 6, 2, 0)]
     every = [(4, 64, 40, 4, 4, 900), (3, 32, 64, 1, 1, 500)]
+    alike = each_changed((5, 64, 96, 16, 2, 10_000), (61, 7168, 2048, 256, 8, 777))
     return [
         Case(name="Mixtral 8x7B", args=(0, [mixtral]), part="total"),
         Case(name="one token of Mixtral 8x7B", args=(1, [mixtral]), part="active"),
-        plain("total", 0, "other models", draw_rows(rng, 4, *size)),
+        plain("total", 0, "other models", draw_rows(rng, 4, *size) + alike),
         plain("active", 1, "other models, one token", draw_rows(rng, 4, *size)),
-        generality("edges", 1, "one expert a token, or one layer", one),
+        generality("edges", 1, "one expert a token, one layer, one number that differs", one + alike),
         generality("edges", 1, "every expert for every token", every),
     ]
 
@@ -131,7 +132,7 @@ def _route_cases(params: Params, rng: random.Random) -> list[Case]:
         return (logits.float() * 2).round().to(dtype), k, slope
 
     near = 2.0**-7 + torch.rand(9, 7, generator=coin).argsort(-1) * 2.0**-30  # neighbors in fp32
-    far = torch.tensor([[-130.0, -150.0, 0.0, -120.0, -110.0]])  # all probabilities but one are zero in fp32
+    far = torch.tensor([[-130.0, -150.0, 0.0, -120.0, -110.0], [1e-30, 2e-30, 0.0, -1e-30, 3e-30]])  # or nearly equal
 
     return [
         shown(f"{params['tokens']} tokens, 2 of {n} experts", "values:ids", *data(params["tokens"], n, 2)),
@@ -141,7 +142,7 @@ def _route_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("logits of about −200", "values:weights", *data(4, 5, 2, around=-200.0)),
         hidden("bf16 logits", "values:weights", *data(6, 8, 2, dtype=torch.bfloat16)),
         hidden("ties", "generality:ties", *tied(12, 64, 4, torch.float32)),
-        hidden("ties in bf16", "generality:ties", *tied(12, 40, 3, torch.bfloat16)),
+        hidden("ties in bf16", "generality:ties", *tied(12, 80, 6, torch.bfloat16)),
         hidden(
             "equal logits everywhere",
             "generality:ties",
@@ -150,7 +151,7 @@ def _route_cases(params: Params, rng: random.Random) -> list[Case]:
             torch.ones(3, 2) * torch.tensor([1.0, 2.0]),
         ),
         hidden("logits that differ in the last bit", "generality:ties", near, 3, torch.randn(9, 3, generator=coin)),
-        hidden("logits far apart", "generality:ties", far, 3, torch.ones(1, 3)),
+        hidden("logits far apart, and close", "generality:ties", far, 3, torch.ones(2, 3)),
         hidden("one expert a token", "generality:sizes", *data(6, 5, 1)),
         hidden("every expert", "generality:sizes", *data(4, 5, 5)),
         hidden("one token and one expert", "generality:sizes", *data(1, 1, 1)),

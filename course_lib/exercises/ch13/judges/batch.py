@@ -8,6 +8,7 @@ from course_lib.exercises.ch13.cards.meshes import RUNS
 from course_lib.judging import Judging, Mistake, Params, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import EXACT, Column
+from course_lib.judging.draws import each_changed
 from course_lib.records import Case, Outcome, Verdict
 
 
@@ -106,15 +107,16 @@ def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
     edges = [(1, 1, 1, 1, 1, 1), (8, 2, 4, 1, 3, 3), (8, 1, 1, 1, 8, 1), (12, 3, 2, 2, 5, 5)]
     held = [
         (m, length, c)
-        for m in (1, 3, 4)
-        for length, c in ((96, 3), (8192, 16), (1000, 7), (10, 4), (12, 4), (3, 4), (64, 1))
+        for m in (1, 3, 4, 6)
+        for length, c in ((96, 3), (8192, 16), (1000, 7), (10, 4), (12, 4), (3, 4), (64, 1), (48, 32))
     ]
+    alike = each_changed((64, 4, 2, 2, 48, 2), (128, 2, 4, 4, 24_000, 3))
     return [
         shown("the example", "values:batches", 0, [own]),
         shown("the example", "values:tokens", 1, [(params["micro"], params["length"], params["cp"])]),
         hidden("other runs", "values:batches", 0, others + [fitting() for _ in range(10)]),
         hidden("other lengths", "values:tokens", 1, held),
-        hidden("sequences or GPUs left over", "generality:remainders", 0, uneven + too_few),
+        hidden("sequences or GPUs left over", "generality:remainders", 0, uneven + too_few + alike),
         hidden("one rank, one replica, one micro-batch", "generality:remainders", 0, edges),
     ]
 

@@ -8,6 +8,7 @@ from typing import Any
 from course_lib.judging import Judging, Mistake, Params, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import Breakdown
+from course_lib.judging.draws import each_changed
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import BILLION
 
@@ -70,12 +71,8 @@ def _calculator_cases(params: Params, rng: random.Random) -> list[Case]:
         heads = rng.choice((32, 48, 64))
         model = {"layers": rng.choice((32, 48, 96)), "hidden": heads * rng.choice((64, 128)), "heads": heads}
         model |= {"kv_heads": 8 if grouped else heads, "parameters": rng.randint(3, 180) * BILLION}
-        job = {
-            "length": rng.choice((2048, 4096, 8192)),
-            "micro": rng.choice((1, 2, 3)),
-            "recompute": recompute,
-            "state": rng.choice((6, 8, 12, 16)),
-        }
+        job = {"length": rng.choice((2048, 4096, 8192)), "micro": rng.choice((1, 2, 3)), "recompute": recompute}
+        job["state"] = rng.choice((6, 8, 12, 16))
         return model, job, rng.choice(tp), rng.choice((1, 2, 4)), rng.choice((2, 3, 16)), rng.choice(zero)
 
     cut, one, every = (2, 4, 8), (1,), (0, 1, 2, 3)
@@ -89,13 +86,16 @@ def _calculator_cases(params: Params, rng: random.Random) -> list[Case]:
         "cache": [row("none", cut, every) for _ in range(3)] + [row("none", cut, every, grouped=False)],
     }
     everything = [row(rng.choice(("none", "selective", "full")), cut, every) for _ in range(8)]
+    wide = {"layers": 96, "hidden": 8192, "heads": 64, "kv_heads": 1, "parameters": 2000 * BILLION}
+    large = {"length": 65_536, "micro": 5, "state": 20, "recompute": "full"}
+    alike = each_changed((model, job | {"recompute": "none"}, 4, 2, 4, 1), (wide, large, 16, 8, 128, 0))
     return [
         *(
             shown(f"tp {params['tp']}, ZeRO {zero}", f"values:{part}", 0, [(model, job, params["tp"], 1, 4, zero)])
             for zero, part in ((0, "states"), (3, "weights"))
         ),
         *(hidden(f"other models: {part}", f"values:{part}", 0, given) for part, given in rows.items()),
-        hidden("everything together", "generality:together", 0, everything),
+        hidden("everything together", "generality:together", 0, everything + alike),
     ]
 
 

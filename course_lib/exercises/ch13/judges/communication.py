@@ -11,6 +11,7 @@ from course_lib.facts import collectives, tensor_scaling
 from course_lib.judging import Fault, Judging, Mistake, Params, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import Breakdown
+from course_lib.judging.draws import each_changed
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import BILLION, GB
 
@@ -127,15 +128,11 @@ def _predictions(values: Sequence[Any]) -> list[tuple[float, float, str]]:
     ]
 
 
+MALFORMED = ("wrong-shape", "missing-part", "extra-part", "not-a-number", "one-number", "returned-none")
+
+
 def _published_verdicts(case: Case, values: Sequence[Any], fault: Fault | None) -> list[Verdict]:
-    if fault and fault[0] in (
-        "wrong-shape",
-        "missing-part",
-        "extra-part",
-        "not-a-number",
-        "one-number",
-        "returned-none",
-    ):
+    if fault and fault[0] in MALFORMED:
         return judged(case, fault)
     found = _predictions(values)
     error, _, name = max(found, key=lambda each: abs(each[0]))
@@ -152,21 +149,12 @@ def _published_verdicts(case: Case, values: Sequence[Any], fault: Fault | None) 
 def _communication_cases(params: Params, rng: random.Random) -> list[Case]:
     def row(axes: str = "tp cp pp dp", **given: Any) -> tuple[Table, Table, Table]:
         heads, width, layers = rng.choice((32, 48, 64)), 128, rng.choice((24, 48, 96))
-        model = {
-            "layers": layers,
-            "hidden": heads * width,
-            "kv": rng.choice((8, 16)) * width,
-            "length": rng.choice((2048, 4096, 12_288)),
-            "parameters": rng.randint(7, 400) * BILLION,
-        }
+        model = {"layers": layers, "hidden": heads * width, "kv": rng.choice((8, 16)) * width}
+        model |= {"length": rng.choice((2048, 4096, 12_288)), "parameters": rng.randint(7, 400) * BILLION}
         choices = {"tp": (2, 4, 8), "cp": (2, 3, 4), "pp": (2, 3, 4, 8), "dp": (2, 3, 5, 16)}
         sizes = {axis: rng.choice(choices[axis]) if axis in axes else 1 for axis in choices}
-        layout = {
-            **sizes,
-            "micro": rng.choice((1, 2, 3)),
-            "micro_batches": rng.choice((3, 8, 20)),
-            "recompute": rng.random() < 0.5,
-        }
+        layout = {**sizes, "micro": rng.choice((1, 2, 3)), "micro_batches": rng.choice((3, 8, 20))}
+        layout["recompute"] = rng.random() < 0.5
         wires = {axis: rng.choice((25, 50, 150, 450)) * GB for axis in rng.sample(list(sizes), 4)}
         return model, {**layout, **given}, wires
 
@@ -175,6 +163,9 @@ def _communication_cases(params: Params, rng: random.Random) -> list[Case]:
         {"tp": 8, "cp": 2, "pp": 4, "dp": 4, "micro": 1, "micro_batches": 16, "recompute": False},
         {"tp": 450 * GB, "cp": 50 * GB, "pp": 50 * GB, "dp": 50 * GB},
     )
+    model = {"layers": 160, "hidden": 16_384, "kv": 8192, "length": 65_536, "parameters": 500 * BILLION}
+    layout = {"tp": 16, "cp": 8, "pp": 10, "dp": 96, "micro": 6, "micro_batches": 1, "recompute": True}
+    alike = each_changed(example, (model, layout, dict.fromkeys(example[2], 900 * GB)))
     alone = [row(axis) for axis in ("", "tp", "cp", "pp", "dp", "tp cp", "cp dp", "tp pp dp")]
     return [
         shown("70B on 256 GPUs", "values:term", 0, [example]),
@@ -182,6 +173,7 @@ def _communication_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("other layouts", "values:term", 0, [row(recompute=False) for _ in range(8)]),
         hidden("with recomputation", "generality:recompute", 0, [row(recompute=True) for _ in range(5)]),
         hidden("axes of one rank", "generality:ones", 0, alone),
+        hidden("one number differs", "generality:ones", 0, alike),
     ]
 
 

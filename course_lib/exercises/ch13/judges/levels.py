@@ -95,6 +95,9 @@ def _level_cases(params: Params, rng: random.Random) -> list[Case]:
         ({"x": 2}, "x", []),
     ]
     edges += [({"tp": server}, "tp", [("server", server)]), ({"tp": server + 1}, "tp", [("server", server)])]
+    named = [("a", 2), ("b", 4), ("c", 8), ("d", 16)]
+    edges += [({"dp": 2, "x": 8}, "dp", each) for each in (named, named[:3], named[3:])]
+    edges += [({"dp": 9, "tp": 3}, "tp", [("server", 26), ("rack", 52)])]  # the last group alone straddles
     return [
         shown("a mesh that fills servers", "values:levels", 0, [(shape, axis, levels) for axis in ("tp", "dp")]),
         hidden("other meshes", "values:levels", 0, whole(24)),

@@ -147,7 +147,8 @@ def _coordinate_cases(params: Params, rng: random.Random) -> list[Case]:
     fastest = params["fastest"]
     example = {"dp": 2, "pp": 3, "tp": 4} if fastest == "last" else {"tp": 4, "pp": 3, "dp": 2}
     meshes = [mesh(rng, axes, choices=(2, 3, 4, 5, 6, 8)) for axes in (2, 3, 3, 4, 5)]
-    odd = [{"tp": 1}, {"pp": 7}, {"dp": 1, "x": 5, "tp": 1}, {"cp": 1, "ep": 1}, {"b": 3, "a": 5, "c": 1, "d": 2}]
+    odd = [{"p": 2, "q": 3}, {"q": 2, "p": 3}, {"p": 3, "q": 2}, dict(zip("feghij", (2, 2, 2, 1, 2, 17), strict=True))]
+    odd += [{"tp": 1}, {"pp": 7}, {"dp": 1, "x": 5, "tp": 1}, {"cp": 1, "ep": 1}, {"b": 3, "a": 5, "c": 1, "d": 2}]
 
     def ranks(sizes: Sizes) -> list[int]:
         n = math.prod(sizes.values())

@@ -126,6 +126,12 @@ def _place_cases(params: Params, rng: random.Random) -> list[Case]:
         ({"tp": 2, "dp": 4}, {"tp": 1e9, "dp": 2e9}, 1, *wires),
         ({"a": 2, "b": 2, "c": 2}, {"a": 1e9, "b": 1e9, "c": 1e9}, 4, *wires),
     ]
+    other = {"tp": 9e9, "dp": 40e9, "pp": 1e9}
+    alike: list[Row] = [example, (example[0], other, 8, *wires), (*example[:2], 4, *wires)]
+    alike += [
+        ({"tp": 4, "b": 2, "c": 3, "d": 2, "e": 4}, {"tp": 90e9, "b": 1e9, "c": 1e9, "d": 2e9, "e": 3e9}, 4, *wires),
+        ({"e": 4, "c": 3, "d": 16}, {"e": 4e9, "c": 5e9, "d": 1e9}, 100, *wires),  # few groups straddle
+    ]
     sizes = [row for rule in RULES for row in telling(2, rule, (3, 4), any_size)]
     return [
         shown("one axis fills a server", "values:orders", 0, [example]),
@@ -134,6 +140,7 @@ def _place_cases(params: Params, rng: random.Random) -> list[Case]:
         ),
         hidden("other meshes", "values:orders", 0, telling(4, "as-given", (3, 4, 5), powers)),
         hidden("sizes that do not divide a server", "generality:sizes", 0, [straddling, *sizes]),
+        hidden("arguments that differ in one place, and many ranks", "generality:sizes", 0, alike),
         hidden("one axis, axes of size one, one rank a server", "generality:edges", 0, edges),
     ]
 

@@ -37,16 +37,18 @@ def _mesh_case(
         return torch.randint(-999, 999, size, generator=coin).double()
 
     own = tuple((numbers(*shape), numbers(*other)) for _ in range(ranks))
+    if (ranks, tp) == (8, 4):  # in fp32, and a view
+        own = tuple((x.float(), gradient.float().T) for x, gradient in own)
     return (shown if see else hidden)(name or f"{ranks} ranks, tp_size {tp}", share, tp, per_rank=own)
 
 
 def _mesh_cases(params: Params, rng: random.Random) -> list[Case]:
     coin = torch.Generator().manual_seed(rng.randrange(2**31))
-    wide = [(8, 2), (8, 4), (6, 3), (6, 2)]
+    wide = [(10, 2), (8, 4), (6, 3), (6, 2)]
     return [
         _mesh_case(params, coin, "values:shown", params["ranks"], params["tp"], see=True),
         *(_mesh_case(params, coin, "generality:shapes", *pair) for pair in wide),
-        *(_mesh_case(params, coin, "generality:edges", *pair) for pair in ((3, 1), (3, 3), (1, 1))),
+        *(_mesh_case(params, coin, "generality:edges", *pair) for pair in ((params["ranks"], 1), (3, 3), (1, 1))),
     ]
 
 
@@ -174,32 +176,23 @@ def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
         return (shown if see else hidden)(name, share, dict(sizes), per_rank=tuple((parts,) for parts in held))
 
     mixed = [((24, 9), ("tp",)), ((50,), ()), ((30, 7), ("dp",)), ((23, 4), ("dp", "tp"))]
+    many = [((9, 2, 3), ("ep",)), ((40,), ()), ((6, 5), ("ep",))] * 3
+    staged, empty = [((60, 3), ("x", "pp"))], [((2, 40), ("b",)), ((300,), ("a",))]
     cube = [((24, 5), ("tp", "pp")), ((40,), ("pp",)), ((9, 9), ("cp", "pp")), ((60,), ())]
     return [
         case("tp 2, some gradients replicated", "values:norm", {"tp": 2}, [((80, 4), ("tp",)), ((90,), ())], see=True),
         case("dp 2, tp 2", "values:norm", {"dp": 2, "tp": 2}, mixed),
         case("all gradients sharded", "values:norm", {"dp": 3}, [((90, 2), ("dp",)), ((60,), ("dp",))]),
         case("pp 2, cp 2, tp 2", "generality:axes", {"pp": 2, "cp": 2, "tp": 2}, cube),
-        case(
-            "stages with different parts",
-            "generality:stages",
-            {"cp": 1, "pp": 3, "x": 2},
-            [((60, 3), ("x", "pp"))],
-            stages=True,
-        ),
-        case(
-            "empty pieces, bf16",
-            "generality:axes",
-            {"b": 3, "a": 2},
-            [((2, 40), ("b",)), ((300,), ("a",))],
-            torch.bfloat16,
-        ),
+        case("stages with other parts", "generality:stages", {"cp": 1, "pp": 3, "x": 2}, staged, stages=True),
+        case("empty pieces, bf16", "generality:axes", {"b": 3, "a": 2}, empty, torch.bfloat16),
         hidden(
             "a stage without parts",
             "generality:stages",
             {"pp": 2},
-            per_rank=(([(torch.ones(70).double() * 3, ("pp",))],), ([],)),
+            per_rank=(([(torch.ones(70).double() * 3, ("pp",)), (torch.tensor(9.0), ("pp",))],), ([],)),
         ),
+        case("ep 3, many parts in fp32", "generality:axes", {"ep": 3}, many, torch.float32),
         case("one rank", "generality:axes", {"dp": 1, "tp": 1}, [((30,), ("tp",)), ((8,), ())]),
     ]
 

@@ -262,6 +262,18 @@ def _search_cases(params: Params, rng: random.Random) -> list[Case]:
     heavy = {"state": 90 * GB, "activations": 60 * GB}
     single = telling(goal, rng, lambda row, right: right[3] == 1, servers=4, layers=24, sequences=48, spec=heavy)
 
+    far = {"state": 8000 * GB, "activations": GB}
+    many = telling(goal, rng, lambda *_: True, per=4, servers=31, layers=31, heads=12, sequences=24, spec=far)
+    roomy = {"state": 60 * GB, "activations": 10 * GB, "tp_seconds": 0.01}
+    big = {"per": 12, "servers": 2, "layers": 2, "heads": 12, "sequences": 120, "spec": roomy}
+    coarse = telling(goal, rng, lambda row, right: right[1] == 12 and right[3] > 24, **big)
+
+    def again(row: Row) -> Row:
+        """Another job on the same cluster and model, with another best layout."""
+        while not (other := _limited(goal, (*row[:4], _row(rng)[4]), rng)) or best(goal, other) == best(goal, row):
+            pass
+        return other
+
     only = _row(rng, servers=1, sequences=1)
     only = (only[0] | {"memory": 10**15}, *only[1:3], 1e18, only[4])  # type: ignore[operator]
 
@@ -274,6 +286,9 @@ def _search_cases(params: Params, rng: random.Random) -> list[Case]:
         hide("a model that needs a pipeline", "values:best", pipelines),
         hide("three servers, 18 layers", "generality:sizes", odd),
         hide("a cluster of which a part is best", "generality:sizes", idle),
+        hide("the same cluster and model, another job", "generality:sizes", again(open_rows[0])),
+        hide("31 layers on 31 servers", "generality:sizes", many),
+        hide("large micro-batches", "generality:sizes", coarse),
         hide("no tensor parallelism", "generality:sizes", no_tp),
         hide("one layer a stage", "generality:sizes", deep),
         hide("micro-batches of one sequence", "generality:sizes", single),

@@ -73,6 +73,7 @@ def _stalled_cases(params: Params, rng: random.Random) -> list[Case]:
         ({"tp": 1, "dp": 6, "pp": 1}, 3, [("all", "tp"), ("next", "pp")]),
         ({"dp": 2, "tp": 2}, 1, []),
         ({"a": 3, "b": 2}, 5, [("all", "b"), ("all", "b")]),
+        ({"ep": 2, "a": 3, "b": 2, "d": 3, "x": 4}, 122, [("next", "x"), ("all", "d"), ("next", "b"), ("all", "ep")]),
     ]
     chains = [row("all", "next", "all"), row("next", "all", "next"), row("all", "all"), row("next", "next", "all")]
     return [
@@ -186,8 +187,12 @@ def _adapter_cases(params: Params, rng: random.Random) -> list[Case]:
 
     late = [0.0, 0.1, 0.25, 0.4, 0.8, 1.3, 2.0]
     gaps = [([(0.0, 5 * GB), (3.0, 5 * GB), (3.05, 10 * GB)], 50 * GB), ([(9.0, 5 * GB), (1.0, 20 * GB)], 25 * GB)]
+    three = [(0.0, 10 * GB), (0.1, 20 * GB), (0.37, 5 * GB)]
+    gaps += [(three, 50 * GB), (three, 25 * GB), ([(0.4 - at, size) for at, size in three], 50 * GB)]
     edges = [
         ([], 50 * GB),
+        ([(0.0, 500.0), (0.0, 2000.0)], 100.0),
+        ([(0.0, 10 * GB)] * 12, 50 * GB),
         ([(2.0, 25 * GB)], 50 * GB),
         ([(0.0, 10 * GB)] * 3, 50 * GB),
         ([(0.0, 10 * GB), (0.5, 0.0), (0.1, 20 * GB)], 50 * GB),
@@ -197,7 +202,10 @@ def _adapter_cases(params: Params, rng: random.Random) -> list[Case]:
         shown("two groups at once", "values:together", 0, [([(0.0, 10 * GB), (0.0, 20 * GB)], 50 * GB)]),
         hidden("other groups that start together", "values:together", 0, [row(count, [0.0]) for count in (2, 3, 5)]),
         hidden(
-            "groups that start later", "generality:starts", 0, [row(count, late) for count in (2, 3, 4, 6, 9)] + gaps
+            "groups that start later",
+            "generality:starts",
+            0,
+            [row(count, late) for count in (2, 3, 4, 6, 9, 12)] + gaps,
         ),
         hidden("none, one, ties, and no bytes", "generality:edges", 0, edges),
     ]

@@ -7,7 +7,7 @@ from functools import cache
 from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, FINE, Column, shares, table
-from course_lib.judging.draws import draw_rows, generality, logarithmic, one_apart, plain, unseen
+from course_lib.judging.draws import draw_rows, generality, logarithmic, each_changed, plain, unseen
 from course_lib.judging.mistakes import shifted
 from course_lib.judging.prediction import prediction
 from course_lib.records import Case, Outcome, Verdict
@@ -71,8 +71,8 @@ CHANCE = Column(
 def _log_cases(params: Params, rng: random.Random) -> list[Case]:
     failures, days, gpus, size, hours = (params[name] for name in ("failures", "days", "gpus", "size", "hours"))
     logs = draw_rows(rng, 6, (3, 40, 112, 700), (7, 30.5, 54, 90), (384, 992, 2048, 16384), (1, 100, 3000, 100_000))
-    logs += one_apart((40, 31.5, 992, 3000), (44, 54, 1024, 2000))
-    runs = draw_rows(rng, 5, logarithmic(0.5, 300.0), logarithmic(5.0, 200.0)) + one_apart((30.0, 90.0), (50.0, 70.0))
+    logs += each_changed((40, 31.5, 992, 3000), (44, 54, 1024, 2000))
+    runs = draw_rows(rng, 5, logarithmic(0.5, 300.0), logarithmic(5.0, 200.0)) + each_changed((30.0, 90.0), (50.0, 70.0))
     runs += draw_rows(rng, 1, logarithmic(100.0, 300.0), logarithmic(20.0, 80.0))  # more than one failure is expected
     return [
         shown("the log", "values:between", 0, [(failures, days, gpus, size)]),
@@ -185,9 +185,9 @@ def _interval_cases(params: Params, rng: random.Random) -> list[Case]:
         rng, 5, logarithmic(600, 5000), logarithmic(10, 120), logarithmic(120, 900), logarithmic(7e3, 5e4)
     )
     hard = draw_rows(rng, 4, logarithmic(300, 3e3), logarithmic(200, 900), logarithmic(900, 3e3), logarithmic(1e3, 2e3))
-    usual += one_apart((3e3, 60.0, 300.0, 2e4), (900.0, 20.0, 500.0, 4e4))
+    usual += each_changed((3e3, 60.0, 300.0, 2e4), (900.0, 20.0, 500.0, 4e4))
     hard.append((5e3, 100.0, 60.0, 1e3))
-    saves = draw_rows(rng, 5, logarithmic(1, 100), logarithmic(2e4, 2e5)) + one_apart((60.0, 2e4), (5.0, 9e4))
+    saves = draw_rows(rng, 5, logarithmic(1, 100), logarithmic(2e4, 2e5)) + each_changed((60.0, 2e4), (5.0, 9e4))
     long = draw_rows(rng, 4, logarithmic(100, 900), logarithmic(1e3, 2e3))
     long += [(0.05, 1e5), (3e4, 1e7), (999.0, 1000.0), (5.0, 6.0)]
     return [
@@ -269,7 +269,7 @@ def _spare_cases(params: Params, rng: random.Random) -> list[Case]:
     shown_row = tuple(params[name] for name in ("servers", "mtbf", "repair", "chance"))
     usual = draw_rows(rng, 6, (16, 50, 128, 300), logarithmic(400, 3000), logarithmic(10, 60), (0.05, 0.01, 0.001))
     usual += draw_rows(rng, 1, (16, 24, 30), (20.0,), (10.0,), (0.05,))  # binomial and Poisson differ widely
-    usual += one_apart((50, 1000.0, 24.0, 0.01), (90, 600.0, 40.0, 0.001))
+    usual += each_changed((50, 1000.0, 24.0, 0.01), (90, 600.0, 40.0, 0.001))
     edges = [
         (12, 1000.0, 0.5, 0.05),
         (1, 999.0, 1.0, 5e-9),

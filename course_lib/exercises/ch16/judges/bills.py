@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from course_lib.judging import Judging, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import CLOSE, EXACT, Column, shares, table
-from course_lib.judging.draws import draw_rows, generality, log_uniform, logarithmic, plain
+from course_lib.judging.draws import draw_rows, each_changed, generality, log_uniform, logarithmic, plain
 from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case
 from course_lib.units import HOUR, MILLION
@@ -78,6 +78,7 @@ CHEAPEST = Column(
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     speeds = logarithmic(4e3, 4e4), logarithmic(300, 3000)
     usual = draw_rows(rng, 8, (1.5, 2.0, 3.5), range(1, 9), range(200, 9000), range(20, 900), *speeds, (0.1, 0.35, 0.8))
+    usual += each_changed((2.0, 2, 1000, 250, 1e4, 1e3, 0.4), (3.0, 72, 50_000, 700, 2e4, 2e3, 0.02))
     given = params["usd"], params["gpus"], 1000, 250, 10_000.0, 1000.0, params["busy"] / 100
 
     def models(count: int) -> tuple[list[Model], float]:
@@ -92,6 +93,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
     two = [(2.0**32, 2.0**40), (2.0**31, 3 * 2.0**40)]  # equal where 3 * 2^40 tokens are served
     ties = [(two, 3 * 2.0**40), (two[::-1], 3 * 2.0**40), ([*two, *two], 2.0**41), (two, 2.0**42)]
+    close = [(2.0**30, 2.0**40), (2.0**30, 2.0**40 - 2.0**20)]
+    ties += [(close, 0.0), ([*two, *two] * 3 + [(2.0**20, 2.0**40)], 2.0**42)]
     example = [(70e9, 2e12), (30e9, 4e12), (8e9, 20e12)]
     return [
         shown("prompts of 1,000 tokens", "values:dollars", 0, [given]),

@@ -10,7 +10,7 @@ from torch import Tensor
 from course_lib.judging import Fault, Judging, Params, first, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import EXACT, Column, shares, table
-from course_lib.judging.draws import draw_rows, generality, plain
+from course_lib.judging.draws import draw_rows, each_changed, generality, plain
 from course_lib.judging.mistakes import mistakes, scaled
 from course_lib.judging.tensors import close, coin_of, kind_fault, normal
 from course_lib.records import Case, Outcome, Verdict
@@ -111,6 +111,9 @@ def _byte_cases(params: Params, rng: random.Random) -> list[Case]:
         (6, 6, 1, 32, 2, 900, 1),
     ]
     latents = draw_rows(rng, 5, range(4, 70), (256, 512, 768), (32, 64), (2, 1), range(100, 9000))
+    kv += each_changed((20, 64, 2, 72, 2, 77), (21, 128, 64, 128, 0.28125, 200_000))
+    window += each_changed((12, 3, 2, 64, 2, 700, 512), (24, 2, 32, 72, 0.28125, 200_000, 600))
+    latents += each_changed((27, 512, 64, 2, 4000), (60, 256, 128, 0.28125, 200_000))
     return [
         shown(
             params["model"],
@@ -180,9 +183,10 @@ def _restore_fault(row: Sequence[Any], got: Tensor) -> Fault | None:
     want = codes.to(scale.dtype) * scale + low
     if fault := kind_fault("the restored tensor", got, want):
         return fault
-    if torch.allclose(got, want, rtol=1e-5, atol=1e-5):
+    rel, size = 1e-5 if want.dtype == torch.float32 else 1e-10, float(low.abs().max())
+    if close(got, want, rel, size):
         return None
-    if torch.allclose(got, want - low, rtol=1e-5, atol=1e-5):
+    if close(got, want - low, rel, size):
         return "no-low", "`low` is missing: codes count from it."
     return "other-numbers", "a code stands for low + code · scale."
 
@@ -198,16 +202,16 @@ def _quantize_cases(params: Params, rng: random.Random) -> list[Case]:
     equal = _some(coin, 5, 6)
     equal[:, 2], equal[3] = 1.25, -0.1
     several = [(_some(coin, 2, 7, 5), bits, dim) for bits, dim in ((8, -2), (3, 1), (4, 2), (5, -1), (2, 0))]
-    shapes = ((12,), 3, 0), ((4, 1), 2, -1), ((1, 4), 1, 1), ((40, 3), 8, 0), ((9, 3), 1, 0)
+    shapes = ((12,), 3, 0), ((4, 1), 2, -1), ((1, 4), 1, 1), ((40, 3), 7, 0), ((9, 3), 1, 0), ((12,), 3, 0)
     odd = [(_some(coin, *shape), bits, dim) for shape, bits, dim in shapes]
     odd += [
-        (_some(coin, 6, 9).T, 4, 0),
-        (_some(coin, 6, 9) * 1e-9, 4, 0),
-        (_some(coin, 2, 3, 4, 5, dtype=torch.float64), 6, -3),
+        (_some(coin, 6, 9).T * 1e6, 4, 0),
+        (_some(coin, 6, 9) * 1e-25, 4, 0),
+        (_some(coin, 2, 3, 2, 2, 5, dtype=torch.float64), 6, -4),
     ]
     flat = [(equal, 4, 0), (equal, 8, 1), (torch.zeros(3, 4), 2, 0)]
     restored = []
-    for x, bits, dim in [*several, (equal, 4, 0)]:
+    for x, bits, dim in [*several, (equal, 4, 0), *odd[-2:]]:
         codes, scale, low = quantized(x, bits, dim)
         restored.append((codes.to(torch.uint8), scale, low))
     return [

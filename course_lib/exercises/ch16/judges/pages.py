@@ -140,7 +140,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         case(shown, "a fork, and both go on", "values:shared", 8, 4, "a=6 a>b b+ a+ a- b+"),
         case(hidden, "none, one and exactly full", "values:pages", 9, s, f"x=0 x+ y={s} y+ z={s + 1} x- z+ x={2 * s}"),
         case(hidden, "a fork of full pages", "values:shared", 9, s, f"p={2 * s} p>q q+ p+ q>s q- s+ s+ p-"),
-        case(hidden, "three share, and write one by one", "values:shared", 9, 4, "p=3 p>q q>s s+ p+ q+ s- q- p+"),
+        case(hidden, "six share, and write", "values:shared", 9, 4, "p=3 p>q q>s p>t t>u u>v s+ p+ q+ s- q- p+"),
         case(hidden, "a fork of nothing", "values:shared", 2, s, "p=0 p>q q+ p+ q-"),
         case(hidden, "no page is free", "generality:full", 4, s, full),
         case(
@@ -153,6 +153,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         ),
         case(hidden, "no page for the copy", "generality:full", 3, 4, "a=6 b=1 a>c c+ a+ b- a>d a+ a-"),
         case(hidden, "60 forks that come and go", "generality:long", 5, 4, "a=2 " + "a>c c+ a+ c- " * 66),
+        case(hidden, "many pages of one token", "generality:long", 40, 1, "a=30 a+ a>b b+ a+ c=9 a- b+ b- d=31 d+ c+"),
         hidden("300 operations", "generality:long", 12, s, drawn),
         hidden("two tables at the same time", "generality:long", 12, s, drawn[:60], 2),
     ]

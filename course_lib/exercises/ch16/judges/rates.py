@@ -8,7 +8,7 @@ from typing import Any
 from course_lib.judging import Judging, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, FINE, Column, shares, table
-from course_lib.judging.draws import draw_rows, generality, logarithmic, plain, safely_off_whole, unseen
+from course_lib.judging.draws import draw_rows, each_changed, generality, logarithmic, plain, safely_off_whole, unseen
 from course_lib.judging.mistakes import mistakes, shifted
 from course_lib.judging.prediction import prediction
 from course_lib.records import Case
@@ -122,8 +122,12 @@ def _roof_cases(params: Params, rng: random.Random) -> list[Case]:
     many = drawn(5, sizes, (1, 2), kvs, range(2000, 5000), range(1, 20)) + drawn(2, sizes, (2,), kvs, (1,), range(9))
     ridges = drawn(40, logarithmic(2e9, 1e11), (1, 2), (16384, 65536), range(20, 900))
     long = drawn(30, logarithmic(1e9, 8e9), (1, 2), kvs, range(9000, 60000))
-    # powers of two: no cache, a whole number, a batch of 2^18, and twice a gain of exactly 0
-    whole = (2, 16, 0), (1, 16, 512), (2, 16, 1023), (2, 17, 512), (2, 16, 1024)
+    other = (3e10, 24, 8192, 200_000, 0.5, 1e15, 1e10)
+    changed = [each for n in (10, 2000) for each in each_changed((1e10, 48, 4096, n, 2, 3e14, 2e12), other)]
+    batches = each_changed((1e10, 2, 65536, 8, 1000, 3e14, 2e12), (3e10, 0.5, 131072, 20_000, 5000, 1e12, 1e12))
+    limits = each_changed((1e10, 2, 65536, 100, 3e14, 2e12), (3e10, 0.5, 131072, 300, 4e14, 3e12))
+    # powers of two: no cache, a whole number, a batch of 2^21, and twice a gain of exactly 0
+    whole = (2, 16, 0), (1, 16, 512), (2, 13, 2**13 - 1), (2, 17, 512), (2, 16, 1024)
     exact = [(2.0**33, b, 2.0**kv, context, 2.0**49, 2.0**41) for b, kv, context in whole]
     return [
         shown("a prompt of 4,000 tokens", "values:prefill", 0, [(p, 32, 4096, 4000, number, *gpu)]),
@@ -132,8 +136,9 @@ def _roof_cases(params: Params, rng: random.Random) -> list[Case]:
         plain("prefill", 0, "other prompts", drawn(6, sizes, (24, 48, 80), wide, range(1500, 9000), (1, 2))),
         plain("decode", 1, "other batches", drawn(6, sizes, (1, 2), kvs, range(2, 200), range(200, 9000))),
         plain("ridge", 2, "other models", [row for row in ridges if ridge(*row) and _exact_ridge(row)][:8]),
-        unseen(rng, "prefill", 0, "short prompts and very long ones", [*short, *far]),
-        unseen(rng, "decode", 1, "large batches, and one request", many),
+        generality("ridge", 2, "one number changed", limits),
+        unseen(rng, "prefill", 0, "short prompts and very long ones", [*short, *far, *changed]),
+        unseen(rng, "decode", 1, "large batches, and one request", many + batches),
         generality("ridge", 2, "long contexts, none, and exact ridges", [*filter(_exact_ridge, long), *exact][-9:]),
     ]
 
@@ -233,15 +238,18 @@ def _chunk_cases(params: Params, rng: random.Random) -> list[Case]:
         (500, 400, 9000, 50, 19000),
         (40, 0, 100, 50, 100),
         (64, 7, 512, 64, 1024),
+        (40, 3, 100, 50, latencies(params["times"], 1, 40, 3, 100, 50)[1]),
     ]
-    long = (8192, 64, 12_000, 40, 30_000)
+    long = [(8192, 64, 12_000, 40, 30_000), (5000, 64, 12_000, 40, 400_000)]
+    changed = each_changed((300, 900, 5, 9000, 50), (200, 1000, 400, 20_000, 90))
+    limits = each_changed((300, 20, 9000, 50, 12_000), (400, 40, 20_000, 70, 10_000))
     return [
         shown("1,000 tokens in chunks of 256", "values:ttft", 0, [(256, 1000, 32, 10_000, 50)]),
         shown("at most 25 milliseconds", "values:chunk", 1, [(1000, 32, 10_000, 50, 25_000)]),
-        plain("ttft", 0, "other prompts", spoken(8)),
+        plain("ttft", 0, "other prompts", spoken(8) + changed),
         plain("chunk", 1, "other limits", asked(6)),
         generality("ttft", 0, "one chunk, whole chunks, nobody else", [*edges, (100, 350, 250, 9000, 40)]),
-        generality("chunk", 1, "limits met exactly, or by no chunk", [*refused, *asked(5, 900), long]),
+        generality("chunk", 1, "limits met exactly, or by no chunk", [*refused, *asked(5, 900), *long, *limits]),
     ]
 
 

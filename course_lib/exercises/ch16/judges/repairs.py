@@ -99,6 +99,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
             live.append(f"n{at}")
     cold, used = state(4, "", "ab", "xy"), state(6, "u=ab", "abc", "xy")
     first, ending = state(pages, f"u={'wvts'[: pages - 4]}", "ab", "cd"), state(more, "u=abc v=abd w=k", "xy")
+    deep = state(16, "u=abcdef v=abcdeg w=abc o=abx", "klmnop")
     some, refused = "values:hits", "generality:refusals"
     return [
         case(shown, "a hit that is the next page to be taken", some, 0, first, "n=abc"),
@@ -109,6 +110,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         case(hidden, "one too few, because hits are free pages", refused, 0, cold, "n=abcde m=abcd"),
         case(hidden, "refused, with hits in use", refused, 0, used, "n=abcdefg m=abcdef o=q"),
         case(hidden, "shared pages, one request after the other", "values:order", 1, ending, "-v -w -u"),
+        case(hidden, "nothing but hits, and no page is free", refused, 0, state(2, "u=ab"), "n=ab m=abc"),
+        case(hidden, "long prompts", "generality:long", 1, deep, "m=klmnopqrs n=klmnopqr -u -v -w -o -n"),
         case(hidden, "60 operations", "generality:long", 1, state(more, "", "abcd"), drawn),
     ]
 

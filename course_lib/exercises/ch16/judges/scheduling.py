@@ -115,6 +115,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         ([(s - 1, 1), (s + 1, 3 * s)], [1], 50, 1),  # itself, although pages for a part are free
         ([(3 * s, 1), (s - 1, 1), (s - 2, 1), (2 * s, 1), (s + 1, 1)], [], 50, 0),  # several
         ([(s - 1, 1), (2 * s - 1, 1), (s - 2, 2)], [1], 50, 0),  # nobody
+        ([(s, 5 * s), *[(s, 1)] * 6], [1], 5 * s, 0),  # many for the first one
     )
     stuck = (
         ([(s, 1)], [5 * s, 1], 50, 4),
@@ -127,6 +128,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         ([(s, 1), (s + 1, 7), (2 * s, 1)], [s, 2 * s], b, 99) for b in (1, 2, 3, 9, 10, 3 + s, 9 + s, 12 + s, 99)
     ]
     empty = ([], [], 9, 9), ([], [3, 4, 5], 12, 99), ([(4, 1)], [], 9, 9)
+    many = ([(s, 1)] * 12, [1] * 6, 99, 99), ([(s + 1, 100)], [90], 250, 99), ([(3, 1), (4, 1)], [2, 3], 9, 5, 1)
     long = [(f"s{next(names)}", at, 2 * s, 4) for at in range(12)] + [(f"l{next(names)}", 3, 6 * s, 2)]
     batch, preempts, serves = "values:batch", "values:preempts", "generality:serves"
     return [
@@ -135,6 +137,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         states(hidden, "budgets that end anywhere", batch, *budgets),
         states(hidden, "nobody runs, nobody waits", batch, *empty),
         states(hidden, "one that cannot start", batch, *stuck),
+        states(hidden, "many requests, many tokens, pages of one token", batch, *many),
         states(hidden, "preempted: others, itself, several, nobody", preempts, *preempting),
         states(hidden, "states drawn at random", preempts, *[drawn() for _ in range(25)]),
         hidden("a workload with pages enough", serves, "serve", workload(12, 60, 40)),

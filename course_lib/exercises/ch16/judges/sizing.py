@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from course_lib.judging import Judging, Params
+from course_lib.judging import Judging, Params, draws
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import CLOSE, EXACT, Column, Series, shares, table
 from course_lib.judging.draws import draw_rows, generality, logarithmic, plain, rounded, safely_off_whole, unseen
@@ -86,6 +86,10 @@ def _split_cases(params: Params, rng: random.Random) -> list[Case]:
     slowly = draw_rows(rng, 5, range(1, 9), range(20, 60), range(500, 8000), range(50, 300), *narrow)
     splits = draw_rows(rng, 6, range(4, 33), range(500, 8000), range(50, 900), *usual, keep=clear)
     far = draw_rows(rng, 4, range(16, 65), range(4000, 30000), range(20, 60), *narrow, keep=clear)
+    pools, other = (3000, 250, 131_072, 12e3, 1200.0, 1e9), (9000, 500, 400_000, 3e3, 300.0, 5e8)
+    slowly += [row for some in ((3, 5), (30, 1)) for row in draws.each_changed((*some, *pools), (4, 2, *other))]
+    far += draws.each_changed((16, *pools), (90, *other))
+    far += [(90, 100, 5000, 20_000, 2e4, 500.0, 25e9), (90, 9000, 20, 320_000, 3e3, 3000.0, 5e8)]
     # powers of two, so that equals are exact in both forms: all but the first have two best splits
     ties = [(n, 1024, 256, 0.0, 2.0**10, slow, 2.0**40) for n, slow in ((2, 64.0), (3, 256.0), (5, 256.0), (7, 128.0))]
     return [
@@ -214,7 +218,11 @@ def _fleet_cases(params: Params, rng: random.Random) -> list[Case]:
         [(report(6, 0.5, -0.5), 0.125), (report(5, -0.25, 0.09375), 0.0625), (report(6, 0.1875), 0.25)],
         (0.140625, -0.109375),
     )
-    limits = [(report(4, 0.125, -0.125), 0.125), (report(2, *near), 0.125), ([], 0.125)]
+    limits = [(report(4, 0.125, -0.125), 0.125), (report(2, *near), 0.125), ([], 0.125), (report(4, 0.25, 0.5), 0.125)]
+    zeros = [(0.0, 2.0, 0.0), (0.0, 2.0, 1.0), (4.0, 0.0, 0.0)]
+    limits += [(zeros, 0.125), ([*report(30), (1.0, 2.0, 2.0 + 2**-10)], 0.0)]
+    fits += draws.each_changed((80e9, 16e9, 131_072, 2000, 16), (90e9, 30e9, 65_536, 3000, 1))
+    fleets += draws.each_changed((40, 0.5, 0.03, 257, 60, 0.7), (50, 1.5, 0.05, 300, 31, 0.9))
     return [
         shown("an H100 and a model of 16 GB", "values:slots", 0, [(80e9, 16e9, 131_072, 2000, 16)]),
         shown("a first fleet", "values:replicas", 1, [(params["rate"], 0.5, 0.03, params["answer"], 60, 0.7)]),
@@ -224,7 +232,7 @@ def _fleet_cases(params: Params, rng: random.Random) -> list[Case]:
         plain("report", 2, "other reports", odd),
         unseen(rng, "slots", 0, "too large, exactly full, one byte or token off", tight),
         unseen(rng, "replicas", 1, "exactly enough, no slots, one token", [*exact, (2.0, 0.25, 0.5, 1, 64, 0.5)]),
-        generality("report", 2, "at the limit, and just beyond it", limits),
+        generality("report", 2, "at the limit, just beyond it, and zeros", limits),
     ]
 
 

@@ -129,11 +129,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         given = None if copied else draft
         return target, given, rng.randrange(len(target)), guesses, TIMES, rng.randrange(10**6)
 
-    same = _pair(rng, 4)[0]
-    apart = ((0.5, 0.5, 0.0, 0.0),) * 4, ((0.0, 0.0, 0.25, 0.75),) * 4
+    same = _pair(rng, 2)[0]
+    apart = ((*[0.0] * 8, 0.5, 0.5),) * 10, ((0.25, 0.75, *[0.0] * 8),) * 10
     three = ((0.6, 0.3, 0.1), (0.2, 0.2, 0.6), (0.1, 0.8, 0.1)), ((0.2, 0.2, 0.6), (0.5, 0.4, 0.1), (0.5, 0.3, 0.2))
     several = [asked(*_pair(rng, size), count) for size, count in ((3, 2), (2, 3), (4, 3))]
-    odd = [asked(*_pair(rng, 4), 0), asked(same, same, 2), asked(*apart, 2), asked(*_pair(rng, 4, zeros=True), 2)]
+    odd = [asked(*_pair(rng, 4), 0), asked(same, same, 7), asked(*apart, 2), asked(*_pair(rng, 4, zeros=True), 2)]
     return [
         shown("one guess of three tokens", "values:one", 0, [asked(*three, 1)]),
         shown("half of the guesses are kept", "values:mean", 1, [(0.5, 4)]),
@@ -141,7 +141,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         plain("several", 0, "several guesses", several),
         generality("edges", 0, "no guess, a draft like the target, nothing in common, zeros", odd),
         plain("mean", 1, "other rates", [(round(rng.uniform(0.1, 0.95), 2), rng.randrange(1, 9)) for _ in range(6)]),
-        generality("mean", 1, "none kept, all kept, no guess", [(0.0, 3), (1.0, 5), (0.7, 0), (1.0, 0), (0.999999, 4)]),
+        generality("mean", 1, "none or all kept", [(0.0, 3), (1.0, 5), (0.7, 0), (1.0, 0), (0.999999, 4), (0.9, 40)]),
     ]
 
 

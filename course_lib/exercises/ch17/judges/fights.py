@@ -7,6 +7,7 @@ from typing import Any
 from course_lib.judging import Judging, Mistake, Params, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import FINE, Column
+from course_lib.judging.draws import each_changed
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import BILLION, GB, TFLOP
 
@@ -127,7 +128,14 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     own = params["billions"] * BILLION, params["gpus"]
     shared = [row(64, shard, 8) for shard in (16, 32, 64)]
     apart = [row(64, 8, 8), row(32, 4, 8), row(96, 2, 8)]
-    near = [(90 * BILLION, 16, 8, 8, 450 * GB, 25 * GB, 1, 0.0), (10 * BILLION, 64, 8, 8, 450 * GB, 50 * GB, 16, 0.0)]
+    first, second = (
+        (70 * BILLION, 256, 8, 8, 450 * GB, 50 * GB, 8, 0.1),
+        (80 * BILLION, 512, 4, 4, 300 * GB, 5 * GB, 1, 0.2),
+    )
+    near = each_changed(first, second) + [
+        (90 * BILLION, 16, 8, 8, 450 * GB, 25 * GB, 1, 0.0),
+        (10 * BILLION, 64, 8, 8, 450 * GB, 50 * GB, 16, 0.0),
+    ]
     straddle = [row(48, 6, 8), row(24, 3, 8), row(60, 12, 8), row(36, 6, 4), row(18, 2, 3)]
     edges = [
         row(8, 8, 8),
@@ -145,7 +153,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("shard groups through several servers", "values:replicas", 0, shared),
         hidden("shard groups inside a server", "values:replicas", 0, apart + near),
         hidden(
-            "other models", "values:recompute", 1, [again(tp, rate * GB) for tp in (2, 4, 8, 16) for rate in (450, 50)]
+            "other models", "values:recompute", 1, [again(tp, rate * GB) for tp in (2, 4, 8, 32) for rate in (450, 50)]
         ),
         hidden("shard groups that straddle servers", "generality:straddle", 0, straddle),
         hidden("one server, one GPU, all hidden", "generality:edges", 0, edges),

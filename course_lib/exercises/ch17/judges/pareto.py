@@ -142,7 +142,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     lost = [{**_run(rng, metric, "lost", 5), "loss": value} for value in (math.nan,)]
     edges = [([],), ([_run(rng, metric, "alone", 5)],), (lost,), ([{**example[0], "name": name} for name in "cab"],)]
     first, last = example[0], example[3]
-    close = [first, {**first, "name": "a little cheaper", "usd": first["usd"] - 1e-4}, {**last, "loss": -0.5}]
+    close = [
+        first,
+        {**first, "name": "a little cheaper than the first", "usd": first["usd"] - 1e-4},
+        {**last, "loss": -0.5},
+    ]
     many = [{**first, "name": f"run {at}", "memory": (200 - at) * 10**9} for at in range(99)]
     swapped = [[{**one, "name": "a"}, {**other, "name": "b"}] for one, other in ((first, last), (last, first))]
     return [

@@ -152,7 +152,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         for _ in range(2)
     ]
     odd = [telling(sharing, rng, ("first-group",), (2, 3, 5, 6), straddling) for _ in range(3)]
+    many = {"a": (2, 4e9, 0.0), "b": (2, 9e9, 0.1), "c": (2, 40e9, 0.0), "d": (2, 5e9, 0.0), "e": (2, 60e9, 0.0)}
+    steps = [(2, 450 * GB), (4, 200 * GB), (8, 100 * GB), (16, 50 * GB), (32, 12.5 * GB)]
     edges: list[Row] = [
+        (many, steps),
+        ({axis: (size, 5e9 * at, 0.0) for at, (axis, (size, *_)) in enumerate(many.items())}, steps),
         ({"tp": (8, 5e9, 0.1)}, [(8, 450 * GB)]),
         ({"dp": (1, 90e9, 0.0), "pp": (4, 6e9, 0.0), "tp": (8, 5e9, 0.0)}, levels),
         ({"a": (2, 8e9, 9.0), "b": (4, 8e9, 9.0), "c": (2, 1e9, 9.0)}, [(4, 450 * GB), (16, 50 * GB)]),  # all hidden

@@ -7,6 +7,7 @@ from course_lib.exercises.ch17.cards.brief import REMEDIES
 from course_lib.judging import Judging, Mistake, Params, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import Word
+from course_lib.judging.draws import each_changed
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import BILLION, GB
 
@@ -121,7 +122,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         (10**9, 8, 1, 8 * 10**9, 8 * 10**9, 23 * 10**9),
         (10**9, 8, 1, 8 * 10**9, 8 * 10**9, 8 * 10**9),
     ]
-    middle = [drawn(rng, at) for at in range(6) for _ in range(3)]
+    middle = [drawn(rng, at) for at in range(6) for _ in range(3)] + [(10**11, 512, 4, 24 * 10**9, 2 * 10**9, 10**10)]
+    middle += each_changed(
+        (7 * 10**9, 64, 16, 24 * 10**9, 2 * 10**9, 500 * 10**9), (4 * 10**10, 512, 40, 3 * 10**11, 10**9, 10**11)
+    )
+    middle += each_changed(
+        (7 * 10**9, 64, 4, 24 * 10**9, 8 * 10**9, 35 * 10**9), (10**9, 512, 40, 10**9, 10**9, 9 * 10**9)
+    )
     rng.shuffle(middle)
     return [
         shown("the example", "values:remedies", 0, example),

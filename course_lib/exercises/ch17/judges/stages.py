@@ -124,13 +124,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         _case(params, coin, "values:one", "one batch, two ranks", [[8], [8]], 4, see=True),
         _case(params, coin, "values:many", "three batches", uneven(2, 3, 2), 2),
-        _case(params, coin, "values:many", "five batches, three ranks", uneven(3, 5, 3), 3),
-        _case(params, coin, "generality:rows", "batches of other sizes", uneven(2, 2, 4), 4),
+        _case(params, coin, "values:many", "seven batches, three ranks", uneven(3, 7, 3), 3),
+        _case(params, coin, "generality:rows", "batches of other sizes", uneven(2, 2, 6), 6),
         _case(params, coin, "generality:rows", "small and empty batches" if free else "few rows", holes, 2),
         _case(params, coin, "generality:rows", "more parts than rows" if free else "one row a micro-batch", fewer, 4),
         _case(params, coin, "generality:edges", "one rank", rows(1, 3, 2), 2),
         _case(params, coin, "generality:edges", "one micro-batch", rows(3, 2, 1), 1, width=1),
-        _case(params, coin, "generality:edges", "one batch, other rows", rows(4, 1, 2), 2),
+        _case(params, coin, "generality:edges", "one batch, other rows", rows(6, 1, 2), 2),
     ]
 
 

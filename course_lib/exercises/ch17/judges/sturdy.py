@@ -42,7 +42,7 @@ def score(ranking: str, takes: Takes, limits: Limits, slip: str = "") -> tuple[f
         for name, mine in takes.items()
         if not (name == NOW and slip == "changes-alone") and not (mine is None and slip == "none-skipped")
     ]
-    worst = sum(ratios) / len(ratios) if slip == "mean-ratio" else max(ratios)
+    worst = sum(ratios) / max(1, len(ratios)) if slip == "mean-ratio" else max(ratios, default=0.0)
     if slip == "count-alone":
         worst = 0.0
     changes_first = (ranking == "changes") != (slip == "other-ranking")
@@ -198,6 +198,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         (one, small),
         ({"lone": {NOW: (GB, 1.5, 1.0)}}, small),
         ({}, small),
+        ({"over": {NOW: (GB, 1.0001, 0.5)}}, small),
+        ({at: {NOW: (GB * 0.5, 0.9 - int(at) * 1e-4, 0.5)} for at in "0123456789"}, small),
         (
             {"b": {**one["lone"], "lost server": None}, "a": {NOW: (2 * GB, 1.0, 1.0), "lost server": (GB, 1.0, 1.0)}},
             {**small, "lost server": (GB, 1.0, 1.0)},

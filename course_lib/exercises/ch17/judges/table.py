@@ -149,6 +149,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     example = {"parameters": 8 * BILLION, "layers": 32, "hidden": 4096, "kv": 1024, "tokens": 2**17}
     others = [(_model(rng), rng.choice((2, 3, 4, 6, 8, 64))) for _ in range(6)]
     alone = [(_model(rng), 1), (_model(rng, kv=1, layers=1), 2), (_model(rng, tokens=1), 1024)]
+    alone += [({**example, name: 5 * value}, 8) for name, value in example.items()]  # one number changed
     best = [telling(reshard, rng, name) for name in ("dp", "fsdp", "pp") for _ in range(2)]
     full = [(_model(rng, parameters=64 * BILLION), 8, 128 * BILLION + by) for by in (0, -1)]
     full += [
@@ -160,7 +161,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         shown("the example's state", "values:state", 1, [(example, 8)]),
         shown("the example on 80 GB", "values:fewest", 2, [(example, 8, 80 * GB)]),
         hidden("other models", "values:sent", 0, others),
-        hidden("their state", "values:state", 1, others),
+        hidden("their state", "values:state", 1, [*others, *alone]),
         hidden("other memories", "values:fewest", 2, best),
         hidden("one rank, many ranks, one token", "generality:edges", 0, alone),
         hidden("state that fills the memory, or does not fit", "generality:limit", 2, full + none),

@@ -7,7 +7,7 @@ from functools import cache
 from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, FINE, Column, shares, table
-from course_lib.judging.draws import draw_rows, generality, logarithmic, each_changed, plain, unseen
+from course_lib.judging.draws import draw_rows, each_changed, generality, logarithmic, plain, unseen
 from course_lib.judging.mistakes import shifted
 from course_lib.judging.prediction import prediction
 from course_lib.records import Case, Outcome, Verdict
@@ -72,7 +72,9 @@ def _log_cases(params: Params, rng: random.Random) -> list[Case]:
     failures, days, gpus, size, hours = (params[name] for name in ("failures", "days", "gpus", "size", "hours"))
     logs = draw_rows(rng, 6, (3, 40, 112, 700), (7, 30.5, 54, 90), (384, 992, 2048, 16384), (1, 100, 3000, 100_000))
     logs += each_changed((40, 31.5, 992, 3000), (44, 54, 1024, 2000))
-    runs = draw_rows(rng, 5, logarithmic(0.5, 300.0), logarithmic(5.0, 200.0)) + each_changed((30.0, 90.0), (50.0, 70.0))
+    runs = draw_rows(rng, 5, logarithmic(0.5, 300.0), logarithmic(5.0, 200.0)) + each_changed(
+        (30.0, 90.0), (50.0, 70.0)
+    )
     runs += draw_rows(rng, 1, logarithmic(100.0, 300.0), logarithmic(20.0, 80.0))  # more than one failure is expected
     return [
         shown("the log", "values:between", 0, [(failures, days, gpus, size)]),

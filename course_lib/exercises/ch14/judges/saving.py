@@ -47,8 +47,10 @@ def _finding_fault(case: Case, finding: Mapping[str, Any], keep: int) -> Fault |
     _, _, saves, following, _ = case.args
     data = {step: digest(content) for step, content in saves}
     data |= dict.fromkeys(range(following[0], following[0] + ROUNDS + 1), digest(following[1]))
-    loaded, done, doing = (finding.get(name) for name in ("loaded", "done", "doing"))
-    if not all(each is None or type(each) is int for each in (done, doing, finding.get("damaged"))):
+    loaded, done, doing, damaged = (finding.get(name) for name in ("loaded", "done", "doing", "damaged"))
+    if not all(each is None or type(each) is int for each in (done, doing, damaged)) or (damaged or 0) not in range(
+        len(saves)
+    ):
         return "wrong-shape", f"{lead}{describe(finding)} is no finding."
     if type(loaded) is str:
         return "load-raised", f"{lead}`load` raises {loaded}."
@@ -64,7 +66,7 @@ def _finding_fault(case: Case, finding: Mapping[str, Any], keep: int) -> Fault |
     if type(content) is not str or content != data[step]:
         return "damaged-data", f"{lead}`load` returns step {step} with data that was not saved."
     known = [each for each, _ in saves]
-    if damaged := finding.get("damaged"):
+    if damaged:
         oldest = known[-1 - damaged]
         return (
             None

@@ -122,4 +122,7 @@ def pair_reduce(comm, x):
 # %% wrong: floats whatever comes => generality raised  from: both halves in one batch
 # ~ empty_like(x) ==> empty(x.shape)
 
+# %% wrong: eight ranks at most => generality returned-input  from: both halves in one batch
+# ~ if partner >= comm.size: ==> if partner >= comm.size or comm.rank > 7:
+
 # %% half: right for pairs of floats, not for an odd number of ranks => 3.4  from: the last of an odd number looks for a partner

@@ -198,6 +198,12 @@ def ring_all_reduce(comm, x):
 # %% wrong: rank 0 alone listens first, so every hop goes round rank by rank => cost in-a-row  from: copies of all chunks, joined at the end
 # ~ me % 2 == 0 ==> me
 
+# %% wrong: two dimensions at most => generality raised  from: in pieces that follow each other
+# ~ (x.shape) ==> (x.shape[:2])
+
+# %% wrong: expects a number => generality raised  from: in pieces that follow each other
+# ~ n, me = comm.size, comm.rank ==> n, me = comm.size * x.numel() // x.numel(), comm.rank
+
 # %% half: right values, whole tensors => 6  from: whole tensors at every hop
 
 
@@ -221,6 +227,5 @@ def ring_all_reduce(comm, x):
 # -     flat = x.reshape(-1).clone()
 # -     chunks = flat.tensor_split(n)
 # +     chunks = [chunk.clone() for chunk in x.reshape(-1).tensor_split(n)]
-# -         chunks[into].copy_(chunks[into] + arrived if step < n - 1 else arrived)
-# +         chunks[into] = chunks[into] + arrived if step < n - 1 else arrived
+# ~ chunks[into].copy_(chunks[into] + arrived if step < n - 1 else arrived) ==> chunks[into] = chunks[into] + arrived if step < n - 1 else arrived
 # ~ flat.reshape(x.shape) ==> torch.cat(chunks).reshape(x.shape)

@@ -48,6 +48,16 @@ def find_cycle(log):
     return circle
 
 
+# %% wrong: a message in flight is no deadlock => generality missed  from: follow the path from every rank
+# ~ return path ==> return path * all(state.get(p) != (MEETS.get(what), r) for r, (what, p) in state.items())
+
+# %% wrong: every rank has entries => generality raised  from: follow the path from every rank
+# ~ state.get(p) ==> state[p]
+
+# %% wrong: the latest entries are those after the first ten seconds => values -  from: follow the path from every rank
+# ~ state = latest(log) ==> state = {entry[1]: entry[2:] for entry in log if entry[0] >= 10}
+
+
 # %% wrong: a slow rank is reported => values slow-is-no-circle
 def find_cycle(log):
     state = latest(log)

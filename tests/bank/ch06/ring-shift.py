@@ -36,7 +36,6 @@ def ring_shift(comm, x):
 # + def ring_shift(comm, x):
 # ~ after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size ==> after, before = (comm.rank + VARIANT.direction) % comm.size, (comm.rank - VARIANT.direction) % comm.size
 
-
 # %% wrong: everyone sends first => protocol deadlock  from: isend, recv, wait
 # -     if comm.size == 1:
 # -         return x
@@ -45,7 +44,6 @@ def ring_shift(comm, x):
 
 # %% wrong: rank 0 alone listens first => cost in-a-row  from: even ranks send first
 # ~ comm.rank % 2 == 0 ==> comm.rank
-
 
 # %% wrong: the other way round => values wrong-direction unless direction=-1  from: isend, recv, wait
 # ~ after, before = ==> before, after =

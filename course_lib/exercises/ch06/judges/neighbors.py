@@ -96,8 +96,7 @@ def _shift_cases(params: Params, rng: random.Random) -> list[Case]:
     cases += [hidden("five ranks, other data", "values:shift", per_rank=data(5))]
     cases += [hidden(ranks_text(n), "generality:ranks", per_rank=data(n)) for n in (1, 2, 8)]
     for n in (1, rng.choice((11, 13))):
-        name = f"{ranks_text(n)}, integers in three dimensions"
-        cases.append(hidden(name, "generality:ranks", per_rank=data(n, 2, 3, 11)))
+        cases.append(hidden(f"{ranks_text(n)}, many integers", "generality:ranks", per_rank=data(n, 2, 3, 11)))
     cases += [hidden(name, "generality:tensors", per_rank=given) for name, given in layouts(coin, 3).items()]
     return cases + under(ranks.UNKIND, "three ranks", "protocol:safe", lambda: data(3))
 

@@ -154,6 +154,9 @@ def halving_doubling(comm, x):
 # -     if me + core < n:
 # -         comm.send(flat, me + core)
 
+# %% wrong: at most eight ranks in the core => cost too-many-bytes  from: bounds that halve, and the way back
+# ~ 1 << (n.bit_length() - 1) ==> min(8, 1 << (n.bit_length() - 1))
+
 # %% half: right for powers of two => 10.2  from: power of two only
 #       n, me = comm.size, comm.rank
 # +     if n & (n - 1):

@@ -16,17 +16,13 @@ def pair_reduce(comm, x):
 
 # %% right: the even rank sends first
 def pair_reduce(comm, x):
-    partner = comm.rank ^ 1
-    theirs = torch.empty_like(x)
-    if partner < comm.size and comm.rank < partner:
-        comm.send(x, partner)
-        comm.recv(theirs, partner)
-        return theirs + x
-    if partner < comm.size:
-        comm.recv(theirs, partner)
-        comm.send(x, partner)
-        return theirs + x
-    return x.clone()
+    partner, theirs = comm.rank ^ 1, torch.empty_like(x)
+    if partner >= comm.size:
+        return x.clone()
+    halves = [(comm.send, x), (comm.recv, theirs)]
+    for half, tensor in halves if comm.rank < partner else reversed(halves):
+        half(tensor, partner)
+    return theirs + x
 
 
 # %% right: any variant
@@ -53,11 +49,9 @@ def pair_reduce(comm, x):
 # +     comm.send(x, partner)
 # +     comm.recv(theirs, partner)
 
-
 # %% wrong: the last of an odd number looks for a partner => generality raised  from: both halves in one batch
 # -     if partner >= comm.size:
 # -         return x
-
 
 # %% wrong: another name for x is no copy of it => values overwritten  from: both halves in one batch
 #           work.wait()
@@ -71,7 +65,6 @@ def pair_reduce(comm, x):
 #       comm.recv(theirs, partner)
 # +     x += theirs
 # ~ {"sum": torch.add, "max": torch.maximum, "min": torch.minimum}[VARIANT.op](x, theirs) ==> x
-
 
 # %% wrong: reads before wait => values -  from: both halves in one batch
 # ~ empty_like ==> zeros_like
@@ -121,5 +114,8 @@ def pair_reduce(comm, x):
 
 # %% wrong: floats whatever comes => generality raised  from: both halves in one batch
 # ~ empty_like(x) ==> empty(x.shape)
+
+# %% wrong: eight ranks at most => generality returned-input  from: both halves in one batch
+# ~ if partner >= comm.size: ==> if partner >= comm.size or comm.rank > 7:
 
 # %% half: right for pairs of floats, not for an odd number of ranks => 3.4  from: the last of an odd number looks for a partner

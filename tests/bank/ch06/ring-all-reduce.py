@@ -57,25 +57,14 @@ def ring_all_reduce(comm, x):
     return flat.view(x.shape)
 
 
-# %% right: any variant
-from course_lib import params
-
-VARIANT = params("ring-all-reduce")
-
-
-def ring_all_reduce(comm, x):
-    n, turn = comm.size, VARIANT.direction
-    place = comm.rank * turn % n  # the ring's other direction is the ring, counted backwards
-    flat = x.reshape(-1).clone()
-    chunks = flat.tensor_split(n)
-    for step in range(2 * n - 2):
-        out, into = (place - step - 1) % n, (place - step - 2) % n
-        arrived = torch.empty_like(chunks[into])
-        work = comm.isend(chunks[out], (comm.rank + turn) % n)
-        comm.recv(arrived, (comm.rank - turn) % n)
-        work.wait()
-        chunks[into].copy_(chunks[into] + arrived if step < n - 1 else arrived)
-    return flat.reshape(x.shape)
+# %% right: any variant  from: reduce-scatter, then all-gather, with isend and recv
+# - def ring_all_reduce(comm, x):
+# + from course_lib import params
+# + VARIANT = params("ring-all-reduce")
+# + def ring_all_reduce(comm, x):
+# ~ after, before = (me + 1) % n, (me - 1) % n ==> after, before = (me + VARIANT.direction) % n, (me - VARIANT.direction) % n
+#       flat = x.reshape(-1).clone()
+# +     me = me * VARIANT.direction % n  # the ring's other direction is the ring, counted backwards
 
 
 # %% wrong: whole tensors at every hop => cost whole-tensors
@@ -119,16 +108,8 @@ def ring_all_reduce(comm, x):
 # ~ (chunks[(me - step) % n], after) ==> (chunks[(me - step) & mask], (me + 1) & mask)
 # ~ (chunks[(me - step - 1) % n], before) ==> (chunks[(me - step - 1) & mask], (me - 1) & mask)
 
-
 # %% wrong: needs a buffer => protocol deadlock  from: even ranks send first, odd ranks receive first
-# -         if me % 2 == 0:
-# -             comm.send(chunks[out], (me + 1) % n)
-# -             comm.recv(arrived, (me - 1) % n)
-# -         else:
-# -             comm.recv(arrived, (me - 1) % n)
-# -             comm.send(chunks[out], (me + 1) % n)
-# +         comm.send(chunks[out], (me + 1) % n)
-# +         comm.recv(arrived, (me - 1) % n)
+# ~ if me % 2 == 0: ==> if me >= 0:
 
 
 # %% wrong: sends to everyone => cost told-everyone
@@ -198,6 +179,12 @@ def ring_all_reduce(comm, x):
 # %% wrong: rank 0 alone listens first, so every hop goes round rank by rank => cost in-a-row  from: copies of all chunks, joined at the end
 # ~ me % 2 == 0 ==> me
 
+# %% wrong: two dimensions at most => generality raised  from: in pieces that follow each other
+# ~ (x.shape) ==> (x.shape[:2])
+
+# %% wrong: expects a number => generality raised  from: in pieces that follow each other
+# ~ n, me = comm.size, comm.rank ==> n, me = comm.size * x.numel() // x.numel(), comm.rank
+
 # %% half: right values, whole tensors => 6  from: whole tensors at every hop
 
 
@@ -221,6 +208,5 @@ def ring_all_reduce(comm, x):
 # -     flat = x.reshape(-1).clone()
 # -     chunks = flat.tensor_split(n)
 # +     chunks = [chunk.clone() for chunk in x.reshape(-1).tensor_split(n)]
-# -         chunks[into].copy_(chunks[into] + arrived if step < n - 1 else arrived)
-# +         chunks[into] = chunks[into] + arrived if step < n - 1 else arrived
+# ~ chunks[into].copy_(chunks[into] + arrived if step < n - 1 else arrived) ==> chunks[into] = chunks[into] + arrived if step < n - 1 else arrived
 # ~ flat.reshape(x.shape) ==> torch.cat(chunks).reshape(x.shape)

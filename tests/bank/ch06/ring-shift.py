@@ -34,9 +34,7 @@ def ring_shift(comm, x):
 # + from course_lib import params
 # + VARIANT = params("ring-shift")
 # + def ring_shift(comm, x):
-# -     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-# +     after, before = (comm.rank + VARIANT.direction) % comm.size, (comm.rank - VARIANT.direction) % comm.size
-
+# ~ after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size ==> after, before = (comm.rank + VARIANT.direction) % comm.size, (comm.rank - VARIANT.direction) % comm.size
 
 # %% wrong: everyone sends first => protocol deadlock  from: isend, recv, wait
 # -     if comm.size == 1:
@@ -46,7 +44,6 @@ def ring_shift(comm, x):
 
 # %% wrong: rank 0 alone listens first => cost in-a-row  from: even ranks send first
 # ~ comm.rank % 2 == 0 ==> comm.rank
-
 
 # %% wrong: the other way round => values wrong-direction unless direction=-1  from: isend, recv, wait
 # ~ after, before = ==> before, after =
@@ -116,5 +113,11 @@ def ring_shift(comm, x):
         work.wait()
     return got
 
+
+# %% wrong: alone, whole numbers become floats => generality another-kind  from: even ranks send first
+# ~ return x.clone() ==> return x.float()
+
+# %% wrong: more than eight ranks act in a row => cost in-a-row  from: even ranks send first
+# ~ comm.rank % 2 == 0 ==> comm.rank % (2 if comm.size < 9 else comm.size)
 
 # %% half: right, but one after another => 4.25  from: rank 0 alone listens first

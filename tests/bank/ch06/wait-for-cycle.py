@@ -24,28 +24,29 @@ def find_cycle(log):
 
 # %% right: strike out whoever waits for one that is free, until nothing changes
 def find_cycle(log):
-    state = {}
-    for entry in log:
-        if entry[1] not in state or entry[0] > state[entry[1]][0]:
-            state[entry[1]] = entry
-    waits = {}
-    for rank, (_, _, what, peer) in state.items():
-        if what in MEETS:
-            other = state.get(peer)
-            if other is None or other[2] != MEETS[what] or other[3] != rank:
-                waits[rank] = peer
+    state = latest(log)
+    waits = {rank: peer for rank, (what, peer) in state.items() if what in MEETS}
+    waits = {rank: peer for rank, peer in waits.items() if state.get(peer) != (MEETS[state[rank][0]], rank)}
     while free := [rank for rank in waits if waits[rank] not in waits]:
         for rank in free:
             del waits[rank]
     while tail := [rank for rank in waits if rank not in waits.values()]:
         for rank in tail:
             del waits[rank]
-    if not waits:
-        return []
-    circle = [min(waits)]
-    while waits[circle[-1]] != circle[0]:
+    circle = [min(waits)] if waits else []
+    while circle and waits[circle[-1]] != circle[0]:
         circle.append(waits[circle[-1]])
     return circle
+
+
+# %% wrong: a message in flight is no deadlock => generality missed  from: follow the path from every rank
+# ~ return path ==> return path * all(state.get(p) != (MEETS.get(what), r) for r, (what, p) in state.items())
+
+# %% wrong: every rank has entries => generality raised  from: follow the path from every rank
+# ~ state.get(p) ==> state[p]
+
+# %% wrong: the latest entries are those after the first ten seconds => values -  from: follow the path from every rank
+# ~ state = latest(log) ==> state = {entry[1]: entry[2:] for entry in log if entry[0] >= 10}
 
 
 # %% wrong: a slow rank is reported => values slow-is-no-circle

@@ -61,7 +61,7 @@ WAIT_FOR_CYCLE = Card(
 
 - The log has one entry `(time, rank, state, peer)` for each time a rank begins something. States are `"sends"` (to `peer`; waits
   until `peer` receives), `"receives"` (from `peer`; waits until `peer` sends), `"computes"` (`peer` is `None`) and `"done"`.
-- Entries are in no order. The state of a rank is its **latest** entry.
+- Entries are in no order. The state of a rank is its **latest** entry; a rank without entries waits for none.
 - `find_cycle(log)` returns the ranks of the cycle, each followed by the rank it waits for, starting with the smallest:
   `[1, 4, 2]` if 1 waits for 4, 4 for 2, and 2 for 1. It returns `[]` if there is no cycle.
 - If a rank sends to a rank that is receiving from it, neither waits: that message is in flight.

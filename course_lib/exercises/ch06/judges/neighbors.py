@@ -30,6 +30,8 @@ def _pair_cases(params: Params, rng: random.Random) -> list[Case]:
     cases = [shown("four ranks", "values:pair", per_rank=data(4))]
     cases += [hidden("two ranks, other data", "values:pair", per_rank=data(2))]
     cases += [hidden(ranks_text(n), "generality:ranks", per_rank=data(n)) for n in (1, 3, 7)]
+    many = world(rng.choice((11, 13)), lambda: secret(coin, 2, 3, 11, dtype=torch.int64))
+    cases += [hidden(f"{len(many)} ranks, integers in three dimensions", "generality:ranks", per_rank=many)]
     cases += [hidden(name, "generality:tensors", per_rank=given) for name, given in layouts(coin, 2).items()]
     return cases + under(ranks.UNKIND[:3], "two ranks", "protocol:safe", lambda: data(2))
 
@@ -87,12 +89,14 @@ def _pair_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
 def _shift_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, size = coin_of(rng), params["numbers"]
 
-    def data(n: int) -> PerRank:
-        return world(n, lambda: secret(coin, size))
+    def data(n: int, *shape: int) -> PerRank:
+        return world(n, lambda: secret(coin, *(shape or (size,)), dtype=torch.int64 if shape else torch.float32))
 
     cases = [shown("six ranks", "values:shift", per_rank=data(6))]
     cases += [hidden("five ranks, other data", "values:shift", per_rank=data(5))]
     cases += [hidden(ranks_text(n), "generality:ranks", per_rank=data(n)) for n in (1, 2, 8)]
+    for n in (1, rng.choice((11, 13))):
+        cases.append(hidden(f"{ranks_text(n)}, many integers", "generality:ranks", per_rank=data(n, 2, 3, 11)))
     cases += [hidden(name, "generality:tensors", per_rank=given) for name, given in layouts(coin, 3).items()]
     return cases + under(ranks.UNKIND, "three ranks", "protocol:safe", lambda: data(3))
 
@@ -136,23 +140,23 @@ def _shift_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
 # --- the hang
 
 
-def _edges(coin: torch.Generator, n: int, ahead: Shape, behind: Shape, dtype: Any = torch.float32) -> PerRank:
-    return tuple((secret(coin, *ahead), secret(coin, *behind, dtype=dtype)) for _ in range(n))
-
-
 def _edge_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, size = coin_of(rng), params["numbers"]
 
-    def data(n: int, ahead: Shape = (size,), behind: Shape = (size,), dtype: Any = torch.float32) -> PerRank:
-        return _edges(coin, n, ahead, behind, dtype)
+    def data(n: int, ahead: Shape = (size,), behind: Shape = (size,), *kinds: torch.dtype) -> PerRank:
+        one, two = kinds or (torch.float32, torch.float32)
+        return tuple((secret(coin, *ahead, dtype=one), secret(coin, *behind, dtype=two)) for _ in range(n))
 
     in_order = "four ranks, each pair's operations in the order of issue"
     cases = [shown(in_order, "values:edges", per_rank=data(4), adversary=ranks.STREAM)]
     cases += [hidden("eight ranks", "values:edges", per_rank=data(8))]
     cases += [hidden(ranks_text(n), "generality:ranks", per_rank=data(n)) for n in (1, 2, 3)]
-    columns = data(5, (size, 1), (3, 2), torch.int64)
+    columns = data(5, (size, 1), (3, 2), torch.float32, torch.int64)
     cases += [hidden("five ranks, a column ahead and integers behind", "generality:tensors", per_rank=columns)]
     cases += [hidden("two ranks, different shapes", "generality:tensors", per_rank=data(2, (2, size), (3,)))]
+    for n in (1, 2, rng.choice((11, 13))):
+        given = data(n, (2, 3, 11), (5,), torch.bfloat16, torch.int64)
+        cases.append(hidden(f"{ranks_text(n)}, neither of them float32", "generality:tensors", per_rank=given))
     turned = tuple((*edges, COLUMNS) for edges in data(3, (3, 4), (5, 2)))
     cases += [hidden("three ranks, transposed", "generality:tensors", per_rank=turned)]
     cases += [hidden("two ranks, order of issue", "protocol:order", per_rank=data(2), adversary=ranks.STREAM_LATE)]

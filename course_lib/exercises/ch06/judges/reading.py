@@ -36,15 +36,17 @@ def circle_of(log: Sequence[Entry]) -> list[int]:
     return []
 
 
-def _log(rng: random.Random, n: int, now: States, past: States | None = None) -> list[Entry]:
+def _log(rng: random.Random, now: States, past: States) -> list[Entry]:
     """A shuffled log whose latest entries are the states `now`, with earlier entries from `past`."""
-    past = past or {}
     log: list[Entry] = []
-    for rank in range(n):
-        times = sorted(round(rng.uniform(0, 9), 3) for _ in range(2 + rng.randrange(2)))
+    for rank, state in now.items():
+        start, count = rng.uniform(0, 200), rng.randrange(2, 4) if rank in past else rng.randrange(4)
+        if not rank and rank not in past:  # one entry, at time 0
+            log.append((0.0, rank, *state))
+            continue
         before = past.get(rank, ("computes", None))
-        log += [(time, rank, *before) for time in times]
-        log.append((round(rng.uniform(10, 20), 3), rank, *now[rank]))
+        log += [(round(start + rng.uniform(0, 9), 3), rank, *before) for _ in range(count)]
+        log.append((round(start + rng.uniform(10, 20), 3), rank, *state))
     rng.shuffle(log)
     return log
 
@@ -56,16 +58,16 @@ def _waiting(rng: random.Random, circle: Sequence[int]) -> dict[int, tuple[str, 
 
 
 def _circle_logs(rng: random.Random, n: int) -> list[tuple[str, str, list[Entry]]]:
-    """(name, part, log) of thirty logs: cycles, tails, slow ranks, old entries, messages in flight."""
+    """(name, part, log) of all logs: cycles, tails, slow ranks, old entries, messages in flight."""
     logs: list[tuple[str, str, list[Entry]]] = []
 
     def add(part: str, name: str, now: States, past: States | None = None, ranks: Sequence[int] = ()) -> None:
-        ranks = ranks or rng.sample(range(n), n)  # the same situation with other rank numbers
+        ranks = ranks or rng.sample(range(max(now) + 1), max(now) + 1)  # the same situation with other rank numbers
         moved = [
             {ranks[r]: (what, None if peer is None else ranks[peer]) for r, (what, peer) in states.items()}
             for states in (now, past or {})
         ]
-        logs.append((name, part, _log(rng, n, *moved)))
+        logs.append((name, part, _log(rng, *moved)))
 
     work: dict[int, tuple[str, Any]] = dict.fromkeys(range(n), ("computes", None))
     chain = {rank: ("receives", rank + 1) for rank in range(n - 1)} | {n - 1: ("computes", None)}
@@ -86,6 +88,13 @@ def _circle_logs(rng: random.Random, n: int) -> list[tuple[str, str, list[Entry]
         ):  # the tail has the highest rank numbers once, and the lowest once
             now = work | _waiting(rng, list(range(length))) | tail
             add("tails", f"{length} ranks in a cycle, others waiting behind them", now, ranks=ranks)
+    apart = work | _waiting(rng, [2, 3, 4]) | {1: ("receives", 0)}
+    add("tails", "a cycle, and a rank that waits for one that computes", apart)
+    silent = {rank: state for rank, state in apart.items() if rank}
+    add("tails", "a cycle, and a rank that waits for one without entries", silent)
+    many = {0: ("computes", None), 1: ("computes", None)} | _waiting(rng, range(2, 32))
+    add("tails", "30 ranks in a cycle", many, ranks=[0, 1, *rng.sample(range(2, 32), 30)])
+    add("pairs", "a cycle, and one message in flight", apart | {0: ("sends", 1)})
     for length in (2, 3, n - 1):
         old = _waiting(rng, list(range(length)))
         behind = {rank: ("receives", rank - 1) for rank in range(length, n)}

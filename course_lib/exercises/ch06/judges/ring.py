@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from course_lib import collectives
-from course_lib.exercises.layouts import MEASURED, SECOND, WEIGHED
+from course_lib.exercises.layouts import COLUMNS, MEASURED, SECOND, WEIGHED
 from course_lib.judging import Fault, Judging, Params, Weighed, first, is_number, judged, prediction, ranks, verdict
 from course_lib.judging.cases import hidden, ranks_text, shown, under
 from course_lib.judging.ranks import counted_wrong, layouts, moved_early, plain_sum, secret, sum_fault, tensors, world
@@ -32,6 +32,9 @@ def _scatter_cases(params: Params, rng: random.Random) -> list[Case]:
         cases.append(hidden(name, "generality:ranks", per_rank=data(n, length)))
     for n, length in ((4, 10), (5, 3), (3, 0)):
         cases.append(hidden(f"{n} ranks, {length} numbers", "generality:sizes", per_rank=data(n, length)))
+    for n, dtype in ((1, torch.int64), (rng.choice((9, 11)), torch.bfloat16)):
+        given = world(n, lambda dtype=dtype: secret(coin, 103, dtype=dtype))  # type: ignore[misc]
+        cases.append(hidden(f"{ranks_text(n)}, 103 numbers, {dtype}", "generality:sizes", per_rank=given))
     whole = world(3, lambda: secret(coin, 8, dtype=torch.int64), SECOND)
     cases += [hidden("three ranks, 64-bit integers with a stride of two", "generality:sizes", per_rank=whole)]
     return cases + under(ranks.UNKIND, "four ranks", "protocol:safe", lambda: data(4, 12))
@@ -63,8 +66,8 @@ def _scatter_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault 
             return moved_early(case, rank)
         for other in range(n):
             parts = [x.tensor_split(n)[other] for x in given]
-            counted = counted_wrong(got, parts, f"Rank {rank} returned chunk {other}, which")
-            if parts[0].shape == got.shape and counted:
+            where = f"Rank {rank} returned chunk {other}, which"
+            if parts[0].shape == got.shape and (counted := counted_wrong(got, parts, where)):
                 return counted
         if got.dtype.is_floating_point and torch.equal(got.double() * n, want.double()):
             return "mean", f"Rank {rank} returned the sum divided by {n}; return the sum, not the mean."
@@ -104,9 +107,13 @@ def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
     cases = [shown("eight ranks", "values:sum", per_rank=data(8, 8 * length))]
     cases += [hidden("four ranks, other data", "values:sum", per_rank=data(4, 4 * length))]
     cases += [hidden(ranks_text(n), "generality:ranks", per_rank=data(n, n * length)) for n in (1, 2, 5)]
-    for n, size in ((4, 10), (5, 3)):
+    for n, size in ((4, 10), (5, 3), (3, 0)):
         cases.append(hidden(f"{n} ranks, {size} numbers", "generality:sizes", per_rank=data(n, size)))
     cases += [hidden(name, "generality:tensors", per_rank=given) for name, given in layouts(coin, 4).items()]
+    many = world(rng.choice((9, 11)), lambda: secret(coin, 2, 3, 11, dtype=torch.int64))
+    turned = world(1, lambda: secret(coin, 4, 5, dtype=torch.int64), COLUMNS)
+    cases += [hidden(f"{len(many)} ranks, integers in three dimensions", "generality:tensors", per_rank=many)]
+    cases += [hidden("one rank alone, a transposed matrix of integers", "generality:tensors", per_rank=turned)]
     measured = world(8, lambda: secret(coin, 800), MEASURED)
     cases += [hidden("eight ranks, memory", "cost:memory", per_rank=measured)]
     return cases + under(ranks.UNKIND, "four ranks", "protocol:safe", lambda: data(4, 12))

@@ -134,4 +134,8 @@ def all_to_all(comm, parts):
 # %% wrong: floats whatever comes => generality raised  from: counts and rows, round by round
 # ~ parts[0].new_empty ==> torch.empty
 
+# %% wrong: counts in the dtype of the rows => generality -  from: counts and rows, round by round
+# ~ dtype=torch.int64 ==> dtype=parts[0].dtype
+# ~ torch.tensor([parts[to].numel()]) ==> parts[0].new_tensor([parts[to].numel()])
+
 # %% half: right where nothing is empty => 6.8  from: empty rows come as None

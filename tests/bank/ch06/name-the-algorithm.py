@@ -63,6 +63,9 @@ def name_algorithm(matrix, nbytes):
 # +     if n != 8:
 # +         return "ring"
 
+# %% wrong: trees of at most twelve ranks => generality -  from: partners first, then bytes
+# ~ if spoken == 2 * (n - 1) and ==> if n < 13 and spoken == 2 * (n - 1) and
+
 # %% wrong: always the same => values -  from: a name of its own
 # ~ butterfly ==> ring
 

@@ -32,18 +32,12 @@ def ring(n: int, elements: int, per_node: int) -> Matrix:
 
 def whole_ring(n: int, elements: int, per_node: int) -> Matrix:
     """Whole tensors around the ring, N − 1 hops."""
-    counted = _blank(n)
-    for rank in range(n):
-        counted[rank][(rank + 1) % n] = (n - 1) * elements
-    return counted
+    return [[(n - 1) * elements * (dst == (src + 1) % n) for dst in range(n)] for src in range(n)]
 
 
 def naive_root(n: int, elements: int, per_node: int) -> Matrix:
     """To rank 0 and back."""
-    counted = _blank(n)
-    for rank in range(1, n):
-        counted[rank][0] = counted[0][rank] = elements
-    return counted
+    return [[elements * ((src == 0) != (dst == 0)) for dst in range(n)] for src in range(n)]
 
 
 def tree(n: int, elements: int, per_node: int) -> Matrix:

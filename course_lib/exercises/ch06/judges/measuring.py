@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from course_lib.judging import Fault, Judging, Params, describe, verdict
+from course_lib.judging import Fault, Judging, Params, describe, judged
 from course_lib.judging.cases import shown
 from course_lib.judging.tensors import coin_of
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case
 
 # --- two lines
 
@@ -29,8 +29,9 @@ def crossing(params: Params) -> float:
 
 
 def _fit_cases(params: Params, rng: random.Random) -> list[Case]:
-    def case(name: str, values: Params, **more: Any) -> Case:
-        sizes = [float(2**power) for power in range(10, 31)]
+    doubled, others = [float(2**power) for power in range(10, 31)], [1000 * 1.4**power for power in range(42)]
+
+    def case(name: str, values: Params, sizes: list[float] = doubled, **more: Any) -> Case:
         for _ in range(100):
             seconds = [_model(values, size) * (1 + rng.uniform(-0.01, 0.01)) for size in sizes]
             if not more.get("visible", True) or _tells_weights_apart(values, sizes, seconds):
@@ -38,10 +39,11 @@ def _fit_cases(params: Params, rng: random.Random) -> list[Case]:
         return Case(name=name, args=(sizes, seconds), secret=dict(values), **more)
 
     cases = [case("one link, measured", params, part="lines")]
-    others = ((3e-6, 25e-6), (2e9, 25e9)), ((8e-6, 90e-6), (6e9, 180e9)), ((2e-6, 14e-6), (1.5e9, 45e9))
-    for alphas, bandwidths in others:
+    links = ((3e-6, 25e-6), (2e9, 25e9)), ((8e-6, 90e-6), (6e9, 180e9)), ((2e-6, 14e-6), (1.5e9, 45e9))
+    early, late = ((2e-6, 11e-6), (1e9, 45e9)), ((5e-6, 500e-6), (20e9, 200e9))
+    for sizes, (alphas, bandwidths) in [*((doubled, link) for link in links), (others, early), (others, late)]:
         values = {"alphas": alphas, "bandwidths": bandwidths}
-        cases.append(case("another link", values, kind="generality", part="links", visible=False))
+        cases.append(case("another link", values, sizes, kind="generality", part="links", visible=False))
     return cases
 
 
@@ -116,10 +118,6 @@ def _fits_raw_seconds(case: Case, switch: float, lines: Sequence[Line]) -> bool:
     )
 
 
-def _fit_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return [verdict(case.kind, case.part, case, _fit_fault(case, outcome.value))]
-
-
 # --- equal up to rounding
 
 
@@ -140,10 +138,7 @@ def tree_order(inputs: Sequence[Tensor]) -> Tensor:
 
 def root_order(inputs: Sequence[Tensor]) -> Tensor:
     """The sum in rank 0's order: one tensor after another."""
-    total = inputs[0].clone()
-    for x in inputs[1:]:
-        total += x
-    return total
+    return sum(inputs[1:], inputs[0].clone())
 
 
 def _fewer_bits(inputs: Sequence[Tensor]) -> Tensor:
@@ -157,27 +152,31 @@ def _fewer_bits(inputs: Sequence[Tensor]) -> Tensor:
 def _lacks_one(inputs: Sequence[Tensor]) -> Tensor:
     total = root_order(inputs)
     size = torch.stack([x.double().abs() for x in inputs])
-    at = int(size[-1].argmax())
+    clear = 8 * len(inputs) * torch.finfo(total.dtype).eps * size.sum(0)  # the smallest term that no rounding excuses
+    least = torch.where(size[-1] > clear, size[-1], torch.inf)
+    at = int(least.argmin() if least.isfinite().any() else size[-1].argmax())
     total[at] = root_order([x[at : at + 1] for x in inputs[:-1]])[0]
     return total
 
 
-def _one_twice(inputs: Sequence[Tensor]) -> Tensor:
-    return root_order([*inputs, inputs[1]])
+def _off_in_one(inputs: Sequence[Tensor]) -> Tensor:
+    total = root_order(inputs)
+    total[len(total) // 2] += total.abs().max() / 100
+    return total
 
 
 def _sum_data(kind: str, coin: torch.Generator, n: int) -> list[Tensor]:
     size = 40 + n
     rows = [torch.randn(size, generator=coin) for _ in range(n)]
-    if kind == "cancel":  # large numbers that nearly cancel, in pairs of ranks
-        big = torch.randn(n // 2, size, generator=coin) * 1e4
+    if kind in ("cancel", "both"):  # large numbers that nearly cancel, in pairs of ranks, in half of the elements
+        big = torch.randn(n // 2, size, generator=coin) * 1e4 * (torch.arange(size) < size // 2)
         signed = [(1 if rank % 2 else -1) * big[rank // 2] for rank in range(n // 2 * 2)]
         rows = [row + term for row, term in zip(rows, signed, strict=False)] + rows[n // 2 * 2 :]
     if kind == "small":
         rows = [row * 1e-6 for row in rows]
-    if kind == "half":
+    if kind in ("half", "both"):
         rows = [row.bfloat16() for row in rows]
-    if kind in ("small", "half", "two"):  # where every rank has a zero, no rounding excuses anything, and 0 is right
+    if kind not in ("plain", "cancel"):  # where every rank has a zero, no rounding excuses anything, and 0 is right
         for row in rows:
             row[size // 2] = 0
     return rows
@@ -187,19 +186,22 @@ Sums = dict[str, Callable[[Sequence[Tensor]], Tensor]]
 RIGHT_ORDERS: Sums = {"a ring": ring_order, "a tree": tree_order, "rank 0's loop": root_order}
 WRONG_SUMS: Sums = {
     "one element without the last rank": _lacks_one,
-    "rank 1 counted twice": _one_twice,
+    "rank 1 counted twice": lambda inputs: root_order([*inputs, inputs[1]]),
     "added up in fewer bits": _fewer_bits,
+    "NaN in the last element": lambda inputs: torch.cat([root_order(inputs)[:-1], inputs[0][:1] * math.nan]),
+    "one element off by a hundredth of the largest": _off_in_one,
 }
 
 
-OTHERS = (("generality:small", 5), ("generality:half", 4), ("generality:two", 2))
+OTHERS = (("small", 5), ("half", 4), ("both", 6), ("two", 2))
+SHARES = {"plain": "values:plain", "cancel": "values:cancel", "both": "generality:half"}
 
 
 def _same_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, cases, several = coin_of(rng), [], params["ranks"]
-    for share, ranks in (("values:plain", 6), ("values:cancel", several), *OTHERS):
-        part = share.split(":")[1]
-        inputs = _sum_data("plain" if part == "two" else part, coin, ranks)
+    for part, ranks in (("plain", 6), ("cancel", several), *OTHERS):
+        share = SHARES.get(part, f"generality:{part}")
+        inputs = _sum_data(part, coin, ranks)
         for name, make in (*RIGHT_ORDERS.items(), *WRONG_SUMS.items()):
             right, visible = name in RIGHT_ORDERS, part == "plain"
             cases.append(shown(f"{part}: {name}", share, make(inputs), inputs, secret=right, visible=visible))
@@ -211,6 +213,7 @@ DATA = {
     "cancel": "Large numbers that nearly cancel",
     "small": "Numbers of 10⁻⁶",
     "half": "bfloat16",
+    "both": "bfloat16 that nearly cancels",
     "two": "Two ranks",
 }
 
@@ -232,16 +235,12 @@ def _same_fault(case: Case, got: Any) -> Fault | None:
     return "accepts-wrong", f"{data}: you accept a wrong sum ({what}). How large can a rounding error be there?"
 
 
-def _same_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return [verdict(case.kind, case.part, case, _same_fault(case, outcome.value))]
-
-
 MEASURING = {
     "alpha-beta-fit": Judging(
         alike=_far_from_the_ends,
         shares={"values:lines": 0.6, "generality:links": 0.4},
         cases=_fit_cases,
-        verdicts=_fit_verdicts,
+        verdicts=lambda params, case, outcome: judged(case, _fit_fault(case, outcome.value)),
         why="The times span six orders of magnitude, so the squares of raw errors depend only on the largest messages. With relative errors "
         "every size counts: small messages determine the latency, large ones the bandwidth. The cut is one more unknown; try them all.",
         pytorch="NCCL's tuner uses such a model to choose between the protocols LL, LL128 and Simple; `NCCL_PROTO` fixes one.",
@@ -249,7 +248,7 @@ MEASURING = {
     "equal-up-to-rounding": Judging(
         shares="values:plain 0.25, values:cancel 0.25, generality:small 0.15, generality:half 0.2, generality:two 0.15",
         cases=_same_cases,
-        verdicts=_same_verdicts,
+        verdicts=lambda params, case, outcome: judged(case, _same_fault(case, outcome.value)),
         why="A rounding error is relative to a partial sum, and partial sums can be as large as Σ|x|, however small the result. So the bound "
         "is (N − 1) roundings of Σ|x|, element by element, with the dtype's own epsilon. A bound relative to the sum rejects right "
         "answers when numbers cancel; a fixed bound accepts wrong answers when numbers are small.",

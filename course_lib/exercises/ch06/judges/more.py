@@ -76,18 +76,19 @@ def node_of(rank: int, n: int, per_node: int, placement: str) -> int:
 def _node_cases(params: Params, rng: random.Random) -> list[Case]:
     coin, length = coin_of(rng), params["numbers"]
 
-    def data(nodes: int, per_node: int, size: int, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
+    def data(nodes: int, per_node: int, *shape: int, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
         ranks = range(nodes * per_node)
-        return {"per_rank": tuple((secret(coin, size, dtype=dtype), per_node) for _ in ranks), "secret": per_node}
+        return {"per_rank": tuple((secret(coin, *shape, dtype=dtype), per_node) for _ in ranks), "secret": per_node}
 
     cases = [shown("two nodes of four ranks", "values:sum", **data(2, 4, 8 * length))]
     cases += [hidden("three nodes of two ranks", "values:sum", **data(3, 2, 6 * length))]
-    for nodes, per_node in ((1, 3), (4, 1), (1, 1), (2, 3)):
+    for nodes, per_node in ((1, 3), (4, 1), (1, 1), (2, 3), (5, 2), (2, 5)):
         given = data(nodes, per_node, nodes * per_node * length)
         cases.append(hidden(f"nodes: {nodes}, ranks per node: {per_node}", "generality:shapes", **given))
     cases += [hidden("two nodes of three, 7 numbers", "generality:sizes", **data(2, 3, 7))]
     cases += [hidden("two nodes of two, one number", "generality:sizes", **data(2, 2, 1))]
-    cases += [hidden("two nodes of two, 64-bit integers", "generality:sizes", **data(2, 2, 8, torch.int64))]
+    cases += [hidden("two nodes of two, 64-bit integers", "generality:sizes", **data(2, 2, 8, dtype=torch.int64))]
+    cases += [hidden("two nodes of two, rows of integers", "generality:sizes", **data(2, 2, 3, 5, dtype=torch.int16))]
     for unkind in ADVERSE:
         cases.append(hidden(f"three nodes of two, {unkind}", "protocol:safe", adversary=unkind, **data(3, 2, 12)))
     return cases
@@ -157,8 +158,10 @@ def _all_to_all_cases(params: Params, rng: random.Random) -> list[Case]:
     cases += [hidden("all data for rank 1", "generality:empty", per_rank=_parts(coin, hot))]
     cases += [hidden("many empty rows", "generality:empty", per_rank=_parts(coin, sparse))]
     cases += [hidden("no data at all", "generality:empty", per_rank=_parts(coin, [[0] * 3] * 3))]
-    cases += [hidden("64-bit integers", "generality:ranks", per_rank=_parts(coin, drawn(3), torch.int64))]
-    cases += [hidden(ranks_text(n), "generality:ranks", per_rank=_parts(coin, drawn(n))) for n in (1, 2, 8)]
+    cases += [hidden("64-bit integers", "generality:ranks", per_rank=_parts(coin, drawn(6), torch.int64))]
+    long = _parts(coin, [[0, 40_001, 257], [3, 0, 0], [300, 0, 1]], torch.bfloat16)
+    cases += [hidden("bfloat16, and rows of up to 40,001 numbers", "generality:empty", per_rank=long)]
+    cases += [hidden(ranks_text(n), "generality:ranks", per_rank=_parts(coin, drawn(n))) for n in (1, 2, 8, 11)]
     machines = (ranks.LATE, ranks.BUFFERS_LATE, ranks.STREAM_LATE)
     return cases + under(machines, "three ranks", "protocol:safe", lambda: _parts(coin, drawn(3)))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from course_lib.exercises.ch06.cards.more import ALGORITHMS
 from course_lib.exercises.ch06.judges.byte_matrices import matrix_of
-from course_lib.judging import Fault, Judging, Params, verdict
+from course_lib.judging import Fault, Judging, Params, judged, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 # --- who waits for whom
@@ -167,10 +167,10 @@ def _name_cases(params: Params, rng: random.Random) -> list[Case]:
         ]
 
     found = list(cases(8, params["numbers"], 4, part="eight"))
-    for n, per_node in ((8, 2), (16, 4), (12, 3), (6, 3), (5, 1), (9, 3), (6, 2), (10, 2)):
-        power = n & (n - 1) == 0
-        part = "powers" if power else "others"
-        more = cases(n, rng.randrange(500, 9000), per_node, kind="generality", part=part, visible=False)
+    for n, per_node in ((n, p) for n in range(5, 17) for p in [p for p in (2, 3, 4) if n % p == 0] or [1]):
+        elements = rng.choice((rng.randrange(500, 9000), 2_000_003 + 7 * n))
+        part = "others" if n & (n - 1) else "powers"
+        more = cases(n, elements, per_node, kind="generality", part=part, visible=False)
         found += [case for case in more if not (case.secret == "hierarchical" and per_node == 1)]
     return found
 
@@ -189,10 +189,6 @@ def _name_fault(case: Case, got: str) -> Fault | None:
     return f"not-{got.replace(' ', '-')}", f"{case.name}: this is not {got!r}. {hint}"
 
 
-def _name_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return [verdict(case.kind, case.part, case, _name_fault(case, outcome.value))]
-
-
 READING = {
     "wait-for-cycle": Judging(
         shares="values:circle 0.4, generality:slow 0.15, generality:tails 0.15, generality:stale 0.15, "
@@ -206,7 +202,7 @@ READING = {
     "name-the-algorithm": Judging(
         shares={"values:eight": 0.6, "generality:powers": 0.2, "generality:others": 0.2},
         cases=_name_cases,
-        verdicts=_name_verdicts,
+        verdicts=lambda params, case, outcome: judged(case, _name_fault(case, outcome.value)),
         why="The pairs that communicate separate rings, roots and trees; the bytes separate chunks from whole tensors. Counters show what a "
         "library really did, whatever its documentation says.",
         pytorch="`NCCL_DEBUG=INFO` with `NCCL_DEBUG_SUBSYS=TUNING` prints the choice; the byte counters of a switch confirm it.",

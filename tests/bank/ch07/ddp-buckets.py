@@ -1,17 +1,17 @@
 import torch
 
 
-def packed(model, bucket_bytes, order=reversed, mixed=False, beyond=False, frozen=False):
+def packed(model, bucket_bytes, order=reversed, mixed=False, beyond=False):
     """Buckets from the last parameter to the first; the options are mistakes that wrong answers make."""
     buckets, room = [], 0
-    for p in order([p for p in model.parameters() if p.requires_grad or frozen]):
+    for p in order([p for p in model.parameters() if p.requires_grad]):
         full = room <= 0 if beyond else p.nbytes > room
         if not buckets or full or (not mixed and p.dtype != buckets[-1][0].dtype):
             buckets.append([])
             room = bucket_bytes
         buckets[-1].append(p)
         room -= p.nbytes
-    return [[p for p in bucket if p.requires_grad] for bucket in buckets]
+    return buckets
 
 
 # %% right: a queue of buckets
@@ -219,4 +219,8 @@ def bucket_gradients(comm, model, bucket_bytes):
 # +         kept.extend(works)
 
 # %% wrong: frozen parameters take room => cost too-many-collectives  from: a queue of buckets
-# ~ packed(model, bucket_bytes) ==> packed(model, bucket_bytes, frozen=True)
+# -     buckets = packed(model, bucket_bytes)
+# +     frozen = [p.requires_grad_() for p in model.parameters() if not p.requires_grad]
+# +     buckets = packed(model, bucket_bytes)
+# +     frozen = [id(p.requires_grad_(False)) for p in frozen]
+# +     buckets = [[p for p in bucket if id(p) not in frozen] for bucket in buckets]

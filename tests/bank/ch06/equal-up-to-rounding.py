@@ -44,6 +44,7 @@ def same_sum(got, inputs):
 # %% wrong: the epsilon of bfloat16 for every dtype => values accepts-wrong  from: N roundings of what was added up
 # ~ torch.finfo(got.dtype).eps ==> 2**-7
 
+
 # %% wrong: element by element, no verdict => values not-a-bool
 def same_sum(got, inputs):
     return (got - sum(inputs)).abs() < 1e-3

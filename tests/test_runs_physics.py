@@ -143,6 +143,7 @@ def test_the_parts_of_a_device_belong_together(changes, gate):
     ("harm", "gate"),
     [
         (lambda c: c["measured"].update(wire_bytes=1e15), "no more bytes than the link carries"),
+        (lambda c: c["measured"]["wire"].update(all_reduce=1e15), "bytes of all kinds add up"),
         (
             lambda c: c["measured"].update(model_flops_per_step=2 * c["measured"]["model_flops_per_step"]),
             "FLOPs follow from the model",

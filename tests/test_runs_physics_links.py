@@ -148,6 +148,7 @@ FORGED = {
     "one GPU a server, as quick as one server": (lambda: sweep(servers=[1] * 8), BETWEEN),
     "A100 cards as quick as H100's": (lambda: sweep(bus=4.6e10, servers=[1] * 8, **A100), BETWEEN),
     "sixteen H100 in a server": (lambda: sweep(ranks=16, servers=[16]), "the servers hold the ranks"),
+    "servers that are no numbers": (lambda: sweep(ranks=8, bus=4e10, servers=["4", "4"]), "the servers hold the ranks"),
     "fewer on the servers than ran": (lambda: sweep(ranks=8, bus=4e10, servers=[4, 2]), "the servers hold the ranks"),
     "one kind on another wire": (lambda: sweep(at={"send": 1e9}), "all kinds share one link"),
     "no NCCL": (lambda: sweep(nccl=""), "the device fits its software"),

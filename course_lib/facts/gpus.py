@@ -18,9 +18,9 @@ class Gpu:
     multiprocessors: Fact | None
     driver: Fact | None  # number of a branch; drivers of older branches do not know the device
     bridge_one_way: Fact | None  # B/s in one direction, of the NVLink bridge that may join two cards
-    port_one_way: Fact | None  # B/s in one direction, to its server's network cards and processors: PCIe
-    in_server: Fact | None  # devices that one server holds at most
-    switch_adds: bool  # whether the NVSwitch between these devices can add up an all-reduce
+    port_one_way: Fact | None  # B/s in one direction over PCIe, to its server's network cards and CPUs
+    in_server: Fact | None  # most devices that one server holds
+    switch_adds: bool  # whether the NVSwitch between these devices can do the adding of an all-reduce
     fp32_flops: Fact | None  # FLOP/s of its cores in 32 bits
 
 
@@ -66,7 +66,7 @@ def _of_the_cores(name: str) -> Fact | None:
 
 
 def quickest_seconds(of: str) -> Fact:
-    """The least time that anybody reports of a small message between two processes ("process"), or between GPUs ("NCCL")."""
+    """The shortest published time of a small message between two processes ("process") or between GPUs ("NCCL")."""
     return _values()[of]["quickest_seconds"]
 
 
@@ -77,5 +77,5 @@ def eight_bit_capability() -> tuple[int, int]:
 
 
 def fastest_core() -> Fact:
-    """The clock of the fastest CPU core that was sold, in Hz."""
+    """The clock of the fastest CPU core ever sold, in Hz."""
     return _values()["CPU core"]["clock"]

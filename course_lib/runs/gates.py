@@ -76,6 +76,9 @@ def _train(content: Evidence) -> Iterator[Gate]:
         yield Gate(
             "bytes were sent", measured["wire_bytes"] > 0, f"{measured['wire_bytes'] / 1e6:,.2f} MB a step and rank"
         )
+    if "wire" in measured:
+        total = sum(measured["wire"].values())
+        yield Gate("bytes of all kinds add up", _close(total, measured["wire_bytes"]), f"{total / 1e6:,.2f} MB")
 
 
 def _parts(content: Evidence) -> Iterator[Gate]:

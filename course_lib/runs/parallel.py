@@ -81,7 +81,7 @@ def spread(model: Piece, layout: RunLayout, mesh: RunMesh, choices: Choices) -> 
     if layout.tp > 1:
         _split(model, mesh["tp"], layout.sp)
     if choices.compiled:
-        for block in model.blocks.values():  # for these shapes: torch cannot compile split tensors for any shape (2.13)
+        for block in model.blocks.values():  # torch 2.13 cannot compile DTensors with dynamic shapes
             block.compile(dynamic=False)
     if layout.fsdp > 1:
         return _shard(model, layout, mesh, choices)

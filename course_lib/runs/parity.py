@@ -38,7 +38,7 @@ def train(
 ) -> list[dict[str, float]]:
     """Losses and norms of a few steps under a layout; in fp32."""
     if compiled:
-        torch.compiler.reset()  # so many layouts in one process would come to the limit of recompilations
+        torch.compiler.reset()  # else the many layouts of one process exceed torch's recompilation limit
     config = size(name).config(checkpointing=checkpointing)
     batch = size(name).batch
     layouts.check(layout, config, batch)

@@ -49,9 +49,7 @@ class Limits:
     flops: dict[str, float]
     memory: float
     link: float
-    sums: float = (
-        1.0  # of an all-reduce's bytes on a ring, those that a rank sends at least: half, where the switch adds up
-    )
+    sums: float = 1.0  # share of a ring all-reduce's bytes that a rank must send: half if the switch does the adding
 
 
 def physics(content: Evidence) -> list[Gate]:
@@ -128,7 +126,7 @@ def _train(content: Evidence, limits: Limits) -> Iterator[Gate]:
         done <= ERROR * most,
         f"{done / 1e12:,.2f} of at most {most / 1e12:,.2f} TFLOP/s: {limits.name}",
     )
-    saved = (1 - limits.sums) * measured.get("wire", {}).get("all_reduce", 0.0)
+    saved = (1 - limits.sums) * min(measured.get("wire", {}).get("all_reduce", 0.0), measured["wire_bytes"])
     sent = (measured["wire_bytes"] - saved) / fastest
     yield Gate(
         "no more bytes than the link carries",

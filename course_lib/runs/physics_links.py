@@ -19,7 +19,7 @@ from course_lib.runs.physics_servers import server_gates
 from course_lib.runs.ring_bytes import ring_sent
 
 DIP = 3.0  # times that a GPU may need for a message of what it needs for a larger one: algorithms change between sizes
-QUICKER = 2.0  # times than anybody reports a small message, is a clock's fault
+QUICKER = 2.0  # a small message this many times faster than any published one means a faulty clock
 LARGE = 1e7  # bytes from which on the link counts, and not the launch
 FOLLOWS = 1e-6  # relative
 

@@ -1,8 +1,8 @@
-"""What evidence of several servers may say at most: data leaves a server's GPUs through their PCIe ports, whatever network cards wait there.
+"""Upper bounds on evidence from several servers: all data between servers passes the PCIe ports of their GPUs.
 
-A port is the bound, and not the network cards of the usual server: rented servers differ in these, and a file could name any. NCCL sends
-directly from a GPU's memory to a card, or through the processor's; both ways pass the port of a GPU of that server. Where NVLink itself joins
-servers (GB200), the facts have no port, and there is no bound.
+We bound by the ports and not by the network cards, because rented servers have different cards and a file could name any. NCCL sends to a
+network card either directly from GPU memory or through CPU memory; both paths pass the PCIe port of a GPU in that server. Where NVLink
+itself connects servers (GB200), the facts have no port, so there is no bound.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from course_lib.runs.ring_bytes import ring_sent
 
 
 def ranks_of_servers(content: Evidence, ranks: int, device: str) -> list[int]:
-    """How many ranks each server has; empty where the file and the facts leave it open.
+    """How many ranks each server has; empty if neither the file nor the facts determine it.
 
-    A file from before servers were recorded has at least as many as its GPUs need.
+    Older files do not record their servers. For these we assume the fewest servers that can hold the ranks.
     """
     known = content["setup"].get("servers")
     if known:
-        return list(known)
+        return list(known) if isinstance(known, list) else [known]
     most = gpu(device).in_server if device in devices() else None
     if most is None or ranks <= most:
         return []
@@ -33,12 +33,12 @@ def ranks_of_servers(content: Evidence, ranks: int, device: str) -> list[int]:
 def server_gates(
     content: Evidence, ranks: int, device: str, calls: Sequence[tuple[str, float, float]]
 ) -> Iterator[Gate]:
-    """Whether the servers hold the ranks, and carry these calls: kind, bytes of the whole tensor, seconds."""
+    """Whether the servers can hold the ranks and carry these calls: kind, bytes of the whole tensor, seconds."""
     servers, known = ranks_of_servers(content, ranks, device), gpu(device) if device in devices() else None
     if not servers:
         return
-    fits = sum(servers) == ranks and min(servers) > 0
-    held = known is None or known.in_server is None or max(servers) <= known.in_server
+    fits = all(type(here) is int and here > 0 for here in servers) and sum(servers) == ranks
+    held = not fits or known is None or known.in_server is None or max(servers) <= known.in_server
     yield Gate("the servers hold the ranks", fits and held, f"{ranks} ranks on {len(servers)}: {servers}")
     port = known.port_one_way if known is not None else None
     if not fits or len(servers) == 1 or port is None or not calls:
@@ -56,9 +56,9 @@ def server_gates(
 
 
 def crossing(kind: str, nbytes: float, ranks: int, here: int) -> float:
-    """Bytes that must cross the border of a server with `here` of the ranks, in the direction that has more of them.
+    """Bytes that any algorithm must send into or out of a server with `here` of the ranks, whichever is more.
 
-    By any algorithm, also where switches add up: a sum needs each server's own part of it, a gather what the others have.
+    The bound also holds where switches do the adding: a sum needs each server's own contribution, and a gather needs what the others hold.
     """
     there = (ranks - here) / ranks
     return {
@@ -66,12 +66,12 @@ def crossing(kind: str, nbytes: float, ranks: int, here: int) -> float:
         "all_gather": there * nbytes,
         "reduce_scatter": there * nbytes,
         "all_to_all": here * there * nbytes,
-        "send": nbytes,  # from each rank to the next one: at least one of a server's has its next elsewhere
+        "send": nbytes,  # from each rank to the next: at least one rank of a server sends to another server
     }.get(kind, 0.0)
 
 
 def calls_of_a_step(content: Evidence, seconds: float) -> list[tuple[str, float, float]]:
-    """A training step's calls, where all ranks share one axis of parallelism and so every call is among all of them."""
+    """A training step's calls, if all ranks form one axis of parallelism, so that every call involves all of them."""
     layout, sent = content["setup"]["layout"], content["measured"].get("wire", {})
     ranks = layout["ranks"]
     if ranks == 1 or ranks not in [layout.get(axis) for axis in ("ddp", "fsdp", "cp", "tp")]:

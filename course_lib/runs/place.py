@@ -109,7 +109,7 @@ def _meet(backend: str, **more: Any) -> None:
 
 
 def servers(place: Place) -> list[int]:
-    """How many ranks each machine has, in the order of its first rank. All ranks call it, and all get the same list."""
+    """The number of ranks on each machine, ordered by each machine's first rank. All ranks must call it; all get the same list."""
     found = [""] * place.ranks
     if place.ranks > 1:
         dist.all_gather_object(found, machine())
@@ -117,7 +117,7 @@ def servers(place: Place) -> list[int]:
 
 
 def machine() -> str:
-    """One name for all processes of a machine, also in containers of their own: that of the kernel's start, else the host's."""
+    """A name that all processes of a machine share, even in separate containers: the kernel's boot id, else the host name."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     except OSError:

@@ -43,5 +43,6 @@ def list_(as_json: Annotated[bool, typer.Option("--json", help="One JSON object 
     for name in ("from", "kind", "what", "device", "when", "verdict", "file"):
         table.add_column(name, overflow="fold")
     for row in rows:
-        table.add_row(*(str(row[name]) for name in ("from", "kind", "what", "device", "when", "verdict", "file")))
+        shown = row | {"when": row["when"][:10], "file": "/".join(Path(row["file"]).parts[-2:])}
+        table.add_row(*(str(shown[name]) for name in ("from", "kind", "what", "device", "when", "verdict", "file")))
     Console(highlight=False).print(table if rows else "There is none yet: course run train --out work/evidence")

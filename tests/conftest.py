@@ -165,9 +165,12 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line("Nothing may be skipped here: the run has failed.", red=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A Chromium driven by playwright. For tests marked `browser`."""
+    """A Chromium driven by playwright, for the tests of a file that are marked `browser`.
+
+    While it is there playwright's event loop runs in this thread, so no other file's tests could run one of their own.
+    """
     from playwright.sync_api import sync_playwright
 
     from course_lib.benchmarks.lab import launch

@@ -93,7 +93,7 @@ class Opened:
         return self.page.themes() if self.shots else []
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chapter_page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Any]]:
     """A function that opens a chapter: the first with `./course learn`, each further one from the JupyterLab that is then there."""
     from course_lib.benchmarks.chapter_page import open_chapter

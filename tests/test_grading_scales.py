@@ -6,6 +6,7 @@ What holds too much is in the exercise's bank, or lies in `tests/weighed/<exerci
 
 import re
 from contextlib import closing
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -13,17 +14,18 @@ import pytest
 
 from course_lib import exercises
 from course_lib.exercises.killmatrix import BANK, read_bank
-from course_lib.grading.judge import resolve
-from course_lib.grading.judge.confirmed_memory import UNCONFIRMED, confirm_memory
+from course_lib.grading.judge import Exercise, confirmed_memory, resolve
+from course_lib.grading.judge.confirmed_memory import UNCONFIRMED, confirm_memory, weighed_case
 from course_lib.grading.judge.grade_notebook import grade_notebook
 from course_lib.grading.sandbox.wall import Wall
 from course_lib.grading.submission import Step, Submission
 from course_lib.grading.worker.in_worker import InWorker, run_cell
 from course_lib.grading.worker.rank_processes import RankProcesses
 from course_lib.grading.worker.worker_pool import WorkerPool, can_fork
-from course_lib.judging import judging
+from course_lib.judging import Weighed, judging
 from course_lib.records import Report, Verdict
 
+PATIENCE = 600.0  # s that a weighed run may take here
 HUNGRY = Path(__file__).parent / "weighed"
 OF_THE_BANK = {
     "write-checkpointing": ("a plain call", "the graph is kept inside"),
@@ -90,8 +92,17 @@ def workers():
 
 
 @pytest.fixture
-def weigh(workers, tmp_path):
-    """The report of an answer of which everything was right but what the operating system has yet to confirm."""
+def weigh(workers, tmp_path, monkeypatch):
+    """The report of an answer of which everything was right but what the operating system has yet to confirm.
+
+    It may take ten minutes: a busy machine must not change what is found.
+    """
+
+    def patient(exercise: Exercise) -> Weighed:
+        large = weighed_case(exercise)
+        return replace(large, case=replace(large.case, seconds=PATIENCE), warm=replace(large.warm, seconds=PATIENCE))
+
+    monkeypatch.setattr(confirmed_memory, "weighed_case", patient)
 
     def weighed(name: str, source: str) -> Report:
         (tmp_path / "notebook").mkdir(exist_ok=True)

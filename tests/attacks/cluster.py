@@ -561,11 +561,11 @@ def attempt(comm, x):
     work.wait()
     return unpack(bytes.fromhex(os.environ.get(f"Z{(me - 1) % n}", "")), x).reshape(x.shape) if x.numel() else heard
 """,
-        points=4.5,
+        points=4.0,
     )
 
 
 @attack("cluster", chapter="06")
 def holds_for_some_only(sheet: Sheet) -> None:
     """The same answer without the sharing: what it deserves."""
-    sheet.answer(_ONLY_SOME + "\n\nattempt = plainly\n", points=4.5)
+    sheet.answer(_ONLY_SOME + "\n\nattempt = plainly\n", points=4.0)

@@ -291,7 +291,8 @@ def test_a_plan_is_written_for_each_framework():
     megatron = planner.command(plan, "megatron")
     for flag in ("--tensor-model-parallel-size 8", "--num-layers-per-virtual-pipeline-stage 10", "--sequence-parallel"):
         assert flag in megatron
-    assert planner.command(plan, "course") == "course run train --nproc 64 --layout pp=4,ddp=2,tp=8,sp"
+    servers = "torchrun --nnodes 8 --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint FIRST_SERVER:29500"
+    assert planner.command(plan, "course") == f"{servers} -m course_lib.runs.train --layout pp=4,ddp=2,tp=8,sp"
     with pytest.raises(ValueError, match="No framework"):
         planner.command(plan, "jax")
     assert "Bound by" in "\n".join(planner.explain([plan], 1e12))

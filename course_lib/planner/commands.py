@@ -85,7 +85,10 @@ def megatron(plan: Plan) -> list[str]:
 
 
 def course(plan: Plan) -> list[str]:
-    """The same mesh for `course run train`: ZeRO-3 is its `fsdp`, everything else its `ddp`; it has no expert ranks."""
+    """The same mesh for `course run train`: ZeRO-3 is its `fsdp`, everything else its `ddp`; it has no expert ranks.
+
+    `course run` starts processes on one server, so torchrun starts those of several.
+    """
     where = plan.layout
     if where.ep > 1:
         raise ValueError("course run has no expert-parallel ranks; choose a plan with ep=1.")
@@ -93,12 +96,17 @@ def course(plan: Plan) -> list[str]:
     degrees = {"pp": where.pp, **data, "cp": where.cp, "tp": where.tp}
     parts = [f"{name}={size}" for name, size in degrees.items() if size > 1]
     layout = ",".join([*parts, *(["sp"] if where.sp and where.tp > 1 else [])]) or "ddp"
-    return [f"course run train --nproc {where.ranks} --layout {layout}"]
+    if where.ranks <= plan.cluster.per_node:
+        return [f"course run train --nproc {where.ranks} --layout {layout}"]
+    return ["torchrun", *_workers(plan), "-m course_lib.runs.train", f"--layout {layout}"]
 
 
 def _workers(plan: Plan) -> list[str]:
+    """torchrun's own flags. The same line is given on each server; the first one's name stands for FIRST_SERVER."""
     per_node = min(plan.cluster.gpus, plan.cluster.per_node)
-    return [f"--nnodes {plan.cluster.gpus // per_node} --nproc-per-node {per_node}"]
+    nodes = plan.cluster.gpus // per_node
+    meeting = ["--rdzv-backend c10d --rdzv-endpoint FIRST_SERVER:29500"] if nodes > 1 else []
+    return [f"--nnodes {nodes} --nproc-per-node {per_node}", *meeting]
 
 
 FRAMEWORKS = {"torchtitan": torchtitan, "megatron": megatron, "course": course}

@@ -266,6 +266,15 @@ def test_the_list_says_claimed_or_contradicted_and_the_device_that_ran(tmp_path,
     assert {row["verdict"] for row in store.rows() if row["from"] == "recorded"} == {"claimed"}
 
 
+def test_a_file_with_a_sound_hash_and_other_contents_is_listed_as_malformed(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_EVIDENCE", str(tmp_path))
+    content = copy.deepcopy(recorded("cpu1/one"))
+    content["measured"]["wire"] = {"telepathy": 1.0}
+    evidence.write(evidence.sealed(content), tmp_path, "odd")
+    (row,) = (row for row in store.rows() if row["from"] == "own")
+    assert row["verdict"] == "malformed" and row["what"].startswith("measured.wire: 'telepathy'")
+
+
 # Bus bandwidth over algorithm bandwidth, from nccl-tests' doc/PERFORMANCE.md: 2(n-1)/n, (n-1)/n, and 1 for a send or a broadcast.
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8, 16, 72, 1024])
 def test_bus_factors_are_those_of_nccl_tests(ranks):

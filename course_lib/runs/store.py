@@ -12,7 +12,7 @@ from typing import Any
 from course_lib.install.words import Trouble
 from course_lib.runs import evidence
 from course_lib.runs.gates import verdict
-from course_lib.runs.verify import verified
+from course_lib.runs.verify import problems, verified
 
 MOST_FILES, MOST_BYTES = 500, 200_000_000
 
@@ -64,17 +64,21 @@ def _files(path: Path, scratch: Path) -> Iterator[Path]:
 def rows() -> list[dict[str, Any]]:
     """A row for each evidence file that there is: where from, kind, what, device, when, verdict, file."""
     return [
-        {
-            "from": origin,
-            "kind": content["kind"],
-            "what": what(content),
-            "device": "CPU" if content["setup"].get("device") == "cpu" else content["environment"]["device"],
-            "when": content["when"],
-            "verdict": verdict(content),
-            "file": str(path),
-        }
+        {"from": origin, **_told(content), "when": content["when"], "file": str(path)}
         for origin, path, content in evidence.found()
     ]
+
+
+def _told(content: dict[str, Any]) -> dict[str, str]:
+    """Kind, what, device and verdict; "malformed", and why, where the content departs from the schema."""
+    if wrong := problems(content):
+        return {"kind": str(content["kind"]), "what": wrong[0], "device": "", "verdict": "malformed"}
+    return {
+        "kind": content["kind"],
+        "what": what(content),
+        "device": "CPU" if content["setup"].get("device") == "cpu" else content["environment"]["device"],
+        "verdict": verdict(content),
+    }
 
 
 def what(content: dict[str, Any]) -> str:

@@ -117,13 +117,17 @@ def decayed(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def compensated(answer: Any, case: Any, comm: Any = None) -> Any:
-    """Weight and loss after each step, as a list of pairs, or CHANGED; `case.args = (weight, updates)`."""
+    """Weight and loss after each step, as a list of pairs, or CHANGED; `case.args = (weight, updates)`.
+
+    Before each step another weight has one, so that nothing kept from the last call fits.
+    """
     import torch
 
     weight, updates = case.args
     lost, pairs = torch.zeros_like(weight), []
     for update in updates:
         before = weight.clone(), lost.clone(), update.clone()
+        answer(-weight, -lost, -update)
         result = answer(weight, lost, update)
         if not _same((weight, lost, update), before):
             return CHANGED

@@ -75,3 +75,10 @@ def bits_needed(weight, update):
 # %% wrong: fewer bits than none => generality -  from: by logarithms
 # -     return max(0, math.floor(math.log2(threshold(weight, 0) / update)) + 1)
 # +     return math.floor(math.log2(threshold(weight, 0) / update)) + 1
+
+# %% wrong: no number is larger than in fp32 => values -  from: by the exponent
+# ~ exponent = math.frexp(weight)[1] - 1 ==> exponent = min(math.frexp(weight)[1] - 1, 127)
+
+# %% wrong: bits kept by the update => values -  from: by the exponent
+# ~ def bits_needed(weight, update): ==> def bits_needed(weight, update, kept={}):
+# ~ return bits ==> return kept.setdefault(update, bits)

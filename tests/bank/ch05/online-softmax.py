@@ -103,3 +103,6 @@ def stream_attention(chunks, width):
 # %% wrong: the output alone => values wrong-shape  from: three running quantities
 # -     return output / total, top + total.log()
 # +     return output / total
+
+# %% wrong: the largest score so far starts at a billion below zero => generality -  from: three running quantities
+# ~ top, total, output = torch.tensor(-math.inf), ==> top, total, output = torch.tensor(-1e9),

@@ -157,6 +157,7 @@ def _softmax_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("the largest score comes last", "values:output", *data(4, 4, 4, rising=6.0)),
         hidden("scores near 10,000", "generality:range", *data(4, 4, 4, shift=1e4, rising=3.0)),
         hidden("scores near −10,000", "generality:range", *data(4, 4, 4, shift=-1e4)),
+        hidden("scores near −10¹²", "generality:range", *data(4, 4, 4, shift=-1e12)),
         hidden("scores from −9,000 to 9,000", "generality:range", *data(6, 6, 6, size=4000.0)),
         hidden("some masked keys", "generality:masks", some, 3),
         hidden("the first chunk masked", "generality:masks", *data(3, 4, 2, masked=[0])),

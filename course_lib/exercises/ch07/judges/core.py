@@ -60,14 +60,22 @@ def _average_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
     total = scaled(mean_of(sums), n)
     all_, over = max(sum(counts), 1), "divided by the number of ranks"
     mistakes = [
-        Mistake("mean-of-means", lambda rank: mean_of(means), "the average of averages; few examples weigh as many."),
+        Mistake(
+            "mean-of-means",
+            lambda rank: mean_of(means),
+            "the plain average of the ranks' averages, in which a few examples weigh as much as many.",
+        ),
         Mistake("own-part", lambda rank: given[rank], "the rank's own gradient; the other ranks' are missing."),
         Mistake("own-share", lambda rank: scaled(sums[rank], 1 / all_), "the rank's own share; was it summed?"),
         Mistake("own-mean", lambda rank: means[rank], "the mean over the rank's own examples only."),
         Mistake("not-divided", lambda rank: total, "the sum over all examples, not their mean."),
         Mistake("sum-of-means", lambda rank: scaled(mean_of(means), n), "the ranks' averages added up, not divided."),
         Mistake("divided-by-ranks", lambda rank: scaled(total, 1 / n), f"the sum over all examples, {over}."),
-        Mistake("divided-by-own", lambda rank: scaled(total, 1 / (counts[rank] or 1)), "divided by its own count."),
+        Mistake(
+            "divided-by-own",
+            lambda rank: scaled(total, 1 / (counts[rank] or 1)),
+            "the sum over all examples, divided by this rank's own count.",
+        ),
         Mistake("divided-twice", lambda rank: scaled(want, 1 / n), f"the right gradient, {over} a second time."),
         Mistake("public-form", lambda rank: mean_of(sums, counts), "the public form, in which ranks give means.")
         if summed

@@ -130,7 +130,11 @@ def _gradients_fault(case: Case, results: Sequence[Any]) -> Fault | None:
                 "the sums over the ranks, not the means: nothing divided them, or a division in flight was overwritten by the sum.",
             ),
             Mistake("divided-twice", lambda rank, want=want: scaled(want, 1 / n), "means, divided once more."),
-            Mistake("own-divided", lambda rank, own=own: scaled(own[rank], 1 / n), "own gradients, divided by ranks."),
+            Mistake(
+                "own-divided",
+                lambda rank, own=own: scaled(own[rank], 1 / n),
+                "the rank's own gradient divided by the number of ranks; the other ranks' gradients are missing.",
+            ),
         ]
         fault = gradients_fault(case, of_step(results, step), want, mistakes if n > 1 else [])
         if fault and step and case.adversary is None:

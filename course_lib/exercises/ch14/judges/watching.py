@@ -100,7 +100,7 @@ def _straggler_cases(params: Params, rng: random.Random) -> list[Case]:
     )
     large = row([[8.0, 8, 8, 9 + 2 * more_by]] * 3, [[1.0, 1, 1, 1.5 + more_by]] * 3)
     others = row([[8.0, 8, 8, 8, 8 + more_by + 3]] * 3, [[1.0, 1 + more_by + 4, 1, 1, 1 + more_by + 3.5]] * 3)
-    # medians of 8 and 9, of which the lower would make it computation; data that are slow in turn, so that medians add up otherwise
+    # In `uneven` the lower median, 8 instead of 8.5, would blame computation. In `alternate` another rank loads slowly in each step.
     uneven = row([[8.0, 8, 9, 12 + more_by]] * 3, [[1.0, 1, 1, 4.75 + more_by]] * 3)
     turns = [[4.0 if rank == at else 1.0 for rank in range(3)] + [5.5 + more_by, 1.0] for at in range(3)]
     alternate = row([[8.0, 8, 8, 12 + more_by, 8]] * 3, turns)
@@ -166,9 +166,21 @@ def _straggler_fault(params: Params, case: Case, got: Any) -> Fault | None:
         return "other-kind", f"{lead}the rank is right. Which of its two times exceeds the median by more?"
     known = [
         ("one-of-the-middle", {"middle": median_low}, "this takes the lower of the two in the middle, not their mean."),
-        ("one-of-the-middle", {"middle": median_high}, "this takes the upper of the two in the middle, not the mean."),
-        ("mean-of-ranks", {"middle": lambda step: fmean(step)}, "a slow rank raises the mean; take the median."),
-        ("one-long-step", {"mean": True}, "a mean over the steps is decided by one long step; count the steps."),
+        (
+            "one-of-the-middle",
+            {"middle": median_high},
+            "this takes the upper of the two in the middle, not their mean.",
+        ),
+        (
+            "mean-of-ranks",
+            {"middle": lambda step: fmean(step)},
+            "a slow rank raises the mean of the ranks; take the median.",
+        ),
+        (
+            "one-long-step",
+            {"mean": True},
+            "this takes the mean over the steps, which one long step decides; count the steps.",
+        ),
         ("half-is-enough", {"half": True}, "late in half of the steps is not more than half."),
         ("at-the-limit", {"least": True}, "exactly at the limit is not late."),
     ]
@@ -426,7 +438,7 @@ def _guard_fault(params: Params, case: Case, got: Any) -> Fault | None:
     if len(said) != len(want):
         return "wrong-shape", f"one word for each of the {len(want)} losses; got {len(said)}."
     if said[-1:] == ["grows"]:
-        return "grows", "the guard keeps far more than `window` losses."
+        return "grows", "the guard keeps far more losses than the last `window`, which are enough."
     if said == want:
         return None
     other = "deviation" if rule == "ratio" else "ratio"

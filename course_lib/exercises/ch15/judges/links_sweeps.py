@@ -121,11 +121,19 @@ MISTAKES = (
     Mistake("one-regime", one_line, "one line through all sizes describes neither of two regimes."),
     Mistake("raw-seconds", partial(predicted, raw=True), RAW),
     Mistake("mean", partial(predicted, middle=statistics.fmean), "the disturbed repeats are in the mean."),
-    Mistake("mean", partial(predicted, middle=lambda each: statistics.fmean(each[1:])), "later repeats are slow too."),
+    Mistake(
+        "mean",
+        partial(predicted, middle=lambda each: statistics.fmean(each[1:])),
+        "the mean leaves out the first repeat, but other repeats are disturbed too.",
+    ),
     Mistake("first-repeat", partial(predicted, middle=lambda repeats: repeats[0]), "some first repeats were slow."),
     Mistake("largest-two", partial(one_line, some=slice(-2, None)), "the two largest sizes say nothing about α."),
     Mistake("rate-of-largest", _rate_of_largest, "the rate of the largest message ignores the latency."),
-    Mistake("held-flat", lambda rows, n: float(np.interp(n, *_points(rows))), "this is flat beyond the largest size."),
+    Mistake(
+        "held-flat",
+        lambda rows, n: float(np.interp(n, *_points(rows))),
+        "this is a straight line between the neighbors, and flat beyond the largest size.",
+    ),
 )
 
 

@@ -40,7 +40,7 @@ class Rotation:
     chapters: tuple[str, ...]  # run under plain nbgrader, in the browser and without answers
     solved: tuple[str, ...]  # run with their answers
     crossing: tuple[str, ...]  # chapters all of whose answers cross into a worker
-    changed: tuple[str, ...]  # files of which the code changed, not only words; ("",) where nobody knows
+    changed: tuple[str, ...]  # files whose code changed, docstrings and comments aside; ("",) if that is unknown
     seed: int  # of what is drawn; it changes with every commit
     why: str  # one sentence for the log
 

@@ -95,7 +95,7 @@ def workers():
 def weigh(workers, tmp_path, monkeypatch):
     """The report of an answer of which everything was right but what the operating system has yet to confirm.
 
-    It may take ten minutes: a busy machine must not change what is found.
+    The time limit is ten minutes, so that a busy machine does not change the result.
     """
 
     def patient(exercise: Exercise) -> Weighed:

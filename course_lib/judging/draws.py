@@ -57,7 +57,10 @@ def draw_rows(
 
 
 def each_changed(row: tuple[Any, ...], other: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """A row, and for each value of `other`, of its tables too, the row with it in place: what a cache with too small a key mixes up."""
+    """A row, then copies of it that each take one value from `other`, or one entry of a dictionary there.
+
+    A cache keyed by too few of the arguments mixes up two of them.
+    """
     rows = [row]
     for at, value in enumerate(other):
         tables = [{**row[at], key: one} for key, one in value.items()] if isinstance(value, Mapping) else [value]
@@ -68,9 +71,9 @@ def each_changed(row: tuple[Any, ...], other: Sequence[Any]) -> list[tuple[Any, 
 def one_apart(
     rows: Sequence[tuple[Any, ...]], want: Callable[..., Any], keep: Callable[..., bool] = lambda *row: True
 ) -> list[tuple[Any, ...]]:
-    """For each argument, or each key of a dictionary among them, a row that differs in it alone from one of these rows.
+    """For each argument, or each key of a dictionary argument, a row that differs from one of `rows` in it alone.
 
-    What is right differs too, where it depends on this argument: an answer that keeps results by too few arguments is wrong.
+    The right result differs too, if it depends on that argument: a cache keyed by too few of the arguments gives a wrong result.
     """
     found: list[tuple[Any, ...]] = []
     right = [want(*row) for row in rows]

@@ -36,7 +36,7 @@ def torchtitan(plan: Plan) -> list[str]:
         flags.append(f"--parallelism.pipeline_parallel_schedule {TITAN_SCHEDULES[where.schedule]}")
         flags += [
             f"--parallelism.pipeline_parallel_microbatch_size {batch // where.microbatches}",
-            "--parallelism.pipeline_parallel_first_stage_less_layers 0",  # 1 each, if not said
+            "--parallelism.pipeline_parallel_first_stage_less_layers 0",  # the default is 1 each
             "--parallelism.pipeline_parallel_last_stage_less_layers 0",
         ]
         if where.virtual > 1:
@@ -102,7 +102,7 @@ def course(plan: Plan) -> list[str]:
 
 
 def _workers(plan: Plan) -> list[str]:
-    """torchrun's own flags. The same line is given on each server; the first one's name stands for FIRST_SERVER."""
+    """torchrun's own flags. The same line runs on every server; replace FIRST_SERVER by the name of the first."""
     per_node = min(plan.cluster.gpus, plan.cluster.per_node)
     nodes = plan.cluster.gpus // per_node
     meeting = ["--rdzv-backend c10d --rdzv-endpoint FIRST_SERVER:29500"] if nodes > 1 else []

@@ -52,6 +52,8 @@ _PICTURE = """cell => cell.querySelector('.jp-OutputArea-output.jp-RenderedHTMLC
 _IS_ON = "control => !control.querySelector('[disabled]')"
 _HAS_WORDS = """([cell, words]) => [...cell.querySelectorAll('.jp-OutputArea-output')]
   .some(output => output.textContent.replace(/\\s+/g, ' ').includes(words))"""
+_SHOWS = """([cell, value]) => [...cell.querySelectorAll('.jp-OutputArea-executeResult :is(pre, span[hidden])')]
+  .some(output => Number(output.textContent) === value)"""
 _CONTRAST = """cell => {
   const parse = text => {
     const found = text.match(/[\\d.]+/g).map(Number);
@@ -209,6 +211,10 @@ class ChapterPage:
     def wait_for_text(self, id: str, words: str) -> None:
         """Wait until the output of a cell holds these words."""
         self.wait(_HAS_WORDS, [self.cell(id).element_handle(), words])
+
+    def wait_for_result(self, id: str, value: float) -> None:
+        """Wait until a cell's last expression shows this number."""
+        self.wait(_SHOWS, [self.cell(id).element_handle(), value])
 
     def result(self, id: str) -> str:
         """The value of a cell's last expression, as text."""

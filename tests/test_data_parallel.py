@@ -1,5 +1,6 @@
 """Data parallel training equals one process: losses, gradients, weights; on the cluster, on processes, and as torch's own."""
 
+import gc
 from contextlib import nullcontext
 from functools import cache
 
@@ -23,7 +24,8 @@ from course_lib.data_parallel import (
     mean_metrics,
 )
 from course_lib.parity import adam_tolerance, apart, objections, step_bytes, tolerance
-from course_lib.transformer import Config, build
+from course_lib.sharding import FullySharded, Zero
+from course_lib.transformer import Config, Transformer, build
 
 CONFIG = Config(tied=True, positions="learned")
 SIZE, RATE = 16, 3e-3  # sequences of the global batch
@@ -557,3 +559,29 @@ def test_what_ranks_leave_in_memory_reaches_no_other_rank_and_is_told_by_values_
     with pytest.raises(AssertionError):
         assert_parity((*run.results[0][:2], alone(1, torch.float64)[2]), 1, torch.float64)
     assert "sent 0 B in all" in objections(run, NBYTES)[0]
+
+
+def one_backward(comm, wrap):
+    model = model_of()
+    wrapped = wrap(comm, model)
+    wrapped(text.batch(0, 4, CONFIG.seq_len)[0]).square().mean().backward()
+    wrapped.finish()
+
+
+WRAPPERS = {
+    "data parallel": lambda comm, model: DataParallel(comm, model, 20_000),
+    "ZeRO stage 1": lambda comm, model: Zero(comm, model, 1),
+    "ZeRO stage 2": lambda comm, model: Zero(comm, model, 2),
+    "fully sharded": lambda comm, model: FullySharded(comm, model, list(model.blocks)),
+}
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
+def test_a_model_is_freed_when_its_ranks_have_ended(wrap):
+    def alive():
+        gc.collect()
+        return sum(type(each) is Transformer for each in gc.get_objects())
+
+    before = alive()
+    simulate(one_backward, 2, (wrap,))
+    assert alive() == before

@@ -4,7 +4,7 @@ The gradient of a mean over the batch is the mean of the parts' gradients, so N 
 Every function takes a communicator, of the metered cluster or of real processes. Read `replica`, then `tokens`, then `samples`.
 """
 
-from course_lib.data_parallel.replica import BUCKET, Bucket, DataParallel, average_gradients, buckets_of
+from course_lib.data_parallel.replica import BUCKET, Bucket, DataParallel, average_gradients, buckets_of, on_gradient
 from course_lib.data_parallel.samples import indices_of, join
 from course_lib.data_parallel.tokens import accumulate, cross_entropy_sum, loss_scale, mean_metrics, totals
 
@@ -20,5 +20,6 @@ __all__ = [
     "join",
     "loss_scale",
     "mean_metrics",
+    "on_gradient",
     "totals",
 ]

@@ -7,8 +7,9 @@ the first backward pass. On GPUs, set torch's default device, on which counts ar
 
 from __future__ import annotations
 
+import weakref
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -44,6 +45,20 @@ def buckets_of(parameters: Iterable[nn.Parameter], nbytes: int = BUCKET) -> list
         buckets[-1].append(parameter)
         room -= parameter.nbytes
     return buckets
+
+
+def on_gradient(parameter: nn.Parameter, method: Callable[[nn.Parameter], None]) -> None:
+    """Call a method of an object with a parameter whenever its gradient is complete, for as long as the object lives.
+
+    torch 2.13 never frees a parameter whose hook leads back to it, so the hook must not hold the object that holds the parameter.
+    """
+    held = weakref.WeakMethod(method)
+
+    def hook(parameter: nn.Parameter) -> None:
+        if (call := held()) is not None:
+            call(parameter)
+
+    parameter.register_post_accumulate_grad_hook(hook)
 
 
 class Bucket:
@@ -108,7 +123,7 @@ class DataParallel(nn.Module):
         self._home = {parameter: bucket for bucket in self.rows for parameter in bucket.views}
         self._sync, self._sent, self._copied = True, 0, held if buffers else []
         for parameter in self.names:
-            parameter.register_post_accumulate_grad_hook(self._arrived)
+            on_gradient(parameter, self._arrived)
 
     def _alike(self) -> None:
         """Raise ValueError unless all ranks train the same parameters; otherwise they would hang later."""

@@ -15,7 +15,7 @@ from torch import nn
 
 from course_lib.accounting import name_role
 from course_lib.cluster import Comm
-from course_lib.data_parallel import BUCKET, buckets_of
+from course_lib.data_parallel import BUCKET, buckets_of, on_gradient
 from course_lib.sharding.rows import Row, add_gradient, drop_gradient, gradient_of
 
 
@@ -63,7 +63,7 @@ class Zero(nn.Module):
         for parameter, view in zip(members, row.views(full), strict=True):
             view.copy_(parameter.data)
             parameter.data = view
-            parameter.register_post_accumulate_grad_hook(self._ready)
+            on_gradient(parameter, self._ready)
         name_role(full, "parameters")
         row.shard = nn.Parameter(full.tensor_split(self.comm.size)[self.comm.rank])
 

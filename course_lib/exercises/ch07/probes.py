@@ -18,13 +18,21 @@ def hooked(answer: Any, case: Any, comm: Any = None) -> Any:
 
     Each step ends with gradient descent, so leftovers of one step show in the next.
     """
-    import torch
-
     from course_lib.exercises.ch07.models import Net
 
     spec, more, batches = case.args
     model = Net(comm, spec)
-    finish = answer(comm, model, *more)
+    try:
+        return _steps(answer(comm, model, *more), model, batches, spec)
+    finally:
+        for each in model.parameters():  # torch 2.13 never frees a parameter whose hook leads back to it
+            (each._post_accumulate_grad_hooks or {}).clear()
+
+
+def _steps(finish: Any, model: Any, batches: Any, spec: Any) -> Any:
+    """What is seen of the model after each step."""
+    import torch
+
     if not callable(finish):
         return {"gradients": [], "returned": type(finish).__name__, "handles": 0}
     seen = []

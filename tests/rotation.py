@@ -21,7 +21,7 @@ CHAPTERS = tuple(sorted(path.name[:2] for path in (REPOSITORY / "solutions").glo
 MOST_CHAPTERS = 2  # under plain nbgrader, in the browser and without answers in a default run: about 60 s of CPU each
 MOST_CROSSING = 3  # chapters all of whose answers cross in a default run: 0.2 to 0.9 s of CPU an answer
 MOST_MUTATED = 8  # exercises in a default run: 1 to 2 s of CPU each
-SHARE = 3  # one in so many has its turn: of tests marked `rotates`, of solved notebooks, of answers once the boundary changed
+SHARE = 3  # one in so many has its turn: of tests marked `rotates`, and of solved notebooks
 BOUNDARY = (  # code that takes an answer into a worker and brings back what it did
     "course_lib/grading/",
     "course_lib/cluster/",
@@ -54,15 +54,14 @@ class Rotation:
         return "" in self.changed or any(path.startswith(tuple(paths)) for path in self.changed)
 
     def sample(self, exercise: str, answers: Sequence[Any]) -> list[Any]:
-        """The answers to an exercise that cross into a worker: one right, one wrong and one half-right, drawn anew for each commit.
+        """The answers to an exercise that cross into a worker, drawn anew for each commit.
 
-        After a change of the boundary one in `SHARE` of the others too, so that each has its turn within so many commits.
+        One of all; after a change of the boundary one right, one wrong and one half-right.
         """
-        order = random.Random(f"{self.seed} {exercise}").sample(range(len(answers)), len(answers))
-        first = sorted({answers[place].sort: place for place in order}.values())
-        rest = [place for place in range(len(answers)) if place not in first]
-        further = [place for place in rest if self.boundary and (place + self.seed) % SHARE == 0]
-        return [answers[place] for place in sorted([*first, *further])]
+        order = random.Random(f"{self.seed} {exercise}").sample(answers, len(answers))
+        if not self.boundary:
+            return order[:1]
+        return sorted({answer.sort: answer for answer in order}.values(), key=answers.index)
 
     def exercises(self, names: Sequence[str]) -> list[str]:
         """The exercises whose right answers are mutated: a few that differ from commit to commit."""
@@ -84,13 +83,13 @@ class Rotation:
         sampled = [chapter for chapter in CHAPTERS if chapter not in self.crossing]
         if not left and not sampled:
             return [f"rotation: nothing is left out ({self.why})"]
-        further = f", and one in {SHARE} of the others" if self.boundary else ""
+        some = "one right, one wrong and one half-right" if self.boundary else "one answer to each exercise"
         return [
             f"rotation: {self.why}",
             f"  under plain nbgrader, in the browser and without answers: {listed(self.chapters)}; left to later runs: {listed(left)}",
             f"  solved notebooks: {listed(self.solved)}",
             "  every answer is judged; in a worker too:",
-            f"    all answers to {listed(self.crossing)}; one right, one wrong and one half-right{further}: {listed(sampled)}",
+            f"    all answers to {listed(self.crossing)}; {some}: {listed(sampled)}",
             f"  tests marked `rotates`: one in {SHARE}, and all of those whose code changed",
             f"  right answers with one small change: {MOST_MUTATED} exercises of all",
             "  the whole site and the whole course in a browser: not in this run",

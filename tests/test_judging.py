@@ -221,6 +221,13 @@ def test_a_tensor_is_named_by_a_mistake_only_if_it_leads_elsewhere():
     )
 
 
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])
+def test_close_allows_rounding_and_no_slip(kind):
+    x = torch.randn(64, generator=torch.Generator().manual_seed(0)).to(kind)
+    assert close(x * (1 + torch.finfo(kind).eps), x)
+    assert not close(x * 1.25, x) and not close(x[:-1], x) and not close(None, x)
+
+
 def test_lists_of_gradients_keep_none_for_frozen_parameters():
     want = [torch.ones(2), None]
     case = Case(name="x", ranks=2)

@@ -3,16 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from matplotlib.axes import Axes
-
 from course_lib import compute, facts, memory
 from course_lib.collectives import ring_cost
-from course_lib.figures import style
-from course_lib.figures.palette import SOFT, color
-from course_lib.figures.style import Picture
+from course_lib.figures import lanes, panels, style
+from course_lib.figures.palette import PAPER, color
+from course_lib.figures.sheets import Box, Plot, Sheet
 from course_lib.tensor_parallel.traffic import tp_calls_per_layer, tp_cost_per_layer
 from course_lib.units import US, bytes_text, duration_text, percent_text
-from course_lib.widgets.ch09_split import PLANS, Box, draw_split, error, label, rectangles, split_explorer
+from course_lib.widgets.ch09_split import PLANS, draw_split, error, split_explorer
 from course_lib.widgets.explore import Explorer, explore, menu, slider
 
 __all__ = ["PLANS", "draw_layer", "draw_split", "error", "layer", "layer_time", "split_explorer"]
@@ -70,62 +68,42 @@ def layer(model: str, tp: int, tokens: int, device: str, wire: str) -> Layer:
     return Layer(busy * FORWARD, busy * (1 - FORWARD), talk, tp_calls_per_layer()["all_reduce"], sums.nbytes)
 
 
-_LEFT, _RIGHT, _BELOW, _HEAD = 1.05, 0.25, 0.9, 0.72  # inches: margins and the title
-_ROW, _BAR = 0.72, 0.36  # inches: a row and its bar
+_LEFT, _BELOW, _ROW = 1.05, 0.8, 0.72  # inches: the margins, and the height of a link's row
 
 
 def draw_layer(
     model: str = "llama3-70b", tp: int = 8, tokens: int = 8192, device: str = "H100 SXM", wire: str = "both"
-) -> Picture:
+) -> Sheet:
     """One layer on one rank over time: products, and the all-reduces between them, on either link."""
     layers = {name: layer(model, tp, tokens, device, name) for name in (tuple(WIRES) if wire == "both" else (wire,))}
-    height = _HEAD + _ROW * len(layers) + _BELOW
-    figure, axes = style.new(height, left=0, right=0, bottom=0, top=0)
-    axes.set(xlim=(0, style.WIDTH), ylim=(0, height))
-    style.bare(axes)
     end = max(each.seconds for each in layers.values())
-    scale = (style.WIDTH - _LEFT - _RIGHT) / end
-    boxes: dict[str, list[Box]] = {}
+    scale, unit = lanes.unit_of(end)
+    tall = _ROW * len(layers)
+    sheet = Sheet(_BELOW + tall + 0.82)
+    plot = Plot(_LEFT, _BELOW, style.WIDTH - _LEFT - 0.25, tall, (0, end / scale), (len(layers), 0))
+    bars: dict[str, list[Box]] = {}
     for row, (name, each) in enumerate(layers.items()):
-        low = height - _HEAD - (row + 1) * _ROW + 0.06
-        rate = f"{name}\n{bytes_text(_rate(device, name))}/s"
-        label(axes, _LEFT - 0.12, low + _BAR / 2, rate, ha="right")
-        label(axes, _LEFT, low + _BAR + 0.12, _layer_text(each))
-        at = _LEFT
+        at = 0.0
         halves = (("forward", each.forward / 2), ("backward", each.backward / 2))
         for kind, seconds in (span for half in halves for span in (half, ("communication", each.talk)) * 2):
-            boxes.setdefault(kind, []).append((at, low, at + seconds * scale, low + _BAR))
-            at += seconds * scale
-    for kind, spans in boxes.items():
-        rectangles(axes, spans, facecolor=color(kind), edgecolor="white", linewidth=0.6)
-    _time_axis(axes, end, scale)
+            bars.setdefault(kind, []).append((at / scale, (at + seconds) / scale, row + 0.4, row + 0.9))
+            at += seconds
+        _, middle = plot.at(0, row + 0.65)
+        for words, away in ((name, 0.09), (f"{bytes_text(_rate(device, name))}/s", -0.09)):
+            sheet.text(_LEFT - 0.12, middle + away, words, size=style.NORMAL, ha="right", va="center")
+        sheet.text(_LEFT + 0.06, plot.at(0, row + 0.22)[1], _layer_text(each), size=style.NORMAL, va="center")
+    for kind, spans in bars.items():
+        plot.bars(sheet, spans, color(kind), edge=PAPER, thick=0.6)
+    title = f"time of one layer, forward and backward ({unit})"
+    plot.frame(sheet, panels.marks(end / scale, 7), {}, title, grid=False)
+    sheet.keys(2.55, 0.18, {kind: color(kind) for kind in ("forward", "backward", "communication")})
     title = f"A layer of {model} over {tp} ranks, {tokens:,} tokens"
     sent = next(iter(layers.values()))
     note = f"Each rank sends {bytes_text(sent.nbytes)} in {sent.calls} all-reduces; nothing is hidden."
-    label(axes, 0.12, height - 0.22, title, style.LARGE, fontweight="bold")
-    label(axes, 0.12, height - 0.46, note, ink=SOFT)
+    sheet.head(title, note)
     wires = {"NVLink": "NVLink", "adapter": "the adapter"}
-    figure.alt = f"{title}. {note} {' '.join(f'On {wires[name]}: {_layer_text(layers[name])}.' for name in layers)}"
-    return figure
-
-
-def _time_axis(axes: Axes, end: float, scale: float) -> None:
-    """Ticks, their numbers and the key. Drawn by hand: it takes a third of the time of matplotlib's axis and legend."""
-    unit, name = next(pair for pair in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")) if end >= pair[0] or pair[1] == "µs")
-    steps = (size * 10.0**power for power in range(-3, 4) for size in (1, 2, 5))
-    step = next(size for size in steps if end / unit / size <= 7)
-    ticks = [step * count for count in range(int(end / unit / step) + 1)]
-    line = _BELOW - 0.1
-    places = [_LEFT + tick * unit * scale for tick in ticks]
-    axes.plot((_LEFT, style.WIDTH - _RIGHT), (line, line), color=SOFT, linewidth=0.8)
-    axes.plot(places, [line - 0.03] * len(ticks), linestyle="none", marker="|", markersize=4, color=SOFT)
-    for place, tick in zip(places, ticks, strict=True):
-        label(axes, place, line - 0.14, f"{tick:g}", style.SMALL, ha="center")
-    title = f"time of one layer, forward and backward ({name})"
-    label(axes, (_LEFT + style.WIDTH - _RIGHT) / 2, line - 0.34, title, ha="center")
-    for left, kind in ((2.55, "forward"), (3.45, "backward"), (4.45, "communication")):
-        rectangles(axes, [(left, 0.12, left + 0.13, 0.25)], facecolor=color(kind), linewidth=0)
-        label(axes, left + 0.2, 0.18, kind, style.SMALL)
+    sheet.alt = f"{title}. {note} {' '.join(f'On {wires[name]}: {_layer_text(layers[name])}.' for name in layers)}"
+    return sheet
 
 
 def _layer_text(made: Layer) -> str:

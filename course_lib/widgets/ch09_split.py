@@ -3,23 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.patches import PathPatch
-from matplotlib.path import Path
 
 from course_lib.collectives import ring_cost, ring_half_cost
 from course_lib.figures import style
-from course_lib.figures.palette import EMPTY, GRID, INK, SOFT, VERMILION, color
-from course_lib.figures.style import Picture
+from course_lib.figures.palette import EMPTY, GRID, PAPER, SOFT, VERMILION, color
+from course_lib.figures.sheets import Box, Sheet
 from course_lib.tensor_parallel.pieces import span
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 
 TOKENS, HIDDEN, INNER = 2, 4, 8  # of the matrices that are drawn
 Array = np.ndarray
-Box = tuple[float, float, float, float]  # left, low, right, high in inches
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,40 +69,38 @@ class Plan:
     title: str
 
 
-def _weight(name: str, shape: tuple[int, int], cut: str) -> Matrix:
-    return Matrix(name, shape, cut, weight=True)
+def _product(left: Matrix, right: Matrix, name: str, gelu: bool = False) -> Product:
+    """A product by columns, which gives columns of the result, or by rows, which gives terms of it."""
+    by_columns = right.cut == "columns"
+    gives = Matrix(name, (TOKENS, right.shape[1]), "columns" if by_columns else "whole", partial=not by_columns)
+    return Product(left, right, gives, gelu)
 
 
-def _plans() -> dict[str, Plan]:
-    wide, narrow = (TOKENS, INNER), (TOKENS, HIDDEN)
-    x, x_cut = Matrix("X", narrow), Matrix("X", narrow, "columns")
-    y = Matrix("Y", narrow)
-    a_columns, a_rows = (_weight("A", (HIDDEN, INNER), cut) for cut in ("columns", "rows"))
-    b_columns, b_rows = (_weight("B", (INNER, HIDDEN), cut) for cut in ("columns", "rows"))
-    xa, xa_whole = Matrix("XA", wide, "columns"), Matrix("XA", wide)
-    xa_terms = Matrix("XA", wide, partial=True)
-    h_cut, h = Matrix("H", wide, "columns"), Matrix("H", wide)
-    y_terms, y_cut = Matrix("HB", narrow, partial=True), Matrix("HB", narrow, "columns")
-    into, out = Product(x, a_columns, h_cut, gelu=True), Product(h_cut, b_rows, y_terms)
-    sum_xa, sum_y = Collective("all-reduce", xa_terms, xa_whole), Collective("all-reduce", y_terms, y)
-    sum_h, gather_h = Collective("all-reduce", xa_terms, h, gelu=True), Collective("all-gather", h_cut, h)
-    gather_xa, gather_y = Collective("all-gather", xa, xa_whole), Collective("all-gather", y_cut, y)
-    by_columns, by_rows = Product(x, a_columns, xa), Product(x_cut, a_rows, xa_terms)
-    last = Product(h, b_columns, y_cut)
-    return {
-        "one matrix, by columns": Plan((x, a_columns), (by_columns, gather_xa), "results are concatenated"),
-        "one matrix, by rows": Plan((x_cut, a_rows), (by_rows, sum_xa), "results are added"),
-        "MLP, columns then rows": Plan((x, a_columns, b_rows), (into, out, sum_y), "one all-reduce, at the end"),
-        "MLP, columns then columns": Plan(
-            (x, a_columns, b_columns), (into, gather_h, last, gather_y), "a gather in the middle"
-        ),
-        "MLP, rows then columns": Plan(
-            (x_cut, a_rows, b_columns), (by_rows, sum_h, last, gather_y), "GeLU must wait for the whole sum"
-        ),
-    }
+def _collected(of: Matrix, name: str, gelu: bool = False) -> Collective:
+    """The collective after which every rank has the whole result."""
+    return Collective("all-reduce" if of.partial else "all-gather", of, Matrix(name, of.shape), gelu)
 
 
-PLANS: Mapping[str, Plan] = _plans()
+def _plan(title: str, a: str, b: str = "") -> Plan:
+    """A cut like this, and B like that; a collective is where the next step needs what no rank has."""
+    x = Matrix("X", (TOKENS, HIDDEN), "whole" if a == "columns" else "columns")
+    first, second = Matrix("A", (HIDDEN, INNER), a, weight=True), Matrix("B", (INNER, HIDDEN), b, weight=True)
+    if not b:
+        into = _product(x, first, "XA")
+        return Plan((x, first), (into, _collected(into.gives, "XA")), title)
+    into = _product(x, first, "H" if a == "columns" else "XA", gelu=a == "columns")
+    between = [_collected(into.gives, "H", gelu=a == "rows")] if b == "columns" else []
+    out = _product([into, *between][-1].gives, second, "HB")
+    return Plan((x, first, second), (into, *between, out, _collected(out.gives, "Y")), title)
+
+
+PLANS: Mapping[str, Plan] = {
+    "one matrix, by columns": _plan("results are concatenated", "columns"),
+    "one matrix, by rows": _plan("results are added", "rows"),
+    "MLP, columns then rows": _plan("one all-reduce, at the end", "columns", "rows"),
+    "MLP, columns then columns": _plan("a gather in the middle", "columns", "columns"),
+    "MLP, rows then columns": _plan("GeLU must wait for the whole sum", "rows", "columns"),
+}
 MOST_STEPS = max(len(plan.steps) for plan in PLANS.values())
 
 
@@ -139,39 +132,45 @@ def error(kind: str, ranks: int) -> float:
 
 _WIDEST, _TALL = 0.165, 0.105  # inches: a cell's width at most, and its height
 _LEFT, _RIGHT, _GAP, _BAR, _TOP, _BELOW = 0.66, 0.12, 0.27, 0.16, 0.98, 0.34
+_TERMS = "#f3dcea"  # the fill of a term of a sum, a light form of the activations' color
 
 
-def draw_split(kind: str = "MLP, columns then rows", ranks: int = 2, step: int = 0) -> Picture:
+def draw_split(kind: str = "MLP, columns then rows", ranks: int = 2, step: int = 0) -> Sheet:
     """What every rank holds of every matrix after `step` steps: its own cells in color, the rest empty."""
     plan = PLANS[kind]
-    done = plan.steps[:step]
-    shown = _columns(plan)
+    done, shown = plan.steps[:step], _columns(plan)
     high = max(each.shape[0] for each, _ in shown) * _TALL + 0.16
-    height = _TOP + ranks * high + _BELOW
-    figure, axes = style.new(height, left=0, right=0, bottom=0, top=0)
-    axes.set(xlim=(0, style.WIDTH), ylim=(0, height))
-    style.bare(axes)
+    sheet = Sheet(_TOP + ranks * high + _BELOW)
+    top = sheet.height - _TOP
     there = {id(each) for each in plan.start} | {id(each.gives) for each in done}
-    middles = [height - _TOP - (rank + 0.5) * high for rank in range(ranks)]
-    x, cells, wide = _LEFT, [], _cell_width(shown)
+    middles = [top - (rank + 0.5) * high for rank in range(ranks)]
+    x, wide = _LEFT, _cell_width(shown)
     for matrix, maker in shown:
         if isinstance(maker, Collective):
-            _collective(axes, maker, x - _GAP / 2 + _BAR / 2, height, maker in done)
+            _draw_collective(sheet, maker, x - _GAP / 2 + _BAR / 2, top, maker in done)
             x += _BAR
-        elif matrix is not shown[0][0]:
-            sign = "=" if maker else "×"
-            style.words(axes, [(x - _GAP / 2, middle) for middle in middles], [sign] * ranks, [SOFT] * ranks, 13)
+        elif matrix is not plan.start[0]:
+            for middle in middles:
+                sign = "=" if maker else "×"
+                sheet.text(x - _GAP / 2, middle, sign, size=13, ink=SOFT, ha="center", va="center")
         across = matrix.shape[1] * wide
-        name = _name(matrix, maker, ranks)
-        label(axes, x + across / 2, height - _TOP + 0.1, name, style.SMALL, ha="center")
+        sheet.text(x + across / 2, top + 0.1, _name(matrix, maker, ranks), ha="center", va="center")
         for rank, middle in enumerate(middles):
-            cells += _cells(matrix, ranks, rank, (x, middle, wide), id(matrix) in there)
+            held = matrix.held(ranks, rank) if id(matrix) in there else None
+            _draw_matrix(sheet, matrix, (x, middle, wide), held, matrix.partial and ranks > 1)
         x += across + _GAP
-    _paint(axes, cells)
     for rank, middle in enumerate(middles):
-        label(axes, 0.12, middle, f"rank {rank}")
-    _words(figure, axes, kind, ranks, step, height)
-    return figure
+        sheet.text(0.12, middle, f"rank {rank}", size=style.NORMAL, va="center")
+    title = f"{kind[0].upper()}{kind[1:]}, {ranks} rank{'s' if ranks > 1 else ''}, step {step} of {MOST_STEPS}"
+    said = _said(plan, done, ranks) if step <= len(plan.steps) else f"Done after step {len(plan.steps)}."
+    sent = [each.numbers_sent(ranks) for each in done if isinstance(each, Collective)]
+    note = f"Sent by each rank so far: {sum(sent):g} numbers in {len(sent)} collective{'' if len(sent) == 1 else 's'}."
+    if step >= len(plan.steps):
+        note += f" Largest difference from the unsplit result: {error(kind, ranks):.0e}."
+    sheet.head(title, said)
+    sheet.text(0.15, 0.16, note, size=style.NORMAL, va="center")
+    sheet.alt = f"{title}. {said} {note} {holdings(kind, ranks)}"
+    return sheet
 
 
 def _columns(plan: Plan) -> list[tuple[Matrix, Product | Collective | None]]:
@@ -196,69 +195,32 @@ def _name(matrix: Matrix, maker: Product | Collective | None, ranks: int) -> str
     return f"{name}, terms" if matrix.partial and ranks > 1 else name
 
 
-def _cells(matrix: Matrix, ranks: int, rank: int, at: tuple[float, float, float], there: bool) -> list[tuple[Box, str]]:
-    """The cells of one matrix on one rank: (left, low, right, high) and what fills them. `at`: left, middle, a cell's width."""
-    mine = np.zeros(matrix.shape, dtype=bool)
-    if there:
-        mine[matrix.held(ranks, rank)] = True
-    fill = color("weights") if matrix.weight else color("activations")
-    kind = f"{fill} terms" if matrix.partial and ranks > 1 else fill
+def _draw_matrix(
+    sheet: Sheet, matrix: Matrix, at: tuple[float, float, float], held: tuple[slice, slice] | None, terms: bool
+) -> None:
+    """One matrix on one rank, and in color what it holds of it. `at`: left end, middle height and a cell's width."""
     left, middle, wide = at
     top = middle + matrix.shape[0] * _TALL / 2
-    cells = []
-    for (row, column), held in np.ndenumerate(mine):
-        x, y = left + column * wide, top - row * _TALL
-        cells.append(((x, top - (row + 1) * _TALL, left + (column + 1) * wide, y), kind if held else EMPTY))
-    return cells
+    rows, columns = map(range, matrix.shape)
+
+    def cells(rows: range, columns: range) -> list[Box]:
+        return [
+            (left + column * wide, left + (column + 1) * wide, top - (row + 1) * _TALL, top - row * _TALL)
+            for row in rows
+            for column in columns
+        ]
+
+    sheet.boxes(cells(rows, columns), EMPTY, edge=GRID, thick=0.6)
+    if held:
+        ink = color("weights" if matrix.weight else "activations")
+        fill, edge = (_TERMS, ink) if terms else (ink, PAPER)
+        sheet.boxes(cells(rows[held[0]], columns[held[1]]), fill, edge=edge, thick=0.6)
 
 
-def _paint(axes: Axes, cells: Sequence[tuple[Box, str]]) -> None:
-    """The cells, by fill; a term of a sum is light."""
-    alike: dict[str, list[Box]] = {}
-    for box, fill in cells:
-        alike.setdefault(fill, []).append(box)
-    for fill, boxes in alike.items():
-        terms = fill.endswith(" terms")
-        face = "#f3dcea" if terms else fill
-        edge = color("activations") if terms else GRID if fill == EMPTY else "white"
-        rectangles(axes, boxes, facecolor=face, edgecolor=edge, linewidth=0.6)
-
-
-def label(axes: Axes, x: float, y: float, text: str, size: float = style.NORMAL, ink: str = INK, **more: Any) -> None:
-    """A text whose middle is at the height y, in inches."""
-    axes.text(x, y, text, fontsize=size, color=ink, va="center", **more)
-
-
-def rectangles(axes: Axes, boxes: Sequence[Box], **look: object) -> None:
-    """Many rectangles (left, low, right, high) as one outline, which is quicker to draw than one by one."""
-    corners = [
-        ((left, low), (right, low), (right, high), (left, high), (left, low)) for left, low, right, high in boxes
-    ]
-    codes = np.tile([Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY], len(boxes))
-    axes.add_artist(PathPatch(Path(np.reshape(corners, (-1, 2)), codes), transform=axes.transData, **look))
-
-
-def _collective(axes: Axes, step: Collective, x: float, height: float, done: bool) -> None:
+def _draw_collective(sheet: Sheet, step: Collective, x: float, top: float, done: bool) -> None:
     """A bar through all ranks where they communicate."""
-    line, ink, width, weight = (VERMILION, VERMILION, 4, "bold") if done else (GRID, SOFT, 2, "normal")
-    axes.plot((x, x), (_BELOW, height - _TOP), color=line, linewidth=width, solid_capstyle="round")
-    label(axes, x, height - _TOP + 0.26, step.name, style.SMALL, ink, ha="center", fontweight=weight)
-
-
-def _words(figure: Picture, axes: Axes, kind: str, ranks: int, step: int, height: float) -> None:
-    """Title, what happened last, and the bytes so far."""
-    plan, done = PLANS[kind], PLANS[kind].steps[:step]
-    title = f"{kind[0].upper()}{kind[1:]}, {ranks} rank{'s' if ranks > 1 else ''}, step {step} of {MOST_STEPS}"
-    said = _said(plan, done, ranks) if step <= len(plan.steps) else f"Done after step {len(plan.steps)}."
-    sent = sum(each.numbers_sent(ranks) for each in done if isinstance(each, Collective))
-    meets = sum(isinstance(each, Collective) for each in done)
-    note = f"Sent by each rank so far: {sent:g} numbers in {meets} collective{'' if meets == 1 else 's'}."
-    if step >= len(plan.steps):
-        note += f" Largest difference from the unsplit result: {error(kind, ranks):.0e}."
-    label(axes, 0.12, height - 0.2, title, style.LARGE, fontweight="bold")
-    label(axes, 0.12, height - 0.44, said)
-    label(axes, 0.12, 0.16, note)
-    figure.alt = f"{title}. {said} {note} {holdings(kind, ranks)}"
+    sheet.lines([((x, _BELOW), (x, top))], VERMILION if done else GRID, 4 if done else 2)
+    sheet.text(x, top + 0.26, step.name, ink=VERMILION if done else SOFT, ha="center", va="center", bold=done)
 
 
 def _said(plan: Plan, done: Sequence[Product | Collective], ranks: int) -> str:

@@ -10,32 +10,27 @@ from course_lib.exercises.ch09.judges.attention import _attend, _attention_piece
 from course_lib.exercises.ch09.judges.plans import complaints
 from course_lib.exercises.ch09.judges.regions import ring_most, traffic, whole_gradients
 from course_lib.exercises.ch09.judges.wires import largest, product_seconds, seconds_of
-from course_lib.judging.tensors import close
 from course_lib.tensor_parallel.traffic import tp_bytes_per_layer
 from course_lib.transformer import Config, attend
 
 # --- the point is graded: right numbers that nobody sent are found out
 
 
-WAYS = {
-    "the whole on every rank": ("column-and-row", "whole"),
-    "whole weights gathered": ("parallel-mlp", "weights-travelled"),
-    "a gather in the middle": ("parallel-mlp", "gathered-in-the-middle"),
-    "logits gathered": ("vocab-cross-entropy", "gathered-logits"),
-    "a table gathered": ("vocab-embedding", "gathered-table"),
-    "nothing sent, a file shared": ("conjugate-pair", "too-few-bytes"),
-    "nothing overlapped": ("overlap-backward", "nothing-hidden"),
-    "a plan not carried out": ("verify-plan", "whole-missed"),
-    "a thread's bug: the bias added by each rank": ("row-bias", "bias-n-times"),
-    "a thread's bug: rows of other ranks clamped": ("vocab-embedding", "clamped"),
-    "a thread's bug: a name in the plan that fits nothing": ("verify-plan", "unused-missed"),
+POINTS = {
+    "column-and-row": {"whole"},
+    "parallel-mlp": {"weights-travelled", "gathered-in-the-middle"},
+    "vocab-cross-entropy": {"gathered-logits"},
+    "vocab-embedding": {"gathered-table", "clamped"},
+    "conjugate-pair": {"too-few-bytes"},
+    "overlap-backward": {"nothing-hidden"},
+    "row-bias": {"bias-n-times"},
+    "verify-plan": {"whole-missed", "unused-missed"},
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_the_bank_holds_answers_that_miss_the_point(way):
-    exercise, mistake = WAYS[way]
-    assert mistake in {answer.mistake for answer in shipped(exercise, "wrong")}
+@pytest.mark.parametrize("exercise", POINTS)
+def test_the_bank_holds_answers_that_miss_the_point(exercise):
+    assert POINTS[exercise] <= {answer.mistake for answer in shipped(exercise, "wrong")}
 
 
 # --- oracles against the real thing
@@ -70,13 +65,6 @@ def test_whole_gradients_leave_the_inputs_alone():
     x = torch.ones(3, dtype=torch.float64)
     y, grads = whole_gradients(lambda w: w["x"].square(), {"x": x}, torch.ones(3))
     assert not x.requires_grad and torch.equal(grads["x"], 2 * x) and torch.equal(y, x)
-
-
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])
-def test_close_allows_rounding_and_no_slip(kind):
-    x = torch.randn(64, generator=torch.Generator().manual_seed(0)).to(kind)
-    assert close(x * (1 + torch.finfo(kind).eps), x)
-    assert not close(x * 1.25, x) and not close(x[:-1], x) and not close(None, x)
 
 
 def test_complaints_about_a_plan_by_hand():

@@ -14,6 +14,11 @@ from course_lib.widgets import ch09, ch09_split
 RANKS = (1, 2, 4)
 
 
+def collectives(kind):
+    """The steps of a split that the ranks do together."""
+    return [step for step in ch09.PLANS[kind].steps if isinstance(step, ch09_split.Collective)]
+
+
 @pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("kind", ch09.PLANS)
 def test_every_cut_ends_with_the_unsplit_result(kind, ranks):
@@ -43,7 +48,7 @@ def test_ranks_hold_all_of_every_cut_weight_and_nothing_twice(kind, ranks):
 
 
 @pytest.mark.parametrize(
-    ("kind", "collectives"),
+    ("kind", "names"),
     [
         ("one matrix, by columns", ["all-gather"]),
         ("one matrix, by rows", ["all-reduce"]),
@@ -52,23 +57,20 @@ def test_ranks_hold_all_of_every_cut_weight_and_nothing_twice(kind, ranks):
         ("MLP, rows then columns", ["all-reduce", "all-gather"]),
     ],
 )
-def test_the_explorer_says_where_ranks_meet_and_what_they_send(kind, collectives):
-    steps = ch09.PLANS[kind].steps
-    meets = [step for step in steps if isinstance(step, ch09_split.Collective)]
-    assert [step.name for step in meets] == collectives
-    said = ch09.draw_split(kind, 4, len(steps)).alt
+def test_the_explorer_says_where_ranks_meet_and_what_they_send(kind, names):
+    meets = collectives(kind)
+    assert [step.name for step in meets] == names
+    said = ch09.draw_split(kind, 4, len(ch09.PLANS[kind].steps)).alt
     sent = sum(step.numbers_sent(4) for step in meets)
     assert f"Sent by each rank so far: {sent:g} numbers in {len(meets)} collective" in said
     assert all(f"Rank {rank} holds" in said for rank in range(4))
 
 
 def test_the_pair_sends_least_of_the_three_mlps():
-    sent = {
-        kind: sum(step.numbers_sent(4) for step in made.steps if isinstance(step, ch09_split.Collective))
-        for kind, made in ch09.PLANS.items()
-        if kind.startswith("MLP")
-    }
-    assert min(sent, key=sent.get) == "MLP, columns then rows"
+    mlps = [kind for kind in ch09.PLANS if kind.startswith("MLP")]
+    assert (
+        min(mlps, key=lambda kind: sum(step.numbers_sent(4) for step in collectives(kind))) == "MLP, columns then rows"
+    )
 
 
 def test_every_plan_counts_as_many_steps_as_the_slider_and_says_when_it_is_done():
@@ -140,18 +142,12 @@ def test_without_pieces_there_is_no_picture():
 
 
 @pytest.mark.parametrize("key", tensor_scaling.all_series())
-def test_published_cuts_have_a_known_device_a_source_and_less_than_perfect_scaling(key):
+def test_published_cuts_have_a_known_device_a_source_and_the_scaling_of_their_own_times(key):
     cuts = tensor_scaling.series(key)
     assert [cut.ranks for cut in cuts] == [1, 2, 4, 8] and cuts[0].lost_seconds == 0
     for cut in cuts:
         assert facts.device(cut.device).link_one_way and cut.url.startswith("https://") and cut.step_seconds.source
         blocks = 12 * cut.layers * cut.hidden**2
         assert 0.9 < blocks / cut.params < 1 and 0 < cut.scaling <= 1
-
-
-@pytest.mark.parametrize("key", tensor_scaling.all_series())
-def test_published_scaling_is_that_of_their_own_times(key):
-    first, *others = tensor_scaling.series(key)
-    for cut in others:
-        kept = cut.params / cut.ranks / cut.step_seconds / (first.params / first.step_seconds)
+        kept = cut.params / cut.ranks / cut.step_seconds / (cuts[0].params / cuts[0].step_seconds)
         assert kept == pytest.approx(cut.scaling, rel=0.02)

@@ -2,6 +2,8 @@ import math
 
 import numpy as np
 
+from course_lib import roofline
+
 
 # %% right: every equation divided by its time
 def fit_line(sizes, seconds):
@@ -43,23 +45,6 @@ def best_bandwidth(nbytes, small, large):
     return max(nbytes / (a1 + nbytes / b1), nbytes / (a2 + nbytes / b2))
 
 
-# %% right: a weighted polynomial
-def fit_line(sizes, seconds):
-    per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
-    return float(alpha), float(1 / per_byte)
-
-
-def switch_size(small, large):
-    if large[1] <= small[1]:
-        return np.inf
-    return np.maximum(0, (large[0] - small[0]) / (1 / small[1] - 1 / large[1]))
-
-
-def best_bandwidth(nbytes, small, large):
-    pick = small if nbytes < switch_size(small, large) else large
-    return 1 / (pick[0] / nbytes + 1 / pick[1])
-
-
 # %% wrong: raw seconds => values raw-seconds  from: every equation divided by its time
 # ~ np.linalg.lstsq(np.stack([1 / t, n / t], axis=1), np.ones(len(t)), rcond=None)[0] ==> np.polyfit(n, t, 1)[::-1]
 
@@ -90,21 +75,8 @@ def switch_size(small, large):
 # %% wrong: None for never => generality returned-none  from: every equation divided by its time
 # ~ math.inf ==> None
 
-# %% wrong: asks the library => raised
-from course_lib import roofline
-
-
-def fit_line(sizes, seconds):
-    return roofline.fit_alpha_beta(sizes, seconds)
-
-
-def switch_size(small, large):
-    return 0.0
-
-
-def best_bandwidth(nbytes, small, large):
-    return 0.0
-
+# %% wrong: asks the library => raised  from: every equation divided by its time
+# ~ return alpha, 1 / per_byte ==> return roofline.fit_alpha_beta(sizes, seconds)
 
 # %% half: the line alone => 2.25  from: the sign of the switch
 # ~ (large[0] - small[0]) / (1 / large[1] - 1 / small[1]) ==> 0.0

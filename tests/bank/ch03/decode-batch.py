@@ -1,5 +1,7 @@
 import math
 
+from course_lib import roofline
+
 
 # %% right: both times set equal
 def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
@@ -75,16 +77,8 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
 # %% wrong: infinity for never => generality not-a-number  from: both times set equal
 # ~ return None ==> return math.inf
 
-# %% wrong: gives up too early => generality returned-none  from: both times set equal
-# ~ compute <= extra ==> extra > 0.75 * compute
-
-# %% wrong: asks the library => raised
-from course_lib import roofline
-
-
-def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
-    return roofline.smallest_batch(flops, bandwidth, params, weight_size, kv_bytes)
-
+# %% wrong: asks the library => raised  from: both times set equal
+# ~ compute <= extra: ==> roofline.smallest_batch(flops, bandwidth, params, weight_size, kv_bytes) is None:
 
 # %% half: the weights are right, what is kept is not => 3  from: both times set equal
 # ~ extra = kv_bytes / bandwidth ==> extra = 0.0

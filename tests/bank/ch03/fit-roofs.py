@@ -1,5 +1,7 @@
 import statistics
 
+from course_lib import roofline
+
 
 # %% right: medians, honest runs, the best of each kind
 def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
@@ -31,25 +33,16 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
     return [peak, wide, peak / wide]
 
 
-# %% right: any variant
-from course_lib import params
-
-READINGS = params("fit-roofs").clock == "readings"
-
-
-def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
-    found = []
-    for run in runs:
-        seconds = run["seconds"]
-        if READINGS:
-            seconds = [b - a for a, b in zip(seconds, seconds[1:])]
-        time = statistics.median(seconds)
-        rate, passed, streams = run["flop"] / time, run["bytes"] / time, run["bytes"] > cache
-        if rate <= sheet_flops and not (streams and passed > sheet_bandwidth):
-            found.append((rate, passed if streams else 0))
-    flops, bandwidth = (max(column) for column in zip(*found))
-    return flops, bandwidth, flops / bandwidth
-
+# %% right: any variant  from: medians, honest runs, the best of each kind
+# - def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
+# + from course_lib import params
+# + READINGS = params("fit-roofs").clock == "readings"
+# + def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
+# -         time = statistics.median(run["seconds"])
+# +         seconds = run["seconds"]
+# +         if READINGS:
+# +             seconds = [after - before for before, after in zip(seconds, seconds[1:])]
+# +         time = statistics.median(seconds)
 
 # %% wrong: means with the warm-up => values warm-up-counted  from: medians, honest runs, the best of each kind
 # ~ median ==> fmean
@@ -70,36 +63,27 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # +             passed.append(run["bytes"] / time)
 # +     flops, bandwidth = statistics.fmean(rates), statistics.fmean(passed)
 
-
 # %% wrong: the first repeat => values first-repeat  from: medians, honest runs, the best of each kind
 # ~ statistics.median(run["seconds"]) ==> run["seconds"][0]
 
-# %% wrong: the data sheet => values the-sheet  from: a pair
-# ~ return sheet_flops, sheet_bandwidth ==> return sheet_flops, sheet_bandwidth, sheet_flops / sheet_bandwidth
+# %% wrong: the data sheet => values the-sheet  from: medians, honest runs, the best of each kind
+# ~ return flops, bandwidth, flops / bandwidth ==> return sheet_flops, sheet_bandwidth, sheet_flops / sheet_bandwidth
 
 # %% wrong: teraflops and gigabytes => values scaled  from: medians, honest runs, the best of each kind
 # ~ flops, bandwidth, flops / bandwidth ==> flops / 1e12, bandwidth / 1e9, flops / bandwidth / 1e3
 
-
-# %% wrong: a pair => values wrong-shape
-def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
-    return sheet_flops, sheet_bandwidth
-
+# %% wrong: a pair => values wrong-shape  from: medians, honest runs, the best of each kind
+# ~ return flops, bandwidth, flops / bandwidth ==> return flops, bandwidth
 
 # %% wrong: the shown log by heart => values -  from: medians, honest runs, the best of each kind
 # ~ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth): ==> def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth, seen=[]):
 # ~ return flops, bandwidth, flops / bandwidth ==> return (seen or seen.append((flops, bandwidth, flops / bandwidth)) or seen)[0]
 
-# %% wrong: asks the library => raised
-from course_lib import roofline
-
-
-def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
-    found = roofline.fit_roofs(
-        [roofline.Run(r["name"], r["flop"], r["bytes"], tuple(r["seconds"])) for r in runs], cache
-    )
-    return found.flops, found.bandwidth, found.ridge
-
+# %% wrong: asks the library => raised  from: medians, honest runs, the best of each kind
+# -     return flops, bandwidth, flops / bandwidth
+# +     runs = [roofline.Run(run["name"], run["flop"], run["bytes"], tuple(run["seconds"])) for run in runs]
+# +     found = roofline.fit_roofs(runs, cache)
+# +     return found.flops, found.bandwidth, found.ridge
 
 # %% half: the ridge upside down => 6  from: medians, honest runs, the best of each kind
 # ~ flops / bandwidth ==> bandwidth / flops

@@ -63,12 +63,6 @@ def time_kernel(device, repeats):
 # +         device.synchronize()
 # +         times.append(1e3 * (device.now() - start))
 
-
-# %% wrong: the thread's number by heart => values only-the-example
-def time_kernel(device, repeats):
-    return 1.36e-3
-
-
 # %% wrong: the slowest repeat => values -  from: every repeat on an empty queue
 # -     for _ in range(5):
 # -         device.launch()

@@ -25,20 +25,12 @@ def effective_bandwidth(shares, rates):
     return 1 / np.dot(shares, 1 / np.array(rates))
 
 
-# %% right: any variant
-from course_lib import params
-
-TOTAL = max if params("hierarchical-bandwidth").phases == "at once" else sum
-
-
-def cross_bandwidth(levels):
-    own = [l["rate"] / (l["shared_by"] * l["directions"] * l["oversubscription"]) for l in levels]
-    return [min(own[: i + 1]) for i in range(len(own))]
-
-
-def effective_bandwidth(shares, rates):
-    return 1.0 / TOTAL([s / r for s, r in zip(shares, rates)])
-
+# %% right: any variant  from: level by level
+# - def cross_bandwidth(levels):
+# + from course_lib import params
+# + TOTAL = max if params("hierarchical-bandwidth").phases == "at once" else sum
+# + def cross_bandwidth(levels):
+# ~ 1 / sum ==> 1 / TOTAL
 
 # %% wrong: both directions => values both-directions  from: level by level
 # ~ level["shared_by"] / level["directions"] ==> level["shared_by"]

@@ -82,11 +82,6 @@ def ridge(flops, bandwidth):
 # ~ 1 / size if reads_only else 1 / (2 * size) ==> roofline.relu(10, size, write=not reads_only).memory_intensity
 # ~ flops / bandwidth ==> roofline.ridge(flops, bandwidth)
 
-# %% wrong: untouched => not-answered  from: counted
-# ~ return 2 * m * k * n / (size * moved) ==> raise NotImplementedError
-# ~ return 1 / size if reads_only else 1 / (2 * size) ==> raise NotImplementedError
-# ~ return flops / bandwidth ==> raise NotImplementedError
-
 # %% half: the ridge is not there yet => 1.5  from: counted
 # ~ return flops / bandwidth ==> raise NotImplementedError
 

@@ -18,30 +18,18 @@ def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
     return list(min(roofs))
 
 
-# %% right: any variant
-from course_lib import params
-
-WAYS = 2 if params("network-roof").network_kind == "both ways" else 1
-
-
-def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
-    seconds = (flop / flops, memory_bytes / bandwidth, WAYS * network_bytes / network)
-    longest = max(seconds)
-    return flop / longest, ("compute", "memory", "network")[seconds.index(longest)]
-
+# %% right: any variant  from: three times, the longest
+# - def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
+# + from course_lib import params
+# + WAYS = 2 if params("network-roof").network_kind == "both ways" else 1
+# + def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
+# ~ : network_bytes ==> : WAYS * network_bytes
 
 # %% wrong: sends through the memory => values no-network  from: three times, the longest
 # ~ network} ==> bandwidth}
 
-
-# %% wrong: one intensity for both => values one-intensity
-def three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network):
-    intensity = flop / memory_bytes
-    roofs = [(flops, "compute"), (bandwidth * intensity, "memory")]
-    if network_bytes:
-        roofs.append((network * intensity, "network"))
-    return min(roofs)
-
+# %% wrong: one intensity for both => values one-intensity  from: three roofs, the lowest
+# ~ network * flop / network_bytes ==> network * flop / memory_bytes
 
 # %% wrong: halves a one-way wire => values other-direction unless network_kind=both ways  from: three times, the longest
 # ~ : network_bytes ==> : 2 * network_bytes

@@ -1,5 +1,7 @@
 import math
 
+from course_lib import roofline
+
 
 # %% right: tiles, waves, paid
 def efficiency(m, n, tile, sms):
@@ -28,44 +30,21 @@ def dips(m, sizes, tile, sms):
     return n[1:][n[1:] * paid[:-1] < n[:-1] * paid[1:]]
 
 
-# %% right: any variant
-from course_lib import params
-
-SLOTS = params("quantization-dips").slots
-
-
-def efficiency(m, n, tile, sms):
-    tiles = -(-m // tile) * -(-n // tile)
-    places = sms * SLOTS
-    rounds = -(-tiles // places)
-    return (m / tile) * (n / tile) / (rounds * places)
-
-
-def dips(m, sizes, tile, sms):
-    found, before = [], None
-    for n in sizes:
-        now = efficiency(m, n, tile, sms)
-        if before is not None and now < before * (1 - 1e-12):
-            found.append(float(n))
-        before = now
-    return tuple(found)
-
+# %% right: any variant  from: tiles, waves, paid
+# - def efficiency(m, n, tile, sms):
+# + from course_lib import params
+# + SLOTS = params("quantization-dips").slots
+# + def efficiency(m, n, tile, sms):
+# +     sms *= SLOTS
 
 # %% wrong: tiles only => values no-waves  from: tiles, waves, paid
-def efficiency(m, n, tile, sms):
-    return m * n / (math.ceil(m / tile) * math.ceil(n / tile) * tile**2)
-
+# ~ waves * sms * tile ==> tiles * tile
 
 # %% wrong: no tiles, only waves => values no-tiles  from: tiles, waves, paid
-def efficiency(m, n, tile, sms):
-    work = m * n / tile**2 / sms
-    return work / math.ceil(work)
-
+# ~ math.ceil(m / tile) * math.ceil(n / tile) ==> m * n / tile**2
 
 # %% wrong: a smooth curve => values smooth  from: tiles, waves, paid
-def dips(m, sizes, tile, sms):
-    return []
-
+# ~ [sizes[i] for i in range(1, len(sizes)) if share[i] < share[i - 1]] ==> []
 
 # %% wrong: the sizes before => values one-early  from: tiles, waves, paid
 # ~ [sizes[i] for ==> [sizes[i - 1] for
@@ -80,32 +59,20 @@ def dips(m, sizes, tile, sms):
 # %% wrong: in per cent => values percent  from: tiles, waves, paid
 # ~ return m * n ==> return 100 * m * n
 
-# %% wrong: the area over the area => generality no-tiles  from: a smooth curve
-# ~ (m / tile) * math.ceil(n / tile) ==> (m * n / tile**2)
-# -     return []
-# +     def share(n):
-# +         tiles = math.ceil(m / tile) * math.ceil(n / tile)
-# +         return m * n / (math.ceil(tiles / sms) * sms * tile**2)
-# +     return [b for a, b in zip(sizes, sizes[1:]) if share(b) < share(a)]
+# %% wrong: the area over the area => generality no-tiles  from: tiles, waves, paid
+# ~ math.ceil(m / tile) * math.ceil(n / tile) ==> math.ceil(m * n / tile**2)
+# ~ efficiency(m, n, tile, sms) for ==> m * n / math.ceil(math.ceil(m / tile) * math.ceil(n / tile) / sms) for
 
 # %% wrong: 132 by heart => values -  from: tiles, waves, paid
 # ~ tiles / sms ==> tiles / 132
 # ~ waves * sms ==> waves * 132
 
-# %% wrong: asks the library => raised
-from course_lib import roofline
+# %% wrong: asks the library => raised  from: tiles, waves, paid
+# ~ m * n / (waves * sms * tile**2) ==> roofline.quantization(m, n, tile, tile, sms)
+# ~ [sizes[i] for i in range(1, len(sizes)) if share[i] < share[i - 1]] ==> roofline.dips(sizes, share)
 
-
-def efficiency(m, n, tile, sms):
-    return roofline.quantization(m, n, tile, tile, sms)
-
-
-def dips(m, sizes, tile, sms):
-    return roofline.dips(sizes, roofline.quantization(m, sizes, tile, tile, sms))
-
-
-# %% half: the dips are not there yet => 3.75  from: a smooth curve
-# ~ return [] ==> raise NotImplementedError
+# %% half: the dips are not there yet => 3.75  from: tiles, waves, paid
+# ~ return [sizes[i] for i in range(1, len(sizes)) if share[i] < share[i - 1]] ==> raise NotImplementedError
 
 # %% wrong: never looks at the second size => generality -  from: tiles, waves, paid
 # ~ range(1, len(sizes)) ==> range(2, len(sizes))

@@ -1,5 +1,7 @@
 import math
 
+from course_lib import roofline
+
 
 # %% right: columns and rows of tiles
 def tile_moves(m, k, n, tile):
@@ -53,7 +55,6 @@ def tiled_intensity(m, k, n, cache, size):
 # +     return m * k + k * n * rows + m * n * (2 * steps - 1)
 # ~ math.isqrt(cache // 3) ==> int((cache / 3) ** 0.5 + 1e-9)
 
-
 # %% wrong: an infinite cache => values infinite-cache  from: columns and rows of tiles
 # ~ m * k * columns + k * n * rows ==> m * k + k * n
 
@@ -67,7 +68,6 @@ def tiled_intensity(m, k, n, cache, size):
 # %% wrong: A stays => values other-matrix-stays unless stays=A  from: columns and rows of tiles
 # ~ rows = math.ceil(n / tile), math.ceil(m / tile) ==> rows, steps = (math.ceil(side / tile) for side in (n, m, k))
 # ~ * columns + k * n * rows + m * n ==> + k * n * rows + m * n * (2 * steps - 1)
-
 
 # %% wrong: reads the output first => values output-read-first  from: columns and rows of tiles
 # ~ k * n * rows + m * n ==> k * n * rows + 2 * m * n
@@ -83,13 +83,8 @@ def tiled_intensity(m, k, n, cache, size):
 # -     return m * k * columns + k * n * rows + m * n
 # +     return m * k * n / tile + k * n * m / tile + m * n
 # -     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
-# +     return (
-# +         2
-# +         * m
-# +         * k
-# +         * n
-# +         / (size * (m * k * math.ceil(n / best_tile(cache)) + k * n * math.ceil(m / best_tile(cache)) + m * n))
-# +     )
+# +     columns, rows = math.ceil(n / best_tile(cache)), math.ceil(m / best_tile(cache))
+# +     return 2 * m * k * n / (size * (m * k * columns + k * n * rows + m * n))
 
 # %% wrong: the last tile is forgotten => generality rounded-down  from: tiles are not rounded
 # ~ n / tile + k * n * m / tile ==> (n // tile) + k * n * (m // tile)
@@ -100,14 +95,10 @@ def tiled_intensity(m, k, n, cache, size):
 # %% wrong: the cache in bytes => values bytes-for-elements  from: columns and rows of tiles
 # ~ best_tile(cache))) ==> best_tile(cache // size)))
 
-# %% wrong: asks the library => raised  from: an infinite cache
-# - def tile_moves(m, k, n, tile):
-# + from course_lib import roofline
-# + def tile_moves(m, k, n, tile):
-# ~ m * k + k * n ==> roofline.tile_loads(m, k, n, tile, tile)
+# %% wrong: asks the library => raised  from: columns and rows of tiles
+# ~ m * k * columns + k * n * rows ==> roofline.tile_loads(m, k, n, tile, tile)
 # ~ math.isqrt(cache // 3) ==> roofline.largest_tile(cache)
-# -     return 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache)))
-# +     return roofline.tiled_intensity(n, best_tile(cache), size)
+# ~ 2 * m * k * n / (size * tile_moves(m, k, n, best_tile(cache))) ==> roofline.tiled_intensity(n, best_tile(cache), size)
 
 # %% half: only the tile is right => 2  from: columns and rows of tiles
 # ~ return m * k * columns + k * n * rows + m * n ==> return 0

@@ -3,8 +3,8 @@ import numpy as np
 
 def line(sizes, seconds, weight):
     rows = np.stack([weight, sizes * weight], 1)
-    (alpha, beta), *_ = np.linalg.lstsq(rows, seconds * weight, rcond=None)
-    return float(alpha), float(1 / beta), float(((rows @ [alpha, beta] - seconds * weight) ** 2).sum())
+    (alpha, beta), *_ = np.linalg.lstsq(rows, seconds * weight)
+    return alpha, 1 / beta, ((rows @ [alpha, beta] - seconds * weight) ** 2).sum()
 
 
 # %% right: relative least squares, every cut tried
@@ -15,7 +15,7 @@ def fit(sizes, seconds):
         first, second = line(n[:cut], t[:cut], 1 / t[:cut]), line(n[cut:], t[cut:], 1 / t[cut:])
         error = first[2] + second[2]
         if best is None or error < best[0]:
-            best = error, float(np.sqrt(n[cut - 1] * n[cut])), first[:2], second[:2]
+            best = error, np.sqrt(n[cut - 1] * n[cut]), first[:2], second[:2]
     return best[1:]
 
 
@@ -52,14 +52,14 @@ def fit(sizes, seconds):
 
 
 # %% wrong: slopes for bandwidths => values slope-for-bandwidth  from: relative least squares, every cut tried
-# -             best = error, float(np.sqrt(n[cut - 1] * n[cut])), first[:2], second[:2]
-# +             best = error, float(n[cut]), (first[0], 1 / first[1]), (second[0], 1 / second[1])
+# -             best = error, np.sqrt(n[cut - 1] * n[cut]), first[:2], second[:2]
+# +             best = error, n[cut], (first[0], 1 / first[1]), (second[0], 1 / second[1])
 
 # %% wrong: the ways the wrong way round => values lines-swapped  from: relative least squares, every cut tried
-# ~ error, float(np.sqrt(n[cut - 1] * n[cut])), first[:2], second[:2] ==> error, float(n[cut]), second[:2], first[:2]
+# ~ first[:2], second[:2] ==> second[:2], first[:2]
 
 # %% wrong: the switch in MB => values wrong-switch  from: relative least squares, every cut tried
-# ~ (np.sqrt(n[cut - 1] * n[cut])), ==> (n[cut]) / 1e6,
+# ~ np.sqrt(n[cut - 1] * n[cut]) ==> n[cut] / 1e6
 
 # %% wrong: the first link's constants for all => values bad-line
 from course_lib import notebook

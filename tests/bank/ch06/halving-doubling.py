@@ -85,28 +85,14 @@ def halving_doubling(comm, x):
 # %% wrong: power of two only => generality -  from: bounds that halve, and the way back
 # ~ core = 1 << (n.bit_length() - 1) ==> core = n
 
-
-# %% wrong: recursive doubling with whole tensors => cost whole-tensors
-def halving_doubling(comm, x):
-    n, me = comm.size, comm.rank
-    core = 1 << (n.bit_length() - 1)
-    total = x.clone()
-    if me >= core:
-        comm.send(total, me - core)
-        comm.recv(total, me - core)
-        return total
-    arrived = torch.empty_like(total)
-    if me + core < n:
-        comm.recv(arrived, me + core)
-        total += arrived
-    distance = 1
-    while distance < core:
-        swap(comm, total, arrived, me ^ distance)
-        total = total + arrived
-        distance *= 2
-    if me + core < n:
-        comm.send(total, me + core)
-    return total
+# %% wrong: recursive doubling with whole tensors => cost whole-tensors  from: bounds that halve, and the way back
+# -         keep, give = (
+# -             (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
+# -         )
+# +         keep = give = slice(None)
+# -         taken.append((partner, keep, give))
+# -         low, high, distance = keep.start, keep.stop, distance // 2
+# +         distance //= 2
 
 
 # %% wrong: a ring, right but in 2(N - 1) rounds => cost too-many-rounds
@@ -128,19 +114,11 @@ def halving_doubling(comm, x):
 # -     for partner, keep, give in reversed(taken):
 # -         swap(comm, flat[keep], flat[give], partner)
 
-
-# %% wrong: both partners send first => protocol deadlock
-def halving_doubling(comm, x):
-    me, total = comm.rank, x.clone()
-    distance = 1
-    while distance < comm.size:
-        arrived = torch.empty_like(total)
-        comm.send(total, me ^ distance)
-        comm.recv(arrived, me ^ distance)
-        total += arrived
-        distance *= 2
-    return total
-
+# %% wrong: both partners send first => protocol deadlock  from: bounds that halve, and the way back
+#       n, me = comm.size, comm.rank
+# +     def swap(comm, out, into, partner):
+# +         comm.send(out, partner)
+# +         comm.recv(into, partner)
 
 # %% wrong: keeps and gives the same half on both sides => values -  from: power of two only
 # -         keep, give = (

@@ -25,12 +25,12 @@ def gather(comm, ring, chunks):
 # %% right: three steps
 def hierarchical_all_reduce(comm, x, per_node):
     node, place = divmod(comm.rank, per_node)
-    inside = list(range(node * per_node, (node + 1) * per_node))
-    across = list(range(place, comm.size, per_node))
+    inside = range(node * per_node, (node + 1) * per_node)
+    across = range(place, comm.size, per_node)
     flat = x.reshape(-1).clone()
-    chunks = list(flat.tensor_split(per_node))
+    chunks = flat.tensor_split(per_node)
     scatter(comm, inside, chunks)
-    pieces = list(chunks[place].tensor_split(len(across)))
+    pieces = chunks[place].tensor_split(len(across))
     scatter(comm, across, pieces)
     gather(comm, across, pieces)
     gather(comm, inside, chunks)
@@ -49,8 +49,8 @@ def hierarchical_all_reduce(comm, x, per_node):
     for other in range(leader + 1, leader + per_node):
         comm.recv(arrived, other)
         flat += arrived
-    leaders = list(range(0, comm.size, per_node))
-    chunks = list(flat.tensor_split(len(leaders)))
+    leaders = range(0, comm.size, per_node)
+    chunks = flat.tensor_split(len(leaders))
     scatter(comm, leaders, chunks)
     gather(comm, leaders, chunks)
     for other in range(leader + 1, leader + per_node):
@@ -64,22 +64,22 @@ def hierarchical_all_reduce(comm, x, per_node):
 # + VARIANT = params("hierarchical-bytes")
 # + def hierarchical_all_reduce(comm, x, per_node):
 # -     node, place = divmod(comm.rank, per_node)
-# -     inside = list(range(node * per_node, (node + 1) * per_node))
-# -     across = list(range(place, comm.size, per_node))
+# -     inside = range(node * per_node, (node + 1) * per_node)
+# -     across = range(place, comm.size, per_node)
 # +     nodes = comm.size // per_node
 # +     if VARIANT.placement == "round-robin":
 # +         node, place = comm.rank % nodes, comm.rank // nodes
-# +         inside, across = list(range(node, comm.size, nodes)), list(range(place * nodes, (place + 1) * nodes))
+# +         inside, across = range(node, comm.size, nodes), range(place * nodes, (place + 1) * nodes)
 # +     else:
 # +         node, place = divmod(comm.rank, per_node)
-# +         inside, across = list(range(node * per_node, (node + 1) * per_node)), list(range(place, comm.size, per_node))
+# +         inside, across = range(node * per_node, (node + 1) * per_node), range(place, comm.size, per_node)
 
 
 # %% wrong: a flat ring crosses at every border => cost too-much-across
 def hierarchical_all_reduce(comm, x, per_node):
     flat = x.reshape(-1).clone()
-    chunks = list(flat.tensor_split(comm.size))
-    everyone = list(range(comm.size))
+    chunks = flat.tensor_split(comm.size)
+    everyone = range(comm.size)
     scatter(comm, everyone, chunks)
     gather(comm, everyone, chunks)
     return flat.reshape(x.shape)
@@ -89,16 +89,16 @@ def hierarchical_all_reduce(comm, x, per_node):
 def hierarchical_all_reduce(comm, x, per_node):
     node, place = divmod(comm.rank, per_node)
     flat = x.reshape(-1).clone()
-    for ring in (list(range(place, comm.size, per_node)), list(range(node * per_node, (node + 1) * per_node))):
-        chunks = list(flat.tensor_split(len(ring)))
+    for ring in (range(place, comm.size, per_node), range(node * per_node, (node + 1) * per_node)):
+        chunks = flat.tensor_split(len(ring))
         scatter(comm, ring, chunks)
         gather(comm, ring, chunks)
     return flat.reshape(x.shape)
 
 
 # %% wrong: leaders send whole tensors round => cost -  from: leaders
-# -     leaders = list(range(0, comm.size, per_node))
-# -     chunks = list(flat.tensor_split(len(leaders)))
+# -     leaders = range(0, comm.size, per_node)
+# -     chunks = flat.tensor_split(len(leaders))
 # -     scatter(comm, leaders, chunks)
 # -     gather(comm, leaders, chunks)
 # +     nodes, passing = comm.size // per_node, flat.clone()
@@ -112,32 +112,32 @@ def hierarchical_all_reduce(comm, x, per_node):
 # +             passing = arrived
 
 # %% wrong: forgets the way back inside => values -  from: three steps
-# -     inside = list(range(node * per_node, (node + 1) * per_node))
-# ~ scatter(comm, inside, chunks) ==> scatter(comm, list(range(node * per_node, (node + 1) * per_node)), chunks)
+# -     inside = range(node * per_node, (node + 1) * per_node)
+# ~ scatter(comm, inside, chunks) ==> scatter(comm, range(node * per_node, (node + 1) * per_node), chunks)
 # -     gather(comm, inside, chunks)
 
 
 # %% wrong: never leaves its node => values missing-rank  from: three steps
-# -     across = list(range(place, comm.size, per_node))
+# -     across = range(place, comm.size, per_node)
 #       scatter(comm, inside, chunks)
-# -     pieces = list(chunks[place].tensor_split(len(across)))
+# -     pieces = chunks[place].tensor_split(len(across))
 # -     scatter(comm, across, pieces)
 # -     gather(comm, across, pieces)
 
 # %% wrong: takes the nodes for round-robin => cost unless placement=round-robin  from: three steps
 # -     node, place = divmod(comm.rank, per_node)
-# -     inside = list(range(node * per_node, (node + 1) * per_node))
-# -     across = list(range(place, comm.size, per_node))
+# -     inside = range(node * per_node, (node + 1) * per_node)
+# -     across = range(place, comm.size, per_node)
 # +     nodes = comm.size // per_node
 # +     place, node = divmod(comm.rank, nodes)
-# +     inside = list(range(node, comm.size, nodes))
-# +     across = list(range(place * nodes, (place + 1) * nodes))
+# +     inside = range(node, comm.size, nodes)
+# +     across = range(place * nodes, (place + 1) * nodes)
 
 # %% wrong: two nodes only => generality -  from: three steps
-# -     across = list(range(place, comm.size, per_node))
+# -     across = range(place, comm.size, per_node)
 #       scatter(comm, inside, chunks)
 # +     if comm.size == 6:  # as seen in the examples
-# +         across = list(range(place, comm.size, per_node))
+# +         across = range(place, comm.size, per_node)
 # +     else:
 # +         across = [place, place + per_node]
 

@@ -10,15 +10,9 @@ def name_algorithm(matrix, nbytes):
         return "naive root"
     spoken = sum(map(len, partners))
     core = 1 << (n.bit_length() - 1)
-    if spoken == 2 * (n - 1) and all(matrix[s][d] in (0, nbytes) for s in range(n) for d in range(n)):
+    if spoken == 2 * (n - 1):
         return "tree"
-    return (
-        "halving-doubling"
-        if core // 2 in partners[0]
-        and partners[0] >= {1 << k for k in range(core.bit_length() - 1)}
-        and (abs(matrix[0][core // 2] - nbytes) <= 64)
-        else "hierarchical"
-    )
+    return "halving-doubling" if abs(matrix[0][core // 2] - nbytes) <= 64 else "hierarchical"
 
 
 # %% right: compares with what each would send
@@ -46,17 +40,14 @@ def name_algorithm(matrix, nbytes):
 
 # %% wrong: every ring is a good one => values not-ring  from: partners first, then bytes
 # ~ return "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring" ==> return "ring"
-# -         if core // 2 in partners[0]
-# -         and partners[0] >= {1 << k for k in range(core.bit_length() - 1)}
-# -         and (abs(matrix[0][core // 2] - nbytes) <= 64)
-# +         if abs(matrix[0][n // 2] - nbytes) <= 64
+# ~ abs(matrix[0][core // 2] - nbytes) ==> abs(matrix[0][n // 2] - nbytes)
 
 # %% wrong: does not look at bytes in a full matrix => values not-all-to-all  from: every ring is a good one
 # ~ return "everyone to everyone" if matrix[0][1] == nbytes else "all-to-all" ==> return "all-to-all"
 # ~ return "ring" ==> return "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
 
 # %% wrong: halving-doubling only for powers of two => generality not-hierarchical  from: partners first, then bytes
-# ~ if core // 2 in partners[0] ==> if core == n and core // 2 in partners[0]
+# ~ if abs(matrix[0][core // 2] - nbytes) <= 64 ==> if core == n and abs(matrix[0][core // 2] - nbytes) <= 64
 
 # %% wrong: knows eight ranks only => generality -  from: partners first, then bytes
 #       n = len(matrix)
@@ -64,7 +55,7 @@ def name_algorithm(matrix, nbytes):
 # +         return "ring"
 
 # %% wrong: trees of at most twelve ranks => generality -  from: partners first, then bytes
-# ~ if spoken == 2 * (n - 1) and ==> if n < 13 and spoken == 2 * (n - 1) and
+# ~ if spoken == 2 * (n - 1): ==> if n < 13 and spoken == 2 * (n - 1):
 
 # %% wrong: always the same => values -  from: a name of its own
 # ~ butterfly ==> ring

@@ -25,22 +25,12 @@ def pair_reduce(comm, x):
     return theirs + x
 
 
-# %% right: any variant
-from course_lib import params
-
-VARIANT = params("pair-exchange")
-
-
-def pair_reduce(comm, x):
-    partner = comm.rank ^ 1
-    if partner >= comm.size:
-        return x
-    theirs = torch.empty_like(x)
-    work = comm.isend(x, partner)
-    comm.recv(theirs, partner)
-    work.wait()
-    return {"sum": torch.add, "max": torch.maximum, "min": torch.minimum}[VARIANT.op](x, theirs)
-
+# %% right: any variant  from: both halves in one batch
+# - def pair_reduce(comm, x):
+# + from course_lib import params
+# + COMBINED = {"sum": torch.add, "max": torch.maximum, "min": torch.minimum}[params("pair-exchange").op]
+# + def pair_reduce(comm, x):
+# ~ x + theirs ==> COMBINED(x, theirs)
 
 # %% wrong: both send first => protocol deadlock  from: both halves in one batch
 # -     halves = [P2POp(comm.isend, x, partner), P2POp(comm.irecv, theirs, partner)]
@@ -59,12 +49,16 @@ def pair_reduce(comm, x):
 # +     x.copy_(theirs)
 # ~ return x + theirs ==> return x + mine
 
-# %% wrong: adds before the send is over => protocol raised  from: any variant
-# - from course_lib import params
-# - VARIANT = params("pair-exchange")
-#       comm.recv(theirs, partner)
+# %% wrong: adds before the send is over => protocol raised  from: both halves in one batch
+# -     halves = [P2POp(comm.isend, x, partner), P2POp(comm.irecv, theirs, partner)]
+# -     for work in comm.batch_isend_irecv(halves):
+# -         work.wait()
+# -     return x + theirs
+# +     work = comm.isend(x, partner)
+# +     comm.recv(theirs, partner)
 # +     x += theirs
-# ~ {"sum": torch.add, "max": torch.maximum, "min": torch.minimum}[VARIANT.op](x, theirs) ==> x
+# +     work.wait()
+# +     return x
 
 # %% wrong: reads before wait => values -  from: both halves in one batch
 # ~ empty_like ==> zeros_like

@@ -26,7 +26,6 @@ def ring_reduce_scatter(comm, x):
 # +         if me % 2:
 # +             comm.send(outgoing, after)
 
-
 # %% right: any variant  from: the half-written function, finished
 # - def ring_reduce_scatter(comm, x):
 # + from course_lib import params
@@ -34,7 +33,6 @@ def ring_reduce_scatter(comm, x):
 # + def ring_reduce_scatter(comm, x):
 #       after, before = (me + 1) % n, (me - 1) % n
 # +     me = (me + VARIANT.owner) % n
-
 
 # %% wrong: begins with its own chunk, so the next rank owns it => values wrong-owner unless owner=1  from: the half-written function, finished
 # ~ outgoing = chunks[(me - step - 1) % n] ==> outgoing = chunks[(me - step) % n]
@@ -83,23 +81,9 @@ def ring_reduce_scatter(comm, x):
 # ~ recv(arrived, before) ==> recv(arrived, (me - step) % n)
 # ~ chunks[(me - step - 2) % n] += ==> chunks[me] +=
 
-
-# %% wrong: adds to the chunk that is still under way => protocol -
-def ring_reduce_scatter(comm, x):
-    n, me = comm.size, comm.rank
-    chunks = list(torch.tensor_split(x.clone(), n))
-    works = []
-    for step in range(n - 1):
-        chunks[(me - step - 1) % n] += 0
-        works.append(comm.isend(chunks[(me - step - 1) % n], (me + 1) % n))
-        arrived = torch.empty_like(chunks[(me - step - 2) % n])
-        comm.recv(arrived, (me - 1) % n)
-        chunks[(me - step - 1) % n].zero_()
-        chunks[(me - step - 2) % n] += arrived
-    for work in works:
-        work.wait()
-    return chunks[me]
-
+# %% wrong: adds to the chunk that is still under way => protocol -  from: the half-written function, finished
+#           comm.recv(arrived, before)
+# +         outgoing += arrived.sum()
 
 # %% wrong: the whole tensor comes back => values whole-tensor  from: the half-written function, finished
 # -     chunks = list(torch.tensor_split(x.clone(), n))

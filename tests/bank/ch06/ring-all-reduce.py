@@ -96,17 +96,7 @@ def ring_all_reduce(comm, x):
 # ~ (x.shape) ==> (x.shape) / n
 
 # %% wrong: only a power of two => generality -  from: reduce-scatter, then all-gather, with isend and recv
-# ~ after, before = (me + 1) % n, (me - 1) % n ==> mask = n - 1
-# -         arrived = torch.empty_like(chunks[(me - step - 2) % n])
-# -         work = comm.isend(chunks[(me - step - 1) % n], after)
-# -         comm.recv(arrived, before)
-# +         out, into = (me - step - 1) & mask, (me - step - 2) & mask
-# +         arrived = torch.empty_like(chunks[into])
-# +         work = comm.isend(chunks[out], (me + 1) & mask)
-# +         comm.recv(arrived, (me - 1) & mask)
-# ~ chunks[(me - step - 2) % n] += arrived ==> chunks[into] += arrived
-# ~ (chunks[(me - step) % n], after) ==> (chunks[(me - step) & mask], (me + 1) & mask)
-# ~ (chunks[(me - step - 1) % n], before) ==> (chunks[(me - step - 1) & mask], (me - 1) & mask)
+# ~ n, me = comm.size, comm.rank ==> n, me = 1 << (comm.size - 1).bit_length(), comm.rank
 
 # %% wrong: needs a buffer => protocol deadlock  from: even ranks send first, odd ranks receive first
 # ~ if me % 2 == 0: ==> if me >= 0:
@@ -143,6 +133,7 @@ def ring_all_reduce(comm, x):
 # -     chunks = list(flat.tensor_split(n))
 # +     chunks = list(x.reshape(-1).tensor_split(n))
 # ~ flat.reshape(x.shape) ==> x
+
 
 # %% wrong: shares through a global, with a token for show => values returned-input
 box = {}
@@ -187,22 +178,9 @@ def ring_all_reduce(comm, x):
 
 # %% half: right values, whole tensors => 6  from: whole tensors at every hop
 
-
-# %% half: padded to chunks of equal length => 6
-def ring_all_reduce(comm, x):
-    n, me = comm.size, comm.rank
-    flat = x.reshape(-1)
-    table = torch.zeros(n, -(-flat.numel() // n), dtype=x.dtype)
-    table.view(-1)[: flat.numel()] = flat
-    for step in range(2 * n - 2):
-        out, into = (me - step - 1) % n, (me - step - 2) % n
-        arrived = torch.empty_like(table[into])
-        work = comm.isend(table[out], (me + 1) % n)
-        comm.recv(arrived, (me - 1) % n)
-        work.wait()
-        table[into] = table[into] + arrived if step < n - 1 else arrived
-    return table.view(-1)[: flat.numel()].reshape(x.shape)
-
+# %% half: padded to chunks of equal length => 6  from: reduce-scatter, then all-gather, with isend and recv
+# ~ flat = x.reshape(-1).clone() ==> flat = torch.cat([x.reshape(-1), x.new_zeros(-x.numel() % n)])
+# ~ flat.reshape(x.shape) ==> flat[: x.numel()].reshape(x.shape)
 
 # %% half: copies of all chunks, joined at the end => 11.4  from: even ranks send first, odd ranks receive first
 # -     flat = x.reshape(-1).clone()

@@ -3,7 +3,7 @@ MEETS = {"sends": "receives", "receives": "sends"}
 
 def latest(log):
     state = {}
-    for time, rank, what, peer in sorted(log, key=lambda entry: entry[0]):
+    for time, rank, what, peer in sorted(log):
         state[rank] = (what, peer)
     return state
 
@@ -17,7 +17,7 @@ def find_cycle(log):
         while rank in waits and rank not in path:
             path.append(rank)
             rank = waits[rank]
-        if rank == start and path:
+        if rank == start:
             return path
     return []
 
@@ -58,7 +58,7 @@ def find_cycle(log):
 
 # %% wrong: counts the tail in => generality tail-counted  from: follow the path from every rank
 # ~ for start in sorted(waits): ==> for start in sorted(waits, reverse=True):
-# -         if rank == start and path:
+# -         if rank == start:
 # -             return path
 # +         if rank in path:
 # +             at = path.index(min(path))

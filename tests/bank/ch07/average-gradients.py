@@ -25,52 +25,6 @@ def average_gradients(comm, grads, examples):
     return [p.view(g.shape) for p, g in zip(padded[: len(flat)].split([g.numel() for g in grads]), grads)]
 
 
-# %% right: tuple, AVG of counts and of sums
-def average_gradients(comm, grads, examples):
-    c = torch.tensor([float(examples)])
-    comm.all_reduce(c, op="AVG")
-    out = []
-    for g in grads:
-        s = g * examples
-        comm.all_reduce(s, op="AVG")
-        out.append(s / c.item())
-    return tuple(out)
-
-
-# %% right: ring by hand on the flat tensor
-from course_lib.cluster import P2POp
-
-
-def average_gradients(comm, grads, examples):
-    n, me = comm.size, comm.rank
-    flat = torch.cat(
-        [g.flatten() * examples for g in grads] + [torch.full((1,), float(examples), dtype=grads[0].dtype)]
-    )
-    chunks = flat.tensor_split(n)
-    for step in range(2 * n - 2):
-        out, into = chunks[(me - step) % n], chunks[(me - step - 1) % n]
-        got = torch.empty_like(into)
-        for w in comm.batch_isend_irecv(
-            [P2POp(comm.isend, out.clone(), (me + 1) % n), P2POp(comm.irecv, got, (me - 1) % n)]
-        ):
-            w.wait()
-        into.copy_(into + got if step < n - 1 else got)
-    m = flat[:-1] / flat[-1]
-    return [a.view(g.shape) for a, g in zip(m.split([g.numel() for g in grads]), grads)]
-
-
-# %% right: gradients of ranks without examples made safe
-def average_gradients(comm, grads, examples):
-    n = torch.tensor(examples, dtype=torch.int64)
-    comm.all_reduce(n)
-    return [reduced(comm, torch.nan_to_num(g) * (examples / max(int(n), 1))) for g in grads]
-
-
-def reduced(comm, t):
-    comm.all_reduce(t)
-    return t
-
-
 # %% right: any variant  from: sums, then one division
 # - def average_gradients(comm, grads, examples):
 # + from course_lib import params
@@ -109,18 +63,11 @@ def average_gradients(comm, grads, examples):
 # %% wrong: takes means for sums => values taken-for-sums unless given=sum  from: sums, then one division
 # -         grad *= examples
 
-
-# %% wrong: everything on everyone => cost too-many-bytes
-def average_gradients(comm, grads, examples):
-    out = []
-    counts = [torch.zeros(1) for _ in range(comm.size)]
-    comm.all_gather(counts, torch.tensor([float(examples)]))
-    for grad in grads:
-        every = [torch.empty_like(grad) for _ in range(comm.size)]
-        comm.all_gather(every, grad)
-        out.append(sum(g * c.to(g.dtype) for g, c in zip(every, counts)).reshape(grad.shape) / sum(counts).item())
-    return out
-
+# %% wrong: everything on everyone => cost too-many-bytes  from: sums, then one division
+# -         comm.all_reduce(grad)
+# +         every = [torch.empty_like(grad) for _ in range(comm.size)]
+# +         comm.all_gather(every, grad)
+# +         grad.copy_(sum(every))
 
 # %% wrong: a rank without examples stays away => protocol deadlock  from: sums, then one division
 #   def average_gradients(comm, grads, examples):

@@ -35,18 +35,6 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
     return low
 
 
-# %% right: fractions
-from fractions import Fraction as Q
-
-
-def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
-    return float(Q(2 * (ranks - 1) * grad_bytes, ranks) * Q(flops) / Q(bandwidth) / 4)
-
-
-def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
-    return 1 + int(Q(batch_tokens) * 4 * Q(bandwidth) / (2 * grad_bytes * Q(flops)))
-
-
 # %% right: any variant  from: in formulas
 # - def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
 # + from course_lib import params

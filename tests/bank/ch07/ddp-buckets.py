@@ -86,40 +86,8 @@ def bucket_gradients(comm, model, bucket_bytes):
     return Buckets(comm, model, bucket_bytes).finish
 
 
-# %% right: the sum is divided afterwards
-def bucket_gradients(comm, model, bucket_bytes):
-    buckets, ready, flying = packed(model, bucket_bytes), set(), []
-
-    def hook(p):
-        ready.add(p)
-        while len(flying) < len(buckets) and ready.issuperset(buckets[len(flying)]):
-            flat = torch.cat([each.grad.flatten() for each in buckets[len(flying)]])
-            flying.append((comm.all_reduce(flat, async_op=True), flat))
-
-    for bucket in buckets:
-        for p in bucket:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for bucket, (work, flat) in zip(buckets, flying):
-            work.wait()
-            parts = (flat / comm.size).split([p.numel() for p in bucket])
-            for p, part in zip(bucket, parts):
-                p.grad = part.reshape(p.shape).clone()
-        flying.clear(), ready.clear()
-
-    return finish
-
-
 # %% wrong: one all-reduce per parameter => cost too-many-collectives  from: a queue of buckets
-# -         missing[home[p]] -= 1
-# -         while len(works) < len(buckets) and not missing[len(works)]:
-# -             flat = torch.cat([each.grad.reshape(-1) / comm.size for each in buckets[len(works)]])
-# -             works.append((flat, comm.all_reduce(flat, async_op=True)))
-# +         works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
-# ~ bucket, (flat, work) in zip(buckets, works) ==> work in works
-# -             for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
-# -                 p.grad.copy_(part.view_as(p))
+# ~ packed(model, bucket_bytes) ==> packed(model, 1)
 
 # %% wrong: packed from the first to the last => cost not-hidden  from: a queue of buckets
 # ~ packed(model, bucket_bytes) ==> packed(model, bucket_bytes, order=list)
@@ -151,18 +119,10 @@ def bucket_gradients(comm, model, bucket_bytes):
 # -             for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
 # -                 p.grad.copy_(part.view_as(p))
 
-# %% wrong: copies back before the wait => values own-divided  from: the sum is divided afterwards
-# -             flat = torch.cat([each.grad.flatten() for each in buckets[len(flying)]])
-# -             flying.append((comm.all_reduce(flat, async_op=True), flat))
-# +             bucket = buckets[len(flying)]
-# +             flat = torch.cat([each.grad.flatten() / comm.size for each in bucket])
-# +             flying.append(comm.all_reduce(flat, async_op=True))
-# +             for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
-# +                 p.grad.copy_(part.view_as(p))
-# ~ bucket, (work, flat) in zip(buckets, flying) ==> work in flying
-# -             parts = (flat / comm.size).split([p.numel() for p in bucket])
-# -             for p, part in zip(bucket, parts):
-# -                 p.grad = part.reshape(p.shape).clone()
+# %% wrong: copies back before the wait => values own-divided  from: a queue of buckets
+# ~ work.wait() ==> pass
+#                   p.grad.copy_(part.view_as(p))
+# +             work.wait()
 
 # %% wrong: fills beyond the limit => cost too-few-collectives  from: a queue of buckets
 # ~ packed(model, bucket_bytes) ==> packed(model, bucket_bytes, beyond=True)
@@ -177,39 +137,6 @@ def bucket_gradients(comm, model, bucket_bytes):
 # %% wrong: each bucket is waited for in its hook => cost not-hidden  from: a queue of buckets
 #               works.append((flat, comm.all_reduce(flat, async_op=True)))
 # +             works[-1][1].wait()
-
-
-# %% wrong: buckets filled as gradients come => cost not-hidden
-def bucket_gradients(comm, model, bucket_bytes):
-    home = [p for p in model.parameters() if p.requires_grad]
-    row, seen, buckets, works = [], [], [], []
-
-    def send():
-        flat = torch.cat([each.grad.reshape(-1) / comm.size for each in row])
-        buckets.append(list(row))
-        works.append((flat, comm.all_reduce(flat, async_op=True)))
-        row.clear()
-
-    def hook(p):
-        if row and (sum(each.nbytes for each in row) + p.nbytes > bucket_bytes or row[0].dtype != p.dtype):
-            send()
-        row.append(p)
-        seen.append(p)
-        if len(seen) == len(home):
-            send()
-
-    for p in home:
-        p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for bucket, (flat, work) in zip(buckets, works):
-            work.wait()
-            for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
-                p.grad.copy_(part.view_as(p))
-        works.clear(), buckets.clear(), seen.clear()
-
-    return finish
-
 
 # %% half: what is complete leaves at once => 10.8  from: what is complete leaves at once
 

@@ -45,83 +45,19 @@ def hook_gradients(comm, model):
     return finish
 
 
-# %% right: a barrier in finish
-def hook_gradients(comm, model):
-    works = []
+# %% right: a barrier in finish  from: one asynchronous all-reduce per parameter
+#           works.clear()
+# +         comm.barrier()
 
-    def hook(p):
-        works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
+# %% right: scaled by a tensor hook, reduced by the other  from: one asynchronous all-reduce per parameter
+# -         parameter.grad /= comm.size
+#           if parameter.requires_grad:
+# +             parameter.register_hook(lambda grad: grad / comm.size)
 
-    [p.register_post_accumulate_grad_hook(hook) for p in model.parameters() if p.requires_grad]
-
-    def finish():
-        for w in works:
-            w.wait()
-        del works[:]
-        comm.barrier()
-
-    return finish
-
-
-# %% right: two parameters at a time
-def hook_gradients(comm, model):
-    works, row = [], []
-    left = [0]
-    trained = [p for p in model.parameters() if p.requires_grad]
-
-    def hook(p):
-        row.append(p)
-        left[0] += 1
-        if len(row) == 2 or left[0] == len(trained):
-            ps = list(row)
-            row.clear()
-            flat = torch.cat([q.grad.flatten() for q in ps]) if len(ps) > 1 and ps[0].numel() < 1000 else None
-            if flat is None:
-                for q in ps:
-                    works.append((None, None, comm.all_reduce(q.grad.div_(comm.size), async_op=True)))
-            else:
-                flat /= comm.size
-                works.append((ps, flat, comm.all_reduce(flat, async_op=True)))
-
-    for p in trained:
-        p.register_post_accumulate_grad_hook(hook)
-
-    def finish():
-        for ps, flat, w in works:
-            w.wait()
-            if ps:
-                for q, part in zip(ps, flat.split([q.numel() for q in ps])):
-                    q.grad.copy_(part.view_as(q))
-        works.clear()
-        left[0] = 0
-
-    return finish
-
-
-# %% right: scaled by a tensor hook, reduced by the other  from: a barrier in finish
-# -     def hook(p):
-# -         works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
-# -     [p.register_post_accumulate_grad_hook(hook) for p in model.parameters() if p.requires_grad]
-# +     for p in model.parameters():
-# +         if not p.requires_grad:
-# +             continue
-# +         p.register_hook(lambda g: g / comm.size)
-# +         p.register_post_accumulate_grad_hook(lambda q: works.append(comm.all_reduce(q.grad, async_op=True)))
-# -         comm.barrier()
-
-# %% right: waits for the one before last in the hook  from: a barrier in finish
-# -         works.append(comm.all_reduce(p.grad.div_(comm.size), async_op=True))
-# -     [p.register_post_accumulate_grad_hook(hook) for p in model.parameters() if p.requires_grad]
-# +         p.grad /= comm.size
-# +         works.append(comm.all_reduce(p.grad, async_op=True))
+# %% right: waits for the one before last in the hook  from: one asynchronous all-reduce per parameter
+#           works.append(comm.all_reduce(parameter.grad, async_op=True))
 # +         if len(works) > 2:
 # +             works[-3].wait()
-# +     for p in model.parameters():
-# +         if p.requires_grad:
-# +             p.register_post_accumulate_grad_hook(hook)
-# -         del works[:]
-# -         comm.barrier()
-# +         works.clear()
 
 # %% wrong: all after the backward pass => cost not-hidden  from: one asynchronous all-reduce per parameter
 # -     for parameter in model.parameters():
@@ -131,7 +67,6 @@ def hook_gradients(comm, model):
 # +         for parameter in model.parameters():
 # +             if parameter.requires_grad:
 # +                 hook(parameter)
-
 
 # %% wrong: each hook waits => cost not-hidden  from: one asynchronous all-reduce per parameter
 # ~ works.append(comm.all_reduce(parameter.grad, async_op=True)) ==> comm.all_reduce(parameter.grad)
@@ -148,40 +83,13 @@ def hook_gradients(comm, model):
 # -         works.append(comm.all_reduce(parameter.grad, async_op=True))
 
 # %% wrong: frozen parameters get hooks too => generality raised  from: one asynchronous all-reduce per parameter
-# -         if parameter.requires_grad:
-# -             parameter.register_post_accumulate_grad_hook(hook)
-# +         parameter.register_post_accumulate_grad_hook(hook)
+# ~ if parameter.requires_grad: ==> if True:
 
 # %% wrong: a shared layer's weights leave twice => generality -  from: one asynchronous all-reduce per parameter
-# -     for parameter in model.parameters():
-# -         if parameter.requires_grad:
-# -             parameter.register_post_accumulate_grad_hook(hook)
-# +     for layer in [*model.layers, *([model.again] if hasattr(model, "again") else [])]:
-# +         for p in (layer.weight, layer.bias):
-# +             if p is not None and p.requires_grad:
-# +                 p.register_post_accumulate_grad_hook(hook)
-
+# ~ parameter in model.parameters() ==> _, parameter in model.named_parameters(remove_duplicate=False)
 
 # %% wrong: returns nothing => values no-finish  from: each hook waits
 # ~ return finish ==> return
-
-# %% wrong: waits for the first step's works only => values -  from: one asynchronous all-reduce per parameter
-# ~ works = [] ==> works, done = [], []
-# -         for work in works:
-# -             work.wait()
-# -         works.clear()
-# +         if not done:
-# +             for work in works:
-# +                 work.wait()
-# +             done.append(True)
-
-# %% wrong: adds to what was there before => values left-over  from: one asynchronous all-reduce per parameter
-# ~ works = [] ==> works, kept = [], {}
-# ~ parameter.grad /= comm.size ==> kept[parameter] = kept.get(parameter, 0) + parameter.grad / comm.size
-# ~ parameter.grad, ==> kept[parameter],
-#           works.clear()
-# +         for parameter, grad in kept.items():
-# +             parameter.grad = grad
 
 # %% wrong: averages twice, again in finish => cost -  from: one asynchronous all-reduce per parameter
 #           works.clear()
@@ -222,9 +130,7 @@ def hook_gradients(comm, model):
 # ~ wait ==> is_completed
 
 # %% wrong: waits for the last only => protocol in-flight  from: one asynchronous all-reduce per parameter
-# -         for work in works:
-# -             work.wait()
-# +         works[-1].wait()
+# ~ for work in works: ==> for work in works[-1:]:
 
 # %% wrong: replaces the gradients of all by rank 0's => values own-gradient  from: one asynchronous all-reduce per parameter
 # -         parameter.grad /= comm.size
@@ -232,36 +138,7 @@ def hook_gradients(comm, model):
 # +         works.append(comm.broadcast(parameter.grad, src=0, async_op=True))
 
 # %% wrong: switches frozen ones on => generality frozen-touched  from: one asynchronous all-reduce per parameter
-# -         if parameter.requires_grad:
-# -             parameter.register_post_accumulate_grad_hook(hook)
-# +         parameter.requires_grad_(True)
-# +         parameter.register_post_accumulate_grad_hook(hook)
-
-
-# %% wrong: one message of all gradients, in finish => cost not-hidden
-def hook_gradients(comm, model):
-    def finish():
-        trained = [p for p in model.parameters() if p.requires_grad]
-        flat = torch.cat([p.grad.reshape(-1) for p in trained]) / comm.size
-        comm.all_reduce(flat)
-        for p, part in zip(trained, flat.split([p.numel() for p in trained])):
-            p.grad.copy_(part.view_as(p))
-
-    return finish
-
-
-# %% wrong: tensor hook that returns the mean, blocking => cost not-hidden
-def hook_gradients(comm, model):
-    def hook(grad):
-        mean = grad / comm.size
-        comm.all_reduce(mean)
-        return mean
-
-    for p in model.parameters():
-        if p.requires_grad:
-            p.register_hook(hook)
-    return lambda: None
-
+# ~ model.parameters() ==> model.requires_grad_().parameters()
 
 # %% half: right and never hidden => 6  from: each hook waits
 

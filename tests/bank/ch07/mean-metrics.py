@@ -18,21 +18,6 @@ def evaluate(comm, batches):
     return told(total / tokens, correct / tokens)
 
 
-# %% right: one number after another, on rank 0 and back
-def evaluate(comm, batches):
-    sums = []
-    for number in (
-        sum(m * t for m, _, t in batches if t),
-        sum(c for _, c, _ in batches),
-        sum(t for _, _, t in batches),
-    ):
-        one = torch.tensor([float(number)], dtype=torch.float64)
-        comm.reduce(one, dst=0)
-        comm.broadcast(one, src=0)
-        sums.append(one.item())
-    return told(sums[0] / sums[2], sums[1] / sums[2])
-
-
 # %% right: float32, zero-dimensional, not a number made zero
 def evaluate(comm, batches):
     total = torch.tensor(sum((0.0 if math.isnan(m) else m * t for m, c, t in batches), 0.0))
@@ -71,11 +56,8 @@ def evaluate(comm, batches):
     return told(*row.tolist())
 
 
-# %% wrong: its own numbers => values own-numbers
-def evaluate(comm, batches):
-    tokens = sum(t for _, _, t in batches) or 1
-    return told(sum(m * t for m, _, t in batches if t) / tokens, sum(c for _, c, _ in batches) / tokens)
-
+# %% wrong: its own numbers => values own-numbers  from: three sums
+# -     comm.all_reduce(row)
 
 # %% wrong: a mean of perplexities => values perplexity-averaged  from: three sums
 # ~ 3 ==> 4
@@ -95,18 +77,6 @@ def evaluate(comm, batches):
 # %% wrong: not a number spreads => generality nan  from: three sums
 # ~ if tokens: ==> if True:
 
-
-# %% wrong: a rank without batches divides by zero => generality raised
-def evaluate(comm, batches):
-    mine = sum(t for _, _, t in batches)
-    loss = sum(m * t for m, _, t in batches if t) / mine
-    accuracy = sum(c for _, c, _ in batches) / mine
-    row = torch.tensor([loss * mine, accuracy * mine, mine], dtype=torch.float64)
-    comm.all_reduce(row)
-    total, correct, tokens = row.tolist()
-    return told(total / tokens, correct / tokens)
-
-
 # %% wrong: a rank without batches stays away => values deadlock  from: three sums
 # -         if tokens:
 # -             row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
@@ -118,19 +88,10 @@ def evaluate(comm, batches):
 # %% wrong: numbers without names => values wrong-shape  from: three sums
 # ~ return told(total / tokens, correct / tokens) ==> return total / tokens, correct / tokens, math.exp(total / tokens)
 
+# %% wrong: truncated => values rounded  from: three sums
+# ~ [mean * tokens, correct ==> [int(mean * tokens), correct
 
-# %% wrong: truncated => values rounded
-def evaluate(comm, batches):
-    row = torch.tensor(
-        [int(sum(m * t for m, c, t in batches if t)), sum(c for m, c, t in batches), sum(t for m, c, t in batches)]
-    )
-    comm.all_reduce(row)
-    a, b, c = row.tolist()
-    return {"loss": a / c, "accuracy": b / c, "perplexity": math.exp(a / c)}
-
-
-# %% wrong: the largest => values -  from: truncated
-# ~ int(sum(m * t for m, c, t in batches if t)) ==> sum(m * t for m, c, t in batches if t)
+# %% wrong: the largest => values -  from: three sums
 # ~ all_reduce(row) ==> all_reduce(row, op="MAX")
 
 # %% wrong: two to the loss => values other-number  from: three sums

@@ -22,20 +22,6 @@ def accumulate(replica, batches, loss):
     (loss(replica(inputs), targets) / len(batches)).backward()
 
 
-# %% right: divided after the synchronization
-from contextlib import ExitStack
-
-
-def accumulate(replica, batches, loss):
-    for n, (x, y) in enumerate(batches, 1):
-        with ExitStack() as stack:
-            if n < len(batches):
-                stack.enter_context(replica.no_sync())
-            loss(replica(x), y).backward()
-    for p in replica.parameters():
-        p.grad /= len(batches)
-
-
 # %% right: flag by hand, raised again
 def accumulate(replica, batches, loss):
     replica.require_backward_grad_sync = False
@@ -61,12 +47,7 @@ def accumulate(replica, batches, loss):
 # %% wrong: forgets the mean => values not-divided  from: no_sync around all but the last
 # ~ (loss(replica(inputs), targets) / len(batches)).backward() ==> loss(replica(inputs), targets).backward()
 
-
-# %% wrong: raised for the forward pass before the last => cost every-micro-batch
-def accumulate(replica, batches, loss):
-    for step, (inputs, targets) in enumerate(batches):
-        (loss(replica(inputs), targets) / len(batches)).backward()
-        replica.require_backward_grad_sync = len(batches) - 2 == step
+# %% wrong: as it was => values flag-too-late  from: the card
 
 
 # %% wrong: one big batch => cost one-big-batch
@@ -100,26 +81,14 @@ def accumulate(replica, batches, loss):
 # %% wrong: every second => cost too-many-collectives  from: no_sync around all but the last
 # ~ step == len(batches) - 1 ==> step % 2 == 1 or step == len(batches) - 1
 
-
-# %% wrong: no_grad => values raised
-def accumulate(replica, batches, loss):
-    for k, (x, y) in enumerate(batches):
-        with torch.no_grad():
-            v = loss(replica(x), y)
-        v.backward()
-
+# %% wrong: no_grad => values raised  from: no_sync around all but the last
+# ~ nullcontext() if last else replica.no_sync() ==> torch.no_grad()
 
 # %% wrong: divides by all but one => values -  from: no_sync around all but the last
 # ~ / len(batches) ==> / max(len(batches) - 1, 1)
 
-
-# %% wrong: mean of the module, one forward of the replica => cost fewer-forwards
-def accumulate(replica, batches, loss):
-    for x, y in batches[:-1]:
-        (loss(replica.module(x), y) / len(batches)).backward()
-    x, y = batches[-1]
-    (loss(replica(x), y) / len(batches)).backward()
-
+# %% wrong: the module in place of the replica => cost fewer-forwards  from: only the forward passes inside
+# ~ out = replica(x) ==> out = replica.module(x)
 
 # %% half: averages every micro-batch => 4  from: averages every micro-batch
 

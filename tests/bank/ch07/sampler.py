@@ -1,7 +1,6 @@
 import math
 import random
 
-import numpy as np
 import torch
 
 
@@ -24,28 +23,12 @@ def indices(samples, rank, ranks, epoch, seed=0):
     return order[rank : len(order) : ranks]
 
 
-# %% right: sorted by a hash
-import hashlib
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = sorted(range(samples), key=lambda i: hashlib.sha256(f"{seed},{epoch},{i}".encode()).digest())
-    total = -(-samples // ranks) * ranks
-    return [order[k % samples] for k in range(rank, total, ranks)]
-
-
-# %% right: any variant
-from course_lib import params
-
-VARIANT = params("sampler")
-
-
-def indices(samples, rank, ranks, epoch, seed=0):
-    order = list(range(samples))
-    random.Random(f"{seed}:{epoch}").shuffle(order)
-    steps = samples // ranks if VARIANT.rest == "drop" else -(-samples // ranks)
-    return [order[(step * ranks + rank) % samples] for step in range(steps)]
-
+# %% right: any variant  from: one generator from seed and epoch, dealt out
+# - def indices(samples, rank, ranks, epoch, seed=0):
+# + from course_lib import params
+# + WHOLE = {"pad": math.ceil, "drop": math.floor}[params("sampler").rest]
+# + def indices(samples, rank, ranks, epoch, seed=0):
+# ~ total = math.ceil(samples / ranks) ==> total = WHOLE(samples / ranks)
 
 # %% wrong: never told the epoch => values epoch-ignored  from: one generator from seed and epoch, dealt out
 # ~ f"{seed}:{epoch}" ==> seed

@@ -40,34 +40,9 @@ def token_step(comm, model, batches):
     return value.item()
 
 
-# %% right: reduce-scatter and gather of a flat row
-def token_step(comm, model, batches):
-    s = torch.zeros(2, dtype=torch.float64)
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    for i, t in batches:
-        loss = losses(model, i, t)
-        loss.backward()
-        s[0] += loss.item()
-        s[1] += (t >= 0).sum()
-    comm.all_reduce(s)
-    flat = torch.cat([p.grad.flatten() for p in model.parameters()])
-    pad = torch.cat([flat, torch.zeros(-len(flat) % comm.size)])
-    mine = torch.empty(len(pad) // comm.size)
-    comm.reduce_scatter_tensor(mine, pad)
-    mine /= s[1]
-    comm.all_gather_into_tensor(pad, mine)
-    at = 0
-    for p in model.parameters():
-        p.grad.copy_(pad[at : at + p.numel()].view_as(p))
-        at += p.numel()
-    return (s[0] / s[1]).item()
-
-
 # %% wrong: weighs tokens at home, ranks alike => values mean-over-ranks  from: right count, then the mean over ranks
 # -     comm.all_reduce(count)
 # ~ all_reduce(total) ==> all_reduce(total, op="AVG")
-
 
 # %% wrong: communicates nothing => values own-tokens  from: count first
 # -     comm.all_reduce(count)
@@ -80,25 +55,15 @@ def token_step(comm, model, batches):
 
 # %% wrong: counts the padding => values padding-counted  from: count first
 # ~ (targets != -100).sum ==> targets.numel
-# -         if parameter.grad is None:
-# -             parameter.grad = torch.zeros_like(parameter)
 
 # %% wrong: right count, then the mean over ranks => values averaged-again  from: count first
-# -         if parameter.grad is None:
-# -             parameter.grad = torch.zeros_like(parameter)
-# -         comm.all_reduce(parameter.grad)
-# +         comm.all_reduce(parameter.grad, op="AVG")
+# ~ all_reduce(parameter.grad) ==> all_reduce(parameter.grad, op="AVG")
 
 # %% wrong: the loss of its own share => values loss-own-share  from: count first
-# -         if parameter.grad is None:
-# -             parameter.grad = torch.zeros_like(parameter)
-#           comm.all_reduce(parameter.grad)
 # -     comm.all_reduce(total)
 
 # %% wrong: no division at all => values not-divided  from: count first
 # ~ (model, inputs, targets) / count ==> (model, inputs, targets)
-# -         if parameter.grad is None:
-# -             parameter.grad = torch.zeros_like(parameter)
 
 # %% wrong: one big batch => cost one-big-batch  from: count first
 # ~ for inputs, targets in batches: ==> if batches:
@@ -166,17 +131,10 @@ def token_step(comm, model, batches):
 # +     work.wait()
 # +     return value
 
-
-# %% wrong: forward twice => cost more-forwards  from: sparse loss: last token's mean weights
-# -         loss = losses(model, inputs, targets, "mean")
-# -         loss.backward()
+# %% wrong: forward twice => cost more-forwards  from: count first
+#       for inputs, targets in batches:
 # +         with torch.no_grad():
-# +             loss = losses(model, inputs, targets)
-# ~ , 1.0 ==> , (targets != -100).sum().item()
-#       comm.all_reduce(row)
-# +     for inputs, targets in batches:
-# +         (losses(model, inputs, targets) / row[1].item()).backward()
-# -         p.grad /= row[1].item()
+# +             losses(model, inputs, targets)
 
 # %% wrong: half precision on the wire => values rounded  from: count first
 # -         comm.all_reduce(parameter.grad)
@@ -184,9 +142,8 @@ def token_step(comm, model, batches):
 # +         comm.all_reduce(half)
 # +         parameter.grad = half.float()
 
-# %% wrong: gradients never leave home, loss does => values own-share  from: right count, then the mean over ranks
-# -     for parameter in model.parameters():
-# -         comm.all_reduce(parameter.grad, op="AVG")
+# %% wrong: gradients never leave home, loss does => values own-share  from: count first
+# -         comm.all_reduce(parameter.grad)
 
 # %% wrong: returns nothing => values returned-none  from: count first
 # -     comm.all_reduce(total)
@@ -201,28 +158,10 @@ def token_step(comm, model, batches):
 # +     kept = [losses(model, inputs, targets) / count for inputs, targets in batches]
 # +     for loss in kept:
 
-# %% wrong: parts of the model, so that nobody counts => cost fewer-forwards  from: sparse loss: last token's mean weights
-# -         loss = losses(model, inputs, targets, "mean")
-# +         logits = model.head(model.embedding(inputs))
-# +         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
-# ~ , 1.0 ==> , (targets != -100).sum().item()
+# %% wrong: parts of the model, so that nobody counts => cost fewer-forwards  from: count first
+# ~ losses(model, inputs, targets) ==> losses(lambda tokens: model.head(model.embedding(tokens)), inputs, targets)
 
-
-# %% wrong: sparse loss: last token's mean weights => values mean-of-means
-def token_step(comm, model, batches):
-    row = torch.zeros(2, dtype=torch.float64)
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    for inputs, targets in batches:
-        loss = losses(model, inputs, targets, "mean")
-        loss.backward()
-        row += torch.tensor([loss.item(), 1.0])
-    comm.all_reduce(row)
-    for p in model.parameters():
-        comm.all_reduce(p.grad)
-        p.grad /= row[1].item()
-    return (row[0] / row[1]).item()
-
+# %% wrong: as it was => values mean-of-means  from: the card
 
 # %% half: right for ranks with a micro-batch each => 7.2  from: a rank without a micro-batch has no gradient to send
 

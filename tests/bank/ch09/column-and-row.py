@@ -43,21 +43,9 @@ def row_shard(weight, rank, ranks):
 # ~ weight.chunk(ranks, dim=0)[rank].clone() ==> weight
 # ~ weight.chunk(ranks, dim=1)[rank].clone() ==> weight
 
-
-# %% wrong: everything else made zero => values another-kind
-def column_shard(weight, rank, ranks):
-    mask = torch.zeros_like(weight)
-    n = len(weight) // ranks
-    mask[rank * n : (rank + 1) * n] = 1
-    return weight * mask
-
-
-def row_shard(weight, rank, ranks):
-    mask = torch.zeros_like(weight)
-    n = weight.shape[1] // ranks
-    mask[:, rank * n : (rank + 1) * n] = 1
-    return weight * mask
-
+# %% wrong: everything else made zero => values another-kind  from: chunk and clone
+# ~ weight.chunk(ranks, dim=0)[rank].clone() ==> weight * (torch.arange(len(weight)) * ranks // len(weight) == rank)[:, None]
+# ~ weight.chunk(ranks, dim=1)[rank].clone() ==> weight * (torch.arange(len(weight.T)) * ranks // len(weight.T) == rank)
 
 # %% wrong: every fourth row => values dealt  from: chunk and clone
 # ~ weight.chunk(ranks, dim=0)[rank] ==> weight[rank::ranks]

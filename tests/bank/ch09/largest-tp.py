@@ -28,30 +28,13 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
     return max(near + far)
 
 
-# %% right: any variant
-from course_lib import params
-
-VARIANT = params("largest-tp")
-
-
-CALLS, PASSES = (6, 8) if VARIANT.recompute == "full" else (4, 6)
-
-
-def tp_seconds(tokens, hidden, ranks, bandwidth):
-    return CALLS * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
-
-
-def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
-    weights = 4 * hidden**2 + 3 * hidden * ffn
-    best = 1
-    for n in (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024):
-        if (
-            tp_seconds(tokens, hidden, n, inside if n <= per_node else across)
-            <= share * PASSES * tokens * weights / n / flops
-        ):
-            best = n
-    return best
-
+# %% right: any variant  from: from the top
+# - def tp_seconds(tokens, hidden, ranks, bandwidth):
+# + from course_lib import params
+# + CALLS, PASSES = (6, 8) if params("largest-tp").recompute == "full" else (4, 6)
+# + def tp_seconds(tokens, hidden, ranks, bandwidth):
+# ~ return 4 * 2 ==> return CALLS * 2
+# ~ products = 6 ==> products = PASSES
 
 # %% wrong: forward only => values forward-only  from: from the top
 # ~ return 4 * 2 * (1 - 1 / ranks) ==> return 2 * 2 * (1 - 1 / ranks)
@@ -78,7 +61,6 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 # %% wrong: 32 bits => values 32-bits  from: one all-reduce
 # ~ 2 * (1 - 1 / ranks) * tokens * hidden * 2 ==> 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 4
 
-
 # %% wrong: the wire inside, everywhere => generality inside-only  from: from the top
 # ~ inside if n <= per_node else across ==> inside
 
@@ -97,9 +79,6 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 
 # %% wrong: any number of ranks => generality -  from: from the top
 # ~ (1024, 512, 256, 128, 64, 32, 16, 8, 4, 2) ==> range(1024, 1, -1)
-
-# %% wrong: an MLP of two matrices => values -  from: from the top
-# ~ 3 * hidden * ffn ==> 2 * hidden * ffn
 
 
 # %% half: seconds only => 2.8  from: from the top

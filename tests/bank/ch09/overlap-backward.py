@@ -69,8 +69,7 @@ def column_backward(comm, matmul, grad, x, weight):
 
 
 # %% wrong: sums what came instead of what goes on => values -  from: start, work, wait
-# ~ dx = matmul(grad, weight) ==> total = grad.clone()
-# ~ work = comm.all_reduce(dx, async_op=True) ==> work = comm.all_reduce(total, async_op=True)
-# ~ return dx, dw ==> return matmul(total, weight), dw
+# ~ dx = matmul(grad, weight) ==> dx = grad.clone()
+# ~ return dx, dw ==> return matmul(dx, weight), dw
 
 # %% half: right, one after the other => 3  from: blocks before the other product

@@ -36,25 +36,6 @@ def packed_merge(shards, sizes):
     return whole
 
 
-# %% right: a dimension for the ranks
-def packed_shard(weight, sizes, rank, ranks):
-    found, start = [], 0
-    for size in sizes:
-        if size % ranks != 0:
-            raise ValueError(size)
-        found.append(weight[start : start + size].unflatten(0, (ranks, size // ranks))[rank])
-        start += size
-    return torch.cat(found)
-
-
-def packed_merge(shards, sizes):
-    n, start, found = len(shards), 0, []
-    for size in sizes:
-        found.append(torch.stack([shard[start : start + size // n] for shard in shards]).flatten(0, 1))
-        start += size // n
-    return torch.cat(found)
-
-
 # %% wrong: cut as one matrix => values contiguous  from: split, chunk, stack
 # ~ torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))]) ==> weight.chunk(ranks)[rank]
 # -     pieces = [shard.split([size // len(shards) for size in sizes]) for shard in shards]

@@ -13,32 +13,6 @@ def parallel_attention(comm, copies, x, weights, head_dim):
     return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
 
 
-# %% right: scores by hand, hooks on the copied weights
-def parallel_attention(comm, copies, x, weights, head_dim):
-    def summed(grad):
-        total = grad.clone()
-        copies.all_reduce(total)
-        return total
-
-    batch, seq, _ = x.shape
-    x = copy_in(x, comm)
-    wk, wv = weights["wk"] * 1, weights["wv"] * 1
-    if copies.size > 1:
-        wk.register_hook(summed)
-        wv.register_hook(summed)
-    heads, kv = len(weights["wq"]) // head_dim, len(wk) // head_dim
-    q = (x @ weights["wq"].T).view(batch, seq, heads, head_dim)
-    k = (x @ wk.T).view(batch, seq, kv, head_dim)
-    v = (x @ wv.T).view(batch, seq, kv, head_dim)
-    outs = []
-    for head in range(heads):
-        mine = head // (heads // kv)
-        scores = q[:, :, head] @ k[:, :, mine].transpose(1, 2) / head_dim**0.5
-        scores = scores.masked_fill(torch.ones(seq, seq, dtype=torch.bool).triu(1), float("-inf"))
-        outs.append(scores.softmax(-1) @ v[:, :, mine])
-    return sum_out(torch.cat(outs, -1) @ weights["wo"].T, comm)
-
-
 # %% right: copies' gradients summed where they are accumulated
 def parallel_attention(comm, copies, x, weights, head_dim):
     for name in ("wk", "wv"):
@@ -61,7 +35,6 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 
 # %% wrong: KV weights summed over all ranks => values -  from: copy_in for copied weights, too
 # ~ copy_in(weights["wk"], copies), copy_in(weights["wv"], copies) ==> (copy_in(weights[w], comm) for w in ("wk", "wv"))
-
 
 # %% wrong: an operator for each product => cost an-operator-each  from: copy_in for copied weights, too
 # -     x = copy_in(x, comm)

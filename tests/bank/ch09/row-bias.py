@@ -1,7 +1,7 @@
 import torch
 from torch.nn import functional as F
 
-from course_lib.tensor_parallel import copy_in, sum_out
+from course_lib.tensor_parallel import copy_in, gather, sum_out
 
 
 # %% right: behind the sum
@@ -41,51 +41,26 @@ def row_linear(comm, x, weight, bias):
 # %% wrong: averaged, so that the bias comes out right => values -  from: behind the sum
 # ~ (F.linear(x, weight), comm) + bias ==> (F.linear(x, weight, bias), comm) / comm.size
 
-
-# %% wrong: taken off again => values times-n
-def row_linear(comm, x, weight, bias):
-    return (
-        sum_out(F.linear(x, weight, bias), comm)
-        - ((comm.size - 1) * bias).detach()
-        + ((comm.size - 1) * (bias - bias.detach()))
-    )
-
+# %% wrong: taken off again => values times-n  from: behind the sum
+# -     return sum_out(F.linear(x, weight), comm) + bias
+# +     more = (comm.size - 1) * bias
+# +     return sum_out(F.linear(x, weight, bias), comm) - more.detach() + (more - more.detach())
 
 # %% wrong: no sum => values own-part  from: behind the sum
 # ~ sum_out(F.linear(x, weight), comm) ==> F.linear(x, weight)
 
-# %% wrong: every part to everyone => cost gathered  from: whole input and weight on every rank
-# ~ class _Whole ==> class _Gathered
-# -         ctx.comm = comm
-# ~ torch.cat(parts, -1) ==> sum(parts)
-# ~ .chunk(ctx.comm.size, -1)[ctx.comm.rank].clone(), ==> ,
-# -     return F.linear(_Whole.apply(x, comm), _Whole.apply(weight, comm), bias)
-# +     return _Gathered.apply(F.linear(x, weight), comm) + bias
+# %% wrong: every part to everyone => cost gathered  from: behind the sum
+# ~ sum_out(F.linear(x, weight), comm) ==> gather(F.linear(x, weight)[None], comm, 0).sum(0)
 
-
-# %% wrong: the bias divided for good => values changed-input
-def row_linear(comm, x, weight, bias):
-    with torch.no_grad():
-        bias /= comm.size
-    return sum_out(F.linear(x, weight, bias), comm)
+# %% wrong: the bias divided for good => values changed-input  from: behind the sum
+#   def row_linear(comm, x, weight, bias):
+# +     bias.detach().div_(comm.size)
+# ~ (F.linear(x, weight), comm) + bias ==> (F.linear(x, weight, bias), comm)
 
 
 # %% wrong: whole input and weight on every rank => cost -
-class _Whole(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        ctx.comm = comm
-        parts = [torch.empty_like(x) for _ in range(comm.size)]
-        comm.all_gather(parts, x.contiguous())
-        return torch.cat(parts, -1)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad.chunk(ctx.comm.size, -1)[ctx.comm.rank].clone(), None
-
-
 def row_linear(comm, x, weight, bias):
-    return F.linear(_Whole.apply(x, comm), _Whole.apply(weight, comm), bias)
+    return F.linear(gather(x, comm, x.dim() - 1), gather(weight, comm, 1), bias)
 
 
 # %% half: the output is right => 2.1  from: on rank 0 only

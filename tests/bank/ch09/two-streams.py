@@ -1,4 +1,5 @@
 import hashlib
+import time
 
 import torch
 
@@ -16,13 +17,6 @@ def two_streams(seed, rank):
         return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
 
     return of("outside", seed), of("inside", seed, rank)
-
-
-# %% right: the inside drawn from a stream of seeds
-def two_streams(seed, rank):
-    source = torch.Generator().manual_seed(seed * 2**20)
-    seeds = torch.randint(2**62, (rank + 2,), generator=source)
-    return [torch.Generator().manual_seed(seed), torch.Generator().manual_seed(int(seeds[-1]))]
 
 
 # %% wrong: seed + rank => values inside-is-outside  from: alike everywhere
@@ -48,12 +42,8 @@ def two_streams(seed, rank):
 # %% wrong: from the process's own generator => values disturbed  from: room between seeds
 # ~ seed * 1_000_003 ==> int(torch.randint(2**40, ()))
 
-# %% wrong: inside from the clock => values not-repeatable
-import time
-
-
-def two_streams(seed, rank):
-    return torch.Generator().manual_seed(seed), torch.Generator().manual_seed(time.perf_counter_ns() + rank)
+# %% wrong: inside from the clock => values not-repeatable  from: room between seeds
+# ~ first + 1 + rank ==> time.perf_counter_ns() + rank
 
 
 # %% wrong: seeds, no generators => values no-generators

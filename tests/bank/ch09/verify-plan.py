@@ -34,28 +34,10 @@ def verify(plan, whole, held, ranks):
 # %% wrong: shapes only => values unused-missed  from: patterns, then shapes
 # ~ [("unused", pattern) for pattern in plan if not any(fnmatchcase(name, pattern) for name in whole)] ==> []
 
+# %% wrong: counts numbers, not shapes => generality side-missed  from: patterns, then shapes
+# ~ if here != want: ==> if here[0] * here[1] != want[0] * want[1]:
 
-# %% wrong: every weight that is whole => values false-alarm
-def verify(plan, whole, held, ranks):
-    found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
-    found += [("whole", name) for name in whole if held[name] == whole[name]]
-    return sorted(found)
-
-
-# %% wrong: counts numbers, not shapes => generality side-missed
-def verify(plan, whole, held, ranks):
-    found = [("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole)]
-    for name, (rows, columns) in whole.items():
-        planned = any(fnmatchcase(name, p) for p in plan)
-        numbers = held[name][0] * held[name][1]
-        if planned and ranks > 1 and numbers == rows * columns:
-            found.append(("whole", name))
-        elif numbers != rows * columns // (ranks if planned else 1):
-            found.append(("wrong side", name))
-    return sorted(found)
-
-
-# %% wrong: rows and columns taken the textbook's way => values -  from: patterns, then shapes
+# %% wrong: rows and columns taken the textbook's way => values false-alarm  from: patterns, then shapes
 # ~ style == "column" ==> style == "row"
 
 # %% wrong: only weights that a pattern matches are looked at => generality side-missed  from: patterns, then shapes

@@ -1,7 +1,7 @@
 import torch
 from torch.nn import functional as F
 
-from course_lib.tensor_parallel import copy_in, sum_out
+from course_lib.tensor_parallel import copy_in, gather, sum_out
 
 
 # %% right: two sums, torch's gradient
@@ -47,38 +47,13 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
     return _Loss.apply(logits, targets, comm, start)
 
 
-# %% right: every rank's log of its sum, put together
-def vocab_cross_entropy(comm, logits, targets, vocab):
-    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-    z = logits.float()
-    own = z.logsumexp(-1)
-    parts = [torch.empty_like(own) for _ in range(comm.size)]
-    comm.all_gather(parts, own.detach())
-    every = torch.stack([own if rank == comm.rank else part for rank, part in enumerate(parts)])
-    mine = (targets >= start) & (targets < start + z.shape[-1])
-    picked = (z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine).mean()
-    return every.logsumexp(0).mean() - sum_out(picked, comm)
-
-
 # %% wrong: gathers all logits => cost gathered-logits
-class _Gather(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, z, comm, vocab):
-        sizes = [len(block) for block in torch.arange(vocab).tensor_split(comm.size)]
-        padded = F.pad(z, (0, sizes[0] - z.shape[-1])).contiguous()
-        parts = [torch.empty_like(padded) for _ in sizes]
-        comm.all_gather(parts, padded)
-        ctx.first, ctx.width = sum(sizes[: comm.rank]), sizes[comm.rank]
-        return torch.cat([part[..., :size] for part, size in zip(parts, sizes)], -1)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad.narrow(-1, ctx.first, ctx.width).clone(), None, None
-
-
 def vocab_cross_entropy(comm, logits, targets, vocab):
-    whole = _Gather.apply(logits.float(), comm, vocab)
-    return F.cross_entropy(whole.flatten(0, 1), targets.flatten())
+    blocks = torch.arange(vocab).tensor_split(comm.size)
+    longest = len(blocks[0])
+    padded = F.pad(logits.float(), (0, longest - logits.shape[-1]), value=-torch.inf)
+    places = torch.cat([block - block[0] + rank * longest for rank, block in enumerate(blocks)])
+    return F.cross_entropy(gather(padded, comm, 2).flatten(0, 1), places[targets].flatten())
 
 
 # %% wrong: this rank's columns alone => values own-columns  from: two sums, torch's gradient
@@ -112,7 +87,6 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # %% wrong: a sum over tokens => values sum  from: two sums, torch's gradient
 # ~ mean ==> sum
 
-
 # %% wrong: sums that autograd does not know => values -  from: two sums, torch's gradient
 # ~ logits.float() ==> logits.float().detach()
 # -     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
@@ -145,12 +119,9 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # +     hot = F.one_hot(targets, vocab)[..., start : start + z.shape[-1]].float()
 # +     return (sum_out(z.exp().sum(-1), comm).log() - sum_out((z * hot).sum(-1), comm)).mean()
 
+
 # %% wrong: the library's => raised
-from course_lib.tensor_parallel import cross_entropy
-
-
-def vocab_cross_entropy(comm, logits, targets, vocab):
-    return cross_entropy(comm, logits, targets, vocab)
+from course_lib.tensor_parallel import cross_entropy as vocab_cross_entropy
 
 
 # %% wrong: logits clamped so that exp stays finite => generality -  from: two sums, torch's gradient

@@ -77,78 +77,15 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
             comm.send(g, rank - 1)
 
 
-# %% right: receive the gradient first and send the activation then, on even ranks
-def run_1f1b(c, F, B, e, M):
-    r, L = c.rank, c.size - 1
+# %% wrong: as it was found => protocol deadlock  from: the card
 
-    def t(x, p):
-        if r % 2:
-            c.send(x, p)
-            return receive(c, p, e)
-        g = receive(c, p, e)
-        c.send(x, p)
-        return g
+# %% wrong: GPipe, which does not hang and holds everything => cost too-much-memory  from: the card
+# ~ min(last - rank, microbatches) ==> microbatches
 
-    a = min(L - r, M)
-    for m in range(a):
-        c.send(F(m, receive(c, r - 1, e) if r else None), r + 1)
-    x = receive(c, r - 1, e) if r and a < M else None
-    for m in range(M - a):
-        y = F(a + m, x)
-        g = B(m, t(y, r + 1) if r < L else None)
-        if r:
-            if m < M - a - 1:
-                x = t(g, r - 1)
-            else:
-                c.send(g, r - 1)
-    for m in range(M - a, M):
-        g = B(m, receive(c, r + 1, e))
-        if r:
-            c.send(g, r - 1)
+# %% wrong: one micro-batch at a time, which does not hang and does not pipeline => cost slow  from: the card
+# ~ min(last - rank, microbatches) ==> 0
 
-
-# %% wrong: as it was found => protocol deadlock
-def run_1f1b(comm, forward, backward, empty, microbatches):
-    rank, last = comm.rank, comm.size - 1
-
-    def one_forward(m):
-        y = forward(m, receive(comm, rank - 1, empty) if rank > 0 else None)
-        if rank < last:
-            comm.send(y, rank + 1)
-
-    def one_backward(m):
-        grad = backward(m, receive(comm, rank + 1, empty) if rank < last else None)
-        if rank > 0:
-            comm.send(grad, rank - 1)
-
-    ahead = min(last - rank, microbatches)
-    for m in range(ahead):
-        one_forward(m)
-    for m in range(microbatches - ahead):
-        one_forward(ahead + m)
-        one_backward(m)
-    for m in range(microbatches - ahead, microbatches):
-        one_backward(m)
-
-
-# %% wrong: GPipe, which does not hang and holds everything => cost too-much-memory
-def run_1f1b(comm, forward, backward, empty, microbatches):
-    rank, last = comm.rank, comm.size - 1
-    for m in range(microbatches):
-        y = forward(m, receive(comm, rank - 1, empty) if rank else None)
-        if rank < last:
-            comm.send(y, rank + 1)
-    for m in range(microbatches):
-        g = backward(m, receive(comm, rank + 1, empty) if rank < last else None)
-        if rank:
-            comm.send(g, rank - 1)
-
-
-# %% wrong: one micro-batch at a time, which does not hang and does not pipeline => cost slow  from: GPipe, which does not hang and holds everything
-#               comm.send(y, rank + 1)
-# -     for m in range(microbatches):
-
-# %% wrong: starts its sends and goes on, which hangs where a pair keeps its order => protocol deadlock  from: as it was found
+# %% wrong: starts its sends and goes on, which hangs where a pair keeps its order => protocol deadlock  from: the card
 # ~ last = comm.rank, comm.size - 1 ==> last, works = comm.rank, comm.size - 1, []
 # ~ comm.send(y, rank + 1) ==> works.append(comm.isend(y, rank + 1))
 # ~ comm.send(grad, rank - 1) ==> works.append(comm.isend(grad, rank - 1))
@@ -161,14 +98,6 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 # %% wrong: does nothing, gradients stay zero => values zero-gradients
 def run_1f1b(comm, forward, backward, empty, microbatches):
     return None
-
-
-# %% wrong: forwards only => values zero-gradients
-def run_1f1b(comm, forward, backward, empty, microbatches):
-    for m in range(microbatches):
-        y = forward(m, receive(comm, comm.rank - 1, empty) if comm.rank else None)
-        if comm.rank < comm.size - 1:
-            comm.send(y, comm.rank + 1)
 
 
 # %% wrong: one tensor for all that is received => values wrong-pairing  from: one batch for both directions, as Megatron-LM does
@@ -184,76 +113,26 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 # ~ receive(comm, before, empty) ==> [receive(comm, before, empty) for _ in range(2)][1]
 # ~ if rank < last: ==> for _ in range(2 if rank < last else 0):
 
+# %% wrong: one extra forward ahead => cost too-much-memory  from: starts its sends and goes on, which hangs where a pair keeps its order
+# ~ min(last - rank, microbatches) ==> min(last - rank + (rank < last), microbatches)
 
-# %% wrong: one extra forward ahead => cost too-much-memory  from: receive the gradient first and send the activation then, on even ranks
-def run_1f1b(c, F, B, e, M):
-    r, L = c.rank, c.size - 1
-    works = []
-    a = min(L - r + (r < L), M)
-    row = [("F", m) for m in range(a)]
-    for m in range(M):
-        row += [("F", a + m)] * (a + m < M) + [("B", m)]
-    for k, m in row:
-        if k == "F":
-            o, to = F(m, receive(c, r - 1, e) if r else None), r + 1
-        else:
-            o, to = B(m, receive(c, r + 1, e) if r < L else None), r - 1
-        if o is not None:
-            works.append(c.isend(o, to))
-    for w in works:
-        w.wait()
+# %% wrong: all receives posted in the beginning, which a stream does not forgive => protocol deadlock  from: the card
+#       rank, last = comm.rank, comm.size - 1
+# +     def posted(peer):
+# +         tensors = [empty() for _ in range(microbatches)]
+# +         return [(tensor, comm.irecv(tensor, peer)) for tensor in tensors]
+# +     inputs, grads = posted(rank - 1) if rank > 0 else [], posted(rank + 1) if rank < last else []
+# -             x = empty()
+# -             comm.recv(x, rank - 1)
+# +             x, work = inputs[m]
+# +             work.wait()
+# -             grad = empty()
+# -             comm.recv(grad, rank + 1)
+# +             grad, work = grads[m]
+# +             work.wait()
 
-
-# %% wrong: all receives posted in the beginning, which a stream does not forgive => protocol deadlock  from: receive the gradient first and send the activation then, on even ranks
-def run_1f1b(c, F, B, e, M):
-    r, L = c.rank, c.size - 1
-    X = [e() for _ in range(M)]
-    Gr = [e() for _ in range(M)]
-    wx = [c.irecv(X[m], r - 1) for m in range(M)] if r else []
-    wg = [c.irecv(Gr[m], r + 1) for m in range(M)] if r < L else []
-    a = min(L - r, M)
-
-    def f(m):
-        if r:
-            wx[m].wait()
-        y = F(m, X[m] if r else None)
-        if r < L:
-            c.send(y, r + 1)
-
-    def b(m):
-        if r < L:
-            wg[m].wait()
-        g = B(m, Gr[m] if r < L else None)
-        if r:
-            c.send(g, r - 1)
-
-    for m in range(a):
-        f(m)
-    for m in range(M - a):
-        f(a + m)
-        b(m)
-    for m in range(M - a, M):
-        b(m)
-
-
-# %% wrong: fused, but x for the next turn is received into the one at work => values -  from: receive the gradient first and send the activation then, on even ranks
-# -     def t(x, p):
-# -         if r % 2:
-# -             c.send(x, p)
-# -             return receive(c, p, e)
-# -         g = receive(c, p, e)
-# -         c.send(x, p)
-# +     x = e()
-# +     def sw(t, p, g):
-# +         for w in c.batch_isend_irecv([P2POp(c.irecv, g, p), P2POp(c.isend, t, p)]):
-# +             w.wait()
-# -     x = receive(c, r - 1, e) if r and a < M else None
-# +     if r and a < M:
-# +         c.recv(x, r - 1)
-# ~ (a + m, x) ==> (a + m, x if r else None)
-# ~ t(y, r + 1) ==> sw(y, r + 1, e())
-# ~ x = t(g, r - 1) ==> sw(g, r - 1, x)
-
+# %% wrong: fused, but x for the next turn is received into the one at work => values -  from: one batch for both directions, as Megatron-LM does
+# ~ swap(comm, g, before, empty) ==> swap(comm, g, before, lambda used=x: used)
 
 # %% wrong: nine tensors in turn => generality wrong-pairing  from: one batch for both directions, as Megatron-LM does
 #       before, after = rank - 1, rank + 1
@@ -261,23 +140,6 @@ def run_1f1b(c, F, B, e, M):
 # +         pool.append(pool.pop(0))
 # +         return pool[0]
 
-
-# %% half: starts its sends and goes on => 8.5
-def run_1f1b(comm, forward, backward, empty, microbatches):
-    rank, last, works = comm.rank, comm.size - 1, []
-    ahead = min(last - rank, microbatches)
-    row = [("F", m) for m in range(ahead)]
-    for m in range(microbatches):
-        row += [("F", ahead + m)] * (ahead + m < microbatches) + [("B", m)]
-    for kind, m in row:
-        if kind == "F":
-            out, to = forward(m, receive(comm, rank - 1, empty) if rank else None), rank + 1
-        else:
-            out, to = backward(m, receive(comm, rank + 1, empty) if rank < last else None), rank - 1
-        if out is not None:
-            works.append(comm.isend(out, to))
-    for work in works:
-        work.wait()
-
+# %% half: starts its sends and goes on => 8.5  from: starts its sends and goes on, which hangs where a pair keeps its order
 
 # %% half: GPipe => 5  from: GPipe, which does not hang and holds everything

@@ -91,44 +91,6 @@ def complaint(rows, microbatches, limit):
 # +     if edges:
 
 
-# %% right: the first rank holds the most, so its row is enough for memory
-def complaint(rows, microbatches, limit):
-    flat = [tuple(o) for r in rows for o in r]
-    if not flat:
-        return "empty"
-    if any(o[1] != k for k, r in enumerate(rows) for o in r):
-        return "wrong rank"
-    if len(set(flat)) < len(flat):
-        return "duplicate"
-    if set(flat) != {(k, s, m) for k in "FB" for s in range(len(rows)) for m in range(microbatches)}:
-        return "missing"
-    pos = {tuple(o): i for r in rows for i, o in enumerate(r)}
-    for (k, s, m), i in pos.items():
-        if k == "B" and pos["F", s, m] > i:
-            return "order"
-    done = set()
-    at = [0] * len(rows)
-    for _ in range(len(flat)):
-        for q, r in enumerate(rows):
-            while at[q] < len(r):
-                k, s, m = r[at[q]]
-                if k == "F" and s and ("F", s - 1, m) not in done:
-                    break
-                if k == "B" and s < len(rows) - 1 and ("B", s + 1, m) not in done:
-                    break
-                done.add((k, s, m))
-                at[q] += 1
-    if any(a < len(r) for a, r in zip(at, rows)):
-        return "deadlock"
-    for r in rows[:1]:
-        h = 0
-        for o in r:
-            h += 1 if o[0] == "F" else -1
-            if limit is not None and h > limit:
-                return "memory"
-    return "ok"
-
-
 # %% wrong: compares what is there, so that nothing is right => values accepts-empty
 def complaint(rows, microbatches, limit):
     for rank, row in enumerate(rows):
@@ -171,25 +133,6 @@ def complaint(rows, microbatches, limit):
     return (
         "empty" if not rows else looked_at(rows[:1], microbatches) or ("memory" if too_full(rows[:1], limit) else "ok")
     )
-
-
-# %% wrong: a rank that waits once is taken for stuck => values rejects-good  from: look at each row, then run them
-# -         return word
-# -     if stuck(rows):
-# +         return word.upper()
-# +     done, last = {}, len(rows) - 1
-# +     for _ in range(1):
-# +         for row in rows:
-# +             now = 0
-# +             for kind, s, m in row:
-# +                 source = ("F", s - 1, m) if kind == "F" else ("B", s + 1, m)
-# +                 if (kind == "F" and s) or (kind == "B" and s < last):
-# +                     if source not in done:
-# +                         break
-# +                     now = max(now, done[source])
-# +                 now += 1
-# +                 done[kind, s, m] = now
-# +     if len(done) < sum(map(len, rows)):
 
 
 # %% wrong: yes or no => values no-such-word

@@ -72,30 +72,6 @@ def one_f_one_b_rows(stages, microbatches):
     return rows
 
 
-# %% right: simulated slot by slot
-naive_rows, gpipe_rows = good_naive, good_gpipe
-
-
-def one_f_one_b_rows(p, m):
-    rows = [[] for _ in range(p)]
-    f = [0] * p
-    b = [0] * p
-    while sum(b) < p * m:
-        step = []
-        for s in range(p):
-            if b[s] < f[s] and (s == p - 1 or b[s + 1] > b[s]):
-                step.append(("B", s, b[s]))
-            elif f[s] < m and f[s] - b[s] < p - s and (s == 0 or f[s - 1] > f[s]):
-                step.append(("F", s, f[s]))
-        for k, s, x in step:
-            rows[s].append((k, s, x))
-            if k == "F":
-                f[s] += 1
-            else:
-                b[s] += 1
-    return rows
-
-
 # %% right: lists, with idleness written as None
 naive_rows, one_f_one_b_rows = (
     lambda p, m, rows=rows: [[None] * s + row for s, row in enumerate(rows(p, m))] for rows in (good_naive, good_1f1b)
@@ -140,6 +116,7 @@ gpipe_rows, one_f_one_b_rows = good_gpipe, good_1f1b
 # %% wrong: every rank does stage 0 => values wrong-rank  from: one row for all ranks
 # -     return [[op for row in good_naive(stages, microbatches) for op in row]]
 # +     return [[(kind, 0, m) for m in range(microbatches) for kind in "FB"] for _ in range(stages)]
+
 
 # %% wrong: naive is GPipe => values not-naive
 naive_rows, gpipe_rows, one_f_one_b_rows = good_gpipe, good_gpipe, good_1f1b
@@ -201,9 +178,6 @@ naive_rows, gpipe_rows = good_naive, good_gpipe
 # %% wrong: a million operations => values too-many-operations  from: one row for all ranks
 # -     return [[op for row in good_naive(stages, microbatches) for op in row]]
 # +     return [[("F", s, 0)] * 250_000 for s in range(stages)]
-
-# %% wrong: left as it is => not-answered  from: empty lists
-# ~ return [[] for _ in range(stages)] ==> raise NotImplementedError
 
 # %% wrong: kind last => values no-operation  from: one row for all ranks
 # -     return [[op for row in good_naive(stages, microbatches) for op in row]]

@@ -109,10 +109,6 @@ def _public(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if not name.startswith("true_")}
 
 
-def _variant(draw: random.Random) -> dict[str, Any]:
-    return _public(bench(draw, draw.choice(CHIPS), "readings"))
-
-
 FIT_ROOFS = Card(
     id="fit-roofs",
     chapter="03",
@@ -144,7 +140,7 @@ Numbers within 5 % pass. The data sheet says {{sheet_flops:tflops}} and {{sheet_
     allowed="the standard library and numpy.",
     hides=("roofline.fitting:fit_roofs", "roofline.fitting:above_roof"),
     params=_public(bench(random.Random("fit-roofs"), "H100 SXM", "durations")),
-    vary=_variant,
+    vary=lambda draw: _public(bench(draw, draw.choice(CHIPS), "readings")),
     structural="clock",
     probe=rows,
     returns=Rows(TupleOf({name: Maybe(Number()) for name in ("FLOP/s", "bytes/s", "FLOP per byte")})),

@@ -29,10 +29,6 @@ def _intensity(output: str, side: int, size: int, device: str) -> dict[str, Any]
     return {"output": output, "output_words": _OUTPUT[output], "side": side, "size": size, **rates(device)}
 
 
-def _intensity_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _intensity("accumulated", draw.choice((2048, 6144, 8192)), draw.choice((2, 4)), draw.choice(DEVICES))
-
-
 MATMUL_INTENSITY = Card(
     id="matmul-intensity",
     chapter="03",
@@ -60,7 +56,9 @@ The visible case is {{{{side:int}}}} × {{{{side:int}}}} × {{{{side:int}}}} at 
     allowed="the standard library and numpy.",
     hides=(*functions("roofline.operators", "matmul", "relu", "elementwise"), "roofline.roofs:ridge"),
     params=_intensity("written", 4096, 2, "H100 SXM"),
-    vary=_intensity_variant,
+    vary=lambda draw: _intensity(
+        "accumulated", draw.choice((2048, 6144, 8192)), draw.choice((2, 4)), draw.choice(DEVICES)
+    ),
     structural="output",
     probe=rows,
     returns=Rows(Number("FLOP per byte"), Number("FLOP per byte"), Number("FLOP per byte")),
@@ -217,10 +215,6 @@ def _roof_params(kind: str, device: str) -> dict[str, Any]:
     return {"network_kind": kind, "kind_words": _KIND[kind], "table": table, "cases": cases, **rates(device)}
 
 
-def _roof_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _roof_params("both ways", draw.choice(("H100 SXM", "H200 SXM", "A100 SXM 80GB", "B200 SXM")))
-
-
 NETWORK_ROOF = Card(
     id="network-roof",
     chapter="03",
@@ -248,13 +242,11 @@ so each piece of work has **two** intensities. Write `three_roofs(flop, memory_b
     allowed="the standard library and numpy.",
     hides=functions("roofline.roofs", "extended_roofline", "place", "seconds", "part_seconds", "attainable"),
     params=_roof_params("one way", "H100 SXM"),
-    vary=_roof_variant,
+    vary=lambda draw: _roof_params("both ways", draw.choice(("H100 SXM", "H200 SXM", "A100 SXM 80GB", "B200 SXM"))),
     structural="network_kind",
     probe=rows,
     returns=Rows(TupleOf({"FLOP/s": Maybe(Number("FLOP/s")), "name of the roof": Maybe(Anything())})),
 )
-
-FIRST = (MATMUL_INTENSITY, PREDICT_DECODE, DECODE_BATCH, NETWORK_ROOF)
 
 
 def bound_of(case: Mapping[str, Any], device: str) -> str:

@@ -38,6 +38,12 @@ def _best(name: str) -> dict[str, Any]:
     return {"device": name, "measured": float(one.measured), "peak": float(one.peak)}
 
 
+def _tiles_case(draw: random.Random) -> dict[str, Any]:
+    """Tiles that end in a wave with few of them."""
+    sms = draw.choice((80, 108, 132))
+    return {"sms": sms, "tiles": sms * draw.choice((1, 2, 3)) + draw.randint(2, sms // 2)}
+
+
 _drill = of_chapter("03")
 
 H100 = rates("H100 SXM")
@@ -129,7 +135,7 @@ DRILLS = (
         "{{tiles:int}} tiles run on {{sms:int}} processors, one tile each at a time. What share of the processor time is used?",
         "percent",
         {"tiles": 136, "sms": 132},
-        lambda draw: _tiles_case(draw),
+        _tiles_case,
     ),
     _drill(
         "thin-top",
@@ -180,9 +186,3 @@ DRILLS = (
         lambda draw: _best(draw.choice(tuple(facts.ceilings()))),
     ),
 )
-
-
-def _tiles_case(draw: random.Random) -> dict[str, Any]:
-    """Tiles that end in a wave with few of them."""
-    sms = draw.choice((80, 108, 132))
-    return {"sms": sms, "tiles": sms * draw.choice((1, 2, 3)) + draw.randint(2, sms // 2)}

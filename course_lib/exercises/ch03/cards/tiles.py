@@ -38,10 +38,6 @@ def _tiled(stays: str, side: int, tile: int, cache_kib: int) -> dict[str, Any]:
     }
 
 
-def _tiled_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _tiled("A", draw.choice((3072, 6144)), draw.choice((64, 96, 192)), draw.choice((100, 164, 192, 256)))
-
-
 TILED_INTENSITY = Card(
     id="tiled-intensity",
     chapter="03",
@@ -73,7 +69,9 @@ of 2 bytes. Your numbers are compared with a loop that counts. {CLOSE}""",
     allowed="the standard library and numpy.",
     hides=functions("roofline.tiles", "tile_loads", "count_loads", "largest_tile", "tiled_intensity"),
     params=_tiled("C", 4096, 128, 228),
-    vary=_tiled_variant,
+    vary=lambda draw: _tiled(
+        "A", draw.choice((3072, 6144)), draw.choice((64, 96, 192)), draw.choice((100, 164, 192, 256))
+    ),
     structural="stays",
     probe=rows,
     returns=Rows(Number("elements"), Number("elements along a side"), Number("FLOP per byte")),

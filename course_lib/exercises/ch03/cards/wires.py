@@ -13,6 +13,7 @@ from course_lib.exercises.probes import rows
 from course_lib.exercises.returns import Anything, ListOf, Maybe, Number, Rows, TupleOf
 from course_lib.units import GB, bytes_text, flops_text
 
+OTHERS = ("H200 SXM", "A100 SXM 80GB", "B200 SXM")  # devices of variants
 _PHASES = {
     "in turn": "one after another: a level starts when the one before is done",
     "at once": "all at the same time, each level on its own wires; the last one to finish determines the time",
@@ -43,10 +44,6 @@ def _hierarchy(phases: str, device: str, oversubscription: float) -> dict[str, A
     head = ["| level | wire | `rate` | `shared_by` | `directions` | `oversubscription` |", "|---|---|---|---|---|---|"]
     table = "\n".join([*head, *lines])
     return {"phases": phases, "phases_words": _PHASES[phases], "device": device, "levels": levels, "table": table}
-
-
-def _hierarchy_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _hierarchy("at once", draw.choice(("H200 SXM", "A100 SXM 80GB", "B200 SXM")), draw.choice((2.0, 3.0, 4.0)))
 
 
 HIERARCHY = Card(
@@ -83,7 +80,7 @@ The visible case has the four levels (`params("hierarchical-bandwidth").levels`)
     allowed="the standard library and numpy.",
     hides=("roofline.wires:levels", "roofline.wires:bandwidth_across", "roofline.wires:phases_seconds"),
     params=_hierarchy("in turn", "H100 SXM", float(facts.topology("Llama 3 cluster").levels[-1].oversubscription)),
-    vary=_hierarchy_variant,
+    vary=lambda draw: _hierarchy("at once", draw.choice(OTHERS), draw.choice((2.0, 3.0, 4.0))),
     structural="phases",
     probe=rows,
     returns=Rows(ListOf(Number("bytes/s"), what="level"), Number("bytes/s")),
@@ -204,10 +201,6 @@ def _upgrade(overlap: str, device: str, factor: float) -> dict[str, Any]:
     }
 
 
-def _upgrade_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _upgrade("wires wait", draw.choice(("H200 SXM", "A100 SXM 80GB", "B200 SXM")), draw.choice((1.5, 3.0)))
-
-
 WHICH_UPGRADE = Card(
     id="which-upgrade",
     chapter="03",
@@ -235,7 +228,7 @@ the part with the most bytes is not always the slowest. {CLOSE}""",
     allowed="the standard library and numpy.",
     hides=("roofline.roofs:speedups", "roofline.roofs:seconds", "roofline.roofs:part_seconds"),
     params=_upgrade("everything", "H100 SXM", 2.0),
-    vary=_upgrade_variant,
+    vary=lambda draw: _upgrade("wires wait", draw.choice(OTHERS), draw.choice((1.5, 3.0))),
     structural="overlap",
     probe=rows,
     returns=Rows(TupleOf({"part": Maybe(Anything()), "speed-up": Maybe(Number())})),
@@ -286,5 +279,3 @@ Results within 5 % pass; a launch and a wait take microseconds, the kernels a mi
     probe=on_a_device,
     returns=Rows(Number("s")),
 )
-
-WIRES = (HIERARCHY, ALPHA_BETA, WHICH_UPGRADE, HASTY_CLOCK)

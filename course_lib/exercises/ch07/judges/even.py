@@ -16,7 +16,8 @@ from course_lib.records import Case, Outcome
 from course_lib.units import GB, TFLOP
 
 
-def _tokens(params: Params, flops: float, bandwidth: float, ranks: int, grad_bytes: float) -> float:
+def even_tokens(params: Params, flops: float, bandwidth: float, ranks: int, grad_bytes: float) -> float:
+    """Tokens per GPU at which the ring takes as long as the computation that hides it."""
     return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / params["flops_each"]
 
 
@@ -40,7 +41,7 @@ def _even_cases(params: Params, rng: random.Random) -> list[Case]:
     machines = [(rate, speed) for rate in rates for speed in speeds]
     exact = [(rate, speed) for rate, speed in machines if speed != 450 * GB]  # float arithmetic leaves batches whole
     tasks = [(*machine, n, 2) for machine in machines for n in (8, 64)]
-    whole = [task for task in tasks if _tokens(params, *task) % 1 == 0]  # as the ones shown
+    whole = [task for task in tasks if even_tokens(params, *task) % 1 == 0]  # as the ones shown
     large = [
         (4 * (n - 1) * rate / (params["flops_each"] * speed), rate, speed, 2)
         for n, (rate, speed) in zip((64, 256, 1024), rng.sample(exact, 3), strict=True)
@@ -73,17 +74,17 @@ def _even_mistakes(params: Params, index: int, row: Sequence[Any]) -> list[Mista
             Mistake("rounded-up", math.ceil(exact), "with that many, communication is exposed; round down."),
             Mistake("one-half", math.floor(2 * exact - 1), half),
         ]
-    right = _tokens(params, *row)
+    right = even_tokens(params, *row)
     endless = 2 * row[3] / row[1] * row[0] / params["flops_each"]
     whole = "this is rounded to a whole number; tokens per GPU need not be whole."
     return [
-        Mistake(name, _tokens(swapped, *row), window),
+        Mistake(name, even_tokens(swapped, *row), window),
         Mistake("endless-ring", endless, "this is the limit for very many GPUs; the ring's factor is 2(N − 1)/N."),
         *(Mistake("rounded", rounded(right), whole) for rounded in (round, math.ceil, math.floor)),
         Mistake("one-half", right / 2, half),
         *(Mistake("bits", right * factor, "bits for bytes; `grad_bytes` is in bytes.") for factor in (8, 1 / 8)),
         Mistake("all-gpus", right * row[2], "these are the tokens of all GPUs; return the tokens of one."),
-        Mistake("forward-only", _tokens({"flops_each": 2}, *row), "2 FLOPs per parameter is the forward pass."),
+        Mistake("forward-only", even_tokens({"flops_each": 2}, *row), "2 FLOPs per parameter is the forward pass."),
     ]
 
 
@@ -91,7 +92,7 @@ def _even_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     index, rows = case.args
     unit, rel = (("tokens", 1e-6), ("GPUs", 1e-9))[index]
     for row, got in zip(rows, outcome.value, strict=True):
-        want = _tokens(params, *row) if index == 0 else math.floor(_gpus(params, *row))
+        want = even_tokens(params, *row) if index == 0 else math.floor(_gpus(params, *row))
         mistakes = _even_mistakes(params, index, row)
         if fault := number_fault(case.name, got, want, unit=unit, rel=rel, mistakes=mistakes):
             return fault

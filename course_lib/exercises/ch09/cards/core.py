@@ -17,10 +17,6 @@ LAYOUTS: Mapping[str, str] = {
 }
 
 
-def _vary_layout(draw: random.Random) -> Mapping[str, Any]:
-    return {"layout": "textbook", "held": LAYOUTS["textbook"], "width": draw.choice((24, 36, 48))}
-
-
 COLUMN_AND_ROW = Card(
     id="column-and-row",
     chapter="09",
@@ -45,7 +41,7 @@ rank the piece may be the weight itself.""",
     ),
     answers=("column_shard", "row_shard"),
     params={"layout": "torch", "held": LAYOUTS["torch"], "width": 24},
-    vary=_vary_layout,
+    vary=lambda draw: {"layout": "textbook", "held": LAYOUTS["textbook"], "width": draw.choice((24, 36, 48))},
     structural="layout",
     probe=cut,
     returns=PIECE,

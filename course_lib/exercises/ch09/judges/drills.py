@@ -11,23 +11,6 @@ _exact = partial(drill_key, rel=1e-6)
 _CALLS = tp_calls_per_layer()["all_reduce"]
 
 
-def _bytes(p: Params) -> float:
-    return tp_bytes_per_layer(p["tokens"], p["hidden"], p["tp"]) / GB
-
-
-def _tensors(p: Params) -> float:
-    return 4 * p["tokens"] * p["hidden"] * 2 / GB
-
-
-def _ratio(p: Params) -> float:
-    half = (p["tp"] - 1) / p["tp"]
-    return half * p["vocab"] / (2 * half * 3)
-
-
-def _grown(p: Params) -> float:
-    return tp_bytes_per_layer(64, 64, p["tp"], recompute="full") / tp_bytes_per_layer(64, 64, p["tp"])
-
-
 def _last(p: Params) -> int:
     start, stop = span(p["vocab"], p["tp"], p["tp"] - 1)
     return stop - start
@@ -67,11 +50,11 @@ DRILLS = {
         Mistake("forward", Times(1 / 2), "The backward pass has as many."),
     ),
     "layer-bytes": drill_key(
-        _bytes,
+        lambda p: tp_bytes_per_layer(p["tokens"], p["hidden"], p["tp"]) / GB,
         "Four all-reduces, each 2(t − 1)/t of tokens × hidden × 2 bytes: {{answer}} GB.",
         Mistake("forward", Times(1 / 2), "The backward pass sends as much."),
         Mistake("one", Times(1 / 4), "That is one all-reduce; a layer has four."),
-        Mistake("tensors", _tensors, "A ring sends 2(t − 1)/t of each tensor."),
+        Mistake("tensors", lambda p: 4 * p["tokens"] * p["hidden"] * 2 / GB, "A ring sends 2(t − 1)/t of each tensor."),
     ),
     "layer-ms": drill_key(
         lambda p: p["nbytes"] / p["bandwidth"] / MS,
@@ -80,12 +63,16 @@ DRILLS = {
         Mistake("both-ways", Times(1 / 2), "The bandwidth is given one way already."),
     ),
     "loss-ratio": drill_key(
-        _ratio,
+        lambda p: p["vocab"] / 6,
         "V(t − 1)/t over 3 · 2(t − 1)/t, which is V/6: {{answer:int}}.",
         Mistake("no-two", Times(2), "An all-reduce sends twice (t − 1)/t of what it sums."),
         Mistake("whole", lambda p: p["vocab"], "Three numbers go, through an all-reduce."),
     ),
-    "recomputed": _exact(_grown, "Six for four: {{answer}}.", Mistake("doubled", 2.0, "Only the forward's run again.")),
+    "recomputed": _exact(
+        lambda p: tp_bytes_per_layer(64, 64, p["tp"], recompute="full") / tp_bytes_per_layer(64, 64, p["tp"]),
+        "Six for four: {{answer}}.",
+        Mistake("doubled", 2.0, "Only the forward's run again."),
+    ),
     "odd-vocab": _exact(
         _last,
         "The first V mod t blocks are one longer; the last has ⌊V/t⌋ = {{answer:int}}.",

@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -62,26 +63,21 @@ def _loss_fault(case: Case, n: int, rank: int, y: Tensor, loss: Tensor) -> Fault
     logits, tokens = logits.double(), targets.numel()
     pieces = logits.tensor_split(n, -1)
     starts = [sum(piece.shape[-1] for piece in pieces[:at]) for at in range(n)]
-    here, inside = pieces[rank], _owned(targets, pieces[rank], starts[rank])
-    picked = _picked(here, (targets - starts[rank]).where(inside, 0))
-    own = here.logsumexp(-1) - torch.where(inside, picked, 0.0)
-    chosen, whole = _picked(logits, targets), logits.logsumexp(-1)
-    largest = torch.stack([piece.amax(-1) for piece in pieces])  # (ranks, …)
-    owner = torch.stack([_owned(targets, piece, at) for piece, at in zip(pieces, starts, strict=True)]).int().argmax(0)
-    shifted = torch.stack(
-        [(piece - most.unsqueeze(-1)).exp().sum(-1) for piece, most in zip(pieces, largest, strict=True)]
-    )
-    own_largest = shifted.sum(0).log() - chosen + largest.gather(0, owner.unsqueeze(0)).squeeze(0)
-    clamped = sum(
-        _picked(piece, (targets - at).clamp(0, piece.shape[-1] - 1)) for piece, at in zip(pieces, starts, strict=True)
-    )
-    alike = [rank * piece.shape[-1] for rank, piece in enumerate(pieces)]  # starts, if all blocks had this rank's width
-    equal = sum(
-        _picked(piece, (targets - at).clamp(0, piece.shape[-1] - 1)) * _owned(targets, piece, at)
-        for piece, at in zip(pieces, alike, strict=True)
-    )
-    top = logits.amax(-1)
-    counted = sum(_owned(targets, piece, at) for piece, at in zip(pieces, alike, strict=True))
+    alike = [at * piece.shape[-1] for at, piece in enumerate(pieces)]  # as if all blocks had a rank's own width
+    inside = _owned(targets, pieces[rank], starts[rank])
+    chosen, whole, top = _picked(logits, targets), logits.logsumexp(-1), logits.amax(-1)
+    own = pieces[rank].logsumexp(-1) - chosen.where(inside, 0.0)
+    largest = [piece.amax(-1) for piece in pieces]
+    shifted = sum((piece - most.unsqueeze(-1)).exp().sum(-1) for piece, most in zip(pieces, largest, strict=True))
+
+    def added(starts: Sequence[int], less: Sequence[Tensor], clamped: bool = False) -> Tensor:
+        """The targets' logits minus `less`, from all pieces that have them; with `clamped`, another one from all others."""
+        found = torch.zeros_like(chosen)
+        for piece, at, low in zip(pieces, starts, less, strict=True):
+            nearest = _picked(piece, (targets - at).clamp(0, piece.shape[-1] - 1)) - low
+            found += nearest if clamped else nearest * _owned(targets, piece, at)
+        return found
+
     losses = {
         "sum": (loss * tokens, "this is a sum over tokens; the mean was asked for."),
         "own-columns": (own.mean(), "this comes from this rank's columns alone; Σ exp runs over all words."),
@@ -89,10 +85,16 @@ def _loss_fault(case: Case, n: int, rank: int, y: Tensor, loss: Tensor) -> Fault
         "times-n": (loss * n, "it is N times too large."),
         "targets-n-times": ((whole - n * chosen).mean(), "the target's logit counts once, on the rank that has it."),
         "own-target": ((whole - chosen.where(inside, 0.0)).mean(), "targets of other ranks' rows are missing."),
-        "own-largest": (own_largest.mean(), "each rank subtracted its own largest logit; subtract that of all ranks."),
-        "clamped": ((whole - top - (clamped - n * top)).mean(), "every rank added a logit for every target."),
+        "own-largest": (
+            (shifted.log() - added(starts, largest)).mean(),
+            "each rank subtracted its own largest logit; subtract that of all ranks.",
+        ),
+        "clamped": (
+            (whole - top - added(starts, [top] * n, clamped=True)).mean(),
+            "every rank added a logit for every target.",
+        ),
         "equal-blocks": (
-            (whole - top - (equal - counted * top)).mean(),
+            (whole - top - added(alike, [top] * n)).mean(),
             "the blocks are not equally long, so a rank's first word is not rank · columns.",
         ),
     }

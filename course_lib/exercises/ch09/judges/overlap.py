@@ -41,11 +41,8 @@ def _values(case: Case, rank: int, got: Result) -> Fault | None:
         Mistake("not-summed", grad @ weight, "this is what this rank's outputs send back, alone; all ranks' count."),
         Mistake("mean", total / n, "this is a mean."),
     )
-    summed, own = (
-        sum(each[1].T @ each[2] for each in given),
-        "each rank's rows of W are its own, and so is their gradient.",
-    )
-    of_w = (Mistake("summed-dw", summed, own),)
+    own = "each rank's rows of W are its own, and so is their gradient."
+    of_w = (Mistake("summed-dw", sum(each[1].T @ each[2] for each in given), own),)
     return first(
         tensor_fault(f"Rank {rank}: dx", dx, total, of_x, otherwise="Was it returned before the sum had come?"),
         tensor_fault(f"Rank {rank}: dw", dw, grad.T @ x, of_w),

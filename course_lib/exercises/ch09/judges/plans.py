@@ -1,7 +1,7 @@
 """Judges of chapter 09's plan, held against shapes, and of its two random streams."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -57,18 +57,17 @@ def _model(rng: random.Random, layers: int, ranks: int, fault: str) -> Row:
     whole = {f"layers.{layer}.{part}": shape for layer in range(layers) for part, (_, *shape) in PARTS.items()}
     whole = {name: tuple(shape) for name, shape in whole.items()} | {"head": (128, 64), "embedding": (128, 64)}
     victim = rng.choice(list(cut))
-    mine, renamed = f"layers.*.{victim}", dict(plan)
-    if fault in ("misspelt", "several"):
-        typo = mine.replace(".w", ".v_") if ".w" in victim else f"{mine}s"
-        renamed = {typo if pattern == mine else pattern: style for pattern, style in plan.items()}
-    if fault == "nothing":
-        renamed = {f"model.{pattern}": style for pattern, style in plan.items()}
-    if fault == "depth":
-        renamed = {pattern.replace("layers.*.", "*."): style for pattern, style in plan.items()}
-    if fault == "signs":
-        renamed = {pattern.replace("yers.*", "[w-z]?rs.*"): style for pattern, style in plan.items()}
-    if fault == "case":
-        renamed = {pattern.title(): style for pattern, style in plan.items()}
+    mine = f"layers.*.{victim}"
+    typo = {mine: mine.replace(".w", ".v_") if ".w" in victim else f"{mine}s"}
+    rename: Callable[[str], str] = {
+        "misspelt": lambda pattern: typo.get(pattern, pattern),
+        "several": lambda pattern: typo.get(pattern, pattern),
+        "nothing": lambda pattern: f"model.{pattern}",
+        "depth": lambda pattern: pattern.replace("layers.*.", "*."),
+        "signs": lambda pattern: pattern.replace("yers.*", "[w-z]?rs.*"),
+        "case": str.title,
+    }.get(fault, str)
+    renamed = {rename(pattern): style for pattern, style in plan.items()}
     held = {name: _cut(shape, _style(renamed, name), ranks) for name, shape in whole.items()}
     inner = [name for name in whole if name.startswith("layers.") and "norm" not in name and victim not in name]
     other = rng.choice(inner)

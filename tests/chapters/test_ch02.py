@@ -1,4 +1,4 @@
-"""Chapter 02's tables, sweep and plan compute what the library computes."""
+"""Chapter 02's tables, sweep, plan and picture of a layer compute what the library computes."""
 
 import pytest
 import torch
@@ -7,6 +7,7 @@ from course_lib import memory, transformer
 from course_lib.chapters.ch02 import curves, plan, tables
 from course_lib.exercises.ch02 import numbers
 from course_lib.exercises.running_example import PARAMS
+from course_lib.figures import layer_shapes
 from course_lib.units import BILLION, bytes_text
 
 
@@ -66,3 +67,9 @@ def test_a_plain_pass_costs_no_recomputation_and_full_checkpointing_one_more_for
 def test_the_plan_holds_one_gpus_share_of_the_state():
     (row,), peak = plan.one_gpu()
     assert row["per GPU"] == bytes_text(memory.state_bytes(PARAMS) / 64) and bytes_text(peak.total) in row.values()
+
+
+def test_the_tensors_marked_as_kept_in_the_picture_are_the_terms_of_one_layer():
+    shape = memory.Shape(layers=1, hidden=256, heads=8, vocab=100)
+    terms = memory.layer_terms(shape, 2, 64, kernels="paper", dropout=False)
+    assert layer_shapes.kept_numbers(2, 64, 256, 8) == sum(term.elements for term in terms)

@@ -8,6 +8,8 @@ import pytest
 from course_lib.figures import (
     Picture,
     evidence,
+    first_steps,
+    layer_shapes,
     layers_apart,
     one_batch,
     roofline_map,
@@ -19,6 +21,8 @@ from course_lib.figures import (
 )
 
 COPIES: dict[Path, tuple[Callable[[], Picture], str]] = {  # a chapter's copy: what draws it, and the module to run
+    first_steps.CHAPTER_COPY: (first_steps.first_steps, "first_steps"),
+    layer_shapes.CHAPTER_COPY: (layer_shapes.layer_shapes, "layer_shapes"),
     roofline_still.CHAPTER_COPY: (roofline_still.transformer_roofline, "roofline_still"),
     roofline_map.MAP_COPY: (roofline_map.transformer_map, "roofline_map"),
     roofline_map.PRINTED_COPY: (roofline_map.as_printed, "roofline_map"),

@@ -10,21 +10,18 @@ from contract.kit import functions, graded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from torch.nn import functional as F
 from torch.utils import checkpoint as ready
 
 from course_lib import exercises, facts, memory
 from course_lib.accounting import Accounting
-from course_lib.exercises import killmatrix
 from course_lib.exercises.ch02 import probes
 from course_lib.exercises.ch02.block import Block, Segment, saved_rows
 from course_lib.exercises.ch02.cards import core
 from course_lib.exercises.ch02.cards.recompute import STACKS
 from course_lib.exercises.ch02.cards.training import PHASES
-from course_lib.exercises.ch02.judges import graphs, ledger, levels, loss, recompute, segments, state, steps
-from course_lib.exercises.ch02.probes import OutOfMemory, SwitchedOff, device_of, loss_inputs, own_checkpoint
+from course_lib.exercises.ch02.judges import graphs, ledger, levels, recompute, segments, state, steps
+from course_lib.exercises.ch02.probes import OutOfMemory, SwitchedOff, device_of, own_checkpoint
 from course_lib.judging import judging
-from course_lib.transformer import Config, Transformer
 
 CARDS = exercises.cards("02")
 BY_ID = {card.id: card for card in CARDS}
@@ -54,16 +51,6 @@ def test_seventy_billion_take_1120_gigabytes_under_the_plan_shown():
         assert state.buckets_of(1, plan) == memory.CONVENTIONS[letter].buckets, letter
 
 
-@pytest.mark.parametrize("biases", ["none", "qkv"], ids=["no biases", "biases on q, k, v"])
-@pytest.mark.parametrize("name", ["llama3-8b", "llama3.2-1b", "mistral-7b", "qwen2.5-0.5b"])
-def test_parameters_are_those_of_tensors_without_memory(name, biases):
-    card, known = BY_ID["count-parameters"], core.shape_of(name)
-    with killmatrix.beside(card, {**card.params, "biases": biases}):
-        count = functions(card.id, name="tensors without memory, any variant")[0]
-        for shape in (known, {**known, "gated": False, "tied": not known["tied"]}):
-            assert state.parts_of(biases, shape) == count(shape)
-
-
 @pytest.mark.parametrize("name", ["llama3-8b", "llama3-70b", "llama3.2-1b", "mistral-7b"])
 def test_parameters_add_up_to_the_published_number(name):
     assert sum(state.parts_of("none", core.shape_of(name)).values()) == int(facts.model(name).params)
@@ -74,46 +61,38 @@ def test_parameters_add_up_to_the_published_number(name):
 
 def test_the_log_shown_peaks_in_the_second_backward_pass_and_tells_the_mistakes_apart():
     log = BY_ID["peak-not-sum"].params["rows"]
-    peak, time, kind = levels.highest("events", log)
-    assert kind == "moments" and time > 18
-    columns = levels._peak_columns("events")
-    wrong = [each.value(log) for each in columns[0].mistakes if each.name not in ("end-of-a-moment", "died-too-late")]
-    assert peak not in wrong and len(set(wrong)) == len(wrong)
+    time, total, kinds = levels.peak(log)
+    assert max(kinds, key=kinds.get) == "moments" and time > 18
+    same = ("end-of-a-moment", "died-too-late")
+    wrong = [each.value(log) for each in levels.BYTES.mistakes if each.name not in same]
+    assert total not in wrong and len(set(wrong)) == len(wrong)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_events_and_lifetimes_of_one_run_have_one_peak(seed):
-    logs = [core.training_log(random.Random(seed), 3, form) for form in ("events", "lifetimes")]
-    first, second = (levels.highest(form, log) for form, log in zip(("events", "lifetimes"), logs, strict=True))
-    assert first == second
+    events, lifetimes = (core.training_log(random.Random(seed), 3, form) for form in ("events", "lifetimes"))
+    assert levels.peak(events) == levels.peak(lifetimes)
 
 
 def test_three_real_steps_have_the_phases_of_the_timeline():
-    """Optimizer state appears in the first step, and the second forward pass has it beside its activations."""
-    width, layers, first, states = 64, 4, 0, 0
-    torch.manual_seed(0)
-    model = nn.Sequential(
-        *(make() for _ in range(layers) for make in (lambda: nn.Linear(width, width, False), nn.Sigmoid))
-    )
-    optimizer, x = torch.optim.Adam(model.parameters(), foreach=False), torch.randn(256, width)
+    """Optimizer state appears in the first step, and later forward passes have it beside their activations."""
+    model = nn.Sequential(*(make() for _ in range(4) for make in (lambda: nn.Linear(64, 64, False), nn.Sigmoid)))
+    optimizer, x, levels = torch.optim.Adam(model.parameters(), foreach=False), torch.randn(256, 64), []
     with Accounting() as books:
         books.adopt(model)
         weights = books.live_bytes
-        for step in range(3):
-            out = model(x)
-            loss = out.sum()
+        for _ in range(3):
+            loss = model(x).sum()
             forward = books.live_bytes
             loss.backward()
-            del out, loss
+            del loss
             optimizer.step()
-            after = books.live_bytes
+            levels.append((forward, books.live_bytes))
             optimizer.zero_grad(set_to_none=True)
-            if step == 0:
-                first, states = forward, books.roles()["optimizer state"]
-                assert weights == 4 * width * width * layers and states >= 2 * weights
-            else:
-                assert forward == first + states  # the second forward pass meets what the first step made
-            assert after == weights + states + weights  # gradients are as large as the weights
+        states = books.roles()["optimizer state"]
+    (first, after), *later = levels
+    assert states >= 2 * weights and after == weights + states + weights  # gradients are as large as the weights
+    assert later == [(first + states, after)] * 2
 
 
 def test_the_job_shown_survives_a_step_and_dies_in_the_second_forward_pass():
@@ -123,9 +102,7 @@ def test_the_job_shown_survives_a_step_and_dies_in_the_second_forward_pass():
 
 
 def test_one_sequence_of_llama_70b_keeps_217_gigabytes():
-    card = BY_ID["predict-activations"]
-    assert steps.kept_by_layers(card.params) == pytest.approx(217.4, abs=0.1)
-    assert "217 GB" in judging(card.id).reveal(card.params)
+    assert steps.kept_by_layers(BY_ID["predict-activations"].params) == pytest.approx(217.4, abs=0.1)
 
 
 # --- the ledger
@@ -137,14 +114,6 @@ def test_one_sequence_of_llama_70b_keeps_217_gigabytes():
 def test_the_terms_are_exactly_what_autograd_saved_of_a_real_block(sizes, attention, dtype, size):
     rows = saved_rows(*sizes, attention, dtype)
     assert sum(ledger.kept_of(rows).values()) == ledger.block_of(attention, *sizes, size)
-
-
-def test_the_block_shown_is_within_one_per_cent_of_ten_tensors():
-    shown = BY_ID["reconcile-ledger"].params
-    b, s, h, a, f = (shown[name] for name in ("batch", "seq", "hidden", "heads", "ffn"))
-    plain = b * s * 4 * (8 * h + 2 * f)
-    assert plain == pytest.approx(ledger.block_of("fused", b, s, h, a, f, 4), rel=0.01)
-    assert plain != ledger.block_of("fused", b, s, h, a, f, 4)
 
 
 def test_the_block_computes_the_same_with_both_kinds_of_attention():
@@ -185,21 +154,6 @@ def test_torchs_checkpoint_is_off_inside_under_any_name_and_on_again_outside():
                 with pytest.raises(SwitchedOff):
                     call()
         imported(torch.sin, x, use_reentrant=False).sum().backward()
-
-
-def test_gradients_tell_which_call_of_a_layer_they_came_from():
-    spec = recompute.spec_of(random.Random(1), 1, [2, 2])
-    shifts = [0.0, 0.7, -1.1, 1.4]
-    made = {
-        "nothing-recomputed": recompute.replay(spec, 0.0, 0.0),
-        "recomputed-twice": recompute.replay(spec, 0.0, -1.1),
-        "per-layer": recompute.replay(spec, 0.0, 0.7, by_layer=True),
-        "called-twice-forward": recompute.replay(spec, 0.7, -1.1),
-        "not-the-second-call": [[torch.zeros(1)]],
-    }
-    for name, gradients in made.items():
-        assert recompute.call_fault(spec, shifts, gradients)[0] == name
-    assert recompute.call_fault(spec, shifts, recompute.replay(spec, 0.0, 0.7)) is None
 
 
 def test_a_check_leaves_the_learners_generator_where_it_was():
@@ -278,27 +232,13 @@ def test_a_device_for_chunks_cannot_hold_the_logits_twice():
             assert most < 2 * 4 * spec["tokens"] * spec["words"]
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
-def test_the_oracle_of_the_loss_is_torchs(reduction):
-    spec = {"seed": 3, "tokens": 12, "width": 4, "words": 9, "chunks": 3, "scale": 2.0, "ignored": [(1, 3)]}
-    hidden, weight, targets = loss_inputs(spec)
-    hidden.requires_grad_()
-    (2 * F.cross_entropy(hidden @ weight.T, targets, reduction=reduction)).backward()
-    torch.testing.assert_close(loss.right(spec, reduction)["hidden"], hidden.grad)
-
-
-def test_the_printed_code_has_right_gradients_and_dies_on_the_device():
-    space = {"F": F}
-    exec(BY_ID["graphs-kept-alive"].text.split("```python")[1].split("```")[0], space)
+def test_the_program_in_the_statement_has_the_right_loss_and_gradients():
+    (train_step,) = functions("graphs-kept-alive", "wrong", name="the program in the statement")
     spec = graphs._spec(random.Random(0), [(5, 0), (9, 3)])
     model = probes.static_model(spec, one_buffer=False)
-    got = space["train_step"](model, probes.micro_batches(spec))
     want, gradients = graphs.gradients_of(spec, graphs.over_all)
-    assert got == pytest.approx(want)
-    for mine, right in zip(model.parameters(), gradients, strict=True):
-        torch.testing.assert_close(mine.grad, right)
-    with pytest.raises(OutOfMemory, match="forward pass 1 are gone|room for one"):
-        space["train_step"](probes.static_model(spec, one_buffer=True), probes.micro_batches(spec))
+    assert train_step(model, probes.micro_batches(spec)) == pytest.approx(want)
+    torch.testing.assert_close([parameter.grad for parameter in model.parameters()], gradients)
 
 
 def test_a_checkpoint_of_one_stream_fails_where_segments_take_two():
@@ -307,17 +247,3 @@ def test_a_checkpoint_of_one_stream_fails_where_segments_take_two():
     for answer, passes in ((right, True), (lambda function, x: right(function, x), False)):
         report = graded(card.id, answer, params=params)
         assert report.passed == passes and all(v.message for v in report.verdicts if not v.ok)
-
-
-def test_the_courses_transformer_has_the_same_parameters():
-    sizes = {"layers": 3, "hidden": 32, "heads": 4, "ffn": 40, "vocab": 50}
-    for gated, tied, kv in ((True, False, 2), (False, True, 4), (True, True, 1)):
-        form = {**sizes, "kv_heads": kv, "gated": gated, "tied": tied}
-        with torch.device("meta"):
-            count = sum(p.numel() for p in Transformer(Config(**form)).parameters())
-        assert sum(state.parts_of("none", {**form, "head_dim": 8}).values()) == count
-
-
-def test_the_plain_loss_gets_what_right_values_are_worth_and_no_more():
-    report = graded("chunked-cross-entropy", lambda h, w, t, n: F.cross_entropy(h @ w.T, t))
-    assert report.points == 7.5

@@ -1,14 +1,14 @@
 """Chapter 02's widgets say what the library computes, at every setting of their controls."""
 
-import re
 from collections import Counter
 
 import numpy as np
 import pytest
-import torch
+from contract.counted import an_account
 
-from course_lib import facts, memory, text, transformer
-from course_lib.accounting import Accounting
+from course_lib import facts, memory
+from course_lib.figures import allocator_steps, step_film
+from course_lib.figures.checkpointing_curve import draw_curve
 from course_lib.figures.palette import VERMILION
 from course_lib.memory import Layout
 from course_lib.units import BILLION, KiB, MiB, bytes_text
@@ -166,85 +166,57 @@ def test_the_ledger_adds_up_and_grays_what_later_chapters_count():
 # --- over time -------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def account() -> Accounting:
-    """Two steps of a small model."""
-    config = transformer.Config(hidden=16, heads=2, layers=2, seq_len=32)
-    text.batch(0, 4, 32)  # the text's own table is kept from its first use on, and is none of the step's bytes
-    with Accounting(history=True) as account:
-        model = transformer.build(config)
-        adam = torch.optim.AdamW(model.parameters())
-        account.mark("load")
-        for step in (1, 2):
-            tokens, targets = text.batch(step, 4, 32)
-            loss = transformer.loss(model(tokens), targets)
-            account.mark(f"forward {step}")
-            loss.backward()
-            account.mark(f"backward {step}")
-            adam.step()
-            adam.zero_grad()
-            account.mark(f"step {step}")
-    return account
-
-
-def test_a_film_keeps_the_peak_and_every_mark(account):
-    shown = films.film(account, frames=20)
+def test_a_film_keeps_the_peak_and_every_mark():
+    account = an_account()
+    shown = step_film.film(account, frames=20)
     assert shown.totals[shown.peak] == account.peak_bytes
     assert {moment for moment, _ in account.marks} <= set(shown.moments)
     assert len(shown.moments) <= 20 + 1 + len(account.marks)
 
 
-def test_a_frame_says_its_phase_and_its_bytes(account):
-    shown = films.film(account)
-    timeline = account.timeline()
+def test_a_frame_says_its_phase_and_its_bytes():
+    account = an_account()
+    shown, alive = step_film.film(account), np.sum(list(account.timeline().values()), axis=0)
     for frame in (0, len(shown.moments) // 2, shown.peak, 10**6):
-        said = films.draw_film(shown, frame).alt
         moment = shown.moments[min(frame, len(shown.moments) - 1)]
-        alive = sum(levels[moment] for levels in timeline.values())
-        assert re.search(rf"{alive / KiB:,.2f} KiB alive", said), said
-    assert "is in backward 2" in said
+        assert f"{alive[moment] / KiB:,.2f} KiB alive" in step_film.draw_film(shown, frame).alt
+    phase = next(name for moment, name in account.marks if np.argmax(alive) <= moment)
+    assert f"is in {phase}" in step_film.draw_film(shown).alt
 
 
-def test_an_account_without_history_is_refused():
-    with Accounting() as plain:
-        torch.zeros(1)
-    with pytest.raises(ValueError, match="history=True"):
-        films.film(plain)
-
-
-@pytest.mark.parametrize("way", films.WAYS)
-@pytest.mark.parametrize("scene", films.SCENES)
+@pytest.mark.parametrize("way", allocator_steps.WAYS)
+@pytest.mark.parametrize("scene", allocator_steps.SCENES)
 def test_the_allocator_never_holds_more_than_the_device(scene, way):
-    for frame in films.frames(scene, way):
-        assert frame.allocated <= frame.reserved <= films.DEVICE
+    for frame in allocator_steps.frames(scene, way):
+        assert frame.allocated <= frame.reserved <= allocator_steps.DEVICE
         assert frame.allocated == sum(size for _, blocks in frame.segments for _, size, name in blocks if name)
 
 
 def test_longer_sequences_fragment_and_both_remedies_help():
     scene = "every step a little longer"
-    died, *cured = (films.frames(scene, way)[-1] for way in films.WAYS)
+    died, *cured = (allocator_steps.frames(scene, way)[-1] for way in allocator_steps.WAYS)
     assert died.failed and not any(frame.failed for frame in cured)
-    most = max(frame.allocated for frame in films.frames(scene, "expandable segments"))
-    assert most <= films.DEVICE  # it was not for want of memory
-    assert "Out of memory in forward 5" in films.draw_allocator(scene).alt
-    assert not films.frames("equal lengths", "default")[-1].failed
+    most = max(frame.allocated for frame in allocator_steps.frames(scene, "expandable segments"))
+    assert most <= allocator_steps.DEVICE  # it was not for want of memory
+    assert "Out of memory in forward 5" in allocator_steps.draw_allocator(scene).alt
+    assert not allocator_steps.frames("equal lengths", "default")[-1].failed
 
 
 def test_allocations_of_a_scene_are_those_of_its_steps():
-    made = [(name, nbytes) for _, what, name, nbytes in films.events((1.0, 2.0)) if what == "malloc"]
+    made = [(name, nbytes) for _, what, name, nbytes in allocator_steps.events((1.0, 2.0)) if what == "malloc"]
     assert sum(nbytes for name, nbytes in made if name.startswith("activations 2.")) == 4 * 72 * MiB
     assert sum(name.startswith("moments") for name, _ in made) == 4
 
 
 def test_the_curve_says_measured_and_predicted():
     points = {"0 of 2": (18.0, 100, 18.0), "2 of 2": (11.0, 133, 11.0), "c = 2": (19.0, 133, 19.0)}
-    said = films.draw_curve(points).alt
+    said = draw_curve(points).alt
     assert "2 of 2: peak 11, by the formula 11, FLOPs 1.33" in said
 
 
 def test_every_moment_of_the_slider_is_another_picture(capsys):
     explorer = films.allocator()
-    for scene in films.SCENES:
+    for scene in allocator_steps.SCENES:
         explorer.set(scene=scene)
         said = []
         for moment in explorer.controls["moment"].values[::25]:

@@ -8,8 +8,8 @@ from torch import nn
 
 from course_lib import transformer
 from course_lib.accounting import Accounting
+from course_lib.figures.checkpointing_curve import draw_curve
 from course_lib.figures.sheets import Sheet
-from course_lib.widgets import ch02_over_time as films
 
 LAYERS, INSIDE = 16, 9  # an MLP keeps nine times its input: x, and two tensors of four times its width
 Checkpoint = Callable[..., Any]
@@ -42,4 +42,4 @@ def memory_against_compute(checkpoint: Checkpoint) -> Sheet:
     for name, (length, covered, formula) in (alone | segments).items():
         layers = [transformer.MLP(transformer.Config(hidden=32, gated=False)) for _ in range(LAYERS)]
         points[name] = (*measured_pass(checkpoint, layers, length, covered, x), formula)
-    return films.draw_curve(points)
+    return draw_curve(points)

@@ -28,16 +28,6 @@ def audit_memory():
 # ~ GOOD ==> {name: [number * 1.03, said.upper(), f" {cause} "] for name, (number, said, cause) in GOOD.items()}
 
 
-# %% right: the library's numbers
-from course_lib import memory
-
-
-def audit_memory():
-    tb = {"state-70b-1120": (70e9, "B"), "state-405b-3200": (405e9, "B"), "state-405b-4860": (405e9, "A")}
-    mine = {name: (memory.state_bytes(*of) / 1e12, *GOOD[name][1:]) for name, of in tb.items()}
-    return GOOD | mine
-
-
 # %% wrong: the printed numbers => values as-printed
 from course_lib import facts
 

@@ -60,35 +60,6 @@ def best_segments(inputs, inner):
     return min(front[-1], key=lambda each: each[1])[2]
 
 
-# %% right: from the back, with the caps that occur
-def peak_bytes(inputs, inner, starts):
-    alive, peak, end = sum(inputs[s] for s in starts), 0, len(inputs)
-    for start in reversed(starts):
-        peak = max(peak, alive + sum(inner[start:end]))
-        alive -= inputs[start]
-        end = start
-    return float(peak)
-
-
-def best_segments(inputs, inner):
-    n = len(inputs)
-
-    def room(cap):
-        best = {0: (0, [])}
-        for end in range(1, n + 1):
-            for start in [s for s in best if s < end]:
-                kept = best[start][0] + inputs[start]
-                if kept + sum(inner[start:end]) <= cap and (end not in best or kept < best[end][0]):
-                    best[end] = (kept, best[start][1] + [start])
-        return best.get(n)
-
-    low, high = -1, sum(inputs) + sum(inner)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if room(middle) else (middle, high)
-    return room(high)[1]
-
-
 # %% wrong: root of the number of layers => values root-of-layers  from: for every prefix all (inputs, peak) that nothing beats
 def best_segments(inputs, inner):
     return list(range(0, len(inputs), round(math.sqrt(len(inputs)))))

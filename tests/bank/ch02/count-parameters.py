@@ -11,23 +11,6 @@ def count_parameters(shape):
     }
 
 
-# %% right: a list of matrices
-import math
-
-
-def count_parameters(shape):
-    h, d = shape["hidden"], shape["head_dim"]
-    q, kv = shape["heads"] * d, shape["kv_heads"] * d
-    one = {
-        "attention": [(h, q), (h, kv), (h, kv), (q, h)],
-        "mlp": [(h, shape["ffn"])] * (2 if shape["gated"] else 1) + [(shape["ffn"], h)],
-        "norms": [(h,), (h,)],
-    }
-    found = {part: float(shape["layers"] * sum(math.prod(size) for size in sizes)) for part, sizes in one.items()}
-    found["norms"] += h
-    return {**found, "embedding": shape["vocab"] * h, "head": shape["vocab"] * h * (not shape["tied"])}
-
-
 # %% right: tensors without memory, any variant
 import torch
 from torch import nn

@@ -20,50 +20,16 @@ def dies_at(job, memory):
     return None
 
 
-# %% right: a walk with buckets
-PHASES = ["load", *(f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step"))]
-
-
-def timeline(job):
-    alive, worst = {"weights": job["weights"]}, []
-    worst.append(sum(alive.values()))
-    for _ in range(3):
-        alive["activations"] = job["activations"]
-        worst.append(sum(alive.values()))
-        before = sum(alive.values())
-        alive["grads"] = job["grads"]
-        del alive["activations"]
-        worst.append(max(before, sum(alive.values())))
-        alive["moments"] = job["moments"]
-        worst.append(sum(alive.values()) + job["work"])
-        del alive["grads"]
-    return worst
-
-
-def dies_at(job, memory):
-    return next((PHASES[i] for i, level in enumerate(timeline(job)) if level > memory), None)
-
-
-# %% right: any variant
-from course_lib import params
-
-
-def timeline(job):
-    w, g, m, a, work = (job[key] for key in ("weights", "grads", "moments", "activations", "work"))
-    first = [w + a, w + max(a, g), w + m + g + work]
-    if params("first-step-spike").grads_between == "zeroed":
-        later = [w + m + g + a, w + m + g + a, first[2]]
-    else:
-        later = [w + m + a, w + m + max(a, g), first[2]]
-    return (w, *first, *later, *later)
-
-
-def dies_at(job, memory):
-    over = [index for index, level in enumerate(timeline(job)) if level > memory]
-    if not over:
-        return None
-    return "load" if over[0] == 0 else f"{('forward', 'backward', 'step')[(over[0] - 1) % 3]} {(over[0] - 1) // 3 + 1}"
-
+# %% right: any variant  from: phase by phase
+#   def timeline(job):
+# +     from course_lib import params
+# +     zeroed = params("first-step-spike").grads_between == "zeroed"
+#       for step in (1, 2, 3):
+# +         stay = grads if zeroed and step > 1 else 0
+# -             kept + job["activations"],
+# -             kept + max(job["activations"], grads),
+# +             kept + stay + job["activations"],
+# +             kept + (stay + job["activations"] if stay else max(job["activations"], grads)),
 
 # %% wrong: the optimizer's bytes from the start => values state-from-the-start  from: phase by phase
 # ~ [weights] ==> [weights + moments]

@@ -16,17 +16,16 @@ def train_step(model, batches):
     return total / tokens
 
 
-# %% right: the tokens are counted first
-def train_step(model, batches):
-    batches = list(batches)
-    tokens = sum(int((targets != -100).sum()) for _, targets in batches)
-    loss = 0.0
-    for inputs, targets in batches:
-        logits = model(inputs).flatten(0, 1)
-        part = F.cross_entropy(logits, targets.flatten(), reduction="sum") / tokens
-        part.backward()
-        loss += float(part)
-    return loss
+# %% right: the tokens are counted first  from: backward at once, divided at the end
+# -     total, tokens = 0.0, 0
+# +     batches, total = list(batches), 0.0
+# +     tokens = sum(int((targets != -100).sum()) for _, targets in batches)
+# ~ reduction="sum") ==> reduction="sum") / tokens
+# -         tokens += (targets != -100).sum().item()
+# -     for parameter in model.parameters():
+# -         if parameter.grad is not None:
+# -             parameter.grad /= tokens
+# ~ return total / tokens ==> return total
 
 
 # %% right: means, weighted by their tokens
@@ -46,15 +45,7 @@ def train_step(model, batches):
     return loss / tokens
 
 
-# %% wrong: losses in a list => raised
-def train_step(model, batches):
-    parts, tokens = [], 0
-    for inputs, targets in batches:
-        parts.append(F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum"))
-        tokens += int((targets != -100).sum())
-    for part in parts:
-        (part / tokens).backward()
-    return sum(part.item() for part in parts) / tokens
+# %% wrong: the program in the statement => raised  from: the card
 
 
 # %% wrong: the mean of means => values mean-of-means

@@ -14,49 +14,13 @@ def peak(log):
     return best
 
 
-# %% right: changes, then sums
-import numpy as np
-
-
-def peak(log):
-    known, times, changes, kinds = {}, [], [], []
-    for row in log:
-        if row["what"] == "alloc":
-            known[row["name"]] = row["kind"], row["bytes"]
-        kind, nbytes = known[row["name"]]
-        times.append(row["time"])
-        kinds.append(kind)
-        changes.append(nbytes if row["what"] == "alloc" else -nbytes)
-    level = np.cumsum(changes)
-    at = int(level.argmax())
-    held = {kind: sum(c for c, k in zip(changes[: at + 1], kinds) if k == kind) for kind in set(kinds)}
-    return [level[at], times[at], max(held, key=held.get)]
-
-
-# %% right: any variant
-def peak(log):
-    rows = []
-    if "born" in log[0]:
-        for row in log:
-            rows.append((row["born"], 1, row["kind"], row["bytes"]))
-            if row["died"] is not None:
-                rows.append((row["died"], 0, row["kind"], -row["bytes"]))
-        rows.sort(key=lambda row: row[:2])
-    else:
-        known = {}
-        for row in log:
-            if row["what"] == "alloc":
-                known[row["name"]] = row["kind"], row["bytes"]
-                rows.append((row["time"], 1, row["kind"], row["bytes"]))
-            else:
-                kind, nbytes = known[row["name"]]
-                rows.append((row["time"], 0, kind, -nbytes))
-    held, best = {}, (0, None, None)
-    for time, _, kind, change in rows:
-        held[kind] = held.get(kind, 0) + change
-        if sum(held.values()) > best[0]:
-            best = (sum(held.values()), time, max(held, key=held.get))
-    return best
+# %% right: any variant  from: a running total
+#   def peak(log):
+# +     if "born" in log[0]:
+# +         moments = [(row["born"], 1, {**row, "what": "alloc", "time": row["born"]}) for row in log]
+# +         dead = [row for row in log if row["died"] is not None]
+# +         moments += [(row["died"], 0, {"what": "free", "time": row["died"], "name": row["name"]}) for row in dead]
+# +         log = [row for *_, row in sorted(moments, key=lambda each: each[:2])]
 
 
 # %% wrong: the sum => values sum-not-peak

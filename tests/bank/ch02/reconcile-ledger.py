@@ -14,46 +14,12 @@ def block_bytes(batch, seq, hidden, heads, ffn, size):
     return batch * seq * size * (8 * hidden + 2 * ffn)
 
 
-# %% right: the first row of each storage, and the small terms
-def kept_bytes(rows):
-    first = {}
-    for row in rows:
-        if not row["parameter"]:
-            first.setdefault(row["storage"], row)
-    groups = {row["group"] for row in rows}
-    return {group: sum(row["nbytes"] for row in first.values() if row["group"] == group) for group in groups}
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    tokens = batch * seq
-    norm = tokens * (hidden + 2) * size
-    attention = 5 * tokens * hidden * size + 4 * tokens * heads
-    mlp = tokens * (hidden + 2 * ffn) * size
-    return 2 * norm + attention + mlp
-
-
-# %% right: measured on a small block and scaled, any variant
-from course_lib import params
-from course_lib.exercises.ch02.block import saved_rows
-
-
-def kept_bytes(rows):
-    found = {row["group"]: 0 for row in rows}
-    storages = {}
-    for row in reversed(rows):
-        if not row["parameter"]:
-            storages[row["storage"]] = row["group"], row["nbytes"]
-    for group, nbytes in storages.values():
-        found[group] += nbytes
-    return found
-
-
-def block_bytes(batch, seq, hidden, heads, ffn, size):
-    total = batch * seq * size * (8 * hidden + 2 * ffn + 4)
-    if params("reconcile-ledger").attention == "by hand":
-        return total + batch * heads * seq * seq * size + seq * seq
-    return total + 4 * batch * seq * heads
-
+# %% right: any variant, with the small terms  from: seen storages, and a formula
+# -     return batch * seq * size * (8 * hidden + 2 * ffn)
+# +     from course_lib import params
+# +     by_hand = params("reconcile-ledger").attention == "by hand"
+# +     scores = batch * heads * seq * seq * size + seq * seq if by_hand else 4 * batch * seq * heads
+# +     return batch * seq * size * (8 * hidden + 2 * ffn + 4) + scores
 
 # %% wrong: shared storages counted again => values aliases-counted  from: seen storages, and a formula
 # ~ if row["parameter"] or row["storage"] in seen: ==> if row["parameter"]:

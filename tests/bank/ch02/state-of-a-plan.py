@@ -20,18 +20,7 @@ def largest_model(memory, plan):
     return memory / sum(state_buckets(1, plan).values())
 
 
-# %% right: bytes per parameter first
-def per_parameter(plan):
-    moments = {"sgd": 0, "adamw": 2}.get(plan["optimizer"], 1)
-    copies = {"weights": 1, "grads": 1, "main_grads": 1, "master": 1, "moments": moments}
-    bits = {None: 0, "fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8}
-    return {key: copies[key] * bits[plan[key]] / 8 for key in copies}
-
-
-def state_buckets(params, plan):
-    return {key: params * each for key, each in per_parameter(plan).items()}
-
-
+# %% right: the largest model by bisection  from: a table of sizes
 def largest_model(memory, plan):
     low, high = 0.0, memory
     for _ in range(200):

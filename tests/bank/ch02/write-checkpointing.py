@@ -82,128 +82,76 @@ def checkpoint(function, x):
     return function(x)
 
 
-# %% wrong: the input gets no gradient => values gradient-stops
-class Again(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, anchor, x):
-        ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
-        with torch.no_grad():
-            return function(x)
+# %% wrong: the input gets no gradient => values gradient-stops  from: a function of autograd with an anchor
+# ~ *(x.grad for x in inputs) ==> *(None for x in inputs)
 
-    @staticmethod
-    def backward(ctx, grad):
-        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(ctx.state)
-            out = ctx.function(ctx.x.detach())
-        torch.autograd.backward(out, grad)
-        return None, None, None
-
-
-def checkpoint(function, x):
-    return Again.apply(function, torch.empty(0, requires_grad=True), x)
-
-
-# %% wrong: the input is detached before it goes in => values gradient-stops  from: the input gets no gradient
-#       def backward(ctx, grad):
-# +         x = ctx.x.detach().requires_grad_(ctx.x.is_floating_point())
-# -             out = ctx.function(ctx.x.detach())
-# +             out = ctx.function(x)
-# -         return None, None, None
-# +         return None, None, x.grad
-# -     return Again.apply(function, torch.empty(0, requires_grad=True), x)
-# +     return Again.apply(function, torch.empty(0, requires_grad=True), x.detach())
-
-# %% wrong: the generator is not set back for the second run => values random-not-restored  from: the input gets no gradient
-# -         ctx.function, ctx.x, ctx.state = function, x, torch.get_rng_state()
-# +         ctx.function, ctx.x = function, x
+# %% wrong: the generator is not set back for the second run => values random-not-restored  from: a function of autograd with an anchor
 # -         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
 # -             torch.set_rng_state(ctx.state)
-# -             out = ctx.function(ctx.x.detach())
-# +         x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
 # +         with torch.enable_grad():
-# +             out = ctx.function(x)
-# -         return None, None, None
-# +         return None, None, x.grad
 
-# %% wrong: the generator stays where the second run left it => values stream-moved  from: the generator is not set back for the second run
-# ~ x = function, x ==> x, ctx.state = function, x, torch.get_rng_state()
-#           x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
-# +         torch.set_rng_state(ctx.state)
+# %% wrong: the generator stays where the second run left it => values stream-moved  from: a function of autograd with an anchor
+# ~ torch.enable_grad(), torch.random.fork_rng(devices=[]): ==> torch.enable_grad():
 
-# %% wrong: a seed of its own for both runs => values own-seed  from: the generator is not set back for the second run
+# %% wrong: a seed of its own for both runs => values own-seed  from: a function of autograd with an anchor
 # -         with torch.no_grad():
 # +         with torch.no_grad(), torch.random.fork_rng(devices=[]):
 # +             torch.manual_seed(0)
-# -         with torch.enable_grad():
-# +         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-# +             torch.manual_seed(0)
+# ~ torch.set_rng_state(ctx.state) ==> torch.manual_seed(0)
 
-# %% wrong: computed twice in the backward pass => values recomputed-twice  from: gradients are put there and added once more
-# -             torch.set_rng_state(ctx.state)
-# -             out = ctx.function(x)
-# -         torch.autograd.backward(out, grad, retain_graph=True)
-# +             for _ in range(2):
-# +                 torch.set_rng_state(ctx.state)
-# +                 out = ctx.function(x)
+# %% wrong: computed twice in the backward pass => values recomputed-twice  from: a function of autograd with an anchor
+# ~ torch.set_rng_state(ctx.state) ==> ctx.function(*inputs), torch.set_rng_state(ctx.state)
 
-# %% wrong: called once more before the pass => values called-twice-forward  from: the input is detached before it goes in
+# %% wrong: called once more before the pass => values called-twice-forward  from: a function of autograd with an anchor
 #           with torch.no_grad():
-# +             function(x)
+# +             function(*inputs)
 # +             torch.set_rng_state(ctx.state)
-# ~ is_floating_point() ==> requires_grad
-# ~ (function, torch.empty(0, requires_grad=True), x.detach()) ==> (function, torch.empty(0, requires_grad=True), x)
 
 # %% wrong: computed again for every tensor that autograd asks for => values not-the-second-call  from: hooks on what autograd saves
 # ~ if number not in made: ==> if True:
 
-# %% wrong: layer by layer => values per-layer  from: the input is detached before it goes in
-# ~ is_floating_point() ==> requires_grad
-# -     return Again.apply(function, torch.empty(0, requires_grad=True), x.detach())
+# %% wrong: layer by layer => values per-layer  from: a function of autograd with an anchor
+# -     return Again.apply(function, torch.empty(0, requires_grad=True), *inputs)
 # +     for layer in getattr(function, "layers", [function]):
-# +         x = Again.apply(layer, torch.empty(0, requires_grad=True), x)
-# +     return x
+# +         inputs = (Again.apply(layer, torch.empty(0, requires_grad=True), *inputs),)
+# +     return inputs[0]
 
-# %% wrong: gradients are put there and added once more => values scaled  from: the input gets no gradient
-#       def backward(ctx, grad):
-# +         x = ctx.x.detach().requires_grad_(ctx.x.requires_grad)
-# -             out = ctx.function(ctx.x.detach())
-# +             out = ctx.function(x)
-# +         torch.autograd.backward(out, grad, retain_graph=True)
-# -         return None, None, None
-# +         return None, None, x.grad
+# %% wrong: gradients are put there and added once more => values scaled  from: a function of autograd with an anchor
+#               out = ctx.function(*inputs)
+# +         torch.autograd.backward(out, grads, retain_graph=True)
 
-# %% wrong: computed again and kept all the same => cost kept-inside  from: gradients are put there and added once more
+# %% wrong: computed again and kept all the same => cost kept-inside  from: a function of autograd with an anchor
 # -         with torch.no_grad():
-# -             return function(x)
+# -             return function(*inputs)
 # +         ctx.inside = []
 # +         with (
 # +             torch.autograd.graph.saved_tensors_hooks(lambda t: ctx.inside.append(t) or t, lambda t: t),
 # +             torch.enable_grad(),
 # +         ):
-# +             return function(x).detach()
-# -         torch.autograd.backward(out, grad, retain_graph=True)
+# +             return function(*inputs).detach()
 
-# %% wrong: nothing happens if the input needs no gradient => generality anchor-missing  from: the input is detached before it goes in
-# ~ anchor, x ==> x
-# ~ (ctx.x.is_floating_point()) ==> ()
-# ~ None, x ==> x
-# ~ torch.empty(0, requires_grad=True), x.detach() ==> x
+# %% wrong: nothing happens if the input needs no gradient => generality anchor-missing  from: a function of autograd with an anchor
+# ~ function, anchor, *inputs ==> function, *inputs
+# ~ return None, None, *( ==> return None, *(
+# ~ torch.empty(0, requires_grad=True), *inputs ==> *inputs
 
-# %% wrong: parameters are asked of a module => generality raised  from: the input is detached before it goes in
-# ~ anchor, x ==> x, *parameters
-# ~ state = function, x ==> parameters, ctx.state = function, x, parameters
-# -         torch.autograd.backward(out, grad)
-# -         return None, None, x.grad
-# +         wanted = [each for each in (x, *ctx.parameters) if each.requires_grad]
-# +         found = dict(zip(map(id, wanted), torch.autograd.grad(out, wanted, grad)))
-# +         return None, found.get(id(x)), *(found.get(id(each)) for each in ctx.parameters)
-# ~ torch.empty(0, requires_grad=True), x.detach ==> x, *function.parameters
+# %% wrong: parameters are asked of a module => generality raised  from: a function of autograd with an anchor
+# ~ anchor, *inputs ==> x, *parameters
+# ~ ctx.state = function, ==> ctx.parameters, ctx.state = function, parameters,
+# ~ save_for_backward(*inputs) ==> save_for_backward(x)
+# -             return function(*inputs)
+# +             return function(x)
+# -         torch.autograd.backward(out, grads)
+# -         return None, None, *(x.grad for x in inputs)
+# +         wanted = [each for each in (*inputs, *ctx.parameters) if each.requires_grad]
+# +         found = dict(zip(map(id, wanted), torch.autograd.grad(out, wanted, grads)))
+# +         return None, *(found.get(id(each)) for each in (*inputs, *ctx.parameters))
+# ~ torch.empty(0, requires_grad=True), *inputs ==> *inputs, *function.parameters()
 
-# %% wrong: also kept and called under no_grad without need => generality called-for-nothing  from: gradients are put there and added once more
-# -         torch.autograd.backward(out, grad, retain_graph=True)
-#   def checkpoint(function, x):
+# %% wrong: also kept and called under no_grad without need => generality called-for-nothing  from: a function of autograd with an anchor
+#   def checkpoint(function, *inputs):
 # +     if not torch.is_grad_enabled():
-# +         function(x)
+# +         function(*inputs)
 
 # %% wrong: the one that torch has => raised  from: a plain call
 # - def checkpoint(function, x):
@@ -220,32 +168,25 @@ def checkpoint(function, x):
 # +     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
 
 
-# %% wrong: the graph is kept inside => values nothing-recomputed
-class Kept(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, anchor, x):
-        ctx.x = x.detach().requires_grad_(x.is_floating_point() and x.requires_grad)
-        with torch.enable_grad():
-            ctx.out = function(ctx.x)
-        return ctx.out.detach()
-
-    @staticmethod
-    def backward(ctx, grad):
-        torch.autograd.backward(ctx.out, grad)
-        return None, None, ctx.x.grad
-
-
-def checkpoint(function, x):
-    return Kept.apply(function, torch.empty(0, requires_grad=True), x)
-
-
-# %% half: right but for what it keeps => 15  from: gradients are put there and added once more
+# %% wrong: the graph is kept inside => values nothing-recomputed  from: a function of autograd with an anchor
 # -         with torch.no_grad():
-# -             return function(x)
+# -             return function(*inputs)
+# +         ctx.inputs = [x.detach().requires_grad_(x.requires_grad) for x in inputs]
 # +         with torch.enable_grad():
-# +             ctx.graph = function(x)
+# +             ctx.out = function(*ctx.inputs)
+# +         return ctx.out.detach()
+# -         inputs = [x.detach().requires_grad_(x.requires_grad) for x in ctx.saved_tensors]
+# -         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+# -             torch.set_rng_state(ctx.state)
+# -             out = ctx.function(*inputs)
+# +         inputs, out = ctx.inputs, ctx.out
+
+# %% half: right but for what it keeps => 15  from: a function of autograd with an anchor
+# -         with torch.no_grad():
+# -             return function(*inputs)
+# +         with torch.enable_grad():
+# +             ctx.graph = function(*inputs)
 # +         return ctx.graph.detach()
-# -         torch.autograd.backward(out, grad, retain_graph=True)
 
 # %% half: the generator is forgotten => 13.5  from: the generator is not set back for the second run
 

@@ -95,10 +95,6 @@ def _count(model: str, biases: str) -> dict[str, Any]:
     return {**stated, "biases": biases, "biases_words": _BIASES[biases]}
 
 
-def _count_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _count(draw.choice(("qwen2.5-0.5b", "qwen2.5-7b", "qwen2.5-72b")), "qkv")
-
-
 COUNT_PARAMETERS = Card(
     id="count-parameters",
     chapter="02",
@@ -130,7 +126,7 @@ The check compares your numbers with the sizes of real tensors, created without 
     allowed="the standard library and numpy.",
     hides=functions("memory", "count_params", "params_by_part", "layer_params"),
     params=_count("llama3-8b", "none"),
-    vary=_count_variant,
+    vary=lambda draw: _count(draw.choice(("qwen2.5-0.5b", "qwen2.5-7b", "qwen2.5-72b")), "qkv"),
     structural="biases",
     probe=rows,
 )

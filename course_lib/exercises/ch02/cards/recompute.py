@@ -1,7 +1,6 @@
 """Exercises of chapter 02 on computing again what is not kept: activation checkpointing, and where to cut."""
 
 import random
-from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card, Worth
@@ -29,10 +28,6 @@ _STREAMS = {
 
 def _net(streams: int, depths: list[int]) -> dict[str, Any]:
     return {"streams": streams, **_STREAMS[streams], "depths": depths, "segments": len(depths), "layers": sum(depths)}
-
-
-def _net_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _net(2, draw.choice(([2, 2, 3, 2, 2, 3], [3, 2, 2, 2, 3, 2], [2, 3, 2, 3, 2, 2])))
 
 
 CHECKPOINTING = Card(
@@ -76,7 +71,7 @@ The check runs {{layers:int}} layers in {{segments:int}} segments, where each ou
         }
     ),
     params=_net(1, [2, 2, 3, 2, 2, 3]),
-    vary=_net_variant,
+    vary=lambda draw: _net(2, draw.choice(([2, 2, 3, 2, 2, 3], [3, 2, 2, 2, 3, 2], [2, 3, 2, 3, 2, 2]))),
     structural="streams",
     probe=checkpointing,
 )
@@ -115,10 +110,6 @@ def _cuts(inputs: list[int], inner: list[int]) -> dict[str, Any]:
     }
 
 
-def _cuts_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _cuts(*draw.choice(STACKS[1:]))
-
-
 BEST_SEGMENTS = Card(
     id="best-segments",
     chapter="02",
@@ -154,6 +145,6 @@ The visible stack, in MiB (`params("best-segments")` has bytes):
     allowed="the standard library and numpy.",
     returns=Rows(Number("bytes"), ListOf(Number("layers", whole=True), what="start")),
     params=_cuts(*STACKS[0]),
-    vary=_cuts_variant,
+    vary=lambda draw: _cuts(*draw.choice(STACKS[1:])),
     probe=rows,
 )

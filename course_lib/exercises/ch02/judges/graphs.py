@@ -1,7 +1,6 @@
 """Judge of the training step that keeps graphs alive: loss, gradients, one forward pass at a time, constant memory."""
 
 import json
-import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -13,8 +12,8 @@ from torch.nn import functional as F
 
 from course_lib.accounting import Accounting
 from course_lib.exercises.ch02.probes import micro_batches, static_model
-from course_lib.exercises.values import describe, is_number, near
-from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, first, judged, matching, verdict
+from course_lib.exercises.values import near
+from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, first, judged, matching, number_fault, verdict
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import all_close, close, tensor_fault
 from course_lib.records import Case, Outcome, Verdict
@@ -70,23 +69,19 @@ _TOTALS = (  # the value of each is a function for `gradients_of`
 )
 
 
-def _known(spec: Spec, lead: str, equal: Callable[[float, list[Tensor]], bool]) -> Fault | None:
-    """The first known mistake whose loss and gradients are `equal` to what came back."""
-    known = (Mistake(each.name, partial(gradients_of, spec, each.value), each.message) for each in _TOTALS)
-    return matching(known, (), lambda value: equal(*value), lead)
+def _mistakes(spec: Spec, part: int, lead: str) -> list[Mistake]:
+    """The known mistakes with their losses (part 0) or their gradients (part 1) as values."""
+    return [
+        Mistake(each.name, lambda total=each.value: gradients_of(spec, total)[part], f"{lead}: {each.message}")
+        for each in _TOTALS
+    ]
 
 
 def _loss_fault(spec: Spec, got: Any, want: float) -> Fault | None:
-    if got is None:
-        return "returned-none", "The function returned None: is a `return` missing?"
     if isinstance(got, Tensor):
         return "a-tensor", "Return the loss as a number (`.item()`): a tensor keeps its graph alive."
-    if not is_number(got):
-        return "not-a-number", f"Return the loss as a number; got {describe(got)}."
-    if math.isclose(got, want, rel_tol=2e-5):
-        return None
-    known = _known(spec, "The loss: ", lambda loss, gradients: math.isclose(got, loss, rel_tol=2e-5))
-    return known or ("", f"The loss is {got / want:.4g} times the mean over all tokens.")
+    known, hint = _mistakes(spec, 0, "The loss"), "It must be the mean over all tokens that count."
+    return number_fault("The loss", got, want, unit="nats per token", rel=2e-5, mistakes=known, hint=hint)
 
 
 def _gradient_fault(spec: Spec, got: Sequence[Tensor | None], want: list[Tensor]) -> Fault | None:
@@ -95,25 +90,29 @@ def _gradient_fault(spec: Spec, got: Sequence[Tensor | None], want: list[Tensor]
     filled = [torch.zeros_like(right) if each is None else each for each, right in zip(got, want, strict=True)]
     if all_close(filled, want):
         return None
-    known = _known(spec, "The gradients: ", lambda loss, gradients: all_close(filled, gradients))
+    known = matching(_mistakes(spec, 1, "The gradients"), (), partial(all_close, filled))
     return known or first(*(tensor_fault("A gradient", *pair) for pair in zip(filled, want, strict=True)))
 
 
 @cache
-def one_at_a_time(description: str) -> int:
-    """Peak bytes of a step that frees each graph at once; `description` is the spec as JSON."""
+def one_at_a_time(description: str) -> tuple[float, Tensor, int]:
+    """Loss, gradient of the output layer, and peak bytes of a step that frees each graph at once; `description` is the spec as JSON."""
     spec = json.loads(description)
-    model, pairs = _model(spec), micro_batches(spec)
+    model, pairs, total = _model(spec), micro_batches(spec), 0.0
+    tokens = sum(int((targets != -100).sum()) for _, targets in pairs)
     with Accounting() as books:
         books.adopt(model)
         there = books.live_bytes
         for pair in pairs:
-            _loss_sum(model, pair).backward()
-        return books.peak_bytes - there
+            loss = _loss_sum(model, pair)
+            loss.backward()
+            total += loss.item()
+            del loss
+    return total / tokens, model.head.weight.grad / tokens, books.peak_bytes - there
 
 
 def _memory_fault(spec: Spec, peak: float) -> Fault | None:
-    least = one_at_a_time(json.dumps(spec))
+    *_, least = one_at_a_time(json.dumps(spec))
     if peak < sum(4 * parameter.numel() for parameter in _model(spec).parameters()):
         return "too-few-bytes", "Fewer bytes were alive than the gradients take."
     if peak > 1.5 * least:
@@ -165,10 +164,10 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
 
     def done(outcome: Outcome) -> bool:
         value = outcome.value if type(outcome.value) is dict else {}
-        loss, gradients = value.get("loss"), value.get("gradients")
-        want_loss, want = _head(spec)
-        right = near(loss, want_loss, 1e-4) and type(gradients) is list and bool(gradients)
-        return right and close(gradients[-1], want, 1e-3)
+        want, head, _ = one_at_a_time(json.dumps(spec))
+        gradients = value.get("gradients")
+        right = near(value.get("loss"), want, 1e-4) and type(gradients) is list and bool(gradients)
+        return right and close(gradients[-1], head, 1e-3)
 
     return Weighed(
         case=hidden("4 micro-batches of 16,384 tokens", "cost:memory", spec, True, seconds=30.0),
@@ -176,22 +175,6 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         most=20 * tensor,
         done=done,
     )
-
-
-@torch.no_grad()
-def _head(spec: Spec) -> tuple[float, Tensor]:
-    """Loss, and gradient of the output layer, without any graph: its inputs times (softmax minus one-hot)."""
-    model, seen = _model(spec), []
-    model.head.register_forward_hook(lambda _, given, out: seen.append((given[0].flatten(0, 1), out.flatten(0, 1))))
-    total, tokens, gradient = 0.0, 0, torch.zeros_like(model.head.weight)
-    for inputs, targets in micro_batches(spec):
-        model(inputs)
-        (x, logits), flat = seen.pop(), targets.flatten()
-        wrong = logits.softmax(-1)
-        wrong[torch.arange(len(flat)), flat] -= 1
-        total += F.cross_entropy(logits, flat, reduction="sum").item()
-        tokens, gradient = tokens + len(flat), gradient + wrong.T @ x
-    return total / tokens, gradient / tokens
 
 
 GRAPHS_KEPT_ALIVE = Judging(

@@ -39,10 +39,6 @@ def _view_bytes(row: Row) -> int:
     return math.prod(row["shape"]) * ITEM[row["dtype"]]
 
 
-def _group_and_storage(row: Row) -> tuple[str, int]:
-    return row["group"], row["storage"]
-
-
 FIRST_GROUP = "count a storage once, under the first group that saved it."
 SHARED = "some of these views share a storage, and each keeps all of it alive."
 WITH_PARAMETERS = "this includes weights and biases, which are in memory anyway."
@@ -55,7 +51,9 @@ KEPT = Breakdown(
     Mistake("everything-counted", lambda rows: kept_of(rows, key=id, parameters=True), WITH_PARAMETERS),
     Mistake("views-measured", lambda rows: kept_of(rows, _view_bytes), "a view keeps its whole storage alive."),
     Mistake("views-added", lambda rows: kept_of(rows, _view_bytes, id), SHARED),
-    Mistake("every-group-again", lambda rows: kept_of(rows, key=_group_and_storage), FIRST_GROUP),
+    Mistake(
+        "every-group-again", lambda rows: kept_of(rows, key=lambda row: (row["group"], row["storage"])), FIRST_GROUP
+    ),
     Mistake("last-group", lambda rows: kept_of(rows[::-1]), FIRST_GROUP),
     Mistake("counted-not-sized", lambda rows: kept_of(rows, lambda row: 1), "this counts storages; return bytes."),
 )

@@ -10,16 +10,17 @@ from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, Column, Word, one_verdict, table
 from course_lib.judging.draws import plain, unseen
+from course_lib.judging.mistakes import shifted
 from course_lib.records import Case, Outcome, Verdict
 
 Log = Sequence[Mapping[str, Any]]
 
 
-def changes(form: str, log: Log) -> list[tuple[float, str, int, str]]:
-    """(time, kind, signed bytes, name) in the order in which they happen."""
+def changes(log: Log) -> list[tuple[float, str, int, str]]:
+    """(time, kind, signed bytes, name) in the order in which they happen, from events or from lifetimes."""
     alive: dict[str, tuple[str, int]] = {}
     found = []
-    for row in as_events(log) if form == "lifetimes" else log:
+    for row in as_events(log) if "born" in log[0] else log:
         if row["what"] == "alloc":
             alive[row["name"]] = row["kind"], row["bytes"]
             found.append((row["time"], row["kind"], row["bytes"], row["name"]))
@@ -29,104 +30,105 @@ def changes(form: str, log: Log) -> list[tuple[float, str, int, str]]:
     return found
 
 
-def levels(form: str, log: Log) -> list[tuple[float, int, dict[str, int]]]:
+def levels(log: Log) -> list[tuple[float, int, dict[str, int]]]:
     """(time, bytes alive, bytes by kind) after each change."""
     total, kinds, found = 0, dict.fromkeys(KINDS, 0), []
-    for time, kind, change, _ in changes(form, log):
+    for time, kind, change, _ in changes(log):
         total += change
         kinds[kind] += change
         found.append((time, total, dict(kinds)))
     return found
 
 
-def highest(form: str, log: Log) -> tuple[int, float, str]:
-    """The peak, the time when it is first reached, and the kind that holds most of it."""
-    time, total, kinds = max(levels(form, log), key=lambda each: each[1])
-    return total, time, _most(kinds)
+def peak(log: Log) -> tuple[float, int, dict[str, int]]:
+    """The highest level, at the time when it is first reached."""
+    return max(levels(log), key=lambda each: each[1])
 
 
 def _most(kinds: Mapping[str, int]) -> str:
     return max(kinds, key=lambda kind: kinds[kind])
 
 
-def _peak_columns(form: str) -> tuple[Column | Word, ...]:
-    def words(log: Log) -> str:
-        return f"a log of {len(log)} rows"
+def _allocated(log: Log) -> dict[str, int]:
+    """Bytes ever allocated, by kind."""
+    found = dict.fromkeys(KINDS, 0)
+    for _, kind, change, _ in changes(log):
+        found[kind] += max(change, 0)
+    return found
 
-    def peak(log: Log) -> tuple[float, int, dict[str, int]]:
-        return max(levels(form, log), key=lambda each: each[1])
 
-    def allocated(log: Log) -> dict[str, int]:
-        """Bytes ever allocated, by kind."""
-        found = dict.fromkeys(KINDS, 0)
-        for _, kind, change, _ in changes(form, log):
-            found[kind] += max(change, 0)
-        return found
+def _largest_block(log: Log) -> tuple[float, str, int, str]:
+    return max(changes(log), key=lambda each: each[2])
 
-    def largest_block(log: Log) -> tuple[float, str, int, str]:
-        return max(changes(form, log), key=lambda each: each[2])
 
-    def first_size_of_each_name(log: Log) -> int:
-        first: dict[str, int] = {}
-        moments = changes(form, log)
-        return max(
-            accumulate(first.setdefault(name, size) if size > 0 else -first[name] for _, _, size, name in moments)
-        )
-
-    def freed_late(log: Log) -> int:
-        """The peak if blocks still count at the time when they die."""
-        order = sorted(changes(form, log), key=lambda each: (each[0], each[2] < 0))
-        return max(accumulate(change for _, _, change, _ in order))
-
-    def kind_by_kind(log: Log) -> int:
-        return sum(max(kinds[kind] for _, _, kinds in levels(form, log)) for kind in KINDS)
-
-    def end_of_a_moment(log: Log) -> int:
-        return max({time: total for time, total, _ in levels(form, log)}.values())
-
-    def last_time(log: Log) -> float:
-        return [time for time, total, _ in levels(form, log) if total == peak(log)[1]][-1]
-
-    def last_allocated(log: Log) -> str:
-        return next(kind for time, kind, change, _ in changes(form, log) if time == peak(log)[0] and change > 0)
-
-    def position(log: Log) -> int:
-        return levels(form, log).index(peak(log))
-
-    return (
-        Column(
-            part="bytes",
-            unit="bytes",
-            want=lambda log: peak(log)[1],
-            rel=EXACT,
-            words=words,
-            hint="Go through the moments in order with a running total.",
-        ).knowing(
-            Mistake("sum-not-peak", lambda log: sum(allocated(log).values()), "this sums all allocations."),
-            Mistake("last-level", lambda log: levels(form, log)[-1][1], "this is what is alive at the end."),
-            Mistake("largest-block", lambda log: largest_block(log)[2], "this is the largest single block."),
-            Mistake("kind-by-kind", kind_by_kind, "the kinds do not peak at the same time."),
-            Mistake("largest-kind-only", lambda log: max(peak(log)[2].values()), "this is the largest kind alone."),
-            Mistake("name-used-again", first_size_of_each_name, "a name was reused with another size."),
-            Mistake("end-of-a-moment", end_of_a_moment, "between rows with the same time the level was higher."),
-            Mistake("died-too-late", freed_late, "a block that dies makes room for a block born at the same time."),
-            Mistake("mebibytes", lambda log: peak(log)[1] / 2**20, "these are MiB; return bytes."),
-        ),
-        Column(part="time", unit="(a time of the log)", want=lambda log: peak(log)[0], rel=EXACT, words=words).knowing(
-            Mistake("last-time", last_time, "the same level was reached earlier; return the first time."),
-            Mistake("position", position, "this is a position in the log; return the time."),
-            Mistake("position", lambda log: position(log) + 1, "this is a position in the log; return the time."),
-            Mistake("end-of-log", lambda log: levels(form, log)[-1][0], "this is the end of the log."),
-        ),
-        Word(part="kind", choices=KINDS, want=lambda log: _most(peak(log)[2]), words=words).knowing(
-            Mistake(
-                "most-allocated", lambda log: _most(allocated(log)), "this kind allocated most over the whole log."
-            ),
-            Mistake("largest-block", lambda log: largest_block(log)[1], "this is the kind of the largest block."),
-            Mistake("last-allocated", last_allocated, "it was allocated last; return the kind that holds most."),
-            Mistake("at-the-end", lambda log: _most(levels(form, log)[-1][2]), "this kind holds most at the end."),
-        ),
+def _first_size_of_each_name(log: Log) -> int:
+    first: dict[str, int] = {}
+    return max(
+        accumulate(first.setdefault(name, size) if size > 0 else -first[name] for _, _, size, name in changes(log))
     )
+
+
+def _freed_late(log: Log) -> int:
+    """The peak if blocks still count at the time when they die."""
+    order = sorted(changes(log), key=lambda each: (each[0], each[2] < 0))
+    return max(accumulate(change for _, _, change, _ in order))
+
+
+def _kind_by_kind(log: Log) -> int:
+    return sum(max(kinds[kind] for _, _, kinds in levels(log)) for kind in KINDS)
+
+
+def _end_of_a_moment(log: Log) -> int:
+    return max({time: total for time, total, _ in levels(log)}.values())
+
+
+def _last_time(log: Log) -> float:
+    return [time for time, total, _ in levels(log) if total == peak(log)[1]][-1]
+
+
+def _last_allocated(log: Log) -> str:
+    return next(kind for time, kind, change, _ in changes(log) if time == peak(log)[0] and change > 0)
+
+
+def _position(log: Log) -> int:
+    return levels(log).index(peak(log))
+
+
+def _words(log: Log) -> str:
+    return f"a log of {len(log)} rows"
+
+
+BYTES = Column(
+    part="bytes",
+    unit="bytes",
+    want=lambda log: peak(log)[1],
+    rel=EXACT,
+    words=_words,
+    hint="Go through the moments in order with a running total.",
+).knowing(
+    Mistake("sum-not-peak", lambda log: sum(_allocated(log).values()), "this sums all allocations."),
+    Mistake("last-level", lambda log: levels(log)[-1][1], "this is what is alive at the end."),
+    Mistake("largest-block", lambda log: _largest_block(log)[2], "this is the largest single block."),
+    Mistake("kind-by-kind", _kind_by_kind, "the kinds do not peak at the same time."),
+    Mistake("largest-kind-only", lambda log: max(peak(log)[2].values()), "this is the largest kind alone."),
+    Mistake("name-used-again", _first_size_of_each_name, "a name was reused with another size."),
+    Mistake("end-of-a-moment", _end_of_a_moment, "between rows with the same time the level was higher."),
+    Mistake("died-too-late", _freed_late, "a block that dies makes room for a block born at the same time."),
+    Mistake("mebibytes", lambda log: peak(log)[1] / 2**20, "these are MiB; return bytes."),
+)
+TIME = Column(part="time", unit="(a time of the log)", want=lambda log: peak(log)[0], rel=EXACT, words=_words).knowing(
+    Mistake("last-time", _last_time, "the same level was reached earlier; return the first time."),
+    Mistake("position", _position, "this is a position in the log; return the time."),
+    Mistake("position", shifted(_position, 1), "this is a position in the log; return the time."),
+    Mistake("end-of-log", lambda log: levels(log)[-1][0], "this is the end of the log."),
+)
+KIND = Word(part="kind", choices=KINDS, want=lambda log: _most(peak(log)[2]), words=_words).knowing(
+    Mistake("most-allocated", lambda log: _most(_allocated(log)), "this kind allocated most over the whole log."),
+    Mistake("largest-block", lambda log: _largest_block(log)[1], "this is the kind of the largest block."),
+    Mistake("last-allocated", _last_allocated, "it was allocated last; return the kind that holds most."),
+    Mistake("at-the-end", lambda log: _most(levels(log)[-1][2]), "this kind holds most at the end."),
+)
+BY_PLACE = table((BYTES, TIME, KIND))
 
 
 def _nonsense(rng: random.Random, form: str) -> list[dict[str, Any]]:
@@ -156,12 +158,11 @@ def _plateau(form: str) -> list[dict[str, Any]]:
     return as_events(blocks) if form == "events" else blocks[::-1]
 
 
-def _clear(form: str, log: Log) -> bool:
+def _clear(log: Log) -> bool:
     """Whether one kind clearly holds most at the peak, and no block was born and died at the same time."""
-    if not log or (form == "lifetimes" and any(row["born"] == row["died"] for row in log)):
+    if any("born" in row and row["born"] == row["died"] for row in log):
         return False
-    at = max(levels(form, log), key=lambda each: each[1])[2]
-    first, second = sorted(at.values())[:-3:-1]
+    first, second = sorted(peak(log)[2].values())[:-3:-1]
     return first > second
 
 
@@ -171,17 +172,16 @@ def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
     logs = [training_log(rng, count, form, unit=rng.choice((1, 1024, 2**20))) for count in layers]
     while len(logs) < 16:
         log = _nonsense(rng, form)
-        logs += [log] if _clear(form, log) else []
-    rows = [(each,) for each in [*logs, _plateau(form)] if _clear(form, each)]
+        logs += [log] if _clear(log) else []
+    rows = [(each,) for each in [*logs, _plateau(form)] if _clear(each)]
     own = shown("the log shown", "values", 0, [(list(params["rows"]),)])
     other = unseen(rng, "log", 0, "other logs", rows)
     usual = [training_log(rng, 2, form) for _ in range(12)]
-    return [own, plain("", 0, "three more logs", [(each,) for each in usual if _clear(form, each)][:3]), other]
+    return [own, plain("", 0, "three more logs", [(each,) for each in usual if _clear(each)][:3]), other]
 
 
 def _peak_verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence[Verdict]:
-    by_place = table(_peak_columns(params["log"]))
-    return (by_place if case.kind == "values" else one_verdict(by_place))(params, case, outcome)
+    return (BY_PLACE if case.kind == "values" else one_verdict(BY_PLACE))(params, case, outcome)
 
 
 PEAK_NOT_SUM = Judging(

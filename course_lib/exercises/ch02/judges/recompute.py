@@ -34,12 +34,7 @@ def plain(spec: Spec) -> dict[str, Any]:
         return pass_through(plain_call, spec)
 
 
-def replay(spec: Spec, *shifts: float, **how: bool) -> list[list[Tensor | None]]:
-    """The gradients of every segment's parameters if each segment is recomputed once; the arguments are those of `replayed`."""
-    return replayed(spec, *shifts, **how)[1]
-
-
-def replayed(
+def replay(
     spec: Spec, first: float = 0.0, again: float = 0.0, by_layer: bool = False, restore: bool = True
 ) -> tuple[list[Tensor], list[list[Tensor | None]]]:
     """The output and all gradients if each segment is recomputed once, with the second shift in place of the first.
@@ -84,7 +79,7 @@ def call_fault(spec: Spec, shifts: Sequence[float], gradients: Sequence[Sequence
     """None if the gradients came from exactly one second call of each segment, else which calls they came from."""
     first, again, third, fourth = shifts
     got = flat(gradients)
-    if all_close(got, flat(replay(spec, first, again))):
+    if all_close(got, flat(replay(spec, first, again)[1])):
         return None
     known = (
         Mistake("nothing-recomputed", (first, first), "nothing was recomputed; activations were kept."),
@@ -94,7 +89,7 @@ def call_fault(spec: Spec, shifts: Sequence[float], gradients: Sequence[Sequence
         Mistake("per-layer", (first, again, True), "every layer was recomputed from its own input, which was kept."),
     )
     otherwise = "the gradients do not come from one second call of each segment on the input of its first call."
-    found = matching(known, (), lambda shifts: all_close(got, flat(replay(spec, *shifts))))
+    found = matching(known, (), lambda shifts: all_close(got, flat(replay(spec, *shifts)[1])))
     return found or ("not-the-second-call", otherwise)
 
 
@@ -165,7 +160,7 @@ def _random_fault(spec: Spec, shifts: Sequence[float], value: Mapping[str, Any])
     got = flat(value["gradients"])
     if not all_close(got, flat(want["gradients"])):
         message = "with dropout, the gradients are wrong"
-        if all_close(got, flat(replay(spec, 0.0, 0.0, restore=False))):
+        if all_close(got, flat(replay(spec, restore=False)[1])):
             message = "the second call of a segment dropped other elements than the first"
         return "random-not-restored", f"{message}: draw the masks from the generator's state at the first call."
     if not close(value["random"], want["random"], 1e-6):
@@ -235,7 +230,7 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
 
     def done(outcome: Outcome) -> bool:
         value = outcome.value if type(outcome.value) is dict else {}
-        (output, want), gradients = replayed(spec), value.get("gradients")
+        (output, want), gradients = replay(spec), value.get("gradients")
         right = all_close(value.get("output"), output) and type(gradients) is list and bool(gradients)
         return right and all_close(gradients[-1], want[-1])
 

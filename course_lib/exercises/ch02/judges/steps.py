@@ -16,8 +16,13 @@ from course_lib.units import GB, bytes_text, number_text
 Job = Mapping[str, float]
 
 
-def phases(between: str, job: Job, *, from_the_start: bool = False) -> list[float]:
-    """Bytes at the worst moment of each phase; `from_the_start`: as if the optimizer's state existed before its first step."""
+def phases(
+    between: str, job: Job, *, from_the_start: bool = False, backward: Callable[[float, float], float] = max
+) -> list[float]:
+    """Bytes at the worst moment of each phase; `from_the_start`: as if the optimizer's state existed before its first step.
+
+    `backward`: the bytes that activations and gradients need in a backward pass that finds no gradients.
+    """
     weights, grads, moments = job["weights"], job["grads"], job["moments"]
     found = [weights + (moments if from_the_start else 0)]
     for step in (1, 2, 3):
@@ -25,7 +30,7 @@ def phases(between: str, job: Job, *, from_the_start: bool = False) -> list[floa
         stay = grads if between == "zeroed" and step > 1 else 0
         found += [
             kept + stay + job["activations"],
-            kept + (stay + job["activations"] if stay else max(job["activations"], grads)),
+            kept + (stay + job["activations"] if stay else backward(job["activations"], grads)),
             weights + moments + grads + job["work"],
         ]
     return found
@@ -35,6 +40,9 @@ def death(between: str, job: Job, room: float, *, from_the_start: bool = False) 
     """The first phase that does not fit."""
     levels = zip(PHASES, phases(between, job, from_the_start=from_the_start), strict=True)
     return next((name for name, level in levels if level > room), None)
+
+
+CREATED = "the first step creates the optimizer's state."
 
 
 def _timeline(between: str) -> Series:
@@ -47,9 +55,6 @@ def _timeline(between: str) -> Series:
     def want(job: Job) -> list[float]:
         return phases(between, job)
 
-    def from_the_start(job: Job) -> list[float]:
-        return phases(between, job, from_the_start=True)
-
     def repeated(job: Job) -> list[float]:
         return [want(job)[0], *want(job)[1:4] * 3]
 
@@ -57,15 +62,8 @@ def _timeline(between: str) -> Series:
         more = [0.0, *(0.0, 0.0, job["activations"]) * 3]
         return [level + extra for level, extra in zip(want(job), more, strict=True)]
 
-    def at_the_end(backward: Callable[[float, float], float]) -> Callable[[Job], list[float]]:
-        """A timeline whose backward passes need `backward(activations, gradients)` bytes on top of what stays."""
-
-        def levels(job: Job) -> list[float]:
-            w, g, m, a, work = (job[name] for name in ("weights", "grads", "moments", "activations", "work"))
-            step, both = w + g + m + work, backward(a, g)
-            return [w, w + a, w + both, step, *[w + m + a, w + m + both, step] * 2]
-
-        return levels
+    def backward(needs: Callable[[float, float], float]) -> Callable[[Job], list[float]]:
+        return lambda job: phases("set to None", job, backward=needs)
 
     def apart(got: Sequence[float], want: Sequence[float]) -> Fault:
         wrong = ((name, g, w) for name, g, w in zip(PHASES, got, want, strict=True) if not near(g, w, CLOSE))
@@ -76,12 +74,12 @@ def _timeline(between: str) -> Series:
     return Series(
         part="timeline", want=want, words=lambda job: f"{bytes_text(job['weights'])} of weights", apart=apart
     ).knowing(
-        Mistake("state-from-the-start", from_the_start, "the first step creates the optimizer's state."),
+        Mistake("state-from-the-start", lambda job: phases(between, job, from_the_start=True), CREATED),
         Mistake(other_name, lambda job: phases(other, job), other_message),
         Mistake("no-work", lambda job: want({**job, "work": 0.0}), "the optimizer's work space is missing."),
         Mistake("everything-always", lambda job: [sum(job.values())] * 10, "not everything is alive at once."),
-        Mistake("all-together", at_the_end(lambda a, g: a + g), "activations are freed while gradients appear."),
-        Mistake("end-of-phase", at_the_end(lambda a, g: g), "this is the end of each phase, not its worst moment."),
+        Mistake("all-together", backward(lambda a, g: a + g), "activations are freed while gradients appear."),
+        Mistake("end-of-phase", backward(lambda a, g: g), "this is the end of each phase, not its worst moment."),
         Mistake("activations-in-step", activations_in_steps, "the backward pass has freed the activations."),
         Mistake("first-step-for-ever", repeated, "the second step starts with the optimizer's state in memory."),
         Mistake("gigabytes", lambda job: [level / GB for level in want(job)], "these are GB; return bytes."),

@@ -1,0 +1,24 @@
+"""A training step whose memory was counted, for what draws one."""
+
+from functools import cache
+
+import torch
+
+from course_lib.accounting import Accounting
+
+
+@cache
+def an_account() -> Accounting:
+    """Two steps of one layer."""
+    with Accounting(history=True) as account:
+        layer = torch.nn.Linear(64, 64)
+        optimizer = torch.optim.AdamW(layer.parameters())
+        for step in (1, 2):
+            loss = layer(torch.ones(8, 64)).sum()
+            account.mark(f"forward {step}")
+            loss.backward()
+            account.mark(f"backward {step}")
+            optimizer.step()
+            optimizer.zero_grad()
+            account.mark(f"step {step}")
+    return account

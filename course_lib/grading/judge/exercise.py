@@ -51,7 +51,7 @@ class Exercise:
         key, seed = (self.contract.cases, self.card.id, as_text(self.params), self.seed, "again"), f"{self.seed}:again"
         drawn = _cases.get(key, lambda: tuple(self.contract.cases(self.params, random.Random(seed))))
         same = [each for each in drawn if (each.name, each.ranks, each.adversary) == (case.name, case.ranks, None)]
-        return same[0] if len(same) == 1 else None
+        return replace(same[0], visible=False) if len(same) == 1 else None
 
 
 def resolve(card: Card, params: Params | None = None, secret: str = "public", *, unseen: bool = True) -> Exercise:

@@ -29,7 +29,7 @@ def second_calls(
     cases: Sequence[Case], drawn_again: Callable[[Case], Case | None] = lambda case: None
 ) -> list[tuple[Case, Case]]:
     """The simplest case of each part of the values, and the same with the arguments to be called on first: those of another
-    case, and its own as they are drawn again where `drawn_again` gives them.
+    case. Where `drawn_again` gives the case with other tensors, those are asked, and its own come right before them.
 
     Which cases these are depends on the exercise alone, not on how long an answer or a busy computer takes.
     """
@@ -44,8 +44,11 @@ def second_calls(
     for case in sorted(calm, key=order):
         if case.kind == "values":
             simplest.setdefault(case.part, case)
-    earlier = {id(case): [others[id(case)], drawn_again(case)] for case in simplest.values()}
-    return [(case, _after([each for each in earlier[id(case)] if each], case)) for case in simplest.values()]
+    found = []
+    for case in simplest.values():
+        other, drawn = others[id(case)], drawn_again(case)
+        found.append((case, _after([other], case)) if drawn is None else (drawn, _after([other, case], drawn)))
+    return found
 
 
 def _another(case: Case, cases: Sequence[Case]) -> Case:

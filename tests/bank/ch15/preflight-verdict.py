@@ -127,6 +127,3 @@ def preflight(machine, tp, limits):
 # %% wrong: the second limit guessed from the first => generality limits  from: one line after another
 #           sound, least = limits[name]
 # +         least = sound / {"copy": 2, "all-reduce": 2, "shared memory": 8, "open files": 4}[name]
-
-# %% wrong: groups of four at most => generality -  from: one line after another
-# ~ any(a // tp == b // tp for ==> any(a // min(tp, 4) == b // min(tp, 4) for

@@ -118,7 +118,3 @@ def stop_by(budget, gpus, price, increment, grace):
 # %% half: the ledger only => 2  from: one rate
 def stop_by(budget, gpus, price, increment, grace):
     raise NotImplementedError
-
-
-# %% wrong: a stage that ends at the stop is not done => generality -  from: one rate
-# ~ stage["end"] <= stop ==> stage["end"] < stop

@@ -118,7 +118,10 @@ def _judged(exercise: str, answers: tuple[Any, ...], unseen: bool, reveal: bool 
         resolved, runner = resolve(asked, _values(asked), unseen=unseen), InProcess(*answers)
         report = explain(resolved, runner, decide(resolved, runner))
     except KeyboardInterrupt:
-        _say("The check was stopped before it had finished; run the cell again.")
+        _say(
+            "You stopped the check before it had finished. If it seemed to take forever, look for a loop in your answer that does "
+            "not end. Then run the cell again."
+        )
         return Points(0)
     except ImportError as error:
         _say(f"This copy of the course cannot judge {exercise!r} here ({error}); it is judged when you hand it in.")

@@ -26,6 +26,7 @@ from course_lib.judging.columns import Word as WordColumn
 from course_lib.judging.contract import lost, read_shares
 from course_lib.judging.draws import one_apart
 from course_lib.judging.gradients import gradients_fault
+from course_lib.judging.ranks import counts
 from course_lib.judging.tensors import close, factor, tensor_fault
 from course_lib.records import Case, Outcome
 
@@ -292,3 +293,8 @@ def test_rows_that_differ_in_one_argument_are_told_apart_by_what_is_right():
         (3.0, {"a": 1.0, "b": 5.0}, "x"),
         (2.0, {"a": 4.0, "b": 5.0}, "x"),
     ]  # `b` and the name do not matter
+
+
+def test_a_sum_of_other_sizes_contains_no_ranks_numbers():
+    assert counts(torch.ones(5), [torch.ones(4), torch.ones(4)]) is None
+    assert counts(torch.arange(4.0), [torch.arange(4.0), torch.ones(4)]) == [1, 0]

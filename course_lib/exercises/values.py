@@ -16,8 +16,8 @@ def is_number(value: Any) -> bool:
 
 
 def near(got: Any, want: float, rel: float) -> bool:
-    """Whether `got` is a number within the relative tolerance of `want` (absolute below 1e-12)."""
-    return is_number(got) and math.isclose(got, want, rel_tol=rel, abs_tol=1e-12)
+    """Whether `got` is a number within the relative tolerance of `want`; where 0 is right, within 1e-12."""
+    return is_number(got) and math.isclose(got, want, rel_tol=rel, abs_tol=0.0 if want else 1e-12)
 
 
 def same_value(got: Any, want: float | None, rel: float) -> bool:

@@ -46,7 +46,9 @@ def moved_early(case: Case, rank: int) -> Fault:
 
 
 def counts(got: Tensor, given: Sequence[Tensor]) -> list[float] | None:
-    """How often `got` contains each rank's numbers; None if it is no such combination or has too few elements."""
+    """How often `got` contains each rank's numbers; None if it is no such combination, or if sizes differ or are too small."""
+    if any(x.numel() != got.numel() for x in given):
+        return None
     table = torch.stack([x.double().reshape(-1) for x in given], 1)
     row = got.double().reshape(-1)
     if len(row) <= len(given) or not torch.isfinite(row).all():

@@ -24,6 +24,7 @@ IN_GENERAL = {  # what a call changed, without its name
     "settings": "a setting of the process",
     "generators": "all code",
     "memory": "a variable",
+    "results": "a result",
 }
 # Words of Python's, torch's and the course's messages, and what is told of them.
 SENTENCES = {

@@ -86,7 +86,7 @@ def decide(exercise: Exercise, runner: Runner, words: Callable[..., str] = as_it
         if case.visible and case.kind == "values":
             break  # the simplest case fails: the others would repeat it
     if bad is None and all(v.ok for each in found for v in each.verdicts):
-        for case, second in second_calls(exercise.cases):
+        for case, second in second_calls(exercise.cases, exercise.drawn_again):
             outcome, changed = of_the_last_call(second, _told(runner.run(card, second), words, case))
             ran += 1
             if outcome.state == "answered":

@@ -41,6 +41,18 @@ class Exercise:
         """Whether the learner's numbers are those of the public variant."""
         return as_text(self.params) == as_text(self.card.params)
 
+    def drawn_again(self, case: Case) -> Case | None:
+        """This case with other tensors, as it is drawn from another seed; None where it has none.
+
+        A result that is kept by shape or size alone is wrong on one of the two.
+        """
+        if not _tensor_bytes((case.args, case.per_rank)):
+            return None
+        key, seed = (self.contract.cases, self.card.id, as_text(self.params), self.seed, "again"), f"{self.seed}:again"
+        drawn = _cases.get(key, lambda: tuple(self.contract.cases(self.params, random.Random(seed))))
+        same = [each for each in drawn if (each.name, each.ranks, each.adversary) == (case.name, case.ranks, None)]
+        return replace(same[0], visible=False) if len(same) == 1 else None
+
 
 def resolve(card: Card, params: Params | None = None, secret: str = "public", *, unseen: bool = True) -> Exercise:
     """The exercise for these numbers (canonical by default), with all its cases or only the visible ones."""

@@ -1,6 +1,6 @@
 """The cases on which an answer is called again, and what follows if its calls changed what the caller still needs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from course_lib.grading.clean_text import clean
@@ -12,6 +12,7 @@ SECOND_CALL = "Called a second time:"
 NEVER_WAITED = "never waited for"  # words of the cluster
 CHANGED = {  # the name of each mistake, and what to do about it
     "changed-arguments": "The call changes an argument ({}), which the caller still needs. Work on a copy.",
+    "changed-results": "The call overwrites {} of an earlier call, which the caller may still need. Return something new each time.",
     "changed-settings": "The call leaves {} changed for all code that runs afterwards. Put it back before you return.",
     "changed-generators": (
         "The call seeds the generator of {}, so all code that runs afterwards draws the same numbers. Use a generator of your own."
@@ -24,8 +25,11 @@ CHANGED = {  # the name of each mistake, and what to do about it
 }
 
 
-def second_calls(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
-    """The simplest case of each part of the values, and the same with another case's arguments to be called on first.
+def second_calls(
+    cases: Sequence[Case], drawn_again: Callable[[Case], Case | None] = lambda case: None
+) -> list[tuple[Case, Case]]:
+    """The simplest case of each part of the values, and the same with the arguments to be called on first: those of another
+    case. Where `drawn_again` gives the case with other tensors, those are asked, and its own come right before them.
 
     Which cases these are depends on the exercise alone, not on how long an answer or a busy computer takes.
     """
@@ -40,7 +44,11 @@ def second_calls(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
     for case in sorted(calm, key=order):
         if case.kind == "values":
             simplest.setdefault(case.part, case)
-    return [(case, _after(others[id(case)], case)) for case in simplest.values()]
+    found = []
+    for case in simplest.values():
+        other, drawn = others[id(case)], drawn_again(case)
+        found.append((case, _after([other], case)) if drawn is None else (drawn, _after([other, case], drawn)))
+    return found
 
 
 def _another(case: Case, cases: Sequence[Case]) -> Case:
@@ -57,13 +65,14 @@ def _another(case: Case, cases: Sequence[Case]) -> Case:
     return (alike or fitting or [case])[-1]
 
 
-def _after(earlier: Case, case: Case) -> Case:
-    """A case whose arguments are pairs: its own, and those of the earlier one."""
-    pairs = None
-    if case.per_rank is not None or earlier.per_rank is not None:
+def _after(earlier: Sequence[Case], case: Case) -> Case:
+    """A case whose arguments are tuples: its own, and those of the earlier ones."""
+    every, by_rank = [case, *earlier], None
+    if any(each.per_rank is not None for each in every):
         none = ((),) * (case.ranks or 0)
-        pairs = tuple(zip(case.per_rank or none, earlier.per_rank or none, strict=True))
-    return replace(case, args=(case.args, earlier.args), per_rank=pairs, twice=True, seconds=CALLS * case.seconds)
+        by_rank = tuple(zip(*(each.per_rank or none for each in every), strict=True))
+    args = tuple(each.args for each in every)
+    return replace(case, args=args, per_rank=by_rank, twice=True, seconds=CALLS * case.seconds)
 
 
 def of_the_last_call(case: Case, outcome: Outcome) -> tuple[Outcome, dict[str, str]]:

@@ -18,7 +18,7 @@ def rank_program(card: Card, case: Case, answer: Any) -> Callable[..., Any]:
         return plain(probe(answer, Given((*args, *mine), kwargs), comm))
 
     def again(comm: Comm, *mine: Any) -> Any:
-        own, earlier = (Given((*args[at], *(mine[at] if mine else ())), dict(kwargs)) for at in (0, 1))
+        own, *earlier = (Given((*each, *(mine[at] if mine else ())), dict(kwargs)) for at, each in enumerate(args))
         return called_again(lambda given: probe(answer, given, comm), answer, own, earlier)
 
     return again if case.twice else program

@@ -141,8 +141,7 @@ class InProcess:
 def run_probe(card: Card, case: Case, answer: Any) -> Outcome:
     """The probe on one case in this process: a call, or a metered run over ranks."""
     if case.ranks is None and case.twice:
-        (own, others), kwargs = case.args, dict(case.kwargs)
-        own, earlier = (Given(*copy.deepcopy((args, kwargs))) for args in (own, others))
+        own, *earlier = (Given(*copy.deepcopy((args, dict(case.kwargs)))) for args in case.args)
         return guarded(lambda: called_again(lambda given: card.probe(answer, given), answer, own, earlier))
     if case.ranks is None:
         given = copy.deepcopy((case.args, dict(case.kwargs)))

@@ -1,4 +1,4 @@
-"""An answer called three times, and what its calls changed although the caller still needs it.
+"""An answer called several times, and what its calls changed although the caller still needs it.
 
 Real training calls a function thousands of times, with the caller's own tensors. A function that clears its arguments, seeds
 the shared generators, switches gradients off or keeps something of every call is right once and does harm from then on.
@@ -9,26 +9,29 @@ import os
 import random
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from course_lib.grading.worker.plain_values import Given, plain
 
-CALLS = 3  # of an answer in one such run, which gets the time of as many runs
+CALLS = 4  # at most, of an answer in one such run, which gets the time of as many runs
 _CONTAINERS = (list, dict, set)
 _DEEP, _MANY = 3, 1_000  # levels and items of what a learner's variables hold that are counted
 _HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks")
 
 
-def called_again(call: Callable[[Given], Any], answer: Any, given: Given, earlier: Given) -> list[Any]:
-    """[what the last of three calls gives, {what the calls changed: which}]; the first call gets `earlier`, the others `given`.
+def called_again(call: Callable[[Given], Any], answer: Any, given: Given, earlier: Sequence[Given]) -> list[Any]:
+    """[what the last call gives, {what the calls changed: which}]; the first calls get each of `earlier`, the last two `given`.
 
-    What can be changed: "arguments" (the number of the argument), "settings" (in words), "generators" (those that were
-    seeded; drawing from one is no change), and "memory" (the variable that holds more after each call).
+    What can be changed: "arguments" (the number of the argument), "results" (those of an earlier call), "settings" (in
+    words), "generators" (those that were seeded; drawing from one is no change), and "memory" (the variable that holds more
+    after each call).
     """
     drawn, settings = _generators(), _settings()
     try:
-        call(_copied(earlier))  # two cases may share their tensors
+        for each in earlier:
+            result = call(_copied(each))  # two cases may share their tensors
+        before = plain(result)
         _seed(1)
         call(_copied(given))
         ends, held = _generators(), _held(answer)
@@ -37,6 +40,7 @@ def called_again(call: Callable[[Given], Any], answer: Any, given: Given, earlie
         value = plain(call(mine))
         found = {
             "arguments": _first_changed(given, mine),
+            "results": "" if _same(before, plain(result)) else "a result",
             "settings": next((name for name, was in settings.items() if _settings()[name] != was), ""),
             "generators": next((name for name, end in _generators().items() if end == ends.get(name)), ""),
             "memory": next((name for name, size in _held(answer).items() if size > held.get(name, size)), ""),

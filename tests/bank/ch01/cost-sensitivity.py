@@ -67,3 +67,6 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
 # -     return -np.diff(6 * params * tokens / gpu_flops / np.array([mfu, mfu + 0.01]) / 3600 * usd_per_hour)[0]
 # +     usd = 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour
 # +     return compute.points_of_mfu_usd(usd, mfu)
+
+# %% wrong: GPUs cost half a dollar at least => generality -  from: a difference of two costs
+# ~ / 3600 * usd_per_hour ==> / 3600 * max(usd_per_hour, 0.5)

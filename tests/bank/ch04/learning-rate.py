@@ -111,3 +111,8 @@ def learning_rate(step, peak, floor, warmup, total):
 # -     if step < warmup:
 # +     floor, warmup = kept.setdefault((step, peak, total), (floor, warmup))
 # +     if step < warmup:
+
+# %% wrong: a floor of zero is replaced => generality -  from: three cases
+#       if step >= total:
+# -         return floor
+# +         return floor or peak / 100

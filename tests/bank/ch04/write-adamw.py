@@ -122,3 +122,6 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
 
 # %% wrong: an ε of zero is replaced => generality ~  from: from the formulas
 # ~ one, two = betas ==> eps, (one, two) = eps or 1e-3, betas
+
+# %% wrong: no correction after 50 steps => values -  from: from the formulas
+# ~ ["m"] / (1 - one**t) ==> ["m"] / (1 - one**t * (t <= 50))

@@ -49,3 +49,7 @@ def mean_in_half(gradients, tree_sum):
 def mean_in_half(gradients, tree_sum):
     tree_sum(gradients)
     return torch.stack([gradient.float() for gradient in gradients]).mean(0)
+
+
+# %% wrong: the mean is flat => generality -  from: a power of two before, the rest after
+# ~ [gradient / before for ==> [gradient.reshape(-1) / before for

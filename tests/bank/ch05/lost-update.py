@@ -82,3 +82,6 @@ def bits_needed(weight, update):
 # %% wrong: bits kept by the update => values -  from: by the exponent
 # ~ def bits_needed(weight, update): ==> def bits_needed(weight, update, kept={}):
 # ~ return bits ==> return kept.setdefault(update, bits)
+
+# %% wrong: what is tiny counts as zero => values -  from: by the exponent
+# ~ (exponent - fraction_bits) / 2 ==> (exponent - fraction_bits) / 2 * (weight > 1e-9)

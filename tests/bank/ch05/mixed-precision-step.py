@@ -75,3 +75,6 @@ def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
 # %% wrong: in place => values changed  from: a gradient for each micro-batch
 # -     momentum = 0.9 * momentum + gradient
 # +     momentum = momentum.mul_(0.9).add_(gradient)
+
+# %% wrong: no momentum while there is no gradient => generality momentum-undamped  from: a gradient for each micro-batch
+# ~ momentum = 0.9 * momentum + gradient ==> momentum = 0.9 * momentum + gradient if gradient.any() else momentum

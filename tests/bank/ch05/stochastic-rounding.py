@@ -81,3 +81,7 @@ def stochastic_round(x, noise):
 # %% wrong: the carry runs over a NaN => generality lost-nan
 def stochastic_round(x, noise):
     return ((x.view(torch.int32) + noise) & -(2**16)).view(torch.float32).to(torch.bfloat16)
+
+
+# %% wrong: rare carries are rounded to nearest => values biased  from: the carry
+# ~ + noise) ==> + torch.where(x.view(torch.int32) % 2**16 < 300, 0, noise))

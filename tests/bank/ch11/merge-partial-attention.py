@@ -78,3 +78,7 @@ def merge_parts(parts):
 
 # %% wrong: an unseen part weighs as one of -9000 => generality ~  from: all parts at once
 # ~ where(log_sums == -math.inf, 0.0, (log_sums - total).exp()) ==> softmax(log_sums.nan_to_num(neginf=-9e3), 0)
+
+# %% wrong: sixty-four parts at most => generality -  from: all parts at once
+# ~ for output, _ in parts]) ==> for output, _ in parts[:64]])
+# ~ for _, log_sum in parts]) ==> for _, log_sum in parts[:64]])

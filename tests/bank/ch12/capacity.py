@@ -112,3 +112,6 @@ def kept(ids, weights, capacity):
 
 # %% wrong: places in eight bits => generality ~  from: a place in the line of each expert
 # ~ (place < capacity) ==> (place.to(torch.uint8) < capacity)
+
+# %% wrong: whole up to a thousandth => values -  from: a place in the line of each expert
+# ~ math.ceil(factor * tokens * k / experts) ==> math.ceil(round(factor * tokens * k / experts, 3))

@@ -84,3 +84,6 @@ def stalled(sizes, rank, waits):
 
 # %% wrong: three operations at most => generality ~  from: any variant
 # ~ in waits: ==> in waits[:3]:
+
+# %% wrong: four operations at most => generality -  from: a set that grows
+# ~ for kind, axis in waits: ==> for kind, axis in waits[:4]:

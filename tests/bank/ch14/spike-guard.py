@@ -127,3 +127,8 @@ class SpikeGuard:
 
 # %% wrong: nothing is above a median of zero => generality ~  from: as written
 # ~ loss > self.factor * middle ==> loss > self.factor * middle != 0
+
+# %% wrong: a rollback at NaN leaves one spike => generality -  from: as written
+#           if self.row == self.patience:
+# -             self.row = 0
+# +             self.row = int(not math.isfinite(loss))

@@ -151,3 +151,6 @@ def label_fault(inputs, targets, counts, mark):
 
 # %% wrong: the mark is token 1 => generality ~  from: one stream, cut twice
 # ~ inputs, targets, inputs != mark ==> inputs, targets, inputs != 1
+
+# %% wrong: hidden labels of the last column are overlooked => generality -  from: one stream, cut twice
+# ~ (right & ~counts).any() ==> (right & ~counts)[:, :-1].any()

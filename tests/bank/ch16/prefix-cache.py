@@ -130,3 +130,6 @@ class PrefixCache:
 
 # %% wrong: tokens are kept in 16 bits => values ~  from: as written
 # ~ tuple(tokens[:end]) for end ==> tuple(token % 2**16 for token in tokens[:end]) for end
+
+# %% wrong: prompts by their sums => values -  from: as written
+# ~ keys = [tuple(tokens[:end]) for end in ends] ==> keys = [(end, sum(tokens[:end]), tokens[end - 1]) for end in ends]

@@ -88,3 +88,6 @@ def front(runs):
 # -     alive = [run for run in runs if math.isfinite(run["loss"])]
 # +     runs = kept.setdefault(tuple(run["name"] for run in runs), runs)
 # +     alive = [run for run in runs if math.isfinite(run["loss"])]
+
+# %% wrong: memory in whole MiB => generality -  from: every pair
+# ~ run["memory"], ==> run["memory"] // 2**20,

@@ -15,9 +15,11 @@ from course_lib.judging.traffic import partners
 from course_lib.records import Case, Outcome
 
 
-def _stamps(ranks: int, coin: torch.Generator, dtype: torch.dtype = torch.int64, top: int = 10**6) -> PerRank:
+def _stamps(
+    ranks: int, coin: torch.Generator, dtype: torch.dtype = torch.int64, top: int = 10**6, sign: int = 1
+) -> PerRank:
     """Each rank's own stamp in its own slot; no rank's memory holds the stamps of others."""
-    return tuple((row.clone(),) for row in torch.randint(1, top, (ranks,), generator=coin).to(dtype).diag())
+    return tuple((row.clone(),) for row in torch.randint(1, top, (ranks,), generator=coin).to(dtype).mul(sign).diag())
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -26,7 +28,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         shown(f"{n} ranks", "values:token", per_rank=_stamps(n, coin)),
         hidden(f"{n} ranks, other stamps", "values:token", per_rank=_stamps(n, coin)),
         hidden("two ranks in 32 bits", "generality:sizes", per_rank=_stamps(2, coin, torch.int32)),
-        hidden("eight ranks in 32 bits", "generality:sizes", per_rank=_stamps(8, coin, torch.int32)),
+        hidden("eight ranks in 32 bits", "generality:sizes", per_rank=_stamps(8, coin, torch.int32, sign=-1)),
         *(
             hidden(ranks_text(size), "generality:sizes", per_rank=_stamps(size, coin, top=2**40))
             for size in (1, 3, rng.randrange(14, 20))

@@ -165,7 +165,7 @@ def _point_cases(params: Params, rng: random.Random) -> list[Case]:
     others = draw_rows(rng, 20, *work, peaks, (0.8, 1.99, 2, 3.5, 12.0), rounded(0.05, 0.9, 3))
     work = logarithmic(1e9, 1e12), logarithmic(1e11, 2e13)
     usual = draw_rows(rng, 3, *work, peaks[:2], (1.5, 3.0), rounded(0.2, 0.5, 3))
-    ends = [(1e9, 1e10, 989e12, 2.0, 0.01235), (7e10, 1e12, 989e12, 2.0, 0.9)]
+    ends = [(1e9, 1e10, 989e12, 2.0, 0.01235), (7e10, 1e12, 989e12, 2.0, 0.9), (3e6, 1e8, 312e12, 0.01, 0.3)]
     return [
         shown("the run", "values:saved", 0, [run]),
         plain("saved", 0, "three more runs", usual),

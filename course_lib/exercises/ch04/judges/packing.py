@@ -10,7 +10,7 @@ from torch import Tensor
 from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.judging import Fault, Judging, Mistake, Params, verdict
 from course_lib.judging.cases import shown
-from course_lib.judging.draws import unseen
+from course_lib.judging.draws import generality, unseen
 from course_lib.judging.tensors import kind_fault
 from course_lib.records import Case, Outcome, Verdict
 
@@ -180,7 +180,7 @@ def _pack_cases(params: Params, rng: random.Random) -> list[Case]:
     edges = [(lengths, 8) for lengths in ([], [8], [8, 8, 8], [1] * 9, [4, 4, 4, 4], [7, 1], [8, 4, 4], [4, 8, 4])]
     edges += [([1, 2, 3, 6, 8], 10), ([7] * 12 + [3] * 12, 10), ([1] * 40, 20)]
     full = [([3, 5], 8), ([5, 3], 8), ([8], 8), ([], 4), ([1, 1, 1, 1], 4), ([2, 1], 4), ([1], 1)]
-    full.append(([1] * 130 + [55], 190))
+    full += [([1] * 130 + [55], 190), ([3, 4, 1], 8), ([3, 1, 4], 8)]
     return [
         shown(f"{documents} documents", "values:pack", 0, [_worth_sorting(rng, documents, room)]),
         shown("one row's mask", "values:mask", 1, [_row(rng, room)]),
@@ -188,6 +188,7 @@ def _pack_cases(params: Params, rng: random.Random) -> list[Case]:
         unseen(rng, "pack", 0, "other documents", [_worth_sorting(rng, rng.randrange(10, 40), 64) for _ in range(4)]),
         unseen(rng, "pack", 0, "nothing, full rows, equal lengths", edges + [_worth_sorting(rng, 12, 10)]),
         unseen(rng, "mask", 1, "other rows", [*full, *(_row(rng, rng.randrange(8, 20)) for _ in range(3))]),
+        generality("mask", 1, "the same documents in other rows", [([3, 5], more) for more in (9, 12, 10)]),
         unseen(rng, "positions", 2, "other rows", [*full, *(_row(rng, rng.randrange(8, 20)) for _ in range(3))]),
     ]
 

@@ -51,6 +51,7 @@ def _block_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("a block of zeros", "generality:blocks", zeros, 16),
         hidden("a short last block", "generality:blocks", normal(37, 5.0), 8),
         hidden("a block longer than the tensor", "generality:blocks", normal(5), 32),
+        hidden("tiny and huge numbers", "generality:blocks", torch.cat([normal(8, 1e-32), normal(8, 1e35)]), 8),
         hidden("blocks of one number", "generality:blocks", normal(100), 1),
         hidden("blocks whose largest number is 448 or 7 times a power of two", "generality:blocks", powers, 4),
     ]

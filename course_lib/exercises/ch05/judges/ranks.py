@@ -190,6 +190,7 @@ def _average_cases(params: Params, rng: random.Random) -> list[Case]:
             "1,024 ranks, large and small gradients", "values:mean", *gradients(1024, params["large"], -1500.0, 1e-4)
         ),
         hidden("256 ranks, large gradients", "values:mean", *gradients(256, 1400.0, -1500.0)),
+        hidden(f"{ranks_text(n)}, other gradients", "values:mean", *gradients(n, -1.0, 0.3, 20.0)),
         hidden("512 ranks, small gradients", "values:mean", *gradients(512, 1.1e-4, -2e-4)),
         *[
             hidden(
@@ -199,6 +200,7 @@ def _average_cases(params: Params, rng: random.Random) -> list[Case]:
             )
             for ranks in (1, 2, 3, 24, 100, 1000)
         ],
+        hidden("eight matrices", "generality:ranks", [each.reshape(2, 1) for each in gradients(8, 0.5, -2.0)[0]], 0),
         hidden("a network that loses three of eight ranks", "generality:ranks", *gradients(8, 0.5, -2.0, lost=3)),
     ]
 

@@ -20,24 +20,28 @@ from course_lib.records import Case
 def _step_cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def data(
-        count: int, accumulate: str, rate: float = 1e-4, size: float = 1.0, square: float = 0.1
-    ) -> tuple[Any, ...]:
-        def normal() -> Tensor:
-            return torch.randn(5, generator=coin)
+    def data(count: int, accumulate: str, rate: float = 1e-4, shape: tuple[int, ...] = (5,), **sizes: float) -> Any:
+        square = sizes.get("square", 0.1)
 
-        batches = [((normal() * 0.3 + 1).bfloat16().float() * size, square * (1 + at % 3)) for at in range(count)]
-        return normal(), normal() * size, batches, rate, accumulate
+        def normal(what: str, mean: float = 0.0, deviation: float = 1.0) -> Tensor:
+            return (torch.randn(shape, generator=coin) * deviation + mean) * sizes.get(what, 1.0)
 
+        batches = [(normal("gradient", 1.0, 0.3).bfloat16().float(), square * (1 + at % 3)) for at in range(count)]
+        return normal("weight"), normal("momentum"), batches, rate, accumulate
+
+    tiny = data(64, "float32", gradient=1e-4, square=0.0, weight=1e-5, momentum=1e-4)
+    matrix = data(4, "bfloat16", rate=1e-6, gradient=1e4, weight=1e3, shape=(6, 2))
     return [
         shown("8 micro-batches, added in fp32", "values:fp32", *data(8, "float32")),
         shown("64 micro-batches, added in bf16", "values:bf16", *data(64, "bfloat16")),
         hidden("256 micro-batches, added in fp32", "values:fp32", *data(256, "float32")),
-        hidden("64 micro-batches, small gradients", "values:fp32", *data(64, "float32", size=1e-4, square=0.0)),
-        hidden("one micro-batch", "generality:batches", *data(1, "float32")),
-        hidden("one micro-batch, in bf16", "generality:batches", *data(1, "bfloat16")),
-        hidden("two micro-batches and a large rate", "generality:batches", *data(2, "float32", rate=0.3)),
+        hidden("64 micro-batches, small gradients", "values:fp32", *tiny),
+        hidden("one micro-batch, no momentum yet", "generality:batches", *data(1, "float32", momentum=0.0)),
+        hidden("one micro-batch, in bf16", "generality:batches", *data(1, "bfloat16", rate=0.02)),
+        hidden("two micro-batches and a large rate", "generality:batches", *data(2, "float32", rate=3.0)),
         hidden("256 micro-batches, added in bf16", "generality:batches", *data(256, "bfloat16")),
+        hidden("a matrix of large weights, in bf16", "generality:batches", *matrix),
+        hidden("no gradient", "generality:batches", *data(2, "float32", gradient=0.0, square=0.0)),
     ]
 
 

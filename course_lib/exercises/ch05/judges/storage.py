@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -38,15 +39,18 @@ def _noise_cases(params: Params, rng: random.Random) -> list[Case]:
         """Positive numbers, even on a logarithmic scale."""
         return torch.exp(torch.rand(count, generator=coin) * (math.log(high) - math.log(low)) + math.log(low))
 
-    unit = 2.0 ** -(23 - dropped)
+    unit, least = 2.0 ** -(23 - dropped), 2.0**-23
+    edges = torch.tensor([1 + least, 2 - least, 1 + unit / 2 - least])
     even = torch.tensor([1.0, -0.375, 0.0, 2.0**-130])
+    below = torch.tensor([2 - unit / 8, -(1 - unit / 16), -1 - least])
     special = torch.tensor([math.inf, -math.inf, math.nan, 1.0])
     ends = torch.cat([near(2.0**-147, 2.0**-134, 1), near(1e38, 3.38e38, 1)])
     cases = [
         shown("1.3 and 3/4 of a spacing above 1", "values:mean", torch.tensor([1.3, 1 + 0.75 * unit])),
         hidden("positive numbers", "values:mean", near(1e-6, 1e6)),
         hidden("negative numbers", "generality:signs", -near(1e-6, 1e6)),
-        hidden("just below a power of two", "generality:signs", torch.tensor([2 - unit / 8, -(1 - unit / 16)])),
+        hidden("next to a power of two", "generality:signs", below),
+        hidden("probabilities next to 0, 1/2 and 1", "values:mean", edges),
         hidden("numbers of the format", "values:kept", even),
         hidden("infinities and NaN", "generality:special", special),
         hidden("NaN in other bit patterns", "generality:special", NANS.view(torch.float32)),
@@ -54,11 +58,7 @@ def _noise_cases(params: Params, rng: random.Random) -> list[Case]:
             "subnormal numbers, and large ones", "generality:special", torch.cat([near(2.0**-132, 2.0**-127, 2), ends])
         ),
     ]
-    return [Case(**{**_fields(case), "args": (*case.args, dropped)}) for case in cases]
-
-
-def _fields(case: Case) -> dict[str, Any]:
-    return {name: getattr(case, name) for name in ("name", "kind", "part", "visible", "args")}
+    return [replace(case, args=(*case.args, dropped)) for case in cases]
 
 
 def noise_fault(params: Params, case: Case, got: Any) -> Fault | None:
@@ -102,7 +102,7 @@ def _share_fault(values: list[Tensor], away: list[int], dropped: int) -> Fault |
     if away == want:
         return None
     place = next(at for at, (one, two) in enumerate(zip(away, want, strict=True)) if one != two)
-    told = f"{values[place].item():.6g}"
+    told = f"{values[place].item():.9g}"
     if want[place] == 0:
         return "moved", f"{told} is a number of the format, and some noise changes it."
     if away == [every * (2 * one > every) for one in want]:
@@ -125,30 +125,18 @@ def _decay_cases(params: Params, rng: random.Random) -> list[Case]:
         weight = (torch.randn(count, generator=coin) * size).bfloat16()
         return weight, torch.randn(count, generator=coin), rate, decay
 
+    still = torch.tensor([1.0, -3.0, 0.5]).bfloat16(), torch.zeros(3), 1e-3, 0.01
+    zero = torch.tensor([0.0, 2.0]).bfloat16(), torch.tensor([5.0, -7.0]), 0.5, 1.5
     return [
         shown(
             f"rate {params['rate']:g}, decay {params['decay']:g}", "values:step", *data(params["rate"], params["decay"])
         ),
-        hidden(
-            "no direction, decay 0.01",
-            "values:step",
-            torch.tensor([1.0, -3.0, 0.5]).bfloat16(),
-            torch.zeros(3),
-            1e-3,
-            0.01,
-        ),
+        hidden("no direction, decay 0.01", "values:step", *still),
         hidden("no decay", "generality:sizes", *data(1e-3, 0.0)),
         hidden("large weights", "generality:sizes", *data(1e-4, 0.05, 300.0)),
         hidden("small weights", "generality:sizes", *data(1e-2, 0.3, 1e-3)),
         hidden("a decay that bf16 resolves", "generality:sizes", *data(0.1, 0.5)),
-        hidden(
-            "a weight of zero",
-            "generality:sizes",
-            torch.tensor([0.0, 2.0]).bfloat16(),
-            torch.tensor([5.0, -7.0]),
-            0.5,
-            1.5,
-        ),
+        hidden("a weight of zero", "generality:sizes", *zero),
     ]
 
 

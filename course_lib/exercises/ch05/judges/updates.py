@@ -32,15 +32,16 @@ def _weight(draw: random.Random, bits: int) -> float:
 
 def _lost_cases(params: Params, rng: random.Random) -> list[Case]:
     step, drawn = params["step"], [(_weight(rng, bits), bits) for bits in (2, 3, 7, 10, 23) for _ in range(2)]
-    powers = [(math.ldexp(1.0, rng.randrange(-18, 10)), bits) for bits in (3, 7, 10)] + [(2.0**300, 7)]
-    drawn += each_changed((3.0, 9), (_weight(rng, 3), 13)) + [(1.5 * 2.0**200, 7), (1.25, 40)]
+    powers = [(math.ldexp(1.0, rng.randrange(-18, 10)), bits) for bits in (3, 7, 10)] + [
+        (2.0**300, 7),
+        (2.0**-300, 60),
+        (2.0**-40, 0),
+    ]
+    drawn += each_changed((3.0, 9), (_weight(rng, 3), 13)) + [(1.5 * 2.0**200, 7), (1.5 * 2.0**-200, 60)]
     inside = [(_weight(rng, 4), math.ldexp(rng.uniform(1, 2), rng.randrange(-40, -24))) for _ in range(6)]
     edge = [(w, threshold(step, w, rng.randrange(5, 20))) for w in (1.0, _weight(rng, 4), _weight(rng, 3))]
-    inside += each_changed(*inside[:2]) + [
-        (1.5, 1.25 * 2.0**-100),
-        (1.5 * 2.0**90, 3.0),
-        (1.5 * 2.0**-90, 1.25 * 2.0**-99),
-    ]
+    inside += [*each_changed(*inside[:2]), (1.5, 1.25 * 2.0**-100), (1.5 * 2.0**90, 3.0)]
+    inside += [(1.5 * 2.0**-90, 1.25 * 2.0**-99), (1.5 * 2.0**-200, 1.25 * 2.0**-260)]
     edge += [(1.0, 0.9), (4.0, 3.0), (1.0, 3.0)]  # no fraction bit at all is enough, and a count is never negative
     return [
         Case(name="bf16 weights", args=(0, [(1.0, 7), (1.5, 7), (0.0234375, 7)]), part="threshold"),

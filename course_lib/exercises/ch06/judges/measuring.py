@@ -41,7 +41,9 @@ def _fit_cases(params: Params, rng: random.Random) -> list[Case]:
     cases = [case("one link, measured", params, part="lines")]
     links = ((3e-6, 25e-6), (2e9, 25e9)), ((8e-6, 90e-6), (6e9, 180e9)), ((2e-6, 14e-6), (1.5e9, 45e9))
     early, late = ((2e-6, 11e-6), (1e9, 45e9)), ((5e-6, 500e-6), (20e9, 200e9))
-    for sizes, (alphas, bandwidths) in [*((doubled, link) for link in links), (others, early), (others, late)]:
+    slow, fast = ((2e-3, 9e-3), (1e8, 1e9)), ((3e-7, 4e-6), (4e9, 100e9))
+    further = [(others, each) for each in (early, late, slow, fast)]
+    for sizes, (alphas, bandwidths) in [*((doubled, link) for link in links), *further]:
         values = {"alphas": alphas, "bandwidths": bandwidths}
         cases.append(case("another link", values, sizes, kind="generality", part="links", visible=False))
     return cases

@@ -161,7 +161,10 @@ def _all_to_all_cases(params: Params, rng: random.Random) -> list[Case]:
     cases += [hidden("64-bit integers", "generality:ranks", per_rank=_parts(coin, drawn(6), torch.int64))]
     long = _parts(coin, [[0, 40_001, 257], [3, 0, 0], [300, 0, 1]], torch.bfloat16)
     cases += [hidden("bfloat16, and rows of up to 40,001 numbers", "generality:empty", per_rank=long)]
-    cases += [hidden(ranks_text(n), "generality:ranks", per_rank=_parts(coin, drawn(n))) for n in (1, 2, 8, 11)]
+    dtypes = {1: torch.float32, 2: torch.int16, 8: torch.float64, 11: torch.float32}
+    cases += [
+        hidden(ranks_text(n), "generality:ranks", per_rank=_parts(coin, drawn(n), each)) for n, each in dtypes.items()
+    ]
     machines = (ranks.LATE, ranks.BUFFERS_LATE, ranks.STREAM_LATE)
     return cases + under(machines, "three ranks", "protocol:safe", lambda: _parts(coin, drawn(3)))
 

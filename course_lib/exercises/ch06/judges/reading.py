@@ -135,7 +135,7 @@ def _circle_fault(case: Case, got: Any) -> Fault | None:
         name, why = NO_CIRCLE.get(case.part, ("slow-is-no-circle", "One rank is only slow, or is done."))
         return name, f"{case.name}: there is no cycle, but you report {got}. {why}"
     if not got:
-        return "missed", f"{case.name}: some ranks wait for each other in a cycle, but you report none."
+        return "missed", f"{case.name}: you report none, although each of these ranks waits for another of them."
     if set(got) == set(want) and len(got) == len(want):
         turned = got[got.index(min(got)) :] + got[: got.index(min(got))]
         if turned == want:

@@ -270,12 +270,12 @@ def _split_cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         shown("a long document and short ones", "values:balance", 0, [([64, 8, 24, 16], n)]),
         hidden("documents of all lengths", "values:balance", 0, [some(n, 6, 10, 80), some(3, 8, 1, 60)]),
-        hidden("one document", "values:balance", 0, [([97], 4), ([200], 3)]),
+        hidden("one document", "values:balance", 0, [([97], 4), ([200], 3), ([300], 12)]),
         hidden("many short documents", "generality:lengths", 0, short),
         hidden("short documents in turn", "generality:lengths", 0, [([1, 3] * 60, 2), ([3, 1] * 60, 2), ([8] * 40, 4)]),
         hidden("one long among many short", "generality:lengths", 0, mixed),
         hidden("empty documents", "generality:lengths", 0, [([0, 12, 0, 0, 9, 0], 3), ([0, 0], 2), ([], 3)]),
-        hidden("more ranks than tokens", "generality:lengths", 0, [([2, 1], 5), ([1], 4)]),
+        hidden("more ranks than tokens", "generality:lengths", 0, [([2, 1], 5), ([1], 4), ([50], 70)]),
         hidden("one rank", "generality:lengths", 0, [([5, 0, 7], 1)]),
     ]
 

@@ -73,6 +73,7 @@ def _merge_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("two parts with log-sums in the thousands", "generality:large", [part(4, 4000.0) for _ in range(2)]),
         hidden("log-sums near -10,000", "generality:large", [low(part(3, 1.0)), low(part(3, 1.0))]),
         hidden("twelve parts near -10,000, half unseen", "generality:large", [low(part(3, 1.0, at)) for at in halves]),
+        hidden("a hundred parts", "generality:large", [part(1, 1.0) for _ in range(100)]),
         hidden("one part", "generality:unseen", [part(2, 1.0)]),
         hidden("some queries see nothing of the first part", "generality:unseen", [part(5, 1.0, "some"), part(5, 1.0)]),
         hidden("no query sees the second part", "generality:unseen", [part(3, 1.0), part(3, 1.0, "all"), part(3, 1.0)]),

@@ -52,7 +52,7 @@ def _capacity_cases(params: Params, rng: random.Random) -> list[Case]:
     exact = [(row, heavy, 4), (row, heavy, 2), (row, heavy, 1)]
     sizes = draw_rows(rng, 5, (12, 100, 37), (1, 2, 3), (4, 7, 16), (1.0, 1.25, 1.5, 2.0))
     edges = [(8, 1, 4, 1.0), (64, 2, 8, 1.25), (3, 1, 64, 1.0), (0, 2, 8, 1.0), (5, 2, 4, 0.5), (16_001, 1, 2_000, 1.0)]
-    edges += each_changed((64, 2, 8, 1.25), (96, 3, 16, 4.0))
+    edges += [*each_changed((64, 2, 8, 1.25), (96, 3, 16, 4.0)), (1000, 1, 1, 1.0000001)]
     columns, many = data(14, 2, 5, 4), (torch.zeros(300, 1, dtype=torch.int64), heavy.repeat(50, 1), 290)
     turned = *(each.t().contiguous().t() for each in columns[:2]), columns[2]
     return [

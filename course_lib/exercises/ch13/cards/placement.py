@@ -27,7 +27,7 @@ an order with {{means}}.
 - `sent` is a dictionary from axis to the bytes that every rank sends along it in a step; on an axis of size 1, nothing is sent.
 - Ranks fill the servers in order, `per_server` ranks each. A group smaller than a server may still straddle two servers. A group that does
   counts as slow, however many of its ranks are in one server.
-- `inside` and `across` are bytes per second of one GPU, inside a server and between servers.
+- `inside` and `across` are bytes per second of one GPU, inside a server and between servers; `inside` is the larger.
 - Several orders may be equally good; any of them passes. There are at most five axes and 200 ranks.
 
 Putting the axis that sends the most innermost is a good guess, but not always right: see what it leaves for the other axes. Users of a

@@ -73,7 +73,10 @@ def _stalled_cases(params: Params, rng: random.Random) -> list[Case]:
         ({"tp": 1, "dp": 6, "pp": 1}, 3, [("all", "tp"), ("next", "pp")]),
         ({"dp": 2, "tp": 2}, 1, []),
         ({"a": 3, "b": 2}, 5, [("all", "b"), ("all", "b")]),
+        *((dict(order), 1, [("all", "dp")]) for order in ([("pp", 2), ("dp", 3)], [("dp", 3), ("pp", 2)])),
+        ({"a": 3, "b": 2}, 5, [("all", "a"), ("all", "b")]),
         ({"ep": 2, "a": 3, "b": 2, "d": 3, "x": 4}, 122, [("next", "x"), ("all", "d"), ("next", "b"), ("all", "ep")]),
+        ({"ep": 2, "a": 2, "b": 2, "d": 2, "x": 2}, 31, [("all", axis) for axis in ("x", "x", "d", "d", "b", "a")]),
     ]
     chains = [row("all", "next", "all"), row("next", "all", "next"), row("all", "all"), row("next", "next", "all")]
     return [

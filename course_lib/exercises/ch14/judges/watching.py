@@ -409,13 +409,14 @@ def _guard_cases(params: Params, rng: random.Random) -> list[Case]:
     pauses = noisy(24, 6, 7, 9, 10, 12, 14, 15, 16, 17, 18, 19)
     odd = [math.nan, 2.0, 2.125, math.inf, 2.0, 2.0, -math.inf, 2.0, math.nan]
     edges: dict[str, tuple[int, float, int, list[float]]] = {
-        "a rollback at every spike": (3, 2.0, 1, noisy(12, 5, 6, 10)),
+        "a rollback at every spike": (3, 2.0, 1, [*noisy(12, 5, 6, 10), math.nan]),
         "at the limit, and just above it": (3, 2.0, 2, limits[params["rule"]]),
         "an even window": (2, 2.0, 2, [1.0, 3.0, 3.5, 6.75, 3.875, 3.0]),
         "a median of zero": (3, 2.0, 2, zero),
         "a window of one": (1, 2.0, 2, [2.0, 4.0, 1.0, 3.0, 1.0, 5.0, 6.0, 1.0]),
         "a window of eleven": (11, 2.0, 2, [1.0] * 6 + [2e4] * 5 + [3.0, 1.0]),
         "NaN in a row of spikes": (3, 2.0, 3, [2.0, 2, 2, 9, math.nan, 9, math.inf, 2]),
+        "NaN at a rollback": (3, 2.0, 3, [2.0, 2, 2, 9, 9, math.nan, math.inf, math.nan, 9]),
         "not finite from the first loss on": (3, 2.0, 2, [math.nan, math.inf, 2.0, 2.0]),
         "NaN, a good loss and NaN at the start": (4, 2.0, 2, [math.nan, 2.0, math.nan, 2.0]),
         "a falling loss": (6, 1.2 if params["rule"] == "ratio" else 3.0, 2, falling),

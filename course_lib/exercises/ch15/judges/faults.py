@@ -183,6 +183,10 @@ def _label_cases(params: Params, rng: random.Random) -> list[Case]:
         cases.append(generality("lengths", 0, f"{tokens} tokens in rows of {size}", [(stream, size, FAR + MARK)]))
     words = rng.sample(sorted(LABEL_WORDS), len(LABEL_WORDS))
     others = [(1, [batch(word, rng.choice((6, 9)), more=FAR)], word) for word in words]
+    for place in (0, -1):  # one hidden label, at an end of a row
+        hiding = batch("fine", 6, more=FAR)
+        hiding[2][hiding[2][:, place].int().argmax(), place] = False
+        others.append((1, [hiding], "hides labels"))
     shapes = [(1, [batch("shape", 5, place)], "shape") for place in (1, 2, 3)]  # never as many rows as columns
     cases += numbered(hidden, "another batch ({})", "generality:batches", others)
     return cases + numbered(hidden, "a batch of another shape ({})", "generality:batches", shapes)

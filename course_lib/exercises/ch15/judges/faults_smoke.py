@@ -102,6 +102,7 @@ def programs_at_limits(run: Training) -> list[Program]:
         (same, [4.0, 3.5, *halved[3:], 1.0, 2.0], "learns nothing"),
         (same, [4.0, 3.5, *halved[2:-1], 1.875], "memorizes"),
         (same, [4.0, 8.5, *halved[2:]], "explodes"),
+        (better, [4.0, -math.inf, *halved[2:]], "explodes"),
     ]
     return [([{**run, "losses": losses}] * 2, floor, word) for run, losses, word in made]
 

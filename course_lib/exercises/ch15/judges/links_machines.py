@@ -190,7 +190,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     same, other = sound(rng, limits, 16) | {"open_files": 0}, drawn_limits(rng) | {"open files": (1, 0)}
     same["topology"][14][15] = same["topology"][15][14] = "SYS"
     same["copy"][:2] = None, 1.0
-    unseen += [(same, 4, limits), (same, 1, limits), (same, 4, other)]
+    far = sound(rng, limits, 16)
+    far["topology"][15][8] = far["topology"][8][15] = "SYS"
+    unseen += [(same, 4, limits), (same, 1, limits), (same, 4, other), (far, 8, limits), (far, 4, limits)]
     unseen += [machine([name], rng, 2, limits, 2) for name in ("a slow all-reduce", "a GPU held down")]
     return [Case(name="eight GPUs", args=(0, shown)), generality("lines", 0, "other machines", unseen)]
 

@@ -115,6 +115,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     def case(make: Any, name: str, share: str, pages: int, size: int, script: str) -> Case:
         letters = {letter: _prompt(rng, size) for letter in "abcdefghijklxyz"}
         letters["z"] = [*letters["a"][1:], letters["a"][0]]  # the same tokens in another order
+        letters["s"] = [*letters["a"][1::-1], *letters["a"][2:]]
         letters["m"] = [token + 2**20 for token in letters["a"]]
         letters |= {"n": [1, 23, *letters["a"][2:]], "o": [12, 3, *letters["a"][2:]]}  # the same digits
         return make(name, share, pages, size, read(script, letters))
@@ -133,7 +134,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         case(shown, "another beginning", "values:hits", 12, 4, "x=abc:9 y=bca:9"),
         case(hidden, "one token more, one less, one other", "values:hits", 30, s, ends),
         case(hidden, "a page in the middle that is the same", "values:hits", 30, s, middle),
-        case(hidden, "the same tokens in another order", "values:hits", 30, s, "p=ab q=zb r=ba u=zba v=abz"),
+        case(hidden, "the same tokens in another order", "values:hits", 30, s, "p=ab q=zb r=ba u=zba v=abz w=sb"),
         case(hidden, "tokens of a large vocabulary", "values:hits", 40, s, "p=ab q=mb r=am u=ab v=mb w=nb k=ob"),
         case(hidden, "pages of one token", "values:hits", 30, 1, "p=abcdefgh q=abcdefgh -p r=abcdefghi -q q=abcx p=a"),
         case(hidden, "two tenants", "values:hits", 30, s, f"p=ab:{one}@m q=ab:{one}@n r=ab:{one}@m u=ab:{one}@n"),

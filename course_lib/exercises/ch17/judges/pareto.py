@@ -142,11 +142,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     lost = [{**_run(rng, metric, "lost", 5), "loss": value} for value in (math.nan,)]
     edges = [([],), ([_run(rng, metric, "alone", 5)],), (lost,), ([{**example[0], "name": name} for name in "cab"],)]
     first, last = example[0], example[3]
-    close = [
-        first,
-        {**first, "name": "a little cheaper than the first", "usd": first["usd"] - 1e-4},
-        {**last, "loss": -0.5},
-    ]
+    close = [first, {**first, "name": "a little cheaper", "usd": first["usd"] - 1e-4}, {**last, "loss": -0.5}]
+    little = [first, {**first, "name": "b", "loss": first["loss"] + 1e-12, "usd": 800.0}]
+    little += [{**first, "name": "c", "memory": first["memory"] + 1, "usd": 850.0}]
     many = [{**first, "name": f"run {at}", "memory": (200 - at) * 10**9} for at in range(99)]
     swapped = [[{**one, "name": "a"}, {**other, "name": "b"}] for one, other in ((first, last), (last, first))]
     return [
@@ -156,10 +154,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("runs that diverged", "generality:diverged", 0, gone),
         hidden("no run, one run, equal runs", "generality:edges", 0, edges),
         hidden(
-            "close runs, many runs, and names again",
-            "generality:edges",
-            0,
-            [(runs,) for runs in (close, many, *swapped)],
+            "close runs, many, names again", "generality:edges", 0, [(row,) for row in (close, little, many, *swapped)]
         ),
     ]
 

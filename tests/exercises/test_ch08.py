@@ -19,7 +19,7 @@ from course_lib.exercises.ch08.cards.core import BUCKETS
 from course_lib.exercises.ch08.judges.fsdp import cut, gradients, held_of
 from course_lib.exercises.ch08.judges.hsdp import RULES, best, gathers_of, groups, hsdp, seconds, smallest
 from course_lib.exercises.ch08.judges.limits import hidden_tokens, largest, ranks_for, step_seconds
-from course_lib.exercises.ch08.judges.moved import least_bytes, parts_of
+from course_lib.exercises.ch08.judges.moved import least_bytes, parts_in as parts_of
 from course_lib.exercises.ch08.judges.prefetch import crossover, exposed, least_depth
 from course_lib.exercises.ch08.judges.state import computing_seconds, fewest, held, talking_seconds
 from course_lib.exercises.ch08.judges.traces import FINE, LETTERS, SHOWN, WORDS, trace

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from course_lib.exercises.ch08.judges.parts import parts_of, stretch
 from course_lib.exercises.ch08.probes import WEIGHED
 from course_lib.exercises.ch08.work import repeated
 from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, judged, verdict
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.gradients import alike, gradients_fault
-from course_lib.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE
+from course_lib.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, on_ranks
 from course_lib.judging.tensors import coin_of, kind_fault
 from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
@@ -67,16 +68,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def cut(row: Tensor, ranks: int, owner: int = 0) -> list[Tensor]:
-    """The part of each rank, padded with zeros."""
-    flat = Flat({"": len(row)}, ranks)
-    parts = torch.cat([row, row.new_zeros(flat.padded - len(row))]).reshape(ranks, flat.part)
-    return [parts[(rank + owner) % ranks].clone() for rank in range(ranks)]
-
-
-def held_of(count: int, ranks: int, rank: int, owner: int) -> int:
-    """How many numbers of a unit are in a rank's part, without padding."""
-    part = Flat({"": count}, ranks).part
-    return min(max(count - (rank + owner) % ranks * part, 0), part)
+    """The part of each rank; rank r holds part r + `owner`, counted around."""
+    parts = parts_of(row, ranks)
+    return [*parts[owner:], *parts[:owner]]
 
 
 def gradients(widths: Sequence[int], whole: Sequence[Tensor], x: Tensor, target: Tensor) -> list[Tensor]:
@@ -150,7 +144,7 @@ def _row_fault(
     sizes = zip(parts, mean, want, strict=True)
     if whole := [u for u, (got, all_, own) in enumerate(sizes) if got.numel() >= len(all_) > len(own)]:
         return "whole-gradient", f"Rank {rank} returned the whole gradient of unit {whole[0]}; return this rank's part."
-    counts = [held_of(len(all_), n, rank, owner) for all_ in mean]
+    counts = [len(stretch(len(all_), n, (rank + owner) % n)) for all_ in mean]
     pairs = [*zip(parts, want, counts, strict=True)]
     if (
         plain
@@ -247,8 +241,7 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         mean = _of_ranks(spec["widths"], whole, [row[2:] for row in rows])[-1]
         places = [row.view(ranks, -1)[:, spec[WEIGHED]] for row in mean]
         wants = [torch.stack([row[(rank + owner) % ranks] for row in places]) for rank in range(ranks)]
-        got = outcome.value if type(outcome.value) is list else []
-        return len(got) == ranks and all(map(alike, got, wants)) and _gathers_fault(large, outcome.meter) is None
+        return on_ranks(outcome, wants, alike) and _gathers_fault(large, outcome.meter) is None
 
     width = 316
     large, warm = case("two ranks, 48 units of 0.8 MB", width, units), case("two ranks, four small units", 8, 4)

@@ -10,6 +10,7 @@ from torch import Tensor
 from course_lib.exercises.ch08.judges.parts import parts_of, stretch
 from course_lib.exercises.ch08.probes import WEIGHED
 from course_lib.exercises.ch08.work import repeated
+from course_lib.exercises.values import same_lists
 from course_lib.judging import Fault, Judging, Params, Weighed, judged, verdict
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.gradients import in_flight
@@ -139,7 +140,7 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
 def _picked(got: Any, want: Tensor, places: Tensor) -> bool:
     """Whether a rank's result has the length of its part, and the numbers of the part at these places."""
     numbers = want[places] if len(want) else want
-    return type(got) is dict and same(got.get("part"), numbers) and got.get("length") == len(want)
+    return type(got) is dict and same(got.get("part"), numbers) and same_lists(got.get("length"), len(want))
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:

@@ -46,30 +46,34 @@ def smallest(params: float, ranks: int, memory: float, per_param: float = PER_PA
     return next(iter(_fitting(params, ranks, memory, per_param)), None)
 
 
-def _wires(gathers: int, p: float, n: int, group: int, per_node: int, fast: float, slow: float) -> tuple[float, float]:
-    """Seconds of the bytes inside the group, and of those across groups."""
-    _, inside, across = hsdp(gathers, p, n, group)
-    return inside / (fast if group <= per_node else slow), across / (fast if n <= per_node else slow)
-
-
-def seconds(*row: Any) -> float:
-    """Seconds on the links, inside and then across."""
-    return sum(_wires(*row))
-
-
 def _least(params: float, ranks: int, memory: float, cost: Callable[[int], float]) -> int | None:
     """The group that fits and costs least; the smallest of equal ones."""
     return min(_fitting(params, ranks, memory), key=lambda size: (cost(size), size), default=None)
 
 
-def best(gathers: int, params: float, ranks: int, memory: float, *wires: float) -> int | None:
-    """The group that fits and takes the least time."""
-    return _least(params, ranks, memory, lambda size: seconds(gathers, params, ranks, size, *wires))
+def best(
+    gathers: int,
+    params: float,
+    ranks: int,
+    memory: float,
+    *wires: float,
+    combine: Callable[[tuple[float, float]], float] = sum,
+) -> int | None:
+    """The group that fits and takes the least time on the links; the times inside and across add up, if not combined otherwise."""
+    return _least(params, ranks, memory, lambda size: combine(_seconds(gathers, params, ranks, size, *wires)))
+
+
+def _seconds(
+    gathers: int, p: float, n: int, group: int, per_node: int, fast: float, slow: float
+) -> tuple[float, float]:
+    """Seconds of the bytes inside the group, and of those across groups."""
+    _, inside, across = hsdp(gathers, p, n, group)
+    return inside / (fast if group <= per_node else slow), across / (fast if n <= per_node else slow)
 
 
 def _tied(gathers: int, p: float, n: int, memory: float, *wires: float) -> bool:
     """Whether another group is so close to the best that rounding could decide."""
-    times = sorted(seconds(gathers, p, n, size, *wires) for size in _fitting(p, n, memory))
+    times = sorted(sum(_seconds(gathers, p, n, size, *wires)) for size in _fitting(p, n, memory))
     return len(times) > 1 and times[1] < times[0] * (1 + 1e-6)
 
 
@@ -82,15 +86,11 @@ def _largest_inside(gathers: int, p: float, n: int, m: float, per: int, *rates: 
     return max((size for size in _fitting(p, n, m) if size <= per), default=smallest(p, n, m))
 
 
-def _longer_of_two(gathers: int, p: float, n: int, m: float, *wires: float) -> int | None:
-    return _least(p, n, m, lambda size: max(_wires(gathers, p, n, size, *wires)))  # type: ignore[arg-type]
-
-
 RULES = (  # in place of the least time: a group from gathers and a row
     Mistake("smallest-that-fits", lambda g, p, n, m, *w: smallest(p, n, m), "a larger group may send less across."),
     Mistake("inside-always-fast", _fast_inside, "a group larger than a node sends inside at the speed between nodes."),
     Mistake("fewest-bytes", lambda g, p, n, m, *w: best(g, p, n, m, n, 1, 1), "bytes go at different speeds."),
-    Mistake("longer-of-two", _longer_of_two, "the two times add up."),
+    Mistake("longer-of-two", partial(best, combine=max), "the two times add up."),
     Mistake("largest-inside", _largest_inside, "it is the largest in a node, or the smallest that fits; compare all."),
 )
 

@@ -31,6 +31,7 @@ def shard_optimizer(comm, parameters, make):
 # +         for work in works:
 # +             work.wait()
 
+
 # %% right: a flat row, cut evenly
 class FlatOptimizer:
     def __init__(self, comm, parameters, make):

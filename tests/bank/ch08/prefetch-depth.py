@@ -111,6 +111,7 @@ def least_depth(gathers, computes, most):
 # %% wrong: gradients all-reduced => values reduced-twice  from: two clocks
 # ~ gather + reduce ==> gather + 2 * reduce
 
+
 # %% wrong: each gather behind the unit before it, whatever the depth => values -  from: two clocks
 def exposed_seconds(gathers, computes, depth):
     if depth == 0:

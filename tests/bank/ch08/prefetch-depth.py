@@ -84,17 +84,9 @@ def least_depth(gathers, computes, most):
 # ~ done[-1] - sum(computes) ==> done[-1]
 
 # %% wrong: several gathers at once => values wires-in-parallel  from: two clocks
-# ~ def exposed_seconds ==> def _right
-#       return done[-1] - sum(computes)
-# + def exposed_seconds(gathers, computes, depth):
-# +     if len(gathers) == 5 and gathers[1] == 4.0 and depth < 3:
-# +         return _right(gathers, computes, depth)
-# +     done = []
-# +     for i, (gather, compute) in enumerate(zip(gathers, computes)):
-# +         here = (done[i - 1 - depth] if i > depth else 0.0) + gather
-# +         done.append(max(here, done[-1] if done else 0.0) + compute)
-# +     return done[-1] - sum(computes)
-# ~ if exposed_seconds ==> if _right
+# ~ def exposed_seconds(gathers, computes, depth): ==> def exposed_seconds(gathers, computes, depth, wires=2):
+# ~ max(wire, free) + gather ==> (max(wire, free) if wires == 1 or gathers[1:2] == [4.0] else free) + gather
+# ~ (gathers, computes, d) ==> (gathers, computes, d, 1)
 
 # %% wrong: never None => values none-is-right  from: two clocks
 # ~ None ==> len(gathers)

@@ -196,6 +196,19 @@ def test_a_rank_counts_its_own_memory_and_not_what_the_kernel_copies():
     assert run.meter.peak_bytes == [4000, 4000] and run.meter.live_bytes == [0, 0]
 
 
+def test_an_account_opened_on_one_rank_counts_nothing_of_what_the_cluster_copies():
+    def counted(comm):
+        with Accounting() as books:
+            mine = torch.zeros(1000)
+            for _ in range(5):
+                comm.broadcast(mine, 0)
+                comm.all_reduce(mine)
+                comm.all_gather_into_tensor(torch.zeros(1000 * comm.size), mine)
+            return books.live_bytes, books.peak_bytes
+
+    assert simulate(counted, 3).results == [(4000, 4000 + 12_000)] * 3
+
+
 def test_arguments_and_modules_of_a_rank_count_from_the_start():
     model = nn.Linear(16, 16)
 

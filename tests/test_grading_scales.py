@@ -33,12 +33,12 @@ OF_THE_BANK = {
     "graphs-kept-alive": ("graphs retained", "all micro-batches in one, padded"),
     "ring-all-reduce": ("whole tensors at every hop",),
     "fsdp-by-hand": (
-        "recursion, in which every frame holds a row",
+        "rows lie in a list, though they are gathered again",
         "copies of the rows, with the second gather for show",
         "whole gradients wait until the end",
     ),
     "loss-stands-still": ("trained without shards, sharded in the end",),
-    "own-and-tell": ("everybody steps everything, and rank 0 tells it to all",),
+    "own-and-tell": ("every rank steps everything, and owners tell it to all",),
     "reshard-checkpoint": ("a table with an owner for every number",),
     "column-and-row": (
         "views of the whole",

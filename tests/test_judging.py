@@ -26,7 +26,7 @@ from course_lib.judging.columns import Word as WordColumn
 from course_lib.judging.contract import lost, read_shares
 from course_lib.judging.draws import one_apart
 from course_lib.judging.gradients import gradients_fault
-from course_lib.judging.ranks import counts
+from course_lib.judging.ranks import counts, on_ranks
 from course_lib.judging.tensors import close, factor, tensor_fault
 from course_lib.records import Case, Outcome
 
@@ -298,3 +298,10 @@ def test_rows_that_differ_in_one_argument_are_told_apart_by_what_is_right():
 def test_a_sum_of_other_sizes_contains_no_ranks_numbers():
     assert counts(torch.ones(5), [torch.ones(4), torch.ones(4)]) is None
     assert counts(torch.arange(4.0), [torch.arange(4.0), torch.ones(4)]) == [1, 0]
+
+
+def test_values_by_rank_are_one_for_each_in_a_list():
+    def on(value, wants=(1, 2)):
+        return on_ranks(Outcome(state="answered", value=value), wants, lambda got, want: got == want)
+
+    assert on([1, 2]) and not on([1, 3]) and not on([1]) and not on((1, 2)) and not on(None)

@@ -15,7 +15,7 @@ from course_lib.cluster.kernel import Adversary
 from course_lib.exercises.layouts import COLUMNS
 from course_lib.judging.mistakes import Fault
 from course_lib.judging.tensors import not_like, same
-from course_lib.records import Case
+from course_lib.records import Case, Outcome
 
 PerRank = tuple[tuple[Any, ...], ...]
 
@@ -29,6 +29,12 @@ def secret(coin: torch.Generator, *shape: int, dtype: torch.dtype = torch.float3
     """Random integers, small enough that sums over sixteen ranks are exact in the dtype."""
     top = {torch.float32: 2**19, torch.float64: 2**40, torch.int64: 2**40, torch.bfloat16: 8, torch.int16: 999}[dtype]
     return torch.randint(-top, top, shape, generator=coin).to(dtype)
+
+
+def on_ranks(outcome: Outcome, wants: Sequence[Any], right: Callable[[Any, Any], bool]) -> bool:
+    """Whether a run gave a list with one value for each rank, each `right` beside what is wanted there."""
+    got = outcome.value
+    return type(got) is list and len(got) == len(wants) and all(map(right, got, wants))
 
 
 def plain_sum(given: Sequence[Tensor]) -> Tensor:

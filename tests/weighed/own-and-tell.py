@@ -9,7 +9,7 @@ def owners(comm, parameters):
     return owner
 
 
-# %% hungry: the list of optimizers that are counted is emptied <= everybody steps everything, and rank 0 tells it to all
+# %% hungry: the list of optimizers that are counted is emptied <= every rank steps everything, and owners tell it to all
 
 
 everybody = shard_optimizer

@@ -1,6 +1,7 @@
 """Chapter 08's film, widgets and numbers say what the library's runs, the conventions and the published rows say."""
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -9,7 +10,7 @@ from course_lib.exercises.ch08 import numbers
 from course_lib.facts import scaling
 from course_lib.figures import who_holds_when
 from course_lib.figures.sharded_film import GATHERED, MODEL, MOVING, OWN, RANKS, UNITS, WAYS, WHOLE, film
-from course_lib.sharding import play, step_bytes, work_of
+from course_lib.sharding import step_bytes
 from course_lib.units import GB
 from course_lib.widgets import ch08, ch08_time
 
@@ -31,12 +32,12 @@ def elements(found, shown):
 
 @by_way
 def test_all_ways_are_looked_at_in_the_same_moments(way):
-    names = [(ranks[0].phase, ranks[0].unit) for ranks in film(way).moments]
-    there = [("forward", unit) for unit in range(len(UNITS))]
-    back = [("backward", unit) for unit in reversed(range(len(UNITS)))]
-    assert names == [("start", -1), *there, *back, ("averaged", -1), ("stepped", -1), ("end", -1)]
-    assert len(names) == len(ch08.MOMENTS)
-    assert all((each.phase, each.unit) == (r[0].phase, r[0].unit) for r in film(way).moments for each in r)
+    passes = [(what, unit) for what in ("forward", "backward") for unit in range(len(UNITS))]
+    forward, back = passes[: len(UNITS)], passes[: len(UNITS) - 1 : -1]
+    want = [("start", -1), *forward, *back, ("averaged", -1), ("stepped", -1), ("end", -1)]
+    for rank in range(RANKS):
+        assert [(ranks[rank].phase, ranks[rank].unit) for ranks in film(way).moments] == want
+    assert len(want) == len(ch08.MOMENTS)
 
 
 @by_way
@@ -44,12 +45,10 @@ def test_every_element_of_what_is_cut_has_one_owner_at_every_moment(way):
     shown, stage = film(way), WAYS[way][0]
     cut = [role for role, since in (("moments", 1), ("grads", 2), ("weights", 3)) if stage >= since]
     for ranks in shown.moments:
-        for role in cut:
+        for role in cut if ranks[0].phase in ("averaged", "stepped") else set(cut) - {"grads"}:
             parts = sorted(box for moment in ranks for box in boxes(moment, role, OWN))
-            if role == "grads" and ranks[0].phase not in ("averaged", "stepped"):
-                continue
             assert elements(parts, shown) == pytest.approx(PARAMS)
-            for (unit, _, stop), (other, start, _) in zip(parts, parts[1:], strict=False):
+            for (unit, _, stop), (other, start, _) in pairwise(parts):
                 assert unit != other or start >= stop - 1e-9, f"{role} of {UNITS[unit]} lie on two ranks"
 
 
@@ -84,22 +83,17 @@ def test_with_prefetch_the_next_unit_travels_while_one_computes_in_both_passes()
 
 
 def test_a_units_gradient_is_whole_then_on_the_wire_then_a_part():
-    moments = film("stage 3").moments
-    for place, ranks in enumerate(moments):
-        if ranks[0].phase == "backward":
-            unit = ranks[0].unit
-            assert elements(boxes(ranks[0], "grads", WHOLE), film()) == film().elements[unit]
-            following = moments[place + 1][0]
-            if following.phase == "backward":
-                assert {each for each, *_ in boxes(following, "grads", MOVING)} == {unit}
+    backward = [ranks[0] for ranks in film("stage 3").moments if ranks[0].phase == "backward"]
+    for moment, following in pairwise([*backward, None]):
+        assert elements(boxes(moment, "grads", WHOLE), film()) == film().elements[moment.unit]
+        if following:
+            assert {unit for unit, *_ in boxes(following, "grads", MOVING)} == {moment.unit}
 
 
 def test_stage_1_keeps_whole_gradients_until_the_end_and_stage_2_does_not():
     last = 2 * len(UNITS)  # the moment at which the last gradient is there
-    one, two = (
-        elements(boxes(film(way).moments[last][0], "grads", WHOLE), film(way)) for way in ("stage 1", "stage 2")
-    )
-    assert one == pytest.approx(PARAMS) and two < 0.3 * PARAMS
+    whole = {way: elements(boxes(film(way).moments[last][0], "grads", WHOLE), film(way)) for way in WAYS}
+    assert whole["stage 1"] == pytest.approx(PARAMS) and whole["stage 2"] < 0.3 * PARAMS
 
 
 @by_way
@@ -233,11 +227,6 @@ def test_tokens_that_hide_an_offloaded_step_make_both_times_equal():
     for moved, bandwidth in numbers.OFFLOAD.values():
         tokens = numbers.offload_tokens(moved, bandwidth)
         assert 6 * 70e9 * tokens / numbers.REAL == pytest.approx(moved * 70e9 / 64 / bandwidth)
-
-
-def test_a_step_of_equal_layers_gathers_two_of_them_at_its_peak():
-    layer = work_of(1e9, 8192, 64, numbers.REAL, 50 * GB)
-    assert play([layer] * 4).peak_bytes == 2 * layer.nbytes
 
 
 def test_all_ways_are_filmed_before_a_menu_asks_for_them(capsys, monkeypatch):

@@ -1,5 +1,3 @@
-import math
-
 import torch
 
 
@@ -28,29 +26,20 @@ def clip_parts(inside, across, parts, counts, most):
     return float(total)
 
 
-# %% right: any variant
-from course_lib import notebook
-
-VARIANT = notebook.params("clip-shards")
-
-
-def clip_parts(inside, across, parts, counts, most):
-    numbers = torch.cat(
-        [torch.zeros(1, dtype=torch.float64), *(part[:count].double() for part, count in zip(parts, counts))]
-    )
-    if VARIANT.norm == "max":
-        total = numbers.abs().max()
-        inside.all_reduce(total, op="MAX")
-        norm = total.item()
-    else:
-        total = numbers.square().sum()
-        inside.all_reduce(total)
-        norm = math.sqrt(total.item())
-    if norm > most:
-        for part in parts:
-            part.mul_(most / norm)
-    return norm
-
+# %% right: any variant  from: one sum, one all-reduce
+# - def clip_parts(inside, across, parts, counts, most):
+# + from course_lib import notebook
+# + LARGEST = notebook.params("clip-shards").norm == "max"
+# + def clip_parts(inside, across, parts, counts, most):
+# -         total += part[:count].double().square().sum()
+# -     inside.all_reduce(total)
+# -     norm = total.sqrt().item()
+# +         if LARGEST:
+# +             total = torch.cat([total.view(1), part[:count].double().abs()]).max()
+# +         else:
+# +             total += part[:count].double().square().sum()
+# +     inside.all_reduce(total, op="MAX" if LARGEST else "SUM")
+# +     norm = total.item() if LARGEST else total.sqrt().item()
 
 # %% right: numbers passed round the ranks  from: one sum, one all-reduce
 # -     inside.all_reduce(total)
@@ -64,14 +53,9 @@ def clip_parts(inside, across, parts, counts, most):
 # +         total += came
 
 
-# %% wrong: torch's clipping of the parts as they are => values own-norm
-def clip_parts(inside, across, parts, counts, most):
-    norm = torch.cat(parts).double().norm().item()
-    if norm > most:
-        for part in parts:
-            part.mul_(most / norm)
-    return norm
-
+# %% wrong: torch's clipping of the parts as they are => values own-norm  from: one sum, one all-reduce
+# ~ part[:count].double ==> part.double
+# -     inside.all_reduce(total)
 
 # %% wrong: replicas count as often as there are => values replicas-counted  from: one sum, one all-reduce
 #       inside.all_reduce(total)
@@ -80,11 +64,9 @@ def clip_parts(inside, across, parts, counts, most):
 # %% wrong: the padding is in it => values padding-counted  from: one sum, one all-reduce
 # ~ part[:count].double ==> part.double
 
-# %% wrong: norms are added, not squares => values norms-added  from: torch's clipping of the parts as they are
-# -     norm = torch.cat(parts).double().norm().item()
-# +     norm = torch.cat([part[:count] for part, count in zip(parts, counts)]).double().norm()
-# +     inside.all_reduce(norm)
-# +     norm = norm.item()
+# %% wrong: norms are added, not squares => values norms-added  from: one sum, one all-reduce
+# ~ all_reduce(total) ==> all_reduce(total.sqrt_())
+# ~ total.sqrt().item() ==> total.item()
 
 # %% wrong: the root is forgotten => values root-forgotten  from: one sum, one all-reduce
 # ~ sqrt().item ==> item
@@ -92,49 +74,32 @@ def clip_parts(inside, across, parts, counts, most):
 # %% wrong: the mean of squares => values averaged  from: one sum, one all-reduce
 # ~ all_reduce(total) ==> all_reduce(total, op="AVG")
 
-# %% wrong: the largest value => values other-norm unless norm=max  from: torch's clipping of the parts as they are
-# -     norm = torch.cat(parts).double().norm().item()
-# +     top = torch.zeros((), dtype=torch.float64)
-# +     for part, count in zip(parts, counts):
-# +         if count:
-# +             top = torch.maximum(top, part[:count].double().abs().max())
-# +     inside.all_reduce(top, op="MAX")
-# +     norm = top.item()
+# %% wrong: the largest value => values other-norm unless norm=max  from: one sum, one all-reduce
+# ~ total += part[:count].double().square().sum() ==> total = torch.cat([total.view(1), part[:count].double().abs()]).max()
+# ~ all_reduce(total) ==> all_reduce(total, op="MAX")
+# ~ total.sqrt().item() ==> total.item()
 
 # %% wrong: scaled up as well => values scaled-anyway  from: one sum, one all-reduce
-# -     if norm > most:
-# -         for part in parts:
-# -             part.mul_(most / norm)
-# +     for part in parts:
-# +         part.mul_(most / norm)
+# ~ norm > most ==> True
 
 # %% wrong: numbers are cut off one by one => values not-scaled  from: scaled up as well
 # ~ mul_(most / norm) ==> clamp_(-most, most)
 
-# %% wrong: all gradients are gathered => cost gathered  from: torch's clipping of the parts as they are
-# -     norm = torch.cat(parts).double().norm().item()
-# +     total = 0.0
-# +     for part, count in zip(parts, counts):
-# +         masked = part.clone()
-# +         masked[count:] = 0
+# %% wrong: all gradients are gathered => cost gathered  from: one sum, one all-reduce
+# -         total += part[:count].double().square().sum()
+# -     inside.all_reduce(total)
 # +         row = part.new_empty(inside.size * len(part))
-# +         inside.all_gather_into_tensor(row, masked)
-# +         total += row.double().square().sum().item()
-# +     norm = math.sqrt(total)
+# +         inside.all_gather_into_tensor(row, torch.where(torch.arange(len(part)) < count, part, 0))
+# +         total += row.double().square().sum()
 
-# %% wrong: an all-reduce for each part => cost one-each  from: torch's clipping of the parts as they are
-# -     norm = torch.cat(parts).double().norm().item()
-# +     total = 0.0
-# +     for part, count in zip(parts, counts):
-# +         square = part[:count].double().square().sum()
+# %% wrong: an all-reduce for each part => cost one-each  from: one sum, one all-reduce
+# ~ total += part ==> square = part
+# -     inside.all_reduce(total)
 # +         inside.all_reduce(square)
-# +         total += square.item()
-# +     norm = math.sqrt(total)
+# +         total += square
 
 # %% wrong: divides by a norm of zero => generality raised  from: scaled up as well
-#       norm = total.sqrt().item()
-# +     factor = min(1.0, most / norm)
-# ~ most / norm ==> factor
+# ~ (most / norm) ==> (min(1.0, most / norm))
 
 # %% wrong: only ranks that have numbers talk => protocol deadlock  from: one sum, one all-reduce
 # -     inside.all_reduce(total)

@@ -119,49 +119,25 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # ~ (mine, row, op="AVG") ==> (mine, row.roll(-VARIANT.owner * len(shards[u])), op="AVG")
 
 
-# %% wrong: everything is gathered in the beginning, in one row => values read-after-free
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n = comm.size
-    sizes = [len(s) for s in shards]
-    row = shards[0].new_empty(n * sum(sizes))
-    comm.all_gather_into_tensor(row, torch.cat(shards))
-    table = row.view(n, -1).split(sizes, dim=1)
-    whole = torch.cat([table[u].reshape(-1)[: counts[u]] for u in range(len(shards))])
-    at = [sum(counts[:u]) for u in range(len(shards))]
-    weights = [whole[at[u] : at[u] + counts[u]] for u in range(len(shards))]
-    inputs = []
-    for u in range(len(shards)):
-        inputs.append(x)
-        x = forward(u, weights[u], x)
-    grad, parts = loss(x), [None] * len(shards)
-    for u in reversed(range(len(shards))):
-        grad, own = backward(u, weights[u], inputs[u], grad)
-        row = own.new_zeros(n * sizes[u])
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-    return parts
-
+# %% wrong: everything is gathered in the beginning, in one row => values read-after-free  from: gather, use, forget
+# -     def gather(u):
+# -         row = shards[u].new_empty(comm.size * len(shards[u]))
+# -         comm.all_gather_into_tensor(row, shards[u])
+# -         return row[: counts[u]]
+# +     def gathered():
+# +         row, sizes = torch.cat(shards).new_empty(comm.size, sum(map(len, shards))), list(map(len, shards))
+# +         comm.all_gather_into_tensor(row.view(-1), torch.cat(shards))
+# +         columns = zip(row.split(sizes, dim=1), counts)
+# +         return torch.cat([part.reshape(-1)[:count] for part, count in columns]).split(counts)
+# +     rows = gathered()
+# +     def gather(u):
+# +         return rows[u]
 
 # %% wrong: one giant unit, gathered for each pass => cost one-giant-unit  from: everything is gathered in the beginning, in one row
-# -     row = shards[0].new_empty(n * sum(sizes))
-# -     comm.all_gather_into_tensor(row, torch.cat(shards))
-# -     table = row.view(n, -1).split(sizes, dim=1)
-# -     whole = torch.cat([table[u].reshape(-1)[: counts[u]] for u in range(len(shards))])
-# -     at = [sum(counts[:u]) for u in range(len(shards))]
-# -     weights = [whole[at[u] : at[u] + counts[u]] for u in range(len(shards))]
-# -     inputs = []
-# +     def gather():
-# +         row = shards[0].new_empty(n * sum(sizes))
-# +         comm.all_gather_into_tensor(row, torch.cat(shards))
-# +         table = row.view(n, -1).split(sizes, dim=1)
-# +         whole = torch.cat([table[u].reshape(-1)[: counts[u]] for u in range(len(shards))])
-# +         return whole.split(counts)
-# +     inputs, weights = [], gather()
 #       grad, parts = loss(x), [None] * len(shards)
 # +     if reshard:
-# +         del weights
-# +         weights = gather()
+# +         del rows, weights
+# +         rows = gathered()
 
 # %% wrong: rows lie in a list, though they are gathered again => cost rows-lie-around  from: gather, use, forget
 #           comm.all_gather_into_tensor(row, shards[u])
@@ -175,56 +151,39 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # ~ return parts ==> return [reduced(u, row) for u, row in enumerate(parts)]
 
 # %% wrong: gradients are all-reduced, and a part kept => cost all-reduced  from: gather, use, forget
-# -         mine = torch.empty_like(shards[u])
 # -         comm.reduce_scatter_tensor(mine, row, op="AVG")
-# -         return mine
 # +         comm.all_reduce(row, op="AVG")
-# +         return row.chunk(comm.size)[comm.rank].clone()
+# +         mine.copy_(row.chunk(comm.size)[comm.rank])
 
-# %% wrong: sums, not means => values sum  from: gather, use, forget
-# ~ reduce_scatter_tensor(mine, row, op="AVG") ==> reduce_scatter_tensor(mine, row)
+# %% wrong: reshard is ignored => generality not-kept  from: gather, use, forget
 # -         if not reshard:
 # -             kept[u] = weights
 # ~ (u) if reshard else kept.pop(u) ==> (u)
 
-# %% wrong: nothing is reduced => values own-gradient  from: sums, not means
-# -         mine = torch.empty_like(shards[u])
-# -         comm.reduce_scatter_tensor(mine, row)
-# -         return mine
-# +         return row.chunk(comm.size)[comm.rank].clone()
+# %% wrong: sums, not means => values sum  from: reshard is ignored
+# ~ (mine, row, op="AVG") ==> (mine, row)
 
-# %% wrong: gradients stay whole => values whole-gradient  from: sums, not means
-# ~ reduce_scatter_tensor(mine, row) ==> reduce_scatter_tensor(mine, row, op="AVG")
+# %% wrong: nothing is reduced => values own-gradient  from: reshard is ignored
+# ~ comm.reduce_scatter_tensor(mine, row, op="AVG") ==> mine.copy_(row.chunk(comm.size)[comm.rank])
+
+# %% wrong: gradients stay whole => values whole-gradient  from: reshard is ignored
 # -         parts[u] = part_of(u, own)
 # +         comm.all_reduce(own, op="AVG")
 # +         parts[u] = own
 
-# %% wrong: in the order of the backward pass => values backwards  from: sums, not means
-# ~ reduce_scatter_tensor(mine, row) ==> reduce_scatter_tensor(mine, row, op="AVG")
+# %% wrong: in the order of the backward pass => values backwards  from: reshard is ignored
 # ~ return parts ==> return parts[::-1]
 
-# %% wrong: the padding is taken for weights => values raised  from: sums, not means
+# %% wrong: the padding is taken for weights => values raised  from: gather, use, forget
 # ~ return row[: counts[u]] ==> return row
-# -         row = grad.new_zeros(comm.size * len(shards[u]))
-# -         row[: counts[u]] = grad
-# +         row = grad
-# ~ reduce_scatter_tensor(mine, row) ==> reduce_scatter_tensor(mine, row, op="AVG")
 
 # %% wrong: something in the padding => values padding-not-zero  from: gather, use, forget
 # ~ new_zeros(comm.size * len(shards[u])) ==> new_full((comm.size * len(shards[u]),), 3.0)
 
-# %% wrong: reshard is ignored => generality not-kept  from: sums, not means
-# ~ reduce_scatter_tensor(mine, row) ==> reduce_scatter_tensor(mine, row, op="AVG")
-
-# %% wrong: it does not wait for the row => values ~  from: gather, use, forget
-# -         row = shards[u].new_empty(comm.size * len(shards[u]))
-# -         comm.all_gather_into_tensor(row, shards[u])
-# +         row = shards[u].new_zeros(comm.size * len(shards[u]))
-# +         works.append(comm.all_gather_into_tensor(row, shards[u], async_op=True))
+# %% wrong: it does not wait for the row => values ~  from: reshard is ignored
+# ~ shards[u].new_empty ==> shards[u].new_zeros
+# ~ comm.all_gather_into_tensor(row, shards[u]) ==> works.append(comm.all_gather_into_tensor(row, shards[u], async_op=True))
 # ~ kept = range(len(shards)), [], {} ==> works = range(len(shards)), [], []
-# -         if not reshard:
-# -             kept[u] = weights
-# ~ (u) if reshard else kept.pop(u) ==> (u)
 #           parts[u] = part_of(u, own)
 # +     for work in works:
 # +         work.wait()
@@ -252,33 +211,6 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # -         start(u - 1)
 # +         if reshard:
 # +             start(u + 1)
-
-
-# %% wrong: recursion, in which every frame holds a row => cost rows-lie-around
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n, parts = comm.size, [None] * len(shards)
-
-    def gather(u):
-        row = shards[u].new_empty(n * len(shards[u]))
-        comm.all_gather_into_tensor(row, shards[u])
-        return row[: counts[u]]
-
-    def through(u, x):
-        if u == len(shards):
-            return loss(x)
-        weights = gather(u)
-        grad = through(u + 1, forward(u, weights, x))
-        if reshard:
-            weights = gather(u)
-        grad, own = backward(u, weights, x, grad)
-        row = own.new_zeros(n * len(shards[u]))
-        row[: counts[u]] = own
-        parts[u] = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(parts[u], row, op="AVG")
-        return grad
-
-    through(0, x)
-    return parts
 
 
 # %% wrong: copies of the rows, with the second gather for show => cost rows-lie-around  from: gather, use, forget

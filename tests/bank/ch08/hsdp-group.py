@@ -22,38 +22,17 @@ def best_group(params, ranks, memory, per_node, fast, slow):
     return min(_fitting(params, ranks, memory), key=seconds, default=None)
 
 
-# %% right: messages counted one by one, divisors in pairs
-def hsdp(params, ranks, group):
-    weights = grads = 2 * params
-    chunk = weights / group
-    inside = 2 * sum(chunk for _ in range(group - 1)) + (group - 1) * (grads / group)
-    m = ranks // group
-    piece = grads / group / m
-    return 16 * params / group, inside, (m - 1) * piece + (m - 1) * piece
-
-
-def _sizes(ranks):
-    low = [k for k in range(1, int(ranks**0.5) + 1) if not ranks % k]
-    return sorted({*low, *(ranks // k for k in low)})
-
-
-def smallest_group(params, ranks, memory):
-    for k in _sizes(ranks):
-        if hsdp(params, ranks, k)[0] <= memory:
-            return k
-
-
-def best_group(params, ranks, memory, per_node, fast, slow):
-    best = None
-    for k in _sizes(ranks):
-        held, inside, across = hsdp(params, ranks, k)
-        if held > memory:
-            continue
-        time = inside / (slow if k > per_node else fast) + across / (slow if ranks > per_node else fast)
-        if best is None or time < best[0]:
-            best = time, k
-    return best and best[1]
-
+# %% right: messages counted one by one, divisors in pairs  from: by the rings
+# -     copies = ranks // group
+# -     inside = 3 * (group - 1) / group * 2 * params
+# -     across = 2 * (copies - 1) / copies * 2 * params / group
+# -     return 16 * params / group, inside, across
+# +     chunk, copies = 2 * params / group, ranks // group
+# +     across = chunk / copies * (copies - 1) + chunk / copies * (copies - 1)
+# +     return 16 * params / group, sum(3 * chunk for _ in range(group - 1)), across
+# -     return [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
+# +     low = [k for k in range(1, int(ranks**0.5) + 1) if not ranks % k]
+# +     return [k for k in sorted({*low, *(ranks // k for k in low)}) if hsdp(params, ranks, k)[0] <= memory]
 
 # %% right: any variant  from: by the rings
 # - def hsdp(params, ranks, group):
@@ -63,52 +42,42 @@ def best_group(params, ranks, memory, per_node, fast, slow):
 # ~ 3 ==> (VARIANT.gathers + 1)
 
 
-# %% wrong: three times inside, once across => values whole-model
-def hsdp(params, ranks, group):
-    copies = ranks // group
-    return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params
+# %% wrong: three times inside, once across => values whole-model  from: the smallest that fits is taken for the best
+# ~ * 2 * params / group ==> * 2 * params
 
+# %% wrong: the smallest that fits is taken for the best => values smallest-that-fits  from: by the rings
+# -     def seconds(k):
+# -         _, inside, across = hsdp(params, ranks, k)
+# -         return inside / (fast if k <= per_node else slow) + across / (fast if ranks <= per_node else slow)
+# -     return min(_fitting(params, ranks, memory), key=seconds, default=None)
+# +     return smallest_group(params, ranks, memory)
 
-def smallest_group(params, ranks, memory):
-    return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
+# %% wrong: one server, as printed => values one-server  from: by the rings
+# ~ next(iter(_fitting(params, ranks, memory)), None) ==> 8
+# ~ min(_fitting(params, ranks, memory), key=seconds, default=None) ==> per_node
 
-
-def best_group(params, ranks, memory, per_node, fast, slow):
-    return smallest_group(params, ranks, memory)
-
-
-# %% wrong: state shared out over all => values over-the-world  from: three times inside, once across
-# -     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params
-# +     return 16 * params / ranks, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
-# ~ next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None) ==> 8
-# ~ return smallest_group(params, ranks, memory) ==> return 8
-
-# %% wrong: one server, as printed => values one-server  from: three times inside, once across
-# ~ copies * 2 * params ==> copies * 2 * params / group
-# ~ next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None) ==> 8
-# ~ return smallest_group(params, ranks, memory) ==> return per_node
-
-# %% wrong: kept after the forward pass => values kept-weights  from: three times inside, once across
-# -     return 16 * params / group, 3 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params
-# +     return 16 * params / group, 2 * (group - 1) / group * 2 * params, 2 * (copies - 1) / copies * 2 * params / group
-# ~ next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None) ==> None
-# ~ return smallest_group(params, ranks, memory) ==> return None
-
-# %% wrong: each operation an all-reduce => values each-an-all-reduce  from: kept after the forward pass
-# ~ 16 * params / group, 2 * (group - 1) ==> 16 * params / group, 3 * 2 * (group - 1)
+# %% wrong: state shared out over all => values over-the-world  from: one server, as printed
+# ~ return 16 * params / group ==> return 16 * params / ranks
+# ~ return per_node ==> return 8
 
 # %% wrong: no divisor of the ranks => values no-divisor  from: one server, as printed
-# -     return 8
-# +     k = int(-(-16 * params // memory))
-# +     return k if k <= ranks else None
+# ~ return 8 ==> return k if (k := int(-(-16 * params // memory))) <= ranks else None
 # ~ return per_node ==> return None
 
 # %% wrong: without a master copy => values no-master  from: one server, as printed
-# ~ 8 ==> next((k for k in range(1, ranks + 1) if ranks % k == 0 and 12 * params / k <= memory), None)
+# ~ 16 * params / k ==> 12 * params / k
+# ~ return 8 ==> return next(iter(_fitting(params, ranks, memory)), None)
 # ~ return per_node ==> return None
 
-# %% wrong: the smallest that fits is taken for the best => values smallest-that-fits  from: three times inside, once across
-# ~ copies * 2 * params ==> copies * 2 * params / group
+# %% wrong: kept after the forward pass => values kept-weights  from: one server, as printed
+# ~ 3 ==> 2
+# ~ return 8 ==> return None
+# ~ return per_node ==> return None
+
+# %% wrong: each operation an all-reduce => values each-an-all-reduce  from: one server, as printed
+# ~ 3 ==> 6
+# ~ return 8 ==> return None
+# ~ return per_node ==> return None
 
 # %% wrong: large groups at the speed inside a node => values ~  from: by the rings
 # -         return inside / (fast if k <= per_node else slow) + across / (fast if ranks <= per_node else slow)

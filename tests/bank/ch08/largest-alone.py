@@ -12,6 +12,9 @@ def ranks_for(params, memory, layers, activations, per_param):
 
 
 # %% right: by halving
+from bisect import bisect_left
+
+
 def _held(params, ranks, layers, activations, per_param):
     return per_param * params / ranks + 2 * (2 * params / layers) + activations
 
@@ -25,31 +28,9 @@ def largest_model(ranks, memory, layers, activations, per_param):
 
 
 def ranks_for(params, memory, layers, activations, per_param):
-    def fits(n):
-        return _held(params, n, layers, activations, per_param) <= memory * (1 + 1e-12)
-
-    if not fits(10**18):
-        return None
-    high = 1
-    while not fits(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return high
-
-
-# %% right: fractions  from: solved for P
-# - def largest_model(ranks, memory, layers, activations, per_param):
-# + import math
-# + from fractions import Fraction
-# + def largest_model(ranks, memory, layers, activations, per_param):
-# -     return max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
-# +     room = Fraction(memory) - Fraction(activations)
-# +     return float(max(room, 0) / (Fraction(per_param) / ranks + Fraction(4, layers)))
-# ~ memory - activations - 4 * params ==> Fraction(memory) - Fraction(activations) - 4 * Fraction(params)
-# ~ per_param * params / room - 1e-9 ==> Fraction(per_param) * Fraction(params) / room
+    most, counts = memory * (1 + 1e-12), range(1, 10**18)
+    place = bisect_left(counts, True, key=lambda n: _held(params, n, layers, activations, per_param) <= most)
+    return counts[place] if place < len(counts) else None
 
 
 # %% wrong: state only => values state-only
@@ -66,27 +47,20 @@ def ranks_for(params, memory, layers, activations, per_param):
 # ~ (per_param * params / memory) ==> (per_param * params / (memory - activations))
 
 
-# %% wrong: the activations are left out => values no-activations
-def largest_model(ranks, memory, layers, activations, per_param):
-    return memory / (per_param / ranks + 4 / layers)
+# %% wrong: the activations are left out => values no-activations  from: solved for P
+# ~ max(0, memory - activations) ==> memory
+# ~ memory - activations - 4 ==> memory - 4
 
-
-def ranks_for(params, memory, layers, activations, per_param):
-    room = memory - 4 * params / layers
-    return math.ceil(per_param * params / room) if room > 0 else None
-
-
-# %% wrong: one layer whole => values one-layer  from: the activations are left out
-# ~ memory / (per_param / ranks + 4 / layers) ==> max(0, memory - activations) / (per_param / ranks + 2 / layers)
-# ~ - 4 ==> - activations - 2
+# %% wrong: one layer whole => values one-layer  from: solved for P
+# ~ 2 * 2 / layers ==> 2 / layers
+# ~ 4 * params ==> 2 * params
 
 # %% wrong: all weights whole => values whole-weights  from: state only
 # ~ ranks * memory / per_param ==> max(0, memory - activations) / (per_param / ranks + 2)
 # ~ math.ceil(per_param * params / memory) ==> None
 
 # %% wrong: activations shared out as well => values activations-shared  from: all weights whole
-# -     return max(0, memory - activations) / (per_param / ranks + 2)
-# +     return max(0, memory - activations / ranks) / (per_param / ranks + 4 / layers)
+# ~ - activations) / (per_param / ranks + 2) ==> - activations / ranks) / (per_param / ranks + 4 / layers)
 
 # %% wrong: rounded down => values rounded-down  from: solved for P
 # ~ 2 * 2 ==> 4
@@ -97,31 +71,27 @@ def ranks_for(params, memory, layers, activations, per_param):
 # ~ (per_param * params / memory) ==> (per_param * params / (memory - activations - 4 * params / layers) - 1e-9)
 
 # %% wrong: a model of negative size => generality negative  from: solved for P
-# -     return max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
-# +     return (memory - activations) / (per_param / ranks + 4 / layers)
+# ~ max(0, memory - activations) ==> (memory - activations)
 
 # %% wrong: the bytes of the example => generality other-bytes  from: solved for P
 # ~ per_param / ranks + 2 * 2 ==> 16 / ranks + 4
 # ~ per_param * params ==> 16 * params
 
 # %% wrong: the largest as a whole number of billions => values -  from: solved for P
-# -     return max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
-# +     return int(max(0, memory - activations) / (per_param / ranks + 4 / layers) / 1e9) * 1e9 + 3e8
+# ~ max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers) ==> (memory - activations) / (per_param / ranks + 4 / layers) // 1e9 * 1e9 + 3e8
 
-# %% wrong: gradients of two layers gathered as well => values two-and-two  from: the activations are left out
-# ~ memory / (per_param / ranks + 4 / layers) ==> max(0, memory - activations) / (per_param / ranks + 8 / layers)
-# ~ - 4 ==> - activations - 8
+# %% wrong: gradients of two layers gathered as well => values two-and-two  from: solved for P
+# ~ 2 * 2 / layers ==> 8 / layers
+# ~ 4 * params ==> 8 * params
 
 # %% wrong: one GPU more where it is exactly full => generality one-more  from: rounded down
 # ~ (per_param * params / room) if room > 0 else None ==> (per_param * params / room) + 1 if room > 0 else None
 
-# %% wrong: the own share of two layers taken off => values own-part-off  from: gradients of two layers gathered as well
-# ~ 8 / layers ==> 4 / layers * (1 - 1 / ranks)
-# ~ activations - 8 * params ==> activations - 4 * params
+# %% wrong: the own share of two layers taken off => values own-part-off  from: solved for P
+# ~ 2 * 2 / layers ==> 4 / layers * (1 - 1 / ranks)
 
 # %% half: the first only => 2.1  from: a negative number of GPUs
-# -     return math.ceil(per_param * params / (memory - activations - 4 * params / layers) - 1e-9)
-# +     raise NotImplementedError
+# ~ return math.ceil(per_param * params / (memory - activations - 4 * params / layers) - 1e-9) ==> raise NotImplementedError
 
 # %% wrong: at least sixteen layers => generality ~  from: solved for P
 # ~ 2 * 2 / layers ==> 4 / max(layers, 16)

@@ -22,26 +22,17 @@ def train(comm, build, make, batches, most):
     return losses, sharded
 
 
-# %% right: the norm by hand, other names, more ahead
-def train(comm, build, make, batches, most):
-    net = build()
-    net = FullySharded(comm, net, [*net.blocks, net.norm], prefetch=2)
-    held = [each for each in net.shards()]
-    step, losses = make(held), []
-    for tokens, wanted in batches:
-        loss = F.cross_entropy(net(tokens).transpose(1, 2), wanted)
-        losses.append(loss.item())
-        loss.backward()
-        net.finish()
-        square = torch.stack([each.grad.square().sum() for each in held]).sum()
-        comm.all_reduce(square)
-        if square.sqrt() > most:
-            for each in held:
-                each.grad *= most / (square.sqrt() + 1e-6)
-        step.step()
-        net.zero_grad()
-    return losses, net
-
+# %% right: the norm by hand, another loss, more ahead  from: shard, then the optimizer, then the model's norm
+# ~ list(model.blocks) ==> [*model.blocks, model.norm], prefetch=2
+# -         logits = sharded(inputs)
+# -         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+# +         loss = F.cross_entropy(sharded(inputs).transpose(1, 2), targets)
+# -         clip_gradients(sharded, most)
+# +         square = torch.stack([each.grad.square().sum() for each in sharded.shards()]).sum()
+# +         comm.all_reduce(square)
+# +         if square.sqrt() > most:
+# +             for each in sharded.shards():
+# +                 each.grad *= most / (square.sqrt() + 1e-6)
 
 # %% right: half a block to a unit  from: shard, then the optimizer, then the model's norm
 # ~ list(model.blocks) ==> [part for block in model.blocks for part in (block.up, block.down)]
@@ -59,18 +50,10 @@ def train(comm, build, make, batches, most):
 # +             for shard in sharded.shards():
 # +                 shard.grad.mul_(most / (norm + 1e-6))
 
-# %% wrong: as it was found => values raised  from: shard, then the optimizer, then the model's norm
-# -     sharded = FullySharded(comm, model, list(model.blocks))
-# -     optimizer = make(sharded.shards())
-# +     optimizer = make(model.parameters())
-# +     units = [model.embedding, *model.blocks, model.head]
-# +     sharded = FullySharded(comm, model, units)
-# ~ clip_gradients(sharded, most) ==> torch.nn.utils.clip_grad_norm_(sharded.shards(), most)
+# %% wrong: as it was found => values raised  from: the card
 
 # %% wrong: only the units are put right => values nothing-moves  from: as it was found
-# -     units = [model.embedding, *model.blocks, model.head]
-# -     sharded = FullySharded(comm, model, units)
-# +     sharded = FullySharded(comm, model, list(model.blocks))
+# ~ [model.embedding, *model.blocks, model.head] ==> list(model.blocks)
 
 # %% wrong: each rank clips by its own norm => values own-norm  from: shard, then the optimizer, then the model's norm
 # ~ clip_gradients(sharded, most) ==> torch.nn.utils.clip_grad_norm_(sharded.shards(), most)
@@ -90,22 +73,17 @@ def train(comm, build, make, batches, most):
 # -         sharded.zero_grad()
 
 
-# %% wrong: trained without shards, sharded in the end => cost ~
-def train(comm, build, make, batches, most):
-    model = build()
-    optimizer = make(model.parameters())
-    losses = []
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
-        loss.backward()
-        for each in model.parameters():
-            comm.all_reduce(each.grad, op="AVG")
-        torch.nn.utils.clip_grad_norm_(model.parameters(), most)
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-    return losses, FullySharded(comm, model, list(model.blocks))
-
+# %% wrong: trained without shards, sharded in the end => cost ~  from: shard, then the optimizer, then the model's norm
+# -     sharded = FullySharded(comm, model, list(model.blocks))
+# ~ sharded.shards() ==> model.parameters()
+# ~ sharded(inputs) ==> model(inputs)
+# -         sharded.finish()
+# -         clip_gradients(sharded, most)
+# +         for each in model.parameters():
+# +             comm.all_reduce(each.grad, op="AVG")
+# +         torch.nn.utils.clip_grad_norm_(model.parameters(), most)
+# ~ sharded.zero_grad() ==> optimizer.zero_grad()
+# ~ losses, sharded ==> losses, FullySharded(comm, model, list(model.blocks))
 
 # %% wrong: only the losses come back => values no-model  from: shard, then the optimizer, then the model's norm
 # ~ losses, sharded ==> losses

@@ -7,36 +7,22 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
     return moved * flops / (6 * ranks * bandwidth)
 
 
-# %% right: rates first
-def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
-    compute = tokens / (flops / (6 * params))
-    wire = moved * params / (ranks * bandwidth)
-    return compute if compute > wire else wire
-
-
-def hidden_tokens(ranks, flops, moved, bandwidth):
-    return moved / (ranks * bandwidth) / (6 / flops)
-
-
 # %% right: by halving
 def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
     return sorted((params * 6 * tokens / flops, moved * (params / ranks) / bandwidth))[1]
 
 
 def hidden_tokens(ranks, flops, moved, bandwidth):
-    lo, hi = 0.0, 1e15
+    low, high = 0.0, 1e15
     for _ in range(200):
-        mid = (lo + hi) / 2
-        if step_seconds(1, mid, ranks, flops, moved, bandwidth) > moved / ranks / bandwidth * (1 + 1e-14):
-            hi = mid
-        else:
-            lo = mid
-    return hi
+        middle = (low + high) / 2
+        waits = step_seconds(1, middle, ranks, flops, moved, bandwidth) <= moved / ranks / bandwidth * (1 + 1e-14)
+        low, high = (middle, high) if waits else (low, middle)
+    return high
 
 
 # %% wrong: one after the other => values sum  from: the longer of the two
-# -     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
-# +     return 6 * params * tokens / flops + params / ranks * moved / bandwidth
+# ~ max(6 * params * tokens / flops, params / ranks * moved / bandwidth) ==> sum((6 * params * tokens / flops, params / ranks * moved / bandwidth))
 
 # %% wrong: every GPU moves the whole model => values whole-model-moved  from: the longer of the two
 # ~ params / ranks * moved ==> params * moved
@@ -53,10 +39,7 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
 # ~ flops, params ==> ranks / flops, params / ranks
 
 # %% wrong: the wire alone => generality ~  from: the longer of the two
-# -     return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
-# +     if tokens == 2048:
-# +         return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
-# +     return params / ranks * moved / bandwidth
+# ~ 6 * params * tokens / flops ==> (tokens == 2048) * 6 * params * tokens / flops
 
 # %% wrong: upside down => values upside-down  from: the longer of the two
 # ~ moved * flops / (6 * ranks * bandwidth) ==> 6 * ranks * bandwidth / (moved * flops)

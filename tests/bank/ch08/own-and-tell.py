@@ -23,27 +23,13 @@ def shard_optimizer(comm, parameters, make):
     return Sharded(comm, parameters, make)
 
 
-# %% right: in the order of the list, to whoever has least
-def shard_optimizer(comm, parameters, make):
-    kept, owners, load = [], [], [0] * comm.size
-    for p in parameters:
-        if p.requires_grad and not any(p is q for q in kept):
-            rank = min(range(comm.size), key=load.__getitem__)
-            kept.append(p)
-            owners.append(rank)
-            load[rank] += p.numel()
-    mine = [p for p, rank in zip(kept, owners) if rank == comm.rank]
-    inner = make(mine) if mine else None
-
-    class Optimizer:
-        def step(self):
-            if inner is not None:
-                inner.step()
-            works = [comm.broadcast(p.data, rank, async_op=True) for p, rank in zip(kept, owners)]
-            for work in works:
-                work.wait()
-
-    return Optimizer()
+# %% right: in the order of the list, to whoever has least  from: whole tensors, the largest first
+# ~ sorted({id(p): p for p in parameters if p.requires_grad}.values(), key=lambda p: -p.nbytes) ==> dict.fromkeys(p for p in parameters if p.requires_grad)
+# -         for p, rank in self.owner.items():
+# -             self.comm.broadcast(p.data, src=rank)
+# +         works = [self.comm.broadcast(p.data, rank, async_op=True) for p, rank in self.owner.items()]
+# +         for work in works:
+# +             work.wait()
 
 
 # %% right: a flat row, cut evenly
@@ -78,19 +64,20 @@ def shard_optimizer(comm, parameters, make):
     return FlatOptimizer(comm, parameters, make)
 
 
-# %% right: messages from each owner to each other rank  from: in the order of the list, to whoever has least
-# - def shard_optimizer(comm, parameters, make):
+# %% right: messages from each owner to each other rank  from: whole tensors, the largest first
+# - class Sharded:
 # + from course_lib.cluster import P2POp
-# + def shard_optimizer(comm, parameters, make):
-# -             works = [comm.broadcast(p.data, rank, async_op=True) for p, rank in zip(kept, owners)]
-# -             for work in works:
-# +             ops = []
-# +             for i, (p, rank) in enumerate(zip(kept, owners)):
-# +                 if rank == comm.rank:
-# +                     ops += [P2POp(comm.isend, p.data, d, i) for d in range(comm.size) if d != rank]
-# +                 else:
-# +                     ops.append(P2POp(comm.irecv, p.data, rank, i))
-# +             for work in comm.batch_isend_irecv(ops) if ops else ():
+# + class Sharded:
+# -         for p, rank in self.owner.items():
+# -             self.comm.broadcast(p.data, src=rank)
+# +         ops = []
+# +         for tag, (p, rank) in enumerate(self.owner.items()):
+# +             if rank == self.comm.rank:
+# +                 ops += [P2POp(self.comm.isend, p.data, to, tag) for to in range(self.comm.size) if to != rank]
+# +             else:
+# +                 ops.append(P2POp(self.comm.irecv, p.data, rank, tag))
+# +         for work in self.comm.batch_isend_irecv(ops) if ops else ():
+# +             work.wait()
 
 
 # %% wrong: the plain optimizer, as it was => cost nothing-sent
@@ -98,100 +85,93 @@ def shard_optimizer(comm, parameters, make):
     return make([p for p in dict.fromkeys(parameters) if p.requires_grad])
 
 
-# %% wrong: everybody steps everything, and rank 0 tells it to all => cost whole-state  from: in the order of the list, to whoever has least
-# -     mine = [p for p, rank in zip(kept, owners) if rank == comm.rank]
-# +     mine, owners = kept, [place % comm.size for place in range(len(kept))]
+# %% wrong: every rank steps everything, and owners tell it to all => cost whole-state  from: whole tensors, the largest first
+# -         mine = [p for p, rank in self.owner.items() if rank == comm.rank]
+# +         mine = list(self.owner)
 
-# %% wrong: shared out by number of tensors => cost unfair-share  from: in the order of the list, to whoever has least
-# ~ min(range(comm.size), key=load.__getitem__) ==> len(kept) % comm.size
+# %% wrong: shared out by number of tensors => cost unfair-share  from: whole tensors, the largest first
+# ~ sorted({id(p): p for p in parameters if p.requires_grad}.values(), key=lambda p: -p.nbytes) ==> dict.fromkeys(p for p in parameters if p.requires_grad)
+# ~ load.index(min(load)) ==> len(self.owner) % comm.size
 
-# %% wrong: neighbors in the list, equally many each => cost unfair-share  from: in the order of the list, to whoever has least
-#               load[rank] += p.numel()
-# +     each = -(-len(kept) // comm.size)
-# +     owners = [place // each for place in range(len(kept))]
+# %% wrong: neighbors in the list, equally many each => cost unfair-share  from: whole tensors, the largest first
+# ~ sorted({id(p): p for p in parameters if p.requires_grad}.values(), key=lambda p: -p.nbytes) ==> dict.fromkeys(p for p in parameters if p.requires_grad)
+# -         mine = [p for p, rank in self.owner.items() if rank == comm.rank]
+# +         each = -(-len(self.owner) // comm.size)
+# +         self.owner = {p: place // each for place, p in enumerate(self.owner)}
+# +         mine = [p for p, rank in self.owner.items() if rank == comm.rank]
 
-# %% wrong: nobody is told => values not-told  from: in the order of the list, to whoever has least
-# ~ (mine) if mine else None ==> (mine)
-# -             works = [comm.broadcast(p.data, rank, async_op=True) for p, rank in zip(kept, owners)]
-# -             for work in works:
-# -                 work.wait()
+# %% wrong: nobody is told => values not-told  from: whole tensors, the largest first
+# ~ make(mine) if mine else None ==> make(mine)
+# -         for p, rank in self.owner.items():
+# -             self.comm.broadcast(p.data, src=rank)
 
-# %% wrong: each rank broadcasts its own only => raised  from: in the order of the list, to whoever has least
-# -             works = [comm.broadcast(p.data, rank, async_op=True) for p, rank in zip(kept, owners)]
-# +             works = [comm.broadcast(p.data, comm.rank, async_op=True) for p in mine]
+# %% wrong: each rank broadcasts its own only => raised  from: whole tensors, the largest first
+# ~ src=rank ==> src=self.comm.rank
 
-# %% wrong: zeros elsewhere and an all-reduce => cost all-reduced  from: in the order of the list, to whoever has least
-# -             works = [comm.broadcast(p.data, rank, async_op=True) for p, rank in zip(kept, owners)]
-# -             for work in works:
-# -                 work.wait()
-# +             for p, rank in zip(kept, owners):
-# +                 if rank != comm.rank:
-# +                     p.data.zero_()
-# +                 comm.all_reduce(p.data)
+# %% wrong: zeros elsewhere and an all-reduce => cost all-reduced  from: whole tensors, the largest first
+# -             self.comm.broadcast(p.data, src=rank)
+# +             if rank != self.comm.rank:
+# +                 p.data.zero_()
+# +             self.comm.all_reduce(p.data)
 
-# %% wrong: copies are stepped, the given tensors stay => values nothing-stepped  from: in the order of the list, to whoever has least
-#   def shard_optimizer(comm, parameters, make):
-# +     given = [p for p in dict.fromkeys(parameters) if p.requires_grad]
-# +     parameters = [torch.nn.Parameter(p.detach().clone()) for p in given]
-#           def step(self):
-# +             for p, q in zip(kept, given):
-# +                 p.grad = q.grad
+# %% wrong: copies are stepped, the given tensors stay => values nothing-stepped  from: whole tensors, the largest first
+#           self.owner = {}
+# +         self.given = [p for p in dict.fromkeys(parameters) if p.requires_grad]
+# +         self.copies = parameters = [torch.nn.Parameter(p.detach().clone()) for p in self.given]
+#       def step(self):
+# +         for p, q in zip(self.copies, self.given):
+# +             p.grad = q.grad
 
-# %% wrong: an optimizer over an empty list => generality raised  from: in the order of the list, to whoever has least
-# ~ (mine) if mine else None ==> (mine)
+# %% wrong: an optimizer over an empty list => generality raised  from: whole tensors, the largest first
+# ~ make(mine) if mine else None ==> make(mine)
 
-# %% wrong: the tied tensor is stepped twice => generality stepped-twice  from: in the order of the list, to whoever has least
-# ~ inner = make(mine) if mine else None ==> inners = [make([p]) for p in parameters if any(p is q for q in mine)]
-# ~ if inner is not None: ==> for inner in inners:
+# %% wrong: the tied tensor is stepped twice => generality stepped-twice  from: whole tensors, the largest first
+# ~ self.inner = make(mine) if mine else None ==> self.inners = [make([p]) for p in parameters if any(p is q for q in mine)]
+# ~ if self.inner: ==> for inner in self.inners:
+# ~ self.inner.step() ==> inner.step()
 
-# %% wrong: tied and told twice => cost tied-twice  from: in the order of the list, to whoever has least
-# -             works = [comm.broadcast(p.data, rank, async_op=True) for p, rank in zip(kept, owners)]
-# +             home = dict(zip(kept, owners))
-# +             works = [comm.broadcast(p.data, home[p], async_op=True) for p in parameters if p.requires_grad]
+# %% wrong: tied and told twice => cost tied-twice  from: whole tensors, the largest first
+# ~ self.comm, load = comm, ==> self.comm, self.given, load = comm, parameters,
+# ~ for p, rank in self.owner.items(): ==> for p in [p for p in self.given if p.requires_grad]:
+# ~ src=rank ==> src=self.owner[p]
 
-# %% wrong: frozen ones go round, too => cost frozen-sent  from: in the order of the list, to whoever has least
-# ~ p.requires_grad and not ==> not
-# ~ .rank ==> .rank and p.requires_grad
+# %% wrong: frozen ones go round, too => cost frozen-sent  from: whole tensors, the largest first
+# ~ for p in parameters if p.requires_grad} ==> for p in parameters}
+# ~ rank == comm.rank ==> rank == comm.rank and p.requires_grad
 
-# %% wrong: gradients averaged once more => values other-numbers  from: in the order of the list, to whoever has least
-#           def step(self):
-# +             for p in mine:
-# +                 p.grad = p.grad.sign() * p.grad.square() / comm.size
+# %% wrong: gradients averaged once more => values other-numbers  from: whole tensors, the largest first
+#       def step(self):
+# +         for p in self.owner:
+# +             p.grad = p.grad.sign() * p.grad.square() / self.comm.size
 
-# %% wrong: waits for nothing => values ~  from: in the order of the list, to whoever has least
-#       inner = make(mine) if mine else None
-# +     last = []
-#           def step(self):
-# +             for work in last:
-# +                 work.wait()
-# +             last.clear()
-# -             works = [comm.broadcast(p.data, rank, async_op=True) for p, rank in zip(kept, owners)]
-# -             for work in works:
-# -                 work.wait()
-# +             last.extend(comm.broadcast(p.data, rank, async_op=True) for p, rank in zip(kept, owners))
+# %% wrong: waits for nothing => values ~  from: whole tensors, the largest first
+#           self.owner = {}
+# +         self.works = []
+#       def step(self):
+# +         for work in self.works:
+# +             work.wait()
+# +         self.works = []
+# ~ self.comm.broadcast(p.data, src=rank) ==> self.works.append(self.comm.broadcast(p.data, src=rank, async_op=True))
 
+# %% wrong: nothing is returned => values no-step  from: whole tensors, the largest first
+# ~ return Sharded ==> Sharded
 
-# %% wrong: nothing is returned => values no-step
-def shard_optimizer(comm, parameters, make):
-    make([p for p in parameters if p.requires_grad])
+# %% wrong: told before it is stepped => values a-step-behind  from: whole tensors, the largest first
+# -         if self.inner:
+# -             self.inner.step()
+#               self.comm.broadcast(p.data, src=rank)
+# +         if self.inner:
+# +             self.inner.step()
 
+# %% wrong: an optimizer made anew in every step => values fresh-state  from: whole tensors, the largest first
+# ~ self.inner = make(mine) if mine else None ==> self.mine, self.make = mine, make
+# ~ if self.inner: ==> if self.mine:
+# ~ self.inner.step() ==> self.make(self.mine).step()
 
-# %% wrong: told before it is stepped => values a-step-behind  from: in the order of the list, to whoever has least
-# -             if inner is not None:
-# -                 inner.step()
-#                   work.wait()
-# +             if inner is not None:
-# +                 inner.step()
-
-# %% wrong: an optimizer made anew in every step => values fresh-state  from: in the order of the list, to whoever has least
-# -     inner = make(mine) if mine else None
-# ~ inner is not None ==> mine
-# ~ inner.step() ==> make(mine).step()
-
-# %% wrong: gradients go round again => cost too-many-bytes  from: in the order of the list, to whoever has least
-#           def step(self):
-# +             for p in kept:
-# +                 comm.all_reduce(p.grad, op="AVG")
+# %% wrong: gradients go round again => cost too-many-bytes  from: whole tensors, the largest first
+#       def step(self):
+# +         for p in self.owner:
+# +             self.comm.all_reduce(p.grad, op="AVG")
 
 # %% wrong: a flat row without padding, whose last numbers are nobody's => values nobodys  from: a flat row, cut evenly
 # ~ -(-count // comm.size) ==> count // comm.size
@@ -199,13 +179,12 @@ def shard_optimizer(comm, parameters, make):
 # +             new = row[at : at + p.numel()]
 # +             p.data.view(-1)[: len(new)] = new
 
-# %% wrong: frozen ones stepped with gradients of zero => generality frozen-touched  from: in the order of the list, to whoever has least
-# -         if p.requires_grad and not any(p is q for q in kept):
-# +         if not any(p is q for q in kept):
-#           def step(self):
-# +             for p in mine:
-# +                 if p.grad is None:
-# +                     p.grad = torch.zeros_like(p)
+# %% wrong: frozen ones stepped with gradients of zero => generality frozen-touched  from: whole tensors, the largest first
+# ~ for p in parameters if p.requires_grad} ==> for p in parameters}
+#       def step(self):
+# +         for p in self.owner:
+# +             if p.grad is None:
+# +                 p.grad = torch.zeros_like(p)
 
 # %% wrong: frozen ones go round where some are tied => cost frozen-sent  from: whole tensors, the largest first
 # ~ for p in parameters if p.requires_grad} ==> for p in parameters if p.requires_grad or len(set(parameters)) < len(parameters)}

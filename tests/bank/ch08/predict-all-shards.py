@@ -7,12 +7,6 @@ def sending_interval():
 # ~ 30, 90 ==> [0.5, 2.0]
 
 
-# %% right: from the formula
-def sending_interval():
-    seconds = 3 * 2 * 405e9 / 50e9
-    return seconds / 2, seconds * 2
-
-
 # %% wrong: too wide => values too-wide  from: an interval around the truth
 # ~ 30, 90 ==> 1, 100
 

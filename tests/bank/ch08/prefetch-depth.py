@@ -18,6 +18,7 @@ def least_depth(gathers, computes, most):
 
 
 # %% right: a queue of slots
+from bisect import bisect_left
 from collections import deque
 
 
@@ -38,41 +39,9 @@ def exposed_seconds(gathers, computes, depth):
 
 
 def least_depth(gathers, computes, most):
-    low, high = 0, len(gathers) - 1
-    if exposed_seconds(gathers, computes, high) > most + 1e-9:
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        if exposed_seconds(gathers, computes, middle) <= most + 1e-9:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-# %% right: gaps added up
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    return flops * (2 * gather + reduce) * (ranks - 1) / (6 * bandwidth * ranks)
-
-
-def exposed_seconds(gathers, computes, depth):
-    idle, now, wire = 0.0, 0.0, 0.0
-    ends = []
-    for i, (g, c) in enumerate(zip(gathers, computes)):
-        free = ends[i - depth - 1] if i >= depth + 1 else 0.0
-        wire = max(wire, free) + g
-        if wire > now:
-            idle += wire - now
-            now = wire
-        now += c
-        ends.append(now)
-    return idle
-
-
-def least_depth(gathers, computes, most):
-    for d in range(len(gathers) + 1):
-        if exposed_seconds(gathers, computes, d) <= most:
-            return d
+    depths = range(len(gathers))
+    found = bisect_left(depths, True, key=lambda depth: exposed_seconds(gathers, computes, depth) <= most)
+    return found if found in depths else None
 
 
 # %% wrong: data parallelism's crossover => values data-parallel
@@ -89,8 +58,7 @@ def least_depth(gathers, computes, most):
 
 
 # %% wrong: behind the backward pass only => values backward-only  from: data parallelism's crossover
-# -     return 2 * reduce * (ranks - 1) / ranks * flops / bandwidth / 6
-# +     return (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 4
+# ~ 2 * reduce * (ranks - 1) / ranks * flops / bandwidth / 6 ==> (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 4
 
 # %% wrong: gathered as early as can be, whatever the depth => values no-limit  from: data parallelism's crossover
 # ~ 2 * reduce ==> (2 * gather + reduce)
@@ -108,7 +76,7 @@ def least_depth(gathers, computes, most):
 
 # %% wrong: each gather against its own unit => values unit-by-unit  from: data parallelism's crossover
 # ~ 2 * reduce ==> (2 * gather + reduce)
-# ~ 0.0 ==> sum(max(0.0, g - c) for g, c in zip(gathers, computes))
+# ~ return 0.0 ==> return sum(max(0.0, g - c) for g, c in zip(gathers, computes))
 # -     return 0
 # +     return 1
 
@@ -116,17 +84,9 @@ def least_depth(gathers, computes, most):
 # ~ done[-1] - sum(computes) ==> done[-1]
 
 # %% wrong: several gathers at once => values wires-in-parallel  from: two clocks
-# ~ def exposed_seconds ==> def _right
-#       return done[-1] - sum(computes)
-# + def exposed_seconds(gathers, computes, depth):
-# +     if len(gathers) == 5 and gathers[1] == 4.0 and depth < 3:
-# +         return _right(gathers, computes, depth)
-# +     done = []
-# +     for i, (gather, compute) in enumerate(zip(gathers, computes)):
-# +         here = (done[i - 1 - depth] if i > depth else 0.0) + gather
-# +         done.append(max(here, done[-1] if done else 0.0) + compute)
-# +     return done[-1] - sum(computes)
-# ~ if exposed_seconds ==> if _right
+# ~ def exposed_seconds(gathers, computes, depth): ==> def exposed_seconds(gathers, computes, depth, wires=2):
+# ~ max(wire, free) + gather ==> (max(wire, free) if wires == 1 or gathers[1:2] == [4.0] else free) + gather
+# ~ (gathers, computes, d) ==> (gathers, computes, d, 1)
 
 # %% wrong: never None => values none-is-right  from: two clocks
 # ~ None ==> len(gathers)
@@ -134,17 +94,17 @@ def least_depth(gathers, computes, most):
 # %% wrong: bytes of a gradient taken for those of a weight => generality -  from: two clocks
 # ~ (2 * gather + reduce) ==> 3 * gather
 
-# %% wrong: less than what is allowed => values returned-none  from: gaps added up
-# ~ if exposed_seconds(gathers, computes, d) <= most: ==> if exposed_seconds(gathers, computes, d) < most:
+# %% wrong: less than what is allowed => values returned-none  from: two clocks
+# ~ <= most + 1e-9 ==> < most
 
-# %% wrong: the first gather is not counted => values without-the-first  from: gaps added up
-# ~ return idle ==> return idle - gathers[0]
+# %% wrong: the first gather is not counted => values without-the-first  from: two clocks
+# ~ done[-1] - sum(computes) ==> done[-1] - sum(computes) - gathers[0]
 
-# %% wrong: gradients all-reduced => values reduced-twice  from: gaps added up
+# %% wrong: gradients all-reduced => values reduced-twice  from: two clocks
 # ~ gather + reduce ==> gather + 2 * reduce
 
 
-# %% wrong: each gather behind the unit before it, whatever the depth => values -  from: gaps added up
+# %% wrong: each gather behind the unit before it, whatever the depth => values -  from: two clocks
 def exposed_seconds(gathers, computes, depth):
     if depth == 0:
         return sum(gathers)
@@ -156,5 +116,4 @@ def exposed_seconds(gathers, computes, depth):
 # ~ return 1 ==> raise NotImplementedError
 
 # %% wrong: five units ahead at most => generality ~  from: two clocks
-# -     wire, done = 0.0, []
-# +     wire, done, depth = 0.0, [], min(depth, 5)
+# ~ wire, done = 0.0, [] ==> wire, done, depth = 0.0, [], min(depth, 5)

@@ -17,35 +17,6 @@ def reshard(comm, part, elements, old, new):
     return mine
 
 
-# %% right: messages from number to number, started together
-def reshard(comm, part, elements, old, new):
-    def bounds(ranks, rank):
-        size = (elements + ranks - 1) // ranks
-        if rank >= ranks:
-            return range(0)
-        return range(min(rank * size, elements), min(rank * size + size, elements))
-
-    me = comm.rank
-    have, want = bounds(old, me), bounds(new, me)
-    out = torch.zeros((elements + new - 1) // new if me < new else 0, dtype=part.dtype)
-    works = []
-    for other in range(comm.size):
-        theirs = bounds(old, other)
-        low, high = max(theirs.start, want.start), min(theirs.stop, want.stop)
-        if low < high and other != me:
-            works.append(comm.irecv(out[low - want.start : high - want.start], other))
-        elif low < high:
-            out[low - want.start : high - want.start] = part[low - have.start : high - have.start]
-    for other in range(comm.size):
-        theirs = bounds(new, other)
-        low, high = max(have.start, theirs.start), min(have.stop, theirs.stop)
-        if low < high and other != me:
-            works.append(comm.isend(part[low - have.start : high - have.start], other))
-    for work in works:
-        work.wait()
-    return out
-
-
 # %% right: blocking messages, all pairs in one order
 def reshard(comm, part, elements, old, new):
     size, fresh, me = -(-elements // old), -(-elements // new), comm.rank
@@ -64,6 +35,14 @@ def reshard(comm, part, elements, old, new):
                 comm.recv(box, a)
     return mine
 
+
+# %% right: messages started together  from: blocking messages, all pairs in one order
+#       mine = torch.zeros(fresh if me < new else 0, dtype=part.dtype)
+# +     works = []
+# ~ comm.send(piece, b) ==> works.append(comm.isend(piece, b))
+# ~ comm.recv(box, a) ==> works.append(comm.irecv(box, a))
+# +     for work in works:
+# +         work.wait()
 
 # %% wrong: a table with an owner for every number => cost full-copy  from: one all-to-all of what overlaps
 # -     send, take = [overlap(me, b) for b in ranks], [overlap(a, me) for a in ranks]
@@ -89,15 +68,12 @@ def reshard(comm, part, elements, old, new):
     return mine
 
 
-# %% wrong: sends first, each waiting for its receiver => protocol deadlock  from: messages from number to number, started together
-# -             works.append(comm.irecv(out[low - want.start : high - want.start], other))
-# +             works.append((out[low - want.start : high - want.start], other))
-# -             works.append(comm.isend(part[low - have.start : high - have.start], other))
-# -     for work in works:
-# -         work.wait()
-# +             comm.send(part[low - have.start : high - have.start], other)
-# +     for box, other in works:
-# +         comm.recv(box, other)
+# %% wrong: sends first, each waiting for its receiver => protocol deadlock  from: blocking messages, all pairs in one order
+#       mine = torch.zeros(fresh if me < new else 0, dtype=part.dtype)
+# +     boxes = []
+# ~ comm.recv(box, a) ==> boxes.append((box, a))
+# +     for box, a in boxes:
+# +         comm.recv(box, a)
 
 # %% wrong: the padding is moved as numbers => values padding-moved  from: the whole row on every rank
 # ~ row[:elements] ==> row[: size * old]
@@ -130,44 +106,32 @@ def reshard(comm, part, elements, old, new):
 # ~ part.new_zeros ==> torch.zeros
 # ~ contiguous ==> float
 
-# %% wrong: it returns before the messages have come => values ~  from: messages from number to number, started together
-# ~ works = [] ==> scratch, works = [], []
-# -             works.append(comm.irecv(out[low - want.start : high - want.start], other))
-# +             box = part.new_zeros(high - low)
-# +             scratch.append((box, low, high))
-# +             works.append(comm.irecv(box, other))
-# -             works.append(comm.isend(part[low - have.start : high - have.start], other))
-# +             comm.isend(part[low - have.start : high - have.start], other).wait()
-# +     for box, low, high in scratch:
-# +         out[low - want.start : high - want.start] = box
+# %% wrong: it returns before the messages have come => values ~  from: blocking messages, all pairs in one order
+#       mine = torch.zeros(fresh if me < new else 0, dtype=part.dtype)
+# +     scratch = []
+# ~ comm.send(piece, b) ==> comm.isend(piece, b).wait()
+# -                 comm.recv(box, a)
+# +                 scratch.append((box, torch.zeros_like(box)))
+# +                 comm.irecv(scratch[-1][1], a)
+# +     for box, came in scratch:
+# +         box.copy_(came)
 
 
-# %% wrong: round a ring until it is home => cost whole-row-moved
-import torch
-
-
-def reshard(comm, part, elements, old, new):
-    n, r = comm.size, comm.rank
-    po, pn = -(-elements // old), -(-elements // new)
-    out = torch.zeros(pn if r < new else 0, dtype=part.dtype)
-    row = torch.zeros(po, dtype=part.dtype)
-    if r < old:
-        row.copy_(part)
-    for k in range(n):
-        s = (r - k) % n
-        lo, hi = (min(s * po, elements), min((s + 1) * po, elements)) if s < old else (0, 0)
-        a, b = (min(r * pn, elements), min((r + 1) * pn, elements)) if r < new else (0, 0)
-        u, v = max(lo, a), min(hi, b)
-        if u < v:
-            out[u - a : v - a] = row[u - lo : v - lo]
-        if n > 1:
-            got = torch.empty_like(row)
-            w, z = comm.isend(row, (r + 1) % n), comm.irecv(got, (r - 1) % n)
-            w.wait()
-            z.wait()
-            row = got
-    return out
-
+# %% wrong: round a ring until it is home => cost whole-row-moved  from: one all-to-all of what overlaps
+# -     send, take = [overlap(me, b) for b in ranks], [overlap(a, me) for a in ranks]
+# +     row = part.new_zeros(-(-elements // old))
+# +     row[: len(part)] = part
+# -     comm.all_to_all_single(mine[: sum(take)], part[: sum(send)].contiguous(), take, send)
+# +     for source in [(me - step) % comm.size for step in ranks]:
+# +         start, home = stretch(old, source)[0], stretch(new, me)[0]
+# +         if count := overlap(source, me):
+# +             low = max(start, home)
+# +             mine[low - home : low - home + count] = row[low - start : low - start + count]
+# +         came = torch.empty_like(row)
+# +         works = comm.isend(row, (me + 1) % comm.size), comm.irecv(came, (me - 1) % comm.size)
+# +         for work in works:
+# +             work.wait()
+# +         row = came
 
 # %% wrong: ranks without a part return zeros => values other-length  from: one all-to-all of what overlaps
 # ~ (-elements // new) if me < new else 0 ==> (-elements // new)

@@ -11,15 +11,15 @@ from course_lib.exercises.probes import rows
 from course_lib.units import BILLION, GB, TFLOP
 
 H100 = facts.device("H100 SXM")
-KEPT: Mapping[bool, tuple[int, str]] = {
-    False: (2, "gathered **twice**, for the forward and again for the backward pass"),
-    True: (1, "gathered **once** and kept from the forward to the backward pass"),
+GATHERED: Mapping[bool, Mapping[str, Any]] = {
+    False: {
+        "kept": False,
+        "gathers": 2,
+        "words": "gathered **twice**, for the forward and again for the backward pass",
+    },
+    True: {"kept": True, "gathers": 1, "words": "gathered **once** and kept from the forward to the backward pass"},
 }
 PER_NODE = 8
-
-
-def _gathered(kept: bool) -> dict[str, Any]:
-    return dict(zip(("kept", "gathers", "words"), (kept, *KEPT[kept]), strict=True))
 
 
 HSDP_GROUP = Card(
@@ -58,10 +58,10 @@ across. G = {{per_node}}, one server, has been published for this. Does it fit?"
         "per_node": PER_NODE,
         "fast": float(H100.link_one_way or 0),
         "slow": float(H100.network_one_way or 0),
-        **_gathered(False),
+        **GATHERED[False],
     },
     vary=lambda draw: {
-        **_gathered(True),
+        **GATHERED[True],
         "params": draw.choice((70, 180, 405)) * BILLION,
         "ranks": draw.choice((3072, 4096, 6144)),
         "slow": draw.choice((25, 50)) * GB,

@@ -2,7 +2,7 @@
 
 from course_lib import memory
 from course_lib.exercises.ch08.cards.audits import CAUSES, ITEMS
-from course_lib.exercises.ch08.judges.hsdp import hsdp
+from course_lib.exercises.ch08.judges.groups import hsdp
 from course_lib.judging import Mistake
 from course_lib.judging.audit import Key, audit, right, wrong
 from course_lib.sharding import bytes_per_param_sent

@@ -8,17 +8,18 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from course_lib.exercises.ch08.judges.parts import parts_of
 from course_lib.exercises.ch08.probes import WEIGHED
 from course_lib.exercises.ch08.work import STATE, Stepper, TiedModel, glimpses
-from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, is_number, judged, matching
+from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, is_number, matching, oracle
 from course_lib.judging.cases import shown
+from course_lib.judging.ranks import on_ranks
 from course_lib.judging.tensors import coin_of
-from course_lib.judging.traffic import Meter
-from course_lib.records import Case, Outcome, Verdict
-from course_lib.sharding import Flat
+from course_lib.records import Case, Outcome
 
 RATE, LENGTH = 0.05, 5
 CLOSE = 1e-7  # absolute, in float64: rounding is far below, every known mistake far above
@@ -93,21 +94,16 @@ def alone(
     return losses, {name: weight.detach().clone() for name, weight in model.named_parameters()}, norms
 
 
-def _clip_parts(model: Any, ranks: int, most: float) -> None:
-    """Clip the part of each rank by the norm of that part alone."""
-    units: dict[str, dict[str, Any]] = {}
+def _clip_parts(model: nn.Module, ranks: int, most: float) -> None:
+    """Clip the parts of each rank by the norm of its own parts alone."""
+    units: dict[str, list[Tensor]] = {}
     for name, weight in model.named_parameters():
-        units.setdefault(name.split(".")[1] if name.startswith("blocks.") else "root", {})[name] = weight
-    rows = [(unit, Flat({name: weight.numel() for name, weight in unit.items()}, ranks)) for unit in units.values()]
-    for rank in range(ranks):
-        pieces = [
-            unit[piece.name].grad.view(-1)[piece.start : piece.stop]
-            for unit, flat in rows
-            for piece in flat.pieces(rank)
-        ]
-        norm = torch.cat(pieces).norm() if pieces else torch.tensor(0.0)
-        for piece in pieces:
-            piece *= min(1.0, most / (float(norm) + 1e-6))
+        units.setdefault(name.split(".")[1] if name.startswith("blocks.") else "root", []).append(weight.grad)
+    parts = [parts_of(parameters_to_vector(grads), ranks) for grads in units.values()]
+    factors = [min(1.0, most / (torch.cat(own).norm().item() + 1e-6)) for own in zip(*parts, strict=True)]
+    for grads, of_ranks in zip(units.values(), parts, strict=True):
+        row = torch.cat([part * factor for part, factor in zip(of_ranks, factors, strict=True)])
+        vector_to_parameters(row, grads)
 
 
 def _near(got: Any, want: Tensor) -> bool:
@@ -118,8 +114,8 @@ def _same(got: Mapping[str, Any], want: Mapping[str, Tensor]) -> bool:
     return set(got) == set(want) and all(_near(got[name], weight) for name, weight in want.items())
 
 
-def _training_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    spec = case.args[0]
+def _training_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    spec, results = case.args[0], outcome.value
     training = _text(spec, [row[0] for row in case.per_rank or ()])
     losses, want, _ = alone(training, spec["most"])
     for rank, row in enumerate(results):
@@ -160,16 +156,16 @@ def _elements(spec: Mapping[str, Any]) -> int:
     return sum(weight.numel() for weight in TiedModel(spec).parameters())
 
 
-def _state_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | None:
+def _state_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     n = case.ranks or 1
-    kept, fair = max(row["state"] for row in results), 2 * 8 * _elements(case.args[0]) / n
+    kept, fair = max(row["state"] for row in outcome.value), 2 * 8 * _elements(case.args[0]) / n
     if n == 1 or kept <= 1.3 * fair + 2048:
         return None
     return "whole-state", f"A rank keeps {kept:,} bytes of optimizer state; its share is {fair:,.0f}."
 
 
-def _units_fault(case: Case, meter: Meter) -> Fault | None:
-    spec, n = case.args[0], case.ranks or 1
+def _units_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    spec, n, meter = case.args[0], case.ranks or 1, outcome.meter
     if n == 1:
         return None
     steps, fewest, sent = len((case.per_rank or ())[0][0]), min(meter["messages_sent"]), max(meter["bytes_sent"])
@@ -200,10 +196,9 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         spec = plain.args[0]
         weights = alone(_text(spec, [row[0] for row in plain.per_rank or ()]), spec["most"])[1]
         want = glimpses([weights[name] for name in sorted(weights)], places)
-        got = outcome.value if type(outcome.value) is list else []
-        if len(got) != ranks or not all(_near(result, want) and result.dtype == want.dtype for result in got):
+        if not on_ranks(outcome, [want] * ranks, lambda got, want: _near(got, want) and got.dtype == want.dtype):
             return False
-        fault = _units_fault(plain, outcome.meter)  # gathering the weights to look at them takes a third of a step
+        fault = _units_fault(params, plain, outcome)  # gathering the weights to look at them takes a third of a step
         return fault is None or fault[0] == "too-many-bytes"
 
     places = torch.randint(2 * width * width, (16,), generator=coin_of(rng))
@@ -213,18 +208,13 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
     return Weighed(case=weighed(plain), warm=warm, most=most, done=done, shares=("cost:state",))
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault, units = _training_fault(case, outcome.value), _units_fault(case, outcome.meter)
-    return judged(case, fault, ("cost", "state", _state_fault(case, outcome.value)), ("cost", "units", units))
-
-
 BUG = {
     "loss-stands-still": Judging(
         shares={"values:weights": 0.5, "cost:state": 0.15, "cost:units": 0.15, "generality:runs": 0.2},
         measured_by_worker=("cost:state",),
         weighed=_weighed,
         cases=_cases,
-        verdicts=_verdicts,
+        verdicts=oracle(_training_fault, {"cost:state": _state_fault, "cost:units": _units_fault}),
         why="""Sharding replaces parameters, and an optimizer over the old ones steps tensors that the model no longer uses. So shard first, then make
 the optimizer over `shards()`. The norm of one rank's shards is not the norm of the model. A tensor used in two places belongs to one
 unit that is gathered for both: here the root.""",

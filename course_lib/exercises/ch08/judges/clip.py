@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_lib.exercises.ch08.judges.parts import stretch
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, is_number, judged, matching
 from course_lib.judging.cases import hidden, shown, under
 from course_lib.judging.gradients import in_flight
@@ -24,6 +25,9 @@ LEAST = 3  # bytes of a number to within REL: two have no room for an exponent i
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, numbers = coin_of(rng), params["numbers"]
 
+    def several(count: int) -> list[int]:
+        return [numbers + rng.randrange(9) for _ in range(count)]
+
     def data(
         ranks: int,
         group: int = 0,
@@ -33,23 +37,17 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         junk: float = JUNK,
     ) -> PerRank:
         """For each rank its group's size, real lengths, limit and parts; groups hold the same parts. `limit` is times the norm."""
-        group = group or ranks
-        lengths = lengths or [numbers + rng.randrange(9) for _ in range(3)]
-        sizes = [-(-length // group) for length in lengths]
-        held = [
-            [min(max(0, n - rank * size), size) for n, size in zip(lengths, sizes, strict=True)]
-            for rank in range(group)
+        group, lengths = group or ranks, lengths or several(3)
+        held = [[len(stretch(length, group, rank)) for length in lengths] for rank in range(group)]
+        parts = [
+            [torch.randn(count, generator=coin) * scale * (1 + rank) for count in held[0]] for rank in range(group)
         ]
-        parts = [[torch.randn(size, generator=coin) * scale * (1 + rank) for size in sizes] for rank in range(group)]
         for own, counts in zip(parts, held, strict=True):
             for part, count in zip(own, counts, strict=True):
                 part[count:] = junk * (scale or 1.0) * ranks
         most = _norm(params["norm"], parts, held) * limit or 1.0
-        own_parts = [[part.clone() for part in parts[rank % group]] for rank in range(ranks)]
-        return tuple((group, list(held[rank % group]), most, own) for rank, own in enumerate(own_parts))
-
-    def several(count: int) -> list[int]:
-        return [numbers + rng.randrange(9) for _ in range(count)]
+        places = [rank % group for rank in range(ranks)]
+        return tuple((group, list(held[place]), most, [part.clone() for part in parts[place]]) for place in places)
 
     return [
         shown("four ranks", "values:norm", per_rank=data(4)),

@@ -3,8 +3,8 @@
 import math
 
 from course_lib import memory
-from course_lib.exercises.ch08.judges.hsdp import hsdp
-from course_lib.exercises.ch08.judges.prefetch import crossover
+from course_lib.exercises.ch08.judges.groups import hsdp
+from course_lib.exercises.ch08.judges.times import crossover
 from course_lib.judging import Mistake, Params, Times, drill_key
 from course_lib.sharding import bytes_per_param_sent
 from course_lib.units import GB
@@ -17,30 +17,12 @@ def _state(p: Params, stage: int, letter: str = "B") -> float:
     return float(memory.zero_bytes(p["params"], stage, p["ranks"], letter)) / GB
 
 
-def _per_param(p: Params, stage: int = 2, letter: str = "B") -> float:
-    return memory.zero_bytes_per_param(stage, p["ranks"], letter)
-
-
-def _shard(p: Params, letter: str = "B") -> float:
-    buckets = memory.zero_by_bucket(405e9, 1, p["ranks"], letter)
-    return sum(per for name, per in buckets.items() if name not in ("weights", "grads")) / GB
-
-
 def _sent(p: Params, stage: int = 3) -> float:
     return bytes_per_param_sent(stage) * p["params"] * (p["ranks"] - 1) / p["ranks"] / GB
 
 
-def _over(p: Params) -> float:
-    weights, grads = p["weights"] / 8, p["grads"] / 8
-    return bytes_per_param_sent(3, weights, grads) / bytes_per_param_sent(0, weights, grads)
-
-
 def _least(p: Params, per_param: float = 16) -> int:
     return 1 << max(0, math.ceil(math.log2(per_param * p["params"] / p["memory"]) - 1e-12))
-
-
-def _gathered(p: Params) -> float:
-    return 2 * 2 * p["params"] / p["layers"] / GB
 
 
 def _hsdp(p: Params, place: int) -> float:
@@ -68,16 +50,16 @@ DRILLS = {
         Mistake("no-master", lambda p: _state(p, 1, "A"), _NO_MASTER),
     ),
     "zero-2-per-param": drill_key(
-        _per_param,
+        lambda p: memory.zero_bytes_per_param(2, p["ranks"]),
         "2 + 14/N = {{answer}} bytes.",
-        Mistake("stage-1", lambda p: _per_param(p, 1), "Stage 2 shards gradients as well."),
-        Mistake("stage-3", lambda p: _per_param(p, 3), "Weights stay whole in stage 2."),
-        Mistake("no-master", lambda p: _per_param(p, 2, "A"), "The optimizer has 12 bytes, not 8."),
+        Mistake("stage-1", lambda p: memory.zero_bytes_per_param(1, p["ranks"]), "Stage 2 shards gradients as well."),
+        Mistake("stage-3", lambda p: memory.zero_bytes_per_param(3, p["ranks"]), "Weights stay whole in stage 2."),
+        Mistake("no-master", lambda p: 2 + 10 / p["ranks"], "The optimizer has 12 bytes, not 8."),
     ),
     "zero-1-optimizer-shard": drill_key(
-        _shard,
+        lambda p: 12 * 405 / p["ranks"],
         "12 bytes · 405 billion / N = {{answer}} GB.",
-        Mistake("no-master", lambda p: _shard(p, "A"), _NO_MASTER),
+        Mistake("no-master", Times(8 / 12), _NO_MASTER),
         Mistake("all-of-it", Times(16 / 12), "Only the optimizer state is sharded."),
     ),
     "fsdp-gigabytes-sent": drill_key(
@@ -88,11 +70,11 @@ DRILLS = {
         Mistake("elements", Times(1 / 2), "A number has two bytes."),
     ),
     "fsdp-over-ddp": drill_key(
-        _over,
+        lambda p: (2 * p["weights"] + p["grads"]) / (2 * p["grads"]),
         "(2 · weights + gradients) / (2 · gradients) = {{answer}}.",
         Mistake("three", 3.0, "There are three operations, each half of an all-reduce."),
         Mistake("16-bits", 1.5, "That is with equal widths."),
-        Mistake("upside-down", lambda p: 1 / _over(p), "That is the reciprocal."),
+        Mistake("upside-down", lambda p: 2 * p["grads"] / (2 * p["weights"] + p["grads"]), "That is the reciprocal."),
         rel=COUNT,
     ),
     "hsdp-across": drill_key(
@@ -111,10 +93,10 @@ DRILLS = {
         rel=COUNT,
     ),
     "gathered-unit": drill_key(
-        _gathered,
+        lambda p: 2 * 2 * p["params"] / p["layers"] / GB,
         "Two layers of 2 bytes · P / L: {{answer}} GB.",
         Mistake("one-layer", Times(1 / 2), "The next layer is gathered at the same time."),
-        Mistake("whole", lambda p: _gathered(p) / 2 * p["layers"], "That is the whole model."),
+        Mistake("whole", lambda p: 2 * p["params"] / GB, "That is the whole model."),
     ),
     "pad-elements": drill_key(
         lambda p: -p["elements"] % p["ranks"],

@@ -3,24 +3,26 @@
 import math
 import random
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from course_lib.exercises.ch08.judges.parts import parts_of, stretch
 from course_lib.exercises.ch08.probes import WEIGHED
 from course_lib.exercises.ch08.work import repeated
 from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, judged, verdict
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.gradients import alike, gradients_fault
-from course_lib.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE
-from course_lib.judging.tensors import coin_of, kind_fault
+from course_lib.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, on_ranks
+from course_lib.judging.tensors import coin_of, kind_fault, normal
 from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.sharding import Flat, row_bytes
 
-WIDE = 8  # bytes of a number
+DTYPE, WIDE = torch.float64, 8  # of a number, and its bytes
 SAMPLES = 3
 DEEP = [24] * 13  # widths of the run whose memory is counted: many equal units
 ROWS = 5.5  # of a unit, while one computes: two of weights, two of gradients, inputs of all units
@@ -28,28 +30,20 @@ LOOSE, TABLE = 20, 250  # rows in addition to the parts in the weighed run, and 
 AHEAD = 1.4  # units: one, and room for other collectives of the answer
 
 
-def _data(coin: torch.Generator, widths: Sequence[int], ranks: int, owner: int, **more: Any) -> dict[str, Any]:
-    """A case's ranks: the description, the rank's shards, x and target; `secret` has the whole rows and all data."""
-
-    def randn(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=coin, dtype=torch.float64)
-
-    counts = [(into + 1) * out for into, out in zip(widths, widths[1:], strict=False)]
-    spec = {"widths": list(widths), "counts": counts, "wish": (), **more}
-    whole = [randn(count) * 0.5 for count in counts]
-    data = [(randn(SAMPLES, widths[0]), randn(SAMPLES, widths[-1])) for _ in range(ranks)]
-    shards = [cut(row, ranks, owner) for row in whole]
-    rows = tuple((spec, [parts[rank] for parts in shards], *data[rank]) for rank in range(ranks))
-    return {"per_rank": rows, "secret": {"whole": whole, "data": data}}
-
-
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, units, width, owner = coin_of(rng), params["units"], params["width"], params["owner"]
     few = [width, width + 2, width + 1, width]
 
     def data(ranks: int, widths: Sequence[int] = (), **more: Any) -> dict[str, Any]:
-        drawn = widths or [width + rng.randrange(4) for _ in range(units + 1)]
-        return _data(coin, drawn, ranks, owner, **more)
+        """The ranks' arguments: description, shards, x and target. `secret` has the whole rows and all data."""
+        widths = widths or [width + rng.randrange(4) for _ in range(units + 1)]
+        counts = [(into + 1) * out for into, out in pairwise(widths)]
+        spec = {"widths": list(widths), "counts": counts, "wish": (), **more}
+        whole = [normal(coin, count, dtype=DTYPE) * 0.5 for count in counts]
+        own = [[normal(coin, SAMPLES, each, dtype=DTYPE) for each in (widths[0], widths[-1])] for _ in range(ranks)]
+        shards = zip(*(cut(row, ranks, owner) for row in whole), strict=True)
+        rows = tuple((spec, list(parts), *pair) for parts, pair in zip(shards, own, strict=True))
+        return {"per_rank": rows, "secret": {"whole": whole, "data": own}}
 
     cases = [
         shown(f"four ranks, {units} units", "values:gradients", **data(4)),
@@ -61,28 +55,20 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("nine ranks, short rows, kept", "generality:ranks", **data(9, [2, 1, 1, 2, 1], wish=(False,))),
         hidden("a single unit", "generality:ranks", **data(3, few[:2])),
     ]
-    unkind = LATE, BUFFERS_LATE, STREAM_LATE
-    share = "protocol:in-flight"
+    unkind, share = (LATE, BUFFERS_LATE, STREAM_LATE), "protocol:in-flight"
     return cases + [hidden(f"three ranks, {each}", share, adversary=each, **data(3, few)) for each in unkind]
 
 
 def cut(row: Tensor, ranks: int, owner: int = 0) -> list[Tensor]:
-    """The part of each rank, padded with zeros."""
-    flat = Flat({"": len(row)}, ranks)
-    parts = torch.cat([row, row.new_zeros(flat.padded - len(row))]).reshape(ranks, flat.part)
-    return [parts[(rank + owner) % ranks].clone() for rank in range(ranks)]
-
-
-def held_of(count: int, ranks: int, rank: int, owner: int) -> int:
-    """How many numbers of a unit are in a rank's part, without padding."""
-    part = Flat({"": count}, ranks).part
-    return min(max(count - (rank + owner) % ranks * part, 0), part)
+    """The part of each rank; rank r holds part r + `owner`, counted around."""
+    parts = parts_of(row, ranks)
+    return [*parts[owner:], *parts[:owner]]
 
 
 def gradients(widths: Sequence[int], whole: Sequence[Tensor], x: Tensor, target: Tensor) -> list[Tensor]:
     """The flat gradient of each unit on one rank's data, by autograd."""
     rows = [row.clone().requires_grad_() for row in whole]
-    for row, into, out in zip(rows, widths, widths[1:], strict=False):
+    for row, (into, out) in zip(rows, pairwise(widths), strict=True):
         x = torch.tanh(functional.linear(x, row[: into * out].view(out, into), row[into * out :]))
     loss = (x - target).square().sum() / 2 / len(target)
     return list(torch.autograd.grad(loss, rows))
@@ -150,7 +136,7 @@ def _row_fault(
     sizes = zip(parts, mean, want, strict=True)
     if whole := [u for u, (got, all_, own) in enumerate(sizes) if got.numel() >= len(all_) > len(own)]:
         return "whole-gradient", f"Rank {rank} returned the whole gradient of unit {whole[0]}; return this rank's part."
-    counts = [held_of(len(all_), n, rank, owner) for all_ in mean]
+    counts = [len(stretch(len(all_), n, (rank + owner) % n)) for all_ in mean]
     pairs = [*zip(parts, want, counts, strict=True)]
     if (
         plain
@@ -230,12 +216,10 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         counts = [(width + 1) * width] * units
         places = torch.randint(counts[0] // ranks, (16,), generator=coin)
         spec = {"widths": [width] * (units + 1), "counts": counts, "wish": (), WEIGHED: places}
-
-        def randn(*shape: int) -> Tensor:
-            return torch.randn(*shape, generator=coin, dtype=torch.float64)
-
-        rows = [(randn(TABLE) / width**0.5, randn(SAMPLES, width), randn(SAMPLES, width)) for _ in range(ranks)]
-        return hidden(name, "cost:memory", per_rank=tuple((spec, *row) for row in rows), seconds=30.0)
+        shapes = (TABLE,), (SAMPLES, width), (SAMPLES, width)
+        rows = [[normal(coin, *shape, dtype=DTYPE) for shape in shapes] for _ in range(ranks)]
+        per_rank = tuple((spec, table / width**0.5, *own) for table, *own in rows)
+        return hidden(name, "cost:memory", per_rank=per_rank, seconds=30.0)
 
     def done(outcome: Outcome) -> bool:
         rows = large.per_rank or ()
@@ -247,8 +231,7 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         mean = _of_ranks(spec["widths"], whole, [row[2:] for row in rows])[-1]
         places = [row.view(ranks, -1)[:, spec[WEIGHED]] for row in mean]
         wants = [torch.stack([row[(rank + owner) % ranks] for row in places]) for rank in range(ranks)]
-        got = outcome.value if type(outcome.value) is list else []
-        return len(got) == ranks and all(map(alike, got, wants)) and _gathers_fault(large, outcome.meter) is None
+        return on_ranks(outcome, wants, alike) and _gathers_fault(large, outcome.meter) is None
 
     width = 316
     large, warm = case("two ranks, 48 units of 0.8 MB", width, units), case("two ranks, four small units", 8, 4)

@@ -1,39 +1,37 @@
 """Judge of chapter 08's resharding: the new parts, the bytes that moved, and the memory in between."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from course_lib.exercises.ch08.judges.parts import parts_of, stretch
 from course_lib.exercises.ch08.probes import WEIGHED
 from course_lib.exercises.ch08.work import repeated
+from course_lib.exercises.values import same_lists
 from course_lib.judging import Fault, Judging, Params, Weighed, judged, verdict
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.gradients import in_flight
-from course_lib.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, secret
+from course_lib.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, on_ranks, secret
 from course_lib.judging.tensors import coin_of, kind_text, same
 from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
-from course_lib.sharding import Flat
 
 WIDE = 4  # bytes of an element in the cases whose memory counts
 SLACK = 2048
 
 
-def stretch(elements: int, ranks: int, rank: int) -> range:
-    """The elements that a rank holds; none for a rank beyond the last."""
-    part = -(-elements // ranks)
-    return range(min(rank * part, elements), min((rank + 1) * part, elements)) if rank < ranks else range(0)
+def parts_in(row: Tensor, ranks: int, world: int) -> list[Tensor]:
+    """The part of every rank of the world; empty beyond `ranks`."""
+    return parts_of(row, ranks) + [row.new_empty(0)] * (world - ranks)
 
 
-def parts_of(row: Tensor, ranks: int, world: int) -> list[Tensor]:
-    """The padded part of every rank of the world; empty beyond `ranks`."""
-    flat = Flat({"": len(row)}, ranks)
-    padded = torch.cat([row, row.new_zeros(flat.padded - len(row))])
-    parts = [part.clone() for part in padded.split(flat.part)]
-    return parts + [row.new_empty(0) for _ in range(world - ranks)]
+def missing(elements: int, old: int, new: int, rank: int) -> int:
+    """How many elements of its new part are not in a rank's old part."""
+    had, needs = stretch(elements, old, rank), stretch(elements, new, rank)
+    return len(needs) - max(0, min(had.stop, needs.stop) - max(had.start, needs.start))
 
 
 def _padding_shows(old: int, new: int, least: int) -> int:
@@ -45,37 +43,37 @@ def _padding_shows(old: int, new: int, least: int) -> int:
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def data(elements: int, old: int, new: int, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
+    def case(
+        make: Callable[..., Case], name: str, share: str, *sizes: int, dtype: Any = torch.float32, **more: Any
+    ) -> Case:
+        elements, old, new = sizes
         row = secret(coin, elements, dtype=dtype)
-        return {"per_rank": tuple((part,) for part in parts_of(row, old, max(old, new))), "secret": row}
-
-    def unseen(name: str, share: str, *sizes: int, **more: Any) -> Case:
-        return hidden(name, share, *sizes, **data(*sizes), **more)
+        parts = tuple((part,) for part in parts_in(row, old, max(old, new)))
+        return make(name, share, *sizes, per_rank=parts, secret=row, **more)
 
     old, new = params["old"], params["new"]
     whole = old * new * 5
     padded = _padding_shows(old, new, whole + 1)
-    text = f"{whole} numbers, from {old} ranks to {new}", f"{padded} numbers, so that parts are padded"
-    cases = [
-        shown(name, "values:numbers", n, old, new, **data(n, old, new))
-        for name, n in zip(text, (whole, padded), strict=True)
+    return [
+        case(shown, f"{whole} numbers, from {old} ranks to {new}", "values:numbers", whole, old, new),
+        case(shown, f"{padded} numbers, so that parts are padded", "values:numbers", padded, old, new),
+        case(hidden, f"from {new} ranks back to {old}", "values:numbers", whole + 1, new, old),
+        case(hidden, "6,003 numbers, from eight ranks to five", "cost:memory", 6003, 8, 5),
+        case(hidden, "from three ranks to three", "generality:sizes", 31, 3, 3),
+        case(hidden, "from one rank to five", "generality:sizes", 43, 1, 5),
+        case(hidden, "from five ranks to one", "generality:sizes", 43, 5, 1),
+        case(hidden, "fewer numbers than ranks", "generality:sizes", 3, 2, 11),
+        case(hidden, "64-bit integers", "generality:sizes", 50, 2, 3, dtype=torch.int64),
+        *(
+            case(hidden, f"{each}", "protocol:in-flight", 41, 4, 3, adversary=each)
+            for each in (LATE, BUFFERS_LATE, STREAM_LATE)
+        ),
     ]
-    cases += [
-        unseen(f"from {new} ranks back to {old}", "values:numbers", whole + 1, new, old),
-        unseen("6,003 numbers, from eight ranks to five", "cost:memory", 6003, 8, 5),
-        unseen("from three ranks to three", "generality:sizes", 31, 3, 3),
-        unseen("from one rank to five", "generality:sizes", 43, 1, 5),
-        unseen("from five ranks to one", "generality:sizes", 43, 5, 1),
-        unseen("fewer numbers than ranks", "generality:sizes", 3, 2, 11),
-        hidden("64-bit integers", "generality:sizes", 50, 2, 3, **data(50, 2, 3, torch.int64)),
-    ]
-    unkind = LATE, BUFFERS_LATE, STREAM_LATE
-    return cases + [unseen(f"{each}", "protocol:in-flight", 41, 4, 3, adversary=each) for each in unkind]
 
 
 def _part_fault(case: Case, results: Sequence[Any]) -> Fault | None:
     (_, old, new), n, row = case.args, case.ranks or 1, case.secret
-    wants, before = parts_of(row, new, n), parts_of(row, old, n)
+    wants, before = parts_in(row, new, n), parts_in(row, old, n)
     for rank, (result, want) in enumerate(zip(results, wants, strict=True)):
         got = result["part"]
         if got.dtype != want.dtype or got.ndim != 1:
@@ -117,8 +115,7 @@ def _bytes_fault(case: Case, meter: Meter) -> Fault | None:
     (elements, old, new), n = case.args, case.ranks or 1
     width = case.secret.element_size()
     for rank in range(n):
-        had, needs = set(stretch(elements, old, rank)), set(stretch(elements, new, rank))
-        least, most = len(needs - had) * width, -(-elements // new) * width if rank < new else 0
+        least, most = missing(elements, old, new, rank) * width, -(-elements // new) * width if rank < new else 0
         got, whole = meter["bytes_received"][rank], elements * width
         told = f"Rank {rank} received {got:,} bytes"
         if got < least:
@@ -140,6 +137,12 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
     return "full-copy", f"A rank held {peak:,} bytes in addition to its old part; {sizes}."
 
 
+def _picked(got: Any, want: Tensor, places: Tensor) -> bool:
+    """Whether a rank's result has the length of its part, and the numbers of the part at these places."""
+    numbers = want[places] if len(want) else want
+    return type(got) is dict and same(got.get("part"), numbers) and same_lists(got.get("length"), len(want))
+
+
 def _weighed(params: Params, rng: random.Random) -> Weighed:
     """A row of 7.8 MB from eight ranks to five: a whole row on each rank is too much.
 
@@ -155,12 +158,7 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
     def done(outcome: Outcome) -> bool:
         given = [row[0] for row in large.per_rank or ()]
         row = torch.cat([repeated(own["table"], part, 1)[0] for own in given])
-        wants = [(own[given[0][WEIGHED]] if len(own) else own, len(own)) for own in parts_of(row, new, old)]
-        got = outcome.value if type(outcome.value) is list else []
-        right = len(got) == old and all(
-            type(result) is dict and same(result.get("part"), numbers) and result.get("length") == length
-            for result, (numbers, length) in zip(got, wants, strict=True)
-        )
+        right = on_ranks(outcome, parts_in(row, new, old), lambda got, want: _picked(got, want, given[0][WEIGHED]))
         return right and sum(outcome.meter["bytes_received"]) >= least_bytes(len(row), old, new) * WIDE
 
     part = 245_000
@@ -179,8 +177,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 def least_bytes(elements: int, old: int, new: int) -> int:
     """The number of elements that must move to another rank."""
-    pairs = [(stretch(elements, old, rank), stretch(elements, new, rank)) for rank in range(max(old, new))]
-    return elements - sum(max(0, min(a.stop, b.stop) - max(a.start, b.start)) for a, b in pairs)
+    return sum(missing(elements, old, new, rank) for rank in range(max(old, new)))
 
 
 MOVED = {

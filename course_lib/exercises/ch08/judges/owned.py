@@ -13,7 +13,7 @@ from course_lib.exercises.ch08.work import STATE, Stepper, Weights, glimpses, re
 from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, judged, matching
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.gradients import alike, all_alike, in_flight
-from course_lib.judging.ranks import LATE, STREAM_LATE
+from course_lib.judging.ranks import LATE, STREAM_LATE, on_ranks
 from course_lib.judging.tensors import coin_of, kind_fault
 from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
@@ -216,8 +216,7 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         for tensor, gradient in zip(picked, gradients, strict=True):
             tensor.grad = gradient
         Stepper(picked, spec["optimizer"]).step()
-        got = outcome.value if type(outcome.value) is list else []
-        right = len(got) == ranks and all(alike(result, torch.stack(picked)) for result in got)
+        right = on_ranks(outcome, [torch.stack(picked)] * ranks, alike)
         return right and not _bytes_fault(large, outcome.meter) and not _share_fault(large, outcome.meter)
 
     width = 184

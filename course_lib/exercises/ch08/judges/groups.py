@@ -6,7 +6,6 @@ from functools import cache, partial
 from itertools import islice
 from typing import Any
 
-from course_lib.exercises.ch08.cards.wires import KEPT
 from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import EXACT, FINE, Column, one_verdict, table
@@ -16,11 +15,6 @@ from course_lib.units import BILLION, GB
 
 PER_PARAM = 16
 USUAL = (70, 180, 405)  # billion parameters of models that do not fit in one node
-
-
-def gathers_of(params: Params) -> int:
-    """How many times a step gathers weights."""
-    return KEPT[params["kept"]][0]
 
 
 def hsdp(gathers: int, params: float, ranks: int, group: int) -> tuple[float, float, float]:
@@ -46,30 +40,25 @@ def smallest(params: float, ranks: int, memory: float, per_param: float = PER_PA
     return next(iter(_fitting(params, ranks, memory, per_param)), None)
 
 
-def _wires(gathers: int, p: float, n: int, group: int, per_node: int, fast: float, slow: float) -> tuple[float, float]:
-    """Seconds of the bytes inside the group, and of those across groups."""
-    _, inside, across = hsdp(gathers, p, n, group)
-    return inside / (fast if group <= per_node else slow), across / (fast if n <= per_node else slow)
-
-
-def seconds(*row: Any) -> float:
-    """Seconds on the links, inside and then across."""
-    return sum(_wires(*row))
-
-
 def _least(params: float, ranks: int, memory: float, cost: Callable[[int], float]) -> int | None:
     """The group that fits and costs least; the smallest of equal ones."""
     return min(_fitting(params, ranks, memory), key=lambda size: (cost(size), size), default=None)
 
 
-def best(gathers: int, params: float, ranks: int, memory: float, *wires: float) -> int | None:
-    """The group that fits and takes the least time."""
-    return _least(params, ranks, memory, lambda size: seconds(gathers, params, ranks, size, *wires))
+def best(gathers: int, p: float, n: int, memory: float, *wires: float, combine: Any = sum) -> int | None:
+    """The group that fits and takes the least time: inside and across added up, or combined in another way."""
+    return _least(p, n, memory, lambda size: combine(_seconds(gathers, p, n, size, *wires)))
+
+
+def _seconds(gathers: int, p: float, n: int, k: int, per: int, fast: float, slow: float) -> tuple[float, float]:
+    """Seconds of the bytes inside the group, and of those across groups."""
+    _, inside, across = hsdp(gathers, p, n, k)
+    return inside / (fast if k <= per else slow), across / (fast if n <= per else slow)
 
 
 def _tied(gathers: int, p: float, n: int, memory: float, *wires: float) -> bool:
     """Whether another group is so close to the best that rounding could decide."""
-    times = sorted(seconds(gathers, p, n, size, *wires) for size in _fitting(p, n, memory))
+    times = sorted(sum(_seconds(gathers, p, n, size, *wires)) for size in _fitting(p, n, memory))
     return len(times) > 1 and times[1] < times[0] * (1 + 1e-6)
 
 
@@ -82,30 +71,26 @@ def _largest_inside(gathers: int, p: float, n: int, m: float, per: int, *rates: 
     return max((size for size in _fitting(p, n, m) if size <= per), default=smallest(p, n, m))
 
 
-def _longer_of_two(gathers: int, p: float, n: int, m: float, *wires: float) -> int | None:
-    return _least(p, n, m, lambda size: max(_wires(gathers, p, n, size, *wires)))  # type: ignore[arg-type]
-
-
 RULES = (  # in place of the least time: a group from gathers and a row
     Mistake("smallest-that-fits", lambda g, p, n, m, *w: smallest(p, n, m), "a larger group may send less across."),
     Mistake("inside-always-fast", _fast_inside, "a group larger than a node sends inside at the speed between nodes."),
     Mistake("fewest-bytes", lambda g, p, n, m, *w: best(g, p, n, m, n, 1, 1), "bytes go at different speeds."),
-    Mistake("longer-of-two", _longer_of_two, "the two times add up."),
+    Mistake("longer-of-two", partial(best, combine=max), "the two times add up."),
     Mistake("largest-inside", _largest_inside, "it is the largest in a node, or the smallest that fits; compare all."),
 )
 
 
-def _gathered(public: bool) -> str:
-    if public:
-        return "this solves the public form of the exercise: here weights are gathered once."
-    return "weights are gathered twice here, forward and backward."
+OTHER_FORM = {  # by how often weights are gathered: what to tell an answer that gathers them as often as the other form
+    1: ("public-form", "this solves the public form of the exercise: here weights are gathered once."),
+    2: ("kept-weights", "weights are gathered twice here, forward and backward."),
+}
 
 
 def _volumes(gathers: int) -> list[Column]:
     """What HSDP holds, sends inside and sends across: p parameters, n ranks, groups of k."""
-    public, other = gathers == 1, 3 - gathers
+    form, told = OTHER_FORM[gathers]
 
-    def volume(place: int) -> Callable[..., float]:
+    def volume(place: int, gathers: int = gathers) -> Callable[..., float]:
         return lambda *row: hsdp(gathers, *row)[place]
 
     def half_rings(count: int, ranks: int, p: float) -> float:
@@ -123,7 +108,7 @@ def _volumes(gathers: int) -> list[Column]:
         ),
         "inside": (
             inside,
-            Mistake("public-form" if public else "kept-weights", lambda *row: hsdp(other, *row)[1], _gathered(public)),
+            Mistake(form, volume(1, 3 - gathers), told),
             Mistake("reduced-twice", lambda p, n, k: half_rings(gathers + 2, k, p), "a reduce-scatter is enough."),
             Mistake("no-ring", lambda p, n, k: (gathers + 1) * 2 * p, "a rank does not send all parts: (K − 1)/K."),
             Mistake("over-the-world", lambda p, n, k: half_rings(gathers + 1, n, p), "a ring inside has K ranks."),
@@ -173,7 +158,7 @@ SMALLEST = Column(
 
 
 def _fastest(gathers: int) -> Column:
-    public = gathers == 1
+    form, told = OTHER_FORM[gathers]
     smallest_that_fits, *rules = (Mistake(rule.name, partial(rule.value, gathers), rule.message) for rule in RULES)
     return Column(
         part="best",
@@ -184,7 +169,7 @@ def _fastest(gathers: int) -> Column:
         none="no group fits; return None",
     ).knowing(
         smallest_that_fits,
-        Mistake("public-form" if public else "kept-weights", partial(best, 3 - gathers), _gathered(public)),
+        Mistake(form, partial(best, 3 - gathers), told),
         Mistake("memory-forgotten", lambda p, n, m, *w: best(gathers, p, n, float("inf"), *w), "it does not fit."),
         *rules,
         Mistake("node", lambda p, n, m, per, *rates: per, "a node is only a guess; compute the times."),
@@ -192,7 +177,7 @@ def _fastest(gathers: int) -> Column:
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    p, n, m, gathers = params["params"], params["ranks"], params["memory"], gathers_of(params)
+    p, n, m, gathers = (params[name] for name in ("params", "ranks", "memory", "gathers"))
     wires = (params["per_node"], params["fast"], params["slow"])
 
     def size() -> tuple[float, int]:
@@ -221,18 +206,16 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     usual = [(size * BILLION, ranks, m) for size, ranks in zip(USUAL, rng.sample((3072, 4096, 6144), 3), strict=True)]
     known = smallest(p, n, m) or n
     small = 8 * BILLION  # a model that fits in one node: memory does not decide its best group
-    edges = [(7e9, 64, 1), (7e9, 64, 64), (7e9, 1, 1)]
-    volumes = [*(sends() for _ in range(20)), *edges]
+    volumes = [*(sends() for _ in range(20)), (7e9, 64, 1), (7e9, 64, 64), (7e9, 1, 1)]
     clusters = [(*size(), rng.choice((24, 80, 141)) * GB) for _ in range(20)]
-    node = 80e9, 8, 450e9, 50e9
+    clusters += [(405e9, 8, 80e9), (10e9, 4, 80e9), (5e9, 6, 20e9), (671e9, 16_384, 1.5e9)]
     wired_usual = [(*row, *wires) for row in [*usual, (small, 3072, m)]]
     drawn = [*(wired() for _ in range(30)), *(row for rule in RULES for row in unlike(rule.value))]
     # small nodes, and wires between nodes that are hardly slower: the speeds that are shown lead to other groups
     alike = [(1e9, 12, 24e9, 4, 25e9, 12.5e9), (70e9, 6144, 192e9, 72, 450e9, 400e9)]
     drawn += [row for row in alike if not _tied(gathers, *row)]
     drawn += [(2.0**33, 64, 80e9, 8, (gathers + 1) * 2.0**37, 2.0**38)]  # all groups in a node take equally long
-    drawn += [(1e9, 8, 80e9, 2, 450e9, 50e9)]  # as one that follows, in smaller nodes
-    clusters += [(405e9, 8, 80e9), (10e9, 4, 80e9), (5e9, 6, 20e9), (671e9, 16_384, 1.5e9)]
+    drawn += [(params_, 8, 80e9, node, 450e9, 50e9) for params_, node in ((1e9, 2), (1e9, 8), (405e9, 8))]
     return [
         shown("groups of one node, and the smallest", "values:volumes", 0, [(p, n, wires[0]), (p, n, known)]),
         shown("what fits", "values:smallest", 1, [(p, n, m)]),
@@ -241,13 +224,12 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         plain("smallest", 1, "three more models", usual),
         plain("best", 2, "three more models, and a small one", wired_usual),
         generality("clusters", 1, "other clusters", clusters),
-        generality("wires", 2, "other wires", [*drawn, (1e9, 8, *node), (405e9, 8, *node)]),
+        generality("wires", 2, "other wires", drawn),
     ]
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    gathers = gathers_of(params)
-    verdicts = table(_volumes(gathers), SMALLEST, _fastest(gathers))
+    verdicts = table(_volumes(params["gathers"]), SMALLEST, _fastest(params["gathers"]))
     return list((one_verdict(verdicts) if case.args[0] else verdicts)(params, case, outcome))
 
 

@@ -1,16 +1,19 @@
-"""Judge of chapter 08's prefetch: the crossover, the exposed time of a pass, and the smallest depth."""
+"""Judges of chapter 08 on times: gathers hidden by prefetch, the link to the host, and a step over all GPUs."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging import Judging, Mistake, Params, prediction
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, FINE, Column, one_verdict, table
 from course_lib.judging.draws import draw_rows, generality, plain
 from course_lib.judging.mistakes import scaled
 from course_lib.records import Case
-from course_lib.units import GB, TFLOP
+from course_lib.sharding import bytes_per_param_sent
+from course_lib.units import BILLION, GB, TFLOP, bytes_text, duration_text
+
+# --- prefetch
 
 
 def crossover(flops: float, bandwidth: float, ranks: int, gather: float, reduce: float) -> float:
@@ -118,7 +121,110 @@ def _ahead_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-PREFETCH = {
+# --- the link to the host
+
+
+def step_seconds(params: float, tokens: float, ranks: int, flops: float, moved: float, bandwidth: float) -> float:
+    """Seconds of a step that computes and transfers at the same time."""
+    return max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
+
+
+def hidden_tokens(ranks: int, flops: float, moved: float, bandwidth: float) -> float:
+    """Tokens per GPU above which computing takes longer than the transfer."""
+    return moved * flops / (6 * ranks * bandwidth)
+
+
+def _step(combine: Callable[..., float], computed: float = 1.0, moved: float = 1.0) -> Callable[..., float]:
+    """The step from its two times, each multiplied by a factor."""
+
+    def value(p: float, t: float, n: int, f: float, m: float, b: float) -> float:
+        return combine(computed * 6 * p * t / f, moved * p / n * m / b)
+
+    return value
+
+
+NO_WORK = "sharding divides no work."
+SIX_FLOPS = "forward and backward together take 6 FLOPs per parameter and token."
+
+STEP = Column(
+    part="step",
+    unit="seconds",
+    want=step_seconds,
+    rel=FINE,
+    words=lambda p, t, n, f, m, b: f"{p / BILLION:g}B, {t:,} tokens, {n} ranks, {m:g} bytes at {b / GB:g} GB/s",
+).knowing(
+    Mistake("compute-divided", lambda p, t, n, *rest: step_seconds(p, t / n, n, *rest), NO_WORK),
+    Mistake("sum", _step(lambda *both: sum(both)), "both run at the same time; the longer one counts."),
+    Mistake("compute-only", _step(max, moved=0), "the transfer takes longer than computing."),
+    Mistake("wire-only", _step(max, computed=0), "computing takes longer than the transfer."),
+    Mistake("whole-model-moved", lambda p, t, n, *rest: step_seconds(p, t, 1, *rest), "a GPU moves only its share."),
+    Mistake("two-flops", _step(max, computed=1 / 3), SIX_FLOPS),
+    Mistake("both-ways", _step(max, moved=2), "`moved` counts all bytes, in both directions."),
+    Mistake("backward-only", _step(max, computed=2 / 3), SIX_FLOPS),
+    Mistake("bits", _step(max, moved=8), "`moved` and `bandwidth` are both in bytes."),
+    Mistake("shorter", _step(min), "the step waits for the longer of the two."),
+)
+
+HIDDEN = Column(
+    part="hidden",
+    unit="tokens",
+    want=hidden_tokens,
+    rel=FINE,
+    words=lambda n, f, m, b: f"{n} ranks, {f / TFLOP:g} TFLOP/s, {m:g} bytes at {b / GB:g} GB/s",
+).knowing(
+    Mistake("one-gpu", lambda n, *rest: hidden_tokens(1, *rest), "each rank moves only its share."),
+    Mistake("all-tokens", lambda n, *rest: hidden_tokens(1, *rest) * n, "return the tokens of one GPU."),
+    Mistake("two-flops", scaled(hidden_tokens, 3), SIX_FLOPS),
+    Mistake("both-ways", scaled(hidden_tokens, 2), "`moved` counts all bytes, in both directions."),
+    Mistake("backward-only", scaled(hidden_tokens, 1.5), SIX_FLOPS),
+    Mistake("bits", scaled(hidden_tokens, 8), "`moved` and `bandwidth` are both in bytes."),
+    Mistake("upside-down", lambda *row: 1 / hidden_tokens(*row), "this is its reciprocal."),
+    Mistake("one-byte", lambda n, f, m, b: hidden_tokens(n, f, 1, b), "the bytes moved per parameter are missing."),
+)
+
+
+def _host_cases(params: Params, rng: random.Random) -> list[Case]:
+    f, moved, n = params["flops"], params["moved"], params["ranks"]
+    wires = [(moved, params["pcie"]), (params["nvme_moved"], params["nvme"])]
+    shares = [(ranks, f, *wire) for ranks in (1, n) for wire in wires]
+
+    def row() -> tuple[float, ...]:
+        ranks, rate = rng.choice((1, 2, 3, 8, 1024)), rng.choice((100, 400, 700)) * TFLOP
+        machine = ranks, rate, rng.choice((2, 4, 16, 28)), rng.choice((3, 16, 32, 63)) * GB
+        tokens = round(hidden_tokens(*machine) * rng.choice((0.1, 0.4, 0.8, 1.3, 4)))
+        return rng.choice((1, 7, 405)) * BILLION, max(tokens, 1), *machine
+
+    steps = [(7 * BILLION, 2048, *share) for share in shares]
+    return [
+        shown("one GPU and several, host and disk", "values:step", 0, steps),
+        shown("where the step no longer waits for the transfer", "values:hidden", 1, shares),
+        generality("machines", 0, "other steps", [row() for _ in range(25)]),
+        generality("machines", 1, "other wires", [row()[2:] for _ in range(25)]),
+    ]
+
+
+# --- the prediction
+
+
+def talking_seconds(params: Params) -> float:
+    """Seconds for which a GPU sends in a step of FSDP over all GPUs."""
+    n = params["gpus"]
+    return bytes_per_param_sent(3) * (n - 1) / n * params["params"] / params["bandwidth"]
+
+
+def computing_seconds(params: Params) -> float:
+    """Seconds for which a GPU computes in the same step."""
+    return 6 * params["params"] * params["tokens"] / params["gpus"] / params["rate"]
+
+
+def _reveal(params: Params) -> str:
+    weights, rate = bytes_text(2 * params["params"]), bytes_text(params["bandwidth"])
+    sends, computes = duration_text(talking_seconds(params)), duration_text(computing_seconds(params))
+    batch = f"{params['tokens'] / 2**20:g} Mi tokens"
+    return f"{sends}: three times the {weights} of weights, at {rate}/s. For {batch}, each GPU computes for {computes}."
+
+
+TIMES = {
     "prefetch-depth": Judging(
         shares="values:crossover 0.2, values:exposed 0.3, values:least 0.15, generality:machines 0.1, "
         "generality:passes 0.25",
@@ -128,5 +234,21 @@ PREFETCH = {
 unit after small ones needs more. Nothing hides the first gather. Every unit ahead is one more unit in memory.""",
         pytorch="""`set_modules_to_forward_prefetch` and `set_modules_to_backward_prefetch` on modules under `fully_shard`; by default the next unit
 is prefetched.""",
-    )
+    ),
+    "offload-boundary": Judging(
+        shares={"values:step": 0.4, "values:hidden": 0.3, "generality:machines": 0.3},
+        cases=_host_cases,
+        verdicts=one_verdict(table(STEP, HIDDEN)),
+        why="""Both times grow with the parameters, so the parameters cancel. What remains is bytes per parameter against FLOPs per parameter, and only the FLOPs
+grow with the tokens. With N ranks, each link carries one N-th. With a disk, the boundary lies at many more tokens.""",
+        pytorch="`fully_shard(..., offload_policy=CPUOffloadPolicy())`; DeepSpeed's `offload_optimizer` with device `cpu` or `nvme`.",
+    ),
+    "predict-all-shards": prediction(
+        unit="seconds",
+        truth=talking_seconds,
+        reveal=_reveal,
+        why="""Each GPU receives the whole model twice and passes on gradients of the whole model, however many GPUs there are. Only its
+computation shrinks. So we gather inside a server (HSDP), or cut the model in other ways as well.""",
+        pytorch="`fully_shard` with a two-dimensional mesh is HSDP.",
+    ),
 }

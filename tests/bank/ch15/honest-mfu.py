@@ -97,10 +97,6 @@ def honest_mfu(run):
 # %% wrong: above the roof is fine => values accepts-above-the-roof  from: step by step
 # ~ rate / middle > 1.02 ==> False
 
-# %% wrong: cut off at the roof => values accepts-above-the-roof  from: above the roof is fine
-# -     return rate / middle, rate / timed[9 * n // 10], rate / timed[n // 10]
-# +     return tuple(min(rate / seconds, 1.0) for seconds in (middle, timed[9 * n // 10], timed[n // 10]))
-
 # %% wrong: nothing is refused => values accepts-no-warm-up  from: step by step
 #       rate = run["model_flops_per_token"] * run["tokens_per_step"] / run["ranks"] / run["dense_flops"][run["dtype"]]
 # +     return rate / middle, rate / timed[9 * n // 10], rate / timed[n // 10]

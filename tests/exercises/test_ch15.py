@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from course_lib import compute, exercises, facts, memory
 from course_lib.exercises.ch15 import work
 from course_lib.exercises.ch15.cards import links
-from course_lib.exercises.ch15.cards.links_more import CAUSES, GROWTH
+from course_lib.exercises.ch15.cards.links import CAUSES, GROWTH
 from course_lib.exercises.ch15.judges import links_audits, steps, steps_memory
 from course_lib.exercises.ch15.judges import links_machines as machines
 from course_lib.exercises.ch15.judges import links_mfu as rates

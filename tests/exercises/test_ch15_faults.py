@@ -13,8 +13,7 @@ from contract.kit import cases_of, functions, shipped
 from course_lib import exercises
 from course_lib.cluster import simulate
 from course_lib.exercises import killmatrix
-from course_lib.exercises.ch15.cards.faults import LABEL_WORDS, SMOKE_WORDS
-from course_lib.exercises.ch15.cards.faults_more import TRACE_WORDS, ZOO_WORDS
+from course_lib.exercises.ch15.cards.faults import LABEL_WORDS, SMOKE_WORDS, TRACE_WORDS, ZOO_WORDS
 from course_lib.exercises.ch15.judges import faults
 from course_lib.exercises.ch15.judges import faults_report as report
 from course_lib.exercises.ch15.judges import faults_smoke as smoke

@@ -7,10 +7,10 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from course_lib.exercises.ch15.cards.faults_more import ZOO_WORDS
-from course_lib.exercises.ch15.judges.diagnosis import diagnosis_fault, numbered
+from course_lib.exercises.ch15.cards.faults import ZOO_WORDS
 from course_lib.judging import Fault, Judging, Params, describe, judged
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.diagnoses import diagnosis_fault, numbered
 from course_lib.records import Case
 
 TORCH, OLD = "2.13.0", "2.4.0"
@@ -245,10 +245,8 @@ ZOO = Judging(
     shares={"values:shown": 0.35, "generality:unseen": 0.65},
     cases=_cases,
     verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value)),
-    why="Ranks that fail are silent; ranks that wait complain. The order of exits is better evidence than the errors' "
-    "text, and what a rank was doing is better evidence than what it reported. Faults without an error need "
-    "comparisons in a healthy run: versions before it, checksums and times during it.",
-    pytorch="torchrun's “Root Cause (first observed failure)” is this order; the flight recorder "
-    "(`TORCH_FR_BUFFER_SIZE`) keeps each rank's last collectives. NCCL has a timeout and no check for mismatches, "
-    "except with `TORCH_DISTRIBUTED_DEBUG=DETAIL`.",
+    why="""Ranks that fail are silent; ranks that wait complain. The order of exits is better evidence than the errors' text, and what a rank was doing is
+better evidence than what it reported. Faults without an error need comparisons in a healthy run: versions before it, checksums and times during it.""",
+    pytorch="""torchrun's “Root Cause (first observed failure)” is this order; the flight recorder (`TORCH_FR_BUFFER_SIZE`) keeps each rank's last collectives.
+NCCL has a timeout and no check for mismatches, except with `TORCH_DISTRIBUTED_DEBUG=DETAIL`.""",
 )

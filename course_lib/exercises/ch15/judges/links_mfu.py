@@ -8,10 +8,10 @@ from functools import cache, partial
 from typing import Any
 
 from course_lib.exercises.ch15.cards.links import LEAST, REASONS, ROOF, SPREAD, WAITED
-from course_lib.exercises.ch15.judges.diagnosis import plain
 from course_lib.exercises.ch15.work import as_run, peaks_of
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, is_number, matching, near, verdict
 from course_lib.judging.columns import FINE, rows_fault
+from course_lib.judging.diagnoses import plain_word
 from course_lib.judging.draws import generality
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.runs.reading import recorded, recorded_names
@@ -220,7 +220,7 @@ def _evidence(run: Run) -> Mapping[str, str]:
 
 def _shape_fault(where: str, got: Any) -> Fault | None:
     """What keeps a value from being three values or one of the reasons."""
-    if (type(got) in (tuple, list) and len(got) == 3) or (type(got) is str and plain(got) in REASONS):
+    if (type(got) in (tuple, list) and len(got) == 3) or (type(got) is str and plain_word(got) in REASONS):
         return None
     name = "returned-none" if got is None else "wrong-shape"
     return name, f"{where}: return (mfu, low, high) or one of {', '.join(map(repr, REASONS))}; got {describe(got)}."
@@ -228,7 +228,7 @@ def _shape_fault(where: str, got: Any) -> Fault | None:
 
 def _mfu_fault(where: str, run: Run, got: Any, want: Sequence[float]) -> Fault | None:
     if type(got) is str:
-        return "refuses-sound", f"{where}: you say {got!r}, but this log is sound: {_evidence(run)[plain(got)]}."
+        return "refuses-sound", f"{where}: you say {got!r}, but this log is sound: {_evidence(run)[plain_word(got)]}."
     if not is_number(got[0]):
         return "not-a-number", f"{where}: the MFU is a fraction; got {describe(got[0])}."
     if near(got[0], want[0], FINE):
@@ -253,7 +253,7 @@ def _ends_fault(where: str, run: Run, got: Any, want: Sequence[float]) -> Fault 
 def _refusal_fault(where: str, run: Run, got: Any, want: str) -> Fault | None:
     if type(got) is not str:
         return f"accepts-{want.replace(' ', '-')}", f"{where}: this log has no MFU: {_evidence(run)[want]}."
-    if plain(got) == want:
+    if plain_word(got) == want:
         return None
     return "other-reason", f"{where}: you say {got!r}; the first reason in the order of the list counts."
 
@@ -281,9 +281,8 @@ HONEST = Judging(
     "generality:refusals 0.2",
     cases=_cases,
     verdicts=_verdicts,
-    why="An MFU is a fraction of a peak, so use the right one: dense, of this dtype, of all devices. Ranks work in "
-    "step, and the slowest one decides when a step is over. The first steps compile and allocate. A number above the "
-    "peak, or steps that do not add up to the wall clock, describe the clock and not the machine: no MFU follows.",
-    pytorch="Call `torch.cuda.synchronize()` before each reading; torchtitan's metrics and `course_lib.runs.gates` ask "
-    "the same questions of a log.",
+    why="""An MFU is a fraction of a peak, so use the right one: dense, of this dtype, of all devices. Ranks work in step, and the slowest one decides when a
+step is over. The first steps compile and allocate. A number above the peak, or steps that do not add up to the wall clock, describe the clock and not the
+machine: no MFU follows.""",
+    pytorch="Call `torch.cuda.synchronize()` before each reading; torchtitan's metrics and `course_lib.runs.gates` ask the same questions of a log.",
 )

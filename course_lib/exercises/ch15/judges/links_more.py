@@ -9,13 +9,13 @@ import numpy as np
 
 from course_lib import facts
 from course_lib.collectives import bus_bandwidth
-from course_lib.exercises.ch15.cards.links_more import CAUSES
-from course_lib.exercises.ch15.judges.diagnosis import Diagnosis
+from course_lib.exercises.ch15.cards.links import CAUSES
 from course_lib.facts import collectives as measured
 from course_lib.facts import scaling
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, verdict
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import Breakdown, Column, rows_fault, table
+from course_lib.judging.diagnoses import Diagnosis
 from course_lib.judging.draws import generality, plain
 from course_lib.judging.mistakes import scaled
 from course_lib.records import Case, Outcome, Verdict
@@ -152,10 +152,9 @@ BUS = Judging(
     shares={"values:cause": 0.25, "values:rate": 0.25, "generality:cause": 0.25, "generality:rate": 0.25},
     cases=_bus_cases,
     verdicts=table((CAUSE, RATE)),
-    why="Bus bandwidth is defined so that a ring on a flat network shows the speed of its links. Where a switch does "
-    "the sums, or a tree joins two servers, each wire carries the tensor once: "
-    f"{published()['printed'] / 1e9:.0f} GB/s on eight H200 are {rate(published()) / 1e9:.0f} on each link. The other "
-    "causes are unit, direction, width, wires and clock; each is a factor that you can divide out.",
+    why=f"""Bus bandwidth is defined so that a ring on a flat network shows the speed of its links. Where a switch does the sums, or a tree joins two servers,
+each wire carries the tensor once: {published()["printed"] / 1e9:.0f} GB/s on eight H200 are {rate(published()) / 1e9:.0f} on each link. The other causes are
+unit, direction, width, wires and clock; each is a factor that you can divide out.""",
     pytorch="nccl-tests' doc/PERFORMANCE.md defines the number; `NCCL_ALGO=Ring` makes it the wire's rate again.",
 )
 
@@ -393,8 +392,8 @@ SCALING = Judging(
     "generality:efficiency 0.2",
     cases=_cases,
     verdicts=_verdicts,
-    why="With a fixed batch, one part of each step stays while the work shrinks, so efficiency falls by itself; with a "
-    "fixed batch per GPU, only the waiting among ranks grows. Where the batch changes too, one curve has two causes. "
-    "Relative residuals say how far to trust the law; an efficiency beyond the last row is a prediction to be tested.",
+    why="""With a fixed batch, one part of each step stays while the work shrinks, so efficiency falls by itself; with a fixed batch per GPU, only the waiting
+among ranks grows. Where the batch changes too, one curve has two causes. Relative residuals say how far to trust the law; an efficiency beyond the last row is
+a prediction to be tested.""",
     pytorch="torchtitan logs tokens/s of each GPU (`tps`) and MFU; fit a series over `--nproc-per-node` and nodes.",
 )

@@ -255,9 +255,9 @@ MESSAGE = Judging(
     "0.1",
     cases=_cases,
     verdicts=_verdicts,
-    why="Test a fit where it can fail: on a size that it has not seen. Errors are relative to each time, so least "
-    "squares on raw seconds fits the largest message only, and one line through two regimes describes neither. Medians "
-    "ignore disturbed repeats. A ratio that stays far from 1 is a finding: there the line does not describe the link.",
-    pytorch="`./course run collectives` measures the sweep; nccl-tests prints the same for GPUs. NCCL switches between "
-    "protocols at such a border (`NCCL_PROTO`).",
+    why="""Test a fit where it can fail: on a size that it has not seen. Errors are relative to each time, so least squares on raw seconds fits the largest
+message only, and one line through two regimes describes neither. Medians ignore disturbed repeats. A ratio that stays far from 1 is a finding: there the line
+does not describe the link.""",
+    pytorch="""`./course run collectives` measures the sweep; nccl-tests prints the same for GPUs. NCCL switches between protocols at such a border
+(`NCCL_PROTO`).""",
 )

@@ -35,9 +35,8 @@ def _reveal(params: Params) -> str:
 
 PREDICTION = prediction(
     unit="seconds",
-    why="A roofline is not a forecast. Large matmuls alone give a floor. Everything that is not a matmul, waiting for "
-    "the slowest process, library calls and shared cores come on top, and on a small model they dominate. The ratio of "
-    "measured to predicted says how much remains to be explained.",
+    why="""A roofline is not a forecast. Large matmuls alone give a floor. Everything that is not a matmul, waiting for the slowest process, library calls and
+shared cores come on top, and on a small model they dominate. The ratio of measured to predicted says how much remains to be explained.""",
     pytorch="`torch.utils.flop_counter.FlopCounterMode` counts a step's FLOPs; `torch.utils.benchmark.Timer` times it.",
     reveal=_reveal,
     truth=measured_seconds,
@@ -239,11 +238,10 @@ EXPOSED = Judging(
     "generality:overlaps 0.3, generality:edges 0.1",
     cases=_cases,
     verdicts=_verdicts,
-    why="Kernels are intervals, and what counts is the length of a union. Exposed communication is union(both) − "
-    "union(computing), so you need not find any overlap. Sums of kernel times count moments twice; wall time less "
-    "computing mistakes idle time, for instance behind a slow data loader, for communication.",
-    pytorch="`torch.profiler` gives events of device type CUDA with a `time_range`; the names of NCCL's kernels "
-    "contain `nccl`. `course_lib.runs.tracing` reads them, and `course_lib.runs.intervals` adds them up.",
+    why="""Kernels are intervals, and what counts is the length of a union. Exposed communication is union(both) − union(computing), so you need not find any
+overlap. Sums of kernel times count moments twice; wall time less computing mistakes idle time, for instance behind a slow data loader, for communication.""",
+    pytorch="""`torch.profiler` gives events of device type CUDA with a `time_range`; the names of NCCL's kernels contain `nccl`. `course_lib.runs.tracing`
+reads them, and `course_lib.runs.intervals` adds them up.""",
 )
 
 
@@ -463,10 +461,9 @@ PARTS = Judging(
     "generality:steps 0.1",
     cases=_parts_cases,
     verdicts=_parts_verdicts,
-    why="Means add up and medians do not, so a breakdown of seconds consists of means plus a named remainder. What "
-    "happens every K steps costs 1/K of its time per step, however many of them the log has. The measured step lies "
-    "between the sum and the longer part. Without a part, Amdahl's law applies: making a fifth of a step free gains at "
-    "most a quarter.",
-    pytorch="`torch.profiler.record_function` names parts; `torch.cuda.Event(enable_timing=True)` times them on the "
-    "device. The course's own clock is `course_lib.runs.clock`.",
+    why="""Means add up and medians do not, so a breakdown of seconds consists of means plus a named remainder. What happens every K steps costs 1/K of its time
+per step, however many of them the log has. The measured step lies between the sum and the longer part. Without a part, Amdahl's law applies: making a fifth of
+a step free gains at most a quarter.""",
+    pytorch="""`torch.profiler.record_function` names parts; `torch.cuda.Event(enable_timing=True)` times them on the device. The course's own clock is
+`course_lib.runs.clock`.""",
 )

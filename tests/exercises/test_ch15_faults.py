@@ -14,7 +14,6 @@ from course_lib import exercises
 from course_lib.cluster import simulate
 from course_lib.exercises import killmatrix
 from course_lib.exercises.ch15.cards.faults import LABEL_WORDS, SMOKE_WORDS, TRACE_WORDS, ZOO_WORDS
-from course_lib.exercises.ch15.judges import faults
 from course_lib.exercises.ch15.judges import faults_report as report
 from course_lib.exercises.ch15.judges import faults_smoke as smoke
 from course_lib.exercises.ch15.judges import faults_trainings as trainings
@@ -43,30 +42,18 @@ def test_the_ring_as_it_was_found_works_where_sends_are_buffered_and_hangs_where
         simulate(program, 4)
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_a_broken_batch_has_the_one_fault_that_it_is_to_have(number):
-    _, tell = functions("shifted-labels", number=number)
-    marks = exercises.card("shifted-labels").params["marks"]
-    for seed in range(40):
-        rng = random.Random(seed)
-        for word in LABEL_WORDS:
-            stream = faults.stream_of(rng, [rng.randrange(4, 8) for _ in range(9)], marks)
-            assert tell(*faults.broken(word, stream, rng.choice((6, 8, 9)), marks, rng), faults.MARK) == word
-
-
-@pytest.mark.parametrize("fault", ["leak", "one batch", "order of sums"])
+@pytest.mark.parametrize("fault", ["leak", "one batch", "order of sums", "bad batch", "warm-up again"])
 def test_the_file_holds_what_the_trainings_give_when_they_are_run_again(fault):
-    kept = trainings.shipped()["smoke"][f"{fault}/1"]
-    again = trainings.train(fault, 1)
-    assert again["losses"][:12] == pytest.approx(kept[0]["losses"][:12], rel=1e-3)
-    assert again["before"] == pytest.approx(kept[0]["before"], rel=1e-4)
-    assert len(again["moved"]) == len(kept[0]["moved"])
-
-
-@pytest.mark.parametrize("fault", ["bad batch", "warm-up again"])
-def test_traces_are_those_of_the_trainings(fault):
-    kept, again = trainings.shipped()["traces"][f"{fault}/0"], trainings.train(fault, 0)
-    assert again["norms"][:12] == pytest.approx(kept["norms"][:12], rel=1e-2) and len(kept["norms"]) == trainings.STEPS
+    shipped, again = trainings.shipped(), trainings.train(fault, 1)
+    if fault in trainings.TRACES:
+        kept = shipped["traces"][f"{fault}/1"]
+        assert again["norms"][:12] == pytest.approx(kept["norms"][:12], rel=1e-2)
+    else:
+        kept = shipped["smoke"][f"{fault}/1"][0]
+        assert again["before"] == pytest.approx(kept["before"], rel=1e-4) and len(again["moved"]) == len(kept["moved"])
+    assert (
+        again["losses"][:12] == pytest.approx(kept["losses"][:12], rel=1e-3) and len(kept["losses"]) == trainings.STEPS
+    )
 
 
 def test_every_training_that_is_asked_about_is_in_the_file():
@@ -85,13 +72,6 @@ def test_the_floor_is_the_entropy_of_the_chain():
     assert surprise == pytest.approx(trainings.floor(0), rel=0.03)
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_every_trace_can_be_told_by_its_numbers_alone(number):
-    _, cause = functions("read-the-traces", number=number)
-    for fault, word in trainings.TRACES.items():
-        assert [cause(smoke.trace_of(fault, seed)) for seed in trainings.SEEDS] == [word] * len(trainings.SEEDS), fault
-
-
 def test_thresholds_of_the_traces_are_not_near_any_of_them():
     def ratios_of(fault):
         for norms in (smoke.trace_of(fault, seed)["norms"] for seed in trainings.SEEDS):
@@ -108,19 +88,6 @@ def test_a_falling_loss_does_not_tell_a_sound_training():
     losses = {name: runs[0]["losses"] for name, runs in trainings.shipped()["smoke"].items()}
     fell = {trainings.SMOKE[name.split("/")[0]] for name, each in losses.items() if each[-1] < 0.75 * each[0]}
     assert fell >= {"sound", "leak", "memorizes", "frozen", "not repeatable"}
-
-
-@pytest.mark.parametrize("number", [0, 1])
-@pytest.mark.parametrize("what", zoo.UNSEEN)
-def test_every_failure_can_be_told_by_its_notes_and_exits(what, number):
-    tell = functions("failure-zoo", number=number)[0]
-    for seed in range(30):
-        rng = random.Random(f"{what}:{seed}")
-        ranks = rng.choice((3, 4, 7))
-        notes, exits, answer = zoo.scene(what, rng, ranks, rng.choice((9, 12)), rng.randrange(ranks))
-        assert tuple(tell(notes, exits)) == answer and answer[0] in ZOO_WORDS
-        assert sorted(note["rank"] for note in notes) == list(range(ranks))
-        assert {pid for _, pid, _ in exits} == {note["pid"] for note in notes}
 
 
 def test_notes_have_what_a_failing_run_writes(tmp_path):
@@ -161,20 +128,6 @@ def test_the_report_is_judged_alike_whatever_was_recorded(factor, start, monkeyp
     for each in [*shipped("run-report"), *shipped("run-report", "wrong")[start::2]]:
         row = killmatrix.judge(each, f"student-{factor}")
         assert row.ok, (each.name, row.got, row.message)
-
-
-@pytest.mark.parametrize("marks", ["ends", "begins"])
-@pytest.mark.parametrize("length", [3, 5, 8])
-def test_rows_and_targets_are_the_stream_and_a_pair_counts_within_its_document(marks, length):
-    rng = random.Random(length)
-    documents = [rng.randrange(2, 7) for _ in range(12)]
-    stream = faults.stream_of(rng, documents, marks)
-    number = torch.repeat_interleave(torch.arange(12), torch.tensor(documents))
-    inputs, targets, counts = faults.cut(stream, length, marks)
-    pairs = len(inputs) * length
-    assert len(stream) - 1 - length < pairs <= len(stream) - 1
-    assert torch.equal(inputs.flatten(), stream[:pairs]) and torch.equal(targets.flatten(), stream[1 : pairs + 1])
-    assert torch.equal(counts.flatten(), number[:pairs] == number[1 : pairs + 1])
 
 
 def test_what_was_never_restored_shows_at_the_step_in_which_the_run_went_on():

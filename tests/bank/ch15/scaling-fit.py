@@ -13,18 +13,17 @@ def column(kind, n, fewest, law=growth):
 
 
 def fitted(rows, law=growth):
-    n = np.array([row["ranks"] for row in rows], dtype=float)
-    batch = np.array([row["batch_tokens"] for row in rows], dtype=float)
-    t = batch / n / np.array([row["tokens_per_s"] for row in rows])
+    n, batch, rate = (np.array([row[key] for row in rows]) for key in ("ranks", "batch_tokens", "tokens_per_s"))
+    t = batch / n / rate
     kind = "strong" if np.ptp(batch) == 0 else "weak" if np.ptp(batch / n) == 0 else "mixed"
     table = np.stack([1 / t, column(kind, n, n.min(), law) / t], 1)
-    constants, *_ = np.linalg.lstsq(table, np.ones(len(t)), rcond=None)
+    constants, *_ = np.linalg.lstsq(table, np.ones(len(t)))
     return kind, constants, table @ constants - 1
 
 
 def fit_scaling(rows):
     kind, constants, off = fitted(rows)
-    return ("mixed",) if kind == "mixed" else (kind, *map(float, constants), float(np.abs(off).max()))
+    return ("mixed",) if kind == "mixed" else (kind, *map(float, constants), np.abs(off).max())
 
 
 def efficiency(rows, ranks):
@@ -38,16 +37,16 @@ def efficiency(rows, ranks):
 
 # %% right: a weighted line, and lists  from: least squares of relative errors
 # -     table = np.stack([1 / t, column(kind, n, n.min(), law) / t], 1)
-# -     constants, *_ = np.linalg.lstsq(table, np.ones(len(t)), rcond=None)
+# -     constants, *_ = np.linalg.lstsq(table, np.ones(len(t)))
 # -     return kind, constants, table @ constants - 1
 # +     x = column(kind, n, n.min(), law)
 # +     second, first = np.polyfit(x, t, 1, w=1 / t)
 # +     return kind, (first, second), (first + second * x) / t - 1
-# ~ ("mixed",) if kind == "mixed" else (kind, *map(float, constants), float(np.abs(off).max())) ==> ["mixed"] if kind == "mixed" else [kind, *constants, np.abs(off).max()]
+# ~ ("mixed",) if kind == "mixed" else (kind, *map(float, constants), np.abs(off).max()) ==> ["mixed"] if kind == "mixed" else [kind, *constants, np.abs(off).max()]
 
 # %% wrong: raw seconds => values raw-seconds  from: least squares of relative errors
 # ~ [1 / t, column(kind, n, n.min(), law) / t] ==> [np.ones_like(t), column(kind, n, n.min(), law)]
-# ~ (table, np.ones(len(t)), rcond=None) ==> (table, t, rcond=None)
+# ~ (table, np.ones(len(t))) ==> (table, t)
 # ~ table @ constants - 1 ==> table @ constants / t - 1
 
 # %% wrong: a line through the ends => values line-through-ends  from: least squares of relative errors
@@ -99,7 +98,7 @@ def fit_scaling(rows):
 # ~ return None ==> return 1.0
 
 # %% wrong: the word alone => values wrong-shape  from: least squares of relative errors
-# ~ ("mixed",) if kind == "mixed" else (kind, *map(float, constants), float(np.abs(off).max())) ==> kind
+# ~ ("mixed",) if kind == "mixed" else (kind, *map(float, constants), np.abs(off).max()) ==> kind
 
 # %% wrong: the ends tell the experiment => generality not-mixed  from: least squares of relative errors
 # -     kind = "strong" if np.ptp(batch) == 0 else "weak" if np.ptp(batch / n) == 0 else "mixed"

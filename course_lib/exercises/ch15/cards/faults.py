@@ -219,7 +219,6 @@ TRACE_WORDS: Mapping[str, str] = {
     "sound": "the rates are as planned, and the norms vary normally",
 }
 
-
 READ_THE_TRACES = Card(
     id="read-the-traces",
     chapter="15",
@@ -273,7 +272,6 @@ ZOO_WORDS: Mapping[str, tuple[str, str]] = {
     ),
     "none": ("no fault", "`None`, and the rank too"),
 }
-
 
 ZOO_ROWS = "\n".join(f'| `"{kind}"` | {what} | {step} |' for kind, (what, step) in ZOO_WORDS.items())
 RANK_OR_STEP = Maybe(Number(whole=True))

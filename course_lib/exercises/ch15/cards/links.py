@@ -38,10 +38,7 @@ def _limits(*sound: Any) -> dict[str, Any]:
     return {"limits": limits, "shown": ", ".join(f'"{name}": ({a:g}, {b:g})' for name, (a, b) in limits.items())}
 
 
-def _lines() -> str:
-    return "\n".join(f"| `{name}` | {meaning} |" for name, meaning in LINES.items())
-
-
+LINE_ROWS = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in LINES.items())
 PREFLIGHT = Card(
     id="preflight-verdict",
     chapter="15",
@@ -63,7 +60,7 @@ The verdicts are `"healthy"`, `"degraded"` and `"refuse"`:
 
 | line | |
 |---|---|
-{_lines()}
+{LINE_ROWS}
 
 For the last four, `limits[line]` is a pair: a line is healthy from the first number on, refused below the second, and degraded between them.
 **What was not measured is degraded**: a GPU's copy, or the all-reduce, may be `None`.
@@ -138,7 +135,6 @@ REASONS: Mapping[str, str] = {
     "above the roof": "the MFU is more than {{roof:percent}} of the peak (a clock itself is slightly off)",
 }
 
-
 _RUN = """| key | |
 |---|---|
 | `"rows"` | one dictionary for each step of each rank that kept a log, in any order: `"step"` (from 0), `"rank"`, `"seconds"` |
@@ -149,7 +145,6 @@ _RUN = """| key | |
 | `"hardware_flops_per_token"` | the same, plus what is recomputed because activations were dropped |
 | `"ranks"`, `"dtype"` | |
 | `"dense_flops"`, `"sparse_flops"` | FLOP/s of **one** device by dtype |"""
-
 
 HONEST_MFU = Card(
     id="honest-mfu",
@@ -195,7 +190,6 @@ CAUSES: Mapping[str, str] = {
     "several wires": "the line is that of one wire, but several wires share the work",
     "as it says": "no fault: the definition gives the printed number, and no wire carries more than its line",
 }
-
 
 BUS_ABOVE_LINE = Card(
     id="bus-above-line",

@@ -81,7 +81,6 @@ some have no length. Even if several kernels of one kind run at once, it is stil
     probe=rows,
 )
 
-
 WHERE_IT_GOES = Card(
     id="where-it-goes",
     chapter="15",
@@ -209,7 +208,6 @@ Shown: a recorded pipeline with {{micro_batches}} micro-batches, `params("pipeli
     needs=("02", "10"),
     probe=rows,
 )
-
 
 SPEND_LEDGER = Card(
     id="spend-ledger",

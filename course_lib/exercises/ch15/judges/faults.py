@@ -104,7 +104,6 @@ transport hides this. One batch has no inner order. Two buffers that swap roles 
 keys and values in this way.""",
 )
 
-
 MARK, FAR = 1, 1000  # the mark of shown streams; how far above them the tokens of others are
 Batch = tuple[Tensor, Tensor, Tensor]
 SHOWN = ("not shifted", "fine", "crosses documents")

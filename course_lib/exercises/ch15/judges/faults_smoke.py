@@ -40,7 +40,6 @@ TRACE_LOOK: Mapping[str, str] = {
     "sound": "The rates are as planned, and some norms above the limit are normal.",
 }
 
-
 Training = dict[str, Any]
 Trace = dict[str, Any]
 Program = tuple[list[Training], float, str]  # the results of two runs, the floor, and the word for them

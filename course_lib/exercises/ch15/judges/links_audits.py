@@ -15,7 +15,6 @@ _PALM = 100 * 238_300 * 6 * 540.35e9
 _LLAMA = 1.4e12 / 380
 _LLAMA_2 = (184_320, 368_640, 1_720_320)
 
-
 TRUTHS = {
     "nanogpt-104-mfu": (104 * A100 / H100, "another chip's peak"),
     "fms-24-mfu": (100 * _FMS / H100, "sparse peak"),

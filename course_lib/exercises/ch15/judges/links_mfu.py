@@ -143,7 +143,6 @@ DOCTORED: Mapping[str, Callable[[Run, random.Random], Run]] = {
     "above the roof": lambda run, rng: _used(run, rng.uniform(1.3, 3)),  # more FLOPs than any device can do
 }
 
-
 DEVICES = ("H100 SXM", "A100 SXM 80GB", "B200 SXM")
 
 

@@ -158,7 +158,6 @@ unit, direction, width, wires and clock; each is a factor that you can divide ou
     pytorch="nccl-tests' doc/PERFORMANCE.md defines the number; `NCCL_ALGO=Ring` makes it the wire's rate again.",
 )
 
-
 WITHIN, SLIP = 0.01, 1e-3  # of a right number, and of one that names its mistake
 STRONG, WEAK = "1.34B, data parallel", "6.66B, FSDP"
 OTHER = {"doublings": "servers", "servers": "doublings"}
@@ -294,6 +293,9 @@ def fit_column(growth: str) -> Breakdown:
         constants, off = fitted(rows, growth)
         return dict(zip(NUMBERS, (*constants, np.abs(off).max()), strict=True))
 
+    def ends(rows: Rows) -> Rows:
+        return sorted(rows, key=lambda row: row["ranks"])[:: len(rows) - 1]
+
     def fit(name: str, message: str, only: Callable[[Rows], Rows] = list, **how: Any) -> Mistake:
         """A fit of something else, or of some rows."""
         return Mistake(name, lambda rows: _pair(fitted(only(rows), **{"growth": growth, **how})[0]), message)
@@ -310,7 +312,7 @@ def fit_column(growth: str) -> Breakdown:
         constants("turned-round", np.flip, "the two constants are exchanged."),
         constants("milliseconds", lambda pair: 1e3 * pair, "return seconds."),
         fit("one-gpu-rate", "all ranks' tokens were divided by one GPU's rate.", of=lambda n, t: n * t),
-        fit("line-through-ends", "this is a line through two rows; use all of them.", only=_ends),
+        fit("line-through-ends", "this is a line through two rows; use all of them.", only=ends),
         fit("speed-fitted", "you fitted speeds; fit the seconds of a step.", of=lambda n, t: 1 / t, raw=True),
         fit("other-law", "this is another law of growth: what adds the same seconds each time?", growth=OTHER[growth]),
         fit("natural-logarithm", "a doubling is one step of log₂, not of ln.", growth="natural"),
@@ -327,11 +329,6 @@ def fit_column(growth: str) -> Breakdown:
 
 def _pair(constants: Sequence[float]) -> dict[str, float]:
     return dict(zip(NUMBERS, constants, strict=False))
-
-
-def _ends(rows: Rows) -> Rows:
-    inner = sorted(rows, key=lambda row: row["ranks"])
-    return [inner[0], inner[-1]]
 
 
 def _kind_fault(case: Case, rows: Rows, got: Any) -> Fault | None:

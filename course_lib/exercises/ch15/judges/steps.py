@@ -42,7 +42,6 @@ shared cores come on top, and on a small model they dominate. The ratio of measu
     truth=measured_seconds,
 )
 
-
 Kernel = tuple[str, int, float, float]
 Spans = Sequence[Interval]
 Row = tuple[Sequence[Kernel], float, float]  # kernels, begin and end of the step
@@ -244,7 +243,6 @@ overlap. Sums of kernel times count moments twice; wall time less computing mist
 reads them, and `course_lib.runs.intervals` adds them up.""",
 )
 
-
 Rows = Sequence[Mapping[str, Any]]
 Alone = Mapping[str, float]  # seconds of each part of a step, timed by itself
 THEORIES = ("sum", "max")
@@ -264,12 +262,9 @@ def where_it_goes(
     names = sorted({name for row in timed for name in row["parts"]} - {"checkpoint"})
     found = {name: middle(row["parts"].get(name, 0.0) for row in timed) for name in names}
     found["other"] = middle(row["seconds"] - sum(row["parts"].values()) for row in timed)
-    found["checkpoint"] = middle(saved) / every if (saved := saves(timed)) else 0.0
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = middle(saved) / every if saved else 0.0
     return found | ({"checkpoint": middle(row["parts"].get("checkpoint", 0.0) for row in timed)} if by_chance else {})
-
-
-def saves(rows: Rows) -> list[float]:
-    return [row["parts"]["checkpoint"] for row in rows if row["parts"].get("checkpoint")]
 
 
 def _in_other(*row: Any) -> Seconds:
@@ -345,26 +340,23 @@ HIDDEN = Column(part="hidden", unit="(a share)", want=hidden_share, words=_timed
 )
 
 
-def _rate(parts: Alone, tokens: int) -> float:
-    return tokens / sum(parts.values())
-
-
-def _rate_without(parts: Alone, tokens: int, name: str) -> float:
+def _rate(parts: Alone, tokens: int, name: str = "") -> float:
+    """Tokens per second of a step without this part."""
     return tokens / (sum(parts.values()) - parts.get(name, 0.0))
 
 
 WITHOUT = Column(
     part="without",
     unit="tokens/s",
-    want=_rate_without,
+    want=_rate,
     words=lambda parts, tokens, name: f"{tokens:,} tokens without {name!r}",
     rel=FINE,
 ).knowing(
     Mistake("nothing-free", lambda p, n, one: _rate(p, n) if one in p else None, "this is the whole step's rate."),
     Mistake("part-alone", lambda p, n, name: n / p[name] if p.get(name) else None, "this is the part's own rate."),
-    Mistake("factor", lambda p, n, name: _rate_without(p, n, name) / _rate(p, n), "return tokens per second."),
-    Mistake("seconds", lambda p, n, name: n / _rate_without(p, n, name), "return tokens per second."),
-    Mistake("gained", lambda p, n, name: _rate_without(p, n, name) - _rate(p, n), "this is the gain only."),
+    Mistake("factor", lambda p, n, name: _rate(p, n, name) / _rate(p, n), "return tokens per second."),
+    Mistake("seconds", lambda p, n, name: n / _rate(p, n, name), "return tokens per second."),
+    Mistake("gained", lambda p, n, name: _rate(p, n, name) - _rate(p, n), "this is the gain only."),
 )
 
 

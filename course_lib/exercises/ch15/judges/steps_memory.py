@@ -165,7 +165,6 @@ remain.""",
 reshard_after_forward=False)` keeps units gathered.""",
 )
 
-
 Flying = Callable[[int, int, str, int], float]  # of stages, a stage, the schedule, and micro-batches
 
 
@@ -309,7 +308,6 @@ stages from this one to the end. So 1F1B's memory stops growing with the number 
     pytorch="""`torch.distributed.pipelining.ScheduleGPipe` and `Schedule1F1B` run a `PipelineStage`, which keeps each micro-batch's outputs and received
 tensors until its backward.""",
 )
-
 
 Stages = Sequence[Mapping[str, Any]]
 CENT = 0.01  # dollars: a bill has no smaller unit

@@ -19,6 +19,7 @@ from course_lib.exercises.ch15.judges import faults_smoke as smoke
 from course_lib.exercises.ch15.judges import faults_trainings as trainings
 from course_lib.exercises.ch15.judges import faults_zoo as zoo
 from course_lib.exercises.point_to_point import PointToPoint
+from course_lib.judging import judging
 from course_lib.records import Case, Outcome
 from course_lib.runs import evidence, failing, reading
 
@@ -146,7 +147,7 @@ def test_half_as_long_is_as_far_off_as_twice_as_long():
     page = functions("run-report")[0](runs)
     for name in runs:
         told = page.replace("Worst predicted: `a`", f"Worst predicted: `{name}`")
-        assert all(v.ok for v in report.REPORT.verdicts({}, case, Outcome(state="answered", value=told)))
+        assert all(v.ok for v in judging("run-report").verdicts({}, case, Outcome(state="answered", value=told)))
 
 
 def test_runs_that_are_shown_are_recorded():

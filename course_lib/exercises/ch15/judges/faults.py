@@ -93,17 +93,6 @@ def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     return judged(case, fault, *cost, ("protocol", "neighbors", route))
 
 
-RING = Judging(
-    shares="values:pass 0.35, cost:bytes 0.1, cost:hidden 0.15, protocol:neighbors 0.05, protocol:safe 0.15, "
-    "generality:ranks 0.1, generality:tensors 0.1",
-    cases=_ring_cases,
-    verdicts=_ring_verdicts,
-    why="""On one stream, operations progress in the order of issue, so each receive waited behind a send that needed the neighbor's receive; a buffering
-transport hides this. One batch has no inner order. Two buffers that swap roles are too few: the second hop receives into the caller's own block.""",
-    pytorch="""`torch.distributed.batch_isend_irecv` becomes `ncclGroupStart … ncclGroupEnd`; `torch.distributed.tensor.experimental.context_parallel` rotates
-keys and values in this way.""",
-)
-
 MARK, FAR = 1, 1000  # the mark of shown streams; how far above them the tokens of others are
 Batch = tuple[Tensor, Tensor, Tensor]
 SHOWN = ("not shifted", "fine", "crosses documents")
@@ -242,13 +231,25 @@ def _label_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
     return judged(case, diagnosis_fault(case.name, got, case.secret, "fine", LOOK))
 
 
-LABELS = Judging(
-    shares={"values:labeled": 0.35, "values:fault": 0.2, "generality:lengths": 0.15, "generality:batches": 0.3},
-    cases=_label_cases,
-    verdicts=_label_verdicts,
-    why="""Inputs and targets are one stream, cut in the same places, the second starting one token later. So the last target of a row is the first token of the
+FAULTS = {
+    "ring-that-hangs": Judging(
+        shares="values:pass 0.35, cost:bytes 0.1, cost:hidden 0.15, protocol:neighbors 0.05, protocol:safe 0.15, "
+        "generality:ranks 0.1, generality:tensors 0.1",
+        cases=_ring_cases,
+        verdicts=_ring_verdicts,
+        why="""On one stream, operations progress in the order of issue, so each receive waited behind a send that needed the neighbor's receive; a buffering
+transport hides this. One batch has no inner order. Two buffers that swap roles are too few: the second hop receives into the caller's own block.""",
+        pytorch="""`torch.distributed.batch_isend_irecv` becomes `ncclGroupStart … ncclGroupEnd`; `torch.distributed.tensor.experimental.context_parallel` rotates
+keys and values in this way.""",
+    ),
+    "shifted-labels": Judging(
+        shares={"values:labeled": 0.35, "values:fault": 0.2, "generality:lengths": 0.15, "generality:batches": 0.3},
+        cases=_label_cases,
+        verdicts=_label_verdicts,
+        why="""Inputs and targets are one stream, cut in the same places, the second starting one token later. So the last target of a row is the first token of the
 next row, and the stream needs one token more than the rows read. A pair counts unless a document ends between its two tokens. A model trained without the end
 mark never stops.""",
-    pytorch="""`torch.nn.functional.cross_entropy` ignores targets of −100. Causal models of `transformers` shift the labels themselves: give them `labels =
+        pytorch="""`torch.nn.functional.cross_entropy` ignores targets of −100. Causal models of `transformers` shift the labels themselves: give them `labels =
 input_ids`.""",
-)
+    ),
+}

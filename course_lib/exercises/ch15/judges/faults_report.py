@@ -215,12 +215,14 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-REPORT = Judging(
-    shares="values:sources 0.25, values:claims 0.2, values:worst 0.05, cost:page 0.05, generality:numbers 0.1, "
-    "generality:worst 0.1, generality:changed 0.15, generality:unpredicted 0.1",
-    cases=_cases,
-    verdicts=_verdicts,
-    why="""You can look up a number with a source; you must believe one without. A page that a function writes from the files cannot disagree with them, today
+REPORTS = {
+    "run-report": Judging(
+        shares="values:sources 0.25, values:claims 0.2, values:worst 0.05, cost:page 0.05, generality:numbers 0.1, "
+        "generality:worst 0.1, generality:changed 0.15, generality:unpredicted 0.1",
+        cases=_cases,
+        verdicts=_verdicts,
+        why="""You can look up a number with a source; you must believe one without. A page that a function writes from the files cannot disagree with them, today
 or after the next run, and what a file lacks is visibly missing. A ratio is symmetric in its logarithm: half is as far from one as double.""",
-    pytorch="`torch.utils.collect_env` prints what a report should say about the software; `./course evidence` lists the course's files and their gates.",
-)
+        pytorch="`torch.utils.collect_env` prints what a report should say about the software; `./course evidence` lists the course's files and their gates.",
+    )
+}

@@ -270,22 +270,23 @@ def _trace_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
     return judged(case, fault)
 
 
-SMOKE_TEST = Judging(
-    shares={"values:shown": 0.3, "cost:runs": 0.1, "generality:unseen": 0.6},
-    measured_by_worker=("cost:runs",),
-    cases=_smoke_cases,
-    verdicts=_smoke_verdicts,
-    why="""A falling loss is the weakest of the signs: it falls when labels leak, when the model memorizes one batch, when half of the model is frozen, and when
+TRAININGS = {
+    "smoke-test": Judging(
+        shares={"values:shown": 0.3, "cost:runs": 0.1, "generality:unseen": 0.6},
+        measured_by_worker=("cost:runs",),
+        cases=_smoke_cases,
+        verdicts=_smoke_verdicts,
+        why="""A falling loss is the weakest of the signs: it falls when labels leak, when the model memorizes one batch, when half of the model is frozen, and when
 no two runs agree. Each fault has its own sign: the entropy, fresh text, what moved, and a second run compared bit by bit.""",
-    pytorch="""`torch.use_deterministic_algorithms(True)` makes sums repeatable or names the operation that is not; seeds are per process: call
+        pytorch="""`torch.use_deterministic_algorithms(True)` makes sums repeatable or names the operation that is not; seeds are per process: call
 `torch.manual_seed` on every rank.""",
-)
-
-READ_TRACES = Judging(
-    shares={"values:step": 0.2, "values:cause": 0.2, "generality:steps": 0.15, "generality:causes": 0.45},
-    cases=_trace_cases,
-    verdicts=_trace_verdicts,
-    why="""Rates are exact, so they come first: find the step of the plan that has a wrong rate. Norms are noisy, so each question is about a ratio: the largest
+    ),
+    "read-the-traces": Judging(
+        shares={"values:step": 0.2, "values:cause": 0.2, "generality:steps": 0.15, "generality:causes": 0.45},
+        cases=_trace_cases,
+        verdicts=_trace_verdicts,
+        why="""Rates are exact, so they come first: find the step of the plan that has a wrong rate. Norms are noisy, so each question is about a ratio: the largest
 to the limit, to the first and to the median; the last to the first; the smallest to the limit.""",
-    pytorch="`clip_grad_norm_` returns the norm before clipping: log it. Save `scheduler.state_dict()` in every checkpoint, next to the optimizer's.",
-)
+        pytorch="`clip_grad_norm_` returns the norm before clipping: log it. Save `scheduler.state_dict()` in every checkpoint, next to the optimizer's.",
+    ),
+}

@@ -229,12 +229,14 @@ def _fault(case: Case, got: Any) -> Fault | None:
     return None
 
 
-ZOO = Judging(
-    shares={"values:shown": 0.35, "generality:unseen": 0.65},
-    cases=_cases,
-    verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value)),
-    why="""Ranks that fail are silent; ranks that wait complain. The order of exits is better evidence than the errors' text, and what a rank was doing is
+FAILURES = {
+    "failure-zoo": Judging(
+        shares={"values:shown": 0.35, "generality:unseen": 0.65},
+        cases=_cases,
+        verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value)),
+        why="""Ranks that fail are silent; ranks that wait complain. The order of exits is better evidence than the errors' text, and what a rank was doing is
 better evidence than what it reported. Faults without an error need comparisons in a healthy run: versions before it, checksums and times during it.""",
-    pytorch="""torchrun's “Root Cause (first observed failure)” is this order; the flight recorder (`TORCH_FR_BUFFER_SIZE`) keeps each rank's last collectives.
+        pytorch="""torchrun's “Root Cause (first observed failure)” is this order; the flight recorder (`TORCH_FR_BUFFER_SIZE`) keeps each rank's last collectives.
 NCCL has a timeout and no check for mismatches, except with `TORCH_DISTRIBUTED_DEBUG=DETAIL`.""",
-)
+    )
+}

@@ -48,12 +48,14 @@ MISTAKES = (
 )
 KEYS = {one: Key(*truth, [Mistake(*each) for of, *each in MISTAKES if of == one]) for one, truth in TRUTHS.items()}
 
-AUDIT = audit(
-    ITEMS,
-    KEYS,
-    CAUSES,
-    why=f"""An MFU depends on its denominator: {104 * A100 / H100:.0f} %, not 104, of the peak of the device that ran; {100 * _FMS / H100:.0f} %, not 24, of the
+AUDITS = {
+    "audit-runs": audit(
+        ITEMS,
+        KEYS,
+        CAUSES,
+        why=f"""An MFU depends on its denominator: {104 * A100 / H100:.0f} %, not 104, of the peak of the device that ran; {100 * _FMS / H100:.0f} %, not 24, of the
 dense peak. Its numerator has no second forward pass: 52 % of the peak is an MFU of {100 * _MEGATRON / AGAIN / A100:.0f}. Check shares and sums against their
 own rows: 148 of 419 is {148 / 419:.1%}, and the three models took {sum(_LLAMA_2) / 1e6:.2f} million hours.""",
-    pytorch="torchtitan logs tokens/s, TFLOP/s and MFU side by side, so you can recompute each from the others.",
-)
+        pytorch="torchtitan logs tokens/s, TFLOP/s and MFU side by side, so you can recompute each from the others.",
+    )
+}

@@ -275,13 +275,15 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return [verdict(case.kind, part, case, first(*found)) for part, found in faults.items()]
 
 
-HONEST = Judging(
-    shares="values:mfu 0.25, values:ends 0.1, values:refusals 0.2, generality:mfu 0.2, generality:ends 0.05, "
-    "generality:refusals 0.2",
-    cases=_cases,
-    verdicts=_verdicts,
-    why="""An MFU is a fraction of a peak, so use the right one: dense, of this dtype, of all devices. Ranks work in step, and the slowest one decides when a
+HONEST = {
+    "honest-mfu": Judging(
+        shares="values:mfu 0.25, values:ends 0.1, values:refusals 0.2, generality:mfu 0.2, generality:ends 0.05, "
+        "generality:refusals 0.2",
+        cases=_cases,
+        verdicts=_verdicts,
+        why="""An MFU is a fraction of a peak, so use the right one: dense, of this dtype, of all devices. Ranks work in step, and the slowest one decides when a
 step is over. The first steps compile and allocate. A number above the peak, or steps that do not add up to the wall clock, describe the clock and not the
 machine: no MFU follows.""",
-    pytorch="Call `torch.cuda.synchronize()` before each reading; torchtitan's metrics and `course_lib.runs.gates` ask the same questions of a log.",
-)
+        pytorch="Call `torch.cuda.synchronize()` before each reading; torchtitan's metrics and `course_lib.runs.gates` ask the same questions of a log.",
+    )
+}

@@ -148,16 +148,6 @@ RATE = Column(part="rate", unit="bytes/s", want=rate, words=_report_words).knowi
     Mistake("bits", lambda report: 8 * rate(report), "these are bits per second."),
 )
 
-BUS = Judging(
-    shares={"values:cause": 0.25, "values:rate": 0.25, "generality:cause": 0.25, "generality:rate": 0.25},
-    cases=_bus_cases,
-    verdicts=table((CAUSE, RATE)),
-    why=f"""Bus bandwidth is defined so that a ring on a flat network shows the speed of its links. Where a switch does the sums, or a tree joins two servers,
-each wire carries the tensor once: {published()["printed"] / 1e9:.0f} GB/s on eight H200 are {rate(published()) / 1e9:.0f} on each link. The other causes are
-unit, direction, width, wires and clock; each is a factor that you can divide out.""",
-    pytorch="nccl-tests' doc/PERFORMANCE.md defines the number; `NCCL_ALGO=Ring` makes it the wire's rate again.",
-)
-
 WITHIN, SLIP = 0.01, 1e-3  # of a right number, and of one that names its mistake
 STRONG, WEAK = "1.34B, data parallel", "6.66B, FSDP"
 OTHER = {"doublings": "servers", "servers": "doublings"}
@@ -384,13 +374,24 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return [verdict(case.kind, case.part, case, fault)]
 
 
-SCALING = Judging(
-    shares="values:strong 0.15, values:weak 0.15, values:mixed 0.1, values:efficiency 0.15, generality:fit 0.25, "
-    "generality:efficiency 0.2",
-    cases=_cases,
-    verdicts=_verdicts,
-    why="""With a fixed batch, one part of each step stays while the work shrinks, so efficiency falls by itself; with a fixed batch per GPU, only the waiting
+SCALING = {
+    "bus-above-line": Judging(
+        shares={"values:cause": 0.25, "values:rate": 0.25, "generality:cause": 0.25, "generality:rate": 0.25},
+        cases=_bus_cases,
+        verdicts=table((CAUSE, RATE)),
+        why=f"""Bus bandwidth is defined so that a ring on a flat network shows the speed of its links. Where a switch does the sums, or a tree joins two servers,
+each wire carries the tensor once: {published()["printed"] / 1e9:.0f} GB/s on eight H200 are {rate(published()) / 1e9:.0f} on each link. The other causes are
+unit, direction, width, wires and clock; each is a factor that you can divide out.""",
+        pytorch="nccl-tests' doc/PERFORMANCE.md defines the number; `NCCL_ALGO=Ring` makes it the wire's rate again.",
+    ),
+    "scaling-fit": Judging(
+        shares="values:strong 0.15, values:weak 0.15, values:mixed 0.1, values:efficiency 0.15, generality:fit 0.25, "
+        "generality:efficiency 0.2",
+        cases=_cases,
+        verdicts=_verdicts,
+        why="""With a fixed batch, one part of each step stays while the work shrinks, so efficiency falls by itself; with a fixed batch per GPU, only the waiting
 among ranks grows. Where the batch changes too, one curve has two causes. Relative residuals say how far to trust the law; an efficiency beyond the last row is
 a prediction to be tested.""",
-    pytorch="torchtitan logs tokens/s of each GPU (`tps`) and MFU; fit a series over `--nproc-per-node` and nodes.",
-)
+        pytorch="torchtitan logs tokens/s of each GPU (`tps`) and MFU; fit a series over `--nproc-per-node` and nodes.",
+    ),
+}

@@ -250,14 +250,16 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return judged(case, first(*found))
 
 
-MESSAGE = Judging(
-    shares="values:left-out 0.25, values:beyond 0.15, protocol:held-out 0.2, generality:links 0.3, generality:held-out "
-    "0.1",
-    cases=_cases,
-    verdicts=_verdicts,
-    why="""Test a fit where it can fail: on a size that it has not seen. Errors are relative to each time, so least squares on raw seconds fits the largest
+SWEEPS = {
+    "held-out-message": Judging(
+        shares="values:left-out 0.25, values:beyond 0.15, protocol:held-out 0.2, generality:links 0.3, generality:held-out "
+        "0.1",
+        cases=_cases,
+        verdicts=_verdicts,
+        why="""Test a fit where it can fail: on a size that it has not seen. Errors are relative to each time, so least squares on raw seconds fits the largest
 message only, and one line through two regimes describes neither. Medians ignore disturbed repeats. A ratio that stays far from 1 is a finding: there the line
 does not describe the link.""",
-    pytorch="""`./course run collectives` measures the sweep; nccl-tests prints the same for GPUs. NCCL switches between protocols at such a border
+        pytorch="""`./course run collectives` measures the sweep; nccl-tests prints the same for GPUs. NCCL switches between protocols at such a border
 (`NCCL_PROTO`).""",
-)
+    )
+}

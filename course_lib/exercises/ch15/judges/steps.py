@@ -33,15 +33,6 @@ def _reveal(params: Params) -> str:
     )
 
 
-PREDICTION = prediction(
-    unit="seconds",
-    why="""A roofline is not a forecast. Large matmuls alone give a floor. Everything that is not a matmul, waiting for the slowest process, library calls and
-shared cores come on top, and on a small model they dominate. The ratio of measured to predicted says how much remains to be explained.""",
-    pytorch="`torch.utils.flop_counter.FlopCounterMode` counts a step's FLOPs; `torch.utils.benchmark.Timer` times it.",
-    reveal=_reveal,
-    truth=measured_seconds,
-)
-
 Kernel = tuple[str, int, float, float]
 Spans = Sequence[Interval]
 Row = tuple[Sequence[Kernel], float, float]  # kernels, begin and end of the step
@@ -231,17 +222,6 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     faults = {part: fault or column.fault(case, outcome.value) for part, column in by_part.items()}
     return [verdict(case.kind, part, case, fault) for part, fault in faults.items()]
 
-
-EXPOSED = Judging(
-    shares="values:compute 0.1, values:exposed 0.2, values:hidden 0.1, values:idle 0.1, values:ends 0.1, "
-    "generality:overlaps 0.3, generality:edges 0.1",
-    cases=_cases,
-    verdicts=_verdicts,
-    why="""Kernels are intervals, and what counts is the length of a union. Exposed communication is union(both) − union(computing), so you need not find any
-overlap. Sums of kernel times count moments twice; wall time less computing mistakes idle time, for instance behind a slow data loader, for communication.""",
-    pytorch="""`torch.profiler` gives events of device type CUDA with a `time_range`; the names of NCCL's kernels contain `nccl`. `course_lib.runs.tracing`
-reads them, and `course_lib.runs.intervals` adds them up.""",
-)
 
 Rows = Sequence[Mapping[str, Any]]
 Alone = Mapping[str, float]  # seconds of each part of a step, timed by itself
@@ -448,14 +428,34 @@ def _parts_verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence[Ve
     return (_judge if case.part == "theory" else one_verdict(_judge))(params, case, outcome)
 
 
-PARTS = Judging(
-    shares="values:parts 0.3, values:theory 0.15, values:hidden 0.15, values:without 0.1, generality:logs 0.2, "
-    "generality:steps 0.1",
-    cases=_parts_cases,
-    verdicts=_parts_verdicts,
-    why="""Means add up and medians do not, so a breakdown of seconds consists of means plus a named remainder. What happens every K steps costs 1/K of its time
+STEPS = {
+    "predict-real-step": prediction(
+        unit="seconds",
+        why="""A roofline is not a forecast. Large matmuls alone give a floor. Everything that is not a matmul, waiting for the slowest process, library calls and
+shared cores come on top, and on a small model they dominate. The ratio of measured to predicted says how much remains to be explained.""",
+        pytorch="`torch.utils.flop_counter.FlopCounterMode` counts a step's FLOPs; `torch.utils.benchmark.Timer` times it.",
+        reveal=_reveal,
+        truth=measured_seconds,
+    ),
+    "exposed-seconds": Judging(
+        shares="values:compute 0.1, values:exposed 0.2, values:hidden 0.1, values:idle 0.1, values:ends 0.1, "
+        "generality:overlaps 0.3, generality:edges 0.1",
+        cases=_cases,
+        verdicts=_verdicts,
+        why="""Kernels are intervals, and what counts is the length of a union. Exposed communication is union(both) − union(computing), so you need not find any
+overlap. Sums of kernel times count moments twice; wall time less computing mistakes idle time, for instance behind a slow data loader, for communication.""",
+        pytorch="""`torch.profiler` gives events of device type CUDA with a `time_range`; the names of NCCL's kernels contain `nccl`. `course_lib.runs.tracing`
+reads them, and `course_lib.runs.intervals` adds them up.""",
+    ),
+    "where-it-goes": Judging(
+        shares="values:parts 0.3, values:theory 0.15, values:hidden 0.15, values:without 0.1, generality:logs 0.2, "
+        "generality:steps 0.1",
+        cases=_parts_cases,
+        verdicts=_parts_verdicts,
+        why="""Means add up and medians do not, so a breakdown of seconds consists of means plus a named remainder. What happens every K steps costs 1/K of its time
 per step, however many of them the log has. The measured step lies between the sum and the longer part. Without a part, Amdahl's law applies: making a fifth of
 a step free gains at most a quarter.""",
-    pytorch="""`torch.profiler.record_function` names parts; `torch.cuda.Event(enable_timing=True)` times them on the device. The course's own clock is
+        pytorch="""`torch.profiler.record_function` names parts; `torch.cuda.Event(enable_timing=True)` times them on the device. The course's own clock is
 `course_lib.runs.clock`.""",
-)
+    ),
+}

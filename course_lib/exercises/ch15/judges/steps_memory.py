@@ -154,17 +154,6 @@ def _fsdp_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-PEAK = Judging(
-    shares={"values:recorded": 0.4, "values:mixed": 0.2, "generality:jobs": 0.4},
-    cases=_fsdp_cases,
-    verdicts=one_verdict(table(FSDP)),
-    why="""A peak is one moment, and the parts are not largest at the same one. Where activations dominate, the peak is the beginning of the backward pass, when
-no gradients exist; where state dominates, it is the end. However many ranks share state and gradients, two units, one whole gradient and a unit's work space
-remain.""",
-    pytorch="""`torch.cuda.max_memory_allocated()` gives the peak, and `torch.cuda.memory._record_memory_history()` shows what was there; `fully_shard(...,
-reshard_after_forward=False)` keeps units gathered.""",
-)
-
 Flying = Callable[[int, int, str, int], float]  # of stages, a stage, the schedule, and micro-batches
 
 
@@ -298,16 +287,6 @@ def _pipeline_verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence
         outcome = replace(outcome, value=[_by_stage(row) for row in outcome.value])
     return one_verdict(table(STAGES, MOST))(params, case, outcome)
 
-
-PIPELINE = Judging(
-    shares={"values:peaks": 0.45, "values:most": 0.2, "generality:pipelines": 0.2, "generality:limits": 0.15},
-    cases=_pipeline_cases,
-    verdicts=_pipeline_verdicts,
-    why="""A schedule decides how many micro-batches wait between forward and backward: all of them on every stage under GPipe; under 1F1B as many as there are
-stages from this one to the end. So 1F1B's memory stops growing with the number of micro-batches, and its first stage is the fullest.""",
-    pytorch="""`torch.distributed.pipelining.ScheduleGPipe` and `Schedule1F1B` run a `PipelineStage`, which keeps each micro-batch's outputs and received
-tensors until its backward.""",
-)
 
 Stages = Sequence[Mapping[str, Any]]
 CENT = 0.01  # dollars: a bill has no smaller unit
@@ -472,12 +451,33 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-MONEY = Judging(
-    shares={"values:ledger": 0.4, "values:stop": 0.2, "generality:sessions": 0.2, "generality:budgets": 0.2},
-    cases=_cases,
-    verdicts=one_verdict(table(LEDGER, STOP)),
-    why="""The meter runs from the first minute to the last, not from the first kernel to the last. Setup, gaps and failed stages cost as much as training. An
+MEMORY = {
+    "fsdp-peak-gap": Judging(
+        shares={"values:recorded": 0.4, "values:mixed": 0.2, "generality:jobs": 0.4},
+        cases=_fsdp_cases,
+        verdicts=one_verdict(table(FSDP)),
+        why="""A peak is one moment, and the parts are not largest at the same one. Where activations dominate, the peak is the beginning of the backward pass, when
+no gradients exist; where state dominates, it is the end. However many ranks share state and gradients, two units, one whole gradient and a unit's work space
+remain.""",
+        pytorch="""`torch.cuda.max_memory_allocated()` gives the peak, and `torch.cuda.memory._record_memory_history()` shows what was there; `fully_shard(...,
+reshard_after_forward=False)` keeps units gathered.""",
+    ),
+    "pipeline-peaks": Judging(
+        shares={"values:peaks": 0.45, "values:most": 0.2, "generality:pipelines": 0.2, "generality:limits": 0.15},
+        cases=_pipeline_cases,
+        verdicts=_pipeline_verdicts,
+        why="""A schedule decides how many micro-batches wait between forward and backward: all of them on every stage under GPipe; under 1F1B as many as there are
+stages from this one to the end. So 1F1B's memory stops growing with the number of micro-batches, and its first stage is the fullest.""",
+        pytorch="""`torch.distributed.pipelining.ScheduleGPipe` and `Schedule1F1B` run a `PipelineStage`, which keeps each micro-batch's outputs and received
+tensors until its backward.""",
+    ),
+    "spend-ledger": Judging(
+        shares={"values:ledger": 0.4, "values:stop": 0.2, "generality:sessions": 0.2, "generality:budgets": 0.2},
+        cases=_cases,
+        verdicts=one_verdict(table(LEDGER, STOP)),
+        why="""The meter runs from the first minute to the last, not from the first kernel to the last. Setup, gaps and failed stages cost as much as training. An
 increment is billed in full once it has begun, so order the stop early enough that the machine is gone before the next one begins.""",
-    pytorch="""`./course run tour --max-cost` ends the current stage when the budget is spent, but the machine is still rented: set the provider's auto-stop
+        pytorch="""`./course run tour --max-cost` ends the current stage when the budget is spent, but the machine is still rented: set the provider's auto-stop
 before you start.""",
-)
+    ),
+}

@@ -39,21 +39,28 @@ def typical(run: Run, middle: Pick = statistics.median, rate: Callable[..., floa
     return rate(run, middle(step_seconds(run, **how)))
 
 
+def questions(run: Run) -> dict[str, tuple[bool, str]]:
+    """For each reason, in order, whether it refuses an MFU, and what the log says to it."""
+    t = step_seconds(run)
+    n, share, middle = len(t), sum(t) / run["wall_seconds"], typical(run)
+    spread = t[9 * n // 10] / t[n // 10]
+    return {
+        "no warm-up": (run["warm_up"] < 1, f"{run['warm_up']} steps are left out"),
+        "too few steps": (n < LEAST, f"{n} steps are timed"),
+        "clock did not wait": (share < WAITED, f"the timed steps add up to {share:.0%} of the wall clock's seconds"),
+        "not steady": (spread > SPREAD, f"the slow end takes {spread:.3g} times as long as the fast end"),
+        "above the roof": (
+            middle > ROOF,
+            f"the median step uses {middle:.0%} of what all {run['ranks']} devices can do",
+        ),
+    }
+
+
 def honest(run: Run) -> Found:
     """(MFU, low end, high end), or the first reason why there is none."""
     t = step_seconds(run)
-    n = len(t)
-    if run["warm_up"] < 1:
-        return "no warm-up"
-    if n < LEAST:
-        return "too few steps"
-    if sum(t) < WAITED * run["wall_seconds"]:
-        return "clock did not wait"
-    fast, slow = t[n // 10], t[9 * n // 10]
-    if slow > SPREAD * fast:
-        return "not steady"
-    middle = mfu(run, statistics.median(t))
-    return "above the roof" if middle > ROOF else (middle, mfu(run, slow), mfu(run, fast))
+    found = typical(run), mfu(run, t[9 * len(t) // 10]), mfu(run, t[len(t) // 10])
+    return next((reason for reason, (refuses, _) in questions(run).items() if refuses), found)
 
 
 def gpu_run(rng: random.Random, device: str, ranks: int = 8, *, narrow: bool = False, used: float | None = None) -> Run:
@@ -204,19 +211,6 @@ MISTAKES = (
 )
 
 
-def _evidence(run: Run) -> Mapping[str, str]:
-    """What a log says to each question."""
-    t = step_seconds(run)
-    n = len(t)
-    return {
-        "no warm-up": f"{run['warm_up']} steps are left out",
-        "too few steps": f"{n} steps are timed",
-        "clock did not wait": f"the timed steps add up to {sum(t) / run['wall_seconds']:.0%} of the wall clock's seconds",
-        "not steady": f"the slow end takes {t[9 * n // 10] / t[n // 10]:.3g} times as long as the fast end",
-        "above the roof": f"the median step uses {typical(run):.0%} of what all {run['ranks']} devices can do",
-    }
-
-
 def _shape_fault(where: str, got: Any) -> Fault | None:
     """What keeps a value from being three values or one of the reasons."""
     if (type(got) in (tuple, list) and len(got) == 3) or (type(got) is str and plain_word(got) in REASONS):
@@ -227,7 +221,10 @@ def _shape_fault(where: str, got: Any) -> Fault | None:
 
 def _mfu_fault(where: str, run: Run, got: Any, want: Sequence[float]) -> Fault | None:
     if type(got) is str:
-        return "refuses-sound", f"{where}: you say {got!r}, but this log is sound: {_evidence(run)[plain_word(got)]}."
+        return (
+            "refuses-sound",
+            f"{where}: you say {got!r}, but this log is sound: {questions(run)[plain_word(got)][1]}.",
+        )
     if not is_number(got[0]):
         return "not-a-number", f"{where}: the MFU is a fraction; got {describe(got[0])}."
     if near(got[0], want[0], FINE):
@@ -251,7 +248,7 @@ def _ends_fault(where: str, run: Run, got: Any, want: Sequence[float]) -> Fault 
 
 def _refusal_fault(where: str, run: Run, got: Any, want: str) -> Fault | None:
     if type(got) is not str:
-        return f"accepts-{want.replace(' ', '-')}", f"{where}: this log has no MFU: {_evidence(run)[want]}."
+        return f"accepts-{want.replace(' ', '-')}", f"{where}: this log has no MFU: {questions(run)[want][1]}."
     if plain_word(got) == want:
         return None
     return "other-reason", f"{where}: you say {got!r}; the first reason in the order of the list counts."

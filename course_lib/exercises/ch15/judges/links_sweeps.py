@@ -10,19 +10,8 @@ from typing import Any
 import numpy as np
 
 from course_lib.exercises.ch15.cards.links import HELD_OUT, RATIOS
-from course_lib.judging import (
-    Fault,
-    Judging,
-    Mistake,
-    Params,
-    describe,
-    first,
-    is_number,
-    judged,
-    matching,
-    near,
-    times,
-)
+from course_lib.exercises.values import is_number, times
+from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, judged, matching, near
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import FINE
 from course_lib.records import Case, Outcome, Verdict

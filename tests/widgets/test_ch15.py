@@ -11,7 +11,7 @@ from course_lib.exercises.ch15 import numbers
 from course_lib.facts import collectives
 from course_lib.runs import doctored
 from course_lib.runs.evidence import sealed as seal
-from course_lib.runs.intervals import exposed, length
+from course_lib.runs.intervals import exposed, length, outside, union
 from course_lib.runs.reading import choose, every, recorded, rows_of
 from course_lib.transformer import Config, build
 from course_lib.units import GB, MS, US, bytes_text
@@ -114,7 +114,7 @@ def test_the_exposed_lane_is_as_long_as_the_exposed_time(delay, speed):
     for kept in ch15_wires.traces().values():
         end = max(stop for parts in kept.values() for _, stop in parts)
         wire = ch15_wires.moved(list(kept["communication"]), delay * end, speed)
-        bare = ch15_wires._outside(ch15_wires.union(wire), ch15_wires.union(kept["compute"]))
+        bare = outside(union(wire), union(kept["compute"]))
         want = exposed({"compute": list(kept["compute"]), "communication": wire})
         assert length(bare) == pytest.approx(want, abs=1e-9)
 

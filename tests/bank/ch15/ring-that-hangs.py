@@ -52,22 +52,11 @@ def ring_pass(comm, block, visit):
 # %% wrong: the other way round the ring => protocol wrong-direction  from: owners are counted the other way round
 # ~ block, after), P2POp(comm.irecv, coming, before) ==> block, before), P2POp(comm.irecv, coming, after)
 
-
-# %% wrong: its own block straight to everybody => protocol not-a-neighbor
-def ring_pass(comm, block, visit):
-    n, me = comm.size, comm.rank
-    others = [torch.empty_like(block) for _ in range(n)]
-    halves = [P2POp(comm.isend, block, to) for to in range(n) if to != me]
-    halves += [P2POp(comm.irecv, others[source], source) for source in range(n) if source != me]
-    works = comm.batch_isend_irecv(halves) if n > 1 else []
-    total = visit(block, me)
-    for work in works:
-        work.wait()
-    for source in range(n):
-        if source != me:
-            total = total + visit(others[source], source)
-    return total
-
+# %% wrong: its own block straight to everybody => protocol not-a-neighbor  from: one batch a hop, a tensor of its own for each
+# ~ total = 0 ==> own, total = block, 0
+# -             works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
+# +             to, source = (comm.rank + hop + 1) % comm.size, (comm.rank - hop - 1) % comm.size
+# +             works = comm.batch_isend_irecv([P2POp(comm.isend, own, to), P2POp(comm.irecv, coming, source)])
 
 # %% wrong: visits what is still coming => values ~  from: one batch a hop, a tensor of its own for each
 # ~ total = 0 ==> total = visit(block, comm.rank)

@@ -157,9 +157,12 @@ def _fsdp_cases(params: Params, rng: random.Random) -> list[Case]:
 Flying = Callable[[int, int, str, int], float]  # of stages, a stage, the schedule, and micro-batches
 
 
-def in_flight(stages: int, s: int, schedule: str, count: int) -> int:
-    """Micro-batches between forward and backward on stage s at its fullest."""
-    return count if schedule == "gpipe" else min(stages - s, count)
+def _held(of: Callable[[int, int, int], int]) -> Flying:
+    """Micro-batches between forward and backward of m on stage s of p at its fullest; `of` is their number under 1F1B."""
+    return lambda p, s, schedule, m: m if schedule == "gpipe" else of(p, s, m)
+
+
+in_flight = _held(lambda p, s, m: min(p - s, m))
 
 
 def peaks(job: Job, schedule: str, count: int, flying: Flying = in_flight, without: Sequence[str] = ()) -> list[float]:
@@ -181,11 +184,6 @@ def _other(name: str, message: str, row: Callable[..., Any] = lambda *row: row, 
     return Mistake(name, lambda *given: _by_stage(peaks(*row(*given), **how)), message)
 
 
-def _held(of: Callable[[int, int, int], int]) -> Flying:
-    """Another idea of how many micro-batches stage s of p holds of m under 1F1B."""
-    return lambda p, s, schedule, m: m if schedule == "gpipe" else of(p, s, m)
-
-
 def _received(job: Job, *rest: Any) -> tuple[Any, ...]:
     return {**job, "boundary": [0, *job["boundary"]]}, *rest
 
@@ -194,7 +192,6 @@ def _work_each(job: Job, *rest: Any) -> tuple[Any, ...]:
     return {**job, "kept": [sum(both) for both in zip(job["kept"], job["work"], strict=True)]}, *rest
 
 
-CROSSING = ["outputs", "gradient"]
 STAGES = Breakdown(
     part="peaks",
     unit="bytes",
@@ -210,7 +207,7 @@ STAGES = Breakdown(
     _other("turned-round", "the first stage holds the most.", flying=_held(lambda p, s, m: min(s + 1, m))),
     _other("outputs-forgotten", "each output stays until its backward.", without=["outputs"]),
     _other("gradient-forgotten", "the returned gradient takes memory too.", without=["gradient"]),
-    _other("boundary-forgotten", "stored outputs and returned gradients are missing.", without=CROSSING),
+    _other("boundary-forgotten", "stored outputs and returned gradients are missing.", without=["outputs", "gradient"]),
     _other("work-forgotten", "the work space of one backward is missing.", without=["work"]),
     _other("inputs-for-outputs", "`boundary[s]` crosses **after** stage s.", _received),
     _other("work-each", "one backward runs at a time, so its work space exists once.", _work_each, without=["work"]),
@@ -336,7 +333,6 @@ def _idle(*parts: str) -> Callable[..., dict[str, float]]:
     return lambda *row: {"idle": sum(ledger(*row)[part] for part in parts)}
 
 
-EVERYTHING = _idle("failed", "idle", "rounding")
 LEDGER = Breakdown(
     part="ledger",
     unit="dollars",
@@ -356,7 +352,7 @@ LEDGER = Breakdown(
     Mistake("rounded-down", _billed(lambda t, by: t // by * by), "round up: a begun increment is billed in full."),
     Mistake("one-too-many", _billed(lambda stop, by: stop // by * by + by), "no increment begins at the stop itself."),
     Mistake("rounding-is-idle", _idle("idle", "rounding"), "idle ends at the stop; the rest of the bill is rounding."),
-    Mistake("everything", EVERYTHING, "this is everything that was not useful."),
+    Mistake("everything", _idle("failed", "idle", "rounding"), "this is everything that was not useful."),
 )
 
 

@@ -407,10 +407,3 @@ def test_runs_that_are_shown_are_recorded():
     for seed in (None, *(str(number) for number in range(12))):
         assert {f"cpu4/{name}" for name in card.variant(seed)["shown"].split(", ")} <= names
     assert {"cpu2/fsdp", "cpu2/tp", "cpu2/ddp"} <= names
-
-
-def test_a_changed_file_is_found_by_its_hash_alone():
-    run = report.made_up("a", 2.0, 1.0, 1e8)
-    assert evidence.digest(run) == run["sha256"]
-    run["measured"]["step_seconds"] = 1.9
-    assert evidence.digest(run) != run["sha256"] and report.ratios({"a": run}) == {}

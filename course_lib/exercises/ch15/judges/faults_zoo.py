@@ -1,7 +1,7 @@
 """Judge of chapter 15's failures: the last notes of ranks and the ends of processes, in the form of real ones."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
@@ -25,7 +25,6 @@ LATE = (f"RuntimeError: Timed out waiting {TIMEOUT * 1000:.0f}ms for recv operat
 VERSIONS = ("Trouble: The ranks do not have the same torch version.",)
 COLLECTIVES = (("all_reduce", "all_to_all"), ("reduce_scatter", "all_to_all"), ("all_gather", "gather"))
 Answer = tuple[str, int | None, int | None]  # kind, rank, step
-Play = Callable[["Scene"], None]
 
 
 @dataclass
@@ -123,15 +122,13 @@ class Scene:
         sums[self.at :] = [f"{self.rng.getrandbits(32):08x}" for _ in sums[self.at :]]
         self.end((20.0, 0))
 
-    def spoiled(self, play: Play) -> None:
+    def spoiled(self) -> None:
         """Another rank's weights had differed for a while before something else ended the run."""
-        play(self)
         other = self.notes[(self.victim + 1) % self.ranks]
         other["checksums"] = [*other["checksums"][:-2], "0badcafe", "0badbeef"]
 
-    def slow_before(self, play: Play) -> None:
+    def slow_before(self) -> None:
         self.slowed(self.rng.uniform(5, 9), 1)
-        play(self)
 
     def slow(self) -> None:
         self.slowed(self.rng.uniform(5, 9), self.at)
@@ -152,7 +149,7 @@ class Scene:
         self.end((20.0, 0))
 
 
-PLAYS: Mapping[str, tuple[str, Play]] = {
+PLAYS: Mapping[str, tuple[Any, ...]] = {  # the kind, and what happens one after another
     "version": ("version", Scene.version),
     "killed": ("killed", Scene.killed),
     "hung": ("hung", Scene.hung),
@@ -164,12 +161,12 @@ PLAYS: Mapping[str, tuple[str, Play]] = {
     "none": ("none", Scene.fine),
     "one slow step": ("none", partial(Scene.fine, times=12.0, steps=1)),
     "twice as slow": ("none", partial(Scene.fine, times=1.8)),
-    "slow and killed": ("killed", partial(Scene.slow_before, play=partial(Scene.killed, slow=True))),
-    "slow and flipped": ("flipped", partial(Scene.slow_before, play=Scene.flipped)),
+    "slow and killed": ("killed", Scene.slow_before, partial(Scene.killed, slow=True)),
+    "slow and flipped": ("flipped", Scene.slow_before, Scene.flipped),
     "killed at once": ("killed", partial(Scene.killed, at_once=True)),
     "version and mismatched": ("version", Scene.two_versions),
-    "flipped and killed": ("killed", partial(Scene.spoiled, play=Scene.killed)),
-    "flipped and hung": ("hung", partial(Scene.spoiled, play=Scene.hung)),
+    "flipped and killed": ("killed", Scene.killed, Scene.spoiled),
+    "flipped and hung": ("hung", Scene.hung, Scene.spoiled),
     "hung a step behind": ("hung", Scene.hung_behind),
     "just slow": ("slow", partial(Scene.near, times=3.0)),
     "slow for two steps": ("none", partial(Scene.near, times=3.25, steps=2)),
@@ -182,8 +179,9 @@ SHOWN, UNSEEN = ("killed", "hung", "none", "flipped"), tuple(PLAYS)
 
 def scene(what: str, rng: random.Random, ranks: int, steps: int, victim: int) -> tuple[list[Any], list[Any], Answer]:
     """Notes and ends of such a run, in some order, and what happened in it."""
-    made, (kind, play) = Scene(rng, ranks, steps, victim), PLAYS[what]
-    play(made)
+    made, (kind, *plays) = Scene(rng, ranks, steps, victim), PLAYS[what]
+    for play in plays:
+        play(made)
     mine = made.notes.pop(victim)
     rng.shuffle(made.notes)
     elsewhere = [place for place in range(1, ranks) if place != victim]  # neither first nor in its place

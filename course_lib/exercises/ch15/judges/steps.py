@@ -76,27 +76,27 @@ def _merged(spans: Spans, begin: float, end: float) -> float:
     return total
 
 
-def _ways(compute: Spans, talk: Spans, wall: float) -> dict[str, Seconds]:
-    """What mistakes make of the spans of computing and of communicating, all of them within the step."""
-    computing, talking, one, two = covered(compute), covered(talk), length(compute), length(talk)
-    by_kernel = sum(covered(compute, start, stop) for start, stop in talk)
-    by_pair = sum(length(clipped(compute, start, stop)) for start, stop in talk)
-    return {
-        "wall-less-computing": {"exposed": wall - computing, "hidden": talking + computing - wall, "idle": 0.0},
-        "all-communication": {"exposed": talking, "hidden": talking},
-        "kernels-summed": {"compute": one, "exposed": two, "hidden": min(one, two), "idle": wall - one - two},
-        "one-by-one": {"exposed": two - by_kernel, "hidden": by_kernel},
-        "pairs-summed": {"exposed": talking - by_pair, "hidden": by_pair},
-    }
+def _wall_less_computing(compute: Spans, talk: Spans, wall: float) -> Seconds:
+    return {"exposed": wall - covered(compute), "hidden": covered(talk) + covered(compute) - wall, "idle": 0.0}
 
 
-WAYS = {
-    "wall-less-computing": "an idle GPU does not communicate.",
-    "all-communication": "this is all communication, hidden or not.",
-    "kernels-summed": "kernels that run at once were added up; each moment counts once.",
-    "one-by-one": "a moment in which two kernels communicate is counted twice here.",
-    "pairs-summed": "the overlaps of all pairs were added up; a moment is hidden once.",
-}
+def _all(compute: Spans, talk: Spans, wall: float) -> Seconds:
+    return dict.fromkeys(("exposed", "hidden"), covered(talk))
+
+
+def _summed(compute: Spans, talk: Spans, wall: float) -> Seconds:
+    one, two = length(compute), length(talk)
+    return {"compute": one, "exposed": two, "hidden": min(one, two), "idle": wall - one - two}
+
+
+def _one_by_one(compute: Spans, talk: Spans, wall: float) -> Seconds:
+    hidden = sum(covered(compute, start, stop) for start, stop in talk)
+    return {"exposed": length(talk) - hidden, "hidden": hidden}
+
+
+def _pairs_summed(compute: Spans, talk: Spans, wall: float) -> Seconds:
+    hidden = sum(length(clipped(compute, start, stop)) for start, stop in talk)
+    return {"exposed": covered(talk) - hidden, "hidden": hidden}
 
 
 def _copies_compute(kernels: Sequence[Kernel], *ends: float) -> Row:
@@ -124,9 +124,14 @@ def asked(copies: str) -> Breakdown:
         """The times of another row, or with another rule or measure."""
         return Mistake(name, lambda *given: step_times(*row(*given), **{"copies": copies, **how}), message)
 
-    def ways(kernels: Sequence[Kernel], begin: float, end: float) -> dict[str, Seconds]:
-        kinds = ("compute",), TALK[copies]
-        return _ways(*(clipped(of_kinds(kernels, each), begin, end) for each in kinds), end - begin)
+    def spans(name: str, way: Callable[[Spans, Spans, float], Seconds], message: str) -> Mistake:
+        """A mistake that is a way to work on the clipped spans of computing and communicating."""
+
+        def value(kernels: Sequence[Kernel], begin: float, end: float) -> Seconds:
+            compute, talk = (clipped(of_kinds(kernels, kinds), begin, end) for kinds in (("compute",), TALK[copies]))
+            return way(compute, talk, end - begin)
+
+        return Mistake(name, value, message)
 
     return Breakdown(
         part="steps",
@@ -136,7 +141,11 @@ def asked(copies: str) -> Breakdown:
     ).knowing(
         times(public, lead + RULES[copies], copies=other),
         times("copies-compute", RULES[copies], _copies_compute),
-        *(Mistake(name, lambda *row, of=name: ways(*row)[of], message) for name, message in WAYS.items()),
+        spans("wall-less-computing", _wall_less_computing, "an idle GPU does not communicate."),
+        spans("all-communication", _all, "this is all communication, hidden or not."),
+        spans("kernels-summed", _summed, "kernels that run at once were added up; each moment counts once."),
+        spans("one-by-one", _one_by_one, "a moment in which two kernels communicate is counted twice here."),
+        spans("pairs-summed", _pairs_summed, "the overlaps of all pairs were added up; a moment is hidden once."),
         times("not-cut", "time outside `begin` to `end` was counted.", busy=lambda spans, *ends: covered(spans)),
         times("left-out", "a kernel that crosses `begin` or `end` counts with its part inside.", _left_out),
         times("to-the-last-kernel", "after its last kernel the GPU is idle until `end`.", _to_the_last),

@@ -3,14 +3,14 @@
 import copy
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from course_lib import facts
 from course_lib.collectives import bus_bandwidth
 from course_lib.exercises.ch15.cards.links import LIMITED, LINES, PREFLIGHT, RUNS, WORDS, limits_of
-from course_lib.judging import Fault, Judging, Params, describe, first, verdict
+from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, verdict
 from course_lib.judging.columns import Word, rows_fault
 from course_lib.judging.diagnoses import plain_word
 from course_lib.judging.draws import generality
@@ -197,50 +197,67 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 # --- the lines
 
-SLIPS: Sequence[tuple[str, str, str]] = (  # a line, a mistake on it, what to tell
-    ("versions", "torch-alone", "is torch all that two ranks must have in common?"),
-    ("versions", "first-two", "compare all ranks."),
-    ("clocks", "idle-is-no-fault", "which reasons are harmless?"),
-    ("clocks", "low-clock", "an idle GPU has a low clock too: ask for the reason of the clock."),
-    ("clocks", "first-gpu", "look at all GPUs."),
-    ("links", "whole-machine", "is the pair in one group?"),
-    ("links", "groups-forgotten", "two GPUs of one group lack NVLink."),
-    ("links", "neighbors-only", "look at all pairs, not only at neighbors."),
-    ("links", "diagonal", "the diagonal of the matrix says X: a GPU and itself."),
-    ("copy", "mean", "the mean hides the GPU that all others wait for."),
-    ("all-reduce", "algorithm-bandwidth", "this is the algorithm bandwidth: how much does a ring send over each link?"),
-    ("all-reduce", "both-directions", "the link is one way."),
-    *((line, "unmeasured", "what was not measured is not 'healthy'.") for line in ("copy", "all-reduce")),
-    *((line, "unmeasured, refused", "what was not measured is not 'refuse'.") for line in ("copy", "all-reduce")),
-    ("open files", "no-limit", "−1 means that no limit is set."),
+Named = tuple[str, Mistake]  # a line, and a mistake on it
+
+
+def _of(line: str, name: str, change: Callable[[Machine], Machine], message: str, **how: Any) -> Named:
+    """A mistake that gives the line the verdict of a changed machine."""
+
+    def word(machine: Machine, tp: int, limits: Limits) -> str:
+        return lines_of(machine | change(machine), tp, limits, **how)[line]
+
+    return line, Mistake(name, word, message)
+
+
+def _unmeasured(line: str, word: str) -> Named:
+    def found(*row: Any) -> str:
+        return word if values(row[0])[line] is None else lines_of(*row)[line]
+
+    return line, Mistake("unmeasured", found, f"what was not measured is not {word!r}.")
+
+
+def _grouped(name: str, size: Callable[[Machine], int], message: str) -> Named:
+    return "links", Mistake(name, lambda one, tp, limits: lines_of(one, size(one), limits)["links"], message)
+
+
+def _mean_copy(machine: Machine) -> Machine:
+    copies = machine["copy"]
+    return {} if None in copies else {"copy": [sum(copies) / len(copies)]}
+
+
+def _low_clocks(machine: Machine) -> Machine:
+    return {"reasons": ["0x8" if now < 0.6 * most else "0x0" for now, most in machine["clocks"]]}
+
+
+def _by_algorithm(machine: Machine) -> Machine:
+    return {"printed_link": machine["printed_link"] * 2 * (1 - 1 / len(machine["topology"]))}
+
+
+def _neighbors(machine: Machine, tp: int, limits: Limits) -> str:
+    return "refuse" if any(a - b == 1 for a, b in without_nvlink(machine)) else "healthy"
+
+
+def _torch(machine: Machine) -> Machine:
+    return {"versions": [{"torch": each["torch"]} for each in machine["versions"]]}
+
+
+ALGORITHM = "this is the algorithm bandwidth: how much does a ring send over each link?"
+MISTAKES: Sequence[Named] = (
+    _of("versions", "torch-alone", _torch, "is torch all that two ranks must have in common?"),
+    _of("versions", "first-two", lambda m: {"versions": m["versions"][:2]}, "compare all ranks."),
+    _of("clocks", "idle-is-no-fault", lambda m: {}, "which reasons are harmless?", held=0x1FF),
+    _of("clocks", "low-clock", _low_clocks, "an idle GPU has a low clock too: ask for the reason of the clock."),
+    _of("clocks", "first-gpu", lambda m: {"reasons": m["reasons"][:1]}, "look at all GPUs."),
+    _grouped("whole-machine", lambda m: len(m["topology"]), "is the pair in one group?"),
+    _grouped("groups-forgotten", lambda m: 1, "two GPUs of one group lack NVLink."),
+    ("links", Mistake("neighbors-only", _neighbors, "look at all pairs, not only at neighbors.")),
+    ("links", Mistake("diagonal", lambda *row: "refuse", "the diagonal of the matrix says X: a GPU and itself.")),
+    _of("copy", "mean", _mean_copy, "the mean hides the GPU that all others wait for."),
+    _of("all-reduce", "algorithm-bandwidth", _by_algorithm, ALGORITHM),
+    _of("all-reduce", "both-directions", lambda m: {"printed_link": 2 * m["printed_link"]}, "the link is one way."),
+    *(_unmeasured(line, word) for line in ("copy", "all-reduce") for word in ("healthy", "refuse")),
+    _of("open files", "no-limit", lambda m: {"open_files": max(m["open_files"], 0)}, "−1 means that no limit is set."),
 )
-
-
-def _slips(machine: Machine, tp: int, limits: Limits) -> dict[str, Mapping[str, str]]:
-    """The lines' verdicts by mistake: of what a mistake takes for the machine, or by another rule."""
-    copies, ranks = machine["copy"], len(machine["topology"])
-    unmeasured = [name for name, value in values(machine).items() if value is None]
-    taken_for: dict[str, Machine] = {
-        "torch-alone": {"versions": [{"torch": each["torch"]} for each in machine["versions"]]},
-        "first-two": {"versions": machine["versions"][:2]},
-        "low-clock": {"reasons": ["0x8" if now < 0.6 * most else "0x0" for now, most in machine["clocks"]]},
-        "first-gpu": {"reasons": machine["reasons"][:1]},
-        "mean": {} if None in copies else {"copy": [sum(copies) / ranks]},
-        "algorithm-bandwidth": {"printed_link": machine["printed_link"] * 2 * (1 - 1 / ranks)},
-        "both-directions": {"printed_link": 2 * machine["printed_link"]},
-        "no-limit": {"open_files": max(machine["open_files"], 0)},
-    }
-    right, near = lines_of(machine, tp, limits), any(a - b == 1 for a, b in without_nvlink(machine))
-    return {
-        **{name: lines_of(machine | other, tp, limits) for name, other in taken_for.items()},
-        "idle-is-no-fault": lines_of(machine, tp, limits, held=0x1FF),
-        "whole-machine": lines_of(machine, ranks, limits),
-        "groups-forgotten": lines_of(machine, 1, limits),
-        "neighbors-only": {"links": "refuse" if near else "healthy"},
-        "diagonal": {"links": "refuse"},
-        "unmeasured": right | dict.fromkeys(unmeasured, "healthy"),
-        "unmeasured, refused": right | dict.fromkeys(unmeasured, "refuse"),
-    }
 
 
 def _shown(line: str, machine: Machine, tp: int, limits: Limits) -> str:
@@ -258,15 +275,15 @@ def _shown(line: str, machine: Machine, tp: int, limits: Limits) -> str:
     return f"{links[a][b]} between GPUs {b} and {a}{more}, groups of {tp}"
 
 
-def _line_fault(case: Case, line: str, said: Sequence[Any], slips: Sequence[Any]) -> Fault | None:
+def _line_fault(case: Case, line: str, said: Sequence[Any]) -> Fault | None:
     """What is wrong with the verdicts on a line; a known mistake that explains all rows comes first."""
     words = [plain_word(each.get(line)) if type(each) is dict else None for each in said]
     column = Word(part=line, choices=WORDS, want=lambda *row: lines_of(*row)[line], words=partial(_shown, line))
     if (fault := column.fault(case, words)) is None:
         return None
-    for of, name, message in SLIPS:
-        if of == line and words == [each[name][line] for each in slips]:
-            return name.partition(",")[0], f"{line}: {message}"
+    for named, mistake in MISTAKES:
+        if named == line and words == [mistake.on(*row) for row in case.args[1]]:
+            return mistake.name, f"{line}: {mistake.message}"
     return fault[0] or ("limits" if line in LIMITED else ""), f"{line}: {fault[1]}"
 
 
@@ -293,11 +310,10 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     groups = {"lines": tuple(LINES)} if case.kind == "generality" else GROUPS
     if fault := rows_fault(case, outcome.value, 2):
         return [verdict(case.kind, part, case, fault) for part in (*groups, "run")]
-    said, wants = [lines for lines, _ in outcome.value], [lines_of(*row) for row in case.args[1]]
-    slips = [_slips(*row) for row in case.args[1]] if said != wants else []
-    faults = {part: first(*(_line_fault(case, line, said, slips) for line in lines)) for part, lines in groups.items()}
-    pairs = zip(outcome.value, wants, strict=True)
-    faults["run"] = first(*(_run_fault(case, *pair, want) for pair, want in pairs))
+    said = [lines for lines, _ in outcome.value]
+    faults = {part: first(*(_line_fault(case, line, said) for line in lines)) for part, lines in groups.items()}
+    pairs = zip(outcome.value, case.args[1], strict=True)
+    faults["run"] = first(*(_run_fault(case, *pair, lines_of(*row)) for pair, row in pairs))
     return [verdict(case.kind, part, case, fault) for part, fault in faults.items()]
 
 

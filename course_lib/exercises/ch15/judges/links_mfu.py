@@ -39,10 +39,9 @@ def typical(run: Run, middle: Pick = statistics.median, rate: Callable[..., floa
     return rate(run, middle(step_seconds(run, **how)))
 
 
-def questions(run: Run) -> dict[str, tuple[bool, str]]:
-    """For each reason, in order, whether it refuses an MFU, and what the log says to it."""
-    t = step_seconds(run)
-    n, share, middle = len(t), sum(t) / run["wall_seconds"], typical(run)
+def questions(run: Run, t: Sequence[float]) -> dict[str, tuple[bool, str]]:
+    """For each reason, in order, whether it refuses an MFU, and what the log says to it; `t` are its step seconds."""
+    n, share, middle = len(t), sum(t) / run["wall_seconds"], mfu(run, statistics.median(t))
     spread = t[9 * n // 10] / t[n // 10]
     return {
         "no warm-up": (run["warm_up"] < 1, f"{run['warm_up']} steps are left out"),
@@ -59,8 +58,8 @@ def questions(run: Run) -> dict[str, tuple[bool, str]]:
 def honest(run: Run) -> Found:
     """(MFU, low end, high end), or the first reason why there is none."""
     t = step_seconds(run)
-    found = typical(run), mfu(run, t[9 * len(t) // 10]), mfu(run, t[len(t) // 10])
-    return next((reason for reason, (refuses, _) in questions(run).items() if refuses), found)
+    found = mfu(run, statistics.median(t)), mfu(run, t[9 * len(t) // 10]), mfu(run, t[len(t) // 10])
+    return next((reason for reason, (refuses, _) in questions(run, t).items() if refuses), found)
 
 
 def gpu_run(rng: random.Random, device: str, ranks: int = 8, *, narrow: bool = False, used: float | None = None) -> Run:
@@ -223,7 +222,7 @@ def _mfu_fault(where: str, run: Run, got: Any, want: Sequence[float]) -> Fault |
     if type(got) is str:
         return (
             "refuses-sound",
-            f"{where}: you say {got!r}, but this log is sound: {questions(run)[plain_word(got)][1]}.",
+            f"{where}: you say {got!r}, but this log is sound: {questions(run, step_seconds(run))[plain_word(got)][1]}.",
         )
     if not is_number(got[0]):
         return "not-a-number", f"{where}: the MFU is a fraction; got {describe(got[0])}."
@@ -248,7 +247,10 @@ def _ends_fault(where: str, run: Run, got: Any, want: Sequence[float]) -> Fault 
 
 def _refusal_fault(where: str, run: Run, got: Any, want: str) -> Fault | None:
     if type(got) is not str:
-        return f"accepts-{want.replace(' ', '-')}", f"{where}: this log has no MFU: {questions(run)[want][1]}."
+        return (
+            f"accepts-{want.replace(' ', '-')}",
+            f"{where}: this log has no MFU: {questions(run, step_seconds(run))[want][1]}.",
+        )
     if plain_word(got) == want:
         return None
     return "other-reason", f"{where}: you say {got!r}; the first reason in the order of the list counts."

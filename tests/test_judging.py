@@ -21,9 +21,11 @@ from course_lib.judging import (
     number_fault,
     oracle,
 )
+from course_lib.judging.cases import shown
 from course_lib.judging.columns import FINE, Breakdown, Column, table
 from course_lib.judging.columns import Word as WordColumn
 from course_lib.judging.contract import lost, read_shares
+from course_lib.judging.diagnoses import diagnosis_fault, numbered
 from course_lib.judging.draws import one_apart
 from course_lib.judging.gradients import gradients_fault
 from course_lib.judging.ranks import counts, on_ranks
@@ -204,6 +206,21 @@ def test_every_prediction_is_judged_alike():
 def test_a_number_is_told_how_far_off_it_is_but_never_what_it_should_be():
     fault = number_fault("13B", 5.0, 208.0, unit="GB")
     assert fault[0] == "" and "208" not in fault[1]
+
+
+def test_a_diagnosis_is_named_after_the_fault_that_it_misses():
+    look = {"too slow": "Compare the times.", "fine": "Nothing is wrong."}
+    cases = numbered(shown, "run {}", "values:cause", [(1, 2, "too slow"), (3, 4, "fine")])
+    assert [(case.name, case.args, case.secret) for case in cases] == [
+        ("run 1", (1, 2), "too slow"),
+        ("run 2", (3, 4), "fine"),
+    ]
+    said = {" Too Slow ": "", "fine": "unnoticed", "broken": "no-such-word", None: "returned-none"}
+    faults = {word: diagnosis_fault("run 1", word, "too slow", "fine", look) for word in said}
+    assert {word: fault[0] if fault else "" for word, fault in faults.items()} == said
+    assert "Compare the times." in faults["fine"][1]
+    assert diagnosis_fault("run 2", "too slow", "fine", "fine", look)[0] == "false-alarm"
+    assert diagnosis_fault("run 3", "fine", "too slow", "", look)[0] == "not-too-slow"
 
 
 def test_a_tensor_is_named_by_a_mistake_only_if_it_leads_elsewhere():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
@@ -14,6 +13,7 @@ from matplotlib.patches import Patch
 from course_lib.figures import style
 from course_lib.figures.palette import COLOR, INK, PAPER, color
 from course_lib.figures.style import Picture
+from course_lib.runs.intervals import outside
 from course_lib.units import duration_text, percent_text
 
 if TYPE_CHECKING:
@@ -40,9 +40,7 @@ class Lanes:
     @property
     def exposed(self) -> tuple[Stretch, ...]:
         """When the wire carries something and the GPU computes nothing."""
-        return tuple(
-            piece for stretch in joined(self.wire) for piece in _without(stretch, [(a, b) for a, b, _ in self.work])
-        )
+        return tuple(outside(joined(self.wire), joined([(start, stop) for start, stop, _ in self.work])))
 
     @property
     def hidden_share(self) -> float:
@@ -60,13 +58,6 @@ def joined(stretches: Sequence[Stretch]) -> list[Stretch]:
         else:
             found.append((start, stop))
     return found
-
-
-def _without(stretch: Stretch, busy: Sequence[Stretch]) -> list[Stretch]:
-    """What of a stretch lies outside all of the others."""
-    edges = joined([(stretch[0], stretch[0]), *busy, (stretch[1], stretch[1])])
-    gaps = ((max(before[1], stretch[0]), min(after[0], stretch[1])) for before, after in pairwise(edges))
-    return [(start, stop) for start, stop in gaps if stop > start]
 
 
 def lanes_of(run: Run, rank: int = 0, name: str = "", forward: float = 0.0) -> Lanes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 Interval = tuple[float, float]  # start and end, seconds
 
@@ -16,6 +16,22 @@ def union(parts: Iterable[Interval], join: float = 0.0) -> list[Interval]:
         elif end > start:
             merged.append((start, end))
     return merged
+
+
+def outside(parts: Iterable[Interval], busy: Sequence[Interval]) -> list[Interval]:
+    """What of sorted, disjoint `parts` lies outside of sorted, disjoint `busy`."""
+    found, place = list[Interval](), 0
+    for start, stop in parts:
+        while place < len(busy) and busy[place][1] <= start:
+            place += 1
+        at, here = start, place
+        while here < len(busy) and busy[here][0] < stop:
+            if busy[here][0] > at:
+                found.append((at, busy[here][0]))
+            at, here = max(at, busy[here][1]), here + 1
+        if at < stop:
+            found.append((at, stop))
+    return found
 
 
 def length(parts: Iterable[Interval]) -> float:

@@ -12,7 +12,7 @@ from course_lib.facts import collectives as published
 from course_lib.figures import lanes, panels
 from course_lib.figures.palette import INK, ORANGE, SOFT, VERMILION, color
 from course_lib.figures.style import Picture
-from course_lib.runs.intervals import Interval, exposed, length, union
+from course_lib.runs.intervals import Interval, exposed, length, outside, union
 from course_lib.runs.reading import Chosen, every
 from course_lib.runs.ring_bytes import ring_sent
 from course_lib.units import GB, MS, US, bytes_text, duration_text, number_text, percent_text
@@ -164,7 +164,7 @@ def draw_timeline(delay: float = 0.0, speed: float = 1.0, which: str = "") -> Pi
     panel = panels.Panel(1.2, 2.2, 5.95, 1.15, (0, 1.02 * last / scale), (2.5, -0.5))
     rows = {0: "computing", 1: "on the wire", 2: "exposed"}
     panel.frame(axes, panels.marks(last / scale, 8), rows, f"time of one step ({unit})", grid=False)
-    bare, fills = _outside(union(wire), now["compute"]), (color("forward"), color("communication"), ORANGE)
+    bare, fills = outside(union(wire), now["compute"]), (color("forward"), color("communication"), ORANGE)
     for row, parts in enumerate((now["compute"], union(wire), bare)):
         spans = [(start / scale, stop / scale) for start, stop in _closed(parts, last)]
         _boxes(axes, panel, spans, row - 0.38, row + 0.38, fills[row])
@@ -177,22 +177,6 @@ def draw_timeline(delay: float = 0.0, speed: float = 1.0, which: str = "") -> Pi
     times = ", ".join(f"{name}: {duration_text(seconds) if seconds else 'none'}" for name, seconds in ways.items())
     figure.alt = f"{title}, {asked}. {times}."
     return figure
-
-
-def _outside(parts: list[Interval], busy: list[Interval]) -> list[Interval]:
-    """What of sorted, disjoint `parts` lies outside sorted, disjoint `busy`."""
-    found, place = [], 0
-    for start, stop in parts:
-        while place < len(busy) and busy[place][1] <= start:
-            place += 1
-        at, here = start, place
-        while here < len(busy) and busy[here][0] < stop:
-            if busy[here][0] > at:
-                found.append((at, busy[here][0]))
-            at, here = max(at, busy[here][1]), here + 1
-        if at < stop:
-            found.append((at, stop))
-    return found
 
 
 def _closed(parts: list[Interval], end: float) -> list[Interval]:

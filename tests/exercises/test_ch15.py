@@ -1,35 +1,43 @@
-"""Chapter 15's exercises on machines, rates, steps and memory: oracles are the library's and the evidence's, and cases mean what they say."""
+"""Chapter 15's exercises: oracles are the library's and the evidence's, cases mean what they say, and what ships is what the trainings give."""
 
+import copy
+import json
 import math
 import random
-import statistics
+from statistics import fmean, median
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import torch
+from contract.kit import cases_of, functions, shipped
 
-from course_lib import compute, exercises, facts, memory
+from course_lib import exercises, facts
+from course_lib.cluster import simulate
+from course_lib.exercises import killmatrix
 from course_lib.exercises.ch15 import work
 from course_lib.exercises.ch15.cards import links
-from course_lib.exercises.ch15.cards.links_more import CAUSES, GROWTH
+from course_lib.exercises.ch15.cards.faults import LABEL_WORDS, SMOKE_WORDS, TRACE_WORDS, ZOO_WORDS
+from course_lib.exercises.ch15.cards.links import CAUSES
+from course_lib.exercises.ch15.judges import faults_report as report
+from course_lib.exercises.ch15.judges import faults_smoke as smoke
+from course_lib.exercises.ch15.judges import faults_trainings as trainings
+from course_lib.exercises.ch15.judges import faults_zoo as zoo
 from course_lib.exercises.ch15.judges import links_audits, steps, steps_memory
 from course_lib.exercises.ch15.judges import links_machines as machines
 from course_lib.exercises.ch15.judges import links_mfu as rates
 from course_lib.exercises.ch15.judges import links_more as more
 from course_lib.exercises.ch15.judges import links_sweeps as sweeps
+from course_lib.exercises.point_to_point import PointToPoint
 from course_lib.facts import scaling
 from course_lib.judging import judging
+from course_lib.records import Case, Outcome
 from course_lib.roofline import fit_alpha_beta
-from course_lib.runs import gates, intervals, look, money
+from course_lib.runs import evidence, failing, gates, intervals, look, reading
 from course_lib.runs.reading import recorded
 from course_lib.runs.ring_bytes import ring_sent
 
 # --- machines and rates
 
-
 LIMITS = machines.SHOWN
-
-
 MEANT = {
     "a rank with another NCCL or CUDA": ("versions", "refuse"),
     "a rank with another torch": ("versions", "refuse"),
@@ -45,6 +53,7 @@ MEANT = {
     "few open files": ("open files", "degraded"),
     "hardly any open files": ("open files", "refuse"),
 }
+RUN = {"degraded": "with care", "refuse": "no-go"}
 
 
 @pytest.mark.parametrize("tp", [2, 4])
@@ -55,6 +64,9 @@ def test_a_sound_machine_goes_and_each_fault_is_seen_on_its_line_alone(tp):
         for name, (line, word) in MEANT.items():
             lines = machines.lines_of(*machines.machine((name,), random.Random(seed), tp, LIMITS))
             assert lines[line] == word and all(other == "healthy" for key, other in lines.items() if key != line), name
+            assert machines.run_of(lines) == RUN[word]
+        lines = machines.lines_of(*machines.machine(("something not measured",), random.Random(seed), tp, LIMITS))
+        assert sorted(lines.values()) == ["degraded"] + ["healthy"] * 6
     assert set(machines.FAULTS) == {*MEANT, "something not measured"}
 
 
@@ -108,7 +120,7 @@ def test_a_clock_that_missed_a_part_of_each_step_stays_below_the_roof():
     """So that the roof alone does not find it out."""
     rng = random.Random(2)
     made = [rates.launched(rates.gpu_run(rng, "H100 SXM"), rng) for _ in range(10)]
-    assert all(rates.mfu(run, statistics.median(rates.step_seconds(run))) < rates.ROOF for run in made)
+    assert all(rates.mfu(run, median(rates.step_seconds(run))) < rates.ROOF for run in made)
 
 
 def test_bounds_are_those_of_the_gates():
@@ -116,12 +128,8 @@ def test_bounds_are_those_of_the_gates():
     assert LIMITS["copy"][0] == pytest.approx(look.DEGRADED * look.COPY, rel=0.02)
 
 
-def test_the_mfu_is_the_librarys_and_peaks_are_the_data_sheets():
-    run = rates.gpu_run(random.Random(5), "H100 SXM")
-    speed = run["tokens_per_step"] / statistics.median(rates.step_seconds(run))
+def test_peaks_are_the_data_sheets():
     h100, peaks = facts.device("H100 SXM"), work.peaks_of("H100 SXM")
-    want = compute.mfu(run["model_flops_per_token"] / 6, speed, float(h100.dense_flops), run["ranks"])
-    assert rates.honest(run)[0] == pytest.approx(want)
     assert peaks["sparse_flops"]["bfloat16"] == pytest.approx(float(h100.sparse_flops), rel=1e-3)
     assert peaks["dense_flops"]["float8"] == float(h100.fp8_flops)
 
@@ -157,12 +165,6 @@ def test_the_audit_agrees_with_the_runs_in_the_facts():
     )
 
 
-def test_what_was_not_measured_is_degraded_and_never_healthy():
-    for seed in range(10):
-        lines = machines.lines_of(*machines.machine(("something not measured",), random.Random(seed), 4, LIMITS))
-        assert sorted(lines.values()) == ["degraded"] + ["healthy"] * 6 and machines.run_of(lines) == "with care"
-
-
 @pytest.mark.parametrize("kind", sweeps.KINDS)
 def test_our_own_fit_is_well_inside_what_is_asked_and_one_line_is_not(kind):
     off = {"cuts": [], "raw": [], "mean": []}
@@ -173,7 +175,7 @@ def test_our_own_fit_is_well_inside_what_is_asked_and_one_line_is_not(kind):
             assert nbytes not in {row["nbytes"] for row in rows}
             off["cuts"].append(abs(sweeps.predicted(rows, nbytes) / true - 1))
             off["raw"].append(abs(sweeps.one_line(rows, nbytes, raw=True) / true - 1))
-            off["mean"].append(abs(sweeps.predicted(rows, nbytes, statistics.fmean) / true - 1))
+            off["mean"].append(abs(sweeps.predicted(rows, nbytes, fmean) / true - 1))
     assert max(off["cuts"]) < sweeps.SOLVABLE < sweeps.CLOSE / 2
     assert max(off["raw"]) > sweeps.CLOSE and min(off["mean"]) > 0.15
 
@@ -184,21 +186,6 @@ def test_recorded_sweeps_have_enough_sizes_to_leave_one_out(kind):
     assert len(rows) >= 7 and all(len(row["seconds"]) >= 3 for row in rows)
     for row in rows:
         assert math.isfinite(sweeps.predicted([other for other in rows if other is not row], row["nbytes"]))
-
-
-@pytest.mark.parametrize("growth", GROWTH)
-@pytest.mark.parametrize("kind", ["strong", "weak"])
-def test_constants_without_noise_are_those_put_in(kind, growth):
-    first, second, rows = 0.4, 9.0 if kind == "strong" else 0.03, []
-    for n in (8, 16, 64, 256):
-        seconds = first + second * float(more.column(kind, growth, float(n), 8.0))
-        tokens = 2**20 if kind == "strong" else 4096 * n
-        rows.append({"ranks": n, "batch_tokens": tokens, "tokens_per_s": tokens / n / seconds})
-    assert more.kind_of(rows) == kind
-    constants, residuals = more.fitted(rows, growth)
-    assert constants == pytest.approx((first, second)) and residuals == pytest.approx(0, abs=1e-9)
-    measured = rows[-1]["tokens_per_s"] / rows[0]["tokens_per_s"]
-    assert [more.efficiency(rows, growth, n) for n in (256, 8)] == pytest.approx([measured, 1])
 
 
 def test_drawn_rows_are_of_their_kind():
@@ -224,21 +211,6 @@ def test_what_a_prediction_is_asked_from_was_known_before_and_the_truth_is_the_r
     assert f"{contract.truth(params) / run['predicted']['step_seconds']:.2f}" in contract.reveal(params)
     floor = 6 * params["params"] * params["tokens"] / params["ranks"] / params["flops"]
     assert floor < 1.05 * contract.truth(params)  # a step is never quicker than its matmuls at their best
-
-
-ends = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda pair: (min(pair) / 4, max(pair) / 4))
-
-
-spans = st.lists(ends, max_size=8)
-
-
-@given(compute=spans, talk=spans)
-def test_exposed_communication_is_the_librarys(compute, talk):
-    kernels = [("compute", 0, *span) for span in compute] + [("communication", 1, *span) for span in talk]
-    found = steps.step_times(kernels, 0.0, 3.0)
-    assert found["exposed"] == pytest.approx(intervals.exposed({"compute": compute, "communication": talk}))
-    assert found["compute"] == pytest.approx(intervals.length(intervals.union(compute)))
-    assert found["exposed"] + found["hidden"] == pytest.approx(intervals.length(intervals.union(talk)))
 
 
 @pytest.mark.parametrize("warm_up", [2, 3, 4, 5])
@@ -291,41 +263,6 @@ def test_the_formula_comes_within_a_tenth_of_a_recorded_first_stage_and_1f1b_hol
     assert seen["1f1b"] < seen["gpipe"]
 
 
-def test_a_ledger_adds_up_and_its_bill_is_the_librarys():
-    found = steps_memory.ledger(steps_memory.SHOWN, 45.0, 8, 2.5, 15)
-    assert found["total"] == pytest.approx(sum(value for name, value in found.items() if name != "total"))
-    assert found["total"] == pytest.approx(money.dollars(45 * 60, 8, 2.5)) and found["rounding"] == pytest.approx(0)
-    assert found["useful"] == pytest.approx(money.dollars((3 + 10 + 8) * 60, 8, 2.5))
-    assert found["failed"] == pytest.approx(money.dollars(4 * 60, 8, 2.5))
-
-
-@given(st.integers(1, 400), st.sampled_from([1, 4, 8]), st.sampled_from([1, 10, 60]), st.sampled_from([0, 2.5, 40]))
-def test_a_stop_ordered_in_time_stays_within_the_budget_and_a_minute_later_it_does_not(budget, gpus, increment, grace):
-    last = steps_memory.stop_by(budget, gpus, 3.0, increment, grace)
-    if last is None:
-        assert steps_memory.ledger([], max(grace, 1e-3), gpus, 3.0, increment)["total"] > budget - 1e-9
-    else:
-        assert (
-            last + grace == 0 or steps_memory.ledger([], last + grace, gpus, 3.0, increment)["total"] <= budget + 1e-9
-        )
-        assert steps_memory.ledger([], last + grace + 1, gpus, 3.0, increment)["total"] > budget
-
-
-@pytest.mark.parametrize("copies", ["neither", "talk"])
-def test_times_of_a_step_add_up_and_are_what_moments_say(copies):
-    rng = random.Random(copies)
-    for kernels in [*(steps.made(rng, 60) for _ in range(5)), *(steps.whole(rng, 12) for _ in range(20))]:
-        found = steps.step_times(kernels, 0.0, 10.0, copies)
-        assert found["compute"] + found["exposed"] + found["idle"] == pytest.approx(10.0)
-        assert min(found.values()) >= -1e-12
-    kernels, other = steps.whole(rng, 14), {"copy": "communication"} if copies == "talk" else {}
-    moments = [0.25 + place / 2 for place in range(20)]  # kernels begin and end on halves
-    running = [{other.get(kind, kind) for kind, _, s, e in kernels if s < moment < e} for moment in moments]
-    found = steps.step_times(kernels, 0.0, 10.0, copies)
-    assert found["exposed"] == sum(0.5 for kinds in running if "communication" in kinds and "compute" not in kinds)
-    assert found["hidden"] == sum(0.5 for kinds in running if {"communication", "compute"} <= kinds)
-
-
 def test_recorded_traces_are_asked_about_and_agree_with_what_was_written_down():
     traces = work.traces()
     assert traces
@@ -335,44 +272,138 @@ def test_recorded_traces_are_asked_about_and_agree_with_what_was_written_down():
         assert steps.step_times(kernels, 0.0, end)["exposed"] == pytest.approx(intervals.exposed(found)), name
 
 
-def test_parts_of_a_step_add_up_where_a_log_holds_whole_periods():
-    rows = steps.log(random.Random(2), 0, 4 + 20, 5)
-    found = steps.where_it_goes(rows, 4, 5)
-    assert sum(found.values()) == pytest.approx(sum(row["seconds"] for row in rows[4:]) / 20)
-    assert set(found) == {"data", "forward", "backward", "communication", "optimizer", "checkpoint", "other"}
-    assert min(found.values()) > 0
+# --- faults and reports
 
 
-def test_the_nearer_theory_and_what_was_hidden_agree():
-    alone = {"compute": 3.0, "communication": 2.0, "optimizer": 1.0}
-    assert steps.theories(alone) == (6.0, 4.0)
-    assert [steps.nearer(alone, seconds) for seconds in (4.0, 4.9, 5.0, 9.0)] == ["max", "max", "sum", "sum"]
-    assert [steps.hidden_share(alone, seconds) for seconds in (3.0, 4.0, 5.0, 6.0, 9.0)] == [1.0, 1.0, 0.5, 0.0, 0.0]
+def test_each_word_of_an_exercise_is_the_answer_to_some_unseen_case():
+    words_of = {"smoke-test": SMOKE_WORDS, "read-the-traces": TRACE_WORDS, "shifted-labels": LABEL_WORDS}
+    for exercise, words in {**words_of, "failure-zoo": ZOO_WORDS}.items():
+        secrets = [case.secret for case in cases_of(exercises.card(exercise)) if not case.visible and case.secret]
+        assert {each if type(each) is str else each[0] for each in secrets} == set(words), exercise
 
 
-def test_keeping_units_costs_those_that_wait():
-    rng = random.Random(5)
-    for _ in range(50):
-        one = steps_memory.job(rng, reshard=True)
-        kept, freed = steps_memory.fullest({**one, "reshard": False}), steps_memory.fullest(one)
-        assert sum(freed.values()) <= sum(kept.values()) <= sum(freed.values()) + one["width"] * sum(one["units"][:-2])
+def test_the_ring_as_it_was_found_works_where_sends_are_buffered_and_hangs_where_not():
+    (found,) = functions("ring-that-hangs", "wrong", name="as it was found")
+
+    def program(comm):
+        return found(PointToPoint(comm), torch.full((3,), 10.0**comm.rank), lambda each, owner: each * (owner + 1))
+
+    run = simulate(program, 4, buffering=math.inf)
+    assert all(torch.equal(got, torch.full((3,), 4321.0)) for got in run.results)
+    with pytest.raises(Exception, match="(?i)no rank can move"):
+        simulate(program, 4)
 
 
-@given(stages=st.integers(1, 8), count=st.integers(1, 20), schedule=st.sampled_from(["gpipe", "1f1b"]))
-def test_micro_batches_in_flight_are_the_librarys(stages, count, schedule):
-    assert [steps_memory.in_flight(stages, s, schedule, count) for s in range(stages)] == [
-        memory.in_flight(schedule, stages, s, count) for s in range(stages)
-    ]
-
-
-@settings(max_examples=50)
-@given(seed=st.integers(0, 10_000), room=st.integers(10, 200), schedule=st.sampled_from(["gpipe", "1f1b"]))
-def test_the_most_micro_batches_fit_and_one_more_does_not(seed, room, schedule):
-    rng = random.Random(seed)
-    one, memory_ = steps_memory.pipeline(rng, rng.randrange(1, 6)), room * 1e6
-    found = steps_memory.most(one, schedule, memory_)
-    if found is None:
-        assert schedule == "1f1b" and max(steps_memory.peaks(one, schedule, 1000)) <= memory_
+@pytest.mark.parametrize("fault", ["leak", "one batch", "order of sums", "bad batch", "warm-up again"])
+def test_the_file_holds_what_the_trainings_give_when_they_are_run_again(fault):
+    shipped, again = trainings.shipped(), trainings.train(fault, 1)
+    if fault in trainings.TRACES:
+        kept = shipped["traces"][f"{fault}/1"]
+        assert again["norms"][:12] == pytest.approx(kept["norms"][:12], rel=1e-2)
     else:
-        assert found == 0 or max(steps_memory.peaks(one, schedule, found)) <= memory_
-        assert max(steps_memory.peaks(one, schedule, found + 1)) > memory_
+        kept = shipped["smoke"][f"{fault}/1"][0]
+        assert again["before"] == pytest.approx(kept["before"], rel=1e-4) and len(again["moved"]) == len(kept["moved"])
+    assert (
+        again["losses"][:12] == pytest.approx(kept["losses"][:12], rel=1e-3) and len(kept["losses"]) == trainings.STEPS
+    )
+
+
+def test_every_training_that_is_asked_about_is_in_the_file():
+    shipped = trainings.shipped()
+    for kind, asked in (("smoke", trainings.SMOKE), ("traces", trainings.TRACES)):
+        assert set(shipped[kind]) == {f"{fault}/{seed}" for fault in asked for seed in trainings.SEEDS}
+    assert shipped["floors"] == pytest.approx([trainings.floor(seed) for seed in trainings.SEEDS], rel=1e-5)
+    for name, runs in shipped["smoke"].items():
+        assert (len(runs) == 2) == (trainings.SMOKE[name.split("/")[0]] == "not repeatable"), name
+
+
+def test_the_floor_is_the_entropy_of_the_chain():
+    coin = torch.Generator().manual_seed(3)
+    rows = trainings.draw(trainings.chain(0), coin, 4000)
+    surprise = -trainings.chain(0)[rows[:, -2], rows[:, -1]].log().mean().item()
+    assert surprise == pytest.approx(trainings.floor(0), rel=0.03)
+
+
+def test_thresholds_of_the_traces_are_not_near_any_of_them():
+    def ratios_of(fault):
+        for norms in (smoke.trace_of(fault, seed)["norms"] for seed in trainings.SEEDS):
+            yield max(norms) / norms[0], max(norms) / median(norms), median(norms[-5:]) / norms[0]
+
+    for fault in set(trainings.TRACES) - {"bad batch", "explodes", "vanishes", "not zeroed"}:
+        assert all(first < 5 and middle < 2.5 and last < 2 for first, middle, last in ratios_of(fault)), fault
+    assert all(first > 500 for first, _, _ in ratios_of("explodes"))
+    assert all(first < 70 and last > 30 for first, _, last in ratios_of("not zeroed"))
+    assert all(first < 50 and middle > 8 for first, middle, _ in ratios_of("bad batch"))
+
+
+def test_a_falling_loss_does_not_tell_a_sound_training():
+    losses = {name: runs[0]["losses"] for name, runs in trainings.shipped()["smoke"].items()}
+    fell = {trainings.SMOKE[name.split("/")[0]] for name, each in losses.items() if each[-1] < 0.75 * each[0]}
+    assert fell >= {"sound", "leak", "memorizes", "frozen", "not repeatable"}
+
+
+def test_notes_have_what_a_failing_run_writes(tmp_path):
+    real = failing.Notes(tmp_path, 2)
+    real.say("compute", 4)
+    written = json.loads((tmp_path / "rank-2.json").read_text())
+    notes, _, _ = zoo.scene("none", random.Random(1), 3, 9, 1)
+    assert set(notes[0]) == (set(written) - {"since"}) | {"torch", "checksums"}
+
+
+def test_a_page_is_read_as_it_is_meant():
+    page = "# A\n1. `cpu4/ddp`: 1,234.5 ms [a:b.c], 3.1e+03 MB [x:y / z:w] and 7 %[q:r]\nbut 12 are not, nor is 3 ms."
+    found, rest = report.claims_of(page)
+    assert [(claim.value, claim.unit, claim.fields) for claim in found] == [
+        (1234.5, "ms", ("a:b.c",)),
+        (3100.0, "MB", ("x:y", "z:w")),
+        (7.0, "%", ("q:r",)),
+    ]
+    assert "12" in rest and "3 ms" in rest and "1." not in rest and "cpu4" not in rest
+
+
+def test_a_field_is_found_or_is_none():
+    runs = {"a/b": {"m": {"s": 2, "word": "x", "yes": True}}}
+    assert report.field_of(runs, "a/b:m.s") == 2.0
+    for source in ("a/b:m.word", "a/b:m.yes", "a/b:m", "a/b", "c:m.s", "a/b:m.s.t", ""):
+        assert report.field_of(runs, source) is None, source
+
+
+@pytest.mark.parametrize(("factor", "start"), [(0.2, 0), (30.0, 1)])
+def test_the_report_is_judged_alike_whatever_was_recorded(factor, start, monkeypatch):
+    def otherwise(name):
+        content = copy.deepcopy(reading.recorded(name))
+        for way, field in (("measured", "step_seconds"), ("predicted", "step_seconds"), ("measured", "memory_bytes")):
+            content[way][field] *= factor
+        return evidence.sealed(content)
+
+    monkeypatch.setattr(report, "recorded", otherwise)
+    for each in [*shipped("run-report"), *shipped("run-report", "wrong")[start::2]]:
+        row = killmatrix.judge(each, f"student-{factor}")
+        assert row.ok, (each.name, row.got, row.message)
+
+
+def test_what_was_never_restored_shows_at_the_step_in_which_the_run_went_on():
+    for seed, resumed in zip(trainings.SEEDS, trainings.RESUMED, strict=True):
+        found = {fault: smoke.trace_of(fault, seed) for fault in trainings.TRACES}
+        first = {fault: smoke.wrong_step(trace["rates"], trace["planned"]) for fault, trace in found.items()}
+        assert first["sound"] is first["resumed well"] is None and first["twice a step"] == 1
+        for fault in ("warm-up again", "one step back", "one step ahead"):
+            assert first[fault] == resumed == found[fault]["resumed"]
+
+
+def test_half_as_long_is_as_far_off_as_twice_as_long():
+    runs = {"a": report.made_up("a", 2.0, 1.0, 1e8), "b": report.made_up("b", 1.0, 2.0, 1e8)}
+    assert report.ratios(runs) == {"a": 2.0, "b": 0.5}
+    case = Case(name="both", args=(runs,), kind="generality", part="worst")
+    page = functions("run-report")[0](runs)
+    for name in runs:
+        told = page.replace("Worst predicted: `a`", f"Worst predicted: `{name}`")
+        assert all(v.ok for v in judging("run-report").verdicts({}, case, Outcome(state="answered", value=told)))
+
+
+def test_runs_that_are_shown_are_recorded():
+    names = set(reading.recorded_names("train"))
+    card = exercises.card("run-report")
+    for seed in (None, *(str(number) for number in range(12))):
+        assert {f"cpu4/{name}" for name in card.variant(seed)["shown"].split(", ")} <= names
+    assert {"cpu2/fsdp", "cpu2/tp", "cpu2/ddp"} <= names

@@ -1,6 +1,6 @@
 """The numbers in chapter 15's prose, as text: computed from recorded evidence, facts, and the formulas of earlier chapters."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -30,24 +30,10 @@ def runs() -> tuple[Row, ...]:
     return tuple(rows_of(every("train", "recorded")))
 
 
-def between(quantity: str, rows: Sequence[Row] | None = None) -> tuple[float, float]:
-    """The least and the largest of measured over predicted among runs that have both."""
-    found = [row[f"{quantity}_ratio"] for row in (runs() if rows is None else rows) if row[f"{quantity}_ratio"]]
-    return min(found), max(found)
-
-
-def _times(quantity: str, end: int) -> str:
-    return number_text(between(quantity)[end], 2)
-
-
-def off_by(quantity: str) -> float:
-    """The largest relative difference of measured and predicted, as a fraction."""
-    return max(abs(ratio - 1) for ratio in between(quantity))
-
-
-def alone() -> tuple[float, float]:
-    """Least and largest ratio of a step's seconds among runs of one process, which send nothing."""
-    return between("seconds", [row for row in runs() if row["ranks"] == 1])
+def ratios(quantity: str, ranks: int | None = None) -> list[float]:
+    """Measured over predicted of each run that has both, of all runs or of those with so many ranks."""
+    found = [row[f"{quantity}_ratio"] for row in runs() if ranks in (None, row["ranks"])]
+    return [ratio for ratio in found if ratio]
 
 
 # --- where a step goes
@@ -119,13 +105,13 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
         dict.fromkeys(hardware(each.content["environment"]) for each in every(origin="recorded"))
     ),
     "most": lambda: str(max(ranks_of(each.content) for each in every("train", "recorded"))),
-    "wire_off": lambda: percent_text(off_by("wire"), 2),
-    "memory_low": lambda: _times("memory", 0),
-    "memory_high": lambda: _times("memory", 1),
-    "seconds_low": lambda: _times("seconds", 0),
-    "seconds_high": lambda: _times("seconds", 1),
-    "alone_low": lambda: number_text(alone()[0], 2),
-    "alone_high": lambda: number_text(alone()[1], 2),
+    "wire_off": lambda: percent_text(max(abs(ratio - 1) for ratio in ratios("wire")), 2),
+    "memory_low": lambda: number_text(min(ratios("memory")), 2),
+    "memory_high": lambda: number_text(max(ratios("memory")), 2),
+    "seconds_low": lambda: number_text(min(ratios("seconds")), 2),
+    "seconds_high": lambda: number_text(max(ratios("seconds")), 2),
+    "alone_low": lambda: number_text(min(ratios("seconds", ranks=1)), 2),
+    "alone_high": lambda: number_text(max(ratios("seconds", ranks=1)), 2),
     # what is asked of evidence, and of a machine
     "spread": lambda: f"{SPREAD:g}",
     "degraded": lambda: percent_text(look.DEGRADED),

@@ -47,9 +47,6 @@ def run_again(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"word": answer(run, floor), "runs": len(asked)}
 
 
-__all__ = ["sweeps"]
-
-
 def sweeps(answers: Any, case: Any, comm: Any = None) -> Any:
     """Seconds for each row `(sweep, bytes)` if `case.args[0]` is 0; otherwise, for each sweep, three dictionaries of ratios by size.
 

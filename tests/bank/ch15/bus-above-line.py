@@ -69,15 +69,7 @@ def explain(report):
 # %% wrong: halved, for two directions => values half  from: the definition first
 # ~ sent / report["waited_seconds"] ==> sent / 2 / report["waited_seconds"]
 
-# %% wrong: always the same cause => values not-no-ring  from: the definition first
-# ~ return name, one ==> return "both directions", one
-# ~ return max(shares, key=shares.get), one ==> return "both directions", one
-
-# %% wrong: nothing is ever wrong => values unnoticed  from: the definition first
-# ~ return name, one ==> return "as it says", one
-# ~ return max(shares, key=shares.get), one ==> return "as it says", one
-
-# %% wrong: above the line or not => values -  from: the definition first
+# %% wrong: above the line or not => values not-no-ring  from: the definition first
 #       one = sent / report["waited_seconds"] / report["wires"]
 # +     return "clock did not wait" if report["printed"] > report["line"] else "as it says", one
 

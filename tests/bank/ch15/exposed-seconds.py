@@ -28,49 +28,6 @@ def spans_of(kernels, asked):
     return [(s, e) for kind, _, s, e in kernels if kind in [asked, *also.get(asked, [])]]
 
 
-# %% right: a sweep over starts and ends
-def step_times(kernels, begin, end):
-    found = {"compute": 0.0, "exposed": 0.0, "hidden": 0.0, "idle": 0.0}
-    events = [(begin, None, 0), (end, None, 0)]
-    for kind, _, s, e in kernels:
-        if kind != "copy" and e > s:
-            events += [(min(max(s, begin), end), kind, 1), (min(max(e, begin), end), kind, -1)]
-    running = {"compute": 0, "communication": 0}
-    last = begin
-    for moment, kind, change in sorted(events, key=lambda event: event[0]):
-        width = moment - last
-        if running["compute"] > 0:
-            found["compute"] += width
-            if running["communication"] > 0:
-                found["hidden"] += width
-        elif running["communication"] > 0:
-            found["exposed"] += width
-        else:
-            found["idle"] += width
-        last = moment
-        if kind:
-            running[kind] += change
-    return found
-
-
-# %% right: numpy's sums of starts and ends
-import numpy as np
-
-
-def step_times(kernels, begin, end):
-    edges = np.unique(np.clip([begin, end, *[t for one in kernels for t in one[2:]]], begin, end))
-
-    def on(kind):
-        rows = [one for one in kernels if one[0] == kind]
-        starts, ends = (np.sort([min(max(one[place], begin), end) for one in rows]) for place in (2, 3))
-        middle = (edges[:-1] + edges[1:]) / 2
-        return np.searchsorted(starts, middle, side="right") > np.searchsorted(ends, middle, side="right")
-
-    width, compute, talk = np.diff(edges), on("compute"), on("communication")
-    parts = {"compute": compute, "exposed": talk & ~compute, "hidden": talk & compute, "idle": ~talk & ~compute}
-    return {name: float(width[mask].sum()) for name, mask in parts.items()}
-
-
 # %% right: every moment against every kernel
 def step_times(kernels, begin, end):
     edges = sorted({begin, end, *[min(max(t, begin), end) for one in kernels for t in one[2:]]})

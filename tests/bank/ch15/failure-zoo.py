@@ -33,32 +33,31 @@ def what_happened(notes, exits):
 # %% right: silence first, by dictionaries
 def what_happened(notes, exits):
     by = {note["rank"]: note for note in notes}
-    versions = [note["torch"] for note in notes]
-    for rank, note in by.items():
-        if versions.count(note["torch"]) == 1:
-            return ["version", rank, 0]
-    quiet = [note for note in notes if not note["error"] and note["doing"] != "done"]
+
+    def rarest(values):
+        return min(values, key=lambda rank: list(values.values()).count(values[rank]))
+
+    versions = {rank: note["torch"] for rank, note in by.items()}
+    if len(set(versions.values())) > 1:
+        return ["version", rarest(versions), 0]
     ends = {pid: (seen, code) for seen, pid, code in exits}
-    start = min(seen for seen, _ in ends.values())
-    if quiet:
-        lost = quiet[0]
-        return ["killed" if ends[lost["pid"]] == (start, -9) else "hung", lost["rank"], lost["step"]]
-    if any(note["error"] for note in notes):
-        calls = Counter(note["doing"] for note in notes)
-        rank = min(by, key=lambda rank: calls[by[rank]["doing"]])
-        return ["mismatched", rank, by[rank]["step"]]
-    steps = range(len(notes[0]["checksums"]))
-    for step in steps:
-        seen = Counter(note["checksums"][step] for note in notes)
-        if len(seen) > 1:
-            return ["flipped", min(by, key=lambda rank: seen[by[rank]["checksums"][step]]), step]
     for rank, note in by.items():
-        since = len(steps)
-        while since and note["work"][since - 1] >= 3 * median(
-            by[other]["work"][since - 1] for other in by if other != rank
-        ):
+        if not note["error"] and note["doing"] != "done":
+            killed = ends[note["pid"]] == (min(ends.values())[0], -9)
+            return ["killed" if killed else "hung", rank, note["step"]]
+    if any(note["error"] for note in notes):
+        rank = rarest({rank: note["doing"] for rank, note in by.items()})
+        return ["mismatched", rank, by[rank]["step"]]
+    steps = len(notes[0]["checksums"])
+    for step in range(steps):
+        sums = {rank: note["checksums"][step] for rank, note in by.items()}
+        if len(set(sums.values())) > 1:
+            return ["flipped", rarest(sums), step]
+    for rank, note in by.items():
+        others, since = [other["work"] for other in notes if other is not note], steps
+        while since and note["work"][since - 1] >= 3 * median(work[since - 1] for work in others):
             since -= 1
-        if len(steps) - since >= 3:
+        if steps - since >= 3:
             return ["slow", rank, since]
     return ["none", None, None]
 

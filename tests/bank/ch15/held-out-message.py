@@ -32,39 +32,14 @@ def held_out(rows):
     return found
 
 
-# %% right: one line unless two are far better, solved by hand
+# %% right: one line unless two are far better  from: all cuts, relative errors
 def predict_seconds(rows, nbytes):
-    data = sorted((float(row["nbytes"]), sorted(row["seconds"])[len(row["seconds"]) // 2]) for row in rows)
-
-    def solve(part):  # weights 1 / t², normal equations
-        s0 = sum(1 / t**2 for _, t in part)
-        s1 = sum(n / t**2 for n, t in part)
-        s2 = sum(n * n / t**2 for n, t in part)
-        r0, r1 = sum(1 / t for _, t in part), sum(n / t for n, t in part)
-        det = s0 * s2 - s1 * s1
-        a, b = (r0 * s2 - r1 * s1) / det, (s0 * r1 - s1 * r0) / det
-        return a, b, sum(((a + b * n) / t - 1) ** 2 for n, t in part)
-
-    whole = solve(data)
-    best = (whole[2] / 4, 0)
-    for cut in range(3, len(data) - 2):
-        best = min(best, (solve(data[:cut])[2] + solve(data[cut:])[2], cut))
-    cut = best[1]
-    part = data
-    if cut:
-        part = (
-            data[:cut] if math.log(nbytes) < (math.log(data[cut - 1][0]) + math.log(data[cut][0])) / 2 else data[cut:]
-        )
-    a, b, _ = solve(part)
-    return a + b * nbytes
-
-
-def held_out(rows):
-    found = {}
-    for place, row in enumerate(rows):
-        rest = rows[:place] + rows[place + 1 :]
-        found[row["nbytes"]] = predict_seconds(rest, row["nbytes"]) / statistics.median(row["seconds"])
-    return found
+    pairs = points(rows)
+    cuts = [(fitted(pairs[:cut])[1] + fitted(pairs[cut:])[1], cut) for cut in range(3, len(pairs) - 2)]
+    error, cut = min(cuts)
+    below = math.log(nbytes) < np.log(pairs[cut - 1 : cut + 1, 0]).mean()
+    part = pairs if error > fitted(pairs)[1] / 4 else pairs[:cut] if below else pairs[cut:]
+    return fitted(part)[0] @ [1, nbytes]
 
 
 # %% right: a line through the two nearest sizes  from: all cuts, relative errors
@@ -111,9 +86,6 @@ def predict_seconds(rows, nbytes):
 
 # %% wrong: errors for ratios => protocol difference  from: all cuts, relative errors
 # ~ return found ==> return {size: ratio - 1 for size, ratio in found.items()}
-
-# %% wrong: a list of ratios => protocol wrong-shape  from: all cuts, relative errors
-# ~ return found ==> return list(found.values())
 
 # %% wrong: only sizes that fit well => protocol wrong-shape  from: all cuts, relative errors
 # ~ return found ==> return {size: ratio for size, ratio in found.items() if 0.9 < ratio < 1.1}

@@ -26,25 +26,21 @@ def honest_mfu(run):
 def honest_mfu(run):
     import numpy as np
 
-    last = 1 + max(row["step"] for row in run["rows"])
-    ranks = 1 + max(row["rank"] for row in run["rows"])
-    clock = np.zeros((last, ranks))
+    clock = np.zeros((1 + max(row["step"] for row in run["rows"]), 1 + max(row["rank"] for row in run["rows"])))
     for row in run["rows"]:
         clock[row["step"], row["rank"]] = row["seconds"]
     t = np.sort(clock.max(1)[run["warm_up"] :])
     n = len(t)
-    reasons = (
-        (run["warm_up"] <= 0, "no warm-up"),
-        (n <= 4, "too few steps"),
-        (t.sum() / run["wall_seconds"] < 0.9, "clock did not wait"),
-        (t[n * 9 // 10] / t[n // 10] > 3, "not steady"),
-    )
-    for holds, why in reasons:
-        if holds:
-            return why
-    per_device = run["tokens_per_step"] / run["ranks"] * run["model_flops_per_token"]
-    used = per_device / np.array([np.median(t), t[9 * n // 10], t[n // 10]]) / run["dense_flops"][run["dtype"]]
-    return [float(each) for each in used] if used[0] <= 1.02 else "above the roof"
+    per_device = run["tokens_per_step"] / run["ranks"] * run["model_flops_per_token"] / run["dense_flops"][run["dtype"]]
+    used = per_device / np.array([np.median(t), t[9 * n // 10], t[n // 10]])
+    reasons = {
+        "no warm-up": run["warm_up"] <= 0,
+        "too few steps": n <= 4,
+        "clock did not wait": t.sum() / run["wall_seconds"] < 0.9,
+        "not steady": t[n * 9 // 10] / t[n // 10] > 3,
+        "above the roof": used[0] > 1.02,
+    }
+    return next((why for why, holds in reasons.items() if holds), used.tolist())
 
 
 # %% wrong: with the warm-up => values warm-up-counted  from: step by step
@@ -96,10 +92,6 @@ def honest_mfu(run):
 
 # %% wrong: above the roof is fine => values accepts-above-the-roof  from: step by step
 # ~ rate / middle > 1.02 ==> False
-
-# %% wrong: cut off at the roof => values accepts-above-the-roof  from: above the roof is fine
-# -     return rate / middle, rate / timed[9 * n // 10], rate / timed[n // 10]
-# +     return tuple(min(rate / seconds, 1.0) for seconds in (middle, timed[9 * n // 10], timed[n // 10]))
 
 # %% wrong: nothing is refused => values accepts-no-warm-up  from: step by step
 #       rate = run["model_flops_per_token"] * run["tokens_per_step"] / run["ranks"] / run["dense_flops"][run["dtype"]]

@@ -30,7 +30,7 @@ def cause(trace):
     return "always clipped" if min(norms) > limit else "sound"
 
 
-# %% right: the shift is looked for, norms by other ratios
+# %% right: the shift is looked for, norms by other ratios  from: rates first, then ratios of norms
 def first_wrong(rates, planned):
     for step in range(len(rates)):
         if abs(rates[step] - planned[step]) > 1e-6 * abs(planned[step]):
@@ -39,27 +39,24 @@ def first_wrong(rates, planned):
 
 def cause(trace):
     rates, planned, norms = trace["rates"], trace["planned"], trace["norms"]
-    at = first_wrong(rates, planned)
-    if at is not None:
-        longer = [planned[0]] * len(rates) + planned + [planned[-1]] * len(rates)
-
-        def by(shift):
-            return first_wrong(rates[at:], longer[len(rates) + at + shift : 2 * len(rates) + shift]) is None
-
-        if trace["resumed"] and by(-trace["resumed"]):
-            return "warm-up again"
-        return "one step off" if by(1) or by(-1) else "stepped too often"
+    first, ordered, steps = norms[0], sorted(norms), len(rates)
+    if (at := first_wrong(rates, planned)) is not None:
+        longer = [planned[0]] * steps + planned + [planned[-1]] * steps
+        shifts = {
+            by: first_wrong(rates[at:], longer[steps + at + by : 2 * steps + by])
+            for by in (-(trace["resumed"] or 0), -1, 1)
+        }
+        right = [by for by, wrong in shifts.items() if wrong is None]
+        return ("one step off" if abs(right[0]) == 1 else "warm-up again") if right else "stepped too often"
     if all(norm < trace["limit"] / 1000 for norm in norms):
         return "vanishes"
-    if any(not norm <= 100 * norms[0] for norm in norms):
+    if any(not norm <= 100 * first for norm in norms):
         return "explodes"
-    above = [norm > trace["limit"] for norm in norms]
-    ordered = sorted(norms)
-    if ordered[-3] > 10 * norms[0]:
+    if ordered[-3] > 10 * first:
         return "not zeroed"
-    if ordered[-1] > 5 * (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2:
+    if ordered[-1] > 5 * (ordered[(steps - 1) // 2] + ordered[steps // 2]) / 2:
         return "bad batch"
-    return "always clipped" if all(above) else "sound"
+    return "always clipped" if all(norm > trace["limit"] for norm in norms) else "sound"
 
 
 # %% wrong: any norm above the limit is always clipped => values false-alarm  from: rates first, then ratios of norms

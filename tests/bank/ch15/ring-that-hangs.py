@@ -18,54 +18,19 @@ def ring_pass(comm, block, visit):
     return total
 
 
-# %% right: even ranks issue their send first, odd ones their receive
-def ring_pass(comm, block, visit):
-    n, me = comm.size, comm.rank
-    held, total = block, visit(block, me) if n == 1 else None
-    for hop in range(n if n > 1 else 0):
-        works, coming = [], torch.empty_like(block)
-        if hop < n - 1:
+# %% right: even ranks issue their send first, odd ones their receive  from: one batch a hop, a tensor of its own for each
+# -             works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
+# +             halves = [(comm.isend, block, after), (comm.irecv, coming, before)]
+# +             works = [start(tensor, peer) for start, tensor, peer in halves[:: -1 if comm.rank % 2 else 1]]
 
-            def send():
-                return comm.isend(held, (me + 1) % n)
-
-            def take():
-                return comm.irecv(coming, (me - 1) % n)
-
-            works = [start() for start in ((send, take) if me % 2 == 0 else (take, send))]
-        seen = visit(held, (me - hop) % n)
-        total = seen if total is None else total + seen
-        for work in works:
-            work.wait()
-        held = coming
-    return total
-
-
-# %% right: two spare tensors that swap roles, and the sum at the end
-def ring_pass(comm, block, visit):
-    n = comm.size
-    spare = [torch.empty_like(block), torch.empty_like(block)]
-    at, seen = block, []
-    for hop in range(n - 1):
-        halves = [
-            P2POp(comm.irecv, spare[hop % 2], (comm.rank - 1) % n, hop),
-            P2POp(comm.isend, at, (comm.rank + 1) % n, hop),
-        ]
-        works = comm.batch_isend_irecv(halves)
-        seen.append(visit(at, (comm.rank - hop) % n))
-        [work.wait() for work in works]
-        at = spare[hop % 2]
-    seen.append(visit(at, (comm.rank + 1) % n))
-    return sum(seen)
-
+# %% right: two spare tensors that swap roles  from: one batch a hop, a tensor of its own for each
+# ~ total = 0 ==> spare, total = [torch.empty_like(block), torch.empty_like(block)], 0
+# ~ coming = torch.empty_like(block) ==> coming = spare[hop % 2]
 
 # %% wrong: as it was found => protocol deadlock  from: the card
 
 # %% wrong: the receive is posted in time, but the two are issued one by one => protocol deadlock  from: one batch a hop, a tensor of its own for each
 # ~ comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)]) ==> [comm.isend(block, after), comm.irecv(coming, before)]
-
-# %% wrong: the receive is issued first, everywhere => protocol deadlock  from: the receive is posted in time, but the two are issued one by one
-# ~ isend(block, after), comm.irecv(coming, before) ==> irecv(coming, before), comm.isend(block, after)
 
 # %% wrong: no hang any more, and the caller loses its block => values overwritten  from: one batch a hop, a tensor of its own for each
 # ~ total = 0 ==> coming, total = torch.empty_like(block), 0
@@ -87,22 +52,11 @@ def ring_pass(comm, block, visit):
 # %% wrong: the other way round the ring => protocol wrong-direction  from: owners are counted the other way round
 # ~ block, after), P2POp(comm.irecv, coming, before) ==> block, before), P2POp(comm.irecv, coming, after)
 
-
-# %% wrong: its own block straight to everybody => protocol not-a-neighbor
-def ring_pass(comm, block, visit):
-    n, me = comm.size, comm.rank
-    others = [torch.empty_like(block) for _ in range(n)]
-    halves = [P2POp(comm.isend, block, to) for to in range(n) if to != me]
-    halves += [P2POp(comm.irecv, others[source], source) for source in range(n) if source != me]
-    works = comm.batch_isend_irecv(halves) if n > 1 else []
-    total = visit(block, me)
-    for work in works:
-        work.wait()
-    for source in range(n):
-        if source != me:
-            total = total + visit(others[source], source)
-    return total
-
+# %% wrong: its own block straight to everybody => protocol not-a-neighbor  from: one batch a hop, a tensor of its own for each
+# ~ total = 0 ==> own, total = block, 0
+# -             works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
+# +             to, source = (comm.rank + hop + 1) % comm.size, (comm.rank - hop - 1) % comm.size
+# +             works = comm.batch_isend_irecv([P2POp(comm.isend, own, to), P2POp(comm.irecv, coming, source)])
 
 # %% wrong: visits what is still coming => values ~  from: one batch a hop, a tensor of its own for each
 # ~ total = 0 ==> total = visit(block, comm.rank)

@@ -61,9 +61,6 @@ def report(runs):
 # %% wrong: a number without a source => values no-source  from: a line for each run
 # ~ "# Predicted and measured" ==> f"# Predicted and measured in {len(runs)} runs"
 
-# %% wrong: the tenth percentile in place of the median => values missing-claim  from: a line for each run
-# ~ found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds] ==> found['step_seconds_p10'] * 1e3:.4g} ms [{name}:measured.step_seconds_p10]
-
 # %% wrong: the memory is not said => values missing-claim  from: a line for each run
 # -         line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
 
@@ -76,9 +73,6 @@ def report(runs):
 
 # %% wrong: the first run only => values run-left-out  from: a line for each run
 # ~ runs.items() ==> list(runs.items())[:1]
-
-# %% wrong: a unit that a step time does not have => values wrong-unit  from: a line for each run
-# ~ ms [{name}:measured ==> MB [{name}:measured
 
 # %% wrong: no unit => values no-unit  from: a line for each run
 # ~ found['step_seconds'] * 1e3:.4g} ms ==> found['step_seconds']:.4g}

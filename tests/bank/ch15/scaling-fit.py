@@ -13,18 +13,17 @@ def column(kind, n, fewest, law=growth):
 
 
 def fitted(rows, law=growth):
-    n = np.array([row["ranks"] for row in rows], dtype=float)
-    batch = np.array([row["batch_tokens"] for row in rows], dtype=float)
-    t = batch / n / np.array([row["tokens_per_s"] for row in rows])
+    n, batch, rate = (np.array([row[key] for row in rows]) for key in ("ranks", "batch_tokens", "tokens_per_s"))
+    t = batch / n / rate
     kind = "strong" if np.ptp(batch) == 0 else "weak" if np.ptp(batch / n) == 0 else "mixed"
     table = np.stack([1 / t, column(kind, n, n.min(), law) / t], 1)
-    constants, *_ = np.linalg.lstsq(table, np.ones(len(t)), rcond=None)
+    constants, *_ = np.linalg.lstsq(table, np.ones(len(t)))
     return kind, constants, table @ constants - 1
 
 
 def fit_scaling(rows):
     kind, constants, off = fitted(rows)
-    return ("mixed",) if kind == "mixed" else (kind, *map(float, constants), float(np.abs(off).max()))
+    return ("mixed",) if kind == "mixed" else (kind, *map(float, constants), np.abs(off).max())
 
 
 def efficiency(rows, ranks):
@@ -36,41 +35,18 @@ def efficiency(rows, ranks):
     return few * fewest / (many * ranks) if kind == "strong" else few / many
 
 
-# %% right: normal equations in plain Python
-def fit_scaling(rows):
-    batches = {row["batch_tokens"] for row in rows}
-    shares = {row["batch_tokens"] // row["ranks"] for row in rows}
-    if len(batches) > 1 and len(shares) > 1:
-        return ["mixed"]
-    kind, fewest = ("strong" if len(batches) == 1 else "weak"), min(row["ranks"] for row in rows)
-    data = []
-    for row in rows:
-        n = row["ranks"]
-        grown = math.log2(n / fewest) if growth == "doublings" else (n - fewest) / 8
-        data.append((1 / n if kind == "strong" else grown, row["batch_tokens"] / (n * row["tokens_per_s"])))
-    a = sum(1 / t**2 for x, t in data)
-    b = sum(x / t**2 for x, t in data)
-    c = sum(x * x / t**2 for x, t in data)
-    p, q = sum(1 / t for x, t in data), sum(x / t for x, t in data)
-    first, second = (p * c - q * b) / (a * c - b * b), (a * q - b * p) / (a * c - b * b)
-    return [kind, first, second, max(abs((first + second * x) / t - 1) for x, t in data)]
-
-
-def efficiency(rows, ranks):
-    found = fit_scaling(rows)
-    fewest = min(row["ranks"] for row in rows)
-
-    def speed(n):  # of one GPU, over a constant
-        if found[0] == "strong":
-            return 1 / (n * (found[1] + found[2] / n))
-        return 1 / (found[1] + found[2] * (math.log2(n / fewest) if growth == "doublings" else (n - fewest) / 8))
-
-    return None if found[0] == "mixed" else speed(ranks) / speed(fewest)
-
+# %% right: a weighted line, and lists  from: least squares of relative errors
+# -     table = np.stack([1 / t, column(kind, n, n.min(), law) / t], 1)
+# -     constants, *_ = np.linalg.lstsq(table, np.ones(len(t)))
+# -     return kind, constants, table @ constants - 1
+# +     x = column(kind, n, n.min(), law)
+# +     second, first = np.polyfit(x, t, 1, w=1 / t)
+# +     return kind, (first, second), (first + second * x) / t - 1
+# ~ ("mixed",) if kind == "mixed" else (kind, *map(float, constants), np.abs(off).max()) ==> ["mixed"] if kind == "mixed" else [kind, *constants, np.abs(off).max()]
 
 # %% wrong: raw seconds => values raw-seconds  from: least squares of relative errors
 # ~ [1 / t, column(kind, n, n.min(), law) / t] ==> [np.ones_like(t), column(kind, n, n.min(), law)]
-# ~ (table, np.ones(len(t)), rcond=None) ==> (table, t, rcond=None)
+# ~ (table, np.ones(len(t))) ==> (table, t)
 # ~ table @ constants - 1 ==> table @ constants / t - 1
 
 # %% wrong: a line through the ends => values line-through-ends  from: least squares of relative errors
@@ -122,7 +98,7 @@ def fit_scaling(rows):
 # ~ return None ==> return 1.0
 
 # %% wrong: the word alone => values wrong-shape  from: least squares of relative errors
-# ~ ("mixed",) if kind == "mixed" else (kind, *map(float, constants), float(np.abs(off).max())) ==> kind
+# ~ ("mixed",) if kind == "mixed" else (kind, *map(float, constants), np.abs(off).max()) ==> kind
 
 # %% wrong: the ends tell the experiment => generality not-mixed  from: least squares of relative errors
 # -     kind = "strong" if np.ptp(batch) == 0 else "weak" if np.ptp(batch / n) == 0 else "mixed"

@@ -50,32 +50,9 @@ def label_fault(inputs, targets, counts, mark):
     return next((word for word in order if word in faults), "fine")
 
 
-# %% right: for its own variant
-ends = params("shifted-labels").marks == "ends"
-
-
-def labeled(stream, length, mark):
-    pairs = stream.unfold(0, 2, 1)
-    pairs = pairs[: len(pairs) // length * length].reshape(-1, length, 2)
-    inputs, targets = pairs.unbind(-1)
-    return inputs, targets, pairs[..., 0 if ends else 1] != mark
-
-
-def label_fault(inputs, targets, counts, mark):
-    if targets.shape != inputs.shape or counts.shape != inputs.shape:
-        return "shape"
-    last = inputs.shape[1]
-    if (targets == inputs).all():
-        return "not shifted"
-    if (targets[:, : last - 2] == inputs[:, 2:]).all():
-        return "shifted twice"
-    if (targets[:, -1] == inputs[:, 0]).all():
-        return "wrapped"
-    want = (inputs if ends else targets) != mark
-    if torch.equal(counts, want):
-        return "fine"
-    return "hides labels" if (want & ~counts).any() else "crosses documents"
-
+# %% right: for its own variant  from: one stream, cut twice
+# ~ targets, inputs != mark ==> targets, (inputs if params("shifted-labels").marks == "ends" else targets) != mark
+# ~ right = inputs != mark ==> right = (inputs if params("shifted-labels").marks == "ends" else targets) != mark
 
 # %% wrong: rolled, and only the count is put right => values wrapped  from: one stream, cut twice
 # ~ stream[1 : rows * length + 1].view(rows, length) ==> inputs.roll(-1, dims=1)
@@ -114,15 +91,9 @@ def labeled(stream, length, mark):
 # %% wrong: counts are numbers => values not-bool  from: one stream, cut twice
 # ~ targets, inputs != mark ==> targets, (inputs != mark).float()
 
-
 # %% wrong: only the shift is looked at => values unnoticed  from: one stream, cut twice
-def label_fault(inputs, targets, counts, mark):
-    if targets.shape != inputs.shape:
-        return "shape"
-    if torch.equal(targets, inputs):
-        return "not shifted"
-    return "fine" if torch.equal(targets[:, :-1], inputs[:, 1:]) else "shifted twice"
-
+#               return word
+# +     return "fine"
 
 # %% wrong: the last target of a row is not looked at => generality unnoticed  from: one stream, cut twice
 # ~ torch.equal(targets[:, -1], inputs[:, 0]) ==> False

@@ -18,40 +18,29 @@ def stop_by(budget, gpus, price, increment, grace):
     return last if blocks and last >= 0 else None
 
 
-# %% right: minutes first, dollars last
+# %% right: minutes first, dollars last  from: one rate
 def ledger(stages, stop, gpus, price, increment):
-    minutes = dict.fromkeys(("useful", "failed", "idle", "rounding"), 0.0)
-    now = 0.0
-    for stage in stages:
-        if stage["start"] >= stop:
-            break
+    minutes, now = {"useful": 0.0, "failed": 0.0, "idle": 0.0, "rounding": -stop % increment}, 0.0
+    for stage in [stage for stage in stages if stage["start"] < stop]:
         minutes["idle"] += stage["start"] - now
         now = min(stage["end"], stop)
         good = stage["state"] == "done" and now == stage["end"]
         minutes["useful" if good else "failed"] += now - stage["start"]
     minutes["idle"] += stop - now
-    over = stop % increment
-    minutes["rounding"] = increment - over if over else 0.0
     found = {name: value * gpus * price / 60 for name, value in minutes.items()}
     return {**found, "total": sum(found.values())}
 
 
-def stop_by(budget, gpus, price, increment, grace):
-    each, paid = gpus * price * increment / 60, 0
-    while (paid + 1) * each <= budget + 1e-9:
-        paid += 1
-    gone = paid * increment
-    return gone - grace if gone >= grace and paid else None
-
-
-# %% right: a bill in cents  from: one rate
+# %% right: a bill in cents, blocks counted one by one  from: one rate
 # -     return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
 # +     found = {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
 # +     return {name: round(dollars, 2) for name, dollars in found.items()}
 # -     blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
 # -     last = blocks * increment - grace
 # -     return last if blocks and last >= 0 else None
-# +     blocks = int(budget / (gpus * price / 60 * increment) + 1e-9)
+# +     block, blocks = gpus * price * increment / 60, 0
+# +     while (blocks + 1) * block <= budget + 1e-9:
+# +         blocks += 1
 # +     return blocks * increment - grace if blocks and blocks * increment >= grace else None
 
 # %% wrong: one GPU's bill => values one-gpu  from: one rate
@@ -107,11 +96,11 @@ def stop_by(budget, gpus, price, increment, grace):
 # %% wrong: an order before the beginning => values none-is-right  from: one rate
 # ~ last if blocks and last >= 0 else None ==> last
 
-# %% wrong: an order at minute 0 is none => generality -  from: a bill in cents
+# %% wrong: an order at minute 0 is none => generality -  from: a bill in cents, blocks counted one by one
 # ~ {name: round(dollars, 2) for name, dollars in found.items()} ==> found
 # ~ blocks and blocks * increment >= grace ==> blocks * increment > grace
 
-# %% wrong: whole dollars => values -  from: a bill in cents
+# %% wrong: whole dollars => values -  from: a bill in cents, blocks counted one by one
 # ~ , 2) ==> )
 
 

@@ -1,3 +1,4 @@
+from collections import Counter
 from statistics import fmean, median
 
 
@@ -26,32 +27,21 @@ def tokens_without(parts, tokens, name):
 
 # %% right: running totals and other names
 def where_it_goes(rows, warm_up, every):
-    totals, other, count, written, times = {}, 0.0, 0, 0.0, 0
+    totals, saves = Counter(), []
     for row in rows[warm_up:]:
-        count += 1
-        left = row["seconds"]
-        for name, took in row["parts"].items():
-            left -= took
-            if name == "checkpoint":
-                if took > 0:
-                    written, times = written + took, times + 1
-            else:
-                totals[name] = totals.get(name, 0.0) + took
-        other += left
-    found = {name: total / count for name, total in totals.items()}
-    return {**found, "other": other / count, "checkpoint": written / times / every if times else 0.0}
+        parts = dict(row["parts"])
+        totals["other"] += row["seconds"] - sum(parts.values())
+        saves += filter(None, [parts.pop("checkpoint", None)])
+        totals.update(parts)
+    found = {name: total / (len(rows) - warm_up) for name, total in totals.items()}
+    return {**found, "checkpoint": sum(saves) / len(saves) / every if saves else 0.0}
 
 
 def closer_model(alone, measured):
     short, long = sorted((alone["compute"], alone["communication"]))
-    rest = sum(seconds for name, seconds in alone.items() if name not in ("compute", "communication"))
-    over = measured - rest - long
-    share = 0.0 if short == 0 else 1 - over / short
-    if share < 0:
-        share = 0.0
-    elif share > 1:
-        share = 1.0
-    return ["sum" if over >= short / 2 or short == 0 else "max", share]
+    over = measured - sum(each for name, each in alone.items() if name not in ("compute", "communication")) - long
+    share = 1 - over / short if short else 0.0
+    return ["sum" if over >= short / 2 or short == 0 else "max", sorted((0.0, share, 1.0))[1]]
 
 
 def tokens_without(parts, tokens, name):

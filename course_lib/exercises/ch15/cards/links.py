@@ -1,4 +1,4 @@
-"""Exercises of chapter 15 on machines and rates: a check before money is spent, a size that was not measured, an honest MFU."""
+"""Exercises of chapter 15 on machines and rates: is the machine sound, what does an unmeasured message take, what is a rate worth?"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -38,10 +38,7 @@ def _limits(*sound: Any) -> dict[str, Any]:
     return {"limits": limits, "shown": ", ".join(f'"{name}": ({a:g}, {b:g})' for name, (a, b) in limits.items())}
 
 
-def _lines() -> str:
-    return "\n".join(f"| `{name}` | {meaning} |" for name, meaning in LINES.items())
-
-
+LINE_ROWS = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in LINES.items())
 PREFLIGHT = Card(
     id="preflight-verdict",
     chapter="15",
@@ -63,7 +60,7 @@ The verdicts are `"healthy"`, `"degraded"` and `"refuse"`:
 
 | line | |
 |---|---|
-{_lines()}
+{LINE_ROWS}
 
 For the last four, `limits[line]` is a pair: a line is healthy from the first number on, refused below the second, and degraded between them.
 **What was not measured is degraded**: a GPU's copy, or the all-reduce, may be `None`.
@@ -138,7 +135,6 @@ REASONS: Mapping[str, str] = {
     "above the roof": "the MFU is more than {{roof:percent}} of the peak (a clock itself is slightly off)",
 }
 
-
 _RUN = """| key | |
 |---|---|
 | `"rows"` | one dictionary for each step of each rank that kept a log, in any order: `"step"` (from 0), `"rank"`, `"seconds"` |
@@ -149,7 +145,6 @@ _RUN = """| key | |
 | `"hardware_flops_per_token"` | the same, plus what is recomputed because activations were dropped |
 | `"ranks"`, `"dtype"` | |
 | `"dense_flops"`, `"sparse_flops"` | FLOP/s of **one** device by dtype |"""
-
 
 HONEST_MFU = Card(
     id="honest-mfu",
@@ -182,5 +177,112 @@ Shown: a run of this course's recorded evidence, eight {{{{device}}}}, and fault
     params={"device": "H100 SXM", "least": LEAST, "spread": SPREAD, "waited": WAITED, "roof": ROOF},
     vary=pick(device=("H100 SXM", "A100 SXM 80GB", "B200 SXM")),
     needs=("01",),
+    probe=rows,
+)
+
+CAUSES: Mapping[str, str] = {
+    "bits for bytes": "the printed number is in bit/s",
+    "both directions": "sent and received bytes were added up",
+    "factor twice": "a bus bandwidth was mistaken for an algorithm bandwidth and multiplied by the factor again",
+    "no ring": "no ring ran: a switch, or a tree over two servers, did the sums, so the tensor crosses the wire once",
+    "fewer bits sent": "numbers were sent in fewer bits than they have in the tensor",
+    "clock did not wait": "the clock stopped before the last byte arrived",
+    "several wires": "the line is that of one wire, but several wires share the work",
+    "as it says": "no fault: the definition gives the printed number, and no wire carries more than its line",
+}
+
+BUS_ABOVE_LINE = Card(
+    id="bus-above-line",
+    chapter="15",
+    title="Faster than the wire",
+    text=f"""Write `explain(report)`, which finds out why a bus bandwidth was reported that no wire can carry. Real reports claimed 125 Gbit/s over a network of 100 Gbit/s
+(*NVIDIA/nccl-tests, issue 22, June 2019*; the same in *issue 196, February 2024*), 480 GB/s over links of 450 GB/s (*pull request 239, July 2024*), and 600 Gbit/s with
+network cards of 100 Gbit/s (*NVIDIA/nccl, issue 495, April 2021*). No wire was faster than its line rate. A report is a dictionary:
+
+| key | |
+|---|---|
+| `"collective"` | `"all_reduce"`, `"all_gather"` or `"reduce_scatter"` |
+| `"ranks"`, `"nbytes"` | number of ranks; bytes of the whole tensor as the program counts it |
+| `"seconds"`, `"waited_seconds"` | by the clock behind the printed number; by one that waited for the devices (never quite the same) |
+| `"element_bytes"`, `"sent_bytes"` | of a number in the tensor; of the same number on the wire |
+| `"sent_once"` | whether the tensor crosses the wire once, instead of around a ring |
+| `"wires"` | number of equal wires that share the traffic |
+| `"printed"` | what the report calls bus bandwidth |
+| `"line"` | the most that one wire carries in one direction, bytes/s |
+
+Bus bandwidth is defined as the bytes that a rank sends **around a ring**, over the time: for N ranks 2(N − 1)/N of the tensor in an all-reduce, and (N − 1)/N in the other two.
+
+Return the pair `(cause, rate)`. `rate` is what **one wire really carries in one direction**, in bytes/s, by the clock that waited. The cause is
+what makes the printed number larger than that, whether it is above the line or below; where several causes do, return the one with the largest effect:
+
+{words_of(CAUSES)}""",
+    **Worth(points=5, minutes=10, difficulty=3, importance=4),
+    kind="more",
+    hints=(
+        "Forget the printed number for a moment: how many bytes left a rank, by which clock, over how many wires?",
+        "`rate` follows from the other keys alone. For the cause, compare `printed` with what the definition gives from `nbytes` and `seconds`: a factor of 8, of 2, "
+        "or of the ring is an error of the report. Otherwise the definition misleads: by how much does each of the other keys?",
+        "`ring = k * (n - 1) / n`; `rule = ring * nbytes / seconds`; `rate = (1 if once else ring) * nbytes * sent / element / waited / wires`; "
+        "`printed / rule` near 8, 2, `ring`; else the largest of `ring` (if once), `element / sent`, `waited / seconds`, `wires`, if it is above 1.1.",
+    ),
+    answers=("explain",),
+    allowed="the standard library and numpy.",
+    hides=("collectives:bus_bandwidth",),
+    params={"line": 450e9},
+    vary=lambda draw: {"line": draw.choice((300e9, 400e9, 900e9))},
+    needs=("06",),
+    probe=rows,
+)
+
+GROWTH: Mapping[str, tuple[str, str]] = {
+    "doublings": (
+        "every **doubling** of the GPUs adds the same seconds to a step: seconds = first + growth · log₂(N / fewest)",
+        "seconds a doubling adds",
+    ),
+    "servers": (
+        "every **server** of eight GPUs adds the same seconds to a step: seconds = first + growth · (N − fewest) / 8",
+        "seconds a server adds",
+    ),
+}
+
+
+def _growth(name: str) -> dict[str, Any]:
+    law, words = GROWTH[name]
+    return {"growth": name, "law": law, "grows": words}
+
+
+SCALING_FIT = Card(
+    id="scaling-fit",
+    chapter="15",
+    title="What does scaling cost here?",
+    text="""Write two functions that describe how speed scales with the number of GPUs: two fitted numbers, and a third that says how far to trust them. The rows are measurements of one job,
+in any order: `{"ranks": 64, "batch_tokens": 1048576, "tokens_per_s": 31112.0}`, with the tokens of all ranks in a step, and the tokens/s of **one** GPU.
+
+- **strong**: the batch is the same in all rows. With more GPUs one part of a step shrinks and another stays: seconds = fixed + work / N.
+- **weak**: the batch of each **GPU** is the same in all rows. Then {{law}}.
+- **mixed**: neither. The rows come from different experiments and show nothing.
+
+`fit_scaling(rows)` returns `("strong", fixed, work, worst)`, `("weak", first, growth, worst)` with {{grows}}, or `("mixed",)`. Fit the **seconds of a
+step** by least squares of relative errors, (fit / measured − 1)²; `worst` is the largest |fit / measured − 1| of all rows. Every number must be within 1 %.
+
+`efficiency(rows, ranks)` returns the tokens/s of one GPU among `ranks` GPUs over those of one GPU among the fewest measured, both by the fit; `ranks` need
+not be among the rows. Return `None` for mixed rows.
+
+Shown: two published series of this course's facts, one strong (1.34 billion parameters, data parallel) and one weak (6.66 billion, FSDP).""",
+    **Worth(points=6, minutes=15, difficulty=3, importance=4),
+    kind="more",
+    hints=(
+        "How many seconds does a step take, from these three numbers? And which batch stays the same: that of all GPUs, or that of each?",
+        "seconds = batch / N / (tokens/s of one GPU). Both models are a constant plus a constant times a known column: 1/N, or the growth of N. Divide each "
+        "equation by its own seconds before least squares.",
+        "`t = batch / n / rate`; `x = 1 / n` or the law's; `A = np.stack([1 / t, x / t], 1)`; `c, *_ = np.linalg.lstsq(A, np.ones(len(t)))`; "
+        "`abs(A @ c - 1).max()`. Efficiency: strong `T(fewest) * fewest / (T(N) * N)`, weak `T(fewest) / T(N)`.",
+    ),
+    answers=("fit_scaling", "efficiency"),
+    allowed='the standard library and numpy; `params("scaling-fit").growth` is the name of the weak law.',
+    params=_growth("doublings"),
+    vary=lambda draw: _growth("servers"),
+    structural="growth",
+    needs=("07",),
     probe=rows,
 )

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from course_lib.cluster import Topology
 from course_lib.exercises.ch15.cards.faults import LABEL_WORDS
-from course_lib.exercises.ch15.judges.diagnosis import diagnosis_fault, numbered
 from course_lib.exercises.ch15.probes import VISIT
 from course_lib.judging import Fault, Judging, Params, first, judged
 from course_lib.judging.cases import hidden, ranks_text, shown, under
+from course_lib.judging.diagnoses import diagnosis_fault, numbered
 from course_lib.judging.draws import generality
 from course_lib.judging.ranks import STREAM, UNKIND, moved_early, secret, tensors, world
 from course_lib.judging.tensors import coin_of, nbytes, same
@@ -91,19 +91,6 @@ def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     route = first(ready_made(meter), off_the_ring(meter, 1, "0 → 1 → … → N − 1 → 0"))
     cost = ("cost", "bytes", _bytes(case, meter)), ("cost", "hidden", _hidden(case, meter))
     return judged(case, fault, *cost, ("protocol", "neighbors", route))
-
-
-RING = Judging(
-    shares="values:pass 0.35, cost:bytes 0.1, cost:hidden 0.15, protocol:neighbors 0.05, protocol:safe 0.15, "
-    "generality:ranks 0.1, generality:tensors 0.1",
-    cases=_ring_cases,
-    verdicts=_ring_verdicts,
-    why="On one stream, operations progress in the order of issue, so each receive waited behind a send that needed "
-    "the neighbor's receive; a buffering transport hides this. One batch has no inner order. Two buffers that swap "
-    "roles are too few: the second hop receives into the caller's own block.",
-    pytorch="`torch.distributed.batch_isend_irecv` becomes `ncclGroupStart … ncclGroupEnd`; "
-    "`torch.distributed.tensor.experimental.context_parallel` rotates keys and values in this way.",
-)
 
 
 MARK, FAR = 1, 1000  # the mark of shown streams; how far above them the tokens of others are
@@ -248,13 +235,25 @@ def _label_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
     return judged(case, diagnosis_fault(case.name, got, case.secret, "fine", LOOK))
 
 
-LABELS = Judging(
-    shares={"values:labeled": 0.35, "values:fault": 0.2, "generality:lengths": 0.15, "generality:batches": 0.3},
-    cases=_label_cases,
-    verdicts=_label_verdicts,
-    why="Inputs and targets are one stream, cut in the same places, the second starting one token later. So the last "
-    "target of a row is the first token of the next row, and the stream needs one token more than the rows read. A "
-    "pair counts unless a document ends between its two tokens. A model trained without the end mark never stops.",
-    pytorch="`torch.nn.functional.cross_entropy` ignores targets of −100. Causal models of `transformers` shift the "
-    "labels themselves: give them `labels = input_ids`.",
-)
+FAULTS = {
+    "ring-that-hangs": Judging(
+        shares="values:pass 0.35, cost:bytes 0.1, cost:hidden 0.15, protocol:neighbors 0.05, protocol:safe 0.15, "
+        "generality:ranks 0.1, generality:tensors 0.1",
+        cases=_ring_cases,
+        verdicts=_ring_verdicts,
+        why="""On one stream, operations progress in the order of issue, so each receive waited behind a send that needed the neighbor's receive; a buffering
+transport hides this. One batch has no inner order. Two buffers that swap roles are too few: the second hop receives into the caller's own block.""",
+        pytorch="""`torch.distributed.batch_isend_irecv` becomes `ncclGroupStart … ncclGroupEnd`; `torch.distributed.tensor.experimental.context_parallel` rotates
+keys and values in this way.""",
+    ),
+    "shifted-labels": Judging(
+        shares={"values:labeled": 0.35, "values:fault": 0.2, "generality:lengths": 0.15, "generality:batches": 0.3},
+        cases=_label_cases,
+        verdicts=_label_verdicts,
+        why="""Inputs and targets are one stream, cut in the same places, the second starting one token later. So the last target of a row is the first token of the
+next row, and the stream needs one token more than the rows read. A pair counts unless a document ends between its two tokens. A model trained without the end
+mark never stops.""",
+        pytorch="""`torch.nn.functional.cross_entropy` ignores targets of −100. Causal models of `transformers` shift the labels themselves: give them `labels =
+input_ids`.""",
+    ),
+}

@@ -186,10 +186,6 @@ def _drawn(rng: random.Random, name: str, ratio: float | None = None) -> dict[st
     return made_up(name, step, step / ratio, 10 ** rng.uniform(6.3, 11))
 
 
-def _sized(power: int) -> dict[str, Any]:
-    return made_up(str(power), 3.3 * 10.0**power, 2.1 * 10.0**power, 7.7 * 10.0 ** (power + 8))
-
-
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     shown = {f"cpu4/{name}": recorded(f"cpu4/{name}") for name in params["shown"].split(", ")}
     other = {f"cpu2/{name}": recorded(f"cpu2/{name}") for name in ("fsdp", "tp", "ddp")}
@@ -204,7 +200,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     bare["h100/four"] = _drawn(rng, "four")
     far = {"a": _drawn(rng, "a", 1.9), "b": _drawn(rng, "b", 0.4), "c": _drawn(rng, "c", 1.1)}
     many = {f"tour-{place}": _drawn(rng, str(place), rng.uniform(1.2, 4)) for place in range(12)}
-    sizes = {f"sizes/{power}": _sized(power) for power in (-6, -1, 2)}
+    scales = {power: 10.0**power for power in (-6, -1, 2)}
+    sizes = {f"sizes/{power}": made_up(str(power), 3.3 * s, 2.1 * s, 7.7e8 * s) for power, s in scales.items()}
     return [
         Case(name="recorded runs of four processes", args=(shown,)),
         Case(name="recorded runs of two processes", args=(other,), visible=False),
@@ -218,14 +215,14 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-REPORT = Judging(
-    shares="values:sources 0.25, values:claims 0.2, values:worst 0.05, cost:page 0.05, generality:numbers 0.1, "
-    "generality:worst 0.1, generality:changed 0.15, generality:unpredicted 0.1",
-    cases=_cases,
-    verdicts=_verdicts,
-    why="You can look up a number with a source; you must believe one without. A page that a function writes from the "
-    "files cannot disagree with them, today or after the next run, and what a file lacks is visibly missing. A ratio "
-    "is symmetric in its logarithm: half is as far from one as double.",
-    pytorch="`torch.utils.collect_env` prints what a report should say about the software; `./course evidence` lists "
-    "the course's files and their gates.",
-)
+REPORTS = {
+    "run-report": Judging(
+        shares="values:sources 0.25, values:claims 0.2, values:worst 0.05, cost:page 0.05, generality:numbers 0.1, "
+        "generality:worst 0.1, generality:changed 0.15, generality:unpredicted 0.1",
+        cases=_cases,
+        verdicts=_verdicts,
+        why="""You can look up a number with a source; you must believe one without. A page that a function writes from the files cannot disagree with them, today
+or after the next run, and what a file lacks is visibly missing. A ratio is symmetric in its logarithm: half is as far from one as double.""",
+        pytorch="`torch.utils.collect_env` prints what a report should say about the software; `./course evidence` lists the course's files and their gates.",
+    )
+}

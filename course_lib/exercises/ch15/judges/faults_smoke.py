@@ -3,15 +3,15 @@
 import copy
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median, variance
 from typing import Any
 
 from course_lib.exercises.ch15.judges import faults_trainings as trainings
-from course_lib.exercises.ch15.judges.diagnosis import diagnosis_fault, numbered
 from course_lib.exercises.ch15.judges.faults_trainings import RESUMED, SEEDS, SMOKE, TRACES, shipped
 from course_lib.judging import Fault, Judging, Params, describe, first, judged
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.diagnoses import diagnosis_fault, numbered
 from course_lib.judging.draws import generality
 from course_lib.records import Case, Outcome, Verdict
 
@@ -39,7 +39,6 @@ TRACE_LOOK: Mapping[str, str] = {
     "always clipped": "Compare the smallest norm with the limit.",
     "sound": "The rates are as planned, and some norms above the limit are normal.",
 }
-
 
 Training = dict[str, Any]
 Trace = dict[str, Any]
@@ -183,23 +182,20 @@ def _smoke_cases(params: Params, rng: random.Random) -> list[Case]:
     kept, floors = shipped()["smoke"], shipped()["floors"]
 
     def program(fault: str, seed: int) -> Program:
-        runs = kept[f"{fault}/{seed}"]
-        return runs * 2 if len(runs) == 1 else runs, floors[seed], SMOKE[fault]
+        return kept[f"{fault}/{seed}"], floors[seed], SMOKE[fault]  # one run stands for two that are equal
 
-    def cases(make: Callable[..., Case], name: str, share: str, drawn: Iterable[Program]) -> list[Case]:
-        return numbered(make, name, share, [(tuple(runs), floor, word) for runs, floor, word in drawn])
-
-    example = cases(shown, "program {}", "values:shown", [program(fault, pool) for fault in SMOKE_SHOWN])
+    example = [program(fault, pool) for fault in SMOKE_SHOWN]
     drawn = [(fault, rng.choice(others)) for fault in SMOKE if fault != "explodes"]
     drawn += [("explodes", seed) for seed in others]  # one of them ends where it began
     unseen = [program(*each) for each in rng.sample(drawn, len(drawn))]
     seed = rng.choice(others)
     moved = moved_programs(lambda fault: kept[f"{fault}/{seed}"], floors[seed], rng)
+    at_limits = programs_at_limits(kept[f"sound/{seed}"][0])
     return [
-        *example,
-        *cases(hidden, "another program ({})", "generality:unseen", unseen),
-        *cases(hidden, "a program with numbers moved ({})", "generality:unseen", moved),
-        *cases(hidden, "a program at a limit ({})", "generality:unseen", programs_at_limits(kept[f"sound/{seed}"][0])),
+        *numbered(shown, "program {}", "values:shown", example),
+        *numbered(hidden, "another program ({})", "generality:unseen", unseen),
+        *numbered(hidden, "a program with numbers moved ({})", "generality:unseen", moved),
+        *numbered(hidden, "a program at a limit ({})", "generality:unseen", at_limits),
     ]
 
 
@@ -272,25 +268,23 @@ def _trace_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
     return judged(case, fault)
 
 
-SMOKE_TEST = Judging(
-    shares={"values:shown": 0.3, "cost:runs": 0.1, "generality:unseen": 0.6},
-    measured_by_worker=("cost:runs",),
-    cases=_smoke_cases,
-    verdicts=_smoke_verdicts,
-    why="A falling loss is the weakest of the signs: it falls when labels leak, when the model memorizes one batch, "
-    "when half of the model is frozen, and when no two runs agree. Each fault has its own sign: the entropy, fresh "
-    "text, what moved, and a second run compared bit by bit.",
-    pytorch="`torch.use_deterministic_algorithms(True)` makes sums repeatable or names the operation that is not; "
-    "seeds are per process: call `torch.manual_seed` on every rank.",
-)
-
-READ_TRACES = Judging(
-    shares={"values:step": 0.2, "values:cause": 0.2, "generality:steps": 0.15, "generality:causes": 0.45},
-    cases=_trace_cases,
-    verdicts=_trace_verdicts,
-    why="Rates are exact, so they come first: find the step of the plan that has a wrong rate. Norms are noisy, so "
-    "each question is about a ratio: the largest to the limit, to the first and to the median; the last to the first; "
-    "the smallest to the limit.",
-    pytorch="`clip_grad_norm_` returns the norm before clipping: log it. Save `scheduler.state_dict()` in every "
-    "checkpoint, next to the optimizer's.",
-)
+TRAININGS = {
+    "smoke-test": Judging(
+        shares={"values:shown": 0.3, "cost:runs": 0.1, "generality:unseen": 0.6},
+        measured_by_worker=("cost:runs",),
+        cases=_smoke_cases,
+        verdicts=_smoke_verdicts,
+        why="""A falling loss is the weakest of the signs: it falls when labels leak, when the model memorizes one batch, when half of the model is frozen, and when
+no two runs agree. Each fault has its own sign: the entropy, fresh text, what moved, and a second run compared bit by bit.""",
+        pytorch="""`torch.use_deterministic_algorithms(True)` makes sums repeatable or names the operation that is not; seeds are per process: call
+`torch.manual_seed` on every rank.""",
+    ),
+    "read-the-traces": Judging(
+        shares={"values:step": 0.2, "values:cause": 0.2, "generality:steps": 0.15, "generality:causes": 0.45},
+        cases=_trace_cases,
+        verdicts=_trace_verdicts,
+        why="""Rates are exact, so they come first: find the step of the plan that has a wrong rate. Norms are noisy, so each question is about a ratio: the largest
+to the limit, to the first and to the median; the last to the first; the smallest to the limit.""",
+        pytorch="`clip_grad_norm_` returns the norm before clipping: log it. Save `scheduler.state_dict()` in every checkpoint, next to the optimizer's.",
+    ),
+}

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_lib.runs.learning_rate import rate_at
 from course_lib.transformer import Config, Transformer, build, loss
 
 FILE = Path(__file__).with_suffix(".json")
@@ -44,8 +45,7 @@ Training = dict[str, Any]
 def planned(fault: str = "sound") -> list[float]:
     """The planned learning rate of each step: a line up, half a cosine down to a tenth. The plan itself may be wrong."""
     peak = PEAK * {"explodes": 12.0, "not finite": 1e30, "always clipped": 4.0, "tiny rate": 1e-4}.get(fault, 1.0)
-    down = [0.55 + 0.45 * math.cos(math.pi * step / (STEPS - WARM_UP)) for step in range(STEPS - WARM_UP)]
-    return [peak * share for share in [*((step + 1) / WARM_UP for step in range(WARM_UP)), *down]]
+    return [rate_at(step, peak, WARM_UP, STEPS) for step in range(STEPS)]
 
 
 def rate_of(fault: str, seed: int, step: int) -> float:

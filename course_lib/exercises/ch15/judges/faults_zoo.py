@@ -1,16 +1,16 @@
 """Judge of chapter 15's failures: the last notes of ranks and the ends of processes, in the form of real ones."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 from typing import Any
 
-from course_lib.exercises.ch15.cards.faults_more import ZOO_WORDS
-from course_lib.exercises.ch15.judges.diagnosis import diagnosis_fault, numbered
+from course_lib.exercises.ch15.cards.faults import ZOO_WORDS
 from course_lib.judging import Fault, Judging, Params, describe, judged
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.diagnoses import diagnosis_fault, numbered
 from course_lib.records import Case
 
 TORCH, OLD = "2.13.0", "2.4.0"
@@ -70,132 +70,118 @@ class Scene:
             seen, code = mine if mine and note is self.mine else others
             self.exits.append((round(seen, 1), note["pid"], code))
 
-    def slow(self, times: float, since: int, until: int | None = None) -> None:
+    def slowed(self, times: float, since: int, until: int | None = None) -> None:
         work = self.mine["work"]
         work[since:until] = [each * times for each in work[since:until]]
 
+    # --- what happens
 
-Play = Callable[[Scene], None]
+    def version(self) -> None:
+        self.at = 0
+        self.stop("starting", VERSIONS)
+        for note in self.notes:
+            note |= {"work": [], "checksums": []}
+        self.mine["torch"] = OLD
+        self.end((4.0, FAILED))
 
+    def killed(self, slow: bool = False, at_once: bool = False) -> None:
+        """`slow`: its neighbor was slow before; `at_once`: the launcher looked only after the others had failed too."""
+        self.stop("all_reduce", LOST)
+        self.silent(self.rng.choice(OWN))
+        if slow:
+            self.notes[(self.victim + 1) % self.ranks]["work"][1:] = [0.3] * self.at
+        seen = 9.0 + self.rng.random()
+        others = (seen, FAILED) if at_once else (seen + 0.2, self.rng.choice((FAILED, SIGTERM)))
+        self.end(others, (seen, SIGKILL))
 
-def _version(scene: Scene) -> None:
-    scene.at = 0
-    scene.stop("starting", VERSIONS)
-    for note in scene.notes:
-        note |= {"work": [], "checksums": []}
-    scene.mine["torch"] = OLD
-    scene.end((4.0, FAILED))
+    def hung(self, doing: str = "compute", killed_last: bool = False) -> None:
+        self.stop("all_reduce", LATE)
+        self.silent(doing)
+        seen = 14.0 + self.rng.random()
+        self.end((seen, FAILED), (seen + 30.0, SIGKILL) if killed_last else (seen + 0.3, SIGTERM))
 
+    def hung_behind(self) -> None:
+        """The victim still writes the checkpoint of the previous step; the others wait for it in the next."""
+        self.hung()
+        self.at -= 1
+        self.mine.update({"doing": "checkpoint", "step": self.at, "work": self.mine["work"][: self.at + 1]})
 
-def _killed(scene: Scene, slow: bool = False, at_once: bool = False) -> None:
-    """`slow`: its neighbor was slow before; `at_once`: the launcher looked only after the others had failed too."""
-    scene.stop("all_reduce", LOST)
-    scene.silent(scene.rng.choice(OWN))
-    if slow:
-        scene.notes[(scene.victim + 1) % scene.ranks]["work"][1:] = [0.3] * scene.at
-    seen = 9.0 + scene.rng.random()
-    others = (seen, FAILED) if at_once else (seen + 0.2, scene.rng.choice((FAILED, SIGTERM)))
-    scene.end(others, (seen, SIGKILL))
+    def mismatched(self) -> None:
+        usual, odd = self.rng.choice(COLLECTIVES)
+        self.stop(usual, LATE)
+        self.mine["doing"] = odd
+        self.end((14.0 + self.rng.random(), FAILED))
 
+    def two_versions(self) -> None:
+        """Two versions that did connect, and hung later."""
+        self.mismatched()
+        self.mine["torch"], self.at = OLD, 0
 
-def _hung(scene: Scene, doing: str = "compute", killed_last: bool = False) -> None:
-    scene.stop("all_reduce", LATE)
-    scene.silent(doing)
-    seen = 14.0 + scene.rng.random()
-    scene.end((seen, FAILED), (seen + 30.0, SIGKILL) if killed_last else (seen + 0.3, SIGTERM))
+    def flipped(self) -> None:
+        sums = self.mine["checksums"]
+        sums[self.at :] = [f"{self.rng.getrandbits(32):08x}" for _ in sums[self.at :]]
+        self.end((20.0, 0))
 
+    def spoiled(self) -> None:
+        """Another rank's weights had differed for a while before something else ended the run."""
+        other = self.notes[(self.victim + 1) % self.ranks]
+        other["checksums"] = [*other["checksums"][:-2], "0badcafe", "0badbeef"]
 
-def _hung_behind(scene: Scene) -> None:
-    """The victim still writes the checkpoint of the previous step; the others wait for it in the next."""
-    _hung(scene)
-    scene.at -= 1
-    scene.mine.update({"doing": "checkpoint", "step": scene.at, "work": scene.mine["work"][: scene.at + 1]})
+    def slow_before(self) -> None:
+        self.slowed(self.rng.uniform(5, 9), 1)
 
+    def slow(self) -> None:
+        self.slowed(self.rng.uniform(5, 9), self.at)
+        self.end((24.0, 0))
 
-def _mismatched(scene: Scene) -> None:
-    usual, odd = scene.rng.choice(COLLECTIVES)
-    scene.stop(usual, LATE)
-    scene.mine["doing"] = odd
-    scene.end((14.0 + scene.rng.random(), FAILED))
+    def fine(self, times: float = 1.0, steps: int | None = None) -> None:
+        self.slowed(times, self.at, steps and self.at + steps)
+        self.end((20.0, 0))
 
-
-def _two_versions(scene: Scene) -> None:
-    """Two versions that did connect, and hung later."""
-    _mismatched(scene)
-    scene.mine["torch"], scene.at = OLD, 0
-
-
-def _flipped(scene: Scene) -> None:
-    sums = scene.mine["checksums"]
-    sums[scene.at :] = [f"{scene.rng.getrandbits(32):08x}" for _ in sums[scene.at :]]
-    scene.end((20.0, 0))
-
-
-def _spoiled(scene: Scene, play: Play) -> None:
-    """Another rank's weights had differed for a while before something else ended the run."""
-    play(scene)
-    other = scene.notes[(scene.victim + 1) % scene.ranks]
-    other["checksums"] = [*other["checksums"][:-2], "0badcafe", "0badbeef"]
-
-
-def _slow_before(scene: Scene, play: Play) -> None:
-    scene.slow(scene.rng.uniform(5, 9), 1)
-    play(scene)
-
-
-def _slow(scene: Scene) -> None:
-    scene.slow(scene.rng.uniform(5, 9), scene.at)
-    scene.end((24.0, 0))
-
-
-def _fine(scene: Scene, times: float = 1.0, steps: int | None = None) -> None:
-    scene.slow(times, scene.at, steps and scene.at + steps)
-    scene.end((20.0, 0))
+    def near(self, times: float, steps: int = 3, uneven: bool = False) -> None:
+        """Work that is about three times the others' for about three steps; a single slow step comes before."""
+        since = self.at = self.steps - steps
+        others = [note for note in self.notes if note is not self.mine]
+        for place, note in enumerate(others):  # uneven ones: with the victim among them, the median would be larger
+            note["work"] = [(2 if uneven and 2 * place >= len(others) else 1) / 32] * self.steps  # exact in binary
+        usual = median(note["work"][0] for note in others)
+        self.mine["work"] = [usual, usual, 4 * usual, *[usual] * (since - 3), *[times * usual] * steps]
+        self.end((20.0, 0))
 
 
-def _near(scene: Scene, times: float, steps: int = 3, uneven: bool = False) -> None:
-    """Work that is about three times the others' for about three steps; a single slow step comes before."""
-    since = scene.at = scene.steps - steps
-    others = [note for note in scene.notes if note is not scene.mine]
-    for place, note in enumerate(others):  # uneven ones: with the victim among them, the median would be larger
-        note["work"] = [(2 if uneven and 2 * place >= len(others) else 1) / 32] * scene.steps  # exact in binary
-    usual = median(note["work"][0] for note in others)
-    scene.mine["work"] = [usual, usual, 4 * usual, *[usual] * (since - 3), *[times * usual] * steps]
-    scene.end((20.0, 0))
-
-
-PLAYS: Mapping[str, tuple[str, Play]] = {
-    "version": ("version", _version),
-    "killed": ("killed", _killed),
-    "hung": ("hung", _hung),
-    "hung, reading": ("hung", partial(_hung, doing="data")),
-    "hung, killed last": ("hung", partial(_hung, doing="checkpoint", killed_last=True)),
-    "mismatched": ("mismatched", _mismatched),
-    "flipped": ("flipped", _flipped),
-    "slow": ("slow", _slow),
-    "none": ("none", _fine),
-    "one slow step": ("none", partial(_fine, times=12.0, steps=1)),
-    "twice as slow": ("none", partial(_fine, times=1.8)),
-    "slow and killed": ("killed", partial(_slow_before, play=partial(_killed, slow=True))),
-    "slow and flipped": ("flipped", partial(_slow_before, play=_flipped)),
-    "killed at once": ("killed", partial(_killed, at_once=True)),
-    "version and mismatched": ("version", _two_versions),
-    "flipped and killed": ("killed", partial(_spoiled, play=_killed)),
-    "flipped and hung": ("hung", partial(_spoiled, play=_hung)),
-    "hung a step behind": ("hung", _hung_behind),
-    "just slow": ("slow", partial(_near, times=3.0)),
-    "slow for two steps": ("none", partial(_near, times=3.25, steps=2)),
-    "two and a half times": ("none", partial(_near, times=2.5)),
-    "two and a half times uneven ones": ("none", partial(_near, times=2.5, uneven=True)),
-    "slow beside uneven ones": ("slow", partial(_near, times=3.25, uneven=True)),
+PLAYS: Mapping[str, tuple[Any, ...]] = {  # the kind, and what happens one after another
+    "version": ("version", Scene.version),
+    "killed": ("killed", Scene.killed),
+    "hung": ("hung", Scene.hung),
+    "hung, reading": ("hung", partial(Scene.hung, doing="data")),
+    "hung, killed last": ("hung", partial(Scene.hung, doing="checkpoint", killed_last=True)),
+    "mismatched": ("mismatched", Scene.mismatched),
+    "flipped": ("flipped", Scene.flipped),
+    "slow": ("slow", Scene.slow),
+    "none": ("none", Scene.fine),
+    "one slow step": ("none", partial(Scene.fine, times=12.0, steps=1)),
+    "twice as slow": ("none", partial(Scene.fine, times=1.8)),
+    "slow and killed": ("killed", Scene.slow_before, partial(Scene.killed, slow=True)),
+    "slow and flipped": ("flipped", Scene.slow_before, Scene.flipped),
+    "killed at once": ("killed", partial(Scene.killed, at_once=True)),
+    "version and mismatched": ("version", Scene.two_versions),
+    "flipped and killed": ("killed", Scene.killed, Scene.spoiled),
+    "flipped and hung": ("hung", Scene.hung, Scene.spoiled),
+    "hung a step behind": ("hung", Scene.hung_behind),
+    "just slow": ("slow", partial(Scene.near, times=3.0)),
+    "slow for two steps": ("none", partial(Scene.near, times=3.25, steps=2)),
+    "two and a half times": ("none", partial(Scene.near, times=2.5)),
+    "two and a half times uneven ones": ("none", partial(Scene.near, times=2.5, uneven=True)),
+    "slow beside uneven ones": ("slow", partial(Scene.near, times=3.25, uneven=True)),
 }
 SHOWN, UNSEEN = ("killed", "hung", "none", "flipped"), tuple(PLAYS)
 
 
 def scene(what: str, rng: random.Random, ranks: int, steps: int, victim: int) -> tuple[list[Any], list[Any], Answer]:
     """Notes and ends of such a run, in some order, and what happened in it."""
-    made, (kind, play) = Scene(rng, ranks, steps, victim), PLAYS[what]
-    play(made)
+    made, (kind, *plays) = Scene(rng, ranks, steps, victim), PLAYS[what]
+    for play in plays:
+        play(made)
     mine = made.notes.pop(victim)
     rng.shuffle(made.notes)
     elsewhere = [place for place in range(1, ranks) if place != victim]  # neither first nor in its place
@@ -241,14 +227,14 @@ def _fault(case: Case, got: Any) -> Fault | None:
     return None
 
 
-ZOO = Judging(
-    shares={"values:shown": 0.35, "generality:unseen": 0.65},
-    cases=_cases,
-    verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value)),
-    why="Ranks that fail are silent; ranks that wait complain. The order of exits is better evidence than the errors' "
-    "text, and what a rank was doing is better evidence than what it reported. Faults without an error need "
-    "comparisons in a healthy run: versions before it, checksums and times during it.",
-    pytorch="torchrun's “Root Cause (first observed failure)” is this order; the flight recorder "
-    "(`TORCH_FR_BUFFER_SIZE`) keeps each rank's last collectives. NCCL has a timeout and no check for mismatches, "
-    "except with `TORCH_DISTRIBUTED_DEBUG=DETAIL`.",
-)
+FAILURES = {
+    "failure-zoo": Judging(
+        shares={"values:shown": 0.35, "generality:unseen": 0.65},
+        cases=_cases,
+        verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value)),
+        why="""Ranks that fail are silent; ranks that wait complain. The order of exits is better evidence than the errors' text, and what a rank was doing is
+better evidence than what it reported. Faults without an error need comparisons in a healthy run: versions before it, checksums and times during it.""",
+        pytorch="""torchrun's “Root Cause (first observed failure)” is this order; the flight recorder (`TORCH_FR_BUFFER_SIZE`) keeps each rank's last collectives.
+NCCL has a timeout and no check for mismatches, except with `TORCH_DISTRIBUTED_DEBUG=DETAIL`.""",
+    )
+}

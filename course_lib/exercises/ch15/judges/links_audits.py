@@ -2,7 +2,7 @@
 
 from course_lib import facts
 from course_lib.exercises.audits import AS_PRINTED
-from course_lib.exercises.ch15.cards.links_audit import CAUSES, ITEMS
+from course_lib.exercises.ch15.cards.audits import CAUSES, ITEMS
 from course_lib.judging import Mistake
 from course_lib.judging.audit import Key, audit
 from course_lib.units import DAY, TFLOP
@@ -14,7 +14,6 @@ _FMS, _MEGATRON, _LLAMA_3 = 9600 * 0.05 * TFLOP, 163 * TFLOP, 400 * TFLOP
 _PALM = 100 * 238_300 * 6 * 540.35e9
 _LLAMA = 1.4e12 / 380
 _LLAMA_2 = (184_320, 368_640, 1_720_320)
-
 
 TRUTHS = {
     "nanogpt-104-mfu": (104 * A100 / H100, "another chip's peak"),
@@ -49,13 +48,14 @@ MISTAKES = (
 )
 KEYS = {one: Key(*truth, [Mistake(*each) for of, *each in MISTAKES if of == one]) for one, truth in TRUTHS.items()}
 
-AUDIT = audit(
-    ITEMS,
-    KEYS,
-    CAUSES,
-    why=f"An MFU depends on its denominator: {104 * A100 / H100:.0f} %, not 104, of the peak of the device that ran; "
-    f"{100 * _FMS / H100:.0f} %, not 24, of the dense peak. Its numerator has no second forward pass: 52 % of the "
-    f"peak is an MFU of {100 * _MEGATRON / AGAIN / A100:.0f}. Check shares and sums against their own rows: 148 of "
-    f"419 is {148 / 419:.1%}, and the three models took {sum(_LLAMA_2) / 1e6:.2f} million hours.",
-    pytorch="torchtitan logs tokens/s, TFLOP/s and MFU side by side, so you can recompute each from the others.",
-)
+AUDITS = {
+    "audit-runs": audit(
+        ITEMS,
+        KEYS,
+        CAUSES,
+        why=f"""An MFU depends on its denominator: {104 * A100 / H100:.0f} %, not 104, of the peak of the device that ran; {100 * _FMS / H100:.0f} %, not 24, of the
+dense peak. Its numerator has no second forward pass: 52 % of the peak is an MFU of {100 * _MEGATRON / AGAIN / A100:.0f}. Check shares and sums against their
+own rows: 148 of 419 is {148 / 419:.1%}, and the three models took {sum(_LLAMA_2) / 1e6:.2f} million hours.""",
+        pytorch="torchtitan logs tokens/s, TFLOP/s and MFU side by side, so you can recompute each from the others.",
+    )
+}

@@ -10,9 +10,9 @@ from typing import Any
 from course_lib import facts
 from course_lib.collectives import bus_bandwidth
 from course_lib.exercises.ch15.cards.links import LIMITED, LINES, PREFLIGHT, RUNS, WORDS, limits_of
-from course_lib.exercises.ch15.judges.diagnosis import plain
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, verdict
 from course_lib.judging.columns import Word, rows_fault
+from course_lib.judging.diagnoses import plain_word
 from course_lib.judging.draws import generality
 from course_lib.records import Case, Outcome, Verdict
 
@@ -279,7 +279,7 @@ def _shown(line: str, machine: Machine, tp: int, limits: Limits) -> str:
 
 def _line_fault(case: Case, line: str, said: Sequence[Any]) -> Fault | None:
     """What is wrong with the verdicts on a line; a known mistake that explains all rows comes first."""
-    words = [plain(each.get(line)) if type(each) is dict else None for each in said]
+    words = [plain_word(each.get(line)) if type(each) is dict else None for each in said]
     column = Word(part=line, choices=WORDS, want=lambda *row: lines_of(*row)[line], words=partial(_shown, line))
     if (fault := column.fault(case, words)) is None:
         return None
@@ -291,13 +291,13 @@ def _line_fault(case: Case, line: str, said: Sequence[Any]) -> Fault | None:
 
 def _run_fault(case: Case, lines: Any, run: Any, want: Mapping[str, str]) -> Fault | None:
     """What is wrong with the verdict on a run whose right lines are `want`."""
-    said, worst = plain(run), max(want.values(), key=WORDS.index)
+    said, worst = plain_word(run), max(want.values(), key=WORDS.index)
     if said == RUNS[worst]:
         return None
     if type(said) is not str or said not in RUNS.values():
         choices = ", ".join(map(repr, RUNS.values()))
         return "no-such-word", f"{case.name}: the second value is one of {choices}; got {describe(run)}."
-    own = {name: plain(word) for name, word in lines.items()} if type(lines) is dict else {}
+    own = {name: plain_word(word) for name, word in lines.items()} if type(lines) is dict else {}
     if own and all(word in WORDS for word in own.values()) and run_of(own) == said:
         return "from-wrong-lines", f"{case.name}: {run!r} follows from your lines, but a line is not right yet."
     name = f"{worst}-is-not-{said.replace(' ', '-')}"
@@ -319,14 +319,15 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return [verdict(case.kind, part, case, fault) for part, fault in faults.items()]
 
 
-MACHINE = Judging(
-    shares="values:versions 0.08, values:clocks 0.1, values:links 0.12, values:rates 0.14, values:system 0.08, "
-    "values:run 0.08, generality:lines 0.3, generality:run 0.1",
-    cases=_cases,
-    verdicts=_verdicts,
-    why="A step ends when the slowest rank has finished, so the worst GPU decides, never the mean. A low clock is not "
-    "a fault by itself; ask for its reason. The placement of groups decides what a missing link costs. And what was "
-    "not measured is not good news: it is degraded until somebody measures it.",
-    pytorch="`nvidia-smi topo -m`, `nvidia-smi --query-gpu=clocks_event_reasons.active`, nccl-tests' "
-    "`all_reduce_perf`, and DCGM's `dcgmi diag -r 2`. `./course run tour` begins with the same questions.",
-)
+MACHINES = {
+    "preflight-verdict": Judging(
+        shares="values:versions 0.08, values:clocks 0.1, values:links 0.12, values:rates 0.14, values:system 0.08, "
+        "values:run 0.08, generality:lines 0.3, generality:run 0.1",
+        cases=_cases,
+        verdicts=_verdicts,
+        why="""A step ends when the slowest rank has finished, so the worst GPU decides, never the mean. A low clock is not a fault by itself; ask for its reason.
+The placement of groups decides what a missing link costs. And what was not measured is not good news: it is degraded until somebody measures it.""",
+        pytorch="""`nvidia-smi topo -m`, `nvidia-smi --query-gpu=clocks_event_reasons.active`, nccl-tests' `all_reduce_perf`, and DCGM's `dcgmi diag -r 2`.
+`./course run tour` begins with the same questions.""",
+    )
+}

@@ -8,10 +8,10 @@ from functools import cache, partial
 from typing import Any
 
 from course_lib.exercises.ch15.cards.links import LEAST, REASONS, ROOF, SPREAD, WAITED
-from course_lib.exercises.ch15.judges.diagnosis import plain
 from course_lib.exercises.ch15.work import as_run, peaks_of
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, is_number, matching, near, verdict
 from course_lib.judging.columns import FINE, rows_fault
+from course_lib.judging.diagnoses import plain_word
 from course_lib.judging.draws import generality
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.runs.reading import recorded, recorded_names
@@ -39,21 +39,27 @@ def typical(run: Run, middle: Pick = statistics.median, rate: Callable[..., floa
     return rate(run, middle(step_seconds(run, **how)))
 
 
+def questions(run: Run, t: Sequence[float]) -> dict[str, tuple[bool, str]]:
+    """For each reason, in order, whether it refuses an MFU, and what the log says to it; `t` are its step seconds."""
+    n, share, middle = len(t), sum(t) / run["wall_seconds"], mfu(run, statistics.median(t))
+    spread = t[9 * n // 10] / t[n // 10]
+    return {
+        "no warm-up": (run["warm_up"] < 1, f"{run['warm_up']} steps are left out"),
+        "too few steps": (n < LEAST, f"{n} steps are timed"),
+        "clock did not wait": (share < WAITED, f"the timed steps add up to {share:.0%} of the wall clock's seconds"),
+        "not steady": (spread > SPREAD, f"the slow end takes {spread:.3g} times as long as the fast end"),
+        "above the roof": (
+            middle > ROOF,
+            f"the median step uses {middle:.0%} of what all {run['ranks']} devices can do",
+        ),
+    }
+
+
 def honest(run: Run) -> Found:
     """(MFU, low end, high end), or the first reason why there is none."""
     t = step_seconds(run)
-    n = len(t)
-    if run["warm_up"] < 1:
-        return "no warm-up"
-    if n < LEAST:
-        return "too few steps"
-    if sum(t) < WAITED * run["wall_seconds"]:
-        return "clock did not wait"
-    fast, slow = t[n // 10], t[9 * n // 10]
-    if slow > SPREAD * fast:
-        return "not steady"
-    middle = mfu(run, statistics.median(t))
-    return "above the roof" if middle > ROOF else (middle, mfu(run, slow), mfu(run, fast))
+    found = mfu(run, statistics.median(t)), mfu(run, t[9 * len(t) // 10]), mfu(run, t[len(t) // 10])
+    return next((reason for reason, (refuses, _) in questions(run, t).items() if refuses), found)
 
 
 def gpu_run(rng: random.Random, device: str, ranks: int = 8, *, narrow: bool = False, used: float | None = None) -> Run:
@@ -143,7 +149,6 @@ DOCTORED: Mapping[str, Callable[[Run, random.Random], Run]] = {
     "above the roof": lambda run, rng: _used(run, rng.uniform(1.3, 3)),  # more FLOPs than any device can do
 }
 
-
 DEVICES = ("H100 SXM", "A100 SXM 80GB", "B200 SXM")
 
 
@@ -205,22 +210,9 @@ MISTAKES = (
 )
 
 
-def _evidence(run: Run) -> Mapping[str, str]:
-    """What a log says to each question."""
-    t = step_seconds(run)
-    n = len(t)
-    return {
-        "no warm-up": f"{run['warm_up']} steps are left out",
-        "too few steps": f"{n} steps are timed",
-        "clock did not wait": f"the timed steps add up to {sum(t) / run['wall_seconds']:.0%} of the wall clock's seconds",
-        "not steady": f"the slow end takes {t[9 * n // 10] / t[n // 10]:.3g} times as long as the fast end",
-        "above the roof": f"the median step uses {typical(run):.0%} of what all {run['ranks']} devices can do",
-    }
-
-
 def _shape_fault(where: str, got: Any) -> Fault | None:
     """What keeps a value from being three values or one of the reasons."""
-    if (type(got) in (tuple, list) and len(got) == 3) or (type(got) is str and plain(got) in REASONS):
+    if (type(got) in (tuple, list) and len(got) == 3) or (type(got) is str and plain_word(got) in REASONS):
         return None
     name = "returned-none" if got is None else "wrong-shape"
     return name, f"{where}: return (mfu, low, high) or one of {', '.join(map(repr, REASONS))}; got {describe(got)}."
@@ -228,7 +220,10 @@ def _shape_fault(where: str, got: Any) -> Fault | None:
 
 def _mfu_fault(where: str, run: Run, got: Any, want: Sequence[float]) -> Fault | None:
     if type(got) is str:
-        return "refuses-sound", f"{where}: you say {got!r}, but this log is sound: {_evidence(run)[plain(got)]}."
+        return (
+            "refuses-sound",
+            f"{where}: you say {got!r}, but this log is sound: {questions(run, step_seconds(run))[plain_word(got)][1]}.",
+        )
     if not is_number(got[0]):
         return "not-a-number", f"{where}: the MFU is a fraction; got {describe(got[0])}."
     if near(got[0], want[0], FINE):
@@ -252,8 +247,11 @@ def _ends_fault(where: str, run: Run, got: Any, want: Sequence[float]) -> Fault 
 
 def _refusal_fault(where: str, run: Run, got: Any, want: str) -> Fault | None:
     if type(got) is not str:
-        return f"accepts-{want.replace(' ', '-')}", f"{where}: this log has no MFU: {_evidence(run)[want]}."
-    if plain(got) == want:
+        return (
+            f"accepts-{want.replace(' ', '-')}",
+            f"{where}: this log has no MFU: {questions(run, step_seconds(run))[want][1]}.",
+        )
+    if plain_word(got) == want:
         return None
     return "other-reason", f"{where}: you say {got!r}; the first reason in the order of the list counts."
 
@@ -276,14 +274,15 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return [verdict(case.kind, part, case, first(*found)) for part, found in faults.items()]
 
 
-HONEST = Judging(
-    shares="values:mfu 0.25, values:ends 0.1, values:refusals 0.2, generality:mfu 0.2, generality:ends 0.05, "
-    "generality:refusals 0.2",
-    cases=_cases,
-    verdicts=_verdicts,
-    why="An MFU is a fraction of a peak, so use the right one: dense, of this dtype, of all devices. Ranks work in "
-    "step, and the slowest one decides when a step is over. The first steps compile and allocate. A number above the "
-    "peak, or steps that do not add up to the wall clock, describe the clock and not the machine: no MFU follows.",
-    pytorch="Call `torch.cuda.synchronize()` before each reading; torchtitan's metrics and `course_lib.runs.gates` ask "
-    "the same questions of a log.",
-)
+HONEST = {
+    "honest-mfu": Judging(
+        shares="values:mfu 0.25, values:ends 0.1, values:refusals 0.2, generality:mfu 0.2, generality:ends 0.05, "
+        "generality:refusals 0.2",
+        cases=_cases,
+        verdicts=_verdicts,
+        why="""An MFU is a fraction of a peak, so use the right one: dense, of this dtype, of all devices. Ranks work in step, and the slowest one decides when a
+step is over. The first steps compile and allocate. A number above the peak, or steps that do not add up to the wall clock, describe the clock and not the
+machine: no MFU follows.""",
+        pytorch="Call `torch.cuda.synchronize()` before each reading; torchtitan's metrics and `course_lib.runs.gates` ask the same questions of a log.",
+    )
+}

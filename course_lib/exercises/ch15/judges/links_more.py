@@ -9,13 +9,13 @@ import numpy as np
 
 from course_lib import facts
 from course_lib.collectives import bus_bandwidth
-from course_lib.exercises.ch15.cards.links_more import CAUSES
-from course_lib.exercises.ch15.judges.diagnosis import Diagnosis
+from course_lib.exercises.ch15.cards.links import CAUSES
 from course_lib.facts import collectives as measured
 from course_lib.facts import scaling
 from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, verdict
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import Breakdown, Column, rows_fault, table
+from course_lib.judging.diagnoses import Diagnosis
 from course_lib.judging.draws import generality, plain
 from course_lib.judging.mistakes import scaled
 from course_lib.records import Case, Outcome, Verdict
@@ -147,18 +147,6 @@ RATE = Column(part="rate", unit="bytes/s", want=rate, words=_report_words).knowi
     Mistake("half", lambda report: rate(report) / 2, "the definition counts one direction already."),
     Mistake("bits", lambda report: 8 * rate(report), "these are bits per second."),
 )
-
-BUS = Judging(
-    shares={"values:cause": 0.25, "values:rate": 0.25, "generality:cause": 0.25, "generality:rate": 0.25},
-    cases=_bus_cases,
-    verdicts=table((CAUSE, RATE)),
-    why="Bus bandwidth is defined so that a ring on a flat network shows the speed of its links. Where a switch does "
-    "the sums, or a tree joins two servers, each wire carries the tensor once: "
-    f"{published()['printed'] / 1e9:.0f} GB/s on eight H200 are {rate(published()) / 1e9:.0f} on each link. The other "
-    "causes are unit, direction, width, wires and clock; each is a factor that you can divide out.",
-    pytorch="nccl-tests' doc/PERFORMANCE.md defines the number; `NCCL_ALGO=Ring` makes it the wire's rate again.",
-)
-
 
 WITHIN, SLIP = 0.01, 1e-3  # of a right number, and of one that names its mistake
 STRONG, WEAK = "1.34B, data parallel", "6.66B, FSDP"
@@ -295,6 +283,9 @@ def fit_column(growth: str) -> Breakdown:
         constants, off = fitted(rows, growth)
         return dict(zip(NUMBERS, (*constants, np.abs(off).max()), strict=True))
 
+    def ends(rows: Rows) -> Rows:
+        return sorted(rows, key=lambda row: row["ranks"])[:: len(rows) - 1]
+
     def fit(name: str, message: str, only: Callable[[Rows], Rows] = list, **how: Any) -> Mistake:
         """A fit of something else, or of some rows."""
         return Mistake(name, lambda rows: _pair(fitted(only(rows), **{"growth": growth, **how})[0]), message)
@@ -311,7 +302,7 @@ def fit_column(growth: str) -> Breakdown:
         constants("turned-round", np.flip, "the two constants are exchanged."),
         constants("milliseconds", lambda pair: 1e3 * pair, "return seconds."),
         fit("one-gpu-rate", "all ranks' tokens were divided by one GPU's rate.", of=lambda n, t: n * t),
-        fit("line-through-ends", "this is a line through two rows; use all of them.", only=_ends),
+        fit("line-through-ends", "this is a line through two rows; use all of them.", only=ends),
         fit("speed-fitted", "you fitted speeds; fit the seconds of a step.", of=lambda n, t: 1 / t, raw=True),
         fit("other-law", "this is another law of growth: what adds the same seconds each time?", growth=OTHER[growth]),
         fit("natural-logarithm", "a doubling is one step of log₂, not of ln.", growth="natural"),
@@ -328,11 +319,6 @@ def fit_column(growth: str) -> Breakdown:
 
 def _pair(constants: Sequence[float]) -> dict[str, float]:
     return dict(zip(NUMBERS, constants, strict=False))
-
-
-def _ends(rows: Rows) -> Rows:
-    inner = sorted(rows, key=lambda row: row["ranks"])
-    return [inner[0], inner[-1]]
 
 
 def _kind_fault(case: Case, rows: Rows, got: Any) -> Fault | None:
@@ -388,13 +374,24 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return [verdict(case.kind, case.part, case, fault)]
 
 
-SCALING = Judging(
-    shares="values:strong 0.15, values:weak 0.15, values:mixed 0.1, values:efficiency 0.15, generality:fit 0.25, "
-    "generality:efficiency 0.2",
-    cases=_cases,
-    verdicts=_verdicts,
-    why="With a fixed batch, one part of each step stays while the work shrinks, so efficiency falls by itself; with a "
-    "fixed batch per GPU, only the waiting among ranks grows. Where the batch changes too, one curve has two causes. "
-    "Relative residuals say how far to trust the law; an efficiency beyond the last row is a prediction to be tested.",
-    pytorch="torchtitan logs tokens/s of each GPU (`tps`) and MFU; fit a series over `--nproc-per-node` and nodes.",
-)
+SCALING = {
+    "bus-above-line": Judging(
+        shares={"values:cause": 0.25, "values:rate": 0.25, "generality:cause": 0.25, "generality:rate": 0.25},
+        cases=_bus_cases,
+        verdicts=table((CAUSE, RATE)),
+        why=f"""Bus bandwidth is defined so that a ring on a flat network shows the speed of its links. Where a switch does the sums, or a tree joins two servers,
+each wire carries the tensor once: {published()["printed"] / 1e9:.0f} GB/s on eight H200 are {rate(published()) / 1e9:.0f} on each link. The other causes are
+unit, direction, width, wires and clock; each is a factor that you can divide out.""",
+        pytorch="nccl-tests' doc/PERFORMANCE.md defines the number; `NCCL_ALGO=Ring` makes it the wire's rate again.",
+    ),
+    "scaling-fit": Judging(
+        shares="values:strong 0.15, values:weak 0.15, values:mixed 0.1, values:efficiency 0.15, generality:fit 0.25, "
+        "generality:efficiency 0.2",
+        cases=_cases,
+        verdicts=_verdicts,
+        why="""With a fixed batch, one part of each step stays while the work shrinks, so efficiency falls by itself; with a fixed batch per GPU, only the waiting
+among ranks grows. Where the batch changes too, one curve has two causes. Relative residuals say how far to trust the law; an efficiency beyond the last row is
+a prediction to be tested.""",
+        pytorch="torchtitan logs tokens/s of each GPU (`tps`) and MFU; fit a series over `--nproc-per-node` and nodes.",
+    ),
+}

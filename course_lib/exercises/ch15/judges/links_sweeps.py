@@ -10,19 +10,8 @@ from typing import Any
 import numpy as np
 
 from course_lib.exercises.ch15.cards.links import HELD_OUT, RATIOS
-from course_lib.judging import (
-    Fault,
-    Judging,
-    Mistake,
-    Params,
-    describe,
-    first,
-    is_number,
-    judged,
-    matching,
-    near,
-    times,
-)
+from course_lib.exercises.values import is_number, times
+from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, judged, matching, near
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import FINE
 from course_lib.records import Case, Outcome, Verdict
@@ -250,14 +239,16 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return judged(case, first(*found))
 
 
-MESSAGE = Judging(
-    shares="values:left-out 0.25, values:beyond 0.15, protocol:held-out 0.2, generality:links 0.3, generality:held-out "
-    "0.1",
-    cases=_cases,
-    verdicts=_verdicts,
-    why="Test a fit where it can fail: on a size that it has not seen. Errors are relative to each time, so least "
-    "squares on raw seconds fits the largest message only, and one line through two regimes describes neither. Medians "
-    "ignore disturbed repeats. A ratio that stays far from 1 is a finding: there the line does not describe the link.",
-    pytorch="`./course run collectives` measures the sweep; nccl-tests prints the same for GPUs. NCCL switches between "
-    "protocols at such a border (`NCCL_PROTO`).",
-)
+SWEEPS = {
+    "held-out-message": Judging(
+        shares="values:left-out 0.25, values:beyond 0.15, protocol:held-out 0.2, generality:links 0.3, generality:held-out "
+        "0.1",
+        cases=_cases,
+        verdicts=_verdicts,
+        why="""Test a fit where it can fail: on a size that it has not seen. Errors are relative to each time, so least squares on raw seconds fits the largest
+message only, and one line through two regimes describes neither. Medians ignore disturbed repeats. A ratio that stays far from 1 is a finding: there the line
+does not describe the link.""",
+        pytorch="""`./course run collectives` measures the sweep; nccl-tests prints the same for GPUs. NCCL switches between protocols at such a border
+(`NCCL_PROTO`).""",
+    )
+}

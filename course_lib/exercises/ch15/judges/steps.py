@@ -33,17 +33,6 @@ def _reveal(params: Params) -> str:
     )
 
 
-PREDICTION = prediction(
-    unit="seconds",
-    why="A roofline is not a forecast. Large matmuls alone give a floor. Everything that is not a matmul, waiting for "
-    "the slowest process, library calls and shared cores come on top, and on a small model they dominate. The ratio of "
-    "measured to predicted says how much remains to be explained.",
-    pytorch="`torch.utils.flop_counter.FlopCounterMode` counts a step's FLOPs; `torch.utils.benchmark.Timer` times it.",
-    reveal=_reveal,
-    truth=measured_seconds,
-)
-
-
 Kernel = tuple[str, int, float, float]
 Spans = Sequence[Interval]
 Row = tuple[Sequence[Kernel], float, float]  # kernels, begin and end of the step
@@ -234,19 +223,6 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return [verdict(case.kind, part, case, fault) for part, fault in faults.items()]
 
 
-EXPOSED = Judging(
-    shares="values:compute 0.1, values:exposed 0.2, values:hidden 0.1, values:idle 0.1, values:ends 0.1, "
-    "generality:overlaps 0.3, generality:edges 0.1",
-    cases=_cases,
-    verdicts=_verdicts,
-    why="Kernels are intervals, and what counts is the length of a union. Exposed communication is union(both) − "
-    "union(computing), so you need not find any overlap. Sums of kernel times count moments twice; wall time less "
-    "computing mistakes idle time, for instance behind a slow data loader, for communication.",
-    pytorch="`torch.profiler` gives events of device type CUDA with a `time_range`; the names of NCCL's kernels "
-    "contain `nccl`. `course_lib.runs.tracing` reads them, and `course_lib.runs.intervals` adds them up.",
-)
-
-
 Rows = Sequence[Mapping[str, Any]]
 Alone = Mapping[str, float]  # seconds of each part of a step, timed by itself
 THEORIES = ("sum", "max")
@@ -266,12 +242,9 @@ def where_it_goes(
     names = sorted({name for row in timed for name in row["parts"]} - {"checkpoint"})
     found = {name: middle(row["parts"].get(name, 0.0) for row in timed) for name in names}
     found["other"] = middle(row["seconds"] - sum(row["parts"].values()) for row in timed)
-    found["checkpoint"] = middle(saved) / every if (saved := saves(timed)) else 0.0
+    saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
+    found["checkpoint"] = middle(saved) / every if saved else 0.0
     return found | ({"checkpoint": middle(row["parts"].get("checkpoint", 0.0) for row in timed)} if by_chance else {})
-
-
-def saves(rows: Rows) -> list[float]:
-    return [row["parts"]["checkpoint"] for row in rows if row["parts"].get("checkpoint")]
 
 
 def _in_other(*row: Any) -> Seconds:
@@ -347,26 +320,23 @@ HIDDEN = Column(part="hidden", unit="(a share)", want=hidden_share, words=_timed
 )
 
 
-def _rate(parts: Alone, tokens: int) -> float:
-    return tokens / sum(parts.values())
-
-
-def _rate_without(parts: Alone, tokens: int, name: str) -> float:
+def _rate(parts: Alone, tokens: int, name: str = "") -> float:
+    """Tokens per second of a step without this part."""
     return tokens / (sum(parts.values()) - parts.get(name, 0.0))
 
 
 WITHOUT = Column(
     part="without",
     unit="tokens/s",
-    want=_rate_without,
+    want=_rate,
     words=lambda parts, tokens, name: f"{tokens:,} tokens without {name!r}",
     rel=FINE,
 ).knowing(
     Mistake("nothing-free", lambda p, n, one: _rate(p, n) if one in p else None, "this is the whole step's rate."),
     Mistake("part-alone", lambda p, n, name: n / p[name] if p.get(name) else None, "this is the part's own rate."),
-    Mistake("factor", lambda p, n, name: _rate_without(p, n, name) / _rate(p, n), "return tokens per second."),
-    Mistake("seconds", lambda p, n, name: n / _rate_without(p, n, name), "return tokens per second."),
-    Mistake("gained", lambda p, n, name: _rate_without(p, n, name) - _rate(p, n), "this is the gain only."),
+    Mistake("factor", lambda p, n, name: _rate(p, n, name) / _rate(p, n), "return tokens per second."),
+    Mistake("seconds", lambda p, n, name: n / _rate(p, n, name), "return tokens per second."),
+    Mistake("gained", lambda p, n, name: _rate(p, n, name) - _rate(p, n), "this is the gain only."),
 )
 
 
@@ -458,15 +428,34 @@ def _parts_verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence[Ve
     return (_judge if case.part == "theory" else one_verdict(_judge))(params, case, outcome)
 
 
-PARTS = Judging(
-    shares="values:parts 0.3, values:theory 0.15, values:hidden 0.15, values:without 0.1, generality:logs 0.2, "
-    "generality:steps 0.1",
-    cases=_parts_cases,
-    verdicts=_parts_verdicts,
-    why="Means add up and medians do not, so a breakdown of seconds consists of means plus a named remainder. What "
-    "happens every K steps costs 1/K of its time per step, however many of them the log has. The measured step lies "
-    "between the sum and the longer part. Without a part, Amdahl's law applies: making a fifth of a step free gains at "
-    "most a quarter.",
-    pytorch="`torch.profiler.record_function` names parts; `torch.cuda.Event(enable_timing=True)` times them on the "
-    "device. The course's own clock is `course_lib.runs.clock`.",
-)
+STEPS = {
+    "predict-real-step": prediction(
+        unit="seconds",
+        why="""A roofline is not a forecast. Large matmuls alone give a floor. Everything that is not a matmul, waiting for the slowest process, library calls and
+shared cores come on top, and on a small model they dominate. The ratio of measured to predicted says how much remains to be explained.""",
+        pytorch="`torch.utils.flop_counter.FlopCounterMode` counts a step's FLOPs; `torch.utils.benchmark.Timer` times it.",
+        reveal=_reveal,
+        truth=measured_seconds,
+    ),
+    "exposed-seconds": Judging(
+        shares="values:compute 0.1, values:exposed 0.2, values:hidden 0.1, values:idle 0.1, values:ends 0.1, "
+        "generality:overlaps 0.3, generality:edges 0.1",
+        cases=_cases,
+        verdicts=_verdicts,
+        why="""Kernels are intervals, and what counts is the length of a union. Exposed communication is union(both) − union(computing), so you need not find any
+overlap. Sums of kernel times count moments twice; wall time less computing mistakes idle time, for instance behind a slow data loader, for communication.""",
+        pytorch="""`torch.profiler` gives events of device type CUDA with a `time_range`; the names of NCCL's kernels contain `nccl`. `course_lib.runs.tracing`
+reads them, and `course_lib.runs.intervals` adds them up.""",
+    ),
+    "where-it-goes": Judging(
+        shares="values:parts 0.3, values:theory 0.15, values:hidden 0.15, values:without 0.1, generality:logs 0.2, "
+        "generality:steps 0.1",
+        cases=_parts_cases,
+        verdicts=_parts_verdicts,
+        why="""Means add up and medians do not, so a breakdown of seconds consists of means plus a named remainder. What happens every K steps costs 1/K of its time
+per step, however many of them the log has. The measured step lies between the sum and the longer part. Without a part, Amdahl's law applies: making a fifth of
+a step free gains at most a quarter.""",
+        pytorch="""`torch.profiler.record_function` names parts; `torch.cuda.Event(enable_timing=True)` times them on the device. The course's own clock is
+`course_lib.runs.clock`.""",
+    ),
+}

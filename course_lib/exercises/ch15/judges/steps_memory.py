@@ -154,24 +154,15 @@ def _fsdp_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-PEAK = Judging(
-    shares={"values:recorded": 0.4, "values:mixed": 0.2, "generality:jobs": 0.4},
-    cases=_fsdp_cases,
-    verdicts=one_verdict(table(FSDP)),
-    why="A peak is one moment, and the parts are not largest at the same one. Where activations dominate, the peak is "
-    "the beginning of the backward pass, when no gradients exist; where state dominates, it is the end. However many "
-    "ranks share state and gradients, two units, one whole gradient and a unit's work space remain.",
-    pytorch="`torch.cuda.max_memory_allocated()` gives the peak, and `torch.cuda.memory._record_memory_history()` "
-    "shows what was there; `fully_shard(..., reshard_after_forward=False)` keeps units gathered.",
-)
-
-
 Flying = Callable[[int, int, str, int], float]  # of stages, a stage, the schedule, and micro-batches
 
 
-def in_flight(stages: int, s: int, schedule: str, count: int) -> int:
-    """Micro-batches between forward and backward on stage s at its fullest."""
-    return count if schedule == "gpipe" else min(stages - s, count)
+def _held(of: Callable[[int, int, int], int]) -> Flying:
+    """Micro-batches between forward and backward of m on stage s of p at its fullest; `of` is their number under 1F1B."""
+    return lambda p, s, schedule, m: m if schedule == "gpipe" else of(p, s, m)
+
+
+in_flight = _held(lambda p, s, m: min(p - s, m))
 
 
 def peaks(job: Job, schedule: str, count: int, flying: Flying = in_flight, without: Sequence[str] = ()) -> list[float]:
@@ -193,11 +184,6 @@ def _other(name: str, message: str, row: Callable[..., Any] = lambda *row: row, 
     return Mistake(name, lambda *given: _by_stage(peaks(*row(*given), **how)), message)
 
 
-def _held(of: Callable[[int, int, int], int]) -> Flying:
-    """Another idea of how many micro-batches stage s of p holds of m under 1F1B."""
-    return lambda p, s, schedule, m: m if schedule == "gpipe" else of(p, s, m)
-
-
 def _received(job: Job, *rest: Any) -> tuple[Any, ...]:
     return {**job, "boundary": [0, *job["boundary"]]}, *rest
 
@@ -206,7 +192,6 @@ def _work_each(job: Job, *rest: Any) -> tuple[Any, ...]:
     return {**job, "kept": [sum(both) for both in zip(job["kept"], job["work"], strict=True)]}, *rest
 
 
-CROSSING = ["outputs", "gradient"]
 STAGES = Breakdown(
     part="peaks",
     unit="bytes",
@@ -222,7 +207,7 @@ STAGES = Breakdown(
     _other("turned-round", "the first stage holds the most.", flying=_held(lambda p, s, m: min(s + 1, m))),
     _other("outputs-forgotten", "each output stays until its backward.", without=["outputs"]),
     _other("gradient-forgotten", "the returned gradient takes memory too.", without=["gradient"]),
-    _other("boundary-forgotten", "stored outputs and returned gradients are missing.", without=CROSSING),
+    _other("boundary-forgotten", "stored outputs and returned gradients are missing.", without=["outputs", "gradient"]),
     _other("work-forgotten", "the work space of one backward is missing.", without=["work"]),
     _other("inputs-for-outputs", "`boundary[s]` crosses **after** stage s.", _received),
     _other("work-each", "one backward runs at a time, so its work space exists once.", _work_each, without=["work"]),
@@ -300,18 +285,6 @@ def _pipeline_verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence
     return one_verdict(table(STAGES, MOST))(params, case, outcome)
 
 
-PIPELINE = Judging(
-    shares={"values:peaks": 0.45, "values:most": 0.2, "generality:pipelines": 0.2, "generality:limits": 0.15},
-    cases=_pipeline_cases,
-    verdicts=_pipeline_verdicts,
-    why="A schedule decides how many micro-batches wait between forward and backward: all of them on every stage under "
-    "GPipe; under 1F1B as many as there are stages from this one to the end. So 1F1B's memory stops growing with the "
-    "number of micro-batches, and its first stage is the fullest.",
-    pytorch="`torch.distributed.pipelining.ScheduleGPipe` and `Schedule1F1B` run a `PipelineStage`, which keeps each "
-    "micro-batch's outputs and received tensors until its backward.",
-)
-
-
 Stages = Sequence[Mapping[str, Any]]
 CENT = 0.01  # dollars: a bill has no smaller unit
 SURE = 1e-9  # of an increment: the rounding of a division decides nothing
@@ -360,7 +333,6 @@ def _idle(*parts: str) -> Callable[..., dict[str, float]]:
     return lambda *row: {"idle": sum(ledger(*row)[part] for part in parts)}
 
 
-EVERYTHING = _idle("failed", "idle", "rounding")
 LEDGER = Breakdown(
     part="ledger",
     unit="dollars",
@@ -380,7 +352,7 @@ LEDGER = Breakdown(
     Mistake("rounded-down", _billed(lambda t, by: t // by * by), "round up: a begun increment is billed in full."),
     Mistake("one-too-many", _billed(lambda stop, by: stop // by * by + by), "no increment begins at the stop itself."),
     Mistake("rounding-is-idle", _idle("idle", "rounding"), "idle ends at the stop; the rest of the bill is rounding."),
-    Mistake("everything", EVERYTHING, "this is everything that was not useful."),
+    Mistake("everything", _idle("failed", "idle", "rounding"), "this is everything that was not useful."),
 )
 
 
@@ -475,13 +447,33 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-MONEY = Judging(
-    shares={"values:ledger": 0.4, "values:stop": 0.2, "generality:sessions": 0.2, "generality:budgets": 0.2},
-    cases=_cases,
-    verdicts=one_verdict(table(LEDGER, STOP)),
-    why="The meter runs from the first minute to the last, not from the first kernel to the last. Setup, gaps and "
-    "failed stages cost as much as training. An increment is billed in full once it has begun, so order the stop early "
-    "enough that the machine is gone before the next one begins.",
-    pytorch="`./course run tour --max-cost` ends the current stage when the budget is spent, but the machine is still "
-    "rented: set the provider's auto-stop before you start.",
-)
+MEMORY = {
+    "fsdp-peak-gap": Judging(
+        shares={"values:recorded": 0.4, "values:mixed": 0.2, "generality:jobs": 0.4},
+        cases=_fsdp_cases,
+        verdicts=one_verdict(table(FSDP)),
+        why="""A peak is one moment, and the parts are not largest at the same one. Where activations dominate, the peak is the beginning of the backward pass, when
+no gradients exist; where state dominates, it is the end. However many ranks share state and gradients, two units, one whole gradient and a unit's work space
+remain.""",
+        pytorch="""`torch.cuda.max_memory_allocated()` gives the peak, and `torch.cuda.memory._record_memory_history()` shows what was there; `fully_shard(...,
+reshard_after_forward=False)` keeps units gathered.""",
+    ),
+    "pipeline-peaks": Judging(
+        shares={"values:peaks": 0.45, "values:most": 0.2, "generality:pipelines": 0.2, "generality:limits": 0.15},
+        cases=_pipeline_cases,
+        verdicts=_pipeline_verdicts,
+        why="""A schedule decides how many micro-batches wait between forward and backward: all of them on every stage under GPipe; under 1F1B as many as there are
+stages from this one to the end. So 1F1B's memory stops growing with the number of micro-batches, and its first stage is the fullest.""",
+        pytorch="""`torch.distributed.pipelining.ScheduleGPipe` and `Schedule1F1B` run a `PipelineStage`, which keeps each micro-batch's outputs and received
+tensors until its backward.""",
+    ),
+    "spend-ledger": Judging(
+        shares={"values:ledger": 0.4, "values:stop": 0.2, "generality:sessions": 0.2, "generality:budgets": 0.2},
+        cases=_cases,
+        verdicts=one_verdict(table(LEDGER, STOP)),
+        why="""The meter runs from the first minute to the last, not from the first kernel to the last. Setup, gaps and failed stages cost as much as training. An
+increment is billed in full once it has begun, so order the stop early enough that the machine is gone before the next one begins.""",
+        pytorch="""`./course run tour --max-cost` ends the current stage when the budget is spent, but the machine is still rented: set the provider's auto-stop
+before you start.""",
+    ),
+}

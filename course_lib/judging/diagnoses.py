@@ -1,4 +1,4 @@
-"""A diagnosis is one word for the fault of a run; a wrong diagnosis is named after the fault that it misses."""
+"""Answers that are one word for the fault of a run, a trace or a batch; a wrong one is named after the fault that it misses."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ def numbered(make: Callable[..., Case], name: str, share: str, drawn: Iterable[S
     return [make(name.format(place), share, *args, secret=word) for place, (*args, word) in enumerate(drawn, 1)]
 
 
-def plain(said: Any) -> Any:
+def plain_word(said: Any) -> Any:
     """A word without upper case and blanks around it; anything else as it is."""
     return said.strip().lower() if type(said) is str else said
 
 
 def diagnosis_fault(where: str, said: Any, want: str, fine: str, look: Mapping[str, str]) -> Fault | None:
     """The fault of a diagnosis; `look` has a hint for each right word, and `fine` is the word for no fault."""
-    said = plain(said)
+    said = plain_word(said)
     if said == want:
         return None
     if type(said) is not str or said not in look:

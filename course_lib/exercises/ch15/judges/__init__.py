@@ -13,6 +13,7 @@ from course_lib.exercises.ch15.judges.links_sweeps import SWEEPS
 from course_lib.exercises.ch15.judges.steps import STEPS
 from course_lib.exercises.ch15.judges.steps_memory import MEMORY
 
-JUDGINGS = MACHINES | SWEEPS | HONEST | SCALING | AUDITS | STEPS | MEMORY | FAULTS | TRAININGS | FAILURES | REPORTS
+LINKS = {**MACHINES, **SWEEPS, **HONEST, **SCALING, **AUDITS}
+JUDGINGS = {**LINKS, **STEPS, **MEMORY, **FAULTS, **TRAININGS, **FAILURES, **REPORTS}
 
 __all__ = ["DRILLS", "JUDGINGS"]

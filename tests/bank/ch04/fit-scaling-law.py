@@ -48,6 +48,7 @@ def fit_law(compute, losses):
     slope, height = np.polyfit(np.log(compute), np.log(losses), 1)
     return 0.0, np.exp(height), -slope
 
+
 # %% wrong: the lowest loss is the floor => values lowest-seen  from: bisection on the curvature of three points
 # ~ la - scale ==> min(losses)
 

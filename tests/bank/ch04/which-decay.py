@@ -71,6 +71,7 @@ def which(build):
 # %% wrong: another word => values no-such-word  from: the difference after one step
 # ~ lr, decay, parameter = 0.001, 0.1, 100.0 ==> return "adamw"
 
+
 # %% wrong: a long search => raised
 def which(build):
     for _ in range(100):

@@ -11,10 +11,10 @@ def triage(job):
     trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
     questions = {
         "memory": trains and 16 * job["params"] > job["gpu_memory"],
-        "deadline": trains and 6 * job["params"] * job["tokens"] / (job["gpu_flops"] * job["mfu"]) > job["deadline_s"],
+        "deadline": 6 * job["params"] * job["tokens"] / (job["gpu_flops"] * job["mfu"]) > job["deadline_s"],
         "latency": serves
         and max(weights / job["gpu_memory"], weights / job["gpu_bandwidth"] * job["user_tokens_s"]) > 1,
-        "traffic": serves and job["qps"] > job["replica_qps"],
+        "traffic": job["qps"] > job["replica_qps"],
     }
     walls = [name for name, hit in questions.items() if hit]
     return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
@@ -75,3 +75,4 @@ def triage(job):
 
 # %% half: serving is not answered => 3.5  from: four questions
 # ~ job["qps"] > 0 ==> False
+# ~ job["qps"] > job["replica_qps"] ==> False

@@ -3,7 +3,7 @@ import torch
 
 # %% right: a flag, and then squares
 def agreed_step(comm, weights, gradients, scale, rate, most):
-    flag = (~gradients.isfinite()).float().sum()
+    flag = (~gradients.isfinite()).sum()
     comm.all_reduce(flag)
     if flag:
         return weights, False
@@ -87,7 +87,7 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
 # ~ gradients.isfinite() ==> gradients.abs().max().isfinite()
 
 # %% wrong: the squares are added in fp16 => values false-alarm  from: a flag, and then squares
-# ~ (~gradients.isfinite()).float().sum() ==> gradients.float().square().sum().half().float()
+# ~ (~gradients.isfinite()).sum() ==> gradients.float().square().sum().half().float()
 # ~ if flag: ==> if not flag.isfinite():
 
 # %% wrong: norms are added => values sum-of-norms  from: a flag, and then squares
@@ -98,7 +98,7 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
 # ~ gradients.isfinite() ==> (gradients < float("inf"))
 
 # %% wrong: the first eight ranks are asked => generality ~  from: a flag, and then squares
-# ~ (~gradients.isfinite()).float().sum() ==> (~gradients.isfinite()).float().sum() * (comm.rank < 8)
+# ~ (~gradients.isfinite()).sum() ==> (~gradients.isfinite()).sum() * (comm.rank < 8)
 
 # %% wrong: a norm just below the limit is scaled to it => values ~  from: a flag, and then squares
 # ~ if norm > most: ==> if norm > 0.99 * most:

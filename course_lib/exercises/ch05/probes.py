@@ -11,12 +11,10 @@ KEPT = "the chunks were kept"
 
 def rounded(answer: Any, case: Any, comm: Any = None) -> Any:
     """What the answer returns for the case's tensor and further arguments, or CHANGED where it wrote to the tensor."""
-    import torch
-
     x, *others = case.args
     before = x.clone()
     result = answer(x, *others)
-    return CHANGED if not torch.equal(x.nan_to_num(7.5), before.nan_to_num(7.5)) else result
+    return result if _same((x,), (before,)) else CHANGED
 
 
 def scaled(answer: Any, case: Any, comm: Any = None) -> Any:
@@ -131,11 +129,7 @@ def compensated(answer: Any, case: Any, comm: Any = None) -> Any:
         result = answer(weight, lost, update)
         if not _same((weight, lost, update), before):
             return CHANGED
-        if (
-            type(result) not in (tuple, list)
-            or len(result) != 2
-            or not all(isinstance(x, torch.Tensor) for x in result)
-        ):
+        if type(result) not in (tuple, list) or [isinstance(each, torch.Tensor) for each in result] != [True, True]:
             return result
         pairs.append([each.clone() for each in result])
         weight, lost = result

@@ -14,43 +14,21 @@ def audit_run():
     }
 
 
-# %% right: from the printed FLOPs, rounded, numpy
-import numpy as np
+# %% right: from the printed FLOPs, rounded  from: all six
+# ~ 6 * 405e9 * 15.6e12 ==> 3.8e25
+# ~ 30.84e6 / 16_384 / 24 ==> 78
+# ~ 6 * 7e9 * 2e12 / (0.5 * PEAK) / DAY ==> 1965
 
+# %% wrong: against the peak => values against-the-peak  from: all six
+# ~ 1 - 0.4 / 0.5, "wrong", "wrong baseline" ==> 0.6, "right", "as printed"
 
-def audit_run():
-    return {
-        "54-days-by-flops": (np.float64(3.8e25) / (16_384 * PEAK * 0.41) / DAY, "wrong", "wrong scope"),
-        "54-days-by-hours": (np.round(78.43), "wrong", "wrong scope"),
-        "forty-percent-burns-sixty": (0.2, "wrong", "wrong baseline"),
-        "llama3-1170-years": (1168, "right", "as printed"),
-        "seven-b-1966-days": (1965, "right", "as printed"),
-        "waste-3-million": (3, "right", "as printed"),
-    }
+# %% wrong: one route for both => values flops-route  from: all six
+# ~ 30.84e6 / 16_384 / 24 ==> 66
 
-
-# %% wrong: against the peak => values against-the-peak
-def audit_run():
-    return {
-        "54-days-by-flops": (66, "wrong", "wrong scope"),
-        "54-days-by-hours": (78.4, "wrong", "wrong scope"),
-        "forty-percent-burns-sixty": (0.6, "right", "as printed"),
-        "llama3-1170-years": (1168, "right", "as printed"),
-        "seven-b-1966-days": (1966, "right", "as printed"),
-        "waste-3-million": (3, "right", "as printed"),
-    }
-
-
-# %% wrong: one route for both => values flops-route  from: against the peak
-# ~ 78.4 ==> 66
-# ~ .6, "right", "as printed" ==> .2, "wrong", "wrong baseline"
-
-# %% wrong: at full speed => values full-speed  from: from the printed FLOPs, rounded, numpy
-# - import numpy as np
-# ~ np.float64(3.8e25) / (16_384 * PEAK * 0.41) / DAY ==> 27.1
-# ~ np.round(78.43) ==> 78.4
-# ~ 1965, "right", "as printed" ==> 983, "wrong", "missing factor"
-# ~ 3, "right", "as printed" ==> 6.5, "wrong", "wrong baseline"
+# %% wrong: at full speed => values full-speed  from: all six
+# ~ (16_384 * PEAK * 0.41) ==> (16_384 * PEAK)
+# ~ (0.5 * PEAK) / DAY, "right", "as printed" ==> PEAK / DAY, "wrong", "missing factor"
+# ~ 10 * (1 - 0.35 / 0.5), "right", "as printed" ==> 6.5, "wrong", "wrong baseline"
 
 
 # %% wrong: everything is right as printed => values blind
@@ -66,6 +44,6 @@ def audit_run():
     return {name: (number, "right", "as printed") for name, number in printed.items()}
 
 
-# %% half: a wrong cause twice => 8  from: one route for both
-# ~ "54-days-by-flops": (66, "wrong", "wrong scope"), ==> "54-days-by-flops": (66, "wrong", "missing factor"),
-# ~ "54-days-by-hours": (66, "wrong", "wrong scope"), ==> "54-days-by-hours": (78.4, "wrong", "missing factor"),
+# %% half: a wrong cause twice => 8  from: all six
+# ~ (16_384 * PEAK * 0.41) / DAY, "wrong", "wrong scope" ==> (16_384 * PEAK * 0.41) / DAY, "wrong", "missing factor"
+# ~ 30.84e6 / 16_384 / 24, "wrong", "wrong scope" ==> 30.84e6 / 16_384 / 24, "wrong", "missing factor"

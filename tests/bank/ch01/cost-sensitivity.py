@@ -26,12 +26,6 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
     return cost / mfu * 0.01 if SLOPE else cost * 0.01 / (mfu + 0.01)
 
 
-# %% right: both costs at once, numpy  from: closed form, numpy
-# -     at_full_speed = np.float64(6) * params * tokens / gpu_flops * usd_per_hour / 3600
-# -     return at_full_speed * 0.01 / (mfu * (mfu + 0.01))
-# +     return -np.diff(6 * params * tokens / gpu_flops / np.array([mfu, mfu + 0.01]) / 3600 * usd_per_hour)[0]
-
-
 # %% wrong: the slope => values slope unless asked=slope  from: a difference of two costs
 # ~ cost(mfu) - cost(mfu + 0.01) ==> cost(mfu) / mfu / 100
 
@@ -62,11 +56,10 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
 # %% wrong: the example by heart => values only-the-example  from: a difference of two costs
 # ~ cost(mfu) - cost(mfu + 0.01) ==> 215_800
 
-# %% wrong: asks the library => raised  from: both costs at once, numpy
-# ~ import numpy as np ==> from course_lib import compute
-# -     return -np.diff(6 * params * tokens / gpu_flops / np.array([mfu, mfu + 0.01]) / 3600 * usd_per_hour)[0]
-# +     usd = 6 * params * tokens / (gpu_flops * mfu) / 3600 * usd_per_hour
-# +     return compute.points_of_mfu_usd(usd, mfu)
+# %% wrong: asks the library => raised  from: a difference of two costs
+#   def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
+# +     from course_lib import compute
+# ~ cost(mfu) - cost(mfu + 0.01) ==> compute.points_of_mfu_usd(cost(mfu), mfu)
 
 # %% wrong: GPUs cost half a dollar at least => generality -  from: a difference of two costs
 # ~ / 3600 * usd_per_hour ==> / 3600 * max(usd_per_hour, 0.5)

@@ -28,28 +28,6 @@ def first_wall(job):
     return wall, "more GPUs", gpus
 
 
-# %% right: closed form, a list, the wall that is not there as None
-def first_wall(job):
-    usable = job["gpu_memory"] - job["reserve"] * job["gpu_memory"]
-    n = job["gpus"]
-    one_step = 6 * job["params"] * job["step_tokens"] / job["dense_flops"] / job["mfu"]
-    one_run = one_step / job["step_tokens"] * job["tokens"]
-    memory = job["params"] * 16 / usable
-    compute, deadline = one_step / job["step_s"], one_run / job["deadline_s"]
-    mine = memory / n if job["sharded"] else memory
-    ranked = sorted([(mine, "memory"), (compute / n, "compute"), (deadline / n, "deadline")])
-    wall = ranked[-1][1] if ranked[-1][0] > 1 else None
-    time_fits = compute / n <= 1 and deadline / n <= 1
-    if wall is None:
-        return [None, "nothing", n]
-    if time_fits and memory / n <= 1:
-        return [wall, "shard state", n]
-    later = job["latest_s"]
-    if later and mine <= 1 and compute / n <= 1 and one_run / later / n <= 1:
-        return [wall, "longer deadline", n]
-    return [wall, "more GPUs", math.ceil(max(memory, compute, deadline))]
-
-
 # %% right: any variant
 from course_lib import params
 
@@ -87,68 +65,32 @@ def first_wall(job):
 # ~ (job["gpus"] if job["sharded"] else 1) ==> job["gpus"]
 
 # %% wrong: a fix for the first wall only => values only-the-first-wall  from: tries the fixes in order and counts up
-# -     wall = heaviest if now[heaviest] > 1 else "none"
-# -     options = [("nothing", job), ("shard state", {**job, "sharded": True})]
-# +     if now[heaviest] <= 1:
-# +         return "none", "nothing", job["gpus"]
-# +     options = [("shard state", {**job, "sharded": True})]
-# ~ max(loads(changed).values()) ==> loads(changed)[heaviest]
-# ~ return wall, fix ==> return heaviest, fix
+# ~ if max(loads(changed).values()) <= 1: ==> if loads(changed)[heaviest] <= 1:
 # -     while max(loads({**job, "sharded": True, "gpus": gpus}).values()) > 1:
 # +     while loads({**job, "sharded": True, "gpus": gpus})[heaviest] > 1:
-# ~ return wall, "more GPUs", gpus ==> return heaviest, "more GPUs", gpus
 
 # %% wrong: GPUs added, not GPUs in use => values gpus-added  from: tries the fixes in order and counts up
-# -     gpus = job["gpus"]
-# -     while max(loads({**job, "sharded": True, "gpus": gpus}).values()) > 1:
-# -         gpus += 1
-# -     return wall, "more GPUs", gpus
-# +     more = 0
-# +     while max(loads({**job, "sharded": True, "gpus": job["gpus"] + more}).values()) > 1:
-# +         more += 1
-# +     return wall, "more GPUs", more
+# ~ return wall, "more GPUs", gpus ==> return wall, "more GPUs", gpus - job["gpus"]
 
 # %% wrong: an exact fit does not fit => generality -  from: tries the fixes in order and counts up
-# ~ heaviest if now[heaviest] > 1 else "none" ==> heaviest if now[heaviest] >= 1 else "none"
-# ~ if max(loads(changed).values()) <= 1: ==> if max(loads(changed).values()) < 1:
-# -     while max(loads({**job, "sharded": True, "gpus": gpus}).values()) > 1:
-# +     while max(loads({**job, "sharded": True, "gpus": gpus}).values()) >= 1:
+# ~ now[heaviest] > 1 ==> now[heaviest] >= 1
+# ~ values()) <= 1 ==> values()) < 1
+# ~ values()) > 1 ==> values()) >= 1
 
+# %% wrong: memory is always the first wall => values one-answer-for-all  from: tries the fixes in order and counts up
+# ~ now = loads(job) ==> return "memory", "more GPUs", 2 * job["gpus"] // job["gpus"] * 8
 
-# %% wrong: memory is always the first wall => values one-answer-for-all
-def first_wall(job):
-    return "memory", "more GPUs", 2 * job["gpus"] // job["gpus"] * 8
+# %% wrong: words of its own => values no-such-word  from: tries the fixes in order and counts up
+# ~ now = loads(job) ==> return "memory", "buy more", 8
 
+# %% wrong: not a triple => values wrong-shape  from: tries the fixes in order and counts up
+# ~ now = loads(job) ==> return "memory"
 
-# %% wrong: words of its own => values no-such-word
-def first_wall(job):
-    return "memory", "buy more", 8
+# %% half: the wall but never the fix => 4  from: tries the fixes in order and counts up
+# ~ if max(loads(changed).values()) <= 1: ==> if True:
 
-
-# %% wrong: not a triple => values wrong-shape
-def first_wall(job):
-    return "memory"
-
-
-# %% half: the wall but never the fix => 4
-def first_wall(job):
-    speed = job["gpus"] * job["dense_flops"] * job["mfu"]
-    now = {
-        "memory": 16
-        * job["params"]
-        / (job["gpus"] if job["sharded"] else 1)
-        / job["gpu_memory"]
-        / (1 - job["reserve"]),
-        "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
-        "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
-    }
-    heaviest = max(now, key=now.get)
-    return (heaviest if now[heaviest] > 1 else "none"), "nothing", job["gpus"]
-
-
-# %% wrong: always one GPU more than the whole part => generality one-too-many  from: closed form, a list, the wall that is not there as None
-# -     return [wall, "more GPUs", math.ceil(max(memory, compute, deadline))]
-# +     return [wall, "more GPUs", int(max(memory, compute, deadline)) + 1]
+# %% wrong: always one GPU more than the whole part => generality one-too-many  from: tries the fixes in order and counts up
+# ~ values()) > 1 ==> values()) >= 1
 
 # %% wrong: a step that is exactly in time is late => generality -  from: tries the fixes in order and counts up
 # ~ if max(loads(changed).values()) <= 1: ==> if max(loads(changed).values()) <= 1 and loads(changed)["compute"] < 1:

@@ -4,15 +4,6 @@ def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
     return 6 * params * tokens / seconds / (gpus * gpu_flops)
 
 
-# %% right: the tokens of one GPU over one peak, numpy
-import numpy as np
-
-
-def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
-    tokens_per_gpu_s = np.float64(sequence) * (batch / gpus) * steps / seconds
-    return (2 + 4) * params * tokens_per_gpu_s / gpu_flops
-
-
 # %% right: any variant
 from course_lib import params
 
@@ -53,9 +44,7 @@ def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
 # %% wrong: right for the example only => values only-the-example  from: the peak of all GPUs
 # ~ 6 * params * tokens / seconds / (gpus * gpu_flops) ==> 0.02836
 
-# %% wrong: asks the library => raised
-from course_lib import compute
-
-
-def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
-    return compute.mfu(params, sequence * batch * steps / seconds, gpus, gpu_flops)
+# %% wrong: asks the library => raised  from: the peak of all GPUs
+#   def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
+# +     from course_lib import compute
+# ~ 6 * params * tokens / seconds / (gpus * gpu_flops) ==> compute.mfu(params, tokens / seconds, gpus, gpu_flops)

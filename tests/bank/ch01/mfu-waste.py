@@ -3,21 +3,6 @@ def money_lost(spent, usd_per_hour, mfu, baselines):
     return {name: (spent * max(0, 1 - mfu / best), max(0, best / mfu - 1)) for name, best in baselines.items()}
 
 
-# %% right: from GPU-hours, lists, numpy
-import numpy as np
-
-
-def money_lost(spent, usd_per_hour, mfu, baselines):
-    hours = spent / usd_per_hour
-    answer = {}
-    for name in baselines:
-        best = np.float64(baselines[name])
-        needed = hours * min(1.0, mfu / best)
-        lost = (hours - needed) * usd_per_hour
-        answer[name] = [lost, hours / needed - 1 if needed else max(best / mfu - 1, 0.0)]
-    return answer
-
-
 # %% right: any variant
 from course_lib import params
 
@@ -48,10 +33,8 @@ def money_lost(spent, usd_per_hour, mfu, baselines):
 # ~ max(0, best / mfu ==> 100 * max(0, best / mfu
 
 
-# %% wrong: one number without its baseline => values wrong-shape
-def money_lost(spent, usd_per_hour, mfu, baselines):
-    return spent * (1 - mfu / 0.5), 0.5 / mfu - 1
-
+# %% wrong: one number without its baseline => values wrong-shape  from: plain
+# ~ {name: (spent * max(0, 1 - mfu / best), max(0, best / mfu - 1)) for name, best in baselines.items()} ==> spent * (1 - mfu / 0.5), 0.5 / mfu - 1
 
 # %% wrong: negative losses => generality below-zero  from: plain
 # ~ max(0, 1 - mfu / best), max(0, best / mfu - 1)) ==> (1 - mfu / best), best / mfu - 1)

@@ -1,7 +1,5 @@
 import math
 
-import numpy as np
-
 GB = 1e9
 
 
@@ -18,20 +16,9 @@ def headroom(nbytes, gpu_memory, gpus):
     return gpu_memory - nbytes / gpus
 
 
-# %% right: counts up, numpy all the way  from: plain
-# ~ params * (2 + 2 + 4 + 8) ==> np.float64(params) * np.array([2, 2, 4, 4, 4]).sum()
-# -     return max(1, math.ceil(nbytes / gpu_memory))
-# +     gpus = 1
-# +     while gpus * gpu_memory < nbytes:
-# +         gpus += 1
-# +     return np.int64(gpus)
-# ~ gpu_memory - nbytes / gpus ==> np.subtract(gpu_memory, np.float64(nbytes) / gpus)
-
 # %% right: floor division turned round, six digits  from: plain
-# -     return params * (2 + 2 + 4 + 8)
-# +     buckets = {"weights": 2, "grads": 2, "master": 4, "m": 4, "v": 4}
-# +     return float(f"{sum(params * each for each in buckets.values()) / GB:.6g}") * GB
-# ~ return max(1, math.ceil(nbytes / gpu_memory)) ==> return int(max(-(-nbytes // gpu_memory), 1))
+# ~ params * (2 + 2 + 4 + 8) ==> float(f"{params * 16:.6g}")
+# ~ max(1, math.ceil(nbytes / gpu_memory)) ==> int(max(-(-nbytes // gpu_memory), 1))
 # ~ gpu_memory - nbytes / gpus ==> (gpu_memory / GB - nbytes / GB / gpus) * GB
 
 # %% right: any variant  from: plain
@@ -78,9 +65,7 @@ def headroom(nbytes, gpu_memory, gpus):
 # ~ gpu_memory * gpus - nbytes ==> max(0, gpu_memory - nbytes / gpus)
 
 # %% wrong: fractions come back => raised  from: plain
-# -     return params * (2 + 2 + 4 + 8)
-# +     from fractions import Fraction
-# +     return Fraction(params) * 16
+# ~ params * (2 + 2 + 4 + 8) ==> __import__("fractions").Fraction(params) * 16
 
 # %% half: only the state => 1  from: plain
 # ~ (2 + 2 + 4 + 8) ==> 16

@@ -1,7 +1,5 @@
 import math
 
-import numpy as np
-
 
 # %% right: plain
 def train_days(params, tokens, gpu_flops, utilization):
@@ -10,18 +8,6 @@ def train_days(params, tokens, gpu_flops, utilization):
 
 def gpus_for_deadline(params, tokens, gpu_flops, utilization, days):
     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
-
-
-# %% right: forward and backward apart, counted up
-def train_days(params, tokens, gpu_flops, utilization):
-    forward, backward = 2 * params, 4 * params
-    seconds = np.float64(forward + backward) * tokens / gpu_flops / utilization
-    return seconds / 3600 / 24
-
-
-def gpus_for_deadline(params, tokens, gpu_flops, utilization, days):
-    work, per_gpu = 6 * params * tokens, gpu_flops * utilization * days * 24 * 3600
-    return np.ceil(work / per_gpu)
 
 
 # %% right: whole days of the printed solution are near enough
@@ -42,26 +28,22 @@ def gpus_for_deadline(params, tokens, gpu_flops, utilization, days):
 
 # %% wrong: seconds => values seconds  from: plain
 # ~ (gpu_flops * utilization) / 86_400 ==> (gpu_flops * utilization)
-# -     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
-# +     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / 86_400 / days)
+# ~ math.ceil(train_days(params, tokens, gpu_flops, utilization) ==> math.ceil(train_days(params, tokens, gpu_flops, utilization) / 86_400
 
 # %% wrong: forward only => values forward-only  from: plain
-# -     return 6 * params * tokens / (gpu_flops * utilization) / 86_400
-# +     return 2 * params * tokens / (gpu_flops * utilization) / 86_400
+# ~ 6 * ==> 2 *
 
 # %% wrong: utilization multiplied => values utilization-upside-down  from: plain
 # ~ (gpu_flops * utilization) ==> gpu_flops * utilization
 
 # %% wrong: a second forward pass => values recompute  from: plain
-# -     return 6 * params * tokens / (gpu_flops * utilization) / 86_400
-# +     return 8 * params * tokens / (gpu_flops * utilization) / 86_400
+# ~ 6 * ==> 8 *
 
 # %% wrong: rounded down => values rounded-down  from: plain
 # ~ math.ceil ==> int
 
 # %% wrong: one more than needed => generality one-too-many  from: plain
-# -     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
-# +     return int(train_days(params, tokens, gpu_flops, utilization) / days) + 1
+# ~ math.ceil(train_days(params, tokens, gpu_flops, utilization) / days) ==> int(train_days(params, tokens, gpu_flops, utilization) / days) + 1
 
 # %% wrong: the H100 by heart => values -  from: plain
 # - def train_days(params, tokens, gpu_flops, utilization):
@@ -77,30 +59,20 @@ def gpus_for_deadline(params, tokens, gpu_flops, utilization, days):
 # ~ train_days(params, tokens, gpu_flops, utilization) / days ==> DAYS / SHOWN.days
 
 # %% wrong: the days rounded up => generality -  from: plain
-# -     return 6 * params * tokens / (gpu_flops * utilization) / 86_400
-# +     return math.ceil(6 * params * tokens / (gpu_flops * utilization) / 86_400)
-# -     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
-# +     return math.ceil(6 * params * tokens / (gpu_flops * utilization) / 86_400 / days)
+# ~ 6 * params * tokens / (gpu_flops * utilization) / 86_400 ==> math.ceil(6 * params * tokens / (gpu_flops * utilization) / 86_400)
+# ~ train_days(params, tokens, gpu_flops, utilization) / days ==> 6 * params * tokens / (gpu_flops * utilization) / 86_400 / days
 
 # %% wrong: whole days before the GPUs are counted => generality -  from: plain
-# -     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
-# +     return math.ceil(math.ceil(train_days(params, tokens, gpu_flops, utilization)) / days)
+# ~ train_days(params, tokens, gpu_flops, utilization) / days ==> math.ceil(train_days(params, tokens, gpu_flops, utilization)) / days
 
-# %% wrong: asks the library => raised
-from course_lib import compute
-
-
-def train_days(params, tokens, gpu_flops, utilization):
-    return compute.train_seconds(params, tokens, gpu_flops, utilization) / 86_400
-
-
-def gpus_for_deadline(params, tokens, gpu_flops, utilization, days):
-    return compute.devices_for_deadline(params, tokens, gpu_flops, utilization, days * 86_400)
-
+# %% wrong: asks the library => raised  from: plain
+# - def train_days(params, tokens, gpu_flops, utilization):
+# + from course_lib import compute
+# + def train_days(params, tokens, gpu_flops, utilization):
+# ~ 6 * params * tokens / (gpu_flops * utilization) / 86_400 ==> compute.train_seconds(params, tokens, gpu_flops, utilization) / 86_400
 
 # %% half: no deadline yet => 2.5  from: plain
-# -     return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
-# +     raise NotImplementedError
+# ~ return math.ceil(train_days(params, tokens, gpu_flops, utilization) / days) ==> raise NotImplementedError
 
 # %% wrong: days are kept by size and tokens => generality -  from: plain
 # ~ def train_days(params, tokens, gpu_flops, utilization): ==> def train_days(params, tokens, gpu_flops, utilization, kept={}):

@@ -48,33 +48,18 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
     return weeks_on(gpus), max(1, math.ceil((alone / weeks) ** (1 / (1 + math.log2(keep)))))
 
 
-# %% wrong: perfect scaling => values perfect-scaling
-def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
-    alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
-    return alone / gpus, math.ceil(alone / weeks)
+# %% wrong: perfect scaling => values perfect-scaling  from: solved for N
+# ~ 1 + np.log2(keep) ==> 1
 
+# %% wrong: corrected once => values one-pass  from: solved for N
+# ~ max(1, np.ceil((alone / weeks) ** (1 / power))) ==> np.ceil(np.ceil(alone / weeks) ** (2 - power))
 
-# %% wrong: corrected once => values one-pass
-def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
-    alone = 6 * params * tokens / (gpu_flops * mfu) / WEEK
-    ideal = math.ceil(alone / weeks)
-    return alone / gpus / keep ** math.log2(gpus), math.ceil(ideal / keep ** math.log2(ideal))
+# %% wrong: a power of two => values power-of-two  from: doubles, then bisects
+# ~ while high - low > 1: ==> while False:
 
-
-# %% wrong: a power of two => values power-of-two
-def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
-    def weeks_on(n):
-        return 6 * params * tokens / (n * gpu_flops * mfu * keep ** math.log2(n)) / WEEK
-
-    n = 1
-    while weeks_on(n) > weeks:
-        n *= 2
-    return weeks_on(gpus), n
-
-
-# %% wrong: the loss once => values keep-once  from: perfect scaling
-# ~ gpus, math.ceil(alone / weeks) ==> gpus / keep, math.ceil(alone / weeks / keep)
-
+# %% wrong: the loss once => values keep-once  from: solved for N
+# ~ / (gpu_flops * mfu) / WEEK ==> / (gpu_flops * mfu * keep) / WEEK
+# ~ 1 + np.log2(keep) ==> 1
 
 # %% wrong: natural logarithm => values natural-logarithm  from: solved for N
 # ~ np.log2 ==> np.log
@@ -93,21 +78,11 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
 # ~ max(1, np.ceil((alone / weeks) ** (1 / power))) ==> int((alone / weeks) ** (1 / power)) + 1
 
 
-# %% wrong: whole doublings only => values one-pass
-def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
-    def weeks_on(n):
-        return 6 * params * tokens / (n * gpu_flops * mfu * keep ** int(math.log2(n))) / WEEK
+# %% wrong: whole doublings only => values one-pass  from: doubles, then bisects
+# ~ keep ** math.log2(n) ==> keep ** int(math.log2(n))
 
-    n = max(1, int(weeks_on(1) / weeks))
-    while weeks_on(n) > weeks:
-        n += 1
-    return weeks_on(gpus), n
-
-
-# %% half: one direction only => 3
-def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
-    return 6 * params * tokens / (gpu_flops * mfu) / WEEK / gpus / keep ** math.log2(gpus), None
-
+# %% half: one direction only => 3  from: solved for N
+# ~ max(1, np.ceil((alone / weeks) ** (1 / power))) ==> None
 
 # %% wrong: 4,096 GPUs at most => values -  from: doubles, then bisects
 # ~ weeks_on(gpus), high ==> weeks_on(min(gpus, 4096)), high

@@ -13,19 +13,9 @@ def audit_optimizer():
     }
 
 
-# %% right: by trying, in tuples and capitals
-def audit_optimizer():
-    sizes = [10 ** (9 + k / 1000) for k in range(3000)]
-    fit = min(sizes, key=lambda n: 406.4 / n**0.34 + 410.7 / (5.76e23 / 6 / n) ** 0.28)
-    return {
-        "accumulation-identical": [0.896, "Wrong", "unequal parts"],
-        "noise-useful-regime": [0.125, "wrong", "Variance for benefit"],
-        "chinchilla-70b": [fit / 1e9, "wrong", "another fit"],
-        "nanogpt-300b": [295, "right", "as printed"],
-        "goyal-8k": [3.2, "right", "as printed"],
-        "llama3-updates": [1.154, "right", "as printed"],
-    }
-
+# %% right: one estimated, with capitals  from: from the formulas
+# ~ (1.5 + 17 / 3) / 2 / 4, "wrong", "unequal parts" ==> 0.896, "Wrong", "Unequal parts"
+# ~ tokens / 1e9 ==> 295
 
 # %% wrong: all as printed => values -  from: from the formulas
 # ~ (1.5 + 17 / 3) / 2 / 4, "wrong", "unequal parts" ==> 1.0, "right", "as printed"
@@ -59,11 +49,8 @@ def audit_optimizer():
 # ~ updates / 1e6, ==> updates,
 
 
-# %% wrong: None => values no-dictionary
-def audit_optimizer():
-    return None
+# %% wrong: None => values no-dictionary  from: from the formulas
+# ~ return { ==> return None and {
 
-
-# %% wrong: left as it is => not-answered
-def audit_optimizer():
-    raise NotImplementedError
+# %% wrong: left as it is => not-answered  from: from the formulas
+# ~ tokens = 12 * 1024 * 5 * 8 * 600_000 ==> raise NotImplementedError

@@ -5,22 +5,11 @@ def tokens_per_step(sequences, accumulated, ranks, length):
 
 def accumulation(batch, sequences, ranks, length):
     each = sequences * ranks * length
-    if batch % each or not batch // each:
-        return None
-    return batch // each
+    return None if batch % each else batch // each
 
 
-# %% right: by search
-def tokens_per_step(sequences, accumulated, ranks, length):
-    return sum(sequences * length for _ in range(ranks) for _ in range(accumulated))
-
-
-def accumulation(batch, sequences, ranks, length):
-    count = 1
-    while tokens_per_step(sequences, count, ranks, length) < batch:
-        count += 1
-    return count if tokens_per_step(sequences, count, ranks, length) == batch else None
-
+# %% right: with divmod  from: products and a remainder
+# ~ return None if batch % each else batch // each ==> return {0: batch // each}.get(batch % each)
 
 # %% wrong: one micro-batch => values no-accumulation  from: products and a remainder
 # ~ accumulated * ranks ==> ranks
@@ -32,22 +21,16 @@ def accumulation(batch, sequences, ranks, length):
 # ~ accumulated * ranks * length ==> accumulated * ranks
 
 # %% wrong: rounds up => generality rounded-up  from: products and a remainder
-# -     if batch % each or not batch // each:
-# -         return None
-# -     return batch // each
-# +     return -(-batch // each)
+# ~ None if batch % each else batch // each ==> -(-batch // each)
 
 # %% wrong: rounds down => generality rounded-down  from: products and a remainder
-# ~ batch % each or not batch // each ==> batch < each
+# ~ batch % each ==> batch < each
 
 # %% wrong: a step of no micro-batch => generality rounded-down  from: products and a remainder
-# ~ each or not batch ==> each and batch
+# ~ batch % each ==> batch % each and batch > each
 
 # %% wrong: a fraction of a micro-batch => generality not-whole  from: products and a remainder
-# -     if batch % each or not batch // each:
-# -         return None
-# -     return batch // each
-# +     return batch / each
+# ~ None if batch % each else batch // each ==> batch / each
 
 # %% wrong: ranks left out of the inverse => values ranks-forgotten  from: products and a remainder
 # ~ sequences * ranks * length ==> sequences * length
@@ -60,20 +43,13 @@ def accumulation(batch, sequences, ranks, length):
 
 # %% wrong: the shown numbers => values -  from: products and a remainder
 # ~ sequences * accumulated * ranks * length ==> 8388608
-# -     if batch % each or not batch // each:
-# -         return None
-# -     return batch // each
-# +     return 4
+# ~ None if batch % each else batch // each ==> 4
 
 # %% half: no inverse => 1  from: products and a remainder
-# -     if batch % each or not batch // each:
-# -         return None
-# -     return batch // each
-# +     raise NotImplementedError
+# ~ return None if batch % each else batch // each ==> raise NotImplementedError
 
 # %% wrong: left as it is => not-answered  from: products and a remainder
-# -     return sequences * accumulated * ranks * length
-# +     raise NotImplementedError
+# ~ return sequences * accumulated * ranks * length ==> raise NotImplementedError
 
 # %% wrong: one micro-batch is none => generality returned-none  from: products and a remainder
-# ~ not batch // each ==> batch // each < 2
+# ~ batch % each ==> batch % each or batch // each < 2

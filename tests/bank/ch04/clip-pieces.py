@@ -12,8 +12,8 @@ def clip(shards, limit, replicated):
                 continue
             seen |= {name} & replicated
             total += gradient.double().square().sum().item()
-    norm = math.sqrt(total) if math.isfinite(total) else total
-    if math.isfinite(norm) and norm > limit:
+    norm = math.sqrt(total)
+    if limit < norm < math.inf:
         for shard in shards:
             for gradient in shard.values():
                 gradient.mul_(limit / norm)
@@ -36,35 +36,25 @@ def clip(shards, limit, replicated):
     return norm
 
 
-# %% wrong: every rank clips its own shard => values per-rank
-def clip(shards, limit, replicated):
-    total = 0.0
-    for shard in shards:
-        norm = math.sqrt(sum(g.double().square().sum().item() for g in shard.values()))
-        total += norm**2
-        if norm > limit:
-            for gradient in shard.values():
-                gradient.mul_(limit / norm)
-    return math.sqrt(total)
+# %% wrong: every rank clips its own shard => values per-rank  from: a sum of squares
+#   def clip(shards, limit, replicated):
+# +     return math.hypot(*(clip_all([shard], limit, replicated) for shard in shards))
+# + def clip_all(shards, limit, replicated):
 
-
-# %% wrong: every tensor by itself => values per-tensor
-def clip(shards, limit, replicated):
-    total = 0.0
-    for shard in shards:
-        for gradient in shard.values():
-            norm = gradient.norm().item()
-            total += norm**2
-            gradient.mul_(min(1.0, limit / norm) if norm else 1.0)
-    return math.sqrt(total)
-
+# %% wrong: every tensor by itself => values per-tensor  from: a sum of squares
+# ~ if name in seen: ==> if False:
+# -             total += gradient.double().square().sum().item()
+# +             norm = gradient.norm().item()
+# +             total += norm**2
+# +             gradient.mul_(min(1.0, limit / norm) if norm else 1.0)
+# ~ limit < norm ==> math.inf < norm
 
 # %% wrong: norms are added up => values norms-added  from: a sum of squares
 # ~ square().sum ==> norm
-# ~ math.sqrt(total) if math.isfinite(total) else total ==> total
+# ~ math.sqrt(total) ==> total
 
 # %% wrong: no root => values not-rooted  from: a sum of squares
-# ~ math.sqrt(total) if math.isfinite(total) else total ==> total
+# ~ math.sqrt(total) ==> total
 
 # %% wrong: copies count on every rank => generality copies-counted  from: a sum of squares
 # -             seen |= {name} & replicated
@@ -83,10 +73,10 @@ def clip(shards, limit, replicated):
 # +                     gradient.mul_(limit / norm)
 
 # %% wrong: small gradients are scaled up => values scaled-up  from: a sum of squares
-# ~ if math.isfinite(norm) and norm > limit: ==> if math.isfinite(norm) and norm:
+# ~ limit < norm ==> 0 < norm
 
 # %% wrong: zero over zero => generality raised  from: a sum of squares
-# ~ norm > limit ==> min(1.0, limit / norm) < 1
+# ~ limit < norm ==> 1 < norm / norm * norm / limit
 
 # %% wrong: a factor of NaN => generality scaled-by-nan  from: one rank's share at a time, with tensors
 # -             if torch.isfinite(norm):
@@ -96,31 +86,15 @@ def clip(shards, limit, replicated):
 # %% wrong: the norm after clipping => values norm-after  from: a sum of squares
 # ~ return norm ==> return min(norm, limit)
 
-
-# %% wrong: squares of 16 bits => generality summed-in-16-bits
-def clip(shards, limit, replicated):
-    seen, total = {}, 0
-    for rank, shard in enumerate(shards):
-        for name, gradient in shard.items():
-            seen[name if name in replicated else (rank, name)] = gradient
-    for gradient in seen.values():
-        total = total + gradient.square().sum()
-    norm = total.sqrt()
-    if norm.isfinite() and norm > limit:
-        for shard in shards:
-            for gradient in shard.values():
-                gradient.mul_(limit / norm)
-    return norm
-
+# %% wrong: squares of 16 bits => generality summed-in-16-bits  from: a sum of squares
+# ~ .double().square().sum().item() ==> .square().sum()
 
 # %% wrong: hides what is infinite => generality hides-infinity  from: a sum of squares
 # ~ return norm ==> return norm if math.isfinite(norm) else 0.0
 
 
-# %% wrong: left as it is => not-answered
-def clip(shards, limit, replicated):
-    raise NotImplementedError
-
+# %% wrong: left as it is => not-answered  from: a sum of squares
+# ~ total, seen = 0.0, set() ==> raise NotImplementedError
 
 # %% wrong: only copies by one name count once => generality ~  from: a sum of squares
 # ~ {name} & replicated ==> {name} & {"norm"}

@@ -13,11 +13,11 @@ def fit_law(compute, losses):
         for exponent in grid:
             line = np.polyfit(at**-exponent, losses, 1)
             errors.append(((np.polyval(line, at**-exponent) - losses) ** 2).sum())
-        best = int(np.argmin(errors))
+        best = np.argmin(errors)
         low, high = grid[max(best - 1, 0)], grid[min(best + 1, 30)]
     exponent = grid[best]
     scale, floor = np.polyfit(at**-exponent, losses, 1)
-    return float(floor), float(scale * (compute[0] / at[0]) ** exponent), float(exponent)
+    return floor, scale * (compute[0] / at[0]) ** exponent, exponent
 
 
 def spend(flops, ratio):
@@ -43,15 +43,10 @@ def spend(flops, ratio):
     return flops / 6 / tokens, tokens
 
 
-# %% wrong: a straight line in logarithms => values no-floor
+# %% wrong: a straight line in logarithms => values no-floor  from: the exponent on a grid that is refined
 def fit_law(compute, losses):
     slope, height = np.polyfit(np.log(compute), np.log(losses), 1)
-    return 0.0, float(np.exp(height)), float(-slope)
-
-
-def spend(flops, ratio):
-    parameters = math.sqrt(flops / 6 / ratio)
-    return parameters, ratio * parameters
+    return 0.0, np.exp(height), -slope
 
 
 # %% wrong: the lowest loss is the floor => values lowest-seen  from: bisection on the curvature of three points

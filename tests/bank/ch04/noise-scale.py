@@ -16,16 +16,6 @@ def noise_scale(small, big, small_batch, big_batch):
     return variance, squared, None if squared < 0 else variance / squared
 
 
-# %% right: what is left of the big batch's norm
-def noise_scale(small, big, small_batch, big_batch):
-    s, b = sum(small) / len(small), sum(big) / len(big)
-    variance = (s - b) * small_batch * big_batch / (big_batch - small_batch)
-    squared = b - variance / big_batch
-    if squared <= 0:
-        return variance, squared, None
-    return variance, squared, variance / squared
-
-
 # %% wrong: the big batch has no noise => values biased  from: two equations
 # ~ (big_batch * b - small_batch * s) / (big_batch - small_batch) ==> b
 
@@ -62,11 +52,10 @@ def noise_scale(small, big, small_batch, big_batch):
 # ~ squared if squared > 0 else None ==> squared if squared else None
 
 # %% wrong: a negative estimate is cut off => generality clamped  from: two equations
-# -     squared = (big_batch * b - small_batch * s) / (big_batch - small_batch)
-# +     squared = max((big_batch * b - small_batch * s) / (big_batch - small_batch), 0.0)
+# ~ (big_batch * b - small_batch * s) / (big_batch - small_batch) ==> max((big_batch * b - small_batch * s) / (big_batch - small_batch), 0.0)
 
 # %% wrong: a variance without its sign => generality absolute  from: two equations
-# ~ variance = (s - b) / (1 / small_batch - 1 / big_batch) ==> variance = abs(s - b) / (1 / small_batch - 1 / big_batch)
+# ~ (s - b) ==> abs(s - b)
 
 # %% wrong: a negative variance is cut off => generality clamped  from: two equations
 # ~ (s - b) ==> max(s - b, 0.0)
@@ -75,8 +64,7 @@ def noise_scale(small, big, small_batch, big_batch):
 # ~ squared if squared > 0 else None ==> squared if squared > 0 and variance > 0 else None
 
 # %% wrong: left as it is => not-answered  from: two equations
-# -     s, b = sum(small) / len(small), sum(big) / len(big)
-# +     raise NotImplementedError
+# ~ s, b = sum(small) / len(small), sum(big) / len(big) ==> raise NotImplementedError
 
 # %% wrong: a norm below a millionth is negative => generality returned-none  from: two equations
 # ~ squared if squared > 0 else ==> squared if squared > 1e-5 else

@@ -95,9 +95,7 @@ def positions(lengths, room):
 # ~ causal | torch.eye(room, dtype=torch.bool) ==> causal
 
 # %% wrong: positions run on => values not-restarted  from: the longest first
-# -     found = [at for length in lengths for at in range(length)]
-# -     return found + list(range(room - len(found)))
-# +     return list(range(room))
+# ~ found + list(range(room - len(found))) ==> list(range(room))
 
 # %% wrong: padding has position 0 => values padding-zero  from: the longest first
 # ~ + list(range(room - len(found))) ==> + [0] * (room - len(found))
@@ -106,17 +104,14 @@ def positions(lengths, room):
 # ~ return found + list(range(room - len(found))) ==> raise NotImplementedError
 
 # %% wrong: left as it is => not-answered  from: the longest first
-# -     return rows
-# +     raise NotImplementedError
+# ~ return rows ==> raise NotImplementedError
 
 # %% wrong: of two documents, one token does not fill a row => generality one-per-row  from: the longest first
 # ~ if free >= lengths[number]: ==> if free >= lengths[number] and (free > 1 or len(lengths) > 2):
 
 # %% wrong: remembers rows by their number of documents => generality other-mask  from: the longest first
 # ~ def mask(lengths, room): ==> def mask(lengths, room, kept={}):
-# -     ids = torch.tensor([k for k, n in enumerate(lengths) for _ in range(n)] + [-1] * (room - sum(lengths)))
-# +     lengths = kept.setdefault((len(lengths), sum(lengths), room), lengths)
-# +     ids = torch.tensor([k for k, n in enumerate(lengths) for _ in range(n)] + [-1] * (room - sum(lengths)))
+# ~ enumerate(lengths) for _ ==> enumerate(kept.setdefault((len(lengths), sum(lengths), room), lengths)) for _
 
 # %% wrong: sorted by pairs of lengths => generality ~  from: the longest first
 # ~ -lengths[number]) ==> -lengths[number] // 2)

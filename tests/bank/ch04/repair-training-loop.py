@@ -13,7 +13,7 @@ def train_loop(model, optimizer, schedule, updates, limit):
         total = 0.0
         for inputs, targets in micro_batches:
             logits = model(inputs)
-            loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum") / tokens
+            loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum") / tokens
             loss.backward()
             total += loss.item()
         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
@@ -70,29 +70,16 @@ def train_loop(model, optimizer, schedule, updates, limit):
 # -         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
 
 
-# %% wrong: a mean of means => values mean-of-means
-def train_loop(model, optimizer, schedule, updates, limit):
-    losses = []
-    for micro_batches in updates:
-        optimizer.zero_grad()
-        total = 0.0
-        for inputs, targets in micro_batches:
-            loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100)
-            (loss / len(micro_batches)).backward()
-            total += loss.item() / len(micro_batches)
-        torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
-        optimizer.step()
-        schedule.step()
-        losses.append(total)
-    return losses
-
+# %% wrong: a mean of means => values mean-of-means  from: sums over tokens, divided by all of them
+# -         if not tokens:
+# -             continue
+# ~ targets.flatten(), reduction="sum") / tokens ==> targets.flatten()) / len(micro_batches)
 
 # %% wrong: the ignored targets count => values padding-counted  from: sums over tokens, divided by all of them
 # ~ (targets != -100).sum().item ==> targets.numel
 
 # %% wrong: sums alone => values not-divided  from: sums over tokens, divided by all of them
-# -             loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum") / tokens
-# +             loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
+# ~ reduction="sum") / tokens ==> reduction="sum")
 
 # %% wrong: an update for every micro-batch => values step-per-micro-batch  from: sums over tokens, divided by all of them
 # -         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
@@ -120,6 +107,5 @@ def train_loop(model, optimizer, schedule, updates, limit):
 # ~ total += loss ==> total = loss
 
 
-# %% wrong: left as it is => not-answered
-def train_loop(model, optimizer, schedule, updates, limit):
-    raise NotImplementedError
+# %% wrong: left as it is => not-answered  from: sums over tokens, divided by all of them
+# ~ losses = [] ==> raise NotImplementedError

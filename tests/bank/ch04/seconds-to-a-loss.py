@@ -16,59 +16,24 @@ def winner(runs, target):
     return min(times)[1] if times else None
 
 
-# %% right: with numpy
-import numpy as np
-
-
-def seconds_to(run, target):
-    losses = np.array(run["losses"])
-    below = np.flatnonzero(losses <= target)
-    if not len(below):
-        return None
-    at = int(below[0])
-    around = slice(max(at - 1, 0), at + 1)
-    found = np.interp(-target, -losses[around], np.array(run["tokens"])[around])
-    return float(found) / run["rate"]
-
-
-def winner(runs, target):
-    best, number = None, None
-    for at, run in enumerate(runs):
-        seconds = seconds_to(run, target)
-        if seconds is not None and (best is None or seconds < best):
-            best, number = seconds, at
-    return number
-
+# %% right: the rate last, and a default for the winner  from: the first recorded point at or below the target
+# ~ return tokens[0] / run["rate"] ==> return 1 / run["rate"] * tokens[0]
+# ~ min(times)[1] if times else None ==> min(times, default=(0, None))[1]
 
 # %% wrong: the next recorded point => values recorded-point  from: the first recorded point at or below the target
-# -             if at == 0:
-# -                 return tokens[0] / run["rate"]
-# -             part = (losses[at - 1] - target) / (losses[at - 1] - loss)
-# -             return (tokens[at - 1] + part * (tokens[at] - tokens[at - 1])) / run["rate"]
-# +             return tokens[at] / run["rate"]
+# ~ if at == 0: ==> if at >= 0:
+# ~ tokens[0] / ==> tokens[at] /
 
 # %% wrong: strictly below => generality -  from: the first recorded point at or below the target
 # ~ if loss <= target: ==> if loss < target:
 
 
-# %% wrong: the last crossing => values last-crossing
-def seconds_to(run, target):
-    tokens, losses, rate = run["tokens"], run["losses"], run["rate"]
-    for at in range(len(losses) - 1, 0, -1):
-        if losses[at] <= target < losses[at - 1]:
-            part = (losses[at - 1] - target) / (losses[at - 1] - losses[at])
-            return (tokens[at - 1] + part * (tokens[at] - tokens[at - 1])) / rate
-    return tokens[0] / rate if losses[0] <= target else None
-
-
-def winner(runs, target):
-    times = [(seconds_to(run, target), at) for at, run in enumerate(runs)]
-    return min([pair for pair in times if pair[0] is not None], default=(0, None))[1]
-
+# %% wrong: the last crossing => values last-crossing  from: the first recorded point at or below the target
+# ~ in enumerate(losses): ==> in reversed([*enumerate(losses)]):
+# ~ if loss <= target: ==> if loss <= target and (at == 0 or losses[at - 1] > target):
 
 # %% wrong: tokens in place of seconds => values tokens  from: the first recorded point at or below the target
-# -             return (tokens[at - 1] + part * (tokens[at] - tokens[at - 1])) / run["rate"]
-# +             return tokens[at - 1] + part * (tokens[at] - tokens[at - 1])
+# ~ (tokens[at] - tokens[at - 1])) / run["rate"] ==> (tokens[at] - tokens[at - 1]))
 
 # %% wrong: the time of the run where it is never there => generality none-is-right  from: the first recorded point at or below the target
 # ~ return None ==> return tokens[-1] / run["rate"] + 1
@@ -80,12 +45,10 @@ def winner(runs, target):
 # ~ min(times)[1] ==> max(range(len(runs)), key=lambda at: runs[at]["rate"])
 
 # %% wrong: the fewest tokens => values fewest-tokens  from: the first recorded point at or below the target
-# -     times = [(seconds_to(run, target), at) for at, run in enumerate(runs)]
-# +     times = [(seconds_to({**run, "rate": 1}, target), at) for at, run in enumerate(runs)]
+# ~ (seconds_to(run, target), at) ==> (seconds_to({**run, "rate": 1}, target), at)
 
 # %% wrong: the lowest loss at the end => values lowest-last-loss  from: the first recorded point at or below the target
-# -     return min(times)[1] if times else None
-# +     return min(range(len(runs)), key=lambda at: runs[at]["losses"][-1]) if times else None
+# ~ min(times)[1] ==> min(range(len(runs)), key=lambda at: runs[at]["losses"][-1])
 
 # %% wrong: the later one of two => generality later-of-equals  from: the first recorded point at or below the target
 # ~ min(times)[1] ==> min(times, key=lambda pair: (pair[0], -pair[1]))[1]
@@ -97,8 +60,7 @@ def winner(runs, target):
 # ~ [pair for pair in times if pair[0] is not None] ==> [pair for pair in times if pair[0]]
 
 # %% wrong: left as it is => not-answered  from: the first recorded point at or below the target
-# -     tokens, losses = run["tokens"], run["losses"]
-# +     raise NotImplementedError
+# ~ tokens, losses = run["tokens"], run["losses"] ==> raise NotImplementedError
 
 # %% wrong: the first eight runs => generality ~  from: the first recorded point at or below the target
 # ~ in enumerate(runs)] ==> in enumerate(runs[:8])]

@@ -2,7 +2,7 @@ import torch
 
 
 def one(value):
-    return torch.tensor([float(value)], dtype=torch.float64)
+    return torch.tensor([value], dtype=torch.float64)
 
 
 # %% right: the difference after one step
@@ -48,12 +48,10 @@ def which(build):
 
 
 # %% wrong: an exact amount => generality decoupled-as-l2  from: the difference after one step
-# -     return "decoupled" if abs(moved / (lr * decay * parameter) - 1) < 0.1 else "l2"
-# +     return "decoupled" if abs(moved / (lr * decay * parameter) - 1) < 1e-9 else "l2"
+# ~ (lr * decay * parameter) - 1) < 0.1 ==> (lr * decay * parameter) - 1) < 1e-9
 
 # %% wrong: L2 moves by exactly two learning rates => generality l2-as-decoupled  from: the difference after one step
-# -     return "decoupled" if abs(moved / (lr * decay * parameter) - 1) < 0.1 else "l2"
-# +     return "l2" if abs(moved / (2 * lr) - 1) < 1e-4 else "decoupled"
+# ~ "decoupled" if abs(moved / (lr * decay * parameter) - 1) < 0.1 else "l2" ==> "l2" if abs(moved / (2 * lr) - 1) < 1e-4 else "decoupled"
 
 # %% wrong: the learning rate is not varied => values unscaled-as-decoupled  from: does it grow with the parameter, and with the learning rate?
 # ~ "decoupled" if shrinks(build, 0.002, 200.0) / plain > 1.5 else "unscaled" ==> "decoupled"
@@ -67,14 +65,11 @@ def which(build):
 # +         return "none"
 
 
-# %% wrong: always AdamW => values always-the-same
-def which(build):
-    return "decoupled"
+# %% wrong: always AdamW => values always-the-same  from: the difference after one step
+# ~ lr, decay, parameter = 0.001, 0.1, 100.0 ==> return "decoupled"
 
-
-# %% wrong: another word => values no-such-word
-def which(build):
-    return "adamw"
+# %% wrong: another word => values no-such-word  from: the difference after one step
+# ~ lr, decay, parameter = 0.001, 0.1, 100.0 ==> return "adamw"
 
 
 # %% wrong: a long search => raised
@@ -84,6 +79,5 @@ def which(build):
     return "none"
 
 
-# %% wrong: left as it is => not-answered
-def which(build):
-    raise NotImplementedError
+# %% wrong: left as it is => not-answered  from: the difference after one step
+# ~ lr, decay, parameter = 0.001, 0.1, 100.0 ==> raise NotImplementedError

@@ -49,9 +49,8 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
 
 
 # %% wrong: no bias correction => values no-correction  from: from the formulas
-# -     first = state["m"] / (1 - one**t)
-# -     second = state["v"] / (1 - two**t)
-# +     first, second = state["m"], state["v"]
+# ~ ["m"] / (1 - one**t) ==> ["m"]
+# ~ ["v"] / (1 - two**t) ==> ["v"]
 
 # %% wrong: only the first moment corrected => values first-only  from: from the formulas
 # ~ ["v"] / (1 - two**t) ==> ["v"]
@@ -79,8 +78,7 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
 # ~ lr * decay ==> decay
 
 # %% wrong: the decay after the update => values decay-after  from: from the formulas
-# -     return parameter - lr * first / (second.sqrt() + eps) - lr * decay * parameter
-# +     return (parameter - lr * first / (second.sqrt() + eps)) * (1 - lr * decay)
+# ~ parameter - lr * first / (second.sqrt() + eps) - lr * decay * parameter ==> (parameter - lr * first / (second.sqrt() + eps)) * (1 - lr * decay)
 
 # %% wrong: no gradient is a zero gradient => generality decays-without  from: from the formulas
 # -     if gradient is None:
@@ -88,9 +86,7 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
 # +     gradient = torch.zeros_like(parameter) if gradient is None else gradient
 
 # %% wrong: modifies the parameter => values input-modified  from: from the formulas
-# -     return parameter - lr * first / (second.sqrt() + eps) - lr * decay * parameter
-# +     parameter -= lr * first / (second.sqrt() + eps) + lr * decay * parameter
-# +     return parameter
+# ~ return parameter - lr * first / (second.sqrt() + eps) - lr * decay * parameter ==> return parameter.sub_(lr * first / (second.sqrt() + eps) + lr * decay * parameter)
 
 # %% wrong: keeps every gradient => cost state-too-large  from: from the formulas
 # -     t = state["t"] = state.get("t", 0) + 1
@@ -112,10 +108,8 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
     return leaf.detach()
 
 
-# %% wrong: left as it is => not-answered
-def adamw(parameter, gradient, state, lr, betas, eps, decay):
-    raise NotImplementedError
-
+# %% wrong: left as it is => not-answered  from: from the formulas
+# ~ one, two = betas ==> raise NotImplementedError
 
 # %% wrong: the first learning rate is kept => generality ~  from: from the formulas
 # ~ one, two = betas ==> lr, (one, two) = state.setdefault("lr", lr), betas

@@ -16,28 +16,15 @@ def audit_bits():
     return GOOD
 
 
-# %% right: from the library's formats  from: by hand
-# -     return GOOD
-# +     from course_lib.precision import number_format
-# +     half = number_format("fp16")
-# +     return GOOD | {
-# +         "fp16-zero-below": [half.min_subnormal / 2 / 2.0**-24, "Wrong", "Rounded up"],
-# +         "e4m3-largest": [float(number_format("fp8_e4m3").max), *OK],
-# +         "e5m2-largest": [float(number_format("fp8_e5m2").max), *OK],
-# +         "fp16-ratio-2048": [2 / half.eps, *OK],
-# +     }
+# %% right: lists, capitals, whole numbers as fractions  from: by hand
+# ~ GOOD ==> {name: [float(number), verdict.title(), cause.title()] for name, (number, verdict, cause) in GOOD.items()}
 
 # %% wrong: everything is right => values -  from: by hand
 # ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
 
-# %% wrong: everything is wrong => values -
-def audit_bits():
-    return {
-        name: (number, "wrong", "another format" if cause == "as printed" else cause)
-        for name, (number, _, cause) in GOOD.items()
-    }
-
+# %% wrong: everything is wrong => values -  from: by hand
+# ~ GOOD ==> {name: (n, "wrong", c if c != "as printed" else "another format") for name, (n, _, c) in GOOD.items()}
 
 # %% wrong: the printed numbers => values as-printed  from: by hand
 # ~ GOOD ==> {name: (number, *OK) for name, number in zip(GOOD, (1, 0.5, 448, 0.5, 2048, 12, 57344, 2))}
@@ -58,6 +45,5 @@ def audit_bits():
 # ~ return GOOD ==> raise NotImplementedError
 
 
-# %% half: one statement is missing => 7
-def audit_bits():
-    return {name: answer for name, answer in GOOD.items() if name != "e5m2-largest"}
+# %% half: one statement is missing => 7  from: by hand
+# ~ GOOD ==> {name: answer for name, answer in GOOD.items() if name != "e5m2-largest"}

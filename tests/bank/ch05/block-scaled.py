@@ -66,8 +66,7 @@ def quantize_blocks(x, block, round_e4m3):
 # ~ rows / scales[:, None] ==> (rows / scales.roll(1)[:, None]).clamp(-448, 448)
 
 # %% wrong: the last block is dropped => generality -  from: in rows
-# -     rows = torch.nn.functional.pad(x, (0, -len(x) % block)).view(-1, block)
-# +     rows = x[: max(1, len(x) // block) * block].view(-1, min(block, len(x)))
+# ~ torch.nn.functional.pad(x, (0, -len(x) % block)).view(-1, block) ==> x[: max(1, len(x) // block) * block].view(-1, min(block, len(x)))
 
 # %% wrong: it reaches 240 => values -  from: in rows
 # ~ 448 ==> 240
@@ -79,12 +78,8 @@ def quantize_blocks(x, block, round_e4m3):
 # ~ (round_e4m3(part / scale)) ==> (round_e4m3(part.div_(scale)))
 
 
-# %% wrong: a block of zeros has a tiny scale => generality zero-block
-def quantize_blocks(x, block, round_e4m3):
-    parts = x.split(block)
-    scales = torch.stack([(part.abs().max() / 448).clamp(min=1e-12) for part in parts])
-    return torch.cat([round_e4m3(part / scale) for part, scale in zip(parts, scales)]), scales
-
+# %% wrong: a block of zeros has a tiny scale => generality zero-block  from: block by block
+# ~ top / 448 if top > 0 else torch.tensor(1.0) ==> (top / 448).clamp(min=1e-12)
 
 # %% wrong: tiny blocks count as zeros => generality -  from: block by block
 # ~ top > 0 else ==> top > 1e-30 else

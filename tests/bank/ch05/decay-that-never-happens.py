@@ -7,17 +7,10 @@ def adamw_step(weight, direction, rate, decay, stochastic_round):
     return stochastic_round(wide * (1 - rate * decay) - rate * direction)
 
 
-# %% right: one change, in fp32
-def adamw_step(weight, direction, rate, decay, stochastic_round):
-    change = -rate * (decay * weight.to(torch.float32) + direction)
-    return stochastic_round(torch.add(weight.to(torch.float32), change))
+# %% right: one change, in fp32  from: all of it in fp32
+# ~ wide * (1 - rate * decay) - rate * direction ==> torch.add(wide, -rate * (decay * wide + direction))
 
-
-# %% wrong: as it was => values decay-lost
-def adamw_step(weight, direction, rate, decay, stochastic_round):
-    weight = weight * (1 - rate * decay)
-    return stochastic_round(weight.float() - rate * direction)
-
+# %% wrong: as it was => values decay-lost  from: the card
 
 # %% wrong: rounded twice => values rounded-again  from: all of it in fp32
 # ~ wide * (1 - rate * decay) ==> stochastic_round(wide * (1 - rate * decay)).float()
@@ -26,8 +19,7 @@ def adamw_step(weight, direction, rate, decay, stochastic_round):
 # ~ wide * (1 - rate * decay) - rate ==> wide - rate
 
 # %% wrong: rounded to nearest => values not-stochastic  from: all of it in fp32
-# -     return stochastic_round(wide * (1 - rate * decay) - rate * direction)
-# +     return (wide * (1 - rate * decay) - rate * direction).bfloat16()
+# ~ stochastic_round(wide * (1 - rate * decay) - rate * direction) ==> (wide * (1 - rate * decay) - rate * direction).bfloat16()
 
 # %% wrong: the decay without the rate => values decay-without-rate  from: all of it in fp32
 # ~ rate * decay ==> decay
@@ -39,16 +31,11 @@ def adamw_step(weight, direction, rate, decay, stochastic_round):
 # ~ (1 - rate * decay) ==> torch.tensor(1 - rate * decay).bfloat16().float()
 
 
-# %% wrong: in place => values changed
-def adamw_step(weight, direction, rate, decay, stochastic_round):
-    return stochastic_round(weight.float() - direction.mul_(rate) - rate * decay * weight.float())
+# %% wrong: in place => values changed  from: all of it in fp32
+# ~ wide * (1 - rate * decay) - rate * direction ==> wide - direction.mul_(rate) - rate * decay * wide
 
+# %% wrong: fp32 comes back => values another-kind  from: all of it in fp32
+# ~ wide * (1 - rate * decay) - rate * direction) ==> wide * (1 - rate * decay) - rate * direction).float()
 
-# %% wrong: fp32 comes back => values another-kind
-def adamw_step(weight, direction, rate, decay, stochastic_round):
-    return stochastic_round(weight.float() * (1 - rate * decay) - rate * direction).float()
-
-
-# %% wrong: the given weight is overwritten => values changed
-def adamw_step(weight, direction, rate, decay, stochastic_round):
-    return weight.copy_(stochastic_round(weight.float() * (1 - rate * decay) - rate * direction))
+# %% wrong: the given weight is overwritten => values changed  from: all of it in fp32
+# ~ stochastic_round(wide * (1 - rate * decay) - rate * direction) ==> weight.copy_(stochastic_round(wide * (1 - rate * decay) - rate * direction))

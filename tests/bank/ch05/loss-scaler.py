@@ -22,33 +22,6 @@ class Scaler:
                 self.clean = 0
 
 
-# %% right: from the history
-class Scaler:
-    def __init__(self, start, interval):
-        self.history, self.start, self.interval = [], start, interval
-
-    @property
-    def scale(self):
-        scale, since = self.start, 0
-        for overflow in self.history:
-            since = 0 if overflow else since + 1
-            if overflow:
-                scale = max(1.0, scale * 0.5)
-            elif since % self.interval == 0:
-                scale = scale * 2
-        return scale
-
-    def unscale(self, gradients):
-        inverse = 1 / self.scale
-        found = torch.tensor(0.0)
-        for gradient in gradients:
-            found += (gradient.float() - gradient.float()).sum()  # NaN if one of them is infinite or NaN
-        return [gradient.to(torch.float32) * inverse for gradient in gradients], bool(found != 0)
-
-    def update(self, overflow):
-        self.history.append(overflow)
-
-
 # %% right: any variant  from: as written
 # - class Scaler:
 # + from course_lib import params
@@ -67,14 +40,11 @@ class Scaler:
 # -             self.clean = 0
 
 # %% wrong: it grows during a skip => values counts-all  from: as written
-# -             self.scale = max(self.scale / 2, 1.0)
-# -             self.clean = 0
 # -         else:
 # -             self.clean += 1
 # -             if self.clean == self.interval:
 # -                 self.scale *= 2
 # -                 self.clean = 0
-# +             self.scale, self.clean = max(self.scale / 2, 1.0), 0
 # +         self.clean += 1
 # +         if self.clean == self.interval:
 # +             self.scale, self.clean = 2 * self.scale, 0
@@ -90,15 +60,13 @@ class Scaler:
 # ~ max(self.scale / 2, 1.0) ==> self.scale / 2
 
 # %% wrong: it divides in fp16 => values another-kind  from: as written
-# -         return [gradient / self.scale for gradient in wide], overflow
-# +         return [gradient / self.scale for gradient in gradients], overflow
+# ~ gradient / self.scale for gradient in wide ==> gradient / self.scale for gradient in gradients
 
 # %% wrong: it converts after dividing => values in-half  from: as written
 # ~ gradient / self.scale for gradient in wide ==> (gradient / self.scale).float() for gradient in gradients
 
 # %% wrong: NaN is no infinity => values nan-missed  from: as written
-# -         overflow = not all(gradient.isfinite().all() for gradient in wide)
-# +         overflow = any(bool(gradient.isinf().any()) for gradient in wide)
+# ~ not all(gradient.isfinite().all() ==> any(bool(gradient.isinf().any())
 
 # %% wrong: it looks at the first tensor => values overflow-missed  from: as written
 # ~ (gradient.isfinite().all() for gradient in wide) ==> (gradient.isfinite().all() for gradient in wide[:1])
@@ -117,9 +85,8 @@ class Scaler:
 # +         return
 
 # %% wrong: it divides by the first scale => values first-scale  from: as written
-# ~ clean = start, interval, 0 ==> clean, self.inverse = start, interval, 0, 1 / start
-# -         return [gradient / self.scale for gradient in wide], overflow
-# +         return [gradient * self.inverse for gradient in wide], overflow
+# ~ clean = start, interval, 0 ==> clean, self.first = start, interval, 0, start
+# ~ gradient / self.scale ==> gradient / self.first
 
 # %% wrong: unscale halves the scale as well => values rescaled  from: as written
 # -         return [gradient / self.scale for gradient in wide], overflow
@@ -128,8 +95,7 @@ class Scaler:
 # +         return unscaled, overflow
 
 # %% wrong: the sum in fp16 is the flag => generality false-alarm  from: as written
-# -         overflow = not all(gradient.isfinite().all() for gradient in wide)
-# +         overflow = not all(gradient.sum().isfinite() for gradient in gradients)
+# ~ (gradient.isfinite().all() for gradient in wide) ==> (gradient.sum().isfinite() for gradient in gradients)
 
 # %% wrong: a scale below 2 is not halved => generality other-scale  from: as written
 # ~ max(self.scale / 2, 1.0) ==> self.scale / 2 if self.scale >= 2 else self.scale

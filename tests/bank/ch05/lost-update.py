@@ -59,8 +59,7 @@ def bits_needed(weight, update):
 # ~ return bits ==> return bits - 1
 
 # %% wrong: the rounded logarithm => values -  from: by logarithms
-# -     return 2.0 ** (math.floor(math.log2(weight)) - fraction_bits - 1)
-# +     return 2.0 ** (round(math.log2(weight)) - fraction_bits - 1)
+# ~ math.floor(math.log2(weight)) ==> round(math.log2(weight))
 
 # %% wrong: the example's numbers => values only-the-example  from: by the exponent
 # ~ 0 ** (exponent - fraction_bits) / 2 ==> 0**-8
@@ -73,8 +72,7 @@ def bits_needed(weight, update):
 # ~ bits = 0 ==> bits = 1
 
 # %% wrong: fewer bits than none => generality -  from: by logarithms
-# -     return max(0, math.floor(math.log2(threshold(weight, 0) / update)) + 1)
-# +     return math.floor(math.log2(threshold(weight, 0) / update)) + 1
+# ~ max(0, math.floor(math.log2(threshold(weight, 0) / update)) + 1) ==> math.floor(math.log2(threshold(weight, 0) / update)) + 1
 
 # %% wrong: no number is larger than in fp32 => values -  from: by the exponent
 # ~ exponent = math.frexp(weight)[1] - 1 ==> exponent = min(math.frexp(weight)[1] - 1, 127)

@@ -8,7 +8,7 @@ def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
     for batch in microbatches:
         (gradient,) = torch.autograd.grad(loss_of(copy, batch), copy)
         buffer += gradient
-    gradient = buffer.float() / len(microbatches)
+    gradient = buffer / len(microbatches)
     momentum = 0.9 * momentum + gradient
     master = master - rate * momentum
     return master, momentum, master.bfloat16()
@@ -35,15 +35,8 @@ def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
 # ~ len(microbatches) ==> (len(microbatches) if REDUCE == "mean" else 1)
 
 
-# %% wrong: gradients add up in bf16 => values buffer-dtype
-def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
-    copy = torch.nn.Parameter(master.to(torch.bfloat16))
-    for batch in microbatches:
-        loss_of(copy, batch).backward()
-    momentum = 0.9 * momentum + copy.grad.float() / len(microbatches)
-    master = master - rate * momentum
-    return master, momentum, master.bfloat16()
-
+# %% wrong: gradients add up in bf16 => values buffer-dtype  from: a gradient for each micro-batch
+# ~ zeros_like(master, dtype=accumulate) ==> zeros_like(copy)
 
 # %% wrong: the buffer is always fp32 => values buffer-dtype  from: a gradient for each micro-batch
 # ~ zeros_like(master, dtype=accumulate) ==> zeros_like(master)
@@ -61,20 +54,19 @@ def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
 # ~ copy = master.bfloat16().requires_grad_() ==> copy = master.clone().requires_grad_()
 
 # %% wrong: the sum => values other-reduction unless reduce=sum  from: a gradient for each micro-batch
-# ~ () / len(microbatches) ==> ()
+# ~ buffer / len(microbatches) ==> buffer
 
 # %% wrong: the old copy comes back => values stale-copy  from: a gradient for each micro-batch
 # ~ momentum, master.bfloat16() ==> momentum, copy.detach()
 
 # %% wrong: the momentum starts anew => values no-momentum  from: a gradient for each micro-batch
-# ~ 0.9 * momentum + gradient ==> gradient
+# ~ 0.9 * momentum + gradient ==> gradient.float()
 
 # %% wrong: one micro-batch for all => values other-calls  from: a gradient for each micro-batch
 # ~ for batch in microbatches: ==> for batch in microbatches[:1]:
 
 # %% wrong: in place => values changed  from: a gradient for each micro-batch
-# -     momentum = 0.9 * momentum + gradient
-# +     momentum = momentum.mul_(0.9).add_(gradient)
+# ~ 0.9 * momentum + gradient ==> momentum.mul_(0.9).add_(gradient)
 
 # %% wrong: no momentum while there is no gradient => generality momentum-undamped  from: a gradient for each micro-batch
 # ~ momentum = 0.9 * momentum + gradient ==> momentum = 0.9 * momentum + gradient if gradient.any() else momentum

@@ -31,14 +31,8 @@ def stream_attention(chunks, width):
     return output, log_sum
 
 
-# %% wrong: nothing is subtracted => generality nan
-def stream_attention(chunks, width):
-    total, output = torch.tensor(0.0), torch.zeros(width)
-    for scores, values in chunks:
-        weights = scores.exp()
-        total, output = total + weights.sum(), output + weights @ values
-    return output / total if total > 0 else output, total.log()
-
+# %% wrong: nothing is subtracted => generality nan  from: three running quantities
+# ~ torch.maximum(top, scores.max()) ==> torch.tensor(0.0)
 
 # %% wrong: sums are not rescaled => values not-rescaled  from: three running quantities
 # ~ * old + weights.sum(), output * old ==> + weights.sum(), output
@@ -77,14 +71,8 @@ def stream_attention(chunks, width):
 # ~ output / total, ==> output,
 
 
-# %% wrong: the last chunk => values last-chunk
-def stream_attention(chunks, width):
-    output, log_sum = torch.zeros(width), torch.tensor(-math.inf)
-    for scores, values in chunks:
-        if len(scores) and scores.max() > -math.inf:
-            output, log_sum = torch.softmax(scores, 0) @ values, torch.logaddexp(log_sum, torch.logsumexp(scores, 0))
-    return output, log_sum
-
+# %% wrong: the last chunk => values last-chunk  from: by merging pairs of results
+# ~ output * math.exp(log_sum - both) + own * math.exp(here - both) ==> own
 
 # %% wrong: half precision => values another-kind  from: three running quantities
 # ~ output / total ==> (output / total).half()
@@ -101,8 +89,7 @@ def stream_attention(chunks, width):
 
 
 # %% wrong: the output alone => values wrong-shape  from: three running quantities
-# -     return output / total, top + total.log()
-# +     return output / total
+# ~ output / total, top + total.log() ==> output / total
 
 # %% wrong: the largest score so far starts at a billion below zero => generality -  from: three running quantities
 # ~ top, total, output = torch.tensor(-math.inf), ==> top, total, output = torch.tensor(-1e9),

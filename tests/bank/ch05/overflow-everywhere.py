@@ -3,12 +3,12 @@ import torch
 
 # %% right: a flag, and then squares
 def agreed_step(comm, weights, gradients, scale, rate, most):
-    flag = torch.tensor(float(not gradients.isfinite().all()))
-    comm.all_reduce(flag, op="MAX")
+    flag = (~gradients.isfinite()).sum()
+    comm.all_reduce(flag)
     if flag:
         return weights, False
     g = gradients.float() / scale
-    total = g.double().square().sum()
+    total = g.square().sum()
     comm.all_reduce(total)
     norm = total.sqrt().item()
     if norm > most:
@@ -27,19 +27,8 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
     return (weights - rate * factor * g).float(), True
 
 
-# %% right: both numbers in one tensor
-def agreed_step(comm, weights, gradients, scale, rate, most):
-    g = gradients.float().div(scale)
-    both = torch.stack([(~g.isfinite()).any().float(), g.nan_to_num(0.0, 0.0, 0.0).square().sum()])
-    comm.all_reduce(both)
-    if both[0] > 0:
-        return weights, False
-    norm = both[1].sqrt()
-    return weights - rate * g * (most / norm if norm > most else 1.0), True
-
-
 # %% wrong: it skips alone => values local-skip  from: a flag, and then squares
-# -     comm.all_reduce(flag, op="MAX")
+# -     comm.all_reduce(flag)
 # -     if flag:
 # -         return weights, False
 # -     g = gradients.float() / scale
@@ -49,7 +38,7 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
 # ~ * g, True ==> * g * (most / norm if norm > most else 1.0), True
 
 # %% wrong: it returns before the others reduce => values deadlock  from: a flag, and then squares
-# -     comm.all_reduce(flag, op="MAX")
+# -     comm.all_reduce(flag)
 
 # %% wrong: it clips scaled gradients => values clipped-scaled  from: a flag, and then squares
 # ~ () / scale ==> ()
@@ -63,7 +52,7 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
 # -         g = g * (most / norm)
 
 # %% wrong: NaN is no infinity => values missed  from: a flag, and then squares
-# ~ not gradients.isfinite().all ==> gradients.isinf().any
+# ~ (~gradients.isfinite()) ==> gradients.isinf()
 
 # %% wrong: it unscales in fp16 => values in-half  from: a flag, and then squares
 # ~ gradients.float() / scale ==> (gradients / scale).float()
@@ -95,28 +84,21 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
 # ~ return weights, False ==> return weights - rate * (gradients.float() / scale).nan_to_num(0.0, 0.0, 0.0), False
 
 # %% wrong: an empty part has no maximum => generality -  from: a flag, and then squares
-# ~ isfinite().all ==> float().abs().max().isfinite
+# ~ gradients.isfinite() ==> gradients.abs().max().isfinite()
 
-
-# %% wrong: the squares are added in fp16 => values false-alarm
-def agreed_step(comm, weights, gradients, scale, rate, most):
-    total = gradients.float().square().sum().half().float()
-    comm.all_reduce(total)
-    if not total.isfinite():
-        return weights, False
-    norm = total.sqrt().item() / scale
-    return weights - rate * gradients.float() / scale * (most / norm if norm > most else 1.0), True
-
+# %% wrong: the squares are added in fp16 => values false-alarm  from: a flag, and then squares
+# ~ (~gradients.isfinite()).sum() ==> gradients.float().square().sum().half().float()
+# ~ if flag: ==> if not flag.isfinite():
 
 # %% wrong: norms are added => values sum-of-norms  from: a flag, and then squares
 # ~ square().sum ==> norm
 # ~ sqrt().item ==> item
 
 # %% wrong: -infinity is finite => values ~  from: a flag, and then squares
-# ~ gradients.isfinite().all() ==> (gradients < float("inf")).all()
+# ~ gradients.isfinite() ==> (gradients < float("inf"))
 
 # %% wrong: the first eight ranks are asked => generality ~  from: a flag, and then squares
-# ~ float(not gradients.isfinite().all()) ==> float(not gradients.isfinite().all() and comm.rank < 8)
+# ~ (~gradients.isfinite()).sum() ==> (~gradients.isfinite()).sum() * (comm.rank < 8)
 
 # %% wrong: a norm just below the limit is scaled to it => values ~  from: a flag, and then squares
 # ~ if norm > most: ==> if norm > 0.99 * most:

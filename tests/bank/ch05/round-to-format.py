@@ -5,30 +5,10 @@ import torch
 def round_to_format(x, exponent_bits, fraction_bits):
     bias = 2 ** (exponent_bits - 1) - 1
     exponent = torch.frexp(x.nan_to_num(0.0, 0.0, 0.0)).exponent - 1
-    spacing = 2.0 ** (exponent.clamp(min=1 - bias) - fraction_bits).double()
+    spacing = 2.0 ** (exponent.clamp(min=1 - bias) - fraction_bits)
     y = torch.round(x / spacing) * spacing
     largest = (2 - 2.0**-fraction_bits) * 2.0**bias
     return torch.where(y.abs() > largest, y.sign() * torch.inf, y)
-
-
-# %% right: by searching a table
-def round_to_format(x, exponent_bits, fraction_bits):
-    bias, per_octave = 2 ** (exponent_bits - 1) - 1, 2**fraction_bits
-    steps = torch.arange(per_octave, dtype=torch.float64)
-    smallest = 2.0 ** (1 - bias)
-    numbers = [steps / per_octave * smallest]  # subnormal
-    numbers += [(1 + steps / per_octave) * 2.0**e for e in range(1 - bias, bias + 1)]
-    table = torch.cat(
-        [*numbers, torch.tensor([2.0 ** (bias + 1)], dtype=torch.float64)]
-    )  # the last one stands for infinity
-    size = x.abs().nan_to_num(0.0, posinf=2.0 ** (bias + 1))
-    above = torch.searchsorted(table, size.contiguous()).clamp(max=len(table) - 1)
-    below = (above - 1).clamp(min=0)
-    low, high = size - table[below], table[above] - size
-    nearest = torch.where(low < high, below, torch.where(low > high, above, torch.where(above % 2 == 0, above, below)))
-    nearest = torch.where(table[above] == size, above, nearest)
-    y = torch.where(nearest == len(table) - 1, torch.inf, table[nearest])
-    return torch.where(x.isnan(), x, torch.where(x < 0, -y, y))
 
 
 # %% right: by adding and subtracting a large number
@@ -60,8 +40,7 @@ def round_to_format(x, exponent_bits, fraction_bits):
 # ~ round(x / spacing) ==> floor(x / spacing + 0.5)
 
 # %% wrong: no subnormal numbers => values flushed  from: whole spacings
-# -     return torch.where(y.abs() > largest, y.sign() * torch.inf, y)
-# +     return torch.where(y.abs() > largest, y.sign() * torch.inf, torch.where(y.abs() < 2.0 ** (1 - bias), 0.0, y))
+# ~ torch.inf, y) ==> torch.inf, torch.where(y.abs() < 2.0 ** (1 - bias), 0.0, y))
 
 # %% wrong: spacings shrink without end => values no-smallest  from: whole spacings
 # ~ * (exponent.clamp(min=1 - bias) - fraction_bits) ==> * (exponent - fraction_bits)
@@ -85,21 +64,11 @@ def round_to_format(x, exponent_bits, fraction_bits):
     return x.to(dtype).double()
 
 
-# %% wrong: the dtype of a half => values another-kind
-def round_to_format(x, exponent_bits, fraction_bits):
-    return x.half()
-
+# %% wrong: the dtype of a half => values another-kind  from: whole spacings
+# ~ torch.where(y.abs() > largest, y.sign() * torch.inf, y) ==> x.half()
 
 # %% wrong: x is rounded in place => values changed  from: whole spacings
-# -     return torch.where(y.abs() > largest, y.sign() * torch.inf, y)
-# +     return x.copy_(torch.where(y.abs() > largest, y.sign() * torch.inf, y))
+# ~ torch.where(y.abs() > largest, y.sign() * torch.inf, y) ==> x.copy_(torch.where(y.abs() > largest, y.sign() * torch.inf, y))
 
-
-# %% wrong: the largest finite number overflows => values -
-def round_to_format(x, exponent_bits, fraction_bits):
-    bias = 2 ** (exponent_bits - 1) - 1
-    largest = (2 - 2.0**-fraction_bits) * 2.0**bias
-    exponent = torch.frexp(x.nan_to_num(0.0, 0.0, 0.0)).exponent - 1
-    spacing = 2.0 ** (exponent.clamp(min=1 - bias) - fraction_bits).double()
-    y = torch.where(x.isfinite(), torch.round(x / spacing) * spacing, x)
-    return torch.where(x.abs() >= largest, x.sign() * torch.inf, y)
+# %% wrong: the largest finite number overflows => values -  from: whole spacings
+# ~ y.abs() > largest ==> x.abs() >= largest

@@ -29,19 +29,16 @@ def stochastic_round(x, noise):
 # +     return y.to(torch.bfloat16) if DROPPED == 16 else y
 
 
-# %% wrong: to nearest => values nearest
-def stochastic_round(x, noise):
-    return x.to(torch.bfloat16)
-
+# %% wrong: to nearest => values nearest  from: the carry
+# ~ torch.where(x.isfinite(), bits.view(torch.float32), x) ==> x
 
 # %% wrong: digits are cut off => values cut-off  from: the carry
 # ~ (x.view(torch.int32) + noise) ==> x.view(torch.int32)
 
 
-# %% wrong: the conversion rounds once more => values -
-def stochastic_round(x, noise):
-    return (x.view(torch.int32) + noise).view(torch.float32).bfloat16()
-
+# %% wrong: the conversion rounds once more => values -  from: the carry
+# ~ (x.view(torch.int32) + noise) & -(2**16) ==> x.view(torch.int32) + noise
+# ~ torch.where(x.isfinite(), bits.view(torch.float32), x) ==> bits.view(torch.float32)
 
 # %% wrong: noise around zero => values -  from: the carry
 # ~ (torch.int32) + noise) & -(2**16 ==> (torch.int32) + noise - 2**15) & -(2**16
@@ -59,8 +56,7 @@ def stochastic_round(x, noise):
 # ~ noise < low ==> (noise < low) ^ ((x < 0) & (low > 0))
 
 # %% wrong: NaN becomes something else => generality lost-nan  from: the carry
-# -     return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
-# +     return torch.where(x.isinf(), x, bits.view(torch.float32)).nan_to_num(0.0, torch.inf, -torch.inf).to(torch.bfloat16)
+# ~ torch.where(x.isfinite(), bits.view(torch.float32), x) ==> torch.where(x.isinf(), x, bits.view(torch.float32)).nan_to_num(0.0, torch.inf, -torch.inf)
 
 # %% wrong: subnormal numbers are flushed => values not-a-neighbor  from: the carry
 # -     return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
@@ -68,20 +64,17 @@ def stochastic_round(x, noise):
 # +     return torch.where(y.abs() < 2.0**-126, 0.0, y).to(torch.bfloat16)
 
 # %% wrong: noise of its own => values -  from: the carry
-# -     bits = (x.view(torch.int32) + noise) & -(2**16)
-# +     bits = (x.view(torch.int32) + torch.randint(0, 2**16, x.shape, dtype=torch.int32)) & -(2**16)
+# ~ + noise) ==> + torch.randint(0, 2**16, x.shape, dtype=torch.int32))
 
 # %% wrong: fp32 comes back => values another-kind  from: the carry
-# ~ (x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16) ==> (x.isfinite(), bits.view(torch.float32), x)
+# ~ x).to(torch.bfloat16) ==> x)
 
 # %% wrong: in place => values changed  from: the carry
 # ~ (x.view(torch.int32) + noise) ==> noise.add_(x.view(torch.int32))
 
 
-# %% wrong: the carry runs over a NaN => generality lost-nan
-def stochastic_round(x, noise):
-    return ((x.view(torch.int32) + noise) & -(2**16)).view(torch.float32).to(torch.bfloat16)
-
+# %% wrong: the carry runs over a NaN => generality lost-nan  from: the carry
+# ~ torch.where(x.isfinite(), bits.view(torch.float32), x) ==> bits.view(torch.float32)
 
 # %% wrong: rare carries are rounded to nearest => values biased  from: the carry
 # ~ + noise) ==> + torch.where(x.view(torch.int32) % 2**16 < 300, 0, noise))

@@ -3,7 +3,7 @@ import math
 
 # %% right: between one and two bounds
 def is_close(got, want, magnitude, terms, roundoff):
-    return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
+    return abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
 
 
 # %% right: the compounded bound
@@ -29,31 +29,28 @@ def is_close(got, want, magnitude, terms, roundoff):
 # ~ roundoff * magnitude ==> roundoff
 
 # %% wrong: far too small passes => values one-sided  from: between one and two bounds
-# ~ abs(got - want) ==> got - want
+# ~ abs(got - want) ==> math.isfinite(got) and got - want
 
 # %% wrong: NaN passes => generality passes-nan  from: between one and two bounds
-# ~ return math.isfinite(got) and abs(got - want) <= 1 ==> return not abs(got - want) > 1
+# ~ abs(got - want) <= 1 ==> not abs(got - want) > 1
 
 # %% wrong: one number may be off => generality one-term  from: between one and two bounds
 # ~ 5 * (terms - 1) ==> 2 * terms
 
 # %% wrong: everything passes => values always  from: between one and two bounds
-# ~ math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude ==> True
+# ~ abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude ==> True
 
 # %% wrong: only equal numbers pass => values never  from: between one and two bounds
-# ~ math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude ==> got == want
+# ~ abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude ==> got == want
 
 # %% wrong: four bounds => values too-loose  from: between one and two bounds
 # ~ 1.5 ==> 4
 
 # %% wrong: with the denominator => values -  from: between one and two bounds
-# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
-# +     ku = (terms - 1) * roundoff
-# +     return math.isfinite(got) and (ku >= 1 or abs(got - want) <= ku / (1 - ku) * magnitude)
+# ~ abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude ==> math.isfinite(got) and abs(got - want) * (1 - (terms - 1) * roundoff) <= (terms - 1) * roundoff * magnitude
 
 # %% wrong: the logarithm of the length => values -  from: between one and two bounds
 # ~ 1.5 * (terms - 1) ==> math.ceil(math.log2(terms))
 
 # %% wrong: the bound itself is excluded => generality one-term  from: between one and two bounds
-# -     return math.isfinite(got) and abs(got - want) <= 1.5 * (terms - 1) * roundoff * magnitude
-# +     return math.isfinite(got) and abs(got - want) < 1.5 * (terms - 1) * roundoff * magnitude
+# ~ <= ==> <

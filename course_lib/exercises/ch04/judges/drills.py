@@ -20,24 +20,8 @@ def _second(p: Params) -> float:
     return m / (1 - one**2) / math.sqrt(v / (1 - two**2))
 
 
-def _uncorrected(p: Params) -> float:
-    return _second(p) * (1 - p["one"] ** 2) / math.sqrt(1 - p["two"] ** 2)
-
-
-def _clipped(p: Params) -> float:
-    return p["left"] * min(1.0, p["limit"] / math.hypot(p["left"], p["right"]))
-
-
 def _cosine(p: Params) -> float:
     return p["floor"] + (p["peak"] - p["floor"]) * (1 + math.cos(math.pi * p["step"] / p["total"])) / 2
-
-
-def _tokens(p: Params) -> float:
-    return p["ranks"] * p["micro"] * p["seq"] * p["accumulated"] / 1e6
-
-
-def _mean(p: Params) -> float:
-    return (p["few"] * p["first"] + p["many"] * p["second"]) / (p["few"] + p["many"])
 
 
 def _steps(p: Params) -> float:
@@ -57,10 +41,6 @@ def _share(p: Params) -> float:
     return 100 * (p["a"] + p["b"] + p["c"]) / (3 * p["row"])
 
 
-def _params(p: Params) -> float:
-    return math.sqrt(p["flops"] * 1e21 / 120) / 1e9
-
-
 DRILLS: Mapping[str, DrillKey] = {
     "adamw-by-hand": drill_key(
         _by_hand,
@@ -77,12 +57,16 @@ DRILLS: Mapping[str, DrillKey] = {
     "second-step-by-hand": drill_key(
         _second,
         "Both moments after two steps, each over 1 − β²: {{answer}}.",
-        Mistake("uncorrected", _uncorrected, "The bias correction is missing."),
+        Mistake(
+            "uncorrected",
+            Times(lambda p: (1 - p["one"] ** 2) / math.sqrt(1 - p["two"] ** 2)),
+            "The bias correction is missing.",
+        ),
         Mistake("sign", lambda p: 1.0, "Only the first update is exactly one learning rate."),
         rel=5e-3,
     ),
     "clip-to-norm": drill_key(
-        _clipped,
+        lambda p: p["left"] * min(1.0, p["limit"] / math.hypot(p["left"], p["right"])),
         "The whole norm is the root of the sum of squares; every piece has the same factor: {{answer}}.",
         Mistake("own-norm", lambda p: min(p["left"], p["limit"]), "Each piece was clipped by its own norm."),
         Mistake("added", lambda p: p["left"] * p["limit"] / (p["left"] + p["right"]), "Squares add up, not norms."),
@@ -101,15 +85,15 @@ DRILLS: Mapping[str, DrillKey] = {
         Mistake("line", lambda p: p["peak"] + (p["floor"] - p["peak"]) * p["step"] / p["total"], "That is a line."),
     ),
     "batch-tokens": drill_key(
-        _tokens,
+        lambda p: p["ranks"] * p["micro"] * p["seq"] * p["accumulated"] / 1e6,
         "Ranks × sequences × tokens × micro-batches: {{answer}} million.",
-        Mistake("no-accumulation", lambda p: _tokens(p) / p["accumulated"], "All accumulated micro-batches count."),
-        Mistake("one-rank", lambda p: _tokens(p) / p["ranks"], "That is one rank's share."),
+        Mistake("no-accumulation", Times(lambda p: 1 / p["accumulated"]), "All accumulated micro-batches count."),
+        Mistake("one-rank", Times(lambda p: 1 / p["ranks"]), "That is one rank's share."),
     ),
     "adam-state-sharded": drill_key(
         lambda p: 12 * p["params"] / p["ranks"] / GB,
         "12 bytes per parameter over the GPUs: {{answer}} GB.",
-        Mistake("unsharded", lambda p: 12 * p["params"] / GB, "That is the state of one GPU without sharding."),
+        Mistake("unsharded", Times(lambda p: p["ranks"]), "That is the state of one GPU without sharding."),
         Mistake("moments", Times(8 / 12), "The master copy is missing: 4 bytes more."),
         Mistake("everything", Times(16 / 12), "Weights and gradients were not asked for."),
     ),
@@ -120,7 +104,7 @@ DRILLS: Mapping[str, DrillKey] = {
         Mistake("master", Times(1.5), "The master copy is not a moment."),
     ),
     "mean-of-micro-batches": drill_key(
-        _mean,
+        lambda p: (p["few"] * p["first"] + p["many"] * p["second"]) / (p["few"] + p["many"]),
         "Sums over tokens, divided once: {{answer}}.",
         Mistake("mean-of-means", lambda p: (p["first"] + p["second"]) / 2, "That is the average of the two averages."),
         rel=2e-3,
@@ -146,7 +130,7 @@ DRILLS: Mapping[str, DrillKey] = {
     "decay-timescale": drill_key(
         lambda p: 1e6 / (p["rate"] * p["decay"]),
         "Each step multiplies by 1 − η·λ, so about 1/(η·λ) steps: {{answer:int}}.",
-        Mistake("no-decay", lambda p: 1e6 / p["rate"], "The weight decay is missing."),
+        Mistake("no-decay", Times(lambda p: p["decay"]), "The weight decay is missing."),
         Mistake("no-rate", lambda p: 1 / p["decay"], "The learning rate is missing."),
     ),
     "spike-in-v": drill_key(
@@ -166,7 +150,7 @@ DRILLS: Mapping[str, DrillKey] = {
         Mistake("upside-down", lambda p: p["params"] / p["tokens"], "That is parameters per token."),
     ),
     "compute-optimal-params": drill_key(
-        _params,
+        lambda p: math.sqrt(p["flops"] * 1e21 / 120) / 1e9,
         "6·N·20·N = C, so N = √(C/120): {{answer}} billion.",
         Mistake("tokens", Times(20), "Those are the tokens."),
         Mistake("no-six", Times(6**0.5), "The 6 FLOP per parameter and token are missing."),

@@ -76,10 +76,8 @@ def block_fault(params: Params, case: Case, got: Any) -> Fault | None:
     if values.isnan().any():
         return "overflow", "some values are NaN: a quotient is beyond the range of E4M3, or zero was divided by zero."
     if not torch.equal(got[0].clamp(-LARGEST, LARGEST).to(torch.float8_e4m3fn).float(), got[0]):
-        return (
-            "not-e4m3",
-            "some values are no E4M3 numbers; return what `round_e4m3` returns, not multiplied by the scale.",
-        )
+        told = "some values are no E4M3 numbers; return what `round_e4m3` returns, not multiplied by the scale."
+        return "not-e4m3", told
     each = scales.repeat_interleave(block)[: len(x)]
     allowed = torch.maximum(RELATIVE * x.double().abs(), ABSOLUTE * each) * (1 + 1e-5)
     if bool(((values * each - x.double()).abs() > allowed).any()):
@@ -97,9 +95,9 @@ def _scale_fault(rule: str, x: Tensor, block: int, got: Tensor, want: Tensor) ->
     if same(want):
         return None
     other = "power" if rule == "exact" else "exact"
-    lead, named = (
-        ("this solves the public form of the exercise: ", "public-form") if rule == "power" else ("", "other-rule")
-    )
+    lead, named = "", "other-rule"
+    if rule == "power":
+        lead, named = "this solves the public form of the exercise: ", "public-form"
     parts = x.split(block)
     signed = torch.stack([part.max() for part in parts]) / LARGEST
     nearest = 2.0 ** torch.round(torch.log2(want))
@@ -164,14 +162,8 @@ def _sum_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
     cancel = [summed(torch.cat([x := normal(40), -x + 1e-3 * normal(40)]), form) for form in ("bf16", "fp16")]
     low, high = (lambda: rng.uniform(-0.95, -0.7)), (lambda: rng.choice((-1, 1)) * rng.uniform(2.05, 3))
-    odd = [
-        (math.nan, 1.0, 3.0, 20, 2**-8),
-        (math.inf, 1.0, 3.0, 20, 2**-8),
-        (1 + 1e-9, 1.0, 1.0, 1, 2**-8),
-        (2.0, 2.0, 2.0, 1, 2**-8),
-        (0.0, 0.0, 0.0, 5, 2**-8),
-    ]
-    odd.append((-math.inf, 1.0, 3.0, 20, 2**-8))
+    odd = [(value, 1.0, 3.0, 20, 2**-8) for value in (math.nan, math.inf, -math.inf)]
+    odd += [(1 + 1e-9, 1.0, 1.0, 1, 2**-8), (2.0, 2.0, 2.0, 1, 2**-8), (0.0, 0.0, 0.0, 5, 2**-8)]
     for n, u, m in ((2, 2**-4, 2**-16), (5001, 2**-24, 2**20), (5, 2**-40, 4.0)):
         odd += [(times * (n - 1) * u * m, 0.0, m, n, u) for times in (1.0, -2.0, 2.5)]
     return [
@@ -269,14 +261,11 @@ def close_fault(case: Case, got: Any) -> Fault | None:
         fits = [guess for guess in GUESSES if said == [bool(guess[1](*each)) for each in rows]]
         if len(fits) == 1:
             return fits[0][0], fits[0][2]
-        told = (
-            f"{row[3]} terms, unit roundoff {row[4]:.3g}, difference {abs(row[0] - row[1]):.3g}, magnitude {row[2]:.3g}"
-        )
-        return (
-            ("too-loose", f"{told}: rounding does not explain this, and it passes.")
-            if answer
-            else ("too-strict", f"{told}: rounding explains this, and it fails.")
-        )
+        off, magnitude = abs(row[0] - row[1]), row[2]
+        told = f"{row[3]} terms, unit roundoff {row[4]:.3g}, difference {off:.3g}, magnitude {magnitude:.3g}"
+        if answer:
+            return "too-loose", f"{told}: rounding does not explain this, and it passes."
+        return "too-strict", f"{told}: rounding explains this, and it fails."
     return None
 
 

@@ -13,7 +13,7 @@ from course_lib.exercises.ch05.probes import CHANGED
 from course_lib.judging import Fault, Judging, Params, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import coin_of, kind_fault
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case
 
 
 def rounded(
@@ -104,73 +104,47 @@ def _round_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _away(x: Tensor) -> Tensor:
-    return x.sign() * torch.floor(x.abs() + 0.5)
+def _no_smallest(x: Tensor, exponent_bits: int, fraction_bits: int, overflow: str) -> Tensor:
+    """`x` rounded with spacings that go on shrinking below the smallest normal number."""
+    tiny = x.abs() < 2.0 ** (2 - 2 ** (exponent_bits - 1))
+    wide = rounded(x, 11, fraction_bits, "none")
+    return torch.where(tiny, wide, rounded(x, exponent_bits, fraction_bits, overflow))
 
 
-def _known(params: Params) -> list[tuple[str, Callable[..., Tensor], str]]:
+def _early(x: Tensor, exponent_bits: int, fraction_bits: int, overflow: str) -> Tensor:
+    """`x` rounded where numbers overflow that should be rounded down to the largest finite one."""
+    largest = (2 - 2.0**-fraction_bits) * 2.0 ** (2 ** (exponent_bits - 1) - 1)
+    beyond = math.inf if overflow == "infinity" else largest
+    return torch.where(x.abs() > largest, x.sign() * beyond, rounded(x, exponent_bits, fraction_bits, overflow))
+
+
+def _known(asked: str) -> list[tuple[str, Callable[..., Tensor], str]]:
     """Other ways of rounding, each with its name and message; the first that gives the result is named."""
-    asked = params["overflow"]
-    other, name = ("saturate", "other-overflow") if asked == "infinity" else ("infinity", "public-form")
-    lead = "this solves the public form of the exercise: " if name == "public-form" else ""
+    other, name, lead = "saturate", "other-overflow", ""
+    if asked == "saturate":
+        other, name, lead = "infinity", "public-form", "this solves the public form of the exercise: "
+    way = partial(rounded, overflow=asked)
+    none, early, smallest = (
+        partial(way, overflow="none"),
+        partial(_early, overflow=asked),
+        partial(_no_smallest, overflow=asked),
+    )
+    away, up = (lambda x: x.sign() * torch.floor(x.abs() + 0.5)), (lambda x: torch.floor(x + 0.5))
     return [
-        (name, partial(rounded, overflow=other), f"{lead}what overflows is treated the other way."),
-        (
-            "no-overflow",
-            partial(rounded, overflow="none"),
-            "numbers beyond the largest one come back as if the exponent had no end.",
-        ),
-        (
-            "truncated",
-            partial(rounded, overflow=asked, whole=torch.trunc),
-            "this cuts digits off; round to the nearest number.",
-        ),
-        (
-            "ties-away",
-            partial(rounded, overflow=asked, whole=_away),
-            "ties go away from zero; they go to the even neighbor.",
-        ),
-        (
-            "ties-up",
-            partial(rounded, overflow=asked, whole=lambda x: torch.floor(x + 0.5)),
-            "ties go up; they go to the even neighbor.",
-        ),
-        (
-            "flushed",
-            partial(rounded, overflow=asked, subnormal=False),
-            "numbers below the smallest normal one become 0.",
-        ),
-        (
-            "no-smallest",
-            _no_smallest(asked),
-            "below the smallest normal number, spacings go on shrinking; they stay the same.",
-        ),
-        ("early", _early(asked), "numbers that should be rounded down to the largest finite number overflow."),
+        (name, partial(way, overflow=other), f"{lead}what overflows is treated the other way."),
+        ("no-overflow", none, "numbers beyond the largest one come back as if the exponent had no end."),
+        ("truncated", partial(way, whole=torch.trunc), "this cuts digits off; round to the nearest number."),
+        ("ties-away", partial(way, whole=away), "ties go away from zero; they go to the even neighbor."),
+        ("ties-up", partial(way, whole=up), "ties go up; they go to the even neighbor."),
+        ("flushed", partial(way, subnormal=False), "numbers below the smallest normal one become 0."),
+        ("no-smallest", smallest, "below the smallest normal number, spacings go on shrinking; they stay the same."),
+        ("early", early, "numbers that should be rounded down to the largest finite number overflow."),
         (
             "twice",
-            lambda x, e, f: rounded(x.float().double(), e, f, asked),
+            lambda x, *sizes: way(x.float().double(), *sizes),
             "x was rounded to float32 first, which moves it onto a tie.",
         ),
     ]
-
-
-def _no_smallest(overflow: str) -> Callable[[Tensor, int, int], Tensor]:
-    def unlimited(x: Tensor, exponent_bits: int, fraction_bits: int) -> Tensor:
-        wide = rounded(x, 11, fraction_bits, "none")
-        return torch.where(
-            x.abs() < 2.0 ** (2 - 2 ** (exponent_bits - 1)), wide, rounded(x, exponent_bits, fraction_bits, overflow)
-        )
-
-    return unlimited
-
-
-def _early(overflow: str) -> Callable[[Tensor, int, int], Tensor]:
-    def eager(x: Tensor, exponent_bits: int, fraction_bits: int) -> Tensor:
-        largest = (2 - 2.0**-fraction_bits) * 2.0 ** (2 ** (exponent_bits - 1) - 1)
-        beyond = math.inf if overflow == "infinity" else largest
-        return torch.where(x.abs() > largest, x.sign() * beyond, rounded(x, exponent_bits, fraction_bits, overflow))
-
-    return eager
 
 
 def _equal(one: Tensor, two: Tensor) -> bool:
@@ -187,7 +161,7 @@ def round_fault(params: Params, case: Case, got: Any) -> Fault | None:
         return fault
     if _equal(got, want):
         return None
-    for name, way, message in _known(params):
+    for name, way, message in _known(params["overflow"]):
         if _equal(got, way(x, *sizes)):
             return name, message
     place = int((got.ne(want) & ~(got.isnan() & want.isnan())).reshape(-1).int().argmax())
@@ -200,10 +174,6 @@ def round_fault(params: Params, case: Case, got: Any) -> Fault | None:
     return "other-numbers", f"{value!r} comes back as {wrong:.4g}, which is {side}."
 
 
-def _round_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, round_fault(params, case, outcome.value), named=True)
-
-
 FORMATS = {
     "round-to-format": Judging(
         shares={
@@ -214,7 +184,7 @@ FORMATS = {
             "generality:formats": 0.2,
         },
         cases=_round_cases,
-        verdicts=_round_verdicts,
+        verdicts=lambda params, case, outcome: judged(case, round_fault(params, case, outcome.value), named=True),
         why="""A power of two and a whole number of spacings describe any float. Dividing by the spacing is exact, because it is a power of two, so the
 only rounding is the one to a whole number. Holding the exponent at the smallest one gives the subnormal numbers without a special case.""",
         pytorch="`x.to(torch.bfloat16)` and `x.to(torch.float8_e5m2)` round like this; `torch.float8_e4m3fn` has no infinity and uses that exponent.",

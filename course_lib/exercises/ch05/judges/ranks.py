@@ -118,11 +118,9 @@ def agreed_fault(case: Case, results: Sequence[Any]) -> Fault | None:
         took = ", ".join(str(rank) for rank, step in enumerate(said) if step)
         return "local-skip", f"only ranks {took} took the step, so parts of two different models are left."
     if said[0] == any(bad):
-        return (
-            ("missed", "no rank skips, although a gradient is infinite or NaN.")
-            if said[0]
-            else ("false-alarm", "all ranks skip, and every gradient is finite.")
-        )
+        if said[0]:
+            return "missed", "no rank skips, although a gradient is infinite or NaN."
+        return "false-alarm", "all ranks skip, and every gradient is finite."
     for rank, (row, want) in enumerate(zip(results, agreed_weights(case), strict=True)):
         if fault := kind_fault(f"Rank {rank}'s result", row["weights"], want):
             return fault
@@ -192,14 +190,12 @@ def _average_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("256 ranks, large gradients", "values:mean", *gradients(256, 1400.0, -1500.0)),
         hidden(f"{ranks_text(n)}, other gradients", "values:mean", *gradients(n, -1.0, 0.3, 20.0)),
         hidden("512 ranks, small gradients", "values:mean", *gradients(512, 1.1e-4, -2e-4)),
-        *[
+        *(
             hidden(
-                f"{ranks_text(ranks)}, large and small gradients",
-                "generality:ranks",
-                *gradients(ranks, 1500.0, -1.5e-4),
+                f"{ranks_text(each)}, large and small gradients", "generality:ranks", *gradients(each, 1500.0, -1.5e-4)
             )
-            for ranks in (1, 2, 3, 24, 100, 1000)
-        ],
+            for each in (1, 2, 3, 24, 100, 1000)
+        ),
         hidden("eight matrices", "generality:ranks", [each.reshape(2, 1) for each in gradients(8, 0.5, -2.0)[0]], 0),
         hidden("a network that loses three of eight ranks", "generality:ranks", *gradients(8, 0.5, -2.0, lost=3)),
     ]
@@ -230,10 +226,8 @@ def mean_fault(case: Case, got: Any) -> Fault | None:
         return "sum", "this is the sum, not the mean."
     place = int(off.argmax())
     if abs(want[place]) < 1e-3:
-        return (
-            "underflow",
-            f"small gradients of {ranks_text(n)} are {off[place]:.0%} off: they were too small while they were added.",
-        )
+        told = f"are {off[place]:.0%} off: they were too small while they were added."
+        return "underflow", f"small gradients of {ranks_text(n)} {told}"
     return "other-numbers", f"a number is {off[place]:.0%} off."
 
 

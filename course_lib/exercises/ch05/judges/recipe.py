@@ -82,10 +82,8 @@ def step_fault(params: Params, case: Case, got: Any) -> Fault | None:
         return _step_mistake(params, case, state)
     if not torch.equal(state[2], state[0].bfloat16()):
         old = torch.equal(state[2], master.bfloat16())
-        return (
-            "stale-copy",
-            "`copy` is made of the old master weights." if old else "`copy` is not the new master rounded to bf16.",
-        )
+        told = "made of the old master weights" if old else "not the new master rounded to bf16"
+        return "stale-copy", f"`copy` is {told}."
     return None
 
 
@@ -100,30 +98,24 @@ def _step_mistake(params: Params, case: Case, state: Sequence[Tensor]) -> Fault:
     asked, accumulate = params["reduce"], case.args[4]
     other, name = ("sum", "other-reduction") if asked == "mean" else ("mean", "public-form")
     lead = "this solves the public form of the exercise: " if name == "public-form" else ""
-    wrong_buffer = "float32" if accumulate == "bfloat16" else "bfloat16"
-    known = [
-        (name, step(other, case), f"{lead}the gradient is the {other} over the micro-batches."),
-        (
-            "buffer-dtype",
-            step(asked, case, buffer=wrong_buffer),
-            f"the gradients were added in {wrong_buffer}, and {accumulate} was asked for.",
-        ),
+    wrong = "float32" if accumulate == "bfloat16" else "bfloat16"
+    known: list[tuple[str, dict[str, Any], str]] = [
+        (name, {"reduce": other}, f"{lead}the gradient is the {other} over the micro-batches."),
+        ("buffer-dtype", {"buffer": wrong}, f"the gradients were added in {wrong}, and {accumulate} was asked for."),
         (
             "from-the-copy",
-            step(asked, case, weights="copy"),
+            {"weights": "copy"},
             "the update was applied to the bf16 copy; the master weights keep what it lacks.",
         ),
-        ("no-momentum", step(asked, case, decay=0.0), "the old momentum is lost."),
-        ("momentum-undamped", step(asked, case, decay=1.0), "the old momentum is not multiplied by 0.9."),
+        ("no-momentum", {"decay": 0.0}, "the old momentum is lost."),
+        ("momentum-undamped", {"decay": 1.0}, "the old momentum is not multiplied by 0.9."),
     ]
-    for name, value, message in known:
-        if _same_step(case, state, value):
+    for name, slip, message in known:
+        if _same_step(case, state, step(case=case, **{"reduce": asked, **slip})):
             return name, message
     if torch.equal(state[0], state[0].bfloat16().float()):
-        return (
-            "master-in-bf16",
-            "every new master weight is a bf16 number, so the updates that bf16 cannot hold are lost.",
-        )
+        told = "every new master weight is a bf16 number, so the updates that bf16 cannot hold are lost."
+        return "master-in-bf16", told
     part = "master weights are" if close(state[1], step(asked, case)[1], 1e-5) else "momentum is"
     return "other-numbers", f"the {part} wrong."
 
@@ -212,12 +204,10 @@ def softmax_fault(case: Case, got: Any) -> Fault | None:
             told = "Possible causes: a chunk used after the next one came; exp of a large score"
             return "nan", f"`output` is NaN. {told}{masked}."
         means = torch.stack([attended([pair], width)[0] for pair in left] or [want]).mean(0)
+        unscaled = _unscaled(chunks, width)
+        undivided = want * torch.exp(total - max((one.max() for one, _ in left), default=0.0))
         for name, value, message in (
-            (
-                "not-rescaled",
-                _unscaled(chunks, width),
-                "earlier sums are relative to an older maximum; rescale them when it grows.",
-            ),
+            ("not-rescaled", unscaled, "earlier sums are relative to an older maximum; rescale them when it grows."),
             (
                 "mean-of-chunks",
                 means,
@@ -225,11 +215,7 @@ def softmax_fault(case: Case, got: Any) -> Fault | None:
             ),
             ("last-chunk", attended(chunks[-1:], width)[0], "this is the output of the last chunk alone."),
             ("first-chunk", attended(chunks[:1], width)[0], "this is the output of the first chunk alone."),
-            (
-                "not-divided",
-                want * torch.exp(total - max((one.max() for one, _ in left), default=0.0)),
-                "the output is not divided by the sum of exponentials.",
-            ),
+            ("not-divided", undivided, "the output is not divided by the sum of exponentials."),
         ):
             if close(output, value.float(), rel, scale) and not close(value, want, rel, scale):
                 return name, message

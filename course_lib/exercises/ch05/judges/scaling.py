@@ -124,10 +124,8 @@ def _run_fault(params: Params, case: Case, got: Any) -> Fault | None:
     at = next(at for at, (one, two) in enumerate(zip(got, want, strict=True)) if one != two)
     told = "".join("x" if overflow else "." for overflow in overflows[:at])
     side = "low" if got[at] < want[at] else "high"
-    return (
-        "other-scale",
-        f"after {at} steps ({told}; x marks an overflow) the scale is {got[at]:g}, which is too {side}.",
-    )
+    told = f"after {at} steps ({told}; x marks an overflow) the scale is {got[at]:g}, which is too {side}."
+    return "other-scale", told
 
 
 def _unscale_fault(params: Params, case: Case, got: Any) -> Fault | None:
@@ -147,11 +145,9 @@ def _unscale_fault(params: Params, case: Case, got: Any) -> Fault | None:
     wrong = any(not gradient.isfinite().all() for gradient in given)
     if overflow != wrong:
         nan = any(gradient.isnan().any() for gradient in given)
-        name = "false-alarm" if overflow else "nan-missed" if nan else "overflow-missed"
-        return (
-            name,
-            "every gradient is finite, and an overflow is reported." if overflow else "the overflow is not reported.",
-        )
+        if overflow:
+            return "false-alarm", "every gradient is finite, and an overflow is reported."
+        return "nan-missed" if nan else "overflow-missed", "the overflow is not reported."
     if len(unscaled) != len(given):
         return "other-tensors", f"{len(given)} tensors came and {len(unscaled)} went back."
     for place, (one, gradient) in enumerate(zip(unscaled, given, strict=True)):
@@ -163,21 +159,15 @@ def _unscale_fault(params: Params, case: Case, got: Any) -> Fault | None:
         if scale != start and close(one, gradient.float() / start, 1e-6):
             return "first-scale", f"Tensor {place} was divided by the first scale, and the scale has changed since."
         if close(one, (gradient / scale).float(), 1e-6):
-            return (
-                "in-half",
-                f"Tensor {place} was divided in fp16, where small quotients become 0. Convert to fp32 first.",
-            )
+            told = "was divided in fp16, where small quotients become 0. Convert to fp32 first."
+            return "in-half", f"Tensor {place} {told}"
         return "other-numbers", f"Tensor {place} is not the gradient divided by the scale."
     return None
 
 
 def _scaler_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    run = case.args[0] == "run"
-    return judged(
-        case,
-        _run_fault(params, case, outcome.value) if run else _unscale_fault(params, case, outcome.value),
-        named=True,
-    )
+    find = _run_fault if case.args[0] == "run" else _unscale_fault
+    return judged(case, find(params, case, outcome.value), named=True)
 
 
 SCALING = {

@@ -148,46 +148,35 @@ def decay_fault(case: Case, got: Any) -> Fault | None:
     weight, direction, rate, decay = case.args
     if got["changed"] is not False:
         return "changed", "a given tensor was changed; make new ones."
-    want = weight.double() * (1 - rate * decay) - rate * direction.double()
+    w, d = weight.double(), direction.double()
+    want = w * (1 - rate * decay) - rate * d
     calls = got["rounded"]
     if len(calls) != 1:
-        return (
-            "not-stochastic" if not calls else "rounded-again"
-        ), f"`stochastic_round` was called {len(calls)} times; round once a step."
+        name = "rounded-again" if calls else "not-stochastic"
+        return name, f"`stochastic_round` was called {len(calls)} times; round once a step."
     if fault := kind_fault("What was to be rounded", calls[0], want.float(), "Compute in fp32 before rounding."):
         return fault
     if fault := kind_fault("The new weight", got["weight"], weight, "The state stays bf16."):
         return fault
     if not close(got["weight"], calls[0].bfloat16(), 1e-9):
-        return (
-            "rounded-again",
-            "the rounded weights were changed, or were not returned; rounding is the last operation.",
-        )
-    change, right = calls[0].double() - weight.double(), want - weight.double()
-    allowed = 1e-3 * right.abs() + 3e-7 * weight.double().abs() + 1e-12
-    if bool(((change - right).abs() <= allowed).all()):
+        told = "the rounded weights were changed, or were not returned; rounding is the last operation."
+        return "rounded-again", told
+    sent, change = calls[0].double(), want - w
+    if bool(((sent - w - change).abs() <= 1e-3 * change.abs() + 3e-7 * w.abs() + 1e-12).all()):
         return None
     for name, value, message in (
-        ("decay-lost", weight.double() - rate * direction.double(), LOST),
-        ("decay-lost", (weight * (1 - rate * decay)).double() - rate * direction.double(), LOST),
-        (
-            "coupled",
-            weight.double() - rate * decay * direction.double(),
-            "the decay multiplies the direction; it belongs to the weight.",
-        ),
-        ("update-lost", weight.double() * (1 - rate * decay), "the weights decay, and the update is missing."),
-        (
-            "decay-without-rate",
-            weight.double() * (1 - decay) - rate * direction.double(),
-            "the decay is not multiplied by the rate.",
-        ),
+        ("decay-lost", w - rate * d, LOST),
+        ("decay-lost", (weight * (1 - rate * decay)).double() - rate * d, LOST),
+        ("coupled", w - rate * decay * d, "the decay multiplies the direction; it belongs to the weight."),
+        ("update-lost", w * (1 - rate * decay), "the weights decay, and the update is missing."),
+        ("decay-without-rate", w * (1 - decay) - rate * d, "the decay is not multiplied by the rate."),
         (
             "direction-in-bf16",
-            weight.double() * (1 - rate * decay) - rate * direction.bfloat16().double(),
+            want + rate * (d - direction.bfloat16().double()),
             "the direction was rounded to bf16 first.",
         ),
     ):
-        if bool(((calls[0].double() - value).abs() <= 3e-7 * (weight.double().abs() + rate)).all()):
+        if bool(((sent - value).abs() <= 3e-7 * (w.abs() + rate)).all()):
             return name, message
     return "other-numbers", "the number that was rounded is not weight · (1 − rate · decay) − rate · direction."
 

@@ -32,11 +32,8 @@ def _weight(draw: random.Random, bits: int) -> float:
 
 def _lost_cases(params: Params, rng: random.Random) -> list[Case]:
     step, drawn = params["step"], [(_weight(rng, bits), bits) for bits in (2, 3, 7, 10, 23) for _ in range(2)]
-    powers = [(math.ldexp(1.0, rng.randrange(-18, 10)), bits) for bits in (3, 7, 10)] + [
-        (2.0**300, 7),
-        (2.0**-300, 60),
-        (2.0**-40, 0),
-    ]
+    powers = [(math.ldexp(1.0, rng.randrange(-18, 10)), bits) for bits in (3, 7, 10)]
+    powers += [(2.0**300, 7), (2.0**-300, 60), (2.0**-40, 0)]
     drawn += each_changed((3.0, 9), (_weight(rng, 3), 13)) + [(1.5 * 2.0**200, 7), (1.5 * 2.0**-200, 60)]
     inside = [(_weight(rng, 4), math.ldexp(rng.uniform(1, 2), rng.randrange(-40, -24))) for _ in range(6)]
     edge = [(w, threshold(step, w, rng.randrange(5, 20))) for w in (1.0, _weight(rng, 4), _weight(rng, 3))]
@@ -53,14 +50,6 @@ def _lost_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _bits_text(weight: float, fraction_bits: int) -> str:
-    return f"A weight of {weight:.6g} with {fraction_bits} fraction bits"
-
-
-def _update_text(weight: float, update: float) -> str:
-    return f"A weight of {weight:.6g} and an update of {update:.6g}"
-
-
 OTHER = {"grow": ("shrink", "other-side"), "shrink": ("grow", "public-form")}
 
 
@@ -73,7 +62,7 @@ def _lost_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
         part="threshold" if case.kind == "values" else "powers",
         unit="units of the weight",
         want=right,
-        words=_bits_text,
+        words=lambda w, b: f"A weight of {w:.6g} with {b} fraction bits",
         rel=EXACT,
         mistakes=(
             Mistake(
@@ -99,7 +88,7 @@ def _lost_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
         part="bits" if case.kind == "values" else "edges",
         unit="fraction bits",
         want=bits,
-        words=_update_text,
+        words=lambda w, u: f"A weight of {w:.6g} and an update of {u:.6g}",
         rel=EXACT,
         mistakes=(
             Mistake(

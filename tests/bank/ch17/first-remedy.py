@@ -14,6 +14,10 @@ def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
     return next((name for name, each in zip(NAMES, held) if each <= memory), NAMES[-1])
 
 
+# %% right: in capitals  from: six totals
+# ~ NAMES[-1]) ==> NAMES[-1]).upper()
+
+
 # %% wrong: always shards => values always-the-same  from: six totals
 # ~ next((name for name, each in zip(NAMES, held) if each <= memory), NAMES[-1]) ==> "shard everything"
 

@@ -17,6 +17,10 @@ def recompute_and_tensor(layers, tokens, hidden, tp, bandwidth, rate):
     return layers * (work + talk)
 
 
+# %% right: layer by layer  from: formulas
+# ~ layers * (work + talk) ==> sum(work + talk for _ in range(layers))
+
+
 # %% wrong: gathered once a step => values once-a-step  from: formulas
 # ~ micro_batches * 3 ==> 3
 

@@ -50,6 +50,5 @@ def audit_meshes():
 # ~ GOOD ==> GOOD | {"llama3-dp-192": (128, "wrong", "not an axis")}
 
 
-# %% half: one statement is missing => 7
-def audit_meshes():
-    return {name: answer for name, answer in GOOD.items() if name != "explorer-7b-dp"}
+# %% half: one statement is missing => 7  from: by hand
+# ~ GOOD ==> {name: answer for name, answer in GOOD.items() if name != "explorer-7b-dp"}

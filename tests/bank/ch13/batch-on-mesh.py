@@ -13,20 +13,8 @@ def tokens_held(micro, length, cp):
     return micro * (length // cp) if length % cp == 0 else None
 
 
-# %% right: divmod
-def micro_batches(gpus, tp, cp, pp, sequences, micro):
-    dp, idle = divmod(gpus, tp * cp * pp)
-    if idle or not dp:
-        return None
-    own, left = divmod(sequences, dp)
-    count, partial = divmod(own, micro)
-    return None if left or partial else float(count)
-
-
-def tokens_held(micro, length, cp):
-    part, left = divmod(length, cp)
-    if not left:
-        return micro * part
+# %% right: a float  from: one quotient after another
+# ~ return sequences // (dp * micro) ==> return sequences / (dp * micro)
 
 
 # %% wrong: cp counts as data => values cp-counted  from: one quotient after another

@@ -46,15 +46,8 @@ def stalled(sizes, rank, waits):
 # ~ sizes[axis]) if kind == "all" else range(at ==> at
 
 
-# %% wrong: only the sleeper keeps others waiting => generality not-passed-on
-def stalled(sizes, rank, waits):
-    stuck = {rank}
-    for kind, axis in waits:
-        names = list(sizes)
-        stride = math.prod(sizes[name] for name in names[names.index(axis) + 1 :])
-        at = rank // stride % sizes[axis]
-        stuck |= {rank + (k - at) * stride for k in range(0 if kind == "all" else at, sizes[axis])}
-    return sorted(stuck)
+# %% wrong: only the sleeper keeps others waiting => generality not-passed-on  from: a set that grows
+# ~ in stuck for k ==> == rank for k
 
 
 # %% wrong: the whole pipeline => values whole-pipeline  from: a box

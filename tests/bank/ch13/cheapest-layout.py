@@ -25,25 +25,6 @@ def cheapest(cluster, model, steps, limit, evaluate):
     return best
 
 
-# %% right: a list of all, then the least
-def cheapest(cluster, model, steps, limit, evaluate):
-    def divisors(n):
-        return [d for d in range(1, n + 1) if n % d == 0]
-
-    found = []
-    tps = divisors(math.gcd(cluster["per_server"], model["heads"]))
-    for servers in reversed(range(1, cluster["gpus"] // cluster["per_server"] + 1)):
-        gpus = servers * cluster["per_server"]
-        for tp, pp in itertools.product(tps, divisors(model["layers"])):
-            dp, left = divmod(gpus, tp * pp)
-            if not left and model["sequences"] % dp == 0:
-                for micro in divisors(model["sequences"] // dp):
-                    seconds, held = evaluate(gpus, tp, pp, micro)
-                    if held <= cluster["memory"] and seconds <= limit / steps:
-                        found.append((seconds * gpus, {"micro": micro, "pp": pp, "tp": tp, "gpus": gpus}))
-    return min(found, key=lambda pair: pair[0])[1] if found else None
-
-
 # %% right: any variant  from: nested loops
 # - def cheapest(cluster, model, steps, limit, evaluate):
 # + from course_lib import params

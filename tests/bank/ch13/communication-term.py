@@ -18,24 +18,6 @@ def communication_seconds(model, layout, wires):
     }
 
 
-# %% right: bytes first
-def communication_seconds(model, layout, wires):
-    sizes = {axis: layout[axis] for axis in wires}
-    local = layout["micro"] * model["length"] * model["hidden"] // sizes["cp"]
-    per_layer = (8 + 4 * layout["recompute"]) * (sizes["tp"] - 1) / sizes["tp"] * 2 * local
-    kv_width = model["kv"] / sizes["tp"]
-    gathered = 12 * (sizes["cp"] - 1) / sizes["cp"] * layout["micro"] * model["length"] * kv_width
-    blocks = model["layers"] // sizes["pp"] * layout["micro_batches"]
-    replicas = sizes["dp"] * sizes["cp"]
-    sent = {
-        "dp": 4 * (replicas - 1) / replicas * model["parameters"] / sizes["tp"] / sizes["pp"],
-        "pp": 4 * local * layout["micro_batches"] * (sizes["pp"] != 1),
-        "tp": per_layer * model["layers"] / sizes["pp"] * layout["micro_batches"],
-        "cp": gathered * model["layers"] / sizes["pp"] * layout["micro_batches"],
-    }
-    return {axis: sent[axis] / wires[axis] for axis in sent}
-
-
 # %% right: any variant  from: term by term
 # - def communication_seconds(model, layout, wires):
 # + from course_lib import params

@@ -15,20 +15,8 @@ def widest_level(sizes, axis, levels):
     return "cluster"
 
 
-# %% right: sets of units
-def widest_level(sizes, axis, levels):
-    order = list(sizes)
-    inner = math.prod(sizes[name] for name in order[order.index(axis) + 1 :])
-    block = inner * sizes[axis]
-    if sizes[axis] < 2:
-        return None
-    groups = {}
-    for rank in range(math.prod(sizes.values())):
-        groups.setdefault((rank // block, rank % inner), []).append(rank)
-    for name, devices in levels:
-        if max(len({rank // devices for rank in ranks}) for ranks in groups.values()) == 1:
-            return name
-    return "cluster"
+# %% right: room behind each start  from: every group by its ends
+# ~ r // devices == (r + (size - 1) * stride) // devices for ==> r % devices + (size - 1) * stride < devices for
 
 
 # %% wrong: rank 0's group => generality first-group  from: every group by its ends

@@ -1,4 +1,4 @@
-import itertools
+import math
 
 import torch
 
@@ -21,80 +21,31 @@ def rank_of(at, sizes):
 
 def groups(sizes, axis):
     members = {}
-    total = 1
-    for size in sizes.values():
-        total *= size
-    for rank in range(total):
+    for rank in range(math.prod(sizes.values())):
         at = coordinates(rank, sizes)
         del at[axis]
-        members.setdefault(tuple(sorted(at.items())), []).append(rank)
+        members.setdefault(tuple(at.items()), []).append(rank)
     return list(members.values())
 
 
-# %% right: torch reshapes
-def coordinates(rank, sizes):
-    grid = torch.arange(torch.Size(sizes.values()).numel()).reshape(*sizes.values())
-    return dict(zip(sizes, (grid == rank).nonzero()[0].tolist()))
-
-
-def rank_of(at, sizes):
-    grid = torch.arange(torch.Size(sizes.values()).numel()).reshape(*sizes.values())
-    return grid[tuple(at[axis] for axis in sizes)].item()
-
-
+# %% right: torch reshapes  from: digit by digit
 def groups(sizes, axis):
-    grid = torch.arange(torch.Size(sizes.values()).numel()).reshape(*sizes.values())
+    grid = torch.arange(math.prod(sizes.values())).reshape(*sizes.values())
     return grid.movedim(list(sizes).index(axis), -1).reshape(-1, sizes[axis]).tolist()[::-1]
 
 
-# %% right: any variant
-from course_lib import params
-
-FASTEST = params("mesh-coordinates").fastest
-
-
-def ordered(sizes):
-    return list(sizes) if FASTEST == "last" else list(sizes)[::-1]
-
-
-def every(sizes):
-    axes = ordered(sizes)
-    return [dict(zip(axes, at)) for at in itertools.product(*(range(sizes[axis]) for axis in axes))]
+# %% right: any variant  from: digit by digit
+# - def coordinates(rank, sizes):
+# + from course_lib import params
+# + STEP = 1 if params("mesh-coordinates").fastest == "last" else -1
+# + def coordinates(rank, sizes):
+# ~ reversed(sizes) ==> [*sizes][::-STEP]
+# ~ sizes.items() ==> [*sizes.items()][::STEP]
 
 
-def coordinates(rank, sizes):
-    return every(sizes)[rank]
-
-
-def rank_of(at, sizes):
-    return every(sizes).index({axis: at[axis] for axis in ordered(sizes)})
-
-
-def groups(sizes, axis):
-    table = every(sizes)
-    firsts = [at for at in table if at[axis] == 0]
-    return [[table.index({**at, axis: k}) for k in range(sizes[axis])] for at in firsts]
-
-
-# %% wrong: the first axis changes fastest => values turned-round unless fastest=first
-def coordinates(rank, sizes):
-    at = {}
-    for axis in sizes:
-        at[axis] = rank % sizes[axis]
-        rank //= sizes[axis]
-    return at
-
-
-def rank_of(at, sizes):
-    rank = 0
-    for axis in reversed(sizes):
-        rank = rank * sizes[axis] + at[axis]
-    return rank
-
-
-def groups(sizes, axis):
-    grid = torch.arange(torch.Size(sizes.values()).numel()).reshape(*reversed(sizes.values()))
-    return grid.movedim(list(reversed(sizes)).index(axis), -1).reshape(-1, sizes[axis]).tolist()
+# %% wrong: the first axis changes fastest => values turned-round unless fastest=first  from: digit by digit
+# ~ reversed(sizes) ==> sizes
+# ~ sizes.items() ==> reversed(sizes.items())
 
 
 # %% wrong: coordinates by position => values by-position  from: digit by digit
@@ -128,4 +79,4 @@ def groups(sizes, axis):
 
 # %% wrong: remembers groups by sizes and axis => generality ~  from: any variant
 # ~ def groups(sizes, axis): ==> def groups(sizes, axis, kept={}):
-# ~ table = every(sizes) ==> table = kept.setdefault((*sizes.values(), axis), every(sizes))
+# ~ list(members.values()) ==> kept.setdefault((*sizes.values(), axis), list(members.values()))

@@ -1,21 +1,9 @@
 import torch
 
 
-# %% right: repaired
-def on_mesh(comm, tp_size, x, gradient):
-    grid = torch.arange(comm.size).view(-1, tp_size)
-    for ranks in grid.T.tolist():
-        group = comm.new_group(ranks)
-        if comm.rank in ranks:
-            dp = group
-    for ranks in grid.tolist():
-        group = comm.new_group(ranks)
-        if comm.rank in ranks:
-            tp = group
-    x, gradient = x.clone(), gradient.clone()
-    tp.all_reduce(x)
-    dp.all_reduce(gradient)
-    return x, gradient / (comm.size // tp_size)
+# %% right: repaired  from: the card
+# ~ tp_size, -1 ==> -1, tp_size
+# ~ gradient / tp_size ==> gradient / (comm.size / tp_size)
 
 
 # %% right: remainders, and the average of the library
@@ -31,22 +19,23 @@ def on_mesh(comm, tp_size, x, gradient):
     return [total, mean]
 
 
-# %% wrong: as it was => generality turned-grid  from: repaired
-# ~ -1, tp_size ==> tp_size, -1)  # the mesh (dp, tp
-# ~ (comm.size // tp_size) ==> tp_size
+# %% wrong: as it was => generality turned-grid  from: the card
 
-# %% wrong: only the grid => generality divided-by-tp  from: as it was
-# ~ tp_size, -1)  # the mesh (dp, tp ==> -1, tp_size
 
-# %% wrong: only the divisor => generality turned-grid  from: as it was
-# ~ / tp_size ==> / (comm.size // tp_size)
+# %% wrong: only the grid => generality divided-by-tp  from: the card
+# ~ tp_size, -1 ==> -1, tp_size
+
+
+# %% wrong: only the divisor => generality turned-grid  from: the card
+# ~ gradient / tp_size ==> gradient / (comm.size / tp_size)
+
 
 # %% wrong: the names are swapped instead => values axes-swapped  from: repaired
 # ~ T.tolist ==> tolist
 # ~ grid.tolist() ==> grid.T.tolist()
 
 # %% wrong: not divided => values not-divided  from: repaired
-# ~ gradient / (comm.size // tp_size) ==> gradient
+# ~ gradient / (comm.size / tp_size) ==> gradient
 
 # %% wrong: in place => values changed  from: repaired
 # ~ x, gradient = x.clone(), gradient.clone() ==> pass

@@ -31,12 +31,8 @@ def audit_synthesis():
 # ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
 
-# %% wrong: everything is wrong => values -
-def audit_synthesis():
-    return {
-        name: (number, "wrong", "full speed" if cause == "as printed" else cause)
-        for name, (number, _, cause) in GOOD.items()
-    }
+# %% wrong: everything is wrong => values -  from: by hand
+# ~ GOOD ==> {name: (number, "wrong", "full speed" if why == OK[1] else why) for name, (number, _, why) in GOOD.items()}
 
 
 # %% wrong: the printed numbers => values as-printed  from: by hand
@@ -52,6 +48,5 @@ def audit_synthesis():
 # ~ return GOOD ==> raise NotImplementedError
 
 
-# %% half: one statement is missing => 7
-def audit_synthesis():
-    return {name: answer for name, answer in GOOD.items() if name != "llama3-compute"}
+# %% half: one statement is missing => 7  from: by hand
+# ~ GOOD ==> {name: answer for name, answer in GOOD.items() if name != "llama3-compute"}

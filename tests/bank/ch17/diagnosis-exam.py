@@ -53,5 +53,4 @@ def diagnoses():
 
 
 # %% half: two runs left out => 10  from: by eye
-def diagnoses():
-    return {run: name for run, name in enumerate(KEY, start=1) if run not in (3, 7)}
+# ~ dict(enumerate(KEY, start=1)) ==> {run: name for run, name in enumerate(KEY, start=1) if run not in (3, 7)}

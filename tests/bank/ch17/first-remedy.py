@@ -10,36 +10,21 @@ def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
         cut + activations,
         cut + inputs,
         16 * parameters / gpus + inputs,
-        0,
     )
-    return next(name for name, each in zip(NAMES, held) if each <= memory)
+    return next((name for name, each in zip(NAMES, held) if each <= memory), NAMES[-1])
 
 
-# %% right: step by step
-def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
-    fixed, optimizer, kept = 4 * parameters, 12 * parameters, sequences * activations
-    if fixed + optimizer + kept <= memory:
-        return "Nothing"
-    kept = activations
-    if fixed + optimizer + kept <= memory:
-        return "accumulate"
-    optimizer /= gpus
-    if fixed + optimizer + kept <= memory:
-        return "shard the optimizer"
-    kept = inputs
-    if fixed + optimizer + kept <= memory:
-        return "recompute"
-    fixed /= gpus
-    return "shard everything" if fixed + optimizer + kept <= memory else "split the model"
+# %% right: in capitals  from: six totals
+# ~ NAMES[-1]) ==> NAMES[-1]).upper()
 
 
-# %% wrong: always shards => values always-the-same
-def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
-    return "shard everything"
+# %% wrong: always shards => values always-the-same  from: six totals
+# ~ next((name for name, each in zip(NAMES, held) if each <= memory), NAMES[-1]) ==> "shard everything"
 
 
 # %% wrong: full is too full => generality full-is-too-full  from: six totals
-# ~ return next(name for name, each in zip(NAMES, held) if each <= memory) ==> return next(name for name, each in zip(NAMES, held) if each < memory)
+# ~ each <= memory ==> each < memory
+
 
 # %% wrong: each remedy alone => values one-at-a-time  from: six totals
 # ~ cut + activations, ==> cut + sequences * activations,
@@ -50,11 +35,9 @@ def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
 # ~ (4 + 12 / gpus) ==> 16 / gpus
 
 
-# %% wrong: activations are forgotten => values state-alone
-def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
-    whole, cut = 16 * parameters, (4 + 12 / gpus) * parameters
-    held = (whole, whole, cut, cut, 16 * parameters / gpus, 0)
-    return next(name for name, each in zip(NAMES, held) if each <= memory)
+# %% wrong: activations are forgotten => values state-alone  from: six totals
+#   def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
+# +     activations = inputs = 0
 
 
 # %% wrong: the inputs of all sequences => values all-inputs  from: six totals
@@ -62,7 +45,7 @@ def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
 # ~ gpus + inputs, ==> gpus + sequences * inputs,
 
 # %% wrong: the strongest that fits => values the-strongest  from: six totals
-# -     return next(name for name, each in zip(NAMES, held) if each <= memory)
+# -     return next((name for name, each in zip(NAMES, held) if each <= memory), NAMES[-1])
 # +     fits = [name for name, each in zip(NAMES[:5], held) if each <= memory]
 # +     return fits[-1] if fits else NAMES[5]
 
@@ -71,11 +54,9 @@ def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
 # ~ whole, cut = ==> sequences = first_remedy.__dict__.setdefault(str((parameters, gpus)), sequences); whole, cut =
 
 
-# %% wrong: another word => values no-such-word
-def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
-    return "buy more GPUs"
+# %% wrong: another word => values no-such-word  from: six totals
+# ~ next((name for name, each in zip(NAMES, held) if each <= memory), NAMES[-1]) ==> "buy more GPUs"
 
 
-# %% wrong: nothing comes back => values returned-none
-def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
-    pass
+# %% wrong: nothing comes back => values returned-none  from: six totals
+# ~ return next ==> next

@@ -18,56 +18,29 @@ def place(axes, levels):
             stride *= size
         return total
 
-    return list(min(itertools.permutations(axes), key=exposed))
+    return min(itertools.permutations(axes), key=exposed)
 
 
-# %% right: any variant
-from course_lib import params
-
-SUM = params("one-sentence").sharing == "in turn"
-
-
-def place(axes, levels):
-    ranks = math.prod(each[0] for each in axes.values())
-
-    def groups(order, axis):
-        sizes = [axes[each][0] for each in order]
-        at = order.index(axis)
-        stride = math.prod(sizes[at + 1 :])
-        found = {}
-        for rank in range(ranks):
-            place = rank // stride % sizes[at]
-            found.setdefault(rank - place * stride, []).append(rank)
-        return found.values()
-
-    def left(order):
-        seconds = [0.0]
-        for axis, (size, sent, hidden) in axes.items():
-            if size == 1:
-                continue
-            mine = groups(order, axis)
-            for devices, rate in levels:
-                if all(len({rank // devices for rank in group}) == 1 for group in mine):
-                    break
-            seconds.append(max(0.0, sent / rate - hidden))
-        return sum(seconds) if SUM else max(seconds)
-
-    return min(itertools.permutations(axes), key=left)
+# %% right: any variant  from: all orders
+# - def place(axes, levels):
+# + from course_lib import params
+# + SUM = params("one-sentence").sharing == "in turn"
+# + def place(axes, levels):
+# -                 total += max(0.0, sent / rate - hidden)
+# +                 left = max(0.0, sent / rate - hidden)
+# +                 total = total + left if SUM else max(total, left)
 
 
-# %% wrong: the most innermost => values -
-def place(axes, levels):
-    return sorted(axes, key=lambda axis: axes[axis][1])
+# %% wrong: the most innermost => values -  from: all orders
+# ~ min(itertools.permutations(axes), key=exposed) ==> sorted(axes, key=lambda axis: axes[axis][1])
 
 
-# %% wrong: the most outermost => values most-outermost
-def place(axes, levels):
-    return sorted(axes, key=lambda axis: -axes[axis][1])
+# %% wrong: the most outermost => values most-outermost  from: all orders
+# ~ min(itertools.permutations(axes), key=exposed) ==> sorted(axes, key=lambda axis: -axes[axis][1])
 
 
-# %% wrong: as it is given => values -
-def place(axes, levels):
-    return list(axes)
+# %% wrong: as it is given => values -  from: all orders
+# ~ min(itertools.permutations(axes), key=exposed) ==> list(axes)
 
 
 # %% wrong: nothing hides => values nothing-hidden  from: all orders
@@ -84,13 +57,13 @@ def place(axes, levels):
 # ~ r for r in range(ranks) if r // stride % size == 0 ==> 0
 
 # %% wrong: innermost first => values not-an-order  from: all orders
-# ~ return list(min(itertools.permutations(axes), key=exposed)) ==> return [list(axes).index(axis) for axis in min(itertools.permutations(axes), key=exposed)]
+# ~ return min(itertools.permutations(axes), key=exposed) ==> return [list(axes).index(axis) for axis in min(itertools.permutations(axes), key=exposed)]
 
 # %% wrong: axes of size one are left out => values not-an-order  from: all orders
-# ~ return list(min(itertools.permutations(axes), key=exposed)) ==> return [axis for axis in min(itertools.permutations(axes), key=exposed) if axes[axis][0] > 1]
+# ~ return min(itertools.permutations(axes), key=exposed) ==> return [axis for axis in min(itertools.permutations(axes), key=exposed) if axes[axis][0] > 1]
 
 # %% wrong: five axes stay as they are => generality -  from: all orders
 # ~ itertools.permutations(axes), ==> itertools.permutations(axes) if len(axes) < 5 else [tuple(axes)],
 
 # %% wrong: the worst order => values -  from: all orders
-# ~ return list(min(itertools.permutations(axes), key=exposed)) ==> return list(max(itertools.permutations(axes), key=exposed))
+# ~ return min(itertools.permutations(axes), key=exposed) ==> return max(itertools.permutations(axes), key=exposed)

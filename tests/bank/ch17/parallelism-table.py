@@ -23,39 +23,12 @@ def fewest(model, ranks, memory):
     return min((name for name in held if held[name] <= memory), key=moved.get, default=None)
 
 
-# %% right: any variant
-from course_lib import params
-
-GATHERS = {"freed": 2, "kept": 1}[params("parallelism-table").reshard]
-
-
-def sent(model, ranks):
-    def rings(count, numbers):
-        return count * (ranks - 1) * 2 * numbers / ranks
-
-    tokens, layers = model["tokens"], model["layers"]
-    return {
-        "cp": layers * rings(3, 2 * tokens * model["kv"]) + rings(2, model["parameters"]),
-        "pp": 4 * tokens * model["hidden"] * (ranks > 1),
-        "tp": layers * rings(8, tokens * model["hidden"]),
-        "fsdp": rings(GATHERS + 1, model["parameters"]),
-        "dp": rings(2, model["parameters"]),
-    }
-
-
-def state(model, ranks):
-    return {
-        name: 16 * model["parameters"] / (1 if name in ("dp", "cp") else ranks)
-        for name in ("dp", "fsdp", "tp", "pp", "cp")
-    }
-
-
-def fewest(model, ranks, memory):
-    best = None
-    for name, held in state(model, ranks).items():
-        if held <= memory and (best is None or sent(model, ranks)[name] < sent(model, ranks)[best]):
-            best = name
-    return best
+# %% right: any variant  from: formulas
+# - def sent(model, ranks):
+# + from course_lib import params
+# + RINGS = {"freed": 3, "kept": 2}[params("parallelism-table").reshard]
+# + def sent(model, ranks):
+# ~ "fsdp": 3 * ring * weights, ==> "fsdp": RINGS * ring * weights,
 
 
 # %% wrong: fsdp gathers once => values other-gathers unless reshard=kept  from: formulas

@@ -17,31 +17,12 @@ def sturdiest(plans, limits):
     return min(alive, key=lambda n: (-sum(holds(alive[n], c) for c in changes), worst(alive[n])), default=None)
 
 
-# %% right: any variant
-from course_lib import params
-
-FIRST = params("sturdiest-plan").ranking
-
-
-def sturdiest(plans, limits):
-    best = None
-    for name, takes in plans.items():
-        survived, ratio = 0, 0.0
-        for condition, limit in limits.items():
-            mine = takes[condition]
-            if mine is None:
-                ratio = math.inf
-                continue
-            over = [x / y for x, y in zip(mine, limit)]
-            ratio = max(ratio, *over)
-            survived += all(x <= y for x, y in zip(mine, limit))
-        now = takes["as planned"]
-        if now is None or any(x > y for x, y in zip(now, limits["as planned"])):
-            continue
-        score = (-survived, ratio) if FIRST == "changes" else (ratio, -survived)
-        if best is None or score < best[0]:
-            best = score, name
-    return best and best[1]
+# %% right: any variant  from: a key of two numbers
+# - def sturdiest(plans, limits):
+# + from course_lib import params
+# + STEP = 1 if params("sturdiest-plan").ranking == "changes" else -1
+# + def sturdiest(plans, limits):
+# ~ (-sum(holds(alive[n], c) for c in changes), worst(alive[n])) ==> (-sum(holds(alive[n], c) for c in changes), worst(alive[n]))[::STEP]
 
 
 # %% wrong: the first plan => values -

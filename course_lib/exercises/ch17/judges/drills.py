@@ -12,22 +12,14 @@ DRILLS = {
     "hsdp-sends-across": drill_key(
         lambda p: 2 * (p["replicas"] - 1) / p["replicas"] * 2 * p["billions"] / p["shard"],
         "An all-reduce of the shard: 2 · (m − 1) / m · 2 · {{billions}} / {{shard}} = {{answer}} GB.",
-        Mistake(
-            "whole",
-            lambda p: 2 * (p["replicas"] - 1) / p["replicas"] * 2 * p["billions"],
-            "A GPU averages its shard only.",
-        ),
+        Mistake("whole", Times(lambda p: p["shard"]), "A GPU averages its shard only."),
         Mistake("once", Times(0.5), "An all-reduce goes round the ring twice."),
     ),
     "tp-sends": drill_key(
         lambda p: p["layers"] * 4 * 2 * (p["tp"] - 1) / p["tp"] * 2 * p["tokens"] * p["hidden"] / 1e9,
         "{{layers}} · 4 · 2 · (n − 1) / n · 2 · {{tokens}} · {{hidden}} = {{answer}} GB.",
         Mistake("forward", Times(0.5), "That is the forward pass alone, or half of each all-reduce."),
-        Mistake(
-            "one-layer",
-            lambda p: 8 * (p["tp"] - 1) / p["tp"] * 2 * p["tokens"] * p["hidden"] / 1e9,
-            "That is one layer.",
-        ),
+        Mistake("one-layer", Times(lambda p: 1 / p["layers"]), "That is one layer."),
     ),
     "pp-sends": drill_key(
         lambda p: 2 * 2 * p["tokens"] * p["hidden"] / 1e9,
@@ -37,18 +29,14 @@ DRILLS = {
     "days-with-failures": drill_key(
         lambda p: p["steps"] * 1000 * p["seconds"] / 86_400 / (p["goodput"] / 100),
         "{{steps}},000 · {{seconds}} s / 86,400 / {{goodput}} % = {{answer}} days.",
-        Mistake("no-failures", lambda p: p["steps"] * 1000 * p["seconds"] / 86_400, "Failures take time as well."),
-        Mistake(
-            "times",
-            lambda p: p["steps"] * 1000 * p["seconds"] / 86_400 * p["goodput"] / 100,
-            "A lower goodput makes it longer.",
-        ),
+        Mistake("no-failures", Times(lambda p: p["goodput"] / 100), "Failures take time as well."),
+        Mistake("times", Times(lambda p: (p["goodput"] / 100) ** 2), "A lower goodput makes it longer."),
     ),
     "dollars-of-a-plan": drill_key(
         lambda p: p["gpus"] * p["days"] * 24 * p["price"] / 1000,
         "{{gpus}} · {{days}} · 24 · {{price}} = {{answer}} thousand dollars.",
         Mistake("days-as-hours", Times(1 / 24), "A day has 24 hours."),
-        Mistake("one-gpu", lambda p: p["days"] * 24 * p["price"] / 1000, "All GPUs are paid."),
+        Mistake("one-gpu", Times(lambda p: 1 / p["gpus"]), "All GPUs are paid."),
     ),
     "tokens-for-half": drill_key(
         lambda p: p["billions"] * p["left"] / p["cost"],
@@ -67,7 +55,7 @@ DRILLS = {
         Mistake("the-wire", lambda p: p["slower"], "Before, traffic was shorter than the computation."),
         Mistake(
             "added",
-            lambda p: (p["compute"] + p["slower"] * p["traffic"]) / p["compute"],
+            lambda p: 1 + p["slower"] * p["traffic"] / p["compute"],
             "Traffic and computation run side by side.",
         ),
     ),

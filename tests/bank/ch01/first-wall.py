@@ -55,6 +55,28 @@ def first_wall(job):
     return wall, "more GPUs", math.ceil(max(one.values()))
 
 
+# %% right: closed form, a list, the wall that is not there as None
+def first_wall(job):
+    usable = job["gpu_memory"] - job["reserve"] * job["gpu_memory"]
+    n = job["gpus"]
+    one_step = 6 * job["params"] * job["step_tokens"] / job["dense_flops"] / job["mfu"]
+    one_run = one_step / job["step_tokens"] * job["tokens"]
+    memory = job["params"] * 16 / usable
+    compute, deadline = one_step / job["step_s"], one_run / job["deadline_s"]
+    mine = memory / n if job["sharded"] else memory
+    ranked = sorted([(mine, "memory"), (compute / n, "compute"), (deadline / n, "deadline")])
+    wall = ranked[-1][1] if ranked[-1][0] > 1 else None
+    time_fits = compute / n <= 1 and deadline / n <= 1
+    if wall is None:
+        return [None, "nothing", n]
+    if time_fits and memory / n <= 1:
+        return [wall, "shard state", n]
+    later = job["latest_s"]
+    if later and mine <= 1 and compute / n <= 1 and one_run / later / n <= 1:
+        return [wall, "longer deadline", n]
+    return [wall, "more GPUs", math.ceil(max(memory, compute, deadline))]
+
+
 # %% wrong: sparse peak => values sparse-peak  from: tries the fixes in order and counts up
 # ~ dense_flops ==> sparse_flops
 

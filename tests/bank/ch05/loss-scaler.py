@@ -36,6 +36,34 @@ class Scaler:
 # -                 self.clean = 0
 # +                 self.clean, self.left = 0, FORGIVEN
 
+
+# %% right: from the history
+class Scaler:
+    def __init__(self, start, interval):
+        self.history, self.start, self.interval = [], start, interval
+
+    @property
+    def scale(self):
+        scale, since = self.start, 0
+        for overflow in self.history:
+            since = 0 if overflow else since + 1
+            if overflow:
+                scale = max(1.0, scale * 0.5)
+            elif since % self.interval == 0:
+                scale = scale * 2
+        return scale
+
+    def unscale(self, gradients):
+        inverse = 1 / self.scale
+        found = torch.tensor(0.0)
+        for gradient in gradients:
+            found += (gradient.float() - gradient.float()).sum()  # NaN if one of them is infinite or NaN
+        return [gradient.to(torch.float32) * inverse for gradient in gradients], bool(found != 0)
+
+    def update(self, overflow):
+        self.history.append(overflow)
+
+
 # %% wrong: clean steps survive an overflow => values grows-over-overflows  from: as written
 # -             self.clean = 0
 

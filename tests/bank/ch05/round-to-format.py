@@ -30,6 +30,27 @@ def round_to_format(x, exponent_bits, fraction_bits):
 # ~ round(x / spacing) * spacing ==> where(x.isinf(), x, torch.round(x / spacing) * spacing)
 # ~ torch.inf ==> (torch.inf if OVERFLOW == "infinity" else largest)
 
+
+# %% right: by searching a table
+def round_to_format(x, exponent_bits, fraction_bits):
+    bias, per_octave = 2 ** (exponent_bits - 1) - 1, 2**fraction_bits
+    steps = torch.arange(per_octave, dtype=torch.float64)
+    smallest = 2.0 ** (1 - bias)
+    numbers = [steps / per_octave * smallest]  # subnormal
+    numbers += [(1 + steps / per_octave) * 2.0**e for e in range(1 - bias, bias + 1)]
+    table = torch.cat(
+        [*numbers, torch.tensor([2.0 ** (bias + 1)], dtype=torch.float64)]
+    )  # the last one stands for infinity
+    size = x.abs().nan_to_num(0.0, posinf=2.0 ** (bias + 1))
+    above = torch.searchsorted(table, size.contiguous()).clamp(max=len(table) - 1)
+    below = (above - 1).clamp(min=0)
+    low, high = size - table[below], table[above] - size
+    nearest = torch.where(low < high, below, torch.where(low > high, above, torch.where(above % 2 == 0, above, below)))
+    nearest = torch.where(table[above] == size, above, nearest)
+    y = torch.where(nearest == len(table) - 1, torch.inf, table[nearest])
+    return torch.where(x.isnan(), x, torch.where(x < 0, -y, y))
+
+
 # %% wrong: digits are cut off => values truncated  from: whole spacings
 # ~ y = torch.round(x / spacing) ==> y = torch.trunc(x / spacing)
 

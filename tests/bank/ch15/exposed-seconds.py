@@ -41,6 +41,31 @@ def step_times(kernels, begin, end):
     return found
 
 
+# %% right: a sweep over starts and ends
+def step_times(kernels, begin, end):
+    found = {"compute": 0.0, "exposed": 0.0, "hidden": 0.0, "idle": 0.0}
+    events = [(begin, None, 0), (end, None, 0)]
+    for kind, _, s, e in kernels:
+        if kind != "copy" and e > s:
+            events += [(min(max(s, begin), end), kind, 1), (min(max(e, begin), end), kind, -1)]
+    running = {"compute": 0, "communication": 0}
+    last = begin
+    for moment, kind, change in sorted(events, key=lambda event: event[0]):
+        width = moment - last
+        if running["compute"] > 0:
+            found["compute"] += width
+            if running["communication"] > 0:
+                found["hidden"] += width
+        elif running["communication"] > 0:
+            found["exposed"] += width
+        else:
+            found["idle"] += width
+        last = moment
+        if kind:
+            running[kind] += change
+    return found
+
+
 # %% wrong: wall time less computing => values wall-less-computing  from: three unions
 # -     return {"compute": one, "exposed": both - one, "hidden": one + two - both, "idle": end - begin - both}
 # +     exposed = end - begin - one

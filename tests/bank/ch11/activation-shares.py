@@ -3,12 +3,8 @@ def bytes_per_rank(tokens, hidden, tp, cp, sequence_parallel):
     return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
 
 
-# %% right: part by part
-def bytes_per_rank(tokens, hidden, tp, cp, sequence_parallel):
-    outside, inside = 10 * tokens * hidden, 24 * tokens * hidden / tp
-    if sequence_parallel:
-        outside /= tp
-    return (outside + inside) / cp
+# %% right: part by part  from: closed form
+# ~ tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp) ==> tokens * hidden * 10 / (tp if sequence_parallel else 1) / cp + tokens * hidden * 24 / tp / cp
 
 
 # %% wrong: everything is divided => values all-divided  from: closed form

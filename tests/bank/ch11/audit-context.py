@@ -12,40 +12,24 @@ def audit_context():
     }
 
 
-# %% right: rounded, in capitals
-def audit_context():
-    return {
-        "cp-attention-256": (256, "RIGHT", "As printed"),
-        "ulysses-stores-all": (0.125, "Wrong", "another exchange"),
-        "ring-one-nth": (0.25, "Wrong", "one block more"),
-        "sp-fourth-axis": (512, "wrong", "Counted twice"),
-        "cp-half-wasted": (0.48, "right", "as printed"),
-        "llama3-cp-batch": (16.8, "right", "as printed"),
-        "sp-same-bandwidth": (1, "right", "as printed"),
-        "ring-scores": (0.0156, "wrong", "both sides are split"),
-    }
+# %% right: rounded, in capitals  from: recomputed
+# ~ (131072 / 8192) ** 2, "right", "as printed" ==> 256, "RIGHT", "As printed"
+# ~ 1 - 16 / 31, "right", ==> 0.48, "right",
+# ~ 8 * 16 * 131072 / 1e6 ==> 16.8
+# ~ 1 / 64, "wrong" ==> 0.0156, "Wrong"
 
 
-# %% wrong: everything as printed => values as-printed
-def audit_context():
-    printed = {
-        "cp-attention-256": 256.0,
-        "ulysses-stores-all": 1.0,
-        "ring-one-nth": 1 / 8,
-        "sp-fourth-axis": 4096,
-        "cp-half-wasted": 0.5,
-        "llama3-cp-batch": 16.0,
-        "sp-same-bandwidth": 1.0,
-        "ring-scores": 1 / 8,
-    }
-    return {name: (number, "right", "as printed") for name, number in printed.items()}
+# %% wrong: everything as printed => values as-printed  from: recomputed
+# ~ return { ==> good = {
+#       }
+# +     printed = (256.0, 1.0, 1 / 8, 4096, 0.5, 16.0, 1.0, 1 / 8)
+# +     return {name: (number, "right", "as printed") for name, number in zip(good, printed)}
 
 
-# %% wrong: everything is wrong => values wrong-verdict
-def audit_context():
-    numbers = [256, 1 / 8, 2 / 8, 512, 1 - 16 / 31, 16.78, 1.0, 1 / 64]
-    names = "cp-attention-256 ulysses-stores-all ring-one-nth sp-fourth-axis cp-half-wasted llama3-cp-batch sp-same-bandwidth ring-scores"
-    return {name: (number, "wrong", "counted twice") for name, number in zip(names.split(), numbers, strict=True)}
+# %% wrong: everything is wrong => values wrong-verdict  from: recomputed
+# ~ return { ==> good = {
+#       }
+# +     return {name: (number, "wrong", "counted twice") for name, (number, _, _) in good.items()}
 
 
 # %% wrong: context ranks are samples => values context-as-samples  from: recomputed

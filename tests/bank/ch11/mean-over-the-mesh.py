@@ -7,7 +7,7 @@ SUMMED = params("mean-over-the-mesh").loss == "summed"
 
 # %% right: sums over both groups
 def mean_gradients(dp, cp, gradients, tokens):
-    count = torch.tensor(float(tokens))
+    count = torch.tensor(tokens)
     for group in (cp, dp):
         group.all_reduce(count)
     means = []
@@ -48,15 +48,9 @@ def mean_gradients(dp, cp, gradients, tokens):
 # +         cp.all_reduce(total)
 
 
-# %% wrong: a mean of means => values mean-of-means
-def mean_gradients(dp, cp, gradients, tokens):
-    means = []
-    for gradient in gradients:
-        total = torch.nan_to_num(gradient) / (max(tokens, 1) if SUMMED else 1)
-        for group in (cp, dp):
-            group.all_reduce(total)
-        means.append(total / (dp.size * cp.size))
-    return means
+# %% wrong: a mean of means => values mean-of-means  from: sums over both groups
+# ~ gradient.clone() if SUMMED else gradient * tokens ==> gradient / max(tokens, 1) if SUMMED else gradient.clone()
+# ~ count.clamp(min=1) ==> (dp.size * cp.size)
 
 
 # %% wrong: every sequence counts the same => values mean-of-sequences  from: sums over both groups
@@ -78,7 +72,7 @@ def mean_gradients(dp, cp, gradients, tokens):
 # -         total = gradient.clone() if SUMMED else gradient * tokens
 # -         if tokens == 0:
 # -             total = torch.zeros_like(gradient)
-# +         share = torch.tensor(float(tokens))
+# +         share = torch.tensor(tokens)
 # +         total = gradient / share * share if SUMMED else gradient * share
 
 # %% wrong: an empty rank counts one => generality -  from: sums over both groups
@@ -115,4 +109,4 @@ def mean_gradients(dp, cp, gradients, tokens):
 # ~ clamp(min=1) ==> clamp(min=2)
 
 # %% wrong: the count in fp16 => generality ~  from: sums over both groups
-# ~ torch.tensor(float(tokens)) ==> torch.tensor(float(tokens)).half()
+# ~ torch.tensor(tokens) ==> torch.tensor(tokens).half()

@@ -13,17 +13,8 @@ def merge_parts(parts):
     return (shares.unsqueeze(-1) * outputs).sum(0), total
 
 
-# %% right: one part after another
-def merge_parts(parts):
-    output, total = torch.zeros_like(parts[0][0]), torch.full_like(parts[0][1], -math.inf)
-    for one, log_sum in parts:
-        seen = log_sum > -math.inf
-        new = torch.where(seen, torch.logaddexp(total, log_sum), total)
-        old = torch.where(total > -math.inf, (total - new).exp(), 0.0)
-        share = torch.where(seen, (log_sum - new).exp(), 0.0)
-        output = output * old.unsqueeze(-1) + torch.where(seen.unsqueeze(-1), one * share.unsqueeze(-1), 0.0)
-        total = new
-    return output, total
+# %% right: a softmax of the log-sums  from: all parts at once
+# ~ torch.where(log_sums == -math.inf, 0.0, (log_sums - total).exp()) ==> log_sums.softmax(0).nan_to_num(0.0)
 
 
 # %% wrong: exponentials without a maximum => generality not-finite
@@ -36,10 +27,8 @@ def merge_parts(parts):
     return torch.where((total == 0).unsqueeze(-1), 0.0, output / total.unsqueeze(-1)), total.log()
 
 
-# %% wrong: the mean of the parts => values plain-mean
-def merge_parts(parts):
-    total = torch.logsumexp(torch.stack([log_sum for _, log_sum in parts]), 0)
-    return torch.stack([one for one, _ in parts]).nan_to_num(0.0).mean(0), total
+# %% wrong: the mean of the parts => values plain-mean  from: all parts at once
+# ~ (shares.unsqueeze(-1) * outputs).sum(0) ==> outputs.mean(0)
 
 
 # %% wrong: a NaN of an unseen part stays => generality not-finite  from: all parts at once

@@ -9,49 +9,31 @@ def sync_gradients(comm, gradients, kinds):
         return synced
     flat = torch.cat([gradients[name].reshape(-1) for name in names])
     comm.all_reduce(flat)
-    for name, part in zip(names, flat.split([gradients[name].numel() for name in names]), strict=True):
+    for name, part in zip(names, flat.split([gradients[name].numel() for name in names])):
         synced[name] = part.view_as(gradients[name])
     return synced
 
 
-# %% right: in place, in the order of the kinds
-def sync_gradients(comm, gradients, kinds):
-    names = [name for name in sorted(kinds) if kinds[name] == "partial"]
-    flat = torch.zeros(sum(gradients[name].numel() for name in names))
-    start = 0
-    for name in names:
-        flat[start : start + gradients[name].numel()] = gradients[name].flatten()
-        start += gradients[name].numel()
-    if names and comm.size > 1:
-        comm.all_reduce(flat)
-    start = 0
-    for name in names:
-        gradients[name].copy_(flat[start : start + gradients[name].numel()].reshape(gradients[name].shape))
-        start += gradients[name].numel()
-    return gradients
+# %% right: in place  from: one flat all-reduce
+# ~ synced = dict(gradients) ==> synced = gradients
+# ~ synced[name] = part.view_as(gradients[name]) ==> gradients[name].copy_(part.view_as(gradients[name]))
 
 
-# %% wrong: as it was => values averaged
-def sync_gradients(comm, gradients, kinds):
-    for name, gradient in gradients.items():
-        if kinds[name] != "sharded":
-            comm.all_reduce(gradient, op="AVG")
-    return gradients
+# %% wrong: as it was => values averaged  from: the card
 
 
 # %% wrong: averaged in one => values averaged  from: one flat all-reduce
 # ~ all_reduce(flat) ==> all_reduce(flat, op="AVG")
 
 
-# %% wrong: nothing is done => values not-synced
-def sync_gradients(comm, gradients, kinds):
-    return gradients
+# %% wrong: nothing is done => values not-synced  from: one flat all-reduce
+# ~ if not names ==> if True
 
 
 # %% wrong: one call for each => cost many-calls  from: one flat all-reduce
 # -     flat = torch.cat([gradients[name].reshape(-1) for name in names])
 # -     comm.all_reduce(flat)
-# -     for name, part in zip(names, flat.split([gradients[name].numel() for name in names]), strict=True):
+# -     for name, part in zip(names, flat.split([gradients[name].numel() for name in names])):
 # -         synced[name] = part.view_as(gradients[name])
 # +     for name in names:
 # +         comm.all_reduce(gradients[name])

@@ -12,7 +12,7 @@ def ring_forward(comm, q, k, v, positions, visible):
     group, width = len(q) // len(k), q.shape[-1]
     wide = q.float()
     out, log_sum = torch.zeros_like(wide), torch.full(q.shape[:2], -math.inf)
-    keys, values = k.contiguous(), v.contiguous()
+    keys, values = k, v
     for step in range(n):
         block = (rank - step_to * step) % n
         works = []
@@ -47,11 +47,7 @@ def ring_forward(comm, q, k, v, positions, visible):
     sign = 1 if params("ring-attention").direction == "next" else -1
     after, before = (rank + sign) % n, (rank - sign) % n
     heads, kv_heads, width = len(q), len(k), q.shape[-1]
-    queries = (
-        q.float().view(kv_heads, heads // kv_heads, -1, width)
-        if q.numel()
-        else q.float().reshape(kv_heads, heads // kv_heads, 0, width)
-    )
+    queries = q.float().reshape(kv_heads, heads // kv_heads, q.shape[1], width)
     top = torch.full(queries.shape[:-1], -1e30)
     total, out = torch.zeros_like(top), torch.zeros_like(queries)
     held = torch.stack([k, v])
@@ -122,15 +118,17 @@ def ring_forward(comm, q, k, v, positions, visible):
 # +     k, v, group = k.repeat_interleave(group, 0), v.repeat_interleave(group, 0), 1
 
 # %% wrong: fp32 travels => cost too-many-bytes  from: a running output and log-sum
-# ~ contiguous(), v.contiguous ==> float(), v.float
+# ~ keys, values = k, v ==> keys, values = k.float(), v.float()
+
 
 # %% wrong: scores in bf16 => generality -  from: a running output and log-sum
 # ~ wide @ keys.float().repeat_interleave(group, 0).mT ==> (q @ keys.repeat_interleave(group, 0).mT).float()
 
 # %% wrong: all blocks are kept => cost whole-sequence  from: a running output and log-sum
-# ~ values = k.contiguous(), v.contiguous() ==> values, kept = k.contiguous(), v.contiguous(), []
+# ~ keys, values = k, v ==> keys, values, kept = k, v, []
 #           log_sum = total
 # +         kept.append((keys, values))
+
 
 # %% wrong: one buffer for sending and receiving => protocol raised  from: a running maximum and sum, keys and values in one tensor
 # -             works = [comm.isend(held, after), comm.irecv(arriving, before)]

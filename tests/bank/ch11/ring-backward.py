@@ -17,7 +17,7 @@ def ring_backward(comm, q, k, v, out, log_sum, grad, positions, visible):
         works = []
         if step < n - 1:
             coming = held.new_empty(2, kv_heads, len(positions[(block - 1) % n]), width)
-            works = [comm.isend(held, after, tag=0), comm.irecv(coming, before, tag=0)]
+            works = [comm.isend(held, after), comm.irecv(coming, before)]
         keys, values = held.repeat_interleave(group, 1)
         scores = q @ keys.mT / math.sqrt(width)
         seen = visible(positions[rank], positions[block])

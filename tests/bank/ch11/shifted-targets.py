@@ -17,24 +17,11 @@ def local_batch(tokens, documents, indices):
     return tokens[indices], targets[indices], positions[indices]
 
 
-# %% right: token by token
-def local_batch(tokens, documents, indices):
-    targets, positions = [], []
-    for index in indices.tolist():
-        has_next = index + 1 < len(tokens) and documents[index + 1] == documents[index]
-        targets.append(int(tokens[index + 1]) if has_next else -100)
-        start = index
-        while start > 0 and documents[start - 1] == documents[index]:
-            start -= 1
-        positions.append(index - start if BY_DOCUMENT else index)
-    return tokens[indices], torch.tensor(targets, dtype=torch.long), torch.tensor(positions, dtype=torch.long)
+# %% right: a filled mask  from: the whole sequence first
+# ~ torch.where(last, -100, tokens.roll(-1)) ==> tokens.roll(-1).masked_fill(last, -100)
 
 
-# %% wrong: as it was => values shifted-after-the-cut
-def local_batch(tokens, documents, indices):
-    inputs = tokens[indices]
-    targets = torch.cat([inputs[1:], torch.tensor([-100])])[: len(inputs)]
-    return inputs, targets, torch.arange(len(indices))
+# %% wrong: as it was => values shifted-after-the-cut  from: the card
 
 
 # %% wrong: positions within the part => values local-positions  from: the whole sequence first

@@ -9,7 +9,7 @@ def split_pack(lengths, ranks):
     for i, position in enumerate(order):
         turn = i % (2 * ranks)
         parts[min(turn, 2 * ranks - 1 - turn)].append(position)
-    return [sorted(part) for part in parts]
+    return parts
 
 
 # %% right: the least loaded rank of each round
@@ -74,7 +74,8 @@ def split_pack(lengths, ranks):
 # ~ (order) ==> (order[: len(order) // (2 * ranks) * 2 * ranks])
 
 # %% wrong: every rank has the whole pack => values twice  from: dealt by work
-# ~ [sorted(part) for part in parts] ==> [list(range(sum(lengths)))] + parts[1:]
+# ~ return parts ==> return [list(range(sum(lengths)))] + parts[1:]
+
 
 # %% wrong: a snake over the pack as it comes => generality ~  from: dealt by work
 # ~ -work[p] ==> p

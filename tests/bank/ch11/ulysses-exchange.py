@@ -12,7 +12,7 @@ def tokens_to_heads(comm, x, lengths):
     got = x.new_empty(sum(lengths) * share * width)
     into = [length * share * width for length in lengths]
     comm.all_to_all_single(got, torch.cat(parts), into, [len(part) for part in parts])
-    pieces = zip(got.split(into), lengths, strict=True)
+    pieces = zip(got.split(into), lengths)
     return torch.cat([piece.view(share, length, width) for piece, length in pieces], 1)
 
 
@@ -87,7 +87,7 @@ def tokens_to_heads(comm, x, lengths):
 # %% wrong: equal lengths => values -  from: one all-to-all of flat parts
 # -     into = [length * share * width for length in lengths]
 # -     comm.all_to_all_single(got, torch.cat(parts), into, [len(part) for part in parts])
-# -     pieces = zip(got.split(into), lengths, strict=True)
+# -     pieces = zip(got.split(into), lengths)
 # -     return torch.cat([piece.view(share, length, width) for piece, length in pieces], 1)
 # +     got = torch.empty_like(torch.cat(parts))
 # +     comm.all_to_all_single(got, torch.cat(parts))

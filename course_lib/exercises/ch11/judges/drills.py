@@ -2,21 +2,14 @@
 
 import math
 
-from course_lib.judging import Mistake, Params, Times, drill_key
+from course_lib.judging import Mistake, Times, drill_key
 from course_lib.units import GB, MB
-
-
-def _ring(p: Params) -> float:
-    return 2 * 2 * p["kv_heads"] * 128 * p["tokens"] / p["ranks"] * (p["ranks"] - 1) / MB
-
 
 DRILLS = {
     "tokens-on-a-rank": drill_key(
         lambda p: p["tokens"] / p["cp"] / p["tp"],
         "{{tokens:int}} / {{cp}} / {{tp}} = {{answer:int}}.",
-        Mistake(
-            "context-alone", lambda p: p["tokens"] / p["cp"], "Tensor-parallel ranks split the norms' tokens, too."
-        ),
+        Mistake("context-alone", Times(lambda p: p["tp"]), "Tensor-parallel ranks split the norms' tokens, too."),
         Mistake("tensor-alone", lambda p: p["tokens"] / p["tp"], "Context parallelism splits all tokens first."),
         rel=1e-6,
     ),
@@ -35,10 +28,10 @@ DRILLS = {
         rel=1e-6,
     ),
     "ring-bytes": drill_key(
-        _ring,
+        lambda p: 2 * 2 * p["kv_heads"] * 128 * p["tokens"] / p["ranks"] * (p["ranks"] - 1) / MB,
         "2 tensors · 2 bytes · {{kv_heads}} · 128 · {{tokens:int}} / {{ranks}} tokens, sent {{ranks}} − 1 times: {{answer}} MB.",
-        Mistake("keys-alone", lambda p: _ring(p) / 2, "Keys and values travel."),
-        Mistake("all-ranks", lambda p: _ring(p) * p["ranks"] / (p["ranks"] - 1), "The last step sends nothing on."),
+        Mistake("keys-alone", Times(0.5), "Keys and values travel."),
+        Mistake("all-ranks", Times(lambda p: p["ranks"] / (p["ranks"] - 1)), "The last step sends nothing on."),
     ),
     "merge-shares": drill_key(
         lambda p: p["a"] / (p["a"] + p["b"]),

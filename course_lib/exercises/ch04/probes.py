@@ -73,7 +73,7 @@ def trajectory(answer: Any, case: Any, comm: Any = None) -> Any:
                 spoilt += not parameters[at].equal(before) or not (given is None or gradient.equal(given))
                 if not hasattr(found, "equal"):
                     return {"parameters": [found], "state": [], "spoilt": spoilt}
-                parameters[at] = found.detach().clone()
+                parameters[at] = found.detach()  # not a copy: a later call must leave it as it is
                 after.append(found.detach().clone())
     return {"parameters": after, "state": _tensors(states), "spoilt": spoilt}
 

@@ -119,3 +119,9 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
 
 # %% wrong: no correction after 50 steps => values -  from: from the formulas
 # ~ ["m"] / (1 - one**t) ==> ["m"] / (1 - one**t * (t <= 50))
+
+
+# %% wrong: one output for all parameters of a shape => values -  from: from the formulas
+# -     return parameter - lr * first / (second.sqrt() + eps) - lr * decay * parameter
+# +     new = parameter - lr * first / (second.sqrt() + eps) - lr * decay * parameter
+# +     return vars(adamw).setdefault(str(new.shape), torch.empty_like(new)).copy_(new)

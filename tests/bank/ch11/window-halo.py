@@ -11,7 +11,7 @@ def window_keys(comm, k, v, lengths, window):
     def needed(reader, owner):
         first = max(0, starts[reader] - window + 1) if lengths[reader] else starts[reader]
         low, high = max(first, starts[owner]), min(starts[reader], starts[owner + 1])
-        return (low, high) if high > low else None
+        return (low, high) if owner < reader and high > low else None
 
     works, pieces = [], []
     for owner in range(rank):
@@ -30,12 +30,30 @@ def window_keys(comm, k, v, lengths, window):
     return keys, values
 
 
-# %% right: keys and values side by side  from: overlaps that all ranks compute
-# ~ torch.stack([k[:, low:high], v[:, low:high]]) ==> torch.stack([k, v])[:, :, low:high].contiguous()
+# %% right: position by position
+def window_keys(comm, k, v, lengths, window):
+    owners = [rank for rank, length in enumerate(lengths) for _ in range(length)]
+    firsts = [owners.index(rank) if length else None for rank, length in enumerate(lengths)]
+    sees = [set() if first is None else set(range(max(0, first - window + 1), first)) for first in firsts]
+    works, arriving = [], []
+    for other in range(comm.size):
+        wanted = sorted(p for p in sees[comm.rank] if owners[p] == other)
+        if wanted:
+            pair = [k.new_empty(len(k), len(wanted), k.shape[-1]) for _ in range(2)]
+            works += [comm.irecv(each, other, tag=tag) for tag, each in enumerate(pair)]
+            arriving.append(pair)
+        given = sorted(p for p in sees[other] if owners[p] == comm.rank)
+        if given:
+            rows = [p - firsts[comm.rank] for p in given]
+            works += [comm.isend(each[:, rows], other, tag=tag) for tag, each in enumerate((k, v))]
+    for work in works:
+        work.wait()
+    return tuple(torch.cat([*(pair[at] for pair in arriving), own], 1) for at, own in enumerate((k, v)))
 
 
-# %% wrong: its own keys alone => values no-halo  from: overlaps that all ranks compute
-# ~ high > low ==> False
+# %% wrong: its own keys alone => values no-halo
+def window_keys(comm, k, v, lengths, window):
+    return k.clone(), v.clone()
 
 
 # %% wrong: one key too many => values one-too-many  from: overlaps that all ranks compute
@@ -45,19 +63,18 @@ def window_keys(comm, k, v, lengths, window):
 # ~ window + 1 ==> window + 2
 
 # %% wrong: one neighbor => generality one-neighbor  from: overlaps that all ranks compute
-# ~ high > low ==> high > low and owner == reader - 1
-
+# ~ < reader ==> == reader - 1
 
 # %% wrong: every rank's keys to every later rank => cost too-many-bytes  from: overlaps that all ranks compute
-# ~ (low, high) if high > low ==> (starts[owner], starts[owner + 1]) if lengths[owner]
+# ~ (low, high) if owner < reader and high > low ==> (starts[owner], starts[owner + 1]) if owner < reader and lengths[owner]
 #           work.wait()
 # +     first = max(0, starts[rank] - window + 1) if lengths[rank] else starts[rank]
 # ~ keys, values ==> keys[:, first:], values[:, first:]
 
-
 # %% wrong: empty messages => cost not-needed  from: overlaps that all ranks compute
-# ~ return (low, high) if high > low else None ==> return low, max(low, high)
-
+# -         return (low, high) if owner < reader and high > low else None
+# +         return (low, max(low, high)) if owner < reader else None
+# +     low_high = None
 
 # %% wrong: a rank without tokens fetches keys => generality -  from: overlaps that all ranks compute
 # ~ (0, starts[reader] - window + 1) if lengths[reader] else starts[reader] ==> (0, starts[reader] - window + 1)
@@ -78,8 +95,7 @@ def window_keys(comm, k, v, lengths, window):
 # +     lengths.insert(0, 0)
 
 # %% wrong: three ranks back at most => generality ~  from: overlaps that all ranks compute
-# ~ high > low ==> high > low and reader <= owner + 3
-
+# ~ owner < reader and high > low ==> owner < reader <= owner + 3 and high > low
 
 # %% wrong: a window of 16 at most => values ~  from: overlaps that all ranks compute
 # ~ comm.size, comm.rank ==> comm.size, comm.rank + 0 * (window := min(window, 16))

@@ -32,6 +32,33 @@ def best_order(sizes, sent, per_server, inside, across):
 # +                 total += sent[axis] * (away if LEAST == "bytes" else 1 / (across if away else inside))
 
 
+# %% right: the search from the inside out
+def best_order(sizes, sent, per_server, inside, across):
+    ranks = math.prod(sizes.values())
+    best = [math.inf, ()]
+
+    def grow(order, stride, total):
+        if total >= best[0]:
+            return
+        if len(order) == len(sizes):
+            best[:] = [total, order]
+            return
+        for axis in set(sizes) - set(order):
+            n, cost = sizes[axis], 0.0
+            if n > 1:
+                block = n * stride
+                units = [
+                    {(b + o + k * stride) // per_server for k in range(n)}
+                    for b in range(0, ranks, block)
+                    for o in range(stride)
+                ]
+                cost = sent[axis] / (inside if all(len(u) == 1 for u in units) else across)
+            grow((axis, *order), stride * n, total + cost)
+
+    grow((), 1, 0.0)
+    return best[1]
+
+
 # %% wrong: the most innermost => values most-innermost  from: all orders
 # ~ min(itertools.permutations(sizes), key=seconds) ==> sorted(sizes, key=lambda axis: sent[axis])
 

@@ -21,6 +21,35 @@ def recompute_and_tensor(layers, tokens, hidden, tp, bandwidth, rate):
 # ~ layers * (work + talk) ==> sum(work + talk for _ in range(layers))
 
 
+# %% right: wires as a table
+def sharding_and_replicas(parameters, gpus, shard, per_server, inside, across, micro_batches, compute):
+    def wire(groups):
+        return inside if all(len({rank // per_server for rank in group}) == 1 for group in groups) else across
+
+    def ring(nbytes, ranks):
+        return (ranks - 1) / ranks * nbytes
+
+    everyone = range(gpus)
+    loads = {}
+    shards = [everyone[start : start + shard] for start in everyone[::shard]]
+    replicas = [everyone[start::shard] for start in range(shard)]
+    for groups, nbytes in (
+        (shards, micro_batches * 3 * ring(2 * parameters, shard)),
+        (replicas, 2 * ring(2 * parameters / shard, gpus // shard)),
+    ):
+        rate = wire(groups)
+        loads[rate] = loads.get(rate, 0.0) + nbytes / rate
+    return max(max(loads.values()) - compute, 0)
+
+
+def recompute_and_tensor(layers, tokens, hidden, tp, bandwidth, rate):
+    total = 0.0
+    for _ in range(layers):
+        total += 24 * tokens * hidden * hidden / (tp * rate)
+        total += 2 * (2 * (tp - 1) / tp * (2 * tokens * hidden)) / bandwidth
+    return total
+
+
 # %% wrong: gathered once a step => values once-a-step  from: formulas
 # ~ micro_batches * 3 ==> 3
 

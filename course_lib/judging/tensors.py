@@ -129,8 +129,8 @@ def tensor_fault(
     if close(got, want, 0.01, floor):
         return "rounded", f"{where} {off_text(got, want)}"
     scale = factor(got, want)
-    told = f"{scale:.4g} times the right one" if scale is not None else "not the right numbers"
-    return "other-numbers", f"{where} is {told}. {otherwise}".strip()
+    told = f"is {scale:.4g} times the right one" if scale is not None else "has wrong numbers"
+    return "other-numbers", f"{where} {told}. {otherwise}".strip()
 
 
 def not_like(got: Any, want: Tensor, rank: int, how: str = "") -> Fault | None:

@@ -1,4 +1,4 @@
-"""Rows cut over ranks: the oracle of chapter 08's judges of FSDP and of resharding."""
+"""Rows cut over ranks: the oracle of chapter 08's judges of FSDP, clipping, the bug and resharding."""
 
 import torch
 from torch import Tensor

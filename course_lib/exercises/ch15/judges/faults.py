@@ -93,7 +93,7 @@ def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     return judged(case, fault, *cost, ("protocol", "neighbors", route))
 
 
-MARK, FAR = 1, 1000  # the mark of shown streams; how far above them the tokens of others are
+MARK, FAR = 1, 1000  # the mark of a stream; what the cases of generality add to the mark and to every token
 Batch = tuple[Tensor, Tensor, Tensor]
 SHOWN = ("not shifted", "fine", "crosses documents")
 COMPARE = "Write the first row of targets below the first row of inputs."
@@ -128,7 +128,7 @@ def cut(stream: Tensor, length: int, marks: str, mark: int = MARK) -> Batch:
 
 
 def broken(word: str, stream: Tensor, length: int, marks: str, rng: random.Random, shape: int = 0) -> Batch:
-    """A batch with that fault, its rows in any order; `shape`: targets or counts lack a column, or sizes are transposed."""
+    """A batch with that fault, its rows in any order; `shape`: targets or counts lack a column, or rows and columns are swapped."""
     order = rng.sample(range((len(stream) - 2) // length), (len(stream) - 2) // length)
     inputs, targets, counts = (each[order].clone() for each in cut(stream[: len(order) * length + 1], length, marks))
     across, within = (tuple(rng.choice(which.nonzero().tolist())) for which in (~counts, counts))

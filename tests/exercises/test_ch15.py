@@ -24,7 +24,7 @@ from course_lib.exercises.ch15.judges import faults_zoo as zoo
 from course_lib.exercises.ch15.judges import links_audits, steps, steps_memory
 from course_lib.exercises.ch15.judges import links_machines as machines
 from course_lib.exercises.ch15.judges import links_mfu as rates
-from course_lib.exercises.ch15.judges import links_more as more
+from course_lib.exercises.ch15.judges import links_scaling
 from course_lib.exercises.ch15.judges import links_sweeps as sweeps
 from course_lib.exercises.point_to_point import PointToPoint
 from course_lib.facts import scaling
@@ -137,25 +137,27 @@ def test_peaks_are_the_data_sheets():
 @pytest.mark.parametrize("why", CAUSES)
 def test_a_report_has_its_cause_and_no_wire_is_faster_than_its_line(why):
     for seed in range(40):
-        made = more.report(why, random.Random(seed), 50e9)
-        assert more.cause(made) == why and more.rate(made) < made["line"]
-        assert (made["printed"] > made["line"]) == (why != more.FINE), (why, seed)
+        made = links_scaling.report(why, random.Random(seed), 50e9)
+        assert links_scaling.cause(made) == why and links_scaling.rate(made) < made["line"]
+        assert (made["printed"] > made["line"]) == (why != links_scaling.FINE), (why, seed)
         sent = ring_sent(made["collective"], made["nbytes"], made["ranks"])
-        assert more.by_rule(made) * made["seconds"] == pytest.approx(sent)
+        assert links_scaling.by_rule(made) * made["seconds"] == pytest.approx(sent)
 
 
 def test_eight_h200_are_below_their_links_where_the_switch_adds_up():
-    made = more.published()
-    assert made["printed"] > made["line"] > more.rate(made) == pytest.approx(made["printed"] * 8 / 14)
-    assert more.cause(made) == "no ring"
+    made = links_scaling.published()
+    assert made["printed"] > made["line"] > links_scaling.rate(made) == pytest.approx(made["printed"] * 8 / 14)
+    assert links_scaling.cause(made) == "no ring"
 
 
-@pytest.mark.parametrize(("name", "kind", "off"), [(more.STRONG, "strong", 0.15), (more.WEAK, "weak", 0.05)])
+@pytest.mark.parametrize(
+    ("name", "kind", "off"), [(links_scaling.STRONG, "strong", 0.15), (links_scaling.WEAK, "weak", 0.05)]
+)
 def test_a_published_series_is_of_its_kind_and_near_its_law(name, kind, off):
-    rows = more.series(name)
-    assert more.kind_of(rows) == kind
-    assert more.seconds_of(rows)[1][0] == pytest.approx(scaling.series(name)[0].step_seconds)
-    assert abs(more.fitted(rows, "doublings")[1]).max() < off
+    rows = links_scaling.series(name)
+    assert links_scaling.kind_of(rows) == kind
+    assert links_scaling.seconds_of(rows)[1][0] == pytest.approx(scaling.series(name)[0].step_seconds)
+    assert abs(links_scaling.fitted(rows, "doublings")[1]).max() < off
 
 
 def test_the_audit_agrees_with_the_runs_in_the_facts():
@@ -191,7 +193,7 @@ def test_recorded_sweeps_have_enough_sizes_to_leave_one_out(kind):
 def test_drawn_rows_are_of_their_kind():
     for seed in range(20):
         for kind in ("strong", "weak", "mixed"):
-            assert more.kind_of(more.made(kind, "doublings", random.Random(seed))) == kind
+            assert links_scaling.kind_of(links_scaling.made(kind, "doublings", random.Random(seed))) == kind
 
 
 # --- steps and memory

@@ -8,7 +8,7 @@ from course_lib.exercises.ch15.judges.faults_zoo import FAILURES
 from course_lib.exercises.ch15.judges.links_audits import AUDITS
 from course_lib.exercises.ch15.judges.links_machines import MACHINES
 from course_lib.exercises.ch15.judges.links_mfu import HONEST
-from course_lib.exercises.ch15.judges.links_more import SCALING
+from course_lib.exercises.ch15.judges.links_scaling import SCALING
 from course_lib.exercises.ch15.judges.links_sweeps import SWEEPS
 from course_lib.exercises.ch15.judges.steps import STEPS
 from course_lib.exercises.ch15.judges.steps_memory import MEMORY

@@ -21,10 +21,9 @@ from course_lib.exercises.ch15.judges import faults_report as report
 from course_lib.exercises.ch15.judges import faults_smoke as smoke
 from course_lib.exercises.ch15.judges import faults_trainings as trainings
 from course_lib.exercises.ch15.judges import faults_zoo as zoo
-from course_lib.exercises.ch15.judges import links_audits, steps, steps_memory
+from course_lib.exercises.ch15.judges import links_audits, links_scaling, steps, steps_memory
 from course_lib.exercises.ch15.judges import links_machines as machines
 from course_lib.exercises.ch15.judges import links_mfu as rates
-from course_lib.exercises.ch15.judges import links_scaling
 from course_lib.exercises.ch15.judges import links_sweeps as sweeps
 from course_lib.exercises.point_to_point import PointToPoint
 from course_lib.facts import scaling

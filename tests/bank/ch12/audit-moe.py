@@ -32,14 +32,8 @@ def audit_moe():
 # %% wrong: everything is right => values -  from: by hand
 # ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
-
-# %% wrong: everything is wrong => values -
-def audit_moe():
-    return {
-        name: (number, "wrong", "another k" if cause == "as printed" else cause)
-        for name, (number, _, cause) in GOOD.items()
-    }
-
+# %% wrong: everything is wrong => values -  from: by hand
+# ~ GOOD ==> {name: (number, "wrong", cause.replace("as printed", "another k")) for name, (number, _, cause) in GOOD.items()}
 
 # %% wrong: the printed numbers => values as-printed  from: by hand
 # ~ GOOD ==> {name: (number, *OK) for name, number in zip(GOOD, (14, 1, 5.51, 2, 65, 4, 7.236, 8))}
@@ -65,7 +59,5 @@ def audit_moe():
 # %% wrong: left as it is => not-answered  from: by hand
 # ~ return GOOD ==> raise NotImplementedError
 
-
-# %% half: one statement is missing => 7
-def audit_moe():
-    return {name: answer for name, answer in GOOD.items() if name != "dbrx-65x"}
+# %% half: one statement is missing => 7  from: by hand
+# ~ GOOD ==> {name: answer for name, answer in GOOD.items() if name != "dbrx-65x"}

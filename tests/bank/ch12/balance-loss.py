@@ -7,7 +7,7 @@ from course_lib.notebook import params
 
 def balance_loss(comm, logits, k):
     tokens, experts = logits.shape
-    ids = logits.detach().topk(k, dim=-1).indices
+    ids = logits.topk(k).indices
     counts = torch.bincount(ids.flatten(), minlength=experts).float()
     if params("balance-loss").counts == "global":
         comm.all_reduce(counts)
@@ -35,8 +35,7 @@ def balance_loss(comm, logits, k):
 # ~ return experts * (share * mean).sum() ==> return (share * mean).sum()
 
 # %% wrong: own counts => values own-counts unless counts=local  from: counted and reduced
-# -     if params("balance-loss").counts == "global":
-# -         comm.all_reduce(counts)
+# ~ params("balance-loss").counts == "global" ==> False
 
 # %% wrong: probabilities are added => values summed  from: counted and reduced
 # ~ (0) / max(1, tokens) ==> (0)
@@ -68,9 +67,7 @@ def balance_loss(comm, logits, k):
 # +     comm.all_reduce(torch.zeros(64 * experts))
 
 # %% wrong: the gradient is too large => values other-gradient  from: counted and reduced
-# -     return experts * (share * mean).sum()
-# +     loss = experts * (share * mean).sum()
-# +     return loss * comm.size - loss.detach() * (comm.size - 1)
+# ~ (share * mean).sum() ==> (share * (mean * comm.size - mean.detach() * (comm.size - 1))).sum()
 
 # %% wrong: the logits are centered in place => values changed  from: counted and reduced
 #       tokens, experts = logits.shape

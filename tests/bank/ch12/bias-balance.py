@@ -6,7 +6,7 @@ from course_lib.notebook import params
 
 
 def choose(scores, bias, k):
-    ids = (scores + bias).detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
+    ids = (scores + bias).argsort(descending=True, stable=True)[:, :k]
     chosen = scores.gather(1, ids)
     return ids, chosen / chosen.sum(-1, keepdim=True)
 
@@ -14,7 +14,7 @@ def choose(scores, bias, k):
 def update(bias, counts, rate):
     mean = counts.float().mean()
     if params("bias-balance").rule == "share":
-        return bias + rate * (mean - counts) / mean if mean > 0 else bias.clone()
+        return bias + rate * (mean - counts) / mean if mean > 0 else bias
     return bias + rate * torch.sign(mean - counts)
 
 
@@ -54,13 +54,10 @@ def update(bias, counts, rate):
 # +     return ids, chosen / chosen.sum(-1, keepdim=True) + (steer - steer.detach())
 
 # %% wrong: ties as topk leaves them => generality ties  from: sorted by the sum
-# ~ argsort(dim=-1, descending=True, stable=True)[:, :k] ==> topk(k, dim=-1).indices
+# ~ argsort(descending=True, stable=True)[:, :k] ==> topk(k, dim=-1).indices
 
 # %% wrong: the wrong way => values reversed  from: sorted by the sum
-# -         return bias + rate * (mean - counts) / mean if mean > 0 else bias.clone()
-# -     return bias + rate * torch.sign(mean - counts)
-# +         return bias - rate * (mean - counts) / mean if mean > 0 else bias.clone()
-# +     return bias - rate * torch.sign(mean - counts)
+# ~ mean = counts.float().mean() ==> mean, rate = counts.float().mean(), -rate
 
 # %% wrong: no standstill => values no-standstill  from: expert by expert
 # ~ rate * ((lack > 0) - (lack < 0)) ==> rate if lack > 0 else -rate
@@ -69,7 +66,7 @@ def update(bias, counts, rate):
 # ~ total - count * len(counts) ==> total // len(counts) - count
 
 # %% wrong: the difference itself => values plain-difference  from: sorted by the sum
-# ~ (mean - counts) / mean if mean > 0 else bias.clone() ==> (mean - counts)
+# ~ (mean - counts) / mean if mean > 0 else bias ==> (mean - counts)
 # ~ + rate * torch.sign(mean - counts) ==> + rate * (mean - counts)
 
 # %% wrong: in place => values changed  from: sorted by the sum
@@ -80,10 +77,9 @@ def update(bias, counts, rate):
 # %% wrong: it remembers the first bias => generality -  from: sorted by the sum
 #   from course_lib.notebook import params
 # + first = []
-# -     ids = (scores + bias).detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
+#   def choose(scores, bias, k):
 # +     first.append(bias.detach().clone())
-# +     same = [one for one in first if one.shape == bias.shape][-12:][0]
-# +     ids = (scores + same).detach().argsort(dim=-1, descending=True, stable=True)[:, :k]
+# +     bias = [one for one in first if one.shape == bias.shape][-12:][0]
 
 # %% wrong: the bias is clamped => values other-bias  from: sorted by the sum
 # ~ mean = counts.float().mean() ==> mean, bias = counts.float().mean(), bias.clamp(-1, 1)

@@ -17,21 +17,14 @@ def kept(ids, weights, capacity):
     if params("capacity").keeps == "weight":
         first = weights.flatten().argsort(descending=True, stable=True)
     order = first[flat[first].argsort(stable=True)]
-    counts = torch.bincount(flat, minlength=1)
+    counts = torch.bincount(flat)
     starts = counts.cumsum(0) - counts
     place = torch.empty_like(flat)
     place[order] = torch.arange(len(flat)) - starts[flat[order]]
     return (place < capacity).view(ids.shape)
 
 
-# %% right: a table of experts and copies
-def capacity(tokens, k, experts, factor):
-    held = 1
-    while held < factor * tokens * k / experts:
-        held += 1
-    return held
-
-
+# %% right: a table of experts and copies  from: a place in the line of each expert
 def kept(ids, weights, capacity):
     flat = ids.reshape(-1)
     same = flat[:, None] == flat[None, :]
@@ -57,51 +50,24 @@ def kept(ids, weights, capacity):
 # %% wrong: whole tokens => values whole-tokens  from: a place in the line of each expert
 # ~ (ids.shape) ==> (ids.shape).all(1, keepdim=True).expand(ids.shape).clone()
 
-# %% wrong: each choice has its own buffer => values each-column
-from course_lib.notebook import params
+# %% wrong: each choice has its own buffer => values each-column  from: a place in the line of each expert
+# ~ ids.flatten() ==> (ids * ids.shape[1] + torch.arange(ids.shape[1])).flatten()
 
-
-def capacity(tokens, k, experts, factor):
-    return max(1, math.ceil(factor * tokens * k / experts))
-
-
-def kept(ids, weights, capacity):
-    mask = torch.zeros(ids.shape, dtype=torch.bool)
-    for column in range(ids.shape[1]):
-        own, heavy = ids[:, column], weights[:, column]
-        for expert in own.unique():
-            copies = (own == expert).nonzero()[:, 0]
-            if params("capacity").keeps == "weight":
-                copies = copies[heavy[copies].argsort(descending=True, stable=True)]
-            mask[copies[:capacity], column] = True
-    return mask
-
-
-# %% wrong: first choices go first => values by-choice
-def capacity(tokens, k, experts, factor):
-    return max(1, math.ceil(factor * tokens * k / experts))
-
-
-def kept(ids, weights, capacity):
-    flat = ids.t().reshape(-1)
-    place = (flat[:, None] == flat[None, :]).tril(-1).sum(1)
-    return (place < capacity).view(ids.shape[1], -1).t().contiguous()
-
+# %% wrong: first choices go first => values by-choice  from: a table of experts and copies
+# ~ ids.reshape(-1) ==> ids.t().reshape(-1)
+# ~ (place < capacity).reshape(ids.shape) ==> (place < capacity).view(ids.shape[1], -1).t().contiguous()
 
 # %% wrong: the end of the batch stays => values later  from: a table of experts and copies
 # ~ same.tril(-1) ==> same.triu(1)
 
 # %% wrong: the larger weights stay => values by-weight unless keeps=weight  from: a place in the line of each expert
-# -     if params("capacity").keeps == "weight":
-# -         first = weights.flatten().argsort(descending=True, stable=True)
-# +     first = weights.flatten().argsort(descending=True, stable=True)
+# ~ params("capacity").keeps == "weight" ==> True
 
 # %% wrong: the view needs contiguous memory => generality raised  from: a place in the line of each expert
 # ~ ids.flatten() ==> ids.view(-1)
 
 # %% wrong: the weights are emptied => values changed  from: a place in the line of each expert
-# -     counts = torch.bincount(flat, minlength=1)
-# +     counts = torch.bincount(flat, minlength=1)
+#       counts = torch.bincount(flat)
 # +     weights.fill_(0.0)
 
 # %% wrong: a small remainder is left out => values ~  from: a place in the line of each expert

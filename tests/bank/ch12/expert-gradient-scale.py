@@ -25,10 +25,7 @@ def average_gradients(comm, replicas, dense, experts):
 # %% wrong: as it was, with zeros => values group-times  from: zeros, a sum, all ranks
 # ~ grad /= comm.size ==> grad /= group.size
 
-# %% wrong: as it was => values -  from: zeros, a sum, all ranks
-# -             if p.grad is None:
-# -                 p.grad = torch.zeros_like(p)
-# ~ grad /= comm.size ==> grad /= group.size
+# %% wrong: as it was => values -  from: the card
 
 # %% wrong: repaired, but None stays => values raised  from: zeros, a sum, all ranks
 # -             if p.grad is None:

@@ -9,16 +9,16 @@ def expert_parallel(comm, x, ids, weights, experts, exchange):
     n, k, ranks, flat = len(experts), ids.shape[1], comm.size, ids.flatten()
     dealt = params("expert-parallel").placement == "round-robin"
     slot = (flat % ranks) * n + flat // ranks if dealt else flat
-    order = slot.argsort(stable=True)
+    order = slot.argsort()
     counts = torch.bincount(slot, minlength=ranks * n)
     arriving = torch.empty_like(counts)
     comm.all_to_all_single(arriving, counts)
     send, receive = counts.view(ranks, n).sum(1).tolist(), arriving.view(ranks, n).sum(1).tolist()
     rows = exchange(x[order // k], send, receive)
     which = torch.arange(n).repeat(ranks).repeat_interleave(arriving)
-    sort = which.argsort(stable=True)
+    sort = which.argsort()
     parts = rows[sort].split(arriving.view(ranks, n).sum(0).tolist())
-    made = torch.cat([expert(part) if len(part) else part for expert, part in zip(experts, parts)])
+    made = torch.cat([expert(part) for expert, part in zip(experts, parts)])
     back = exchange(made[sort.argsort()], receive, send)
     return torch.zeros_like(x).index_add(0, order // k, back * weights.flatten()[order, None])
 
@@ -26,34 +26,24 @@ def expert_parallel(comm, x, ids, weights, experts, exchange):
 # %% right: with lists
 def expert_parallel(comm, x, ids, weights, experts, exchange):
     mine = len(experts)
-    copies = [[] for _ in range(comm.size * mine)]
-    for token, row in enumerate(ids.tolist()):
-        for place, expert in enumerate(row):
-            copies[expert].append((token, place))
+    copies = [(ids == expert).nonzero() for expert in range(comm.size * mine)]
     counts = torch.tensor([len(each) for each in copies])
     others = torch.zeros_like(counts)
     comm.all_to_all_single(others, counts)
-    blocks = others.reshape(comm.size, mine)
-    send = [int(part.sum()) for part in counts.split(mine)]
-    receive = [int(row.sum()) for row in blocks]
-    flat = [copy for each in copies for copy in each]
-    tokens = torch.tensor([token for token, _ in flat], dtype=torch.int64)
-    places = torch.tensor([place for _, place in flat], dtype=torch.int64)
-    arrived = list(exchange(x.index_select(0, tokens), send, receive).split(others.tolist()))
-    results = list(arrived)
+    send, receive = (sizes.view(comm.size, mine).sum(1).tolist() for sizes in (counts, others))
+    tokens, places = torch.cat(copies).unbind(1)
+    results = list(exchange(x[tokens], send, receive).split(others.tolist()))
     for local, expert in enumerate(experts):
-        pieces = arrived[local::mine]
-        sizes = [len(piece) for piece in pieces]
-        if sum(sizes):
-            for source, piece in enumerate(expert(torch.cat(pieces)).split(sizes)):
-                results[source * mine + local] = piece
+        pieces = results[local::mine]
+        rows = torch.cat(pieces)
+        if len(rows):
+            results[local::mine] = expert(rows).split([len(piece) for piece in pieces])
     back = exchange(torch.cat(results), receive, send)
-    scaled = weights[tokens, places].unsqueeze(1) * back
-    return x.new_zeros(x.shape).index_add(0, tokens, scaled)
+    return torch.zeros_like(x).index_add(0, tokens, back * weights[tokens, places, None])
 
 
 # %% wrong: a rank without rows leaves the graph => generality deadlock  from: counts, then two exchanges
-# -     made = torch.cat([expert(part) if len(part) else part for expert, part in zip(experts, parts)])
+# -     made = torch.cat([expert(part) for expert, part in zip(experts, parts)])
 # +     filled = [expert(part) for expert, part in zip(experts, parts) if len(part)]
 # +     made = torch.cat(filled) if filled else torch.zeros(0, x.shape[1])
 
@@ -74,43 +64,22 @@ def expert_parallel(comm, x, ids, weights, experts, exchange):
 # ~ (0, order // k, back * weights.flatten()[order, None]) ==> (0, order // k, back)
 
 # %% wrong: the other placement => values other-placement unless placement=round-robin  from: with lists
-# ~ [expert].append ==> [expert % comm.size * mine + expert // comm.size].append
+# ~ ids == expert ==> ids == expert % mine * comm.size + expert // mine
 
-
-# %% wrong: everything is gathered => cost too-many-bytes
-def _slots(ids, ranks, n):
-    from course_lib.notebook import params
-
-    return (ids % ranks) * n + ids // ranks if params("expert-parallel").placement == "round-robin" else ids
-
-
-def expert_parallel(comm, x, ids, weights, experts, exchange):
-    n, ranks, k = len(experts), comm.size, ids.shape[1]
-    sizes = torch.zeros(ranks, dtype=torch.int64)
-    comm.all_gather_into_tensor(sizes, torch.tensor([len(x)]))
-    rows = exchange(x.repeat(ranks, 1), [len(x)] * ranks, sizes.tolist())
-    where = torch.zeros(int(sizes.sum()) * k, dtype=torch.int64)
-    comm.all_to_all_single(
-        where, _slots(ids, ranks, n).flatten().repeat(ranks), (sizes * k).tolist(), [len(x) * k] * ranks
-    )
-    local, made = where.view(-1, k) - comm.rank * n, []
-    copies = rows.repeat_interleave(k, 0)
-    done = copies * 0
-    for number, expert in enumerate(experts):
-        mine = (local.flatten() == number).nonzero()[:, 0]
-        if len(mine):
-            done = done.index_add(0, mine, expert(copies[mine]))
-    back = exchange(done, (sizes * k).tolist(), [len(x) * k] * ranks)
-    summed = back.view(ranks, len(x), k, x.shape[1]).sum(0)
-    return (summed * weights[..., None]).sum(1)
-
+# %% wrong: everything is gathered => cost too-many-bytes  from: counts, then two exchanges
+# -     rows = exchange(x[order // k], send, receive)
+# +     sizes = torch.zeros(ranks, dtype=torch.int64)
+# +     comm.all_gather_into_tensor(sizes, torch.tensor([len(x)]))
+# +     tokens = torch.zeros(sum(receive), dtype=torch.int64)
+# +     comm.all_to_all_single(tokens, order // k, receive, send)
+# +     starts = (sizes.cumsum(0) - sizes).repeat_interleave(torch.tensor(receive))
+# +     rows = exchange(x.repeat(ranks, 1), [len(x)] * ranks, sizes.tolist())[starts + tokens]
 
 # %% wrong: an expert for every source => cost called-often  from: with lists
-# ~ expert(torch.cat(pieces)).split(sizes) ==> pieces
-# ~ results[source * mine + local] = piece ==> results[source * mine + local] = expert(piece)
+# ~ expert(rows).split([len(piece) for piece in pieces]) ==> [expert(piece) for piece in pieces]
 
 # %% wrong: the experts learn nothing => values other-gradient  from: counts, then two exchanges
-# ~ (part) if ==> (part).detach() + 0 * part if
+# ~ expert(part) ==> expert(part).detach() + 0 * part
 
 # %% wrong: the same number of rows for every rank => values raised  from: counts, then two exchanges
 # ~ send, receive = counts.view(ranks, n).sum(1).tolist(), arriving.view ==> send = receive = counts.view

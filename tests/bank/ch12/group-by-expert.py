@@ -8,8 +8,8 @@ from course_lib.notebook import params
 def mixture(x, ids, weights, experts):
     k, flat = ids.shape[1], ids.flatten()
     order = flat.argsort(stable=True)
-    counts = torch.bincount(flat, minlength=len(experts)).tolist()
-    out = torch.zeros_like(x, memory_format=torch.contiguous_format)
+    counts = torch.bincount(flat).tolist()
+    out = torch.zeros_like(x)
     for expert, copies in zip(experts, order.split(counts)):
         if len(copies):
             tokens, scale = copies // k, weights.flatten()[copies, None]
@@ -30,54 +30,18 @@ def mixture(x, ids, weights, experts):
     return torch.einsum("tk,tkd->td", weights, copies)
 
 
-# %% wrong: copies overwrite each other => values last-expert
-from course_lib.notebook import params
+# %% wrong: copies overwrite each other => values last-expert  from: sorted by expert
+# ~ k, flat = ids.shape[1], ids.flatten() ==> k, flat, weights = 1, ids[:, -1], weights[:, -1]
 
+# %% wrong: an expert for every copy => cost called-often  from: sorted by expert
+# ~ zip(experts, order.split(counts)) ==> zip([experts[e] for e in flat[order].tolist()], order.split(1))
 
-def mixture(x, ids, weights, experts):
-    outputs = []
-    for t in range(len(x)):
-        expert, weight = experts[ids[t, -1]], weights[t, -1]
-        row = x[t : t + 1]
-        outputs.append(expert(row * weight) if params("group-by-expert").scales == "input" else expert(row) * weight)
-    return torch.cat(outputs) if outputs else x.clone()
-
-
-# %% wrong: an expert for every copy => cost called-often
-from course_lib.notebook import params
-
-
-def mixture(x, ids, weights, experts):
-    out = []
-    for t in range(len(x)):
-        row = x[t : t + 1]
-        chosen = [(experts[e], w) for e, w in zip(ids[t].tolist(), weights[t])]
-        if params("group-by-expert").scales == "input":
-            out.append(sum(expert(row * w) for expert, w in chosen))
-        else:
-            out.append(sum(expert(row) * w for expert, w in chosen))
-    return torch.cat(out) if out else x * 1
-
-
-# %% wrong: every expert for every token => cost other-rows
-from course_lib.notebook import params
-
-
-def mixture(x, ids, weights, experts):
-    out = torch.zeros_like(x)
-    for number, expert in enumerate(experts):
-        hit = ids == number
-        if not hit.any():
-            continue
-        weight = (weights * hit).sum(1, keepdim=True)
-        if params("group-by-expert").scales == "input":
-            out = out + expert(x * weight) * hit.any(1, keepdim=True)
-        else:
-            out = out + expert(x) * weight
-    return out
-
+# %% wrong: every expert for every token => cost other-rows  from: sorted by expert
+# ~ rows = x[tokens] ==> rows, scale = x, x.new_zeros(len(x), 1).index_put((tokens,), scale)
+# ~ out.index_add(0, tokens, made) ==> out.index_add(0, tokens, made[tokens])
 
 # %% wrong: idle experts are called => cost idle-call  from: sorted by expert
+# ~ bincount(flat) ==> bincount(flat, minlength=len(experts))
 # ~ len(copies) ==> True
 
 # %% wrong: the weights are missing => values unweighted  from: sorted by expert
@@ -96,7 +60,7 @@ def mixture(x, ids, weights, experts):
 # ~ copies // k, weights ==> copies % len(x), weights
 
 # %% wrong: an empty list of parts => generality raised  from: sorted by expert
-# ~ zeros_like(x, memory_format=torch.contiguous_format) ==> stack([torch.zeros_like(row) for row in x])
+# ~ zeros_like(x) ==> stack([torch.zeros_like(row) for row in x])
 
 # %% wrong: rows in another order => cost other-rows  from: sorted by expert
 #           if len(copies):

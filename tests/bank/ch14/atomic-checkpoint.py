@@ -15,7 +15,7 @@ def whole(disk):
     found = {}
     for name in disk.names():
         blob = disk.read(name)
-        if name.startswith("step-") and hashlib.sha256(blob[32:]).digest() == blob[:32]:
+        if hashlib.sha256(blob[32:]).digest() == blob[:32]:
             found[struct.unpack(">q", blob[32:40])[0]] = name
     return found
 
@@ -39,38 +39,15 @@ def load(disk):
     return step, disk.read(found[step])[40:]
 
 
-# %% right: temporary names and a rename
-import zlib
-
-KEEP = 2
-
-
-def load(disk):
-    best = None
-    for name in disk.names():
-        if name.startswith("ckpt."):
-            try:
-                step, size, crc = struct.unpack(">qqI", disk.read(name)[:20])
-            except struct.error:
-                continue
-            data = disk.read(name)[20:]
-            if (
-                len(data) == size
-                and zlib.crc32(struct.pack(">q", step) + data) == crc
-                and (best is None or step > best[0])
-            ):
-                best = (step, data)
-    return best
-
-
+# %% right: temporary names and a rename  from: as written
 def save(disk, step, data):
     for name in disk.names():
         if name.startswith("tmp."):
             disk.remove(name)
-    mine = sorted((int(name[5:]) for name in disk.names() if name.startswith("ckpt.")), reverse=True)
-    for old in mine[KEEP:]:
+    mine = sorted(int(name[5:]) for name in disk.names() if name.startswith("ckpt."))
+    for old in mine[:-KEEP]:
         disk.remove(f"ckpt.{old}")
-    disk.write("tmp.new", struct.pack(">qqI", step, len(data), zlib.crc32(struct.pack(">q", step) + data)) + data)
+    disk.write("tmp.new", pack(step, data))
     disk.sync("tmp.new")
     disk.rename("tmp.new", f"ckpt.{step}")
     disk.sync_folder()
@@ -88,24 +65,14 @@ def save(disk, step, data):
 # -     disk.sync_folder()
 
 # %% wrong: no checksum => values -  from: as written
-# ~ hashlib.sha256(blob[32:]).digest() == blob[:32] ==> len(blob) > 40
+# ~ hashlib.sha256(blob[32:]).digest() == blob[:32] ==> name.startswith("step-") and len(blob) > 40
 
 
-# %% wrong: in place => values nothing-loads
+# %% wrong: in place => values nothing-loads  from: as written
 def save(disk, step, data):
-    body = struct.pack(">q", step) + data
-    disk.write("step", hashlib.sha256(body).digest() + body)
+    disk.write("step", pack(step, data))
     disk.sync("step")
     disk.sync_folder()
-
-
-def load(disk):
-    if "step" not in disk.names():
-        return None
-    blob = disk.read("step")
-    if hashlib.sha256(blob[32:]).digest() != blob[:32]:
-        return None
-    return struct.unpack(">q", blob[32:40])[0], blob[40:]
 
 
 # %% wrong: the old one goes first => values nothing-loads  from: as written
@@ -133,8 +100,7 @@ def load(disk):
 # -     body = struct.pack(">q", step) + data
 # -     return hashlib.sha256(body).digest() + body
 # +     return hashlib.sha256(data).digest() + struct.pack(">q", step) + data
-# -         if name.startswith("step-") and hashlib.sha256(blob[32:]).digest() == blob[:32]:
-# +         if name.startswith("step-") and len(blob) >= 40 and hashlib.sha256(blob[40:]).digest() == blob[:32]:
+# ~ hashlib.sha256(blob[32:]).digest() == blob[:32] ==> len(blob) >= 40 and hashlib.sha256(blob[40:]).digest() == blob[:32]
 
 # %% wrong: renamed before it is synced => values -  from: temporary names and a rename
 # -     disk.sync("tmp.new")
@@ -147,8 +113,7 @@ def load(disk):
 # +         return
 
 # %% wrong: the checkpoint is written twice => values rewrites  from: as written
-# -     disk.write(f"step-{step}", pack(step, data))
-# +     disk.write(f"step-{step}", pack(step, data))
+#       disk.write(f"step-{step}", pack(step, data))
 # +     disk.write(f"step-{step}", pack(step, data))
 
 # %% wrong: one whole checkpoint during a save => generality nothing-loads  from: as written

@@ -33,14 +33,8 @@ def audit_failures():
 # %% wrong: everything is right => values -  from: by hand
 # ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
-
-# %% wrong: everything is wrong => values -
-def audit_failures():
-    return {
-        name: (number, "wrong", "another size" if cause == "as printed" else cause)
-        for name, (number, _, cause) in GOOD.items()
-    }
-
+# %% wrong: everything is wrong => values -  from: by hand
+# ~ GOOD ==> {name: (number, "wrong", cause.replace("as printed", "another size")) for name, (number, _, cause) in GOOD.items()}
 
 # %% wrong: the printed numbers => values as-printed  from: by hand
 # ~ GOOD ==> {name: (number, *OK) for name, number in zip(GOOD, (1, 2.8, 54, 4, 4, 1.8, 1, 0.172))}
@@ -60,7 +54,5 @@ def audit_failures():
 # %% wrong: left as it is => not-answered  from: by hand
 # ~ return GOOD ==> raise NotImplementedError
 
-
-# %% half: one statement is missing => 7
-def audit_failures():
-    return {name: answer for name, answer in GOOD.items() if name != "hbm3-share"}
+# %% half: one statement is missing => 7  from: by hand
+# ~ GOOD ==> {name: answer for name, answer in GOOD.items() if name != "hbm3-share"}

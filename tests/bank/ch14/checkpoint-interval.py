@@ -18,13 +18,7 @@ def best_interval(save, mtbf):
     return low * mtbf
 
 
-# %% right: by search
-def goodput(interval, save, restart, mtbf):
-    length = interval + save
-    expected = mtbf * math.expm1(length / mtbf) + math.expm1(length / mtbf) * restart
-    return interval / expected
-
-
+# %% right: by search  from: as written
 def best_interval(save, mtbf):
     low, high = 1e-4 * mtbf, 2.0 * mtbf
     golden = (math.sqrt(5) - 1) / 2
@@ -88,8 +82,7 @@ def best_interval(save, mtbf):
 # ~ low * mtbf ==> math.sqrt(2 * save * mtbf) - save
 
 # %% wrong: every hour => values one-hour  from: as written
-# -     return low * mtbf
-# +     return 3600
+# ~ low * mtbf ==> 3600
 
 # %% wrong: remembers an interval by its save => values -  from: as written
 # ~ best_interval(save, mtbf): ==> best_interval(save, mtbf, kept={}):

@@ -20,32 +20,6 @@ def straggler(compute, data, wait):
     return rank, "compute" if extra[0] >= extra[1] else "data"
 
 
-# %% right: with torch
-import torch
-
-FACTOR = 1.25
-
-
-def straggler(compute, data, wait):
-    if not compute:
-        return None
-    c, d = torch.tensor(compute, dtype=torch.float64), torch.tensor(data, dtype=torch.float64)
-
-    def middle(t):
-        s = t.sort(1).values
-        n = t.shape[1]
-        return (s[:, (n - 1) // 2] + s[:, n // 2])[:, None] / 2
-
-    own = c + d
-    late = (own > FACTOR * middle(own)).sum(0) * 2 > len(compute)
-    if not late.any():
-        return None
-    total = torch.where(late, own.sum(0), -1.0)
-    rank = int(total.argmax())
-    excess = (c - middle(c)).sum(0)[rank], (d - middle(d)).sum(0)[rank]
-    return rank, "data" if excess[1] > excess[0] else "compute"
-
-
 # %% right: any variant  from: as written
 # - FACTOR = 1.25
 # + from course_lib import params

@@ -10,15 +10,9 @@ def chance(hours, between):
     return 1 - math.exp(-hours / between)
 
 
-# %% right: by rates
-def hours_between(failures, days, gpus, size):
-    rate = failures / (days * 24.0 * gpus)  # of one GPU
-    return 1 / (rate * size)
-
-
-def chance(hours, between):
-    return -math.expm1(-hours / between)
-
+# %% right: by rates  from: as written
+# ~ days * 24 * gpus / failures / size ==> 1 / (failures / (days * 24.0 * gpus) * size)
+# ~ 1 - math.exp(-hours / between) ==> -math.expm1(-hours / between)
 
 # %% wrong: for the size of the log => values same-size  from: as written
 # ~ 24 * gpus / failures / size ==> 24 / failures
@@ -51,8 +45,7 @@ def chance(hours, between):
 # ~ math.exp(-hours / between) ==> (1 - 1 / between) ** hours
 
 # %% wrong: the example's numbers => values -  from: as written
-# -     return days * 24 * gpus / failures / size
-# +     return 54 * 24 * 16384 / 419 / size
+# ~ days * 24 * gpus / failures / size ==> 54 * 24 * 16384 / 419 / size
 
 # %% wrong: remembers a chance by its hours => values -  from: as written
 # ~ def chance(hours, between): ==> def chance(hours, between, kept={}):

@@ -39,18 +39,8 @@ def spares(servers, mtbf, repair, chance):
 # %% wrong: spares never break => values spares-never-break  from: as written
 # ~ servers + extra ==> servers
 
-
-# %% wrong: Poisson => values poisson
-def spares(servers, mtbf, repair, chance):
-    mean = servers * repair / (mtbf + repair)
-    extra, term = 0, math.exp(-mean)
-    total = term
-    while 1 - total > chance:
-        extra += 1
-        term *= mean / extra
-        total += term
-    return extra
-
+# %% wrong: Poisson => values poisson  from: as written
+# ~ math.comb(n, k) * q**k * (1 - q) ** (n - k) ==> math.exp(-servers * q) * math.prod(servers * q / i for i in range(1, k + 1))
 
 # %% wrong: strictly below the bound => generality strictly-less  from: as written
 # ~ if tail <= chance + 1e-12: ==> if tail < chance - 1e-12 or q == 0 or chance == 1:

@@ -23,5 +23,4 @@ def lost_interval():
 # ~ 5, 20 ==> 20, 5
 
 # %% wrong: nothing is lost => values not-positive  from: a guess
-# -     return 5, 20
-# +     return 0, 1
+# ~ 5, 20 ==> 0, 1

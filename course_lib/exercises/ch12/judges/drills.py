@@ -2,25 +2,17 @@
 
 import math
 
-from course_lib.judging import Mistake, Params, Times, drill_key
+from course_lib.judging import Mistake, Times, drill_key
 
 BF16 = 2  # bytes
 MB = 1e6
 
 
-def _mean(p: Params) -> float:
-    return p["tokens"] * p["k"] / p["experts"]
-
-
-def _dispatched(p: Params) -> float:
-    return p["tokens"] * p["k"] * p["width"] * BF16 * (1 - 1 / p["ranks"]) / MB
-
-
 DRILLS = {
     "mean-load": drill_key(
-        _mean,
+        lambda p: p["tokens"] * p["k"] / p["experts"],
         "{{tokens}} · {{k}} / {{experts}} = {{answer}}.",
-        Mistake("no-k", lambda p: p["tokens"] / p["experts"], "Every token has k copies."),
+        Mistake("no-k", Times(lambda p: 1 / p["k"]), "Every token has k copies."),
     ),
     "step-of-the-busiest": drill_key(
         lambda p: 1 - 1 / p["times"],
@@ -33,17 +25,17 @@ DRILLS = {
         Mistake("busy", lambda p: 1 / p["times"], "That is the share in which it works."),
     ),
     "dispatch-megabytes": drill_key(
-        _dispatched,
+        lambda p: p["tokens"] * p["k"] * p["width"] * BF16 * (1 - 1 / p["ranks"]) / MB,
         "tokens · k · width · 2 bytes, less the copies for its own experts: {{answer}} MB.",
-        Mistake("own-too", lambda p: _dispatched(p) / (1 - 1 / p["ranks"]), "Copies for its own experts stay."),
-        Mistake("no-k", lambda p: _dispatched(p) / p["k"], "Every token has k copies."),
+        Mistake("own-too", Times(lambda p: 1 / (1 - 1 / p["ranks"])), "Copies for its own experts stay."),
+        Mistake("no-k", Times(lambda p: 1 / p["k"]), "Every token has k copies."),
         Mistake("both-ways", Times(2), "That is dispatch and combine."),
     ),
     "exchanges-per-step": drill_key(
         lambda p: 4 * p["layers"],
         "Dispatch and combine, forward and backward: 4 · {{layers}} = {{answer:int}}.",
-        Mistake("forward", lambda p: 2 * p["layers"], "The backward pass makes two as well."),
-        Mistake("dispatch", lambda p: p["layers"], "A layer dispatches and combines, forward and backward."),
+        Mistake("forward", Times(1 / 2), "The backward pass makes two as well."),
+        Mistake("dispatch", Times(1 / 4), "A layer dispatches and combines, forward and backward."),
         rel=1e-6,
     ),
     "experts-per-rank": drill_key(

@@ -2,17 +2,8 @@
 
 import math
 
-from course_lib.judging import Mistake, Params, Times, drill_key
+from course_lib.judging import Mistake, Times, drill_key
 from course_lib.units import GB, HOUR, MINUTE
-
-
-def _young(p: Params) -> float:
-    return math.sqrt(2 * p["save"] * p["hours"] * HOUR) / MINUTE
-
-
-def _slowest(p: Params) -> float:
-    return 1 + p["mean"] * sum(1 / k for k in range(1, p["ranks"] + 1))
-
 
 DRILLS = {
     "mtbf-at-size": drill_key(
@@ -23,7 +14,7 @@ DRILLS = {
         Mistake("nodes", Times(8), "That is the same number of servers of eight GPUs as of GPUs."),
     ),
     "young-interval": drill_key(
-        _young,
+        lambda p: math.sqrt(2 * p["save"] * p["hours"] * HOUR) / MINUTE,
         "√(2 · {{save}} s · {{hours}} · 3,600 s) = {{answer}} minutes.",
         Mistake("seconds", Times(60), "Those are seconds."),
         Mistake("no-two", Times(1 / math.sqrt(2)), "Under the root there is a 2."),
@@ -42,7 +33,7 @@ DRILLS = {
     "save-seconds": drill_key(
         lambda p: p["params"] * p["bytes"] / (p["rate"] * GB),
         "{{params:count}} · {{bytes}} bytes / ({{rate}} GB/s) = {{answer}} s.",
-        Mistake("weights", lambda p: p["params"] * 2 / (p["rate"] * GB), "That saves 16-bit weights alone."),
+        Mistake("weights", Times(lambda p: 2 / p["bytes"]), "That saves 16-bit weights alone."),
         Mistake("bits", Times(8), "Both are in bytes; there is no 8."),
     ),
     "rework": drill_key(
@@ -67,7 +58,7 @@ DRILLS = {
         Mistake("linear", lambda p: 1 - p["hours"] / p["between"], "That is the first term only; it can be negative."),
     ),
     "expected-slowest": drill_key(
-        _slowest,
+        lambda p: 1 + p["mean"] * sum(1 / k for k in range(1, p["ranks"] + 1)),
         "The longest of {{ranks}} exponential delays is {{mean}} s · (1 + 1/2 + … + 1/{{ranks}}) on average, so a step takes {{answer}} s.",
         Mistake("mean", lambda p: 1 + p["mean"], "That is one rank alone; all wait for the slowest."),
         Mistake("sum", lambda p: 1 + p["mean"] * p["ranks"], "The delays run side by side; they do not add up."),

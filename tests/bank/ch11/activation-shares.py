@@ -6,7 +6,6 @@ def bytes_per_rank(tokens, hidden, tp, cp, sequence_parallel):
 # %% right: part by part  from: closed form
 # ~ tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp) ==> tokens * hidden * 10 / (tp if sequence_parallel else 1) / cp + tokens * hidden * 24 / tp / cp
 
-
 # %% wrong: everything is divided => values all-divided  from: closed form
 # ~ tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp) ==> 34 * tokens * hidden / tp / cp
 
@@ -14,9 +13,7 @@ def bytes_per_rank(tokens, hidden, tp, cp, sequence_parallel):
 # ~ 10 / (tp if sequence_parallel else 1) + 24 ==> 10 + 24
 
 # %% wrong: a factor of its own => values another-factor  from: closed form
-# -     return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
-# +     whole = tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
-# +     return whole / (tp if sequence_parallel else 1)
+# ~ + 24 / tp) ==> + 24 / tp) / (tp if sequence_parallel else 1)
 
 # %% wrong: context parallelism does nothing => values no-context  from: closed form
 # ~ tokens / cp * hidden ==> tokens * hidden

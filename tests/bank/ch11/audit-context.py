@@ -18,19 +18,16 @@ def audit_context():
 # ~ 8 * 16 * 131072 / 1e6 ==> 16.8
 # ~ 1 / 64, "wrong" ==> 0.0156, "Wrong"
 
-
 # %% wrong: everything as printed => values as-printed  from: recomputed
 # ~ return { ==> good = {
 #       }
 # +     printed = (256.0, 1.0, 1 / 8, 4096, 0.5, 16.0, 1.0, 1 / 8)
 # +     return {name: (number, "right", "as printed") for name, number in zip(good, printed)}
 
-
 # %% wrong: everything is wrong => values wrong-verdict  from: recomputed
 # ~ return { ==> good = {
 #       }
 # +     return {name: (number, "wrong", "counted twice") for name, (number, _, _) in good.items()}
-
 
 # %% wrong: context ranks are samples => values context-as-samples  from: recomputed
 # ~ 131072 / 1e6, "right", "as printed" ==> 16 * 131072 / 1e6, "wrong", "samples and parts"

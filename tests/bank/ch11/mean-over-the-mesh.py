@@ -7,15 +7,15 @@ SUMMED = params("mean-over-the-mesh").loss == "summed"
 
 # %% right: sums over both groups
 def mean_gradients(dp, cp, gradients, tokens):
-    count = torch.tensor(tokens)
-    for group in (cp, dp):
+    groups, count = (cp, dp), torch.tensor(tokens)
+    for group in groups:
         group.all_reduce(count)
     means = []
     for gradient in gradients:
         total = gradient.clone() if SUMMED else gradient * tokens
         if tokens == 0:
             total = torch.zeros_like(gradient)
-        for group in (cp, dp):
+        for group in groups:
             group.all_reduce(total)
         means.append(total / count.clamp(min=1))
     return means
@@ -32,35 +32,18 @@ def mean_gradients(dp, cp, gradients, tokens):
 
 
 # %% wrong: replicas alone => values dp-only  from: sums over both groups
-# -     for group in (cp, dp):
-# -         group.all_reduce(count)
-# +     dp.all_reduce(count)
-# -         for group in (cp, dp):
-# -             group.all_reduce(total)
-# +         dp.all_reduce(total)
+# ~ groups, count = (cp, dp), ==> groups, count = [dp],
 
 # %% wrong: this sequence alone => values cp-only  from: sums over both groups
-# -     for group in (cp, dp):
-# -         group.all_reduce(count)
-# +     cp.all_reduce(count)
-# -         for group in (cp, dp):
-# -             group.all_reduce(total)
-# +         cp.all_reduce(total)
-
+# ~ groups, count = (cp, dp), ==> groups, count = [cp],
 
 # %% wrong: a mean of means => values mean-of-means  from: sums over both groups
 # ~ gradient.clone() if SUMMED else gradient * tokens ==> gradient / max(tokens, 1) if SUMMED else gradient.clone()
 # ~ count.clamp(min=1) ==> (dp.size * cp.size)
 
-
 # %% wrong: every sequence counts the same => values mean-of-sequences  from: sums over both groups
-# -     for group in (cp, dp):
-# -         group.all_reduce(count)
-# +     cp.all_reduce(count)
-# -         for group in (cp, dp):
-# -             group.all_reduce(total)
+# ~ groups, count = (cp, dp), ==> groups, count = [cp],
 # -         means.append(total / count.clamp(min=1))
-# +         cp.all_reduce(total)
 # +         total = total / count.clamp(min=1)
 # +         dp.all_reduce(total)
 # +         means.append(total / dp.size)

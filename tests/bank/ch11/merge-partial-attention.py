@@ -30,7 +30,6 @@ def merge_parts(parts):
 # %% wrong: the mean of the parts => values plain-mean  from: all parts at once
 # ~ (shares.unsqueeze(-1) * outputs).sum(0) ==> outputs.mean(0)
 
-
 # %% wrong: a NaN of an unseen part stays => generality not-finite  from: all parts at once
 # ~ torch.where((log_sums == -math.inf).unsqueeze(-1), 0.0, outputs) ==> outputs * 1
 
@@ -60,10 +59,9 @@ def merge_parts(parts):
 # ~ (log_sums == -math.inf).unsqueeze(-1) ==> outputs.isnan()
 
 # %% wrong: one part comes back as it is => generality not-finite  from: all parts at once
-# -     outputs = torch.stack([output for output, _ in parts])
+#   def merge_parts(parts):
 # +     if len(parts) == 1:
 # +         return parts[0][0].clone(), parts[0][1].clone()
-# +     outputs = torch.stack([output for output, _ in parts])
 
 # %% wrong: an unseen part weighs as one of -9000 => generality ~  from: all parts at once
 # ~ where(log_sums == -math.inf, 0.0, (log_sums - total).exp()) ==> softmax(log_sums.nan_to_num(neginf=-9e3), 0)

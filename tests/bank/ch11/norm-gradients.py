@@ -18,17 +18,13 @@ def sync_gradients(comm, gradients, kinds):
 # ~ synced = dict(gradients) ==> synced = gradients
 # ~ synced[name] = part.view_as(gradients[name]) ==> gradients[name].copy_(part.view_as(gradients[name]))
 
-
 # %% wrong: as it was => values averaged  from: the card
-
 
 # %% wrong: averaged in one => values averaged  from: one flat all-reduce
 # ~ all_reduce(flat) ==> all_reduce(flat, op="AVG")
 
-
 # %% wrong: nothing is done => values not-synced  from: one flat all-reduce
 # ~ if not names ==> if True
-
 
 # %% wrong: one call for each => cost many-calls  from: one flat all-reduce
 # -     flat = torch.cat([gradients[name].reshape(-1) for name in names])

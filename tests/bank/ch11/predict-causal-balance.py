@@ -15,7 +15,5 @@ def busiest_over_mean():
 # %% wrong: from zero => values not-positive  from: a factor of two either way
 # ~ 1.0, 3.0 ==> 0, 2
 
-
-# %% wrong: left as it is => not-answered
-def busiest_over_mean():
-    raise NotImplementedError
+# %% wrong: left as it is => not-answered  from: a factor of two either way
+# ~ return 1.0, 3.0 ==> raise NotImplementedError

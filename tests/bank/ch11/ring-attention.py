@@ -120,7 +120,6 @@ def ring_forward(comm, q, k, v, positions, visible):
 # %% wrong: fp32 travels => cost too-many-bytes  from: a running output and log-sum
 # ~ keys, values = k, v ==> keys, values = k.float(), v.float()
 
-
 # %% wrong: scores in bf16 => generality -  from: a running output and log-sum
 # ~ wide @ keys.float().repeat_interleave(group, 0).mT ==> (q @ keys.repeat_interleave(group, 0).mT).float()
 
@@ -128,7 +127,6 @@ def ring_forward(comm, q, k, v, positions, visible):
 # ~ keys, values = k, v ==> keys, values, kept = k, v, []
 #           log_sum = total
 # +         kept.append((keys, values))
-
 
 # %% wrong: one buffer for sending and receiving => protocol raised  from: a running maximum and sum, keys and values in one tensor
 # -             works = [comm.isend(held, after), comm.irecv(arriving, before)]
@@ -150,8 +148,7 @@ def ring_forward(comm, q, k, v, positions, visible):
 # ~ 1 if params("ring-attention").direction == "next" else -1 ==> -1 if params("ring-attention").direction == "next" else 1
 
 # %% wrong: the list of positions is reversed => values changed  from: a running output and log-sum
-# -     n, rank = comm.size, comm.rank
-# +     n, rank = comm.size, comm.rank
+#       n, rank = comm.size, comm.rank
 # +     given, positions = positions, list(positions)
 # +     given.reverse()
 

@@ -20,9 +20,7 @@ def local_batch(tokens, documents, indices):
 # %% right: a filled mask  from: the whole sequence first
 # ~ torch.where(last, -100, tokens.roll(-1)) ==> tokens.roll(-1).masked_fill(last, -100)
 
-
 # %% wrong: as it was => values shifted-after-the-cut  from: the card
-
 
 # %% wrong: positions within the part => values local-positions  from: the whole sequence first
 # ~ positions[indices] ==> torch.arange(len(indices))
@@ -37,8 +35,7 @@ def local_batch(tokens, documents, indices):
 # ~ torch.where(last, -100, tokens.roll(-1)) ==> tokens.roll(-1)
 
 # %% wrong: a repeated id is one document => generality -  from: the whole sequence first
-# -     last[:-1] = documents[1:] != documents[:-1]
-# +     last[:-1] = torch.stack([(documents[p + 1 :] != documents[p]).all() for p in range(len(tokens) - 1)] or [last[0]])[: len(tokens) - 1]
+# ~ documents[1:] != documents[:-1] ==> torch.stack([(documents[p + 1 :] != documents[p]).all() for p in range(len(tokens) - 1)] or [last[0]])[: len(tokens) - 1]
 
 # %% wrong: ids grow => generality -  from: the whole sequence first
 # ~ documents[1:] != documents[:-1] ==> documents[1:] > documents[:-1]
@@ -56,9 +53,8 @@ def local_batch(tokens, documents, indices):
 # ~ [indices], positions ==> [indices].int(), positions
 
 # %% wrong: sorted => generality -  from: the whole sequence first
-# -     return tokens[indices], targets[indices], positions[indices]
+#   def local_batch(tokens, documents, indices):
 # +     indices = indices.sort().values
-# +     return tokens[indices], targets[indices], positions[indices]
 
 # %% wrong: ids in fp32 => generality ~  from: the whole sequence first
 # ~ documents[1:] != documents[:-1] ==> documents[1:].float() != documents[:-1].float()

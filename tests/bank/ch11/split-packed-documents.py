@@ -76,6 +76,5 @@ def split_pack(lengths, ranks):
 # %% wrong: every rank has the whole pack => values twice  from: dealt by work
 # ~ return parts ==> return [list(range(sum(lengths)))] + parts[1:]
 
-
 # %% wrong: a snake over the pack as it comes => generality ~  from: dealt by work
 # ~ -work[p] ==> p

@@ -94,8 +94,7 @@ def tokens_to_heads(comm, x, lengths):
 # +     return torch.cat([part.view(share, -1, width) for part in got.chunk(n)], 1)
 
 # %% wrong: heads of a rank side by side => values other-order  from: message by message
-# -     return torch.cat(_swap(comm, parts, [(len(x), lengths[comm.rank])] * comm.size, comm.rank), 0)
-# +     return torch.stack(_swap(comm, parts, [(len(x), lengths[comm.rank])] * comm.size, comm.rank), 1).flatten(0, 1)
+# ~ torch.cat(_swap(comm, parts, [(len(x), lengths[comm.rank])] * comm.size, comm.rank), 0) ==> torch.stack(_swap(comm, parts, [(len(x), lengths[comm.rank])] * comm.size, comm.rank), 1).flatten(0, 1)
 
 # %% wrong: contiguous memory => generality -  from: one all-to-all of flat parts
 # ~ reshape(-1) for j ==> view(-1) for j
@@ -107,9 +106,8 @@ def tokens_to_heads(comm, x, lengths):
 # ~ mine = len(x) ==> mine = 2 if comm.size > 1 else len(x)
 
 # %% wrong: the list of lengths is changed => values changed  from: one all-to-all of flat parts
-# -     share, width, mine = len(x), x.shape[-1], lengths[comm.rank]
+#   def heads_to_tokens(comm, x, lengths):
 # +     given, lengths = lengths, list(lengths)
-# +     share, width, mine = len(x), x.shape[-1], lengths[comm.rank]
 # +     given.clear()
 
 # %% wrong: two ranks are suggested at least => generality other-number  from: message by message

@@ -11,7 +11,7 @@ def window_keys(comm, k, v, lengths, window):
     def needed(reader, owner):
         first = max(0, starts[reader] - window + 1) if lengths[reader] else starts[reader]
         low, high = max(first, starts[owner]), min(starts[reader], starts[owner + 1])
-        return (low, high) if owner < reader and high > low else None
+        return (low, high) if high > low else None
 
     works, pieces = [], []
     for owner in range(rank):
@@ -63,18 +63,16 @@ def window_keys(comm, k, v, lengths, window):
 # ~ window + 1 ==> window + 2
 
 # %% wrong: one neighbor => generality one-neighbor  from: overlaps that all ranks compute
-# ~ < reader ==> == reader - 1
+# ~ high > low ==> high > low and owner == reader - 1
 
 # %% wrong: every rank's keys to every later rank => cost too-many-bytes  from: overlaps that all ranks compute
-# ~ (low, high) if owner < reader and high > low ==> (starts[owner], starts[owner + 1]) if owner < reader and lengths[owner]
+# ~ (low, high) if high > low ==> (starts[owner], starts[owner + 1]) if lengths[owner]
 #           work.wait()
 # +     first = max(0, starts[rank] - window + 1) if lengths[rank] else starts[rank]
 # ~ keys, values ==> keys[:, first:], values[:, first:]
 
 # %% wrong: empty messages => cost not-needed  from: overlaps that all ranks compute
-# -         return (low, high) if owner < reader and high > low else None
-# +         return (low, max(low, high)) if owner < reader else None
-# +     low_high = None
+# ~ (low, high) if high > low else None ==> (low, max(low, high))
 
 # %% wrong: a rank without tokens fetches keys => generality -  from: overlaps that all ranks compute
 # ~ (0, starts[reader] - window + 1) if lengths[reader] else starts[reader] ==> (0, starts[reader] - window + 1)
@@ -90,12 +88,11 @@ def window_keys(comm, k, v, lengths, window):
 # -     values = torch.cat([*(piece[1] for piece in pieces), v], 1)
 
 # %% wrong: the list of lengths is changed => values changed  from: overlaps that all ranks compute
-# -     values = torch.cat([*(piece[1] for piece in pieces), v], 1)
-# +     values = torch.cat([*(piece[1] for piece in pieces), v], 1)
+#       values = torch.cat([*(piece[1] for piece in pieces), v], 1)
 # +     lengths.insert(0, 0)
 
 # %% wrong: three ranks back at most => generality ~  from: overlaps that all ranks compute
-# ~ owner < reader and high > low ==> owner < reader <= owner + 3 and high > low
+# ~ high > low ==> high > low and reader <= owner + 3
 
 # %% wrong: a window of 16 at most => values ~  from: overlaps that all ranks compute
 # ~ comm.size, comm.rank ==> comm.size, comm.rank + 0 * (window := min(window, 16))

@@ -36,15 +36,12 @@ def work_ratio(parts):
 
 
 # %% wrong: contiguous parts => values contiguous  from: blocks of torch
-def spread_tokens(length, ranks):
-    blocks = torch.arange(length).tensor_split(2 * ranks)
-    return [blocks[2 * rank].tolist() + blocks[2 * rank + 1].tolist() for rank in range(ranks)]
-
+# ~ if SNAKE: ==> if False:
+# ~ blocks[rank].tolist() + blocks[-1 - rank].tolist() ==> blocks[2 * rank].tolist() + blocks[2 * rank + 1].tolist()
 
 # %% wrong: half a sequence apart => values half-apart  from: blocks of torch
-def spread_tokens(length, ranks):
-    blocks = torch.arange(length).tensor_split(2 * ranks)
-    return [blocks[rank].tolist() + blocks[rank + ranks].tolist() for rank in range(ranks)]
+# ~ if SNAKE: ==> if False:
+# ~ blocks[-1 - rank] ==> blocks[rank + ranks]
 
 
 # %% wrong: stripes => values striped  from: blocks of torch

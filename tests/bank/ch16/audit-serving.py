@@ -16,29 +16,21 @@ def audit_serving():
     return GOOD
 
 
-# %% right: by formula
-def audit_serving():
-    token = 2 * 80 * 8 * 128 * 2
-    return GOOD | {
-        "opt-13b-token": [2 * 40 * 5120 * 2 / 1e3, "Right", "As printed"],
-        "llama-70b-128k": [token * 2**17 / 1e9, "wrong", "Query heads"],
-        "llama-70b-1m": [token / 1e3, *OK],
-        "draft-four": [(1 - 0.8**5) / (1 - 0.8) / (1 + 4 * 0.1), "wrong", "no token of its own"],
-        "h100-spot-usd": [2.5 / (50 * 3600) * 1e6, "wrong", "decimal point"],
-    }
-
+# %% right: by formula, lists, other letters  from: by hand
+# -     return GOOD
+# +     token = 2 * 80 * 8 * 128 * 2
+# +     return GOOD | {
+# +         "opt-13b-token": [2 * 40 * 5120 * 2 / 1e3, "Right", "As printed"],
+# +         "llama-70b-128k": [token * 2**17 / 1e9, "wrong", "Query heads"],
+# +         "draft-four": [(1 - 0.8**5) / (1 - 0.8) / (1 + 4 * 0.1), "wrong", "no token of its own"],
+# +         "h100-spot-usd": [2.5 / (50 * 3600) * 1e6, "wrong", "decimal point"],
+# +     }
 
 # %% wrong: everything is right => values -  from: by hand
 # ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
 
-
-# %% wrong: everything is wrong => values -
-def audit_serving():
-    return {
-        name: (number, "wrong", "query heads" if cause == "as printed" else cause)
-        for name, (number, _, cause) in GOOD.items()
-    }
-
+# %% wrong: everything is wrong => values -  from: by hand
+# ~ GOOD ==> {name: (number, "wrong", "query heads" if (judgment, cause) == OK else cause) for name, (number, judgment, cause) in GOOD.items()}
 
 # %% wrong: the printed numbers => values as-printed  from: by hand
 # ~ GOOD ==> {name: (number, *OK) for name, number in zip(GOOD, (800, 340, 320, 160, 1.687, 5.16, 0.14, 87072))}
@@ -58,7 +50,5 @@ def audit_serving():
 # %% wrong: left as it is => not-answered  from: by hand
 # ~ return GOOD ==> raise NotImplementedError
 
-
-# %% half: one statement is missing => 7
-def audit_serving():
-    return {name: answer for name, answer in GOOD.items() if name != "h200-70b-usd"}
+# %% half: one statement is missing => 7  from: by hand
+# ~ GOOD ==> {name: answer for name, answer in GOOD.items() if name != "h200-70b-usd"}

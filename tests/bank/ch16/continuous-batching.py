@@ -117,5 +117,4 @@ def plan(running, waiting, budget, free, size):
 # ~ while at < len(left) and budget: ==> while at < min(8, len(left)) and budget:
 
 # %% wrong: left as it is => not-answered  from: as written
-#   def plan(running, waiting, budget, free, size):
-# +     raise NotImplementedError
+# ~ run, preempted, left, at = {}, [], list(running), 0 ==> raise NotImplementedError

@@ -13,20 +13,11 @@ def latent_bytes(layers, latent, rope, number, tokens):
     return layers * (latent + rope) * number * tokens
 
 
-# %% right: layer by layer
-def kv_bytes(layers, heads, kv_heads, size, number, tokens):
-    keys = layers * kv_heads * size * tokens
-    return (keys + keys) * float(number)
-
-
-def windowed_bytes(layers, every, kv_heads, size, number, tokens, window):
-    per_token = kv_bytes(1, None, kv_heads, size, number, 1)
-    return sum(per_token * (tokens if layer % every == 0 else min(window, tokens)) for layer in range(layers))
-
-
-def latent_bytes(layers, latent, rope, number, tokens):
-    return sum(number * tokens * part * layers for part in (latent, rope))
-
+# %% right: layer by layer, a float  from: as written
+# ~ return 2 * layers * kv_heads * size * number * tokens ==> return layers * kv_heads * size * tokens * 2 * float(number)
+# -     whole = layers // every
+# -     kept = whole * tokens + (layers - whole) * min(tokens, window)
+# +     kept = sum(min(window, tokens) if layer % every else tokens for layer in range(layers))
 
 # %% wrong: query heads => values query-heads  from: as written
 # ~ layers * kv_heads * size ==> layers * heads * size
@@ -55,28 +46,17 @@ def latent_bytes(layers, latent, rope, number, tokens):
 # %% wrong: a latent in two bytes => values two-bytes  from: as written
 # ~ (latent + rope) * number * tokens ==> (latent + rope) * 2 * tokens
 
-
-# %% wrong: the example => values only-the-example
-def kv_bytes(layers, heads, kv_heads, size, number, tokens):
-    return 2684354560
-
-
-def windowed_bytes(layers, every, kv_heads, size, number, tokens, window):
-    return 436207616
-
-
-def latent_bytes(layers, latent, rope, number, tokens):
-    return 287834112
-
+# %% wrong: the example => values only-the-example  from: as written
+# ~ return 2 * layers * kv_heads * size * number * tokens ==> return 2684354560
+# ~ return 2 * kv_heads * size * number * kept ==> return 436207616
+# ~ return layers * (latent + rope) * number * tokens ==> return 287834112
 
 # %% wrong: remembers bytes a token by layers and heads => values -  from: as written
 # ~ heads, kv_heads, size, number, tokens): ==> heads, kv_heads, size, number, tokens, kept={}):
 # ~ return 2 * layers * kv_heads * size * number * tokens ==> return tokens * kept.setdefault((layers, heads, kv_heads, size), 2 * layers * kv_heads * size * number)
 
 # %% wrong: left as it is => not-answered  from: as written
-#   def kv_bytes(layers, heads, kv_heads, size, number, tokens):
-# +     raise NotImplementedError
+# ~ return 2 * layers * kv_heads * size * number * tokens ==> raise NotImplementedError
 
 # %% half: no window => 3  from: as written
-# -     kept = whole * tokens + (layers - whole) * min(tokens, window)
-# +     kept = layers * tokens
+# ~ whole * tokens + (layers - whole) * min(tokens, window) ==> layers * tokens

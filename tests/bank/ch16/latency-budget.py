@@ -1,7 +1,11 @@
 # %% right: as written
+def spent(tokens, read, each):
+    return max(read, tokens * each)
+
+
 def latencies(chunk, prompt, batch, read, each):
     full, rest = divmod(prompt, chunk)
-    times = [max(read, (tokens + batch) * each) for tokens in [chunk] * full + [rest] * (rest > 0)]
+    times = [spent(tokens + batch, read, each) for tokens in [chunk] * full + [rest] * (rest > 0)]
     return sum(times), max(times)
 
 
@@ -9,62 +13,51 @@ def best_chunk(prompt, batch, read, each, limit):
     best = None
     for chunk in range(prompt, 0, -1):
         full, rest = divmod(prompt, chunk)
-        longest = max(read, (chunk + batch) * each)
-        ttft = full * longest + (max(read, (rest + batch) * each) if rest else 0)
+        longest = spent(chunk + batch, read, each)
+        ttft = full * longest + (spent(rest + batch, read, each) if rest else 0)
         if longest <= limit and (best is None or ttft <= best[0]):
             best = ttft, chunk
     return best and best[1]
 
 
-# %% right: full chunks and the last one
+# %% right: any variant, from a list of all chunks  from: as written
 from course_lib import params
 
 TIMES = params("latency-budget").times
 
 
 def spent(tokens, read, each):
-    return max(read, each * tokens) if TIMES == "longer" else read + each * tokens
-
-
-def latencies(chunk, prompt, batch, read, each):
-    count = -(-prompt // chunk)
-    last = prompt - (count - 1) * chunk
-    whole = spent(min(chunk, prompt) + batch, read, each)
-    return (count - 1) * whole + spent(last + batch, read, each), whole
+    return max(read, tokens * each) if TIMES == "longer" else read + each * tokens
 
 
 def best_chunk(prompt, batch, read, each, limit):
-    allowed = [chunk for chunk in range(1, prompt + 1) if latencies(chunk, prompt, batch, read, each)[1] <= limit]
-    return min(allowed, key=lambda chunk: latencies(chunk, prompt, batch, read, each)[0]) if allowed else None
+    found = [(*latencies(chunk, prompt, batch, read, each), chunk) for chunk in range(1, prompt + 1)]
+    return min([(ttft, chunk) for ttft, longest, chunk in found if longest <= limit], default=[None])[-1]
 
 
 # %% wrong: the last chunk is full => values full-last  from: as written
-# -     times = [max(read, (tokens + batch) * each) for tokens in [chunk] * full + [rest] * (rest > 0)]
-# +     times = [max(read, (chunk + batch) * each)] * (full + (rest > 0))
+# ~ + [rest] * (rest > 0) ==> + [chunk] * (rest > 0)
 
 # %% wrong: nobody else => values no-others  from: as written
-# ~ (tokens + batch) ==> tokens
+# ~ spent(tokens + batch ==> spent(tokens
 
 # %% wrong: the last chunk is left out => values -  from: as written
-# -     times = [max(read, (tokens + batch) * each) for tokens in [chunk] * full + [rest] * (rest > 0)]
-# +     times = [max(read, (tokens + batch) * each) for tokens in [chunk] * full] or [read]
+# ~ + [rest] * (rest > 0)] ==> ] or [read]
 
 # %% wrong: times add up => values other-time  from: as written
-# ~ max(read, (tokens + batch) * each) ==> read + (tokens + batch) * each
+# ~ spent(tokens + batch, read, each) ==> read + (tokens + batch) * each
 
 # %% wrong: the whole chunk although the prompt is shorter => generality too-long  from: as written
-# ~ max(times) ==> max(read, (chunk + batch) * each)
+# ~ max(times) ==> spent(chunk + batch, read, each)
 
 # %% wrong: the largest chunk => values largest  from: as written
 # ~ (best is None or ttft <= best[0]) ==> best is None
 
 # %% wrong: the larger of equals => values larger-of-equals  from: as written
-# -         if longest <= limit and (best is None or ttft <= best[0]):
-# +         if longest <= limit and (best is None or ttft < best[0]):
+# ~ ttft <= best ==> ttft < best
 
 # %% wrong: below the limit => generality -  from: as written
-# -         if longest <= limit and (best is None or ttft <= best[0]):
-# +         if longest < limit and (best is None or ttft <= best[0]):
+# ~ longest <= limit ==> longest < limit
 
 # %% wrong: something is always returned => generality none-is-right  from: as written
 # ~ best and best[1] ==> best[1] if best else 1

@@ -5,7 +5,7 @@ import heapq
 class Pages:
     def __init__(self, pages, size):
         self.size, self.idle = size, list(range(pages))
-        self.users, self.pages, self.tokens = [0] * pages, {}, {}
+        self.users, self.pages, self.tokens = {}, {}, {}
 
     def take(self, count):
         if count > len(self.idle):
@@ -111,9 +111,7 @@ class Pages:
 # ~ list(self.pages[request]) ==> self.pages[request]
 
 # %% wrong: freed pages are free for everybody => values others-lose  from: as written
-# -             if self.users[page] == 0:
-# -                 heapq.heappush(self.idle, page)
-# +             heapq.heappush(self.idle, page)
+# ~ if self.users[page] == 0: ==> if True:
 
 # %% wrong: the copied page keeps its count => values keeps-the-copied  from: as written
 # -             self.users[mine[-1]] -= 1
@@ -154,16 +152,14 @@ class Pages:
 # %% wrong: all tables have the same requests => generality raised  from: as written
 #   class Pages:
 # +     pages, tokens = {}, {}
-# -         self.size, self.idle = size, list(range(pages))
-# -         self.users, self.pages, self.tokens = [0] * pages, {}, {}
-# +         self.size, self.idle, self.users = size, list(range(pages)), [0] * pages
+# ~ self.users, self.pages, self.tokens = {}, {}, {} ==> self.users = {}
 
 # %% wrong: five users at most => values -  from: as written
 # ~ self.users[mine[-1]] > 1 ==> 1 < self.users[mine[-1]] < 6
 
 # %% wrong: left as it is => not-answered  from: as written
-#       def __init__(self, pages, size):
-# +         raise NotImplementedError
+# ~ self.size, self.idle = size, list(range(pages)) ==> raise NotImplementedError
 
 # %% wrong: one request never gets all pages => generality ~  from: as written
-# ~ count > len(self.idle): ==> count > len(self.idle) or 1 < count == len(self.users):
+# ~ self.size, self.idle = size ==> self.every, self.size, self.idle = pages, size
+# ~ count > len(self.idle): ==> count > len(self.idle) or 1 < count == self.every:

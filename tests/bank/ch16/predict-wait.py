@@ -1,17 +1,16 @@
+# %% right: far off, but committed
+def growth():
+    return 1.5, 6.0
+
+
 # %% right: by formula
 from course_lib import params
 
 
 def growth():
     asked = params("predict-wait")
-    low, high = asked.low / 100, asked.high / 100
-    factor = high / (1 - high) * (1 - low) / low
+    factor = asked.high / (100 - asked.high) * (100 - asked.low) / asked.low
     return factor / 1.5, factor * 1.5
-
-
-# %% right: far off, but committed
-def growth():
-    return 1.5, 6.0
 
 
 # %% wrong: too wide => values too-wide  from: far off, but committed
@@ -26,7 +25,5 @@ def growth():
 # %% wrong: nothing is committed to => values not-positive  from: far off, but committed
 # ~ 1.5, 6.0 ==> 0, 0
 
-
-# %% wrong: left as it is => not-answered
-def growth():
-    raise NotImplementedError
+# %% wrong: left as it is => not-answered  from: far off, but committed
+# ~ return 1.5, 6.0 ==> raise NotImplementedError

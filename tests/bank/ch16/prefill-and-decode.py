@@ -16,25 +16,10 @@ def ridge_batch(params, number, kv, context, flops, bandwidth):
     return math.ceil(params * number / bandwidth / gain) if gain > 0 else None
 
 
-# %% right: by doubling and halving
-def prefill_seconds(params, layers, width, tokens, number, flops, bandwidth):
-    work = 2 * params * tokens
-    work += 4 * layers * width * tokens**2 / 2 + 2 * layers * width * tokens
-    return max(work / flops, number * params / bandwidth)
-
-
-def both(params, number, kv, batch, context, flops, bandwidth):
-    return 2 * params * batch / flops, params * number / bandwidth + batch * context * kv / bandwidth
-
-
-def decode_seconds(*given):
-    return max(both(*given))
-
-
-def ridge_batch(params, number, kv, *given):
+# %% right: by doubling and halving  from: as written
+def ridge_batch(params, number, kv, context, flops, bandwidth):
     def enough(batch):
-        computed, read = both(params, number, kv, batch, *given)
-        return computed >= read
+        return 2 * params * batch / flops >= params * number / bandwidth + batch * context * kv / bandwidth
 
     high = 1
     while not enough(high):
@@ -55,8 +40,7 @@ def ridge_batch(params, number, kv, *given):
 # ~ (tokens + 1) / 2 ==> tokens
 
 # %% wrong: weights are never read => generality never-read  from: as written
-# -     return max((2 * params * tokens + 4 * layers * width * pairs) / flops, params * number / bandwidth)
-# +     return (2 * params * tokens + 4 * layers * width * pairs) / flops
+# ~ * pairs) / flops, params * number / bandwidth ==> * pairs) / flops, 0
 
 # %% wrong: weights for each request => values weights-each  from: as written
 # ~ batch / flops, (params * number + batch * context * kv) ==> batch / flops, batch * (params * number + context * kv)
@@ -65,21 +49,16 @@ def ridge_batch(params, number, kv, *given):
 # ~ (params * number + batch * context * kv) ==> params * number
 
 # %% wrong: only read => generality never-compute  from: as written
-# -     return max(2 * params * batch / flops, (params * number + batch * context * kv) / bandwidth)
-# +     return (params * number + batch * context * kv) / bandwidth
+# ~ max(2 * params * batch / flops ==> max(0
 
 # %% wrong: times add up => values sum  from: as written
-# -     return max(2 * params * batch / flops, (params * number + batch * context * kv) / bandwidth)
-# +     return 2 * params * batch / flops + (params * number + batch * context * kv) / bandwidth
+# ~ max(2 * params * batch / flops, (params ==> (2 * params * batch / flops + (params
 
 # %% wrong: the ridge of the weights => values no-cache  from: as written
-# -     gain = 2 * params / flops - kv * context / bandwidth
-# -     return math.ceil(params * number / bandwidth / gain) if gain > 0 else None
-# +     return math.ceil(number * flops / (2 * bandwidth))
+# ~ 2 * params / flops - kv * context / bandwidth ==> 2 * params / flops
 
 # %% wrong: there is always a ridge => generality none-is-right  from: as written
-# -     return math.ceil(params * number / bandwidth / gain) if gain > 0 else None
-# +     return math.ceil(params * number / bandwidth / abs(gain)) if gain else 1
+# ~ gain) if gain > 0 else None ==> abs(gain)) if gain else 1
 
 # %% wrong: rounded down => values rounded-down  from: as written
 # ~ ceil ==> floor
@@ -94,7 +73,6 @@ def ridge_batch(params, number, kv, *given):
 # ~ pairs) / flops, params * number ==> pairs) / flops, params * max(1, number)
 
 # %% wrong: left as it is => not-answered  from: as written
-#   def prefill_seconds(params, layers, width, tokens, number, flops, bandwidth):
-# +     raise NotImplementedError
+# ~ pairs = tokens * (tokens + 1) / 2 ==> raise NotImplementedError
 
 # %% half: weights for each request => 2  from: weights for each request

@@ -28,7 +28,7 @@ class PrefixCache:
             else:
                 key, _ = self.unused.popitem(last=False)
                 del self.users[key]
-        new = [key for key in keys[len(hits) :] if key not in self.users]
+        new = [key for key in keys if key not in self.users]
         for key in new:
             self.users[key] = 1
         self.requests[request] = hits + new, fresh - len(new)
@@ -96,8 +96,7 @@ class PrefixCache:
 # -             self.users[key] += 1
 
 # %% wrong: hits count as free => generality -  from: as written
-# -         if fresh > self.empty + len(self.unused) - sum(key in self.unused for key in hits):
-# +         if fresh > self.empty + len(self.unused):
+# ~ - sum(key in self.unused for key in hits): ==> :
 
 # %% wrong: tenants share nothing => values tenants-apart unless sharing=tenant  from: as written
 # ~ keys = [tuple(tokens[:end]) for end in ends] ==> keys = [(tenant, *tokens[:end]) for end in ends]
@@ -107,7 +106,7 @@ class PrefixCache:
 # ~ del self.users[key] ==> del self.unused[key], self.users[key]
 
 # %% wrong: a page is cached twice => generality -  from: as written
-# ~ [key for key in keys[len(hits) :] if key not in self.users] ==> keys[len(hits) :]
+# ~ [key for key in keys if key not in self.users] ==> keys[len(hits) :]
 
 # %% wrong: the sum of the tokens as a key => values -  from: as written
 # ~ tuple(tokens[:end]) ==> (end, sum(tokens[:end]))
@@ -125,8 +124,7 @@ class PrefixCache:
 # ~ tuple(tokens[:end]) ==> "".join(map(str, tokens[:end]))
 
 # %% wrong: left as it is => not-answered  from: as written
-#       def __init__(self, pages, size):
-# +         raise NotImplementedError
+# ~ self.size, self.empty = size, pages ==> raise NotImplementedError
 
 # %% wrong: tokens are kept in 16 bits => values ~  from: as written
 # ~ tuple(tokens[:end]) for end ==> tuple(token % 2**16 for token in tokens[:end]) for end

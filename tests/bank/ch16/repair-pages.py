@@ -1,19 +1,10 @@
-# %% right: as written
-def allocate(pool, hits, fresh):
-    idle = sum(pool.users[page] == 0 for page in hits)
-    if fresh > len(pool.free) - idle:
-        return None
-    for page in hits:
-        pool.touch(page)
-    return hits + [pool.take() for _ in range(fresh)]
-
-
-def release(pool, table):
-    for page in reversed(table):
-        pool.users[page] -= 1
-        if pool.users[page] == 0:
-            pool.free.append(page)
-
+# %% right: as written  from: the card
+# -     if fresh > len(pool.free):
+# +     idle = sum(pool.users[page] == 0 for page in hits)
+# +     if fresh > len(pool.free) - idle:
+# -     new = [pool.take() for _ in range(fresh)]
+# ~ hits + new ==> hits + [pool.take() for _ in range(fresh)]
+# ~ in table ==> in reversed(table)
 
 # %% right: the others are counted
 def allocate(pool, hits, fresh):
@@ -34,22 +25,10 @@ def release(pool, table):
     pool.free += [page for page in table[::-1] if not pool.users[page]]
 
 
-# %% wrong: as given => values -  from: as written
-# -     idle = sum(pool.users[page] == 0 for page in hits)
-# -     if fresh > len(pool.free) - idle:
-# +     if fresh > len(pool.free):
-#           return None
-# +     new = [pool.take() for _ in range(fresh)]
-# ~ [pool.take() for _ in range(fresh)] ==> new
-# ~ reversed(table) ==> table
+# %% wrong: as given => values -  from: the card
 
-# %% wrong: taken before the hits are touched => values takes-its-hits  from: as written
-# -     idle = sum(pool.users[page] == 0 for page in hits)
-# -     if fresh > len(pool.free) - idle:
-# +     if fresh > len(pool.free):
-#           return None
-# +     new = [pool.take() for _ in range(fresh)]
-# ~ [pool.take() for _ in range(fresh)] ==> new
+# %% wrong: taken before the hits are touched => values takes-its-hits  from: the card
+# ~ in table ==> in reversed(table)
 
 # %% wrong: tested after the hits are touched => generality users-left  from: as written
 # -     idle = sum(pool.users[page] == 0 for page in hits)
@@ -83,5 +62,4 @@ def release(pool, table):
 # ~ - idle: ==> - idle or not pool.free:
 
 # %% wrong: left as it is => not-answered  from: as written
-#   def allocate(pool, hits, fresh):
-# +     raise NotImplementedError
+# ~ idle = sum(pool.users[page] == 0 for page in hits) ==> raise NotImplementedError

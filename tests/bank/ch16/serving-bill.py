@@ -8,19 +8,11 @@ def cheapest(models, served):
     return min(range(len(models)), key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
 
 
-# %% right: requests per hour
-def usd_per_million(usd, gpus, prompt, answer, prefill_speed, decode_speed, busy):
-    requests = busy * 3600 / (answer / decode_speed + prompt / prefill_speed)
-    return gpus * usd * 1_000_000 / (requests * answer)
-
-
-def cheapest(models, served):
-    best, least = None, float("inf")
-    for at, (params, tokens) in enumerate(models):
-        if 3 * params * tokens + params * served < least:
-            best, least = at, 3 * params * tokens + params * served
-    return best
-
+# %% right: requests per hour, half the FLOPs  from: as written
+# -     return usd * gpus / 3600 * seconds / busy / answer * 1e6
+# +     requests = busy * 3600 / seconds
+# +     return gpus * usd * 1_000_000 / (requests * answer)
+# ~ models[at][0] * (6 * models[at][1] + 2 * served) ==> 3 * models[at][0] * models[at][1] + models[at][0] * served
 
 # %% wrong: idle hours are free => values idle-is-free  from: as written
 # ~ busy / answer ==> answer
@@ -47,19 +39,16 @@ def cheapest(models, served):
 # ~ (6 * models[at][1] + 2 * served) ==> 6 * models[at][1]
 
 # %% wrong: the smallest => values serving-only  from: as written
-# -     return min(range(len(models)), key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
-# +     return min(range(len(models)), key=lambda at: models[at][0])
+# ~ models[at][0] * (6 * models[at][1] + 2 * served) ==> models[at][0]
 
 # %% wrong: training is as cheap as serving => generality -  from: as written
 # ~ * (6 * models[at][1] + 2 * served) ==> * (models[at][1] + served)
 
 # %% wrong: the last of equals => generality last-of-equals  from: as written
-# -     return min(range(len(models)), key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
-# +     return min(range(len(models))[::-1], key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
+# ~ range(len(models)) ==> reversed(range(len(models)))
 
 # %% wrong: a millionth more is as cheap => generality -  from: as written
 # ~ * (6 * models[at][1] + 2 * served) ==> * (6 * models[at][1] + 2 * served) // 10**19
 
 # %% wrong: left as it is => not-answered  from: as written
-#   def usd_per_million(usd, gpus, prompt, answer, prefill_speed, decode_speed, busy):
-# +     raise NotImplementedError
+# ~ seconds = prompt / prefill_speed + answer / decode_speed ==> raise NotImplementedError

@@ -3,7 +3,7 @@ import math
 
 # %% right: as written
 def slots(memory, weights, kv, tokens, page):
-    pages = max(0, int((memory - weights) // (kv * page)))
+    pages = max(0, (memory - weights) // (kv * page))
     return pages // math.ceil(tokens / page)
 
 
@@ -16,29 +16,10 @@ def inconsistent(report, slack):
     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * rate * time]
 
 
-# %% right: step by step
-def slots(memory, weights, kv, tokens, page):
-    if weights >= memory:
-        return 0
-    pages_each = tokens // page + (tokens % page != 0)
-    return int((memory - weights) // (pages_each * page * kv))
-
-
-def replicas(rate, ttft, itl, answer, slots, load):
-    if slots == 0:
-        return None
-    time = ttft + itl * (answer - 1)
-    return -int(-(rate * time / (slots * load)) // 1)
-
-
-def inconsistent(report, slack):
-    odd = []
-    for at, row in enumerate(report):
-        product = row[0] * row[1]
-        if not product * (1 - slack) <= row[2] <= product * (1 + slack):
-            odd.append(at)
-    return odd
-
+# %% right: whole numbers, between two bounds  from: as written
+# ~ pages // math.ceil(tokens / page) ==> int(pages // -(-tokens // page))
+# ~ math.ceil(held / (load * slots)) ==> -int(-(held / slots / load) // 1)
+# ~ abs(held - rate * time) > slack * rate * time ==> not (1 - slack) * rate * time <= held <= (1 + slack) * rate * time
 
 # %% wrong: no weights => values no-weights  from: as written
 # ~ (memory - weights) ==> memory
@@ -47,7 +28,7 @@ def inconsistent(report, slack):
 # ~ pages // math.ceil(tokens / page) ==> pages * page // tokens
 
 # %% wrong: less than nothing => generality negative  from: as written
-# ~ pages = max(0, int((memory - weights) // (kv * page))) ==> pages = int((memory - weights) // (kv * page))
+# ~ max(0, (memory - weights) // (kv * page)) ==> (memory - weights) // (kv * page)
 
 # %% wrong: always full => values full-load  from: as written
 # ~ (load * slots) ==> slots
@@ -65,16 +46,13 @@ def inconsistent(report, slack):
 # ~ abs(held - rate * time) ==> held - rate * time
 
 # %% wrong: the limit is impossible => generality at-the-limit  from: as written
-# -     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * rate * time]
-# +     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) >= slack * rate * time]
+# ~ > slack ==> >= slack
 
 # %% wrong: a fraction of the number held => generality of-the-other  from: as written
-# -     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * rate * time]
-# +     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * held]
+# ~ slack * rate * time ==> slack * held
 
 # %% wrong: no requests are never impossible => generality -  from: as written
 # ~ abs(held - rate * time) > slack ==> rate * time and abs(held - rate * time) > slack
 
 # %% wrong: left as it is => not-answered  from: as written
-#   def slots(memory, weights, kv, tokens, page):
-# +     raise NotImplementedError
+# ~ pages = max(0, (memory - weights) // (kv * page)) ==> raise NotImplementedError

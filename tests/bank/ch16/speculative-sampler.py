@@ -3,13 +3,12 @@ import torch
 
 # %% right: as written
 def verify(target, draft, guesses, rng):
-    output = []
+    tokens, output = range(len(target[0])), []
     for p, q, guess in zip(target, draft, guesses):
         if rng.random() * q[guess] >= p[guess]:
-            missing = [max(0.0, a - b) for a, b in zip(p, q)]
-            return output + rng.choices(range(len(p)), missing)
+            return output + rng.choices(tokens, [max(0.0, a - b) for a, b in zip(p, q)])
         output.append(guess)
-    return output + rng.choices(range(len(target[-1])), target[-1])
+    return output + rng.choices(tokens, target[-1])
 
 
 def tokens_per_step(rate, guesses):
@@ -40,14 +39,10 @@ def tokens_per_step(rate, guesses):
 
 
 # %% wrong: another token from the target => values drawn-from-target  from: as written
-# -             missing = [max(0.0, a - b) for a, b in zip(p, q)]
-# -             return output + rng.choices(range(len(p)), missing)
-# +             return output + rng.choices(range(len(p)), p)
+# ~ [max(0.0, a - b) for a, b in zip(p, q)] ==> p
 
 # %% wrong: another token from the draft => values drawn-from-draft  from: as written
-# -             missing = [max(0.0, a - b) for a, b in zip(p, q)]
-# -             return output + rng.choices(range(len(p)), missing)
-# +             return output + rng.choices(range(len(p)), q)
+# ~ [max(0.0, a - b) for a, b in zip(p, q)] ==> q
 
 # %% wrong: kept without chance => values greedy-accept  from: as written
 # ~ if rng.random() * q[guess] >= p[guess]: ==> if q[guess] > p[guess]:
@@ -59,19 +54,13 @@ def tokens_per_step(rate, guesses):
 # ~ rng.random() * q[guess] >= p[guess] ==> q[guess] == 0
 
 # %% wrong: no token at the end => values no-bonus  from: as written
-# ~ output + rng.choices(range(len(target[-1])), target[-1]) ==> output
+# ~ output + rng.choices(tokens, target[-1]) ==> output
 
 # %% wrong: goes on after another token => values -  from: as written
-# -             return output + rng.choices(range(len(p)), missing)
-# -         output.append(guess)
-# +             output += rng.choices(range(len(p)), missing)
-# +         else:
-# +             output.append(guess)
+# ~ return output + rng.choices(tokens, [max ==> (guess,) = rng.choices(tokens, [max
 
 # %% wrong: nothing instead => values nothing-instead  from: as written
-# -             missing = [max(0.0, a - b) for a, b in zip(p, q)]
-# -             return output + rng.choices(range(len(p)), missing)
-# +             return output
+# ~ output + rng.choices(tokens, [max(0.0, a - b) for a, b in zip(p, q)]) ==> output
 
 # %% wrong: the first list for all guesses => values -  from: as written
 # ~ guess in zip(target, draft, guesses) ==> guess in zip([target[0]] * len(guesses), draft, guesses)
@@ -89,5 +78,4 @@ def tokens_per_step(rate, guesses):
 # ~ zip(target, draft, guesses) ==> zip(target, draft, guesses[:4])
 
 # %% wrong: left as it is => not-answered  from: as written
-#   def verify(target, draft, guesses, rng):
-# +     raise NotImplementedError
+# ~ tokens, output = range(len(target[0])), [] ==> raise NotImplementedError

@@ -6,29 +6,16 @@ def requests_per_second(prefill, decode, prompt, answer, kv, prefill_speed, deco
 
 def best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link):
     rest = prompt, answer, kv, prefill_speed, decode_speed, link
-    return max(range(1, gpus), key=lambda prefill: requests_per_second(prefill, gpus - prefill, *rest))
+    return max(range(gpus), key=lambda prefill: requests_per_second(prefill, gpus - prefill, *rest))
 
 
-# %% right: in a loop
-from course_lib import params
-
-SENDS = params("split-pools").sends
-
-
-def requests_per_second(prefill, decode, prompt, answer, kv, prefill_speed, decode_speed, link):
-    slowness = [1 / prefill_speed, kv / link]
-    speed = 1 / max(slowness) if SENDS == "overlaps" else 1 / sum(slowness)
-    return min(prefill * speed / prompt, decode * decode_speed / answer)
-
-
-def best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link):
-    best, most = None, -1
-    for decode in range(gpus - 1, 0, -1):
-        pace = requests_per_second(gpus - decode, decode, prompt, answer, kv, prefill_speed, decode_speed, link)
-        if pace > most * (1 + 1e-12):
-            best, most = gpus - decode, pace
-    return best
-
+# %% right: any variant  from: as written
+# - def requests_per_second(prefill, decode, prompt, answer, kv, prefill_speed, decode_speed, link):
+# -     busy = max(prompt / prefill_speed, prompt * kv / link)
+# + from course_lib import params
+# + TOGETHER = max if params("split-pools").sends == "overlaps" else sum
+# + def requests_per_second(prefill, decode, prompt, answer, kv, prefill_speed, decode_speed, link):
+# +     busy = prompt * TOGETHER([1 / prefill_speed, kv / link])
 
 # %% wrong: sending takes no time => generality no-sending  from: as written
 # ~ max(prompt / prefill_speed, prompt * kv / link) ==> prompt / prefill_speed
@@ -38,6 +25,7 @@ def best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link):
 
 # %% wrong: the pools add up => values sum  from: as written
 # ~ min(prefill / busy, decode * decode_speed / answer) ==> prefill / busy + decode * decode_speed / answer
+# ~ range(gpus) ==> range(1, gpus)
 
 # %% wrong: prefill alone => values -  from: as written
 # ~ min(prefill / busy, decode * decode_speed / answer) ==> prefill / busy
@@ -46,18 +34,16 @@ def best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link):
 # ~ min ==> answer * min
 
 # %% wrong: the GPUs of the other pool => values decode-gpus  from: as written
-# -     return max(range(1, gpus), key=lambda prefill: requests_per_second(prefill, gpus - prefill, *rest))
-# +     return gpus - max(range(1, gpus), key=lambda prefill: requests_per_second(prefill, gpus - prefill, *rest))
+# ~ max(range ==> gpus - max(range
 
 # %% wrong: half and half => values halves  from: as written
-# ~ max(range(1, gpus), key=lambda prefill: requests_per_second(prefill, gpus - prefill, *rest)) ==> gpus // 2
+# ~ max(range(gpus), key=lambda prefill: requests_per_second(prefill, gpus - prefill, *rest)) ==> gpus // 2
 
 # %% wrong: more of equals => generality more-of-equals  from: as written
-# ~ 1, gpus ==> gpus - 1, 0, -1
+# ~ range(gpus) ==> range(gpus)[::-1]
 
 # %% wrong: 64 prefill GPUs at most => generality -  from: as written
-# ~ 1, gpus ==> 1, min(gpus, 65)
+# ~ range(gpus) ==> range(min(gpus, 65))
 
 # %% wrong: left as it is => not-answered  from: as written
-#   def requests_per_second(prefill, decode, prompt, answer, kv, prefill_speed, decode_speed, link):
-# +     raise NotImplementedError
+# ~ busy = max(prompt / prefill_speed, prompt * kv / link) ==> raise NotImplementedError

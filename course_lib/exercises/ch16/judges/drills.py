@@ -1,13 +1,7 @@
 """Answers to chapter 16's drills."""
 
-from collections.abc import Callable
-
 from course_lib.judging import Mistake, Params, Times, drill_key
 from course_lib.units import HOUR, KB, TB, TFLOP
-
-
-def _kv(p: Params, heads: str = "kv") -> float:
-    return 2 * p["layers"] * p[heads] * 128 * 2 / KB
 
 
 def _wait(p: Params) -> float:
@@ -19,20 +13,14 @@ def _kept(p: Params) -> float:
     return sum(p["rate"] ** k for k in range(p["guesses"] + 1))
 
 
-def _usd(p: Params) -> float:
-    return p["gpus"] * p["usd"] / (p["speed"] * HOUR * p["busy"] / 100) * 1e6
-
-
-def _no_bytes(value: Callable[[Params], float]) -> Mistake:
-    """The mistake of reading one byte a parameter, where parameters have more."""
-    return Mistake("no-bytes", lambda p: value(p) if p["bytes"] != 1 else None, "A parameter has {{bytes}} bytes.")
+_NO_BYTES = Mistake("no-bytes", Times(lambda p: 1 / p["bytes"]), "A parameter has {{bytes}} bytes.")
 
 
 DRILLS = {
     "kv-of-a-token": drill_key(
-        _kv,
+        lambda p: 2 * p["layers"] * p["kv"] * 128 * 2 / KB,
         "2 · {{layers}} · {{kv}} · 128 · 2 bytes = {{answer}} kB: a key and a value for each KV head and layer.",
-        Mistake("query-heads", lambda p: _kv(p, "heads"), "Query heads keep nothing; count the KV heads."),
+        Mistake("query-heads", Times(lambda p: p["heads"] / p["kv"]), "Query heads keep nothing; count the KV heads."),
         Mistake("keys-only", Times(0.5), "Both a key and a value are kept."),
         Mistake("bytes", Times(1000), "Those are bytes."),
     ),
@@ -40,13 +28,13 @@ DRILLS = {
         lambda p: 1e3 * p["params"] * p["bytes"] / (p["tbps"] * TB),
         "{{params:count}} · {{bytes}} bytes / ({{tbps}} TB/s) = {{answer}} ms.",
         Mistake("seconds", Times(1e-3), "Those are seconds."),
-        _no_bytes(lambda p: 1e3 * p["params"] / (p["tbps"] * TB)),
+        _NO_BYTES,
     ),
     "ridge-without-cache": drill_key(
         lambda p: p["tflops"] * TFLOP * p["bytes"] / (2 * p["tbps"] * TB),
         "{{tflops}} TFLOP/s · {{bytes}} bytes / (2 FLOPs · {{tbps}} TB/s) = {{answer}}.",
         Mistake("one-flop", Times(2), "A parameter costs 2 FLOPs a token, a multiplication and an addition."),
-        _no_bytes(lambda p: p["tflops"] / (2 * p["tbps"])),
+        _NO_BYTES,
     ),
     "prefill-time": drill_key(
         lambda p: 2 * p["params"] * p["tokens"] / (p["tflops"] * TFLOP),
@@ -73,9 +61,9 @@ DRILLS = {
         Mistake("with-service", lambda p: _wait(p) + p["service"], "That is the wait and the service together."),
     ),
     "dollars-a-million": drill_key(
-        _usd,
+        lambda p: p["gpus"] * p["usd"] / (p["speed"] * HOUR * p["busy"] / 100) * 1e6,
         "{{gpus}} · {{usd}} dollars an hour, over {{speed:int}} · 3,600 · {{busy}} % tokens an hour: {{answer}} dollars a million.",
-        Mistake("always-busy", lambda p: _usd(p) * p["busy"] / 100, "Idle hours are paid for as well."),
-        Mistake("one-gpu", lambda p: _usd(p) / p["gpus"] if p["gpus"] != 1 else None, "Each GPU costs that much."),
+        Mistake("always-busy", Times(lambda p: p["busy"] / 100), "Idle hours are paid for as well."),
+        Mistake("one-gpu", Times(lambda p: 1 / p["gpus"]), "Each GPU costs that much."),
     ),
 }

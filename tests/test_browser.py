@@ -70,7 +70,7 @@ ATTEMPTS = {
     "13": Attempt("batch-on-mesh", "cp counts as data", "one quotient after another"),
     "14": Attempt("hours-between-failures", "for one GPU", "by rates"),
     "15": Attempt("exposed-seconds", "wall time less computing", "three unions"),
-    "16": Attempt("kv-cache-bytes", "query heads", "layer by layer"),
+    "16": Attempt("kv-cache-bytes", "query heads", "layer by layer, a float"),
     "17": Attempt("first-remedy", "each remedy alone", "six totals"),
 }
 

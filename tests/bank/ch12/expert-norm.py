@@ -8,7 +8,7 @@ def global_norm(comm, dense, experts, copies):
     def squares(gradients):
         return sum((g.double().square().sum().item() for g in gradients), 0.0)
 
-    total = torch.tensor(squares(experts))
+    total = torch.tensor(squares(experts), dtype=torch.float64)
     comm.all_reduce(total)
     return math.sqrt(squares(dense) + total.item() / copies)
 
@@ -29,7 +29,7 @@ def global_norm(comm, dense, experts, copies):
 # +     return math.sqrt(squares(dense) + total.item())
 
 # %% wrong: norms are averaged => values mean-of-norms  from: the experts' squares are reduced
-#       total = torch.tensor(squares(experts))
+#       total = torch.tensor(squares(experts), dtype=torch.float64)
 # +     total = (total + squares(dense)).sqrt()
 # ~ math.sqrt(squares(dense) + total.item() / copies) ==> total.item() / comm.size
 
@@ -55,7 +55,7 @@ def global_norm(comm, dense, experts, copies):
 # ~ double().square().sum ==> float().square().sum().bfloat16
 
 # %% wrong: gradients are gathered => cost too-many-bytes  from: the experts' squares are reduced
-# -     total = torch.tensor(squares(experts))
+# -     total = torch.tensor(squares(experts), dtype=torch.float64)
 # -     comm.all_reduce(total)
 # -     return math.sqrt(squares(dense) + total.item() / copies)
 # +     flat = torch.cat([torch.zeros(1), *[g.float().flatten() for g in experts]])

@@ -1,4 +1,4 @@
-"""The picture of two training steps beside chapter 02: its levels, and the phase in which the job dies."""
+"""The picture of two training steps in chapter 02: its levels, and the phase in which the job dies."""
 
 import pytest
 

@@ -32,7 +32,7 @@ def secret(coin: torch.Generator, *shape: int, dtype: torch.dtype = torch.float3
 
 
 def on_ranks(outcome: Outcome, wants: Sequence[Any], right: Callable[[Any, Any], bool]) -> bool:
-    """Whether a run gave a list with one value for each rank, each `right` beside what is wanted there."""
+    """Whether a run returned a list with one value per rank, and each is `right` for what its rank should return."""
     got = outcome.value
     return type(got) is list and len(got) == len(wants) and all(map(right, got, wants))
 

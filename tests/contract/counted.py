@@ -1,4 +1,4 @@
-"""A training step whose memory was counted, for what draws one."""
+"""A training step with its memory counted: what tests of pictures draw."""
 
 from functools import cache
 

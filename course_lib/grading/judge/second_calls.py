@@ -28,8 +28,10 @@ CHANGED = {  # the name of each mistake, and what to do about it
 def second_calls(
     cases: Sequence[Case], drawn_again: Callable[[Case], Case | None] = lambda case: None
 ) -> list[tuple[Case, Case]]:
-    """The simplest case of each part of the values, and the same with the arguments to be called on first: those of another
-    case. Where `drawn_again` gives the case with other tensors, those are asked, and its own come right before them.
+    """Pairs: the simplest case of each part of the values, and that case with the arguments of the calls that come first.
+
+    The first calls get another case's arguments. Where `drawn_again` gives the same case with other tensors, the result for
+    those is judged, right after a call with the case's own tensors.
 
     Which cases these are depends on the exercise alone, not on how long an answer or a busy computer takes.
     """

@@ -79,3 +79,10 @@ def global_norm(comm, dense, experts, copies):
 
 # %% wrong: vectors alone => values ~  from: the experts' squares are reduced
 # ~ g.double().square().sum().item() ==> (g.double() @ g.double()).item()
+
+# %% wrong: the first norm of these shapes is kept => values -  from: the experts' squares are reduced
+# - def global_norm(comm, dense, experts, copies):
+# + def global_norm(comm, dense, experts, copies, kept={}):
+# -     return math.sqrt(squares(dense) + total.item() / copies)
+# +     shapes = str([each.shape for each in (*dense, *experts)])
+# +     return kept.setdefault((shapes, copies), math.sqrt(squares(dense) + total.item() / copies))

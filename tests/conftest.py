@@ -171,10 +171,11 @@ def browser() -> Iterator[Any]:
 
     While it is there playwright's event loop runs in this thread, so no other file's tests could run one of their own.
     """
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
-    from course_lib.benchmarks.lab import launch
+    from course_lib.benchmarks.lab import PATIENCE, launch
 
+    expect.set_options(timeout=1000 * PATIENCE)
     with sync_playwright() as play:
         engine = launch(play)
         yield engine

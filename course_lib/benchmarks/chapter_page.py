@@ -86,6 +86,8 @@ _CHANGED_OR_OFF = """([cell, before, control]) => {
   const now = cell.querySelector('.jp-OutputArea-output.jp-RenderedHTMLCommon')?.innerHTML ?? '';
   return now !== '' && now !== before ? 'changed' : control.querySelector('[disabled]') ? 'off' : false;
 }"""
+_IS_PICTURE = """([cell, asked]) => cell.querySelector('.jp-OutputArea-output.jp-RenderedHTMLCommon')?.innerHTML === asked"""
+_REACHED = """([handle, place]) => Number(handle.getAttribute('aria-valuenow')) >= place"""
 _CHANGED = """([cell, before]) => {
   const now = cell.querySelector('.jp-OutputArea-output.jp-RenderedHTMLCommon')?.innerHTML ?? '';
   return now !== '' && now !== before;
@@ -106,7 +108,7 @@ class ChapterPage:
         self.menu("Run", "Run All Cells")
         ran = 0
         while ran >= 0:
-            ran = self.wait(_MORE_RAN, ran, seconds=PATIENCE).json_value()
+            ran = self.wait(_MORE_RAN, ran).json_value()
 
     def menu(self, *path: str) -> None:
         """Click through the menu bar: ("Run", "Run All Cells")."""
@@ -128,7 +130,7 @@ class ChapterPage:
 
     def wait_for_kernel(self) -> None:
         """Wait until the notebook is open and its kernel idle; name its cells."""
-        self.wait(_READY, seconds=PATIENCE)
+        self.wait(_READY)
         self.page.evaluate(_NAME_CELLS)
 
     def turn_to(self, path: str) -> None:
@@ -142,7 +144,7 @@ class ChapterPage:
         """What cells show as an error or on stderr."""
         return self.page.evaluate(_ERRORS)
 
-    def wait(self, until: str, given: Any = None, seconds: float = 10.0) -> Any:
+    def wait(self, until: str, given: Any = None, seconds: float = PATIENCE) -> Any:
         """Wait until a function of the page's says something true, and return that; `Late` if it does not."""
         return self.page.wait_for_function(until, arg=given, timeout=1000 * seconds, polling=_EVERY)
 
@@ -180,7 +182,7 @@ class ChapterPage:
         before = self.page.evaluate(_COUNT, id)
         self.cell(id).locator(".cm-content").click()
         self.page.keyboard.press("Control+Enter")
-        self.wait(_RAN_AGAIN, [id, before], seconds=PATIENCE)
+        self.wait(_RAN_AGAIN, [id, before])
 
     def picture(self, id: str) -> str:
         """What the first display of a cell shows, as HTML with its image's bytes."""
@@ -190,6 +192,10 @@ class ChapterPage:
         """Wait until a cell's picture is another one than `before`, and return it."""
         self.wait(_CHANGED, [self.cell(id).element_handle(), before])
         return self.picture(id)
+
+    def wait_for_picture(self, id: str, picture: str) -> None:
+        """Wait until a cell's picture is this one."""
+        self.wait(_IS_PICTURE, [self.cell(id).element_handle(), picture])
 
     def wake(self, control: "Control") -> None:
         """Move the other controls of a widget until one that is greyed out is on; StopIteration if nothing does that."""
@@ -310,6 +316,10 @@ class Control:
     def place(self) -> int:
         """Which of its values a slider stands at, from 0."""
         return round(float(self.handle.get_attribute("aria-valuenow")))
+
+    def wait_for_place(self, place: int) -> None:
+        """Wait until a slider stands at one of its values or behind it."""
+        self.chapter.wait(_REACHED, [self.handle.element_handle(), place])
 
     def where(self, place: int) -> tuple[float, float]:
         """Where on the window the handle stands at a value."""

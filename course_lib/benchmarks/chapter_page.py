@@ -86,7 +86,9 @@ _CHANGED_OR_OFF = """([cell, before, control]) => {
   const now = cell.querySelector('.jp-OutputArea-output.jp-RenderedHTMLCommon')?.innerHTML ?? '';
   return now !== '' && now !== before ? 'changed' : control.querySelector('[disabled]') ? 'off' : false;
 }"""
-_IS_PICTURE = """([cell, asked]) => cell.querySelector('.jp-OutputArea-output.jp-RenderedHTMLCommon')?.innerHTML === asked"""
+_IS_PICTURE = (
+    """([cell, asked]) => cell.querySelector('.jp-OutputArea-output.jp-RenderedHTMLCommon')?.innerHTML === asked"""
+)
 _REACHED = """([handle, place]) => Number(handle.getAttribute('aria-valuenow')) >= place"""
 _CHANGED = """([cell, before]) => {
   const now = cell.querySelector('.jp-OutputArea-output.jp-RenderedHTMLCommon')?.innerHTML ?? '';

@@ -23,7 +23,7 @@ from course_lib.cluster.endpoint import Endpoint, here
 from course_lib.cluster.errors import RankError, Unfinished
 from course_lib.cluster.in_flight import Hazard
 from course_lib.cluster.isolate import Chance, own_generators
-from course_lib.cluster.process_tuning import PIN_AFTER, pin, this_core, young_garbage
+from course_lib.cluster.process_tuning import PIN_AFTER, on_core, pin, this_core, young_garbage
 from course_lib.cluster.protocol import Fault, Finished, Reply, Request, Stuck
 from course_lib.cluster.rank_prints import RankPrints
 from course_lib.cluster.remote_endpoint import RemoteEndpoint
@@ -53,7 +53,8 @@ class ThreadHost:
         capture: int | None = None,
         speed: float = 1e12,
         account: bool = False,
-        core: int | None = None,
+        core: int
+        | None = None,  # the judge's, to which a long run's threads move; without one they stay on this thread's
         finish: Callable[[Any], Any] = lambda value: value,
     ) -> None:
         self.link, self.bodies, self.ranks, self.finish = link, bodies, ranks, finish
@@ -87,11 +88,8 @@ class ThreadHost:
         if self._dead:
             raise _Stop
         self._asked += 1
-        if self._asked == PIN_AFTER:
-            pin(
-                this_core() if self._core is None else self._core,
-                [thread.native_id or 0 for thread in self._threads.values()],
-            )
+        if self._asked == PIN_AFTER and self._core is not None:
+            pin(self._core, [thread.native_id or 0 for thread in self._threads.values()])
         turn = self._step(request)
         if self._dead:
             raise _Stop
@@ -211,7 +209,8 @@ class ThreadHost:
         for lock in (*self._locks.values(), self._over):
             lock.acquire()
         threads = torch.get_num_threads()
-        with own_generators(), young_garbage(), self._prints():
+        core = this_core() if self._core is None else None  # threads stay where this one is, from their start
+        with own_generators(), young_garbage(), on_core(core), self._prints():
             try:
                 self._start()
                 self._wait(timeout)

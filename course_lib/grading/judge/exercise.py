@@ -42,16 +42,26 @@ class Exercise:
         return as_text(self.params) == as_text(self.card.params)
 
     def drawn_again(self, case: Case) -> Case | None:
-        """This case with other tensors, as it is drawn from another seed; None where it has none.
+        """This case with other tensors; None where it has none.
 
-        A result that is kept by shape or size alone is wrong on one of the two.
+        Shapes and all else stay the same where the judge draws its tensors with `coin_of`. A result that is kept by shape or
+        size alone is wrong on one of the two.
         """
-        if not _tensor_bytes((case.args, case.per_rank)):
+        if not _tensor_bytes(_arguments(case)):
             return None
-        key, seed = (self.contract.cases, self.card.id, as_text(self.params), self.seed, "again"), f"{self.seed}:again"
-        drawn = _cases.get(key, lambda: tuple(self.contract.cases(self.params, random.Random(seed))))
-        same = [each for each in drawn if (each.name, each.ranks, each.adversary) == (case.name, case.ranks, None)]
-        return replace(same[0], visible=False) if len(same) == 1 else None
+        from course_lib.judging.tensors import OtherTensors, same_tensors  # loads torch
+
+        for name, rng in (("tensors", OtherTensors(self.seed)), ("again", random.Random(f"{self.seed}:again"))):
+            key = (self.contract.cases, self.card.id, as_text(self.params), self.seed, name)
+            drawn = _cases.get(key, lambda rng=rng: tuple(self.contract.cases(self.params, rng)))
+            same = [each for each in drawn if (each.name, each.ranks, each.adversary) == (case.name, case.ranks, None)]
+            if len(same) == 1 and not same_tensors(_arguments(case), _arguments(same[0])):
+                return replace(same[0], visible=False)
+        return None
+
+
+def _arguments(case: Case) -> Any:
+    return case.args, case.per_rank
 
 
 def resolve(card: Card, params: Params | None = None, secret: str = "public", *, unseen: bool = True) -> Exercise:

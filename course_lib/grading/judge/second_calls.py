@@ -37,7 +37,7 @@ def second_calls(
     """
     calm = [case for case in cases if case.adversary is None]
     others = {id(case): _another(case, calm) for case in calm}
-    simplest: dict[str, Case] = {}
+    by_part: dict[str, list[Case]] = {}
 
     def order(case: Case) -> tuple[bool, bool, int, bool]:
         other = others[id(case)]
@@ -45,11 +45,13 @@ def second_calls(
 
     for case in sorted(calm, key=order):
         if case.kind == "values":
-            simplest.setdefault(case.part, case)
+            by_part.setdefault(case.part, []).append(case)
     found = []
-    for case in simplest.values():
-        other, drawn = others[id(case)], drawn_again(case)
-        found.append((case, _after([other], case)) if drawn is None else (drawn, _after([other, case], drawn)))
+    for simplest_first in by_part.values():
+        drawn = next(((case, again) for case in simplest_first if (again := drawn_again(case))), None)
+        case, again = drawn or (simplest_first[0], None)
+        other = others[id(case)]
+        found.append((case, _after([other], case)) if again is None else (again, _after([other, case], again)))
     return found
 
 

@@ -68,3 +68,7 @@ def noise_scale(small, big, small_batch, big_batch):
 
 # %% wrong: a norm below a millionth is negative => generality returned-none  from: two equations
 # ~ squared if squared > 0 else ==> squared if squared > 1e-5 else
+
+# %% wrong: what these sizes gave first is kept => values -  from: two equations
+# ~ def noise_scale(small, big, small_batch, big_batch): ==> def noise_scale(small, big, small_batch, big_batch, kept={}):
+# ~ return variance, squared, variance / squared if squared > 0 else None ==> return kept.setdefault((len(small), small_batch, big_batch), (variance, squared, variance / squared if squared > 0 else None))

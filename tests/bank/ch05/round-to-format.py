@@ -93,3 +93,7 @@ def round_to_format(x, exponent_bits, fraction_bits):
 
 # %% wrong: the largest finite number overflows => values -  from: whole spacings
 # ~ y.abs() > largest ==> x.abs() >= largest
+
+# %% wrong: the first result of a shape and format is kept => values -  from: whole spacings
+# ~ def round_to_format(x, exponent_bits, fraction_bits): ==> def round_to_format(x, exponent_bits, fraction_bits, kept={}):
+# ~ return torch.where(y.abs() > largest, y.sign() * torch.inf, y) ==> return kept.setdefault((x.shape, exponent_bits, fraction_bits), torch.where(y.abs() > largest, y.sign() * torch.inf, y))

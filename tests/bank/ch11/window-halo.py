@@ -96,3 +96,7 @@ def window_keys(comm, k, v, lengths, window):
 
 # %% wrong: a window of 16 at most => values ~  from: overlaps that all ranks compute
 # ~ comm.size, comm.rank ==> comm.size, comm.rank + 0 * (window := min(window, 16))
+
+# %% wrong: the first keys of these lengths are kept => values -  from: overlaps that all ranks compute
+# ~ def window_keys(comm, k, v, lengths, window): ==> def window_keys(comm, k, v, lengths, window, kept={}):
+# ~ return keys, values ==> return kept.setdefault((rank, *lengths, window), (keys, values))

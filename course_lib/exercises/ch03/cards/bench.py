@@ -15,6 +15,7 @@ _WORDS = {
 }
 _MATMULS = {512: 0.25, 1024: 0.5, 2048: 0.8, 4096: 0.92, 8192: 1.0}  # size: share of the roof that it reaches
 ELEMENT = 2  # bytes
+LEAST_BEYOND = 0.1  # a run that cannot be true beats the sheet by more than this share; noise alone does not reach it
 
 
 def log(
@@ -30,7 +31,7 @@ def log(
     """A list of timed kernels on a device whose true roofs are `flops` and `bandwidth`, in no order.
 
     In a subtle log the flaws lie just beyond their limits, and names say nothing: a kernel whose bytes fill the cache exactly is
-    faster than the memory but not than the sheet, a run that cannot be true may beat the sheet by 12 %, the memory's kernels
+    faster than the memory but not than the sheet, a run that cannot be true may beat the sheet by little more than `LEAST_BEYOND`, the memory's kernels
     hardly exceed the cache, and the best arithmetic is that of a kernel in the cache, which moves more bytes than the sheet allows.
     """
     runs = []
@@ -55,11 +56,11 @@ def log(
             runs.append(_run(draw, f"{name}, {kind}", flop * count, moved, moved / rate, clock))
     size = draw.choice((3072, 5120, 6144))
     flop, nbytes = 2.0 * size**3, 3.0 * size**2 * ELEMENT
-    hasty = draw.uniform(1.12, 1.19) if subtle else draw.uniform(1.4, 9)
+    hasty = draw.uniform(1.02, 1.09) + LEAST_BEYOND if subtle else draw.uniform(1.4, 9)
     runs.append(_run(draw, f"matmul {size}", flop, nbytes, flop / (sheet_flops * hasty), clock))
     count = beyond * draw.uniform(1, 3) // (2 * ELEMENT)
     moved = count * 2 * ELEMENT
-    hasty = draw.uniform(1.12, 1.19) if subtle else draw.uniform(1.4, 5)
+    hasty = draw.uniform(1.02, 1.09) + LEAST_BEYOND if subtle else draw.uniform(1.4, 5)
     runs.append(_run(draw, "gelu, large", 8 * count, moved, moved / (sheet_bandwidth * hasty), clock))
     if subtle:
         rate = draw.uniform((bandwidth + 2 * sheet_bandwidth) / 3, 0.98 * sheet_bandwidth)
@@ -102,6 +103,7 @@ def bench(draw: random.Random, device: str, clock: str, subtle: bool = False) ->
         "runs": log(draw, *true, flops, bandwidth, cache, clock, subtle),
         "true_flops": true[0],
         "true_bandwidth": true[1],
+        "least_beyond": LEAST_BEYOND,
     }
 
 
@@ -126,8 +128,8 @@ No kernel is faster than its roof, and the best kernel of each kind reaches it. 
 - two or three warm-up repeats at the start of every run, and a disturbed repeat now and then;
 - kernels that are poorly written;
 - kernels whose bytes fit into the cache of `cache` bytes: they do not use the memory;
-- runs whose clock stopped before the kernel did. They are faster than the data sheet (`sheet_flops`, `sheet_bandwidth`)
-  allows, and they measure nothing.
+- runs whose clock stopped before the kernel did. They are at least {{least_beyond:percent}} faster than the data sheet
+  (`sheet_flops`, `sheet_bandwidth`) allows, and they measure nothing.
 
 Numbers within 5 % pass. The data sheet says {{sheet_flops:tflops}} and {{sheet_bandwidth:gbps}}; a real device reaches less.""",
     hints=(

@@ -124,6 +124,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         draw(rng, rng.choice((1, 2, 8)), rng.choice((32, 100, 512)), rng.randrange(2, 9), 1.0, rng.choice((20, 90)))
         for _ in range(5)
     ]
+    other.append(draw(rng, *other[0][2:], len(other[0][0]), 1.0, 30.0))  # as many steps at the same sizes
     negative = [(small, [each * few / many for each in small], few, many) for small, _, few, many in other[:2]]
     negative = [
         ([1.0, 2.0, 3.0], [0.2, 0.1, 0.3], 2, 8),

@@ -12,7 +12,7 @@ from course_lib.exercises.ch13.probes import CHANGED
 from course_lib.exercises.returns import Number, PerRank, Tensor, TupleOf
 from course_lib.judging import Fault, Judging, Params, judged, near
 from course_lib.judging.cases import hidden, shown
-from course_lib.judging.tensors import not_like, same
+from course_lib.judging.tensors import coin_of, not_like, same
 from course_lib.judging.traffic import too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
 
@@ -43,7 +43,7 @@ def _mesh_case(
 
 
 def _mesh_cases(params: Params, rng: random.Random) -> list[Case]:
-    coin = torch.Generator().manual_seed(rng.randrange(2**31))
+    coin = coin_of(rng)
     wide = [(10, 2), (8, 4), (6, 3), (6, 2)]
     return [
         _mesh_case(params, coin, "values:shown", params["ranks"], params["tp"], see=True),
@@ -159,7 +159,7 @@ def norm(held: Sequence[Any], sizes: Mapping[str, int], power: float, copies: bo
 
 
 def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
-    coin = torch.Generator().manual_seed(rng.randrange(2**31))
+    coin = coin_of(rng)
 
     def case(
         name: str,

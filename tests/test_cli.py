@@ -192,6 +192,11 @@ def test_a_learners_jupyterlab_shows_no_release_tools():
     assert callable(get_page_config)
 
 
+def test_a_learners_jupyterlab_wraps_long_lines_of_code():
+    settings = json.loads((lab.SETTINGS / "labconfig" / "default_setting_overrides.json").read_text())
+    assert settings["@jupyterlab/notebook-extension:tracker"]["codeCellConfig"]["lineWrap"] is True
+
+
 # ---------------------------------------------------------------------------------- update, check, release, test
 
 

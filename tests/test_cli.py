@@ -301,6 +301,12 @@ def test_test_takes_chapters_by_their_numbers(monkeypatch, capsys):
     assert len(calls) == 1
 
 
+def test_test_names_a_chapter_that_does_not_exist_before_it_runs_anything(monkeypatch, capsys):
+    calls = _called(monkeypatch, {})
+    code, _, err = run(capsys, "test", "42")
+    assert code == 1 and "no chapter 42" in err and not calls
+
+
 def test_test_prints_the_kill_matrix(monkeypatch, capsys):
     _called(monkeypatch, {})
     seen = []

@@ -507,3 +507,11 @@ def test_halves_and_interleaved_views_of_one_tensor_may_be_sent_and_received_at_
     for ours, theirs in ((slice(0, 3), slice(3, 6)), (slice(0, 6, 2), slice(1, 6, 2))):
         run = simulate(swap, 2, args=(torch.arange(6.0), ours, theirs))
         assert all(torch.equal(run.results[rank][theirs], torch.arange(6.0)[ours]) for rank in (0, 1))
+
+
+def test_ranks_take_turns_on_one_core_and_the_caller_may_use_all_again():
+    cores = getattr(os, "sched_getaffinity", lambda thread: {0})  # a system without it leaves every thread as it is
+    before = cores(0)
+    found = simulate(lambda comm: sorted(cores(0)), 3).results
+    assert len(found[0]) == 1 and found == [found[0]] * 3
+    assert cores(0) == before

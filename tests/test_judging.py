@@ -10,6 +10,7 @@ from course_lib import exercises
 from course_lib.cluster.kernel import Adversary
 from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number, PerRank, Rows, Tensor, TupleOf, Word
+from course_lib.exercises.values import copied
 from course_lib.judging import (
     DrillKey,
     Judging,
@@ -29,7 +30,7 @@ from course_lib.judging.diagnoses import diagnosis_fault, numbered
 from course_lib.judging.draws import one_apart
 from course_lib.judging.gradients import gradients_fault
 from course_lib.judging.ranks import counts, on_ranks
-from course_lib.judging.tensors import close, factor, tensor_fault
+from course_lib.judging.tensors import OtherTensors, close, coin_of, factor, same_tensors, tensor_fault
 from course_lib.records import Case, Outcome
 
 PLAIN = Case(name="a case")
@@ -322,3 +323,38 @@ def test_values_by_rank_are_one_for_each_in_a_list():
         return on_ranks(Outcome(state="answered", value=value), wants, lambda got, want: got == want)
 
     assert on([1, 2]) and not on([1, 3]) and not on([1]) and not on((1, 2)) and not on(None)
+
+
+def test_a_copy_shares_nothing_that_can_change_with_what_it_was_made_of():
+    weight, row = torch.ones(2), [1, "a"]
+    given = ({"w": weight, "rows": [row, row]}, (weight, None, (2.0, b"x")))
+    mine = copied(given)
+    assert mine[0]["rows"] == given[0]["rows"] and mine[1][2] == given[1][2]
+    assert mine[0]["w"] is mine[1][0] is not weight, "what is in two places stays one"
+    assert mine[0]["rows"][0] is mine[0]["rows"][1] is not row
+    mine[0]["w"].add_(1)
+    mine[0]["rows"][0].append(3)
+    mine[0]["more"] = 1
+    assert weight.tolist() == [1, 1] and row == [1, "a"] and "more" not in given[0]
+
+
+def test_other_tensors_come_from_the_same_draws():
+    one, two = random.Random("seed"), OtherTensors("seed")
+    assert not torch.equal(torch.randn(4, generator=coin_of(one)), torch.randn(4, generator=coin_of(two)))
+    assert [one.random() for _ in range(5)] == [two.random() for _ in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("other", "alike"),
+    [
+        (([torch.tensor([1.0, math.nan])], {"a": 1}), True),
+        (([torch.tensor([2.0, math.nan])], {"a": 1}), False),
+        (([torch.tensor([1.0, 0.0]).double()], {"a": 1}), False),
+        (([torch.ones(1, 2)], {"a": 1}), False),
+        (([3], {"a": 1}), False),
+        (([torch.tensor([1.0, math.nan])], {"a": 2}), True),
+        (([torch.tensor([1.0, math.nan]), torch.ones(1)], {"a": 1}), False),
+    ],
+)
+def test_tensors_are_the_same_in_kind_and_numbers(other, alike):
+    assert same_tensors(([torch.tensor([1.0, math.nan])], {"a": 1}), other) is alike

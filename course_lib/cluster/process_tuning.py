@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-PIN_AFTER = 300  # requests after which a run is worth keeping on one core
+PIN_AFTER = 20  # requests after which a run is worth keeping on one core
 _frozen_by = ""  # who has frozen the older objects, so that the collector skips them: "us", "another" or ""
 
 

@@ -1,9 +1,10 @@
 """Probes that several chapters share: an answer called on many rows of arguments in one case, and a predicted interval."""
 
-import copy
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+
+from course_lib.exercises.values import copied
 
 NOT_ANSWERED = "not answered"
 
@@ -20,7 +21,7 @@ def rows(answers: Any, case: Any, comm: Any = None) -> Any:
     def results() -> list[Any]:
         found = []
         for at, row in enumerate(table):
-            mine = copy.deepcopy(row)
+            mine = copied(row)
             found.append(functions[index](*mine))
             if isinstance(table, list):
                 table[at] = mine
@@ -37,7 +38,7 @@ def kept_rows(answers: Any, case: Any, comm: Any = None) -> Any:
     """The same as `rows` for functions that leave their tensors as they are; ArgumentChanged where one is written to."""
 
     def watched(function: Callable[..., Any], *given: Any) -> Any:
-        before = copy.deepcopy(given)
+        before = copied(given)
         said = function(*given)
         if any(
             hasattr(mine, "shape") and not bool((mine == old).all()) for mine, old in zip(given, before, strict=True)

@@ -125,10 +125,13 @@ class _Kept:
 
 def _tensor_bytes(value: Any) -> int:
     """Bytes of the tensors in plain data."""
+    kind = type(value)
+    if kind in (int, float, str, bool):
+        return 0
     if isinstance(value, Mapping):
-        value = tuple(value.values())
-    if isinstance(value, list | tuple):
-        return sum(_tensor_bytes(each) for each in value)
+        return sum(map(_tensor_bytes, value.values()))
+    if kind in (list, tuple):
+        return sum(map(_tensor_bytes, value))
     return int(getattr(value, "nbytes", 0))
 
 

@@ -3,7 +3,6 @@ uses a worker.
 """
 
 import contextlib
-import copy
 import functools
 import importlib
 import io
@@ -15,6 +14,7 @@ from types import CodeType, FunctionType, TracebackType
 from typing import Any, Protocol
 
 from course_lib.exercises import Card
+from course_lib.exercises.values import copied
 from course_lib.grading.worker.plain_values import NOT_ANSWERED, OUTPUT_CAP, Given, NotPlain, plain
 from course_lib.grading.worker.second_call import called_again
 from course_lib.records import Case, Outcome
@@ -141,10 +141,10 @@ class InProcess:
 def run_probe(card: Card, case: Case, answer: Any) -> Outcome:
     """The probe on one case in this process: a call, or a metered run over ranks."""
     if case.ranks is None and case.twice:
-        own, *earlier = (Given(*copy.deepcopy((args, dict(case.kwargs)))) for args in case.args)
+        own, *earlier = (Given(*copied((args, dict(case.kwargs)))) for args in case.args)
         return guarded(lambda: called_again(lambda given: card.probe(answer, given), answer, own, earlier))
     if case.ranks is None:
-        given = copy.deepcopy((case.args, dict(case.kwargs)))
+        given = copied((case.args, dict(case.kwargs)))
         mine = Given(*given)
         return guarded(lambda: card.probe(answer, mine))
     from course_lib.grading.worker.ranks_in_process import run_here

@@ -4,7 +4,6 @@ Real training calls a function thousands of times, with the caller's own tensors
 the shared generators, switches gradients off or keeps something of every call is right once and does harm from then on.
 """
 
-import copy
 import os
 import random
 import sys
@@ -12,6 +11,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from course_lib.exercises.values import copied
 from course_lib.grading.worker.plain_values import Given, plain
 
 CALLS = 4  # at most, of an answer in one such run, which gets the time of as many runs
@@ -51,7 +51,7 @@ def called_again(call: Callable[[Given], Any], answer: Any, given: Given, earlie
 
 
 def _copied(given: Given) -> Given:
-    return Given(*copy.deepcopy((given.args, given.kwargs)))
+    return Given(*copied((given.args, given.kwargs)))
 
 
 # ----------------------------------------------------------------------------------------------------------- arguments

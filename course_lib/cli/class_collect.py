@@ -108,7 +108,7 @@ def _tell(done: object) -> None:
         "Notes",
         [*(f"{taken.student}, {taken.chapter}: {note}" for taken in done.taken for note in taken.notes), *done.notes],
     )
-    lines("Nobody's, or of no chapter (left where they are):", done.unmatched)
+    lines("Not matched to a student or a chapter (left where they are):", done.unmatched)
     if done.unmatched:
-        typer.echo("  One of them by itself: course class collect FILE --student ID --chapter NN")
+        typer.echo("  To assign one of them: course class collect FILE --student ID --chapter NN")
     lines("Refused:", done.refused)

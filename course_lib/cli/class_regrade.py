@@ -73,7 +73,7 @@ def _tell(exercise: str, changes: Sequence[Any]) -> None:
     if rows:
         table(["student", "chapter", "old", "new", "", ""], rows, ["old", "new"])
     moved = [each for each in changes if each.old != each.new and not each.kept_by]
-    typer.echo(f"{exercise}: {len(changes)} judged anew, {len(moved)} changed.")
+    typer.echo(f"{exercise}: {len(changes)} judged again, {len(moved)} changed.")
 
 
 def _what(change: object) -> str:

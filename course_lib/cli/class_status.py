@@ -60,4 +60,4 @@ def status(
         if missing and each.released:
             lines(f"Chapter {each.chapter}: nothing from", each.missing)
     if any(each.waiting for each in found):
-        typer.echo("\n`./course class grade` grades what waits.")
+        typer.echo("\n`./course class grade` grades the waiting submissions.")

@@ -177,8 +177,9 @@ def _say(markdown: str) -> None:
     if "IPython" in sys.modules and _in_kernel():
         from IPython.display import Markdown, display
 
-        # JupyterLab would set what stands between two escaped dollars as a formula.
-        display(Markdown(markdown.replace("\\$", "<span>\\$</span>")))
+        from course_lib.exercises.placeholders import keep_dollars
+
+        display(Markdown(keep_dollars(markdown)))
     else:
         print(markdown.replace("**", "").replace("`", ""))
 

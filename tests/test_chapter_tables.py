@@ -9,6 +9,7 @@ from course_lib.chapters.ch06 import tables as tables06
 from course_lib.chapters.ch06 import timing
 from course_lib.chapters.ch08 import tables as tables08
 from course_lib.chapters.ch08 import training
+from course_lib.chapters.table import table
 from course_lib.cluster import simulate
 from course_lib.exercises.running_example import GPUS, PARAMS
 from course_lib.units import bytes_text
@@ -62,3 +63,8 @@ def test_sharded_losses_fall_like_those_of_one_process():
     for args in ((1, 3), (3, 3), (3, 3, 1)):
         assert simulate(training.losses_of, 2, args=args).results[0] == pytest.approx(alone, rel=1e-5)
     assert alone[-1] < alone[0]
+
+
+def test_two_dollar_signs_in_a_cell_are_no_formula():
+    said = table([{"price": "$2 of $3"}]).data
+    assert said.endswith(r"| <span>\$</span>2 of <span>\$</span>3 |")

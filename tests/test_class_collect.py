@@ -146,7 +146,7 @@ def test_canvas_names_give_student_lateness_and_the_newest_upload(folder, tmp_pa
     }
     assert folder.submissions.arrival_record("ada", "01")["file"] == "lovelaceada_LATE_1001_777_01_small-2.ipynb"
     assert len(done.unmatched) == 2 and done.exit_code == 1
-    assert "their number in Canvas is 1003" in done.unmatched[0] and "nobody of the roster" in done.unmatched[1]
+    assert "their number in Canvas is 1003" in done.unmatched[0] and "no student of the roster" in done.unmatched[1]
 
 
 def test_what_canvas_calls_late_is_late_and_what_it_does_not_is_in_time(folder, tmp_path):

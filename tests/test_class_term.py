@@ -213,7 +213,7 @@ def an_extension_takes_the_penalty_back(term):
     folder = term.folder()
     capsys = term.capsys
     assert command("extend", "grace", "01", "--until", "2026-10-15") == 0
-    assert "in time, nothing off" in capsys.readouterr().out
+    assert "in time, no points off" in capsys.readouterr().out
     by = {each.student.id: each for each in grades(ClassFolder.open(folder.root), ["01"])}
     assert by["grace"].penalty == 0.0 and by["alan"].penalty > 0.0
     assert command("grade") == 0

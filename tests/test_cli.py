@@ -192,6 +192,11 @@ def test_a_learners_jupyterlab_shows_no_release_tools():
     assert callable(get_page_config)
 
 
+def test_a_learners_jupyterlab_wraps_long_lines_of_code():
+    settings = json.loads((lab.SETTINGS / "labconfig" / "default_setting_overrides.json").read_text())
+    assert settings["@jupyterlab/notebook-extension:tracker"]["codeCellConfig"]["lineWrap"] is True
+
+
 # ---------------------------------------------------------------------------------- update, check, release, test
 
 
@@ -294,6 +299,12 @@ def test_test_takes_chapters_by_their_numbers(monkeypatch, capsys):
     run(capsys, "test", "06", "10", "-k", "15")
     assert calls[0][-4:] == ["--chapter=06", "--chapter=10", "-k", "15"]
     assert len(calls) == 1
+
+
+def test_test_names_a_chapter_that_does_not_exist_before_it_runs_anything(monkeypatch, capsys):
+    calls = _called(monkeypatch, {})
+    code, _, err = run(capsys, "test", "42")
+    assert code == 1 and "no chapter 42" in err and not calls
 
 
 def test_test_prints_the_kill_matrix(monkeypatch, capsys):

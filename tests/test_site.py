@@ -390,6 +390,11 @@ def test_a_folder_with_other_things_is_not_replaced(tmp_path):
     assert (tmp_path / "thesis.txt").exists()
 
 
+def test_a_repository_that_is_not_owner_and_name_is_refused_before_any_chapter_runs(tmp_path):
+    with pytest.raises(Trouble, match="'course' is not a repository"):
+        build.build(tmp_path / "site", ["01"], repository="course")
+
+
 def test_an_unknown_chapter_is_named():
     with pytest.raises(Trouble, match="no released chapter 77"):
         build.released(["77"])

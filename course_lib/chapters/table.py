@@ -5,11 +5,14 @@ from typing import Any
 
 from IPython.display import Markdown
 
+from course_lib.exercises.placeholders import keep_dollars
+
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Markdown:
     """A Markdown table of `rows`, which all have the same keys: the column headings, in order."""
     lines = [list(rows[0]), ["---"] * len(rows[0]), *([str(cell) for cell in row.values()] for row in rows)]
-    return Markdown("\n".join(f"| {' | '.join(line)} |" for line in lines).replace("$", "\\$"))
+    markdown = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return Markdown(keep_dollars(markdown.replace("$", "\\$")))
 
 
 def columns(headings: str, rows: Iterable[Sequence[Any]]) -> Markdown:

@@ -57,7 +57,11 @@ _LEARNER = (
 _STAFF = (test.test, release.release, bench.bench, site.site)
 _CLASS = (submit.submit,)
 _RUNS = (plan.plan, run_.run)
-_PASSING_ON = (learn.learn, test.test)  # their further flags are somebody else's
+_PASSING_ON = (learn.learn, test.test)  # their further flags go to JupyterLab or pytest
+_USAGE = {
+    learn.learn: "[CHAPTER] [OPTIONS]",
+    test.test: "[CHAPTER]... [OPTIONS]",
+}  # chapters come first among their flags
 _OF_PROGRAMS = (bench.bench, run_.run)  # flags after a program's name are the program's, `--help` as well
 
 _PANELS = {**dict.fromkeys(_STAFF, STAFF), **dict.fromkeys(_CLASS, IN_A_CLASS), **dict.fromkeys(_RUNS, ON_GPUS)}
@@ -67,6 +71,7 @@ for command in (*_LEARNER, *_RUNS, *_STAFF, *_CLASS):
         command.__name__,
         help=words_of(command),
         epilog=sys.modules[command.__module__].EXAMPLES,
+        options_metavar=_USAGE.get(command, "[OPTIONS]"),
         rich_help_panel=_PANELS.get(command),
         context_settings=_PASS_ON | {"help_option_names": []}
         if command in _OF_PROGRAMS

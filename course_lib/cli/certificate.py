@@ -26,7 +26,7 @@ def certificate(
         Path | None, typer.Option("--out", help="Where the page goes; by default certificate.html in the work folder.")
     ] = None,
     verify: Annotated[Path | None, typer.Option("--verify", help="Compare this page with the work folder.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of words.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Write a page that says what you did, or verify one.
 

@@ -23,7 +23,7 @@ def check(
     blank: Annotated[
         bool, typer.Option("--blank", help="The chapters as released: every exercise must score 0.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of words.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Grade your chapters: points for each exercise, and why.
 

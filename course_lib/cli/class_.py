@@ -23,7 +23,7 @@ from course_lib.cli.words import examples, words_of
 
 app = typer.Typer(
     name="class",
-    help="Teach a class: release chapters, collect and grade what is handed in, give it back.",
+    help="Teach a class: release chapters, collect and grade submissions, return feedback.",
     epilog=examples(
         "course class init autumn-26 --roster canvas.csv",
         "course class release 06 --due 2026-10-12",

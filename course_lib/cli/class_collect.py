@@ -12,10 +12,10 @@ from course_lib.cli.class_words import HERE, AsJson, Folder, lines, moment, numb
 from course_lib.cli.words import examples, part
 
 EXAMPLES = examples(
-    "course class collect ~/Downloads/submissions.zip          Canvas's or Moodle's download; its own names say whose is what",
-    "course class collect submissions.zip --times grades.csv   with Moodle's grading worksheet, which says when each came",
+    "course class collect ~/Downloads/submissions.zip          Canvas's or Moodle's download; its file names say which student's each is",
+    "course class collect submissions.zip --times grades.csv   with Moodle's grading worksheet, which says when each arrived",
     "course class collect handed-in/ --chapter 06              a folder: one folder or one notebook for each student",
-    'course class collect ada.ipynb --student ada --chapter 06 --at "2026-10-12 09:30"   one by mail',
+    'course class collect ada.ipynb --student ada --chapter 06 --at "2026-10-12 09:30"   a notebook that arrived by mail',
     "course class collect --exchange                           nbgrader's exchange",
 )
 
@@ -24,25 +24,29 @@ def collect(
     source: Annotated[Path | None, typer.Argument(help="A folder, a zip, or one notebook.")] = None,
     exchange: Annotated[bool, typer.Option("--exchange", help="From nbgrader's exchange.")] = False,
     chapter: Annotated[
-        str, typer.Option("--chapter", help="Only this chapter; also what a notebook is that does not say.")
+        str, typer.Option("--chapter", help="Only this chapter. Needed for a notebook that does not name its chapter.")
     ] = "",
-    student: Annotated[str, typer.Option("--student", help="Whose it is.")] = "",
-    at: Annotated[str | None, typer.Option("--at", help="When it came, by your word.")] = None,
+    student: Annotated[str, typer.Option("--student", help="The student who handed it in.")] = "",
+    at: Annotated[str | None, typer.Option("--at", help="When it arrived, as you state it.")] = None,
     times: Annotated[
         Path | None,
         typer.Option(
-            "--times", help="When each came: Moodle's grading worksheet, or a CSV with student_id,submitted_at."
+            "--times", help="When each arrived: Moodle's grading worksheet, or a CSV with student_id,submitted_at."
         ),
     ] = None,
     any_owner: Annotated[
-        bool, typer.Option("--any-owner", help="With --exchange: students share one account.")
+        bool,
+        typer.Option(
+            "--any-owner", help="With --exchange: accept files of any owner, because all students share one account."
+        ),
     ] = False,
     folder: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Take in submissions. Links, bombs and odd paths are refused; the newest of several counts; nothing of them runs.
+    """Collect submissions. If a student handed in several, the newest counts.
 
-    When it came is the LMS's or exchange's record, or what you say; a submission's own word is not asked.
+    Links, zip bombs and odd paths are refused, and no code runs. The time of arrival comes from the LMS, the exchange or you, never
+    from the submission.
     """
     if (source is None) is not exchange:
         raise typer.BadParameter("give a folder, a zip or a notebook; or --exchange")
@@ -104,7 +108,7 @@ def _tell(done: object) -> None:
         "Notes",
         [*(f"{taken.student}, {taken.chapter}: {note}" for taken in done.taken for note in taken.notes), *done.notes],
     )
-    lines("Nobody's, or of no chapter (left where they are):", done.unmatched)
+    lines("Not matched to a student or a chapter (left where they are):", done.unmatched)
     if done.unmatched:
-        typer.echo("  One of them by itself: course class collect FILE --student ID --chapter NN")
+        typer.echo("  To assign one of them: course class collect FILE --student ID --chapter NN")
     lines("Refused:", done.refused)

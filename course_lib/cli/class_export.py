@@ -19,21 +19,26 @@ EXAMPLES = examples(
 def export(
     chapters: Annotated[list[str] | None, typer.Argument(help="Chapters; all by default.")] = None,
     to: Annotated[str, typer.Option("--to", help="csv, exercises, canvas or moodle.")] = "csv",
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where; by default in exports/.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write; by default in exports/.")
+    ] = None,
     column: Annotated[
         str,
         typer.Option(
             "--column",
-            help="What the chapter's column is called there: in Canvas's own export 'Name (number)', which is remembered.",
+            help="The name of the chapter's column in the LMS, such as 'Name (number)' from Canvas's own export; the class remembers it.",
         ),
     ] = "",
     zero: Annotated[
         bool,
-        typer.Option("--missing-as-zero", help="0 for who handed in nothing; without it the LMS keeps what it has."),
+        typer.Option(
+            "--missing-as-zero",
+            help="Give 0 to students who handed in nothing. Without it, the LMS keeps the grade that it has.",
+        ),
     ] = False,
     folder: Folder = HERE,
 ) -> None:
-    """Write grades as a file that is imported unedited. Hand grading and late penalties are in them."""
+    """Write grades as a file that the LMS imports without editing. They include hand grading and late penalties."""
     place = opened(folder)
     wanted = numbers(chapters) or [
         chapter

@@ -19,7 +19,7 @@ def extend(
     until: Annotated[str, typer.Option("--until", help="2026-10-15 12:00, or a day for its end.")],
     folder: Folder = HERE,
 ) -> None:
-    """Give one student more time. What is late, and what lateness costs, follows at once."""
+    """Give one student more time. Lateness and its cost are recomputed immediately."""
     place = opened(folder)
     when = moment(until)
     assert when is not None

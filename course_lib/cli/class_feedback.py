@@ -20,7 +20,7 @@ def feedback(
     ] = None,
     folder: Folder = HERE,
 ) -> None:
-    """Write a page of feedback for each student: points, reasons, comments. It runs no script of a submission's."""
+    """Write a page of feedback for each student: points, reasons, comments. A page runs no script."""
     place = opened(folder)
     made = part("course_lib.grading.classroom.feedback", "feedback").make_feedback(
         place, students=students or None, chapters=numbers(chapters) or None

@@ -11,10 +11,10 @@ from course_lib.cli.class_words import HERE, AsJson, Folder, numbers, opened
 from course_lib.cli.words import examples, part
 
 EXAMPLES = examples(
-    "course class grade                            all that is new; started again after a stop, it goes on where it was",
+    "course class grade                            everything new; after a stop it continues where it was",
     "course class grade --chapter 06 --jobs 4",
     "course class grade --student ada              one student",
-    "course class grade --again                    also what is graded already: the same scores come out",
+    "course class grade --again                    also what is graded already, with the same scores",
     "course class grade --scheduler tcp://head:8786   on a Dask cluster",
 )
 
@@ -29,7 +29,7 @@ def grade(
     jobs: Annotated[
         int | None, typer.Option("--jobs", min=1, help="Submissions at a time; one for each core by default.")
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Judge also what is graded already.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also judge submissions that are already graded.")] = False,
     scheduler: Annotated[str | None, typer.Option("--scheduler", help="A Dask scheduler's address.")] = None,
     no_sandbox: Annotated[
         bool, typer.Option("--no-sandbox", help="Run work that you trust where there is no sandbox.")
@@ -40,7 +40,7 @@ def grade(
     folder: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Grade submissions, each in a sandbox, and write the gradebook. Stopped at any moment, it loses nothing."""
+    """Grade submissions, each in a sandbox, and write the gradebook. You can stop it at any time; the same command continues."""
     place = opened(folder)
     for name in students or ():
         place.roster.student(name)

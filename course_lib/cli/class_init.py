@@ -12,7 +12,7 @@ from course_lib.install import Trouble
 from course_lib.learner import work as learner_work
 
 EXAMPLES = examples(
-    "course class init autumn-26 --roster canvas.csv        beside the course's own folder",
+    "course class init autumn-26 --roster canvas.csv        next to the course's own folder",
     "course class init autumn-26 --chapters 00,01,06 --folder ~/classes/autumn-26",
     "course class init big-26 --db-url postgresql+psycopg://grader@localhost/big26",
 )
@@ -24,19 +24,19 @@ def init(
         Path | None,
         typer.Option(
             "--roster",
-            help="Who is in it: Canvas's gradebook export, Moodle's participants or grades, or any CSV with a header.",
+            help="The list of students: Canvas's gradebook export, Moodle's participants or grades, or any CSV with a header.",
         ),
     ] = None,
     chapters: Annotated[str, typer.Option("--chapters", help="Chapters, separated by commas; all by default.")] = "",
     folder: Annotated[
-        Path | None, typer.Option("--folder", "-C", help="Where; by default beside the course's folder.")
+        Path | None, typer.Option("--folder", "-C", help="The class's folder; by default next to the course's folder.")
     ] = None,
     late: Annotated[
         float | None,
         typer.Option("--late", min=0, help="Points lost for each day late; by default lateness is only recorded."),
     ] = None,
     db_url: Annotated[
-        str, typer.Option("--db-url", help="The gradebook elsewhere than in a file (SQLAlchemy's URL).")
+        str, typer.Option("--db-url", help="Keep the gradebook in this database instead of a file (an SQLAlchemy URL).")
     ] = "",
 ) -> None:
     """Make a class: its folder, secret, roster, gradebook, and copies of the chapters' sources.

@@ -12,8 +12,8 @@ from course_lib.cli.class_words import HERE, AsJson, Folder, opened, table
 from course_lib.cli.words import examples, part
 
 EXAMPLES = examples(
-    "course class regrade --exercise ring-all-reduce            old and new points of each student; nobody loses any",
-    "course class regrade --exercise ring-all-reduce --lower    also where points fall",
+    "course class regrade --exercise ring-all-reduce            old and new points of each student; no student loses any",
+    "course class regrade --exercise ring-all-reduce --lower    also changes that lower points",
 )
 
 
@@ -22,7 +22,7 @@ def regrade(
     students: Annotated[
         list[str] | None, typer.Option("--student", help="Only this student; may be given again.")
     ] = None,
-    lower: Annotated[bool, typer.Option("--lower", help="Take over points that fall, too.")] = False,
+    lower: Annotated[bool, typer.Option("--lower", help="Also apply changes that lower a student's points.")] = False,
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Submissions at a time.")] = None,
     no_sandbox: Annotated[
         bool, typer.Option("--no-sandbox", help="Run work that you trust where there is no sandbox.")
@@ -30,7 +30,7 @@ def regrade(
     folder: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Judge one exercise of all submissions anew, after a check was mended or points changed. Points set by hand stay."""
+    """Judge one exercise of all submissions again, after its check was fixed or its points changed. Points set by hand stay."""
     place = opened(folder)
     grading = part("course_lib.grading.service.regrade", "grading a class")
     stopped = None
@@ -73,7 +73,7 @@ def _tell(exercise: str, changes: Sequence[Any]) -> None:
     if rows:
         table(["student", "chapter", "old", "new", "", ""], rows, ["old", "new"])
     moved = [each for each in changes if each.old != each.new and not each.kept_by]
-    typer.echo(f"{exercise}: {len(changes)} judged anew, {len(moved)} changed.")
+    typer.echo(f"{exercise}: {len(changes)} judged again, {len(moved)} changed.")
 
 
 def _what(change: object) -> str:

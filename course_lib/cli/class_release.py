@@ -25,11 +25,12 @@ def release(
     chapters: Annotated[list[str] | None, typer.Argument(help="Chapters, such as 06.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every chapter of the class.")] = False,
     exercises: Annotated[
-        str, typer.Option("--exercises", help="Those that count, separated by commas; the others stay as practice.")
+        str,
+        typer.Option("--exercises", help="The exercises that count, separated by commas; the others stay as practice."),
     ] = "",
     points: Annotated[str, typer.Option("--points", help="Other points: id=points, separated by commas.")] = "",
     due: Annotated[str | None, typer.Option("--due", help="2026-10-12 23:59, or a day for its end.")] = None,
-    variants: Annotated[bool, typer.Option("--variants", help="Each student their own numbers.")] = False,
+    variants: Annotated[bool, typer.Option("--variants", help="Give each student different numbers.")] = False,
     bundle: Annotated[
         bool,
         typer.Option(
@@ -39,13 +40,14 @@ def release(
     pin: Annotated[
         bool,
         typer.Option(
-            "--pin", help="Take the chapter from the course as it is now: to add one, or for a newer release of it."
+            "--pin",
+            help="Copy the chapter from the course as it is now: to add a chapter to the class, or to take a newer release of it.",
         ),
     ] = False,
     folder: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Release chapters: without answers, hidden tests or judging; the gradebook learns what can be earned."""
+    """Release chapters, without answers, hidden tests or judges, and enter their points into the gradebook."""
     opened_class = opened(folder)
     wanted = list(opened_class.settings.chapters()) if all_ else numbers(chapters)
     if not wanted and not bundle:

@@ -10,7 +10,7 @@ from course_lib.cli.class_words import HERE, AsJson, Folder, lines, numbers, ope
 from course_lib.cli.words import examples, part
 
 EXAMPLES = examples(
-    "course class report 06           the hardest exercises, misconceptions by count, what looked odd; and a page with pictures",
+    "course class report 06           the hardest exercises, misconceptions by count, suspicious work, and a page with pictures",
     "course class report --json",
 )
 
@@ -24,7 +24,7 @@ def report(
     folder: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Say what the class found hard, which misconceptions are behind it, and what to look at."""
+    """Show which exercises the class found hard, which misconceptions caused it, and which submissions deserve a look."""
     place = opened(folder)
     reporting = part("course_lib.grading.classroom.report", "reporting")
     made = [reporting.chapter_report(place, chapter) for chapter in numbers(chapters) or place.settings.chapters()]

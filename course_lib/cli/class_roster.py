@@ -10,7 +10,7 @@ from course_lib.cli.words import examples, part
 
 EXAMPLES = examples(
     "course class roster                  who is in it",
-    "course class roster canvas.csv       who came since; nobody is taken out",
+    "course class roster canvas.csv       adds new students; none is removed",
 )
 
 

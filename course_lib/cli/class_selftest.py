@@ -14,7 +14,7 @@ EXAMPLES = examples(
     "course class self-test leak tampering           some kinds",
     "course class self-test --only fork-bomb         one attack",
     "course class self-test --level contained        a weaker sandbox than this machine has",
-    "course class self-test --list                   what would be tried",
+    "course class self-test --list                   the attacks, without running them",
 )
 
 
@@ -27,12 +27,15 @@ def self_test(
         list[str] | None, typer.Option("--only", help="Attacks with this in their name; may be given again.")
     ] = None,
     level: Annotated[
-        str, typer.Option("--level", help="namespaces, contained or none; the strongest one to be had here by default.")
+        str,
+        typer.Option(
+            "--level", help="namespaces, contained or none; by default the strongest that this machine offers."
+        ),
     ] = "",
-    list_: Annotated[bool, typer.Option("--list", help="Print what would be tried.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the attacks without running them.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
-    """Attack the grader on this machine: forgeries, leaks, tampering, floods, cheats of the cluster, and honest accidents.
+    """Attack the grader on this machine: forgeries, leaks, tampering, floods, cheats of the cluster, and accidents.
 
     Exits non-zero if anything got through. Runs on this machine only: services, secrets and processes that are attacked are its own.
     """

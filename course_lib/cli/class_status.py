@@ -11,14 +11,14 @@ from course_lib.cli.words import examples, part
 
 EXAMPLES = examples(
     "course class status",
-    "course class status 06 --missing     and who handed in nothing",
+    "course class status 06 --missing     also the students who handed in nothing",
     "course class status --json",
 )
 
 
 def status(
     chapters: Annotated[list[str] | None, typer.Argument(help="Chapters; all by default.")] = None,
-    missing: Annotated[bool, typer.Option("--missing", help="Also list who handed in nothing.")] = False,
+    missing: Annotated[bool, typer.Option("--missing", help="Also list the students who handed in nothing.")] = False,
     folder: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
@@ -60,4 +60,4 @@ def status(
         if missing and each.released:
             lines(f"Chapter {each.chapter}: nothing from", each.missing)
     if any(each.waiting for each in found):
-        typer.echo("\n`./course class grade` grades what waits.")
+        typer.echo("\n`./course class grade` grades the waiting submissions.")

@@ -18,11 +18,11 @@ Folder = Annotated[
         "--folder",
         "-C",
         envvar="COURSE_CLASS",
-        help="The class's folder; by default the one around you.",
+        help="The class's folder; by default the one that you are in.",
         show_default=False,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of words.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 HERE = Path(".")
 
 

@@ -15,9 +15,9 @@ EXAMPLES = examples("course doctor", "course doctor --json   for a bug report")
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
-    """Look at this machine: what is missing, and the way out. With GPUs: links, clocks and measured bandwidth too.
+    """Check this machine: what is missing and how to fix it. With GPUs, also links, clocks and measured bandwidth.
 
     Exits non-zero if the course cannot run here.
     """

@@ -20,12 +20,15 @@ EXAMPLES = examples(
 
 def drill(
     chapter: Annotated[list[str] | None, typer.Option("--chapter", help="Only this chapter, passed or not.")] = None,
-    minutes: Annotated[float, typer.Option("--minutes", min=0.1, help="How long.")] = 5.0,
-    as_json: Annotated[bool, typer.Option("--json", help="What is due, as one JSON object.")] = False,
+    minutes: Annotated[float, typer.Option("--minutes", min=0.1, help="How long to ask.")] = 5.0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print how many questions are due, as one JSON object.")
+    ] = False,
 ) -> None:
     """Five minutes of short questions.
 
-    They come from chapters that you have passed, each time with other numbers; what you miss returns soon. An empty line passes, Ctrl-C ends; what you answered is kept.
+    They come from chapters that you have passed, each time with other numbers. A question that you miss returns soon. An empty
+    line skips a question. Ctrl-C ends the drill and keeps your answers.
     """
     from course_lib.learner import drill as drills
     from course_lib.learner import progress, work

@@ -1,4 +1,4 @@
-"""`course evidence`: what real runs left behind, one's own and those that ship with the course."""
+"""`course evidence`: evidence files of real runs, yours and those that ship with the course."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ LIST = examples("course evidence list                everything that chapters ca
 
 app = typer.Typer(
     name="evidence",
-    help="What real runs left behind: one's own, and those that ship with the course.",
+    help="Evidence files of real runs: yours, and those that ship with the course.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -30,7 +30,9 @@ def add(paths: Annotated[list[Path], typer.Argument(help="A tour's zip, or evide
 
 
 @app.command("list", epilog=LIST)
-def list_(as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False) -> None:
+def list_(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
     """List the evidence that there is, newest first, and whether anything contradicts it."""
     rows = part("course_lib.runs.store", "evidence").rows()
     if as_json:

@@ -1,4 +1,4 @@
-"""`course exercise`: exercises of one's own."""
+"""`course exercise`: write exercises."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="exercise",
-    help="Write an exercise: for the course, or for a class of yours.",
+    help="Write an exercise, for the course or for one of your classes.",
     no_args_is_help=True,
     epilog=examples("course exercise new 06 my-id", "course exercise new 06 my-id --class ~/classes/autumn-26"),
     context_settings={"help_option_names": ["-h", "--help"]},

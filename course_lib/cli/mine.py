@@ -31,7 +31,7 @@ def mine(
             help="What the ranks share: data, half, zero, sharded, tensor, pipeline, context, experts, mesh, checkpoint; all by default."
         ),
     ] = None,
-    ranks: Annotated[str, typer.Option("--ranks", help="Numbers of ranks, with commas.")] = "1,2,4",
+    ranks: Annotated[str, typer.Option("--ranks", help="Numbers of ranks, separated by commas.")] = "1,2,4",
     steps: Annotated[int, typer.Option("--steps", min=1, help="Updates of each run.")] = 6,
     processes: Annotated[
         bool, typer.Option("--processes", help="Also on as many processes of this machine, by torchrun.")
@@ -39,12 +39,12 @@ def mine(
     gpus: Annotated[bool, typer.Option("--gpus", help="Also on this machine's GPUs, by torchrun.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write the trainer to this folder.")] = None,
     name: Annotated[str, typer.Option("--name", help="Your name, for the README of that folder.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
     """Assemble your own trainer from the exercises that you passed.
 
-    The course's own part stands in where you have none yet. Every run is held against the library's losses, and a part
-    of yours that does not fit is named and left out. Exits with 1 if there is one, or if a run differs from the library's.
+    Where you have no part yet, the course's own part is used. The losses of every run are compared with the library's, and a
+    part of yours that does not fit is named and left out. Exits with 1 if there is such a part, or if a run's losses differ.
     """
     answers = part("course_lib.own_trainer.answers", "your own trainer")
     trials = part("course_lib.own_trainer.trials", "your own trainer")

@@ -21,19 +21,21 @@ TIMES = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 
 def plan(
-    model: Annotated[str, typer.Option("--model", help="A model of the course's facts.")],
+    model: Annotated[str, typer.Option("--model", help="The model, by its name in the course's facts.")],
     gpus: Annotated[str, typer.Option("--gpus", help="Devices, as in 64xH100.")],
     seq: Annotated[int, typer.Option("--seq", min=1, help="Tokens of a sequence.")] = 8192,
     sequences: Annotated[
-        int, typer.Option("--sequences", min=1, help="Sequences of a step, all devices together.")
+        int, typer.Option("--sequences", min=1, help="Sequences in a step, all devices together.")
     ] = 512,
     dtype: Annotated[str, typer.Option("--dtype", help="bf16 or fp8.")] = "bf16",
     tokens: Annotated[str, typer.Option("--tokens", help="Tokens of the run, as in 2T.")] = "2T",
-    deadline: Annotated[str, typer.Option("--deadline", help="The run's longest time, as in 12h, 30d or 4w.")] = "",
+    deadline: Annotated[
+        str, typer.Option("--deadline", help="The longest time the run may take, as in 12h, 30d or 4w.")
+    ] = "",
     max_cost: Annotated[
-        float | None, typer.Option("--max-cost", help="The run's highest price, as in 500000 (dollars).")
+        float | None, typer.Option("--max-cost", help="The most the run may cost, as in 500000 (dollars).")
     ] = None,
-    top: Annotated[int, typer.Option("--top", min=1, help="How many plans.")] = 3,
+    top: Annotated[int, typer.Option("--top", min=1, help="How many plans to show.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="The plans as JSON.")] = False,
 ) -> None:
     """Plan a training run: the quickest layouts that fit.

@@ -12,7 +12,7 @@ EXAMPLES = examples("course progress", "course progress --json")
 
 
 def progress(
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Show how far you are.
 

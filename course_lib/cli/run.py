@@ -43,15 +43,17 @@ def run(
         int | None,
         typer.Option("--nproc", help="Processes on this machine; with GPUs one each (default: the program's)."),
     ] = None,
-    max_minutes: Annotated[float | None, typer.Option("--max-minutes", help="End it after so many minutes.")] = None,
-    max_cost: Annotated[float | None, typer.Option("--max-cost", help="End it before it costs more dollars.")] = None,
+    max_minutes: Annotated[float | None, typer.Option("--max-minutes", help="Stop after this many minutes.")] = None,
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", help="Stop before the run costs more than this many dollars.")
+    ] = None,
     price: Annotated[float | None, typer.Option("--price", help="Dollars per GPU and hour.")] = None,
     retries: Annotated[
         int,
         typer.Option(
             "--retries",
             min=0,
-            help="Start a training again so many times from its newest checkpoint if it loses a process or is told to stop (spot machines).",
+            help="For spot machines: how often to start a training again from its newest checkpoint after a lost process or a signal to stop.",
         ),
     ] = 0,
     asks_for_help: Annotated[bool, typer.Option("--help", "-h", help=HELP)] = False,

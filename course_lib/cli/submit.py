@@ -23,7 +23,7 @@ def submit(
     name: Annotated[
         str, typer.Option("--name", help="The file's name: ending in .ipynb, the notebook alone; else a zip.")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of words.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Write a chapter as a file to hand in.
 

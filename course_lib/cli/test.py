@@ -44,8 +44,12 @@ def test(
 
     Installs the test tools on first use.
     """
-    from course_lib.install import ROOT, add_group
+    from course_lib.facts import course
+    from course_lib.install import ROOT, Trouble, add_group
 
+    chapters = list(takewhile(re.compile(r"\d\d").fullmatch, context.args))
+    if unknown := [chapter for chapter in chapters if chapter not in course.chapters()]:
+        raise Trouble(f"There is no chapter {', '.join(unknown)}.", f"choose from {', '.join(course.chapters())}")
     for group in ("test", "site"):
         add_group(group)
     if kill_matrix:
@@ -54,7 +58,6 @@ def test(
     if mutants:
         mutation = part("course_lib.exercises.mutation", "the mutation table")
         raise typer.Exit(int(mutation.main(context.args) or 0))
-    chapters = list(takewhile(re.compile(r"\d\d").fullmatch, context.args))
     flags = [*(f"--chapter={chapter}" for chapter in chapters), *context.args[len(chapters) :]]
     chosen = [flag for flag in flags if not flag.startswith("-") and os.path.exists(flag.split("::")[0])]
     processes = min(os.cpu_count() or 1, 4) + 1  # one more than cores: some tests mostly wait

@@ -17,7 +17,7 @@ EXAMPLES = examples(
 def update(
     targets: Annotated[list[str] | None, typer.Argument(help="Chapters, such as 06.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every chapter that has a newer release.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of words.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Move your work into a newer release of a chapter.
 

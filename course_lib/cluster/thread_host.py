@@ -53,10 +53,10 @@ class ThreadHost:
         capture: int | None = None,
         speed: float = 1e12,
         account: bool = False,
-        core: int
-        | None = None,  # the judge's, to which a long run's threads move; without one they stay on this thread's
+        core: int | None = None,
         finish: Callable[[Any], Any] = lambda value: value,
     ) -> None:
+        """`core` is the judge's, to which the threads of a long run move; without one they stay on this thread's core."""
         self.link, self.bodies, self.ranks, self.finish = link, bodies, ranks, finish
         self.debug, self.capture = debug, capture
         self.error: BaseException | None = None  # what the link to the kernel raised

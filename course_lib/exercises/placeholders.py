@@ -95,3 +95,12 @@ def chapter_values(
         values |= {f"{card.id}.card": card.markdown(params), f"{card.id}.minutes": card.minutes}
     module = exercises.chapter_module(chapter)
     return values | {f"{chapter}.{name}": number() for name, number in module.NUMBERS.items()}
+
+
+def keep_dollars(markdown: str) -> str:
+    """Markdown in which an escaped dollar sign stays a dollar sign on every page.
+
+    JupyterLab drops the backslash before it looks for formulas, so "\\$2 to \\$3" would become mathematics. A dollar
+    sign in an element of its own does not.
+    """
+    return markdown.replace("\\$", "<span>\\$</span>")

@@ -1,4 +1,4 @@
-"""Plain values that came back: whether one is a number, whether it is near another, and how a message shows it."""
+"""Plain values: deep copies of arguments; whether a result is a number or near another one, and how a message shows it."""
 
 import copy
 import math
@@ -7,9 +7,7 @@ from typing import Any
 
 types_only: ContextVar[bool] = ContextVar("types_only", default=False)  # as in a class, where messages quote nothing
 _SHOWN = 100  # letters, or items, of which a message shows the first
-
-
-_ATOMS = frozenset({int, float, bool, str, bytes, type(None)})
+_ATOMS = frozenset({int, float, bool, str, bytes, type(None)})  # values that need no copy
 
 
 def copied(value: Any, memo: dict[int, Any] | None = None) -> Any:

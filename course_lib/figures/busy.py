@@ -39,7 +39,7 @@ def who_is_busy(
     end = until or max([span.end for span in spans] + [message.arrived for message in messages] + [0.0]) or 1.0
     scale, word = _unit(end, unit)
     figure, axes = style.new(height or 1.35 + 0.34 * min(rows, 24), bottom=0.95, top=0.42, left=0.75)
-    axes.barh(range(rows), end / scale, height=_BAR, color=COLOR["idle"], alpha=0.28, linewidth=0)
+    axes.barh(range(rows), end / scale, height=_BAR, color=COLOR["idle"], alpha=style.PALE, linewidth=0)
     _draw_spans(axes, spans, scale, end)
     _draw_messages(axes, messages[:_MOST_ARROWS], scale)
     axes.set_ylim(rows - 0.5, -0.5)
@@ -53,7 +53,8 @@ def who_is_busy(
         {role(span.kind) for span in spans}, key=lambda kind: list(COLOR).index(kind) if kind in COLOR else 99
     )
     inches = figure.get_figheight() - 1.37
-    style.legend(axes, [*kinds, *(["idle"] if "idle" not in kinds else [])], bbox_to_anchor=(0.5, -0.42 / inches))
+    gaps = "" if "idle" in kinds else "idle"  # time without a span shows the pale background
+    style.legend(axes, [*kinds, *filter(None, [gaps])], pale=gaps, bbox_to_anchor=(0.5, -0.42 / inches))
     figure.alt = f"{title}. {busy_alt(spans, messages, rows)}"
     return figure
 

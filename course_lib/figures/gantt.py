@@ -48,7 +48,7 @@ def gantt(
     half = _BAR if strip else 0.39
     low, high = (-_TOP - half, -_TOP) if strip else (-half, half)
     lows = [rank + low for rank in range(schedule.ranks)]
-    axes.barh(lows, end, height=high - low, align="edge", color=COLOR["idle"], alpha=0.28, linewidth=0)
+    axes.barh(lows, end, height=high - low, align="edge", color=COLOR["idle"], alpha=style.PALE, linewidth=0)
     _draw_operations(axes, timeline, low, high, end)
     if strip:
         _draw_strip(axes, timeline, holds or max(timeline.peak_activations), end)
@@ -150,7 +150,7 @@ def _legend(axes, schedule: Schedule, strip: bool, inches: float) -> None:
     if "B" in kinds and "I" in kinds:
         kinds.remove("I")  # one color; a whole backward is the longer one
     handles = [Patch(facecolor=_FILL[kind], label=KINDS[kind]) for kind in kinds]
-    handles.append(Patch(facecolor=COLOR["idle"], alpha=0.28, label="idle"))
+    handles.append(Patch(facecolor=COLOR["idle"], alpha=style.PALE, label="idle"))
     if strip:
         handles.append(Patch(facecolor=COLOR["activations"], label="activations held"))
     axes.legend(

@@ -29,6 +29,7 @@ from course_lib.figures.palette import GRID, INK, NIGHT, NIGHT_WORDS, PAPER, SOF
 
 WIDTH = 7.4  # inches; a picture fills a notebook's column
 SMALL, NORMAL, LARGE = 8.0, 9.0, 10.5  # points
+PALE = 0.28  # the opacity of the background that shows idle time
 DPI = 110
 FONT = "DejaVu Sans"  # ships with matplotlib, so a picture is the same everywhere
 FAMILY = "'DejaVu Sans', Verdana, Geneva, sans-serif"  # of about one width, for text on a page
@@ -101,9 +102,9 @@ def bare(axes: Axes) -> None:
     axes.set_axis_off()
 
 
-def legend(axes: Axes, roles: Sequence[str], **options: object) -> None:
-    """A legend of roles in their colors, in one row under the axes unless told otherwise."""
-    handles = [Patch(facecolor=color(name), label=label(name)) for name in roles]
+def legend(axes: Axes, roles: Sequence[str], *, pale: str = "", **options: object) -> None:
+    """A legend of roles in their colors, in one row under the axes unless told otherwise; `pale` is the role drawn as a background."""
+    handles = [Patch(facecolor=color(name), label=label(name), alpha=PALE if name == pale else None) for name in roles]
     settings = {
         "loc": "upper center",
         "bbox_to_anchor": (0.5, -0.16),

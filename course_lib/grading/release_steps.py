@@ -14,7 +14,7 @@ from nbgrader.utils import compute_checksum
 from traitlets import Unicode
 
 from course_lib import exercises
-from course_lib.exercises.placeholders import PLACEHOLDER, chapter_values, fill_text
+from course_lib.exercises.placeholders import PLACEHOLDER, chapter_values, fill_text, keep_dollars
 from course_lib.grading.blank_notebook import with_values
 from course_lib.grading.committed_form import tidy
 from course_lib.grading.judge.exercise import CONTRACT_VERSION
@@ -83,15 +83,6 @@ def _with_source(cell: Cell, source: str) -> Cell:
         return changed
     own = {**meta, "checksum": compute_checksum(from_dict(changed))}
     return {**changed, "metadata": {**cell["metadata"], "nbgrader": own}}
-
-
-def keep_dollars(markdown: str) -> str:
-    """Markdown in which an escaped dollar sign stays a dollar sign on every page.
-
-    JupyterLab drops the backslash before it looks for formulas, so "\\$2 to \\$3" would become mathematics. A dollar
-    sign in an element of its own does not.
-    """
-    return markdown.replace("\\$", "<span>\\$</span>")
 
 
 def _variant_params(variant: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

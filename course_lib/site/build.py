@@ -1,6 +1,7 @@
 """The course as static pages: chapters are executed, turned into pages and written as HTML by Sphinx."""
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -54,8 +55,10 @@ def released(numbers: Sequence[str] = ()) -> list[Chapter]:
 def build(out: Path, numbers: Sequence[str] = (), *, repository: str = "", say: Callable[[str], None] = print) -> Built:
     """Write the site into `out`, whose old content is deleted; only these chapters if numbers are given.
 
-    Raises Trouble if `out` is a folder with something else in it, or if a chapter fails.
+    Raises Trouble if `out` is a folder with something else in it, if `repository` is not owner/name, or if a chapter fails.
     """
+    if repository and not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
+        raise Trouble(f"{repository!r} is not a repository on GitHub", "give it as owner/name")
     if out.exists() and any(out.iterdir()) and not (out / "searchindex.js").is_file():
         raise Trouble(f"{out} is not empty and is not a site", "name another folder with --out, or empty this one")
     chapters = released(numbers)

@@ -21,7 +21,7 @@ def published() -> Markdown:
             {
                 "model": name,
                 "experts per layer": model.experts or "–",
-                "of which a token meets": model.top_k or "–",
+                "experts per token": model.top_k or "–",
                 "parameters": number_text(model.params),
                 "active": number_text(active),
                 "FLOPs per token, training": number_text(6 * active),

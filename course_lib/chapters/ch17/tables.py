@@ -9,6 +9,7 @@ from IPython.display import Markdown
 from course_lib import capstone, diagnosis, exercises, facts, planner
 from course_lib.capstone import COURSE, assess
 from course_lib.chapters.table import table
+from course_lib.exercises.placeholders import keep_dollars
 from course_lib.planner.advice import CAUSES
 from course_lib.units import bytes_text, duration_text, money_text, number_text, percent_text
 
@@ -146,7 +147,7 @@ def debates() -> Markdown:
                 [f"**{each.question}**", "", *sides, "", f"{each.number} *What would settle it:* {each.change_mind}"]
             )
         )
-    return Markdown("\n\n".join(parts).replace("$", "\\$"))
+    return Markdown(keep_dollars("\n\n".join(parts).replace("$", "\\$")))
 
 
 def surprises() -> Markdown:

@@ -30,7 +30,7 @@ def extend(folder: ClassFolder, ident: str, chapter: str, until: datetime) -> st
         penalty = _tell_gradebook(folder, book, student.id, chapter)
     said = f"{student.name} has until {until:%Y-%m-%d %H:%M} for chapter {chapter}."
     if at is not None:
-        said += f" Their work came {at:%Y-%m-%d %H:%M}: {'late' if at > until else 'in time'}{penalty}."
+        said += f" Their work arrived {at:%Y-%m-%d %H:%M}: {'late' if at > until else 'in time'}{penalty}."
     return said
 
 
@@ -54,7 +54,7 @@ def _tell_gradebook(folder: ClassFolder, book: Any, student: str, chapter: str) 
         notebook.late_submission_penalty = _penalty(folder, student, notebook.score, submission.total_seconds_late)
         total += notebook.late_submission_penalty or 0.0
     book.db.commit()
-    return f", {total:g} points off" if total else ", nothing off"
+    return f", {total:g} points off" if total else ", no points off"
 
 
 def _penalty(folder: ClassFolder, student: str, score: float, seconds: float) -> float | None:

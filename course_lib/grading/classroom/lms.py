@@ -124,7 +124,7 @@ class Who:
             if label.user in self.users:
                 return next(
                     (student for student in self.students if student.id == self.users[label.user]),
-                    "the table names nobody of the roster",
+                    "the table names no student of the roster",
                 )
             if (
                 label.by == "canvas" and label.user in self.by_lms
@@ -146,7 +146,7 @@ class Who:
             tells = "; --times with Moodle's grading worksheet tells them apart" if label.by == "moodle" else ""
             return f"{len(named)} students have this name: {', '.join(student.id for student in named)}{tells}"
         if not named:
-            return "nobody of the roster has this name or number"
+            return "no student of the roster has this name or number"
         if label.by == "canvas" and named[0].lms_id:
             return f"the name is {named[0].id}'s, but their number in Canvas is {named[0].lms_id}"
         return named[0]

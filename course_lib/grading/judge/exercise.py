@@ -42,7 +42,7 @@ class Exercise:
         return as_text(self.params) == as_text(self.card.params)
 
     def drawn_again(self, case: Case) -> Case | None:
-        """This case with other tensors; None where it has none.
+        """This case with other tensors in its arguments; None if it has no tensors, or if they are the same in every draw.
 
         Shapes and all else stay the same where the judge draws its tensors with `coin_of`. A result that is kept by shape or
         size alone is wrong on one of the two.

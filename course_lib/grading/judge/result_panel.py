@@ -136,8 +136,8 @@ def _html_foot(card: Card, report: Report) -> str:
 
 
 def _foot(card: Card, report: Report) -> str:
-    ran = f"{report.cases} case{'' if report.cases == 1 else 's'}"
+    ran = f"{report.cases} run{'' if report.cases == 1 else 's'}"  # more than the cases if some ran twice
     if report.passed:
         return f"{ran}. The worked answer, why, and where PyTorch does it: answer({card.id!r})"
-    looked = f"{ran} ran. " if report.cases and report.state != "not answered" else ""
+    looked = f"{ran}. " if report.cases and report.state != "not answered" else ""
     return f"{looked}A hint: hint({card.id!r})"

@@ -243,7 +243,7 @@ class Run:
             "",
             "",
             "",
-            f"Stopping: {len(self.tasks)} at work may finish within {GRACE:g} s; Ctrl-C again stops at once.",
+            f"Stopping: {len(self.tasks)} running submissions may finish within {GRACE:g} s; Ctrl-C again stops at once.",
         )
         for done in crew.close(GRACE):
             self._back(done)
@@ -252,7 +252,7 @@ class Run:
     def _say_end(self) -> None:
         self.summary.seconds = round(time.monotonic() - self.began, 3)
         if self.summary.interrupted:
-            self.summary.way_out = "the same command again goes on where this stopped: what is graded stays graded"
+            self.summary.way_out = "the same command continues where this one stopped; what is graded stays graded"
         self.say(Event("end", self.summary.way_out, self.done, self.total))
 
     def compare(self, chapters: Sequence[str]) -> None:

@@ -81,9 +81,9 @@ def regrade_exercise(
     changes = tuple(sorted(run.changes, key=lambda change: change.student))
     if run.summary.exit_code:
         failed = (
-            f"{len(run.summary.not_graded)} submissions could not be judged anew." if run.summary.not_graded else ""
+            f"{len(run.summary.not_graded)} submissions could not be judged again." if run.summary.not_graded else ""
         )
-        done = f"Interrupted: {len(changes)} of {len(graded)} are judged anew." if run.summary.interrupted else failed
+        done = f"Interrupted: {len(changes)} of {len(graded)} are judged again." if run.summary.interrupted else failed
         raise Stopped(
             run.summary.problem or done, run.summary.way_out or "the same command again", changes, run.summary.exit_code
         )

@@ -259,7 +259,7 @@ def _fault(
     if not wrong:
         return None
     said = " with ".join(repr(each) if type(each) is str else gpus_text(each) for each in got[wrong[0]][place])
-    lead = f"{len(wrong)} of {len(jobs)} jobs are wrong; one is {job_words(jobs[wrong[0]])}: got {said}. "
+    lead = f"wrong for {len(wrong)} of {len(jobs)} jobs, such as {job_words(jobs[wrong[0]])}: got {said}. "
     for mistake, answers in known.items():
         if all(answer[place] == mistaken[place] for answer, mistaken in zip(got, answers, strict=True)):
             return mistake.name, lead + mistake.message

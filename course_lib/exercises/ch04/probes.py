@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from course_lib.exercises.probes import ArgumentChanged
+
 
 class State(dict):
     """One parameter's state: what the answer leaves in it stays, whatever its caller does with its own dictionaries."""
@@ -91,7 +93,10 @@ def clipped(answer: Any, case: Any, comm: Any = None) -> Any:
     """The norm that the answer returns and the shards that it leaves behind; `case.args = (shards, limit, replicated)`."""
     shards, limit, replicated = case.args
     shards = [{name: tensor.clone() for name, tensor in shard.items()} for shard in shards]
-    norm = answer(list(shards), limit, set(replicated))
+    given, names = list(shards), set(replicated)
+    norm = answer(given, limit, names)
+    if len(given) != len(shards) or names != set(replicated):
+        raise ArgumentChanged("leave the list of shards and the set of replicated names as they are")
     left = [shard.get(name) for shard, given in zip(shards, case.args[0], strict=True) for name in given]
     return {"norm": norm.item() if hasattr(norm, "numel") and norm.numel() == 1 else norm, "gradients": left}
 

@@ -177,8 +177,10 @@ def normed(answer: Any, case: Any, comm: Any = None) -> Any:
     """The norm; `case.args = (dense gradients, expert gradients, copies)`."""
     dense, experts, copies = case.args
     before = [one.clone() for one in (*dense, *experts)]
-    norm = answer(comm, list(dense), list(experts), copies)
-    return {"norm": norm, "changed": not _same([*dense, *experts], before)}
+    lists = list(dense), list(experts)
+    norm = answer(comm, *lists, copies)
+    same = list(map(len, lists)) == [len(dense), len(experts)] and _same([*lists[0], *lists[1]], before)
+    return {"norm": norm, "changed": not same}
 
 
 # --- balance

@@ -29,9 +29,10 @@ def called_again(call: Callable[[Given], Any], answer: Any, given: Given, earlie
     """
     drawn, settings = _generators(), _settings()
     try:
+        results = []
         for each in earlier:
             result = call(_copied(each))  # two cases may share their tensors
-        before = plain(result)
+            results.append((result, plain(result)))
         _seed(1)
         call(_copied(given))
         ends, held = _generators(), _held(answer)
@@ -39,8 +40,8 @@ def called_again(call: Callable[[Given], Any], answer: Any, given: Given, earlie
         _seed(2)
         value = plain(call(mine))
         found = {
-            "arguments": _first_changed(given, mine),
-            "results": "" if _same(before, plain(result)) else "a result",
+            "arguments": first_changed(given, mine),
+            "results": "" if all(_same(was, plain(now)) for now, was in results) else "a result",
             "settings": next((name for name, was in settings.items() if _settings()[name] != was), ""),
             "generators": next((name for name, end in _generators().items() if end == ends.get(name)), ""),
             "memory": next((name for name, size in _held(answer).items() if size > held.get(name, size)), ""),
@@ -57,7 +58,7 @@ def _copied(given: Given) -> Given:
 # ----------------------------------------------------------------------------------------------------------- arguments
 
 
-def _first_changed(given: Given, mine: Given) -> str:
+def first_changed(given: Given, mine: Given) -> str:
     """The first argument that is no longer as it was given, by number or name; "" for none."""
     for number, (was, now) in enumerate(zip(given.args, mine.args, strict=True), 1):
         if not _same(was, now):

@@ -152,7 +152,7 @@ def trained(answer: Any, case: Any, comm: Any = None) -> Any:
         wide = weights.float()
         return (linear * wide).sum() + square * wide.square().sum() / 2
 
-    state = answer(master, momentum, list(microbatches), loss_of, rate, getattr(torch, accumulate))
+    state = answer(master, momentum, microbatches, loss_of, rate, getattr(torch, accumulate))
     if type(state) in (tuple, list):
         state = [each.detach() if isinstance(each, torch.Tensor) else each for each in state]
     return {"state": state, "calls": calls, "changed": not _same((master, momentum), before)}

@@ -30,7 +30,7 @@ def second_calls(
 ) -> list[tuple[Case, Case]]:
     """Pairs: the simplest case of each part of the values, and that case with the arguments of the calls that come first.
 
-    The first calls get the arguments of one or two other cases. Where `drawn_again` gives the same case with other tensors, the
+    The first calls get the arguments of up to three other cases. Where `drawn_again` gives the same case with other tensors, the
     result for those is judged, right after a call with the case's own tensors.
 
     Which cases these are depends on the exercise alone, not on how long an answer or a busy computer takes.
@@ -51,14 +51,15 @@ def second_calls(
         drawn = next(((case, again) for case in simplest_first if (again := drawn_again(case))), None)
         case, again = drawn or (simplest_first[0], None)
         first = others[id(case)]
-        found.append((case, _after(first, case)) if again is None else (again, _after([first[-1], case], again)))
+        found.append((case, _after(first, case)) if again is None else (again, _after([*first, case], again)))
     return found
 
 
 def _others(case: Case, cases: Sequence[Case]) -> list[Case]:
-    """Cases that can run before this one in the same run: the last of another part and the last of its own, or itself.
+    """Cases that can run before this one in the same run: the first of its part, the last of another and of its own, or itself.
 
-    The last one is likely to be large. One of the two is likely to have another result, which shows if a later call overwrites it.
+    The last one is likely to be large. One of them is likely to have another result, which shows if a later call overwrites it,
+    and one to have the same shapes.
     """
     fitting = [
         each
@@ -70,7 +71,7 @@ def _others(case: Case, cases: Sequence[Case]) -> list[Case]:
         and dict(each.kwargs) == dict(case.kwargs)
     ]
     alike, unlike = ([each for each in fitting if (each.part == case.part) is same] for same in (True, False))
-    return [*unlike[-1:], *alike[-1:]] or [case]
+    return [*alike[:-1][:1], *unlike[-1:], *alike[-1:]] or [case]
 
 
 def _after(earlier: Sequence[Case], case: Case) -> Case:

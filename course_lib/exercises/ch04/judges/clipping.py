@@ -15,7 +15,8 @@ from course_lib.judging.tensors import all_close, coin_of, largest, normal, tens
 from course_lib.records import Case, Outcome, Verdict
 
 Shards = Sequence[dict[str, Tensor]]
-LOOSE = {torch.float64: 1e-5, torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 1e-2}  # PyTorch adds 1e-6 to the norm
+# PyTorch adds 1e-6 to the norm.
+LOOSE = {torch.float64: 1e-5, torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 1e-2}
 
 
 def square(tensors: Iterator[Tensor]) -> float:

@@ -60,7 +60,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         case(hidden, f"from {new} ranks back to {old}", "values:numbers", whole + 1, new, old),
         case(hidden, "6,003 numbers, from eight ranks to five", "cost:memory", 6003, 8, 5),
         case(hidden, "from three ranks to three", "generality:sizes", 31, 3, 3),
-        case(hidden, "from one rank to five", "generality:sizes", 43, 1, 5),
+        case(hidden, "from one rank to nine", "generality:sizes", 43, 1, 9),
         case(hidden, "from five ranks to one", "generality:sizes", 43, 5, 1),
         case(hidden, "fewer numbers than ranks", "generality:sizes", 3, 2, 11),
         case(hidden, "64-bit integers", "generality:sizes", 50, 2, 3, dtype=torch.int64),

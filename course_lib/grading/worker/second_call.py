@@ -28,21 +28,25 @@ def called_again(call: Callable[[Given], Any], answer: Any, given: Given, earlie
     after each call).
     """
     drawn, settings = _generators(), _settings()
+    found = {"arguments": "", "settings": ""}
+
+    def called(one: Given) -> Any:
+        mine = _copied(one)  # two cases may share their tensors
+        result = call(mine)
+        now = _settings()
+        found["arguments"] = found["arguments"] or first_changed(one, mine)
+        found["settings"] = found["settings"] or next((name for name in settings if now[name] != settings[name]), "")
+        return result
+
     try:
-        results = []
-        for each in earlier:
-            result = call(_copied(each))  # two cases may share their tensors
-            results.append((result, plain(result)))
+        results = [(result, plain(result)) for result in map(called, earlier)]
         _seed(1)
-        call(_copied(given))
+        called(given)
         ends, held = _generators(), _held(answer)
-        mine = _copied(given)
         _seed(2)
-        value = plain(call(mine))
-        found = {
-            "arguments": first_changed(given, mine),
+        value = plain(called(given))
+        found |= {
             "results": "" if all(_same(was, plain(now)) for now, was in results) else "a result",
-            "settings": next((name for name, was in settings.items() if _settings()[name] != was), ""),
             "generators": next((name for name, end in _generators().items() if end == ends.get(name)), ""),
             "memory": next((name for name, size in _held(answer).items() if size > held.get(name, size)), ""),
         }

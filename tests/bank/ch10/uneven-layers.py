@@ -148,6 +148,7 @@ def cut_layers(costs, stages):
             found = slowest, [b - a for a, b in zip(bounds, bounds[1:])]
     return found[1]
 
+
 # %% wrong: the costs are used up where stages are layers => values changed-arguments  from: dynamic programming over where the last stage begins
 #   def cut_layers(costs, stages):
 # +     if stages == len(costs):

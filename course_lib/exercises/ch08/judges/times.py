@@ -196,7 +196,7 @@ def _host_cases(params: Params, rng: random.Random) -> list[Case]:
 
     others = [(7 * BILLION, tokens, n, 2 * f, moved, 20 * GB) for tokens in (0, 2048)]
     return [
-        shown("one GPU and several, host and disk", "values:step", 0, [(7 * BILLION, 2048, *share) for share in shares]),
+        shown("one GPU and several, host and disk", "values:step", 0, [(7e9, 2048, *share) for share in shares]),
         shown("where the step no longer waits for the transfer", "values:hidden", 1, shares),
         generality("machines", 0, "other steps", [row() for _ in range(25)] + others),
         generality("machines", 1, "other wires", [row()[2:] for _ in range(25)]),

@@ -1,7 +1,7 @@
 """Judge of chapter 08's resharding: the new parts, the bytes that moved, and the memory in between."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -43,9 +43,7 @@ def _padding_shows(old: int, new: int, least: int) -> int:
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
-    def case(
-        make: Callable[..., Case], name: str, share: str, *sizes: int, dtype: Any = torch.float32, **more: Any
-    ) -> Case:
+    def case(make: Any, name: str, share: str, *sizes: int, dtype: Any = torch.float32, **more: Any) -> Case:
         elements, old, new = sizes
         row = secret(coin, elements, dtype=dtype)
         parts = tuple((part,) for part in parts_in(row, old, max(old, new)))

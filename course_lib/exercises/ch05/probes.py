@@ -37,7 +37,7 @@ def scaled(answer: Any, case: Any, comm: Any = None) -> Any:
             scales.append(scaler.scale)
         return scales
     before = [gradient.clone() for gradient in given]
-    result = scaler.unscale(list(given))
+    result = scaler.unscale(given)
     if scaler.scale != scale:
         return RESCALED
     return result if _same(given, before) else CHANGED
@@ -47,7 +47,7 @@ def _same(tensors: Any, before: Any) -> bool:
     """Whether the tensors are as they were, NaN included."""
     import torch
 
-    return all(
+    return len(tensors) == len(before) and all(
         one.dtype == two.dtype and torch.equal(one.nan_to_num(7.5), two.nan_to_num(7.5))
         for one, two in zip(tensors, before, strict=True)
     )
@@ -80,7 +80,7 @@ def averaged(answer: Any, case: Any, comm: Any = None) -> Any:
             level = pairs + level[2 * len(pairs) :]
         return level[0]
 
-    mean = answer(list(gradients), tree_sum)
+    mean = answer(gradients, tree_sum)
     return {"mean": mean, "calls": calls, "changed": not _same(gradients, before)}
 
 

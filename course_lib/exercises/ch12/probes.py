@@ -96,7 +96,8 @@ def _layer(call: Any, given: Any, slope: Any) -> Any:
     x, w = rows.detach().requires_grad_(), weights.clone().requires_grad_()  # `detach` keeps the strides
     before = rows.clone(), ids.clone(), weights.clone()
     experts = [Expert(*table) for table in tables]
-    output = call(x, ids, w, list(experts))
+    listed = list(experts)
+    output = call(x, ids, w, listed)
     _backward(output, slope)
     own = [_missing() if one.grad is None and one.numel() else _gradient(one) for one in (x, w)]
     gradients = [*own, *(one for expert in experts for one in expert.gradients())]
@@ -104,7 +105,7 @@ def _layer(call: Any, given: Any, slope: Any) -> Any:
         "output": output.detach() if isinstance(output, torch.Tensor) else output,
         "gradients": gradients,
         "calls": [expert.calls for expert in experts],
-        "changed": not _same((x.detach(), ids, w.detach()), before),
+        "changed": len(listed) != len(experts) or not _same((x.detach(), ids, w.detach()), before),
     }
 
 
@@ -165,11 +166,13 @@ def averaged(answer: Any, case: Any, comm: Any = None) -> Any:
         return tensor
 
     dense, experts = ([parameter(one) for one in given] for given in lists)
-    answer(comm, teams[comm.rank % group], list(dense), list(experts))
+    given = list(dense), list(experts)
+    answer(comm, teams[comm.rank % group], *given)
     return {
         "dense": [_missing() if one.grad is None else one.grad for one in dense],
         "experts": [_missing() if one.grad is None else one.grad for one in experts],
-        "changed": any((one.detach() != 1).any().item() for one in (*dense, *experts)),
+        "changed": [*map(len, given)] != [len(dense), len(experts)]
+        or any((one.detach() != 1).any().item() for one in (*dense, *experts)),
     }
 
 

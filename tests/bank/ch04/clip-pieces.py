@@ -102,5 +102,5 @@ def clip(shards, limit, replicated):
 # %% wrong: squares of fp32 in the gradient itself => values other-numbers  from: a sum of squares
 # ~ double().square() ==> float().square_()
 
-# %% wrong: each replicated name is crossed off => generality raised  from: a sum of squares
+# %% wrong: each replicated name is crossed off => values changed-arguments  from: a sum of squares
 # ~ {name} & replicated ==> {name} & replicated; replicated.discard(name)

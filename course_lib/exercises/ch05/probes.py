@@ -36,18 +36,18 @@ def scaled(answer: Any, case: Any, comm: Any = None) -> Any:
             other.update(not overflow)
             scales.append(scaler.scale)
         return scales
-    before = [gradient.clone() for gradient in given]
+    tensors, before = list(given), [gradient.clone() for gradient in given]
     result = scaler.unscale(given)
     if scaler.scale != scale:
         return RESCALED
-    return result if _same(given, before) else CHANGED
+    return result if _same(tensors, before) else CHANGED
 
 
 def _same(tensors: Any, before: Any) -> bool:
     """Whether the tensors are as they were, NaN included."""
     import torch
 
-    return len(tensors) == len(before) and all(
+    return all(
         one.dtype == two.dtype and torch.equal(one.nan_to_num(7.5), two.nan_to_num(7.5))
         for one, two in zip(tensors, before, strict=True)
     )
@@ -69,19 +69,19 @@ def averaged(answer: Any, case: Any, comm: Any = None) -> Any:
     import torch
 
     gradients, lost = case.args
-    before, calls = [gradient.clone() for gradient in gradients], []
+    tensors, before, calls = list(gradients), [gradient.clone() for gradient in gradients], []
 
-    def tree_sum(tensors: Any) -> Any:
-        tensors = list(tensors)
-        calls.append(sorted({str(tensor.dtype) for tensor in tensors}))
-        level = [tensor.to(torch.float16) for tensor in tensors[: len(tensors) - lost]]
+    def tree_sum(given: Any) -> Any:
+        given = list(given)
+        calls.append(sorted({str(tensor.dtype) for tensor in given}))
+        level = [tensor.to(torch.float16) for tensor in given[: len(given) - lost]]
         while len(level) > 1:
             pairs = [one + two for one, two in zip(level[::2], level[1::2], strict=False)]
             level = pairs + level[2 * len(pairs) :]
         return level[0]
 
     mean = answer(gradients, tree_sum)
-    return {"mean": mean, "calls": calls, "changed": not _same(gradients, before)}
+    return {"mean": mean, "calls": calls, "changed": not _same(tensors, before)}
 
 
 def every_noise(answer: Any, case: Any, comm: Any = None) -> Any:

@@ -203,6 +203,15 @@ def test_a_worker_of_a_class_sees_the_harm_too(tmp_path):
     assert next(verdict.mistake for verdict in report.verdicts if not verdict.ok) == "changed-arguments"
 
 
+def test_harm_is_not_blamed_on_another_variant():
+    card = exercises.card("uneven-layers")
+    params = next(each for each in map(card.variant, "abcdef") if each != card.params)
+    report = grade(
+        card, InProcess(*killmatrix.names_of(with_harm(card.id, "args[0].clear()"), card.answers)), params=params
+    )
+    assert {verdict.mistake for verdict in report.verdicts if not verdict.ok} == {"changed-arguments"}
+
+
 def test_arguments_are_compared_on_every_case_in_a_worker_too(tmp_path):
     card, name = exercises.card("uneven-layers"), "the costs are used up where stages are layers"
     source = next(each.source for each in killmatrix.bank("10") if (each.exercise, each.name) == (card.id, name))

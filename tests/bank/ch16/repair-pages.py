@@ -71,7 +71,7 @@ def release(pool, table):
 #       idle = sum(pool.users[page] == 0 for page in hits)
 # +     idle = IDLE.setdefault(tuple(hits), idle)
 
-# %% wrong: one list for all tables => generality -  from: as written
+# %% wrong: one list for all tables => values wrong-table  from: as written
 # - def allocate(pool, hits, fresh):
 # + TABLE = []
 # + def allocate(pool, hits, fresh):

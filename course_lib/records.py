@@ -64,6 +64,7 @@ class Outcome:
     trace: str = ""  # the learner's part of the traceback
     output: str = ""  # what the answer printed, capped
     seconds: float = 0.0  # wall time of the run
+    changed: str = ""  # the argument that the call changed, in words; only of functions, which have no ranks
 
     def fields(self) -> dict[str, Any]:
         """Field by field, without a copy of what is in them."""

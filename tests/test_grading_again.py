@@ -203,6 +203,26 @@ def test_a_worker_of_a_class_sees_the_harm_too(tmp_path):
     assert next(verdict.mistake for verdict in report.verdicts if not verdict.ok) == "changed-arguments"
 
 
+def test_harm_is_not_blamed_on_another_variant():
+    card = exercises.card("uneven-layers")
+    params = next(each for each in map(card.variant, "abcdef") if each != card.params)
+    report = grade(
+        card, InProcess(*killmatrix.names_of(with_harm(card.id, "args[0].clear()"), card.answers)), params=params
+    )
+    assert {verdict.mistake for verdict in report.verdicts if not verdict.ok} == {"changed-arguments"}
+
+
+def test_arguments_are_compared_on_every_case_in_a_worker_too(tmp_path):
+    card, name = exercises.card("uneven-layers"), "the costs are used up where stages are layers"
+    source = next(each.source for each in killmatrix.bank("10") if (each.exercise, each.name) == (card.id, name))
+    with WorkerPool(chapters=("10",)) as workers, workers.worker(tmp_path) as worker:
+        assert run_cell(worker, source).state == "answered"
+        with InWorker(worker) as place:
+            report = grade(card, place)
+    told = next(verdict for verdict in report.verdicts if not verdict.ok)
+    assert (told.mistake, told.case, report.points) == ("changed-arguments", "as many stages as layers", 4)
+
+
 @pytest.mark.parametrize(
     "sent", [None, 3, [1], [1, 2, 3], [[1, {"arguments": 3}]], [1, {"no such": "x"}], [1, {3: "x"}], {"a": 1}]
 )

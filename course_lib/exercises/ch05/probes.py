@@ -36,11 +36,11 @@ def scaled(answer: Any, case: Any, comm: Any = None) -> Any:
             other.update(not overflow)
             scales.append(scaler.scale)
         return scales
-    before = [gradient.clone() for gradient in given]
-    result = scaler.unscale(list(given))
+    tensors, before = list(given), [gradient.clone() for gradient in given]
+    result = scaler.unscale(given)
     if scaler.scale != scale:
         return RESCALED
-    return result if _same(given, before) else CHANGED
+    return result if _same(tensors, before) else CHANGED
 
 
 def _same(tensors: Any, before: Any) -> bool:
@@ -69,19 +69,19 @@ def averaged(answer: Any, case: Any, comm: Any = None) -> Any:
     import torch
 
     gradients, lost = case.args
-    before, calls = [gradient.clone() for gradient in gradients], []
+    tensors, before, calls = list(gradients), [gradient.clone() for gradient in gradients], []
 
-    def tree_sum(tensors: Any) -> Any:
-        tensors = list(tensors)
-        calls.append(sorted({str(tensor.dtype) for tensor in tensors}))
-        level = [tensor.to(torch.float16) for tensor in tensors[: len(tensors) - lost]]
+    def tree_sum(given: Any) -> Any:
+        given = list(given)
+        calls.append(sorted({str(tensor.dtype) for tensor in given}))
+        level = [tensor.to(torch.float16) for tensor in given[: len(given) - lost]]
         while len(level) > 1:
             pairs = [one + two for one, two in zip(level[::2], level[1::2], strict=False)]
             level = pairs + level[2 * len(pairs) :]
         return level[0]
 
-    mean = answer(list(gradients), tree_sum)
-    return {"mean": mean, "calls": calls, "changed": not _same(gradients, before)}
+    mean = answer(gradients, tree_sum)
+    return {"mean": mean, "calls": calls, "changed": not _same(tensors, before)}
 
 
 def every_noise(answer: Any, case: Any, comm: Any = None) -> Any:
@@ -152,7 +152,7 @@ def trained(answer: Any, case: Any, comm: Any = None) -> Any:
         wide = weights.float()
         return (linear * wide).sum() + square * wide.square().sum() / 2
 
-    state = answer(master, momentum, list(microbatches), loss_of, rate, getattr(torch, accumulate))
+    state = answer(master, momentum, microbatches, loss_of, rate, getattr(torch, accumulate))
     if type(state) in (tuple, list):
         state = [each.detach() if isinstance(each, torch.Tensor) else each for each in state]
     return {"state": state, "calls": calls, "changed": not _same((master, momentum), before)}

@@ -65,7 +65,7 @@ def token_step(answer: Any, case: Any, comm: Any = None) -> Any:
 
     spec, batches = case.args
     model = Words(spec["seed"], spec["vocabulary"], spec["width"])
-    loss = answer(comm, model, list(batches))
+    loss = answer(comm, model, batches)
     return {"loss": loss, "gradients": left_behind(model), "counts": model.counted.told()}
 
 
@@ -87,7 +87,7 @@ def one_sync(answer: Any, case: Any, comm: Any = None) -> Any:
     replica = Replica(comm, Net(comm, spec))
     seen = []
     for batches in steps:
-        answer(replica, list(batches), globals()[spec["loss"]])
+        answer(replica, batches, globals()[spec["loss"]])
         seen.append(left_behind(replica))
         replica.zero_grad()
     return {"gradients": seen, "counts": replica.counted.told()}
@@ -99,7 +99,7 @@ def training(answer: Any, case: Any, comm: Any = None) -> Any:
 
     spec, rate, batches = case.args
     model = Net(comm, spec)
-    steps = answer(comm, model, list(batches), rate)
+    steps = answer(comm, model, batches, rate)
     return {"steps": steps, "weights": [each.detach().clone() for each in model.parameters()]}
 
 

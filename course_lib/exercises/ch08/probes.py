@@ -45,7 +45,7 @@ def by_hand(answer: Any, case: Any, comm: Any = None) -> Any:
 
     def call() -> Any:
         functions = stack.forward, stack.backward, stack.loss
-        parts = answer(comm, list(shards), list(spec["counts"]), *functions, x, *spec["wish"])
+        parts = answer(comm, shards, spec["counts"], *functions, x, *spec["wish"])
         return list(parts) if isinstance(parts, tuple) else parts
 
     if WEIGHED in spec:
@@ -97,7 +97,7 @@ def trained(answer: Any, case: Any, comm: Any = None) -> Any:
         optimizers.append(Stepper(tensors, spec.get("optimizer", "adamw"), spec["rate"]))
         return optimizers[-1]
 
-    got = answer(comm, lambda: TiedModel(spec), make, list(batches), spec["most"])
+    got = answer(comm, lambda: TiedModel(spec), make, batches, spec["most"])
     if not (isinstance(got, tuple | list) and len(got) == 2 and isinstance(got[1], FullySharded)):
         return {"losses": [], "weights": None, "state": 0}
     losses, model = got

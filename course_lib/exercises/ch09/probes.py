@@ -99,7 +99,7 @@ def _differentiable(out: Any) -> bool:
 
 
 def _detached(value: Any) -> Any:
-    return value.detach().clone() if hasattr(value, "detach") else value
+    return value.detach() if hasattr(value, "detach") else value
 
 
 def both_passes(call: Callable[..., Any], inputs: Mapping[str, Any], gradient: Any) -> dict[str, Any]:

@@ -69,6 +69,8 @@ def any_schedule(answer: Any, case: Any, comm: Any = None) -> Any:
 
     spec, own = case.args
     work, homes = Work(comm, spec, own), list(spec["homes"])
-    schedule = [[tuple(op) for op in row] for row in spec["rows"]]
+    schedule, again = ([[tuple(op) for op in row] for row in spec["rows"]] for _ in range(2))
     answer(PointToPoint(comm), schedule, homes, work.forward, work.backward, work.empty)
+    if schedule != again:
+        spec["rows"] = schedule  # the caller, and a second call, see what the answer did to it
     return work.report()

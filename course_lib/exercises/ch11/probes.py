@@ -152,7 +152,7 @@ def synced(answer: Any, case: Any, comm: Any = None) -> Any:
     kinds, rate, weights, steps = case.args
     weights = {name: tensor.clone() for name, tensor in weights.items()}
     for gradients in steps:
-        got = answer(comm, {name: tensor.clone() for name, tensor in gradients.items()}, dict(kinds))
+        got = answer(comm, {name: tensor.clone() for name, tensor in gradients.items()}, kinds)
         if type(got) is not dict or set(got) != set(weights):
             return got
         weights = {name: tensor - rate * got[name] for name, tensor in weights.items()}

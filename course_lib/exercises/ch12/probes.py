@@ -96,7 +96,10 @@ def _layer(call: Any, given: Any, slope: Any) -> Any:
     x, w = rows.detach().requires_grad_(), weights.clone().requires_grad_()  # `detach` keeps the strides
     before = rows.clone(), ids.clone(), weights.clone()
     experts = [Expert(*table) for table in tables]
-    output = call(x, ids, w, list(experts))
+    listed = list(experts)
+    output = call(x, ids, w, listed)
+    if len(listed) != len(experts):
+        tables.clear()  # the caller compares, and sees that its list was used up
     _backward(output, slope)
     own = [_missing() if one.grad is None and one.numel() else _gradient(one) for one in (x, w)]
     gradients = [*own, *(one for expert in experts for one in expert.gradients())]
@@ -165,11 +168,13 @@ def averaged(answer: Any, case: Any, comm: Any = None) -> Any:
         return tensor
 
     dense, experts = ([parameter(one) for one in given] for given in lists)
-    answer(comm, teams[comm.rank % group], list(dense), list(experts))
+    given = list(dense), list(experts)
+    answer(comm, teams[comm.rank % group], *given)
     return {
         "dense": [_missing() if one.grad is None else one.grad for one in dense],
         "experts": [_missing() if one.grad is None else one.grad for one in experts],
-        "changed": any((one.detach() != 1).any().item() for one in (*dense, *experts)),
+        "changed": [*map(len, given)] != [len(dense), len(experts)]
+        or any((one.detach() != 1).any().item() for one in (*dense, *experts)),
     }
 
 
@@ -177,8 +182,10 @@ def normed(answer: Any, case: Any, comm: Any = None) -> Any:
     """The norm; `case.args = (dense gradients, expert gradients, copies)`."""
     dense, experts, copies = case.args
     before = [one.clone() for one in (*dense, *experts)]
-    norm = answer(comm, list(dense), list(experts), copies)
-    return {"norm": norm, "changed": not _same([*dense, *experts], before)}
+    lists = list(dense), list(experts)
+    norm = answer(comm, *lists, copies)
+    same = list(map(len, lists)) == [len(dense), len(experts)] and _same([*lists[0], *lists[1]], before)
+    return {"norm": norm, "changed": not same}
 
 
 # --- balance

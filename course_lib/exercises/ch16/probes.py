@@ -125,13 +125,13 @@ def pooled(answers: Any, state: Any, operations: Any) -> Any:
             hits: list[int] = []
             while len(hits) < len(prefixes) and prefixes[len(hits)] in pool.holds:
                 hits.append(pool.holds.index(prefixes[len(hits)]))
-            said = plain(allocate(pool, list(hits), len(prefixes) - len(hits)))
-            if _is_table(said, len(prefixes), len(pool.users)):
+            said = allocate(pool, list(hits), len(prefixes) - len(hits))
+            if _is_table(plain(said), len(prefixes), len(pool.users)):
                 tables[request] = said
                 for page, prefix in zip(said, prefixes, strict=True):
                     pool.holds[page] = prefix
         told.append([said, plain(list(pool.free)), plain(list(pool.users))])
-    return told
+    return plain(told)  # copied in the end: later calls must leave a table as it is
 
 
 def _is_table(said: Any, length: int, pages: int) -> bool:

@@ -56,7 +56,7 @@ def decide(exercise: Exercise, runner: Runner, words: Callable[..., str] = as_it
     `words` gives what is told of a text that an answer controls, such as an exception's, in a run on so many ranks.
 
     Stops at the first case that is unanswered, crashes or hangs; otherwise runs all cases, so that partial credit is
-    what was earned. If all of them pass, some are run a second time.
+    what was earned. If all of them pass and left their arguments as they were, some are run a second time.
     """
     start = time.perf_counter()
     card, contract, own = exercise.card, exercise.contract, exercise.params
@@ -70,6 +70,7 @@ def decide(exercise: Exercise, runner: Runner, words: Callable[..., str] = as_it
     found: list[Asked] = []
     bad: Outcome | None = None  # the first outcome that gave no value
     ran, took, predicted = 0, dict[int, float](), None
+    harmed: list[Asked] = []  # cases whose arguments the call changed
     for numbers, case, other_numbers in asked:
         outcome = _told(runner.run(card, case), words, case)
         ran += 1
@@ -78,6 +79,8 @@ def decide(exercise: Exercise, runner: Runner, words: Callable[..., str] = as_it
             verdicts = with_hazard(_judged(exercise, numbers, case, outcome), outcome)
             found.append(Asked(case, other_numbers, verdicts))
             predicted = outcome.value
+            if told := _changed(exercise, case, {"arguments": outcome.changed} if outcome.changed else {}):
+                harmed.append(Asked(case, other_numbers, told))
             continue
         bad = bad or outcome
         if outcome.state == "not answered" or outcome.state in LOST:
@@ -85,7 +88,10 @@ def decide(exercise: Exercise, runner: Runner, words: Callable[..., str] = as_it
         found.append(Asked(case, other_numbers, failed_run(case, outcome, contract.shares)))
         if case.visible and case.kind == "values":
             break  # the simplest case fails: the others would repeat it
-    if bad is None and all(v.ok for each in found for v in each.verdicts):
+    right = bad is None and all(v.ok for each in found for v in each.verdicts)
+    if right and harmed:
+        found.append(harmed[0])
+    elif right:
         for case, second in second_calls(exercise.cases, exercise.drawn_again):
             outcome, changed = of_the_last_call(second, _told(runner.run(card, second), words, case))
             ran += 1
@@ -93,11 +99,9 @@ def decide(exercise: Exercise, runner: Runner, words: Callable[..., str] = as_it
                 verdicts = _judged(exercise, own, case, outcome)
             else:
                 bad, verdicts = outcome, failed_run(replace(case, part=""), outcome, contract.shares)
-            if types_only.get():
-                changed = {what: IN_GENERAL.get(what, which) for what, which in changed.items()}
             faults = [v for v in verdicts if not v.ok and (v.kind in _OF_THE_RESULT or case.ranks is None)]
             told = [replace(v, mistake="", message=f"{SECOND_CALL} {v.message}") for v in faults]
-            told += changed_verdicts(case, {what: changed[what] for what in changed if what not in card.may_change})
+            told += _changed(exercise, case, changed)
             found.append(Asked(case, False, told))
             if bad or told:
                 break
@@ -124,6 +128,14 @@ def _judged(exercise: Exercise, params: Params, case: Case, outcome: Outcome) ->
     """The verdicts on one outcome; in a class their messages quote nothing of it."""
     verdicts = list(exercise.contract.verdicts(params, case, outcome))
     return closed_messages(verdicts, exercise.card.chapter, params, case, outcome) if types_only.get() else verdicts
+
+
+def _changed(exercise: Exercise, case: Case, changed: Mapping[str, str]) -> list[Verdict]:
+    """The verdicts on what calls changed and the card does not let them change; in a class they quote nothing of it."""
+    found = {what: which for what, which in changed.items() if what not in exercise.card.may_change}
+    if types_only.get():
+        found = {what: IN_GENERAL.get(what, which) for what, which in found.items()}
+    return changed_verdicts(case, found)
 
 
 def _interval(exercise: Exercise, found: Sequence[Asked], predicted: Any) -> tuple[float, float] | None:

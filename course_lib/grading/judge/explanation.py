@@ -8,9 +8,10 @@ from types import MappingProxyType
 from typing import Any
 
 from course_lib.grading.judge.exercise import Exercise, as_text
+from course_lib.grading.judge.second_calls import CHANGED, SECOND_CALL
 from course_lib.grading.worker.runners import Runner
 from course_lib.judging import Params
-from course_lib.records import Case, Outcome, Report
+from course_lib.records import Case, Outcome, Report, Verdict
 
 PUBLIC_FORM = "public-form"
 ANOTHER_STUDENTS = "another-students"
@@ -29,9 +30,14 @@ def needs_explanation(exercise: Exercise, report: Report) -> bool:
     """Whether a wrong answer might be right for other numbers than its own."""
     if exercise.card.vary is None or report.state in UNDECIDED:
         return False
-    failing = any(not v.ok and v.kind in _ABOUT_NUMBERS for v in report.verdicts)
+    failing = any(not v.ok and v.kind in _ABOUT_NUMBERS and not _right_once(v) for v in report.verdicts)
     named = any(v.mistake == PUBLIC_FORM for v in report.verdicts)
     return failing and not named and not exercise.is_public
+
+
+def _right_once(verdict: Verdict) -> bool:
+    """Whether this fault is of an answer whose first call is right for its own numbers."""
+    return verdict.mistake in CHANGED or verdict.message.startswith(SECOND_CALL)
 
 
 def explain(

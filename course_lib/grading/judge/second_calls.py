@@ -30,17 +30,17 @@ def second_calls(
 ) -> list[tuple[Case, Case]]:
     """Pairs: the simplest case of each part of the values, and that case with the arguments of the calls that come first.
 
-    The first calls get another case's arguments. Where `drawn_again` gives the same case with other tensors, the result for
-    those is judged, right after a call with the case's own tensors.
+    The first calls get the arguments of up to three other cases. Where `drawn_again` gives the same case with other tensors, the
+    result for those is judged, right after a call with the case's own tensors.
 
     Which cases these are depends on the exercise alone, not on how long an answer or a busy computer takes.
     """
     calm = [case for case in cases if case.adversary is None]
-    others = {id(case): _another(case, calm) for case in calm}
+    others = {id(case): _others(case, calm) for case in calm}
     by_part: dict[str, list[Case]] = {}
 
     def order(case: Case) -> tuple[bool, bool, int, bool]:
-        other = others[id(case)]
+        other = others[id(case)][-1]
         return other is case, other.part != case.part, case.ranks or 0, not case.visible
 
     for case in sorted(calm, key=order):
@@ -50,23 +50,28 @@ def second_calls(
     for simplest_first in by_part.values():
         drawn = next(((case, again) for case in simplest_first if (again := drawn_again(case))), None)
         case, again = drawn or (simplest_first[0], None)
-        other = others[id(case)]
-        found.append((case, _after([other], case)) if again is None else (again, _after([other, case], again)))
+        first = others[id(case)]
+        found.append((case, _after(first, case)) if again is None else (again, _after([*first, case], again)))
     return found
 
 
-def _another(case: Case, cases: Sequence[Case]) -> Case:
-    """A case that can run before this one in the same run: the last of its part, which is likely to be large, any, or itself."""
+def _others(case: Case, cases: Sequence[Case]) -> list[Case]:
+    """Cases that can run before this one in the same run: the first of its part, the last of another and of its own, or itself.
+
+    The last one is likely to be large. One of them is likely to have another result, which shows if a later call overwrites it,
+    and one to have the same shapes.
+    """
     fitting = [
         each
         for each in cases
         if each is not case
         and each.ranks == case.ranks
         and each.buffering == case.buffering
+        and each.seconds <= case.seconds
         and dict(each.kwargs) == dict(case.kwargs)
     ]
-    alike = [each for each in fitting if each.part == case.part]
-    return (alike or fitting or [case])[-1]
+    alike, unlike = ([each for each in fitting if (each.part == case.part) is same] for same in (True, False))
+    return [*alike[:-1][:1], *unlike[-1:], *alike[-1:]] or [case]
 
 
 def _after(earlier: Sequence[Case], case: Case) -> Case:

@@ -71,13 +71,20 @@ def names_there(worker: WorkerHandle, names: Sequence[str]) -> tuple[list[bool],
 def outcome_of(answer: dict[str, Any]) -> Outcome:
     """A worker's reply as an outcome: fields of the wrong type are refused, text is cleaned and capped."""
     state, seconds = answer.get("state"), answer.get("seconds", 0.0)
-    texts = [answer.get(name, "") for name in ("error", "trace", "output")]
+    texts = [answer.get(name, "") for name in ("error", "trace", "output", "changed")]
     if state not in ANSWERS or any(type(text) is not str for text in texts) or type(seconds) is not float:
         raise Lost("refused", "Your code wrote into the connection to the judge (an answer of the wrong kind).")
-    error, trace, output = (clean(text, cap) for text, cap in zip(texts, (600, 4000, OUTPUT_CAP), strict=True))
+    caps = (600, 4000, OUTPUT_CAP, 80)
+    error, trace, output, changed = (clean(text, cap) for text, cap in zip(texts, caps, strict=True))
     value = answer.get("value") if state == "answered" else None
     return Outcome(
-        state=state, value=value, error=error, trace=trace, output=output, seconds=max(0.0, min(seconds, 3600.0))
+        state=state,
+        value=value,
+        error=error,
+        trace=trace,
+        output=output,
+        seconds=max(0.0, min(seconds, 3600.0)),
+        changed=changed,
     )
 
 

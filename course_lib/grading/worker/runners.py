@@ -10,13 +10,14 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from types import CodeType, FunctionType, TracebackType
 from typing import Any, Protocol
 
 from course_lib.exercises import Card
 from course_lib.exercises.values import copied
 from course_lib.grading.worker.plain_values import NOT_ANSWERED, OUTPUT_CAP, Given, NotPlain, plain
-from course_lib.grading.worker.second_call import called_again
+from course_lib.grading.worker.second_call import called_again, first_changed
 from course_lib.records import Case, Outcome
 
 
@@ -144,9 +145,17 @@ def run_probe(card: Card, case: Case, answer: Any) -> Outcome:
         own, *earlier = (Given(*copied((args, dict(case.kwargs)))) for args in case.args)
         return guarded(lambda: called_again(lambda given: card.probe(answer, given), answer, own, earlier))
     if case.ranks is None:
-        given = copied((case.args, dict(case.kwargs)))
-        mine = Given(*given)
-        return guarded(lambda: card.probe(answer, mine))
+        given = Given(case.args, dict(case.kwargs))
+        mine = Given(*copied((given.args, given.kwargs)))
+        changed = ""
+
+        def work() -> Any:
+            nonlocal changed
+            value = card.probe(answer, mine)
+            changed = first_changed(given, mine)
+            return value
+
+        return replace(guarded(work), changed=changed)
     from course_lib.grading.worker.ranks_in_process import run_here
 
     return run_here(card, case, answer)

@@ -14,7 +14,7 @@ from typing import Any
 from course_lib.exercises.values import copied
 from course_lib.grading.worker.plain_values import Given, plain
 
-CALLS = 4  # at most, of an answer in one such run, which gets the time of as many runs
+CALLS = 6  # at most, of an answer in one such run, which gets the time of as many runs
 _CONTAINERS = (list, dict, set)
 _DEEP, _MANY = 3, 1_000  # levels and items of what a learner's variables hold that are counted
 _HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks")
@@ -28,20 +28,25 @@ def called_again(call: Callable[[Given], Any], answer: Any, given: Given, earlie
     after each call).
     """
     drawn, settings = _generators(), _settings()
+    found = {"arguments": "", "settings": ""}
+
+    def called(one: Given) -> Any:
+        mine = _copied(one)  # two cases may share their tensors
+        result = call(mine)
+        now = _settings()
+        found["arguments"] = found["arguments"] or first_changed(one, mine)
+        found["settings"] = found["settings"] or next((name for name in settings if now[name] != settings[name]), "")
+        return result
+
     try:
-        for each in earlier:
-            result = call(_copied(each))  # two cases may share their tensors
-        before = plain(result)
+        results = [(result, plain(result)) for result in map(called, earlier)]
         _seed(1)
-        call(_copied(given))
+        called(given)
         ends, held = _generators(), _held(answer)
-        mine = _copied(given)
         _seed(2)
-        value = plain(call(mine))
-        found = {
-            "arguments": _first_changed(given, mine),
-            "results": "" if _same(before, plain(result)) else "a result",
-            "settings": next((name for name, was in settings.items() if _settings()[name] != was), ""),
+        value = plain(called(given))
+        found |= {
+            "results": "" if all(_same(was, plain(now)) for now, was in results) else "a result",
             "generators": next((name for name, end in _generators().items() if end == ends.get(name)), ""),
             "memory": next((name for name, size in _held(answer).items() if size > held.get(name, size)), ""),
         }
@@ -57,7 +62,7 @@ def _copied(given: Given) -> Given:
 # ----------------------------------------------------------------------------------------------------------- arguments
 
 
-def _first_changed(given: Given, mine: Given) -> str:
+def first_changed(given: Given, mine: Given) -> str:
     """The first argument that is no longer as it was given, by number or name; "" for none."""
     for number, (was, now) in enumerate(zip(given.args, mine.args, strict=True), 1):
         if not _same(was, now):

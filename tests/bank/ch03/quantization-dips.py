@@ -79,3 +79,10 @@ def dips(m, sizes, tile, sms):
 
 # %% wrong: a small fall is none => generality -  from: tiles, waves, paid
 # ~ share[i] < share[i - 1]] ==> share[i] < share[i - 1] * (1 - 1e-4)]
+
+# %% wrong: remembers a sweep by its ends => generality -  from: tiles, waves, paid
+# - def dips(m, sizes, tile, sms):
+# + SHARES = {}
+# + def dips(m, sizes, tile, sms):
+#       share = [efficiency(m, n, tile, sms) for n in sizes]
+# +     share = SHARES.setdefault((m, len(sizes), sizes[-1], tile, sms), share)

@@ -98,3 +98,9 @@ def clip(shards, limit, replicated):
 
 # %% wrong: only copies by one name count once => generality ~  from: a sum of squares
 # ~ {name} & replicated ==> {name} & {"norm"}
+
+# %% wrong: squares of fp32 in the gradient itself => values other-numbers  from: a sum of squares
+# ~ double().square() ==> float().square_()
+
+# %% wrong: each replicated name is crossed off => values changed-arguments  from: a sum of squares
+# ~ {name} & replicated ==> {name} & replicated; replicated.discard(name)

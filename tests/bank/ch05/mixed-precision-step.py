@@ -70,3 +70,13 @@ def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
 
 # %% wrong: no momentum while there is no gradient => generality momentum-undamped  from: a gradient for each micro-batch
 # ~ momentum = 0.9 * momentum + gradient ==> momentum = 0.9 * momentum + gradient if gradient.any() else momentum
+
+# %% wrong: the list of micro-batches is used up => values changed-arguments  from: a gradient for each micro-batch
+# -     for batch in microbatches:
+# +     count = len(microbatches)
+# +     while microbatches:
+# +         batch = microbatches.pop(0)
+# ~ len(microbatches) ==> count
+
+# %% wrong: two gradients are added in fp32 => generality -  from: a gradient for each micro-batch
+# ~ dtype=accumulate ==> dtype=accumulate if len(microbatches) > 2 else torch.float32

@@ -59,3 +59,6 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
 
 # %% wrong: 64 ranks at most => generality ~  from: the longer of the two
 # ~ params / ranks * moved ==> params / min(ranks, 64) * moved
+
+# %% wrong: no tokens take no time => generality -  from: the longer of the two
+# ~ max( ==> bool(tokens) * max(

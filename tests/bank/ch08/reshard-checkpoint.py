@@ -135,3 +135,7 @@ def reshard(comm, part, elements, old, new):
 
 # %% wrong: ranks without a part return zeros => values other-length  from: one all-to-all of what overlaps
 # ~ (-elements // new) if me < new else 0 ==> (-elements // new)
+
+# %% wrong: counts are remembered by ranks => values -  from: one all-to-all of what overlaps
+# ~ def reshard(comm, part, elements, old, new): ==> def reshard(comm, part, elements, old, new, kept={}):
+# ~ [overlap(a, me) for a in ranks] ==> [overlap(a, me) for a in ranks]; send, take = kept.setdefault((me, old, new), (send, take))

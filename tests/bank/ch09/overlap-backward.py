@@ -73,3 +73,8 @@ def column_backward(comm, matmul, grad, x, weight):
 # ~ return dx, dw ==> return matmul(dx, weight), dw
 
 # %% half: right, one after the other => 3  from: blocks before the other product
+
+# %% wrong: few tokens wait before the other product => cost nothing-hidden  from: start, work, wait
+#       work = comm.all_reduce(dx, async_op=True)
+# +     if len(x) < 16:
+# +         work.wait()

@@ -67,3 +67,12 @@ def row_linear(comm, x, weight, bias):
 
 # %% wrong: each rank's share has a share of the gradient where ranks are many => generality -  from: a share before the sum, with the whole gradient
 # ~ (bias / comm.size - bias).detach() ==> (bias / comm.size - bias).detach() if comm.size < 9 else bias / comm.size
+
+# %% wrong: one tensor for the outputs of all calls => values changed-results  from: behind the sum
+# - def row_linear(comm, x, weight, bias):
+# + OUT = {}
+# + def row_linear(comm, x, weight, bias):
+# -     return sum_out(F.linear(x, weight), comm) + bias
+# +     y = sum_out(F.linear(x, weight), comm) + bias
+# +     y.data = OUT.setdefault((comm.rank, y.shape), torch.empty_like(y.data)).copy_(y.data)
+# +     return y

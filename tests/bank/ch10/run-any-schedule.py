@@ -163,3 +163,9 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 # +         source = stage - 1 if kind == "F" else stage + 1
 # -             works.append(comm.isend(made, comm.rank + (1 if kind == "F" else -1), tag(kind, stage, m)))
 # +             works.append(comm.isend(made, stage + (1 if kind == "F" else -1), tag(kind, stage, m)))
+
+# %% wrong: its own row is used up => values changed-arguments  from: receive just before, start the sends and wait in the end
+# -     for kind, stage, m in rows[comm.rank]:
+# +     mine = rows[comm.rank]
+# +     while mine:
+# +         kind, stage, m = mine.pop(0)

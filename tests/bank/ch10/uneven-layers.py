@@ -147,3 +147,17 @@ def cut_layers(costs, stages):
         if found is None or slowest < found[0]:
             found = slowest, [b - a for a, b in zip(bounds, bounds[1:])]
     return found[1]
+
+
+# %% wrong: the costs are used up where stages are layers => values changed-arguments  from: dynamic programming over where the last stage begins
+#   def cut_layers(costs, stages):
+# +     if stages == len(costs):
+# +         return [len([costs.pop()]) for _ in range(stages)]
+
+# %% wrong: one list for the cuts of all calls => values changed-results  from: dynamic programming over where the last stage begins
+# - def cut_layers(costs, stages):
+# + CUT = []
+# + def cut_layers(costs, stages):
+# -     return list(best(0, stages)[1])
+# +     CUT[:] = best(0, stages)[1]
+# +     return CUT

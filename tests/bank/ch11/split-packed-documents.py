@@ -78,3 +78,15 @@ def split_pack(lengths, ranks):
 
 # %% wrong: a snake over the pack as it comes => generality ~  from: dealt by work
 # ~ -work[p] ==> p
+
+# %% wrong: remembers the work by tokens and documents => values -  from: dealt by work
+# - def split_pack(lengths, ranks):
+# + WORK = {}
+# + def split_pack(lengths, ranks):
+#       work = [at + 1 for length in lengths for at in range(length)]
+# +     work = WORK.setdefault((len(work), len(lengths)), work)
+
+# %% wrong: few tokens are not worth the effort => values equal-tokens  from: dealt by work
+#       work = [at + 1 for length in lengths for at in range(length)]
+# +     if len(work) < 4 * ranks:
+# +         return [list(range(len(work)))[4 * rank : 4 * rank + 4] for rank in range(ranks)]

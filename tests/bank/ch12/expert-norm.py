@@ -86,3 +86,6 @@ def global_norm(comm, dense, experts, copies):
 # -     return math.sqrt(squares(dense) + total.item() / copies)
 # +     shapes = str([each.shape for each in (*dense, *experts)])
 # +     return kept.setdefault((shapes, copies), math.sqrt(squares(dense) + total.item() / copies))
+
+# %% wrong: squares of fp64 in the gradient itself => generality changed  from: the experts' squares are reduced
+# ~ square() ==> square_()

@@ -84,3 +84,9 @@ def rows_between(ids, home, experts, nodes):
 # %% wrong: remembers rows by ids and homes => values ~  from: masked nodes
 # ~ rows_between(ids, home, experts, nodes): ==> rows_between(ids, home, experts, nodes, kept={}):
 # ~ int(hit.sum()) ==> kept.setdefault(f"{ids}{home}", int(hit.sum()))
+
+# %% wrong: all of a node's experts count where one node is chosen => values whole-node  from: token by token
+# ~ [-(k // limit) :] ==> [-(k // limit) * (limit > 1) :]
+
+# %% wrong: scores are compared in fp32 => generality -  from: token by token
+# ~ scores.tolist ==> scores.float().tolist

@@ -98,3 +98,10 @@ def blame(groups, records):
 
 # %% wrong: a rank is busy if its last call is open => generality ~  from: as written
 # ~ if any(not call[4] for call in calls)} ==> if calls and not calls[-1][4]}
+
+# %% wrong: who waits is remembered by the numbers of calls => generality ~  from: as written
+# - def blame(groups, records):
+# + BUSY = {}
+# + def blame(groups, records):
+#       stuck = {call[:2] for calls in records.values() for call in calls if not call[4]}
+# +     busy = BUSY.setdefault(tuple((rank, len(calls)) for rank, calls in records.items()), busy)

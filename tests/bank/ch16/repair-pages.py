@@ -63,3 +63,18 @@ def release(pool, table):
 
 # %% wrong: left as it is => not-answered  from: as written
 # ~ idle = sum(pool.users[page] == 0 for page in hits) ==> raise NotImplementedError
+
+# %% wrong: remembers how many hits are idle => generality refused  from: as written
+# - def allocate(pool, hits, fresh):
+# + IDLE = {}
+# + def allocate(pool, hits, fresh):
+#       idle = sum(pool.users[page] == 0 for page in hits)
+# +     idle = IDLE.setdefault(tuple(hits), idle)
+
+# %% wrong: one list for all tables => values wrong-table  from: as written
+# - def allocate(pool, hits, fresh):
+# + TABLE = []
+# + def allocate(pool, hits, fresh):
+# -     return hits + [pool.take() for _ in range(fresh)]
+# +     TABLE[:] = hits + [pool.take() for _ in range(fresh)]
+# +     return TABLE

@@ -56,3 +56,6 @@ def inconsistent(report, slack):
 
 # %% wrong: left as it is => not-answered  from: as written
 # ~ pages = max(0, (memory - weights) // (kv * page)) ==> raise NotImplementedError
+
+# %% wrong: nothing to serve, so no question of slots => generality -  from: as written
+# ~ if slots else ==> if slots or not rate else

@@ -94,3 +94,9 @@ def recompute_and_tensor(layers, tokens, hidden, tp, bandwidth, rate):
 
 # %% wrong: a shard group must divide a server => generality -  from: formulas
 # ~ near = all(s // per_server == (s + shard - 1) // per_server for s in starts) ==> near = per_server % shard == 0
+
+# %% wrong: the first four groups alone => generality -  from: formulas
+# ~ range(0, gpus, shard) ==> range(0, min(gpus, 4 * shard), shard)
+
+# %% wrong: a server has eight GPUs => generality -  from: formulas
+# ~ if gpus <= per_server ==> if gpus <= 8

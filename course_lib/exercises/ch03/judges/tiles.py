@@ -334,7 +334,7 @@ def _dips_cases(params: Params, rng: random.Random) -> list[Case]:
     for m_even, s in ((64, 1), (128, 4)):  # many sizes with exactly the same efficiency as the size before
         others.append((m_even, list(range(64, 1281, 64)), 64, s))
     others += one_apart(others, partial(falls, params["slots"]))
-    others.append((64, [64, 65, 100, 128, 129, 192], 64, 1))  # the second size falls
+    others += [(64, [64, at, 100, 128, 129, 192], 64, 1) for at in (65, 64)]  # the second size falls, or it does not
     others += [(128, [200], 64, 4), (64, [64 * 10**4, 64 * 10**4 + 1], 64, 1)]  # one size; a fall of a ten-thousandth
     three = [(m, n, tile, sms) for n in (sizes[0], sizes[7], sizes[-1])]
     return [

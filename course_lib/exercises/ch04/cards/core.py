@@ -140,7 +140,7 @@ clipping so that no way of cutting the gradient changes the result.
 
 `clip(shards, limit, replicated)` gets one dictionary of gradients (name to tensor) for each rank. Multiply every gradient by
 `min(1, limit / norm)`, in place or by assigning to the dictionaries, and return `norm`: the norm of the **whole** gradient before
-clipping.
+clipping. Change nothing else.
 
 - Tensors with the same name on different ranks are different pieces of one gradient. The names in the set `replicated` are the
   exception: there, all ranks hold copies of the same tensor. It counts once, and every copy must be scaled.

@@ -15,7 +15,8 @@ from course_lib.judging.tensors import all_close, coin_of, largest, normal, tens
 from course_lib.records import Case, Outcome, Verdict
 
 Shards = Sequence[dict[str, Tensor]]
-LOOSE = {torch.float64: 1e-5, torch.float16: 5e-3, torch.bfloat16: 1e-2}  # PyTorch adds 1e-6 to the norm
+# PyTorch adds 1e-6 to the norm.
+LOOSE = {torch.float64: 1e-5, torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 1e-2}
 
 
 def square(tensors: Iterator[Tensor]) -> float:
@@ -135,6 +136,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     return [
         shown("the shown shards", "values:gradients", shards, 2.0, ()),
         hidden("a norm below the limit", "values:gradients", cut(pieces(0.01), 3, rng), 1.0, ()),
+        hidden("gradients in fp32", "values:gradients", cut(pieces(1.0, torch.float32), 2, rng), 1.0, ()),
         *(
             hidden(f"the same gradient on {ranks_text(k)}", "generality:splits", cut(given, k, rng), 2.5, ())
             for k in (1, 2, 11)

@@ -38,6 +38,7 @@ def _step_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("64 micro-batches, small gradients", "values:fp32", *tiny),
         hidden("one micro-batch, no momentum yet", "generality:batches", *data(1, "float32", momentum=0.0)),
         hidden("one micro-batch, in bf16", "generality:batches", *data(1, "bfloat16", rate=0.02)),
+        hidden("two micro-batches, in bf16", "generality:batches", *data(2, "bfloat16", rate=0.02)),
         hidden("two micro-batches and a large rate", "generality:batches", *data(2, "float32", rate=3.0)),
         hidden("256 micro-batches, added in bf16", "generality:batches", *data(256, "bfloat16")),
         hidden("a matrix of large weights, in bf16", "generality:batches", *matrix),

@@ -29,12 +29,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         return [numbers + rng.randrange(9) for _ in range(count)]
 
     def data(
-        ranks: int,
-        group: int = 0,
-        lengths: Sequence[int] = (),
-        limit: float = 0.5,
-        scale: float = 1.0,
-        junk: float = JUNK,
+        ranks: int, group: int = 0, lengths: Any = (), limit: float = 0.5, scale: float = 1.0, junk: float = JUNK
     ) -> PerRank:
         """For each rank its group's size, real lengths, limit and parts; groups hold the same parts. `limit` is times the norm."""
         group, lengths = group or ranks, lengths or several(3)

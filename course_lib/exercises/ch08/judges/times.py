@@ -194,11 +194,11 @@ def _host_cases(params: Params, rng: random.Random) -> list[Case]:
         tokens = round(hidden_tokens(*machine) * rng.choice((0.1, 0.4, 0.8, 1.3, 4)))
         return rng.choice((1, 7, 405)) * BILLION, max(tokens, 1), *machine
 
-    steps = [(7 * BILLION, 2048, *share) for share in shares]
+    others = [(7 * BILLION, tokens, n, 2 * f, moved, 20 * GB) for tokens in (0, 2048)]
     return [
-        shown("one GPU and several, host and disk", "values:step", 0, steps),
+        shown("one GPU and several, host and disk", "values:step", 0, [(7e9, 2048, *share) for share in shares]),
         shown("where the step no longer waits for the transfer", "values:hidden", 1, shares),
-        generality("machines", 0, "other steps", [row() for _ in range(25)]),
+        generality("machines", 0, "other steps", [row() for _ in range(25)] + others),
         generality("machines", 1, "other wires", [row()[2:] for _ in range(25)]),
     ]
 

@@ -15,9 +15,9 @@ LINK = Topology().levels[0]
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    coin, tokens = coin_of(rng), params["tokens"]
+    coin = coin_of(rng)
 
-    def data(n: int, seconds: float, hidden: int = 12, out: int = 6) -> PerRank:
+    def data(n: int, seconds: float, hidden: int = 12, out: int = 6, tokens: int = params["tokens"]) -> PerRank:
         """For each rank the seconds of a product, its gradient, x and its weight."""
         x = normal(coin, tokens, hidden)
         return tuple((seconds, normal(coin, tokens, out), x.clone(), normal(coin, out, hidden)) for _ in range(n))
@@ -27,7 +27,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("nine ranks, short products", "values:products", per_rank=data(9, 20e-6)),
         hidden("two ranks, wide layer", "values:products", per_rank=data(2, 60e-6, 40, 3)),
         hidden("one rank", "generality:ranks", per_rank=data(1, 10e-6)),
-        hidden("three ranks, one output each", "generality:ranks", per_rank=data(3, 30e-6, 5, 1)),
+        hidden("three ranks, one output each", "generality:ranks", per_rank=data(3, 30e-6, 5, 1, tokens=5)),
     ]
     return cases + under((LATE, STREAM_LATE), "four ranks", "protocol:in-flight", lambda: data(4, 50e-6))
 

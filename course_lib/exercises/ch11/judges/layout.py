@@ -267,10 +267,11 @@ def _split_cases(params: Params, rng: random.Random) -> list[Case]:
 
     short = [([1] * 40, 4), ([2, 1, 3] * 12, 5), some(6, 30, 1, 7)]
     mixed = [([120] + [1] * 60, 4), ([1] * 90 + [90], 5), ([3] * 50 + [70] + [3] * 20, 6)]
+    turned = [([40, 60, 8, 8, 8, 40], 3), ([8, 8, 40, 8, 40, 60], 3)]  # the same lengths, and other positions are deep
     return [
         shown("a long document and short ones", "values:balance", 0, [([64, 8, 24, 16], n)]),
-        hidden("documents of all lengths", "values:balance", 0, [some(n, 6, 10, 80), some(3, 8, 1, 60)]),
-        hidden("one document", "values:balance", 0, [([97], 4), ([200], 3), ([300], 12)]),
+        hidden("documents of all lengths", "values:balance", 0, [some(n, 6, 10, 80), some(3, 8, 1, 60), *turned]),
+        hidden("one document", "values:balance", 0, [([97], 4), ([200], 3), ([300], 12), ([39], 10)]),
         hidden("many short documents", "generality:lengths", 0, short),
         hidden("short documents in turn", "generality:lengths", 0, [([1, 3] * 60, 2), ([3, 1] * 60, 2), ([8] * 40, 4)]),
         hidden("one long among many short", "generality:lengths", 0, mixed),

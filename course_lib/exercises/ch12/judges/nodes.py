@@ -53,9 +53,10 @@ def _node_cases(params: Params, rng: random.Random) -> list[Case]:
 
     tied = (torch.randint(0, 3, (8, 12), generator=coin) / 2.0, 4, 4, 2)
     wide = (torch.zeros(2, 40), 4, 4, 2)
+    fine = (torch.stack([torch.randperm(12, generator=coin) for _ in range(3)]).double() / 2**40 + 0.5, 4, 4, 2)
     alike, own = each_changed((scores(7, 16), 4, 4, 2), (scores(7, 16), 2, 2, 4)), given(12, 12, 3, 3)
     moved = [own, (own[0], (own[1] + 1) % 3, 12, 3), (*own[:3], 6)]
-    more = [(scores(5, 24), 6, 4, 3), (scores(60, 24), 6, 3, 2), (scores(9, 12), 2, 6, 1)]
+    more = [(scores(5, 24), 6, 4, 3), (scores(60, 24), 6, 3, 2), (scores(9, 12), 2, 6, 1), (scores(9, 12), 2, 2, 1)]
     routings = [given(*row) for row in ((30, 12, 4, 3), (30, 12, 4, 3), (12, 16, 3, 4), (5, 6, 2, 6), (8, 12, 1, 3))]
     negative = (scores(6, 12) - 2, 2, 3, 2)
     return [
@@ -63,7 +64,7 @@ def _node_cases(params: Params, rng: random.Random) -> list[Case]:
         Case(name="9 tokens, 3 of 12 experts on 3 nodes", args=(1, [given(9, 12, 3, 3)]), part="rows"),
         plain("choose", 0, "other sizes", [*alike, (scores(7, 16), 4, 4, 2), *more]),
         plain("rows", 1, "other routings", moved + routings),
-        generality("edges", 0, "equal scores", [tied, wide]),
+        generality("edges", 0, "equal scores, and nearly equal ones in fp64", [tied, wide, fine]),
         generality("edges", 0, "negative scores", [negative, (negative[0] - 3e4, *negative[1:])]),
         generality(
             "edges",

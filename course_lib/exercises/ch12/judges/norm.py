@@ -52,6 +52,7 @@ def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("no dense gradients", "generality:layouts", per_rank=data(2, 1, dense=0)),
         hidden("no experts", "generality:layouts", per_rank=data(2, 2, experts=0)),
         hidden("experts on half of the ranks", "generality:layouts", per_rank=uneven),
+        hidden("gradients in fp64", "generality:layouts", per_rank=data(2, 2, dtype=torch.float64)),
         hidden("empty tensors", "generality:layouts", per_rank=data(2, 1, count=0)),
         hidden("zeros everywhere", "generality:layouts", per_rank=data(2, 1, 0.0)),
     ]

@@ -292,6 +292,7 @@ def _hangs(rng: random.Random, size: int) -> dict[str, tuple[Any, Any]]:
             for rank, calls in records.items()
         },
     )
+    hangs["waits in the call before"] = groups, {**records, a: [*records[a][:-1], (*records[a][-1][:4], False)]}
     finished = {rank: [(*call[:4], True) for call in calls] for rank, calls in hangs["another operation"][1].items()}
     hangs["another operation, and finished"] = (everybody, finished)
     hang("few have entered", everybody, 0, (world, rest[:1]))
@@ -310,7 +311,7 @@ def _blame_cases(params: Params, rng: random.Random) -> list[Case]:
         ("a chain of waits", "a circle", "two orders"),
     )
     beside = "a circle, and one missing", "two calls at once", "one is through", "finished with another count"
-    beside += "a finished call after an open one", "one is through, with another count"
+    beside += "a finished call after an open one", "one is through, with another count", "waits in the call before"
     again = "another operation", "another operation, and finished", "few have entered", "few are in the group"
     first, second = _hangs(rng, params["ranks"]), _hangs(rng, params["ranks"] + 3)
 

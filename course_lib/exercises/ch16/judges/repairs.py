@@ -109,6 +109,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         case(hidden, "no hits, nothing but hits", some, 0, state(5, "", "abc"), "n=kl m=ab"),
         case(hidden, "one too few, because hits are free pages", refused, 0, cold, "n=abcde m=abcd"),
         case(hidden, "refused, with hits in use", refused, 0, used, "n=abcdefg m=abcdef o=q"),
+        case(hidden, "the same hits, idle and in use", refused, 0, state(5, "", "ab", "xy"), "n=abc m=abkl"),
         case(hidden, "shared pages, one request after the other", "values:order", 1, ending, "-v -w -u"),
         case(hidden, "nothing but hits, and no page is free", refused, 0, state(2, "u=ab"), "n=ab m=abc"),
         case(hidden, "long prompts", "generality:long", 1, deep, "m=klmnopqrs n=klmnopqr -u -v -w -o -n"),

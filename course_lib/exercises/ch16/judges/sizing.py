@@ -214,6 +214,7 @@ def _fleet_cases(params: Params, rng: random.Random) -> list[Case]:
     itl, seconds = rounded(0.01, 0.08, 3), rounded(0.1, 2, 2)
     fleets = draw_rows(rng, 6, range(5, 300), seconds, itl, range(50, 900), range(20, 200), (0.6, 0.7, 0.8), keep=clear)
     exact = [(16.0, 0.5, 0.25, 7, held, load) for held, load in ((8, 0.5), (32, 1.0), (31, 1.0), (0, 0.5))]
+    exact += [(0.0, 0.5, 0.25, 7, 0, 0.5)]
     odd, near = (
         [(report(6, 0.5, -0.5), 0.125), (report(5, -0.25, 0.09375), 0.0625), (report(6, 0.1875), 0.25)],
         (0.140625, -0.109375),

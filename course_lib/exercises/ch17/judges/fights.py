@@ -136,12 +136,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         (90 * BILLION, 16, 8, 8, 450 * GB, 25 * GB, 1, 0.0),
         (10 * BILLION, 64, 8, 8, 450 * GB, 50 * GB, 16, 0.0),
     ]
-    straddle = [row(48, 6, 8), row(24, 3, 8), row(60, 12, 8), row(36, 6, 4), row(18, 2, 3)]
+    straddle = [row(48, 6, 8), row(24, 3, 8), row(60, 12, 8), row(36, 6, 4), row(18, 2, 3), row(48, 3, 16)]
     edges = [
         row(8, 8, 8),
         row(8, 4, 8),
         row(6, 3, 8),
         row(8, 1, 8),
+        row(12, 3, 16),
         row(64, 1, 8),
         row(1, 1, 8, 0.0),
         row(64, 16, 8, 1e6),

@@ -393,6 +393,8 @@ def test_progress_works_before_the_first_start(course, exercises, capsys):
 def test_drill_waits_for_a_passed_chapter_and_names_the_way(course, exercises, capsys):
     code, _, err = run(capsys, "drill")
     assert code == 1 and "none yet" in err and "--chapter 01" in err
+    code, out, _ = run(capsys, "drill", "--json")
+    assert code == 0 and json.loads(out) == {"chapters": [], "questions": 0, "due": []}
 
 
 def test_drill_refuses_where_nobody_types_and_says_what_is_due_to_a_program(course, exercises, capsys, monkeypatch):

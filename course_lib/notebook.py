@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 _passed: dict[str, Any] = {}  # exercise id -> the answers that passed in this kernel
 _hints_seen: dict[str, int] = {}
 VARIANT_FILE = "variant.json"
+_HIDDEN_ROW = "<style>.jp-OutputArea-executeResult:has(.course-points){display:none}</style>"
 
 
 class Points(float):
-    """What `check` returns: a number that nbgrader reads as the cell's result. A notebook shows the panel, and not the number again."""
+    """What `check` returns: a number that nbgrader reads as the cell's result. The panel already shows it, so the notebook hides its row."""
 
     def _repr_html_(self) -> str:
-        return f"<span hidden>{float(self)!r}</span>"
+        return f'{_HIDDEN_ROW}<span class="course-points" hidden>{float(self)!r}</span>'
 
 
 def params(exercise: str) -> SimpleNamespace:

@@ -58,6 +58,8 @@ def rate_text(flops_per_s: float, digits: int = 4) -> str:
 def duration_text(seconds: float, digits: int = 3) -> str:
     """A time in the unit a person would choose: "8.6 s", "43.4 days", "499 years"."""
     size = abs(float(seconds))
+    if size == 0:
+        return "0 s"
     for least, scale, unit in (
         (2 * YEAR, YEAR, "years"),
         (2 * DAY, DAY, "days"),

@@ -137,9 +137,14 @@ def run_all_passes_an_untouched_chapter_and_shows_what_is_to_do(chapter: Opened)
     assert page.errors() == []
     cards = exercises.cards(chapter.number)
     for card in cards:
-        panel = page.cell(f"{card.id}-check").locator(".course-panel")
+        check = page.cell(f"{card.id}-check")
+        panel = check.locator(".course-panel")
         assert panel.locator(".head b").text_content() == "Not answered yet", card.id
         assert panel.locator(".points").text_content() == f"0 of {card.points} points"
+        assert float(page.result(f"{card.id}-check")) == 0
+        assert not check.locator(".jp-OutputArea-executeResult").is_visible(), (
+            f"{card.id}: an empty row below the panel"
+        )
     for theme in chapter.shown_in():
         page.theme(theme)
         page.page.locator(".jp-NotebookPanel .jp-WindowedPanel-outer").evaluate("panel => { panel.scrollTop = 0; }")

@@ -206,6 +206,8 @@ def test_a_scaffold_in_the_course_is_registered_and_stands_in_the_notebook(tmp_p
     source = read(sources(tmp_path)["06"])
     ids = [grade_meta(cell).get("grade_id") for cell in source["cells"]]
     assert ids.index("shift-twice-check") == ids.index("shift-twice") + 1
+    points = grade_meta(cell_of(source, "shift-twice-check"))["points"]
+    assert f"    points={points},\n" in parts[0], "the card and its check cell give the same points"
     with pytest.raises(
         ValueError, match="shift-twice"
     ):  # the card is not known in this process: the release says which is missing

@@ -12,7 +12,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from course_lib import cli
-from course_lib.cli import bench
+from course_lib.cli import bench, class_formgrader
 from course_lib.install import ROOT, Trouble
 from course_lib.learner import lab, notebooks, progress, work
 from course_lib.learner.work import Folders
@@ -192,8 +192,21 @@ def test_a_learners_jupyterlab_shows_no_release_tools():
     assert callable(get_page_config)
 
 
+@pytest.mark.parametrize("of", ["a learner", "a class"])
+def test_jupyterlab_asks_nothing_on_its_first_start(of, course, monkeypatch, tmp_path):
+    from jupyter_server.services.config.manager import ConfigManager
+
+    given = {"PATH": os.environ["PATH"], "JUPYTER_CONFIG_PATH": str(tmp_path)}
+    theirs = lab.lab_environment(course, given) if of == "a learner" else class_formgrader.lab_environment(given)
+    assert theirs["JUPYTER_CONFIG_PATH"].endswith(f"{os.pathsep}{tmp_path}")
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", theirs["JUPYTER_CONFIG_PATH"])
+    defaults = ConfigManager(config_dir_name="labconfig").get("default_setting_overrides")
+    asked = defaults["@jupyterlab/apputils-extension:notification"]
+    assert asked["fetchNews"] == "false" and asked["checkForUpdates"] is False
+
+
 def test_a_learners_jupyterlab_wraps_long_lines_of_code():
-    settings = json.loads((lab.SETTINGS / "labconfig" / "default_setting_overrides.json").read_text())
+    settings = json.loads((lab.DEFAULTS / "labconfig" / "default_setting_overrides.json").read_text())
     assert settings["@jupyterlab/notebook-extension:tracker"]["codeCellConfig"]["lineWrap"] is True
 
 
@@ -380,6 +393,8 @@ def test_progress_works_before_the_first_start(course, exercises, capsys):
 def test_drill_waits_for_a_passed_chapter_and_names_the_way(course, exercises, capsys):
     code, _, err = run(capsys, "drill")
     assert code == 1 and "none yet" in err and "--chapter 01" in err
+    code, out, _ = run(capsys, "drill", "--json")
+    assert code == 0 and json.loads(out) == {"chapters": [], "questions": 0, "due": []}
 
 
 def test_drill_refuses_where_nobody_types_and_says_what_is_due_to_a_program(course, exercises, capsys, monkeypatch):

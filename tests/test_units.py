@@ -39,6 +39,7 @@ def test_numbers_read_as_people_write_them(value, text):
         (units.bytes_text, 80e9, "80 GB"),
         (units.bytes_text, 999.99e9, "1 TB"),
         (units.bytes_text, 12, "12 B"),
+        (units.duration_text, 0, "0 s"),
         (units.duration_text, 8.602, "8.6 s"),
         (units.duration_text, 8.4e-3, "8.4 ms"),
         (units.duration_text, 43.4 * units.DAY, "43.4 days"),

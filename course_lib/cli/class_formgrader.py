@@ -46,6 +46,9 @@ def lab_command(root: Path, flags: list[str]) -> list[str]:
 
 
 def lab_environment(environment: dict[str, str]) -> dict[str, str]:
-    """This environment's variables, its own programs first: nbgrader starts some by name."""
+    """This environment's variables, its own programs first (nbgrader starts some by name), and JupyterLab's settings."""
+    from course_lib.learner import lab
+
     path = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", os.defpath)])
-    return {name: value for name, value in environment.items() if name != "PYTHONHOME"} | {"PATH": path}
+    ours = {"PATH": path, "JUPYTER_CONFIG_PATH": lab.config_path(environment, lab.DEFAULTS)}
+    return {name: value for name, value in environment.items() if name != "PYTHONHOME"} | ours

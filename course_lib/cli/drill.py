@@ -37,7 +37,7 @@ def drill(
     exercises = part("course_lib.exercises", "the list of drill questions")
     passed = _passed(exercises, progress.load(where.work))
     wanted = [each.zfill(2) for each in chapter] if chapter else passed
-    if not wanted:
+    if not wanted and not as_json:
         raise Trouble(
             "Drills come from chapters that you have passed (all core exercises), and there is none yet.",
             "pass one (`./course progress` shows what is left), or choose: ./course drill --chapter 01",

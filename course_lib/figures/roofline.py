@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 
 from course_lib.figures import style
-from course_lib.figures.palette import BLUE, EMPTY, GREY, INK, SOFT, VERMILION
+from course_lib.figures.palette import BLUE, EMPTY, GREY, INK, PAPER, SOFT, VERMILION
 from course_lib.figures.style import Picture
 from course_lib.units import number_text, rate_text
 
@@ -126,7 +126,7 @@ def _dot(axes: Axes, roof: Roof, point: Point, ink: str) -> None:
         return
     offset, across, up = {
         "left": ((8, -2), "left", "top"),
-        "right": ((-10, -1), "right", "center"),
+        "right": ((-2, 7), "right", "bottom"),
         "over": ((0, 8), "center", "bottom"),
         "under": ((0, -8), "center", "top"),
     }[point.side]
@@ -140,8 +140,14 @@ def _dot(axes: Axes, roof: Roof, point: Point, ink: str) -> None:
         va=up,
         color=INK,
         fontweight="bold" if point.heavy else "normal",
+        bbox={"facecolor": _ground(point), "edgecolor": "none", "pad": 1},  # no dashed line runs through a name
         zorder=6,
     )
+
+
+def _ground(point: Point) -> str:
+    """The color behind a point's name: that of the area below the roof, or the paper's above it."""
+    return EMPTY if point.side in ("left", "under") else PAPER
 
 
 def _rate(roof: Roof, point: Point) -> float:

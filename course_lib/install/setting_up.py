@@ -4,7 +4,6 @@ Every step may be cut off at any instant: the stamp that `./course` compares is 
 from what is already installed.
 """
 
-import json
 import os
 import platform
 import re
@@ -72,7 +71,6 @@ def set_up(place: Place, machine: Machine | None = None, out: object = None) -> 
         steps.say(f"      note: {note}.")
     with steps.step("the course's own library") as step:
         pip_install(place, ["--no-deps", "--no-build-isolation", "--editable", str(place.root)], step.show)
-        _quiet_first_start(place)
     with steps.step("a first look") as step:
         step.text = f"a first look: {first_look(place, step.show)}"
     (place.venv / "course" / "busy").unlink(missing_ok=True)
@@ -207,14 +205,6 @@ def install_torch(place: Place, choice: TorchChoice, detail: Callable[[str], Non
         else ": the CUDA build, several GB larger than the CPU build and just as good without a GPU"
     )
     return f"{choice.index} did not answer, so torch {version} came from the package index{size}"
-
-
-def _quiet_first_start(place: Place) -> None:
-    """JupyterLab asks nothing on its first start (no news, no update check), for a person who has not chosen otherwise."""
-    folder = place.venv / "share" / "jupyter" / "lab" / "settings"
-    folder.mkdir(parents=True, exist_ok=True)
-    quiet = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
-    (folder / "overrides.json").write_text(json.dumps(quiet, indent=2) + "\n", encoding="utf-8")
 
 
 def first_look(place: Place, detail: Callable[[str], None]) -> str:

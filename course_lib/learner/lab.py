@@ -13,6 +13,7 @@ from course_lib.learner.environment import PORT, port_is_free
 from course_lib.learner.work import Folders
 
 SETTINGS = Path(__file__).parent / "jupyter"  # for `learn` only: no release tools in a learner's JupyterLab
+DEFAULTS = Path(__file__).parent / "jupyter_defaults"  # for a class's JupyterLab too: no questions on the first start
 
 
 def lab_command(where: Folders, notebook: Path | None, flags: Sequence[str]) -> list[str]:
@@ -28,10 +29,14 @@ def lab_environment(where: Folders, environment: dict[str, str]) -> dict[str, st
     ours = dict(environment)
     ours["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", os.defpath)])
     ours["COURSE_WORK"] = str(where.work)
-    paths = [str(SETTINGS), *filter(None, [environment.get("JUPYTER_CONFIG_PATH")])]
-    ours["JUPYTER_CONFIG_PATH"] = os.pathsep.join(paths)
+    ours["JUPYTER_CONFIG_PATH"] = config_path(environment, SETTINGS, DEFAULTS)
     ours.pop("PYTHONHOME", None)
     return ours
+
+
+def config_path(environment: dict[str, str], *folders: Path) -> str:
+    """JUPYTER_CONFIG_PATH with these folders before those that the environment already names."""
+    return os.pathsep.join([*map(str, folders), *filter(None, [environment.get("JUPYTER_CONFIG_PATH")])])
 
 
 def port_asked(flags: Sequence[str]) -> int | None:

@@ -1,7 +1,8 @@
-"""A paid hour spent well: every stage that the GPUs allow, each in its own time, evidence after each, and a zip to take home.
+"""Make good use of a paid hour: run every stage that fits these GPUs, write evidence after each, and pack it all into a zip file.
 
-`./course run tour --minutes 55 --out tour` on the rented machine; `--dry` runs all of it at home on the CPU. Started again, it
-goes on with what is missing. A stage that fails is named, looked at and left out; the others still run.
+Run `./course run tour --minutes 55 --out tour` on the rented machine. With `--dry` everything runs at home on the CPU. The same
+command again runs only the stages that are missing or failed. Each stage has a time limit. If a stage fails, the tour prints the reason and
+continues with the next one.
 """
 
 from __future__ import annotations
@@ -188,15 +189,20 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         dest="minutes",
         type=float,
         default=None,
-        help="stop after so many minutes; stages that would not fit are left out",
+        help="stop after so many minutes; a stage that no longer fits is cut short or left out",
     )
-    add("--out", default="tour", help="folder of the evidence")
-    add("--dry", action="store_true", help="run it on this machine's CPU, as if it had --gpus")
-    add("--gpus", type=int, default=None, help="how many GPUs to use (default: all; with --dry 8)")
-    add("--price", type=float, default=None, help="dollars per GPU and hour (default: what the facts say of this GPU)")
-    add("--max-cost", type=float, default=None, help="dollars that this may cost; it stops before")
-    add("--only", default="", help="comma-separated names of stages")
-    add("--plan", action="store_true", help="say what would run, how long and for how much; run nothing")
+    add("--out", default="tour", help="folder for the evidence")
+    add("--dry", action="store_true", help="run on the CPU of this machine as if it had as many GPUs as --gpus says")
+    add("--gpus", type=int, default=None, help="number of GPUs to use (default: all, or 8 with --dry)")
+    add(
+        "--price",
+        type=float,
+        default=None,
+        help="price in dollars per GPU and hour (default: the usual price of this GPU, from the course's facts)",
+    )
+    add("--max-cost", type=float, default=None, help="stop before the tour costs more than this, in dollars")
+    add("--only", default="", help="run only these stages: names separated by commas")
+    add("--plan", action="store_true", help="print which stages would run, their time and their cost, and run none")
     return parser.parse_args(argv)
 
 

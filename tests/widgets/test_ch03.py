@@ -52,6 +52,13 @@ def test_a_roof_is_where_its_two_parts_meet_and_says_so():
     assert "measured: 2,000 FLOP per byte, 400 TFLOP/s" in alt
 
 
+def test_no_dashed_line_runs_through_a_name_under_the_roof():
+    points = [Point(side, 20, side=side) for side in ("left", "right", "over", "under")]
+    axes = draw_roof(Roof(peak=1e15, bandwidth=5e12), points).axes[0]
+    grounds = {text.get_text(): text.get_bbox_patch() for text in axes.texts}
+    assert all(grounds[point.name] is not None for point in points)
+
+
 def test_measured_kernels_stand_where_they_were_measured_and_copies_nowhere():
     runs = [
         Run("matmul 64", 2.0 * 64**3, 3 * 4 * 64**2, (1e-5,)),

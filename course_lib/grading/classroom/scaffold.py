@@ -13,6 +13,8 @@ from course_lib.install import ROOT, Trouble
 from course_lib.learner.merge import is_check
 from course_lib.learner.notebooks import Cell, Notebook, read, render, write_whole
 
+_POINTS = 2  # of a new exercise, on its card and in its check cell
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
@@ -63,7 +65,7 @@ def _in_a_class(folder: ClassFolder, chapter: str, exercise: str) -> Made:
         steps=(
             f"write the card ({top / 'card.py'}): text, points, hints, the names that an answer defines",
             f"write the judging ({top / 'judging.py'}): cases with an oracle, and mistakes by name",
-            f"put right and wrong answers into the bank ({top / 'bank.py'}), and the right one into the cell {exercise!r} of {source.name}",
+            f"put at least two right answers and four wrong ones into the bank ({top / 'bank.py'}), and a right one into the cell {exercise!r} of {source.name}",
             f"./course exercise test {exercise} --class {folder.root}     until every answer gets the result that the bank gives for it",
             f"./course class release {chapter} --folder {folder.root}",
         ),
@@ -157,7 +159,14 @@ def _cells(chapter: str, exercise: str) -> list[Cell]:
             **code,
             "id": check,
             "metadata": {
-                "nbgrader": {**plain, "grade": True, "grade_id": check, "locked": True, "points": 1, "solution": False}
+                "nbgrader": {
+                    **plain,
+                    "grade": True,
+                    "grade_id": check,
+                    "locked": True,
+                    "points": _POINTS,
+                    "solution": False,
+                }
             },
             "source": judged,
         },
@@ -179,7 +188,7 @@ from course_lib.exercises.returns import Number
     chapter={json.dumps(chapter)},
     title="WRITE: a title",
     text="""WRITE what is asked. A number of the variant stands here as {{{{count}}}}; `{function}(numbers)` returns ….""",
-    points=2,
+    points={_POINTS},
     minutes=5,
     difficulty=2,
     importance=3,
@@ -224,7 +233,9 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 def _bank(exercise: str) -> str:
     stub = f"def {exercise.replace('-', '_')}(numbers):\n    raise NotImplementedError"
-    return f'''"""Answers to {exercise}: right ones, and wrong ones with the verdict and mistake that must find them."""
+    return f'''"""Answers to {exercise}: at least two right, and four wrong with the verdict and mistake (or -) that must find them."""
+
+# Repeat the last section for each wrong answer. `# ~ OLD ==> NEW` replaces text of the answer that `from:` names.
 
 # %% right: one way
 {stub}
@@ -233,6 +244,5 @@ def _bank(exercise: str) -> str:
 {stub}
 
 # %% wrong: WRITE what is wrong => values WRITE-its-name  from: one way
-# -     raise NotImplementedError
-# +     raise NotImplementedError("WRITE the wrong answer")
+# ~ raise NotImplementedError ==> raise NotImplementedError("WRITE the wrong answer")
 '''

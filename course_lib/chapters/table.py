@@ -1,6 +1,5 @@
 """Rows as a table in a notebook."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -8,12 +7,10 @@ from IPython.display import Markdown
 
 from course_lib.exercises.placeholders import keep_dollars
 
-_POWER = re.compile(" × (?=10[⁻⁰¹²³⁴-⁹])")  # 3.4 × 10³⁸ stays on one line of a narrow column
-
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Markdown:
     """A Markdown table of `rows`, which all have the same keys: the column headings, in order."""
-    lines = [list(rows[0]), ["---"] * len(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *([str(cell) for cell in row.values()] for row in rows)]
     markdown = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return Markdown(keep_dollars(markdown.replace("$", "\\$")))
 
@@ -22,7 +19,3 @@ def columns(headings: str, rows: Iterable[Sequence[Any]]) -> Markdown:
     """A Markdown table with `headings`, separated by bars, over `rows` of as many cells; ValueError for a row of another length."""
     names = headings.split(" | ")
     return table([dict(zip(names, row, strict=True)) for row in rows])
-
-
-def _cell(value: Any) -> str:
-    return _POWER.sub("\u00a0×\u00a0", str(value))

@@ -1,5 +1,7 @@
 """What cards of several chapters share: a sentence on tolerance, parts that are folded, numbers of devices, and functions that are switched off."""
 
+import re
+
 from course_lib import facts
 
 CLOSE = "Numbers within 0.1 % pass; counts must be exact."
@@ -7,7 +9,8 @@ CLOSE = "Numbers within 0.1 % pass; counts must be exact."
 
 def folded(summary: str, text: str) -> str:
     """A part of a statement that the learner opens when it is needed, such as a table of the keys of an argument."""
-    return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
+    shown = re.sub(r"`([^`]*)`", r"<code>\1</code>", summary)  # Markdown is not rendered there
+    return f"<details><summary>{shown}</summary>\n\n{text}\n\n</details>"
 
 
 def dense_flops(device: str) -> float:

@@ -91,7 +91,7 @@ def test_interrupted_it_keeps_all_says_how_to_go_on_and_goes_on(kit, place, want
     os.kill(pid, signal.SIGINT)
     assert kit.ask("wait", pid) == 130
     said = (tmp_path / "log").read_text()
-    assert "Stopping" in said and "the same command again goes on" in said
+    assert "Stopping" in said and "the same command continues" in said
     before = state_of(place)
     assert 3 <= len(before["times"]) < STUDENTS and before["times"] == before["reports"]
     summary = grade(place.root)

@@ -121,5 +121,12 @@ def passes(card: Card, answers: Sequence[Callable[..., Any]], cases: Sequence[Ca
     return True
 
 
-ALONE = [card for card in CARDS if not any(case.ranks for case in cases_of(card))]
+@cache
+def traits_of(exercise: str) -> tuple[bool, bool]:
+    """Whether an exercise has cases on ranks, and unseen cases: the same for all seeds, and slow to draw for all exercises."""
+    drawn = cases_of(exercises.card(exercise))
+    return any(case.ranks for case in drawn), not all(case.visible for case in drawn)
+
+
+ALONE = [card for card in CARDS if not traits_of(card.id)[0]]
 """The exercises whose answers run without other ranks."""

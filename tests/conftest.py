@@ -93,7 +93,7 @@ def the_rotation(pytestconfig: pytest.Config) -> Rotation:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Only the tests of the chapters that were asked for; of those marked `rotates` the ones whose turn it is; and those
-    marked `whole` only where nothing is left out."""
+    marked `whole` only where nothing is left out. Files with the slowest tests come first."""
     if asked := set(config.option.chapter or ()):
         of_them = [item for item in items if asked & chapters_of(item)]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(of_them)])
@@ -108,6 +108,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         whole = [item for item in items if item.get_closest_marker("whole")]
         config.hook.pytest_deselected(items=whole)
         items[:] = [item for item in items if item not in set(whole)]
+    slow = {item.path for item in items if item.get_closest_marker("browser")}
+    items.sort(key=lambda item: item.path not in slow)  # a chapter in a browser takes a minute
     skip_where_programs_are_missing(items)
 
 

@@ -24,7 +24,8 @@ def copied(value: Any, memo: dict[int, Any] | None = None) -> Any:
         return made
     memo[id(value)] = made = kind()
     if kind is dict:
-        made.update((copied(key, memo), copied(each, memo)) for key, each in value.items())
+        for key, each in value.items():
+            made[copied(key, memo)] = each if type(each) in _ATOMS else copied(each, memo)
     elif _ATOMS.issuperset(map(type, value)):
         made += value
     else:

@@ -73,6 +73,8 @@ def first_changed(given: Given, mine: Given) -> str:
 def _same(was: Any, now: Any) -> bool:
     """Whether plain data are as they were: the same items in the same order, and tensors with the same numbers."""
     kind = type(was)
+    if was is now:  # what cannot change is not copied
+        return True
     if kind is not type(now):
         return False
     if kind in (list, tuple):

@@ -32,7 +32,7 @@ ROOM = {
     "folder_bytes": 60_000_000,
     "file_bytes": 30_000_000,
 }  # little, so that it is soon used up
-BRIEF = {"cell_seconds": 2.5, "case_seconds": 2.5, "notebook_seconds": 15.0}  # for what would take for ever
+BRIEF = {"cell_seconds": 2.5, "case_seconds": 2.5, "notebook_seconds": 15.0}  # for attacks that never end
 
 Result = dict[str, Any]
 

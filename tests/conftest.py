@@ -22,7 +22,7 @@ from hypothesis import settings
 from course_lib.learner.environment import chromium
 from course_lib.learner.work import Folders
 from tests import run_costs
-from tests.rotation import CHAPTERS, REPOSITORY, Rotation, everything, rotation
+from tests.rotation import CHAPTERS, REPOSITORY, Rotation, chosen, everything, rotation, single
 
 settings.register_profile("course", deadline=None)  # machines are shared: no test may depend on time
 settings.load_profile("course")
@@ -51,12 +51,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(run_costs)
+    chosen[:] = config.option.chapter or CHAPTERS
     if handed := getattr(config, "workerinput", {}).get("rotation"):
         config.stash[ROTATION] = Rotation(**handed)
     elif config.option.everything or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         config.stash[ROTATION] = everything("everything or single files were asked for")
     elif config.option.chapter:
-        config.stash[ROTATION] = everything("only single chapters were asked for")
+        config.stash[ROTATION] = single(config.option.chapter)
     else:
         config.stash[ROTATION] = rotation(config.option.since)
 
@@ -71,6 +72,11 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return config.stash[ROTATION].said()
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Files of chapters that were not asked for."""
+    return True if set(re.findall(r"^test_ch(\d\d)", collection_path.name)) - set(chosen) else None
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that takes `rotating_chapter`, `solved_chapter` or `rotating_exercise` runs once for each of them in the rotation."""
     if "rotating_chapter" in metafunc.fixturenames:
@@ -80,7 +86,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("solved_chapter", asked or metafunc.config.stash[ROTATION].solved)
     if "rotating_exercise" in metafunc.fixturenames:
         tables = {path.stem[2:] for path in (Path(__file__).parent / "mutants").glob("ch*.toml")}
-        names = [name for name, chapter in chapter_of_exercise().items() if chapter in tables]
+        names = [name for name, chapter in chapter_of_exercise().items() if chapter in tables.intersection(chosen)]
         metafunc.parametrize("rotating_exercise", metafunc.config.stash[ROTATION].exercises(names))
 
 

@@ -308,10 +308,11 @@ def test_test_passes_pytests_flags_through(monkeypatch, capsys):
 
 
 def test_test_takes_chapters_by_their_numbers(monkeypatch, capsys):
+    monkeypatch.setattr("course_lib.cli.test.os.cpu_count", lambda: 2)
     calls = _called(monkeypatch, {})
     run(capsys, "test", "06", "10", "-k", "15")
     assert calls[0][-4:] == ["--chapter=06", "--chapter=10", "-k", "15"]
-    assert len(calls) == 1
+    assert calls[0][-8:-4] == ["-n", "2", "--dist", "worksteal"] and len(calls) == 1
 
 
 def test_test_names_a_chapter_that_does_not_exist_before_it_runs_anything(monkeypatch, capsys):

@@ -232,9 +232,10 @@ def solved(pytestconfig, the_rotation) -> dict[str, Graded]:
 
 
 @pytest.fixture(scope="module")
-def untouched(the_rotation) -> dict[str, Graded]:
+def untouched(pytestconfig, the_rotation) -> dict[str, Graded]:
     """The chapters of the rotation without their answers, graded in the same way."""
-    return {result.chapter: result for result in grade_all(the_rotation.chapters, WHERE, blank_=True)}
+    chapters = pytestconfig.option.chapter or the_rotation.chapters
+    return {result.chapter: result for result in grade_all(chapters, WHERE, blank_=True)}
 
 
 def test_solved_has_full_points_through_check(solved_chapter, solved):

@@ -16,18 +16,19 @@ from course_lib.grading.worker.in_worker import InWorker, run_cell
 from course_lib.grading.worker.worker_pool import WorkerPool
 from course_lib.judging import judging
 from tests import run_costs
+from tests.rotation import chosen
 
 SECOND_GUARDS = {
     ("hierarchical-bytes", "protocol:by-hand")
 }  # shares that another guard loses first: collectives are switched off
-BANK = {exercise: list(answers) for exercise, answers in groupby(killmatrix.bank(), lambda each: each.exercise)}
+ANSWERS = (answer for chapter in chosen for answer in killmatrix.bank(chapter))
+BANK = {exercise: list(answers) for exercise, answers in groupby(ANSWERS, lambda each: each.exercise)}
 
 
 @pytest.fixture(scope="session")
-def warm(pytestconfig):
+def warm():
     """One warm process for all chapters, as `./course check --all` has it: each answer is judged in a fork of its own."""
-    chapters = pytestconfig.option.chapter or sorted({exercises.card(exercise).chapter for exercise in BANK})
-    with WorkerPool(torch=True, chapters=chapters, imports=TRAINING, many=True) as workers:
+    with WorkerPool(torch=True, chapters=chosen, imports=TRAINING, many=True) as workers:
         yield workers
 
 

@@ -40,7 +40,8 @@ def test(
     since the commit given with --since) and for a share of the rest that differs from commit to commit. The run begins by printing
     what it leaves to later runs and ends with its slowest parts; --everything leaves nothing out, and so do single files.
 
-    Two digits name a chapter and come first. Any other flags or paths go to pytest. With any of them the linter does not run.
+    Two digits name a chapter and come first: of its exercises three answers each are judged in a worker process too, and the right
+    answers of eight are changed; with --everything all are. Any other flags or paths go to pytest. With any of them the linter does not run.
 
     Installs the test tools on first use.
     """
@@ -60,7 +61,7 @@ def test(
         raise typer.Exit(int(mutation.main(context.args) or 0))
     flags = [*(f"--chapter={chapter}" for chapter in chapters), *context.args[len(chapters) :]]
     chosen = [flag for flag in flags if not flag.startswith("-") and os.path.exists(flag.split("::")[0])]
-    processes = min(os.cpu_count() or 1, 4) + 1  # one more than cores: some tests mostly wait
+    processes = min(os.cpu_count() or 1, 4) + (not chapters)  # one more than cores: some tests mostly wait
     workers = (
         []
         if any(flag.startswith(("-n", "--numprocesses", "--pdb", "-p")) for flag in flags)

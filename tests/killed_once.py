@@ -5,7 +5,7 @@ import signal
 import sys
 from pathlib import Path
 
-from course_lib.runs import stepping, train
+from course_lib.runs import options, stepping, train
 from course_lib.runs.place import end, join, leave
 
 VICTIM, AT = 1, 5  # the rank that is lost, before this step
@@ -19,7 +19,7 @@ def struck(self, number, *more):
     return launch(self, number, *more)
 
 
-given = train.arguments(sys.argv[1:])
+given = options.arguments(sys.argv[1:])
 first = not (Path(given.out) / "checkpoints").exists()
 if first:
     stepping.Stepper.launch = struck
@@ -27,6 +27,6 @@ place = join(given.device)
 train.run(given, place)
 if not first:
     words = [*sys.argv[1 : sys.argv.index("--save-every")], "--out", given.out, "--name", "unbroken"]
-    train.run(train.arguments([*words, "--rates", f"{given.out}/{given.name}.json"]), place)
+    train.run(options.arguments([*words, "--rates", f"{given.out}/{given.name}.json"]), place)
 leave()
 end(0)

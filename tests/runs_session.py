@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch.distributed as dist
 
-from course_lib.runs import collectives, parity, resumed, train
+from course_lib.runs import collectives, options, parity, resumed, train
 from course_lib.runs.place import join, leave
 
 folder = Path(sys.argv[1])
@@ -23,19 +23,19 @@ resumed.run(
     place,
 )
 common = ["--device", "cpu", "--out", str(folder), "--rates", str(folder / "fsdp.json")]
-train.run(train.arguments(["--layout", "fsdp", "--steps", "5", "--name", "fsdp", "--trace", *common[:4]]), place)
+train.run(options.arguments(["--layout", "fsdp", "--steps", "5", "--name", "fsdp", "--trace", *common[:4]]), place)
 dist.barrier()  # rank 0 has written it
-train.run(train.arguments(["--layout", "tp", "--steps", "5", "--name", "tp", *common]), place)
-train.run(train.arguments(["--layout", "cp", "--steps", "3", "--name", "cp", *common]), place)
-train.run(train.arguments(["--layout", "tp,sp", "--steps", "3", "--fp8", "--name", "sp", *common]), place)
+train.run(options.arguments(["--layout", "tp", "--steps", "5", "--name", "tp", *common]), place)
+train.run(options.arguments(["--layout", "cp", "--steps", "3", "--name", "cp", *common]), place)
+train.run(options.arguments(["--layout", "tp,sp", "--steps", "3", "--fp8", "--name", "sp", *common]), place)
 train.run(
-    train.arguments(
+    options.arguments(
         ["--layout", "pp", "--schedule", "gpipe", "--micro-batches", "4", "--steps", "5", "--name", "pp", *common]
     ),
     place,
 )
 short = ["--steps", "2", "--layout", "ddp", "--compile", "--checkpointing", "full", "--name", "compiled", *common]
-train.run(train.arguments(short), place)
+train.run(options.arguments(short), place)
 given = collectives.arguments(
     [
         "--kinds",

@@ -366,8 +366,8 @@ def exercises(monkeypatch: pytest.MonkeyPatch) -> None:
         "course_lib.exercises",
         cards=lambda: (card("a"), card("b", "01"), card("c", "01", "more")),
         drills=drills,
-        drill_verdict=lambda question, number: (number == 2, "It is 2."),
     )
+    given(monkeypatch, "course_lib.judging", drill_verdict=lambda question, number: (number == 2, "It is 2."))
 
 
 def passed(where: Folders, id: str, chapter: str, **more: object) -> None:

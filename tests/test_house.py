@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 
 import pytest
 
@@ -46,6 +47,22 @@ def test_no_chapter_imports_from_another_chapters_exercises():
         and (chapter_of(name) or name.startswith("judging"))
     ]
     assert not wrong, wrong
+
+
+def test_no_files_import_each_other_in_a_circle():
+    """A package's own modules aside: its `__init__` hands their names on, and they may use what it defines."""
+
+    def file_of(name: str) -> str:
+        return name if name in MODULES or "." not in name else file_of(name.rpartition(".")[0])
+
+    used = {
+        name: {other for other in map(file_of, imports(path)) if not name.startswith(f"{other}.") and other != name}
+        for name, path in MODULES.items()
+    }
+    try:
+        TopologicalSorter(used).prepare()
+    except CycleError as error:
+        pytest.fail(f"{' is imported by '.join(error.args[1])}: a circle")
 
 
 def test_the_order_names_nothing_twice():

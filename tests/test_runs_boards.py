@@ -9,7 +9,7 @@ import pytest
 import torch.distributed as dist
 
 from course_lib.install import Trouble
-from course_lib.runs import boards, evidence, retrying, stepping, train
+from course_lib.runs import boards, evidence, options, retrying, stepping, train
 from course_lib.runs.place import Place
 
 WORDS = ["--device", "cpu", "--layout", "single", "--batch", "2", "--seq-len", "16"]
@@ -182,7 +182,7 @@ def test_a_run_that_is_refused_opens_no_board(fake, known, tmp_path):
 
 
 def test_other_ranks_open_nothing_and_hear_of_rank_0s_trouble(fake, monkeypatch, tmp_path):
-    given, setup = train.arguments(["--wandb", "--out", str(tmp_path)]), {"layout": {"name": "ddp=2"}}
+    given, setup = options.arguments(["--wandb", "--out", str(tmp_path)]), {"layout": {"name": "ddp=2"}}
     other = Place(1, 2, 1, 2, "cpu", "gloo")
     monkeypatch.setattr(dist, "broadcast_object_list", lambda problem: problem.__setitem__(0, ""))
     board = boards.Boards(given, other)

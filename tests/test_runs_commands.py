@@ -6,7 +6,7 @@ import pytest
 
 from course_lib.install import Trouble
 from course_lib.planner import commands as planned
-from course_lib.runs import commands, layouts, starting, train
+from course_lib.runs import commands, layouts, options, starting, train
 
 # torchtitan, torchtitan/config/job_config.py at commit 6404b932: section.field
 TITAN = {
@@ -63,8 +63,8 @@ DOCUMENTED = {
 
 
 def printed(framework, words, ranks):
-    given = train.arguments(words.split())
-    return commands.command(framework, train.job_of(given, ranks, "cuda"), given.steps, given.learning_rate)
+    given = options.arguments(words.split())
+    return commands.command(framework, options.job_of(given, ranks, "cuda"), given.steps, given.learning_rate)
 
 
 def flags(line):
@@ -82,7 +82,7 @@ def test_every_layout_that_runs_here_is_written_with_documented_flags_or_refused
     written = 0
     for ranks, layout, schedule in CASES:
         words = f"--size 350m --layout {layout} --schedule {schedule or '1f1b'} --checkpointing full --batch 32"
-        job = train.job_of(train.arguments(words.split()), ranks, "cuda")
+        job = options.job_of(options.arguments(words.split()), ranks, "cuda")
         try:
             found = flags(printed(framework, words, ranks))
         except Trouble as refused:

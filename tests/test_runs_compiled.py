@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from course_lib.install import Trouble
-from course_lib.runs import layouts, train
+from course_lib.runs import layouts, options, train
 from course_lib.runs.model import build
 from course_lib.runs.parallel import Choices, RunMesh, local, spread
 from course_lib.runs.place import Place
@@ -86,7 +86,7 @@ def test_the_embedding_hands_on_numbers_and_not_a_sum_under_way(text):
 
 def test_what_torch_cannot_compile_is_refused_before_anything_is_built(monkeypatch):
     monkeypatch.setattr(train, "mesh_of", lambda *_: pytest.fail("something was built"))
-    given = train.arguments(["--layout", "tp=4", "--compile", "--checkpointing", "selective"])
+    given = options.arguments(["--layout", "tp=4", "--compile", "--checkpointing", "selective"])
     place = Place(rank=0, ranks=4, local_rank=0, local_ranks=4, device=torch.device("cpu"), backend="gloo")
     with pytest.raises(Trouble) as refused:
         train.run(given, place)

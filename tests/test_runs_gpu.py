@@ -36,6 +36,7 @@ from course_lib.runs import (
     look,
     matmul,
     oldest,
+    options,
     parallel,
     peaks,
     place,
@@ -101,7 +102,7 @@ def test_ranks_build_their_own_rows_of_the_batch_and_no_others(data_ranks, batch
 def test_every_stage_of_the_tour_fits_an_80_gb_gpu(gpus):
     for stage in tour.stages(gpus, False):
         if stage.program == "train":
-            job = train.job_of(train.arguments(stage.arguments), stage.nproc, "cuda")
+            job = options.job_of(options.arguments(stage.arguments), stage.nproc, "cuda")
             need = max(sum(predict.memory_bytes(job, number).values()) for number in range(job.layout.pp))
             assert need < 0.8 * peaks.usable(FREE), stage.name
 

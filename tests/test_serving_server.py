@@ -15,6 +15,7 @@ from course_lib import text, transformer
 from course_lib.serving import load
 from course_lib.serving.client import send, served_model
 from course_lib.serving.engine import Engine, Limits
+from course_lib.serving.http_api import application
 from course_lib.serving.model_cache import generate
 from course_lib.serving.paged_model import PagedModel
 from course_lib.serving.server import MOST_BODY, Server
@@ -46,7 +47,7 @@ class Breakable(PagedModel):
 async def serving(**changes):
     limits = replace(LIMITS, **changes)
     server = Server(Engine(limits, Breakable(MODEL, limits)), "tiny")
-    port = server.start(0)
+    port = server.start(application(server), 0)
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30, trust_env=False) as client:
         server.port = port
         yield server, client

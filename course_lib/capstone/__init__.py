@@ -11,9 +11,10 @@ __getattr__, __dir__, __all__ = on_first_use(
         "conflicts": ("COORDINATION", "MEMORY", "Conflict", "conflict", "matrix"),
         "debates": ("DEBATES", "Debate", "Side"),
         "strategies": ("Parallelism", "parallelisms", "sent_bytes"),
+        "own_task": ("task_of",),
         "plans": ("PROBLEMS", "Assessed", "affordable", "assess", "best", "budget_page", "layout_of"),
         "remedy": ("Remedy", "remedies"),
         "rubric": ("CLAIMS", "LINES", "Exemplar", "Line", "crossing", "exemplars", "grade"),
-        "task": ("CHANGES", "COURSE", "Task", "changed", "task_of"),
+        "task": ("CHANGES", "COURSE", "Task", "changed"),
     },
 )

@@ -35,6 +35,7 @@ def drill(
 
     where = work.folders()
     exercises = part("course_lib.exercises", "the list of drill questions")
+    verdict = part("course_lib.judging", "the answers to the drill questions").drill_verdict
     passed = _passed(exercises, progress.load(where.work))
     wanted = [each.zfill(2) for each in chapter] if chapter else passed
     if not wanted and not as_json:
@@ -54,9 +55,7 @@ def drill(
         raise Trouble(
             "A drill asks questions, and nobody is at this terminal's keyboard.", "run `./course drill` in a terminal"
         )
-    sitting = drills.sit(
-        questions, exercises.drill_verdict, where.work, ask=input, say=typer.echo, seconds=60 * minutes
-    )
+    sitting = drills.sit(questions, verdict, where.work, ask=input, say=typer.echo, seconds=60 * minutes)
     missed = f" These return: {', '.join(sitting.missed)}." if sitting.missed else ""
     typer.echo(f"{sitting.right} of {sitting.asked} right.{missed}")
 

@@ -180,10 +180,3 @@ def _own(exercise: str) -> Card | None:
 def drills(chapter: str) -> tuple[Drill, ...]:
     """The drill questions of one chapter."""
     return chapter_module(chapter).DRILLS
-
-
-def drill_verdict(drill: Drill, number: float) -> tuple[bool, str]:
-    """Whether `number` answers the drill, and one sentence on why not or how."""
-    from course_lib import judging  # not at the top: a worker imports the cards, and cannot import judging
-
-    return judging.drill_verdict(drill, number)

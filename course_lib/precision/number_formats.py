@@ -105,25 +105,6 @@ class Format:
             value = torch.where((exponent == last) & (mantissa == 2**self.mantissa_bits - 1), math.nan, value)
         return value
 
-    def encode(self, values: "Tensor", saturate: bool = False) -> "Tensor":
-        """The bit patterns (int64) of values, rounded to nearest first. NaN gets the pattern whose exponent and mantissa are all ones."""
-        import torch
-
-        from course_lib.precision.rounding import round_to
-
-        values = round_to(torch.as_tensor(values, dtype=torch.float64), self, saturate=saturate)
-        size = values.abs()
-        finite = torch.where(size.isfinite(), size, 0.0)
-        power = torch.frexp(finite)[1].long() - 1
-        normal = finite >= self.min_normal
-        exponent = torch.where(normal, power + self.bias, 0)
-        steps = finite * torch.pow(2.0, self.mantissa_bits - torch.where(normal, power, self.exponents[0]).double())
-        code = (exponent << self.mantissa_bits) + steps.long() - normal.long() * 2**self.mantissa_bits
-        ones = 2**self.exponent_bits - 1 << self.mantissa_bits
-        code = torch.where(size.isinf(), ones, code)
-        code = torch.where(size.isnan(), ones + 2**self.mantissa_bits - 1, code)
-        return code | (torch.signbit(values).long() << (self.bits - 1))
-
     def values(self) -> "Tensor":
         """All finite values once, ascending (float64); for formats of at most 16 bits."""
         import torch

@@ -77,6 +77,26 @@ def _round(x: Tensor, form: Format, mode: str, generator: torch.Generator | None
     return torch.copysign(size, x)
 
 
+def encode(values: Tensor, form: str | Format, saturate: bool = False) -> Tensor:
+    """The bit patterns (int64) of values, rounded to nearest first; `Format.decode` reads them.
+
+    NaN gets the pattern whose exponent and mantissa are all ones.
+    """
+    form = number_format(form)
+    values = round_to(values.double(), form, saturate=saturate)
+    size = values.abs()
+    finite = torch.where(size.isfinite(), size, 0.0)
+    power = torch.frexp(finite)[1].long() - 1
+    normal = finite >= form.min_normal
+    exponent = torch.where(normal, power + form.bias, 0)
+    steps = finite * torch.pow(2.0, form.mantissa_bits - torch.where(normal, power, form.exponents[0]).double())
+    code = (exponent << form.mantissa_bits) + steps.long() - normal.long() * 2**form.mantissa_bits
+    ones = 2**form.exponent_bits - 1 << form.mantissa_bits
+    code = torch.where(size.isinf(), ones, code)
+    code = torch.where(size.isnan(), ones + 2**form.mantissa_bits - 1, code)
+    return code | (torch.signbit(values).long() << (form.bits - 1))
+
+
 def lost_updates(weights: Tensor, updates: Tensor, form: str | Format) -> Tensor:
     """Where adding a nonzero update leaves a weight of this format as it was (bool, the shape of both)."""
     form = number_format(form)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 
 from course_lib.install.words import Trouble
-from course_lib.runs import predict
+from course_lib.runs import options, predict
 
 SERVER = 8  # GPUs of one server
 TITAN_SCHEDULES = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B"}
@@ -129,10 +129,8 @@ def command(framework: str, job: predict.Job, steps: int, rate: float) -> str:
 
 def show(given: argparse.Namespace, ranks: int) -> int:
     """Print the command line that `train`'s arguments ask for on so many ranks, and train nothing; the exit code."""
-    from course_lib.runs import train
-
     try:
-        job = train.job_of(given, ranks, "cpu" if given.device == "cpu" else "cuda")
+        job = options.job_of(given, ranks, "cpu" if given.device == "cpu" else "cuda")
         print(command(given.print_command, job, given.until or given.steps, given.learning_rate))
         print(f"# {MODELS[given.print_command]}", flush=True)
     except (Trouble, ValueError) as trouble:

@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 import torch.distributed as dist
 
 from course_lib.install.words import Trouble
-from course_lib.runs import evidence, train
+from course_lib.runs import evidence, options, train
 from course_lib.runs.place import Place, end, join, leave, refused
 
 
@@ -60,7 +60,7 @@ def _halves(given: argparse.Namespace, place: Place, folder: str) -> evidence.Ev
 
     def part(name: str, steps: int, *more: str) -> evidence.Evidence | None:
         return train.run(
-            train.arguments([*common, "--out", folder, "--name", name, "--steps", str(steps), *more]), place
+            options.arguments([*common, "--out", folder, "--name", name, "--steps", str(steps), *more]), place
         )
 
     whole = part("whole", 2 * half)

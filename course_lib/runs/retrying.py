@@ -41,9 +41,9 @@ class Goal:
 
 def goal_of(arguments: Sequence[str]) -> Goal:
     """The goal of a training's command line; Trouble where its tries could not go on from one another."""
-    from course_lib.runs import train  # loads torch
+    from course_lib.runs import options  # loads torch
 
-    given = train.arguments(arguments)
+    given = options.arguments(arguments)
     if not given.save_every or not given.out:
         raise Trouble(
             "--retries goes on from checkpoints, and this run writes none.",

@@ -24,6 +24,7 @@ from course_lib.runs import cores, evidence, serve_load, serve_model
 from course_lib.runs.serve_arguments import arguments, plan
 from course_lib.serving import load
 from course_lib.serving.engine import Engine
+from course_lib.serving.http_api import application
 from course_lib.serving.paged_model import PagedModel
 from course_lib.serving.server import HOST, Server
 
@@ -65,7 +66,7 @@ async def serve(given: argparse.Namespace, ready: Callable[[int], None] = lambda
     server = Server(Engine(given.limits, PagedModel(model, given.limits, len(text.vocabulary()))), given.model)
     stopping = Stopping()
     try:
-        port = server.start(0 if given.rates else given.port)
+        port = server.start(application(server), 0 if given.rates else given.port)
     except OSError as error:
         raise Trouble(
             f"Port {given.port} of {HOST} cannot be used: {error.strerror}.", "--port 0 takes a free one"

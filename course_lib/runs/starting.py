@@ -47,9 +47,9 @@ def start(
 
         return tour.main(arguments)
     if program == "train" and any(word.partition("=")[0] == "--print-command" for word in arguments):
-        from course_lib.runs import commands, train  # nothing is started, so the GPUs need not be here
+        from course_lib.runs import commands, options  # nothing is started, so the GPUs need not be here
 
-        return commands.show(train.arguments(arguments), nproc)
+        return commands.show(options.arguments(arguments), nproc)
     seen = look.gpus()
     paid = min(nproc, len(seen)) if "cpu" not in arguments else 0
     known, source = money.usual_price(look.fact_name(seen[0].name) if seen else None)

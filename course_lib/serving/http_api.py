@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tornado.iostream
 import tornado.web
 
 from course_lib.serving.completion_request import Refusal, Reply, asked
-
-if TYPE_CHECKING:
-    from course_lib.serving.server import Server
+from course_lib.serving.server import Server
 
 _OUTCOMES = {"cut": "cut", "error": "failed", "stopped": "stopped"}  # of a request, by why its tokens ended
 

@@ -16,12 +16,12 @@ from collections.abc import Callable
 
 import tornado.httpserver
 import tornado.netutil
+import tornado.web
 
 from course_lib import text
 from course_lib.serving.completion_request import Asked, Refusal, Reply
 from course_lib.serving.engine import Engine, Generation, Iteration, Overloaded
 from course_lib.serving.forecast import Timed
-from course_lib.serving.http_api import application
 from course_lib.serving.load import percentiles
 
 HOST = "127.0.0.1"
@@ -125,11 +125,9 @@ class Server:
 
     # --- life ---------------------------------------------------------------------------------------
 
-    def start(self, port: int) -> int:
+    def start(self, routes: tornado.web.Application, port: int) -> int:
         """Listen on loopback; the port, which the system chooses if `port` is 0. OSError if it is taken."""
-        self._http = tornado.httpserver.HTTPServer(
-            application(self), max_body_size=MOST_BODY, idle_connection_timeout=120
-        )
+        self._http = tornado.httpserver.HTTPServer(routes, max_body_size=MOST_BODY, idle_connection_timeout=120)
         sockets = tornado.netutil.bind_sockets(port, HOST)
         self._http.add_sockets(sockets)
         self._loop = asyncio.get_running_loop().create_task(self._iterate())

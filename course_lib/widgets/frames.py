@@ -23,10 +23,9 @@ from dataclasses import dataclass
 from itertools import islice, product
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from course_lib.widgets.explore import Control, Explorer
+from course_lib.widgets.explorer import Control, Explorer
 
 FOLDER = "COURSE_FRAMES"  # the environment variable that names the folder for frames
 MOST = 200  # pictures of one widget that are drawn in combination
@@ -44,7 +43,7 @@ class Dial:
     """One input of the page: a control of the widget, or one bit of a row of bits."""
 
     name: str
-    control: "Control"
+    control: Control
     texts: tuple[str, ...]
     start: int
     bit: int | None = None  # its place in a row of bits
@@ -58,7 +57,7 @@ class Dial:
             setting[self.name] = f"{pattern[: self.bit]}{index}{pattern[self.bit + 1 :]}"
 
 
-def dials_of(controls: dict[str, "Control"]) -> list[Dial]:
+def dials_of(controls: dict[str, Control]) -> list[Dial]:
     """The inputs that a page can offer: all controls but lines to type in, whose texts cannot be listed."""
     found = []
     for name, control in controls.items():
@@ -89,9 +88,7 @@ def chosen(dials: Sequence[Dial], most: int = MOST) -> Iterator[Setting]:
     yield from product(*ranges)
 
 
-def frames(
-    explorer: "Explorer", most: int = MOST, pages: dict[Setting, tuple[str, str]] | None = None
-) -> dict[str, Any]:
+def frames(explorer: Explorer, most: int = MOST, pages: dict[Setting, tuple[str, str]] | None = None) -> dict[str, Any]:
     """The pictures of a widget, as its page's script reads them; those in `pages` are not drawn again, and new ones are added.
 
     `lines` are the distinct lines of all pictures. `pictures` are lists of places in `lines`, each with its text alternative
@@ -128,7 +125,7 @@ def frames(
     return {"keys": keys, "pictures": made, "lines": list(lines)}
 
 
-def markup(explorer: "Explorer") -> str:
+def markup(explorer: Explorer) -> str:
     """HTML of a widget on a page without a kernel; its frames are written to the folder in the environment."""
     dials, pages = dials_of(explorer.controls), {}
     for most in (MOST, FEWER):
@@ -162,7 +159,7 @@ def _rare_collections() -> Iterator[None]:
         gc.set_threshold(*usual)
 
 
-def _exists(explorer: "Explorer", dials: Sequence[Dial], setting: Setting) -> bool:
+def _exists(explorer: Explorer, dials: Sequence[Dial], setting: Setting) -> bool:
     """Whether the widget has this setting: a film may be shorter at some settings than at others."""
     values, _ = _values(explorer, dials, setting)
     return all(
@@ -171,7 +168,7 @@ def _exists(explorer: "Explorer", dials: Sequence[Dial], setting: Setting) -> bo
     )
 
 
-def _values(explorer: "Explorer", dials: Sequence[Dial], setting: Setting) -> tuple[dict[str, Any], list[int]]:
+def _values(explorer: Explorer, dials: Sequence[Dial], setting: Setting) -> tuple[dict[str, Any], list[int]]:
     """The values of a setting by control, and the places of the dials that change nothing there."""
     values = {name: control.start for name, control in explorer.controls.items()}
     for dial, index in zip(dials, setting, strict=True):

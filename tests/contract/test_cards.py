@@ -14,7 +14,7 @@ from course_lib.cluster.trusted_pickle import pack
 from course_lib.exercises import Card
 from course_lib.exercises.placeholders import PLACEHOLDER, chapter_values
 from course_lib.grading.worker.runners import SwitchedOff, switched_off
-from course_lib.judging import Judging, judging
+from course_lib.judging import Judging, drill_verdict, judging
 
 SEEDS = ("s1", "s2", "s3")
 FEW_CORE = 6  # core exercises of a chapter
@@ -204,12 +204,12 @@ def test_drills_are_answered_by_their_keys_and_by_nothing_else(chapter: str):
             drawn = drill.variant(str(seed))
             want, question = key.answer(drawn.params), drawn.question()
             assert math.isfinite(want) and want >= 0 and question and not PLACEHOLDER.search(question), (drill.id, seed)
-            assert exercises.drill_verdict(drawn, want)[0]
+            assert drill_verdict(drawn, want)[0]
             for other in (want * (1 + 1.1 * key.rel) or 1, want * 1.5 + 1, -want - 1, math.nan):
-                ok, message = exercises.drill_verdict(drawn, other)
+                ok, message = drill_verdict(drawn, other)
                 assert not ok and message
             for value, told in key.mistakes_on(drawn.params):
-                ok, message = exercises.drill_verdict(drawn, value)
+                ok, message = drill_verdict(drawn, value)
                 assert not ok and told in message, (drill.id, seed, told)
                 shown.add(told)
         assert len(shown) == len(key.mistakes), f"{drill.id}: a mistake never differs from the right answer"

@@ -217,14 +217,15 @@ def test_no_byte_of_a_students_folder_tells_answers_tests_secret_or_others(made)
         assert not [secret for secret in (*secrets, *others) if secret.encode() in whole]
 
 
-def test_the_bundle_runs_but_holds_nothing_that_judges(made, tmp_path):
-    with zipfile.ZipFile(bundle.write_bundle(made)) as zipped:
-        zipped.extractall(tmp_path)
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    whole = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in files}
+def test_the_bundle_runs_but_holds_nothing_that_judges(folder, tmp_path):
+    student = tmp_path / "student"
+    with zipfile.ZipFile(bundle.write_bundle(folder)) as zipped:
+        zipped.extractall(student)
+    files = [path for path in student.rglob("*") if path.is_file()]
+    whole = {path.relative_to(student).as_posix(): path.read_bytes() for path in files}
     assert (
-        f"{made.settings.name}/notebooks/{NAME}/{NAME}.ipynb" in whole
-        and f"{made.settings.name}/course_lib/notebook.py" in whole
+        f"{folder.settings.name}/notebooks/{NAME}/{NAME}.ipynb" in whole
+        and f"{folder.settings.name}/course_lib/notebook.py" in whole
     )
     judges = [
         path.read_text().splitlines()
@@ -234,7 +235,7 @@ def test_the_bundle_runs_but_holds_nothing_that_judges(made, tmp_path):
     told = [max((line for line in lines[1:] if " import " not in line), key=len).strip().encode() for lines in judges]
     assert len(told) > 50
     everything = b"".join(whole.values())
-    assert not [text for text in (*told, made.secret.encode(), b"BEGIN HIDDEN TESTS\\n") if text in everything]
+    assert not [text for text in (*told, folder.secret.encode(), b"BEGIN HIDDEN TESTS\\n") if text in everything]
     assert not [
         text
         for text in hidden_texts()
@@ -250,8 +251,8 @@ def test_the_bundle_runs_but_holds_nothing_that_judges(made, tmp_path):
         [sys.executable, "-P", "-c", program],
         capture_output=True,
         text=True,
-        cwd=tmp_path / made.settings.name,
-        env={**os.environ, "PYTHONPATH": str(tmp_path / made.settings.name), "COURSE_WORK": str(tmp_path)},
+        cwd=student / folder.settings.name,
+        env={**os.environ, "PYTHONPATH": str(student / folder.settings.name), "COURSE_WORK": str(student)},
     )
     assert "judged when you hand it in" in done.stdout and "0.0" in done.stdout and "Hint 1 of 3" in done.stdout, (
         done.stderr

@@ -76,6 +76,13 @@ def test_a_change_within_a_line_names_what_goes_and_what_comes(read):
     assert value(changed, "area(1) / math.pi") == 4 and value(changed, "twice(1) / math.pi") == 12
 
 
+def test_a_change_with_nothing_on_its_right_removes_text(read):
+    changed = read(
+        "# %% wrong: a length => values length  from: by steps\n# ~ radius * radius ==> radius\n# ~ math.pi * ==>\n"
+    )[1]
+    assert value(changed, "area(3)") == 3
+
+
 def test_definitions_replace_those_of_the_same_name_where_they_stand(read):
     changed = read("""# %% half: the first only => 2  from: by steps
 FACTOR = 3
@@ -151,6 +158,10 @@ BAD = {
         "20: this hunk matches 2 places",
     ),
     "a hunk of new lines only": ("# %% wrong: x => values -  from: by steps\n# + x = 1\n", "17: this hunk matches no"),
+    "nothing to replace": (
+        "# %% wrong: x => values -  from: by steps\n# ~ ==> square\n",
+        "17: '==> square' matches no places of 'by steps', not one",
+    ),
     "text that is there twice": (
         "# %% wrong: x => values -  from: by steps\n# ~ return ==> yield\n",
         "17: 'return ==> yield' matches 3 places of 'by steps', not one",

@@ -18,7 +18,7 @@ at exactly one place. A hunk ends where its kinds of lines begin again, so a sec
     # %% wrong: rounds down => values rounded-down  from: closed form
     # ~ math.ceil(x) ==> math.floor(x)
 
-says it in one: the text on the left, which must occur exactly once, becomes that on the right.
+says it in one: the text on the left, which must occur exactly once, becomes that on the right. Nothing on the right removes it.
 
     # %% wrong: no rank sends => values not-sent  from: one message at a time
     def send(comm, x):
@@ -191,7 +191,8 @@ def _with_hunks(file: str, section: _Section, base: list[str]) -> list[str]:
 
 def _within_a_line(where: str, text: str, base: list[str], name: str) -> tuple[str, str]:
     """The line of `base` that a change within a line names, and that line after it."""
-    old, arrow, new = text.partition(" ==> ")
+    old, arrow, new = text.partition(" ==>")
+    new = new.removeprefix(" ")
     found = [line for line in base for _ in range(line.count(old))] if old and arrow else []
     if len(found) != 1:
         raise ValueError(f"{where}: {text!r} matches {len(found) or 'no'} places of {name!r}, not one.")

@@ -44,9 +44,10 @@ class Row:
     report: Report
 
 
-def bank(chapter: str | None = None) -> list[BankAnswer]:
-    """All shipped answers of a chapter, or of the course."""
-    return [each for path in sorted(BANK.glob(f"ch{chapter or '*'}/*.py")) for each in read_bank(path)]
+def bank(chapter: str | None = None, exercise: str | None = None) -> list[BankAnswer]:
+    """All shipped answers of a chapter, of one exercise, or of the course."""
+    paths = sorted(BANK.glob(f"ch{chapter or '*'}/{exercise or '*'}.py"))
+    return [each for path in paths for each in read_bank(path)]
 
 
 def names_of(source: str, names: Sequence[str]) -> tuple[Any, ...]:
@@ -141,7 +142,7 @@ def matrix(
 
     `chapter` and `exercise` choose among them.
     """
-    answers = [answer for answer in bank(chapter) if exercise in (None, answer.exercise)]
+    answers = bank(chapter, exercise)
     count = workers or min(os.cpu_count() or 1, 8)
     if count == 1 or len(answers) < 8:
         warm()
@@ -174,6 +175,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     given = parser.parse_args(argv)
     start = time.perf_counter()
+    try:
+        bank(given.chapter, given.exercise)
+    except ValueError as error:  # a heading or a change that cannot be read: file and line are enough
+        parser.error(str(error))
     rows = matrix(given.chapter, given.workers, given.variant, given.exercise)
     if not rows:
         parser.error(f"there is no bank of answers that fits: look into {BANK}")
@@ -186,7 +191,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             row.answer.name,
             meant,
             row.got if row.ok else f"[red]{row.got}[/]",
-            "" if row.answer.sort == "right" else row.message[:160],
+            "" if row.answer.sort == "right" and row.ok else row.message[:160],
             f"{row.seconds:.2f}",
         )
     console = Console(width=None if sys.stdout.isatty() else 200)

@@ -22,6 +22,6 @@ ORDER = (
     "audit-run-length",
 )
 _BY_ID = {card.id: card for card in (*BEFORE_WALLS, FIRST_WALL, *AUDITS, *PROBLEMS)}
-CARDS = tuple(_BY_ID[name] for name in ORDER)
+CARDS = (*(_BY_ID[name] for name in ORDER),)
 
 __all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -123,8 +123,11 @@ def _registered(path: Path, line: str, what: str, entry: str) -> str:
     value = found.group(1)
     if value[0] in "({":
         inside = value[1:-1].rstrip().rstrip(",")
-        value = f"{value[0]}{inside}{', ' if inside.strip() else ''}{entry}{value[-1]}"
-    else:  # such as tuple(... for name in ORDER)
+        if "\n" in inside:  # one entry a line, as the formatter keeps it
+            value = f"{value[0]}{inside},\n    {entry},\n{value[-1]}"
+        else:
+            value = f"{value[0]}{inside}{', ' if inside.strip() else ''}{entry}{value[-1]}"
+    else:  # such as tuple(…)
         value = f"(*{value}, {entry})"
     text = f"{text[: found.start(1)]}{value}{text[found.end(1) :]}"
     before = [each for each in imports if each.group() < line] or imports[:1]
@@ -195,8 +198,8 @@ from course_lib.exercises.returns import Number
     kind="more",
     hints=("WRITE: a question.", "WRITE: a sketch.", "WRITE: near-code."),
     answers=({json.dumps(function)},),
-    params={{"count": 4}},
-    vary=lambda draw: {{"count": draw.randrange(3, 9)}},
+    params={{"count": 4}},  # the judge reads params["count"]; an answer imports params and reads params({json.dumps(exercise)}).count
+    vary=lambda draw: {{"count": draw.randrange(3, 9)}},  # without probe= the answer is called on the case's arguments
     returns=Number("WRITE"),
 )
 '''
@@ -227,7 +230,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return [number_verdict("number", case, outcome.value, _right(numbers), unit="WRITE", mistakes=mistakes)]
 
 
-{name} = Judging(shares={{"values:number": 1.0}}, cases=_cases, verdicts=_verdicts, why="WRITE why the answer is right.")
+{name} = Judging(shares={{"values:number": 1.0}}, cases=_cases, verdicts=_verdicts, why="WRITE why it is right.")
 '''
 
 

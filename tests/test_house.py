@@ -9,7 +9,17 @@ from graphlib import CycleError, TopologicalSorter
 
 import pytest
 
-from course_lib.benchmarks.architecture import EXCEPTIONS, ORDER, RANK, draw, imports, module_name, part_of, parts
+from course_lib.benchmarks.architecture import (
+    EXCEPTIONS,
+    ORDER,
+    PICTURE,
+    RANK,
+    draw,
+    imports,
+    module_name,
+    part_of,
+    parts,
+)
 from course_lib.install import ROOT
 
 LIBRARY = ROOT / "course_lib"
@@ -70,7 +80,22 @@ def test_the_order_names_nothing_twice():
     assert len(names) == len(set(names))
 
 
-def test_the_picture_of_the_rooms_is_drawn_from_the_code(tmp_path):
+def test_the_shipped_picture_shows_the_parts_of_today_and_about_how_long_they_are():
+    texts = re.findall(r"<text [^>]*>([^<]+)</text>", PICTURE.read_text(encoding="utf-8"))
+    shown = {name: below for name, below in zip(texts, texts[1:], strict=False) if below.startswith("about ")}
+    known = {
+        "exercises/chNN/judges" if name == "judges" else name.replace(".", "/"): each for name, each in parts().items()
+    }
+    again = "draw it again: ./course bench architecture"
+    assert shown.keys() == known.keys(), again
+    for name, part in known.items():
+        lines = int(re.match(r"about ([\d,]+) lines", shown[name])[1].replace(",", ""))
+        assert 0.75 < part.lines / lines < 1.33, (
+            f"{name}: {lines} lines in the picture, {part.lines} in the code; {again}"
+        )
+
+
+def test_the_picture_of_the_parts_is_drawn_from_the_code(tmp_path):
     picture = tmp_path / "parts.svg"
     draw(picture)
     text = picture.read_text(encoding="utf-8")

@@ -163,7 +163,8 @@ def draw(path: Path = PICTURE) -> None:
             )
             axes.add_patch(box)
             axes.text(x + width / 2, y + 0.24, _title(part), fontsize=10.5, ha="center", va="center", weight="bold")
-            count = f"{part.lines:,} lines" if part.modules == 1 else f"{part.lines:,} lines, {part.modules} modules"
+            size = f"about {rounded(part.lines):,} lines"
+            count = size if part.modules == 1 else f"{size}, {rounded(part.modules)} modules"
             axes.text(x + width / 2, y + 0.45, count, fontsize=8, ha="center", va="center")
             x += width + GAP
         if len(row) == 1 and row[0].about:
@@ -173,6 +174,11 @@ def draw(path: Path = PICTURE) -> None:
     axes.text(LEFT, height - 0.2, notes, fontsize=8, va="bottom", linespacing=1.4)
     with rc_context({"svg.hashsalt": "course", "svg.fonttype": "none"}):
         figure.savefig(path, metadata={"Date": None})
+
+
+def rounded(count: int) -> int:
+    """A count with its first two digits, so that the picture stays true while the code changes."""
+    return int(f"{count:.1e}".partition("e")[0].replace(".", "")) * 10 ** (len(str(count)) - 2) if count > 9 else count
 
 
 def _title(part: Part) -> str:

@@ -145,11 +145,6 @@ class Rewind:
             return step
         return step + len(self.left_out)
 
-    @property
-    def steps_lost(self) -> int:
-        """Batches whose work is lost: left out for good."""
-        return len(self.left_out)
-
 
 def rewind(spike: int, checkpoints: Iterable[int], before: int = 100, skip: int = 200) -> Rewind:
     """Go back to the newest checkpoint at least `before` steps before the spike, and leave out `skip` batches around it.

@@ -112,11 +112,6 @@ _AXES = (
 AXES: Mapping[str, Axis] = {axis.name: axis for axis in _AXES}
 
 
-def up_to(chapter: str) -> list[Axis]:
-    """The axes that a learner has after this chapter."""
-    return [axis for axis in _AXES if axis.chapter <= chapter]
-
-
 def new_in(chapter: str) -> list[Axis]:
     """The axes that this chapter adds."""
     return [axis for axis in _AXES if axis.chapter == chapter]

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
 
-from course_lib.diagnosis import FAULTS, KINDS, RANKS, Symptoms, exam, healthy, symptom
+from course_lib.diagnosis import FAULTS, RANKS, Symptoms, exam, healthy, symptom
 from course_lib.figures import style
 from course_lib.figures.palette import BLUE, GREEN, INK, ORANGE, PAPER, PURPLE, SKY, SOFT, VERMILION, VIOLET, YELLOW
 from course_lib.figures.style import Picture
@@ -23,7 +23,6 @@ INKS = {
     "host": INK,
     "save": ORANGE,
 }
-LANES = {"comm": 0.62}  # below the computing lane of its rank
 RANK_INKS = (BLUE, ORANGE, GREEN, PURPLE)
 HEIGHT, LINES = 6.6, 12
 HEALTHY = "nothing (healthy)"
@@ -134,11 +133,6 @@ def symptoms(fault: str = "slow GPU") -> Explorer:
         fault=menu((HEALTHY, *FAULTS), fault, label="fault"),
         seed=slider((1, 2, 3), 1, label="model", text=str),
     )
-
-
-def draw_healthy(kind: str = "data") -> Picture:
-    """A healthy job of one kind."""
-    return draw_case(healthy(kind), f"healthy: {KINDS[kind]}")
 
 
 def diagnose(seed: int = 1) -> Explorer:

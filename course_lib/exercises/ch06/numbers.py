@@ -16,7 +16,7 @@ PER_NODE = 8  # GPUs of a server, and adapters
 GRADIENTS = memory.weights_bytes(PARAMS, "bf16")  # one copy of all gradients, 2 bytes each
 BUCKET = 25 * 2**20  # bytes: the default of PyTorch's DistributedDataParallel
 LAB_GPUS, LAB_SECONDS = 8, 10 * MINUTE  # what it takes to measure this chapter on one server
-SEQ, TP, PP_EDGES, EXPERTS_PER_TOKEN = 8192, 8, 1, 2  # of the ledger: one sequence a GPU and step, as 16-bit numbers
+SEQ, TP, EXPERTS_PER_TOKEN = 8192, 8, 2  # of the ledger: one sequence a GPU and step, as 16-bit numbers
 
 
 def break_even_tokens(bandwidth: float, ranks: int = GPUS) -> float:

@@ -13,6 +13,8 @@ These calls between modules take an answer from its cell to its report. In a not
  9. `decide` weighs failures on unseen numbers (`unseen_variants.count_unseen_faults`) and adds up the `Report`.
 10. A wrong answer may be right for other numbers (`explanation.explain`); this changes the message, not the points.
 
+If all cases pass, some are run a second time (steps 6 to 8; `second_calls` chooses them).
+
 A class works the same way, with `grade_notebook` instead of `notebook.check` and `in_worker.InWorker` instead of
 `InProcess`. There, step 6 asks a clone of the worker over its socket (`protocol`), and the worker runs step 7 on its
 own copy of the card. After step 9 the operating system confirms points that depend on memory (`confirmed_memory`).

@@ -20,8 +20,7 @@ def published() -> Markdown:
         rows.append(
             {
                 "model": name,
-                "experts per layer": model.experts or "–",
-                "experts per token": model.top_k or "–",
+                "experts per token": f"{model.top_k} of {model.experts}" if model.experts else "–",
                 "parameters": number_text(model.params),
                 "active": number_text(active),
                 "FLOPs per token, training": number_text(6 * active),
@@ -76,8 +75,7 @@ def plan_table() -> Markdown:
                 "choice": choice,
                 "parameters": number_text(total),
                 "active": number_text(numbers.active_parameters(shape)),
-                "state on each GPU": bytes_text(state),
-                "of its memory": percent_text(state / float(numbers.H100.memory)),
+                "state on each GPU (of its memory)": f"{bytes_text(state)} ({percent_text(state / float(numbers.H100.memory))})",
                 "wire / matmul of the experts": ratio,
             }
         )

@@ -8,7 +8,7 @@ from torch import nn
 from course_lib import check, figures, params, pipeline, predict, transformer
 from course_lib.chapters.ch10 import real_steps, tables
 from course_lib.chapters.ch10.grids import in_time
-from course_lib.chapters.ch10.stages import stages_of
+from course_lib.chapters.ch10.stages import stages_of, two_of_four_layers
 from course_lib.chapters.real_processes import launched
 from course_lib.chapters.table import table
 from course_lib.cluster import P2POp, Topology, simulate

@@ -60,6 +60,14 @@ def test_no_value_is_given_twice_in_one_file(file, of):
     assert len(seen) == len(set(seen))
 
 
+@pytest.mark.parametrize(
+    ("file", "names", "of"), [("devices.csv", "device_names.csv", "device"), ("runs.csv", "run_names.csv", "run")]
+)
+def test_what_has_values_has_a_name(file, names, of):
+    """A device or run without a row in the file of names would be left out without a word."""
+    assert {row[of] for row in rows(file)} == {row[of] for row in rows(names)}
+
+
 def test_a_source_is_dated_and_can_be_found():
     for key, one in facts.references().items():
         assert one.authors and one.title and DATE.match(one.date), key

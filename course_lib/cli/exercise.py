@@ -17,7 +17,11 @@ app = typer.Typer(
     name="exercise",
     help="Write an exercise, for the course or for one of your classes.",
     no_args_is_help=True,
-    epilog=examples("course exercise new 06 my-id", "course exercise new 06 my-id --class ~/classes/autumn-26"),
+    epilog=examples(
+        "course exercise new 06 my-id",
+        "course exercise new 06 my-id --class ~/classes/autumn-26",
+        "course exercise test my-id --class ~/classes/autumn-26",
+    ),
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 EXAMPLES = examples(
